@@ -1,0 +1,1 @@
+"""What every side of Penstock shares: unit graph, beat layouts, configuration, timing constants, result record."""

@@ -1,0 +1,42 @@
+"""The project's own errors: what is wrong, where, which rule, and the remedy."""
+
+
+class PenstockError(Exception):
+    """Bad input, told in one message.
+
+    Parameters
+    ----------
+    what
+        What is wrong, as a full clause with the offending value.
+    where
+        The operator, stream, file, line or field, if known.
+    rule
+        The rule that is broken, if it is not plain from ``what``.
+    remedy
+        What the user can do about it.
+    """
+
+    def __init__(self, what: str, where: str | None = None, rule: str | None = None, remedy: str | None = None):
+        self.what, self.where, self.rule, self.remedy = what, where, rule, remedy
+        text = f"{where}: {what}" if where else what
+        if rule:
+            text += f" (rule: {rule})"
+        if remedy:
+            text += f"; {remedy}"
+        super().__init__(text)
+
+
+class ConfigError(PenstockError):
+    """A machine configuration that cannot be read or built."""
+
+
+class ProgramError(PenstockError):
+    """A STeP program that breaks a typing, shape or structural rule."""
+
+
+class LoweringError(PenstockError):
+    """A program that is well typed but cannot be mapped onto the configured machine."""
+
+
+class RunError(PenstockError):
+    """A run that could not finish: deadlock, an access outside its allocation, a missing tool."""
