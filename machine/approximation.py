@@ -1,0 +1,68 @@
+"""Tables and constants of the fixed-point steps behind exp, SiLU and division.
+
+Every number is computed here with :mod:`decimal` (correctly rounded, the same on every machine), and read
+by the hardware and by the model. The steps that use them are in ``docs/arithmetic.md``, section 3.
+"""
+
+from decimal import ROUND_HALF_EVEN, Decimal, localcontext
+
+
+__all__ = ["LOG2E", "LOG2E_BITS", "EXP2_TABLE", "EXP2_C1", "EXP2_C2", "RECIP_TABLE", "RECIP_SLOPE"]
+
+LOG2E_BITS = 36
+"""Fraction bits of :data:`LOG2E`."""
+
+
+def _integer(value: Decimal) -> int:
+    return int(value.to_integral_value(rounding=ROUND_HALF_EVEN))
+
+
+def _compute() -> dict[str, object]:
+    with localcontext() as context:
+        context.prec = 60
+        ln2 = Decimal(2).ln()
+        one = Decimal(1)
+
+        # 2**r - 1 = r * g(r) on 0 <= r < h; g is replaced by the line with the smallest largest error:
+        # parallel to the chord, half the largest gap below it.
+        h = one / 128
+        def g(r: Decimal) -> Decimal:
+            return ((r * ln2).exp() - 1) / r if r else ln2
+        slope = (g(h) - g(Decimal(0))) / h
+        samples = [h * i / 256 for i in range(257)]
+        gap = max(g(Decimal(0)) + slope * r - g(r) for r in samples)
+
+        # 1/d on each of 128 segments, likewise.
+        table, slopes = [], []
+        for i in range(128):
+            left = 1 + h * i
+            fall = (1 / left - 1 / (left + h)) / h
+            touch = 1 / fall.sqrt()
+            deepest = 1 / left - fall * (touch - left) - 1 / touch
+            table.append(_integer((1 / left - deepest / 2) * 2**20))
+            slopes.append(_integer(fall * 2**12))
+
+        return {
+            "LOG2E": _integer(2**LOG2E_BITS / ln2),
+            "EXP2_TABLE": tuple(_integer((ln2 * i / 128).exp() * 2**30) for i in range(128)),
+            "EXP2_C1": _integer((g(Decimal(0)) - gap / 2) * 2**26),
+            "EXP2_C2": _integer(slope * 2**18),
+            "RECIP_TABLE": tuple(table),
+            "RECIP_SLOPE": tuple(slopes),
+        }
+
+
+_values = _compute()
+
+LOG2E: int = _values["LOG2E"]
+"""log2(e), 36 fraction bits."""
+EXP2_TABLE: tuple[int, ...] = _values["EXP2_TABLE"]
+"""2**(i/128), 30 fraction bits."""
+EXP2_C1: int = _values["EXP2_C1"]
+"""Constant of (2**r - 1) / r on 0 <= r < 1/128, 26 fraction bits."""
+EXP2_C2: int = _values["EXP2_C2"]
+"""Slope of (2**r - 1) / r on 0 <= r < 1/128, 18 fraction bits."""
+RECIP_TABLE: tuple[int, ...] = _values["RECIP_TABLE"]
+"""1/d at the left end of segment i of 128 of 1 <= d < 2, 20 fraction bits."""
+RECIP_SLOPE: tuple[int, ...] = _values["RECIP_SLOPE"]
+"""Fall of 1/d over segment i, per unit of d, 12 fraction bits."""

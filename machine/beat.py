@@ -1,0 +1,131 @@
+"""Payload kinds and the bit layout of a beat (docs/timing.md section 6). One definition for model, RTL and decoders."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+STOP_BITS = 4
+STOP_DONE = 15
+MAX_STOP = 14
+LINE_BYTES = 64
+ELEMENT_BITS = {"bf16": 16, "fp32": 32}
+TILES_BITS = 16  # tiles of one buffer, in a reference
+FNV_OFFSET = 0xCBF29CE484222325
+FNV_PRIME = 0x100000001B3
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A physical tile of t x t elements with its valid rows and columns."""
+
+    t: int
+    dtype: str  # "bf16" | "fp32"
+
+    kind = "tile"
+
+    @property
+    def element_bits(self) -> int:
+        return ELEMENT_BITS[self.dtype]
+
+    @property
+    def count_bits(self) -> int:
+        """Bits of `rows` and of `cols`: each holds 0..t."""
+        return self.t.bit_length()
+
+    @property
+    def bits(self) -> int:
+        return self.t * self.t * self.element_bits + 2 * self.count_bits
+
+
+@dataclass(frozen=True)
+class BufferRef:
+    """A reference to a buffer in a scratchpad of ``pages`` pages."""
+
+    pages: int
+
+    kind = "ref"
+
+    @property
+    def page_bits(self) -> int:
+        return max(1, (self.pages - 1).bit_length())
+
+    @property
+    def bits(self) -> int:
+        return self.page_bits + TILES_BITS
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """An address or count of ``width`` bits."""
+
+    width: int
+    kind = "scalar"
+
+    @property
+    def bits(self) -> int:
+        return self.width
+
+
+@dataclass(frozen=True)
+class Selector:
+    """A multi-hot vector over ``n`` targets."""
+
+    n: int
+    kind = "selector"
+
+    @property
+    def bits(self) -> int:
+        return self.n
+
+
+@dataclass(frozen=True)
+class Tuple:
+    """Several payloads side by side, first member in the low bits."""
+
+    members: tuple
+
+    kind = "tuple"
+
+    @property
+    def bits(self) -> int:
+        return sum(m.bits for m in self.members)
+
+
+Payload = Tile | BufferRef | Scalar | Selector | Tuple
+
+
+def beat_bits(payload: Payload) -> int:
+    """Width of a whole beat: payload, stop, data."""
+    return payload.bits + STOP_BITS + 1
+
+
+def beat_words(payload: Payload) -> int:
+    """32-bit words that a beat fills (the unit of trace digests)."""
+    return (beat_bits(payload) + 31) // 32
+
+
+def payload_to_dict(p: Payload) -> dict:
+    if isinstance(p, Tile):
+        return {"kind": "tile", "t": p.t, "dtype": p.dtype}
+    if isinstance(p, BufferRef):
+        return {"kind": "ref", "pages": p.pages}
+    if isinstance(p, Scalar):
+        return {"kind": "scalar", "width": p.width}
+    if isinstance(p, Selector):
+        return {"kind": "selector", "n": p.n}
+    return {"kind": "tuple", "members": [payload_to_dict(m) for m in p.members]}
+
+
+def payload_from_dict(d: dict) -> Payload:
+    match d["kind"]:
+        case "tile":
+            return Tile(d["t"], d["dtype"])
+        case "ref":
+            return BufferRef(d["pages"])
+        case "scalar":
+            return Scalar(d["width"])
+        case "selector":
+            return Selector(d["n"])
+        case "tuple":
+            return Tuple(tuple(payload_from_dict(m) for m in d["members"]))
+    raise ValueError(f"unknown payload kind {d['kind']!r}")

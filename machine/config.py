@@ -1,0 +1,192 @@
+"""Machine configurations: one frozen, validated class; every field with its unit and source. Presets are TOML files in sim_configs/."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+
+from .beat import ELEMENT_BITS, LINE_BYTES
+from .errors import ConfigError
+
+
+def _doc(text: str, **kw):
+    """A dataclass field that carries its meaning, unit and source."""
+    return field(metadata={"doc": text}, **kw)
+
+
+@dataclass(frozen=True)
+class Dram:
+    """Off-chip memory (docs/timing.md section 5.1)."""
+
+    kind: str = _doc("`pipe` (the published simulator's HBM node) or `ideal` (fixed latency)", default="pipe")
+    channels: int = _doc("channels of the pipe (published: 8 for figure 8)", default=8)
+    interval: int = _doc("cycles a channel is busy per 64-B line (published per_channel_init_interval)", default=2)
+    latency: int = _doc("cycles from service to response; for `ideal` the whole latency (published per_channel_latency)", default=2)
+    start_up: int = _doc("further cycles of every access (published per_channel_start_up_time)", default=14)
+    clock_ratio: int = _doc("DRAM cycles per fabric cycle", default=1)
+
+    @property
+    def bytes_per_cycle(self) -> float:
+        """Peak bandwidth in B per fabric cycle."""
+        return LINE_BYTES * self.channels / self.interval * self.clock_ratio
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The fabric (timing `machine`)."""
+
+    t: int = _doc("physical tile edge in elements, a power of two (paper section 4.5: 16)", default=16)
+    dtype: str = _doc("operand elements off-chip and at matmul inputs: `fp32` or `bf16`", default="fp32")
+    channel_depth: int = _doc("beats per channel (published HDL: 2)", default=2)
+    rows_per_cycle: int = _doc("rows of a tile product a matmul unit makes per cycle; t = one tile per cycle", default=16)
+    lanes: dict = _doc("elements per cycle of element-wise and accumulate units; `default` or a function's name", default_factory=dict)
+    units: dict = _doc("units per program node by kind (`matmul`, `map`); a node's own count overrides it", default_factory=dict)
+    accum_tiles: int = _doc("accumulator memory of an accumulate unit in tiles", default=64)
+    pages: int = _doc("pages of a scratchpad (published: 32 sets)", default=64)
+    frames: int = _doc("tiles per scratchpad page (published: 8)", default=8)
+    port_lanes: int = _doc("64-B lines an off-chip port moves per cycle (published par_dispatch: 4)", default=4)
+    load_lines: int = _doc("ring of a load unit in lines: requests in flight and not yet assembled", default=256)
+    arbitration: str = _doc("off-chip ports: `need` (graph order) or `round_robin`", default="need")
+    dram: Dram = _doc("off-chip memory", default_factory=Dram)
+
+    @property
+    def element_bytes(self) -> int:
+        return ELEMENT_BITS[self.dtype] // 8
+
+    def lanes_for(self, name: str) -> int:
+        """Lanes of the units that run function ``name`` ('accum' for accumulators)."""
+        return self.lanes.get(name, self.lanes.get("default", self.t * self.t))
+
+    def units_for(self, kind: str) -> int:
+        return self.units.get(kind, 1)
+
+
+@dataclass(frozen=True)
+class Published:
+    """The published simulator's parameters (timing `published`; reference sections 2-4 and 6)."""
+
+    compute_bw: int = _doc("FLOP per cycle of each higher-order operator", default=4096)
+    fifo_depth: int = _doc("channel depth (None in the published scripts means 1024)", default=1)
+    par_dispatch: int = _doc("64-B requests a memory operator sends per cycle", default=4)
+    onchip_bw: int = _doc("bytes per cycle of an on-chip memory unit", default=256)
+    element_bytes: int = _doc("bytes per element off-chip (4, or 2 for bf16)", default=4)
+    dram: Dram = _doc("the HBM node", default_factory=Dram)
+
+
+@dataclass(frozen=True)
+class Config:
+    """A named machine with both timings; neither table is derived from the other."""
+
+    name: str
+    machine: Machine
+    published: Published
+
+
+def _build(cls, data, where: str):
+    if not isinstance(data, dict):
+        raise ConfigError(f"must be a table, not {data!r}", where)
+    known = {f.name: f for f in fields(cls)}
+    for key in data:
+        if key not in known:
+            raise ConfigError(f"unknown field {key!r}", where, remedy=f"known fields: {', '.join(known)}")
+    kw = {}
+    for key, value in data.items():
+        default = known[key].default_factory() if callable(known[key].default_factory) else known[key].default
+        if is_dataclass(default):
+            value = _build(type(default), value, f"{where}.{key}")
+        elif type(value) is not type(default):
+            raise ConfigError(f"must be of type {type(default).__name__}, not {value!r}", f"{where}.{key}")
+        kw[key] = value
+    return cls(**kw)
+
+
+def _power_of_two(n: int) -> bool:
+    return n > 0 and n & (n - 1) == 0
+
+
+def _check_dram(d: Dram, where: str) -> None:
+    if d.kind not in ("pipe", "ideal"):
+        raise ConfigError(f"kind must be 'pipe' or 'ideal', not {d.kind!r}", where)
+    if not _power_of_two(d.channels):
+        raise ConfigError(f"channels must be a power of two, not {d.channels!r}", where)
+    for name in ("interval", "latency"):
+        if getattr(d, name) < 1:
+            raise ConfigError(f"{name} must be at least 1, not {getattr(d, name)!r}", where)
+    if d.start_up < 0:
+        raise ConfigError(f"start_up must be at least 0, not {d.start_up!r}", where)
+    if d.clock_ratio != 1:
+        raise ConfigError(f"clock_ratio must be 1 for kind {d.kind!r}, not {d.clock_ratio!r}", where)
+
+
+def check(config: Config, where: str = "config") -> Config:
+    """Validate every field; raises ConfigError naming the field and the constraint."""
+    m = config.machine
+    at = f"{where}: machine"
+    if not _power_of_two(m.t) or not 2 <= m.t <= 16:
+        raise ConfigError(f"t must be a power of two from 2 to 16, not {m.t!r}", at)
+    if m.dtype not in ELEMENT_BITS:
+        raise ConfigError(f"dtype must be one of {', '.join(ELEMENT_BITS)}, not {m.dtype!r}", at)
+    if not 1 <= m.rows_per_cycle <= m.t or m.t % m.rows_per_cycle:
+        raise ConfigError(f"rows_per_cycle must divide t = {m.t}, not {m.rows_per_cycle!r}", at)
+    for name, n in m.lanes.items():
+        if not isinstance(n, int) or n < 1 or (m.t * m.t) % n:
+            raise ConfigError(f"lanes.{name} must divide t*t = {m.t * m.t}, not {n!r}", at)
+    for name, n in m.units.items():
+        if not isinstance(n, int) or n < 1:
+            raise ConfigError(f"units.{name} must be at least 1, not {n!r}", at)
+    for name in ("channel_depth", "accum_tiles", "pages", "frames", "port_lanes", "load_lines"):
+        if getattr(m, name) < 1:
+            raise ConfigError(f"{name} must be at least 1, not {getattr(m, name)!r}", at)
+    if not _power_of_two(m.port_lanes) or m.port_lanes > m.t:
+        raise ConfigError(f"port_lanes must be a power of two of at most t = {m.t}, not {m.port_lanes!r}", at)
+    if m.load_lines % m.port_lanes or m.load_lines // m.port_lanes < 2 or not _power_of_two(m.load_lines):
+        raise ConfigError(f"load_lines must be a power of two of at least 2 x port_lanes, not {m.load_lines!r}", at)
+    if not _power_of_two(m.frames):
+        raise ConfigError(f"frames must be a power of two, not {m.frames!r}", at)
+    if m.arbitration not in ("need", "round_robin"):
+        raise ConfigError(f"arbitration must be 'need' or 'round_robin', not {m.arbitration!r}", at)
+    _check_dram(m.dram, f"{at}.dram")
+    _check_dram(config.published.dram, f"{where}: published.dram")
+    for f in fields(Published):
+        value = getattr(config.published, f.name)
+        if isinstance(value, int) and value < 1:
+            raise ConfigError(f"{f.name} must be at least 1, not {value!r}", f"{where}: published")
+    return config
+
+
+def from_dict(data: dict, name: str, where: str | None = None) -> Config:
+    """Build and validate a configuration from parsed TOML."""
+    where = where or f"config {name}"
+    for key in data:
+        if key not in ("machine", "published", "description"):
+            raise ConfigError(f"unknown table {key!r}", where, remedy="known tables: machine, published")
+    return check(Config(name, _build(Machine, data.get("machine", {}), f"{where}: machine"),
+                        _build(Published, data.get("published", {}), f"{where}: published")), where)
+
+
+def presets_dir() -> Path:
+    import penstock.sim_configs as package
+
+    return Path(package.__path__[0])
+
+
+def load(name: str) -> Config:
+    """Read a preset by name, or a TOML file by path."""
+    path = Path(name)
+    if path.suffix != ".toml":
+        path = presets_dir() / f"{name}.toml"
+        if not path.exists():
+            known = ", ".join(sorted(p.stem for p in presets_dir().glob("*.toml")))
+            raise ConfigError(f"no configuration named {name!r}", remedy=f"known: {known}; or give the path of a .toml file")
+    if not path.exists():
+        raise ConfigError(f"no such file: {path}")
+    try:
+        data = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as e:
+        raise ConfigError(f"not valid TOML: {e}", str(path)) from None
+    return from_dict(data, path.stem, str(path))
+
+
+def to_dict(config: Config) -> dict:
+    return asdict(config)

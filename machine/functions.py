@@ -1,0 +1,98 @@
+"""The element-wise functions a machine can evaluate, and what each costs.
+
+The table says what the fast model, the hardware and the analyses have to agree on: the number of
+operands, the pipeline depth of the datapath, and the floating-point operations counted per element.
+Values are defined in ``penstock.model.arith``, datapaths in ``penstock.hw.arith``; a user's own function
+is added to all three places by their ``register`` calls.
+"""
+
+from dataclasses import dataclass
+
+
+__all__ = ["Function", "FUNCTIONS", "UnknownFunctionError", "register", "lookup", "dot_stages"]
+
+
+class UnknownFunctionError(LookupError):
+    """A function name that nobody registered."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """One element-wise function.
+
+    Parameters
+    ----------
+    name : str
+        Name used by programs, unit graphs and both back ends.
+    arity : int
+        Number of tile operands, 1 or 2.
+    stages : int
+        Pipeline stages of the datapath. The last stage has no register: it ends in its consumer's
+        queue, so an operand that enters in cycle c gives its result in cycle ``c + stages - 1``, and
+        1 means purely combinational.
+    flops_per_element : int
+        Operations counted per element, as the published tools count them.
+    doc : str
+        One sentence for listings.
+    """
+
+    name: str
+    arity: int
+    stages: int
+    flops_per_element: int
+    doc: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name.isidentifier():
+            raise ValueError(f"Function name must be an identifier, not {self.name!r}")
+        if self.arity not in (1, 2):
+            raise ValueError(f"Arity of function '{self.name}' must be 1 or 2, not {self.arity!r}")
+        if not isinstance(self.stages, int) or self.stages < 1:
+            raise ValueError(f"Stages of function '{self.name}' must be a positive integer, not {self.stages!r}")
+        if not isinstance(self.flops_per_element, int) or self.flops_per_element < 0:
+            raise ValueError(f"Flops per element of function '{self.name}' must be a non-negative integer, "
+                             f"not {self.flops_per_element!r}")
+
+
+FUNCTIONS: dict[str, Function] = {}
+
+
+def register(function: Function) -> Function:
+    """Add a function to the table; the same entry twice is harmless, two different ones are an error."""
+    present = FUNCTIONS.setdefault(function.name, function)
+    if present != function:
+        raise ValueError(f"Function '{function.name}' is already registered as {present!r}; choose another name")
+    return function
+
+
+def lookup(name: str) -> Function:
+    """The entry called ``name``.
+
+    Raises
+    ------
+    UnknownFunctionError
+        If there is none; the message lists the names there are.
+    """
+    try:
+        return FUNCTIONS[name]
+    except KeyError:
+        raise UnknownFunctionError(f"Unknown function {name!r}; known functions are "
+                                   f"{', '.join(sorted(FUNCTIONS))}") from None
+
+
+def dot_stages(t: int) -> int:
+    """Pipeline stages of a dot product of length ``t``: the multipliers, then one per tree level."""
+    if t not in (2, 4, 8, 16):
+        raise ValueError(f"Tile size must be 2, 4, 8 or 16, not {t!r}")
+    return t.bit_length()
+
+
+register(Function("add", 2, 1, 1, "Sum, fp32."))
+register(Function("sub", 2, 1, 1, "Difference, fp32."))
+register(Function("mul", 2, 1, 1, "Product, fp32."))
+register(Function("max", 2, 1, 1, "Larger operand, fp32; NaN if either is NaN."))
+register(Function("div", 2, 6, 1, "Quotient, fp32, correctly rounded."))
+register(Function("exp", 1, 5, 4, "Natural exponential, fp32."))
+register(Function("silu", 1, 10, 8, "x / (1 + exp(-x)), fp32."))
+register(Function("cast_bf16", 1, 1, 0, "Rounds fp32 to bf16, kept in the upper half of the word."))
+register(Function("cast_fp32", 1, 1, 0, "Widens bf16 to fp32, exactly."))

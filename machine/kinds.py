@@ -1,0 +1,116 @@
+"""Unit kinds of the `machine` timing: parameters, ports, latency and initiation interval (docs/timing.md section 3).
+
+One declaration per kind feeds the model, the RTL's parameters, validation and the generated reference. ``runtime`` names
+the parameters that are configuration registers in the RTL, so that one simulator build serves many values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .functions import lookup
+
+
+def log2(n: int) -> int:
+    return n.bit_length() - 1
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A unit kind.
+
+    Attributes
+    ----------
+    params
+        Parameter name -> one line of meaning (with unit).
+    runtime
+        Names among ``params`` held in run-time registers.
+    arity
+        params -> (number of inputs, number of outputs).
+    latency, interval
+        (t, params) -> L and II in cycles; None where the kind's own section of docs/timing.md gives the rule.
+    """
+
+    name: str
+    doc: str
+    params: dict[str, str]
+    arity: Callable[[dict], tuple[int, int]]
+    runtime: tuple[str, ...] = ()
+    latency: Callable[[int, dict], int] | None = None
+    interval: Callable[[int, dict], int] | None = None
+    extra: dict = field(default_factory=dict)
+
+
+KINDS: dict[str, Kind] = {}
+
+
+def register(kind: Kind) -> Kind:
+    """Add a unit kind (also from outside the tree)."""
+    KINDS[kind.name] = kind
+    return kind
+
+
+def kind_of(name: str) -> Kind:
+    return KINDS[name]
+
+
+def queue_entries(latency: int, interval: int) -> int:
+    """Entries of a pipelined unit's output queue (docs/timing.md section 2)."""
+    return latency + interval + 1
+
+
+def _one(_t: int, _p: dict) -> int:
+    return 1
+
+
+def _zero(_t: int, _p: dict) -> int:
+    return 0
+
+
+def _lane_interval(t: int, p: dict) -> int:
+    return t * t // p["lanes"]
+
+
+def _shape(name: str, doc: str, params: dict[str, str], arity=lambda p: (1, 1), runtime=()) -> None:
+    register(Kind(name, doc, params, arity, runtime, _zero, _one))
+
+
+_shape("broadcast", "copies each beat to n outputs", {"n": "outputs", "scratchpad": "unit id that a reference belongs to, or None"},
+       lambda p: (1, p["n"]))
+_shape("flatten", "merges dimensions lo..hi", {"lo": "innermost dimension merged", "hi": "outermost dimension merged"})
+_shape("promote", "inserts a dimension of size 1 at a level", {"level": "stop level inserted", "outermost": "whether it is the stream's new outermost dimension"})
+_shape("reshape", "splits a dimension into chunks",
+       {"dim": "dimension split", "chunk": "size of a chunk", "pad": "whether a partial chunk is padded",
+        "pad_rows": "physical tile rows of a pad unit", "pad_cols": "physical tile columns of a pad unit"}, runtime=("chunk", "pad_rows", "pad_cols"))
+_shape("repeat", "repeats each beat", {"count": "copies"}, runtime=("count",))
+_shape("zip", "joins two streams into tuples", {}, lambda p: (2, 1))
+_shape("split", "deals beats round robin", {"n": "outputs"}, lambda p: (1, p["n"]))
+_shape("merge", "collects beats round robin", {"n": "inputs"}, lambda p: (p["n"], 1))
+
+register(Kind("map", "element-wise function on tiles",
+              {"fn": "name in machine/functions.py", "arity": "operands", "lanes": "elements a cycle", "tuple_in": "whether the operands come as one tuple stream"},
+              lambda p: (1 if p["tuple_in"] else p["arity"], 1),
+              latency=lambda t, p: lookup(p["fn"]).stages + _lane_interval(t, p) - 1, interval=_lane_interval))
+register(Kind("matmul", "product of two physical tiles, fp32 out",
+              {"rows_per_cycle": "rows of the product a cycle", "transposed": "whether B is transposed"}, lambda p: (2, 1),
+              latency=lambda t, p: 1 + log2(t) + t // p["rows_per_cycle"] - 1, interval=lambda t, p: t // p["rows_per_cycle"]))
+register(Kind("accum", "reduction over some dimensions into a memory of accumulators",
+              {"fn": "reduction: 'add'", "reduce": "bit mask of reduced dimensions", "depth": "accumulator tiles", "lanes": "elements a cycle"}, lambda p: (1, 1),
+              latency=_lane_interval, interval=_lane_interval))
+register(Kind("scratchpad", "paged memory of buffers (docs/timing.md section 4)",
+              {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}",
+               "repeat": "list: repeats per reader (run time)"},
+              lambda p: (len(p["writers"]) + len(p["readers"]), len(p["writers"]) + len(p["readers"])), runtime=("repeat",)))
+register(Kind("load", "linear off-chip load (docs/timing.md section 5)",
+              {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",
+               "rows": "rows of a logical tile", "cols": "columns of a logical tile", "rank": "loop dimensions",
+               "shape": "trip counts, outermost first", "row_step": "rows advanced by each loop dimension", "col_step": "columns advanced by each loop dimension"},
+              lambda p: (0, 1),
+              ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols", "shape", "row_step", "col_step")))
+register(Kind("store", "linear off-chip store (docs/timing.md section 5)",
+              {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",
+               "rows": "rows of a logical tile", "cols": "columns of a logical tile"},
+              lambda p: (1, 0), ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols")))
+register(Kind("source", "stream from outside the fabric", {}, lambda p: (0, 1)))
+register(Kind("sink", "stream to outside the fabric", {}, lambda p: (1, 0)))

@@ -1,0 +1,152 @@
+"""The unit graph: the only hand-over from the front end to the model and the hardware. Plain data."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from .beat import Payload, payload_from_dict, payload_to_dict
+from .kinds import KINDS, kind_of
+
+
+@dataclass(frozen=True)
+class Channel:
+    """A FIFO from one unit's output port to another's input port."""
+
+    id: int
+    name: str
+    src: tuple[int, int]  # (unit id, output port)
+    dst: tuple[int, int]  # (unit id, input port)
+    depth: int
+    payload: Payload
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One hardware unit: its kind, its parameters (machine/kinds.py) and the program node it serves."""
+
+    id: int
+    name: str
+    kind: str
+    params: dict
+    node: str = ""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An off-chip tensor: row-major, each row at ``pitch`` bytes, from byte address ``base``."""
+
+    name: str
+    rows: int
+    cols: int
+    dtype: str
+    base: int
+    pitch: int
+    role: str = "input"  # "input" | "output"
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the allocation, row padding included."""
+        return self.rows * self.pitch
+
+
+@dataclass(frozen=True)
+class UnitGraph:
+    """Units, channels, off-chip tensors and memory-port order.
+
+    Attributes
+    ----------
+    ports
+        Unit ids of the off-chip units in order of need; a port's index is its priority and its id on the wire.
+    memory_bytes
+        Size of the off-chip address space in use.
+    """
+
+    name: str
+    t: int
+    units: tuple[Unit, ...]
+    channels: tuple[Channel, ...]
+    tensors: tuple[Tensor, ...] = ()
+    ports: tuple[int, ...] = ()
+    memory_bytes: int = 0
+    meta: dict = field(default_factory=dict)
+
+    def inputs(self, unit: int) -> list[Channel]:
+        """Input channels of a unit, by port."""
+        return sorted((c for c in self.channels if c.dst[0] == unit), key=lambda c: c.dst[1])
+
+    def outputs(self, unit: int) -> list[Channel]:
+        """Output channels of a unit, by port."""
+        return sorted((c for c in self.channels if c.src[0] == unit), key=lambda c: c.src[1])
+
+    def tensor(self, name: str) -> Tensor:
+        return next(x for x in self.tensors if x.name == name)
+
+    def structure(self) -> "UnitGraph":
+        """The graph with run-time parameters and tensors blanked: what one RTL build depends on."""
+        units = tuple(
+            Unit(u.id, u.name, u.kind, {k: v for k, v in u.params.items() if k not in kind_of(u.kind).runtime}, u.node)
+            for u in self.units
+        )
+        return UnitGraph(self.name, self.t, units, self.channels, (), self.ports, 0, {})
+
+    def to_dict(self) -> dict:
+        return {
+            "name": self.name,
+            "t": self.t,
+            "units": [{"id": u.id, "name": u.name, "kind": u.kind, "params": u.params, "node": u.node} for u in self.units],
+            "channels": [
+                {"id": c.id, "name": c.name, "src": list(c.src), "dst": list(c.dst), "depth": c.depth,
+                 "payload": payload_to_dict(c.payload)}
+                for c in self.channels
+            ],
+            "tensors": [vars(x).copy() for x in self.tensors],
+            "ports": list(self.ports),
+            "memory_bytes": self.memory_bytes,
+            "meta": self.meta,
+        }
+
+    def to_json(self) -> str:
+        return json.dumps(self.to_dict(), indent=1, sort_keys=True)
+
+    @staticmethod
+    def from_dict(d: dict) -> "UnitGraph":
+        return UnitGraph(
+            d["name"], d["t"],
+            tuple(Unit(u["id"], u["name"], u["kind"], u["params"], u.get("node", "")) for u in d["units"]),
+            tuple(
+                Channel(c["id"], c["name"], tuple(c["src"]), tuple(c["dst"]), c["depth"], payload_from_dict(c["payload"]))
+                for c in d["channels"]
+            ),
+            tuple(Tensor(**x) for x in d["tensors"]), tuple(d["ports"]), d["memory_bytes"], d.get("meta", {}),
+        )
+
+    def __str__(self) -> str:
+        lines = [f"unit graph {self.name} (t = {self.t})"]
+        for u in self.units:
+            ins = ", ".join(c.name for c in self.inputs(u.id))
+            outs = ", ".join(c.name for c in self.outputs(u.id))
+            args = ", ".join(f"{k}={v}" for k, v in sorted(u.params.items()))
+            lines.append(f"  {u.id:3d} {u.name}: {u.kind}({args})  [{ins}] -> [{outs}]")
+        return "\n".join(lines)
+
+
+def validate(graph: UnitGraph) -> None:
+    """Check ids, ports and parameters against machine/kinds.py; raises LoweringError with unit and rule."""
+    from .errors import LoweringError
+
+    for i, u in enumerate(graph.units):
+        where = f"unit {u.name}"
+        if u.id != i:
+            raise LoweringError(f"id {u.id} is at position {i}", where, "ids count from 0 in list order")
+        if u.kind not in KINDS:
+            raise LoweringError(f"unknown kind {u.kind!r}", where, remedy=f"known kinds: {', '.join(sorted(KINDS))}")
+        kind = KINDS[u.kind]
+        missing = [p for p in kind.params if p not in u.params]
+        extra = [p for p in u.params if p not in kind.params]
+        if missing or extra:
+            raise LoweringError(f"parameters missing {missing}, unknown {extra}", where, f"kind {u.kind} has {list(kind.params)}")
+        n_in, n_out = kind.arity(u.params)
+        for what, n, chans in (("inputs", n_in, graph.inputs(i)), ("outputs", n_out, graph.outputs(i))):
+            if len(chans) != n:
+                raise LoweringError(f"{len(chans)} {what}", where, f"kind {u.kind} has {n} {what} here")
