@@ -1,0 +1,87 @@
+"""What one run leaves behind, the same for model and RTL: beats per channel, lines per port, counters, outputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass
+class ChannelTrace:
+    """Every beat of one channel, in order.
+
+    Attributes
+    ----------
+    accept, take
+        int64 [beats]: cycle in which the beat entered and left the channel (-1: never left).
+    stop, data
+        uint8 [beats].
+    digest
+        uint64 [beats]: FNV-1a of the whole beat's bits (docs/timing.md section 6); empty where values were not computed.
+    """
+
+    accept: np.ndarray
+    take: np.ndarray
+    stop: np.ndarray
+    data: np.ndarray
+    digest: np.ndarray
+
+
+@dataclass
+class PortTrace:
+    """Every line of one off-chip port, in request order.
+
+    Attributes
+    ----------
+    accept, deliver
+        int64 [lines]: cycle in which the line's chunk was granted, and in which data (or acknowledgement) was delivered.
+    address
+        int64 [lines]: byte address.
+    """
+
+    accept: np.ndarray
+    deliver: np.ndarray
+    address: np.ndarray
+
+
+@dataclass
+class Run:
+    """The outcome of one run on one backend.
+
+    Attributes
+    ----------
+    cycles
+        1 + the first cycle in which every store is done and every sink has its Done visible.
+    first_request
+        Cycle in which the first chunk was granted (-1: none).
+    outputs
+        Output tensors by name, float32 arrays (None where values were not computed).
+    channels, ports
+        Traces by channel id and by port index; empty unless asked for.
+    busy, blocked, starved
+        int64 [units]: docs/timing.md section 7.
+    lines_read, lines_written
+        64-B lines that crossed the DRAM interface.
+    peak_pages
+        Scratchpad unit id -> most pages in use at once.
+    """
+
+    backend: str
+    cycles: int
+    first_request: int = -1
+    outputs: dict[str, np.ndarray] | None = None
+    channels: list[ChannelTrace] = field(default_factory=list)
+    ports: list[PortTrace] = field(default_factory=list)
+    busy: np.ndarray | None = None
+    blocked: np.ndarray | None = None
+    starved: np.ndarray | None = None
+    occupancy: np.ndarray | None = None  # float64 [channels]: mean beats held over the run
+    lines_read: int = 0
+    lines_written: int = 0
+    peak_pages: dict[int, int] = field(default_factory=dict)
+    events: int = 0  # beats taken + memory lines
+    wall_s: float = 0.0
+    setup_s: float = 0.0
+    sink_beats: dict[int, list] = field(default_factory=dict)
+    extra: dict = field(default_factory=dict)
