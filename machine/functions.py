@@ -8,11 +8,13 @@ is added to all three places by their ``register`` calls.
 
 from dataclasses import dataclass
 
+from .errors import PenstockError
+
 
 __all__ = ["Function", "FUNCTIONS", "UnknownFunctionError", "register", "lookup", "dot_stages"]
 
 
-class UnknownFunctionError(LookupError):
+class UnknownFunctionError(PenstockError, LookupError):
     """A function name that nobody registered."""
 
 
@@ -76,8 +78,8 @@ def lookup(name: str) -> Function:
     try:
         return FUNCTIONS[name]
     except KeyError:
-        raise UnknownFunctionError(f"Unknown function {name!r}; known functions are "
-                                   f"{', '.join(sorted(FUNCTIONS))}") from None
+        raise UnknownFunctionError(f"function {name!r} is not known", rule=f"known are {', '.join(sorted(FUNCTIONS))}",
+                                   remedy="use one of them, or register it") from None
 
 
 def dot_stages(t: int) -> int:

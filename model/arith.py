@@ -1,0 +1,152 @@
+"""What every arithmetic result is, bit for bit: vectorised NumPy, float32 arrays in and out.
+
+This module is the definition (``docs/arithmetic.md`` states the rules in words). The tile kernels of
+:mod:`penstock.model.tile_kernels` and the datapaths of ``penstock.hw.arith`` are tested against it.
+A bf16 value is a float32 whose low 16 bits are zero.
+"""
+
+import numpy as np
+
+from penstock.machine.approximation import (EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E, RECIP_SLOPE, RECIP_TABLE)
+
+
+__all__ = ["canonical", "add", "sub", "mul", "max_", "div", "exp", "silu", "cast_bf16", "cast_fp32",
+           "matmul", "matmul_bt"]
+
+_EXP2_TABLE = np.array(EXP2_TABLE, np.int64)
+_RECIP_TABLE = np.array(RECIP_TABLE, np.int64)
+_RECIP_SLOPE = np.array(RECIP_SLOPE, np.int64)
+
+
+def _bits(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x, np.float32).view(np.uint32)
+
+
+def _flush(x: np.ndarray) -> np.ndarray:
+    """Subnormal numbers become zero of their sign."""
+    bits = _bits(x)
+    return np.where(bits & 0x7FFFFFFF < 0x00800000, bits & 0x80000000, bits).astype(np.uint32).view(np.float32)
+
+
+def canonical(x: np.ndarray) -> np.ndarray:
+    """``x`` as a result: subnormals flushed to zero of their sign, every NaN 0x7FC00000."""
+    bits = _bits(_flush(x))
+    return np.where(bits & 0x7FFFFFFF > 0x7F800000, np.uint32(0x7FC00000), bits).view(np.float32)
+
+
+def _binary(operation: np.ufunc, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        return canonical(operation(_flush(a), _flush(b)))
+
+
+def add(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a + b."""
+    return _binary(np.add, a, b)
+
+
+def sub(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a - b."""
+    return _binary(np.subtract, a, b)
+
+
+def mul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a * b."""
+    return _binary(np.multiply, a, b)
+
+
+def div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a / b, correctly rounded."""
+    return _binary(np.divide, a, b)
+
+
+def max_(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The larger of a and b; NaN if either is, and +0 above -0."""
+    a, b = np.broadcast_arrays(canonical(a), canonical(b))
+    larger = np.where((a > b) | ((a == b) & ~np.signbit(a)), a, b)
+    return canonical(np.where(np.isnan(a) | np.isnan(b), np.float32(np.nan), larger))
+
+
+def cast_bf16(a: np.ndarray) -> np.ndarray:
+    """``a`` rounded to bf16, nearest even."""
+    bits = _bits(canonical(a)).astype(np.uint64)
+    rounded = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+    return canonical(rounded.astype(np.uint32).view(np.float32))
+
+
+def cast_fp32(a: np.ndarray) -> np.ndarray:
+    """The fp32 value of the bf16 number ``a``: the same number."""
+    return canonical(a)
+
+
+def matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The product of [t, t] tiles: t rounded products, summed as a balanced tree over k.
+
+    Leading axes are batches. t is a power of two.
+    """
+    products = mul(a[..., :, :, None], b[..., None, :, :])  # [m, k, n]
+    while products.shape[-2] > 1:
+        products = add(products[..., 0::2, :], products[..., 1::2, :])
+    return products[..., 0, :]
+
+
+def matmul_bt(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """:func:`matmul` of ``a`` with ``b`` transposed."""
+    return matmul(a, np.swapaxes(b, -1, -2))
+
+
+def _exp2_steps(magnitude: np.ndarray, negative: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """e**x as ``mantissa * 2**(k - 30)``; ``mantissa`` is 2**30 to 2**31.
+
+    ``magnitude`` holds the low 31 bits of x (flushed), ``negative`` its sign.
+    """
+    exponent = magnitude >> 23
+    significand = np.where(exponent == 0, 0, magnitude & 0x7FFFFF | 0x800000)
+    product = significand * LOG2E
+    t = product >> np.clip(156 - exponent, 0, 62)
+    t = np.where(exponent > 134, (1 << 39) - 1, t)                # |x| >= 256
+    t = np.where(negative, -t, t)                                 # x * log2(e), 30 fraction bits
+    k, index, r = t >> 30, t >> 23 & 127, t & 0x7FFFFF
+    u = EXP2_C1 + (EXP2_C2 * (r >> 7) >> 15)                      # 26 fraction bits
+    p = u * r >> 24                                               # 2**r - 1, 32 fraction bits
+    base = _EXP2_TABLE[index]
+    return k, base + (base * p >> 32)
+
+
+def _reciprocal_steps(d: np.ndarray) -> np.ndarray:
+    """1/d, never above it; ``d`` in [1, 2) has 30 fraction bits, the result 32."""
+    index, r = d >> 23 & 127, d >> 11 & 0xFFF
+    y = _RECIP_TABLE[index] - (_RECIP_SLOPE[index] * r >> 11) >> 2  # 18 fraction bits
+    error = (1 << 48) - d * y >> 14                                # 34 fraction bits, signed
+    return (y << 14) + (y * error >> 20)
+
+
+def _pack(sign: np.ndarray, exponent: np.ndarray, mantissa: np.ndarray) -> np.ndarray:
+    """Round ``mantissa`` (1 to 2 with 30 fraction bits) to fp32; out of range gives infinity or zero."""
+    rounded = mantissa + 63 + (mantissa >> 7 & 1) >> 7
+    bits = (exponent << 23) + rounded - (1 << 23)
+    bits = np.where(bits < 0x00800000, 0, np.where(bits > 0x7F800000, 0x7F800000, bits))
+    return (bits | sign << 31).astype(np.uint32).view(np.float32)
+
+
+def exp(a: np.ndarray) -> np.ndarray:
+    """e**a, by table and polynomial; below 0.57 ulp."""
+    bits = _bits(_flush(a)).astype(np.int64)
+    k, mantissa = _exp2_steps(bits & 0x7FFFFFFF, bits >> 31 == 1)
+    return np.where(np.isnan(a), canonical(np.float32(np.nan)), _pack(np.int64(0), k + 127, mantissa))
+
+
+def silu(a: np.ndarray) -> np.ndarray:
+    """a / (1 + e**-a); below 0.6 ulp. silu(-inf) is -0."""
+    bits = _bits(_flush(a)).astype(np.int64)
+    magnitude, sign = bits & 0x7FFFFFFF, bits >> 31
+    significand = np.where(magnitude == 0, 0, magnitude & 0x7FFFFF | 0x800000)
+    k, mantissa = _exp2_steps(magnitude, np.ones_like(sign, bool))  # e**-|a|
+    d = np.minimum((1 << 30) + (mantissa >> np.minimum(-k, 62)), (1 << 31) - 1)
+    numerator = np.where(sign == 1, mantissa, 1 << 30)              # sigmoid(a) = numerator * 2**shift / d
+    shift = np.where(sign == 1, k, 0)
+    w = (numerator * _reciprocal_steps(d) >> 30) * significand      # 55 fraction bits, below 4
+    top = np.minimum(w >> 55, 2)
+    result = _pack(sign, (magnitude >> 23) + shift + top - 1, w >> 24 + top)
+    result = np.where(significand == 0, _flush(a), result)
+    result = np.where(magnitude == 0x7F800000, np.where(sign == 1, np.float32(-0.0), np.float32(np.inf)), result)
+    return canonical(np.where(np.isnan(a), np.float32(np.nan), result))
