@@ -1,0 +1,120 @@
+"""The result record: what one run of one program on one backend measured. Every table and plot is made from these."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+from .errors import PenstockError
+
+
+@dataclass
+class Record:
+    """One run.
+
+    Attributes
+    ----------
+    workload, config, params
+        Program name, configuration name, program parameters.
+    backend, timing
+        ``model`` or ``rtl``; ``machine`` or ``published``.
+    cycles, first_request
+        Total cycles (`machine`: docs/timing.md section 5; `published`: latest local time), cycle of the first off-chip request.
+    offchip_bytes
+        Logical traffic in B, from the symbolic analysis (padding never counts).
+    dram_bytes
+        64-B lines moved x 64.
+    onchip_bytes, onchip_rule
+        Symbolic on-chip requirement in B and the name of the rule that gave it.
+    onchip_capacity_bytes, onchip_peak_bytes
+        Scratchpad bytes allocated in the fabric; most bytes of pages in use at once.
+    flops, allocated_flops_per_cycle, compute_utilisation
+        FLOP of the program; FLOP per cycle that the units could do; their ratio over the run.
+    offchip_utilisation
+        dram_bytes / (cycles x peak bandwidth).
+    values_ok, max_rel_err
+        Outputs bit-equal to the NumPy reference of the stated arithmetic (null: not computed); largest error against
+        float64, relative to the largest magnitude of the output.
+    channels_observed, channels_total, mismatches
+        Of the RTL-against-model check (null where none was made).
+    units
+        Per unit: name, kind, node, busy, blocked, starved cycles.
+    """
+
+    workload: str
+    config: str
+    params: dict
+    backend: str
+    timing: str
+    cycles: int
+    first_request: int = -1
+    offchip_bytes: int | None = None
+    dram_bytes: int | None = None
+    onchip_bytes: int | None = None
+    onchip_rule: str = ""
+    onchip_capacity_bytes: int | None = None
+    onchip_peak_bytes: int | None = None
+    flops: int | None = None
+    allocated_flops_per_cycle: int | None = None
+    compute_utilisation: float | None = None
+    offchip_utilisation: float | None = None
+    values_ok: bool | None = None
+    max_rel_err: float | None = None
+    channels_observed: int | None = None
+    channels_total: int | None = None
+    mismatches: int | None = None
+    wall_s: float = 0.0
+    setup_s: float = 0.0
+    events: int | None = None
+    seed: int | None = None
+    versions: dict = field(default_factory=dict)
+    units: list = field(default_factory=list)
+    offchip_bytes_per_cycle: float | None = None
+
+    def key(self) -> tuple:
+        """What makes two records the same experiment (backend and timing apart)."""
+        return self.workload, self.config, tuple(sorted((k, str(v)) for k, v in self.params.items()))
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a file atomically: a reader sees the old or the new text, never half of it."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise PenstockError(f"cannot write {path}: no such folder {path.parent}", remedy="create it first")
+    fd, tmp = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(fd, "w") as f:
+            f.write(text)
+        os.chmod(tmp, 0o644)
+        os.replace(tmp, path)
+    except BaseException:
+        os.unlink(tmp)
+        raise
+
+
+def save(records: list[Record], path: str | Path) -> None:
+    """Write a list of records as JSON."""
+    write_text(path, json.dumps([asdict(r) for r in records], indent=1) + "\n")
+
+
+def load(path: str | Path) -> list[Record]:
+    """Read a list of records; raises PenstockError naming file and field."""
+    path = Path(path)
+    try:
+        data = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise PenstockError(f"no such file: {path}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as e:
+        raise PenstockError(f"not valid JSON: {e}", str(path)) from None
+    if not isinstance(data, list):
+        raise PenstockError("must hold a list of records", str(path))
+    known = {f.name for f in fields(Record)}
+    out = []
+    for i, d in enumerate(data):
+        if not isinstance(d, dict) or set(d) - known or not {"workload", "config", "params", "backend", "timing", "cycles"} <= set(d):
+            raise PenstockError(f"entry {i} is not a result record", str(path), remedy="write records with `penstock run ... --json`")
+        out.append(Record(**d))
+    return out
