@@ -42,6 +42,8 @@ class Record:
         Of the RTL-against-model check (null where none was made).
     units
         Per unit: name, kind, node, busy, blocked, starved cycles.
+    channels
+        Per channel: name, src and dst (unit names), depth, mean occupancy in beats.
     """
 
     workload: str
@@ -72,6 +74,7 @@ class Record:
     seed: int | None = None
     versions: dict = field(default_factory=dict)
     units: list = field(default_factory=list)
+    channels: list = field(default_factory=list)
     offchip_bytes_per_cycle: float | None = None
 
     def key(self) -> tuple:

@@ -1,0 +1,39 @@
+"""All automation: `nox` runs the tests; `nox -l` lists the rest."""
+
+import nox
+
+nox.options.sessions = ["tests"]
+nox.options.reuse_existing_virtualenvs = True
+PYTEST_ENV = {"MPLBACKEND": "Agg"}
+
+
+def install(session: nox.Session) -> None:
+    session.install("-e", ".[test]")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Everything that CI runs: unit tests, RTL against model, docs code (under 15 minutes on 2 cores)."""
+    install(session)
+    session.run("pytest", "-n", "2", "--dist", "loadgroup", *session.posargs, env=PYTEST_ENV)
+
+
+@nox.session
+def deep(session: nox.Session) -> None:
+    """The long runs: all 15 points of figure 8 on RTL, large sweeps."""
+    install(session)
+    session.run("pytest", "-m", "deep", *session.posargs, env=PYTEST_ENV)
+
+
+@nox.session
+def regress(session: nox.Session) -> None:
+    """The cocotb regressions with their table."""
+    install(session)
+    session.run("penstock", "regress", *session.posargs)
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Speed of model and RTL, measured in one run."""
+    install(session)
+    session.run("python", "bench/speed.py", *session.posargs)

