@@ -1,0 +1,57 @@
+"""Configurations: presets load, and every bad field is refused with its name and the constraint."""
+
+import pytest
+
+from penstock.machine import config
+from penstock.machine.errors import ConfigError
+
+
+@pytest.mark.parametrize("name", sorted(p.stem for p in config.presets_dir().glob("*.toml")))
+def test_presets_are_valid(name):
+    c = config.load(name)
+    assert c.name == name
+
+
+def test_fig8_machine_is_the_papers():
+    m = config.load("fig8").machine
+    assert (m.t, m.dtype, m.dram.bytes_per_cycle) == (16, "fp32", 256)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"machine": {"t": 12}}, "t must be a power of two from 2 to 16, not 12"),
+        ({"machine": {"t": 4, "rows_per_cycle": 3}}, "rows_per_cycle must divide t = 4, not 3"),
+        ({"machine": {"dtype": "int8"}}, "dtype must be one of bf16, fp32, not 'int8'"),
+        ({"machine": {"lanes": {"silu": 7}}}, "lanes.silu must divide t*t = 256, not 7"),
+        ({"machine": {"units": {"matmul": 0}}}, "units.matmul must be at least 1, not 0"),
+        ({"machine": {"channel_depth": 0}}, "channel_depth must be at least 1, not 0"),
+        ({"machine": {"port_lanes": 3}}, "port_lanes must be a power of two of at most t = 16, not 3"),
+        ({"machine": {"load_lines": 4}}, "load_lines must be a power of two of at least 2 x port_lanes, not 4"),
+        ({"machine": {"frames": 6}}, "frames must be a power of two, not 6"),
+        ({"machine": {"arbitration": "lottery"}}, "arbitration must be 'need' or 'round_robin', not 'lottery'"),
+        ({"machine": {"channel_dept": 2}}, "unknown field 'channel_dept'; known fields: t, dtype, channel_depth"),
+        ({"machine": {"t": "16"}}, "must be of type int, not '16'"),
+        ({"machine": {"dram": {"kind": "ddr"}}}, "kind must be 'pipe' or 'ideal', not 'ddr'"),
+        ({"machine": {"dram": {"channels": 3}}}, "channels must be a power of two, not 3"),
+        ({"machine": 3}, "must be a table, not 3"),
+        ({"published": {"compute_bw": 0}}, "compute_bw must be at least 1, not 0"),
+        ({"fabric": {}}, "unknown table 'fabric'; known tables: machine, published"),
+    ],
+)
+def test_bad_fields_are_named(table, message):
+    with pytest.raises(ConfigError) as e:
+        config.from_dict(table, "mine")
+    assert message in str(e.value)
+
+
+def test_unknown_preset_lists_the_known():
+    with pytest.raises(ConfigError, match="no configuration named 'nope'; known: fig8"):
+        config.load("nope")
+
+
+def test_broken_toml_names_the_file(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("[machine\n")
+    with pytest.raises(ConfigError, match="mine.toml: not valid TOML"):
+        config.load(str(path))
