@@ -1,0 +1,95 @@
+"""One lane of an element-wise function, and the pipeline registers inside it."""
+
+from types import SimpleNamespace
+
+from amaranth.hdl import Module, Signal, Value, ValueLike
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+
+__all__ = ["Lane", "Stages", "let"]
+
+
+def let(m: Module, name: str, value: ValueLike) -> Signal:
+    """A named signal driven by ``value``, so that the expression is evaluated once."""
+    value = Value.cast(value)
+    signal = Signal(value.shape(), name=name)
+    m.d.comb += signal.eq(value)
+    return signal
+
+
+class Stages:
+    """The registers between the stages of a pipeline that moves whenever it holds something.
+
+    Each :meth:`cut` ends a stage. Its registers load only in cycles in which the stage holds an operand,
+    so an idle pipeline does not toggle.
+
+    Parameters
+    ----------
+    m : Module
+        Module of the pipeline.
+    en : Signal(1)
+        An operand enters the first stage in this cycle.
+    """
+
+    def __init__(self, m: Module, en: Value):
+        self._m = m
+        self._valid = en
+        self._count = 1
+
+    @property
+    def count(self) -> int:
+        """Stages so far, the open one included."""
+        return self._count
+
+    def cut(self, **values: ValueLike) -> SimpleNamespace:
+        """Registers holding ``values``, by the same names, for the next stage."""
+        m, stage = self._m, self._count
+        registers = SimpleNamespace()
+        with m.If(self._valid):
+            for name, value in values.items():
+                value = Value.cast(value)
+                register = Signal(value.shape(), name=f"s{stage}_{name}", reset_less=True)
+                m.d.sync += register.eq(value)
+                setattr(registers, name, register)
+        valid = Signal(name=f"s{stage}_valid")
+        m.d.sync += valid.eq(self._valid)
+        self._valid = valid
+        self._count += 1
+        return registers
+
+
+class Lane(wiring.Component):
+    """One lane of an element-wise function: the datapath without handshake.
+
+    Subclasses define ``STAGES`` and ``elaborate``.
+
+    Parameters
+    ----------
+    arity : int
+        Number of operands, 1 or 2.
+
+    Members
+    -------
+    en : In(1)
+        An operand enters in this cycle.
+    a, b : In(32)
+        The operands, fp32 (bf16 in the upper half). ``b`` exists where ``arity`` is 2.
+    o : Out(32)
+        The result.
+
+    Timing
+    ------
+    The result of an operand that enters in cycle c is on ``o`` in cycle c + ``STAGES`` - 1, and only then;
+    the last stage ends in the consumer's register. A new operand may enter every cycle; nothing stalls.
+    """
+
+    STAGES = 1
+
+    def __init__(self, *, arity: int):
+        if arity not in (1, 2):
+            raise ValueError(f"Arity must be 1 or 2, not {arity!r}")
+        members = {"en": In(1), "a": In(32), "o": Out(32)}
+        if arity == 2:
+            members["b"] = In(32)
+        super().__init__(members)
