@@ -1,0 +1,10 @@
+"""The DAG memory scheduler: group operations, tile them, order the tiles and retain tensors for least latency."""
+
+from .demand import ScheduleError
+from .evaluate import Evaluation, SubgraphCost, evaluate
+from .problem import Op, OpType, Problem, Tensor
+from .readings import Readings
+from .solution import Schedule, Subgraph
+
+__all__ = ["Problem", "Tensor", "Op", "OpType", "Schedule", "Subgraph", "Readings", "ScheduleError",
+           "Evaluation", "SubgraphCost", "evaluate"]
