@@ -1,0 +1,163 @@
+"""The off-chip memory's timing (docs/timing.md section 5.1): one class for the fast model and for the RTL test bench.
+
+The compiled functions work on one flat int64 array, so that the model's hot loop calls them without crossing into Python and a test
+bench in C++ calls :func:`Dram.callback` once a cycle. A line is an opaque integer here; whoever asks keeps its data: memory is read
+and written in the cycle in which the line reaches the model.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import carray, cfunc, njit, types
+
+from penstock.machine.beat import LINE_BYTES
+from penstock.machine.config import Dram as DramConfig
+from penstock.machine.unitgraph import UnitGraph
+
+# State: a header, then per channel (last service start, oldest node, newest node), then nodes (ready, line, next).
+KIND, CHANNELS, INTERVAL, DELAY, OFFSET, FREE, IN_FLIGHT, HEADER = range(8)
+LAST, OLDEST, NEWEST, CHANNEL_WORDS = range(4)
+READY, LINE, NEXT, NODE_WORDS = range(4)
+IDEAL, PIPE = 0, 1
+FULL = -1  # `accept` found no free node
+
+
+@njit(cache=True, boundscheck=False)
+def accept(state, h, line, index, count):
+    """Line `index` of the `count` that reach the memory in cycle `h`; returns its delivery cycle, or FULL."""
+    channels = state[CHANNELS]
+    channel = 0
+    if state[KIND] == PIPE:
+        state[OFFSET] += index
+        channel = state[OFFSET] & (channels - 1)
+        if index == count - 1:
+            state[OFFSET] = (state[OFFSET] + count) & (channels - 1)
+    at = HEADER + channel * CHANNEL_WORDS
+    ready = h + state[DELAY]
+    if state[KIND] == PIPE:
+        start = max(state[at + LAST] + state[INTERVAL], h + 1)
+        state[at + LAST] = start
+        ready = start + state[DELAY]
+    node = state[FREE]
+    if node < 0:
+        return FULL
+    state[FREE] = state[node + NEXT]
+    state[node + READY] = ready
+    state[node + LINE] = line
+    state[node + NEXT] = -1
+    if state[at + OLDEST] < 0:
+        state[at + OLDEST] = node
+    else:
+        state[state[at + NEWEST] + NEXT] = node
+    state[at + NEWEST] = node
+    state[IN_FLIGHT] += 1
+    return ready
+
+
+@njit(cache=True, boundscheck=False)
+def deliver(state, d, out):
+    """Write the lines delivered in cycle `d` to `out` and return how many. Called for every cycle in which one is ready."""
+    n = 0
+    at = HEADER
+    for _ in range(state[CHANNELS]):
+        node = state[at + OLDEST]
+        while node >= 0 and state[node + READY] <= d:
+            out[n] = state[node + LINE]
+            n += 1
+            following = state[node + NEXT]
+            state[node + NEXT] = state[FREE]
+            state[FREE] = node
+            node = following
+            if state[KIND] == PIPE:
+                break
+        state[at + OLDEST] = node
+        at += CHANNEL_WORDS
+    state[IN_FLIGHT] -= n
+    return n
+
+
+@njit(cache=True, boundscheck=False)
+def step(state, h, lines, n, out):
+    """The `n` lines that reach the memory in `h` go in; those delivered in `h + 1` come out. Returns their number, or FULL."""
+    for i in range(n):
+        if accept(state, h, lines[i], i, n) == FULL:
+            return FULL
+    if state[IN_FLIGHT] == 0:
+        return 0
+    return deliver(state, h + 1, out)
+
+
+_SIGNATURE = types.int64(types.int64, types.int64, types.CPointer(types.int64), types.CPointer(types.int64), types.CPointer(types.uint8),
+                         types.CPointer(types.int64), types.CPointer(types.int64))
+
+
+class Dram:
+    """An off-chip memory of one kind, empty.
+
+    Parameters
+    ----------
+    config
+        The `[machine.dram]` table.
+    lines
+        Most lines in flight at once.
+
+    Attributes
+    ----------
+    state
+        int64 array for :func:`accept`, :func:`deliver`, :func:`step`; its address is the callback's last argument.
+    """
+
+    def __init__(self, config: DramConfig, lines: int = 1 << 16):
+        channels = config.channels if config.kind == "pipe" else 1
+        first = HEADER + channels * CHANNEL_WORDS
+        self.lines = lines
+        self.state = s = np.full(first + lines * NODE_WORDS, -1, np.int64)
+        delay = config.latency + (config.start_up if config.kind == "pipe" else 0)
+        s[:HEADER] = PIPE if config.kind == "pipe" else IDEAL, channels, config.interval, delay, 0, first, 0
+        s[HEADER:first:CHANNEL_WORDS] = -config.interval
+        nodes = s[first:].reshape(lines, NODE_WORDS)
+        nodes[:-1, NEXT] = first + NODE_WORDS * np.arange(1, lines)
+
+    @staticmethod
+    def callback():
+        """A C function `int64 (now, n, lines, addresses, writes, out, state)`: :func:`step` with plain pointers.
+
+        `addresses` and `writes` are there for kinds whose timing depends on them. Keep the returned object; its `.address` is the
+        function's. `out` needs room for as many lines as can be delivered in a cycle (channels for `pipe`, lanes for `ideal`).
+        """
+        return _callback()
+
+
+_kept = []
+
+
+def _callback():
+    if not _kept:
+        @cfunc(_SIGNATURE, cache=False)
+        def dram_step(now, n, lines, addresses, writes, out, state):
+            return step(carray(state, 1 << 40), now, carray(lines, 1 << 20), n, carray(out, 1 << 20))
+
+        _kept.append(dram_step)
+    return _kept[0]
+
+
+def ranges(graph: UnitGraph) -> np.ndarray:
+    """Address range of every port, int64 [ports, 2]: first byte, and first byte after it."""
+    r = []
+    for u in graph.ports:
+        p = graph.units[u].params
+        r.append((p["base"], p["base"] + p["tensor_rows"] * p["pitch"]))
+    return np.array(r, np.int64).reshape(-1, 2)
+
+
+def lines_bound(graph: UnitGraph, load_lines: int) -> int:
+    """No run of `graph` has more lines in flight than this, as long as no store writes its tensor twice."""
+    total = 64
+    for u in graph.ports:
+        p = graph.units[u].params
+        if graph.units[u].kind == "store":
+            pieces = -(-p["tensor_cols"] // p["cols"]) if p["cols"] else 1
+            total += p["tensor_rows"] * (p["pitch"] // LINE_BYTES + 2 * pieces)
+        else:
+            total += load_lines
+    return min(total, 1 << 22)
