@@ -1,0 +1,139 @@
+"""From the off-chip ports of the units to the one DRAM, and back."""
+
+from collections.abc import Sequence
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.machine.beat import LINE_BYTES
+from penstock.machine.config import Machine
+
+from ..units.unit import STRAY_RESPONSE
+from .arbiter import Arbiter
+from .port import ADDRESS_BITS, LINE_BITS, ReadPort, WritePort
+from .ring import Ring
+
+
+__all__ = ["Interconnect", "response_lanes"]
+
+PORT_BITS, TAG_BITS = 8, 16
+
+
+def response_lanes(config: Machine) -> int:
+    """N: most lines the DRAM delivers in one cycle."""
+    return config.dram.channels if config.dram.kind == "pipe" else config.port_lanes
+
+
+class Interconnect(wiring.Component):
+    """Grants one chunk a cycle to the DRAM and gives each port its lines in order.
+
+    Parameters
+    ----------
+    ports : sequence of str
+        ``load`` or ``store`` for each port, in order of need; a port's index is its id on the wire.
+    config : Machine
+        ``port_lanes`` W, ``load_lines``, ``arbitration``, ``dram``.
+
+    Members
+    -------
+    port0, port1, ... : In(ReadPort(W)) for a load, In(WritePort(W, N)) for a store
+    mem_req_valid : Out(W)
+        Lines that reach the DRAM in this cycle; all of one chunk.
+    mem_req_write, mem_req_port, mem_req_group : Out(1), Out(8), Out(16)
+        The chunk's kind, port and ring group (0 for a write); a line's tag is ``group * W + lane``.
+    mem_req_addr, mem_req_data, mem_req_mask : Out(W * 32), Out(W * 512), Out(W * 64)
+        Byte address, write data and byte mask of each line.
+    mem_rsp_valid, mem_rsp_port, mem_rsp_tag, mem_rsp_data : In(N), In(N * 8), In(N * 16), In(N * 512)
+        Lines and acknowledgements delivered in this cycle, in any order.
+    error : Out(8)
+        Bit ``STRAY_RESPONSE`` in the cycle in which a line comes that no read waits for (a store checks its own).
+
+    Timing
+    ------
+    A chunk presented in c may be granted in c and is then on ``mem_req_*`` in c + 1. A line delivered in d is visible to its port
+    from d + 1. The path from a unit's request through the arbiter to its ``ready`` is combinational.
+    Source: docs/timing.md section 5, rules 1 to 3.
+    """
+
+    def __init__(self, *, ports: Sequence[str], config: Machine):
+        for kind in ports:
+            if kind not in ("load", "store"):
+                raise ValueError(f"Kind of a port must be 'load' or 'store', not {kind!r}")
+        if not 1 <= len(ports) <= 2**PORT_BITS:
+            raise ValueError(f"Number of ports must be from 1 to {2**PORT_BITS}, not {len(ports)!r}")
+        if config.load_lines > 2**TAG_BITS:
+            raise ValueError(f"load_lines must be at most {2**TAG_BITS}, not {config.load_lines!r}")
+        self.kinds, self.config = tuple(ports), config
+        self.responses = response_lanes(config)
+        w, n = config.port_lanes, self.responses
+        members = {f"port{p}": In(ReadPort(w) if kind == "load" else WritePort(w, n)) for p, kind in enumerate(ports)}
+        super().__init__({
+            **members,
+            "mem_req_valid": Out(w),
+            "mem_req_write": Out(1),
+            "mem_req_port": Out(PORT_BITS),
+            "mem_req_group": Out(TAG_BITS),
+            "mem_req_addr": Out(data.ArrayLayout(ADDRESS_BITS, w)),
+            "mem_req_data": Out(data.ArrayLayout(LINE_BITS, w)),
+            "mem_req_mask": Out(data.ArrayLayout(LINE_BYTES, w)),
+            "mem_rsp_valid": In(n),
+            "mem_rsp_port": In(data.ArrayLayout(PORT_BITS, n)),
+            "mem_rsp_tag": In(data.ArrayLayout(TAG_BITS, n)),
+            "mem_rsp_data": In(data.ArrayLayout(LINE_BITS, n)),
+            "error": Out(8),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        lanes, lane_bits = self.config.port_lanes, (self.config.port_lanes - 1).bit_length()
+        ports = [getattr(self, f"port{p}") for p in range(len(self.kinds))]
+
+        m.submodules.arbiter = arbiter = Arbiter(clients=len(ports), policy=self.config.arbitration)
+        address, pitch, mask = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(lanes)
+        m.d.comb += arbiter.requests.eq(Cat(port.request.valid for port in ports))
+        with m.Switch(arbiter.index):
+            for p, port in enumerate(ports):
+                with m.Case(p):
+                    chunk = port.request.payload
+                    m.d.comb += [address.eq(chunk.address), pitch.eq(chunk.pitch), mask.eq(chunk.mask)]
+                    m.d.sync += self.mem_req_write.eq(self.kinds[p] == "store")
+                    if self.kinds[p] == "store":
+                        m.d.sync += [self.mem_req_data.eq(chunk.data), self.mem_req_mask.eq(chunk.bytes)]
+        m.d.sync += [
+            self.mem_req_valid.eq(Mux(arbiter.requests.any(), mask, 0)),
+            self.mem_req_port.eq(arbiter.index),
+            self.mem_req_group.eq(0),
+        ]
+        for lane in range(lanes):
+            m.d.sync += self.mem_req_addr[lane].eq(address + pitch * lane)
+
+        strays = []
+        for p, port in enumerate(ports):
+            m.d.comb += port.request.ready.eq(arbiter.grant[p])
+            mine = [self.mem_rsp_valid[n] & (self.mem_rsp_port[n] == p) for n in range(self.responses)]
+            if self.kinds[p] == "store":
+                m.d.comb += port.acks.eq(sum(mine))
+                continue
+            ring = Ring(groups=self.config.load_lines // lanes, lanes=lanes, responses=self.responses)
+            m.submodules[f"ring{p}"] = ring
+            m.d.comb += [
+                ring.reserve.eq(arbiter.grant[p]),
+                ring.mask.eq(port.request.payload.mask),
+                port.free.eq(ring.free),
+                port.group.payload.eq(ring.group.payload),
+                port.group.valid.eq(ring.group.valid),
+                ring.group.ready.eq(port.group.ready),
+            ]
+            with m.If(arbiter.grant[p]):
+                m.d.sync += self.mem_req_group.eq(ring.tail)
+            for n, line in enumerate(ring.arrivals):
+                m.d.comb += [
+                    line.valid.eq(mine[n]),
+                    line.group.eq(self.mem_rsp_tag[n] >> lane_bits),
+                    line.lane.eq(self.mem_rsp_tag[n] & (lanes - 1)),
+                    line.line.eq(self.mem_rsp_data[n]),
+                ]
+            strays.append(ring.stray)
+        m.d.comb += self.error[STRAY_RESPONSE].eq(Cat(strays).any())
+        return m

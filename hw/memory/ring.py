@@ -1,0 +1,115 @@
+"""Reordering the lines of one port."""
+
+from functools import reduce
+from operator import or_
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from .port import LINE_BITS
+
+
+__all__ = ["Ring", "arrival"]
+
+
+def arrival(groups: int, lanes: int) -> data.StructLayout:
+    """A line that has come: where it belongs."""
+    return data.StructLayout({"valid": 1, "group": range(groups), "lane": range(max(2, lanes)), "line": LINE_BITS})
+
+
+class Ring(wiring.Component):
+    """A ring of groups of lines that are filled in any order and leave in the order in which they were reserved.
+
+    Parameters
+    ----------
+    groups : int
+        Groups, a power of two, at least 2.
+    lanes : int
+        W, lines in a group.
+    responses : int
+        N, lines that may come in one cycle: the ring memory has one write port for each (1 infers block RAM).
+
+    Members
+    -------
+    reserve : In(1)
+        Take the next free group; only while ``free``.
+    mask : In(lanes)
+        The lanes it will fill.
+    tail : Out(range(groups))
+        The group that ``reserve`` takes.
+    free : Out(1)
+        A group is free at the start of the cycle.
+    arrivals : In(data.ArrayLayout(arrival(groups, lanes), responses))
+    group : Out(stream.Signature(data.ArrayLayout(512, lanes)))
+        The oldest reserved group, once complete. Taking it frees it from the next cycle.
+    stray : Out(1)
+        A line came that is not missing.
+
+    Timing
+    ------
+    A line that comes in d is visible in ``group`` from d + 1: the memory is read synchronously at the head of the next cycle,
+    with that cycle's writes passed through. One group a cycle leaves. ``group.valid`` depends on registers only.
+    Source: docs/timing.md section 5, rules 2 and 3.
+    """
+
+    def __init__(self, *, groups: int, lanes: int, responses: int):
+        if groups < 2 or groups & (groups - 1):
+            raise ValueError(f"Number of groups must be a power of two of at least 2, not {groups!r}")
+        self.groups, self.lanes, self.responses = groups, lanes, responses
+        self._lines = data.ArrayLayout(LINE_BITS, lanes)
+        self._memory = Memory(shape=self._lines, depth=groups, init=[])
+        super().__init__({
+            "reserve": In(1),
+            "mask": In(lanes),
+            "tail": Out(range(groups)),
+            "free": Out(1),
+            "arrivals": In(data.ArrayLayout(arrival(groups, lanes), responses)),
+            "group": Out(stream.Signature(self._lines)),
+            "stray": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = self._memory
+        writes = [memory.write_port(granularity=1) for _ in range(self.responses)]
+        read = memory.read_port(transparent_for=writes)
+
+        level = Signal(range(self.groups + 1))
+        head, head_next = Signal(range(self.groups)), Signal(range(self.groups))
+        take = Signal()
+        m.d.comb += [
+            self.free.eq(level != self.groups),
+            take.eq(self.group.valid & self.group.ready),
+            head_next.eq(head + take),
+            read.addr.eq(head_next),
+            self.group.payload.eq(read.data),
+        ]
+        m.d.sync += [level.eq(level + self.reserve - take), head.eq(head_next)]
+        with m.If(self.reserve):
+            m.d.sync += self.tail.eq(self.tail + 1)
+
+        for port, line in zip(writes, self.arrivals):
+            m.d.comb += [
+                port.addr.eq(line.group),
+                port.en.eq(Mux(line.valid, 1 << line.lane, 0)),
+                port.data.eq(Cat(line.line for _ in range(self.lanes))),
+            ]
+
+        head_missing, strays = [], []
+        reserved = Signal(self.groups)
+        m.d.comb += reserved.eq(Mux(self.reserve, 1 << self.tail, 0))
+        for lane in range(self.lanes):
+            missing = Signal(self.groups, name=f"missing{lane}")
+            come = Signal(self.groups, name=f"come{lane}")
+            hits = [Mux(line.valid & (line.lane == lane), 1 << line.group, 0) for line in self.arrivals]
+            m.d.comb += come.eq(reduce(or_, hits))
+            m.d.sync += missing.eq((missing & ~come) | Mux(self.mask[lane], reserved, 0))
+            head_missing.append(missing.bit_select(head, 1))
+            strays.append((come & ~missing).any())
+        m.d.comb += [
+            self.group.valid.eq((level != 0) & ~Cat(head_missing).any()),
+            self.stray.eq(Cat(strays).any()),
+        ]
+        return m
