@@ -1,0 +1,76 @@
+"""Copying a stream to several consumers."""
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib import data
+from amaranth.lib.wiring import Out
+
+from penstock.machine.beat import BufferRef
+
+from ..beat import is_done
+from .unit import Unit
+
+
+__all__ = ["Broadcast", "post_layout", "DELTA_BITS"]
+
+DELTA_BITS = 8
+"""Bits of the change of a reference count (unsigned: a copy adds)."""
+
+
+def post_layout(page_bits: int) -> data.StructLayout:
+    """A change of the reference count of the buffer that starts at ``page``."""
+    return data.StructLayout({"valid": 1, "page": page_bits, "delta": DELTA_BITS})
+
+
+class Broadcast(Unit):
+    """Copies each beat to ``n`` outputs.
+
+    Parameters
+    ----------
+    params : dict
+        ``n``: outputs; ``scratchpad``: id of the unit that references on this stream belong to, or None.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
+
+    Members
+    -------
+    post : Out(post_layout(page_bits))
+        The n - 1 references added, in the cycle of the copy; only where ``scratchpad`` is not None.
+
+    Others: see :class:`~penstock.hw.units.unit.Unit`.
+
+    Timing
+    ------
+    L = 0, II = 1: fires when a beat is visible and all outputs have a free slot, so ``o{k}.valid`` depends on the other
+    outputs' ``ready``: an output may not wait for ``valid`` before it is ready (a :class:`Fifo` never does).
+    Source: docs/timing.md section 3, ``broadcast``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        self.n = params["n"]
+        if not 1 <= self.n <= 2**DELTA_BITS:
+            raise ValueError(f"Number of outputs must be from 1 to {2**DELTA_BITS}, not {self.n!r}")
+        members = {}
+        self._posts = params["scratchpad"] is not None
+        if self._posts:
+            reference = payloads.inputs[0]
+            if not isinstance(reference, BufferRef):
+                raise ValueError(f"Payload of a broadcast with a scratchpad must be a BufferRef, not {reference!r}")
+            members["post"] = Out(post_layout(reference.page_bits))
+        super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
+        self.expect(1, self.n)
+
+    def elaborate(self, platform):
+        m = Module()
+        beat = self.i0.payload
+        room = Cat(o.ready for o in self.outputs).all()
+        m.d.comb += self.i0.ready.eq(room)
+        for o in self.outputs:
+            m.d.comb += [o.valid.eq(self.i0.valid & room), o.payload.eq(beat)]
+        if self._posts:
+            m.d.comb += [
+                self.post.valid.eq(self.i0.valid & room & ~is_done(beat)),
+                self.post.page.eq(beat.page),
+                self.post.delta.eq(self.n - 1),
+            ]
+        self.report(m, offers=self.i0.valid)
+        return m

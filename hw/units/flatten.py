@@ -1,0 +1,49 @@
+"""Merging dimensions."""
+
+from amaranth.hdl import Module, Mux
+
+from ..beat import is_done, with_stop
+from .unit import Unit
+
+
+__all__ = ["Flatten"]
+
+
+class Flatten(Unit):
+    """Merges the dimensions ``lo`` .. ``hi`` of a stream into one.
+
+    Parameters
+    ----------
+    params : dict
+        ``lo``, ``hi``: innermost and outermost dimension merged.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`.
+
+    Timing
+    ------
+    L = 0, II = 1: takes and delivers in the same cycle; waits for a visible beat and a free slot.
+    Source: docs/timing.md section 3, ``flatten``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        self.expect(1, 1)
+        self.lo, self.hi = params["lo"], params["hi"]
+        if not 0 <= self.lo <= self.hi <= 14:
+            raise ValueError(f"Dimensions lo and hi must satisfy 0 <= lo <= hi <= 14, not {self.lo!r} and {self.hi!r}")
+
+    def elaborate(self, platform):
+        m = Module()
+        beat, stop = self.i0.payload, self.i0.payload.stop
+        merged = Mux(stop <= self.lo, stop, Mux(stop <= self.hi, self.lo, stop - (self.hi - self.lo)))
+        m.d.comb += [
+            self.o0.valid.eq(self.i0.valid),
+            self.i0.ready.eq(self.o0.ready),
+            self.o0.payload.eq(with_stop(beat, Mux(is_done(beat), stop, merged))),
+        ]
+        self.report(m, offers=self.o0.valid)
+        return m

@@ -1,0 +1,57 @@
+"""Collecting the streams of several units."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+
+from ..beat import is_done
+from .unit import Unit
+
+
+__all__ = ["Merge"]
+
+
+class Merge(Unit):
+    """Beat i comes from input i mod n; Done comes from all.
+
+    Parameters
+    ----------
+    params : dict
+        ``n``: inputs.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; n inputs and one output of the same payload.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`.
+
+    Timing
+    ------
+    L = 0, II = 1: waits for a visible beat on the input whose turn it is and for a slot; a Done there waits for Done on all
+    inputs, and the index returns to 0 after it. Source: docs/timing.md section 3, ``merge``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        if params["n"] < 1:
+            raise ValueError(f"Number of inputs must be at least 1, not {params['n']!r}")
+        self.expect(params["n"], 1)
+
+    def elaborate(self, platform):
+        m = Module()
+        n, o = len(self.inputs), self.o0
+        index, done, visible = Signal(range(n)), Signal(), Signal()
+        finished = Cat(i.valid & is_done(i.payload) for i in self.inputs)
+        m.d.comb += [
+            visible.eq(Array(i.valid for i in self.inputs)[index]),
+            done.eq(Array(finished)[index]),
+            o.valid.eq(Mux(done, finished.all(), visible)),
+        ]
+        with m.Switch(index):
+            for k, i in enumerate(self.inputs):
+                with m.Case(k):
+                    m.d.comb += o.payload.eq(i.payload)
+        for k, i in enumerate(self.inputs):
+            m.d.comb += i.ready.eq(o.ready & Mux(done, finished.all(), index == k))
+        with m.If(o.valid & o.ready):
+            m.d.sync += index.eq(Mux(done | (index == n - 1), 0, index + 1))
+        self.report(m, offers=o.valid)
+        return m

@@ -1,0 +1,67 @@
+"""Inserting a dimension of size 1."""
+
+from amaranth.hdl import Module, Mux, Signal
+
+from ..beat import is_done, with_stop
+from .unit import Unit
+
+
+__all__ = ["Promote"]
+
+
+class Promote(Unit):
+    """Inserts a dimension of size 1 at stop level ``level``.
+
+    Parameters
+    ----------
+    params : dict
+        ``level``: the stop level inserted; ``outermost``: whether it lies outside all dimensions of the stream.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`.
+
+    Timing
+    ------
+    Inner level: L = 0, II = 1. ``outermost``: a beat is held until the next one shows whether it is the last; with a beat held
+    the unit fires when the next is visible and the output has a slot. A held Done needs a slot only.
+    Source: docs/timing.md section 3, ``promote``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        self.expect(1, 1)
+        self.level, self.outermost = params["level"], bool(params["outermost"])
+        if not 0 <= self.level <= 14:
+            raise ValueError(f"Stop level must be from 0 to 14, not {self.level!r}")
+
+    def elaborate(self, platform):
+        m = Module()
+        (self._hold if self.outermost else self._raise)(m)
+        self.report(m, offers=self.o0.valid)
+        return m
+
+    def _raise(self, m):
+        beat = self.i0.payload
+        above = (beat.stop >= self.level) & ~is_done(beat)
+        m.d.comb += [
+            self.o0.valid.eq(self.i0.valid),
+            self.i0.ready.eq(self.o0.ready),
+            self.o0.payload.eq(with_stop(beat, beat.stop + above)),
+        ]
+
+    def _hold(self, m):
+        held = Signal.like(self.i0.payload)
+        full = Signal()
+        leaving_done = is_done(held)
+        m.d.comb += [
+            self.o0.valid.eq(full & (leaving_done | self.i0.valid)),
+            self.i0.ready.eq(~full | (~leaving_done & self.o0.ready)),
+            self.o0.payload.eq(with_stop(held, Mux(is_done(self.i0.payload) & ~leaving_done, self.level, held.stop))),
+        ]
+        with m.If(self.o0.valid & self.o0.ready):
+            m.d.sync += full.eq(0)
+        with m.If(self.i0.valid & self.i0.ready):
+            m.d.sync += [full.eq(1), held.eq(self.i0.payload)]

@@ -1,0 +1,55 @@
+"""Repeating each beat."""
+
+from amaranth.hdl import Module, Mux, Signal
+
+from ..beat import is_done, with_stop
+from .unit import Unit
+
+
+__all__ = ["Repeat"]
+
+
+class Repeat(Unit):
+    """Emits each beat ``count`` times, as a new innermost dimension.
+
+    Parameters
+    ----------
+    params : dict
+        ``count``: copies of each beat, at least 1 (run time).
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.count``: 32 bits.
+
+    Timing
+    ------
+    L = 0; one copy a cycle while the output has a slot; the beat is taken with its last copy (Done is passed once).
+    Source: docs/timing.md section 3, ``repeat``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        self.expect(1, 1)
+        if params["count"] < 1:
+            raise ValueError(f"Repeat count must be at least 1, not {params['count']!r}")
+
+    @classmethod
+    def cfg_layout(cls, params):
+        return {"count": 32}
+
+    def elaborate(self, platform):
+        m = Module()
+        beat = self.i0.payload
+        copies, last = Signal(32), Signal()
+        m.d.comb += [
+            last.eq(is_done(beat) | (copies + 1 == self.cfg.count)),
+            self.o0.valid.eq(self.i0.valid),
+            self.i0.ready.eq(self.o0.ready & last),
+            self.o0.payload.eq(with_stop(beat, Mux(is_done(beat), beat.stop, Mux(last, beat.stop + 1, 0)))),
+        ]
+        with m.If(self.o0.valid & self.o0.ready):
+            m.d.sync += copies.eq(Mux(last, 0, copies + 1))
+        self.report(m, offers=self.o0.valid)
+        return m

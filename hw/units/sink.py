@@ -1,0 +1,49 @@
+"""A stream to outside the fabric."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Out
+
+from ..beat import beat_layout, is_done
+from ..stream import connect
+from .unit import Unit
+
+
+__all__ = ["Sink"]
+
+
+class Sink(Unit):
+    """Passes whole beats from a channel to a port of the fabric.
+
+    Parameters
+    ----------
+    params : dict
+        None.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one input.
+
+    Members
+    -------
+    port : Out(stream.Signature(beat_layout(payload)))
+        The beats to outside.
+
+    Others: see :class:`~penstock.hw.units.unit.Unit`; ``done`` is high from the first cycle in which Done is visible.
+
+    Timing
+    ------
+    Combinational. Source: docs/timing.md section 3, ``sink``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        members = {"port": Out(stream.Signature(beat_layout(payloads.inputs[0])))}
+        super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
+        self.expect(1, 0)
+
+    def elaborate(self, platform):
+        m = Module()
+        connect(m, self.i0, self.port)
+        seen = Signal()
+        self.report(m, offers=0)
+        m.d.comb += self.done.eq(seen | (self.i0.valid & is_done(self.i0.payload)))
+        m.d.sync += seen.eq(self.done)
+        return m

@@ -1,0 +1,46 @@
+"""A stream from outside the fabric."""
+
+from amaranth.hdl import Module
+from amaranth.lib import stream
+from amaranth.lib.wiring import In
+
+from ..beat import beat_layout
+from ..stream import connect
+from .unit import Unit
+
+
+__all__ = ["Source"]
+
+
+class Source(Unit):
+    """Passes whole beats from a port of the fabric to a channel.
+
+    Parameters
+    ----------
+    params : dict
+        None.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one output.
+
+    Members
+    -------
+    port : In(stream.Signature(beat_layout(payload)))
+        The beats from outside.
+
+    Others: see :class:`~penstock.hw.units.unit.Unit`.
+
+    Timing
+    ------
+    Combinational. Source: docs/timing.md section 3, ``source``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        members = {"port": In(stream.Signature(beat_layout(payloads.outputs[0])))}
+        super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
+        self.expect(0, 1)
+
+    def elaborate(self, platform):
+        m = Module()
+        connect(m, self.port, self.o0)
+        self.report(m, offers=self.o0.valid)
+        return m

@@ -1,0 +1,55 @@
+"""Dealing a stream to several units."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+
+from ..beat import is_done
+from .unit import Unit
+
+
+__all__ = ["Split"]
+
+
+class Split(Unit):
+    """Beat i goes to output i mod n; Done goes to all.
+
+    Parameters
+    ----------
+    params : dict
+        ``n``: outputs.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`.
+
+    Timing
+    ------
+    L = 0, II = 1: waits for a visible beat and a slot of the output it goes to; Done waits for a slot of every output, and the
+    index returns to 0 after it. Source: docs/timing.md section 3, ``split``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        if params["n"] < 1:
+            raise ValueError(f"Number of outputs must be at least 1, not {params['n']!r}")
+        self.expect(1, params["n"])
+
+    def elaborate(self, platform):
+        m = Module()
+        n = len(self.outputs)
+        index, done = Signal(range(n)), Signal()
+        ready = Cat(o.ready for o in self.outputs)
+        m.d.comb += [
+            done.eq(is_done(self.i0.payload)),
+            self.i0.ready.eq(Mux(done, ready.all(), Array(ready)[index])),
+        ]
+        for k, o in enumerate(self.outputs):
+            m.d.comb += [
+                o.valid.eq(self.i0.valid & Mux(done, ready.all(), index == k)),
+                o.payload.eq(self.i0.payload),
+            ]
+        with m.If(self.i0.valid & self.i0.ready):
+            m.d.sync += index.eq(Mux(done | (index == n - 1), 0, index + 1))
+        self.report(m, offers=self.i0.valid)
+        return m
