@@ -1,0 +1,323 @@
+"""Runs unit graphs on the RTL: export, build (cached), simulate, and the same result type as the model's."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from penstock.machine.config import Config
+from penstock.machine.errors import RunError
+from penstock.machine.image import pack, unpack
+from penstock.machine.trace import ChannelTrace, PortTrace, Run
+from penstock.machine.unitgraph import UnitGraph
+from penstock.model.dram import lines_bound, ranges
+
+from . import bench, runner
+from .agents import Stream
+from .native import FAULTS, HALT, STATUS
+
+__all__ = ["Design", "Point", "run", "run_many", "simulate", "QUIET_CYCLES", "IDLE_CYCLES", "MAX_CYCLES"]
+
+QUIET_CYCLES = 64
+"""Cycles a run goes on after `done`: nothing may happen in them."""
+IDLE_CYCLES = 10_000
+"""A run in which no beat and no line moves for so long is deadlocked."""
+MAX_CYCLES = 20_000_000
+ERRORS = ("stop levels of two inputs differ", "accumulator memory overflow", "buffer reference count overflow", "memory response without request")
+
+
+@dataclass(frozen=True)
+class Design:
+    """A fabric as Verilog.
+
+    Attributes
+    ----------
+    graph
+        Its structure; run-time parameters may differ from a point's.
+    verilog
+        File name -> text.
+    top, shared
+        Top module, and modules worth compiling once.
+    registers
+        Run-time registers as the sidecar lists them: unit, param, index, addr, bits.
+    lanes, responses
+        W and N of docs/top.md.
+    seconds
+        Wall time of the export (0.0: from the cache).
+    """
+
+    graph: UnitGraph
+    verilog: dict[str, str]
+    top: str
+    registers: Sequence[Mapping] = ()
+    shared: tuple[str, ...] = ()
+    lanes: int = 1
+    responses: int = 1
+    seconds: float = 0.0
+
+
+@dataclass
+class Point:
+    """One run of a design.
+
+    Attributes
+    ----------
+    graph, tensors
+        With this point's run-time parameters; input values by tensor name.
+    sources, sinks
+        Stream per source unit; release cycles per sink unit.
+    resets_at
+        Cycles at which earlier attempts are cut off by a reset, before the run that counts.
+    whole
+        Keep in the traces what happens after `done` (streams with a second input); the run then lasts until all of it has passed.
+    """
+
+    graph: UnitGraph
+    tensors: Mapping[str, np.ndarray] | None = None
+    sources: Mapping[int, Stream] = field(default_factory=dict)
+    sinks: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    resets_at: Sequence[int] = ()
+    whole: bool = False
+
+
+def run(graph: UnitGraph, config: Config, tensors: Mapping[str, np.ndarray] | None = None, *, trace: bool = True, sources=None, sinks=None,
+        waves: str | None = None, mutate: Mapping | None = None, max_cycles: int | None = None, seed: int = 0, record: Iterable[int] = (),
+        resets_at: Sequence[int] = (), quiet: int = QUIET_CYCLES) -> Run:
+    """Simulate one unit graph; parameters as :func:`run_many`."""
+    point = Point(graph, tensors, sources or {}, sinks or {}, resets_at)
+    return run_many([point], config, trace=trace, waves=waves, mutate=mutate, max_cycles=max_cycles, seed=seed, record=record, quiet=quiet)[0]
+
+
+def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = True, waves: str | None = None, mutate: Mapping | None = None,
+             max_cycles: int | None = None, seed: int = 0, record: Iterable[int] = (), progress: Callable[[int], None] | None = None,
+             quiet: int = QUIET_CYCLES) -> list[Run]:
+    """Simulate several points; those of equal structure share one build and one simulator launch.
+
+    Parameters
+    ----------
+    points
+        :class:`Point` objects, or (graph, tensors) pairs.
+    trace
+        Whether the runs carry channel and port traces (they are recorded anyway).
+    waves
+        Path stem for waveforms and viewer layout; the first point only.
+    mutate
+        Unit id -> {"latency": L, "interval": II}: a wrong value for one unit of the RTL, to see the check fail.
+    record
+        Channel ids whose whole beats are kept, in ``extra["payloads"]`` of each run.
+    progress
+        Called with a point's position when it has finished.
+    quiet
+        Cycles the simulation goes on after `done`.
+
+    Returns
+    -------
+    list of Run
+        ``backend`` 'rtl'; ``extra`` has export_s, build_s, launch_s, simulate_s, cycles_per_s.
+
+    Raises
+    ------
+    RunError
+        No simulator, a cycle limit, a deadlock, an error flag, an access outside the memory, or a fabric that is not drained at the end.
+    """
+    points = [p if isinstance(p, Point) else Point(*p) for p in points]
+    groups: dict[str, list[int]] = {}
+    for i, p in enumerate(points):
+        groups.setdefault(json.dumps(p.graph.structure().to_dict(), sort_keys=True), []).append(i)
+    results: list[Run | None] = [None] * len(points)
+    for members in groups.values():
+        from .design import design_of
+
+        design = design_of(points[members[0]].graph, config, mutate=mutate)
+        chosen = [points[i] for i in members]
+        runs = simulate(design, chosen, config, trace=trace, waves=waves, max_cycles=max_cycles, seed=seed, record=record, quiet=quiet,
+                        progress=(lambda k, members=members: progress(members[k])) if progress else None)
+        for i, r in zip(members, runs):
+            results[i] = r
+    return results
+
+
+def build_design(design: Design, *, waves: bool = False) -> runner.Build:
+    """The simulator of a design, from the cache if it is there."""
+    sources, sinks = bench.streams(design.graph)
+    verilog = {}
+    if waves:
+        verilog["channels.sv"] = bench.channel_package(design.graph)
+    verilog |= design.verilog
+    verilog["penstock_bench_top.sv"] = bench.wrapper(fabric=design.top, lanes=design.lanes, responses=design.responses, memory=bool(design.graph.ports),
+                                                     sources=sources, sinks=sinks)
+    return runner.build(verilog, bench.TOP, bench.PUBLIC, shared=design.shared, name=design.graph.name, waves=waves)
+
+
+def simulate(design: Design, points: Sequence[Point], config: Config | None, *, trace: bool = True, waves: str | None = None, max_cycles: int | None = None,
+             seed: int = 0, record: Iterable[int] = (), quiet: int = QUIET_CYCLES, progress: Callable[[int], None] | None = None) -> list[Run]:
+    """Build a design and run points on it in one simulator launch; see :func:`run_many`."""
+    built = build_design(design, waves=bool(waves))
+    graph = design.graph
+    sources, sinks = bench.streams(graph)
+    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
+    started = time.perf_counter()
+    job = {"channels": len(graph.channels), "ports": len(graph.ports), "units": len(graph.units), "lanes": design.lanes, "responses": design.responses,
+           "sources": [u for u, _ in sources], "sinks": [u for u, _ in sinks], "keep": sorted(record), "idle": IDLE_CYCLES, "points": [],
+           "dram": vars(config.machine.dram) if config else {}}
+    for i, p in enumerate(points[:1] if waves else points):
+        np.savez(folder / f"in{i}.npz", **_inputs(p, sources, sinks, config.machine.load_lines if config else 0))
+        job["points"].append({"inputs": str(folder / f"in{i}.npz"), "out": str(folder / f"out{i}.npz"), "told": str(folder / f"told{i}"), "quiet": quiet,
+                              "registers": register_writes(design, p.graph), "max_cycles": max_cycles or MAX_CYCLES, "resets_at": list(p.resets_at)})
+    n = len(job["points"])
+    with _watching(folder, n, progress):
+        runner.launch(built, "penstock.tb.fabric_test", job, seed=seed, folder=folder, waves=bool(waves))
+    wall = time.perf_counter() - started
+    runs = []
+    loaded = [dict(np.load(folder / f"out{i}.npz")) for i in range(n)]
+    spent = sum(float(out["simulate_s"]) for out in loaded)
+    for p, out in zip(points, loaded):
+        r = _run(p, out, trace, sorted(record), max_cycles)
+        clocked = float(out["clocked_s"])
+        r.setup_s = design.seconds + built.seconds + (wall - spent) / n
+        r.wall_s = float(out["simulate_s"])
+        r.extra |= {"export_s": design.seconds, "build_s": built.seconds, "launch_s": (wall - spent) / n, "simulate_s": float(out["simulate_s"]),
+                    "clocked_s": clocked, "cycles_per_s": int(out["status"][STATUS.index("cycles_seen")]) / clocked if clocked else 0.0}
+        runs.append(r)
+    if waves:
+        from .waves import collect
+
+        runs[0].extra["waves"] = collect(folder, waves, graph)
+    shutil.rmtree(folder, ignore_errors=True)
+    return runs
+
+
+class _watching:
+    """Calls ``progress`` while the simulator runs, as points finish."""
+
+    def __init__(self, folder: Path, n: int, progress: Callable[[int], None] | None):
+        self.folder, self.n, self.progress, self.stop = folder, n, progress, threading.Event()
+
+    def __enter__(self):
+        if self.progress:
+            self.thread = threading.Thread(target=self._watch, daemon=True)
+            self.thread.start()
+        return self
+
+    def _watch(self):
+        for i in range(self.n):
+            while not (self.folder / f"told{i}").exists():
+                if self.stop.wait(0.2):
+                    if not (self.folder / f"told{i}").exists():
+                        return
+            self.progress(i)
+
+    def __exit__(self, *_):
+        self.stop.set()
+        if self.progress:
+            self.thread.join()
+
+
+def register_writes(design: Design, graph: UnitGraph) -> list[list[int]]:
+    """[address, value] of every run-time register, with a graph's parameters."""
+    writes = []
+    for r in design.registers:
+        value = graph.units[r["unit"]].params[r["param"]]
+        if isinstance(value, (list, tuple)):
+            value = value[r["index"] or 0]
+        writes.append([r["addr"], int(value)])
+    return writes
+
+
+def _inputs(p: Point, sources, sinks, load_lines: int) -> dict[str, np.ndarray]:
+    image = pack(p.graph, dict(p.tensors)) if p.tensors is not None else np.zeros(p.graph.memory_bytes, np.uint8)
+    arrays = {"image": image}
+    if p.graph.ports:
+        arrays["ranges"], arrays["lines"] = ranges(p.graph), np.int64(lines_bound(p.graph, load_lines))
+    for unit, bits in sources:
+        if unit not in p.sources:
+            raise RunError("no stream given", f"source unit {p.graph.units[unit].name}", remedy=f"pass sources={{{unit}: Stream(...)}}")
+        stream = p.sources[unit]
+        arrays[f"source{unit}_words"] = stream.words(p.graph.outputs(unit)[0].payload)
+        arrays[f"source{unit}_release"] = np.asarray(stream.release, np.int64)
+    for unit, _ in sinks:
+        arrays[f"sink{unit}_release"] = np.asarray(p.sinks.get(unit, ()), np.int64)
+    return arrays
+
+
+def _run(p: Point, out: Mapping[str, np.ndarray], trace: bool, recorded: Sequence[int], max_cycles: int | None) -> Run:
+    graph = p.graph
+    status = dict(zip(STATUS, map(int, out["status"])))
+    _check(graph, status, out, max_cycles)
+    stats = out["stats"]
+    cycles = status["done_cycle"] + 1
+    if not p.whole:
+        _check_quiet(graph, out, cycles)
+    channels = [ChannelTrace(*(out[f"c{c.id}_{k}"] for k in ("accept", "take", "stop", "data", "digest"))) for c in graph.channels]
+    if not p.whole:  # traces cover the cycles below `cycles`
+        for c in channels:
+            c.take = np.where(c.take < cycles, c.take, -1)
+    ports = [PortTrace(*(out[f"p{i}_{k}"] for k in ("accept", "deliver", "address"))) for i in range(len(graph.ports))]
+    r = Run("rtl", cycles, status["first_request"])
+    r.outputs = unpack(graph, out["image"]) if p.tensors is not None else None
+    r.busy, r.blocked, r.starved = (stats[:, k].copy() for k in range(3))
+    r.peak_pages = {u.id: int(stats[u.id, 3]) for u in graph.units if u.kind == "scratchpad"}
+    r.lines_read, r.lines_written = status["lines_read"], status["lines_written"]
+    r.occupancy = np.array([_occupancy(c, cycles) for c in channels])
+    r.events = sum(int((c.take >= 0).sum()) for c in channels) + r.lines_read + r.lines_written
+    if trace:
+        r.channels, r.ports = channels, ports
+    if recorded:
+        r.extra["payloads"] = {c: out[f"c{c}_words"] for c in recorded if f"c{c}_words" in out}
+    return r
+
+
+def _check_quiet(graph: UnitGraph, out: Mapping[str, np.ndarray], cycles: int) -> None:
+    """Nothing moves after `done` but the Done that each sink has before it."""
+    extra = []
+    for c in graph.channels:
+        accept, take = out[f"c{c.id}_accept"], out[f"c{c.id}_take"]
+        late = int((accept >= cycles).sum()) or (graph.units[c.dst[0]].kind != "sink" and int((take >= cycles).sum()))
+        if late:
+            extra.append(f"{c.name} ({late} beats)")
+    if extra:
+        raise RunError(f"beats move after done (cycle {cycles - 1}): {', '.join(extra)}", f"RTL of {graph.name}")
+
+
+def _occupancy(c: ChannelTrace, cycles: int) -> float:
+    """Mean beats held: a beat accepted in a and taken in b is held in a+1 .. b."""
+    left = np.where(c.take >= 0, np.minimum(c.take, cycles - 1), cycles - 1)
+    return float(np.maximum(left - c.accept, 0).sum() / cycles)
+
+
+def _check(graph: UnitGraph, status: Mapping[str, int], out: Mapping[str, np.ndarray], max_cycles: int | None) -> None:
+    where = f"RTL of {graph.name}"
+    halt = HALT[status["halt"]]
+    if halt == "fault":
+        what, at = FAULTS[status["fault"]], status["fault_cycle"]
+        if status["fault"] == 1:
+            unit = graph.units[graph.ports[status["fault_index"]]]
+            raise RunError(f"{what}: byte address {status['fault_value']:#x} in cycle {at}",
+                           f"{unit.kind} {unit.name}", remedy="check the tensor's base and pitch against its allocation")
+        raise RunError(f"{what} (cycle {at}, index {status['fault_index']}, value {status['fault_value']})", where)
+    if error := status["error"]:
+        flags = "; ".join(text for bit, text in enumerate(ERRORS) if error >> bit & 1) or f"flags {error:#x}"
+        raise RunError(f"{flags} (cycle {status['cycles_seen'] - 1})", where)
+    if halt in ("cycle limit", "no activity"):
+        full, waiting = [], []
+        for c in graph.channels:
+            held = len(out[f"c{c.id}_accept"]) - int(out[f"c{c.id}_taken"])
+            if held == c.depth:
+                full.append(c.name)
+            elif held:
+                waiting.append(f"{c.name} ({held})")
+        what = f"not done at the limit of {max_cycles} cycles" if halt == "cycle limit" else f"deadlock: nothing moved for {IDLE_CYCLES} cycles (cycle {status['cycles_seen']})"
+        raise RunError(f"{what}; full channels: {', '.join(full) or 'none'}; holding beats: {', '.join(waiting) or 'none'}", where)
+    left = [c.name for c in graph.channels if len(out[f"c{c.id}_accept"]) != int(out[f"c{c.id}_taken"])]
+    if left or status["in_flight"]:
+        raise RunError(f"not drained {status['cycles_seen'] - status['done_cycle'] - 1} cycles after done: channels {', '.join(left) or 'none'}, "
+                       f"{status['in_flight']} memory lines", where)

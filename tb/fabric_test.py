@@ -1,0 +1,69 @@
+"""cocotb test module: runs a fabric at each point of a job and leaves what the bench recorded as .npz files.
+
+Python acts only around a run: registers under reset, then one wait for the bench's ``halt``.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge
+
+from penstock.tb.native import Native
+from penstock.tb.runner import read_job
+
+PERIOD_NS = 10
+
+
+@cocotb.test()
+async def fabric(dut) -> None:
+    """Every point of the job, one after the other in one simulation."""
+    job = read_job()
+    native = Native(job["channels"])
+    clock = Clock(dut.clk, PERIOD_NS, "ns", impl="gpi")
+    dut.rst.value, dut.cfg_we.value, dut.stat_addr.value = 1, 0, 0
+    clock.start()
+    for point in job["points"]:
+        started = time.perf_counter()
+        for cycles in point["resets_at"]:
+            await one_run(dut, native, job, point, cycles)
+        result = await one_run(dut, native, job, point, point["max_cycles"])
+        result["simulate_s"] = time.perf_counter() - started
+        np.savez(point["out"], **result)
+        if point.get("told"):
+            Path(point["told"]).touch()
+
+
+async def one_run(dut, native: Native, job: dict, point: dict, limit: int) -> dict:
+    """Reset, set up, run to the end or to ``limit``; everything recorded, as arrays."""
+    await FallingEdge(dut.clk)
+    dut.rst.value = 1
+    for _ in range(2):
+        await FallingEdge(dut.clk)
+    inputs = np.load(point["inputs"])
+    native.begin(job, inputs, limit, point["quiet"])
+    for address, value in point["registers"]:
+        dut.cfg_we.value, dut.cfg_addr.value, dut.cfg_data.value = 1, address, value & 0xFFFFFFFF
+        await FallingEdge(dut.clk)
+    dut.cfg_we.value = 0
+    await FallingEdge(dut.clk)
+    start = time.perf_counter()
+    dut.rst.value = 0
+    await RisingEdge(dut.halt)
+    clocked = time.perf_counter() - start
+    await FallingEdge(dut.clk)
+    await ReadOnly()
+    result = native.results()
+    result["clocked_s"] = clocked
+    stats = np.zeros((job["units"], 4), np.int64)
+    for at in range(4 * job["units"]):
+        await FallingEdge(dut.clk)
+        dut.stat_addr.value = at
+        await ReadOnly()
+        stats.flat[at] = int(dut.stat_data.value)
+    result["stats"] = stats
+    return result

