@@ -1,0 +1,279 @@
+"""Operators on memory: LinearOffChipLoad, LinearOffChipStore, Bufferize, Streamify (paper tables 3 and 4)."""
+
+from __future__ import annotations
+
+import numpy as np
+import sympy
+
+from .graph import Operator, TensorRef, operator
+from .functions import require_tiles
+from .types import BufferType, DimKind, StreamType, TileType, ceil_div, dim, element_bytes, strides
+
+
+def _int_tuple(op: Operator, name: str, least: int) -> tuple[int, ...]:
+    v = op.args[name]
+    if not isinstance(v, (tuple, list)) or any(isinstance(x, bool) or not isinstance(x, int) or x < least for x in v):
+        raise op.error(f"{name} must be a list of integers of at least {least}, not {v!r}")
+    return tuple(v)
+
+
+def _tile_type(op: Operator) -> TileType:
+    tensor, tile = op.args["tensor"], _int_tuple(op, "tile", 1)
+    if len(tile) != 2:
+        raise op.error(f"tile must be [rows, cols], not {list(tile)!r}")
+    return TileType(dim(tile[0]), dim(tile[1]), tensor.dtype)
+
+
+def _symbolic_bytes(t, rule: str):
+    """Size of an element type; the published tools count 4 B per element whatever the data are."""
+    return t.elements * 4 if rule == "published" and isinstance(t, (TileType, BufferType)) else t.bytes
+
+
+@operator
+class LinearOffChipLoad(Operator):
+    """Streams tiles of an off-chip tensor in an affine order: once, or once per element of a reference stream.
+
+    Stride and shape count tiles of the tensor's row-major tile grid, outermost first. Without a reference stream the output
+    shape has a leading 1. The tensor's last tiles may be partial.
+    """
+
+    streams = ("ref?",)
+    arguments = {"tensor": "off-chip tensor read", "tile": "[rows, cols] of a tile in elements",
+                 "shape": "tiles read in each dimension, outermost first (default: the tensor's tile grid)",
+                 "stride": "distance in tiles of each dimension (default: row-major over shape)"}
+    defaults = {"shape": None, "stride": None}
+
+    def check(self):
+        if not isinstance(self.args["tensor"], TensorRef):
+            raise self.error(f"tensor must be a tensor of the graph, not {self.args['tensor']!r}", remedy="declare it with graph.input(name, shape, dtype)")
+        self.args["tile"] = _int_tuple(self, "tile", 1)
+        _tile_type(self)
+        if self.args["shape"] is None:
+            self.args["shape"] = self.grid
+        shape = self.args["shape"] = _int_tuple(self, "shape", 1)
+        if self.args["stride"] is None:
+            self.args["stride"] = tuple(strides(shape))
+        stride = self.args["stride"] = _int_tuple(self, "stride", 0)
+        if len(shape) != len(stride):
+            raise self.error(f"shape has {len(shape)} dimensions, stride {len(stride)}", remedy="give one stride per dimension")
+        if not shape:
+            raise self.error("shape is empty", remedy="give at least one dimension")
+        last, tiles = sum((n - 1) * s for n, s in zip(shape, stride)), self.grid[0] * self.grid[1]
+        if last >= tiles:
+            t = self.args["tensor"]
+            raise self.error(f"reads tile {last}, tensor {t.name} [{t.rows}, {t.cols}] has tiles 0 to {tiles - 1}",
+                             rule="the last address of an affine read lies in the tensor", remedy="check shape and stride")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tile rows and tile columns of the tensor."""
+        t, (rows, cols) = self.args["tensor"], self.args["tile"]
+        return ceil_div(t.rows, rows), ceil_div(t.cols, cols)
+
+    def shape_rule(self):
+        lead = self.inputs[0].shape if self.inputs else (dim(1),)
+        return [StreamType(_tile_type(self), lead + tuple(map(dim, self.args["shape"])))]
+
+    def origins(self) -> np.ndarray:
+        """Element row and column of each tile of one pass, in stream order: int [tiles, 2]."""
+        shape, stride = self.args["shape"], self.args["stride"]
+        linear = np.zeros(shape, np.int64)
+        for axis, s in enumerate(stride):
+            linear += s * np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+        row, col = np.divmod(linear.ravel(), self.grid[1])
+        return np.stack([row * self.args["tile"][0], col * self.args["tile"][1]], 1)
+
+    def offchip(self):
+        t, (rows, cols) = self.args["tensor"], self.args["tile"]
+        if t.rows % rows == 0 and t.cols % cols == 0:
+            per_pass = int(np.prod(self.args["shape"])) * rows * cols
+        else:
+            o = self.origins()
+            per_pass = int((np.minimum(t.rows - o[:, 0], rows) * np.minimum(t.cols - o[:, 1], cols)).sum())
+        passes = self.inputs[0].type.count if self.inputs else 1
+        return sympy.sympify(passes * per_pass * element_bytes(t.dtype))
+
+    def onchip(self, rule):
+        size = _tile_type(self).bytes
+        return size * 2 if rule == "paper" else size
+
+    def lower_machine(self, low):
+        if self.inputs:
+            raise low.error(self, "a load by reference stream has no unit yet", remedy="give shape and stride, without ref")
+        rows_per, cols_per, shape = [], [], self.args["shape"]
+        grid_cols = self.grid[1]
+        for n, s in zip(shape, self.args["stride"]):
+            r, c = (0, 0) if n == 1 else divmod(s, grid_cols)
+            rows_per.append(r * self.args["tile"][0])
+            cols_per.append(c * self.args["tile"][1])
+        reach = sum((n - 1) * c for n, c in zip(shape, cols_per)) // self.args["tile"][1]
+        if reach >= grid_cols:
+            raise low.error(self, f"the walk reaches tile column {reach} of a grid of {grid_cols} and would wrap into the next row",
+                            rule="each loop dimension of a load steps whole rows and whole columns of tiles",
+                            remedy="split the dimension that wraps into one over columns and one over rows")
+        tile = _tile_type(self)
+        unit = low.unit("load", self, {**low.tensor(self.args["tensor"], self), "rows": self.args["tile"][0], "cols": self.args["tile"][1],
+                                       "rank": len(shape), "shape": list(shape), "row_step": rows_per, "col_step": cols_per})
+        return [low.port(unit, 0, low.payload(tile, self))]
+
+    def lower_published(self, low):
+        tile = _tile_type(self)
+        return low.load(self, tile)
+
+    def evaluate(self, ev, *ref):
+        data, (rows, cols) = ev.tensor(self.args["tensor"]), self.args["tile"]
+        shape = self.args["shape"]
+        tiles = [data[r : r + rows, c : c + cols] for r, c in self.origins()]
+        stops = [0] * len(tiles)
+        for i in range(len(tiles)):
+            size = 1
+            for level, n in enumerate(reversed(shape), 1):
+                size *= n
+                if (i + 1) % size == 0:
+                    stops[i] = level
+        out = []
+        for _, outer in ref[0] if ref else [(None, 0)]:
+            out += zip(tiles[:-1], stops[:-1])
+            out.append((tiles[-1], len(shape) + outer))
+        return [out]
+
+
+@operator
+class LinearOffChipStore(Operator):
+    """Stores a stream's tiles, in order, to the row-major tile grid of an off-chip tensor."""
+
+    arguments = {"tensor": "off-chip tensor written"}
+
+    def check(self):
+        tensor = self.args["tensor"]
+        if not isinstance(tensor, TensorRef) or tensor.role != "output":
+            raise self.error(f"tensor must be an output tensor of the graph, not {tensor!r}", remedy="declare it with graph.output(name, shape, dtype)")
+        for other in self.graph.nodes:
+            if isinstance(other, LinearOffChipStore) and other.args["tensor"] is tensor:
+                raise self.error(f"tensor {tensor.name} is already stored by {other.name}", remedy="declare another output tensor")
+        t = require_tiles(self, self.inputs[0].type, 0)
+        if t.dtype != tensor.dtype:
+            raise self.stream_error(0, f"carries {t.dtype}, tensor {tensor.name} holds {tensor.dtype}", remedy=f"store cast(stream, {tensor.dtype!r})")
+        count = self.inputs[0].type.count
+        if t.static:
+            rows, cols = ceil_div(tensor.rows, t.rows.value), ceil_div(tensor.cols, t.cols.value)
+            if (count - rows * cols).is_nonzero:
+                raise self.stream_error(0, f"has {count} tiles, tensor {tensor.name} [{tensor.rows}, {tensor.cols}] takes {rows} x {cols}",
+                                        rule="a store fills its tensor once", remedy="check the tensor's shape and the tile size")
+
+    def shape_rule(self):
+        return []
+
+    def offchip(self):
+        tensor = self.args["tensor"]
+        return sympy.Integer(tensor.rows * tensor.cols * element_bytes(tensor.dtype))
+
+    def onchip(self, rule):
+        size = _symbolic_bytes(self.inputs[0].element, rule)
+        return size * 2 if rule == "paper" else size
+
+    def lower_machine(self, low):
+        t = low.static_tile(self, 0)
+        unit = low.unit("store", self, {**low.tensor(self.args["tensor"], self), "rows": t.rows.value, "cols": t.cols.value})
+        low.feed(self, 0, unit, 0)
+        return []
+
+    def lower_published(self, low):
+        return low.store(self)
+
+    def evaluate(self, ev, stream):
+        tensor, t = self.args["tensor"], self.inputs[0].element
+        rows, cols = t.rows.value, t.cols.value
+        out = np.zeros((tensor.rows, tensor.cols), ev.dtype)
+        width = ceil_div(tensor.cols, cols)
+        for i, (tile, _) in enumerate(stream):
+            r, c = i // width * rows, i % width * cols
+            valid = tile[: tensor.rows - r, : tensor.cols - c]
+            out[r : r + valid.shape[0], c : c + valid.shape[1]] = valid
+        ev.outputs[tensor.name] = out
+        return []
+
+
+@operator
+class Bufferize(Operator):
+    """Stores the inner ``rank`` dimensions of a stream on chip and streams references to these buffers."""
+
+    arguments = {"rank": "inner dimensions that make one buffer"}
+
+    def check(self):
+        require_tiles(self, self.inputs[0].type, 0)
+        s, b = self.inputs[0].type, self.args["rank"]
+        if isinstance(b, bool) or not isinstance(b, int) or not 0 <= b <= s.rank:
+            raise self.stream_error(0, f"rank must be an integer from 0 to the stream's rank {s.rank}, not {b!r}")
+        for i, d in enumerate(s.shape[len(s.shape) - b :][1:]):
+            if not DimKind.DYNAMIC_REGULAR.accepts(d.kind):
+                raise self.stream_error(0, f"dimension {b - 2 - i} is {d.kind.value}",
+                                        rule="of the buffered dimensions only the outermost may be ragged", remedy="bufferize fewer dimensions")
+
+    def shape_rule(self):
+        s, b = self.inputs[0].type, self.args["rank"]
+        cut = len(s.shape) - b
+        return [StreamType(BufferType(s.element, s.shape[cut:]), s.shape[:cut])]
+
+    def onchip(self, rule):
+        size = _symbolic_bytes(self.inputs[0].element, rule)
+        return size + 2 * self.outputs[0].element.elements / self.inputs[0].element.elements * size
+
+    def lower_machine(self, low):
+        return [low.bufferize(self)]
+
+    def lower_published(self, low):
+        return low.one(self, "bufferize", {"rank": self.args["rank"]})
+
+    def evaluate(self, ev, stream):
+        b, out, held = self.args["rank"], [], []
+        for tile, s in stream:
+            held.append((tile, s))
+            if s >= b:
+                out.append((held, s - b))
+                held = []
+        return [out]
+
+
+@operator
+class Streamify(Operator):
+    """Streams the elements of each buffer, ``repeat`` times where given (a new dimension outside the buffer's)."""
+
+    streams = ("buffers",)
+    arguments = {"repeat": "times each buffer is streamed (default: once, without a new dimension)"}
+    defaults = {"repeat": None}
+
+    def check(self):
+        if not isinstance(self.inputs[0].element, BufferType):
+            raise self.stream_error(0, f"carries {self.inputs[0].element}", rule="the input must be a stream of buffers", remedy="put Bufferize in front")
+        if self.args["repeat"] is not None:
+            self.positive("repeat")
+
+    def shape_rule(self):
+        s, repeat = self.inputs[0].type, self.args["repeat"]
+        return [StreamType(s.element.element, s.shape + ((dim(repeat),) if repeat is not None else ()) + s.element.shape)]
+
+    def onchip(self, rule):
+        if rule == "paper":
+            return sympy.Integer(0)
+        return _symbolic_bytes(self.inputs[0].element, rule) + _symbolic_bytes(self.outputs[0].element, rule)
+
+    def lower_machine(self, low):
+        return [low.streamify(self)]
+
+    def lower_published(self, low):
+        repeat = self.args["repeat"]
+        return low.one(self, "streamify", {"rank": len(self.inputs[0].element.shape), "repeat": [] if repeat is None else [repeat]})
+
+    def evaluate(self, ev, stream):
+        repeat, rank, out = self.args["repeat"], len(self.inputs[0].element.shape), []
+        for buffer, s in stream:
+            for i in range(repeat or 1):
+                last = i == (repeat or 1) - 1
+                end = rank if not last else rank + s + (1 if repeat is not None else 0)
+                out += buffer[:-1]
+                out.append((buffer[-1][0], end))
+        return [out]
+
+
+__all__ = ["LinearOffChipLoad", "LinearOffChipStore", "Bufferize", "Streamify"]

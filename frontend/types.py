@@ -1,0 +1,229 @@
+"""Stream types: the four kinds of dimension, element types, and the shape of a stream."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import sympy
+
+from penstock.machine.beat import ELEMENT_BITS
+from penstock.machine.errors import ProgramError
+
+
+class DimKind(enum.Enum):
+    """What is known of a dimension before the run (paper section 3.1).
+
+    A *static* size is known when the program is written, a *dynamic* one depends on data. A *regular* size is one
+    number, a *ragged* one differs from occurrence to occurrence.
+    """
+
+    STATIC_REGULAR = "static-regular"
+    DYNAMIC_REGULAR = "dynamic-regular"
+    STATIC_RAGGED = "static-ragged"
+    DYNAMIC_RAGGED = "dynamic-ragged"
+
+    @property
+    def dynamic(self) -> bool:
+        return self in (DimKind.DYNAMIC_REGULAR, DimKind.DYNAMIC_RAGGED)
+
+    @property
+    def ragged(self) -> bool:
+        return self in (DimKind.STATIC_RAGGED, DimKind.DYNAMIC_RAGGED)
+
+    @staticmethod
+    def of(*, dynamic: bool, ragged: bool) -> "DimKind":
+        if ragged:
+            return DimKind.DYNAMIC_RAGGED if dynamic else DimKind.STATIC_RAGGED
+        return DimKind.DYNAMIC_REGULAR if dynamic else DimKind.STATIC_REGULAR
+
+    def accepts(self, other: "DimKind") -> bool:
+        """Whether an operator that takes this kind also takes ``other``: it does if ``other`` is more constrained."""
+        return (self.dynamic or not other.dynamic) and (self.ragged or not other.ragged)
+
+    def join(self, other: "DimKind") -> "DimKind":
+        """The least constrained of the two: the kind of an expression over both. Ragged absorbs."""
+        return DimKind.of(dynamic=self.dynamic or other.dynamic, ragged=self.ragged or other.ragged)
+
+
+@dataclass(frozen=True)
+class Dim:
+    """One dimension: its size, a SymPy expression over non-negative integer symbols, and its kind."""
+
+    size: sympy.Expr
+    kind: DimKind = DimKind.STATIC_REGULAR
+
+    @property
+    def value(self) -> int | None:
+        """The size as a number, or None while it has symbols."""
+        return int(self.size) if self.size.is_Integer else None
+
+    def __str__(self) -> str:
+        return str(self.size)
+
+
+def dim(size: "Dim | int | sympy.Expr") -> Dim:
+    """A dimension from a number (static-regular) or from an expression of such."""
+    if isinstance(size, Dim):
+        return size
+    if isinstance(size, bool) or not isinstance(size, (int, sympy.Expr)) and not hasattr(size, "__index__"):
+        raise ProgramError(f"a dimension must be an integer or a symbolic size, not {size!r}")
+    expr = size if isinstance(size, sympy.Expr) else sympy.Integer(int(size))
+    if expr.is_Integer:
+        if expr <= 0:
+            raise ProgramError(f"a dimension must be at least 1, not {expr}", rule="a stream of no values is written by leaving the operator out")
+        return Dim(expr)
+    return Dim(expr, DimKind.DYNAMIC_REGULAR)
+
+
+@dataclass(frozen=True)
+class TileType:
+    """A two-dimensional tile ``rows x cols`` of ``dtype``; its size may be dynamic."""
+
+    rows: Dim
+    cols: Dim
+    dtype: str
+
+    @property
+    def static(self) -> bool:
+        return self.rows.value is not None and self.cols.value is not None
+
+    @property
+    def elements(self) -> sympy.Expr:
+        return self.rows.size * self.cols.size
+
+    @property
+    def bytes(self) -> sympy.Expr:
+        return self.elements * element_bytes(self.dtype)
+
+    def __str__(self) -> str:
+        return f"tile {{{self.rows}, {self.cols}}} {self.dtype}"
+
+
+@dataclass(frozen=True)
+class SelectorType:
+    """A multi-hot vector over ``n`` targets."""
+
+    n: int
+
+    bytes = sympy.Integer(1)
+    elements = sympy.Integer(1)
+
+    def __str__(self) -> str:
+        return f"selector {self.n}"
+
+
+@dataclass(frozen=True)
+class BufferType:
+    """A read-only reference to a buffer of ``shape`` elements in on-chip memory."""
+
+    element: "ElementType"
+    shape: tuple[Dim, ...]
+
+    @property
+    def elements(self) -> sympy.Expr:
+        return cardinality(self.shape) * self.element.elements
+
+    @property
+    def bytes(self) -> sympy.Expr:
+        return cardinality(self.shape) * self.element.bytes
+
+    def __str__(self) -> str:
+        return f"buffer {show_shape(self.shape)} of {self.element}"
+
+
+@dataclass(frozen=True)
+class ScalarType:
+    """An address or count of ``bits`` bits."""
+
+    bits: int = 32
+
+    elements = sympy.Integer(1)
+
+    @property
+    def bytes(self) -> sympy.Expr:
+        return sympy.Integer((self.bits + 7) // 8)
+
+    def __str__(self) -> str:
+        return f"scalar {self.bits}"
+
+
+@dataclass(frozen=True)
+class TupleType:
+    """Several values side by side."""
+
+    members: tuple["ElementType", ...]
+
+    @property
+    def elements(self) -> sympy.Expr:
+        return sum((m.elements for m in self.members), sympy.Integer(0))
+
+    @property
+    def bytes(self) -> sympy.Expr:
+        return sum((m.bytes for m in self.members), sympy.Integer(0))
+
+    def __str__(self) -> str:
+        return "(" + ", ".join(map(str, self.members)) + ")"
+
+
+ElementType = TileType | SelectorType | BufferType | ScalarType | TupleType
+
+
+@dataclass(frozen=True)
+class StreamType:
+    """Element type and shape ``[D_N, ..., D_0]``, outermost first; the rank is N."""
+
+    element: ElementType
+    shape: tuple[Dim, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape) - 1
+
+    @property
+    def count(self) -> sympy.Expr:
+        """Number of elements."""
+        return cardinality(self.shape)
+
+    def __str__(self) -> str:
+        return f"{show_shape(self.shape)} {self.element}"
+
+
+def element_bytes(dtype: str) -> int:
+    return ELEMENT_BITS[dtype] // 8
+
+
+def check_dtype(dtype: str) -> str:
+    if dtype not in ELEMENT_BITS:
+        raise ProgramError(f"dtype must be one of {', '.join(ELEMENT_BITS)}, not {dtype!r}")
+    return dtype
+
+
+def show_shape(shape: Sequence[Dim]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"
+
+
+def cardinality(shape: Iterable[Dim]) -> sympy.Expr:
+    return sympy.prod([d.size for d in shape]) if shape else sympy.Integer(1)
+
+
+def same_size(a: Dim, b: Dim) -> bool | None:
+    """Whether two dimensions have the same size; None where only the run can tell."""
+    if a.size == b.size:
+        return True
+    difference = sympy.simplify(a.size - b.size)
+    if difference == 0:
+        return True
+    return False if difference.is_nonzero else None
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b, rounded up."""
+    return -(-a // b)
+
+
+def strides(shape: Sequence[int]) -> list[int]:
+    """Row-major strides of a grid, outermost first."""
+    return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
