@@ -1,0 +1,147 @@
+"""Unit kinds of the `published` timing: the operators of the STeP simulator on logical tiles, one unit per operator.
+
+A stream carries one token per logical tile. A token knows its tile's rows, columns and valid rows, and whether the
+tile lies in an on-chip memory unit (then its first consumer pays for reading it), so units take shapes from their
+inputs: only loads and sources state them. The bytes of an element are `config.published.element_bytes` throughout.
+A parameter that says "0: the configuration's" is taken from `config.published`; so is a channel depth of 0. There is nothing on
+a wire: channels carry the payload `TOKEN`. The rules of timing are in `penstock.model.published`.
+
+The graph's ``ports`` list every off-chip unit once, in the order in which the HBM node takes their requests
+(published: loads in node order, then stores).
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from .beat import Tuple
+from .errors import LoweringError
+from .kinds import Kind
+from .unitgraph import UnitGraph
+
+TOKEN = Tuple(())
+"""Payload of every channel in this timing: no bits."""
+
+RULES = {
+    "elementwise": "result: the broadcast of the operands, R x C; FLOPs: `flops` x R x C",
+    "matmul": "M x K by K x N to M x N; FLOPs: `flops` (2) x M x K x N",
+    "matmul_t": "M x K by N x K to M x N; FLOPs: `flops` (2) x M x K x N",
+    "row_reduce": "R x C to R x 1; FLOPs: `flops` x R x C",
+    "retile_row": "rows of all tiles of a group one below the other; no cycle",
+    "retile_col": "columns of all tiles of a group side by side; no cycle",
+    "fixed": "shape of the first operand; one cycle, no on-chip transfer",
+}
+"""How a function's result shape and FLOPs follow from its operands: parameter `rule` of map, map_accum and accum."""
+
+PUBLISHED_KINDS: dict[str, Kind] = {}
+
+
+def _kind(name: str, doc: str, params: dict[str, str], inputs=1, outputs=1) -> None:
+    def arity(p: dict) -> tuple[int, int]:
+        return (inputs(p) if callable(inputs) else inputs, outputs(p) if callable(outputs) else outputs)
+
+    PUBLISHED_KINDS[name] = Kind(name, doc, params, arity)
+
+
+_FUNCTION = {
+    "fn": "function's name, for messages", "rule": f"one of {', '.join(RULES)}",
+    "flops": "FLOPs per application as the rule counts them",
+    "compute_bw": "FLOP a cycle (0: the configuration's)",
+    "write_back_mu": "whether the result is put into an on-chip memory unit",
+}
+_ACCUM = _FUNCTION | {"rank": "innermost dimensions reduced", "init_rows": "rows of the initial accumulator tile", "init_cols": "its columns"}
+
+_kind("load", "linear off-chip load, one logical tile at a time",
+      {"rows": "rows of a tile", "cols": "columns of a tile", "shape": "trip counts, outermost first",
+       "par_dispatch": "64-B requests a cycle (0: the configuration's)"}, inputs=0)
+_kind("store", "linear off-chip store, one logical tile at a time",
+      {"par_dispatch": "64-B requests a cycle (0: the configuration's)"}, outputs=0)
+_kind("map", "function of one or two streams of equal shape",
+      _FUNCTION | {"arity": "operands, 1 or 2", "tuple_in": "whether two operands come as one stream of pairs"},
+      inputs=lambda p: 1 if p["tuple_in"] else p["arity"])
+_kind("map_accum", "function of two streams, summed over the innermost dimensions", _ACCUM, inputs=2)
+_kind("accum", "one stream reduced over the innermost dimensions", _ACCUM)
+_kind("broadcast", "copies each token to n outputs", {"n": "outputs"}, outputs=lambda p: p["n"])
+_kind("flatten", "merges dimensions lo..hi", {"lo": "innermost dimension merged", "hi": "outermost dimension merged"})
+_kind("promote", "raises stops of at least `level` by one; level 0 also makes a plain value a stop 1. "
+      "(A new outermost dimension on a stream that ends without a stop: reshape with chunk 1 and add_outer, then flatten(0, 1))",
+      {"level": "dimension inserted"})
+_kind("reshape", "splits a dimension into chunks",
+      {"dim": "dimension split", "chunk": "size of a chunk",
+       "pad": "dim 0: whether a partial chunk is filled with tiles of the same shape without valid rows",
+       "add_outer": "dim 0 of a stream that ends without a stop: whether the end gets stop 2, a new outermost dimension"})
+_kind("repeat", "repeats each token", {"count": "copies"})
+_kind("bufferize", "collects the innermost dimensions into a buffer", {"rank": "dimensions of a buffer"})
+_kind("streamify", "reads buffers out, repeatedly",
+      {"rank": "dimensions of a buffer", "repeat": "trip counts of the new dimensions between stream and buffer, outermost first; [] for none"})
+_kind("zip", "joins two streams of tiles into a stream of pairs", {}, inputs=2)
+_kind("source", "stream from outside, token by token",
+      {"stamp": "list: earliest cycle in which token i is visible", "stop": "list: its stop level", "rows": "rows of a tile", "cols": "columns of a tile"},
+      inputs=0)
+_kind("sink", "stream to outside: takes one token a cycle", {}, outputs=0)
+
+
+_AT_LEAST = {  # constraint of integer parameters
+    "rows": 0, "cols": 1, "par_dispatch": 0, "flops": 0, "compute_bw": 0, "rank": 0, "init_rows": 0, "init_cols": 0,
+    "n": 1, "lo": 0, "hi": 0, "level": 0, "dim": 0, "chunk": 1, "count": 1,
+}
+MAX_EDGE = (1 << 20) - 1
+"""Most rows or columns of a logical tile."""
+
+
+def validate(graph: UnitGraph) -> None:
+    """Check ids, kinds, parameters, ports and off-chip order; raises LoweringError with unit and rule."""
+    n_in, n_out = [0] * len(graph.units), [0] * len(graph.units)
+    for i, c in enumerate(graph.channels):
+        where = f"channel {c.name}"
+        if c.id != i:
+            raise LoweringError(f"id {c.id} is at position {i}", where, "ids count from 0 in list order")
+        if c.depth < 0:
+            raise LoweringError(f"depth must be at least 0, not {c.depth!r}", where, "0 is the configuration's fifo_depth")
+        n_out[c.src[0]] += 1
+        n_in[c.dst[0]] += 1
+    ends = {("in",) + c.dst for c in graph.channels} | {("out",) + c.src for c in graph.channels}
+    for i, u in enumerate(graph.units):
+        where = f"unit {u.name}"
+        if u.id != i:
+            raise LoweringError(f"id {u.id} is at position {i}", where, "ids count from 0 in list order")
+        if u.kind not in PUBLISHED_KINDS:
+            raise LoweringError(f"unknown kind {u.kind!r}", where, remedy=f"known kinds: {', '.join(sorted(PUBLISHED_KINDS))}")
+        kind = PUBLISHED_KINDS[u.kind]
+        missing = [p for p in kind.params if p not in u.params]
+        extra = [p for p in u.params if p not in kind.params]
+        if missing or extra:
+            raise LoweringError(f"parameters missing {missing}, unknown {extra}", where, f"kind {u.kind} has {list(kind.params)}")
+        _check_values(u.params, where)
+        want = kind.arity(u.params)
+        for what, side, n, have in (("inputs", "in", want[0], n_in[i]), ("outputs", "out", want[1], n_out[i])):
+            if n != have or any((side, i, p) not in ends for p in range(n)):
+                raise LoweringError(f"{have} {what}", where, f"kind {u.kind} has {n} {what} here, numbered from 0")
+    off_chip = [u.id for u in graph.units if u.kind in ("load", "store")]
+    if sorted(graph.ports) != off_chip:
+        raise LoweringError(f"ports are {list(graph.ports)}", f"graph {graph.name}", f"they list every off-chip unit once: {off_chip} in some order")
+
+
+def _check_values(p: dict, where: str) -> None:
+    for name, value in p.items():
+        low = _AT_LEAST.get(name)
+        if low is not None and (isinstance(value, bool) or not isinstance(value, int) or value < low):
+            raise LoweringError(f"{name} must be an integer of at least {low}, not {value!r}", where)
+        if name in ("rows", "cols") and value > MAX_EDGE:
+            raise LoweringError(f"{name} must be at most {MAX_EDGE}, not {value!r}", where)
+        if name in ("shape", "repeat") and (any(not isinstance(d, int) or d < 1 for d in value) or prod(value) >= 1 << 62):
+            raise LoweringError(f"{name} must be a list of positive integers, not {value!r}", where)
+    if "rule" in p and p["rule"] not in RULES:
+        raise LoweringError(f"rule must be one of {', '.join(RULES)}, not {p['rule']!r}", where)
+    if "arity" in p and p["arity"] not in (1, 2):
+        raise LoweringError(f"arity must be 1 or 2, not {p['arity']!r}", where)
+    if p.get("rule") in ("matmul", "matmul_t") and p.get("arity", 2) != 2:
+        raise LoweringError(f"arity must be 2 for rule {p['rule']}, not {p['arity']!r}", where)
+    if p.get("tuple_in") and p["arity"] != 2:
+        raise LoweringError(f"arity must be 2 for a stream of pairs, not {p['arity']!r}", where)
+    if "lo" in p and p["lo"] > p["hi"]:
+        raise LoweringError(f"lo must be at most hi = {p['hi']}, not {p['lo']}", where)
+    if "dim" in p and p["dim"] > 0 and (p["pad"] or p["add_outer"]):
+        raise LoweringError(f"pad and add_outer need dim 0, not {p['dim']}", where)
+    if "stamp" in p and len(p["stamp"]) != len(p["stop"]):
+        raise LoweringError(f"{len(p['stamp'])} stamps and {len(p['stop'])} stops", where, "one of each per token")

@@ -1,0 +1,184 @@
+"""Map, accumulate, and both in one: the roofline.
+
+One application takes max(load, compute, store) cycles: load = sum over operands in a memory unit of
+ceil(bytes / onchip_bw); compute = ceil(FLOPs / compute_bw); store = ceil(bytes of the result / onchip_bw) if the result
+is put into a memory unit.
+"""
+
+from numba import njit
+
+from .channels import END, TOKEN, WAIT, finish, peek, room, send, sleep, slot, take
+from .state import (
+    ENDS_EARLY, G_ONCHIP, PHASE, SHAPES_DIFFER, STOPS_DIFFER, ceil_div, fail, in_memory, tile, tile_bytes, tile_cols,
+    tile_rows, tile_valid,
+)
+
+# columns of par
+RULE, FLOPS, BW, WRITE_BACK, RANK, INIT, PAIRED = range(7)
+# registers
+LAST_A, LAST_B, CYCLES, RESULT, GROUP, OUT_STOP, STORE = range(1, 8)
+
+ELEMENTWISE, MATMUL, MATMUL_T, ROW_REDUCE, RETILE_ROW, RETILE_COL, FIXED = range(7)
+SHOW, WORK, EMIT = range(3)
+
+
+@njit
+def _transfer(net, word):
+    """Cycles to move a tile into or out of a memory unit."""
+    return ceil_div(tile_bytes(net, word), net.g[G_ONCHIP])
+
+
+@njit
+def apply(net, u, a, b):
+    """Set CYCLES (without the store) and RESULT of one application to tiles a and b (b < 0: one operand)."""
+    reg, par = net.reg[u], net.par[u]
+    if a == reg[LAST_A] and b == reg[LAST_B]:
+        return True
+    rule, mu = par[RULE], par[WRITE_BACK]
+    rows, cols, valid = tile_rows(a), tile_cols(a), tile_valid(a)
+    load = _transfer(net, a) if in_memory(a) else 0
+    if b >= 0 and in_memory(b):
+        load += _transfer(net, b)
+    flops = 0
+    if rule == MATMUL or rule == MATMUL_T:
+        k, n = (tile_rows(b), tile_cols(b)) if rule == MATMUL else (tile_cols(b), tile_rows(b))
+        if k != cols:
+            fail(net, u, SHAPES_DIFFER)
+            return False
+        flops = rows * cols * n
+        cols = n
+    elif rule == ELEMENTWISE:
+        if b >= 0:
+            r, c = tile_rows(b), tile_cols(b)
+            if (r != rows and r != 1 and rows != 1) or (c != cols and c != 1 and cols != 1):
+                fail(net, u, SHAPES_DIFFER)
+                return False
+            if rows == 1 and cols == 1:
+                valid = tile_valid(b)
+            # a tile without rows stays one
+            rows = min(rows, r) if rows == 0 or r == 0 else max(rows, r)
+            cols = max(cols, c)
+        flops = rows * cols
+    elif rule == ROW_REDUCE:
+        flops = rows * cols
+        cols = 1
+    cycles = max(load, ceil_div(flops * par[FLOPS], par[BW]))
+    if rule == RETILE_ROW or rule == RETILE_COL:
+        cycles = 0
+    elif rule == FIXED:
+        cycles = 1
+    reg[LAST_A], reg[LAST_B], reg[CYCLES] = a, b, cycles
+    reg[RESULT] = tile(rows, cols, valid, mu)
+    reg[STORE] = _transfer(net, reg[RESULT]) if mu and cycles and rule != FIXED else 0
+    return True
+
+
+@njit
+def both(net, u, t):
+    """Peek the unit's one or two inputs: WAIT, TOKEN (with equal stops) or END; may fail."""
+    first = net.in_at[u]
+    seen = peek(net, u, net.ins[first], t)
+    if seen == WAIT or net.in_at[u + 1] - first == 1:
+        return seen
+    other = peek(net, u, net.ins[first + 1], t)
+    if other == WAIT:
+        return WAIT
+    if other != seen:
+        fail(net, u, ENDS_EARLY)
+        return WAIT
+    if seen == TOKEN and net.stop[slot(net, net.ins[first])] != net.stop[slot(net, net.ins[first + 1])]:
+        fail(net, u, STOPS_DIFFER)
+        return WAIT
+    return seen
+
+
+@njit
+def _operands(net, u):
+    """The words at the heads of the inputs, and the stop."""
+    first = net.in_at[u]
+    s = slot(net, net.ins[first])
+    if net.par[u, PAIRED]:
+        return net.word[s], net.word2[s], net.stop[s]
+    if net.in_at[u + 1] - first == 2:
+        return net.word[s], net.word[slot(net, net.ins[first + 1])], net.stop[s]
+    return net.word[s], -1, net.stop[s]
+
+
+@njit
+def take_all(net, u, t):
+    for i in range(net.in_at[u], net.in_at[u + 1]):
+        take(net, net.ins[i], t)
+
+
+@njit
+def map_(net, u, t):
+    """Shows its inputs, works, sends, and takes the inputs only when the result has been accepted."""
+    reg, out = net.reg[u], net.outs[net.out_at[u]]
+    while True:
+        if reg[PHASE] == SHOW:
+            seen = both(net, u, t)
+            if seen == WAIT:
+                return
+            if seen == END:
+                return finish(net, u, t)
+            a, b, reg[OUT_STOP] = _operands(net, u)
+            if not apply(net, u, a, b):
+                return
+            reg[PHASE] = EMIT
+            cycles = max(reg[CYCLES], reg[STORE])
+            if cycles > 0:
+                return sleep(net, u, t + cycles)
+        if not room(net, u, out, t):
+            return
+        send(net, out, t, t, reg[OUT_STOP], reg[RESULT], 0)
+        take_all(net, u, t)
+        reg[PHASE] = SHOW
+
+
+@njit
+def _gather(net, u):
+    """The group's tile after this application: the sum's shape, or the tiles put together."""
+    reg, par = net.reg[u], net.par[u]
+    old, new = reg[GROUP], reg[RESULT]
+    if par[RULE] == RETILE_ROW and old >= 0:
+        new = tile(tile_rows(old) + tile_rows(new), tile_cols(new), tile_valid(old) + tile_valid(new), in_memory(new))
+    elif par[RULE] == RETILE_COL and old >= 0:
+        new = tile(tile_rows(new), tile_cols(old) + tile_cols(new), tile_valid(new), in_memory(new))
+    reg[GROUP] = new
+
+
+@njit
+def accum(net, u, t):
+    """Shows its one or two inputs, works, takes them, and with the last of a group sends the result.
+
+    A stop s < rank stays inside the group, s = rank ends it with a plain value, s > rank with stop s - rank. The last
+    application of a group also pays for storing a tile of the initial accumulator's size.
+    """
+    reg, par, out = net.reg[u], net.par[u], net.outs[net.out_at[u]]
+    while True:
+        if reg[PHASE] == SHOW:
+            seen = both(net, u, t)
+            if seen == WAIT:
+                return
+            if seen == END:
+                return finish(net, u, t)
+            a, b, s = _operands(net, u)
+            if not apply(net, u, a, b):
+                return
+            reg[OUT_STOP] = s - par[RANK]
+            _gather(net, u)
+            cycles = reg[CYCLES]
+            if s >= par[RANK] and par[WRITE_BACK] and cycles > 0:
+                cycles = max(cycles, _transfer(net, par[INIT]))
+            reg[PHASE] = WORK
+            if cycles > 0:
+                return sleep(net, u, t + cycles)
+        if reg[PHASE] == WORK:
+            take_all(net, u, t)
+            reg[PHASE] = EMIT if reg[OUT_STOP] >= 0 else SHOW
+        if reg[PHASE] == EMIT:
+            if not room(net, u, out, t):
+                return
+            send(net, out, t, t, reg[OUT_STOP], reg[GROUP], 0)
+            reg[GROUP] = -1
+            reg[PHASE] = SHOW

@@ -1,0 +1,90 @@
+"""The loop: cycle by cycle while the HBM node takes requests, from wake-up to wake-up otherwise.
+
+One compiled function, cached on disk. The functions it calls live in other modules, and the cache would not see them
+change; the digest of the package's sources, which it carries as a constant, makes a changed source a new function.
+"""
+
+import hashlib
+from pathlib import Path
+
+from numba import njit
+
+from . import buffer_units, compute_units, memory_units, shape_units
+from .calendar import advance, pop
+from .hbm import tick
+from .state import (
+    G_ACTIVE, G_FAULT, G_LOGGED, G_LOGGING, G_NOW, G_SLACK_LOG, G_SLACK_STORE, G_STORED, GROW, OK,
+)
+
+KIND_CODES = {name: code for code, name in enumerate((
+    "load", "store", "source", "sink", "map", "map_accum", "accum", "broadcast", "flatten", "promote", "reshape", "repeat",
+    "zip", "bufferize", "streamify"))}
+(_LOAD, _STORE, _SOURCE, _SINK, _MAP, _MAP_ACCUM, _ACCUM, _BROADCAST, _FLATTEN, _PROMOTE, _RESHAPE, _REPEAT,
+ _ZIP, _BUFFERIZE, _STREAMIFY) = range(len(KIND_CODES))
+
+
+@njit
+def _step(net, u, t):
+    """Let unit u go on at t until it waits again."""
+    kind = net.kind[u]
+    if kind == _LOAD:
+        memory_units.load(net, u, t)
+    elif kind == _MAP_ACCUM or kind == _ACCUM:
+        compute_units.accum(net, u, t)
+    elif kind == _MAP:
+        compute_units.map_(net, u, t)
+    elif kind == _BROADCAST:
+        shape_units.broadcast(net, u, t)
+    elif kind == _FLATTEN or kind == _PROMOTE:
+        shape_units.restop(net, u, t, kind == _FLATTEN)
+    elif kind == _RESHAPE:
+        shape_units.reshape(net, u, t)
+    elif kind == _REPEAT:
+        shape_units.repeat(net, u, t)
+    elif kind == _ZIP:
+        shape_units.zip_(net, u, t)
+    elif kind == _BUFFERIZE:
+        buffer_units.bufferize(net, u, t)
+    elif kind == _STREAMIFY:
+        buffer_units.streamify(net, u, t)
+    elif kind == _STORE:
+        memory_units.store(net, u, t)
+    elif kind == _SOURCE:
+        memory_units.source(net, u, t)
+    else:
+        memory_units.sink(net, u, t)
+
+
+def _compile():
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    digest = int(hashlib.sha256(b"".join(p.read_bytes() for p in sources)).hexdigest()[:12], 16)
+
+    @njit(cache=True)
+    def simulate(net):
+        """Run until nothing is left to do (fault OK), a unit fails, or an array is full (GROW: enlarge, call again)."""
+        if digest < 0:
+            return
+        net.g[G_FAULT] = OK
+        while True:
+            if (net.g[G_STORED] + net.g[G_SLACK_STORE] > len(net.store)
+                    or net.g[G_LOGGING] and net.g[G_LOGGED] + net.g[G_SLACK_LOG] > len(net.log)):
+                net.g[G_FAULT] = GROW
+                return
+            now = net.g[G_NOW]
+            if net.g[G_ACTIVE] > 0:
+                tick(net)
+            u = pop(net)
+            while u >= 0:
+                net.spent[u, net.why[u]] += now - net.clock[u]
+                net.clock[u] = now
+                _step(net, u, now)
+                if net.g[G_FAULT] != OK:
+                    return
+                u = pop(net)
+            if not advance(net, net.g[G_ACTIVE] > 0):
+                return
+
+    return simulate
+
+
+simulate = _compile()

@@ -1,0 +1,54 @@
+"""The HBM node: a banked pipe, chosen by order of arrival.
+
+A transfer of n lines asked for at t is sent in chunks of `par` lines, one a cycle; the node takes the j-th at
+h = t + 1 + j, at most one of each port a cycle, ports in order. The i-th line of a cycle moves the channel offset on by i
+and goes to the channel there; after a cycle with K lines the offset moves on by K more. A channel serves a line at
+s = max(last s + interval, h + 1); the response is seen at s + start_up + latency + 1. (Address bits play no part.)
+"""
+
+from numba import njit
+
+from .calendar import wake
+from .state import G_ACTIVE, G_FIRST, G_INTERVAL, G_LATENCY, G_NOW, G_OFFSET
+
+
+@njit
+def transfer(net, port, lines):
+    """Ask for lines in this cycle; the port's unit is woken when the last response is seen."""
+    net.lines_left[port] = lines
+    net.port_ready[port] = 0
+    i = net.g[G_ACTIVE]
+    while i > 0 and net.active[i - 1] > port:
+        net.active[i] = net.active[i - 1]
+        i -= 1
+    net.active[i] = port
+    net.g[G_ACTIVE] += 1
+    if net.g[G_FIRST] < 0:
+        net.g[G_FIRST] = net.g[G_NOW]
+
+
+@njit
+def tick(net):
+    """Take this cycle's chunks; only transfers asked for in earlier cycles are active."""
+    now, interval, latency = net.g[G_NOW], net.g[G_INTERVAL], net.g[G_LATENCY]
+    channels = len(net.served)
+    offset, taken, kept = net.g[G_OFFSET], 0, 0
+    for i in range(net.g[G_ACTIVE]):
+        port = net.active[i]
+        ready = net.port_ready[port]
+        n = min(net.port_par[port], net.lines_left[port])
+        for _ in range(n):
+            offset = (offset + taken) % channels
+            served = max(net.served[offset] + interval, now + 1)
+            net.served[offset] = served
+            ready = max(ready, served + latency + 1)
+            taken += 1
+        net.port_ready[port] = ready
+        net.lines_left[port] -= n
+        if net.lines_left[port] > 0:
+            net.active[kept] = port
+            kept += 1
+        else:
+            wake(net, net.port_unit[port], ready)
+    net.g[G_ACTIVE] = kept
+    net.g[G_OFFSET] = (offset + taken) % channels

@@ -1,0 +1,43 @@
+"""Why a run stopped short, in the names of its units and channels."""
+
+from __future__ import annotations
+
+from penstock.machine.errors import RunError
+from penstock.machine.unitgraph import UnitGraph
+
+from .state import BLOCKED, ENDS_EARLY, G_FAULT, G_FAULT_UNIT, G_NOW, PARTIAL_CHUNK, SHAPES_DIFFER, STOPS_DIFFER, Net
+
+_FAULTS = {
+    STOPS_DIFFER: ("the stops of its two inputs differ", "both inputs of an operator have one stream shape", None),
+    ENDS_EARLY: ("one input ends before the other", "both inputs of an operator have one stream shape", None),
+    SHAPES_DIFFER: ("the tiles of its two inputs do not fit together", "matmul: inner dimensions are equal; elementwise: equal, or 1", None),
+    PARTIAL_CHUNK: ("the stream ends inside a chunk", "without padding a chunk divides its dimension", "pad, or choose a chunk that divides"),
+}
+
+
+def fault(graph: UnitGraph, net: Net) -> RunError:
+    """The error of a unit that could not go on."""
+    what, rule, remedy = _FAULTS[int(net.g[G_FAULT])]
+    unit = graph.units[int(net.g[G_FAULT_UNIT])]
+    return RunError(f"{what} in cycle {net.g[G_NOW]}", f"unit {unit.name} ({unit.kind})", rule, remedy)
+
+
+def deadlock(graph: UnitGraph, net: Net) -> RunError:
+    """The error of a run in which units wait for each other, with the cycle of waits."""
+    u = next(i for i in range(len(graph.units)) if net.finish[i] < 0)
+    chain: list[int] = []
+    while u not in chain:
+        chain.append(u)
+        c = graph.channels[int(net.on[u])]
+        u = c.dst[0] if net.why[u] == BLOCKED else c.src[0]
+    waits, full = [], []
+    for v in chain[chain.index(u):]:
+        c = graph.channels[int(net.on[v])]
+        name = graph.units[v].name
+        if net.why[v] == BLOCKED:
+            full.append(c.name)
+            waits.append(f"{name} waits for room in {c.name} (full, depth {net.depth[c.id]})")
+        else:
+            waits.append(f"{name} waits for a token on {c.name} (empty)")
+    remedy = f"make one of the full channels deeper: {', '.join(full)}" if full else "no channel is full: no depth can free it"
+    return RunError(f"deadlock after cycle {net.clock.max()}: {'; '.join(waits)}", f"graph {graph.name}", remedy=remedy)

@@ -1,0 +1,186 @@
+"""Broadcast, flatten, promote, reshape, repeat, zip: no cycles of their own but the channel's one."""
+
+from numba import njit
+
+from .channels import END, TOKEN, WAIT, finish, peek, room, send, sleep, slot, take
+from .compute_units import both, take_all
+from .state import PARTIAL_CHUNK, PHASE, fail, in_memory, tile, tile_cols, tile_rows
+
+# columns of par
+LO, HI = range(2)                        # flatten
+LEVEL = 0                                # promote
+DIM, CHUNK, PAD, ADD_OUTER = range(4)    # reshape
+COUNT = 0                                # repeat
+# registers of all: the token held, and where the unit is
+HELD_STOP, HELD_WORD, HELD_WORD2, NEXT, PADS, STAMP = range(1, 7)
+
+FREE, HOLD, LOOK, FILL, REST = range(5)
+
+
+@njit
+def _hold(net, u, c, t):
+    """Take the head of c into the registers."""
+    reg, s = net.reg[u], slot(net, c)
+    reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2] = net.stop[s], net.word[s], net.word2[s]
+    take(net, c, t)
+
+
+@njit
+def broadcast(net, u, t):
+    """Takes a token, waits until every output has room, sends to all in that cycle."""
+    reg, c = net.reg[u], net.ins[net.in_at[u]]
+    first, last = net.out_at[u], net.out_at[u + 1]
+    while True:
+        if reg[PHASE] == FREE:
+            seen = peek(net, u, c, t)
+            if seen == WAIT:
+                return
+            if seen == END:
+                return finish(net, u, t)
+            _hold(net, u, c, t)
+            reg[PHASE] = HOLD
+        for i in range(first, last):
+            if not room(net, u, net.outs[i], t):
+                return
+        for i in range(first, last):
+            send(net, net.outs[i], t, t, reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2])
+        reg[PHASE] = FREE
+
+
+@njit
+def restop(net, u, t, flatten):
+    """Flatten or promote: takes a token, sends it with another stop."""
+    reg, par, c, out = net.reg[u], net.par[u], net.ins[net.in_at[u]], net.outs[net.out_at[u]]
+    while True:
+        if reg[PHASE] == FREE:
+            seen = peek(net, u, c, t)
+            if seen == WAIT:
+                return
+            if seen == END:
+                return finish(net, u, t)
+            _hold(net, u, c, t)
+            reg[PHASE] = HOLD
+            s = reg[HELD_STOP]
+            if not flatten:
+                reg[HELD_STOP] = s if s < par[LEVEL] else s + 1
+            elif s > par[HI]:
+                reg[HELD_STOP] = s - (par[HI] - par[LO])
+            else:
+                reg[HELD_STOP] = min(s, par[LO])
+        if not room(net, u, out, t):
+            return
+        send(net, out, t, t, reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2])
+        reg[PHASE] = FREE
+
+
+@njit
+def reshape(net, u, t):
+    """Takes a token and sends it with the chunk's stop; fills a partial chunk of dim 0 with tiles without valid rows.
+
+    With add_outer, the last token of a full chunk waits until the next token is visible (stop 1) or the input has
+    ended (stop 2).
+    """
+    reg, par, c, out = net.reg[u], net.par[u], net.ins[net.in_at[u]], net.outs[net.out_at[u]]
+    while True:
+        if reg[PHASE] == FREE:
+            seen = peek(net, u, c, t)
+            if seen == WAIT:
+                return
+            if seen == END:
+                if reg[NEXT] == 0:
+                    return finish(net, u, t)
+                if par[DIM] > 0 or not par[PAD]:
+                    return fail(net, u, PARTIAL_CHUNK)
+                reg[HELD_STOP] = 2 if par[ADD_OUTER] else 1
+                reg[PADS] = par[CHUNK] - reg[NEXT]
+                reg[NEXT] = 0
+                reg[PHASE] = FILL
+            else:
+                _hold(net, u, c, t)
+                s = reg[HELD_STOP]
+                reg[PHASE] = HOLD
+                if par[DIM] == 0 or s >= par[DIM]:
+                    reg[NEXT] += 1
+                    if reg[NEXT] == par[CHUNK]:
+                        reg[NEXT] = 0
+                        reg[HELD_STOP] = s + 1
+                        if par[ADD_OUTER] and s == 0:
+                            reg[PHASE] = LOOK
+                    elif s > par[DIM]:
+                        if par[DIM] > 0 or not par[PAD]:
+                            return fail(net, u, PARTIAL_CHUNK)
+                        reg[PADS] = par[CHUNK] - reg[NEXT]
+                        reg[NEXT] = 0
+        if reg[PHASE] == LOOK:
+            seen = peek(net, u, c, t)
+            if seen == WAIT:
+                return
+            reg[HELD_STOP] = 1 if seen == TOKEN else 2
+            reg[PHASE] = HOLD
+        if reg[PHASE] == HOLD:
+            if not room(net, u, out, t):
+                return
+            send(net, out, t, t, 0 if reg[PADS] else reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2])
+            if reg[PADS]:
+                reg[HELD_STOP] += 1
+            reg[PHASE] = FILL if reg[PADS] else FREE
+        if reg[PHASE] == FILL:
+            word = reg[HELD_WORD]
+            empty = tile(tile_rows(word), tile_cols(word), 0, in_memory(word))
+            while reg[PADS]:
+                if not room(net, u, out, t):
+                    return
+                reg[PADS] -= 1
+                send(net, out, t, t, 0 if reg[PADS] else reg[HELD_STOP], empty, 0)
+            reg[PHASE] = FREE
+
+
+@njit
+def repeat(net, u, t):
+    """Shows a token, sends copy i with stamp clock + i, rests `count` cycles after the last, then takes the token.
+
+    The clock in a stamp includes the waits for room of the copies before: a blocked repeat spreads its copies further.
+    """
+    reg, c, out, count = net.reg[u], net.ins[net.in_at[u]], net.outs[net.out_at[u]], net.par[u, COUNT]
+    while True:
+        if reg[PHASE] == REST:
+            take(net, c, t)
+            reg[PHASE] = FREE
+        if reg[PHASE] == FREE:
+            seen = peek(net, u, c, t)
+            if seen == WAIT:
+                return
+            if seen == END:
+                return finish(net, u, t)
+            reg[PHASE], reg[NEXT], reg[STAMP] = HOLD, 0, t
+        s = slot(net, c)
+        while reg[NEXT] < count:
+            if not room(net, u, out, t):
+                return
+            reg[NEXT] += 1
+            send(net, out, t, reg[STAMP], net.stop[s] + 1 if reg[NEXT] == count else 0, net.word[s], net.word2[s])
+            reg[STAMP] = t + reg[NEXT]
+        reg[PHASE] = REST
+        return sleep(net, u, t + count)
+
+
+@njit
+def zip_(net, u, t):
+    """Takes one token of each input when both are visible, sends the pair. (No published counterpart: as the shape operators.)"""
+    reg, first, out = net.reg[u], net.in_at[u], net.outs[net.out_at[u]]
+    while True:
+        if reg[PHASE] == FREE:
+            seen = both(net, u, t)
+            if seen == WAIT:
+                return
+            if seen == END:
+                return finish(net, u, t)
+            s = slot(net, net.ins[first])
+            reg[HELD_STOP], reg[HELD_WORD] = net.stop[s], net.word[s]
+            reg[HELD_WORD2] = net.word[slot(net, net.ins[first + 1])]
+            take_all(net, u, t)
+            reg[PHASE] = HOLD
+        if not room(net, u, out, t):
+            return
+        send(net, out, t, t, reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2])
+        reg[PHASE] = FREE
