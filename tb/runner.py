@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import cocotb_tools.config
 import cocotb_tools.runner
 from filelock import FileLock
 
@@ -145,6 +146,7 @@ class Verilator(cocotb_tools.runner.Verilator):
 
     jobs = 2
     hierarchical = False
+    objects: list[str] = []
 
     def _simulator_in_path_build_only(self) -> None:
         self.executable = verilator_command()
@@ -157,12 +159,15 @@ class Verilator(cocotb_tools.runner.Verilator):
         make[make.index("-j") + 1] = str(self.jobs)
         if self.hierarchical:
             make[make.index(f"{TOP_PREFIX}.mk")] = f"{TOP_PREFIX}_hier.mk"
-        return [verilate, make]
+        # Verilator's own part is the same in every build; Verilating would delete it, so it comes after.
+        return [verilate, *([["cp", *self.objects, str(self.build_dir)]] if self.objects else []), make]
 
     def _set_env_build(self) -> None:
         super()._set_env_build()
         # The wheel was configured without a compiler at hand: it lacks the precompiled-header option of g++.
-        self.env["MAKEFLAGS"] = "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O2"
+        cxx, _ = _compiler()
+        flags = {"CFG_CXXFLAGS_PCH_I": "-include", "OPT_FAST": "-O2", "CXX": cxx, "LINK": cxx, "PYTHON3": sys.executable}
+        self.env["MAKEFLAGS"] = " ".join(f"{k}={v}".replace(" ", "\\ ") for k, v in flags.items())
         self.env.pop("VERILATOR_ROOT", None)
 
     def _waves_file(self) -> str:
@@ -226,7 +231,7 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
         flags.append("--hierarchical")
     files = dict(verilog) | {p.name: p.read_text() for p in SOURCES}
     defines = {"PENSTOCK_WAVES": 1, **(defines or {})} if waves else dict(defines or {})
-    key = digest(json.dumps([files, top, control, flags, sorted(defines.items())]), str(library), compiler, driver, str(waves), wave_format() if waves else "",
+    key = digest(json.dumps([files, top, control, flags, sorted(defines.items())]), str(library), compiler, driver, str(cocotb_tools.config.libs_dir), str(waves), wave_format() if waves else "",
                  *(f"{p} {_version(p)}" for p in ("verilator", "cocotb")), platform.platform(), sys.version)
     start = time.perf_counter()
     with entry("sim", f"{name or top}-{key}") as (folder, ready):
@@ -241,12 +246,22 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
         runner.log.setLevel(logging.ERROR)
         runner.hierarchical = bool(shared)
         log = folder / "build.log"
+        runtime = cache_dir() / "runtime" / digest(compiler, driver, _version("verilator"), str(waves), wave_format(), str(runner.hierarchical), platform.platform())
+        runner.objects = sorted(map(str, runtime.glob("verilated*.o")))
         ordered = [sources / "control.vlt", *(sources / p.name for p in SOURCES), *(sources / f for f in verilog)]
         try:
             runner.build(sources=ordered, hdl_toplevel=top, build_dir=folder, waves=waves, log_file=log, defines=defines,
                          build_args=[*flags, "-LDFLAGS", f"-L{library.parent} -lpenstock_tb -Wl,-rpath,{library.parent}"])
         except RuntimeError:
             raise RunError(f"the simulator does not build:\n{_error_lines(log)}", f"RTL of {name or top}", remedy=f"the whole log is {log}") from None
+        if not runtime.exists():
+            fresh = Path(tempfile.mkdtemp(prefix="runtime-", dir=cache_dir()))
+            for path in folder.glob("verilated*.o"):
+                shutil.copy(path, fresh)
+            runtime.parent.mkdir(exist_ok=True)
+            with contextlib.suppress(OSError):  # another process was faster
+                fresh.rename(runtime)
+            shutil.rmtree(fresh, ignore_errors=True)
         for path in folder.rglob("*"):  # an executable and its sources remain
             if path.is_file() and path.suffix in (".o", ".gch", ".a", ".d", ".cpp", ".h", ".dat"):
                 path.unlink()

@@ -1,0 +1,212 @@
+"""The comparison of an RTL run with the model's: every beat, every line, values, counters, totals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from penstock.machine.beat import beat_words
+from penstock.machine.trace import Run
+from penstock.machine.unitgraph import UnitGraph
+
+from .waves import decode, element_differences
+
+__all__ = ["Difference", "Report", "compare"]
+
+_LAST = 1 << 62
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One value that is not equal.
+
+    Attributes
+    ----------
+    cycle
+        When it shows first on either side (for sorting and for the waveform).
+    where, what
+        Channel, port, unit or tensor; the quantity.
+    model, rtl
+        The two values, as text.
+    note
+        More about it, for instance the decoded payloads.
+    """
+
+    cycle: int
+    where: str
+    what: str
+    model: str
+    rtl: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.what}: model {self.model}, RTL {self.rtl}"
+        return f"{text}\n      {self.note}" if self.note else text
+
+
+@dataclass
+class Report:
+    """What was compared, and what differs.
+
+    Attributes
+    ----------
+    observed, total
+        Channels whose beats the RTL's probes recorded; channels of the graph.
+    beats, lines
+        Beats and memory lines compared.
+    values
+        Whether payload digests and outputs were compared (the model computed values).
+    differences
+        In order of the cycle in which they show.
+    """
+
+    observed: int
+    total: int
+    beats: int = 0
+    lines: int = 0
+    values: bool = True
+    differences: list[Difference] = field(default_factory=list)
+
+    @property
+    def coverage(self) -> float:
+        return self.observed / self.total if self.total else 1.0
+
+    @property
+    def mismatches(self) -> int:
+        return len(self.differences)
+
+    @property
+    def ok(self) -> bool:
+        return not self.differences and self.observed == self.total
+
+    @property
+    def channels_at_fault(self) -> list[str]:
+        """Channels with differing payloads (their beats can be recorded in full)."""
+        return list(dict.fromkeys(d.where.removeprefix("channel ").split(" beat ")[0] for d in self.differences if d.what.startswith("payload")))
+
+    def __str__(self) -> str:
+        head = f"{self.observed} of {self.total} channels observed ({100 * self.coverage:.0f} %), {self.beats} beats and {self.lines} memory lines compared"
+        head += ", with values" if self.values else ", values not computed"
+        if self.ok:
+            return head + ": all equal"
+        lines = [head + f": {self.mismatches} differences"]
+        lines += [f"  {d}" for d in self.differences[:12]]
+        if self.mismatches > 12:
+            lines.append(f"  ... and {self.mismatches - 12} more")
+        return "\n".join(lines)
+
+
+def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
+    """Compare two runs of one graph, both with traces.
+
+    Every channel's beats (cycle accepted, cycle taken, stop, data, digest of the payload), every port's lines (cycle granted,
+    cycle delivered, address), outputs bit for bit, busy, blocked and starved cycles of every unit, cycles, first request,
+    peak pages, lines read and written. At most one difference is listed per channel, port, quantity and kind: the first.
+    """
+    report = Report(0, len(graph.channels))
+    found = report.differences
+    for c in graph.channels:
+        if c.id < len(rtl.channels) and len(rtl.channels[c.id].accept):
+            report.observed += 1
+        if c.id >= len(model.channels) or c.id >= len(rtl.channels):
+            found.append(Difference(_LAST, f"channel {c.name}", "trace", _there(model, c.id), _there(rtl, c.id)))
+            continue
+        report.beats += len(model.channels[c.id].accept)
+        found += _channel(graph, c, model, rtl, report)
+    for i, unit in enumerate(graph.ports):
+        name = f"port {i} ({graph.units[unit].name})"
+        if i >= len(model.ports) or i >= len(rtl.ports):
+            found.append(Difference(_LAST, name, "trace", "there" if i < len(model.ports) else "missing", "there" if i < len(rtl.ports) else "missing"))
+            continue
+        m, r = model.ports[i], rtl.ports[i]
+        report.lines += len(m.accept)
+        found += _series(name, "line", m, r, (("granted", "accept"), ("delivered", "deliver"), ("address", "address")), m.accept, r.accept)
+    for what in ("cycles", "first_request", "lines_read", "lines_written"):
+        _scalar(found, graph.name, what.replace("_", " "), getattr(model, what), getattr(rtl, what))
+    for what in ("busy", "blocked", "starved"):
+        m, r = getattr(model, what), getattr(rtl, what)
+        for u in graph.units:
+            _scalar(found, f"unit {u.name}", f"{what} cycles", None if m is None else int(m[u.id]), None if r is None else int(r[u.id]))
+    for u in graph.units:
+        if u.kind == "scratchpad":
+            _scalar(found, f"unit {u.name}", "peak pages", model.peak_pages.get(u.id), rtl.peak_pages.get(u.id))
+    report.values = model.outputs is not None or any(len(c.digest) for c in model.channels)
+    if model.outputs is not None and rtl.outputs is not None:
+        for name in sorted(set(model.outputs) | set(rtl.outputs)):
+            found += _output(name, model.outputs.get(name), rtl.outputs.get(name))
+    found.sort(key=lambda d: d.cycle)
+    return report
+
+
+def _there(run: Run, i: int) -> str:
+    return "there" if i < len(run.channels) else "missing"
+
+
+def _scalar(found: list[Difference], where: str, what: str, m, r) -> None:
+    if m != r:
+        found.append(Difference(_LAST, where, what, str(m), str(r)))
+
+
+def _channel(graph: UnitGraph, c, model: Run, rtl: Run, report: Report) -> list[Difference]:
+    m, r = model.channels[c.id], rtl.channels[c.id]
+    name = f"channel {c.name}"
+    found = _series(name, "beat", m, r, (("accepted", "accept"), ("taken", "take"), ("stop", "stop"), ("data", "data")), m.accept, r.accept)
+    n = min(len(m.digest), len(r.digest))
+    differ = np.flatnonzero(m.digest[:n] != r.digest[:n])
+    if len(differ):
+        i = int(differ[0])
+        found.append(Difference(int(min(m.accept[i], r.accept[i])), f"{name} beat {i}", f"payload digest ({len(differ)} of {n} beats)",
+                                f"{int(m.digest[i]):016x}", f"{int(r.digest[i]):016x}", _unfold(c, i, model, rtl)))
+    return found
+
+
+def _unfold(c, i: int, model: Run, rtl: Run) -> str:
+    """Both payloads in words, where the runs kept them."""
+    kept = [run.extra.get("payloads", {}).get(c.id) for run in (model, rtl)]
+    if all(k is None or i >= len(k) for k in kept):
+        return f"run both with record=[{c.id}] to see the payloads"
+    whole = [None if k is None or i >= len(k) else int.from_bytes(np.ascontiguousarray(k[i][: beat_words(c.payload)], "<u4").tobytes(), "little") for k in kept]
+    if None not in whole:
+        return element_differences(c.payload, *whole)
+    side, value = next((s, w) for s, w in zip(("model", "RTL"), whole) if w is not None)
+    return f"{side}: {decode(c.payload, value)}"
+
+
+def _series(name: str, item: str, m, r, columns, m_cycle: np.ndarray, r_cycle: np.ndarray) -> list[Difference]:
+    """First difference of each column, and of the number of items."""
+    found = []
+    n = min(len(m_cycle), len(r_cycle))
+    for what, column in columns:
+        a, b = getattr(m, column)[:n], getattr(r, column)[:n]
+        differ = np.flatnonzero(a != b)
+        if len(differ):
+            i = int(differ[0])
+            at = min(x for x in (int(a[i]), int(b[i])) if x >= 0) if column in ("accept", "take", "deliver") else int(min(m_cycle[i], r_cycle[i]))
+            more = f" ({len(differ)} of {n} {item}s)" if len(differ) > 1 else ""
+            found.append(Difference(at, f"{name} {item} {i}", what + more, _value(column, a[i]), _value(column, b[i])))
+    if len(m_cycle) != len(r_cycle):
+        longer = m_cycle if len(m_cycle) > n else r_cycle
+        found.append(Difference(int(longer[n]), name, f"number of {item}s", str(len(m_cycle)), str(len(r_cycle))))
+    return found
+
+
+def _value(column: str, x) -> str:
+    x = int(x)
+    if column == "address":
+        return f"{x:#x}"
+    if column in ("accept", "take", "deliver"):
+        return f"in cycle {x}" if x >= 0 else "never"
+    return str(x)
+
+
+def _output(name: str, m: np.ndarray | None, r: np.ndarray | None) -> list[Difference]:
+    where = f"output {name}"
+    if m is None or r is None or m.shape != r.shape or m.dtype != r.dtype:
+        return [Difference(_LAST, where, "array", *("missing" if a is None else f"{a.dtype}{list(a.shape)}" for a in (m, r)))]
+    unsigned = np.dtype(f"u{m.dtype.itemsize}")
+    differ = np.argwhere(np.ascontiguousarray(m).view(unsigned) != np.ascontiguousarray(r).view(unsigned))
+    if not len(differ):
+        return []
+    at = tuple(int(x) for x in differ[0])
+    return [Difference(_LAST, where, f"element {list(at)} ({len(differ)} of {m.size} elements)", repr(float(m[at])), repr(float(r[at])))]

@@ -1,0 +1,103 @@
+"""The comparison finds each kind of difference, names it, and fails on channels that nobody observed."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tiny
+from penstock.machine.beat import Scalar, Tile, Tuple
+from penstock.machine.trace import ChannelTrace, PortTrace, Run
+from penstock.machine.unitgraph import Channel, Unit, UnitGraph
+from penstock.tb import agents, api, check, waves
+
+TILE = Tile(2, "fp32")
+GRAPH = UnitGraph("pair", 2, (Unit(0, "l", "load", {}), Unit(1, "s", "store", {})), (Channel(0, "l_s", (0, 0), (1, 0), 2, TILE),), (), (0, 1))
+
+
+def a_run(backend):
+    channel = ChannelTrace(np.array([4, 5, 6]), np.array([5, 7, 8]), np.array([0, 2, 15], np.uint8), np.array([1, 1, 0], np.uint8),
+                           np.array([11, 22, 33], np.uint64))
+    ports = [PortTrace(np.array([0, 1]), np.array([20, 21]), np.array([0, 64])), PortTrace(np.array([30]), np.array([49]), np.array([128]))]
+    return Run(backend, 50, 0, {"out": np.ones((2, 2), np.float32)}, [channel], ports, np.array([2, 3]), np.array([0, 1]), np.array([48, 46]),
+               None, 2, 1)
+
+
+def change(run, what):
+    match what:
+        case "take":
+            run.channels[0].take[1] = 9
+        case "stop":
+            run.channels[0].stop[0] = 1
+        case "digest":
+            run.channels[0].digest[1] = 5
+        case "count":
+            run.channels[0] = ChannelTrace(*(x[:2] for x in vars(run.channels[0]).values()))
+        case "deliver":
+            run.ports[0].deliver[1] = 22
+        case "output":
+            run.outputs["out"][1, 0] = -1
+        case "busy":
+            run.busy[1] = 4
+        case "cycles":
+            run.cycles = 51
+
+
+@pytest.mark.parametrize("what, told", [
+    ("take", "channel l_s beat 1: taken: model in cycle 7, RTL in cycle 9"),
+    ("stop", "channel l_s beat 0: stop: model 0, RTL 1"),
+    ("digest", r"channel l_s beat 1: payload digest \(1 of 3 beats\)"),
+    ("count", "channel l_s: number of beats: model 3, RTL 2"),
+    ("deliver", r"port 0 \(l\) line 1: delivered: model in cycle 21, RTL in cycle 22"),
+    ("output", r"output out: element \[1, 0\] \(1 of 4 elements\): model 1.0, RTL -1.0"),
+    ("busy", "unit s: busy cycles: model 3, RTL 4"),
+    ("cycles", "pair: cycles: model 50, RTL 51"),
+])
+def test_each_difference_is_named(what, told):
+    model, rtl = a_run("model"), a_run("rtl")
+    assert check.compare(model, rtl, GRAPH).ok
+    change(rtl, what)
+    report = check.compare(model, rtl, GRAPH)
+    assert not report.ok and report.mismatches == 1
+    with pytest.raises(AssertionError, match=told):
+        assert report.ok, str(report)
+
+
+def test_an_unobserved_channel_fails():
+    model, rtl = a_run("model"), a_run("rtl")
+    for run in (model, rtl):
+        run.channels[0] = ChannelTrace(*(x[:0] for x in vars(run.channels[0]).values()))
+    report = check.compare(model, rtl, GRAPH)
+    assert (report.observed, report.total, report.ok) == (0, 1, False)
+
+
+def test_differing_payloads_are_unfolded():
+    model, rtl = a_run("model"), a_run("rtl")
+    change(rtl, "digest")
+    counts = 2 << 128 | 2 << 130
+    for run, value in ((model, 0x3F800000), (rtl, 0x3F800001)):
+        words = agents.Stream([(value << 32 | counts, 0)] * 2).words(TILE)
+        run.extra["payloads"] = {0: words}
+    assert "1 elements differ: [0,1] model 1.0 (3f800000), RTL 1.0000001 (3f800001)" in str(check.compare(model, rtl, GRAPH))
+
+
+def test_decode():
+    one = np.array([[1, 2], [3, 4]], np.float32)
+    bits = int.from_bytes(one.tobytes(), "little") | 1 << 128 | 2 << 130
+    assert waves.decode(TILE, agents.beat_int(TILE, bits, 2)) == "tile 1x2 [[1., 2.]], stop 2"
+    assert waves.decode(TILE, agents.beat_int(TILE, 0, 15, 0)) == "Done"
+    pair = Tuple((Scalar(4), TILE))
+    assert waves.decode(pair, agents.beat_int(pair, 9 | bits << 4, 0)) == "(0x9; tile 1x2 [[1., 2.]])"
+
+
+def test_waves_show_decoded_beats(tmp_path):
+    point = api.Point(tiny.graph(), None, {0: agents.Stream([(0xABC, 0), (0xDEF, 2)])})
+    run = api.simulate(tiny.design(), [point], None, waves=str(tmp_path / "tiny"))[0]
+    dump, layout = run.extra["waves"]
+    if dump.endswith(".vcd"):
+        text = Path(dump).read_text()
+        for shown in ("abc", "def S2", "Done"):
+            bits = "".join(f"{ord(ch):08b}" for ch in shown).lstrip("0")
+            assert f"b{bits} " in text or f"b{bits.zfill(192)} " in text, shown
+    layout = Path(layout).read_text()
+    assert "in_out: in -> out" in layout and "probe" in layout
