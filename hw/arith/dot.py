@@ -57,11 +57,13 @@ class Dot(wiring.Component):
         m = Module()
         stages = Stages(m, self.en)
         multiply = bf16_mul if self.dtype == "bf16" else fp32_mul
-        terms = [multiply(m, self.a[k], self.b[k], name=f"mul{k}") for k in range(self.t)]
+        with m.If(stages.valid):
+            terms = [multiply(m, self.a[k], self.b[k], name=f"mul{k}") for k in range(self.t)]
         while len(terms) > 1:
             level = stages.count
             held = stages.cut(**{f"term{k}": term for k, term in enumerate(terms)})
-            terms = [fp32_add(m, getattr(held, f"term{k}"), getattr(held, f"term{k + 1}"), name=f"add{level}_{k // 2}")
-                     for k in range(0, len(terms), 2)]
+            with m.If(stages.valid):
+                terms = [fp32_add(m, getattr(held, f"term{k}"), getattr(held, f"term{k + 1}"),
+                                  name=f"add{level}_{k // 2}") for k in range(0, len(terms), 2)]
         m.d.comb += self.o.eq(terms[0])
         return m

@@ -42,6 +42,11 @@ class Stages:
         """Stages so far, the open one included."""
         return self._count
 
+    @property
+    def valid(self) -> Value:
+        """The open stage holds an operand."""
+        return self._valid
+
     def cut(self, **values: ValueLike) -> SimpleNamespace:
         """Registers holding ``values``, by the same names, for the next stage."""
         m, stage = self._m, self._count

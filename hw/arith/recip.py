@@ -1,0 +1,45 @@
+"""1/d in fixed point: the steps that division and SiLU share."""
+
+from types import SimpleNamespace
+
+from amaranth.hdl import Module, Value, ValueLike
+
+from penstock.machine.approximation import RECIP_SLOPE, RECIP_TABLE
+
+from .exp2 import rom
+from .lane import Stages, let
+
+
+__all__ = ["reciprocal_steps"]
+
+
+def reciprocal_steps(m: Module, stages: Stages, d: Value, **keep: ValueLike) -> SimpleNamespace:
+    """1/d, at most 2 units too small and never too large, in three stages, the last one open.
+
+    A line per 1/128 of the range gives 16 bits, one step of Newton's iteration doubles them.
+
+    Parameters
+    ----------
+    m, stages : Module, Stages
+        Where the steps go.
+    d : Value
+        The operand, 1 <= d < 2 with 30 fraction bits, in the first stage.
+    keep : ValueLike
+        Values carried along to the last stage.
+
+    Returns
+    -------
+    SimpleNamespace
+        ``reciprocal`` (32 fraction bits) and the kept values.
+    """
+    index = d[23:30]
+    fall = rom(m, "slope", index, 12, RECIP_SLOPE) * d[11:23]
+    y = let(m, "seed", (rom(m, "left", index, 20, RECIP_TABLE) - fall[11:])[2:20])
+    s = stages.cut(y=y, d=d, **keep)
+
+    error = let(m, "error", ((1 << 48) - s.d * s.y).as_signed()[14:].as_signed())
+    s = stages.cut(y=s.y, error=error[:20].as_signed(), **{name: getattr(s, name) for name in keep})
+
+    step = let(m, "step", (s.y * s.error).as_signed()[20:].as_signed())
+    reciprocal = let(m, "reciprocal", ((s.y << 14) + step)[:32])
+    return SimpleNamespace(reciprocal=reciprocal, **{name: getattr(s, name) for name in keep})
