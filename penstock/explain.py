@@ -11,6 +11,11 @@ def share(unit: dict, name: str, cycles: int) -> float:
     return (unit[name] or 0) / cycles
 
 
+def has_counters(r: Record) -> bool:
+    """Whether the record splits cycles per unit (the `machine` timing does)."""
+    return r.timing == "machine" and bool(r.units) and all(u["starved"] is not None for u in r.units)
+
+
 def bounding_chain(r: Record) -> list[tuple[str, str]]:
     """Units from the end of the run to what bounds it, each with the reason to go on or to stop.
 
@@ -18,7 +23,7 @@ def bounding_chain(r: Record) -> list[tuple[str, str]]:
     waits for its fullest output; one that is busy most of the time, or a load that starves, is the bound.
     """
     units = {u["name"]: u for u in r.units}
-    if not units or any(u["starved"] is None for u in r.units):
+    if not has_counters(r):
         raise PenstockError("the record has no busy/blocked/starved counters", remedy="make it with --timing machine")
     into = {n: [c for c in r.channels if c["dst"] == n] for n in units}
     out_of = {n: [c for c in r.channels if c["src"] == n] for n in units}
@@ -63,7 +68,7 @@ def text(r: Record) -> str:
                      f"intensity {bounds['intensity']:.2f} FLOP/B")
     binding = max((k for k in ("traffic", "compute") if k in bounds), key=bounds.get)
     lines.append(f"  roofline: {binding} binds; the run is {r.cycles / bounds[binding]:.3f} x that bound")
-    if r.units and r.units[0]["starved"] is not None:
+    if has_counters(r):
         lines.append(f"  {'unit':32s} {'kind':11s} {'busy':>7s} {'blocked':>8s} {'starved':>8s}")
         for u in r.units:
             lines.append(f"  {u['name'][:32]:32s} {u['kind']:11s} {share(u, 'busy', r.cycles):7.1%} {share(u, 'blocked', r.cycles):8.1%} "
