@@ -1,7 +1,7 @@
 """A stream to outside the fabric."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import stream
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import Out
 
 from ..beat import beat_layout, is_done
@@ -41,7 +41,7 @@ class Sink(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        connect(m, self.i0, self.port)
+        connect(m, wiring.flipped(self.i0), wiring.flipped(self.port))
         seen = Signal()
         self.report(m, offers=0)
         m.d.comb += self.done.eq(seen | (self.i0.valid & is_done(self.i0.payload)))

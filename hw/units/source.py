@@ -1,7 +1,7 @@
 """A stream from outside the fabric."""
 
 from amaranth.hdl import Module
-from amaranth.lib import stream
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In
 
 from ..beat import beat_layout
@@ -41,6 +41,6 @@ class Source(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        connect(m, self.port, self.o0)
+        connect(m, wiring.flipped(self.port), wiring.flipped(self.o0))
         self.report(m, offers=self.o0.valid)
         return m

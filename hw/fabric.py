@@ -1,0 +1,184 @@
+"""The whole machine for one unit graph."""
+
+import re
+
+from amaranth.hdl import Cat, ClockSignal, Instance, Module, ResetSignal, Signal, Value
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.machine.beat import beat_bits
+from penstock.machine.config import Config
+from penstock.machine.kinds import kind_of
+from penstock.machine.unitgraph import Channel, UnitGraph, validate
+
+from .beat import Payloads, beat_layout
+from .place import module_name, place
+from .registry import component
+from .stream import connect
+from .units.fifo import Fifo
+from .units.unit import Unit
+
+
+__all__ = ["Fabric", "TOP"]
+
+TOP = "penstock_fabric"
+STATS = ("busy", "blocked", "starved")
+
+
+class Fabric(wiring.Component):
+    """Every unit of a unit graph, a FIFO per channel, configuration registers, off-chip interconnect and counters.
+
+    Parameters
+    ----------
+    graph : UnitGraph
+        A lowered program. Its run-time parameters become the initial values of the registers.
+    config : Config
+        The machine.
+    probes : bool
+        Put an instance of ``penstock_probe``, which the test bench defines, on every channel. Such a fabric cannot run in
+        Amaranth's simulator.
+
+    Members
+    -------
+    The ports of docs/top.md; ``src<unit>`` and ``snk<unit>`` are streams of whole beats. Fabrics without off-chip units have no
+    ``mem_`` ports.
+
+    Attributes
+    ----------
+    registers : list of dict
+        Run-time registers: ``unit``, ``param``, ``index`` (None for a scalar), ``addr``, ``bits``, ``init``.
+
+    Timing
+    ------
+    docs/timing.md. ``done`` and ``stat_data`` are combinational; ``error`` shows a fault from the cycle after it.
+    """
+
+    def __init__(self, graph: UnitGraph, config: Config, *, probes: bool = False):
+        validate(graph)
+        if graph.t != config.machine.t:
+            raise ValueError(f"Tile edge of the graph must be that of the configuration, {config.machine.t}, not {graph.t!r}")
+        self.graph, self.config, self.probes = graph, config, bool(probes)
+        self._units = [self._unit(u.id) for u in graph.units]
+        self._fifos = [Fifo(shape=beat_layout(c.payload), depth=c.depth) for c in graph.channels]
+        self.registers = self._address_map()
+        members = {"cfg_we": In(1), "cfg_addr": In(16), "cfg_data": In(32), "cycle": Out(32), "done": Out(1), "error": Out(8),
+                   "stat_addr": In(16), "stat_data": Out(32)}
+        for u in graph.units:
+            if u.kind == "source":
+                members[f"src{u.id}"] = In(stream.Signature(beat_layout(graph.outputs(u.id)[0].payload)))
+            if u.kind == "sink":
+                members[f"snk{u.id}"] = Out(stream.Signature(beat_layout(graph.inputs(u.id)[0].payload)))
+        if graph.ports:
+            from .memory.interconnect import Interconnect
+
+            self._interconnect = Interconnect(ports=[graph.units[u].kind for u in graph.ports], config=config.machine)
+            members |= {name: member for name, member in self._interconnect.signature.members.items() if name.startswith("mem_")}
+        super().__init__(members)
+
+    def _payloads(self, u: int) -> Payloads:
+        return Payloads(tuple(c.payload for c in self.graph.inputs(u)), tuple(c.payload for c in self.graph.outputs(u)))
+
+    def _posters(self, u: int) -> list[int]:
+        """Units that post to the reference counts of scratchpad ``u``."""
+        return [x.id for x in self.graph.units if x.params.get("scratchpad") == u]
+
+    def _unit(self, u: int) -> Unit:
+        unit = self.graph.units[u]
+        more = {"posts": len(self._posters(u))} if unit.kind == "scratchpad" else {}
+        return component(unit.kind)(params=unit.params, t=self.graph.t, config=self.config.machine, payloads=self._payloads(u), **more)
+
+    def _unit_module(self, u: int) -> str:
+        """Name of a unit's module: equal for units that differ in run-time parameters only."""
+        unit = self.graph.units[u]
+        fixed = sorted((k, v) for k, v in unit.params.items() if k not in kind_of(unit.kind).runtime and k != "scratchpad")
+        return module_name(unit.kind, fixed, unit.params.get("scratchpad") is None, len(self._posters(u)), self.graph.t, self._payloads(u),
+                           sorted(vars(self.config.machine).items()))
+
+    def _address_map(self) -> list[dict]:
+        registers = []
+        for unit, component_ in zip(self.graph.units, self._units):
+            for name, bits in component_.cfg_layout(unit.params).items():
+                param, index, value = name, None, unit.params.get(name)
+                if name not in unit.params:
+                    param, _, number = name.rpartition("_")
+                    index = int(number)
+                    value = unit.params[param][index]
+                if not 0 <= value < 2**bits:
+                    raise ValueError(f"Parameter {name!r} of unit {unit.name!r} must fit in {bits} bits, not {value!r}")
+                registers.append({"unit": unit.id, "param": param, "index": index, "addr": len(registers), "bits": bits, "init": value})
+        return registers
+
+    def elaborate(self, platform):
+        m = Module()
+        for u, unit in zip(self.graph.units, self._units):
+            m.submodules[f"u{u.id}_{_identifier(u.name)}"] = place(unit, self._unit_module(u.id))
+            if u.kind == "source":
+                connect(m, wiring.flipped(getattr(self, f"src{u.id}")), unit.port)
+            if u.kind == "sink":
+                connect(m, unit.port, wiring.flipped(getattr(self, f"snk{u.id}")))
+            if u.kind == "scratchpad":
+                for k, poster in enumerate(self._posters(u.id)):
+                    m.d.comb += getattr(unit, f"post{k}").eq(self._units[poster].post)
+        for c, fifo in zip(self.graph.channels, self._fifos):
+            m.submodules[f"c{c.id}_{_identifier(c.name)}"] = place(fifo, module_name("fifo", c.depth, c.payload))
+            self._join(m, c, fifo)
+        errors = [unit.error for unit in self._units]
+        if self.graph.ports:
+            errors.append(self._memory(m))
+        self._configure(m)
+        self._observe(m, errors)
+        return m
+
+    def _join(self, m: Module, c: Channel, fifo: Fifo):
+        connect(m, getattr(self._units[c.src[0]], f"o{c.src[1]}"), fifo.i)
+        connect(m, fifo.o, getattr(self._units[c.dst[0]], f"i{c.dst[1]}"))
+        if self.probes:
+            m.submodules[f"p{c.id}"] = Instance(
+                "penstock_probe", p_ID=c.id, p_WIDTH=beat_bits(c.payload), i_clk=ClockSignal(), i_rst=ResetSignal(), i_cycle=self.cycle,
+                i_w_valid=fifo.i.valid, i_w_ready=fifo.i.ready, i_r_valid=fifo.o.valid, i_r_ready=fifo.o.ready,
+                i_beat=Value.cast(fifo.i.payload))
+
+    def _memory(self, m: Module) -> Value:
+        m.submodules.interconnect = place(self._interconnect, module_name(
+            "interconnect", [self.graph.units[u].kind for u in self.graph.ports], sorted(vars(self.config.machine).items())))
+        memory = self._interconnect
+        for p, u in enumerate(self.graph.ports):
+            wiring.connect(m, self._units[u].port, getattr(memory, f"port{p}"))
+        for name, member in memory.signature.members.items():
+            if name.startswith("mem_"):
+                here, there = getattr(self, name), getattr(memory, name)
+                m.d.comb += there.eq(here) if member.flow == wiring.In else here.eq(there)
+        return memory.error
+
+    def _configure(self, m: Module):
+        for r in self.registers:
+            name = r["param"] if r["index"] is None else f"{r['param']}_{r['index']}"
+            register = Signal(r["bits"], init=r["init"], reset_less=True, name=f"cfg{r['unit']}_{name}")
+            with m.If(self.cfg_we & (self.cfg_addr == r["addr"])):
+                m.d.sync += register.eq(self.cfg_data)
+            m.d.comb += self._units[r["unit"]].cfg[name].eq(register)
+
+    def _observe(self, m: Module, errors: list):
+        over = Signal()
+        m.d.comb += self.done.eq(over | Cat(unit.done for unit in self._units).all())
+        m.d.sync += [self.cycle.eq(self.cycle + 1), over.eq(self.done)]
+        for fault in errors:
+            for bit in range(len(self.error)):
+                with m.If(fault[bit]):
+                    m.d.sync += self.error[bit].eq(1)
+        shown = {}
+        for u, unit in zip(self.graph.units, self._units):
+            for k, event in enumerate((unit.busy, unit.blocked, ~(unit.busy | unit.blocked))):
+                count = shown[4 * u.id + k] = Signal(32, name=f"stat{u.id}_{STATS[k]}")
+                with m.If(event & ~over):
+                    m.d.sync += count.eq(count + 1)
+            if hasattr(unit, "peak"):
+                shown[4 * u.id + 3] = unit.peak
+        with m.Switch(self.stat_addr):
+            for address, count in shown.items():
+                with m.Case(address):
+                    m.d.comb += self.stat_data.eq(count)
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name)

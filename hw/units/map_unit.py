@@ -1,0 +1,87 @@
+"""Element-wise functions on tiles."""
+
+from amaranth.hdl import Cat, Module, Signal, Value
+
+from penstock.machine.beat import Tile
+from penstock.machine.functions import lookup as entry
+from penstock.machine.kinds import kind_of
+
+from ..beat import words
+from ..functions import lookup
+from ..place import module_name, place
+from .pipeline import Pipelined
+
+
+__all__ = ["MapUnit"]
+
+
+class MapUnit(Pipelined):
+    """Applies a function of one or two tiles to every valid element of the first.
+
+    Elements travel through the lanes as 32-bit words, bf16 in the upper half; a bf16 result is the upper half of its word.
+
+    Parameters
+    ----------
+    params : dict
+        ``fn``: name in ``penstock.machine.functions``; ``arity``: operands, 1 or 2; ``lanes``: elements a cycle, a divisor of t * t;
+        ``tuple_in``: whether the operands come as one stream of tuples.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.pipeline.Pipelined`.
+
+    Timing
+    ------
+    L = STAGES(fn) + II - 1, II = t * t / lanes; otherwise :class:`~penstock.hw.units.pipeline.Pipelined`.
+    Source: docs/timing.md section 3, ``map``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        self.fn, self.arity, self.lanes = params["fn"], params["arity"], params["lanes"]
+        if self.arity != entry(self.fn).arity:
+            raise ValueError(f"Arity of function {self.fn!r} must be {entry(self.fn).arity}, not {self.arity!r}")
+        if not isinstance(self.lanes, int) or self.lanes < 1 or t * t % self.lanes:
+            raise ValueError(f"Lanes must divide t * t = {t * t}, not {self.lanes!r}")
+        kind = kind_of("map")
+        super().__init__(params=params, t=t, config=config, payloads=payloads,
+                         latency=kind.latency(t, params), interval=kind.interval(t, params))
+        self.expect(1 if params["tuple_in"] else self.arity, 1)
+        if not isinstance(payloads.outputs[0], Tile):
+            raise ValueError(f"Payload of the output must be a Tile, not {payloads.outputs[0]!r}")
+
+    @property
+    def _operands(self):
+        if self.params["tuple_in"]:
+            return [getattr(self.i0.payload, f"m{k}") for k in range(self.arity)]
+        return [i.payload for i in self.inputs]
+
+    def extent(self):
+        tile = self._operands[0]
+        return tile.rows, tile.cols
+
+    def datapath(self, m: Module, first: Value, enter: Value) -> Value:
+        n = self.lanes
+        now = []
+        for k, operand in enumerate(self._operands):
+            tile = words(operand)
+            group = Signal(32 * n, name=f"group{k}")
+            m.d.comb += group.eq(Cat(tile[:n]))
+            if self.interval > 1:
+                rest = Signal(32 * (len(tile) - n), name=f"rest{k}", reset_less=True)
+                with m.If(first):
+                    m.d.sync += rest.eq(Cat(tile[n:]))
+                with m.Else():
+                    m.d.comb += group.eq(rest[: 32 * n])
+                    m.d.sync += rest.eq(rest >> 32 * n)
+            now.append(group)
+        results = []
+        for j in range(n):
+            lane = lookup(self.fn)()
+            m.submodules[f"lane{j}"] = place(lane, module_name("lane", self.fn))
+            m.d.comb += lane.en.eq(enter)
+            for name, group in zip("ab", now):
+                m.d.comb += getattr(lane, name).eq(group.word_select(j, 32))
+            results.append(lane.o[32 - self.payloads.outputs[0].element_bits:])
+        return Cat(results)

@@ -1,0 +1,81 @@
+"""Products of physical tiles."""
+
+from amaranth.hdl import Cat, Module, Signal, Value
+
+from penstock.machine.beat import Tile
+from penstock.machine.kinds import kind_of
+
+from ..arith.dot import Dot
+from ..place import module_name, place
+from .pipeline import Pipelined
+
+
+__all__ = ["Matmul"]
+
+
+class Matmul(Pipelined):
+    """A x B of two tiles, or A x B transposed, as a tile of fp32: ``rows_per_cycle`` x t dot products of length t.
+
+    Parameters
+    ----------
+    params : dict
+        ``rows_per_cycle``: rows of the product a cycle, a divisor of t; ``transposed``: whether B is transposed.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; two inputs, A and B, of one element type.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.pipeline.Pipelined`.
+
+    Timing
+    ------
+    L = 1 + log2(t) + II - 1, II = t / rows_per_cycle; otherwise :class:`~penstock.hw.units.pipeline.Pipelined`.
+    Source: docs/timing.md section 3, ``matmul``; paper section 4.5.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        self.rows, self.transposed = params["rows_per_cycle"], bool(params["transposed"])
+        if not isinstance(self.rows, int) or self.rows < 1 or t % self.rows:
+            raise ValueError(f"rows_per_cycle must divide t = {t}, not {self.rows!r}")
+        kind = kind_of("matmul")
+        super().__init__(params=params, t=t, config=config, payloads=payloads,
+                         latency=kind.latency(t, params), interval=kind.interval(t, params))
+        self.expect(2, 1)
+        a, b, o = *payloads.inputs, payloads.outputs[0]
+        if not isinstance(a, Tile) or a != b:
+            raise ValueError(f"Payloads of A and B must be one kind of Tile, not {a!r} and {b!r}")
+        if o != Tile(t, "fp32"):
+            raise ValueError(f"Payload of the product must be {Tile(t, 'fp32')!r}, not {o!r}")
+
+    def extent(self):
+        b = self.i1.payload
+        return self.i0.payload.rows, b.rows if self.transposed else b.cols
+
+    def datapath(self, m: Module, first: Value, enter: Value) -> Value:
+        t, dtype = self.t, self.payloads.inputs[0].dtype
+        a, b = (Value.cast(i.payload.elements) for i in self.inputs)
+        if self.interval > 1:
+            row_bits = len(a) // t * self.rows
+            rest, kept = Signal(len(a) - row_bits, reset_less=True), Signal.like(b, reset_less=True)
+            rows, factor = Signal(row_bits), Signal.like(b)
+            m.d.comb += [rows.eq(a), factor.eq(b)]
+            with m.If(first):
+                m.d.sync += [rest.eq(a[row_bits:]), kept.eq(b)]
+            with m.Else():
+                m.d.comb += [rows.eq(rest), factor.eq(kept)]
+                m.d.sync += rest.eq(rest >> row_bits)
+            a, b = rows, factor
+        width = self.payloads.inputs[0].element_bits
+        results = []
+        for r in range(self.rows):
+            for c in range(t):
+                dot = Dot(t=t, dtype=dtype)
+                m.submodules[f"dot{r}_{c}"] = place(dot, module_name("dot", t, dtype))
+                order = [c * t + k if self.transposed else k * t + c for k in range(t)]
+                m.d.comb += [
+                    dot.en.eq(enter),
+                    dot.a.eq(a.word_select(r, t * width)),
+                    dot.b.eq(Cat(b.word_select(k, width) for k in order)),
+                ]
+                results.append(dot.o)
+        return Cat(results)

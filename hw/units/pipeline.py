@@ -1,0 +1,133 @@
+"""The shell of pipelined units: credits, valid shift and output queue."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import data
+
+from penstock.machine.kinds import queue_entries
+
+from ..beat import beat_layout
+from .fifo import Fifo
+from .unit import STOP_MISMATCH, Unit
+
+
+__all__ = ["Pipelined", "delay"]
+
+
+def delay(m: Module, value: Value, cycles: int, *, name: str, reset_less: bool = False) -> Value:
+    """``value``, ``cycles`` cycles later."""
+    for k in range(cycles):
+        register = Signal(value.shape(), name=f"{name}{k + 1}", reset_less=reset_less)
+        m.d.sync += register.eq(value)
+        value = register
+    return value
+
+
+class Pipelined(Unit):
+    """Base of units with a latency: takes one beat from every input together and returns one tile, in order.
+
+    A subclass gives the datapath in :meth:`datapath`. It works on ``interval`` groups of a tile, one a cycle, the first in the cycle
+    of the take; the shell collects their results, clears invalid elements and queues the tile.
+
+    Parameters
+    ----------
+    params, t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one output, a tile.
+    latency, interval : int
+        L and II in cycles, L >= II.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``STOP_MISMATCH``: beats taken together differ in stop or data; those of
+    ``i0`` are kept.
+
+    Timing
+    ------
+    A beat is taken from each input in c when all are visible, fewer than L + II + 1 are inside (start of the cycle) and
+    c >= last take + II. Its result is offered from c + L, one a cycle. ``i{k}.ready`` depends on the other inputs' ``valid`` and on
+    registers, not on ``o0.ready``: the ready path is cut here. Done takes the same way. Source: docs/timing.md section 2.
+    """
+
+    def __init__(self, *, params, t, config, payloads, latency: int, interval: int):
+        if not 1 <= interval <= latency:
+            raise ValueError(f"Interval must be from 1 to the latency {latency!r}, not {interval!r}")
+        self.latency, self.interval = latency, interval
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+
+    def datapath(self, m: Module, first: Value, enter: Value) -> Value:
+        """Elements of one group of the output tile, row-major.
+
+        Parameters
+        ----------
+        m : Module
+        first : Value
+            The operands at the inputs are taken in this cycle: group 0 enters.
+        enter : Value
+            A group enters (``first``, and the ``interval - 1`` cycles after).
+
+        Returns
+        -------
+        Value
+            The results of the group that entered ``latency - interval`` cycles ago.
+        """
+        raise NotImplementedError
+
+    def extent(self) -> tuple[Value, Value]:
+        """Valid rows and columns of the result of the beats at the inputs."""
+        raise NotImplementedError
+
+    def elaborate(self, platform):
+        m = Module()
+        head, payload = self.i0.payload, self.payloads.outputs[0]
+        m.submodules.queue = queue = Fifo(shape=beat_layout(payload), depth=queue_entries(self.latency, self.interval))
+
+        take, deliver = Signal(), Signal()
+        credit, wait = Signal(range(queue.depth + 1)), Signal(range(self.interval))
+        free = (credit != queue.depth) & (wait == 0)
+        m.d.comb += [
+            take.eq(Cat(i.valid for i in self.inputs).all() & free),
+            deliver.eq(self.o0.valid & self.o0.ready),
+            self.o0.valid.eq(queue.o.valid),
+            self.o0.payload.eq(queue.o.payload),
+            queue.o.ready.eq(self.o0.ready),
+        ]
+        m.d.sync += [credit.eq(credit + take - deliver), wait.eq(Mux(take, self.interval - 1, Mux(wait == 0, 0, wait - 1)))]
+        for k, i in enumerate(self.inputs):
+            others = [x.valid for x in self.inputs if x is not i]
+            m.d.comb += i.ready.eq(Cat(1, *others).all() & free)
+            with m.If(take & ((i.payload.stop != head.stop) | (i.payload.data != head.data))):
+                m.d.comb += self.error[STOP_MISMATCH].eq(1)
+
+        first, enter = Signal(), Signal()
+        m.d.comb += [first.eq(take & head.data), enter.eq(first)]
+        if self.interval > 1:
+            working = Signal()
+            with m.If(wait == 0):
+                m.d.sync += working.eq(first)
+            m.d.comb += enter.eq(first | (working & (wait != 0)))
+        group = self.datapath(m, first, enter)
+
+        rows, cols = self.extent()
+        note_layout = data.StructLayout({"rows": payload.count_bits, "cols": payload.count_bits, "stop": 4, "data": 1})
+        note = delay(m, Cat(rows, cols, head.stop, head.data), self.latency - 1, name="note", reset_less=True)
+        note = data.View(note_layout, note)
+        ready = delay(m, enter, self.latency - self.interval, name="result")
+        elements = self._collect(m, group, ready)
+        t, bits = payload.t, payload.element_bits
+        masked = [Mux((r < note.rows) & (c < note.cols), elements.word_select(r * t + c, bits), 0) for r in range(t) for c in range(t)]
+        m.d.comb += [
+            queue.i.valid.eq(delay(m, take, self.latency - 1, name="take")),
+            queue.i.payload.eq(Cat(*masked, note)),
+        ]
+        self.report(m, offers=self.o0.valid)
+        return m
+
+    def _collect(self, m, group, ready):
+        """The whole tile in the cycle of its last group: earlier groups wait in a shift register."""
+        if self.interval == 1:
+            return group
+        earlier = Signal(len(group) * (self.interval - 1), reset_less=True)
+        tile = Signal(len(group) * self.interval)
+        m.d.comb += tile.eq(Cat(earlier, group))
+        with m.If(ready):
+            m.d.sync += earlier.eq(tile[len(group):])
+        return tile

@@ -1,0 +1,95 @@
+"""Splitting a dimension into chunks."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+
+from ..beat import is_done, with_stop
+from .unit import Unit
+
+
+__all__ = ["Reshape"]
+
+
+class Reshape(Unit):
+    """Splits dimension ``dim`` into chunks of ``chunk`` units, a partial one padded on request.
+
+    Parameters
+    ----------
+    params : dict
+        ``dim``: dimension split; ``chunk``: units in a chunk, at least 1 (run time); ``pad``: whether a partial chunk is filled with
+        units of ``pad_rows`` x ``pad_cols`` beats without valid elements (both run time).
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.chunk``: 32 bits, ``cfg.pad_rows``, ``cfg.pad_cols``: 16 bits each.
+
+    Timing
+    ------
+    L = 0, II = 1; one pad beat a cycle while the output has a slot. The beat that ends a partial chunk stays at the head of the
+    input until the last pad beat has left, a Done until the cycle after. Source: docs/timing.md section 3, ``reshape``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        self.expect(1, 1)
+        self.dim, self.pad = params["dim"], bool(params["pad"])
+        if not 0 <= self.dim <= 13:
+            raise ValueError(f"Dimension dim must be from 0 to 13, not {self.dim!r}")
+        if params["chunk"] < 1:
+            raise ValueError(f"Chunk must be at least 1, not {params['chunk']!r}")
+
+    @classmethod
+    def cfg_layout(cls, params):
+        return {"chunk": 32, "pad_rows": 16, "pad_cols": 16}
+
+    def elaborate(self, platform):
+        m = Module()
+        beat, o = self.i0.payload, self.o0
+        count = Signal(32)  # units of the open chunk that have left
+        sent = Signal()  # the head beat has left, its pads have not
+        done, ends, outer, fills, fire = Signal(), Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            done.eq(is_done(beat)),
+            ends.eq(beat.stop >= self.dim),
+            outer.eq(beat.stop > self.dim),
+            fills.eq(count + 1 == self.cfg.chunk),
+            o.valid.eq(self.i0.valid),
+            fire.eq(o.valid & o.ready),
+        ]
+        row, column = Signal(16), Signal(16)
+        row_end, unit_end, padding = Signal(), Signal(), Signal()
+        m.d.comb += [
+            row_end.eq(column + 1 == self.cfg.pad_cols),
+            unit_end.eq(row_end & (row + 1 == self.cfg.pad_rows)),
+            padding.eq(self.pad & (sent | (done & (count != 0)))),
+        ]
+        with m.If(padding):
+            inner = Mux(row_end, min(self.dim, 1), 0)
+            last = Mux(done, self.dim + 1, beat.stop + 1)
+            stop = Mux(unit_end, Mux(fills, last, self.dim), inner)
+            m.d.comb += [
+                o.payload.eq(Cat(Const(0, len(o.payload.as_value()) - 5), stop[:4], 1)),
+                self.i0.ready.eq(o.ready & unit_end & fills & ~done),
+            ]
+            with m.If(fire):
+                m.d.sync += column.eq(Mux(row_end, 0, column + 1))
+                with m.If(row_end):
+                    m.d.sync += row.eq(Mux(unit_end, 0, row + 1))
+                with m.If(unit_end):
+                    m.d.sync += [count.eq(Mux(fills, 0, count + 1)), sent.eq(sent & ~fills)]
+        with m.Elif(done):
+            m.d.comb += [o.payload.eq(beat), self.i0.ready.eq(o.ready)]
+            with m.If(fire):
+                m.d.sync += count.eq(0)
+        with m.Else():
+            partial = Signal()
+            m.d.comb += [
+                partial.eq(self.pad & outer & ~fills),
+                self.i0.ready.eq(o.ready & ~partial),
+                o.payload.eq(with_stop(beat, Mux(partial, self.dim, beat.stop + (ends & (fills | outer))))),
+            ]
+            with m.If(fire & ends):
+                m.d.sync += [count.eq(Mux(fills | (outer & ~partial), 0, count + 1)), sent.eq(partial)]
+        self.report(m, offers=o.valid)
+        return m
