@@ -6,8 +6,10 @@ Element-wise functions come from ``penstock.machine.functions`` by name (also th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import sympy
 
 from penstock.machine.errors import ProgramError
@@ -116,6 +118,29 @@ def _named(name: str):
 
 add, sub, mul, div, exp, silu = map(_named, ("add", "sub", "mul", "div", "exp", "silu"))
 maximum = _named("max")
+
+
+def _divide(a, b):
+    with np.errstate(all="ignore"):
+        return a / b
+
+
+def _silu(x):
+    with np.errstate(over="ignore"):
+        return x / (1 + np.exp(-x))
+
+
+FLOAT64: dict[str, Callable] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": _divide, "max": np.maximum, "exp": np.exp, "silu": _silu,
+    "cast_bf16": np.copy, "cast_fp32": np.copy,
+}
+"""Element-wise functions in float64, for the error that results are measured against."""
+
+
+def register_float64(name: str, meaning: Callable) -> None:
+    """Give a user's function its float64 meaning: arrays in, array out."""
+    lookup(name)
+    FLOAT64[name] = meaning
 
 
 def require_tiles(op, t: StreamType, i: int) -> TileType:

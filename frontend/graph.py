@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 import re
 import sys
 from collections.abc import Sequence
@@ -134,6 +135,9 @@ class Operator:
         cls = type(self)
         self.line = _user_line()
         self.name = name or cls.__name__
+        if name is not None and (not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name)):
+            raise ProgramError(f"name must be an identifier, not {name!r}", f"operator {cls.__name__} at {self.line}")
+        given = args.pop("graph", None)
         self.inputs, self.asserted, self.outputs = [], {}, []
         positional = [x for x in inputs if not isinstance(x, TensorRef)]
         args.update({"tensor": x for x in inputs if isinstance(x, TensorRef)})
@@ -158,9 +162,7 @@ class Operator:
             what = f"unknown argument {unknown[0]!r}" if unknown else f"argument {missing[0]!r} is missing"
             raise self.error(what, remedy=f"arguments are {', '.join(cls.arguments) or 'none'}")
         self.args = {k: args.get(k, cls.defaults.get(k)) for k in cls.arguments}
-        graphs = [s.graph for s in self.inputs] + [v.graph for v in self.args.values() if isinstance(v, TensorRef)]
-        if not graphs:
-            graphs = [self.args["graph"]] if "graph" in self.args else []
+        graphs = [s.graph for s in self.inputs] + [v.graph for v in self.args.values() if isinstance(v, TensorRef)] + [given] * (given is not None)
         if not graphs:
             raise self.error("belongs to no graph", remedy="give it an input stream or a tensor of a graph")
         if any(g is not graphs[0] for g in graphs):
@@ -303,6 +305,7 @@ class Graph:
         self.nodes: list[Operator] = []
         self.tensors: dict[str, TensorRef] = {}
         self.symbols: dict[str, Dim] = {}
+        self.derived_symbols: set[str] = set()  # names that the shape rules made
 
     def unique(self, name: str) -> str:
         taken = {n.name for n in self.nodes}
@@ -349,6 +352,8 @@ class Graph:
         return self.symbol(name, DimKind.STATIC_RAGGED)
 
     def symbol(self, name: str, kind: DimKind) -> Dim:
+        if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
+            raise ProgramError(f"a symbol's name must be an identifier, not {name!r}")
         if name in self.symbols:
             raise ProgramError(f"symbol {name!r} is declared twice", remedy="choose another name")
         self.symbols[name] = Dim(sympy.Symbol(name, integer=True, nonnegative=True), kind)
@@ -365,6 +370,7 @@ class Graph:
             i = 0
             while f"R{i}" in self.symbols:
                 i += 1
+            self.derived_symbols.add(f"R{i}")
             return self.symbol(f"R{i}", kind)
         return Dim(sympy.sympify(expr), kind)
 

@@ -7,7 +7,7 @@ import sympy
 
 from .graph import Operator, TensorRef, operator
 from .functions import require_tiles
-from .types import BufferType, DimKind, StreamType, TileType, ceil_div, dim, element_bytes, strides
+from .types import BufferType, DimKind, StreamType, TileType, ceil_div, check_dtype, dim, element_bytes, strides
 
 
 def _int_tuple(op: Operator, name: str, least: int) -> tuple[int, ...]:
@@ -276,4 +276,54 @@ class Streamify(Operator):
         return [out]
 
 
-__all__ = ["LinearOffChipLoad", "LinearOffChipStore", "Bufferize", "Streamify"]
+@operator
+class Source(Operator):
+    """A stream of tiles from outside the fabric; the run is given its elements."""
+
+    streams = ()
+    arguments = {"shape": "stream shape, outermost first", "tile": "[rows, cols] of a tile in elements", "dtype": "element type of the tile"}
+    defaults = {"dtype": "fp32"}
+
+    def check(self):
+        for name in ("shape", "tile"):
+            if not isinstance(self.args[name], (tuple, list)) or not self.args[name]:
+                raise self.error(f"{name} must be a list of sizes, not {self.args[name]!r}")
+            self.args[name] = tuple(dim(d) for d in self.args[name])
+        if len(self.args["tile"]) != 2:
+            raise self.error(f"tile must be [rows, cols], not {len(self.args['tile'])} sizes")
+        check_dtype(self.args["dtype"])
+
+    def shape_rule(self):
+        return [StreamType(TileType(*self.args["tile"], self.args["dtype"]), self.args["shape"])]
+
+    def lower_machine(self, low):
+        payload = low.payload(low.check_static(self.outputs[0].element, self, self.name), self)
+        return [low.port(low.unit("source", self, {}), 0, payload)]
+
+    def evaluate(self, ev):
+        return [ev.source(self)]
+
+
+@operator
+class Sink(Operator):
+    """A stream to outside the fabric; the run gives its elements."""
+
+    arguments = {}
+
+    def shape_rule(self):
+        return []
+
+    def lower_machine(self, low):
+        low.feed(self, 0, low.unit("sink", self, {}), 0)
+        return []
+
+    def lower_published(self, low):
+        low.feed(self, 0, low.unit("sink", self, {}), 0)
+        return []
+
+    def evaluate(self, ev, stream):
+        ev.sinks[self.name] = stream
+        return []
+
+
+__all__ = ["LinearOffChipLoad", "LinearOffChipStore", "Bufferize", "Streamify", "Source", "Sink"]

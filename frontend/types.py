@@ -220,7 +220,12 @@ def same_size(a: Dim, b: Dim) -> bool | None:
 
 
 def ceil_div(a: int, b: int) -> int:
-    """a / b, rounded up."""
+    """a / b, rounded up: how many parts of size b cover a."""
+    for x in (a, b):
+        if isinstance(x, bool) or not hasattr(x, "__index__"):
+            raise ProgramError(f"sizes must be integers, not {x!r}")
+    if b < 1 or a < 0:
+        raise ProgramError(f"cannot cut a size of {a} into parts of {b}", rule="tile sizes are at least 1")
     return -(-a // b)
 
 

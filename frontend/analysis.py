@@ -1,0 +1,147 @@
+"""Symbolic analysis: off-chip traffic, on-chip requirement, FLOPs, operational intensity (paper section 4.2).
+
+On-chip rules by name: ``paper`` is the text's equations, in bytes; ``published`` is what the published figures counted (one tile per
+off-chip operator, results at 4 B per element). Users add rules and cost functions with :func:`register_rule`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import sympy
+
+from penstock.machine.errors import ProgramError
+
+from .graph import Graph, Operator
+
+Cost = Callable[[Operator], "sympy.Expr | int"]
+
+RULES: dict[str, Cost] = {"paper": lambda node: node.onchip("paper"), "published": lambda node: node.onchip("published")}
+
+
+def register_rule(name: str, cost: Cost) -> None:
+    """Add a cost function: operator -> bytes (or whatever it counts), summed over the program."""
+    if name in RULES:
+        raise ProgramError(f"a cost function named {name!r} is already registered", remedy="choose another name")
+    RULES[name] = cost
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A sum over operators.
+
+    Attributes
+    ----------
+    name, per_node
+        What is counted; the share of each operator (zero shares left out).
+    """
+
+    name: str
+    per_node: Mapping[str, sympy.Expr]
+
+    @property
+    def total(self) -> sympy.Expr:
+        return sum(self.per_node.values(), sympy.Integer(0))
+
+    @property
+    def value(self) -> int | None:
+        """The total as a number, or None while symbols stay."""
+        total = self.total
+        return int(total) if not total.free_symbols else None
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the symbols that stay."""
+        return tuple(sorted(str(s) for s in self.total.free_symbols))
+
+    @property
+    def unresolved(self) -> tuple[str, ...]:
+        """Operators whose share only a run can tell."""
+        return tuple(n for n, e in self.per_node.items() if e.free_symbols)
+
+    def subs(self, values: Mapping) -> "Metric":
+        """With symbols (by name) replaced by numbers or expressions."""
+        return replace(self, per_node={n: _substitute(e, values) for n, e in self.per_node.items()})
+
+    def merge(self, measured: Mapping[str, int]) -> "Metric":
+        """With measured shares of operators in place of symbolic ones."""
+        wrong = [n for n in measured if n not in self.per_node]
+        if wrong:
+            raise ProgramError(f"{self.name}: no operator {wrong[0]!r} has a share", remedy=f"measured operators are {', '.join(self.unresolved) or 'none'}")
+        return replace(self, per_node={n: sympy.Integer(int(measured[n])) if n in measured and e.free_symbols else e for n, e in self.per_node.items()})
+
+
+def _substitute(expr: sympy.Expr, values: Mapping) -> sympy.Expr:
+    by_name = {str(k): v for k, v in values.items()}
+    return expr.subs({s: by_name[str(s)] for s in expr.free_symbols if str(s) in by_name})
+
+
+def metric(graph: Graph, name: str, cost: Cost) -> Metric:
+    """Sum a cost function over a program."""
+    shares = {node.name: sympy.sympify(cost(node)) for node in graph.nodes}
+    return Metric(name, {n: e for n, e in shares.items() if e != 0})
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The metrics of a program: exact numbers, or expressions over its symbols."""
+
+    offchip: Metric
+    onchip: Metric
+    flops_metric: Metric
+    onchip_rule: str
+
+    @property
+    def offchip_bytes(self) -> int | None:
+        return self.offchip.value
+
+    @property
+    def onchip_bytes(self) -> int | None:
+        return self.onchip.value
+
+    @property
+    def flops(self) -> int | None:
+        return self.flops_metric.value
+
+    @property
+    def intensity(self) -> sympy.Expr:
+        """Operational intensity: FLOP per byte of off-chip traffic."""
+        return self.flops_metric.total / self.offchip.total if self.offchip.total != 0 else sympy.oo
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of the symbols that any metric still contains: the run measures the operators in ``unresolved``."""
+        return tuple(sorted(set(self.offchip.symbols) | set(self.onchip.symbols) | set(self.flops_metric.symbols)))
+
+    @property
+    def unresolved(self) -> dict[str, tuple[str, ...]]:
+        """Metric -> operators to be measured."""
+        return {m.name: m.unresolved for m in (self.offchip, self.onchip, self.flops_metric) if m.unresolved}
+
+    def subs(self, values: Mapping) -> "Analysis":
+        return Analysis(self.offchip.subs(values), self.onchip.subs(values), self.flops_metric.subs(values), self.onchip_rule)
+
+    def merge(self, measured: Mapping[str, Mapping[str, int]]) -> "Analysis":
+        """With a run's measurements: metric name ("offchip", "onchip", "flops") -> operator -> number."""
+        got = {m.name: m.merge(measured.get(m.name, {})) for m in (self.offchip, self.onchip, self.flops_metric)}
+        return Analysis(got["offchip"], got["onchip"], got["flops"], self.onchip_rule)
+
+    def text(self) -> str:
+        rows = [("off-chip traffic", self.offchip.total, "B"), (f"on-chip requirement (rule {self.onchip_rule})", self.onchip.total, "B"),
+                ("operations", self.flops_metric.total, "FLOP"), ("operational intensity", _show(self.intensity), "FLOP/B")]
+        lines = [f"{label + ':':42s} {value} {unit}" for label, value, unit in rows]
+        for name, nodes in self.unresolved.items():
+            lines.append(f"measured by the run ({name}): {', '.join(nodes)}")
+        return "\n".join(lines)
+
+
+def _show(x: sympy.Expr) -> str:
+    return f"{float(x):.2f}" if x.is_number else str(x)
+
+
+def analyse(graph: Graph, rule: str = "published") -> Analysis:
+    """The metrics of a program, on-chip bytes by the named rule."""
+    if rule not in RULES:
+        raise ProgramError(f"no on-chip rule {rule!r}", remedy=f"known: {', '.join(RULES)}; add one with register_rule")
+    return Analysis(metric(graph, "offchip", lambda n: n.offchip()), metric(graph, "onchip", RULES[rule]), metric(graph, "flops", lambda n: n.flops()), rule)

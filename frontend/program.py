@@ -1,0 +1,160 @@
+"""Programs by name or file: a graph with its parameters, inputs and float64 reference."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import ml_dtypes
+import numpy as np
+
+from penstock.machine.config import Config
+from penstock.machine.errors import PenstockError, ProgramError
+
+from .analysis import Analysis, analyse
+from .graph import Graph
+from .reference import evaluate64
+from .workloads import WORKLOADS
+
+
+@dataclass(frozen=True)
+class Program:
+    """A built program.
+
+    Attributes
+    ----------
+    name, params
+        The graph's name; all parameters, defaults included.
+    graph
+        The program graph.
+    """
+
+    name: str
+    params: dict
+    graph: Graph
+    _inputs: Callable | None = None
+    _reference: Callable | None = None
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """Names of sizes that are known only at run time."""
+        return tuple(self.graph.symbols)
+
+    def inputs(self, seed: int = 0) -> dict[str, np.ndarray]:
+        """Seeded input tensors as float32, already rounded to each tensor's dtype.
+
+        From the program's own ``inputs(seed, **params)``, or standard normal.
+        """
+        wanted = {t.name: t for t in self.graph.tensors.values() if t.role == "input"}
+        if self._inputs:
+            given = _guard(self.name, lambda: self._inputs(seed, **self.params))
+        else:
+            rng = np.random.default_rng(seed)
+            given = {n: rng.standard_normal((t.rows, t.cols)) for n, t in wanted.items()}
+        missing = [n for n in wanted if n not in given]
+        if missing:
+            raise ProgramError(f"inputs() gives no tensor {missing[0]!r}", f"program {self.name}")
+        return {n: _round(given[n], t.dtype) for n, t in wanted.items()}
+
+    def reference64(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs in float64: the program's own ``reference(**inputs)``, or the graph evaluated in float64."""
+        if self._reference:
+            exact = {n: np.asarray(a, np.float64) for n, a in inputs.items()}
+            return _guard(self.name, lambda: self._reference(**exact))
+        return evaluate64(self.graph, inputs)
+
+    def analysis(self, rule: str = "published") -> Analysis:
+        return analyse(self.graph, rule)
+
+    def text(self) -> str:
+        return str(self.graph)
+
+    def draw(self, path: str | Path) -> None:
+        """Write a drawing: .dot, or any format of matplotlib by suffix (.png, .svg)."""
+        from .draw import draw
+
+        draw(self.graph, path)
+
+
+def _round(a, dtype: str) -> np.ndarray:
+    a = np.asarray(a, np.float32)
+    return a.astype(ml_dtypes.bfloat16).astype(np.float32) if dtype == "bf16" else a
+
+
+def _guard(where: str, call: Callable):
+    """Run a user's code; what it raises becomes one message with the innermost line of it."""
+    try:
+        return call()
+    except PenstockError:
+        raise
+    except Exception as e:
+        frame = traceback.extract_tb(e.__traceback__)[-1]
+        raise ProgramError(f"raises {type(e).__name__}: {e}", f"program {where} ({frame.filename}:{frame.lineno})") from None
+
+
+def _load(name: str) -> ModuleType:
+    if name in WORKLOADS:
+        return importlib.import_module(WORKLOADS[name])
+    path = Path(name)
+    if path.suffix != ".py":
+        raise ProgramError(f"no program named {name!r}", remedy=f"known: {', '.join(WORKLOADS)}; or give the path of a .py file that defines program()")
+    if not path.is_file():
+        raise ProgramError(f"no such file: {path}")
+    spec = importlib.util.spec_from_file_location(f"penstock_program_{path.stem}", path)
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except SyntaxError as e:
+        raise ProgramError(f"is not Python: {e.msg}", f"program {e.filename}:{e.lineno}") from None
+    except PenstockError:
+        raise
+    except Exception as e:
+        frame = traceback.extract_tb(e.__traceback__)[-1]
+        raise ProgramError(f"raises {type(e).__name__}: {e}", f"program {path} ({frame.filename}:{frame.lineno})") from None
+    if not callable(getattr(module, "program", None)):
+        raise ProgramError("defines no function program()", f"program {path}", remedy="write def program(**params): ... return graph")
+    return module
+
+
+def build(name: str, params: dict | None = None, config: Config | None = None) -> Program:
+    """Build a program.
+
+    Parameters
+    ----------
+    name
+        A workload's name, or the path of a Python file that defines ``program(**params)``.
+    params
+        Its keyword arguments.
+    config
+        Gives the parameter ``dtype`` (the machine's) to a program that has one and is not told.
+
+    Raises
+    ------
+    ProgramError
+        Unknown name or parameter, or the program's own error, as one message.
+    """
+    module = _load(str(name))
+    make, given = module.program, dict(params or {})
+    signature = inspect.signature(make)
+    open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    names = [n for n, p in signature.parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    for key in given:
+        if key not in names and not open_ended:
+            raise ProgramError(f"unknown parameter {key!r}", f"program {name}", remedy=f"parameters are {', '.join(names) or 'none'}")
+    if config is not None and "dtype" in names:
+        given.setdefault("dtype", config.machine.dtype)
+    missing = [n for n in names if n not in given and signature.parameters[n].default is inspect.Parameter.empty]
+    if missing:
+        raise ProgramError(f"parameter {missing[0]!r} is not given", f"program {name}", remedy=f"pass {missing[0]}=...")
+    graph = _guard(str(name), lambda: make(**given))
+    if not isinstance(graph, Graph):
+        raise ProgramError(f"program() returns {type(graph).__name__}, not a Graph", f"program {name}", remedy="return the graph it built")
+    graph.check()
+    defaults = {n: signature.parameters[n].default for n in names if n not in given}
+    return Program(graph.name, defaults | given, graph, getattr(module, "inputs", None), getattr(module, "reference", None))

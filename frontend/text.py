@@ -1,0 +1,174 @@
+"""The text form of a program: prints, and reads back to an equal program.
+
+One line per tensor, symbol and operator, in order; what follows ``#`` is for the reader. Lines are calls in Python's syntax,
+read through ``ast``: nothing in a text is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import sympy
+
+from penstock.machine.errors import ProgramError
+
+from .functions import Elementwise, Matmul, function
+from .graph import OPERATORS, Graph, Operator, TensorRef
+from .types import Dim, DimKind, dim
+
+
+def print_graph(graph: Graph) -> str:
+    lines = [f"program({graph.name!r})"]
+    for name, d in graph.symbols.items():
+        if name not in graph.derived_symbols:
+            lines.append(f"symbol({name!r}, {d.kind.value!r})")
+    for t in graph.tensors.values():
+        lines.append(f"{t.role}({t.name!r}, [{t.rows}, {t.cols}], {t.dtype!r})")
+    for node in graph.nodes:
+        parts = [_stream(s) for s in node.inputs]
+        parts += [f"{k}={_value(v)}" for k, v in node.args.items() if k not in type(node).defaults or v != type(node).defaults[k]]
+        line = f"{node.name} = {type(node).__name__}({', '.join(parts)})"
+        lines.append(f"{line}  # {'; '.join(map(str, node.outputs))}" if node.outputs else line)
+        for port, shape in node.asserted.items():
+            lines.append(f"assert_shape({_stream(node[port])}, {_value(shape)})")
+    return "\n".join(lines) + "\n"
+
+
+def _stream(s) -> str:
+    return s.node.name if len(s.node.outputs) == 1 else f"{s.node.name}[{s.port}]"
+
+
+def _value(v) -> str:
+    if isinstance(v, (Matmul, Elementwise)):
+        return str(v) if isinstance(v, Matmul) else f"function({v.name!r})"
+    if isinstance(v, TensorRef):
+        return f"tensor({v.name!r})"
+    if isinstance(v, Dim):
+        return str(v.size)
+    if isinstance(v, (list, tuple)):
+        return "[" + ", ".join(map(_value, v)) + "]"
+    return repr(v)
+
+
+class _Reader:
+    def __init__(self, where: str):
+        self.where, self.line = where, 0
+        self.graph: Graph | None = None
+        self.nodes: dict[str, Operator] = {}
+
+    def error(self, what: str, remedy: str | None = None) -> ProgramError:
+        return ProgramError(what, f"{self.where}:{self.line}", remedy=remedy)
+
+    def read(self, text: str) -> Graph:
+        for self.line, line in enumerate(text.splitlines(), 1):
+            try:
+                body = ast.parse(line.strip()).body
+            except SyntaxError:
+                raise self.error(f"not a line of a program: {line.strip()!r}", "one call a line, as print_graph writes them") from None
+            for statement in body:
+                self.statement(statement)
+        if self.graph is None:
+            raise self.error("no program", "the first line is program('name')")
+        return self.graph
+
+    def statement(self, s: ast.stmt) -> None:
+        target = None
+        if isinstance(s, ast.Assign) and len(s.targets) == 1 and isinstance(s.targets[0], ast.Name):
+            target = s.targets[0].id
+        elif not isinstance(s, ast.Expr):
+            raise self.error(f"not a call: {ast.unparse(s)}")
+        call = s.value
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+            raise self.error(f"not a call: {ast.unparse(s)}")
+        name = call.func.id
+        if self.graph is None:
+            if name != "program":
+                raise self.error("no program yet", "the first line is program('name')")
+            self.graph = Graph(self.value(call.args[0]))
+        elif name == "symbol":
+            self.graph.symbol(self.value(call.args[0]), DimKind(self.value(call.args[1])))
+        elif name in ("input", "output"):
+            self.graph.tensor(target, *[self.value(a) for a in call.args], name)
+        elif name == "assert_shape":
+            self.stream(call.args[0]).assert_shape(self.value(call.args[1]))
+        elif name in OPERATORS:
+            self.operator(OPERATORS[name], target, call)
+        else:
+            raise self.error(f"unknown operator {name!r}", f"known: {', '.join(OPERATORS)}")
+
+    def operator(self, cls: type[Operator], target: str | None, call: ast.Call) -> None:
+        args = {k.arg: self.value(k.value) for k in call.keywords}
+        streams = [self.stream(a) for a in call.args]
+        required = [s for s in cls.streams if not s.endswith("?")]
+        if cls.streams != ("*",):
+            optional = [s[:-1] for s in cls.streams if s.endswith("?")]
+            args |= dict(zip(optional, streams[len(required) :]))
+            streams = streams[: len(required)]
+        self.nodes[target] = cls(*streams, name=target, graph=self.graph, **args)
+
+    def stream(self, e: ast.expr):
+        port = 0
+        if isinstance(e, ast.Subscript):
+            e, port = e.value, self.value(e.slice)
+        if not isinstance(e, ast.Name) or e.id not in self.nodes:
+            raise self.error(f"no stream {ast.unparse(e)!r} so far")
+        return self.nodes[e.id][port]
+
+    def value(self, e: ast.expr):
+        match e:
+            case ast.Constant(value=v):
+                return v
+            case ast.List(elts=items):
+                return [self.value(x) for x in items]
+            case ast.Call(func=ast.Name(id="matmul")):
+                return Matmul(*[self.value(x) for x in e.args], **{k.arg: self.value(k.value) for k in e.keywords})
+            case ast.Call(func=ast.Name(id="function"), args=[name]):
+                return function(self.value(name))
+            case ast.Call(func=ast.Name(id="tensor"), args=[name]):
+                ref = self.graph.tensors.get(self.value(name))
+                if ref is None:
+                    raise self.error(f"no tensor {self.value(name)!r} so far")
+                return ref
+        if isinstance(e, ast.Name) and e.id in self.graph.symbols:
+            return self.graph.symbols[e.id]
+        expr = self.size(e)
+        parts = [self.graph.symbols[str(s)] for s in expr.free_symbols]
+        kind = DimKind.STATIC_REGULAR
+        for p in parts:
+            kind = kind.join(p.kind)
+        return Dim(expr, kind) if parts else dim(expr)
+
+    def size(self, e: ast.expr) -> sympy.Expr:
+        match e:
+            case ast.Constant(value=int(v)):
+                return sympy.Integer(v)
+            case ast.Name(id=name) if name in self.graph.symbols:
+                return self.graph.symbols[name].size
+            case ast.UnaryOp(op=ast.USub(), operand=x):
+                return -self.size(x)
+            case ast.BinOp(left=a, op=op, right=b):
+                x, y = self.size(a), self.size(b)
+                match op:
+                    case ast.Add():
+                        return x + y
+                    case ast.Sub():
+                        return x - y
+                    case ast.Mult():
+                        return x * y
+                    case ast.Div():
+                        return x / y
+                    case ast.Pow():
+                        return x**y
+            case ast.Call(func=ast.Name(id=name), args=args) if name in ("ceiling", "floor", "Max", "Min"):
+                return getattr(sympy, name)(*[self.size(a) for a in args])
+        raise self.error(f"not a size: {ast.unparse(e)}", "numbers, declared symbols, + - * / ** and ceiling, floor, Max, Min")
+
+
+def read_graph(text: str, where: str = "program text") -> Graph:
+    """Read a program's text form; raises ProgramError with the line."""
+    return _Reader(where).read(text)
+
+
+def read_file(path: str | Path) -> Graph:
+    return read_graph(Path(path).read_text(), str(path))
