@@ -1,0 +1,5 @@
+"""The solver: candidate subgraphs, their tilings, and the cover that chooses among them."""
+
+from .driver import Progress, Result, solve
+
+__all__ = ["solve", "Result", "Progress"]

@@ -1,0 +1,105 @@
+"""Simple schedules: the first valid one, and the yardsticks the solver must not fall behind."""
+
+from __future__ import annotations
+
+import math
+
+from penstock.machine.errors import PenstockError
+
+from ..demand import Plan, ScheduleError, make_plan
+from ..evaluate import Meter, check_granularity
+from ..problem import Problem
+from ..readings import Readings
+from ..solution import Granularity, Schedule, Subgraph
+
+__all__ = ["one_op_per_subgraph", "chain_fusion", "native_granularity"]
+
+
+def native_granularity(problem: Problem, plan: Plan, readings: Readings, where: str) -> Granularity:
+    """The native size, halved (depth first, then the longer side) until it is allowed and fits."""
+    length = [plan.width, plan.height, max(plan.depths, default=1)]
+    native = (*problem.native, problem.native_depth)
+    least = [1, 1, 1]
+    for cover in plan.covers:
+        axis = "wh".index(cover.axis)
+        least[axis] = max(least[axis], cover.least)
+    size = [max(least[i], min(length[i], native[i])) for i in range(3)]
+    if readings.tiling != "any":
+        size = [_regular(size[i], length[i], readings) for i in range(3)]
+    while True:
+        granularity: Granularity = (size[0], size[1], size[2])
+        if _fits(problem, plan, readings, granularity):
+            check_granularity(problem, plan, granularity, readings, where)
+            return granularity
+        shrinkable = [i for i in range(3) if size[i] > least[i]]
+        if not shrinkable:
+            held = Meter(problem, plan, readings, granularity).step(0, 0, 0, {})[0].working_set
+            raise PenstockError(f"the smallest working set is {held:,.0f} elements, the capacity {problem.capacity:,.0f}",
+                                where=where, rule="the working set fits in fast memory", remedy="no schedule exists")
+        axis = max(shrinkable, key=lambda i: (size[i] > 16, i == 2, size[i]))
+        half = max(least[axis], size[axis] // 2)
+        size[axis] = half if readings.tiling == "any" else _regular(half, length[axis], readings)
+
+
+def _regular(size: int, length: int, readings: Readings) -> int:
+    if readings.tiling == "powers-of-two":
+        return 1 << (size.bit_length() - 1)
+    return next(s for s in range(size, 0, -1) if length % s == 0)
+
+
+def _fits(problem: Problem, plan: Plan, readings: Readings, granularity: Granularity) -> bool:
+    meter = Meter(problem, plan, readings, granularity)
+    last = meter.steps_per_tile - 1
+    return all(meter.step(0, 0, s, {})[0].working_set <= problem.capacity for s in {0, min(1, last), max(0, last - 1), last})
+
+
+def one_op_per_subgraph(problem: Problem, readings: Readings) -> Schedule:
+    """Every operation alone, at the native size where it fits, in raster order, nothing retained."""
+    known: dict[tuple, tuple[Granularity, float]] = {}
+    entries = []
+    for index in problem.topological:
+        op = problem.ops[index]
+        key = (op.kind, op.cost, tuple(problem.tensors[t] for t in op.inputs), tuple(op.inputs.index(t) for t in op.inputs))
+        if key not in known:
+            plan = make_plan(problem, (index,), readings, f"op {index}")
+            granularity = native_granularity(problem, plan, readings, f"op {index}")
+            known[key] = granularity, Meter(problem, plan, readings, granularity).measure().latency
+        granularity, latency = known[key]
+        entries.append(Subgraph((index,), granularity, latency=latency))
+    return Schedule(tuple(entries))
+
+
+def chain_fusion(problem: Problem, readings: Readings) -> Schedule:
+    """Fuse an operation into its only producer's subgraph while that is legal and not slower, at native sizes."""
+    groups: list[tuple[int, ...]] = []
+    cost: list[tuple[Granularity, float]] = []
+    home: dict[int, int] = {}
+    for index in problem.topological:
+        makers = {problem.producer[t] for t in problem.ops[index].inputs} - {None}
+        alone = _native_cost(problem, (index,), readings)
+        assert alone is not None
+        at = home[next(iter(makers))] if len(makers) == 1 else None
+        if at is not None and problem.consumers[problem.ops[groups[at][-1]].output] == (index,):
+            fused = _native_cost(problem, (*groups[at], index), readings)
+            if fused is not None and fused[1] <= cost[at][1] + alone[1]:
+                groups[at], cost[at] = (*groups[at], index), fused
+                home[index] = at
+                continue
+        home[index] = len(groups)
+        groups.append((index,))
+        cost.append(alone)
+    return Schedule(tuple(Subgraph(ops, c[0], latency=c[1]) for ops, c in zip(groups, cost)))
+
+
+def _native_cost(problem: Problem, ops: tuple[int, ...], readings: Readings) -> tuple[Granularity, float] | None:
+    try:
+        plan = make_plan(problem, ops, readings)
+        granularity = native_granularity(problem, plan, readings, f"ops {list(ops)}")
+    except ScheduleError:
+        return None
+    except PenstockError:
+        if len(ops) == 1:
+            raise
+        return None
+    latency = Meter(problem, plan, readings, granularity).measure().latency
+    return granularity, latency if math.isfinite(latency) else math.inf

@@ -1,0 +1,195 @@
+"""Choose candidates that cover every operation at least cost: a set cover with hand-overs, as a MILP (HiGHS).
+
+Binary x_c per candidate c; minimise the sum of latencies subject to
+
+- every operation is in a chosen candidate;
+- every graph output is written by one;
+- a chosen candidate's needs are each written by a chosen candidate;
+- for each set of tensors R, as many chosen candidates retain exactly R as receive exactly R;
+- no circular waiting (added when a solution shows one).
+
+Recomputation is covering an operation more than once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+from scipy.sparse import csr_matrix
+
+from ..problem import Problem
+from .groups import Candidate
+
+__all__ = ["Cover", "solve_cover", "arrange"]
+
+
+@dataclass(frozen=True)
+class Cover:
+    """A selection in execution order, and what is known about the least cost over these candidates."""
+
+    chosen: tuple[Candidate, ...]
+    bound: float
+    optimal: bool
+
+    @property
+    def latency(self) -> float:
+        return sum(c.latency for c in self.chosen)
+
+
+class _Rows:
+    """Sparse rows low <= a.x <= high."""
+
+    def __init__(self) -> None:
+        self.data: list[float] = []
+        self.row: list[int] = []
+        self.col: list[int] = []
+        self.low: list[float] = []
+        self.high: list[float] = []
+
+    def add(self, entries: Sequence[tuple[int, float]], low: float, high: float = np.inf) -> None:
+        for column, value in entries:
+            self.row.append(len(self.low))
+            self.col.append(column)
+            self.data.append(value)
+        self.low.append(low)
+        self.high.append(high)
+
+    def matrix(self, columns: int) -> csr_matrix:
+        return csr_matrix((self.data, (self.row, self.col)), shape=(len(self.low), columns))
+
+
+def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: float, incumbent: float = np.inf,
+                cuts: list[tuple[frozenset, frozenset]] | None = None) -> Cover | None:
+    """The cheapest arrangement of candidates found by `deadline` (monotonic); None if none better than `incumbent`.
+
+    `cuts` collects the circular waits met, as (keys that wait, tensors they wait for), for the next call.
+    """
+    cuts = [] if cuts is None else cuts
+    candidates = list(candidates)
+    floor = 0.0
+    relaxed = _relaxation(problem, candidates, cuts, deadline)
+    if relaxed is not None:
+        floor, reduced = relaxed
+        if floor >= incumbent * (1 - 1e-9):
+            return Cover((), floor, True)
+        if np.isfinite(incumbent):
+            candidates = [c for c, r in zip(candidates, reduced) if floor + r < incumbent * (1 - 1e-9)]
+    while (left := deadline - time.monotonic()) > 0.02:
+        rows = _constraints(problem, candidates, cuts)
+        if rows is None:
+            return Cover((), incumbent, True)
+        result = milp(np.array([c.latency for c in candidates]), integrality=np.ones(len(candidates)), bounds=Bounds(0, 1),
+                      constraints=LinearConstraint(rows.matrix(len(candidates)), rows.low, rows.high),
+                      options={"time_limit": left, "mip_rel_gap": 1e-9})
+        if result.x is None:
+            return Cover((), incumbent, True) if result.status == 2 else None
+        chosen = [c for c, x in zip(candidates, result.x) if x > 0.5]
+        order, waiting = arrange(problem, chosen)
+        if not waiting:
+            bound = max(floor, min(incumbent, result.mip_dual_bound if result.mip_dual_bound is not None else floor))
+            return Cover(tuple(order), bound, result.status == 0)
+        cuts.append((frozenset(_key(c) for c in waiting), frozenset(t for c in waiting for t in (*c.needs, *c.resident))))
+    return None
+
+
+def _key(candidate: Candidate) -> tuple:
+    return candidate.mask, candidate.resident, candidate.retain
+
+
+def _constraints(problem: Problem, candidates: list[Candidate], cuts: list) -> _Rows | None:
+    """The rows of the program; None if some operation has no candidate."""
+    rows = _Rows()
+    writers: dict[int, list[int]] = defaultdict(list)
+    covering: dict[int, list[int]] = defaultdict(list)
+    links: dict[tuple[int, ...], list[tuple[int, float]]] = defaultdict(list)
+    for index, candidate in enumerate(candidates):
+        for tensor in candidate.writes:
+            writers[tensor].append(index)
+        for op in candidate.ops:
+            covering[op].append(index)
+        if candidate.retain:
+            links[candidate.retain].append((index, 1.0))
+        if candidate.resident:
+            links[candidate.resident].append((index, -1.0))
+    for op in range(len(problem.ops)):
+        if not covering[op]:
+            return None
+        rows.add([(i, 1.0) for i in covering[op]], 1.0)
+    for tensor in problem.graph_outputs:
+        rows.add([(i, 1.0) for i in writers[tensor]], 1.0)
+    for entries in links.values():
+        rows.add(entries, 0.0, 0.0)
+    readers: dict[int, list[int]] = defaultdict(list)
+    for index, candidate in enumerate(candidates):
+        for tensor in candidate.needs:
+            readers[tensor].append(index)
+    for tensor, users in readers.items():
+        made = [(i, 1.0) for i in writers[tensor]]
+        for index in users:
+            rows.add([*made, (index, -1.0)], 0.0)
+    for keys, tensors in cuts:
+        stuck = [(i, -1.0) for i, c in enumerate(candidates) if _key(c) in keys]
+        if len(stuck) < len(keys):
+            continue
+        relief = [(i, 1.0) for i, c in enumerate(candidates) if _key(c) not in keys and tensors.intersection(c.writes)]
+        rows.add(stuck + relief, 1.0 - len(stuck))
+    return rows
+
+
+def _relaxation(problem: Problem, candidates: list[Candidate], cuts: list, deadline: float) -> tuple[float, np.ndarray] | None:
+    """Value of the linear relaxation and the reduced cost of each candidate."""
+    rows = _constraints(problem, candidates, cuts)
+    left = deadline - time.monotonic()
+    if rows is None or left < 0.05:
+        return None
+    matrix = rows.matrix(len(candidates))
+    cost = np.array([c.latency for c in candidates])
+    equal = np.array(rows.low) == np.array(rows.high)
+    low = np.array(rows.low)
+    result = linprog(cost, A_ub=-matrix[~equal], b_ub=-low[~equal], A_eq=matrix[equal] if equal.any() else None,
+                     b_eq=low[equal] if equal.any() else None, bounds=(0, None), method="highs", options={"time_limit": left})
+    if result.status != 0:
+        return None
+    return float(result.fun), np.maximum(result.lower.marginals, 0.0)
+
+
+def arrange(problem: Problem, chosen: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
+    """(execution order, candidates that wait for each other); hand-overs become neighbours."""
+    givers: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for index, candidate in enumerate(chosen):
+        if candidate.retain:
+            givers[candidate.retain].append(index)
+    after: dict[int, int] = {}
+    for index, candidate in enumerate(chosen):
+        if candidate.resident:
+            after[givers[candidate.resident].pop()] = index
+    heads = [i for i in range(len(chosen)) if not chosen[i].resident]
+    chains = []
+    for head in heads:
+        chain = [head]
+        while chain[-1] in after:
+            chain.append(after[chain[-1]])
+        chains.append([chosen[i] for i in chain])
+    written = {t for t, op in enumerate(problem.producer) if op is None}
+    order: list[Candidate] = []
+    progress = True
+    while chains and progress:
+        progress = False
+        for chain in list(chains):
+            have = set(written)
+            for candidate in chain:
+                if not have.issuperset(candidate.needs):
+                    break
+                have.update(candidate.writes)
+            else:
+                chains.remove(chain)
+                order.extend(chain)
+                written = have
+                progress = True
+    placed = {id(c) for c in order}
+    return order, [c for c in chosen if id(c) not in placed]

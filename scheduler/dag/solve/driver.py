@@ -1,0 +1,250 @@
+"""The anytime solver: a valid schedule at once, then better ones until the time is up or nothing is left to try."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..evaluate import Evaluation, Meter, evaluate, tile_grid
+from ..problem import Problem
+from ..readings import Readings
+from ..solution import Schedule, Subgraph
+from .baselines import one_op_per_subgraph
+
+__all__ = ["Progress", "Result", "solve"]
+
+MOST_SETS = 60_000
+"""Sets of operations kept in the pool; beyond that only windows of the graph are searched deeper."""
+LEVELS = ((2, 1.5, 1), (3, 1.5, 1), (5, 1.25, 2), (8, 1.1, 2), (12, 1.05, 3))
+"""Stages: sets up to so many operations, growth slack, tensors retained at one boundary."""
+WINDOW_OPS = 14
+"""Operations in a window of the local search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One improvement: seconds since the start, latency and proven bound (units of time)."""
+
+    seconds: float
+    latency: float
+    bound: float
+    stage: str
+
+    @property
+    def gap(self) -> float:
+        """(latency - bound) / latency."""
+        return (self.latency - self.bound) / self.latency if self.latency else 0.0
+
+
+@dataclass
+class Result:
+    """A schedule and how it was found.
+
+    `bound` holds for every schedule; `exact_cover` says that the schedule is the best over all candidates of the
+    pool, `candidates` and `searches` how many there were and how many distinct tilings were searched.
+    """
+
+    schedule: Schedule
+    evaluation: Evaluation
+    bound: float
+    history: list[Progress] = field(default_factory=list)
+    exact_cover: bool = False
+    candidates: int = 0
+    searches: int = 0
+    interrupted: bool = False
+
+    @property
+    def latency(self) -> float:
+        return self.evaluation.latency
+
+    @property
+    def gap(self) -> float:
+        """(latency - bound) / latency."""
+        return (self.latency - self.bound) / self.latency if self.latency else 0.0
+
+
+def solve(problem: Problem, *, seconds: float = 10.0, readings: Readings = Readings(), seed: int = 0,
+          started: float | None = None, on_progress: Callable[[Progress, Schedule], None] | None = None) -> Result:
+    """The best schedule found in `seconds`.
+
+    Parameters
+    ----------
+    seconds : time budget, counted from `started` (time.monotonic(); default: now)
+    readings : the readings to schedule for
+    seed : of the local search's choice of windows
+    on_progress : called with every better schedule
+    """
+    started = time.monotonic() if started is None else started
+    run = _Run(problem, readings, started, seconds, on_progress)
+    run.first()
+    try:
+        run.improve(random.Random(seed))
+    except KeyboardInterrupt:
+        run.interrupted = True
+    return run.result()
+
+
+class _Run:
+    def __init__(self, problem: Problem, readings: Readings, started: float, seconds: float,
+                 on_progress: Callable[[Progress, Schedule], None] | None):
+        self.problem, self.readings = problem, readings
+        self.started, self.deadline = started, started + seconds
+        self.on_progress = on_progress
+        self.schedule = Schedule(())
+        self.latency = math.inf
+        self.bound = 0.0
+        self.history: list[Progress] = []
+        self.exact = self.interrupted = False
+        self.candidates = self.searches = 0
+        self.entries: dict[tuple, Subgraph] = {}
+
+    def expired(self) -> bool:
+        return time.monotonic() >= self.deadline
+
+    def first(self) -> None:
+        """One operation per subgraph; needs no compiled code."""
+        self._take(one_op_per_subgraph(self.problem, self.readings), "first")
+
+    def _take(self, schedule: Schedule, stage: str) -> bool:
+        latency = math.fsum(s.latency for s in schedule.subgraphs)
+        if latency >= self.latency * (1 - 1e-12):
+            return False
+        self.schedule, self.latency = schedule, latency
+        progress = Progress(time.monotonic() - self.started, latency, self.bound, stage)
+        self.history.append(progress)
+        if self.on_progress is not None:
+            self.on_progress(progress, schedule)
+        return True
+
+    # -- improvement ------------------------------------------------------------------------------------------
+
+    def improve(self, chance: random.Random) -> None:
+        if self.expired():
+            return
+        from ..bound import lower_bound  # compiled code and the MILP solver load only after the first schedule
+        from .cover import Cover, solve_cover
+        from .groups import Pool
+        from .tiles import TileSearch
+
+        self.bound = lower_bound(self.problem, self.readings)
+        tiles = TileSearch(self.problem, self.readings)
+        pool = self.pool = Pool(self.problem, self.readings, tiles)
+        self.cuts: list = []
+        self.chosen: tuple = ()
+        self.solve_cover = solve_cover
+        level = {1 << op for op in range(len(self.problem.ops))}
+        for mask in level:
+            pool.add(mask)
+        size, complete = 1, True
+        for most_ops, slack, retained in LEVELS:
+            half = time.monotonic() + 0.5 * (self.deadline - time.monotonic())
+            while size < most_ops and level and complete:
+                level = {m for m in pool.grow(level, slack) if m not in pool.plain}
+                complete = self._add_all(level, half)
+                size += 1
+            pool.add_retention(pool.plans, retained, lambda: time.monotonic() >= half)
+            self.candidates, self.searches = len(pool.candidates), tiles.searches
+            self._cover(pool.candidates, f"groups of up to {size}", self.deadline)
+            if self.expired() or self.done():
+                return
+            if not complete or (not level and retained == LEVELS[-1][2]):
+                break
+        self._windows(chance)
+
+    def done(self) -> bool:
+        return self.latency <= self.bound * (1 + 1e-9)
+
+    def _add_all(self, masks: set[int], deadline: float) -> bool:
+        for mask in sorted(masks):
+            if time.monotonic() >= deadline or len(self.pool.plain) > MOST_SETS:
+                return False
+            self.pool.add(mask)
+        return True
+
+    def _cover(self, candidates: list, stage: str, deadline: float) -> bool:
+        cover = self.solve_cover(self.problem, candidates, deadline, self.latency, self.cuts)
+        if cover is None:
+            self.exact = False
+            return False
+        self.exact = cover.optimal
+        if not cover.chosen:
+            return False
+        entries = tuple(self._entry(c) for c in cover.chosen)
+        if self._take(Schedule(entries), stage):
+            self.chosen = cover.chosen
+            return True
+        return False
+
+    def _entry(self, candidate) -> Subgraph:
+        """The schedule entry of a candidate, with its latency from the exact evaluator; raster order if as good."""
+        from .tiles import snake_order
+
+        key = (candidate.mask, candidate.resident, candidate.retain)
+        if key not in self.entries:
+            plan, tiling = candidate.plan, candidate.tiling
+            meter = Meter(self.problem, plan, self.readings, tiling.granularity, candidate.resident, candidate.retain)
+            order = snake_order(tiling.route, *tile_grid(plan, tiling.granularity))
+            latency = meter.measure(order).latency
+            raster = meter.measure(None).latency if order != tuple(range(len(order))) else latency
+            if raster <= latency * (1 + 1e-12):
+                order, latency = None, raster
+            self.entries[key] = Subgraph(plan.ops, tiling.granularity, candidate.retain, order, latency)
+        return self.entries[key]
+
+    def _windows(self, chance: random.Random) -> None:
+        """Local search: grow larger sets in a window of the graph and choose anew there."""
+        pool, seen = self.pool, set()
+        idle = 0
+        while self.chosen and not self.expired() and not self.done() and idle < 4 * len(self.problem.ops):
+            window = self._window(chance)
+            idle += 1
+            if window in seen:
+                continue
+            seen.add(window)
+            level = {1 << op for op in pool.members(window)}
+            while level and not self.expired():
+                level = pool.grow(level, 1.5, window)
+                for mask in level:
+                    pool.add(mask)
+                    if self.expired():
+                        return
+            inside = [m for m in pool.plain if m & ~window == 0]
+            pool.add_retention(inside, 3, self.expired)
+            local = [c for c in pool.candidates if c.mask & ~window == 0]
+            self.candidates, self.searches = len(pool.candidates), pool.tiles.searches
+            keys = {(c.mask, c.resident, c.retain) for c in local}
+            local += [c for c in self.chosen if (c.mask, c.resident, c.retain) not in keys]
+            if self._cover(local, "window", min(self.deadline, time.monotonic() + 10)):
+                idle = 0
+
+    def _window(self, chance: random.Random) -> int:
+        """Operations of some neighbouring chosen subgraphs."""
+        window = chance.choice(self.chosen).mask
+        while window.bit_count() < min(WINDOW_OPS, len(self.problem.ops)):
+            near = self._joined(window) & ~window
+            if not near:
+                break
+            pick = chance.choice(self.pool.members(near))
+            window |= next(c.mask for c in self.chosen if c.mask >> pick & 1)
+        return window
+
+    def _joined(self, mask: int) -> int:
+        problem, near = self.problem, 0
+        for op in self.pool.members(mask):
+            for user in problem.consumers[problem.ops[op].output]:
+                near |= 1 << user
+            for tensor in problem.ops[op].inputs:
+                if problem.producer[tensor] is not None:
+                    near |= 1 << problem.producer[tensor]
+        return near
+
+    def result(self) -> Result:
+        evaluation = evaluate(self.problem, self.schedule, self.readings)
+        if not self.bound:
+            from ..bound import lower_bound
+
+            self.bound = lower_bound(self.problem, self.readings)
+        return Result(self.schedule, evaluation, self.bound, self.history, self.exact, self.candidates, self.searches, self.interrupted)

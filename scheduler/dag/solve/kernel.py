@@ -1,0 +1,464 @@
+"""Compiled search for the best [w, h, k] and traversal of one subgraph.
+
+The closed form of `evaluate.Meter` for the default reuse: tiles that are clipped alike cost alike, and a tile's first
+step depends only on how the tile was reached, so the cost of a whole traversal is a sum over a handful of
+(row class, column class, move) cases instead of over all steps.
+
+Arrays (integers unless said otherwise), one row per item:
+
+- ``slices``: tensor, rows, cols, height, width, first, last, depth; sorted by tensor
+- ``made``: matmul, outer, rows, cols, height, width, K, first, last, depth; ``costs`` (float) alongside
+- ``outputs``: height, width, retained
+- ``machine`` (float): capacity - kept, bandwidth, native width, native height, what one base_cost's reduction is
+  (0: the whole K), 1 if inner extents are padded, grid width, grid height, 1 if a tensor has one buffer per step, 1 if any depth is a candidate
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from ..demand import Extent
+
+__all__ = ["search", "traversal_cost", "NOT_FOUND"]
+
+NOT_FOUND = np.inf
+_TILE, _STEP, _COVER = int(Extent.TILE), int(Extent.STEP), int(Extent.COVER)
+_START, _ALONG_ROW, _ALONG_COLUMN = 0, 1, 2
+_RUNS = 12  # clip classes along one axis; more distinct tensor sizes than that do not fit one subgraph in practice
+_options = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+@njit(**_options)
+def _active(first, last, depth, step, steps, k):
+    return (first and step == 0) or (last and step == steps - 1) or step * k < depth
+
+
+@njit(**_options)
+def _side(extent, start, size, step, k, length):
+    """Length of one side of a slice; `start` is the tile's first element along it."""
+    if extent == _TILE:
+        return max(0, min(size, length - start))
+    if extent == _STEP:
+        return max(0, min(k, length - step * k))
+    return length
+
+
+@njit(**_options)
+def _native(extent, length, native, padded):
+    if extent == _TILE or extent == _COVER or padded:
+        return max(1.0, np.ceil(length / native))
+    return length / native
+
+
+@njit(**_options)
+def _steps(slices, made, k):
+    steps = 1
+    for e in range(made.shape[0]):
+        if made[e, 1]:
+            steps = max(steps, -(-made[e, 6] // k))
+    return steps
+
+
+@njit(**_options)
+def _fixed(made, outputs, machine, top, left, w, h, steps):
+    """Output tiles and accumulators without one, elements."""
+    total = 0.0
+    for o in range(outputs.shape[0]):
+        if not outputs[o, 2]:
+            total += max(0, min(h, outputs[o, 0] - top)) * max(0, min(w, outputs[o, 1] - left))
+    if steps > 1:
+        spare = -outputs.shape[0]
+        for e in range(made.shape[0]):
+            spare += made[e, 1]
+        if spare > 0:
+            total += spare * min(w, machine[6]) * min(h, machine[7])
+    return total
+
+
+@njit(**_options)
+def _stored(outputs, top, left, w, h):
+    total = 0.0
+    for o in range(outputs.shape[0]):
+        if not outputs[o, 2]:
+            total += max(0, min(h, outputs[o, 0] - top)) * max(0, min(w, outputs[o, 1] - left))
+    return total
+
+
+@njit(**_options)
+def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
+    """(held, loaded) elements of one step; `move` says which buffers the step before shares."""
+    held = loaded = 0.0
+    one_buffer = machine[8] > 0
+    count = slices.shape[0]
+    begin = 0
+    previous = step - 1 if step > 0 else steps - 1
+    while begin < count:
+        end = begin + 1
+        while end < count and slices[end, 0] == slices[begin, 0]:
+            end += 1
+        height, width = slices[begin, 3], slices[begin, 4]
+        whole_now = whole_before = False
+        for i in range(begin, end):
+            rows = _side(slices[i, 1], top, h, step, k, height)
+            cols = _side(slices[i, 2], left, w, step, k, width)
+            if rows == height and cols == width:
+                whole_now |= _active(slices[i, 5], slices[i, 6], slices[i, 7], step, steps, k)
+            rows = _side(slices[i, 1], top, h, previous, k, height)
+            cols = _side(slices[i, 2], left, w, previous, k, width)
+            if rows == height and cols == width:
+                whole_before |= _active(slices[i, 5], slices[i, 6], slices[i, 7], previous, steps, k)
+        if step == 0 and move == _START:
+            whole_before = False
+        if whole_now:
+            held += height * width
+            if not whole_before:
+                loaded += height * width
+            begin = end
+            continue
+        group_held = group_loaded = 0.0
+        for i in range(begin, end):
+            if not _active(slices[i, 5], slices[i, 6], slices[i, 7], step, steps, k):
+                continue
+            size = float(_side(slices[i, 1], top, h, step, k, height) * _side(slices[i, 2], left, w, step, k, width))
+            same = not whole_before and _active(slices[i, 5], slices[i, 6], slices[i, 7], previous, steps, k)
+            stepping = slices[i, 1] == _STEP or slices[i, 2] == _STEP
+            if step > 0:
+                same = same and not stepping
+            else:
+                same = same and move != _START and not (stepping and steps > 1)
+                same = same and not (move == _ALONG_ROW and slices[i, 2] == _TILE)
+                same = same and not (move == _ALONG_COLUMN and slices[i, 1] == _TILE)
+            if one_buffer:
+                if size > group_held:
+                    group_held = size
+                    group_loaded = 0.0 if same else size
+            else:
+                group_held += size
+                if not same:
+                    group_loaded += size
+        held += group_held
+        loaded += group_loaded
+        begin = end
+    return held, loaded
+
+
+@njit(**_options)
+def _compute(made, costs, machine, top, left, w, h, k, step, steps):
+    total = 0.0
+    padded = machine[5] > 0
+    for e in range(made.shape[0]):
+        if not _active(made[e, 7], made[e, 8], made[e, 9], step, steps, k):
+            continue
+        rows = _side(made[e, 2], top, h, step, k, made[e, 4])
+        cols = _side(made[e, 3], left, w, step, k, made[e, 5])
+        cost = costs[e] * _native(made[e, 2], rows, machine[3], padded) * _native(made[e, 3], cols, machine[2], padded)
+        if made[e, 0]:
+            depth = made[e, 6]
+            streamed = min(k, depth - step * k) if made[e, 1] else depth
+            cost *= streamed / (machine[4] if machine[4] > 0 else depth)
+        total += cost
+    return total
+
+
+@njit(**_options)
+def _step_runs(made, k, steps, runs):
+    """Boundaries between runs of steps that cost alike; returns how many runs."""
+    runs[0], runs[1], count = 0, steps, 2
+    for candidate in (1, steps - 1):
+        if 0 < candidate < steps:
+            runs[count] = candidate
+            count += 1
+    for e in range(made.shape[0]):
+        if made[e, 1] and count + 2 < runs.shape[0]:
+            for candidate in (made[e, 6] // k, -(-made[e, 6] // k)):
+                if 0 < candidate < steps:
+                    runs[count] = candidate
+                    count += 1
+    runs[:count].sort()
+    unique = 1
+    for i in range(1, count):
+        if runs[i] != runs[unique - 1]:
+            runs[unique] = runs[i]
+            unique += 1
+    return unique - 1
+
+
+@njit(**_options)
+def _axis_runs(lengths, size, grid_length, starts):
+    """First tiles of the clip classes along one axis; starts[n] is the number of tiles; returns n."""
+    tiles = -(-grid_length // size)
+    starts[0], count = 0, 1
+    for length in lengths:
+        for candidate in (length // size, -(-length // size)):
+            if 0 < candidate < tiles and count < starts.shape[0] - 1:
+                starts[count] = candidate
+                count += 1
+    starts[:count].sort()
+    unique = 1
+    for i in range(1, count):
+        if starts[i] != starts[unique - 1]:
+            starts[unique] = starts[i]
+            unique += 1
+    starts[unique] = tiles
+    return unique
+
+
+@njit(**_options)
+def _working_set(slices, made, outputs, machine, w, h, k, runs):
+    """Largest working set of the first tile, elements, without what is kept."""
+    steps = _steps(slices, made, k)
+    n = _step_runs(made, k, steps, runs)
+    most = 0.0
+    for i in range(n):
+        held, _ = _buffers(slices, machine, 0, 0, w, h, k, runs[i], steps, _START)
+        most = max(most, held)
+    return most + _fixed(made, outputs, machine, 0, 0, w, h, steps)
+
+
+@njit(**_options)
+def _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table):
+    """table[row class, column class, move]: latency of a tile; False if one does not fit."""
+    steps = _steps(slices, made, k)
+    n = _step_runs(made, k, steps, runs)
+    bandwidth = machine[1]
+    for i in range(nr):
+        top = rows[i] * h
+        for j in range(nc):
+            left = cols[j] * w
+            fixed = _fixed(made, outputs, machine, top, left, w, h, steps)
+            stored = _stored(outputs, top, left, w, h)
+            later = 0.0
+            for r in range(1, n):
+                step = runs[r]
+                held, loaded = _buffers(slices, machine, top, left, w, h, k, step, steps, _START)
+                if held + fixed > machine[0]:
+                    return False
+                moved = loaded + (stored if step == steps - 1 else 0.0)
+                later += (runs[r + 1] - step) * max(_compute(made, costs, machine, top, left, w, h, k, step, steps), moved / bandwidth)
+            compute = _compute(made, costs, machine, top, left, w, h, k, 0, steps)
+            for move in range(3):
+                held, loaded = _buffers(slices, machine, top, left, w, h, k, 0, steps, move)
+                if held + fixed > machine[0]:
+                    return False
+                moved = loaded + (stored if steps == 1 else 0.0)
+                table[i, j, move] = later + max(compute, moved / bandwidth)
+    return True
+
+
+@njit(**_options)
+def _odd(low, high):
+    """Odd integers in [low, high)."""
+    return high // 2 - low // 2
+
+
+@njit(**_options)
+def _best_snake(table, across, lines, nl, places, np_, best, route):
+    """Cheapest snake along one axis: (first line, entry place, other entry place) into `route`.
+
+    A snake runs along a line, then moves to the next line in the same place; odd lines are entered where even ones
+    end.  Within a line any order of places costs the same, so the two turning places are free: a clipped tile is a
+    poor place to turn, since turning there saves a smaller load.
+    """
+    straight = 0.0
+    along = _ALONG_COLUMN if across else _ALONG_ROW
+    turn = _ALONG_ROW if across else _ALONG_COLUMN
+    for i in range(nl):
+        for j in range(np_):
+            cell = table[j, i, along] if across else table[i, j, along]
+            straight += (lines[i + 1] - lines[i]) * (places[j + 1] - places[j]) * cell
+    found = False
+    for s in range(nl):
+        start = lines[s]
+        for a in range(np_):
+            for b in range(np_):
+                if a == b and places[a + 1] - places[a] < 2 and places[np_] > 1:
+                    continue
+                total = straight
+                total += (table[a, s, _START] - table[a, s, along]) if across else (table[s, a, _START] - table[s, a, along])
+                for i in range(nl):
+                    low, high = lines[i], lines[i + 1]
+                    if i == s:
+                        low += 1
+                    elif high <= start:
+                        low, high = low + 1, high + 1
+                    odd = _odd(low, high)
+                    even = high - low - odd
+                    if across:
+                        total += odd * (table[b, i, turn] - table[b, i, along]) + even * (table[a, i, turn] - table[a, i, along])
+                    else:
+                        total += odd * (table[i, b, turn] - table[i, b, along]) + even * (table[i, a, turn] - table[i, a, along])
+                if total < best * (1 - 1e-12):
+                    best = total
+                    found = True
+                    route[1] = start
+                    route[2] = places[a]
+                    route[3] = places[b + 1] - 1
+    if found:
+        route[0] = across
+    return best
+
+
+@njit(**_options)
+def _best_traversal(table, rows, nr, cols, nc, best, route):
+    best = _best_snake(table, 0, rows, nr, cols, nc, best, route)
+    return _best_snake(table, 1, cols, nc, rows, nr, best, route)
+
+
+@njit(**_options)
+def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, k_most):
+    """Lower bounds on the latency for this (w, h): (with one step per tile, with several)."""
+    compute = 0.0
+    area = machine[6] * machine[7] / (machine[2] * machine[3])
+    for e in range(made.shape[0]):
+        padded = machine[5] > 0
+        rows, cols = 1.0, 1.0
+        if made[e, 2] != _TILE and made[e, 2] != _COVER:
+            rows = _native(made[e, 2], made[e, 4], machine[3], padded and made[e, 2] != _STEP)
+        if made[e, 3] != _TILE and made[e, 3] != _COVER:
+            cols = _native(made[e, 3], made[e, 5], machine[2], padded and made[e, 3] != _STEP)
+        cost = costs[e] * rows * cols
+        if made[e, 0] and machine[4] > 0:
+            cost *= made[e, 6] / machine[4]
+        if made[e, 2] == _TILE and made[e, 3] == _TILE:
+            compute += cost * max(float(nx * ny), area)
+        else:
+            compute += cost * nx * ny
+    stored = 0.0
+    for o in range(outputs.shape[0]):
+        if not outputs[o, 2]:
+            stored += outputs[o, 0] * outputs[o, 1]
+    low_single = low_several = np.inf
+    for across in range(2):
+        single = several = stored
+        begin = 0
+        while begin < slices.shape[0]:
+            end = begin
+            most_single = most_several = 0.0
+            while end < slices.shape[0] and slices[end, 0] == slices[begin, 0]:
+                height, width = slices[end, 3], slices[end, 4]
+                by_row = slices[end, 1] == _TILE
+                by_column = slices[end, 2] == _TILE
+                size = float(height * width)
+                stepping = slices[end, 1] == _STEP or slices[end, 2] == _STEP
+                if by_row and by_column:
+                    loads = size
+                elif by_row:
+                    loads = size if not across else size * nx - (nx - 1) * min(h, height) * width
+                elif by_column:
+                    loads = size if across else size * ny - (ny - 1) * min(w, width) * height
+                else:
+                    loads = size
+                most_single = max(most_single, loads)
+                if stepping:
+                    if by_row:
+                        loads = size * nx
+                    elif by_column:
+                        loads = size * ny
+                    else:
+                        loads = size
+                most_several = max(most_several, loads)
+                end += 1
+            single += most_single
+            several += most_several
+            begin = end
+        low_single = min(low_single, single)
+        low_several = min(low_several, several)
+    return max(compute, low_single / machine[1]), max(compute, low_several / machine[1])
+
+
+@njit(**_options)
+def _deepest(slices, made, outputs, machine, w, h, depths, runs):
+    """Index of the deepest k (of descending `depths`) that fits; len(depths) if none."""
+    low, high = 0, depths.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if _working_set(slices, made, outputs, machine, w, h, depths[middle], runs) <= machine[0]:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@njit(**_options)
+def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, best, choice):
+    """Least latency over all candidates (each list descending); `choice` gets w, h, k and the route.
+
+    Merging two neighbouring tiles or steps never costs more, so a candidate is skipped if the one twice as wide,
+    high or deep fits too; the rest is pruned by lower bounds against the best so far.  `best` is the cut-off.
+    """
+    longest = 1
+    for e in range(made.shape[0]):
+        if made[e, 1]:
+            longest = max(longest, made[e, 6])
+    runs = np.empty(64, np.int64)
+    rows = np.empty(_RUNS + 1, np.int64)
+    cols = np.empty(_RUNS + 1, np.int64)
+    table = np.empty((_RUNS, _RUNS, 3))
+    route = np.zeros(4, np.int64)
+    fits = np.full((ws.shape[0], hs.shape[0]), -1, np.int64)
+    for iw in range(ws.shape[0]):
+        w = ws[iw]
+        nx = -(-int(machine[6]) // w)
+        nc = _axis_runs(widths, w, int(machine[6]), cols)
+        for ih in range(hs.shape[0]):
+            h = hs[ih]
+            ny = -(-int(machine[7]) // h)
+            low_single, low_several = _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, ks[0])
+            if min(low_single, low_several) >= best * (1 - 1e-12):
+                continue
+            if fits[iw, ih] < 0:
+                fits[iw, ih] = _deepest(slices, made, outputs, machine, w, h, ks, runs)
+            first = fits[iw, ih]
+            if first == ks.shape[0]:
+                continue
+            # the shallowest k that matters: k > what also fits in a tile twice as wide, high or deep
+            least = ks[first] // 2 if machine[9] > 0 else 0
+            if nx > 1:
+                twice = min(2 * w, ws[0])
+                if twice >= 2 * w or nx == 2:
+                    at = np.searchsorted(-ws, -twice)
+                    if at < ws.shape[0] and ws[at] == twice and -(-int(machine[6]) // twice) <= (nx + 1) // 2:
+                        if fits[at, ih] < 0:
+                            fits[at, ih] = _deepest(slices, made, outputs, machine, twice, h, ks, runs)
+                        if fits[at, ih] < ks.shape[0]:
+                            least = max(least, ks[fits[at, ih]])
+            if ny > 1:
+                twice = min(2 * h, hs[0])
+                if twice >= 2 * h or ny == 2:
+                    at = np.searchsorted(-hs, -twice)
+                    if at < hs.shape[0] and hs[at] == twice and -(-int(machine[7]) // twice) <= (ny + 1) // 2:
+                        if fits[iw, at] < 0:
+                            fits[iw, at] = _deepest(slices, made, outputs, machine, w, twice, ks, runs)
+                        if fits[iw, at] < ks.shape[0]:
+                            least = max(least, ks[fits[iw, at]])
+            nr = _axis_runs(heights, h, int(machine[7]), rows)
+            for ik in range(first, ks.shape[0]):
+                k = ks[ik]
+                if k <= least:
+                    break
+                if (low_single if k >= longest else low_several) >= best * (1 - 1e-12):
+                    continue
+                if not _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table):
+                    continue
+                total = _best_traversal(table, rows, nr, cols, nc, best, route)
+                if total < best:
+                    best = total
+                    choice[0], choice[1], choice[2] = w, h, k
+                    choice[3:7] = route
+    return best
+
+
+@njit(**_options)
+def traversal_cost(slices, made, costs, outputs, machine, widths, heights, w, h, k, choice):
+    """Least latency over the snakes at one granularity; NOT_FOUND if it does not fit."""
+    runs = np.empty(64, np.int64)
+    rows = np.empty(_RUNS + 1, np.int64)
+    cols = np.empty(_RUNS + 1, np.int64)
+    table = np.empty((_RUNS, _RUNS, 3))
+    nc = _axis_runs(widths, w, int(machine[6]), cols)
+    nr = _axis_runs(heights, h, int(machine[7]), rows)
+    if not _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table):
+        return np.inf
+    choice[0], choice[1], choice[2] = w, h, k
+    return _best_traversal(table, rows, nr, cols, nc, np.inf, choice[3:7])

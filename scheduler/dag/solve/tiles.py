@@ -1,0 +1,143 @@
+"""The best [w, h, k] and traversal of a subgraph, memoised by structure.
+
+Two subgraphs that ask for the same slices of the same sizes at the same costs are the same problem, whatever their
+operations are called; the encoded plan is the key, so a repeated block is searched once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..demand import Plan
+from ..problem import Problem
+from ..readings import Readings
+from ..solution import Granularity
+from . import kernel
+
+__all__ = ["Tiling", "TileSearch", "snake_order"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """A granularity, the snake that visits the tiles, and the latency (units of time).
+
+    `route` is (0: along rows, 1: along columns; first line; place where even lines are entered; where odd ones are).
+    """
+
+    latency: float
+    granularity: Granularity
+    route: tuple[int, int, int, int]
+
+
+class TileSearch:
+    """Searches tilings for one problem under one set of readings; safe to call from several threads."""
+
+    def __init__(self, problem: Problem, readings: Readings):
+        self.problem, self.readings = problem, readings
+        self.memo: dict[bytes, Tiling | None] = {}
+        self.searches = 0
+
+    def best(self, plan: Plan, resident: tuple[int, ...] = (), retain: tuple[int, ...] = ()) -> Tiling | None:
+        """The least-latency tiling; None if nothing fits."""
+        code = self._encode(plan, resident, retain)
+        if code is None:
+            return None
+        candidates = self.candidates(plan)
+        key = b"|".join(a.tobytes() for a in (*code, *(c[[0, -1]] if len(c) else c for c in candidates)))
+        if key not in self.memo:
+            self.searches += 1
+            self.memo[key] = self._search(code, candidates)
+        return self.memo[key]
+
+    def at(self, plan: Plan, granularity: Granularity, resident: tuple[int, ...] = (), retain: tuple[int, ...] = ()) -> Tiling | None:
+        """The best traversal at one granularity; None if it does not fit."""
+        code = self._encode(plan, resident, retain)
+        if code is None:
+            return None
+        choice = np.zeros(7, np.int64)
+        latency = kernel.traversal_cost(*code, *granularity, choice)
+        return _tiling(latency, choice)
+
+    def _search(self, code: tuple[np.ndarray, ...], candidates: tuple[np.ndarray, ...]) -> Tiling | None:
+        if not all(len(c) for c in candidates):
+            return None
+        choice = np.zeros(7, np.int64)
+        return _tiling(kernel.search(*code, *candidates, kernel.NOT_FOUND, choice), choice)
+
+    def candidates(self, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Widths, heights and depths worth trying under the readings, each descending."""
+        problem, readings = self.problem, self.readings
+        least = {axis: max((c.least for c in plan.covers if c.axis == axis), default=1) for axis in "wh"}
+        deepest = max(plan.depths, default=1)
+        shallowest = deepest if readings.several_split_k == "forbidden" and len(plan.depths) > 1 else 1
+        return (_sizes(least["w"], plan.width, problem.native[0], readings),
+                _sizes(least["h"], plan.height, problem.native[1], readings),
+                _sizes(shallowest, deepest, problem.native_depth, readings))
+
+    def _encode(self, plan: Plan, resident: tuple[int, ...], retain: tuple[int, ...]) -> tuple[np.ndarray, ...] | None:
+        """The kernel's arrays; None if what is kept alone overflows the fast memory."""
+        problem, readings = self.problem, self.readings
+        tensors = problem.tensors
+        counted = set(resident) if readings.unused_residents == "counted" else set(resident) & set(plan.inputs)
+        room = problem.capacity - sum(tensors[t].size for t in counted | set(retain))
+        if room < 0:
+            return None
+        local: dict[int, int] = {}
+        slices = sorted((local.setdefault(s.tensor, len(local)), s.rows, s.cols, tensors[s.tensor].height, tensors[s.tensor].width,
+                         s.activity.first, s.activity.last, s.activity.depth, s.role) for s in plan.slices if s.tensor not in resident)
+        made, costs = [], []
+        for e in plan.executions:
+            op = problem.ops[e.op]
+            shape = tensors[op.output]
+            made.append((op.is_matmul, e.outer, e.rows, e.cols, shape.height, shape.width, problem.reduction(e.op),
+                         e.activity.first, e.activity.last, e.activity.depth))
+            costs.append(op.cost)
+        outputs = [(tensors[t].height, tensors[t].width, t in retain) for t in plan.outputs if t not in resident]
+        machine = (room, problem.bandwidth, problem.native[0], problem.native[1],
+                   0 if readings.matmul_cost == "full-k" else problem.native_depth, readings.inner_matmul == "padded",
+                   plan.width, plan.height, readings.sharing == "once-per-tensor", readings.tiling == "any")
+        shapes = [tensors[t] for t in (*plan.outputs, *(s.tensor for s in plan.slices))]
+        return (np.array([s[:8] for s in slices], np.int64).reshape(-1, 8), np.array(made, np.int64).reshape(-1, 10),
+                np.array(costs, np.float64), np.array(outputs, np.int64).reshape(-1, 3), np.array(machine, np.float64),
+                np.array(sorted({s.width for s in shapes}), np.int64), np.array(sorted({s.height for s in shapes}), np.int64))
+
+
+def _tiling(latency: float, choice: np.ndarray) -> Tiling | None:
+    if not np.isfinite(latency):
+        return None
+    w, h, k, *route = (int(v) for v in choice)
+    return Tiling(float(latency), (w, h, k), tuple(route))  # type: ignore[arg-type]
+
+
+def _sizes(least: int, length: int, native: int, readings: Readings) -> np.ndarray:
+    """Candidate sizes along one axis, descending."""
+    most = max(least, min(length, native) if readings.above_native == "refused" else length)
+    if readings.above_native == "refused" and least > native:
+        return np.zeros(0, np.int64)
+    sizes = range(most, least - 1, -1)
+    if readings.tiling == "divisors":
+        sizes = [s for s in sizes if length % s == 0]
+    elif readings.tiling == "powers-of-two":
+        if length < native or readings.above_native == "allowed":  # one tile may be wider than the tensor
+            sizes = range(max(most, 1 << (length - 1).bit_length()), least - 1, -1)
+        sizes = [s for s in sizes if s & (s - 1) == 0 and (readings.above_native == "allowed" or s <= native)]
+    elif readings.above_native == "allowed":
+        sizes = [s for s in sizes if s <= native or s % native == 0 or s == length]
+    return np.array(list(sizes), np.int64)
+
+
+def snake_order(route: tuple[int, int, int, int], columns: int, rows: int) -> tuple[int, ...]:
+    """The tile indices in the order the snake visits them."""
+    across, first, enter, leave = route
+    lines, places = (columns, rows) if across else (rows, columns)
+    order = []
+    for position, line in enumerate([first, *(i for i in range(lines) if i != first)]):
+        begin, end = (enter, leave) if position % 2 == 0 else (leave, enter)
+        inner = [p for p in range(places) if p != begin and p != end]
+        if begin > end:
+            inner.reverse()
+        visit = [begin, *inner, *([end] if end != begin else [])]
+        order.extend((place * columns + line) if across else (line * columns + place) for place in visit)
+    return tuple(order)
