@@ -135,5 +135,6 @@ class Interconnect(wiring.Component):
                     line.line.eq(self.mem_rsp_data[n]),
                 ]
             strays.append(ring.stray)
-        m.d.comb += self.error[STRAY_RESPONSE].eq(Cat(strays).any())
+        if strays:
+            m.d.comb += self.error[STRAY_RESPONSE].eq(Cat(strays).any())
         return m

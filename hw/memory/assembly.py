@@ -1,0 +1,139 @@
+"""From the lines of a load to blocks of whole rows of a line's width."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.machine.beat import STOP_BITS
+
+from ..units.fifo import Fifo
+from .columns import SLOTS, Columns
+from .port import LINE_BITS
+from .rotate import rotate
+from .walk import Walk, walk_layout
+
+
+__all__ = ["Assembly", "block_layout"]
+
+QUEUE = 2  # blocks, docs/timing.md section 5 rule 4
+
+
+def block_layout(t: int, elements: int) -> data.StructLayout:
+    """What is known of a block: valid ``rows`` and ``cols``, its tiles less one, the ``stop`` of the last of them (0 within a row
+    of tiles), and whether it is the ``last`` block of all."""
+    return data.StructLayout({
+        "rows": range(t + 1), "cols": range(elements + 1), "tiles": range(max(2, elements // t)), "stop": STOP_BITS, "last": 1,
+    })
+
+
+class Assembly(wiring.Component):
+    """Takes groups of lines in the order of the walk and queues blocks of t rows by E elements, aligned to the logical tile.
+
+    Parameters
+    ----------
+    rank : int
+        Loop dimensions of the load.
+    t : int
+        Rows of a block.
+    element_bits : int
+        Bits of an element; E = 512 / element_bits.
+    lanes : int
+        W, lines in a group.
+
+    Members
+    -------
+    cfg : In(data.StructLayout(walk_layout(rank)))
+    group : In(stream.Signature(data.ArrayLayout(512, lanes)))
+    block : Out(stream.Signature(block_layout(t, E)))
+        The head block, oldest first.
+    elements : Out(data.ArrayLayout(data.ArrayLayout(element_bits, t), E))
+        Its elements, ``[column][row]``; undefined where not valid.
+
+    Timing
+    ------
+    One complete group a cycle; a step without chunk takes one cycle. The last cycle of a step that completes a block pushes it if
+    fewer than two are queued at the start of the cycle, and waits otherwise; it is visible from the next cycle. A misaligned
+    line ends one block and begins the next, so a block's columns are written to the slots where they belong and nothing is
+    carried. Source: docs/timing.md section 5, rule 4.
+    """
+
+    def __init__(self, *, rank: int, t: int, element_bits: int, lanes: int):
+        self.rank, self.t, self.element_bits, self.lanes = rank, t, element_bits, lanes
+        self.columns = LINE_BITS // element_bits
+        super().__init__({
+            "cfg": In(data.StructLayout(walk_layout(rank))),
+            "group": In(stream.Signature(data.ArrayLayout(LINE_BITS, lanes))),
+            "block": Out(stream.Signature(block_layout(t, self.columns))),
+            "elements": Out(data.ArrayLayout(data.ArrayLayout(element_bits, t), self.columns)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        t, columns, lanes = self.t, self.columns, self.lanes
+        m.submodules.walk = walk = Walk(rank=self.rank, t=t, elements=columns, lanes=lanes, requests=False)
+        m.submodules.queue = queue = Fifo(shape=block_layout(t, columns), depth=QUEUE)
+        m.submodules.store = store = Columns(t=t, columns=columns, element_bits=self.element_bits)
+
+        completes = Signal()  # this cycle, if it goes on, pushes a block
+        go = Signal()
+        misaligned = Signal()
+        m.d.comb += [
+            walk.cfg.eq(self.cfg),
+            misaligned.eq(walk.k != 0),
+            completes.eq(walk.last_chunk & ~(misaligned & (walk.step == 0))),
+            go.eq(walk.active & (~walk.chunk | self.group.valid) & (~completes | queue.i.ready)),
+            self.group.ready.eq(go & walk.chunk),
+            walk.advance.eq(go),
+            queue.i.valid.eq(go & completes),
+        ]
+
+        self._describe(m, walk, queue.i.payload, misaligned)
+        head, tail = Signal(range(SLOTS)), Signal(range(SLOTS))
+        with m.If(queue.i.valid & queue.i.ready):
+            m.d.sync += tail.eq(tail + 1)
+        with m.If(queue.o.valid & queue.o.ready):
+            m.d.sync += head.eq(head + 1)
+        m.d.comb += [
+            self.block.payload.eq(queue.o.payload),
+            self.block.valid.eq(queue.o.valid),
+            queue.o.ready.eq(self.block.ready),
+            self.elements.eq(store.read_data),
+        ]
+
+        # Column p of a line turned by k: p < E - k begins (or is) block i, the others end block i - 1.
+        lines = [rotate(m, [self.group.payload[lane].word_select(p, self.element_bits) for p in range(columns)], walk.k,
+                        name=f"lane{lane}") for lane in range(lanes)]
+        rows = Signal(t)
+        for row in range(t):
+            m.d.comb += rows[row].eq(go & walk.chunk & (walk.row == row - row % lanes))
+        begun = Signal(range(SLOTS))
+        m.d.comb += begun.eq(tail + (misaligned & (walk.step != 0)))
+        for p in range(columns):
+            ends = Signal(name=f"ends{p}")
+            m.d.comb += [
+                ends.eq(walk.k + p >= columns),
+                store.read_slot[p].eq(head),
+                store.write_slot[p].eq(Mux(ends, tail, begun)),
+                store.write_rows[p].eq(Mux(ends & (walk.step == 0), 0, rows)),
+                store.write_data[p].eq(Cat(lines[row % lanes][p] for row in range(t))),
+            ]
+        return m
+
+    def _describe(self, m: Module, walk: Walk, block, misaligned) -> None:
+        """What is known of the block that the current step completes."""
+        t, columns = self.t, self.columns
+        line_log = (columns - 1).bit_length()
+        first_col = Signal.like(walk.cols)
+        tiles, first_tile = Signal.like(walk.cols), Signal.like(walk.cols)
+        last = Signal()
+        m.d.comb += [
+            first_col.eq((walk.step - misaligned) << line_log),
+            tiles.eq((self.cfg.cols + t - 1) >> (t - 1).bit_length()),
+            first_tile.eq(first_col >> (t - 1).bit_length()),
+            last.eq(walk.last_step),
+            block.rows.eq(walk.rows),
+            block.cols.eq(Mux(walk.cols <= first_col, 0, Mux(walk.cols - first_col < columns, walk.cols - first_col, columns))),
+            block.tiles.eq(Mux(last, tiles - first_tile - 1, columns // t - 1)),
+            block.stop.eq(Mux(last, walk.stop, 0)),
+            block.last.eq(walk.last),
+        ]

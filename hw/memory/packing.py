@@ -1,0 +1,166 @@
+"""From blocks of tiles to the lines of a store."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from penstock.machine.beat import LINE_BYTES, Tile
+
+from ..beat import beat_layout
+from ..units.fifo import Fifo
+from .columns import SLOTS, Columns
+from .port import LINE_BITS
+from .rotate import rotate
+
+
+__all__ = ["Packing", "chunk_layout"]
+
+QUEUE = 2  # blocks, docs/timing.md section 5
+
+
+def chunk_layout(lanes: int) -> data.StructLayout:
+    """W rows of a line: which of them have a valid element, the lines, the masks of their bytes."""
+    return data.StructLayout({
+        "mask": lanes, "data": data.ArrayLayout(LINE_BITS, lanes), "bytes": data.ArrayLayout(LINE_BYTES, lanes),
+    })
+
+
+class Packing(wiring.Component):
+    """Collects tiles into blocks of t rows by E elements and cuts them into the lines of a row at misalignment k.
+
+    Parameters
+    ----------
+    tile : Tile
+        Payload of the stream.
+    lanes : int
+        W, rows of a chunk.
+
+    Members
+    -------
+    i : In(stream.Signature(beat_layout(tile)))
+        Data beats only.
+    k : In(range(E))
+        Misalignment of the logical tile in elements; 0 or constant until ``ends_tile``.
+    place : Out(StructLayout)
+        The current place of the walk: ``open`` (there is one), ``present`` (it has a chunk), ``last_chunk`` (of its step), ``last_step``
+        (of its row of tiles), ``ends_tile`` (with ``last_step``: and of the logical tile).
+    chunk : Out(chunk_layout(lanes))
+    advance : In(1)
+        Go on; only while ``place.open``.
+    idle : Out(1)
+        No block is queued or begun and no step is open.
+
+    Timing
+    ------
+    A tile is taken while fewer than two blocks are queued at the start of the cycle. A block is visible from the cycle after its
+    last tile, and leaves the queue with the last chunk of its step; the elements that belong to the next line stay in their slot
+    for one more step. Source: docs/timing.md section 5, ``store``.
+    """
+
+    def __init__(self, *, tile: Tile, lanes: int):
+        self.tile, self.lanes = tile, lanes
+        self.columns = LINE_BITS // tile.element_bits
+        super().__init__({
+            "i": In(stream.Signature(beat_layout(tile))),
+            "k": In(range(self.columns)),
+            "place": Out(data.StructLayout({"open": 1, "present": 1, "last_chunk": 1, "last_step": 1, "ends_tile": 1})),
+            "chunk": Out(chunk_layout(lanes)),
+            "advance": In(1),
+            "idle": Out(1),
+        })
+        self._valid_rows = [Memory(shape=range(tile.t + 1), depth=SLOTS, init=[]) for _ in range(self.columns)]
+
+    def elaborate(self, platform):
+        m = Module()
+        t, columns = self.tile.t, self.columns
+        m.submodules.store = store = Columns(t=t, columns=columns, element_bits=self.tile.element_bits)
+        m.submodules.queue = queue = Fifo(shape=data.StructLayout({"ends_row": 1, "ends_tile": 1}), depth=QUEUE)
+        head, tail = Signal(range(SLOTS)), Signal(range(SLOTS))
+
+        # Taking tiles: column c of tile g is column g * t + c of the block.
+        beat = self.i.payload
+        tile = Signal(range(max(2, columns // t)))
+        take, ends_block = Signal(), Signal()
+        m.d.comb += [
+            self.i.ready.eq(queue.i.ready),
+            take.eq(self.i.valid & self.i.ready),
+            ends_block.eq((tile == columns // t - 1) | (beat.stop != 0)),
+            queue.i.valid.eq(take & ends_block),
+            queue.i.payload.ends_row.eq(beat.stop >= 1),
+            queue.i.payload.ends_tile.eq(beat.stop >= 2),
+        ]
+        with m.If(take):
+            m.d.sync += tile.eq(Mux(ends_block, 0, tile + 1))
+            with m.If(ends_block):
+                m.d.sync += tail.eq(tail + 1)
+
+        # Reading: in a step, columns p < E - k come from its own block (none in the carry step), the others from the one before
+        # (none in the first step). Line position q holds column (q - k) mod E.
+        begun, carrying, row = Signal(), Signal(), Signal(range(t))
+        columns_rows = []
+        turn = Signal(range(columns))
+        m.d.comb += turn.eq(-self.k)
+        for p in range(columns):
+            g, c = divmod(p, t)
+            m.submodules[f"valid_rows{p}"] = memory = self._valid_rows[p]
+            write, read = memory.write_port(), memory.read_port(domain="comb")
+            mine, before, rows = Signal(name=f"mine{p}"), Signal(name=f"before{p}"), Signal(range(t + 1), name=f"rows{p}")
+            slot = Signal(range(SLOTS), name=f"slot{p}")
+            m.d.comb += [
+                mine.eq(tile == g),
+                store.write_slot[p].eq(tail),
+                store.write_rows[p].eq((take & mine).replicate(t)),
+                store.write_data[p].eq(Cat(beat.elements[r][c] for r in range(t))),
+                write.addr.eq(tail),
+                write.en.eq(take & (mine | (tile == 0))),  # the first tile of a block clears the rest of it
+                write.data.eq(Mux(mine & (c < beat.cols), beat.rows, 0)),
+                before.eq(self.k + p >= columns),
+                slot.eq(Mux(before, head - 1, head)),
+                store.read_slot[p].eq(slot),
+                read.addr.eq(slot),
+                rows.eq(Mux(Mux(before, begun, ~carrying), read.data, 0)),
+            ]
+            columns_rows.append(rows)
+        line_rows = rotate(m, columns_rows, turn, name="rows")
+        for lane in range(self.lanes):
+            # Row `row + lane` of each column: row is a multiple of W.
+            cells = [Signal(self.tile.element_bits, name=f"cell{lane}_{p}") for p in range(columns)]
+            for p, cell in enumerate(cells):
+                choice = data.View(data.ArrayLayout(self.tile.element_bits, t // self.lanes), Cat(
+                    store.read_data[p][r] for r in range(lane, t, self.lanes)))
+                m.d.comb += cell.eq(choice[row >> (self.lanes - 1).bit_length()])
+            line = rotate(m, cells, turn, name=f"lane{lane}")
+            valid = Signal(columns, name=f"valid{lane}")
+            m.d.comb += [
+                valid.eq(Cat(row + lane < rows for rows in line_rows)),
+                self.chunk.mask[lane].eq(valid.any()),
+                self.chunk.data[lane].eq(Cat(line)),
+                self.chunk.bytes[lane].eq(Cat(v.replicate(LINE_BYTES // columns) for v in valid)),
+            ]
+
+        # The walk over steps and chunks.
+        place = self.place
+        ended_tile = Signal()
+        misaligned = Signal()
+        m.d.comb += [
+            misaligned.eq(self.k != 0),
+            place.open.eq(carrying | queue.o.valid),
+            place.present.eq(place.open & self.chunk.mask.any()),
+            place.last_chunk.eq(~Cat(row + self.lanes < rows for rows in columns_rows).any()),
+            place.last_step.eq(carrying | (queue.o.payload.ends_row & ~misaligned)),
+            place.ends_tile.eq(Mux(carrying, ended_tile, queue.o.payload.ends_tile)),
+            queue.o.ready.eq(self.advance & place.last_chunk & ~carrying),
+            self.idle.eq(~place.open & (tile == 0)),
+        ]
+        with m.If(self.advance):
+            m.d.sync += row.eq(row + self.lanes)
+            with m.If(place.last_chunk):
+                m.d.sync += [row.eq(0), begun.eq(1)]
+                with m.If(place.last_step):
+                    m.d.sync += [begun.eq(0), carrying.eq(0)]
+                with m.Elif(queue.o.payload.ends_row):
+                    m.d.sync += [carrying.eq(1), ended_tile.eq(queue.o.payload.ends_tile)]
+        with m.If(queue.o.valid & queue.o.ready):
+            m.d.sync += head.eq(head + 1)
+        return m

@@ -1,0 +1,148 @@
+"""Linear stores to off-chip memory."""
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib.wiring import Out
+
+from penstock.machine.beat import LINE_BYTES, Tile
+
+from ..beat import is_done
+from ..units.unit import STRAY_RESPONSE, Unit
+from .interconnect import response_lanes
+from .packing import Packing
+from .port import ADDRESS_BITS, WritePort
+from .walk import SIZE_BITS
+
+
+__all__ = ["Store"]
+
+FLIGHT_BITS = 32  # lines granted and not acknowledged
+
+
+class Store(Unit):
+    """Writes a stream of physical tiles to a row-major tensor, one logical tile beside the other, row by row.
+
+    Parameters
+    ----------
+    params : dict
+        All run-time (``cfg``).
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one input of tiles, whose ``dtype`` is the tensor's. ``config.port_lanes`` is W.
+
+    Members
+    -------
+    cfg : In(StructLayout)
+        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols`` (elements, 20 bits).
+    port : Out(WritePort(W, N))
+        The off-chip port.
+    done : Out(1)
+        Done has been taken and every line acknowledged; low again once a second run's first tile is taken.
+    error : Out(8)
+        Bit ``STRAY_RESPONSE``: more acknowledgements than lines in flight.
+
+    Others: see :class:`~penstock.hw.units.unit.Unit`.
+
+    Timing
+    ------
+    A tile is taken while fewer than two blocks of G = E / t tiles are queued; a step of one line a row moves a chunk of up to W rows a
+    cycle, from the cycle after the block's last tile. Source: docs/timing.md section 5, ``store``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        (tile,) = payloads.inputs
+        if not isinstance(tile, Tile):
+            raise ValueError(f"Payload of a store must be a Tile, not {tile!r}")
+        self.tile = tile
+        port = WritePort(config.port_lanes, response_lanes(config))
+        super().__init__(params=params, t=t, config=config, payloads=payloads, members={"port": Out(port)})
+        self.expect(1, 0)
+
+    @classmethod
+    def cfg_layout(cls, params: dict) -> dict[str, int]:
+        return {"base": ADDRESS_BITS, "pitch": ADDRESS_BITS} | dict.fromkeys(("tensor_rows", "tensor_cols", "rows", "cols"), SIZE_BITS)
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg, request = self.cfg, self.port.request
+        m.submodules.packing = packing = Packing(tile=self.tile, lanes=self.config.port_lanes)
+        place = packing.place
+        column = Signal(SIZE_BITS)  # of the logical tile
+
+        end = Signal()
+        m.d.comb += [
+            end.eq(is_done(self.i0.payload)),
+            packing.k.eq(column),
+            packing.i.payload.eq(self.i0.payload),
+            packing.i.valid.eq(self.i0.valid & ~end),
+            self.i0.ready.eq(packing.i.ready),
+            request.payload.address.eq(self._address(m, packing, column)),
+            request.payload.pitch.eq(cfg.pitch),
+            request.payload.mask.eq(packing.chunk.mask),
+            request.payload.data.eq(packing.chunk.data),
+            request.payload.bytes.eq(packing.chunk.bytes),
+            request.valid.eq(place.present),
+            packing.advance.eq(place.open & (~place.present | request.ready)),
+        ]
+        with m.If(end):
+            m.d.comb += self.i0.ready.eq(packing.idle)
+
+        taken = self.i0.valid & self.i0.ready
+        granted = request.valid & request.ready
+        ended = Signal()
+        flight = Signal(FLIGHT_BITS)
+        lines = Signal(range(self.config.port_lanes + 1))
+        with m.If(taken):
+            m.d.sync += ended.eq(end)
+        with m.If(granted):
+            m.d.comb += lines.eq(sum(request.payload.mask))
+        m.d.sync += flight.eq(flight + lines - self.port.acks)
+
+        self.report(m, offers=request.valid)
+        m.d.comb += [
+            self.done.eq(ended & (flight == 0)),
+            self.error[STRAY_RESPONSE].eq(self.port.acks > flight),
+        ]
+        with m.If(granted):
+            m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]
+        return m
+
+    def _address(self, m: Module, packing: Packing, column: Signal):
+        """Byte address of the current chunk's first line; keeps the offsets of logical tile, band, step and chunk."""
+        cfg, place = self.cfg, packing.place
+        element_log = (LINE_BYTES // packing.columns - 1).bit_length()
+        tile_row_bytes = Signal(ADDRESS_BITS, reset_less=True)
+        m.d.sync += tile_row_bytes.eq(cfg.rows * cfg.pitch)
+        tile_row, tile, band = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        step, chunk = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        column_next, tile_next, tile_row_next = Signal(SIZE_BITS + 1), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        wraps = Signal()
+        m.d.comb += [
+            column_next.eq(column + cfg.cols),
+            wraps.eq(column_next >= cfg.tensor_cols),
+            tile_row_next.eq(tile_row + tile_row_bytes),
+            tile_next.eq(tile + (cfg.cols << element_log)),
+        ]
+        with m.If(wraps):
+            m.d.comb += tile_next.eq(tile_row_next)
+
+        after = Signal(ADDRESS_BITS)
+        with m.If(place.last_step & place.ends_tile):
+            m.d.comb += after.eq(tile_next)
+        with m.Elif(place.last_step):
+            m.d.comb += after.eq(band + cfg.pitch * self.t)
+        with m.Else():
+            m.d.comb += after.eq(step + LINE_BYTES)
+        with m.If(packing.advance):
+            m.d.sync += chunk.eq(chunk + cfg.pitch * self.config.port_lanes)
+            with m.If(place.last_chunk):
+                m.d.sync += [chunk.eq(after), step.eq(after)]
+                with m.If(place.last_step):
+                    m.d.sync += band.eq(after)
+                    with m.If(place.ends_tile):
+                        m.d.sync += [tile.eq(tile_next), column.eq(column_next)]
+                        with m.If(wraps):
+                            m.d.sync += [tile_row.eq(tile_row_next), column.eq(0)]
+        with m.If(self.i0.valid & self.i0.ready & is_done(self.i0.payload)):
+            m.d.sync += [x.eq(0) for x in (tile_row, tile, band, step, chunk, column)]
+        line = Signal(ADDRESS_BITS)
+        m.d.comb += line.eq(cfg.base + chunk)
+        return Cat(Const(0, 6), line[6:])

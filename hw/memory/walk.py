@@ -1,0 +1,224 @@
+"""The order in which a load visits lines."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.machine.beat import STOP_BITS
+
+from .port import ADDRESS_BITS, LINE_BITS
+
+
+__all__ = ["Walk", "walk_layout", "SIZE_BITS"]
+
+SIZE_BITS = 20
+"""Bits of sizes, counts and steps, in elements."""
+POSITION_BITS = 24
+
+
+def walk_layout(rank: int) -> dict[str, int]:
+    """Run-time parameters of a load with ``rank`` loop dimensions: field -> bits."""
+    fields = {"base": ADDRESS_BITS, "pitch": ADDRESS_BITS}
+    fields |= {name: SIZE_BITS for name in ("tensor_rows", "tensor_cols", "rows", "cols")}
+    for name in ("shape", "row_step", "col_step"):
+        fields |= {f"{name}_{d}": SIZE_BITS for d in range(rank)}
+    return fields
+
+
+def _clamped_difference(a, b, limit):
+    """clamp(a - b, 0, limit)."""
+    return Mux(a <= b, 0, Mux(a - b < limit, a - b, limit))
+
+
+def _all(bits):
+    """Whether all of some bits, possibly none, are set."""
+    return bits.all() if len(bits) else Const(1, 1)
+
+
+class Walk(wiring.Component):
+    """Counts through logical tiles, bands of t rows, steps of one line a row, and chunks of W rows.
+
+    Parameters
+    ----------
+    rank : int
+        Loop dimensions.
+    t : int
+        Rows of a band.
+    elements : int
+        E, elements of a line.
+    lanes : int
+        W, rows of a chunk.
+    requests : bool
+        Visit only the steps that have chunks (a band without any is visited once) and give addresses; otherwise visit all
+        steps of a band, as the assembly does.
+
+    Members
+    -------
+    cfg : In(data.StructLayout(walk_layout(rank)))
+    advance : In(1)
+        Go on; only while ``active``.
+    active : Out(1)
+        The walk is not at its end.
+    empty : Out(1)
+        A loop dimension has no trip: the walk has no place at all.
+    chunk : Out(1)
+        Lines of the tensor belong to this place; otherwise it only costs its cycle.
+    mask : Out(lanes)
+        Rows of the chunk that are valid.
+    address : Out(32)
+        Byte address of the chunk's first line (with ``requests``).
+    row : Out(range(t))
+        The chunk's first row within the band.
+    k : Out(range(elements))
+        Misalignment of the logical tile in elements.
+    step : Out(20)
+        i, the line within the band.
+    rows, cols : Out(range(t + 1)), Out(20)
+        v and C': valid rows of the band, valid columns of the logical tile.
+    last_chunk, last_step : Out(1)
+        Last place of the step; last step of the band.
+    stop : Out(4)
+        Stop level at the end of the band.
+    last : Out(1)
+        Last place of all.
+
+    Timing
+    ------
+    One place a cycle. The first is there in the first cycle after reset; the products of steps and pitch are registered, so
+    ``cfg`` must stand two cycles before reset ends. Source: docs/timing.md section 5, the walk.
+    """
+
+    def __init__(self, *, rank: int, t: int, elements: int, lanes: int, requests: bool):
+        self.rank, self.t, self.elements, self.lanes, self.requests = rank, t, elements, lanes, requests
+        super().__init__({
+            "cfg": In(data.StructLayout(walk_layout(rank))),
+            "advance": In(1),
+            "active": Out(1),
+            "empty": Out(1),
+            "chunk": Out(1),
+            "mask": Out(lanes),
+            "address": Out(ADDRESS_BITS),
+            "row": Out(range(t)),
+            "k": Out(range(elements)),
+            "step": Out(SIZE_BITS),
+            "rows": Out(range(t + 1)),
+            "cols": Out(SIZE_BITS),
+            "last_chunk": Out(1),
+            "last_step": Out(1),
+            "stop": Out(STOP_BITS),
+            "last": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg, t, line_log = self.cfg, self.t, (self.elements - 1).bit_length()
+        finished = Signal()
+        origin_row, origin_col = Signal(POSITION_BITS), Signal(POSITION_BITS)
+        band_row = Signal(SIZE_BITS)
+
+        # Where we are: valid counts, steps, ends.
+        tile_rows = Signal(SIZE_BITS)
+        steps = Signal(SIZE_BITS)  # n, lines that hold valid columns
+        step_next = Signal(SIZE_BITS + 1)
+        last_band = Signal()
+        m.d.comb += [
+            self.k.eq(origin_col),
+            tile_rows.eq(_clamped_difference(cfg.tensor_rows, origin_row, cfg.rows)),
+            self.cols.eq(_clamped_difference(cfg.tensor_cols, origin_col, cfg.cols)),
+            self.rows.eq(_clamped_difference(tile_rows, band_row, t)),
+            steps.eq(Mux((self.rows == 0) | (self.cols == 0), 0, (self.k + self.cols + self.elements - 1) >> line_log)),
+            self.chunk.eq(self.active & (self.step < steps)),
+            self.mask.eq(Cat(self.row + lane < self.rows for lane in range(self.lanes))),
+            self.last_chunk.eq(~self.chunk | (self.row + self.lanes >= self.rows)),
+            step_next.eq(self.step + 1),
+            last_band.eq(band_row + t >= cfg.rows),
+        ]
+        if self.requests:
+            m.d.comb += self.last_step.eq(step_next >= steps)
+        else:
+            blocks = Signal(SIZE_BITS)
+            m.d.comb += [
+                blocks.eq((cfg.cols + self.elements - 1) >> line_log),
+                self.last_step.eq(step_next >= blocks + (self.k != 0)),
+            ]
+
+        # The loop nest; the level that goes on is the innermost one that is not at its last trip.
+        last_trip = Signal(self.rank)
+        counts = [Signal(SIZE_BITS, name=f"count{d}") for d in range(self.rank)]
+        for d, count in enumerate(counts):
+            m.d.comb += last_trip[d].eq(count + 1 == cfg[f"shape_{d}"])
+        m.d.comb += self.stop.eq(Mux(last_band, 2 + self.rank, 1))
+        for d in range(self.rank):
+            with m.If(last_band & ~last_trip[d]):
+                m.d.comb += self.stop.eq(1 + self.rank - d)
+        m.d.comb += [
+            self.active.eq(~finished & ~self.empty),
+            self.last.eq(self.last_chunk & self.last_step & last_band & _all(last_trip)),
+        ]
+        if self.rank:
+            m.d.comb += self.empty.eq(Cat(cfg[f"shape_{d}"] == 0 for d in range(self.rank)).any())
+
+        next_tile = Signal()
+        m.d.comb += next_tile.eq(self.advance & self.last_chunk & self.last_step & last_band)
+        with m.If(self.advance):
+            m.d.sync += self.row.eq(self.row + self.lanes)
+            with m.If(self.last_chunk):
+                m.d.sync += [self.row.eq(0), self.step.eq(step_next)]
+                with m.If(self.last_step):
+                    m.d.sync += [self.step.eq(0), band_row.eq(Mux(last_band, 0, band_row + t))]
+        with m.If(self.advance & self.last):
+            m.d.sync += finished.eq(1)
+
+        row_next = self._position(m, next_tile, counts, last_trip, "row", POSITION_BITS,
+                                  [cfg[f"row_step_{d}"] for d in range(self.rank)])
+        col_next = self._position(m, next_tile, counts, last_trip, "col", POSITION_BITS,
+                                  [cfg[f"col_step_{d}"] for d in range(self.rank)])
+        with m.If(next_tile):
+            m.d.sync += [origin_row.eq(row_next), origin_col.eq(col_next)]
+            for d, count in enumerate(counts):
+                with m.If(_all(last_trip[d:])):
+                    m.d.sync += count.eq(0)
+                with m.Elif(_all(last_trip[d + 1:])):
+                    m.d.sync += count.eq(count + 1)
+
+        if self.requests:
+            self._addresses(m, next_tile, counts, last_trip)
+        return m
+
+    def _position(self, m: Module, go, counts: list, last_trip, name: str, bits: int, steps: list):
+        """The place of the next logical tile along one axis; each loop dimension keeps that of its own trip."""
+        place = [Signal(bits, name=f"{name}_place{d}") for d in range(self.rank)]
+        following = Signal(bits, name=f"{name}_next")
+        for d in range(self.rank):
+            with m.If(~last_trip[d]):
+                m.d.comb += following.eq(place[d] + steps[d])
+        for d in range(self.rank):
+            # Dimension d keeps its place while an inner one goes on.
+            with m.If(go & _all(last_trip[d + 1:])):
+                m.d.sync += place[d].eq(following)
+        return following
+
+    def _addresses(self, m: Module, next_tile, counts: list, last_trip) -> None:
+        """Byte offsets from ``base``: of the logical tile, band, step and chunk. Column offsets keep their misalignment."""
+        cfg = self.cfg
+        element_log = (LINE_BITS // 8 // self.elements - 1).bit_length()
+        jumps = []
+        for d in range(self.rank):
+            jump = Signal(ADDRESS_BITS, name=f"jump{d}", reset_less=True)
+            m.d.sync += jump.eq(cfg[f"row_step_{d}"] * cfg.pitch + (cfg[f"col_step_{d}"] << element_log))
+            jumps.append(jump)
+        band, step, chunk = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        tile_next = self._position(m, next_tile, counts, last_trip, "address", ADDRESS_BITS, jumps)
+        band_next, step_next = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        m.d.comb += [
+            band_next.eq(Mux(next_tile, tile_next, band + cfg.pitch * self.t)),
+            step_next.eq(step + LINE_BITS // 8),
+        ]
+        with m.If(self.advance):
+            m.d.sync += chunk.eq(chunk + cfg.pitch * self.lanes)
+            with m.If(self.last_chunk):
+                m.d.sync += [chunk.eq(step_next), step.eq(step_next)]
+                with m.If(self.last_step):
+                    m.d.sync += [chunk.eq(band_next), step.eq(band_next), band.eq(band_next)]
+        place = Signal(ADDRESS_BITS)
+        m.d.comb += [place.eq(cfg.base + chunk), self.address.eq(Cat(Const(0, 6), place[6:]))]
