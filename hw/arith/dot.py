@@ -40,7 +40,7 @@ class Dot(wiring.Component):
     ------
     ``STAGES`` = 1 + log2(t): the multipliers, then one adder level each; log2(t) of them end in
     registers, the last one in the consumer's. The result of operands that enter in cycle c is on ``o``
-    in cycle c + ``STAGES`` - 1, and only then. New operands may enter every cycle; nothing stalls. A
+    in cycle c + ``STAGES`` - 1; in cycles without a result ``o`` is zero. New operands may enter every cycle; nothing stalls. A
     stage's registers load only when the stage holds something.
     """
 
@@ -57,13 +57,12 @@ class Dot(wiring.Component):
         m = Module()
         stages = Stages(m, self.en)
         multiply = bf16_mul if self.dtype == "bf16" else fp32_mul
-        with m.If(stages.valid):
-            terms = [multiply(m, self.a[k], self.b[k], name=f"mul{k}") for k in range(self.t)]
+        terms = [multiply(m, self.a[k], self.b[k], name=f"mul{k}") for k in range(self.t)]
         while len(terms) > 1:
             level = stages.count
             held = stages.cut(**{f"term{k}": term for k, term in enumerate(terms)})
-            with m.If(stages.valid):
-                terms = [fp32_add(m, getattr(held, f"term{k}"), getattr(held, f"term{k + 1}"),
-                                  name=f"add{level}_{k // 2}") for k in range(0, len(terms), 2)]
-        m.d.comb += self.o.eq(terms[0])
+            terms = [fp32_add(m, getattr(held, f"term{k}"), getattr(held, f"term{k + 1}"), name=f"add{level}_{k // 2}")
+                     for k in range(0, len(terms), 2)]
+        with m.If(stages.valid):
+            m.d.comb += self.o.eq(terms[0])
         return m
