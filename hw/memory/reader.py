@@ -1,0 +1,130 @@
+"""The reading side of a scratchpad port."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.machine.beat import STOP_BITS, STOP_DONE, BufferRef, Tile
+
+from ..beat import beat_layout, is_done, with_stop
+from ..units.fifo import Fifo
+
+
+__all__ = ["Reader"]
+
+QUEUE = 4  # tiles, docs/timing.md section 4 rule 3
+REPEAT_BITS = 20
+
+
+class Reader(wiring.Component):
+    """Walks the buffers of one reader of a scratchpad, each as often as asked.
+
+    Parameters
+    ----------
+    rank : int
+        b, stop level of a buffer's end.
+    repeat_dim : bool
+        Whether repeats are a dimension of the stream, ``repeat`` of them; otherwise a buffer is read once.
+    frames : int
+        F, tiles of a page, a power of two.
+    tile, reference : Tile, BufferRef
+        Payloads.
+
+    Members
+    -------
+    i : In(stream.Signature(beat_layout(reference))), o : Out(stream.Signature(beat_layout(tile)))
+    repeat : In(20)
+        R, at least 1; only used with ``repeat_dim``.
+    request : Out(1), grant : In(1)
+        A tile is wanted; it is read in this cycle.
+    page, frame : Out
+        Where it is.
+    follower : In(page)
+        The page after ``page`` in its buffer.
+    stored : In(beat_layout(tile))
+        The tile granted in the cycle before.
+    releases : Out(1)
+        With ``grant``: this is the buffer's last tile, read for the last time; ``page`` is its last page.
+    first : Out(page), tiles : Out(16)
+        Of the buffer held.
+
+    Timing
+    ------
+    One tile a cycle, no bubble between buffers: the next reference is taken in the cycle in which the last tile is granted. A
+    tile granted in c is offered from c + 2. Source: docs/timing.md section 4, rules 3 to 5.
+    """
+
+    def __init__(self, *, rank: int, repeat_dim: bool, frames: int, tile: Tile, reference: BufferRef):
+        self.rank, self.repeat_dim, self.frames, self._tile = rank, repeat_dim, frames, beat_layout(tile)
+        page = reference.page_bits
+        super().__init__({
+            "i": In(stream.Signature(beat_layout(reference))),
+            "o": Out(stream.Signature(self._tile)),
+            "repeat": In(REPEAT_BITS),
+            "request": Out(1),
+            "grant": In(1),
+            "page": Out(page),
+            "frame": Out(range(max(2, frames))),
+            "follower": In(page),
+            "stored": In(self._tile),
+            "releases": Out(1),
+            "first": Out(page),
+            "tiles": Out(reference.bits - page),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.queue = queue = Fifo(shape=self._tile, depth=QUEUE)
+        holding = Signal()
+        above = Signal(STOP_BITS)  # stop of the reference
+        index = Signal.like(self.tiles)
+        passes = Signal(REPEAT_BITS)
+        last_tile, last_pass, freed = Signal(), Signal(), Signal()
+        credit = Signal(range(QUEUE + 1))
+        end, delivered = Signal(), Signal()
+        m.d.comb += [
+            end.eq(is_done(self.i.payload)),
+            self.request.eq(holding & (credit != QUEUE)),
+            last_tile.eq(index + 1 == self.tiles),
+            last_pass.eq(passes + 1 == self.repeat if self.repeat_dim else 1),
+            self.releases.eq(last_tile & last_pass),
+            freed.eq(self.grant & self.releases),
+            self.i.ready.eq(Mux(end, ~holding & (credit == 0), ~holding | freed)),
+            delivered.eq(self.o.valid & self.o.ready),
+        ]
+
+        take = self.i.valid & self.i.ready & ~end
+        with m.If(self.grant):
+            m.d.sync += [index.eq(index + 1), self.frame.eq(self.frame + 1)]
+            with m.If(self.frame == self.frames - 1):
+                m.d.sync += [self.frame.eq(0), self.page.eq(self.follower)]
+            with m.If(last_tile):
+                m.d.sync += [index.eq(0), self.frame.eq(0), self.page.eq(self.first), passes.eq(passes + 1)]
+        with m.If(freed):
+            m.d.sync += holding.eq(0)
+        with m.If(take):
+            m.d.sync += [
+                holding.eq(1),
+                self.first.eq(self.i.payload.page),
+                self.tiles.eq(self.i.payload.tiles),
+                above.eq(self.i.payload.stop),
+                self.page.eq(self.i.payload.page),
+                self.frame.eq(0),
+                index.eq(0),
+                passes.eq(0),
+            ]
+
+        # The tile comes one cycle after its grant; its stop is settled at the grant.
+        coming, replaces, stop = Signal(), Signal(), Signal(STOP_BITS)
+        m.d.sync += [
+            coming.eq(self.grant),
+            replaces.eq(last_tile),
+            stop.eq(Mux(last_pass, self.rank + self.repeat_dim + above, self.rank)),
+            credit.eq(credit + (self.grant | (self.i.valid & self.i.ready & end)) - delivered),
+        ]
+        beat = data.View(self._tile, with_stop(self.stored, Mux(replaces, stop, self.stored.stop)))
+        m.d.comb += [queue.i.payload.eq(beat), queue.i.valid.eq(coming)]
+        with m.If(self.i.valid & self.i.ready & end):
+            m.d.comb += [queue.i.payload.eq(self._tile.const({"stop": STOP_DONE})), queue.i.valid.eq(1)]
+        m.d.comb += [self.o.payload.eq(queue.o.payload), self.o.valid.eq(queue.o.valid), queue.o.ready.eq(self.o.ready)]
+        return m

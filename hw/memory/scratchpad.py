@@ -1,0 +1,160 @@
+"""The on-chip memory of buffers."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from penstock.machine.beat import BufferRef, Tile
+
+from ..beat import beat_layout
+from ..stream import connect
+from ..units.broadcast import post_layout
+from ..units.unit import BUFFER_OVERFLOW, Unit
+from .arbiter import Arbiter
+from .counts import ReferenceCounts
+from .pages import PageList
+from .reader import REPEAT_BITS, Reader
+from .writer import Writer
+
+
+__all__ = ["Scratchpad"]
+
+
+class Scratchpad(Unit):
+    """Paged memory of buffers of run-time size: written as tiles, known by references, read as often as referenced.
+
+    Parameters
+    ----------
+    params : dict
+        ``pages`` P; ``frames`` F (tiles of a page, a power of two); ``writers``: list of ``{rank}``; ``readers``: list of ``{rank, repeat_dim}``.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`. Inputs: tiles of each writer, then references of each reader; outputs: references
+        of each writer, then tiles of each reader. All tiles are of one payload, and so are all references.
+    posts : int
+        Number of post ports: units that copy references.
+
+    Members
+    -------
+    cfg : In(StructLayout)
+        ``repeat_r`` (20 bits) for each reader.
+    post0, post1, ... : In(post_layout(page_bits))
+        References added by copies.
+    peak : Out(16)
+        Most pages in use at the end of any cycle up to the one before.
+    error : Out(8)
+        Bit ``BUFFER_OVERFLOW``: a reference count does not fit.
+
+    Others: see :class:`~penstock.hw.units.unit.Unit`.
+
+    Timing
+    ------
+    One tile in and one tile out a cycle, shared round robin among writers and among readers. A reference is offered from the cycle
+    after its buffer's last tile, a tile from two cycles after it was read. A writer waits while no page is free. The data memory has
+    one write and one synchronous read port (block RAM); a frame is never written in the cycle in which it is read.
+    Source: docs/timing.md section 4.
+    """
+
+    def __init__(self, *, params, t, config, payloads, posts: int = 0):
+        self.writers, self.readers, self.posts = len(params["writers"]), len(params["readers"]), posts
+        if self.writers < 1 or self.readers < 1:
+            raise ValueError(f"Writers and readers must be at least one each, not {self.writers!r} and {self.readers!r}")
+        frames = params["frames"]
+        if not isinstance(frames, int) or frames < 1 or frames & (frames - 1):
+            raise ValueError(f"Frames must be a power of two, not {frames!r}")
+        self.pages, self.frames = params["pages"], frames
+        tiles = {*payloads.inputs[:self.writers], *payloads.outputs[self.writers:]}
+        references = {*payloads.outputs[:self.writers], *payloads.inputs[self.writers:]}
+        if len(tiles) != 1 or not isinstance(*tiles, Tile):
+            raise ValueError(f"Tiles of a scratchpad must be of one Tile payload, not {tiles!r}")
+        if references != {BufferRef(self.pages)}:
+            raise ValueError(f"References of a scratchpad of {self.pages} pages must be {BufferRef(self.pages)!r}, not {references!r}")
+        (self.tile,), (self.reference,) = tiles, references
+        self._memory = Memory(shape=beat_layout(self.tile), depth=self.pages * frames, init=[], attrs={"no_rw_check": True})
+        members = {f"post{k}": In(post_layout(self.reference.page_bits)) for k in range(posts)}
+        super().__init__(params=params, t=t, config=config, payloads=payloads, members={**members, "peak": Out(16)})
+        self.expect(self.writers + self.readers, self.writers + self.readers)
+
+    @classmethod
+    def cfg_layout(cls, params: dict) -> dict[str, int]:
+        return {f"repeat_{r}": REPEAT_BITS for r in range(len(params["readers"]))}
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.memory = memory = self._memory
+        m.submodules.pages = pages = PageList(pages=self.pages)
+        m.submodules.counts = counts = ReferenceCounts(pages=self.pages, page_bits=self.reference.page_bits, posts=self.posts)
+        self._write(m, memory.write_port(), pages, counts)
+        self._read(m, memory.read_port(), pages, counts)
+        for k in range(self.posts):
+            m.d.comb += getattr(counts, f"post{k}").eq(getattr(self, f"post{k}"))
+
+        used = Signal(range(self.pages + 1))
+        m.d.comb += used.eq(self.pages - pages.free)
+        highest = Signal(16)
+        m.d.comb += self.peak.eq(Mux(used > highest, used, highest))
+        m.d.sync += highest.eq(self.peak)
+
+        self.report(m, offers=Cat(o.valid for o in self.outputs).any())
+        m.d.comb += self.error[BUFFER_OVERFLOW].eq(counts.overflow)
+        return m
+
+    def _write(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> None:
+        m.submodules.write_arbiter = arbiter = Arbiter(clients=self.writers, policy="round_robin")
+        writers = []
+        for w, params in enumerate(self.params["writers"]):
+            writer = Writer(rank=params["rank"], frames=self.frames, tile=self.tile, reference=self.reference)
+            m.submodules[f"writer{w}"] = writer
+            writers.append(writer)
+            connect(m, wiring.flipped(self.inputs[w]), writer.i)
+            connect(m, writer.o, wiring.flipped(self.outputs[w]))
+            m.d.comb += [
+                writer.any_free.eq(pages.free != 0),
+                writer.head.eq(pages.head),
+                arbiter.requests[w].eq(writer.request),
+                writer.grant.eq(arbiter.grant[w]),
+            ]
+        m.d.comb += port.en.eq(arbiter.grant.any())
+        with m.Switch(arbiter.index):
+            for w, writer in enumerate(writers):
+                with m.Case(w):
+                    m.d.comb += [
+                        port.addr.eq(writer.page * self.frames + writer.frame),
+                        port.data.eq(writer.i.payload),
+                        pages.take.eq(writer.grant & writer.takes_page),
+                        pages.chain.valid.eq(writer.grant & writer.extends),
+                        pages.chain.page.eq(writer.last),
+                        counts.open.valid.eq(writer.grant & writer.closes),
+                        counts.open.page.eq(writer.first),
+                    ]
+
+    def _read(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> None:
+        m.submodules.read_arbiter = arbiter = Arbiter(clients=self.readers, policy="round_robin")
+        readers = []
+        for r, params in enumerate(self.params["readers"]):
+            reader = Reader(rank=params["rank"], repeat_dim=bool(params["repeat_dim"]), frames=self.frames,
+                            tile=self.tile, reference=self.reference)
+            m.submodules[f"reader{r}"] = reader
+            readers.append(reader)
+            connect(m, wiring.flipped(self.inputs[self.writers + r]), reader.i)
+            connect(m, reader.o, wiring.flipped(self.outputs[self.writers + r]))
+            m.d.comb += [
+                reader.repeat.eq(self.cfg[f"repeat_{r}"]),
+                reader.follower.eq(pages.follower),
+                reader.stored.eq(port.data),
+                arbiter.requests[r].eq(reader.request),
+                reader.grant.eq(arbiter.grant[r]),
+            ]
+        with m.Switch(arbiter.index):
+            for r, reader in enumerate(readers):
+                with m.Case(r):
+                    m.d.comb += [
+                        port.addr.eq(reader.page * self.frames + reader.frame),
+                        pages.page.eq(reader.page),
+                        counts.release.valid.eq(reader.grant & reader.releases),
+                        counts.release.page.eq(reader.first),
+                        pages.give.first.eq(reader.first),
+                        pages.give.last.eq(reader.page),
+                        pages.give.count.eq((reader.tiles + self.frames - 1) >> (self.frames - 1).bit_length()),
+                    ]
+        m.d.comb += pages.give.valid.eq(counts.freed)

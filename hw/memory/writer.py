@@ -1,0 +1,113 @@
+"""The writing side of a scratchpad port."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.machine.beat import STOP_DONE, BufferRef, Tile
+
+from ..beat import beat_layout, is_done
+from ..units.fifo import Fifo
+
+
+__all__ = ["Writer"]
+
+QUEUE = 2  # references, docs/timing.md section 4 rule 2
+
+
+class Writer(wiring.Component):
+    """Keeps the open buffer of one writer of a scratchpad and the references of those it has closed.
+
+    Parameters
+    ----------
+    rank : int
+        Stop level that ends a buffer.
+    frames : int
+        F, tiles of a page, a power of two.
+    tile, reference : Tile, BufferRef
+        Payloads.
+
+    Members
+    -------
+    i : In(stream.Signature(beat_layout(tile))), o : Out(stream.Signature(beat_layout(reference)))
+    any_free : In(1)
+        A page is free at the start of the cycle.
+    head : In(page)
+        That page.
+    request : Out(1), grant : In(1)
+        A tile can be stored; it is, in this cycle.
+    takes_page, extends : Out(1)
+        With ``grant``: the free page is taken; it follows ``last`` in the buffer.
+    page, frame : Out
+        Where the tile goes.
+    last : Out(page)
+        The open buffer's last page before this cycle.
+    closes, first : Out
+        With ``grant``: the buffer is complete; its first page.
+
+    Timing
+    ------
+    One tile a cycle. The reference of a buffer whose last tile is stored in c is offered from c + 1. A Done is taken when the
+    reference queue is empty and is offered from the next cycle. Source: docs/timing.md section 4, rules 2 and 6.
+    """
+
+    def __init__(self, *, rank: int, frames: int, tile: Tile, reference: BufferRef):
+        self.rank, self.frames, self._reference = rank, frames, beat_layout(reference)
+        page, frame = reference.page_bits, range(max(2, frames))
+        super().__init__({
+            "i": In(stream.Signature(beat_layout(tile))),
+            "o": Out(stream.Signature(self._reference)),
+            "any_free": In(1),
+            "head": In(page),
+            "request": Out(1),
+            "grant": In(1),
+            "takes_page": Out(1),
+            "extends": Out(1),
+            "page": Out(page),
+            "frame": Out(frame),
+            "last": Out(page),
+            "closes": Out(1),
+            "first": Out(page),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.queue = queue = Fifo(shape=self._reference, depth=QUEUE)
+        first, filled = Signal.like(self.first), Signal(range(self.frames + 1))
+        tiles = Signal.like(queue.i.payload.tiles)
+        is_open = Signal()
+        end = Signal()
+        beat = self.i.payload
+        m.d.comb += [
+            end.eq(is_done(beat)),
+            self.takes_page.eq(~is_open | (filled == self.frames)),
+            self.extends.eq(is_open & (filled == self.frames)),
+            self.closes.eq(beat.stop >= self.rank),
+            self.request.eq(self.i.valid & ~end & (~self.takes_page | self.any_free) & (~self.closes | queue.i.ready)),
+            self.page.eq(Mux(self.takes_page, self.head, self.last)),
+            self.frame.eq(Mux(self.takes_page, 0, filled)),
+            self.first.eq(Mux(is_open, first, self.head)),
+            self.i.ready.eq(Mux(end, queue.level == 0, self.grant)),
+        ]
+        with m.If(self.grant):
+            m.d.sync += [
+                is_open.eq(~self.closes),
+                first.eq(self.first),
+                self.last.eq(self.page),
+                filled.eq(self.frame + 1),
+                tiles.eq(Mux(self.closes, 0, tiles + 1)),
+            ]
+
+        push = queue.i.payload
+        with m.If(end):
+            m.d.comb += [push.stop.eq(STOP_DONE), queue.i.valid.eq(self.i.valid & self.i.ready)]
+        with m.Else():
+            m.d.comb += [
+                push.page.eq(self.first),
+                push.tiles.eq(tiles + 1),
+                push.stop.eq(beat.stop - self.rank),
+                push.data.eq(1),
+                queue.i.valid.eq(self.grant & self.closes),
+            ]
+        m.d.comb += [self.o.payload.eq(queue.o.payload), self.o.valid.eq(queue.o.valid), queue.o.ready.eq(self.o.ready)]
+        return m
