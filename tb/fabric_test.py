@@ -50,7 +50,8 @@ async def one_run(dut, native: Native, job: dict, point: dict, limit: int) -> di
         dut.cfg_we.value, dut.cfg_addr.value, dut.cfg_data.value = 1, address, value & 0xFFFFFFFF
         await FallingEdge(dut.clk)
     dut.cfg_we.value = 0
-    await FallingEdge(dut.clk)
+    for _ in range(3):  # units precompute products of their parameters in the last cycles of reset
+        await FallingEdge(dut.clk)
     start = time.perf_counter()
     dut.rst.value = 0
     await RisingEdge(dut.halt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -79,10 +80,9 @@ def _probes(path: Path, count: int) -> dict[int, str]:
                 scopes.append(parts[2])
             elif parts[:1] == ["$upscope"]:
                 scopes.pop()
-            elif parts[:1] == ["$var"] and parts[4] == "text" and scopes and scopes[-1].startswith("probe"):
-                digits = "".join(ch for ch in scopes[-1] if ch.isdigit())
-                if digits and int(digits) < count:
-                    found[int(digits)] = ".".join(scopes)
+            elif parts[:1] == ["$var"] and parts[4] == "text" and scopes and re.fullmatch(r"p\d+", scopes[-1]):
+                if int(scopes[-1][1:]) < count:
+                    found[int(scopes[-1][1:])] = ".".join(scopes)
     return found
 
 
@@ -107,7 +107,7 @@ def collect(folder: Path, stem: str, graph: UnitGraph) -> list[str]:
             save.trace(f"penstock_bench.{name}", datafmt="dec")
         names = [u.name for u in graph.units]
         for c in graph.channels:
-            scope = probes.get(c.id, f"penstock_bench.fabric.probe{c.id}")
+            scope = probes.get(c.id, f"penstock_bench.fabric.p{c.id}")
             with save.group(f"{c.name}: {names[c.src[0]]} -> {names[c.dst[0]]}", closed=True):
                 save.trace(f"{scope}.text", alias="beat", datafmt="ascii")
                 for signal in ("stop", "w_valid", "w_ready", "r_valid", "r_ready"):

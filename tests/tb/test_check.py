@@ -100,4 +100,4 @@ def test_waves_show_decoded_beats(tmp_path):
             bits = "".join(f"{ord(ch):08b}" for ch in shown).lstrip("0")
             assert f"b{bits} " in text or f"b{bits.zfill(192)} " in text, shown
     layout = Path(layout).read_text()
-    assert "in_out: in -> out" in layout and "probe" in layout
+    assert "in_out: in -> out" in layout and "fabric.p0.text" in layout

@@ -46,7 +46,7 @@ module penstock_fabric (
       if (last) ended <= 1;
     end
   end
-  penstock_probe #(.ID(0), .WIDTH({WIDTH})) probe (.clk(clk), .rst(rst), .cycle(cycle), .w_valid(src0_valid), .w_ready(src0_ready),
+  penstock_probe #(.ID(0), .WIDTH({WIDTH})) p0 (.clk(clk), .rst(rst), .cycle(cycle), .w_valid(src0_valid), .w_ready(src0_ready),
     .r_valid(snk1_valid), .r_ready(snk1_ready), .beat(beat));
 endmodule
 """
