@@ -69,7 +69,7 @@ def apply(net, u, a, b):
         cycles = 1
     reg[LAST_A], reg[LAST_B], reg[CYCLES] = a, b, cycles
     reg[RESULT] = tile(rows, cols, valid, mu)
-    reg[STORE] = _transfer(net, reg[RESULT]) if mu and cycles and rule != FIXED else 0
+    reg[STORE] = _transfer(net, reg[RESULT]) if mu and rule != FIXED else 0
     return True
 
 
@@ -168,7 +168,7 @@ def accum(net, u, t):
             reg[OUT_STOP] = s - par[RANK]
             _gather(net, u)
             cycles = reg[CYCLES]
-            if s >= par[RANK] and par[WRITE_BACK] and cycles > 0:
+            if s >= par[RANK] and par[WRITE_BACK] and par[RULE] != FIXED:
                 cycles = max(cycles, _transfer(net, par[INIT]))
             reg[PHASE] = WORK
             if cycles > 0:

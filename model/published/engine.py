@@ -59,7 +59,7 @@ def _compile():
     sources = sorted(Path(__file__).parent.glob("*.py"))
     digest = int(hashlib.sha256(b"".join(p.read_bytes() for p in sources)).hexdigest()[:12], 16)
 
-    @njit(cache=True)
+    @njit(cache=True, _nrt=False)
     def simulate(net):
         """Run until nothing is left to do (fault OK), a unit fails, or an array is full (GROW: enlarge, call again)."""
         if digest < 0:

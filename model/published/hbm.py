@@ -38,7 +38,7 @@ def tick(net):
         ready = net.port_ready[port]
         n = min(net.port_par[port], net.lines_left[port])
         for _ in range(n):
-            offset = (offset + taken) % channels
+            offset = (offset + taken) & (channels - 1)
             served = max(net.served[offset] + interval, now + 1)
             net.served[offset] = served
             ready = max(ready, served + latency + 1)
@@ -51,4 +51,4 @@ def tick(net):
         else:
             wake(net, net.port_unit[port], ready)
     net.g[G_ACTIVE] = kept
-    net.g[G_OFFSET] = (offset + taken) % channels
+    net.g[G_OFFSET] = (offset + taken) & (channels - 1)
