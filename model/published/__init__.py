@@ -20,7 +20,8 @@ from . import report
 from .build import build
 from .engine import simulate
 from .state import (
-    BLOCKED, G_FAULT, G_FIRST, G_LOGGED, G_READ, G_STORED, G_TOKENS, G_WRITTEN, GROW, OK, OWN, STARVED, Net, tile_cols, tile_rows, tile_valid,
+    BLOCKED, G_FAULT, G_FIRST, G_LOGGED, G_READ, G_STORED, G_TOKENS, G_WRITTEN, GROW, OK, OWN, STARVED, Net, plain, tile_cols, tile_rows,
+    tile_valid,
 )
 
 __all__ = ["run"]
@@ -94,5 +95,5 @@ def _add_trace(result: Run, net: Net, channels: int) -> None:
     for part in np.split(log, np.searchsorted(log[:, 0], np.arange(1, channels))):
         stop, word = part[:, 3].astype(np.uint8), part[:, 4]
         result.channels.append(ChannelTrace(part[:, 1].copy(), part[:, 2].copy(), stop, np.ones_like(stop), np.empty(0, np.uint64)))
-        tiles.append(np.stack((tile_rows.py_func(word), tile_cols.py_func(word), tile_valid.py_func(word)), axis=1))
+        tiles.append(np.stack([plain(f)(word) for f in (tile_rows, tile_cols, tile_valid)], axis=1))
     result.extra["tiles"] = tiles

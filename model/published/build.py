@@ -16,7 +16,7 @@ from .calendar import BUCKETS
 from .engine import KIND_CODES
 from .state import (
     G_ELEMENT, G_FAR_MIN, G_FIRST, G_INTERVAL, G_LATENCY, G_LOGGING, G_NEAR, G_ONCHIP, G_SLACK_LOG, G_SLACK_STORE, IDLE, PARAMS, REGS,
-    SCALARS, STARVED, Net,
+    SCALARS, STARVED, Net, plain, tile,
 )
 
 _RULE_CODES = {
@@ -60,7 +60,7 @@ def _fill_params(row: np.ndarray, unit: Unit, config: Published, port: int, aux:
                 row[m.PAIRED] = p["tuple_in"]
             else:
                 row[m.RANK] = p["rank"]
-                row[m.INIT] = compute_units.tile.py_func(p["init_rows"], p["init_cols"], 0, 0)
+                row[m.INIT] = plain(tile)(p["init_rows"], p["init_cols"], 0, 0)
         case "flatten":
             row[shape_units.LO], row[shape_units.HI] = p["lo"], p["hi"]
         case "promote":

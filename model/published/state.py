@@ -73,6 +73,11 @@ PHASE = 0
 (OK, GROW, STOPS_DIFFER, ENDS_EARLY, SHAPES_DIFFER, PARTIAL_CHUNK) = range(6)
 
 
+def plain(function):
+    """The Python function behind a compiled one (itself where compilation is switched off)."""
+    return getattr(function, "py_func", function)
+
+
 @njit
 def fail(net, u, fault):
     net.g[G_FAULT] = fault
