@@ -14,7 +14,7 @@ from penstock.machine.unitgraph import Channel, UnitGraph, validate
 from .beat import Payloads, beat_layout
 from .place import module_name, place
 from .registry import component
-from .stream import connect
+from .stream import connect, share
 from .units.fifo import Fifo
 from .units.unit import Unit
 
@@ -60,6 +60,7 @@ class Fabric(wiring.Component):
         self.graph, self.config, self.probes = graph, config, bool(probes)
         self._units = [self._unit(u.id) for u in graph.units]
         self._fifos = [Fifo(shape=beat_layout(c.payload), depth=c.depth) for c in graph.channels]
+        self._join()
         self.registers = self._address_map()
         members = {"cfg_we": In(1), "cfg_addr": In(16), "cfg_data": In(32), "cycle": Out(32), "done": Out(1), "error": Out(8),
                    "stat_addr": In(16), "stat_data": Out(32)}
@@ -121,7 +122,8 @@ class Fabric(wiring.Component):
                     m.d.comb += getattr(unit, f"post{k}").eq(self._units[poster].post)
         for c, fifo in zip(self.graph.channels, self._fifos):
             m.submodules[f"c{c.id}_{_identifier(c.name)}"] = place(fifo, module_name("fifo", c.depth, c.payload))
-            self._join(m, c, fifo)
+            if self.probes:
+                m.submodules[f"p{c.id}"] = self._probe(c, fifo)
         errors = [unit.error for unit in self._units]
         if self.graph.ports:
             errors.append(self._memory(m))
@@ -129,14 +131,16 @@ class Fabric(wiring.Component):
         self._observe(m, errors)
         return m
 
-    def _join(self, m: Module, c: Channel, fifo: Fifo):
-        connect(m, getattr(self._units[c.src[0]], f"o{c.src[1]}"), fifo.i)
-        connect(m, fifo.o, getattr(self._units[c.dst[0]], f"i{c.dst[1]}"))
-        if self.probes:
-            m.submodules[f"p{c.id}"] = Instance(
-                "penstock_probe", p_ID=c.id, p_WIDTH=beat_bits(c.payload), i_clk=ClockSignal(), i_rst=ResetSignal(), i_cycle=self.cycle,
-                i_w_valid=fifo.i.valid, i_w_ready=fifo.i.ready, i_r_valid=fifo.o.valid, i_r_ready=fifo.o.ready,
-                i_beat=Value.cast(fifo.i.payload))
+    def _join(self):
+        """Give both ends of every channel its streams: ``w``, into the FIFO, and ``r``, out of it."""
+        for c, fifo in zip(self.graph.channels, self._fifos):
+            share(self._units[c.src[0]], f"o{c.src[1]}", fifo, "i", name=f"c{c.id}w")
+            share(fifo, "o", self._units[c.dst[0]], f"i{c.dst[1]}", name=f"c{c.id}r")
+
+    def _probe(self, c: Channel, fifo: Fifo) -> Instance:
+        return Instance("penstock_probe", p_ID=c.id, p_WIDTH=beat_bits(c.payload), i_clk=ClockSignal(), i_rst=ResetSignal(), i_cycle=self.cycle,
+                        i_w_valid=fifo.i.valid, i_w_ready=fifo.i.ready, i_r_valid=fifo.o.valid, i_r_ready=fifo.o.ready,
+                        i_beat=Value.cast(fifo.i.payload))
 
     def _memory(self, m: Module) -> Value:
         m.submodules.interconnect = place(self._interconnect, module_name(

@@ -1,10 +1,16 @@
 """Joining streams by payload, not by width."""
 
-from amaranth.hdl import Module
-from amaranth.lib import stream, wiring
+from amaranth.hdl import Module, Shape, Signal
+from amaranth.lib import data, stream, wiring
 
 
-__all__ = ["connect"]
+__all__ = ["connect", "share"]
+
+
+def _check(source: stream.Interface, sink: stream.Interface) -> None:
+    have, want = source.payload.shape(), sink.payload.shape()
+    if have != want:
+        raise TypeError(f"Payload of the source must have the shape of the sink, {want!r}, not {have!r}")
 
 
 def connect(m: Module, source: stream.Interface, sink: stream.Interface) -> None:
@@ -26,7 +32,26 @@ def connect(m: Module, source: stream.Interface, sink: stream.Interface) -> None
     TypeError
         If the shapes differ; the message names both.
     """
-    have, want = source.payload.shape(), sink.payload.shape()
-    if have != want:
-        raise TypeError(f"Payload of the source must have the shape of the sink, {want!r}, not {have!r}")
+    _check(source, sink)
     wiring.connect(m, source, sink)
+
+
+def share(source: wiring.Component, output: str, sink: wiring.Component, input: str, *, name: str) -> stream.Interface:
+    """Join two components that are not yet elaborated by giving both the same stream, named ``name``.
+
+    Says what :func:`connect` says, without an assignment and without a signal per field of the payload: Amaranth spends 5 to 10
+    microseconds on each bit of those, which adds up to minutes over the beats of 16 x 16 tiles.
+
+    Raises
+    ------
+    TypeError
+        If the shapes differ; the message names both.
+    """
+    _check(getattr(source, output), getattr(sink, input))
+    shape = getattr(source, output).payload.shape()
+    shared = stream.Signature(shape).create(path=(name,))
+    if isinstance(shape, data.Layout):
+        shared.payload = data.View(shape, Signal(Shape.cast(shape), name=f"{name}__payload"))
+    setattr(source, output, shared)
+    setattr(sink, input, wiring.flipped(shared))
+    return shared
