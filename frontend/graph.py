@@ -176,7 +176,7 @@ class Operator:
             if e.where and e.where.startswith("operator "):
                 raise
             raise self.error(e.what, stream=e.where, rule=e.rule, remedy=e.remedy) from None
-        self.graph.nodes.append(self)
+        self.graph.add(self)
 
     # -- declaration -------------------------------------------------------------------------------------------
 
@@ -306,15 +306,25 @@ class Graph:
         self.tensors: dict[str, TensorRef] = {}
         self.symbols: dict[str, Dim] = {}
         self.derived_symbols: set[str] = set()  # names that the shape rules made
+        self._names: dict[str, int] = {}
+        self._readers: dict[tuple[str, int], list[tuple[Operator, int]]] = {}
 
     def unique(self, name: str) -> str:
-        taken = {n.name for n in self.nodes}
-        if name not in taken:
+        """``name``, or the first of ``name_1``, ``name_2``, ... that no operator has."""
+        if name not in self._names:
             return name
-        i = 1
-        while f"{name}_{i}" in taken:
+        i = self._names[name]
+        while f"{name}_{i}" in self._names:
             i += 1
+        self._names[name] = i
         return f"{name}_{i}"
+
+    def add(self, node: Operator) -> None:
+        """Append a checked operator."""
+        self.nodes.append(node)
+        self._names[node.name] = 1
+        for i, s in enumerate(node.inputs):
+            self._readers.setdefault((s.node.name, s.port), []).append((node, i))
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str, role: str = "input") -> TensorRef:
         """Declare an off-chip tensor of ``shape`` [rows, cols]."""
@@ -376,7 +386,7 @@ class Graph:
 
     def consumers(self, stream: Stream) -> list[tuple[Operator, int]]:
         """Readers of a stream as (operator, input index), in order of creation."""
-        return [(n, i) for n in self.nodes for i, s in enumerate(n.inputs) if s.node is stream.node and s.port == stream.port]
+        return self._readers.get((stream.node.name, stream.port), [])
 
     def check(self) -> "Graph":
         """Whole-program checks: something is stored, and no stream is left without a reader."""

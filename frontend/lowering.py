@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penstock.machine.beat import LINE_BYTES, BufferRef, Payload, Tile, Tuple
+from penstock.machine.beat import LINE_BYTES, MAX_STOP, BufferRef, Payload, Tile, Tuple
 from penstock.machine.config import Config
 from penstock.machine.errors import LoweringError
 from penstock.machine.functions import lookup
@@ -125,7 +125,10 @@ class Lowering:
 
     def port_order(self, kinds: tuple[str, ...]) -> list[int]:
         """Off-chip units in order of need: stores, then loads in the order in which the program first needs them."""
-        loads, seen = [], set()
+        loads, seen, of_node = [], set(), {}
+        for u in self.units:
+            if u.kind in kinds:
+                of_node.setdefault(u.node, []).append(u.id)
 
         def visit(node: Operator) -> None:
             if node.name in seen:
@@ -133,7 +136,7 @@ class Lowering:
             seen.add(node.name)
             for s in node.inputs:
                 visit(s.node)
-            loads.extend(u.id for u in self.units if u.node == node.name and u.kind in kinds)
+            loads.extend(of_node.get(node.name, []))
 
         stores = [u.id for u in self.units if u.kind == "store"]
         for node in self.graph.nodes:
@@ -169,6 +172,12 @@ class MachineLowering(Lowering):
                         tuple(self.port_order(("load",))), self.used, self.meta)
         validate(out)
         return out
+
+    def publish(self, stream: Stream, port: Port) -> None:
+        top = stream.rank + inner_dims(stream.element) + 1  # a repeat inside a unit adds a dimension on the way
+        if top > MAX_STOP:
+            raise self.error(stream.node, f"stream {stream.name} {stream.type} needs stops up to {top}, a beat has {MAX_STOP}", remedy="flatten dimensions")
+        super().publish(stream, port)
 
     # -- tiles -------------------------------------------------------------------------------------------------
 

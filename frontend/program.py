@@ -91,7 +91,11 @@ def _guard(where: str, call: Callable):
     """Run a user's code; what it raises becomes one message with the innermost line of it."""
     try:
         return call()
-    except PenstockError:
+    except PenstockError as e:
+        if e.where is None:
+            raise type(e)(e.what, f"program {where}", e.rule, e.remedy) from None
+        raise
+    except SyntaxError:
         raise
     except Exception as e:
         frame = traceback.extract_tb(e.__traceback__)[-1]
@@ -109,14 +113,9 @@ def _load(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"penstock_program_{path.stem}", path)
     module = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        _guard(str(path), lambda: spec.loader.exec_module(module))
     except SyntaxError as e:
         raise ProgramError(f"is not Python: {e.msg}", f"program {e.filename}:{e.lineno}") from None
-    except PenstockError:
-        raise
-    except Exception as e:
-        frame = traceback.extract_tb(e.__traceback__)[-1]
-        raise ProgramError(f"raises {type(e).__name__}: {e}", f"program {path} ({frame.filename}:{frame.lineno})") from None
     if not callable(getattr(module, "program", None)):
         raise ProgramError("defines no function program()", f"program {path}", remedy="write def program(**params): ... return graph")
     return module

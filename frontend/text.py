@@ -89,7 +89,7 @@ class _Reader:
         elif name == "symbol":
             self.graph.symbol(self.value(call.args[0]), DimKind(self.value(call.args[1])))
         elif name in ("input", "output"):
-            self.graph.tensor(target, *[self.value(a) for a in call.args], name)
+            self.graph.tensor(*[self.value(a) for a in call.args], name)
         elif name == "assert_shape":
             self.stream(call.args[0]).assert_shape(self.value(call.args[1]))
         elif name in OPERATORS:
