@@ -133,7 +133,7 @@ class Accum(Unit):
         with m.If(end_of_group):
             m.d.sync += [ending.eq(0), draining.eq(1)]
             m.d.comb += drained_next.eq(0)
-        with m.Elif(draining & (drained_next == total)):
+        with m.Elif(draining & self.o0.ready & (drained + 1 == total)):
             m.d.sync += draining.eq(0)
         m.d.sync += drained.eq(drained_next)
         with m.If(take & done):
