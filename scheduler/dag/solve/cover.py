@@ -13,10 +13,12 @@ Recomputation is covering an operation more than once.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
@@ -83,9 +85,10 @@ def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: flo
         rows = _constraints(problem, candidates, cuts)
         if rows is None:
             return Cover((), incumbent, True)
-        result = milp(np.array([c.latency for c in candidates]), integrality=np.ones(len(candidates)), bounds=Bounds(0, 1),
-                      constraints=LinearConstraint(rows.matrix(len(candidates)), rows.low, rows.high),
-                      options={"time_limit": left, "mip_rel_gap": 1e-9})
+        limits = LinearConstraint(rows.matrix(len(candidates)), rows.low, rows.high)
+        cost = np.array([c.latency for c in candidates])
+        result = _interruptibly(lambda: milp(cost, integrality=np.ones(len(cost)), bounds=Bounds(0, 1), constraints=limits,
+                                             options={"time_limit": left, "mip_rel_gap": 1e-9}))
         if result.x is None:
             return Cover((), incumbent, True) if result.status == 2 else None
         chosen = [c for c, x in zip(candidates, result.x) if x > 0.5]
@@ -95,6 +98,29 @@ def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: flo
             return Cover(tuple(order), bound, result.status == 0)
         cuts.append((frozenset(_key(c) for c in waiting), frozenset(t for c in waiting for t in (*c.needs, *c.resident))))
     return None
+
+
+_T = TypeVar("_T")
+
+
+def _interruptibly(call: Callable[[], _T]) -> _T:
+    """Run a long call into HiGHS on a helper thread, so that Ctrl-C reaches the caller at once."""
+    box: list[_T] = []
+    failure: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            box.append(call())
+        except BaseException as error:  # handed to the caller below
+            failure.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(0.05)
+    if failure:
+        raise failure[0]
+    return box[0]
 
 
 def _key(candidate: Candidate) -> tuple:
@@ -151,8 +177,9 @@ def _relaxation(problem: Problem, candidates: list[Candidate], cuts: list, deadl
     cost = np.array([c.latency for c in candidates])
     equal = np.array(rows.low) == np.array(rows.high)
     low = np.array(rows.low)
-    result = linprog(cost, A_ub=-matrix[~equal], b_ub=-low[~equal], A_eq=matrix[equal] if equal.any() else None,
-                     b_eq=low[equal] if equal.any() else None, bounds=(0, None), method="highs", options={"time_limit": left})
+    result = _interruptibly(lambda: linprog(
+        cost, A_ub=-matrix[~equal], b_ub=-low[~equal], A_eq=matrix[equal] if equal.any() else None,
+        b_eq=low[equal] if equal.any() else None, bounds=(0, None), method="highs", options={"time_limit": left}))
     if result.status != 0:
         return None
     return float(result.fun), np.maximum(result.lower.marginals, 0.0)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from ..evaluate import Evaluation, Meter, evaluate, tile_grid
@@ -18,7 +19,9 @@ __all__ = ["Progress", "Result", "solve"]
 
 MOST_SETS = 60_000
 """Sets of operations kept in the pool; beyond that only windows of the graph are searched deeper."""
-LEVELS = ((2, 1.5, 1), (3, 1.5, 1), (5, 1.25, 2), (8, 1.1, 2), (12, 1.05, 3))
+MOST_RETAINED = 3
+"""Tensors retained at one boundary, at most."""
+LEVELS = ((2, 1.5, 1), (3, 1.5, 1), (5, 1.25, 2), (8, 1.1, 2), (12, 1.05, MOST_RETAINED))
 """Stages: sets up to so many operations, growth slack, tensors retained at one boundary."""
 WINDOW_OPS = 14
 """Operations in a window of the local search."""
@@ -67,7 +70,7 @@ class Result:
 
 
 def solve(problem: Problem, *, seconds: float = 10.0, readings: Readings = Readings(), seed: int = 0,
-          started: float | None = None, on_progress: Callable[[Progress, Schedule], None] | None = None) -> Result:
+          jobs: int = 1, started: float | None = None, on_progress: Callable[[Progress, Schedule], None] | None = None) -> Result:
     """The best schedule found in `seconds`.
 
     Parameters
@@ -75,15 +78,18 @@ def solve(problem: Problem, *, seconds: float = 10.0, readings: Readings = Readi
     seconds : time budget, counted from `started` (time.monotonic(); default: now)
     readings : the readings to schedule for
     seed : of the local search's choice of windows
+    jobs : threads that search tilings (compiled code, outside the interpreter lock)
     on_progress : called with every better schedule
     """
     started = time.monotonic() if started is None else started
     run = _Run(problem, readings, started, seconds, on_progress)
     run.first()
-    try:
-        run.improve(random.Random(seed))
-    except KeyboardInterrupt:
-        run.interrupted = True
+    with ThreadPoolExecutor(max(1, jobs)) as threads:
+        run.threads = threads if jobs > 1 else None
+        try:
+            run.improve(random.Random(seed))
+        except KeyboardInterrupt:
+            run.interrupted = True
     return run.result()
 
 
@@ -97,6 +103,7 @@ class _Run:
         self.latency = math.inf
         self.bound = 0.0
         self.history: list[Progress] = []
+        self.threads: Executor | None = None
         self.exact = self.interrupted = False
         self.candidates = self.searches = 0
         self.entries: dict[tuple, Subgraph] = {}
@@ -145,12 +152,12 @@ class _Run:
                 level = {m for m in pool.grow(level, slack) if m not in pool.plain}
                 complete = self._add_all(level, half)
                 size += 1
-            pool.add_retention(pool.plans, retained, lambda: time.monotonic() >= half)
+            complete &= self._add_retention(pool.plans, retained, half)
             self.candidates, self.searches = len(pool.candidates), tiles.searches
             self._cover(pool.candidates, f"groups of up to {size}", self.deadline)
             if self.expired() or self.done():
                 return
-            if not complete or (not level and retained == LEVELS[-1][2]):
+            if not complete or (not level and retained == MOST_RETAINED):
                 break
         self._windows(chance)
 
@@ -158,10 +165,31 @@ class _Run:
         return self.latency <= self.bound * (1 + 1e-9)
 
     def _add_all(self, masks: set[int], deadline: float) -> bool:
+        def late() -> bool:
+            return time.monotonic() >= deadline or len(self.pool.plain) > MOST_SETS
+
+        pool = self.pool
+        if self.threads is not None:
+            plans = (None if late() else pool.plan(m) for m in sorted(masks))
+            pool.tiles.prefetch(((p, (), ()) for p in plans if p is not None), self.threads, late)
         for mask in sorted(masks):
-            if time.monotonic() >= deadline or len(self.pool.plain) > MOST_SETS:
+            if late():
                 return False
-            self.pool.add(mask)
+            pool.add(mask)
+        return True
+
+    def _add_retention(self, masks: Iterable[int], most: int, deadline: float) -> bool:
+        def late() -> bool:
+            return time.monotonic() >= deadline
+
+        pool = self.pool
+        variants = list(pool.retention(masks, most))
+        if self.threads is not None:
+            pool.tiles.prefetch(((pool.plans[m], into, out) for m, into, out in variants if not late()), self.threads, late)
+        for variant in variants:
+            if late():
+                return False
+            pool.add_variant(*variant)
         return True
 
     def _cover(self, candidates: list, stage: str, deadline: float) -> bool:
@@ -212,7 +240,7 @@ class _Run:
                     if self.expired():
                         return
             inside = [m for m in pool.plain if m & ~window == 0]
-            pool.add_retention(inside, 3, self.expired)
+            self._add_retention(inside, MOST_RETAINED, self.deadline)
             local = [c for c in pool.candidates if c.mask & ~window == 0]
             self.candidates, self.searches = len(pool.candidates), pool.tiles.searches
             keys = {(c.mask, c.resident, c.retain) for c in local}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..demand import Plan, ScheduleError, make_plan
@@ -11,10 +11,7 @@ from ..problem import Problem
 from ..readings import Readings
 from .tiles import TileSearch, Tiling
 
-__all__ = ["Candidate", "Pool", "fusible_neighbours", "MOST_RETAINED"]
-
-MOST_RETAINED = 3
-"""Tensors retained at one boundary, at most; more has never paid on the problems at hand."""
+__all__ = ["Candidate", "Pool", "fusible_neighbours"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +117,20 @@ class Pool:
 
     # -- candidates -------------------------------------------------------------------------------------------
 
+    def plan(self, mask: int) -> Plan | None:
+        """The plan of a set; None if it is illegal."""
+        if mask not in self.plans:
+            try:
+                self.plans[mask] = make_plan(self.problem, self.members(mask), self.readings)
+            except ScheduleError:
+                self.plans[mask] = None
+        return self.plans[mask]
+
     def add(self, mask: int) -> Candidate | None:
         """The candidate for a set without retention; None if it is illegal or does not fit."""
         if mask in self.plain:
             return self.plain[mask]
-        try:
-            plan = make_plan(self.problem, self.members(mask), self.readings)
-        except ScheduleError:
-            plan = None
-        self.plans[mask] = plan
+        plan = self.plan(mask)
         candidate = self._tile(mask, plan, (), ()) if plan else None
         self.plain[mask] = candidate
         if candidate is not None:
@@ -202,25 +204,22 @@ class Pool:
                 if sum(size[t].size for t in chosen) < self.problem.capacity:
                     yield chosen
 
-    def add_retention(self, masks: Iterable[int], most: int, expired: Callable[[], bool]) -> None:
-        """Variants of the sets that hand tensors over or take them, for every hand-over both sides can do."""
+    def retention(self, masks: Iterable[int], most: int) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...]]]:
+        """(set, resident, retained) for every hand-over of up to `most` tensors that one set can give and another take."""
         masks = [m for m in masks if self.plans.get(m) is not None]
         gives = {m: list(self._subsets(self.retainable(m), most)) for m in masks}
         takes = {m: list(self._subsets(self.receivable(m), most)) for m in masks}
         linkable = set(itertools.chain.from_iterable(gives.values())) & set(itertools.chain.from_iterable(takes.values()))
         for mask in masks:
-            if expired():
-                return
             out = [(), *(r for r in gives[mask] if r in linkable)]
             into = [(), *(r for r in takes[mask] if r in linkable)]
             for resident, retain in itertools.product(into, out):
-                self._add_variant(mask, resident, retain)
+                if (resident or retain) and (mask, resident, retain) not in self._variants:
+                    yield mask, resident, retain
 
-    def _add_variant(self, mask: int, resident: tuple[int, ...], retain: tuple[int, ...]) -> None:
-        key = (mask, resident, retain)
-        if not (resident or retain) or key in self._variants:
-            return
-        self._variants.add(key)
+    def add_variant(self, mask: int, resident: tuple[int, ...], retain: tuple[int, ...]) -> None:
+        """The candidate for a set with retention, if it fits and gains something."""
+        self._variants.add((mask, resident, retain))
         candidate = self._tile(mask, self.plans[mask], resident, retain)
         if candidate is None:
             return

@@ -6,6 +6,8 @@ operations are called; the encoded plan is the key, so a repeated block is searc
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +19,10 @@ from ..solution import Granularity
 from . import kernel
 
 __all__ = ["Tiling", "TileSearch", "snake_order"]
+
+
+Request = tuple[Plan, tuple[int, ...], tuple[int, ...]]
+"""A plan, what it finds resident and what it retains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +43,38 @@ class TileSearch:
     def __init__(self, problem: Problem, readings: Readings):
         self.problem, self.readings = problem, readings
         self.memo: dict[bytes, Tiling | None] = {}
-        self.searches = 0
 
     def best(self, plan: Plan, resident: tuple[int, ...] = (), retain: tuple[int, ...] = ()) -> Tiling | None:
         """The least-latency tiling; None if nothing fits."""
         code = self._encode(plan, resident, retain)
         if code is None:
             return None
-        candidates = self.candidates(plan)
-        key = b"|".join(a.tobytes() for a in (*code, *(c[[0, -1]] if len(c) else c for c in candidates)))
+        key, candidates = self._key(plan, code)
         if key not in self.memo:
-            self.searches += 1
             self.memo[key] = self._search(code, candidates)
         return self.memo[key]
+
+    def prefetch(self, wanted: Iterable[Request], threads: Executor, stop: Callable[[], bool]) -> None:
+        """Search for what `best` will be asked, on several threads."""
+        missing: dict[bytes, tuple] = {}
+        for plan, resident, retain in wanted:
+            code = self._encode(plan, resident, retain)
+            if code is not None:
+                key, candidates = self._key(plan, code)
+                if key not in self.memo:
+                    missing[key] = code, candidates
+        for key, tiling in zip(missing, threads.map(lambda item: None if stop() else (self._search(*item),), missing.values())):
+            if tiling is not None:
+                self.memo[key] = tiling[0]
+
+    @property
+    def searches(self) -> int:
+        """Distinct structures searched so far."""
+        return len(self.memo)
+
+    def _key(self, plan: Plan, code: tuple[np.ndarray, ...]) -> tuple[bytes, tuple[np.ndarray, ...]]:
+        candidates = self.candidates(plan)
+        return b"|".join(a.tobytes() for a in (*code, *(c[[0, -1]] if len(c) else c for c in candidates))), candidates
 
     def at(self, plan: Plan, granularity: Granularity, resident: tuple[int, ...] = (), retain: tuple[int, ...] = ()) -> Tiling | None:
         """The best traversal at one granularity; None if it does not fit."""
