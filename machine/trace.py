@@ -46,6 +46,49 @@ class PortTrace:
 
 
 @dataclass
+class SourceBeats:
+    """The beats of one `source` unit, Done among them.
+
+    Attributes
+    ----------
+    release
+        int64 [beats]: cycle from which beat i is offered.
+    stop, data
+        uint8 [beats]; Done is data 0, stop 15.
+    payload
+        uint32 [beats, words]: payload bits, least significant first (docs/timing.md section 6); ignored where data is 0.
+    """
+
+    release: np.ndarray
+    stop: np.ndarray
+    data: np.ndarray
+    payload: np.ndarray | None = None
+
+
+@dataclass
+class SinkBeats:
+    """What one `sink` unit took: the first cycle of every beat's stay with it, and the beat.
+
+    Attributes
+    ----------
+    take
+        int64 [beats].
+    stop, data
+        uint8 [beats].
+    numbers
+        int64 [beats, 2 x members]: rows and cols of a tile, page and tiles of a reference.
+    values
+        float32 [beats, elements]; None where values were not computed.
+    """
+
+    take: np.ndarray
+    stop: np.ndarray
+    data: np.ndarray
+    numbers: np.ndarray
+    values: np.ndarray | None = None
+
+
+@dataclass
 class Run:
     """The outcome of one run on one backend.
 
@@ -83,5 +126,5 @@ class Run:
     events: int = 0  # beats taken + memory lines
     wall_s: float = 0.0
     setup_s: float = 0.0
-    sink_beats: dict[int, list] = field(default_factory=dict)
+    sink_beats: dict[int, SinkBeats] = field(default_factory=dict)
     extra: dict = field(default_factory=dict)

@@ -1,0 +1,37 @@
+"""Tile kernels as C functions: the engine calls values through addresses, so that a new function does not recompile it."""
+
+from __future__ import annotations
+
+from numba import carray, cfunc, types
+
+from penstock.model import functions, tile_kernels
+
+_SIGNATURE = types.void(types.CPointer(types.float32), types.CPointer(types.float32), types.CPointer(types.float32), types.int64)
+_compiled: dict[object, object] = {}
+
+
+def _unary(tile):
+    def kernel(a, b, out, t):
+        tile(carray(a, (t, t)), carray(out, (t, t)))
+    return kernel
+
+
+def _binary(tile):
+    def kernel(a, b, out, t):
+        tile(carray(a, (t, t)), carray(b, (t, t)), carray(out, (t, t)))
+    return kernel
+
+
+def _address(tile, arity: int) -> int:
+    if tile not in _compiled:
+        _compiled[tile] = cfunc(_SIGNATURE)((_unary if arity == 1 else _binary)(tile))
+    return _compiled[tile].address
+
+
+def address(name: str) -> int:
+    """Address of the kernel of an element-wise function, built in or registered by a user."""
+    return _address(functions.lookup(name).tile, functions._entry(name).arity)
+
+
+def matmul_address(transposed: bool) -> int:
+    return _address(tile_kernels.matmul_bt_tile if transposed else tile_kernels.matmul_tile, 2)

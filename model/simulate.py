@@ -1,0 +1,220 @@
+"""Runs a unit graph on the fast model, and explains runs that cannot finish."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+
+from penstock.machine import image as images
+from penstock.machine.config import Config
+from penstock.machine.errors import RunError
+from penstock.machine.trace import ChannelTrace, PortTrace, Run, SinkBeats, SourceBeats
+from penstock.machine.unitgraph import UnitGraph
+from penstock.model import engine
+from penstock.model import units as k
+from penstock.model.layout import Layout
+
+LOG_ROWS = 1 << 16
+SUNK_ROWS = 1 << 12
+FOREVER = 1 << 62
+DEEPEST = 1 << 14
+
+
+def run(graph: UnitGraph, config: Config, tensors: dict[str, np.ndarray] | None = None, *, values: bool = True, trace: bool = False,
+        sources: dict[int, SourceBeats] | None = None, sinks: dict[int, np.ndarray] | None = None, max_cycles: int | None = None,
+        timeline: bool = False) -> Run:
+    """Run a unit graph in `machine` timing.
+
+    Parameters
+    ----------
+    tensors
+        Input tensors by name; not needed with ``values=False``.
+    values
+        Compute every beat's values; otherwise only stops, valid counts and references travel.
+    trace
+        Record every beat of every channel and every line of every port.
+    sources, sinks
+        By unit id: the beats a `source` offers; the release cycle of each beat a `sink` takes.
+    max_cycles
+        Give up after this many cycles.
+    timeline
+        Also record what :mod:`penstock.model.timeline` draws (implies ``trace``).
+
+    Raises
+    ------
+    RunError
+        On a deadlock, an access outside a tensor, mismatched stops, an accumulator overflow, or at ``max_cycles``.
+    """
+    start = time.perf_counter()
+    trace = trace or timeline
+    image = images.pack(graph, tensors or {}) if values else None
+    state = Layout(graph, config, image, trace, sources or {}, sinks or {})
+    S = state.S
+    widest = max((len(state.graph.channels) and S[state.channel_at(c.id) + k.C_META] for c in graph.channels), default=0)
+    n_values = max((S[state.channel_at(c.id) + k.C_VALUES] for c in graph.channels if graph.units[c.dst[0]].kind == "sink"), default=0) if values else 0
+    log = np.zeros((max(LOG_ROWS, 2 * S[k.G_MAX_CYCLE_LOG]) if trace else S[k.G_MAX_CYCLE_LOG], 5), np.int64)
+    sunk = np.zeros((SUNK_ROWS + len(graph.units), 4 + widest), np.int64)
+    sunk_values = np.zeros((len(sunk) if n_values else 1, n_values), np.uint32)
+    logs, sunk_parts, value_parts = [], [], []
+    limit = FOREVER if max_cycles is None else max_cycles
+    ready = time.perf_counter()
+    wall = 0.0
+    while True:
+        began = time.perf_counter()
+        status = engine.advance(S, state.V, state.M, state.D, log, sunk, sunk_values, limit)
+        wall += time.perf_counter() - began
+        logs.append(log[: S[k.G_LOGGED]].copy())
+        sunk_parts.append(sunk[: S[k.G_SUNK]].copy())
+        if n_values:
+            value_parts.append(sunk_values[: S[k.G_SUNK]].copy())
+        S[k.G_LOGGED] = S[k.G_SUNK] = 0
+        if status != engine.FULL:
+            break
+    if status == engine.FAILED:
+        raise _failure(graph, state)
+    if status == engine.LIMIT:
+        raise RunError(f"not finished after {limit} cycles", f"graph {graph.name}", remedy="raise max_cycles, or look at a timeline of the run")
+    if status == engine.QUIET and S[k.G_OPEN]:
+        raise _deadlock(graph, config, state, sources, sinks)
+    result = _result(graph, state, np.concatenate(logs), trace)
+    _sink_beats(graph, state, result, np.concatenate(sunk_parts), np.concatenate(value_parts).view(np.float32) if n_values else None)
+    if values:
+        result.outputs = images.unpack(graph, image)
+    result.setup_s, result.wall_s = ready - start, wall
+    return result
+
+
+def _result(graph: UnitGraph, state: Layout, log: np.ndarray, trace: bool) -> Run:
+    S = state.S
+    cycles = int(S[k.G_NOW])
+    result = Run("model", cycles, int(S[k.G_FIRST_REQUEST]))
+    units = S[state.units : state.units + len(graph.units) * k.UNIT_WORDS].reshape(-1, k.UNIT_WORDS)
+    result.busy = units[:, k.U_BUSY].copy()
+    result.blocked = units[:, k.U_BLOCKED] + np.where(units[:, k.U_STATUS] > 0, cycles - 1 - units[:, k.U_EVAL], 0)
+    result.starved = cycles - result.busy - result.blocked
+    held = []
+    for c in graph.channels:
+        at = state.channel_at(c.id)
+        total = int(S[at + k.C_HELD])
+        for i in range(S[at + k.C_LEVEL]):
+            slot = S[at + k.C_SLOTS] + (S[at + k.C_HEAD] + i) % c.depth * S[at + k.C_SLOT_WORDS]
+            total += cycles - 1 - int(S[slot])
+        held.append(total / cycles)
+    result.occupancy = np.array(held)
+    result.lines_read, result.lines_written = int(S[k.G_READ]), int(S[k.G_WRITTEN])
+    result.peak_pages = {u.id: int(units[u.id, k.M_PEAK]) for u in graph.units if u.kind == "scratchpad"}
+    result.events = int(S[k.G_EVENTS])
+    result.extra["evaluations"] = int(S[k.G_EVALS])
+    if trace:
+        accepts, takes, sent, got = (log[log[:, 0] == kind] for kind in range(4))
+        for c in graph.channels:
+            a, x = accepts[accepts[:, 1] == c.id], takes[takes[:, 1] == c.id, 2]
+            take = np.full(len(a), -1, np.int64)
+            take[: len(x)] = x
+            digest = a[:, 4].view(np.uint64).copy() if state.values else np.zeros(0, np.uint64)
+            result.channels.append(ChannelTrace(a[:, 2].copy(), take, (a[:, 3] & 255).astype(np.uint8), (a[:, 3] >> 8).astype(np.uint8), digest))
+        for p in range(len(graph.ports)):
+            a, d = sent[sent[:, 1] == p], got[got[:, 1] == p]
+            deliver = np.full(len(a), -1, np.int64)
+            deliver[d[:, 3]] = d[:, 2]
+            result.ports.append(PortTrace(a[:, 2].copy(), deliver, a[:, 3].copy()))
+    return result
+
+
+def _sink_beats(graph: UnitGraph, state: Layout, result: Run, sunk: np.ndarray, values: np.ndarray | None) -> None:
+    for u in graph.units:
+        if u.kind == "sink":
+            mine = sunk[:, 0] == u.id
+            at = state.channel_at(graph.inputs(u.id)[0].id)
+            rows = sunk[mine]
+            result.sink_beats[u.id] = SinkBeats(rows[:, 1], rows[:, 2].astype(np.uint8), rows[:, 3].astype(np.uint8), rows[:, 4 : 4 + state.S[at + k.C_META]],
+                                                None if values is None else values[mine][:, : state.S[at + k.C_VALUES]])
+
+
+def _failure(graph: UnitGraph, state: Layout) -> RunError:
+    S = state.S
+    unit, at, code = graph.units[S[k.G_ERROR_UNIT]], int(S[k.G_ERROR_AT]), S[k.G_ERROR]
+    where = f"unit {unit.name}" + (f" ({unit.node})" if unit.node and unit.node != unit.name else "")
+    if code == k.ERROR_STOP:
+        return RunError(f"its inputs differ in stop level or end at different beats, in cycle {at}", where, "operands have equal shapes")
+    if code == k.ERROR_ACCUM:
+        return RunError(f"more than {unit.params['depth']} accumulator tiles are needed, in cycle {at}", where, remedy="raise accum_tiles, or tile the program differently")
+    if code == k.ERROR_ADDRESS:
+        p = unit.params
+        return RunError(f"address {at:#x} lies outside tensor {p['tensor']} ({p['base']:#x} to {p['base'] + p['tensor_rows'] * p['pitch']:#x})", where)
+    if code == k.ERROR_TILES:
+        return RunError(f"a buffer of 2^16 tiles, in cycle {at}", where, "a buffer reference counts 16 bits of tiles")
+    return RunError(f"more lines in flight than the memory model holds, in cycle {at}", where)
+
+
+# ---- deadlock --------------------------------------------------------------------------------------------------------
+
+def _levels(graph: UnitGraph, state: Layout) -> list[int]:
+    return [int(state.S[state.channel_at(c.id) + k.C_LEVEL]) for c in graph.channels]
+
+
+def wait_cycle(graph: UnitGraph, levels: list[int]) -> list[tuple[int, int]]:
+    """A cycle of units that wait for each other, as (unit, channel it waits on); empty if there is none.
+
+    A unit waits for the consumer of a full output and for the producer of an empty input.
+    """
+    waits = nx.MultiDiGraph()
+    for c, level in zip(graph.channels, levels):
+        if level == c.depth:
+            waits.add_edge(c.src[0], c.dst[0], key=c.id)
+        elif level == 0:
+            waits.add_edge(c.dst[0], c.src[0], key=c.id)
+    try:
+        return [(a, channel) for a, _, channel in nx.find_cycle(waits)]
+    except nx.NetworkXNoCycle:
+        return []
+
+
+def _deadlock(graph: UnitGraph, config: Config, state: Layout, sources, sinks) -> RunError:
+    levels = _levels(graph, state)
+    names = [u.name for u in graph.units]
+    parts = []
+    for unit, channel in wait_cycle(graph, levels):
+        c = graph.channels[channel]
+        how = f"full channel {c.name} into {names[c.dst[0]]}" if levels[channel] else f"empty channel {c.name} from {names[c.src[0]]}"
+        parts.append(f"{names[unit]} waits for the {how} ({levels[channel]} of {c.depth} beats)")
+    open_ends = [u.name for u in graph.units if u.kind in ("store", "sink")]
+    if not parts:
+        empty = [f"{c.name} ({names[c.src[0]]} to {names[c.dst[0]]}): {n} of {c.depth}" for c, n in zip(graph.channels, levels) if n]
+        parts = [f"no beat moves towards {', '.join(open_ends)}; channels that hold beats: {', '.join(empty) or 'none'}"]
+    pads = [f"scratchpad {u.name} has no free page" for u in graph.units
+            if u.kind == "scratchpad" and state.S[state.unit_at(u.id) + k.M_FREE_COUNT] == 0]
+    depth = None if any(c.dst[0] == c.src[0] for c in graph.channels) else freeing_depth(graph, config, sources, sinks)
+    remedy = f"channels of depth {depth} free it" if depth else f"no channel depth up to {DEEPEST} frees it"
+    return RunError(f"deadlock after cycle {last_cycle(state)}: " + "; ".join(parts + pads), f"graph {graph.name}", remedy=remedy)
+
+
+def last_cycle(state: Layout) -> int:
+    """The last cycle in which a unit was evaluated."""
+    S = state.S
+    return int(max(S[state.unit_at(u.id) + k.U_EVAL] for u in state.graph.units))
+
+
+def freeing_depth(graph: UnitGraph, config: Config, sources=None, sinks=None) -> int | None:
+    """The smallest depth which, given to every channel that is less deep, lets the graph finish; None if there is none up to DEEPEST."""
+    def finishes(depth: int) -> bool:
+        deeper = replace(graph, channels=tuple(replace(c, depth=max(c.depth, depth)) for c in graph.channels))
+        state = Layout(deeper, config, None, False, sources or {}, sinks or {})
+        log, sunk = np.zeros((state.S[k.G_MAX_CYCLE_LOG], 5), np.int64), np.zeros((SUNK_ROWS + len(graph.units), 64), np.int64)
+        while (status := engine.advance(state.S, state.V, state.M, state.D, log, sunk, np.zeros((1, 0), np.uint32), 10**7)) == engine.FULL:
+            state.S[k.G_SUNK] = 0
+        return status == engine.DONE
+
+    low = min(c.depth for c in graph.channels)
+    high = low
+    while not finishes(high):
+        low, high = high, 2 * high
+        if high > DEEPEST:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if finishes(middle) else (middle, high)
+    return high
