@@ -5,7 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
-#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace {
@@ -28,7 +28,7 @@ struct Line {
 
 struct Port {
     std::vector<Line> lines;
-    std::unordered_map<uint32_t, uint32_t> open;  // tag -> line
+    std::unordered_set<uint32_t> reading;  // tags in flight; a store counts its acknowledgements and may reuse its tag
 };
 
 struct Source {
@@ -56,7 +56,7 @@ Fault fault;
 
 // A line in the DRAM: slots are handed to the DRAM model as plain numbers and come back as such.
 struct Slot {
-    uint32_t port, tag;
+    uint32_t port, tag, line;
     bool write;
     uint8_t data[64];  // what was read
 };
@@ -168,8 +168,7 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
             continue;
         }
         uint32_t tag = uint32_t(req_group) * port_lanes + lane;
-        if (p.open.count(tag)) set_fault(3, cycle, req_port, tag);
-        p.open[tag] = uint32_t(p.lines.size());
+        if (!req_write && !p.reading.insert(tag).second) set_fault(3, cycle, req_port, tag);
         p.lines.push_back({cycle - 1, -1, int64_t(address), req_write});
         if (req_write) {
             lines_written++;
@@ -190,6 +189,7 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
         Slot& s = slots[slot];
         s.port = uint32_t(req_port);
         s.tag = tag;
+        s.line = uint32_t(p.lines.size()) - 1;
         s.write = req_write;
         if (!req_write) std::memcpy(s.data, memory + address, 64);
         ids[n] = slot;
@@ -218,8 +218,8 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
         put(rsp_tag, i, 16, s.tag);
         if (!s.write) std::memcpy(rsp_data + i * 16, s.data, 64);
         Port& p = ports[s.port];
-        p.lines[p.open[s.tag]].deliver = cycle + 1;
-        p.open.erase(s.tag);
+        p.lines[s.line].deliver = cycle + 1;
+        if (!s.write) p.reading.erase(s.tag);
         free_slots.push_back(delivered[i]);
         in_flight--;
         last_activity = cycle + 1;
