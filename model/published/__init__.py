@@ -20,8 +20,8 @@ from . import report
 from .build import build
 from .engine import simulate
 from .state import (
-    BLOCKED, G_FAULT, G_FIRST, G_LOGGED, G_READ, G_STORED, G_TOKENS, G_WRITTEN, GROW, OK, OWN, STARVED, Net, plain, tile_cols, tile_rows,
-    tile_valid,
+    BLOCKED, GROW, G_FAULT, G_FIRST, G_LOGGED, G_READ, G_STORED, G_TOKENS, G_WRITTEN, OK, OWN, STARVED, U_FINISH, Net,
+    plain, tile_cols, tile_rows, tile_valid,
 )
 
 __all__ = ["run"]
@@ -64,16 +64,17 @@ def run(graph: UnitGraph, config: Config, trace: bool = False) -> Run:
         simulate(net)
     if net.g[G_FAULT] != OK:
         raise report.fault(graph, net)
-    if (net.finish < 0).any():
+    finish = net.unit[: len(graph.units), U_FINISH].copy()
+    if (finish < 0).any():
         raise report.deadlock(graph, net)
     end = perf_counter()
-    off_chip = max((int(net.finish[u]) for u in graph.ports), default=-DRAIN)
+    off_chip = max((int(finish[u]) for u in graph.ports), default=-DRAIN)
     result = Run(
-        backend="model", cycles=max(int(net.finish.max(initial=0)), off_chip + DRAIN), first_request=int(net.g[G_FIRST]),
+        backend="model", cycles=max(int(finish.max(initial=0)), off_chip + DRAIN), first_request=int(net.g[G_FIRST]),
         busy=net.spent[:, OWN].copy(), blocked=net.spent[:, BLOCKED].copy(), starved=net.spent[:, STARVED].copy(),
         lines_read=int(net.g[G_READ]), lines_written=int(net.g[G_WRITTEN]),
         events=int(net.g[G_TOKENS] + net.g[G_READ] + net.g[G_WRITTEN]), wall_s=end - setup, setup_s=setup - start,
-        extra={"finish": net.finish.copy()},
+        extra={"finish": finish},
     )
     if trace:
         _add_trace(result, net, len(graph.channels))

@@ -1,10 +1,8 @@
 """Bufferize and streamify: one token a cycle into and out of buffers."""
 
-from numba import njit
-
 from .channels import END, WAIT, finish, peek, room, send, sleep, slot, take
 from .memory_units import nest_stop
-from .state import G_STORED, PHASE
+from .state import G_STORED, PHASE, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, inner
 
 # columns of par
 RANK, REPEAT, DIMS, TIMES = range(4)
@@ -14,10 +12,10 @@ FIRST, LENGTH, STOP, INDEX, ROUND = range(1, 6)
 FREE, HOLD, LEAVE = range(3)
 
 
-@njit
+@inner
 def bufferize(net, u, t):
     """Takes tokens, one a cycle within a buffer; with the last sends the buffer."""
-    reg, c, out, rank = net.reg[u], net.ins[net.in_at[u]], net.outs[net.out_at[u]], net.par[u, RANK]
+    reg, c, out, rank = net.reg[u], net.ins[net.unit[u, U_IN_AT]], net.outs[net.unit[u, U_OUT_AT]], net.par[u, RANK]
     while True:
         if reg[PHASE] == FREE:
             seen = peek(net, u, c, t)
@@ -30,14 +28,14 @@ def bufferize(net, u, t):
             entry = net.g[G_STORED]
             net.g[G_STORED] += 1
             row = net.store[entry]
-            row[0], row[1], row[2], row[3] = net.word[s], net.word2[s], net.stop[s], -1
+            row[0], row[1], row[2], row[3] = net.slot[s, S_WORD], net.slot[s, S_WORD2], net.slot[s, S_STOP], -1
             if reg[LENGTH] == 0:
                 reg[FIRST] = entry
             else:
                 net.store[reg[INDEX], 3] = entry
             reg[INDEX] = entry
             reg[LENGTH] += 1
-            reg[STOP] = net.stop[s] - rank
+            reg[STOP] = net.slot[s, S_STOP] - rank
             take(net, c, t)
             if reg[STOP] < 0:
                 return sleep(net, u, t + 1)
@@ -48,14 +46,14 @@ def bufferize(net, u, t):
         reg[PHASE], reg[LENGTH] = FREE, 0
 
 
-@njit
+@inner
 def streamify(net, u, t):
     """Shows a buffer, sends its tokens one a cycle, as often as the trip counts say, then takes the buffer.
 
     The last token of a pass gets stop `rank`, one more for each trip count that ends with it, and after the last pass
     the buffer's own.
     """
-    reg, par, c, out = net.reg[u], net.par[u], net.ins[net.in_at[u]], net.outs[net.out_at[u]]
+    reg, par, c, out = net.reg[u], net.par[u], net.ins[net.unit[u, U_IN_AT]], net.outs[net.unit[u, U_OUT_AT]]
     if reg[PHASE] == LEAVE:
         take(net, c, t)
         reg[PHASE] = FREE
@@ -66,7 +64,7 @@ def streamify(net, u, t):
         if seen == END:
             return finish(net, u, t)
         s = slot(net, c)
-        reg[FIRST], reg[STOP], reg[INDEX], reg[ROUND], reg[PHASE] = net.word[s], net.stop[s], net.word[s], 0, HOLD
+        reg[FIRST], reg[STOP], reg[INDEX], reg[ROUND], reg[PHASE] = net.slot[s, S_WORD], net.slot[s, S_STOP], net.slot[s, S_WORD], 0, HOLD
     if not room(net, u, out, t):
         return
     row = net.store[reg[INDEX]]

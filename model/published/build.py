@@ -15,8 +15,9 @@ from . import buffer_units, compute_units, memory_units, shape_units
 from .calendar import BUCKETS
 from .engine import KIND_CODES
 from .state import (
-    G_ELEMENT, G_FAR_MIN, G_FIRST, G_INTERVAL, G_LATENCY, G_LOGGING, G_NEAR, G_ONCHIP, G_SLACK_LOG, G_SLACK_STORE, IDLE, PARAMS, REGS,
-    SCALARS, STARVED, Net, plain, tile,
+    C_BASE, C_CLOSED, C_DEPTH, C_DST, C_SRC, CHANNEL_COLUMNS, G_ELEMENT, G_FAR_MIN, G_FIRST, G_INTERVAL, G_LATENCY, G_LOGGING, G_NEAR,
+    G_ONCHIP, G_SLACK_LOG, G_SLACK_STORE, IDLE, P_PAR, P_UNIT, PARAMS, PORT_COLUMNS, REGS, SCALARS, SLOT_COLUMNS, STARVED, U_AFTER,
+    U_FINISH, U_IN_AT, U_KIND, U_ON, U_OUT_AT, U_WHY, UNIT_COLUMNS, Net, plain, tile,
 )
 
 _RULE_CODES = {
@@ -104,34 +105,35 @@ def build(graph: UnitGraph, config: Published, log: bool) -> Net:
     slots = int(depth.sum())
     in_at, ins = _ports_by_unit([(*c.dst, c.id) for c in graph.channels], n)
     out_at, outs = _ports_by_unit([(*c.src, c.id) for c in graph.channels], n)
-    units = {u.id: u for u in graph.units}
 
     g = np.zeros(SCALARS, i64)
     g[G_FAR_MIN], g[G_FIRST] = IDLE, -1
     g[G_ELEMENT], g[G_ONCHIP] = config.element_bytes, config.onchip_bw
     g[G_INTERVAL], g[G_LATENCY] = dram.interval, dram.start_up + dram.latency
     g[G_LOGGING], g[G_SLACK_LOG] = log, slots
-    g[G_SLACK_STORE] = sum(int(depth[c.id]) for c in graph.channels if units[c.dst[0]].kind == "bufferize")
+    g[G_SLACK_STORE] = sum(int(depth[c.id]) for c in graph.channels if graph.units[c.dst[0]].kind == "bufferize")
 
     bucket = np.full(BUCKETS + 1, -1, i64)
     bucket[0], g[G_NEAR] = (0 if n else -1), n
 
-    def zeros(k: int, fill: int = 0) -> np.ndarray:
-        return np.full(k, fill, i64)
+    unit = np.zeros((n + 1, UNIT_COLUMNS), i64)
+    unit[:n, U_KIND] = [KIND_CODES[u.kind] for u in graph.units]
+    unit[:, U_WHY], unit[:, U_ON], unit[:, U_FINISH] = STARVED, -1, -1
+    unit[:, U_IN_AT], unit[:, U_OUT_AT] = in_at, out_at
+    unit[:n, U_AFTER] = [*range(1, n), -1][:n]
+
+    chan = np.zeros((m, CHANNEL_COLUMNS), i64)
+    chan[:, C_SRC], chan[:, C_DST] = [c.src[0] for c in graph.channels], [c.dst[0] for c in graph.channels]
+    chan[:, C_BASE], chan[:, C_DEPTH], chan[:, C_CLOSED] = np.cumsum(depth) - depth, depth, -1
+
+    port = np.zeros((len(graph.ports), PORT_COLUMNS), i64)
+    port[:, P_UNIT] = graph.ports
+    port[:, P_PAR] = [graph.units[u].params["par_dispatch"] or config.par_dispatch for u in graph.ports]
 
     return Net(
-        g=g,
-        kind=np.array([KIND_CODES[u.kind] for u in graph.units], i64), par=par, reg=reg,
-        clock=zeros(n), why=zeros(n, STARVED), on=zeros(n, -1), spent=np.zeros((n, 3), i64), finish=zeros(n, -1),
-        in_at=in_at, ins=ins, out_at=out_at, outs=outs, aux=np.array(aux.values, i64),
-        due=zeros(n), after=np.append(np.arange(1, n, dtype=i64), -1)[:n], bucket=bucket,
-        src=np.array([c.src[0] for c in graph.channels], i64), dst=np.array([c.dst[0] for c in graph.channels], i64),
-        base=np.cumsum(depth) - depth, depth=depth, head=zeros(m), count=zeros(m), closed=zeros(m, -1), wants=zeros(m),
-        visible=zeros(slots), free=zeros(slots), sent=zeros(slots), stop=zeros(slots), word=zeros(slots), word2=zeros(slots),
-        lines_left=zeros(len(graph.ports)),
-        port_par=np.array([units[u].params["par_dispatch"] or config.par_dispatch for u in graph.ports], i64),
-        port_ready=zeros(len(graph.ports)), port_unit=np.array(graph.ports, i64), active=zeros(len(graph.ports)),
-        served=zeros(dram.channels, -dram.interval),
+        g=g, unit=unit, par=par, reg=reg, spent=np.zeros((n, 3), i64), ins=ins, outs=outs, aux=np.array(aux.values, i64), bucket=bucket,
+        chan=chan, slot=np.zeros((slots, SLOT_COLUMNS), i64), port=port, active=np.zeros(len(graph.ports), i64),
+        served=np.full(dram.channels, -dram.interval, i64),
         store=np.zeros((max(1024, 2 * int(g[G_SLACK_STORE])) if g[G_SLACK_STORE] else 1, 4), i64),
         log=np.zeros((max(4096, 2 * slots) if log else 1, LOG_COLUMNS), i64),
     )

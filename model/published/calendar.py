@@ -4,14 +4,12 @@ One bucket for each of the next BUCKETS cycles, a linked list of units, and one 
 within a cycle has no influence: what a unit does in a cycle is seen by others in the next one at the earliest.
 """
 
-from numba import njit
-
-from .state import G_FAR_MIN, G_NEAR, G_NOW, IDLE
+from .state import G_FAR_MIN, G_NEAR, G_NOW, IDLE, U_AFTER, U_DUE, inner
 
 BUCKETS = 1 << 13
 
 
-@njit
+@inner
 def _insert(net, u, t):
     if t - net.g[G_NOW] < BUCKETS:
         b = t & (BUCKETS - 1)
@@ -19,58 +17,58 @@ def _insert(net, u, t):
     else:
         b = BUCKETS
         net.g[G_FAR_MIN] = min(net.g[G_FAR_MIN], t)
-    net.due[u] = t
-    net.after[u] = net.bucket[b]
+    net.unit[u, U_DUE] = t
+    net.unit[u, U_AFTER] = net.bucket[b]
     net.bucket[b] = u
 
 
-@njit
+@inner
 def _remove(net, u):
-    near = net.due[u] - net.g[G_NOW] < BUCKETS and net.due[u] < net.g[G_FAR_MIN]
-    b = net.due[u] & (BUCKETS - 1) if near else BUCKETS
+    near = net.unit[u, U_DUE] - net.g[G_NOW] < BUCKETS and net.unit[u, U_DUE] < net.g[G_FAR_MIN]
+    b = net.unit[u, U_DUE] & (BUCKETS - 1) if near else BUCKETS
     net.g[G_NEAR] -= near
     v = net.bucket[b]
     if v == u:
-        net.bucket[b] = net.after[u]
+        net.bucket[b] = net.unit[u, U_AFTER]
         return
-    while net.after[v] != u:
-        v = net.after[v]
-    net.after[v] = net.after[u]
+    while net.unit[v, U_AFTER] != u:
+        v = net.unit[v, U_AFTER]
+    net.unit[v, U_AFTER] = net.unit[u, U_AFTER]
 
 
-@njit
+@inner
 def wake(net, u, t):
     """Have unit u go on at t, or earlier if it wakes earlier anyway."""
-    if t < net.due[u]:
-        if net.due[u] != IDLE:
+    if t < net.unit[u, U_DUE]:
+        if net.unit[u, U_DUE] != IDLE:
             _remove(net, u)
         _insert(net, u, t)
 
 
-@njit
+@inner
 def pop(net):
     """A unit due now, or -1."""
     b = net.g[G_NOW] & (BUCKETS - 1)
     u = net.bucket[b]
     if u >= 0:
-        net.bucket[b] = net.after[u]
-        net.due[u] = IDLE
+        net.bucket[b] = net.unit[u, U_AFTER]
+        net.unit[u, U_DUE] = IDLE
         net.g[G_NEAR] -= 1
     return u
 
 
-@njit
+@inner
 def _fetch_far(net):
     u = net.bucket[BUCKETS]
     net.bucket[BUCKETS] = -1
     net.g[G_FAR_MIN] = IDLE
     while u >= 0:
-        following = net.after[u]
-        _insert(net, u, net.due[u])
+        following = net.unit[u, U_AFTER]
+        _insert(net, u, net.unit[u, U_DUE])
         u = following
 
 
-@njit
+@inner
 def advance(net, one):
     """Move to the next cycle (`one`) or to that of the next wake-up; False if there is none."""
     net.g[G_NOW] += 1

@@ -9,105 +9,105 @@ A unit's step calls `peek` and `room` in the order of its rule and returns as so
 the answer may have changed. Nothing a unit does in a cycle can be seen by another in the same cycle.
 """
 
-from numba import njit
-
 from .calendar import wake
-from .state import BLOCKED, G_LOGGED, G_LOGGING, G_TOKENS, OWN, STARVED
+from .state import (
+    BLOCKED, C_BASE, C_CLOSED, C_COUNT, C_DEPTH, C_DST, C_HEAD, C_SRC, C_WANTS, G_LOGGED, G_LOGGING, G_TOKENS, OWN,
+    STARVED, S_FREE, S_SENT, S_STOP, S_VISIBLE, S_WORD, S_WORD2, U_FINISH, U_ON, U_OUT_AT, U_WHY, inner,
+)
 
 WAIT, TOKEN, END = range(3)
 
 
-@njit
+@inner
 def sleep(net, u, t):
     """The unit works until t."""
-    net.why[u] = OWN
-    net.on[u] = -1
+    net.unit[u, U_WHY] = OWN
+    net.unit[u, U_ON] = -1
     wake(net, u, t)
 
 
-@njit
+@inner
 def peek(net, u, c, t):
     """TOKEN if channel c shows one at t, END if it never will again; WAIT: the unit is woken then."""
-    net.why[u] = STARVED
-    net.on[u] = c
-    if net.count[c] == 0:
-        if net.closed[c] < 0:
-            net.wants[c] |= 1
+    net.unit[u, U_WHY] = STARVED
+    net.unit[u, U_ON] = c
+    if net.chan[c, C_COUNT] == 0:
+        if net.chan[c, C_CLOSED] < 0:
+            net.chan[c, C_WANTS] |= 1
             return WAIT
-        if net.closed[c] < t:
+        if net.chan[c, C_CLOSED] < t:
             return END
-        wake(net, u, net.closed[c] + 1)
+        wake(net, u, net.chan[c, C_CLOSED] + 1)
         return WAIT
-    seen = net.visible[net.base[c] + net.head[c]]
+    seen = net.slot[net.chan[c, C_BASE] + net.chan[c, C_HEAD], S_VISIBLE]
     if seen <= t:
         return TOKEN
     wake(net, u, seen)
     return WAIT
 
 
-@njit
+@inner
 def slot(net, c):
     """Slot of the first token of c."""
-    return net.base[c] + net.head[c]
+    return net.chan[c, C_BASE] + net.chan[c, C_HEAD]
 
 
-@njit
+@inner
 def take(net, c, t):
     """Remove the first token of c."""
-    s = net.base[c] + net.head[c]
-    net.free[s] = t + 1
-    net.head[c] = net.head[c] + 1 if net.head[c] + 1 < net.depth[c] else 0
-    net.count[c] -= 1
+    s = net.chan[c, C_BASE] + net.chan[c, C_HEAD]
+    net.slot[s, S_FREE] = t + 1
+    net.chan[c, C_HEAD] = net.chan[c, C_HEAD] + 1 if net.chan[c, C_HEAD] + 1 < net.chan[c, C_DEPTH] else 0
+    net.chan[c, C_COUNT] -= 1
     net.g[G_TOKENS] += 1
-    if net.wants[c] & 2:
-        net.wants[c] &= 1
-        wake(net, net.src[c], t + 1)
+    if net.chan[c, C_WANTS] & 2:
+        net.chan[c, C_WANTS] &= 1
+        wake(net, net.chan[c, C_SRC], t + 1)
     if net.g[G_LOGGING]:
-        row = net.log[net.g[G_LOGGED]]
-        row[0], row[1], row[2], row[3], row[4], row[5] = c, net.sent[s], t, net.stop[s], net.word[s], net.word2[s]
+        row, token = net.log[net.g[G_LOGGED]], net.slot[s]
+        row[0], row[1], row[2], row[3], row[4], row[5] = c, token[S_SENT], t, token[S_STOP], token[S_WORD], token[S_WORD2]
         net.g[G_LOGGED] += 1
 
 
-@njit
+@inner
 def _tail(net, c):
-    at = net.head[c] + net.count[c]
-    return net.base[c] + (at if at < net.depth[c] else at - net.depth[c])
+    at = net.chan[c, C_HEAD] + net.chan[c, C_COUNT]
+    return net.chan[c, C_BASE] + (at if at < net.chan[c, C_DEPTH] else at - net.chan[c, C_DEPTH])
 
 
-@njit
+@inner
 def room(net, u, c, t):
     """Whether channel c can be filled at t; if not, the unit is woken then."""
-    if net.count[c] < net.depth[c]:
-        freed = net.free[_tail(net, c)]
+    if net.chan[c, C_COUNT] < net.chan[c, C_DEPTH]:
+        freed = net.slot[_tail(net, c), S_FREE]
         if freed <= t:
             return True
         wake(net, u, freed)
     else:
-        net.wants[c] |= 2
-    net.why[u] = BLOCKED
-    net.on[u] = c
+        net.chan[c, C_WANTS] |= 2
+    net.unit[u, U_WHY] = BLOCKED
+    net.unit[u, U_ON] = c
     return False
 
 
-@njit
+@inner
 def send(net, c, t, stamp, stop, word, word2):
     """Put a token into c, which has room."""
-    s = _tail(net, c)
-    seen = max(stamp, t + 1)
-    net.visible[s], net.sent[s], net.stop[s], net.word[s], net.word2[s] = seen, t, stop, word, word2
-    net.count[c] += 1
-    if net.wants[c] & 1:
-        net.wants[c] &= 2
-        wake(net, net.dst[c], seen)
+    seen, token = max(stamp, t + 1), net.slot[_tail(net, c)]
+    token[S_VISIBLE], token[S_SENT], token[S_STOP], token[S_WORD], token[S_WORD2] = seen, t, stop, word, word2
+    net.chan[c, C_COUNT] += 1
+    if net.chan[c, C_WANTS] & 1:
+        net.chan[c, C_WANTS] &= 2
+        wake(net, net.chan[c, C_DST], seen)
 
 
-@njit
+@inner
 def finish(net, u, t):
     """The unit ends at t: its outputs close."""
-    net.finish[u] = t
-    for i in range(net.out_at[u], net.out_at[u + 1]):
+    net.unit[u, U_FINISH] = t
+    for i in range(net.unit[u, U_OUT_AT], net.unit[u + 1, U_OUT_AT]):
         c = net.outs[i]
-        net.closed[c] = t
-        if net.count[c] == 0 and net.wants[c] & 1:
-            net.wants[c] = 0
-            wake(net, net.dst[c], t + 1)
+        net.chan[c, C_CLOSED] = t
+        if net.chan[c, C_COUNT] == 0 and net.chan[c, C_WANTS] & 1:
+            net.chan[c, C_WANTS] = 0
+            wake(net, net.chan[c, C_DST], t + 1)

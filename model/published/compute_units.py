@@ -5,12 +5,10 @@ ceil(bytes / onchip_bw); compute = ceil(FLOPs / compute_bw); store = ceil(bytes 
 is put into a memory unit.
 """
 
-from numba import njit
-
 from .channels import END, TOKEN, WAIT, finish, peek, room, send, sleep, slot, take
 from .state import (
-    ENDS_EARLY, G_ONCHIP, PHASE, SHAPES_DIFFER, STOPS_DIFFER, ceil_div, fail, in_memory, tile, tile_bytes, tile_cols,
-    tile_rows, tile_valid,
+    ENDS_EARLY, G_ONCHIP, PHASE, SHAPES_DIFFER, STOPS_DIFFER, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, ceil_div,
+    fail, in_memory, tile, tile_bytes, tile_cols, tile_rows, tile_valid, inner,
 )
 
 # columns of par
@@ -22,13 +20,13 @@ ELEMENTWISE, MATMUL, MATMUL_T, ROW_REDUCE, RETILE_ROW, RETILE_COL, FIXED = range
 SHOW, WORK, EMIT = range(3)
 
 
-@njit
+@inner
 def _transfer(net, word):
     """Cycles to move a tile into or out of a memory unit."""
     return ceil_div(tile_bytes(net, word), net.g[G_ONCHIP])
 
 
-@njit
+@inner
 def apply(net, u, a, b):
     """Set CYCLES (without the store) and RESULT of one application to tiles a and b (b < 0: one operand)."""
     reg, par = net.reg[u], net.par[u]
@@ -73,12 +71,12 @@ def apply(net, u, a, b):
     return True
 
 
-@njit
+@inner
 def both(net, u, t):
     """Peek the unit's one or two inputs: WAIT, TOKEN (with equal stops) or END; may fail."""
-    first = net.in_at[u]
+    first = net.unit[u, U_IN_AT]
     seen = peek(net, u, net.ins[first], t)
-    if seen == WAIT or net.in_at[u + 1] - first == 1:
+    if seen == WAIT or net.unit[u + 1, U_IN_AT] - first == 1:
         return seen
     other = peek(net, u, net.ins[first + 1], t)
     if other == WAIT:
@@ -86,34 +84,34 @@ def both(net, u, t):
     if other != seen:
         fail(net, u, ENDS_EARLY)
         return WAIT
-    if seen == TOKEN and net.stop[slot(net, net.ins[first])] != net.stop[slot(net, net.ins[first + 1])]:
+    if seen == TOKEN and net.slot[slot(net, net.ins[first]), S_STOP] != net.slot[slot(net, net.ins[first + 1]), S_STOP]:
         fail(net, u, STOPS_DIFFER)
         return WAIT
     return seen
 
 
-@njit
+@inner
 def _operands(net, u):
     """The words at the heads of the inputs, and the stop."""
-    first = net.in_at[u]
+    first = net.unit[u, U_IN_AT]
     s = slot(net, net.ins[first])
     if net.par[u, PAIRED]:
-        return net.word[s], net.word2[s], net.stop[s]
-    if net.in_at[u + 1] - first == 2:
-        return net.word[s], net.word[slot(net, net.ins[first + 1])], net.stop[s]
-    return net.word[s], -1, net.stop[s]
+        return net.slot[s, S_WORD], net.slot[s, S_WORD2], net.slot[s, S_STOP]
+    if net.unit[u + 1, U_IN_AT] - first == 2:
+        return net.slot[s, S_WORD], net.slot[slot(net, net.ins[first + 1]), S_WORD], net.slot[s, S_STOP]
+    return net.slot[s, S_WORD], -1, net.slot[s, S_STOP]
 
 
-@njit
+@inner
 def take_all(net, u, t):
-    for i in range(net.in_at[u], net.in_at[u + 1]):
+    for i in range(net.unit[u, U_IN_AT], net.unit[u + 1, U_IN_AT]):
         take(net, net.ins[i], t)
 
 
-@njit
+@inner
 def map_(net, u, t):
     """Shows its inputs, works, sends, and takes the inputs only when the result has been accepted."""
-    reg, out = net.reg[u], net.outs[net.out_at[u]]
+    reg, out = net.reg[u], net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == SHOW:
             seen = both(net, u, t)
@@ -135,7 +133,7 @@ def map_(net, u, t):
         reg[PHASE] = SHOW
 
 
-@njit
+@inner
 def _gather(net, u):
     """The group's tile after this application: the sum's shape, or the tiles put together."""
     reg, par = net.reg[u], net.par[u]
@@ -147,14 +145,14 @@ def _gather(net, u):
     reg[GROUP] = new
 
 
-@njit
+@inner
 def accum(net, u, t):
     """Shows its one or two inputs, works, takes them, and with the last of a group sends the result.
 
     A stop s < rank stays inside the group, s = rank ends it with a plain value, s > rank with stop s - rank. The last
     application of a group also pays for storing a tile of the initial accumulator's size.
     """
-    reg, par, out = net.reg[u], net.par[u], net.outs[net.out_at[u]]
+    reg, par, out = net.reg[u], net.par[u], net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == SHOW:
             seen = both(net, u, t)

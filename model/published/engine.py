@@ -16,7 +16,7 @@ from . import buffer_units, compute_units, memory_units, shape_units
 from .calendar import advance, pop
 from .hbm import tick
 from .state import (
-    G_ACTIVE, G_FAULT, G_LOGGED, G_LOGGING, G_NOW, G_SLACK_LOG, G_SLACK_STORE, G_STORED, GROW, OK,
+    GROW, G_ACTIVE, G_FAULT, G_LOGGED, G_LOGGING, G_NOW, G_SLACK_LOG, G_SLACK_STORE, G_STORED, OK, U_CLOCK, U_KIND, U_WHY, inner,
 )
 
 KIND_CODES = {name: code for code, name in enumerate((
@@ -26,10 +26,10 @@ KIND_CODES = {name: code for code, name in enumerate((
  _ZIP, _BUFFERIZE, _STREAMIFY) = range(len(KIND_CODES))
 
 
-@njit
+@inner
 def _step(net, u, t):
     """Let unit u go on at t until it waits again."""
-    kind = net.kind[u]
+    kind = net.unit[u, U_KIND]
     if kind == _LOAD:
         memory_units.load(net, u, t)
     elif kind == _MAP_ACCUM or kind == _ACCUM:
@@ -62,7 +62,7 @@ def _compile():
     sources = sorted(Path(__file__).parent.glob("*.py"))
     digest = int(hashlib.sha256(b"".join(p.read_bytes() for p in sources)).hexdigest()[:12], 16)
 
-    @njit(cache=True, _nrt=False)
+    @njit(cache=True, _nrt=False, error_model="numpy")
     def simulate(net):
         """Run until nothing is left to do (fault OK), a unit fails, or an array is full (GROW: enlarge, call again)."""
         if digest < 0:
@@ -78,8 +78,8 @@ def _compile():
                 tick(net)
             u = pop(net)
             while u >= 0:
-                net.spent[u, net.why[u]] += now - net.clock[u]
-                net.clock[u] = now
+                net.spent[u, net.unit[u, U_WHY]] += now - net.unit[u, U_CLOCK]
+                net.unit[u, U_CLOCK] = now
                 _step(net, u, now)
                 if net.g[G_FAULT] != OK:
                     return

@@ -6,17 +6,15 @@ and goes to the channel there; after a cycle with K lines the offset moves on by
 s = max(last s + interval, h + 1); the response is seen at s + start_up + latency + 1. (Address bits play no part.)
 """
 
-from numba import njit
-
 from .calendar import wake
-from .state import G_ACTIVE, G_FIRST, G_INTERVAL, G_LATENCY, G_NOW, G_OFFSET
+from .state import G_ACTIVE, G_FIRST, G_INTERVAL, G_LATENCY, G_NOW, G_OFFSET, P_LINES_LEFT, P_PAR, P_READY, P_UNIT, inner
 
 
-@njit
+@inner
 def transfer(net, port, lines):
     """Ask for lines in this cycle; the port's unit is woken when the last response is seen."""
-    net.lines_left[port] = lines
-    net.port_ready[port] = 0
+    net.port[port, P_LINES_LEFT] = lines
+    net.port[port, P_READY] = 0
     i = net.g[G_ACTIVE]
     while i > 0 and net.active[i - 1] > port:
         net.active[i] = net.active[i - 1]
@@ -27,7 +25,7 @@ def transfer(net, port, lines):
         net.g[G_FIRST] = net.g[G_NOW]
 
 
-@njit
+@inner
 def tick(net):
     """Take this cycle's chunks; only transfers asked for in earlier cycles are active."""
     now, interval, latency = net.g[G_NOW], net.g[G_INTERVAL], net.g[G_LATENCY]
@@ -35,20 +33,20 @@ def tick(net):
     offset, taken, kept = net.g[G_OFFSET], 0, 0
     for i in range(net.g[G_ACTIVE]):
         port = net.active[i]
-        ready = net.port_ready[port]
-        n = min(net.port_par[port], net.lines_left[port])
+        ready = net.port[port, P_READY]
+        n = min(net.port[port, P_PAR], net.port[port, P_LINES_LEFT])
         for _ in range(n):
             offset = (offset + taken) & (channels - 1)
             served = max(net.served[offset] + interval, now + 1)
             net.served[offset] = served
             ready = max(ready, served + latency + 1)
             taken += 1
-        net.port_ready[port] = ready
-        net.lines_left[port] -= n
-        if net.lines_left[port] > 0:
+        net.port[port, P_READY] = ready
+        net.port[port, P_LINES_LEFT] -= n
+        if net.port[port, P_LINES_LEFT] > 0:
             net.active[kept] = port
             kept += 1
         else:
-            wake(net, net.port_unit[port], ready)
+            wake(net, net.port[port, P_UNIT], ready)
     net.g[G_ACTIVE] = kept
     net.g[G_OFFSET] = (offset + taken) & (channels - 1)

@@ -1,10 +1,10 @@
 """Load, store, source, sink."""
 
-from numba import njit
-
 from .channels import END, WAIT, finish, peek, room, send, sleep, slot, take
 from .hbm import transfer
-from .state import G_ELEMENT, G_READ, G_WRITTEN, OWN, PHASE, ceil_div, tile, tile_cols, tile_rows
+from .state import (
+    G_ELEMENT, G_READ, G_WRITTEN, OWN, PHASE, S_WORD, U_IN_AT, U_OUT_AT, U_WHY, ceil_div, tile, tile_cols, tile_rows, inner,
+)
 
 LINE = 64
 
@@ -16,13 +16,13 @@ INDEX = 1
 ASK, MOVE, EMIT = range(3)
 
 
-@njit
+@inner
 def tile_lines(net, rows, cols):
     """Requests of a tile: every row is rounded up to whole lines."""
     return rows * ceil_div(cols * net.g[G_ELEMENT], LINE)
 
 
-@njit
+@inner
 def nest_stop(aux, shape, dims, index):
     """Stop level at position index of a nest of trip counts: dimensions that end there, those of size 1 too."""
     level, block = 0, 1
@@ -34,10 +34,10 @@ def nest_stop(aux, shape, dims, index):
     return level
 
 
-@njit
+@inner
 def load(net, u, t):
     """Asks for a tile, waits for all its lines, sends it; asks for the next when that has been accepted."""
-    par, reg, out = net.par[u], net.reg[u], net.outs[net.out_at[u]]
+    par, reg, out = net.par[u], net.reg[u], net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == EMIT:
             if not room(net, u, out, t):
@@ -54,14 +54,14 @@ def load(net, u, t):
             if lines > 0:
                 transfer(net, par[PORT], lines)
                 net.g[G_READ] += lines
-                net.why[u] = OWN
+                net.unit[u, U_WHY] = OWN
                 return
 
 
-@njit
+@inner
 def store(net, u, t):
     """Shows a tile, writes it, waits for all acknowledgements, and only then takes it."""
-    par, reg, c = net.par[u], net.reg[u], net.ins[net.in_at[u]]
+    par, reg, c = net.par[u], net.reg[u], net.ins[net.unit[u, U_IN_AT]]
     while True:
         if reg[PHASE] == MOVE:
             take(net, c, t)
@@ -72,12 +72,12 @@ def store(net, u, t):
         if seen == END:
             return finish(net, u, t)
         reg[PHASE] = MOVE
-        word = net.word[slot(net, c)]
+        word = net.slot[slot(net, c), S_WORD]
         lines = tile_lines(net, tile_rows(word), tile_cols(word))
         if lines > 0:
             transfer(net, par[PORT], lines)
             net.g[G_WRITTEN] += lines
-            net.why[u] = OWN
+            net.unit[u, U_WHY] = OWN
             return
 
 
@@ -85,10 +85,10 @@ def store(net, u, t):
 STAMPS, STOPS, TOKENS = 2, 3, 4
 
 
-@njit
+@inner
 def source(net, u, t):
     """Sends its tokens as fast as there is room, each with its own stamp; its clock moves with back-pressure only."""
-    par, reg, out = net.par[u], net.reg[u], net.outs[net.out_at[u]]
+    par, reg, out = net.par[u], net.reg[u], net.outs[net.unit[u, U_OUT_AT]]
     while reg[INDEX] < par[TOKENS]:
         if not room(net, u, out, t):
             return
@@ -98,10 +98,10 @@ def source(net, u, t):
     finish(net, u, t)
 
 
-@njit
+@inner
 def sink(net, u, t):
     """Takes one token a cycle."""
-    c = net.ins[net.in_at[u]]
+    c = net.ins[net.unit[u, U_IN_AT]]
     seen = peek(net, u, c, t)
     if seen == END:
         finish(net, u, t)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from penstock.machine.errors import RunError
 from penstock.machine.unitgraph import UnitGraph
 
-from .state import BLOCKED, ENDS_EARLY, G_FAULT, G_FAULT_UNIT, G_NOW, PARTIAL_CHUNK, SHAPES_DIFFER, STOPS_DIFFER, Net
+from .state import (
+    BLOCKED, C_DEPTH, ENDS_EARLY, G_FAULT, G_FAULT_UNIT, G_NOW, PARTIAL_CHUNK, SHAPES_DIFFER, STOPS_DIFFER, U_CLOCK, U_FINISH,
+    U_ON, U_WHY, Net,
+)
 
 _FAULTS = {
     STOPS_DIFFER: ("the stops of its two inputs differ", "both inputs of an operator have one stream shape", None),
@@ -24,20 +27,20 @@ def fault(graph: UnitGraph, net: Net) -> RunError:
 
 def deadlock(graph: UnitGraph, net: Net) -> RunError:
     """The error of a run in which units wait for each other, with the cycle of waits."""
-    u = next(i for i in range(len(graph.units)) if net.finish[i] < 0)
+    u = next(i for i in range(len(graph.units)) if net.unit[i, U_FINISH] < 0)
     chain: list[int] = []
     while u not in chain:
         chain.append(u)
-        c = graph.channels[int(net.on[u])]
-        u = c.dst[0] if net.why[u] == BLOCKED else c.src[0]
+        c = graph.channels[int(net.unit[u, U_ON])]
+        u = c.dst[0] if net.unit[u, U_WHY] == BLOCKED else c.src[0]
     waits, full = [], []
     for v in chain[chain.index(u):]:
-        c = graph.channels[int(net.on[v])]
+        c = graph.channels[int(net.unit[v, U_ON])]
         name = graph.units[v].name
-        if net.why[v] == BLOCKED:
+        if net.unit[v, U_WHY] == BLOCKED:
             full.append(c.name)
-            waits.append(f"{name} waits for room in {c.name} (full, depth {net.depth[c.id]})")
+            waits.append(f"{name} waits for room in {c.name} (full, depth {net.chan[c.id, C_DEPTH]})")
         else:
             waits.append(f"{name} waits for a token on {c.name} (empty)")
     remedy = f"make one of the full channels deeper: {', '.join(full)}" if full else "no channel is full: no depth can free it"
-    return RunError(f"deadlock after cycle {net.clock.max()}: {'; '.join(waits)}", f"graph {graph.name}", remedy=remedy)
+    return RunError(f"deadlock after cycle {net.unit[:, U_CLOCK].max()}: {'; '.join(waits)}", f"graph {graph.name}", remedy=remedy)

@@ -1,10 +1,10 @@
 """Broadcast, flatten, promote, reshape, repeat, zip: no cycles of their own but the channel's one."""
 
-from numba import njit
-
 from .channels import END, TOKEN, WAIT, finish, peek, room, send, sleep, slot, take
 from .compute_units import both, take_all
-from .state import PARTIAL_CHUNK, PHASE, fail, in_memory, tile, tile_cols, tile_rows
+from .state import (
+    PARTIAL_CHUNK, PHASE, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, fail, in_memory, tile, tile_cols, tile_rows, inner,
+)
 
 # columns of par
 LO, HI = range(2)                        # flatten
@@ -17,19 +17,19 @@ HELD_STOP, HELD_WORD, HELD_WORD2, NEXT, PADS, STAMP = range(1, 7)
 FREE, HOLD, LOOK, FILL, REST = range(5)
 
 
-@njit
+@inner
 def _hold(net, u, c, t):
     """Take the head of c into the registers."""
     reg, s = net.reg[u], slot(net, c)
-    reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2] = net.stop[s], net.word[s], net.word2[s]
+    reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2] = net.slot[s, S_STOP], net.slot[s, S_WORD], net.slot[s, S_WORD2]
     take(net, c, t)
 
 
-@njit
+@inner
 def broadcast(net, u, t):
     """Takes a token, waits until every output has room, sends to all in that cycle."""
-    reg, c = net.reg[u], net.ins[net.in_at[u]]
-    first, last = net.out_at[u], net.out_at[u + 1]
+    reg, c = net.reg[u], net.ins[net.unit[u, U_IN_AT]]
+    first, last = net.unit[u, U_OUT_AT], net.unit[u + 1, U_OUT_AT]
     while True:
         if reg[PHASE] == FREE:
             seen = peek(net, u, c, t)
@@ -47,10 +47,10 @@ def broadcast(net, u, t):
         reg[PHASE] = FREE
 
 
-@njit
+@inner
 def restop(net, u, t, flatten):
     """Flatten or promote: takes a token, sends it with another stop."""
-    reg, par, c, out = net.reg[u], net.par[u], net.ins[net.in_at[u]], net.outs[net.out_at[u]]
+    reg, par, c, out = net.reg[u], net.par[u], net.ins[net.unit[u, U_IN_AT]], net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == FREE:
             seen = peek(net, u, c, t)
@@ -73,14 +73,14 @@ def restop(net, u, t, flatten):
         reg[PHASE] = FREE
 
 
-@njit
+@inner
 def reshape(net, u, t):
     """Takes a token and sends it with the chunk's stop; fills a partial chunk of dim 0 with tiles without valid rows.
 
     With add_outer, the last token of a full chunk waits until the next token is visible (stop 1) or the input has
     ended (stop 2).
     """
-    reg, par, c, out = net.reg[u], net.par[u], net.ins[net.in_at[u]], net.outs[net.out_at[u]]
+    reg, par, c, out = net.reg[u], net.par[u], net.ins[net.unit[u, U_IN_AT]], net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == FREE:
             seen = peek(net, u, c, t)
@@ -135,13 +135,13 @@ def reshape(net, u, t):
             reg[PHASE] = FREE
 
 
-@njit
+@inner
 def repeat(net, u, t):
     """Shows a token, sends copy i with stamp clock + i, rests `count` cycles after the last, then takes the token.
 
     The clock in a stamp includes the waits for room of the copies before: a blocked repeat spreads its copies further.
     """
-    reg, c, out, count = net.reg[u], net.ins[net.in_at[u]], net.outs[net.out_at[u]], net.par[u, COUNT]
+    reg, c, out, count = net.reg[u], net.ins[net.unit[u, U_IN_AT]], net.outs[net.unit[u, U_OUT_AT]], net.par[u, COUNT]
     while True:
         if reg[PHASE] == REST:
             take(net, c, t)
@@ -158,16 +158,16 @@ def repeat(net, u, t):
             if not room(net, u, out, t):
                 return
             reg[NEXT] += 1
-            send(net, out, t, reg[STAMP], net.stop[s] + 1 if reg[NEXT] == count else 0, net.word[s], net.word2[s])
+            send(net, out, t, reg[STAMP], net.slot[s, S_STOP] + 1 if reg[NEXT] == count else 0, net.slot[s, S_WORD], net.slot[s, S_WORD2])
             reg[STAMP] = t + reg[NEXT]
         reg[PHASE] = REST
         return sleep(net, u, t + count)
 
 
-@njit
+@inner
 def zip_(net, u, t):
     """Takes one token of each input when both are visible, sends the pair. (No published counterpart: as the shape operators.)"""
-    reg, first, out = net.reg[u], net.in_at[u], net.outs[net.out_at[u]]
+    reg, first, out = net.reg[u], net.unit[u, U_IN_AT], net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == FREE:
             seen = both(net, u, t)
@@ -176,8 +176,8 @@ def zip_(net, u, t):
             if seen == END:
                 return finish(net, u, t)
             s = slot(net, net.ins[first])
-            reg[HELD_STOP], reg[HELD_WORD] = net.stop[s], net.word[s]
-            reg[HELD_WORD2] = net.word[slot(net, net.ins[first + 1])]
+            reg[HELD_STOP], reg[HELD_WORD] = net.slot[s, S_STOP], net.slot[s, S_WORD]
+            reg[HELD_WORD2] = net.slot[slot(net, net.ins[first + 1]), S_WORD]
             take_all(net, u, t)
             reg[PHASE] = HOLD
         if not room(net, u, out, t):
