@@ -8,6 +8,7 @@ Prints, per batch factor: cycles, events, events/s, cycles/s, ns per event, and 
 from __future__ import annotations
 
 import sys
+from math import ceil
 
 import numpy as np
 
@@ -73,8 +74,8 @@ def swiglu(config, batch=64, dim=256, inter=512, tile_b=32, tile_inter=64) -> Un
         b.link(mm, acc, wide)
         return acc
 
-    ag = product("gate", fan, 0, lg, tile_b // t, tile_inter // t)
-    au = product("up", fan, 1, lu, tile_b // t, tile_inter // t)
+    ag = product("gate", fan, 0, lg, ceil(tile_b / t), ceil(tile_inter / t))
+    au = product("up", fan, 1, lu, ceil(tile_b / t), ceil(tile_inter / t))
     silu = b.unit("silu", "map", fn="silu", arity=1, lanes=m.lanes_for("silu"), tuple_in=False)
     mul = b.unit("mul", "map", fn="mul", arity=2, lanes=m.lanes_for("mul"), tuple_in=False)
     b.link(ag, silu, wide)
@@ -87,7 +88,7 @@ def swiglu(config, batch=64, dim=256, inter=512, tile_b=32, tile_inter=64) -> Un
         b.link(mul, last, wide)
     wrap = b.unit("wrap", "promote", level=3, outermost=False)
     b.link(last, wrap, tile)
-    ad = product("down", wrap, 0, ld, tile_b // t, dim // t)
+    ad = product("down", wrap, 0, ld, ceil(tile_b / t), ceil(dim / t))
     if m.dtype == "bf16":
         cast = b.unit("cast_out", "map", fn="cast_bf16", arity=1, lanes=m.lanes_for("cast_bf16"), tuple_in=False)
         b.link(ad, cast, wide)

@@ -22,7 +22,7 @@ IDEAL, PIPE = 0, 1
 FULL = -1  # `accept` found no free node
 
 
-@njit(cache=True, boundscheck=False)
+@njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def accept(state, h, line, index, count):
     """Line `index` of the `count` that reach the memory in cycle `h`; returns its delivery cycle, or FULL."""
     channels = state[CHANNELS]
@@ -54,7 +54,7 @@ def accept(state, h, line, index, count):
     return ready
 
 
-@njit(cache=True, boundscheck=False)
+@njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def deliver(state, d, out):
     """Write the lines delivered in cycle `d` to `out` and return how many. Called for every cycle in which one is ready."""
     n = 0
@@ -76,7 +76,7 @@ def deliver(state, d, out):
     return n
 
 
-@njit(cache=True, boundscheck=False)
+@njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def step(state, h, lines, n, out):
     """The `n` lines that reach the memory in `h` go in; those delivered in `h + 1` come out. Returns their number, or FULL."""
     for i in range(n):

@@ -199,7 +199,7 @@ def interconnect(S, V, M, D, LOG, c):
 @fast
 def responses(S, D, LOG, c):
     """Lines delivered in `c`: visible to their unit from the next cycle."""
-    out = S[S[G_OUT] : S[G_OUT] + D[dram.CHANNELS] + 256]
+    out = S[S[G_OUT] :]
     n = dram.deliver(D, c, out)
     S[G_EVENTS] += n
     for i in range(n):
@@ -284,7 +284,7 @@ def _advance(S, V, M, D, LOG, SUNK, SUNK_V, limit):
     return status
 
 
-advance = njit(cache=True, boundscheck=False, error_model="numpy")(_advance)
+advance = njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)(_advance)
 
 
 def _stamp_sources() -> None:

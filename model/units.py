@@ -33,7 +33,7 @@ ERROR_STOP, ERROR_ACCUM, ERROR_ADDRESS, ERROR_FLIGHT, ERROR_TILES = 1, 2, 3, 4, 
 (K_BROADCAST, K_FLATTEN, K_PROMOTE, K_PROMOTE_OUTER, K_RESHAPE, K_REPEAT, K_ZIP, K_SPLIT, K_MERGE, K_PIPE, K_ACCUM, K_SCRATCHPAD, K_LOAD, K_STORE,
  K_SOURCE, K_SINK) = range(16)
 
-fast = njit(boundscheck=False, error_model="numpy")
+fast = njit(boundscheck=False, error_model="numpy", _nrt=False)
 
 
 @intrinsic
