@@ -13,7 +13,7 @@ import numpy as np
 import sympy
 
 from penstock.machine.errors import ProgramError
-from penstock.machine.functions import FUNCTIONS, lookup
+from penstock.machine.functions import FUNCTIONS, UnknownFunctionError, lookup
 
 from .types import StreamType, TileType, same_size
 
@@ -73,7 +73,8 @@ class Elementwise:
             a, b = operands
             if same_size(a.rows, b.rows) is False or same_size(a.cols, b.cols) is False:
                 raise ProgramError(f"tiles are {{{a.rows}, {a.cols}}} and {{{b.rows}, {b.cols}}}",
-                                   rule=f"{self.name} takes two tiles of one shape")
+                                   rule=f"{self.name} takes two tiles of one shape",
+                                   remedy="load or compute tiles that agree")
         return TileType(operands[0].rows, operands[0].cols, "bf16" if self.name == "cast_bf16" else "fp32")
 
     def flops(self, *operands) -> sympy.Expr:
@@ -92,7 +93,10 @@ def matmul(transposed: bool = False) -> Matmul:
 
 def function(name: str) -> Elementwise:
     """The element-wise function called ``name``; unknown names raise with the list of known ones."""
-    lookup(name)
+    try:
+        lookup(name)
+    except UnknownFunctionError as e:
+        raise ProgramError(e.what, rule=e.rule, remedy=e.remedy) from None
     return Elementwise(name)
 
 

@@ -84,7 +84,7 @@ class Stream:
         Raises ProgramError when the ranks differ or a size is provably another one.
         """
         want = tuple(dim(d) for d in shape)
-        where = f"assert_shape of stream {self.name} ({_user_line()})"
+        where = f"assert_shape of stream {self.name} at {_user_line()}"
         if len(want) != len(self.shape):
             raise ProgramError(f"{show_shape(want)} has {len(want)} dimensions, the stream {show_shape(self.shape)} has {len(self.shape)}",
                                where, remedy="give one size per dimension, outermost first")

@@ -225,7 +225,8 @@ class Zip(Shape):
     def check(self):
         a, b = self.inputs
         if len(a.shape) != len(b.shape) or False in [same_size(x, y) for x, y in zip(a.shape, b.shape)]:
-            raise self.stream_error(1, f"has shape {show_shape(b.shape)}, stream {a.name} has {show_shape(a.shape)}", rule="both inputs have one shape")
+            raise self.stream_error(1, f"has shape {show_shape(b.shape)}, stream {a.name} has {show_shape(a.shape)}", rule="both inputs have one shape",
+                                    remedy="reshape, expand or reload one of them")
 
     def shape_rule(self):
         a, b = self.inputs

@@ -1,0 +1,137 @@
+"""Symbolic metrics, the text form, drawings and the float64 reference."""
+
+import numpy as np
+import pytest
+
+from penstock.frontend import (Accum, Bufferize, Expand, Graph, LinearOffChipLoad, LinearOffChipStore, Map, ProgramError, Reshape, Sink, Source,
+                               Streamify, add, analyse, build, draw, exp, lower, matmul, metric, print_graph, read_graph, register_rule, to_dot)
+from penstock.frontend.analysis import RULES
+from penstock.frontend.reference import evaluate64
+from penstock.machine.config import load
+from penstock.model import published
+from penstock.reference import evaluate
+
+FIG8 = load("fig8")
+POINTS = {  # tile_b, tile_inter: cycles, off-chip bytes, on-chip bytes of the published simulator
+    (16, 16): (33289, 8454144, 100352), (16, 32): (29400, 7405568, 151552), (16, 64): (27503, 6881280, 253952),
+    (16, 128): (26993, 6619136, 458752), (16, 256): (27509, 6488064, 868352), (32, 16): (21223, 5308416, 151552),
+    (32, 32): (17097, 4259840, 204800), (32, 64): (15277, 3735552, 311296), (32, 128): (14773, 3473408, 524288),
+    (32, 256): (15305, 3342336, 950272), (64, 16): (15218, 3735552, 253952), (64, 32): (11188, 2686976, 311296),
+    (64, 64): (9537, 2162688, 425984), (64, 128): (9260, 1900544, 655360), (64, 256): (11088, 1769472, 1114112),
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_figure_8(point):
+    cycles, offchip, onchip = POINTS[point]
+    program = build("swiglu", dict(zip(("tile_b", "tile_inter"), point)), FIG8)
+    a = program.analysis()
+    assert (a.offchip_bytes, a.onchip_bytes, a.onchip_rule) == (offchip, onchip, "published")
+    assert a.flops == 3 * 2 * 64 * 256 * 512 + 9 * 64 * 512
+    assert published.run(lower(program.graph, FIG8, "published"), FIG8).cycles == cycles
+
+
+def test_the_papers_equations():
+    g = Graph()
+    x = LinearOffChipLoad(g.input("x", (32, 64), "bf16"), tile=(16, 64), name="x")
+    w = LinearOffChipLoad(g.input("w", (64, 48), "bf16"), tile=(64, 48), shape=(2, 1), stride=(0, 0), name="w")
+    p = Accum(x, w, fn=matmul(), rank=1, name="p")
+    b = Bufferize(p, rank=1, name="b")
+    s = Streamify(b, repeat=3, name="s")
+    LinearOffChipStore(Expand(Accum(s, fn=add(), rank=2, name="a"), count=1, name="e"), g.output("y", (16, 48)), name="y")
+    tile, out = 16 * 64 * 2, 16 * 48 * 4
+    assert analyse(g, "paper").onchip.per_node == {
+        "x": 2 * tile, "w": 2 * 64 * 48 * 2, "p": 16 * 64 * 2 + 64 * 48 * 2 + out, "b": out + 2 * 2 * out, "a": out, "e": out, "y": 2 * out}
+
+
+def test_partial_tiles_are_counted_by_their_valid_part():
+    g = Graph()
+    LinearOffChipStore(LinearOffChipLoad(g.input("x", (10, 7)), tile=(4, 4)), g.output("y", (10, 7)))
+    assert analyse(g).offchip_bytes == 2 * 10 * 7 * 4
+
+
+def dynamic_program():
+    g = Graph("dynamic")
+    n, d = g.dynamic("N"), g.ragged("D")
+    s = Source(graph=g, shape=(2, n), tile=(4, 8), name="tokens")
+    w = LinearOffChipLoad(g.input("w", (8, 8)), tile=(8, 8), shape=(1,), stride=(0,), ref=s, name="w")
+    Sink(Accum(w, fn=add(), rank=1, name="sum"))
+    x, _ = Reshape(s, dim=0, chunk=4, pad=0, name="chunks")
+    x.assert_shape([2, g.dynamic("M"), 4])
+    Sink(Map(Accum(x, fn=add(), rank=1), fn=exp(), units=2))
+    Sink(Source(graph=g, shape=(2, d), tile=(n, 8)))
+    return g
+
+
+def test_symbols_stay_until_they_are_replaced_or_measured():
+    a = analyse(dynamic_program())
+    assert (str(a.offchip.total), a.offchip_bytes, a.symbols) == ("512*N", None, ("M", "N"))
+    assert a.unresolved["offchip"] == ("w",)
+    assert a.subs({"N": 5}).offchip_bytes == 2560
+    assert a.merge({"offchip": {"w": 1024}}).offchip_bytes == 1024
+    with pytest.raises(ProgramError, match="offchip: no operator 'v' has a share; measured operators are w"):
+        a.merge({"offchip": {"v": 1}})
+    assert "measured by the run (offchip): w" in a.text()
+
+
+def test_a_users_cost_function():
+    register_rule("elements", lambda node: sum(t.count for t in node.outputs) if node.higher_order else 0)
+    try:
+        assert build("swiglu").analysis("elements").onchip_bytes == 4 * 32 + 4
+    finally:
+        del RULES["elements"]
+    with pytest.raises(ProgramError, match="no on-chip rule 'elements'; known: paper, published"):
+        build("swiglu").analysis("elements")
+    assert metric(build("swiglu").graph, "nodes", lambda n: 1).value == 11
+
+
+@pytest.mark.parametrize("make", [lambda: build("swiglu").graph, lambda: build("swiglu", {"dim": 16, "inter": 16, "tile_inter": 8}, load("small_fpga")).graph, dynamic_program])
+def test_text_reads_back(make):
+    g = make()
+    text = print_graph(g)
+    again = read_graph(text)
+    assert print_graph(again) == text
+    assert [n.outputs for n in again.nodes] == [n.outputs for n in g.nodes]
+    if g.name == "swiglu":
+        config = load("fig8" if g.tensors["x"].dtype == "fp32" else "small_fpga")
+        assert lower(again, config) == lower(g, config)
+
+
+@pytest.mark.parametrize("text,message", [
+    ("", "no program"),
+    ("x = 3", "program text:1: not a call: x = 3"),
+    ("program('p')\ny = Flatten(x, lo=0, hi=1)", "program text:2: no stream 'x' so far"),
+    ("program('p')\ny = Nonsense()", "program text:2: unknown operator 'Nonsense'"),
+    ("program('p')\ny = (", r"program text:2: not a line of a program: 'y = \('"),
+    ("program('p')\ns = Source(shape=[2, K], tile=[4, 4])", "program text:2: not a size: K"),
+    ("program('p')\ns = Source(shape=[__import__('os').name], tile=[4, 4])", "not a size"),
+])
+def test_texts_that_cannot_be_read(text, message):
+    with pytest.raises(ProgramError, match=message):
+        read_graph(text)
+
+
+def test_drawings(tmp_path):
+    g = build("swiglu").graph
+    assert to_dot(g).count("->") == sum(len(n.inputs) for n in g.nodes)
+    for suffix in ("dot", "png", "svg"):
+        draw(g, tmp_path / f"g.{suffix}")
+        assert (tmp_path / f"g.{suffix}").stat().st_size > 500
+    with pytest.raises(ProgramError, match="cannot draw to 'g.xyz'; suffixes are .dot"):
+        draw(g, tmp_path / "g.xyz")
+
+
+def test_float64_of_the_graph_equals_the_layers_own():
+    program = build("swiglu", dict(batch=10, dim=12, inter=18, tile_b=5, tile_inter=7))
+    x = program.inputs(3)
+    own = program.reference64(x)["y"]
+    assert np.abs(evaluate64(program.graph, x)["y"] - own).max() < 1e-12
+
+
+@pytest.mark.parametrize("config,bound", [("fig8", 1e-5), ("paper_hdl_bf16", 2e-2), ("small_fpga", 2e-2)])
+def test_stated_arithmetic_is_close_to_float64(config, bound):
+    config = load(config)
+    program = build("swiglu", {}, config)
+    x = program.inputs(0)
+    got, want = evaluate(program.graph, x, config.machine.t)["y"].astype(float), program.reference64(x)["y"]
+    assert np.abs(got - want).max() / np.abs(want).max() <= bound

@@ -1,0 +1,233 @@
+"""Tiling and lowering: unit graphs mean what their programs mean, stop for stop and bit for bit."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from untimed import Untimed
+
+from penstock.frontend import (Accum, Bufferize, Expand, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, Promote,
+                               Reshape, Streamify, Zip, add, build, exp, lower, matmul, mul)
+from penstock.machine.config import load
+from penstock.machine.unitgraph import UnitGraph, validate
+from penstock.reference import evaluate
+
+FIG8 = load("fig8")
+SMALL = load("small_fpga")
+FP32 = replace(SMALL, machine=replace(SMALL.machine, dtype="fp32"))
+POINTS = [(b, i) for b in (16, 32, 64) for i in (16, 32, 64, 128, 256)]
+GOLDEN = Path(__file__).with_name("golden")
+
+
+def check(program_graph, config=FP32, tensors=None, seed=0):
+    """The unit graph stores what the program's NumPy meaning says."""
+    rng = np.random.default_rng(seed)
+    tensors = tensors or {t.name: rng.standard_normal((t.rows, t.cols)).astype(np.float32)
+                          for t in program_graph.tensors.values() if t.role == "input"}
+    units = lower(program_graph, config)
+    validate(units)
+    assert UnitGraph.from_dict(units.to_dict()) == units
+    got, want = Untimed(units, tensors).run(), evaluate(program_graph, tensors, config.machine.t)
+    assert got.keys() == want.keys()
+    for name in want:
+        assert got[name].tobytes() == want[name].tobytes(), name
+    return units
+
+
+def golden(name: str, text: str):
+    path = GOLDEN / name
+    if os.environ.get("PENSTOCK_UPDATE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    assert text == path.read_text(), f"{path} differs; PENSTOCK_UPDATE_GOLDEN=1 rewrites it"
+
+
+def test_printed_unit_graph_of_a_small_swiglu():
+    program = build("swiglu", dict(batch=8, dim=8, inter=16, tile_b=4, tile_inter=8), SMALL)
+    golden("swiglu_small_fpga.txt", f"{lower(program.graph, SMALL)}\nports {lower(program.graph, SMALL).ports}\n")
+    golden("swiglu_published.txt", f"{lower(program.graph, SMALL, 'published')}\n")
+
+
+def test_figure_8_has_one_structure():
+    structures = [lower(build("swiglu", dict(tile_b=b, tile_inter=i), FIG8).graph, FIG8).structure() for b, i in POINTS]
+    assert all(s == structures[0] for s in structures)
+
+
+def test_ports_are_in_order_of_need():
+    units = lower(build("swiglu", {}, FIG8).graph, FIG8)
+    assert [units.units[p].params["tensor"] for p in units.ports] == ["y", "x", "gate", "up", "down"]
+
+
+@pytest.mark.parametrize("params", [
+    dict(batch=8, dim=8, inter=16, tile_b=4, tile_inter=8),
+    dict(batch=10, dim=12, inter=18, tile_b=5, tile_inter=6),
+    dict(batch=7, dim=9, inter=11, tile_b=3, tile_inter=4),  # tiles that divide neither the tensors nor by t
+    dict(batch=16, dim=10, inter=20, tile_b=16, tile_inter=10),
+    dict(batch=1, dim=1, inter=1, tile_b=1, tile_inter=1),
+])
+@pytest.mark.parametrize("units", [1, 2, 4])
+def test_swiglu(params, units):
+    config = replace(SMALL, machine=replace(SMALL.machine, units={"matmul": units, "map": units}))
+    program = build("swiglu", params, config)
+    check(program.graph, config, program.inputs(1))
+
+
+def test_figure_8_point_on_the_paper_machine():
+    program = build("swiglu", dict(tile_b=32, tile_inter=64), FIG8)
+    check(program.graph, FIG8, program.inputs(0))
+
+
+def tiles(g, name, rows, cols, tile, shape=None, stride=None):
+    return LinearOffChipLoad(g.input(name, (rows, cols)), tile=tile, shape=shape, stride=stride)
+
+
+@pytest.mark.parametrize("m,k,n", [(4, 4, 4), (5, 9, 6), (1, 8, 3), (12, 3, 8)])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("fused", [False, True])
+def test_matmul_over_tiles(m, k, n, transposed, fused):
+    g = Graph()
+    steps = 3
+    a = tiles(g, "a", 2 * m, steps * k, (m, k))
+    b = tiles(g, "b", *((2 * n, steps * k) if transposed else (2 * steps * k, n)), (n, k) if transposed else (k, n), (2, steps), (steps, 1))
+    if fused:
+        out, rows = Accum(a, b, fn=matmul(transposed), rank=1), 2 * m
+    else:
+        out, rows = Map(a, b, fn=matmul(transposed)), 2 * steps * m
+    LinearOffChipStore(out, g.output("y", (rows, n)))
+    check(g)
+
+
+def test_shape_operators_and_sums():
+    g = Graph()
+    s = tiles(g, "a", 12, 10, (3, 5))  # [1, 4, 2]
+    s = Flatten(s, lo=0, hi=1)  # [1, 8]
+    s = Reshape(s, dim=0, chunk=4)  # [1, 2, 4]
+    s = Promote(s)  # [1, 1, 2, 4]
+    s = Promote(s, level=0)  # [1, 1, 2, 4, 1]
+    s = Flatten(s, lo=0, hi=1)
+    s = Accum(s, fn=add(), rank=1)
+    LinearOffChipStore(s, g.output("y", (6, 5)))
+    check(g)
+
+
+def test_padded_reshape():
+    g = Graph()
+    s = Reshape(Flatten(tiles(g, "a", 10, 6, (2, 6)), lo=0, hi=1), dim=0, chunk=4, pad=0)  # [1, 5] -> [1, 2, 4]
+    LinearOffChipStore(Accum(s, fn=add(), rank=1), g.output("y", (4, 6)))
+    check(g)
+
+
+@pytest.mark.parametrize("tile", [(3, 4), (5, 9)])
+def test_expand_and_zip(tile):
+    g = Graph()
+    a = tiles(g, "a", 2 * tile[0], tile[1], tile)  # [1, 2, 1]
+    b = tiles(g, "b", 2 * tile[0], 3 * tile[1], tile, (2, 1, 3), (3, 0, 1))
+    LinearOffChipStore(Map(Zip(Expand(a, count=3), b), fn=mul(), units=2), g.output("y", (2 * tile[0], 3 * tile[1])))
+    check(g)
+
+
+def test_buffers_with_several_readers():
+    g = Graph()
+    s = tiles(g, "a", 12, 5, (3, 5), (2, 2), (2, 1))  # [1, 2, 2]
+    buffers = Bufferize(s, rank=1)
+    once, thrice = Streamify(buffers), Streamify(buffers, repeat=3)
+    LinearOffChipStore(Map(once, fn=exp()), g.output("y", (12, 5)))
+    LinearOffChipStore(Accum(thrice, fn=add(), rank=2), g.output("z", (6, 5)))
+    units = check(g)
+    pads = [u for u in units.units if u.kind == "scratchpad"]
+    assert len(pads) == 1 and pads[0].params["repeat"] == [0, 3]
+    assert [u.params["scratchpad"] for u in units.units if u.kind == "broadcast"] == [pads[0].id]
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_random_programs(data):
+    """Random chains of operators over random tile sizes, one of them with a product."""
+    g = Graph()
+    rows, cols = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))
+    grid = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    count = int(np.prod(grid))
+    s = tiles(g, "a", count * rows, cols, (rows, cols), tuple(grid)).stream
+    for i in range(data.draw(st.integers(1, 5))):
+        dims = [d.value for d in s.shape]
+        choices = ["promote", "flatten", "expand", "exp", "matmul", "buffer"] + ["sum"] * (s.rank > 1) + ["pad"]
+        match data.draw(st.sampled_from(choices)):
+            case "promote":
+                s = Promote(s, level=data.draw(st.integers(0, len(dims)))).stream
+            case "flatten":
+                lo = data.draw(st.integers(0, s.rank))
+                s = Flatten(s, lo=lo, hi=data.draw(st.integers(lo, max(lo, s.rank - 1)))).stream
+            case "expand":
+                s = Expand(s, count=data.draw(st.integers(1, 3))).stream
+            case "exp":
+                s = Map(s, fn=exp(), units=data.draw(st.integers(1, 3))).stream
+            case "sum":
+                s = Accum(s, fn=add(), rank=data.draw(st.integers(1, s.rank - 1))).stream
+            case "pad":
+                s = Reshape(s, dim=0, chunk=data.draw(st.integers(1, 3)), pad=0)[0]
+                s = Accum(s, fn=add(), rank=1).stream
+            case "buffer":
+                rank = data.draw(st.integers(0, s.rank))
+                s = Streamify(Bufferize(s, rank=rank), repeat=data.draw(st.none() | st.integers(1, 2))).stream
+            case "matmul" if s.rank >= 1:
+                fused, transposed = data.draw(st.integers(0, s.rank)), data.draw(st.booleans())
+                n, shape = data.draw(st.integers(1, 9)), tuple(d.value for d in s.shape)
+                if shape[0] != 1:
+                    continue
+                k = s.element.cols.value
+                tile = (n, k) if transposed else (k, n)
+                b = tiles(g, f"w{i}", tile[0], tile[1], tile, shape[1:], (0,) * (len(shape) - 1))
+                s = (Accum(s, b, fn=matmul(transposed), rank=fused) if fused else Map(s, b, fn=matmul(transposed))).stream
+    n = int(s.type.count)
+    LinearOffChipStore(s, g.output("y", (n * s.element.rows.value, s.element.cols.value)))
+    check(g, seed=1)
+
+
+def program_too_big(pages=2, **kw):
+    g = Graph("big")
+    a, b = tiles(g, "a", 16, 16, (16, 16)), tiles(g, "b", 16, 16, (16, 16))
+    LinearOffChipStore(Accum(a, b, fn=matmul(), rank=1, name="product"), g.output("y", (16, 16)))
+    return g, replace(FP32, machine=replace(FP32.machine, pages=pages, frames=4, **kw))
+
+
+def message(call) -> str:
+    with pytest.raises(LoweringError) as e:
+        call()
+    return str(e.value)
+
+
+def test_a_scratchpad_too_small_is_refused_with_the_figures():
+    g, config = program_too_big()
+    assert "operand B {16, 16} takes 16 tiles of 4 x 4, a scratchpad holds 2 pages x 4 frames = 8" in message(lambda: lower(g, config))
+
+
+def test_an_accumulator_too_small_is_refused_with_the_figures():
+    g, config = program_too_big(pages=8, accum_tiles=8)
+    assert "its result takes 16 tiles of 4 x 4 of partial sums, an accumulator holds 8" in message(lambda: lower(g, config))
+
+
+def test_a_walk_that_wraps_is_refused():
+    g = Graph()
+    LinearOffChipStore(tiles(g, "a", 8, 8, (4, 4), (4,), (1,)), g.output("y", (8, 8)))
+    assert "the walk reaches tile column 3 of a grid of 2 and would wrap into the next row" in message(lambda: lower(g, FP32))
+
+
+def test_wrong_machine_dtype_is_refused():
+    g = Graph()
+    LinearOffChipStore(tiles(g, "a", 8, 8, (4, 4)), g.output("y", (8, 8)))
+    assert "tensor a holds fp32, machine small_fpga moves bf16; declare the tensor as bf16" in message(lambda: lower(g, SMALL))
+
+
+def test_asserted_shapes_reach_the_run():
+    g = Graph()
+    s = tiles(g, "a", 8, 8, (4, 4))
+    s.stream.assert_shape([1, 2, 2])
+    LinearOffChipStore(s, g.output("y", (8, 8)))
+    units = lower(g, FP32)
+    (a,) = units.meta["asserted"]
+    assert (a["stream"], a["shape"], a["inner"]) == ("LinearOffChipLoad", [1, 2, 2], 2)
+    assert units.channels[a["channel"]].src == (0, 0)
