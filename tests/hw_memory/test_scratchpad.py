@@ -180,6 +180,13 @@ def test_a_writer_waits_for_pages():
     assert [beat[0] for _, out, beat in log if out == 1 and beat] == [4 * b + i + 1 for b in range(6) for _ in range(2) for i in range(4)]
 
 
+def test_a_writer_waits_for_its_reference_queue():
+    """References that leave every eighth cycle hold the buffers of one tile back, and only where a buffer ends."""
+    log, _ = compare([buffers([1, 1, 1, 1, 3, 1, 1, 1, 1], rank=1)], pages=16, frames=2, writers=[1], readers=[(1, None)],
+                     moves=lambda kind, i, cycle: (kind, i) != ("out", 0) or cycle % 8 == 7, cycles=120)
+    assert [cycle for cycle, out, _ in log if out == 0] == list(range(7, 80, 8))
+
+
 def test_two_readers_share_a_buffer():
     """Copies are posted as the reference leaves; the last reader frees the buffer."""
     log, _ = compare([buffers([5, 3, 4, 2], rank=1)], pages=5, frames=2, writers=[1], readers=[(1, 2), (1, None)], routes=[[0, 1]], cycles=100)
