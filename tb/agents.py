@@ -7,13 +7,13 @@ component, where a per-cycle Python loop does no harm.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from penstock.machine.beat import STOP_BITS, STOP_DONE, Payload, beat_words
+from penstock.machine.trace import SourceBeats
 
-__all__ = ["Stream", "PATTERNS", "releases", "beat_int", "StreamSource", "StreamSink"]
+__all__ = ["PATTERNS", "beats", "whole_beats", "releases", "beat_int", "StreamSource", "StreamSink"]
 
 PATTERNS = ("always", "random", "bursty", "late")
 
@@ -23,34 +23,44 @@ def beat_int(payload: Payload, value: int, stop: int, data: int = 1) -> int:
     return value | stop << payload.bits | data << (payload.bits + STOP_BITS)
 
 
-@dataclass
-class Stream:
-    """Beats offered to the fabric, Done included, and the cycle from which each may be offered.
+def beats(payload: Payload, items: Iterable[tuple[int, int] | None], release: Sequence[int] = ()) -> SourceBeats:
+    """Beats for a source unit.
 
-    Attributes
+    Parameters
     ----------
-    beats
-        (payload bits as an integer, stop) per data beat; Done is added unless ``done`` is False.
+    items
+        (payload bits, stop) per data beat, None for a Done; one Done is added at the end unless the last item is None.
     release
-        Cycle per beat, Done included; shorter lists are continued with zeros.
+        Cycle from which each beat may be offered, Done included; missing ones are 0.
     """
+    items = list(items)
+    if not items or items[-1] is not None:
+        items.append(None)
+    words = (payload.bits + 31) // 32
+    raw = b"".join((0 if x is None else x[0]).to_bytes(4 * words, "little") for x in items)
+    stop = np.array([STOP_DONE if x is None else x[1] for x in items], np.uint8)
+    at = np.zeros(len(items), np.int64)
+    at[: len(release)] = release
+    return SourceBeats(at, stop, np.array([x is not None for x in items], np.uint8), np.frombuffer(raw, np.uint32).reshape(-1, words))
 
-    beats: Sequence[tuple[int, int]]
-    release: Sequence[int] = field(default_factory=list)
-    done: bool = True
 
-    def __post_init__(self):
-        n = len(self.beats) + self.done
-        self.release = np.resize(np.asarray(list(self.release)[:n] + [0] * max(0, n - len(self.release)), np.int64), n)
-
-    def words(self, payload: Payload) -> np.ndarray:
-        """uint32 [beats, words] of whole beats."""
-        n = beat_words(payload)
-        whole = [beat_int(payload, value, stop) for value, stop in self.beats]
-        if self.done:
-            whole.append(beat_int(payload, 0, STOP_DONE, 0))
-        raw = b"".join(x.to_bytes(4 * n, "little") for x in whole)
-        return np.frombuffer(raw, np.uint32).reshape(-1, n)
+def whole_beats(payload: Payload, stream: SourceBeats) -> np.ndarray:
+    """uint32 [beats, words]: payload, stop and data as docs/timing.md section 6 lays them out."""
+    n = beat_words(payload)
+    tail = stream.stop.astype(np.uint64) | stream.data.astype(np.uint64) << np.uint64(STOP_BITS)
+    out = np.zeros((len(stream.stop), n + 1), np.uint32)
+    if stream.payload is not None:
+        width = min(n, stream.payload.shape[1])
+        out[:, :width] = stream.payload[:, :width] * stream.data[:, None].astype(np.uint32)
+    word, shift = divmod(payload.bits, 32)
+    if shift:
+        out[:, word] &= np.uint32(2**shift - 1)
+    else:
+        out[:, word] = 0
+    placed = tail << np.uint64(shift)
+    out[:, word] |= (placed & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    out[:, word + 1] = (placed >> np.uint64(32)).astype(np.uint32)
+    return np.ascontiguousarray(out[:, :n])
 
 
 def releases(n: int, pattern: str, seed: int) -> np.ndarray:

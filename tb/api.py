@@ -17,12 +17,12 @@ import numpy as np
 from penstock.machine.config import Config
 from penstock.machine.errors import RunError
 from penstock.machine.image import pack, unpack
-from penstock.machine.trace import ChannelTrace, PortTrace, Run
+from penstock.machine.trace import ChannelTrace, PortTrace, Run, SourceBeats
 from penstock.machine.unitgraph import UnitGraph
 from penstock.model.dram import lines_bound, ranges
 
 from . import bench, runner
-from .agents import Stream
+from .agents import whole_beats
 from .native import FAULTS, HALT, STATUS
 
 __all__ = ["Design", "Point", "run", "run_many", "simulate", "QUIET_CYCLES", "IDLE_CYCLES", "MAX_CYCLES"]
@@ -74,7 +74,7 @@ class Point:
     graph, tensors
         With this point's run-time parameters; input values by tensor name.
     sources, sinks
-        Stream per source unit; release cycles per sink unit.
+        Beats per source unit; release cycles per sink unit (the rest: 0).
     resets_at
         Cycles at which earlier attempts are cut off by a reset, before the run that counts.
     whole
@@ -83,7 +83,7 @@ class Point:
 
     graph: UnitGraph
     tensors: Mapping[str, np.ndarray] | None = None
-    sources: Mapping[int, Stream] = field(default_factory=dict)
+    sources: Mapping[int, SourceBeats] = field(default_factory=dict)
     sinks: Mapping[int, Sequence[int]] = field(default_factory=dict)
     resets_at: Sequence[int] = ()
     whole: bool = False
@@ -240,9 +240,9 @@ def _inputs(p: Point, sources, sinks, load_lines: int) -> dict[str, np.ndarray]:
         arrays["ranges"], arrays["lines"] = ranges(p.graph), np.int64(lines_bound(p.graph, load_lines))
     for unit, bits in sources:
         if unit not in p.sources:
-            raise RunError("no stream given", f"source unit {p.graph.units[unit].name}", remedy=f"pass sources={{{unit}: Stream(...)}}")
+            raise RunError("no stream given", f"source unit {p.graph.units[unit].name}", remedy=f"pass sources={{{unit}: SourceBeats(...)}}")
         stream = p.sources[unit]
-        arrays[f"source{unit}_words"] = stream.words(p.graph.outputs(unit)[0].payload)
+        arrays[f"source{unit}_words"] = whole_beats(p.graph.outputs(unit)[0].payload, stream)
         arrays[f"source{unit}_release"] = np.asarray(stream.release, np.int64)
     for unit, _ in sinks:
         arrays[f"sink{unit}_release"] = np.asarray(p.sinks.get(unit, ()), np.int64)

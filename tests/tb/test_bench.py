@@ -6,12 +6,12 @@ import pytest
 import tiny
 from penstock.machine.beat import FNV_OFFSET, FNV_PRIME
 from penstock.machine.errors import RunError
+from penstock.machine.trace import SourceBeats
 from penstock.tb import agents, api
 
 
 def stream(n, pattern, seed):
-    beats = [((i * 0x1234567) & (2**40 - 1) | 1 << 39, i % 3) for i in range(n)]
-    return agents.Stream(beats, agents.releases(n + 1, pattern, seed))
+    return agents.beats(tiny.PAYLOAD, [((i * 0x1234567) & (2**40 - 1) | 1 << 39, i % 3) for i in range(n)], agents.releases(n + 1, pattern, seed))
 
 
 def fnv(words):
@@ -29,13 +29,13 @@ def test_every_beat_is_recorded(source):
     for p, run in zip(points, api.simulate(tiny.design(), points, None, record=[0])):
         accept, take = tiny.fifo(p.sources[0].release, p.sinks[1])
         (c,) = run.channels
-        words = p.sources[0].words(tiny.PAYLOAD)
+        words = agents.whole_beats(tiny.PAYLOAD, p.sources[0])
         done = 1 + max(accept[-1] + 1, take[-2] + 1)
         take[-1] = -1 if take[-1] >= done else take[-1]
         assert (c.accept == accept).all() and (c.take == take).all()
         assert [int(d) for d in c.digest] == [fnv(w) for w in words]
         assert (run.extra["payloads"][0] == words).all()
-        assert list(c.stop) == [s for _, s in p.sources[0].beats] + [15] and list(c.data) == [1] * 50 + [0]
+        assert (c.stop == p.sources[0].stop).all() and (c.data == p.sources[0].data).all()
         assert run.cycles == done
 
 
@@ -52,8 +52,8 @@ def test_second_input_after_done():
     first = api.simulate(tiny.design(), [once], None)[0]
     gap = first.cycles + 200
     s = once.sources[0]
-    words = agents.Stream(list(s.beats) + [(0, 15)] + list(s.beats), [*s.release, *(s.release + gap)])
-    both = api.simulate(tiny.design(), [api.Point(once.graph, None, {0: words}, {1: [*once.sinks[1], *(once.sinks[1] + gap)]}, whole=True)], None)[0]
+    twice = SourceBeats(np.concatenate([s.release, s.release + gap]), *(np.concatenate([x, x]) for x in (s.stop, s.data, s.payload)))
+    both = api.simulate(tiny.design(), [api.Point(once.graph, None, {0: twice}, {1: [*once.sinks[1], *(once.sinks[1] + gap)]}, whole=True)], None)[0]
     accept = both.channels[0].accept
     assert len(accept) == 62 and (accept[:31] == first.channels[0].accept).all() and (accept[31:] == accept[:31] + gap).all()
 

@@ -76,7 +76,7 @@ def test_differing_payloads_are_unfolded():
     change(rtl, "digest")
     counts = 2 << 128 | 2 << 130
     for run, value in ((model, 0x3F800000), (rtl, 0x3F800001)):
-        words = agents.Stream([(value << 32 | counts, 0)] * 2).words(TILE)
+        words = agents.whole_beats(TILE, agents.beats(TILE, [(value << 32 | counts, 0)] * 2))
         run.extra["payloads"] = {0: words}
     assert "1 elements differ: [0,1] model 1.0 (3f800000), RTL 1.0000001 (3f800001)" in str(check.compare(model, rtl, GRAPH))
 
@@ -91,7 +91,7 @@ def test_decode():
 
 
 def test_waves_show_decoded_beats(tmp_path):
-    point = api.Point(tiny.graph(), None, {0: agents.Stream([(0xABC, 0), (0xDEF, 2)])})
+    point = api.Point(tiny.graph(), None, {0: agents.beats(tiny.PAYLOAD, [(0xABC, 0), (0xDEF, 2)])})
     run = api.simulate(tiny.design(), [point], None, waves=str(tmp_path / "tiny"))[0]
     dump, layout = run.extra["waves"]
     if dump.endswith(".vcd"):
