@@ -40,6 +40,7 @@ def register(name: str, datapath: Callable[[], Lane]) -> None:
     if name in DATAPATHS:
         raise ValueError(f"Function '{name}' already has a datapath; choose another name")
     lane = datapath()
+    lane._MustUse__silence = True  # made to be looked at, never elaborated
     arity = 2 if "b" in lane.signature.members else 1
     if (arity, lane.STAGES) != (entry.arity, entry.stages):
         raise ValueError(f"Datapath of function '{name}' must have {entry.arity} operands and {entry.stages} stages, "

@@ -1,38 +1,33 @@
-// Drives one dot product: lines of "gap a_words... b_words..." in hexadecimal in, its results out.
+// Drives two dot products side by side: lines of "gap a_words... b_words..." in hexadecimal in, both results out.
 #include <cstdio>
+#include <cstdlib>
 #include <deque>
-#include "Vdot.h"
+#include "Vtop.h"
 #include "verilated.h"
 
 double sc_time_stamp() { return 0; }
 
-template <class T>
-static void put(T& port, unsigned word, unsigned index) {
-    if constexpr (VlIsVlWide<T>::value) port[index] = word;
-    else port = index ? (port & T(0xFFFFFFFFu)) | (T(word) << (8 * sizeof(T) - 32)) : T(word);
-}
-
 int main(int argc, char** argv) {
     const unsigned words = std::atoi(argv[1]), stages = std::atoi(argv[2]);
-    Vdot dot;
+    Vtop top;
     std::deque<bool> flight(stages - 1, false);
     const auto cycle = [&](bool enter) {
-        dot.en = enter;
-        dot.clk = 0;
-        dot.eval();
+        top.en = enter;
+        top.clk = 0;
+        top.eval();
         flight.push_back(enter);
-        if (flight.front()) std::printf("%08x\n", dot.o);
-        else if (dot.o) std::printf("idle output %08x\n", dot.o);
+        if (flight.front()) std::printf("%08x %08x\n", top.fp32, top.bf16);
+        else if (top.fp32 || top.bf16) std::printf("idle output\n");
         flight.pop_front();
-        dot.clk = 1;
-        dot.eval();
+        top.clk = 1;
+        top.eval();
     };
-    unsigned gap, word;
-    dot.rst = 0;
+    unsigned gap;
+    top.rst = 0;
     while (std::scanf("%x", &gap) == 1) {
         while (gap--) cycle(false);
-        for (unsigned i = 0; i < words; i++) if (std::scanf("%x", &word) == 1) put(dot.a, word, i);
-        for (unsigned i = 0; i < words; i++) if (std::scanf("%x", &word) == 1) put(dot.b, word, i);
+        for (unsigned i = 0; i < words; i++) if (std::scanf("%x", &top.a[i]) != 1) return 1;
+        for (unsigned i = 0; i < words; i++) if (std::scanf("%x", &top.b[i]) != 1) return 1;
         cycle(true);
     }
     for (unsigned i = 0; i < stages; i++) cycle(false);

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,31 +31,42 @@ def in_place(folder, t, dtype, name):
     return (folder / "out.v").read_text()
 
 
-@pytest.mark.parametrize("t, dtype", [(16, "fp32"), (8, "bf16")])
-def test_shared_dot_is_the_definition_in_every_bit(t, dtype, tmp_path):
-    verilog = share(in_place(tmp_path, t, dtype, module_name("dot", t, dtype)))
-    assert "penstock_arith::fp32_add(s1_term0, s1_term1)" in verilog
-    (tmp_path / "dot.sv").write_text(verilog)
+T = 16
+TOP = """
+module top(input clk, rst, en, input [767:0] a, b, output [31:0] fp32, bf16);
+  {fp32} dot_fp32(.clk, .rst, .en, .a(a[511:0]), .b(b[511:0]), .o(fp32));
+  {bf16} dot_bf16(.clk, .rst, .en, .a(a[767:512]), .b(b[767:512]), .o(bf16));
+endmodule
+"""
+
+
+def operands(rng, n):
+    """Vectors of common numbers, one in five of corners, for else nearly every sum is NaN."""
+    corners = rng.random((n, 1)) < 0.2
+    return [np.where(corners, x.reshape(n, T), rng.standard_normal((n, T)).astype(np.float32).view(np.uint32))
+            for x in pairs(rng, n * T)]
+
+
+def test_shared_dots_are_the_definition_in_every_bit(tmp_path):
+    names = {dtype: module_name("dot", T, dtype) for dtype in ("fp32", "bf16")}
+    verilog = share("".join(in_place(tmp_path, T, dtype, name) for dtype, name in names.items()))
+    assert verilog.count("penstock_arith::fp32_add(s4_term0, s4_term1)") == 2
+    (tmp_path / "top.sv").write_text(verilog + TOP.format(**names))
     environment = {**os.environ, "MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O0"}
-    driver = os.path.join(os.path.dirname(os.path.abspath(__file__)), "dot.cpp")
-    subprocess.run([verilator_command(), "--cc", "--exe", "--build", "-j", "2", "-Wno-fatal", "-Wno-lint", "--prefix", "Vdot",
-                    "--top-module", module_name("dot", t, dtype), "--Mdir", "obj", "dot.sv", driver],
+    subprocess.run([verilator_command(), "--cc", "--exe", "--build", "-j", "2", "-Wno-fatal", "-Wno-lint", "--top-module", "top",
+                    "--Mdir", "obj", "top.sv", Path(__file__).resolve().with_name("dot.cpp")],
                    cwd=tmp_path, check=True, capture_output=True, env=environment)
 
     rng, n = np.random.default_rng(8), 20000
-    a, b = (x.reshape(n, t) for x in pairs(rng, n * t))
-    small = rng.random((n, 1)) < 0.8  # else nearly every sum is NaN
-    a, b = (np.where(small, rng.standard_normal((n, t)).astype(np.float32).view(np.uint32), x) for x in (a, b))
-    if dtype == "bf16":
-        a, b = a & np.uint32(0xFFFF0000), b & np.uint32(0xFFFF0000)
-    words = [(x >> 16).astype(np.uint16).view(np.uint32) if dtype == "bf16" else x for x in (a, b)]
+    wide, narrow = operands(rng, n), [x & np.uint32(0xFFFF0000) for x in operands(rng, n)]
+    words = [np.hstack([x, (y >> 16).astype(np.uint16).view(np.uint32)]) for x, y in zip(wide, narrow)]
     gaps = np.where(rng.random(n) < 0.3, rng.integers(1, 7, n), 0)
     lines = "".join(f"{g:x} " + " ".join(f"{w:x}" for w in (*x, *y)) + "\n" for g, x, y in zip(gaps, *words))
-    done = subprocess.run([tmp_path / "obj" / "Vdot", str(words[0].shape[1]), str(dot_stages(t))],
+    done = subprocess.run([tmp_path / "obj" / "Vtop", str(words[0].shape[1]), str(dot_stages(T))],
                           input=lines, capture_output=True, text=True, check=True)
-    got = np.array([int(line, 16) for line in done.stdout.split("\n")[:-1]], np.uint32)
-    expected = arith.matmul(a.view(np.float32)[:, None, :], b.view(np.float32)[:, :, None])
-    assert_same_bits(got, expected)
+    got = np.array([[int(x, 16) for x in line.split()] for line in done.stdout.splitlines()], np.uint32)
+    for results, (a, b) in zip(got.T, (wide, narrow)):
+        assert_same_bits(results, arith.matmul(a.view(np.float32)[:, None, :], b.view(np.float32)[:, :, None]))
 
 
 def test_a_design_without_dot_products_is_left_alone():
