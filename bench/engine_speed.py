@@ -39,7 +39,7 @@ def swiglu(config, batch=64, dim=256, inter=512, tile_b=32, tile_inter=64) -> Un
 
     def tensor(name, rows, cols, role="input"):
         nonlocal end
-        x = Tensor(name, rows, cols, m.dtype, end, cols * size, role)
+        x = Tensor(name, rows, cols, m.dtype, end, ceil(cols * size / 64) * 64, role)
         tensors.append(x)
         end += x.bytes
         return x
