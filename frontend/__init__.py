@@ -11,6 +11,7 @@ from .shape_operators import Broadcast, Expand, Flatten, Promote, Reshape, Zip
 from .lowering import lower
 from .analysis import Analysis, Metric, analyse, metric, register_rule
 from .functions import register_float64
+from .operator_reference import operator_reference
 from .program import Program, build
 from .text import print_graph, read_graph
 from .draw import draw, to_dot
@@ -18,7 +19,7 @@ from .draw import draw, to_dot
 __all__ = [
     "Accum", "add", "analyse", "Analysis", "Broadcast", "Bufferize", "BufferType", "build", "cast", "ceil_div", "Dim", "DimKind", "div",
     "draw", "exp", "Expand", "Flatten", "function", "FUNCTIONAL", "Graph", "LinearOffChipLoad", "LinearOffChipStore", "lower",
-    "LoweringError", "Map", "matmul", "maximum", "metric", "Metric", "mul", "operator", "Operator", "OPERATORS", "print_graph", "Program",
+    "LoweringError", "Map", "matmul", "maximum", "metric", "Metric", "mul", "operator", "Operator", "operator_reference", "OPERATORS", "print_graph", "Program",
     "ProgramError", "Promote", "read_graph", "register_float64", "register_rule", "Reshape", "ScalarType", "SelectorType", "silu", "Sink",
     "Source", "Stream", "Streamify", "StreamType", "sub", "TensorRef", "TileType", "to_dot", "TupleType", "Zip",
 ]

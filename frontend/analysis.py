@@ -74,7 +74,7 @@ class Metric:
 
 def _substitute(expr: sympy.Expr, values: Mapping) -> sympy.Expr:
     by_name = {str(k): v for k, v in values.items()}
-    return expr.subs({s: by_name[str(s)] for s in expr.free_symbols if str(s) in by_name})
+    return expr.subs({s: sympy.sympify(by_name[str(s)]) for s in expr.free_symbols if str(s) in by_name})
 
 
 def metric(graph: Graph, name: str, cost: Cost) -> Metric:

@@ -8,14 +8,15 @@ the model's and the RTL's bit for bit; with float64 they are what errors are mea
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 
 import numpy as np
 
-from penstock.machine.errors import ProgramError
+from penstock.machine.errors import ProgramError, RunError
 from penstock.machine.image import DTYPES
 
 from .functions import FLOAT64
-from .graph import Graph, TensorRef
+from .graph import Graph, Stream, TensorRef
 from .types import ceil_div
 
 
@@ -41,15 +42,51 @@ class Evaluator:
     def __init__(self, tensors: dict[str, np.ndarray], t: int, dot: Callable, functions: Callable[[str], Callable], dtype, sources: dict | None = None):
         self.tensors, self.t, self.dot, self.functions, self.dtype = tensors, t, dot, functions, np.dtype(dtype)
         self.sources, self.sinks, self.outputs = sources or {}, {}, {}
+        self.symbols: dict[str, Fraction] = {}
 
     def run(self, graph: Graph) -> dict[str, np.ndarray]:
-        """Evaluate all operators in order; the stored tensors by name, of the evaluator's own dtype."""
+        """Evaluate all operators in order; the stored tensors by name, of the evaluator's own dtype.
+
+        Raises RunError where a stream has not the shape that its type, or an assertion, says. Afterwards ``symbols`` holds the
+        measured sizes by name: of a ragged dimension the mean, which makes every total exact.
+        """
         streams = {}
         for node in graph.nodes:
             results = node.evaluate(self, *(streams[s.node.name, s.port] for s in node.inputs))
             for i, r in enumerate(results):
                 streams[node.name, i] = r
+                self.check_shape(node[i], [stop for _, stop in r])
         return self.outputs
+
+    def check_shape(self, stream: Stream, stops: list[int]) -> None:
+        """Compare the sizes that a stream's stops tell with its type, and learn the symbols in it."""
+        where = f"stream {stream.name} {stream.type}" + (f" at {stream.node.line}" if stream.node.line else "")
+        asserted = stream.port in stream.node.asserted
+        rule = "asserted by the program" if asserted else "the shape rule of the operator"
+        sizes: list[list[int]] = [[] for _ in stream.shape]
+        open_ = [0] * len(stream.shape)
+        for stop in stops:
+            if stop > stream.rank:
+                raise RunError(f"has a stop of level {stop}, its rank is {stream.rank}", where, rule)
+            open_[0] += 1
+            for level in range(stop):
+                sizes[level].append(open_[level])
+                open_[level] = 0
+                open_[level + 1] += 1
+        if any(open_[:-1]):
+            raise RunError("ends within a dimension", where, rule)
+        sizes[-1].append(open_[-1])
+        for level, (d, seen) in enumerate(zip(reversed(stream.shape), sizes)):
+            if not seen:
+                continue
+            if d.size.is_Symbol and str(d.size) not in self.symbols:
+                self.symbols[str(d.size)] = Fraction(sum(seen), len(seen)) if d.kind.ragged else Fraction(seen[0])
+            want = d.size.subs({s: self.symbols[str(s)] for s in d.size.free_symbols if str(s) in self.symbols})
+            if not d.kind.ragged and want.is_number:
+                wrong = [n for n in seen if n != want]
+                if wrong:
+                    raise RunError(f"dimension {level} is {wrong[0]} in the run, not {want}", where, rule,
+                                   "correct the assertion" if asserted else None)
 
     def tensor(self, ref: TensorRef) -> np.ndarray:
         if ref.name not in self.tensors:

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 
-from penstock.frontend import (Accum, Bufferize, Expand, Graph, LinearOffChipLoad, LinearOffChipStore, Map, ProgramError, Reshape, Sink, Source,
-                               Streamify, add, analyse, build, draw, exp, lower, matmul, metric, print_graph, read_graph, register_rule, to_dot)
+from penstock.frontend import (Accum, Bufferize, Expand, Graph, LinearOffChipLoad, LinearOffChipStore, Map, OPERATORS, ProgramError, Reshape, Sink, Source,
+                               Streamify, add, analyse, build, draw, exp, lower, matmul, metric, operator_reference, print_graph, read_graph, register_rule, to_dot)
 from penstock.frontend.analysis import RULES
 from penstock.frontend.reference import evaluate64
 from penstock.machine.config import load
+from penstock.machine.errors import RunError
 from penstock.model import published
-from penstock.reference import evaluate
+from penstock.reference import evaluate, evaluator
 
 FIG8 = load("fig8")
 POINTS = {  # tile_b, tile_inter: cycles, off-chip bytes, on-chip bytes of the published simulator
@@ -72,6 +73,42 @@ def test_symbols_stay_until_they_are_replaced_or_measured():
     with pytest.raises(ProgramError, match="offchip: no operator 'v' has a share; measured operators are w"):
         a.merge({"offchip": {"v": 1}})
     assert "measured by the run (offchip): w" in a.text()
+
+
+def run_dynamic(lengths, rows):
+    """Run dynamic_program on two groups of tokens."""
+    def stream(counts, tile):
+        return [(np.ones(tile, np.float32), 1 if i == n - 1 else 0) for n in counts for i in range(n)]
+
+    g = dynamic_program()
+    e = evaluator({"w": np.ones((8, 8), np.float32)}, 4, {"tokens": stream(rows, (4, 8)), "Source": stream(lengths, (rows[0], 8))})
+    e.run(g)
+    return analyse(g), e
+
+
+def test_a_run_measures_the_symbols():
+    a, e = run_dynamic([3, 4], [5, 5])
+    assert {n: str(v) for n, v in e.symbols.items()} == {"N": "5", "M": "2", "D": "7/2"}
+    assert a.subs(e.symbols).symbols == ()
+    assert a.subs(e.symbols).offchip_bytes == 5 * 2 * 256
+
+
+def test_a_run_checks_shapes():
+    with pytest.raises(RunError, match=r"stream tokens \[2, N\] .* dimension 0 is 5 in the run, not 4"):
+        run_dynamic([3, 4], [4, 5])
+    g = Graph()
+    s = Source(graph=g, shape=(g.dynamic("N"), 2), tile=(4, 4), name="s").stream.assert_shape([3, 2])
+    Sink(s)
+    ones = np.ones((4, 4), np.float32)
+    e = evaluator({}, 4, {"s": [(ones, 0), (ones, 1)]})
+    with pytest.raises(RunError, match=r"dimension 1 is 1 in the run, not 3 \(rule: asserted by the program\); correct the assertion"):
+        e.run(g)
+
+
+def test_reference_page_lists_every_operator():
+    page = operator_reference()
+    assert all(f"## {name}\n" in page for name in OPERATORS)
+    assert "- `count`: copies of each element\n\nLowers to: machine, published." in page
 
 
 def test_a_users_cost_function():
