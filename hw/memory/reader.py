@@ -86,7 +86,7 @@ class Reader(wiring.Component):
             end.eq(is_done(self.i.payload)),
             self.request.eq(holding & (credit != QUEUE)),
             last_tile.eq(index + 1 == self.tiles),
-            last_pass.eq(passes + 1 == self.repeat if self.repeat_dim else 1),
+            last_pass.eq(passes + 1 >= self.repeat if self.repeat_dim else 1),
             self.releases.eq(last_tile & last_pass),
             freed.eq(self.grant & self.releases),
             self.i.ready.eq(Mux(end, ~holding & (credit == 0), ~holding | freed)),

@@ -41,7 +41,7 @@ class Scratchpad(Unit):
     post0, post1, ... : In(post_layout(page_bits))
         References added by copies.
     peak : Out(16)
-        Most pages in use at the end of any cycle up to the one before.
+        Most pages in use in any cycle so far: from the cycle in which a page is taken to the one in which its buffer is freed.
     error : Out(8)
         Bit ``BUFFER_OVERFLOW``: a reference count does not fit.
 
@@ -90,7 +90,7 @@ class Scratchpad(Unit):
             m.d.comb += getattr(counts, f"post{k}").eq(getattr(self, f"post{k}"))
 
         used = Signal(range(self.pages + 1))
-        m.d.comb += used.eq(self.pages - pages.free)
+        m.d.comb += used.eq(self.pages - pages.free + pages.take)
         highest = Signal(16)
         m.d.comb += self.peak.eq(Mux(used > highest, used, highest))
         m.d.sync += highest.eq(self.peak)

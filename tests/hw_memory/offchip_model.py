@@ -183,7 +183,8 @@ class StoreModel:
     t: int
     lanes: int
     valid: list | None = None  # (rows, cols) of each logical tile's own valid counts
-    beats: list = field(default_factory=list)  # (bits, ends a block)
+    runs: int = 1
+    beats: list = field(default_factory=list)  # (bits, ends a block; None: Done)
     steps: list = field(default_factory=list)  # (needs a block, chunks)
 
     def __post_init__(self):
@@ -209,7 +210,9 @@ class StoreModel:
                         chunks = [[p.base + (row0 + b * t + r) * p.pitch + (col0 // e + i) * LINE
                                    for r in range(w, min(w + self.lanes, v))] for w in range(0, v, self.lanes)]
                     self.steps.append((i < blocks, chunks))
-        self.beats.append((done_bits(t, p.element_bytes), False))
+        self.beats.append((done_bits(t, p.element_bytes), None))
+        self.beats *= self.runs
+        self.steps = [(needs, list(chunks)) for _ in range(self.runs) for needs, chunks in self.steps]
         self.level, self.flight, self.done, self.through = 0, 0, False, False
 
     def open(self):
@@ -220,8 +223,8 @@ class StoreModel:
 
     def wants(self):
         """Whether the next beat, if visible, is taken in this cycle."""
-        if len(self.beats) == 1:
-            return self.level == 0 and not self.steps
+        if self.beats[0][1] is None:
+            return self.level == 0 and not self.open()
         return self.level < 2
 
     def step(self, granted, visible):
@@ -239,7 +242,7 @@ class StoreModel:
         if take:
             taken, pushed = self.beats.pop(0)
             self.done = not self.beats
-        self.level += pushed - popped
+        self.level += bool(pushed) - popped
         return taken, lines
 
     def deliver(self, line):

@@ -95,6 +95,7 @@ class ScratchpadModel:
             taken.add(w)
             if self.opened[w] is None or self.opened[w][1] % self.frames == 0:
                 page = self.free.pop(0)
+                self.peak = max(self.peak, self.pages - len(self.free))
                 if self.opened[w] is None:
                     self.opened[w] = [page, 0, page]
                 else:
@@ -149,5 +150,4 @@ class ScratchpadModel:
             self.count[page] += delta
         if released and self.count[released[0]] == 0:
             self.free = self.buffer_pages(released) + self.free
-        self.peak = max(self.peak, self.pages - len(self.free))
         return taken, out

@@ -35,6 +35,8 @@ def stalls(seed, share=0.5):
     return moves
 
 
+SIZES = [(4, 4, 4), (4, 2, 2), (2, 1, 4)]
+
 LOADS = {
     "one tile": dict(rows=4, cols=16, walk=dict(rows=4, cols=16)),
     "aligned grid": dict(rows=8, cols=32, walk=dict(rows=4, cols=16, shape=(2, 2), row_step=(4, 0), col_step=(0, 16))),
@@ -50,7 +52,7 @@ LOADS = {
 
 
 @pytest.mark.parametrize("name", LOADS)
-@pytest.mark.parametrize("t, lanes, element_bytes", [(4, 4, 4), (4, 2, 2), (2, 1, 4)])
+@pytest.mark.parametrize("t, lanes, element_bytes", SIZES)
 def test_load_walks_in_the_contracts_cycles(name, t, lanes, element_bytes):
     case = LOADS[name]
     p = place(case["rows"], case["cols"], base=128, spare=1, element_bytes=element_bytes, **case["walk"])
@@ -79,7 +81,7 @@ STORES = {
 
 
 @pytest.mark.parametrize("name", STORES)
-@pytest.mark.parametrize("t, lanes, element_bytes", [(4, 4, 4), (4, 2, 2), (2, 1, 4)])
+@pytest.mark.parametrize("t, lanes, element_bytes", SIZES)
 def test_store_writes_in_the_contracts_cycles(name, t, lanes, element_bytes):
     case = STORES[name]
     p = place(case["rows"], case["cols"], base=128, spare=1, element_bytes=element_bytes, **case["walk"])
@@ -99,8 +101,15 @@ def test_store_writes_only_what_the_beats_call_valid():
     assert bench.memory == bench.stored({0: [range(31)] * 3 + [range(20, 31)] * 3})
 
 
+def test_store_runs_again_after_done():
+    p = place(6, 50, rows=6, cols=10)
+    bench = Bench([("store", p, {"runs": 2})], t=4, config=machine(t=4, lanes=4))
+    bench.compare(seed=1, moves=always, delays=(10, 20))
+    assert bench.memory == bench.stored({0: [range(50)] * 6})
+
+
 @pytest.mark.parametrize("arbitration", ["need", "round_robin"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_ports_share_the_dram(arbitration, seed):
     walk = dict(rows=5, cols=18, shape=(2, 3), row_step=(5, 0), col_step=(0, 18))
     ports = [
@@ -109,7 +118,7 @@ def test_ports_share_the_dram(arbitration, seed):
         ("load", place(8, 32, base=8192, seed=3, rows=8, cols=32, shape=(2,), row_step=(0,), col_step=(0,)), {}),
     ]
     bench = Bench(ports, t=4, config=machine(t=4, lanes=2, arbitration=arbitration, kind="pipe", channels=4))
-    bench.compare(seed=seed, moves=stalls(seed, (1.0, 0.6, 0.2)[seed]))
+    bench.compare(seed=seed, moves=stalls(seed, (1.0, 0.5)[seed]))
     assert bench.memory == bench.stored({1: [range(30)] * 9})
 
 
@@ -119,7 +128,7 @@ def test_reset_in_mid_run_starts_afresh():
         ("store", place(9, 30, base=4096, seed=2, rows=4, cols=9), {}),
     ]
     bench = Bench(ports, t=4, config=machine(t=4, lanes=2, arbitration="round_robin"))
-    for cycles in (1, 17, 40):
+    for cycles in (1, 30):
         bench.compare(seed=cycles, moves=stalls(cycles, 0.8), resets=cycles)
 
 
