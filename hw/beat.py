@@ -60,7 +60,6 @@ def with_stop(beat: data.View, stop: ValueLike) -> Value:
 
 def words(tile: data.View) -> list[Value]:
     """The elements of a tile (a view with ``elements``) as 32-bit words, row-major; bf16 goes to the upper half."""
-    elements = tile.elements
-    width = Value.cast(elements[0][0]).shape().width
-    t = len(elements)
-    return [Cat(Const(0, 32 - width), elements[r][c]) for r in range(t) for c in range(t)]
+    bits, count = Value.cast(tile.elements), len(tile.elements) ** 2
+    width = len(bits) // count
+    return [Cat(Const(0, 32 - width), bits.word_select(k, width)) for k in range(count)]

@@ -91,7 +91,7 @@ class Accum(Unit):
                 m.d.sync += [rest.eq(Cat(tile[self.lanes:])), held_target.eq(index), held_fresh.eq(initial), step.eq(1), busy.eq(taken)]
             with m.Elif(wait != 0):
                 m.d.comb += [group.eq(rest[: len(group)]), target.eq(held_target), fresh.eq(held_fresh), working.eq(busy)]
-                m.d.sync += [rest.eq(rest >> len(group)), step.eq(step + 1)]
+                m.d.sync += [rest.eq(rest[len(group):]), step.eq(step + 1)]
         first_step = Mux(wait == 0, 0, step)
 
         ports = []
@@ -103,12 +103,14 @@ class Accum(Unit):
         tile_in = self._tiles.read_port(transparent_for=[tile_write])
         m.d.comb += tile_in.addr.eq(index_next if steps == 1 else Mux((wait > 1) | take, target, index))
 
+        old = Signal(len(group))
+        m.d.comb += old.eq(tile_in.data[0] if steps == 1 else Array(tile_in.data)[first_step])
         sums = []
         for j in range(self.lanes):
             lane = lookup(self.fn)()
             m.submodules[f"lane{j}"] = place(lane, module_name("lane", self.fn))
             value = group.word_select(j, 32)
-            m.d.comb += [lane.en.eq(working & ~fresh), lane.a.eq(Array(tile_in.data)[first_step].word_select(j, 32)), lane.b.eq(value)]
+            m.d.comb += [lane.en.eq(working & ~fresh), lane.a.eq(old.word_select(j, 32)), lane.b.eq(value)]
             sums.append(Mux(fresh, value, lane.o))
         m.d.comb += [
             tile_write.addr.eq(target),

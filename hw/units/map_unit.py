@@ -74,7 +74,7 @@ class MapUnit(Pipelined):
                     m.d.sync += rest.eq(Cat(tile[n:]))
                 with m.Else():
                     m.d.comb += group.eq(rest[: 32 * n])
-                    m.d.sync += rest.eq(rest >> 32 * n)
+                    m.d.sync += rest.eq(rest[32 * n:])
             now.append(group)
         results = []
         for j in range(n):

@@ -1,6 +1,7 @@
 """Products of physical tiles."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import data
 
 from penstock.machine.beat import Tile
 from penstock.machine.kinds import kind_of
@@ -63,19 +64,20 @@ class Matmul(Pipelined):
                 m.d.sync += [rest.eq(a[row_bits:]), kept.eq(b)]
             with m.Else():
                 m.d.comb += [rows.eq(rest), factor.eq(kept)]
-                m.d.sync += rest.eq(rest >> row_bits)
+                m.d.sync += rest.eq(rest[row_bits:])
             a, b = rows, factor
         width = self.payloads.inputs[0].element_bits
+        vector = data.ArrayLayout(width, t)
+        row = [Signal(vector, name=f"row{r}") for r in range(self.rows)]
+        column = [Signal(vector, name=f"column{c}") for c in range(t)]
+        m.d.comb += [x.eq(a.word_select(r, t * width)) for r, x in enumerate(row)]
+        for c, x in enumerate(column):
+            m.d.comb += x.eq(Cat(b.word_select(c * t + k if self.transposed else k * t + c, width) for k in range(t)))
         results = []
         for r in range(self.rows):
             for c in range(t):
                 dot = Dot(t=t, dtype=dtype)
+                dot.en, dot.a, dot.b = enter, row[r], column[c]  # shared, not copied: 2 * t * t * t elements otherwise
                 m.submodules[f"dot{r}_{c}"] = place(dot, module_name("dot", t, dtype))
-                order = [c * t + k if self.transposed else k * t + c for k in range(t)]
-                m.d.comb += [
-                    dot.en.eq(enter),
-                    dot.a.eq(a.word_select(r, t * width)),
-                    dot.b.eq(Cat(b.word_select(k, width) for k in order)),
-                ]
                 results.append(dot.o)
         return Cat(results)

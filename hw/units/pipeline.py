@@ -113,7 +113,9 @@ class Pipelined(Unit):
         ready = delay(m, enter, self.latency - self.interval, name="result")
         elements = self._collect(m, group, ready)
         t, bits = payload.t, payload.element_bits
-        masked = [Mux((r < note.rows) & (c < note.cols), elements.word_select(r * t + c, bits), 0) for r in range(t) for c in range(t)]
+        row_valid, col_valid = Signal(t), Signal(t)
+        m.d.comb += [row_valid.eq(Cat(k < note.rows for k in range(t))), col_valid.eq(Cat(k < note.cols for k in range(t)))]
+        masked = [Mux(row_valid[k // t] & col_valid[k % t], elements.word_select(k, bits), 0) for k in range(t * t)]
         m.d.comb += [
             queue.i.valid.eq(delay(m, take, self.latency - 1, name="take")),
             queue.i.payload.eq(Cat(*masked, note)),

@@ -26,8 +26,8 @@ class Reshape(Unit):
 
     Timing
     ------
-    L = 0, II = 1; one pad beat a cycle while the output has a slot. The beat that ends a partial chunk stays at the head of the
-    input until the last pad beat has left, a Done until the cycle after. Source: docs/timing.md section 3, ``reshape``.
+    L = 0, II = 1; one pad beat a cycle while the output has a slot. Nothing is taken while pads leave: the beat that ends a partial
+    chunk is taken before them, a Done in a partial chunk in the cycle after the last at the earliest. Source: docs/timing.md section 3, ``reshape``.
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -47,14 +47,15 @@ class Reshape(Unit):
         m = Module()
         beat, o = self.i0.payload, self.o0
         count = Signal(32)  # units of the open chunk that have left
-        sent = Signal()  # the head beat has left, its pads have not
+        sent = Signal()  # the beat that ends a partial chunk has left, its pads have not
+        ended = Signal(4)  # its stop
         done, ends, outer, fills, fire = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             done.eq(is_done(beat)),
             ends.eq(beat.stop >= self.dim),
             outer.eq(beat.stop > self.dim),
             fills.eq(count + 1 == self.cfg.chunk),
-            o.valid.eq(self.i0.valid),
+            o.valid.eq(self.i0.valid | sent),
             fire.eq(o.valid & o.ready),
         ]
         row, column = Signal(16), Signal(16)
@@ -66,12 +67,9 @@ class Reshape(Unit):
         ]
         with m.If(padding):
             inner = Mux(row_end, min(self.dim, 1), 0)
-            last = Mux(done, self.dim + 1, beat.stop + 1)
+            last = Mux(sent, ended + 1, self.dim + 1)
             stop = Mux(unit_end, Mux(fills, last, self.dim), inner)
-            m.d.comb += [
-                o.payload.eq(Cat(Const(0, len(o.payload.as_value()) - 5), stop[:4], 1)),
-                self.i0.ready.eq(o.ready & unit_end & fills & ~done),
-            ]
+            m.d.comb += o.payload.eq(Cat(Const(0, len(o.payload.as_value()) - 5), stop[:4], 1))
             with m.If(fire):
                 m.d.sync += column.eq(Mux(row_end, 0, column + 1))
                 with m.If(row_end):
@@ -86,10 +84,10 @@ class Reshape(Unit):
             partial = Signal()
             m.d.comb += [
                 partial.eq(self.pad & outer & ~fills),
-                self.i0.ready.eq(o.ready & ~partial),
+                self.i0.ready.eq(o.ready),
                 o.payload.eq(with_stop(beat, Mux(partial, self.dim, beat.stop + (ends & (fills | outer))))),
             ]
             with m.If(fire & ends):
-                m.d.sync += [count.eq(Mux(fills | (outer & ~partial), 0, count + 1)), sent.eq(partial)]
+                m.d.sync += [count.eq(Mux(fills | (outer & ~partial), 0, count + 1)), sent.eq(partial), ended.eq(beat.stop)]
         self.report(m, offers=o.valid)
         return m
