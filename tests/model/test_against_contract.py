@@ -1,0 +1,187 @@
+"""The compiled engine and the plain-Python contract agree on random unit graphs, waits and machines."""
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.machine.beat import BufferRef, Tuple
+from penstock.machine.config import Dram
+
+from graphs import FULL, T, TILE, Build, compare, configuration
+
+many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], derandomize=True)
+counts = st.tuples(st.integers(0, T), st.integers(0, T))
+
+
+@st.composite
+def waits(draw, n):
+    """Release cycles of n beats: none, random gaps, or late."""
+    kind = draw(st.integers(0, 2))
+    if kind == 0:
+        return [0] * n
+    if kind == 1:
+        return np.cumsum(draw(st.lists(st.integers(0, 6), min_size=n, max_size=n))).tolist()
+    return [draw(st.integers(0, 40))] * n
+
+
+def regular(shape):
+    """Stops of a regular stream, innermost dimension last; the last beat closes every dimension."""
+    stops = []
+    for at in np.ndindex(*shape):
+        s = 0
+        while s < len(shape) and at[len(shape) - 1 - s] == shape[len(shape) - 1 - s] - 1:
+            s += 1
+        stops.append(s)
+    return stops
+
+
+@st.composite
+def ragged(draw, rank, closed=True):
+    stops = draw(st.lists(st.integers(0, rank), max_size=12))
+    return stops + [rank] if closed or not stops else stops
+
+
+@st.composite
+def shape_op(draw, b):
+    kind = draw(st.sampled_from(["flatten", "promote", "outermost", "reshape", "repeat", "map", "pass"]))
+    if kind == "flatten":
+        lo = draw(st.integers(0, 2))
+        return b.unit("flatten", lo=lo, hi=lo + draw(st.integers(1, 2)))
+    if kind in ("promote", "outermost"):
+        return b.unit("promote", level=draw(st.integers(0, 4)), outermost=kind == "outermost")
+    if kind == "reshape":
+        dim = draw(st.integers(0, 2))
+        return b.unit("reshape", dim=dim, chunk=draw(st.integers(1, 4)), pad=draw(st.booleans()), pad_rows=draw(st.integers(1, 2)) if dim == 2 else 1,
+                      pad_cols=draw(st.integers(1, 3)) if dim else 1)
+    if kind == "repeat":
+        return b.unit("repeat", count=draw(st.integers(1, 4)))
+    if kind == "map":
+        return b.unit("map", fn=draw(st.sampled_from(["silu", "cast_fp32"])), arity=1, lanes=draw(st.sampled_from([16, 4])), tuple_in=False)
+    return b.unit("broadcast", n=1, scratchpad=None)
+
+
+@many
+@given(st.data())
+def test_shape_chains(data):
+    b = Build(data.draw(st.integers(1, 3)))
+    stops = data.draw(ragged(2, closed=data.draw(st.booleans())))
+    beats = [(s, data.draw(counts)) for s in stops]
+    at = b.source(beats, data.draw(waits(len(beats) + 1)))
+    for _ in range(data.draw(st.integers(1, 4))):
+        op = data.draw(shape_op(b))
+        b.link(at, op)
+        at = op
+    b.link(at, b.sink(data.draw(waits(30))))
+    compare(b, configuration())
+
+
+@many
+@given(st.data())
+def test_forks_and_joins(data):
+    """broadcast or split, two paths of different length, then zip and a tuple map, a two-input map, a matmul, or merge."""
+    b = Build(data.draw(st.integers(1, 3)))
+    beats = [(s, FULL) for s in data.draw(ragged(2))]
+    at = b.source(beats, data.draw(waits(len(beats) + 1)))
+    join = data.draw(st.sampled_from(["zip", "map", "matmul", "merge"]))
+    fork = b.unit("split" if join == "merge" else "broadcast", n=2, **({} if join == "merge" else {"scratchpad": None}))
+    b.link(at, fork)
+    lanes = st.sampled_from([16, 8, 2])
+    ends = []
+    for i in range(2):
+        end = (fork, i)
+        for _ in range(data.draw(st.integers(0, 2))):
+            m = b.unit("map", fn=data.draw(st.sampled_from(["silu", "cast_fp32"])), arity=1, lanes=data.draw(lanes), tuple_in=False)
+            b.link(end, m)
+            end = m
+        ends.append(end)
+    if join == "matmul":
+        j = b.unit("matmul", rows_per_cycle=data.draw(st.sampled_from([1, 2, 4])), transposed=data.draw(st.booleans()))
+    elif join == "map":
+        j = b.unit("map", fn="mul", arity=2, lanes=data.draw(lanes), tuple_in=False)
+    else:
+        j = b.unit(join, **({"n": 2} if join == "merge" else {}))
+    for i, end in enumerate(ends):
+        b.link(end, (j, i))
+    if join == "zip":
+        m = b.unit("map", fn="add", arity=2, lanes=data.draw(lanes), tuple_in=True)
+        b.link(j, m, Tuple((TILE, TILE)))
+        j = m
+    b.link(j, b.sink(data.draw(waits(20))))
+    compare(b, configuration())
+
+
+@many
+@given(st.data())
+def test_accum(data):
+    shape = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))
+    reduce = data.draw(st.integers(1, 2 ** len(shape) - 1))
+    beats = [(s, FULL) for s in regular(shape)]
+    b = Build(data.draw(st.integers(1, 3)))
+    at = b.source(beats, data.draw(waits(len(beats) + 1)))
+    a = b.unit("accum", fn="add", reduce=reduce, depth=81, lanes=data.draw(st.sampled_from([16, 8, 4])))
+    b.link(at, a)
+    b.link(a, b.sink(data.draw(waits(30))))
+    compare(b, configuration())
+
+
+@many
+@given(st.data())
+def test_scratchpad(data):
+    """Buffers of random size from one or two writers; references copied to one or two readers each, with and without repeats."""
+    n_writers, fan = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2))
+    rank, frames = data.draw(st.integers(0, 2)), data.draw(st.sampled_from([1, 2, 4]))
+    readers = [(rank, data.draw(st.booleans())) for _ in range(n_writers * fan)]
+    b = Build(data.draw(st.integers(1, 3)))
+    pad = b.unit("scratchpad", pages=26 * n_writers, frames=frames, writers=[{"rank": rank}] * n_writers,
+                 readers=[{"rank": r, "repeat_dim": d} for r, d in readers], repeat=[data.draw(st.integers(1, 3)) for _ in readers])
+    ref = BufferRef(26 * n_writers)
+    for w in range(n_writers):
+        stops = data.draw(st.lists(st.integers(0, rank + 1), max_size=12)) + [rank + 1]
+        source = b.source([(s, data.draw(counts)) for s in stops], data.draw(waits(len(stops) + 1)))
+        b.link(source, (pad, w))
+        fork = b.unit("broadcast", n=fan, scratchpad=pad)
+        b.link((pad, w), fork, ref)
+        for i in range(fan):
+            b.link((fork, i), (pad, n_writers + w * fan + i), ref)
+            b.link((pad, n_writers + w * fan + i), b.sink(data.draw(waits(20))))
+    compare(b, configuration())
+
+
+@many
+@given(st.data())
+def test_small_scratchpad_is_back_pressure(data):
+    """Fewer pages than the stream needs: the writer waits for the reader's releases."""
+    frames = data.draw(st.sampled_from([1, 2]))
+    sizes = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=6))
+    stops = [s for n in sizes for s in [0] * (n - 1) + [1]]
+    b = Build()
+    pad = b.unit("scratchpad", pages=data.draw(st.integers(3, 5)), frames=frames, writers=[{"rank": 1}], readers=[{"rank": 1, "repeat_dim": True}],
+                 repeat=[data.draw(st.integers(1, 2))])
+    b.link(b.source([(s, FULL) for s in stops]), pad)
+    b.link((pad, 0), (pad, 1), BufferRef(5))
+    b.link((pad, 1), b.sink(data.draw(waits(12))))
+    compare(b, configuration())
+
+
+@many
+@given(st.data())
+def test_off_chip(data):
+    """Loads of random walks (misaligned, clamped, out of the tensor) into sinks, and one load that a store writes back."""
+    dtype = data.draw(st.sampled_from(["fp32", "bf16"]))
+    tile = type(TILE)(T, dtype)
+    b = Build(data.draw(st.integers(1, 2)))
+    for i in range(data.draw(st.integers(0, 2))):
+        x = b.tensor(f"x{i}", data.draw(st.integers(1, 12)), data.draw(st.integers(1, 40)), dtype)
+        rank = data.draw(st.integers(0, 2))
+        draws = lambda low, high: [data.draw(st.integers(low, high)) for _ in range(rank)]
+        u = b.off_chip("load", x, data.draw(st.integers(1, 10)), data.draw(st.integers(1, 40)), rank=rank, shape=draws(1, 3), row_step=draws(0, 6),
+                       col_step=draws(0, 20))
+        b.link(u, b.sink(data.draw(waits(20))), tile)
+    rows, cols, r, c = (data.draw(st.integers(1, n)) for n in (10, 40, 10, 40))
+    x, y = b.tensor("in", rows, cols, dtype), b.tensor("out", rows, cols, dtype, "output")
+    shape = [-(-rows // r), -(-cols // c)]
+    u = b.off_chip("load", x, r, c, rank=2, shape=shape, row_step=[r, 0], col_step=[0, c])
+    b.link(u, b.off_chip("store", y, r, c), tile)
+    dram = data.draw(st.sampled_from([Dram(), Dram(kind="ideal", latency=3), Dram(channels=1, interval=3), Dram(kind="ideal", latency=1)]))
+    compare(b, configuration(dtype=dtype, port_lanes=data.draw(st.sampled_from([1, 2, 4])), load_lines=data.draw(st.sampled_from([8, 32])),
+                             arbitration=data.draw(st.sampled_from(["need", "round_robin"])), dram=dram))
