@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 from penstock.machine.errors import PenstockError
@@ -12,7 +13,7 @@ from ..problem import Problem
 from ..readings import Readings
 from ..solution import Granularity, Schedule, Subgraph
 
-__all__ = ["one_op_per_subgraph", "chain_fusion", "native_granularity"]
+__all__ = ["one_op_per_subgraph", "chain_fusion", "power_of_two_latency", "native_granularity"]
 
 
 def native_granularity(problem: Problem, plan: Plan, readings: Readings, where: str) -> Granularity:
@@ -103,3 +104,17 @@ def _native_cost(problem: Problem, ops: tuple[int, ...], readings: Readings) -> 
         return None
     latency = Meter(problem, plan, readings, granularity).measure().latency
     return granularity, latency if math.isfinite(latency) else math.inf
+
+
+def power_of_two_latency(problem: Problem, schedule: Schedule, readings: Readings) -> float:
+    """Latency of the same subgraphs and retention with power-of-two tiles; infinite if one has none that fits."""
+    from .tiles import TileSearch
+
+    coarse = dataclasses.replace(readings, tiling="powers-of-two")
+    tiles = TileSearch(problem, coarse)
+    total, kept = 0.0, ()
+    for entry in schedule.subgraphs:
+        tiling = tiles.best(make_plan(problem, entry.ops, coarse), kept, entry.retain)
+        total += math.inf if tiling is None else tiling.latency
+        kept = entry.retain
+    return total

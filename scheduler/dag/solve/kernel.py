@@ -6,7 +6,7 @@ step depends only on how the tile was reached, so the cost of a whole traversal 
 
 Arrays (integers unless said otherwise), one row per item:
 
-- ``slices``: tensor, rows, cols, height, width, first, last, depth; sorted by tensor
+- ``slices``: tensor, rows, cols, height, width, first, last, depth, role; sorted by tensor
 - ``made``: matmul, outer, rows, cols, height, width, K, first, last, depth; ``costs`` (float) alongside
 - ``outputs``: height, width, retained
 - ``machine`` (float): capacity - kept, bandwidth, native width, native height, what one base_cost's reduction is
@@ -86,6 +86,28 @@ def _stored(outputs, top, left, w, h):
 
 
 @njit(**_options)
+def _start(extent, tile_start, step, k):
+    if extent == _TILE:
+        return tile_start
+    return step * k if extent == _STEP else 0
+
+
+@njit(**_options)
+def _repeated(slices, begin, i, top, left, w, h, k, step, steps):
+    """Whether an earlier slice of the same tensor and role is the same region in this step."""
+    for j in range(begin, i):
+        if slices[j, 8] != slices[i, 8] or not _active(slices[j, 5], slices[j, 6], slices[j, 7], step, steps, k):
+            continue
+        height, width = slices[i, 3], slices[i, 4]
+        if (_start(slices[i, 1], top, step, k) == _start(slices[j, 1], top, step, k)
+                and _start(slices[i, 2], left, step, k) == _start(slices[j, 2], left, step, k)
+                and _side(slices[i, 1], top, h, step, k, height) == _side(slices[j, 1], top, h, step, k, height)
+                and _side(slices[i, 2], left, w, step, k, width) == _side(slices[j, 2], left, w, step, k, width)):
+            return True
+    return False
+
+
+@njit(**_options)
 def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
     """(held, loaded) elements of one step; `move` says which buffers the step before shares."""
     held = loaded = 0.0
@@ -119,6 +141,8 @@ def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
         group_held = group_loaded = 0.0
         for i in range(begin, end):
             if not _active(slices[i, 5], slices[i, 6], slices[i, 7], step, steps, k):
+                continue
+            if _repeated(slices, begin, i, top, left, w, h, k, step, steps):
                 continue
             size = float(_side(slices[i, 1], top, h, step, k, height) * _side(slices[i, 2], left, w, step, k, width))
             same = not whole_before and _active(slices[i, 5], slices[i, 6], slices[i, 7], previous, steps, k)
@@ -356,7 +380,7 @@ def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, k_most):
                     elif by_column:
                         loads = size * ny
                     else:
-                        loads = size
+                        loads = size * nx * ny
                 most_several = max(most_several, loads)
                 end += 1
             single += most_single
@@ -381,6 +405,14 @@ def _deepest(slices, made, outputs, machine, w, h, depths, runs):
 
 
 @njit(**_options)
+def _evaluate(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, route):
+    """Latency of the best snake at one granularity, which goes into `route`; infinite if a tile does not fit."""
+    if not _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table):
+        return np.inf
+    return _best_traversal(table, rows, nr, cols, nc, np.inf, route)
+
+
+@njit(**_options)
 def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, best, choice):
     """Least latency over all candidates (each list descending); `choice` gets w, h, k and the route.
 
@@ -391,6 +423,10 @@ def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, b
     for e in range(made.shape[0]):
         if made[e, 1]:
             longest = max(longest, made[e, 6])
+    convex = machine[9] > 0
+    for e in range(made.shape[0]):  # steps cost alike only if every reduction has the same depth
+        if made[e, 1] and made[e, 6] != longest:
+            convex = False
     runs = np.empty(64, np.int64)
     rows = np.empty(_RUNS + 1, np.int64)
     cols = np.empty(_RUNS + 1, np.int64)
@@ -405,8 +441,11 @@ def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, b
             h = hs[ih]
             ny = -(-int(machine[7]) // h)
             low_single, low_several = _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, ks[0])
-            if min(low_single, low_several) >= best * (1 - 1e-12):
-                continue
+            if low_several >= best * (1 - 1e-12):  # only one step per tile could be better, if it fits
+                if longest > ks[0] or low_single >= best * (1 - 1e-12):
+                    continue
+                if _working_set(slices, made, outputs, machine, w, h, longest, runs) > machine[0]:
+                    continue
             if fits[iw, ih] < 0:
                 fits[iw, ih] = _deepest(slices, made, outputs, machine, w, h, ks, runs)
             first = fits[iw, ih]
@@ -433,19 +472,38 @@ def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, b
                         if fits[iw, at] < ks.shape[0]:
                             least = max(least, ks[fits[iw, at]])
             nr = _axis_runs(heights, h, int(machine[7]), rows)
-            for ik in range(first, ks.shape[0]):
-                k = ks[ik]
-                if k <= least:
-                    break
-                if (low_single if k >= longest else low_several) >= best * (1 - 1e-12):
-                    continue
-                if not _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table):
-                    continue
-                total = _best_traversal(table, rows, nr, cols, nc, best, route)
-                if total < best:
-                    best = total
-                    choice[0], choice[1], choice[2] = w, h, k
-                    choice[3:7] = route
+            ik = first
+            while ik < ks.shape[0] and ks[ik] > least:
+                # all depths that give as many steps; over them the latency is convex, so its slope leads to the least
+                last = ik
+                if convex:
+                    while (last + 1 < ks.shape[0] and ks[last + 1] > least
+                           and -(-longest // ks[last + 1]) == -(-longest // ks[ik])):
+                        last += 1
+                next_ik = last + 1
+                if (low_single if ks[ik] >= longest else low_several) < best * (1 - 1e-12):
+                    while ik < last:
+                        middle = (ik + last) // 2
+                        at_middle = _evaluate(slices, made, costs, outputs, machine, w, h, ks[middle], rows, nr, cols, nc, runs, table, route)
+                        if at_middle < best:
+                            best = at_middle
+                            choice[0], choice[1], choice[2] = w, h, ks[middle]
+                            choice[3:7] = route
+                        beside = _evaluate(slices, made, costs, outputs, machine, w, h, ks[middle + 1], rows, nr, cols, nc, runs, table, route)
+                        if beside < best:
+                            best = beside
+                            choice[0], choice[1], choice[2] = w, h, ks[middle + 1]
+                            choice[3:7] = route
+                        if at_middle <= beside:
+                            last = middle
+                        else:
+                            ik = middle + 1
+                    total = _evaluate(slices, made, costs, outputs, machine, w, h, ks[ik], rows, nr, cols, nc, runs, table, route)
+                    if total < best:
+                        best = total
+                        choice[0], choice[1], choice[2] = w, h, ks[ik]
+                        choice[3:7] = route
+                ik = next_ik
     return best
 
 
@@ -458,7 +516,5 @@ def traversal_cost(slices, made, costs, outputs, machine, widths, heights, w, h,
     table = np.empty((_RUNS, _RUNS, 3))
     nc = _axis_runs(widths, w, int(machine[6]), cols)
     nr = _axis_runs(heights, h, int(machine[7]), rows)
-    if not _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table):
-        return np.inf
     choice[0], choice[1], choice[2] = w, h, k
-    return _best_traversal(table, rows, nr, cols, nc, np.inf, choice[3:7])
+    return _evaluate(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, choice[3:7])

@@ -124,7 +124,7 @@ class TileSearch:
                    0 if readings.matmul_cost == "full-k" else problem.native_depth, readings.inner_matmul == "padded",
                    plan.width, plan.height, readings.sharing == "once-per-tensor", readings.tiling == "any")
         shapes = [tensors[t] for t in (*plan.outputs, *(s.tensor for s in plan.slices))]
-        return (np.array([s[:8] for s in slices], np.int64).reshape(-1, 8), np.array(made, np.int64).reshape(-1, 10),
+        return (np.array(slices, np.int64).reshape(-1, 9), np.array(made, np.int64).reshape(-1, 10),
                 np.array(costs, np.float64), np.array(outputs, np.int64).reshape(-1, 3), np.array(machine, np.float64),
                 np.array(sorted({s.width for s in shapes}), np.int64), np.array(sorted({s.height for s in shapes}), np.int64))
 
