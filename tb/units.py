@@ -1,0 +1,264 @@
+"""Unit graphs for benches: every unit kind between sources and sinks, several chains in one fabric, random streams.
+
+One build serves many cases: streams, stall patterns and run-time parameters differ from point to point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from penstock.machine.beat import BufferRef, Payload, Tile, Tuple
+from penstock.machine.functions import FUNCTIONS
+from penstock.machine.unitgraph import Channel, Tensor, Unit, UnitGraph
+
+from .agents import PATTERNS, beats, releases
+from .api import Point
+
+__all__ = ["Zoo", "regular", "ragged", "value", "shapes", "arithmetic", "buffers", "memory"]
+
+Items = Sequence[tuple[int, int]]
+
+
+def regular(shape: Sequence[int]) -> list[int]:
+    """Stops of a stream of fixed shape, outermost dimension first; the last beat ends all of them."""
+    stops = []
+    for i in range(1, int(np.prod(shape)) + 1):
+        level, size = 0, 1
+        for d in reversed(shape):
+            size *= d
+            if i % size:
+                break
+            level += 1
+        stops.append(level)
+    return stops
+
+
+def ragged(rng: np.random.Generator, rank: int, most: int) -> list[int]:
+    """Stops of a stream of ``rank`` dimensions whose sizes are drawn from 1 to ``most`` each time."""
+    if rank == 0:
+        return [0]
+    stops = [s for _ in range(rng.integers(1, most + 1)) for s in ragged(rng, rank - 1, most)]
+    return [*stops[:-1], rank]
+
+
+def value(rng: np.random.Generator, payload: Payload, rows: int | None = None, cols: int | None = None) -> int:
+    """Random payload bits; a tile's invalid elements are zero."""
+    if isinstance(payload, Tuple):
+        bits, at = 0, 0
+        for member in payload.members:
+            bits |= value(rng, member, rows, cols) << at
+            at += member.bits
+        return bits
+    if not isinstance(payload, Tile):
+        return int.from_bytes(rng.bytes((payload.bits + 7) // 8), "little") & (1 << payload.bits) - 1
+    t = payload.t
+    rows = int(rng.integers(0, t + 1)) if rows is None else rows
+    cols = int(rng.integers(0, t + 1)) if cols is None else cols
+    a = np.zeros((t, t), np.float32)
+    a[:rows, :cols] = rng.standard_normal((rows, cols)) * 2.0 ** rng.integers(-3, 4)
+    raw = (a.view(np.uint32) >> 16).astype("<u2").tobytes() if payload.dtype == "bf16" else a.astype("<f4").tobytes()
+    n = 8 * len(raw)
+    return int.from_bytes(raw, "little") | rows << n | cols << (n + payload.count_bits)
+
+
+@dataclass
+class Zoo:
+    """A unit graph in the making, with the streams of its sources.
+
+    ``add`` puts a unit between new sources and sinks; what cannot be a chain is joined with ``unit`` and ``join``.
+    """
+
+    name: str
+    t: int
+    depth: int = 2
+    units: list[Unit] = field(default_factory=list)
+    channels: list[Channel] = field(default_factory=list)
+    streams: dict[int, Callable[[np.random.Generator], Items]] = field(default_factory=dict)
+    tensors: list[Tensor] = field(default_factory=list)
+    runtime: dict[int, Callable[[np.random.Generator], dict]] = field(default_factory=dict)
+    bytes: int = 0
+
+    def unit(self, kind: str, params: Mapping, label: str = "") -> int:
+        self.units.append(Unit(len(self.units), f"{label or kind}{len(self.units)}", kind, dict(params)))
+        return len(self.units) - 1
+
+    def join(self, src: tuple[int, int], dst: tuple[int, int], payload: Payload) -> None:
+        name = f"{self.units[src[0]].name}_{src[1]}_{self.units[dst[0]].name}_{dst[1]}"
+        self.channels.append(Channel(len(self.channels), name, src, dst, self.depth, payload))
+
+    def source(self, dst: tuple[int, int], payload: Payload, items: Callable[[np.random.Generator], Items]) -> None:
+        u = self.unit("source", {})
+        self.streams[u] = items
+        self.join((u, 0), dst, payload)
+
+    def sink(self, src: tuple[int, int], payload: Payload) -> None:
+        self.join(src, (self.unit("sink", {}), 0), payload)
+
+    def add(self, kind: str, params: Mapping, ins: Sequence[tuple[Payload, Callable]], outs: Sequence[Payload]) -> int:
+        """A unit with a source before every input and a sink behind every output."""
+        u = self.unit(kind, params)
+        for i, (payload, items) in enumerate(ins):
+            self.source((u, i), payload, items)
+        for o, payload in enumerate(outs):
+            self.sink((u, o), payload)
+        return u
+
+    def graph(self, seed: int = 0) -> UnitGraph:
+        """The graph, with the run-time parameters of ``seed``."""
+        units = tuple(replace(u, params={**u.params, **self.runtime[u.id](np.random.default_rng([seed, u.id]))}) if u.id in self.runtime else u
+                      for u in self.units)
+        ports = tuple(u.id for u in units if u.kind in ("load", "store"))
+        return UnitGraph(self.name, self.t, units, tuple(self.channels), tuple(self.tensors), ports, self.bytes)
+
+    def point(self, seed: int, source: str = "always", sink: str = "always") -> Point:
+        """One case: streams, run-time parameters and stall patterns from a seed."""
+        graph = self.graph(seed)
+        sources, sinks = {}, {}
+        for u in graph.units:
+            if u.kind == "source":
+                payload = graph.outputs(u.id)[0].payload
+                items = self.streams[u.id](np.random.default_rng([seed, *self.seed_of(u.id)]))
+                sources[u.id] = beats(payload, items, releases(len(items) + 1, source, seed * 100 + u.id))
+            if u.kind == "sink":
+                sinks[u.id] = releases(200, sink, seed * 100 + u.id)
+        rng = np.random.default_rng([seed, 7])
+        tensors = {x.name: rng.standard_normal((x.rows, x.cols)).astype(np.float32) for x in graph.tensors if x.role == "input"}
+        return Point(graph, tensors, sources, sinks)
+
+    def seed_of(self, unit: int) -> tuple[int, ...]:
+        """Streams that must agree (the inputs of one unit) share the seed of that unit."""
+        return (next(c.dst[0] for c in self.channels if c.src[0] == unit),)
+
+    def points(self, seed: int = 0) -> list[Point]:
+        """Every source pattern with {always, random, late} sinks."""
+        return [self.point(seed + i * 3 + j, source, sink) for i, source in enumerate(PATTERNS) for j, sink in enumerate(("always", "random", "late"))]
+
+
+def _ragged(payload: Payload, rank: int, most: int, *, full: bool = False) -> Callable[[np.random.Generator], Items]:
+    """Random beats on a ragged stream. The stops are drawn first, so that inputs of one unit agree in them."""
+
+    def items(rng: np.random.Generator) -> Items:
+        stops = ragged(rng, rank, most)
+        t = payload.t if full else None
+        return [(value(rng, payload, t, t), s) for s in stops]
+
+    return items
+
+
+def _regular(payload: Payload, shape: Sequence[int], *, groups: int = 3, full: bool = True) -> Callable[[np.random.Generator], Items]:
+    def items(rng: np.random.Generator) -> Items:
+        t = payload.t if full else None
+        return [(value(rng, payload, t, t), s) for s in regular([groups, *shape])]
+
+    return items
+
+
+def shapes(t: int = 2, dtype: str = "fp32") -> Zoo:
+    """The units that only change stops, order or number of beats."""
+    z = Zoo("shapes", t)
+    tile, ref = Tile(t, dtype), BufferRef(8)
+    z.add("broadcast", {"n": 3, "scratchpad": None}, [(tile, _ragged(tile, 2, 4))], [tile] * 3)
+    for lo, hi in ((0, 1), (1, 2), (0, 2)):
+        z.add("flatten", {"lo": lo, "hi": hi}, [(tile, _ragged(tile, 4, 2))], [tile])
+    for level in (0, 1, 2):
+        z.add("promote", {"level": level, "outermost": False}, [(ref, _ragged(ref, 2, 4))], [ref])
+    z.add("promote", {"level": 3, "outermost": True}, [(tile, _ragged(tile, 2, 4))], [tile])
+    for dim, pad, shape in ((0, False, (6,)), (0, True, (5,)), (1, False, (6, 2)), (2, True, (5, 2, 2)), (2, False, (6, 1, 2))):
+        u = z.add("reshape", {"dim": dim, "chunk": 2, "pad": pad, "pad_rows": 2 if dim else 1, "pad_cols": 2 if dim else 1},
+                  [(tile, _regular(tile, shape, full=False))], [tile])
+        z.runtime[u] = lambda rng: {"chunk": int(rng.choice([1, 2, 3]))}
+    u = z.add("repeat", {"count": 2}, [(tile, _ragged(tile, 2, 4))], [tile])
+    z.runtime[u] = lambda rng: {"count": int(rng.integers(1, 5))}
+    z.add("zip", {}, [(tile, _ragged(tile, 2, 4)), (ref, _ragged(ref, 2, 4))], [Tuple((tile, ref))])
+    z.add("split", {"n": 3}, [(tile, _ragged(tile, 2, 4))], [tile] * 3)
+
+    def dealt(k: int) -> Callable:
+        def items(rng: np.random.Generator) -> Items:
+            stops = ragged(rng, 2, 4)[k::3]
+            return [(value(rng, ref), s) for s in stops]
+
+        return items
+
+    z.add("merge", {"n": 3}, [(ref, dealt(k)) for k in range(3)], [ref])
+    return z
+
+
+def arithmetic(t: int = 2, dtype: str = "fp32", kinds: Sequence[str] = ("map", "matmul", "accum")) -> Zoo:
+    """Element-wise functions, matrix products and accumulators, at several widths."""
+    z = Zoo("arithmetic", t)
+    tile, wide = Tile(t, dtype), Tile(t, "fp32")
+    if "map" in kinds:
+        for i, f in enumerate(sorted(FUNCTIONS)):
+            before, after = Tile(t, "bf16" if f == "cast_fp32" else "fp32"), Tile(t, "bf16" if f == "cast_bf16" else "fp32")
+            arity, lanes = FUNCTIONS[f].arity, t * t // (1, 2, t * t)[i % 3]
+            z.add("map", {"fn": f, "arity": arity, "lanes": lanes, "tuple_in": False}, [(before, _ragged(before, 2, 4))] * arity, [after])
+        pair = Tuple((wide, wide))
+        z.add("map", {"fn": "sub", "arity": 2, "lanes": t * t, "tuple_in": True}, [(pair, _ragged(pair, 2, 4))], [wide])
+    if "matmul" in kinds:
+        for transposed in (False, True):
+            for rows in {t, 1}:
+                z.add("matmul", {"rows_per_cycle": rows, "transposed": transposed}, [(tile, _ragged(tile, 2, 4))] * 2, [wide])
+    if "accum" in kinds:
+        for reduce, lanes, shape in ((0b1, t * t, (4,)), (0b10, t * t, (3, 4)), (0b1010, t * t, (2, 2, 3, 2)), (0b11, t * t // 2, (2, 3)), (0b10, t, (2, 3))):
+            z.add("accum", {"fn": "add", "reduce": reduce, "depth": 8, "lanes": lanes}, [(wide, _regular(wide, shape))], [wide])
+    return z
+
+
+def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
+    """Scratchpads: one writer and reader, several of each, references copied."""
+    z = Zoo("buffers", t)
+    tile = Tile(t, dtype)
+
+    def pad(pages: int, frames: int, ranks: Sequence[int], repeats: Sequence[Sequence[bool]]) -> None:
+        """Writer w has rank ranks[w] and one reader per entry of repeats[w]."""
+        readers = [{"rank": rank, "repeat_dim": r} for rank, rs in zip(ranks, repeats) for r in rs]
+        ref = BufferRef(pages)
+        u = z.unit("scratchpad", {"pages": pages, "frames": frames, "writers": [{"rank": r} for r in ranks], "readers": readers,
+                                  "repeat": [1] * len(readers)})
+        z.runtime[u] = lambda rng: {"repeat": [int(rng.integers(1, 4)) for _ in readers]}
+        r = len(ranks)
+        for w, (rank, rs) in enumerate(zip(ranks, repeats)):
+            z.source((u, w), tile, _ragged(tile, rank + 1, 3))
+            if len(rs) > 1:
+                b = z.unit("broadcast", {"n": len(rs), "scratchpad": u})
+                z.join((u, w), (b, 0), ref)
+            for k in range(len(rs)):
+                z.join((b, k) if len(rs) > 1 else (u, w), (u, r), ref)
+                z.sink((u, r), tile)
+                r += 1
+
+    pad(8, 2, [1], [[False]])
+    pad(16, 1, [2], [[True]])
+    pad(16, 4, [1], [[True, False]])
+    pad(32, 2, [1, 2], [[True], [False, True]])
+    return z
+
+
+def memory(t: int = 2, dtype: str = "fp32") -> Zoo:
+    """Loads into sinks and stores from loads, aligned and misaligned, with sizes that t does not divide."""
+    z = Zoo("memory", t)
+    tile, width = Tile(t, dtype), {"fp32": 4, "bf16": 2}[dtype]
+
+    def tensor(name: str, rows: int, cols: int, role: str) -> Tensor:
+        pitch = -(-cols * width // 64) * 64
+        x = Tensor(name, rows, cols, dtype, z.bytes, pitch, role)
+        z.bytes += x.bytes
+        z.tensors.append(x)
+        return x
+
+    def load(name: str, rows: int, cols: int, tr: int, tc: int) -> int:
+        x = tensor(name, rows, cols, "input")
+        return z.unit("load", {"tensor": name, "base": x.base, "pitch": x.pitch, "tensor_rows": rows, "tensor_cols": cols, "rows": tr, "cols": tc,
+                               "rank": 2, "shape": [-(-rows // tr), -(-cols // tc)], "row_step": [tr, 0], "col_step": [0, tc]}, name)
+
+    for i, (rows, cols, tr, tc) in enumerate(((2 * t, 2 * t, t, t), (3 * t + 1, 4 * t - 1, 2 * t, 2 * t), (5, 37, 3, 9), (7, 40, 7, 40))):
+        z.sink((load(f"in{i}", rows, cols, tr, tc), 0), tile)
+    for i, (rows, cols, tr, tc) in enumerate(((2 * t, 2 * t, t, 2 * t), (3 * t + 1, 35, 2 * t, 7), (5, 37, 5, 37))):
+        u = load(f"copied{i}", rows, cols, tr, tc)
+        y = tensor(f"out{i}", rows, cols, "output")
+        s = z.unit("store", {"tensor": y.name, "base": y.base, "pitch": y.pitch, "tensor_rows": rows, "tensor_cols": cols, "rows": tr, "cols": tc}, y.name)
+        z.join((u, 0), (s, 0), tile)
+    return z
