@@ -1,8 +1,11 @@
+# amaranth: UnusedElaboratable=no
 """Loads and stores through the interconnect: every request, beat and completion in the contract's cycle."""
 
 from random import Random
 
 import pytest
+from amaranth.sim import Simulator
+from penstock.hw.memory.interconnect import Interconnect
 from penstock.machine.config import Dram as DramConfig
 from penstock.machine.config import Machine
 
@@ -138,3 +141,29 @@ def test_one_build_serves_other_sizes_after_a_reset():
     bench.compare(seed=1, moves=always)
     bench.ports = [("load", place(11, 33, rows=3, cols=7, shape=(5,), row_step=(1,), col_step=(6,)), {})]
     bench.compare(seed=2, moves=always)
+
+
+def test_responses_nobody_waits_for_are_told():
+    """A line that no read misses shows at the interconnect, an acknowledgement too many at its store."""
+    walk = dict(rows=4, cols=16)
+    bench = Bench([("load", place(4, 16, **walk), {}), ("store", place(4, 16, base=4096, **walk), {})], t=4, config=machine(t=4, lanes=2))
+    net, store = bench.net, bench.units[1]
+
+    async def stray(ctx):
+        ctx.set(net.mem_rsp_valid, 1)
+        ctx.set(net.mem_rsp_tag[0], 7)
+        assert (ctx.get(net.error), ctx.get(store.error)) == (1 << 3, 0)
+        ctx.set(net.mem_rsp_port[0], 1)
+        assert (ctx.get(net.error), ctx.get(store.error)) == (0, 1 << 3)
+
+    sim = Simulator(bench.m)
+    sim.add_clock(1e-6)
+    sim.add_testbench(stray)
+    sim.run()
+
+
+def test_bad_ports_are_refused():
+    with pytest.raises(ValueError, match="Kind of a port must be 'load' or 'store', not 'sink'"):
+        Interconnect(ports=["load", "sink"], config=machine(t=4, lanes=2))
+    with pytest.raises(ValueError, match="Number of ports must be from 1 to 256, not 0"):
+        Interconnect(ports=[], config=machine(t=4, lanes=2))
