@@ -187,7 +187,7 @@ def _deadlock(graph: UnitGraph, config: Config, state: Layout, sources, sinks) -
         parts = [f"no beat moves towards {', '.join(open_ends)}; channels that hold beats: {', '.join(empty) or 'none'}"]
     pads = [f"scratchpad {u.name} has no free page" for u in graph.units
             if u.kind == "scratchpad" and state.S[state.unit_at(u.id) + k.M_FREE_COUNT] == 0]
-    depth = None if any(c.dst[0] == c.src[0] for c in graph.channels) else freeing_depth(graph, config, sources, sinks)
+    depth = freeing_depth(graph, config, sources, sinks)
     remedy = f"channels of depth {depth} free it" if depth else f"no channel depth up to {DEEPEST} frees it"
     return RunError(f"deadlock after cycle {last_cycle(state)}: " + "; ".join(parts + pads), f"graph {graph.name}", remedy=remedy)
 

@@ -1,0 +1,68 @@
+"""Writes a run as trace-event JSON, which ui.perfetto.dev and chrome://tracing open: one microsecond is one cycle.
+
+Every unit has a track with one slice per stretch of consecutive cycles in which it moves beats, every channel a counter with its
+beats held, and every off-chip port a counter with its lines in flight.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from penstock.machine.record import write_text
+from penstock.machine.trace import Run
+from penstock.machine.unitgraph import UnitGraph
+
+UNITS, CHANNELS, PORTS = 1, 2, 3  # process ids
+
+
+def stretches(cycles: np.ndarray) -> list[tuple[int, int]]:
+    """(first cycle, length) of each run of consecutive numbers in a set of cycles."""
+    cycles = np.unique(cycles)
+    if not len(cycles):
+        return []
+    starts = np.flatnonzero(np.diff(cycles, prepend=cycles[0] - 2) != 1)
+    lengths = np.diff(np.append(starts, len(cycles)))
+    return list(zip(cycles[starts].tolist(), lengths.tolist()))
+
+
+def level_changes(up: np.ndarray, down: np.ndarray) -> list[tuple[int, int]]:
+    """(cycle, level from that cycle on) of a counter that `up` raises and `down` lowers."""
+    down = down[down >= 0]
+    at = np.concatenate([up, down]) + 1
+    step = np.concatenate([np.ones(len(up), np.int64), -np.ones(len(down), np.int64)])
+    cycles, where = np.unique(at, return_inverse=True)
+    change = np.zeros(len(cycles), np.int64)
+    np.add.at(change, where, step)
+    keep = change != 0
+    return list(zip(cycles[keep].tolist(), np.cumsum(change)[keep].tolist()))
+
+
+def events(graph: UnitGraph, run: Run) -> list[dict]:
+    """The trace events of a run recorded with ``timeline=True`` (or ``trace=True``)."""
+    if len(run.channels) != len(graph.channels):
+        raise ValueError("the run has no trace; run with timeline=True")
+    out = [{"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}} for pid, name in ((UNITS, "units"), (CHANNELS, "channels"), (PORTS, "off-chip"))]
+    for u in graph.units:
+        out.append({"ph": "M", "pid": UNITS, "tid": u.id, "name": "thread_name", "args": {"name": u.name}})
+        moved = [run.channels[c.id].accept for c in graph.outputs(u.id)] + [run.channels[c.id].take for c in graph.inputs(u.id)]
+        if u.id in graph.ports and run.ports:
+            moved.append(run.ports[graph.ports.index(u.id)].accept)
+        cycles = np.concatenate(moved) if moved else np.zeros(0, np.int64)
+        out += [{"ph": "X", "pid": UNITS, "tid": u.id, "ts": at, "dur": n, "name": u.kind, "args": {"node": u.node}} for at, n in stretches(cycles[cycles >= 0])]
+    names = [u.name for u in graph.units]
+    for c in graph.channels:
+        trace = run.channels[c.id]
+        label = f"{c.name}: {names[c.src[0]]} to {names[c.dst[0]]}"
+        out += [{"ph": "C", "pid": CHANNELS, "name": label, "ts": at, "args": {"beats": n}} for at, n in [(0, 0), *level_changes(trace.accept, trace.take)]]
+    for unit, port in zip(graph.ports, run.ports):
+        label = f"{names[unit]}: lines in flight"
+        out += [{"ph": "C", "pid": PORTS, "name": label, "ts": at, "args": {"lines": n}} for at, n in [(0, 0), *level_changes(port.accept, port.deliver)]]
+    return out
+
+
+def write(path: str | Path, graph: UnitGraph, run: Run) -> None:
+    """Write the timeline file."""
+    write_text(path, json.dumps({"traceEvents": events(graph, run), "otherData": {"graph": graph.name, "cycles": run.cycles, "unit": "1 us = 1 cycle"}}))

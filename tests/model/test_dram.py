@@ -1,0 +1,61 @@
+"""The DRAM class: its delivery cycles, and the same ones through the C callback that the test bench uses."""
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from penstock.machine.config import Dram as Config
+from penstock.model.dram import Dram, deliver, step
+from penstock.model.golden import Memory
+
+
+def deliveries(dram, arrivals, cycles):
+    """{line: delivery cycle} when `arrivals[h]` lines reach the memory in h."""
+    got, out, line = {}, np.zeros(64, np.int64), 0
+    for h in range(cycles):
+        n = arrivals[h] if h < len(arrivals) else 0
+        k = step(dram.state, h, np.arange(line, line + n), n, out)
+        line += n
+        for x in out[:k].tolist():
+            assert x not in got
+            got[x] = h + 1
+    return got
+
+
+def test_channel_order_of_a_chunk():
+    # Four lines go to channels 0, 1, 3, 6, the offset is then 10: the next four to 2, 3, 5, 0; channels 3 and 0 serve their second 2 cycles later.
+    got = deliveries(Dram(Config()), [4, 4], 40)
+    assert [got[i] for i in range(4)] == [17] * 4          # h = 0: service 1, ready 1 + 16
+    assert [got[i] for i in range(4, 8)] == [18, 19, 18, 19]
+
+
+@pytest.mark.parametrize("config", [Config(), Config(channels=2, interval=3), Config(channels=1, interval=2), Config(kind="ideal", latency=1), Config(kind="ideal", latency=9)])
+def test_random_traffic_matches_the_contract(config):
+    rng = np.random.default_rng(3)
+    arrivals = rng.integers(0, 5, 200).tolist()
+    memory, line = Memory(config), 0
+    for h, n in enumerate(arrivals):
+        memory.accept(h, [([0], 0, line + i) for i in range(n)])
+        line += n
+    expected = {entry[3]: entry[0] for entry in memory.waiting}
+    assert deliveries(Dram(config), arrivals, 3000) == expected
+
+
+def test_callback_is_the_same_function():
+    config = Config(channels=4)
+    prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 5)
+    dram = Dram(config, 64)
+    call = prototype(Dram.callback().address)
+    lines, out, got = np.array([7, 8]), np.zeros(8, np.int64), {}
+    for h in range(40):
+        n = 2 if h == 3 else 0
+        k = call(h, n, lines.ctypes.data, 0, 0, out.ctypes.data, dram.state.ctypes.data)
+        got.update(dict.fromkeys(out[:k].tolist(), h + 1))
+    assert got == {7: 3 + 1 + 16, 8: 3 + 1 + 16}
+
+
+def test_a_full_model_says_so():
+    dram = Dram(Config(), 3)
+    assert step(dram.state, 0, np.arange(4), 4, np.zeros(8, np.int64)) == -1
+    assert deliver(Dram(Config(), 3).state, 0, np.zeros(8, np.int64)) == 0

@@ -1,0 +1,233 @@
+"""Cycles of single units, worked out by hand from docs/timing.md."""
+
+import json
+
+import numpy as np
+import pytest
+
+from penstock.machine.beat import BufferRef
+from penstock.machine.config import Dram
+from penstock.machine.errors import RunError
+from penstock.model import timeline
+
+from graphs import FULL, T, TILE, Build, configuration, run, tile_words, with_machine
+
+CONFIG = configuration()
+
+
+def through(depth, stops, *kinds, release=None, sink=()):
+    """source -> units -> sink; the traces of the last channel and the run."""
+    b = Build(depth)
+    at = b.source([(s, FULL) for s in stops], release)
+    for kind, params in kinds:
+        u = b.unit(kind, **params)
+        b.link(at, u)
+        at = u
+    b.link(at, b.sink(sink))
+    r = run(b, CONFIG, values=False, trace=True)
+    return r.channels[-1], r
+
+
+def outs(trace):
+    return [int(s) for s, d in zip(trace.stop, trace.data) if d]
+
+
+def test_channel_depth_two_is_full_rate_and_depth_one_half():
+    fast, r = through(2, [0, 0, 1])
+    assert fast.accept.tolist() == [0, 1, 2, 3] and fast.take.tolist() == [1, 2, 3, 4]
+    assert r.cycles == 5  # Done visible in cycle 4
+    slow, _ = through(1, [0, 0, 1])
+    assert slow.accept.tolist() == [0, 2, 4, 6] and slow.take.tolist() == [1, 3, 5, 7]
+
+
+def test_source_waits_for_release_and_sink_too():
+    trace, _ = through(2, [0, 0], release=[5, 3, 20], sink=[0, 10])
+    assert trace.accept.tolist() == [5, 6, 20] and trace.take.tolist() == [6, 10, 21]
+
+
+def test_map_latency_and_interval():
+    # silu has 10 stages; 4 lanes of 16 elements: II = 4, L = 13. Taken in 1, 5, 9; offered from 14, 18, 22.
+    trace, r = through(2, [0, 1], ("map", {"fn": "silu", "arity": 1, "lanes": 4, "tuple_in": False}))
+    assert r.channels[0].take.tolist() == [1, 5, 9] and trace.accept.tolist() == [14, 18, 22]
+
+
+def test_pipeline_queue_holds_latency_plus_interval_plus_one():
+    # L = 1, II = 1: three results in the unit and two in its output channel, then the input waits for the sink in cycle 50.
+    trace, r = through(2, [0] * 8, ("map", {"fn": "cast_fp32", "arity": 1, "lanes": 16, "tuple_in": False}), sink=[50])
+    assert [c for c in r.channels[0].take if c < 50] == [1, 2, 3, 4, 5]
+    assert r.blocked[1] > 30
+
+
+@pytest.mark.parametrize("kind, params, stops, expected", [
+    ("flatten", {"lo": 0, "hi": 1}, [0, 1, 2, 1, 3], [0, 0, 1, 0, 2]),
+    ("promote", {"level": 0, "outermost": False}, [0, 0, 1], [1, 1, 2]),
+    ("promote", {"level": 1, "outermost": True}, [0, 0, 0], [0, 0, 1]),
+    ("reshape", {"dim": 0, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1}, [0, 0, 0, 0, 0], [0, 1, 0, 1, 0]),
+    ("reshape", {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1}, [0, 0, 0, 0, 2], [0, 0, 1, 0, 0, 3]),
+    ("reshape", {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1}, [0], [0, 0, 1]),
+    ("reshape", {"dim": 2, "chunk": 2, "pad": True, "pad_rows": 2, "pad_cols": 2}, [0, 2], [0, 2, 0, 1, 0, 3]),
+    ("repeat", {"count": 3}, [0, 2], [0, 0, 1, 0, 0, 3]),
+])
+def test_stops_of_shape_units(kind, params, stops, expected):
+    assert outs(through(2, stops, (kind, params))[0]) == expected
+
+
+def test_accum_interleaves_reduced_and_kept_dimensions():
+    # [m 1, k 2, n 2] summed over k: two accumulators, each gets two tiles; one bubble before the next group's first tile.
+    stops = [0, 1, 0, 2] * 2
+    trace, r = through(2, stops, ("accum", {"fn": "add", "reduce": 2, "depth": 2, "lanes": 16}))
+    assert outs(trace) == [0, 1, 0, 1]
+    assert r.channels[0].take.tolist() == [1, 2, 3, 4, 6, 7, 8, 9, 12]  # 5 waits for the drain of tile 0; Done for the end of the drain
+    assert trace.accept.tolist() == [5, 6, 10, 11, 13]
+
+
+def test_scratchpad_has_no_bubble_between_buffers():
+    b = Build()
+    stops = [0, 1, 0, 1, 0, 2]
+    pad = b.unit("scratchpad", pages=8, frames=2, writers=[{"rank": 1}], readers=[{"rank": 1, "repeat_dim": True}], repeat=[2])
+    b.link(b.source([(s, FULL) for s in stops]), pad)
+    b.link((pad, 0), (pad, 1), BufferRef(8))
+    b.link((pad, 1), b.sink())
+    r = run(b, CONFIG, values=False, trace=True)
+    # Tiles written in 1 and 2; reference visible in 4, taken; first tile requested in 5, in the channel's input in 7.
+    assert r.channels[1].accept.tolist()[0] == 3 and r.channels[1].take.tolist()[0] == 4
+    assert r.channels[2].accept.tolist()[:12] == list(range(7, 19))
+    assert outs(r.channels[2]) == [0, 1, 0, 2, 0, 1, 0, 2, 0, 1, 0, 3]
+
+
+def loads(rows, cols, *, config=CONFIG, shape=(1,)):
+    b = Build()
+    x = b.tensor("x", rows, cols)
+    u = b.off_chip("load", x, rows, cols, rank=len(shape), shape=list(shape), row_step=[0] * len(shape), col_step=[0] * len(shape))
+    b.link(u, b.sink())
+    return run(b, config, values=False, trace=True)
+
+
+def test_lone_line():
+    # Granted in 0, in the memory in 1, service 2, delivered 18, visible 19: assembled 19, offered 20.
+    r = loads(1, 4)
+    assert r.ports[0].accept.tolist() == [0] and r.ports[0].deliver.tolist() == [18]
+    assert r.channels[0].accept.tolist() == [20, 21] and r.channels[0].stop.tolist() == [3, 15]
+    assert r.cycles == 23 and r.first_request == 0
+
+
+def test_ideal_memory_latency():
+    r = loads(1, 4, config=configuration(dram=Dram(kind="ideal", latency=5)))
+    assert r.ports[0].deliver.tolist() == [1 + 5] and r.channels[0].accept.tolist() == [8, 9]
+
+
+def test_load_keeps_its_port_busy():
+    # t = 4: a line of fp32 holds four tiles' rows, so one lane is as fast as the one tile a cycle that leaves; the ring covers the latency.
+    r = loads(64, 64, config=configuration(load_lines=64, port_lanes=1))
+    assert r.ports[0].accept.tolist() == list(range(256))
+
+
+def test_write_back_round_trip_and_masked_edges():
+    rng = np.random.default_rng(1)
+    for dtype in ("fp32", "bf16"):
+        for rows, cols, r, c in ((5, 21, 5, 21), (7, 37, 3, 10), (4, 64, 4, 64)):
+            tile = type(TILE)(T, dtype)
+            b = Build()
+            x, y = b.tensor("x", rows, cols, dtype), b.tensor("y", rows, cols, dtype, "output")
+            shape = [-(-rows // r), -(-cols // c)]
+            u = b.off_chip("load", x, r, c, rank=2, shape=shape, row_step=[r, 0], col_step=[0, c])
+            b.link(u, b.off_chip("store", y, r, c), tile)
+            given = rng.normal(size=(rows, cols)).astype(np.float32)
+            out = run(b, with_machine(CONFIG, dtype=dtype), tensors={"x": given}).outputs["y"]
+            assert (out == given.astype(out.dtype)).all()
+
+
+def test_first_request_of_round_robin_alternates():
+    b = Build()
+    for name in "xy":
+        x = b.tensor(name, 4, 32)
+        b.link(b.off_chip("load", x, 4, 32, rank=0, shape=[], row_step=[], col_step=[]), b.sink())
+    need = run(b, CONFIG, values=False, trace=True)
+    turns = run(b, configuration(arbitration="round_robin"), values=False, trace=True)
+    assert need.ports[0].accept.tolist() == [0, 0, 1, 1, 2, 2, 3, 3] and need.ports[1].accept.tolist()[0] == 4
+    assert turns.ports[0].accept.tolist() == [0, 0, 2, 2, 4, 4, 6, 6] and turns.ports[1].accept.tolist() == [1, 1, 3, 3, 5, 5, 7, 7]
+
+
+# ---- what goes wrong -------------------------------------------------------------------------------------------------
+
+def fork_that_needs(depth):
+    """One branch gathers four beats in a scratchpad before the other's first beat is needed."""
+    b = Build(2)
+    fork = b.unit("broadcast", n=2, scratchpad=None)
+    b.link(b.source([(s, FULL) for s in [0, 0, 0, 0, 0, 1]]), fork)
+    pad = b.unit("scratchpad", pages=8, frames=2, writers=[{"rank": 1}], readers=[{"rank": 1, "repeat_dim": False}], repeat=[1])
+    b.link((fork, 0), pad)
+    b.link((pad, 0), (pad, 1), BufferRef(8))
+    z = b.unit("map", fn="add", arity=2, lanes=16, tuple_in=False)
+    b.link((pad, 1), (z, 0))
+    b.link((fork, 1), (z, 1), depth=depth)
+    b.link(z, b.sink())
+    return b
+
+
+def test_deadlock_names_the_cycle_and_the_depth_that_frees_it():
+    with pytest.raises(RunError) as e:
+        run(fork_that_needs(2), CONFIG, values=False)
+    text = str(e.value)
+    assert "deadlock after cycle" in text and "broadcast0 waits for the full channel c4 into map3 (2 of 2 beats)" in text
+    needed = int(text.split("channels of depth ")[1].split()[0])
+    run(fork_that_needs(needed), CONFIG, values=False)
+    with pytest.raises(RunError):
+        run(fork_that_needs(needed - 1), CONFIG, values=False)
+
+
+def test_deadlock_that_no_depth_cures_says_so():
+    b = Build()
+    pad = b.unit("scratchpad", pages=1, frames=2, writers=[{"rank": 1}], readers=[{"rank": 1, "repeat_dim": False}], repeat=[1])
+    b.link(b.source([(s, FULL) for s in [0, 0, 0, 1]]), pad)
+    b.link((pad, 0), (pad, 1), BufferRef(1))
+    b.link((pad, 1), b.sink())
+    with pytest.raises(RunError, match="scratchpad scratchpad0 has no free page.*no channel depth"):
+        run(b, CONFIG, values=False)
+
+
+def test_address_outside_the_tensor_names_the_operator():
+    b = Build()
+    x = b.tensor("x", 4, 16)
+    b.tensor("gap", 4, 16)
+    b.link(b.off_chip("load", x, 4, 16, rank=0, shape=[], row_step=[], col_step=[]), b.sink())
+    b.units[0].params["base"] += 64 * 1
+    b.units[0].params["tensor_rows"] = 8
+    b.units[0].params["rows"] = 8
+    b.units[0].params["pitch"] = 64
+    run(b, CONFIG, values=False)
+    y = Build()
+    t = y.tensor("y", 4, 16, role="output")
+    y.link(y.source([(2, FULL), (2, FULL)]), y.off_chip("store", t, 4, 16))
+    with pytest.raises(RunError, match=r"unit store1: address 0x100 lies outside tensor y \(0x0 to 0x100\)"):
+        run(y, CONFIG, values=False)
+
+
+def test_mismatched_stops_overflow_and_limit_are_errors():
+    b = Build()
+    z = b.unit("zip")
+    b.link(b.source([(0, FULL)]), (z, 0))
+    b.link(b.source([(1, FULL)]), (z, 1))
+    from penstock.machine.beat import Tuple
+    b.link(z, b.sink(), Tuple((TILE, TILE)))
+    with pytest.raises(RunError, match="unit zip0: its inputs differ in stop level"):
+        run(b, CONFIG, values=False)
+    with pytest.raises(RunError, match="more than 2 accumulator tiles"):
+        through(2, [0, 0, 0, 2], ("accum", {"fn": "add", "reduce": 2, "depth": 2, "lanes": 16}))
+    late = Build()
+    late.link(late.source([(0, FULL)], [10_000, 10_000]), late.sink())
+    with pytest.raises(RunError, match="not finished after 100 cycles"):
+        run(late, CONFIG, values=False, max_cycles=100)
+    assert run(late, CONFIG, values=False).cycles == 10_000 + 3
+
+
+def test_timeline_is_trace_event_json(tmp_path):
+    b = Build()
+    b.link(b.source([(0, FULL), (1, FULL)], [0, 10, 11]), b.sink())
+    r = run(b, CONFIG, values=False, timeline=True)
+    timeline.write(tmp_path / "t.json", b.graph(), r)
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    slices = [(e["tid"], e["ts"], e["dur"]) for e in events if e["ph"] == "X"]
+    assert slices == [(0, 0, 1), (0, 10, 2), (1, 1, 1), (1, 11, 2)]
+    levels = [(e["ts"], e["args"]["beats"]) for e in events if e["ph"] == "C"]
+    assert levels == [(0, 0), (1, 1), (2, 0), (11, 1), (13, 0)]
