@@ -153,7 +153,7 @@ class Reshape(Unit):
     def plan(self):
         dim, chunk = self.p["dim"], self.p["chunk"]
         b = self.ins[0].peek()
-        n = len(self.outs_numbers())
+        zero = (0,) * self.g.numbers[self.u.id]
         if not self.pads and b is not None and not b.data and self.p["pad"] and self.count:
             stops = deque(self.pad_stops(chunk - self.count, dim + 1))
 
@@ -161,9 +161,9 @@ class Reshape(Unit):
                 self.pads, self.count = stops, 0
                 stops.popleft()
 
-            return {0: Beat(stops[0], 1, (0,) * n)}, [], start
+            return {0: Beat(stops[0], 1, zero)}, [], start
         if self.pads:
-            return {0: Beat(self.pads[0], 1, (0,) * n)}, [], self.pads.popleft
+            return {0: Beat(self.pads[0], 1, zero)}, [], self.pads.popleft
         if b is None:
             return None
         s, count, pads = b.stop, self.count, deque()
@@ -184,9 +184,6 @@ class Reshape(Unit):
             self.count, self.pads = count, pads
 
         return {0: b if not b.data else b._replace(stop=s)}, [0], update
-
-    def outs_numbers(self):
-        return self.g.numbers[self.u.id]
 
 
 class Repeat(Unit):
@@ -492,9 +489,7 @@ class Band:
 
 class OffChip(Unit):
     def setup(self):
-        self.address, self.waiting = [], deque()
-        g = self.g
-        payload = g.payload[self.u.id]
+        payload = self.g.payload[self.u.id]
         self.size = ELEMENT_BITS[payload.dtype] // 8
         self.e = LINE_BYTES // self.size
         self.begin()
@@ -687,7 +682,7 @@ class Golden:
         for u in graph.units:
             first = (graph.outputs(u.id) or graph.inputs(u.id))[0].payload
             self.payload[u.id] = first
-            self.numbers[u.id] = (0,) * (2 * (len(first.members) if first.kind == "tuple" else 1))
+            self.numbers[u.id] = 2 * (len(first.members) if first.kind == "tuple" else 1)
         self.units = []
         for u in graph.units:
             self.units.append(CLASSES[u.kind](self, u, [self.channels[c.id] for c in graph.inputs(u.id)], [self.channels[c.id] for c in graph.outputs(u.id)]))

@@ -85,9 +85,9 @@ class Layout:
         validate(graph)
         self.graph, self.machine, self.values = graph, config.machine, image is not None
         self.sources, self.sinks = sources, sinks
-        self.chunks: list[np.ndarray] = []
         self.size = self.n_values = 0
         self.preset: list[tuple[int, np.ndarray]] = []
+        self.preset_values: list[tuple[int, np.ndarray]] = []
         self.written: dict[int, int] = {}
         if any(c.id != i for i, c in enumerate(graph.channels)):
             raise RunError("channel ids do not count from 0", graph.name)
@@ -115,7 +115,7 @@ class Layout:
                           (k.G_WHEEL, self.alloc(WHEEL * words)), (k.G_VALUES, self.values), (k.G_TRACE, trace),
                           (k.G_PORTS, self.put(port_units)), (k.G_NPORTS, len(graph.ports)), (k.G_ROUND_ROBIN, self.machine.arbitration == "round_robin"),
                           (k.G_DRAM_UNIT, n_units), (k.G_UNITS, self.units), (k.G_NUNITS, n_units), (k.G_FIRST_REQUEST, -1), (k.G_T, graph.t),
-                          (k.G_W, lanes), (k.G_MAX_CYCLE_LOG, per_cycle), (k.G_CHANNELS, self.channels), (k.G_NCHANNELS, n_channels),
+                          (k.G_W, lanes), (k.G_MAX_CYCLE_LOG, per_cycle),
                           (k.G_OUT, self.alloc(channels + 256))):
             self.set(at, int(value))
         self.set(k.G_HAD_OPEN, self.written[k.G_OPEN])
@@ -125,10 +125,11 @@ class Layout:
         for at, block in self.preset:
             S[at : at + len(block)] = block
         wheel = S[k.G_WHEEL]
-        for u in range(n_units):  # every unit looks around in cycle 0
-            S[wheel + (u >> 6)] |= np.int64(1) << np.int64(u & 63) if u & 63 < 63 else np.int64(-(1 << 63))
+        everyone = np.zeros(64 * words, np.uint8)  # looks around in cycle 0
+        everyone[:n_units] = 1
+        S[wheel : wheel + words] = np.packbits(everyone, bitorder="little").view(np.int64)
         self.V = np.zeros(max(self.n_values, 1) if self.values else 1, np.uint32)
-        for at, block in self.presets_v if self.values else ():
+        for at, block in self.preset_values if self.values else ():
             self.V[at : at + len(block)] = block
         S[k.G_VPTR] = self.V.ctypes.data
         self.M = image.view(np.uint16) if self.values and len(image) else np.zeros(2, np.uint16)
@@ -151,10 +152,6 @@ class Layout:
         at = self.alloc(len(numbers))
         self.preset.append((at, np.asarray(numbers, np.int64)))
         return at
-
-    @property
-    def presets_v(self) -> list:
-        return self.__dict__.setdefault("_presets_v", [])
 
     def channel_at(self, c: int) -> int:
         return self.channels + c * k.CHANNEL_WORDS
@@ -219,18 +216,18 @@ class Layout:
     def put_merge(self, u, p, ins, outs):
         return k.K_MERGE, {}
 
-    def pipe(self, u, operands: int, tuple_in: bool, kernel: int) -> dict:
+    def pipe(self, u, tuple_in: bool, kernel: int) -> dict:
         kind, t = kind_of(u.kind), self.graph.t
         latency, interval = kind.latency(t, u.params), kind.interval(t, u.params)
         entries = queue_entries(latency, interval)
         return {k.Q_LATENCY: latency, k.Q_INTERVAL: interval, k.Q_ENTRIES: entries, k.Q_LAST: LONG_AGO,
-                k.Q_QUEUE: self.slots(beats.Tile(t, "fp32"), entries), k.Q_OPERANDS: operands, k.Q_TUPLE: tuple_in, k.Q_KERNEL: kernel}
+                k.Q_QUEUE: self.slots(beats.Tile(t, "fp32"), entries), k.Q_TUPLE: tuple_in, k.Q_KERNEL: kernel}
 
     def put_map(self, u, p, ins, outs):
-        return k.K_PIPE, self.pipe(u, p["arity"], p["tuple_in"], kernels.address(p["fn"]) if self.values else 0)
+        return k.K_PIPE, self.pipe(u, p["tuple_in"], kernels.address(p["fn"]) if self.values else 0)
 
     def put_matmul(self, u, p, ins, outs):
-        own = self.pipe(u, 2, False, kernels.matmul_address(p["transposed"]) if self.values else 0)
+        own = self.pipe(u, False, kernels.matmul_address(p["transposed"]) if self.values else 0)
         return k.K_PIPE, own | {k.Q_MATMUL: 1, k.Q_TRANSPOSED: bool(p["transposed"])}
 
     def put_accum(self, u, p, ins, outs):
@@ -257,7 +254,7 @@ class Layout:
                                 k.M_TILE: self.alloc(3 * pages * frames), k.M_VALUE: self.alloc_values(pages * frames * t * t), k.M_RELEASED: -1,
                                 k.M_WRITERS: w_at, k.M_READERS: z_at}
 
-    def off_chip(self, u, p, payload, band_values: int) -> dict:
+    def off_chip(self, p, payload) -> dict:
         element = payload.element_bits // 8
         e, t = LINE_BYTES // element, self.graph.t
         own = {k.L_BASE: p["base"], k.L_PITCH: p["pitch"], k.L_TROWS: p["tensor_rows"], k.L_TCOLS: p["tensor_cols"], k.L_ROWS: p["rows"],
@@ -270,7 +267,7 @@ class Layout:
     def put_load(self, u, p, ins, outs):
         if p["rank"] > k.MAX_LOOPS or p["rank"] != len(p["shape"]):
             raise RunError(f"has {len(p['shape'])} loop dimensions, rank {p['rank']}", u.name, f"rank is their number, at most {k.MAX_LOOPS}")
-        own = self.off_chip(u, p, outs[0].payload, 0)
+        own = self.off_chip(p, outs[0].payload)
         e, t, lanes = own[k.L_E], self.graph.t, self.machine.port_lanes
         groups = self.machine.load_lines // lanes
         loops = [x for loop in zip(p["shape"], p["row_step"], p["col_step"]) for x in loop]
@@ -294,7 +291,7 @@ class Layout:
         return k.K_LOAD, own
 
     def put_store(self, u, p, ins, outs):
-        own = self.off_chip(u, p, ins[0].payload, 0)
+        own = self.off_chip(p, ins[0].payload)
         return k.K_STORE, own | {k.T_CARRY_VALUE: self.alloc_values(self.graph.t * own[k.L_E])}
 
     def put_source(self, u, p, ins, outs):
@@ -310,7 +307,7 @@ class Layout:
             for i in np.flatnonzero(np.asarray(given.data)):
                 meta, values = unpack_words(payload, given.payload[i])
                 block[i, k.X_META :] = meta
-                self.presets_v.append((int(block[i, k.X_VALUE]), values))
+                self.preset_values.append((int(block[i, k.X_VALUE]), values))
         return k.K_SOURCE, {k.O_BEATS: n, k.O_RELEASE: self.put(given.release), k.O_BEAT: at}
 
     def put_sink(self, u, p, ins, outs):

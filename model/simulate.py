@@ -53,7 +53,7 @@ def run(graph: UnitGraph, config: Config, tensors: dict[str, np.ndarray] | None 
     image = images.pack(graph, tensors or {}) if values else None
     state = Layout(graph, config, image, trace, sources or {}, sinks or {})
     S = state.S
-    widest = max((len(state.graph.channels) and S[state.channel_at(c.id) + k.C_META] for c in graph.channels), default=0)
+    widest = max((S[state.channel_at(c.id) + k.C_META] for c in graph.channels), default=0)
     n_values = max((S[state.channel_at(c.id) + k.C_VALUES] for c in graph.channels if graph.units[c.dst[0]].kind == "sink"), default=0) if values else 0
     log = np.zeros((max(LOG_ROWS, 2 * S[k.G_MAX_CYCLE_LOG]) if trace else S[k.G_MAX_CYCLE_LOG], 5), np.int64)
     sunk = np.zeros((SUNK_ROWS + len(graph.units), 4 + widest), np.int64)

@@ -18,8 +18,7 @@ BUSY, BLOCKED, ACTIVE = 1, 2, 4  # took or delivered a beat; offers one that is 
 # Globals.
 (G_NOW, G_OPEN, G_HAD_OPEN, G_MASK, G_WORDS, G_WHEEL, G_VALUES, G_TRACE, G_EVENTS, G_ERROR, G_ERROR_UNIT, G_ERROR_AT, G_LOGGED, G_SUNK, G_PORTS,
  G_NPORTS, G_PRESENT, G_GRANT, G_ROUND_ROBIN, G_DRAM_UNIT, G_UNITS, G_NUNITS, G_FIRST_REQUEST, G_READ, G_WRITTEN, G_VPTR, G_T, G_W, G_EVALS,
- G_MAX_CYCLE_LOG, G_CHANNELS, G_NCHANNELS, G_OUT, G_SIZE) = range(34)
-GLOBALS = 40
+ G_MAX_CYCLE_LOG, G_OUT, GLOBALS) = range(32)
 # A channel, and a slot of it: accept cycle, stop, data, offset of its values, then two numbers a member (rows and cols; page and tiles).
 (C_ID, C_LEVEL, C_DEPTH, C_HEAD, C_TAIL, C_LAST_TAKE, C_SLOTS, C_SLOT_WORDS, C_SRC, C_DST, C_META, C_VALUES, C_LEAVES, C_HELD, C_TAKEN,
  CHANNEL_WORDS) = range(16)
@@ -524,7 +523,7 @@ def sink(S, V, LOG, SUNK, SUNK_V, u, c):
 
 # ---- pipelined units -------------------------------------------------------------------------------------------------
 
-(Q_LATENCY, Q_INTERVAL, Q_ENTRIES, Q_LAST, Q_HEAD, Q_COUNT, Q_QUEUE, Q_OPERANDS, Q_TUPLE, Q_KERNEL, Q_MATMUL, Q_TRANSPOSED) = range(U_OWN, U_OWN + 12)
+(Q_LATENCY, Q_INTERVAL, Q_ENTRIES, Q_LAST, Q_HEAD, Q_COUNT, Q_QUEUE, Q_TUPLE, Q_KERNEL, Q_MATMUL, Q_TRANSPOSED) = range(U_OWN, U_OWN + 11)
 ENTRY = 6  # a queue entry: slot-like with one tile
 
 
