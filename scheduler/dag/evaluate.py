@@ -132,8 +132,18 @@ class Meter:
                 held[tensor, region] = region
             else:
                 for part, region in uses:
-                    held[tensor, part.role, region] = region
+                    held[tensor, part.role, self._extents(part, region)] = region
         return held
+
+    def _extents(self, part: Slice, region: Region) -> tuple:
+        """What makes two slices of a tensor the same: their sides, by kind unless they span the whole tensor.
+
+        A tile and a reduction step that happen to coincide are different slices; a tile and a step that both span
+        the tensor are not.
+        """
+        shape = self.problem.tensors[part.tensor]
+        rows, cols = region[:2], region[2:]
+        return (rows if rows == (0, shape.height) else (part.rows, *rows), cols if cols == (0, shape.width) else (part.cols, *cols))
 
     def _held_size(self, held: dict[tuple, Region]) -> float:
         if self.readings.sharing != "union":

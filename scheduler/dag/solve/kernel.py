@@ -86,23 +86,17 @@ def _stored(outputs, top, left, w, h):
 
 
 @njit(**_options)
-def _start(extent, tile_start, step, k):
-    if extent == _TILE:
-        return tile_start
-    return step * k if extent == _STEP else 0
-
-
-@njit(**_options)
 def _repeated(slices, begin, i, top, left, w, h, k, step, steps):
-    """Whether an earlier slice of the same tensor and role is the same region in this step."""
+    """Whether an earlier slice of the same tensor and role has the same extents in this step."""
+    height, width = slices[i, 3], slices[i, 4]
     for j in range(begin, i):
         if slices[j, 8] != slices[i, 8] or not _active(slices[j, 5], slices[j, 6], slices[j, 7], step, steps, k):
             continue
-        height, width = slices[i, 3], slices[i, 4]
-        if (_start(slices[i, 1], top, step, k) == _start(slices[j, 1], top, step, k)
-                and _start(slices[i, 2], left, step, k) == _start(slices[j, 2], left, step, k)
-                and _side(slices[i, 1], top, h, step, k, height) == _side(slices[j, 1], top, h, step, k, height)
-                and _side(slices[i, 2], left, w, step, k, width) == _side(slices[j, 2], left, w, step, k, width)):
+        same_rows = slices[j, 1] == slices[i, 1] or (
+            _side(slices[i, 1], top, h, step, k, height) == height and _side(slices[j, 1], top, h, step, k, height) == height)
+        same_cols = slices[j, 2] == slices[i, 2] or (
+            _side(slices[i, 2], left, w, step, k, width) == width and _side(slices[j, 2], left, w, step, k, width) == width)
+        if same_rows and same_cols:
             return True
     return False
 
