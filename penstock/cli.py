@@ -231,7 +231,7 @@ def cmd_verilog(args) -> int:
     config = load(args.config)
     graph = lower(build(args.program, parse_params(args.params), config).graph, config)
     args.out.mkdir(parents=True, exist_ok=True)
-    for path in write(Fabric(graph, config), args.out, graph=graph, config=config):
+    for path in write(Fabric(graph, config), args.out):
         print(f"wrote {path}")
     return 0
 
