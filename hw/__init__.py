@@ -1,0 +1,1 @@
+"""The machine in Amaranth: arithmetic, units, memory, fabric and export to Verilog."""

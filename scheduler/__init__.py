@@ -1,0 +1,1 @@
+"""Schedulers: dag/ for memory-constrained DAGs."""

@@ -1,0 +1,1 @@
+"""Machine presets (TOML), read by penstock.machine.config."""

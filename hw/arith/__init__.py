@@ -1,0 +1,1 @@
+"""Datapaths: one lane of each function, and the dot product."""

@@ -1,0 +1,1 @@
+"""Scratchpad, off-chip load and store, and the interconnect to the DRAM."""

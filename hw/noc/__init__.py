@@ -1,0 +1,1 @@
+"""Routers and switches between fabrics; the off-chip interconnect is in hw/memory."""

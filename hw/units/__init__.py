@@ -1,0 +1,1 @@
+"""One component per unit kind, and the channel FIFO."""
