@@ -77,7 +77,7 @@ class Accum(Unit):
             taken.eq(take & ~done),
             self.error[ACCUM_OVERFLOW].eq(taken & (index >= self.depth)),
         ]
-        m.d.sync += wait.eq(Mux(take, steps - 1, Mux(wait == 0, 0, wait - 1)))
+        m.d.sync += wait.eq(Mux(taken, steps - 1, Mux(wait == 0, 0, wait - 1)))
         initial = self._walk(m, taken, take & done, index, index_next, top)
 
         # One step a cycle: the operands of the first come from the input, the others' are held.
@@ -86,11 +86,11 @@ class Accum(Unit):
         m.d.comb += [group.eq(Cat(tile[: self.lanes])), target.eq(index), fresh.eq(initial), working.eq(taken)]
         if steps > 1:
             rest = Signal(32 * (len(tile) - self.lanes), reset_less=True)
-            held_target, held_fresh, busy = Signal.like(index), Signal(), Signal()
-            with m.If(take):
-                m.d.sync += [rest.eq(Cat(tile[self.lanes:])), held_target.eq(index), held_fresh.eq(initial), step.eq(1), busy.eq(taken)]
+            held_target, held_fresh = Signal.like(index), Signal()
+            with m.If(taken):
+                m.d.sync += [rest.eq(Cat(tile[self.lanes:])), held_target.eq(index), held_fresh.eq(initial), step.eq(1)]
             with m.Elif(wait != 0):
-                m.d.comb += [group.eq(rest[: len(group)]), target.eq(held_target), fresh.eq(held_fresh), working.eq(busy)]
+                m.d.comb += [group.eq(rest[: len(group)]), target.eq(held_target), fresh.eq(held_fresh), working.eq(1)]
                 m.d.sync += [rest.eq(rest[len(group):]), step.eq(step + 1)]
         first_step = Mux(wait == 0, 0, step)
 
@@ -101,7 +101,7 @@ class Accum(Unit):
             ports.append((write, memory.read_port(transparent_for=[write])))
         (tile_write, tile_out), (extent_write, extent_out), (stop_write, stop_out) = ports
         tile_in = self._tiles.read_port(transparent_for=[tile_write])
-        m.d.comb += tile_in.addr.eq(index_next if steps == 1 else Mux((wait > 1) | take, target, index))
+        m.d.comb += tile_in.addr.eq(index_next if steps == 1 else Mux((wait > 1) | taken, target, index))
 
         old = Signal(len(group))
         m.d.comb += old.eq(tile_in.data[0] if steps == 1 else Array(tile_in.data)[first_step])

@@ -61,14 +61,13 @@ class Reshape(Unit):
         row, column = Signal(16), Signal(16)
         row_end, unit_end, padding = Signal(), Signal(), Signal()
         m.d.comb += [
-            row_end.eq(column + 1 == self.cfg.pad_cols),
-            unit_end.eq(row_end & (row + 1 == self.cfg.pad_rows)),
+            row_end.eq(column + 1 >= self.cfg.pad_cols),
+            unit_end.eq(row_end & (row + 1 >= self.cfg.pad_rows)),
             padding.eq(self.pad & (sent | (done & (count != 0)))),
         ]
         with m.If(padding):
-            inner = Mux(row_end, min(self.dim, 1), 0)
             last = Mux(sent, ended + 1, self.dim + 1)
-            stop = Mux(unit_end, Mux(fills, last, self.dim), inner)
+            stop = Mux(unit_end, Mux(fills, last, self.dim), row_end)
             m.d.comb += o.payload.eq(Cat(Const(0, len(o.payload.as_value()) - 5), stop[:4], 1))
             with m.If(fire):
                 m.d.sync += column.eq(Mux(row_end, 0, column + 1))

@@ -1,0 +1,173 @@
+"""Every unit keeps the timing contract beat for beat, under every pair of stall patterns, over two runs."""
+
+import numpy as np
+import pytest
+import unit_bench as bench
+from unit_bench import PATTERNS, SINKS, check, random_tiles, stops, tile_of
+
+from penstock.machine.beat import BufferRef, Tile, Tuple
+from penstock.model import functions
+
+TILE = Tile(2, "fp32")
+BF16 = Tile(2, "bf16")
+stalls = pytest.mark.parametrize("source, sink", [(a, b) for a in PATTERNS for b in SINKS])
+
+SHAPES = {
+    "flatten": ("flatten", {"lo": 0, "hi": 1}, (2, 3, 4)),
+    "flatten_outer": ("flatten", {"lo": 1, "hi": 3}, (2, 2, 2, 3)),
+    "promote_plain": ("promote", {"level": 0, "outermost": False}, (3, 5)),
+    "promote_inner": ("promote", {"level": 1, "outermost": False}, (3, 5)),
+    "promote_outermost": ("promote", {"level": 3, "outermost": True}, (3, 5)),
+    "reshape": ("reshape", {"dim": 1, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1}, (2, 4, 3)),
+    "reshape_padded": ("reshape", {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1}, (3, 7)),
+    "reshape_padded_tiles": ("reshape", {"dim": 2, "chunk": 2, "pad": True, "pad_rows": 2, "pad_cols": 3}, (2, 3, 2, 3)),
+    "repeat": ("repeat", {"count": 3}, (2, 5)),
+    "repeat_once": ("repeat", {"count": 1}, (2, 5)),
+}
+
+
+@stalls
+@pytest.mark.parametrize("case", SHAPES)
+def test_shape_unit(case, source, sink):
+    kind, params, shape = SHAPES[case]
+    _, error = check(kind, params, [TILE], [TILE], [random_tiles(TILE, stops(shape))], source=source, sink=sink)
+    assert error == 0
+
+
+def test_open_chunk_is_padded_before_done():
+    params = {"dim": 0, "chunk": 4, "pad": True, "pad_rows": 1, "pad_cols": 1}
+    got, _ = check("reshape", params, [TILE], [TILE], [random_tiles(TILE, ([0] * 6 + [15]) * 2)])
+    assert [stop for _, stop, _ in got[1].beats] == [0, 0, 0, 1, 0, 0, 0, 1, 15] * 2
+    assert [bits != 0 for bits, _, _ in got[1].beats] == ([True] * 6 + [False] * 3) * 2
+
+
+@stalls
+def test_zip(source, sink):
+    streams = [random_tiles(TILE, stops((3, 4)), 0), random_tiles(BF16, stops((3, 4)), 1)]
+    got, error = check("zip", {}, [TILE, BF16], [Tuple((TILE, BF16))], streams, source=source, sink=sink)
+    assert error == 0
+    assert [bits for bits, _, _ in got[2].beats] == [a | b << TILE.bits for (a, _), (b, _) in zip(*streams)]
+
+
+@stalls
+@pytest.mark.parametrize("payload", [TILE, BufferRef(8)], ids=["tile", "reference"])
+def test_broadcast(payload, source, sink):
+    stream = [(k * 5 % 8 if stop != 15 else 0, stop) for k, stop in enumerate(stops((3, 4)))]
+    check("broadcast", {"n": 3, "scratchpad": None}, [payload], [payload] * 3, [stream], source=source, sink=sink)
+
+
+@stalls
+def test_split_and_merge(source, sink):
+    stream = random_tiles(TILE, stops((7,)))
+    got, _ = check("split", {"n": 3}, [TILE], [TILE] * 3, [stream], source=source, sink=sink)
+    parts = [[(bits, stop) for bits, stop, _ in trace.beats] for trace in got[1:]]
+    got, _ = check("merge", {"n": 3}, [TILE] * 3, [TILE], parts, source=source, sink=sink)
+    assert [(bits, stop) for bits, stop, _ in got[3].beats] == stream
+
+
+def _values(got, payload, channel):
+    return [tile_of(payload, bits)[0] for bits, _, data in got[channel].beats if data]
+
+
+@stalls
+@pytest.mark.parametrize("fn, lanes", [("add", 4), ("add", 1), ("div", 2), ("mul", 4)])
+def test_map_of_two(fn, lanes, source, sink):
+    streams = [random_tiles(TILE, stops((2, 4)), 0), random_tiles(TILE, stops((2, 4)), 1)]
+    params = {"fn": fn, "arity": 2, "lanes": lanes, "tuple_in": False}
+    got, error = check("map", params, [TILE, TILE], [TILE], streams, source=source, sink=sink)
+    assert error == 0
+    for a, b, o, (_, rows, cols) in zip(_values(got, TILE, 0), _values(got, TILE, 1), _values(got, TILE, 2),
+                                        [tile_of(TILE, bits) for bits, _, data in got[0].beats if data]):
+        want = np.zeros((2, 2), np.float32)
+        want[:rows, :cols] = functions.lookup(fn).reference(a, b)[:rows, :cols]
+        assert o.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("fn, inputs, output", [("exp", TILE, TILE), ("cast_bf16", TILE, BF16), ("cast_fp32", BF16, TILE)])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_map_of_one(fn, inputs, output, lanes):
+    params = {"fn": fn, "arity": 1, "lanes": lanes, "tuple_in": False}
+    got, _ = check("map", params, [inputs], [output], [random_tiles(inputs, stops((2, 4)), full=True)], source="random", sink="random")
+    for a, o in zip(_values(got, inputs, 0), _values(got, output, 1)):
+        assert o.tobytes() == functions.lookup(fn).reference(a).tobytes()
+
+
+def test_map_of_a_tuple_equals_map_of_two():
+    a, b = random_tiles(TILE, stops((2, 4)), 0), random_tiles(TILE, stops((2, 4)), 1)
+    pairs = [(x | y << TILE.bits, stop) for (x, stop), (y, _) in zip(a, b)]
+    params = {"fn": "sub", "arity": 2, "lanes": 2}
+    one, _ = check("map", {**params, "tuple_in": True}, [Tuple((TILE, TILE))], [TILE], [pairs])
+    two, _ = check("map", {**params, "tuple_in": False}, [TILE, TILE], [TILE], [a, b])
+    assert one[1].beats == two[2].beats
+
+
+@stalls
+@pytest.mark.parametrize("dtype, rows, transposed", [("bf16", 2, False), ("fp32", 1, True), ("fp32", 2, True)])
+def test_matmul(dtype, rows, transposed, source, sink):
+    tile = Tile(2, dtype)
+    streams = [random_tiles(tile, stops((2, 4)), 0), random_tiles(tile, stops((2, 4)), 1, full=True)]
+    params = {"rows_per_cycle": rows, "transposed": transposed}
+    got, error = check("matmul", params, [tile, tile], [TILE], streams, source=source, sink=sink)
+    assert error == 0
+    for a, b, o in zip(_values(got, tile, 0), _values(got, tile, 1), _values(got, TILE, 2)):
+        assert np.array_equal(o, a @ (b.T if transposed else b))
+
+
+REDUCTIONS = {
+    "inner": (0b1, (3, 5), lambda x: x.sum(1)),
+    "k_of_mkn": (0b10, (2, 3, 4), lambda x: x.sum(1)),
+    "interleaved": (0b1010, (2, 3, 2, 2, 2), lambda x: x.sum((1, 3))),
+    "two_inner": (0b11, (3, 2, 4), lambda x: x.sum((1, 2))),
+    "outer_kept": (0b100, (2, 3, 2, 2), lambda x: x.sum(1)),
+}
+
+
+@stalls
+@pytest.mark.parametrize("case", REDUCTIONS)
+@pytest.mark.parametrize("lanes", [4, 1])
+def test_accum(case, lanes, source, sink):
+    mask, shape, total = REDUCTIONS[case]
+    stream = random_tiles(TILE, stops(shape), full=True)
+    params = {"fn": "add", "reduce": mask, "depth": 8, "lanes": lanes}
+    got, error = check("accum", params, [TILE], [TILE], [stream], source=source, sink=sink)
+    assert error == 0
+    values = np.array(_values(got, TILE, 0)).reshape(2, *shape, 2, 2)
+    want = np.concatenate([total(run).reshape(-1, 2, 2) for run in values])
+    assert np.array_equal(_values(got, TILE, 1), want)
+
+
+@pytest.mark.parametrize("kind, params, inputs", [
+    ("flatten", {"lo": 0, "hi": 0}, [TILE]),
+    ("promote", {"level": 1, "outermost": True}, [TILE]),
+    ("map", {"fn": "div", "arity": 2, "lanes": 4, "tuple_in": False}, [TILE, TILE]),
+    ("map", {"fn": "add", "arity": 2, "lanes": 1, "tuple_in": False}, [TILE, TILE]),
+    ("matmul", {"rows_per_cycle": 2, "transposed": False}, [TILE, TILE]),
+    ("matmul", {"rows_per_cycle": 1, "transposed": False}, [TILE, TILE]),
+])
+def test_full_rate(kind, params, inputs):
+    latency, interval = bench.latency_interval(kind, params, 2)
+    streams = [random_tiles(tile, [0] * 30 + [15]) for tile in inputs]
+    got, _ = check(kind, params, inputs, [TILE], streams)
+    take, accept = got[0].take, got[-1].accept
+    held = int(params.get("outermost", False))
+    assert np.all(np.diff(take) == interval)
+    assert np.all(np.array(accept[: len(take) - held]) - take[held:] == latency)
+
+
+@pytest.mark.parametrize("kind, params, inputs, output", [
+    ("zip", {}, [TILE, TILE], Tuple((TILE, TILE))),
+    ("matmul", {"rows_per_cycle": 2, "transposed": False}, [TILE, TILE], TILE),
+    ("map", {"fn": "add", "arity": 2, "lanes": 4, "tuple_in": False}, [TILE, TILE], TILE),
+])
+def test_stop_mismatch_is_reported(kind, params, inputs, output):
+    g = bench.graph(kind, params, inputs, [output], 2)
+    streams = [[(0, 0), (0, 1), (0, 15)], [(0, 0), (0, 2), (0, 15)]]
+    _, _, error = bench.simulate(g, bench.config(2), streams, [[0] * 3] * 2, [[]], 30)
+    assert error == 1
+
+
+def test_accumulator_overflow_is_reported():
+    params = {"fn": "add", "reduce": 0b10, "depth": 2, "lanes": 4}
+    g = bench.graph("accum", params, [TILE], [TILE], 2)
+    _, _, error = bench.simulate(g, bench.config(2), [[(0, 0)] * 3], [[0] * 3], [[]], 30)
+    assert error == 2
