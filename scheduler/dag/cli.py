@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
 import time
+from pathlib import Path
+from typing import Any
 
-_STARTED = time.monotonic()  # before the heavier imports: time budgets count from the start of the process
+from penstock.machine.errors import PenstockError
 
-import argparse  # noqa: E402
-import json  # noqa: E402
-import os  # noqa: E402
-import signal  # noqa: E402
-import subprocess  # noqa: E402
-import sys  # noqa: E402
-import tempfile  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import Any  # noqa: E402
-
-from penstock.machine.errors import PenstockError  # noqa: E402
-
-from .evaluate import Evaluation, evaluate  # noqa: E402
-from .jsonio import write_atomically  # noqa: E402
-from .problem import Problem  # noqa: E402
-from .readings import SOURCES, Readings  # noqa: E402
-from .solution import Schedule  # noqa: E402
+from .evaluate import Evaluation, evaluate
+from .jsonio import write_atomically
+from .problem import Problem
+from .readings import SOURCES, Readings
+from .solution import Schedule
 
 __all__ = ["add_parser", "main"]
+
+_OVERHEAD = 0.4
+"""Seconds of a time budget kept for starting Python and for the final check and write (a tenth of it at most)."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     """Add the ``dag`` command; each sub-command sets ``handler``, a function of the parsed arguments."""
     readings = "\n".join(f"  {name}: {' | '.join(values)}\n      {SOURCES[name]}" for name, values in Readings.names().items())
+    started = time.monotonic()
     parser = subparsers.add_parser("dag", help="memory-constrained DAG schedules: solve, check, show, bench",
                                    formatter_class=argparse.RawDescriptionHelpFormatter, epilog="readings (default first):\n" + readings)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -43,7 +44,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     c.add_argument("--quiet", action="store_true", help="no progress lines")
     c.add_argument("--json", metavar="FILE", help="write a record of the run")
     _add_readings(c)
-    c.set_defaults(handler=_solve)
+    c.set_defaults(handler=_solve, started=started)
 
     c = commands.add_parser("check", help="cost a schedule, or name the first rule it breaks")
     c.add_argument("problem", metavar="IN.json")
@@ -122,10 +123,12 @@ def _solve(args: argparse.Namespace) -> int:
             bound = f"bound {step.bound:,.1f}  gap {step.gap:.1%}" if step.bound else "bound -"
             print(f"{step.seconds:8.2f} s  best {step.latency:,.1f}  {bound}  ({step.stage})", file=sys.stderr, flush=True)
 
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    result = solve(problem, seconds=args.time, readings=readings, seed=args.seed, jobs=args.jobs, started=_STARTED, on_progress=progress)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    budget = max(0.9 * args.time, args.time - _OVERHEAD)
+    result = solve(problem, seconds=budget, readings=readings, seed=args.seed, jobs=args.jobs, started=args.started, on_progress=progress)
     result.schedule.save(args.solution)
-    seconds = time.monotonic() - _STARTED
+    seconds = time.monotonic() - args.started
     print(f"{problem.name}: latency {result.latency:,.1f} in {len(result.schedule.subgraphs)} subgraphs, proven bound {result.bound:,.1f} "
           f"(gap {result.gap:.2%}), {seconds:.1f} s{', interrupted' if result.interrupted else ''}")
     if result.exact_cover:
@@ -141,7 +144,7 @@ def _record(problem: Problem, readings: Readings, result: Any, seconds: float, a
     return {"workload": f"dag:{problem.name}", "ops": len(problem.ops), "readings": readings.differing(), "time_limit_s": args.time,
             "jobs": args.jobs, "seed": args.seed, "latency": result.latency, "bound": result.bound, "gap": result.gap,
             "subgraphs": len(result.schedule.subgraphs), "exact_cover": result.exact_cover, "candidates": result.candidates,
-            "searches": result.searches, "wall_s": seconds,
+            "searches": result.searches, "wall_s": seconds, "cpu_s": time.process_time(),
             "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "history": [[p.seconds, p.latency] for p in result.history]}
 
@@ -242,7 +245,7 @@ def _bench_one(path: Path, limit: float, args: argparse.Namespace) -> dict[str, 
         for reading in args.reading:
             command += ["--reading", reading]
         begin = time.monotonic()
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ})
+        done = subprocess.run(command, capture_output=True, text=True)
         seconds = time.monotonic() - begin
         if done.returncode:
             raise PenstockError(f"the solver failed: {done.stderr.strip()[-300:]}", where=str(path))

@@ -218,6 +218,7 @@ class Meter:
 
     def steps(self, order: tuple[int, ...] | None = None) -> Iterator[StepCost]:
         """Every step in execution order."""
+        self.free_space.clear()
         before: dict[tuple, Region] = {}
         for row, column in self.tiles(order):
             for step in range(self.steps_per_tile):

@@ -13,7 +13,7 @@ from ..evaluate import Evaluation, Meter, evaluate, tile_grid
 from ..problem import Problem
 from ..readings import Readings
 from ..solution import Schedule, Subgraph
-from .baselines import one_op_per_subgraph
+from .baselines import chain_fusion, one_op_per_subgraph
 
 __all__ = ["Progress", "Result", "solve"]
 
@@ -83,12 +83,14 @@ def solve(problem: Problem, *, seconds: float = 10.0, readings: Readings = Readi
     """
     started = time.monotonic() if started is None else started
     run = _Run(problem, readings, started, seconds, on_progress)
-    run.first()
     with ThreadPoolExecutor(max(1, jobs)) as threads:
         run.threads = threads if jobs > 1 else None
         try:
+            run.first()
             run.improve(random.Random(seed))
         except KeyboardInterrupt:
+            if not run.schedule.subgraphs:
+                raise
             run.interrupted = True
     return run.result()
 
@@ -112,8 +114,13 @@ class _Run:
         return time.monotonic() >= self.deadline
 
     def first(self) -> None:
-        """One operation per subgraph; needs no compiled code."""
+        """One operation per subgraph; needs no compiled code.
+
+        Where the compiled closed form only bounds the cost from above, fused chains are a second start.
+        """
         self._take(one_op_per_subgraph(self.problem, self.readings), "first")
+        if self.readings.reuse != "previous-step" or self.readings.sharing == "union":
+            self._take(chain_fusion(self.problem, self.readings), "chains")
 
     def _take(self, schedule: Schedule, stage: str) -> bool:
         latency = math.fsum(s.latency for s in schedule.subgraphs)

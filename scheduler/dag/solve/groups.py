@@ -218,12 +218,8 @@ class Pool:
                     yield mask, resident, retain
 
     def add_variant(self, mask: int, resident: tuple[int, ...], retain: tuple[int, ...]) -> None:
-        """The candidate for a set with retention, if it fits and gains something."""
+        """The candidate for a set with retention, if it fits."""
         self._variants.add((mask, resident, retain))
         candidate = self._tile(mask, self.plans[mask], resident, retain)
-        if candidate is None:
-            return
-        plain = self.plain[mask]
-        if plain is not None and resident and not retain and candidate.latency >= plain.latency:
-            return  # nothing gained by the hand-over
-        self.candidates.append(candidate)
+        if candidate is not None:
+            self.candidates.append(candidate)

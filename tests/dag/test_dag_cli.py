@@ -1,0 +1,129 @@
+"""The command line: results, and one clear message with exit status 1 for bad input."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from dag_cases import EXAMPLES, NATIVE, WORKED, schedule
+
+from penstock.scheduler.dag import Problem, Schedule, evaluate
+from penstock.scheduler.dag.cli import main
+from penstock.scheduler.dag.generate import generate
+
+
+@pytest.fixture
+def problem_file(tmp_path):
+    path = tmp_path / "in.json"
+    EXAMPLES[3].save(path)
+    return path
+
+
+def test_solve_then_check_then_show(problem_file, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    assert main(["solve", str(problem_file), str(out), "--time", "5", "--json", str(tmp_path / "record.json")]) == 0
+    captured = capsys.readouterr()
+    assert "best" in captured.err and "bound" in captured.err
+    latency = evaluate(EXAMPLES[3], Schedule.load(out)).latency
+    assert latency <= 4638.4
+    record = json.loads((tmp_path / "record.json").read_text())[0]
+    assert record["latency"] == pytest.approx(latency) and record["history"]
+    assert main(["check", str(problem_file), str(out)]) == 0
+    text = capsys.readouterr().out
+    assert f"total latency {latency:,.1f}  (readings: matmul_cost=full-k)" in text and "with matmul_cost=native-k" in text
+    image = tmp_path / "picture.png"
+    assert main(["show", str(problem_file), str(out), "--out", str(image)]) == 0
+    assert image.stat().st_size > 10_000
+    assert main(["show", str(problem_file), "--out", str(tmp_path / "graph.svg")]) == 0
+
+
+def test_check_names_the_first_broken_rule(problem_file, tmp_path, capsys):
+    out = tmp_path / "out.json"
+    schedule(([0, 1], NATIVE), ([2], NATIVE), latencies=[3276.8, 4915.2]).save(out)
+    assert main(["check", str(problem_file), str(out)]) == 1
+    assert "subgraph 1: tensor 1 is needed but is in neither memory" in capsys.readouterr().err
+    wrong = schedule(([0], NATIVE), ([1], NATIVE), ([2], NATIVE), latencies=[1, 2, 3])
+    wrong.save(out)
+    assert main(["check", str(problem_file), str(out)]) == 1
+    assert "the stated latency is 1, the evaluated one 3,276.8" in capsys.readouterr().err
+
+
+def _without(key):
+    return json.dumps({k: v for k, v in EXAMPLES[5].to_json().items() if k != key})
+
+
+def _with(**changes):
+    return json.dumps({**EXAMPLES[5].to_json(), **changes})
+
+
+BAD_INPUT = {
+    "missing field": (_without("heights"), "field 'heights': the field is missing"),
+    "cycle": (_with(inputs=[[4, 1], [3, 2]]), "form a cycle"),
+    "negative size": (_with(heights=[-1, 128, 128, 128, 128]), "tensor 0, field 'heights'"),
+    "capacity below any tile": (_with(fast_memory_capacity=2), "the smallest working set is 3 elements, the capacity 2"),
+    "unknown op type": (_with(op_types=["MatMul", "Softmax"]), "unknown operation type 'Softmax'"),
+    "empty DAG": (_with(inputs=[], outputs=[], base_costs=[], op_types=[]), "the graph has no operation"),
+    "garbage": ("\x00garbage{[" * 1_000_000, "not JSON"),
+    "deep nesting": ("[" * 200_000, "not usable JSON"),
+    "a list": ("[]", "the top level is a list"),
+    "empty file": ("", "not JSON"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_INPUT)
+def test_bad_input_gives_one_message_and_no_file(name, tmp_path, capsys):
+    text, reason = BAD_INPUT[name]
+    source, out = tmp_path / "in.json", tmp_path / "out.json"
+    source.write_text(text)
+    assert main(["solve", str(source), str(out), "--time", "1"]) == 1
+    error = capsys.readouterr().err
+    assert reason in error and len(error) < 500 and error.count("\n") == 1 and "Traceback" not in error
+    assert [p.name for p in tmp_path.iterdir()] == ["in.json"]
+
+
+@pytest.mark.parametrize("setting, reason", [("speed=fast", "no reading is called 'speed'"), ("reuse=never", "reuse cannot be 'never'")])
+def test_unknown_reading_is_refused(problem_file, tmp_path, capsys, setting, reason):
+    assert main(["solve", str(problem_file), str(tmp_path / "out.json"), "--reading", setting]) == 1
+    assert reason in capsys.readouterr().err
+    assert not (tmp_path / "out.json").exists()
+
+
+def test_files_that_are_not_there(tmp_path, capsys):
+    assert main(["check", str(tmp_path / "no.json"), str(tmp_path / "no.json")]) == 1
+    assert "cannot read the file" in capsys.readouterr().err
+    assert main(["bench", str(tmp_path / "nowhere")]) == 1
+    assert "not a folder" in capsys.readouterr().err
+
+
+def test_bench_solves_a_folder_in_fresh_processes(tmp_path, capsys):
+    generate("mlp", 6, 1).save(tmp_path / "a.json")
+    (tmp_path / "broken.json").write_text("{}")
+    assert main(["bench", str(tmp_path), "--time", "3", "--json", str(tmp_path / "r")]) == 0
+    captured = capsys.readouterr()
+    assert "skipped" in captured.err and captured.out.splitlines()[2].split()[0] == "a"
+    record = json.loads((tmp_path / "r").read_text())[0]
+    assert record["latency"] >= record["bound"] > 0 and record["first_s"] <= record["settled_s"]
+
+
+def test_sigint_leaves_a_valid_schedule(tmp_path):
+    """The written file is valid when the solver is stopped from outside, and the exit is orderly."""
+    problem, out = tmp_path / "in.json", tmp_path / "out.json"
+    generate("attention", 60, 1).save(problem)
+    command = [sys.executable, "-m", "penstock.scheduler.dag", "solve", str(problem), str(out), "--time", "60"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        process.stderr.readline()
+        process.terminate()
+        output, error = process.communicate(timeout=60)
+    assert process.returncode == 0, error
+    assert "interrupted" in output
+    evaluate(Problem.load(problem), Schedule.load(out))
+
+
+def test_worked_example_files_check(tmp_path, capsys):
+    """A solution file as the statement prints it."""
+    number, plan, latencies = WORKED["5B"]
+    EXAMPLES[number].save(tmp_path / "p.json")
+    data = plan.to_json() | {"subgraph_latencies": latencies}
+    (tmp_path / "s.json").write_text(json.dumps(data))
+    assert main(["check", str(tmp_path / "p.json"), str(tmp_path / "s.json")]) == 0
+    assert "40,960" in capsys.readouterr().out

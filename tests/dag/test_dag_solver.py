@@ -1,0 +1,130 @@
+"""The solver on generated and public problems: always valid, never behind the simple schedules, anytime."""
+
+import dataclasses
+import threading
+import time
+
+import pytest
+from dag_cases import DATA, EXAMPLES, WORKED
+
+from penstock.machine.errors import PenstockError
+from penstock.scheduler.dag import Problem, Readings, evaluate
+from penstock.scheduler.dag.anchors import anchor_of
+from penstock.scheduler.dag.bound import lower_bound
+from penstock.scheduler.dag.generate import KINDS, generate
+from penstock.scheduler.dag.solve import solve
+from penstock.scheduler.dag.solve.baselines import chain_fusion, one_op_per_subgraph, power_of_two_latency
+
+
+def check(problem: Problem, seconds: float, readings: Readings = Readings()) -> None:
+    result = solve(problem, seconds=seconds, readings=readings)
+    latency = evaluate(problem, result.schedule, readings).latency
+    assert latency == pytest.approx(result.latency)
+    assert latency >= result.bound * (1 - 1e-9)
+    times = [p.latency for p in result.history]
+    assert times == sorted(times, reverse=True)
+    simple = [one_op_per_subgraph(problem, readings), chain_fusion(problem, readings)]
+    yardsticks = [evaluate(problem, s, readings).latency for s in simple] + [power_of_two_latency(problem, result.schedule, readings)]
+    assert latency <= min(yardsticks) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("ops, seed", [(5, 1), (12, 2), (30, 3)])
+def test_generated_problem(kind, ops, seed):
+    check(generate(kind, ops, seed), 2.0)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_hundred_generated_problems(kind, seed):
+    check(generate(kind, (5, 10, 20, 40, 60, 80, 120, 150)[seed % 8], seed), 5.0)
+
+
+def test_generators_are_seeded_and_round_trip():
+    for kind in KINDS:
+        problem = generate(kind, 25, 7)
+        assert problem == generate(kind, 25, 7) != generate(kind, 25, 8)
+        assert len(problem.ops) >= 25
+        assert Problem.from_json(problem.to_json()) == problem
+
+
+@pytest.mark.parametrize("number", EXAMPLES)
+def test_worked_examples_are_not_beaten_by_the_statement(number):
+    stated = min(sum(latencies) for n, _, latencies in WORKED.values() if n == number)
+    result = solve(EXAMPLES[number], seconds=5)
+    assert result.latency <= stated * (1 + 1e-9)
+    assert lower_bound(EXAMPLES[number]) <= result.latency * (1 + 1e-9)
+
+
+READINGS = [f"{name}={value}" for name, values in Readings.names().items() for value in values[1:]]
+
+
+@pytest.mark.parametrize("setting", READINGS)
+def test_every_reading_gives_a_schedule_valid_under_it(setting):
+    readings = Readings.parse([setting])
+    for problem in (generate("attention", 9, 4), generate("residual", 8, 5)):
+        check(problem, 1.0, readings)
+
+
+def test_first_schedule_comes_at_once_and_the_budget_is_kept():
+    problem = generate("random", 150, 1)
+    result = solve(problem, seconds=3)
+    assert result.history[0].seconds < 0.5
+    begin = time.monotonic()
+    solve(problem, seconds=1.0)
+    assert time.monotonic() - begin < 4.0
+
+
+def test_equal_seeds_give_equal_schedules():
+    problem = generate("mlp", 12, 3)
+    assert solve(problem, seconds=20, seed=5).schedule == solve(problem, seconds=20, seed=5, jobs=2).schedule
+
+
+def test_interruption_keeps_the_best(monkeypatch):
+    """Ctrl-C after the first improvement: the schedule so far comes back, valid."""
+    problem = generate("residual", 30, 2)
+    seen = []
+
+    def stop(progress, schedule):
+        seen.append(progress.latency)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    result = solve(problem, seconds=30, on_progress=stop)
+    assert result.interrupted
+    assert result.latency == pytest.approx(seen[-1])
+    assert evaluate(problem, result.schedule).latency == pytest.approx(result.latency)
+    assert threading.active_count() < 10
+
+
+def test_capacity_below_any_tile_is_refused():
+    problem = dataclasses.replace(EXAMPLES[4], capacity=2)
+    with pytest.raises(PenstockError, match="op 0: the smallest working set is 3 elements, the capacity 2"):
+        solve(problem, seconds=1)
+
+
+def benchmark(number: int) -> Problem:
+    path = DATA / f"mlsys-2026-{number}.json"
+    if not path.exists():
+        pytest.skip(f"{path} is not here: the public benchmarks are not part of the repository")
+    return Problem.load(path)
+
+
+@pytest.mark.parametrize("number", [1, 9, 17])
+@pytest.mark.parametrize("cost", ["full-k", "native-k"])
+def test_public_benchmark_reaches_the_best_known(number, cost):
+    problem, readings = benchmark(number), Readings(matmul_cost=cost)
+    anchor = anchor_of(problem, readings)
+    result = solve(problem, seconds=20 if number == 17 else 8, readings=readings)
+    assert result.latency <= anchor.best * (1 + 1e-6)
+    assert evaluate(problem, result.schedule, readings).latency <= anchor.winner
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("number", [5, 13])
+@pytest.mark.parametrize("cost", ["full-k", "native-k"])
+def test_larger_public_benchmark_reaches_the_best_known(number, cost):
+    problem, readings = benchmark(number), Readings(matmul_cost=cost)
+    result = solve(problem, seconds=60, readings=readings)
+    assert result.latency <= anchor_of(problem, readings).best * (1 + 1e-6)
