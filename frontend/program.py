@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -111,7 +112,7 @@ def _load(name: str) -> ModuleType:
     if not path.is_file():
         raise ProgramError(f"no such file: {path}")
     spec = importlib.util.spec_from_file_location(f"penstock_program_{path.stem}", path)
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # known by name, so that its classes have a source file
     try:
         _guard(str(path), lambda: spec.loader.exec_module(module))
     except SyntaxError as e:

@@ -7,7 +7,7 @@ the parameters that are configuration registers in the RTL, so that one simulato
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .functions import lookup
 
@@ -30,6 +30,9 @@ class Kind:
         params -> (number of inputs, number of outputs).
     latency, interval
         (t, params) -> L and II in cycles; None where the kind's own section of docs/timing.md gives the rule.
+    values
+        For a pipelined unit of one tile out that is added from outside (docs/timing.md section 2): the name under which
+        ``model.functions`` holds its tile kernel. The valid rows and columns are those of the first operand.
     """
 
     name: str
@@ -39,7 +42,7 @@ class Kind:
     runtime: tuple[str, ...] = ()
     latency: Callable[[int, dict], int] | None = None
     interval: Callable[[int, dict], int] | None = None
-    extra: dict = field(default_factory=dict)
+    values: str = ""
 
 
 KINDS: dict[str, Kind] = {}

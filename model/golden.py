@@ -685,7 +685,7 @@ class Golden:
             self.numbers[u.id] = 2 * (len(first.members) if first.kind == "tuple" else 1)
         self.units = []
         for u in graph.units:
-            self.units.append(CLASSES[u.kind](self, u, [self.channels[c.id] for c in graph.inputs(u.id)], [self.channels[c.id] for c in graph.outputs(u.id)]))
+            self.units.append(CLASSES.get(u.kind, Pipeline)(self, u, [self.channels[c.id] for c in graph.inputs(u.id)], [self.channels[c.id] for c in graph.outputs(u.id)]))
         self.ports = [self.units[u] for u in graph.ports]
         self.round_robin, self.turn = m.arbitration == "round_robin", 0
         self.memory = Memory(m.dram)

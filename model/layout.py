@@ -177,7 +177,7 @@ class Layout:
 
     def put_unit(self, u: Unit) -> None:
         at, ins, outs = self.unit_at(u.id), self.graph.inputs(u.id), self.graph.outputs(u.id)
-        handler = getattr(self, f"put_{u.kind}", None)
+        handler = getattr(self, f"put_{u.kind}", self.put_pipelined if kind_of(u.kind).values else None)
         if handler is None:
             raise RunError(f"the model has no unit of kind {u.kind!r}", u.name)
         for offset, value in ((k.U_ID, u.id), (k.U_IN, self.put([self.channel_at(c.id) for c in ins])), (k.U_NIN, len(ins)),
@@ -225,6 +225,10 @@ class Layout:
 
     def put_map(self, u, p, ins, outs):
         return k.K_PIPE, self.pipe(u, p["tuple_in"], kernels.address(p["fn"]) if self.values else 0)
+
+    def put_pipelined(self, u, p, ins, outs):
+        """A user's own unit (machine/kinds.py, ``values``)."""
+        return k.K_PIPE, self.pipe(u, False, kernels.address(kind_of(u.kind).values) if self.values else 0)
 
     def put_matmul(self, u, p, ins, outs):
         own = self.pipe(u, False, kernels.matmul_address(p["transposed"]) if self.values else 0)
