@@ -7,7 +7,9 @@ traffic nothing can avoid:
 - graph outputs are written; so is a tensor a consumer can take neither from inside a subgraph nor by retention;
 - a consumer reads such a tensor, or a graph input; an outer MatMul whose reduction is deeper than the native k
   streams its left operand once per column of tiles and its right once per row; uses in one component that may share
-  a buffer are counted once (the largest).
+  a buffer are counted once (the largest);
+- a MatMul that feeds MatMuls only either makes its whole product, which is then written and read again, or is inner
+  and reads one operand anew for every tile of its consumer.
 """
 
 from __future__ import annotations
@@ -36,6 +38,10 @@ def lower_bound(problem: Problem, readings: Readings = Readings()) -> float:
         compute[home] += _least_compute(problem, readings, index, inner)
         if op.output in outputs or any(_from_outside(problem, near, op.output, user) for user in problem.consumers[op.output]):
             traffic[home] += problem.tensors[op.output].size
+        chained = _least_chain_traffic(problem, readings, near, index) if inner else None
+        if chained is not None:
+            traffic[home] += chained
+            continue
         for role, (tensor, elements) in enumerate(_least_reads(problem, readings, near, index, inner)):
             fits_whole = problem.tensors[tensor].size < problem.capacity
             use = -1 if fits_whole or readings.sharing != "same-slice" else (1 + role if op.is_matmul else 0)
@@ -100,9 +106,7 @@ def _least_reads(problem: Problem, readings: Readings, near: tuple[int, ...], in
     shape, depth = problem.tensors[op.output], problem.reduction(index)
     once = [float(problem.tensors[t].size) if out else 0.0 for t, out in zip(op.inputs, outside)]
     again = [0.0, 0.0]
-    strict = (readings.above_native == "refused" and readings.reuse == "previous-step" and readings.split_k_lhs == "streamed"
-              and readings.sharing == "same-slice")
-    if strict and not inner:
+    if _restreams(readings) and not inner:
         columns, rows = math.ceil(shape.width / problem.native[0]), math.ceil(shape.height / problem.native[1])
         if depth > problem.native_depth:
             again = [(columns - 1) * once[0], (rows - 1) * once[1]]
@@ -111,3 +115,39 @@ def _least_reads(problem: Problem, readings: Readings, near: tuple[int, ...], in
             along_columns = (columns - 1) * max(0, shape.height - problem.native[1]) * depth
             again = [along_columns, 0.0] if along_columns <= along_rows else [0.0, along_rows]
     return [(t, a + b) for t, a, b in zip(op.inputs, once, again)]
+
+
+def _restreams(readings: Readings) -> bool:
+    """Whether the readings force an operand split over k to be read anew for every tile."""
+    return (readings.above_native == "refused" and readings.reuse == "previous-step" and readings.split_k_lhs == "streamed"
+            and readings.sharing == "same-slice")
+
+
+def _least_chain_traffic(problem: Problem, readings: Readings, near: tuple[int, ...], index: int) -> float | None:
+    """Elements moved for a MatMul that only feeds outer MatMuls; None where the argument does not hold.
+
+    Its operands must be its own and come from outside, its product must not fit in fast memory (so that it cannot be
+    retained), and the consumers' reductions must be split.  If it is outer anywhere, its operands are streamed, the
+    product is written, and a consumer either reads it or holds this MatMul as inner; if it is inner, one operand is
+    read once at least and the other, sliced along the consumer's reduction, once per tile of the consumer.
+    """
+    op = problem.ops[index]
+    product, users = problem.tensors[op.output], problem.consumers[op.output]
+    own = op.inputs[0] != op.inputs[1] and all(problem.consumers[t] == (index,) and _from_outside(problem, near, t, index) for t in op.inputs)
+    if not (own and _restreams(readings) and product.size > problem.capacity):
+        return None
+    if any(not problem.ops[u].is_matmul or _may_be_inner(problem, near, u) or problem.reduction(u) <= problem.native_depth for u in users):
+        return None
+    left, right = (float(problem.tensors[t].size) for t in op.inputs)
+    as_outer = sum(elements for _, elements in _least_reads(problem, readings, near, index, inner=False)) + product.size
+    best = 0.0
+    for user in users:
+        shape = problem.tensors[problem.ops[user].output]
+        columns, rows = math.ceil(shape.width / problem.native[0]), math.ceil(shape.height / problem.native[1])
+        options = []
+        if op.output == problem.ops[user].inputs[0]:
+            options += [as_outer + columns * product.size, left + columns * rows * right]
+        if op.output == problem.ops[user].inputs[1]:
+            options += [as_outer + rows * product.size, columns * rows * left + right]
+        best = max(best, min(options))
+    return best
