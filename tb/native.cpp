@@ -52,6 +52,7 @@ std::vector<Channel> channels;
 std::vector<Port> ports;
 std::vector<Source> sources;
 std::vector<Sink> sinks;
+std::vector<int> mutations;  // by unit kind
 Fault fault;
 
 // A line in the DRAM: slots are handed to the DRAM model as plain numbers and come back as such.
@@ -226,6 +227,8 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
     }
 }
 
+int penstock_dpi_mutation(int kind) { return size_t(kind) < mutations.size() ? mutations[kind] : 0; }
+
 // Once a cycle; returns whether the bench should stop.
 unsigned char penstock_dpi_tick(int cycle, unsigned char done, int error) {
     if (cycle != now_cycle) set_fault(4, now_cycle, cycle, 0);
@@ -248,6 +251,7 @@ void penstock_tb_begin(int64_t n_channels, int64_t n_ports, int64_t n_sources, i
     ports.assign(size_t(n_ports), {});
     sources.assign(size_t(n_sources), {});
     sinks.assign(size_t(n_sinks), {});
+    mutations.clear();
     slots.clear();
     free_slots.clear();
     fault = {};
@@ -290,6 +294,8 @@ void penstock_tb_sink(int64_t index, int64_t n, const int64_t* release) {
     s.release.assign(release, release + n);
     s.taken = 0;
 }
+
+void penstock_tb_mutation(int64_t bits) { mutations.push_back(int(bits)); }
 
 // accepted, taken, words kept
 void penstock_tb_channel_size(int64_t channel, int64_t* out) {

@@ -38,12 +38,14 @@ class Native:
     def _call(self, name: str, *args) -> None:
         getattr(self.lib, f"penstock_tb_{name}")(*(ctypes.c_int64(a) if isinstance(a, int) else a for a in args))
 
-    def begin(self, job: dict, inputs, limit: int, quiet: int) -> None:
+    def begin(self, job: dict, inputs, limit: int, quiet: int, mutations: list[int]) -> None:
         """Clear the last run and hand over memory image, DRAM, streams and limits; reset must be high."""
         self._keep_alive = []
         self.ports = job["ports"]
         self._call("begin", self.channels, job["ports"], len(job["sources"]), len(job["sinks"]))
         self._call("limits", limit, job["idle"], quiet)
+        for bits in mutations:
+            self._call("mutation", bits)
         for channel in job["keep"]:
             self._call("keep", channel)
         self.image = np.array(inputs["image"], np.uint8)

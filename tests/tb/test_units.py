@@ -7,6 +7,7 @@ import pytest
 from penstock import model
 from penstock.machine import config as configs
 from penstock.tb import api, check, units
+from penstock.tb.design import MUTATIONS
 
 
 def machine(t, dtype, **dram):
@@ -15,23 +16,65 @@ def machine(t, dtype, **dram):
     return configs.check(replace(base, machine=replace(m, dram=replace(m.dram, **dram)) if dram else m))
 
 
-def agree(zoo, config, points):
+def agree(name, config, points):
     for case, rtl in zip(points, api.run_many(points, config)):
         want = model.run(case.graph, config, case.tensors, trace=True, sources=case.sources, sinks=case.sinks)
         report = check.compare(want, rtl, case.graph)
-        assert report.ok, f"{zoo.name} at {case.graph.units[0].params}\n{report}"
+        assert report.ok, f"{name}\n{report}"
 
 
-@pytest.mark.parametrize("make, t, dtype", [
-    (units.shapes, 2, "fp32"),
-    (units.arithmetic, 2, "fp32"),
-    (units.buffers, 2, "fp32"),
-    (units.memory, 2, "fp32"),
-    pytest.param(units.arithmetic, 4, "bf16", marks=pytest.mark.deep),
-    pytest.param(units.buffers, 4, "bf16", marks=pytest.mark.deep),
-    pytest.param(units.memory, 4, "bf16", marks=pytest.mark.deep),
-])
-def test_model_and_rtl_agree(make, t, dtype):
+def sizes(t, dtype, n):
+    return [units.memory(t, dtype, seed).point(seed, sink=("always", "late", "random")[seed % 3]) for seed in range(n)]
+
+
+@pytest.mark.parametrize("make", [units.shapes, units.arithmetic, units.buffers])
+def test_stream_units(make):
+    zoo = make(2, "fp32")
+    agree(zoo.name, machine(2, "fp32"), zoo.points())
+
+
+def test_offchip_units():
+    agree("memory", machine(2, "fp32", kind="pipe", channels=4), sizes(2, "fp32", 24))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("make", [units.shapes, units.arithmetic, units.buffers])
+@pytest.mark.parametrize("t, dtype", [(4, "bf16"), (8, "fp32")])
+def test_stream_units_wider(make, t, dtype):
     zoo = make(t, dtype)
-    config = machine(t, dtype, kind="pipe", channels=4)
-    agree(zoo, config, zoo.points())
+    agree(zoo.name, machine(t, dtype), [p for seed in range(0, 300, 12) for p in zoo.points(seed)])
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("t, dtype, dram", [(4, "bf16", {"kind": "ideal", "latency": 5}), (4, "fp32", {"kind": "pipe", "channels": 2, "interval": 3})])
+def test_offchip_units_wider(t, dtype, dram):
+    agree("memory", machine(t, dtype, **dram), sizes(t, dtype, 200))
+
+
+EACH = units.each()
+CAUGHT = [(kind, what) for kind in sorted({u.kind for u in EACH.graph().units}) for what in MUTATIONS]
+
+
+@pytest.fixture(scope="module")
+def mutated():
+    """One fabric with a unit of every kind; the runs with nothing wrong, and with each kind a cycle slower."""
+    config = machine(2, "fp32", kind="pipe", channels=4)
+    right = EACH.point(1)
+    points = [replace(right, mutate={kind: what}) for kind, what in CAUGHT]
+    want = model.run(right.graph, config, right.tensors, trace=True, sources=right.sources, sinks=right.sinks)
+    return right.graph, want, dict(zip([None, *CAUGHT], api.run_many([right, *points], config)))
+
+
+def test_units_that_are_right_pass(mutated):
+    graph, want, runs = mutated
+    report = check.compare(want, runs[None], graph)
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("kind, what", CAUGHT)
+def test_one_cycle_more_is_caught(mutated, kind, what):
+    graph, want, runs = mutated
+    report = check.compare(want, runs[kind, what], graph)
+    assert not report.ok
+    names = [u.name for u in graph.units if u.kind == kind] + [graph.name]  # the graph's: a sink is late for the end of the run
+    assert any(name in str(d) for d in report.differences for name in names), f"the {kind} is not among those named\n{report}"

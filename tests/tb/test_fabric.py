@@ -1,0 +1,95 @@
+"""A whole program on the RTL: equal to the model, after a reset in mid-run, on second use, and with other run-time parameters."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from penstock import model
+from penstock.frontend import build, lower
+from penstock.machine import config as configs
+from penstock.machine.errors import RunError
+from penstock.machine.trace import SourceBeats
+from penstock.tb import api, check, units
+
+SIZES = ({"batch": 4, "dim": 6, "inter": 8, "tile_b": 2, "tile_inter": 4}, {"batch": 6, "dim": 5, "inter": 7, "tile_b": 3, "tile_inter": 7},
+         {"batch": 2, "dim": 2, "inter": 2, "tile_b": 2, "tile_inter": 2})
+
+
+def machine():
+    base = configs.load("small_fpga")
+    m = replace(base.machine, t=2, rows_per_cycle=2, lanes={"default": 4, "silu": 1, "mul": 2}, accum_tiles=16, load_lines=16)
+    return configs.check(replace(base, machine=m))
+
+
+def point(config, params, **kw):
+    program = build("swiglu", params, config)
+    return api.Point(lower(program.graph, config, timing="machine"), program.inputs(0), **kw)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    config = machine()
+    points = [point(config, p) for p in SIZES] + [point(config, SIZES[0], resets_at=[3, 77])]
+    return config, points, api.run_many(points, config)
+
+
+@pytest.mark.parametrize("i", range(4))
+def test_every_beat_equals_the_models(runs, i):
+    config, points, rtl = runs
+    want = model.run(points[i].graph, config, points[i].tensors, trace=True)
+    report = check.compare(want, rtl[i], points[i].graph)
+    assert report.ok and report.coverage == 1.0, str(report)
+
+
+def test_points_share_one_simulator(runs):
+    _, points, rtl = runs
+    assert len({r.extra["launch_s"] for r in rtl}) == 1
+    assert len({r.cycles for r in rtl[:3]}) == 3
+
+
+def test_reset_in_mid_run_gives_a_fresh_starts_cycles(runs):
+    _, points, rtl = runs
+    report = check.compare(rtl[0], rtl[3], points[0].graph)
+    assert report.ok, str(report)
+
+
+def test_second_input_after_done_gives_a_fresh_starts_cycles():
+    zoo = units.shapes()
+    config = configs.check(replace(machine(), machine=replace(machine().machine, dtype="fp32", rows_per_cycle=2)))
+    once = zoo.point(5, "random", "random")
+    first = api.run_many([once], config)[0]
+    gap = first.cycles + 100
+
+    def twice(s):
+        return SourceBeats(np.concatenate([s.release, s.release + gap]), *(np.concatenate([x, x]) for x in (s.stop, s.data, s.payload)))
+
+    def sink_twice(unit, release):
+        taken = len(first.channels[once.graph.inputs(unit)[0].id].accept)
+        return np.concatenate([release[:taken], release[:taken] + gap])
+
+    again = api.Point(once.graph, None, {u: twice(s) for u, s in once.sources.items()}, {u: sink_twice(u, r) for u, r in once.sinks.items()}, whole=True)
+    both = api.run_many([again], config)[0]
+    for c, a, b in zip(once.graph.channels, first.channels, both.channels):
+        n = len(a.accept)
+        assert len(b.accept) == 2 * n, c.name
+        for half in (0, 1):
+            assert (b.accept[half * n :][:n] == a.accept + half * gap).all(), c.name
+            assert (b.digest[half * n :][:n] == a.digest).all(), c.name
+            known = a.take >= 0
+            assert (b.take[half * n :][:n][known] == a.take[known] + half * gap).all(), c.name
+
+
+def test_cycle_limit_is_told():
+    config = machine()
+    with pytest.raises(RunError, match="not done at the limit of 50 cycles"):
+        api.run(point(config, SIZES[0]).graph, config, point(config, SIZES[0]).tensors, max_cycles=50)
+
+
+def test_an_access_outside_its_tensor_names_the_unit():
+    config = machine()
+    p = point(config, SIZES[0])
+    wrong = [replace(u, params={**u.params, "base": u.params["base"] + 64 * 1024}) if u.name == "down" else u for u in p.graph.units]
+    image = replace(p.graph, units=tuple(wrong))
+    with pytest.raises(RunError, match=r"load down: access outside its allocation: byte address 0x[0-9a-f]+ in cycle \d+"):
+        api.run(image, config, p.tensors)
