@@ -1,18 +1,19 @@
-"""Writes the README's results from stored records: `python bench/report.py [--records docs/results/fig8_records.json]`.
+"""Writes the README's results and stores the RTL's records: `penstock figures fig8 --rtl --out DIR && python bench/report.py DIR`.
 
-The records come from `penstock figures fig8 --rtl --out docs/results`; the picture of the fabric is drawn from the program.
+The table, the stored RTL records (penstock/published/fig8_rtl.json), docs/results/fig8.png and the drawing of the program come from DIR.
 """
 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 from penstock import api, figures
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-BEGIN, END = "<!-- results: written by `python bench/report.py` -->", "<!-- end of results -->"
+BEGIN, END = "<!-- results: written by bench/report.py -->", "<!-- end of results -->"
 
 
 def block(records: list) -> str:
@@ -31,7 +32,7 @@ def block(records: list) -> str:
                   f"{max(r.channels_total for r in rtl)} channels observed, outputs bit-equal to the NumPy reference at {sum(bool(r.values_ok) for r in rtl)} points, largest error "
                   f"against float64 {max(r.max_rel_err for r in rtl):.1e}, {speed:.0f} RTL cycles/s in all."]
     agreements = [f"{a['of'].replace('_', ' ')} against {a['against'].replace('_', ' ')}: Pearson {a['pearson']:.4f}, largest error {a['max_error']:.1%}" for a in figures.fig8_agreements(rows)]
-    return "\n".join([*lines, "", "; ".join(agreements) + ".", "", "Regenerate: `penstock figures fig8 --rtl --out docs/results && python bench/report.py`."])
+    return "\n".join([*lines, "", "; ".join(agreements) + ".", "", "Regenerate: `penstock figures fig8 --rtl --out DIR && python bench/report.py DIR`."])
 
 
 def insert(readme: str, text: str) -> str:
@@ -42,14 +43,19 @@ def insert(readme: str, text: str) -> str:
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--records", type=Path, default=RESULTS / "fig8_records.json")
+    p.add_argument("folder", type=Path, metavar="DIR")
     args = p.parse_args()
     from penstock.frontend import build
     from penstock.machine.config import load
     from penstock.machine.record import write_text
 
+    records = api.load_records(args.folder / "fig8_records.json")
     readme = ROOT / "README.md"
-    write_text(readme, insert(readme.read_text(), block(api.load_records(args.records))))
+    write_text(readme, insert(readme.read_text(), block(records)))
+    rtl = [replace(r, units=[], channels=[]) for r in records if r.backend == "rtl"]
+    if rtl:
+        api.save_records(rtl, ROOT / "penstock" / "published" / "fig8_rtl.json")
+    (RESULTS / "fig8.png").write_bytes((args.folder / "fig8.png").read_bytes())
     build("swiglu", {}, load("fig8")).draw(str(RESULTS / "fabric.png"))
 
 

@@ -27,7 +27,7 @@ def run(out: Path) -> int:
     print("3. Timeline (open it at ui.perfetto.dev)", flush=True)
     cli.write_timeline("swiglu", figures.FIG8_CONFIG, POINT, out / "timeline.json")
     print(f"wrote {out / 'timeline.json'}\n4. Figure 8, model beside published numbers", flush=True)
-    rows, agreements = figures.fig8(out, figures.fig8_records(False, progress) + [rtl])
+    rows, agreements = figures.fig8(out, figures.fig8_records(False, progress))
     progress.close()
     cli.print_table(rows)
     cli.print_table(agreements)

@@ -1,0 +1,58 @@
+"""Figure 8 as a whole: published cycles exact, the machine's quality against its bounds, model against RTL."""
+
+import pytest
+
+from penstock import api, figures, regress
+from penstock.published import fig8
+
+
+@pytest.fixture(scope="module")
+def records():
+    return {(r.params["tile_b"], r.params["tile_inter"], r.backend, r.timing): r for r in figures.fig8_records(False)}
+
+
+POINTS = [(p.tile_b, p.tile_inter) for p in fig8()]
+
+
+@pytest.mark.parametrize("p", fig8(), ids=lambda p: f"{p.tile_b}x{p.tile_inter}")
+def test_published_timing_is_exact(records, p):
+    r = records[p.tile_b, p.tile_inter, "model", "published"]
+    assert (r.cycles, r.offchip_bytes, r.onchip_bytes) == (p.step_cycles, p.offchip_bytes, p.onchip_bytes)
+
+
+@pytest.mark.parametrize(("b", "i"), POINTS)
+def test_machine_keeps_the_memory_busy(records, b, i):
+    r = records[b, i, "model", "machine"]
+    assert r.cycles <= 1.02 * r.offchip_bytes / 256 + (b // 16) * (i // 16) * 16 + 150
+
+
+@pytest.mark.parametrize("p", [p for p in fig8() if p.hdl_cycles], ids=lambda p: f"{p.tile_b}x{p.tile_inter}")
+def test_machine_is_no_slower_than_the_published_hdl(records, p):
+    assert records[p.tile_b, p.tile_inter, "model", "machine"].cycles <= p.hdl_cycles
+
+
+@pytest.mark.parametrize(("b", "i"), POINTS)
+def test_stored_rtl_runs_are_the_models(records, b, i):
+    model, rtl = records[b, i, "model", "machine"], records[b, i, "rtl", "machine"]
+    assert (rtl.cycles, rtl.dram_bytes, rtl.mismatches) == (model.cycles, model.dram_bytes, 0)
+    assert rtl.channels_observed == rtl.channels_total and rtl.values_ok
+
+
+def test_figure_is_drawn(records, tmp_path):
+    rows, agreements = figures.fig8(tmp_path, list(records.values()))
+    assert len(rows) == 15 and next(a for a in agreements if a["of"] == "published_cycles")["max_error"] == 0
+    assert (tmp_path / "fig8.csv").stat().st_size and (tmp_path / "fig8.png").read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(("config", "bound"), [("fig8", 1e-5), ("paper_hdl_bf16", 2e-2)])
+def test_values_are_bit_equal_and_close_to_float64(config, bound):
+    r = api.run("swiglu", config, {"tile_b": 32, "tile_inter": 64})[0]
+    assert r.values_ok and r.max_rel_err <= bound
+
+
+@pytest.mark.parametrize("design", [pytest.param(d, marks=() if d.config == "small_fpga" else pytest.mark.deep) for d in regress.DESIGNS], ids=lambda d: d.name)
+def test_rtl_equals_model(design):
+    records, rows = regress.run(None, lambda _: None, (design,))
+    assert [r["point"] for r in rows if r["mismatches"]] == []
+    bound = 2e-2 if "bf16" in design.config or design.config == "small_fpga" else 1e-5
+    assert all(r.values_ok and r.max_rel_err <= bound for r in records)
