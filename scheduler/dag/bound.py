@@ -38,7 +38,7 @@ def lower_bound(problem: Problem, readings: Readings = Readings()) -> float:
         compute[home] += _least_compute(problem, readings, index, inner)
         if op.output in outputs or any(_from_outside(problem, near, op.output, user) for user in problem.consumers[op.output]):
             traffic[home] += problem.tensors[op.output].size
-        chained = _least_chain_traffic(problem, readings, near, index) if inner else None
+        chained = _least_chain_traffic(problem, readings, near, index) if inner and op.is_matmul else None
         if chained is not None:
             traffic[home] += chained
             continue

@@ -229,10 +229,10 @@ class Meter:
         """Totals over all steps.
 
         Under the default reuse a tile's cost depends only on its clipped size and on whether it shares its row or
-        its column with the tile before, so equal tiles are costed once.
+        its column with the tile before, so equal tiles are costed once, and so are equal steps in a row.
         """
         if self.readings.reuse != "previous-step" or self.readings.sharing == "union":
-            return self._total([(1, list(self.steps(order)))])
+            return self._total([(1, [(1, cost) for cost in self.steps(order)])])
         groups: dict[tuple, list] = {}
         last_row = last_column = -1
         for row, column in self.tiles(order):
@@ -248,22 +248,30 @@ class Meter:
         lengths = {t.width if across else t.height for t in (self.problem.tensors[x] for x in (*self.plan.outputs, *self.plan.inputs))}
         return tuple(max(0, min(size, length - tile * size)) for length in sorted(lengths))
 
-    def _tile(self, row: int, column: int, last_row: int, last_column: int) -> list[StepCost]:
-        before = {} if last_row < 0 else self.buffers(last_row, last_column, self.steps_per_tile - 1)
+    def _tile(self, row: int, column: int, last_row: int, last_column: int) -> list[tuple[int, StepCost]]:
+        """(how many, cost) of the runs of equal steps of one tile."""
+        count = self.steps_per_tile
+        starts = {0, min(1, count - 1), count - 1}
+        for depth in self.plan.depths:
+            starts.update(s for s in (depth // self.k, -(-depth // self.k)) if s < count)
+        runs = sorted(starts)
         costs = []
-        for step in range(self.steps_per_tile):
-            cost, before = self.step(row, column, step, before)
-            costs.append(cost)
+        for step, end in zip(runs, [*runs[1:], count]):
+            if step:
+                before = self.buffers(row, column, step - 1)
+            else:
+                before = {} if last_row < 0 else self.buffers(last_row, last_column, count - 1)
+            costs.append((end - step, self.step(row, column, step, before)[0]))
         return costs
 
     def _total(self, groups: list) -> SubgraphCost:
         def total(name: str) -> float:
-            return math.fsum(count * math.fsum(getattr(c, name) for c in costs) for count, costs in groups)
+            return math.fsum(count * math.fsum(n * getattr(c, name) for n, c in costs) for count, costs in groups)
 
         loaded, stored = total("loaded"), total("stored")
         return SubgraphCost(
             total("latency"), total("compute"), (loaded + stored) / self.problem.bandwidth, loaded, stored,
-            max(c.working_set for _, costs in groups for c in costs), self.rows * self.columns,
+            max(c.working_set for _, costs in groups for _, c in costs), self.rows * self.columns,
             self.rows * self.columns * self.steps_per_tile)
 
 

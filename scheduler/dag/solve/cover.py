@@ -25,14 +25,20 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csr_matrix
 
 from ..problem import Problem
-from .groups import Candidate
+from .groups import Candidate, Key
 
-__all__ = ["Cover", "solve_cover", "arrange"]
+__all__ = ["Cover", "Cut", "solve_cover", "arrange"]
+
+Cut = tuple[frozenset[Key], frozenset[int]]
+"""A circular wait met: the candidates that wait, and the tensors they wait for."""
 
 
 @dataclass(frozen=True)
 class Cover:
-    """A selection in execution order, and what is known about the least cost over these candidates."""
+    """A selection in execution order, and what is known about the least cost over these candidates.
+
+    An empty selection means that none is better than the incumbent; `optimal` that nothing better exists among them.
+    """
 
     chosen: tuple[Candidate, ...]
     bound: float
@@ -66,10 +72,10 @@ class _Rows:
 
 
 def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: float, incumbent: float = np.inf,
-                cuts: list[tuple[frozenset, frozenset]] | None = None) -> Cover | None:
+                cuts: list[Cut] | None = None) -> Cover | None:
     """The cheapest arrangement of candidates found by `deadline` (monotonic); None if none better than `incumbent`.
 
-    `cuts` collects the circular waits met, as (keys that wait, tensors they wait for), for the next call.
+    `cuts` collects the circular waits met, for the next call.
     """
     cuts = [] if cuts is None else cuts
     candidates = list(candidates)
@@ -96,7 +102,7 @@ def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: flo
         if not waiting:
             bound = max(floor, min(incumbent, result.mip_dual_bound if result.mip_dual_bound is not None else floor))
             return Cover(tuple(order), bound, result.status == 0)
-        cuts.append((frozenset(_key(c) for c in waiting), frozenset(t for c in waiting for t in (*c.needs, *c.resident))))
+        cuts.append((frozenset(c.key for c in waiting), frozenset(t for c in waiting for t in (*c.needs, *c.resident))))
     return None
 
 
@@ -123,11 +129,7 @@ def _interruptibly(call: Callable[[], _T]) -> _T:
     return box[0]
 
 
-def _key(candidate: Candidate) -> tuple:
-    return candidate.mask, candidate.resident, candidate.retain
-
-
-def _constraints(problem: Problem, candidates: list[Candidate], cuts: list) -> _Rows | None:
+def _constraints(problem: Problem, candidates: list[Candidate], cuts: list[Cut]) -> _Rows | None:
     """The rows of the program; None if some operation has no candidate."""
     rows = _Rows()
     writers: dict[int, list[int]] = defaultdict(list)
@@ -159,15 +161,15 @@ def _constraints(problem: Problem, candidates: list[Candidate], cuts: list) -> _
         for index in users:
             rows.add([*made, (index, -1.0)], 0.0)
     for keys, tensors in cuts:
-        stuck = [(i, -1.0) for i, c in enumerate(candidates) if _key(c) in keys]
+        stuck = [(i, -1.0) for i, c in enumerate(candidates) if c.key in keys]
         if len(stuck) < len(keys):
             continue
-        relief = [(i, 1.0) for i, c in enumerate(candidates) if _key(c) not in keys and tensors.intersection(c.writes)]
+        relief = [(i, 1.0) for i, c in enumerate(candidates) if c.key not in keys and tensors.intersection(c.writes)]
         rows.add(stuck + relief, 1.0 - len(stuck))
     return rows
 
 
-def _relaxation(problem: Problem, candidates: list[Candidate], cuts: list, deadline: float) -> tuple[float, np.ndarray] | None:
+def _relaxation(problem: Problem, candidates: list[Candidate], cuts: list[Cut], deadline: float) -> tuple[float, np.ndarray] | None:
     """Value of the linear relaxation and the reduced cost of each candidate."""
     rows = _constraints(problem, candidates, cuts)
     left = deadline - time.monotonic()

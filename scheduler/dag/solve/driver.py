@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ..evaluate import Evaluation, Meter, evaluate, tile_grid
 from ..problem import Problem
@@ -15,16 +16,24 @@ from ..readings import Readings
 from ..solution import Schedule, Subgraph
 from .baselines import chain_fusion, one_op_per_subgraph
 
+if TYPE_CHECKING:
+    from .cover import Cut
+    from .groups import Candidate, Key, Pool
+
 __all__ = ["Progress", "Result", "solve"]
 
 MOST_SETS = 60_000
 """Sets of operations kept in the pool; beyond that only windows of the graph are searched deeper."""
 MOST_RETAINED = 3
 """Tensors retained at one boundary, at most."""
-LEVELS = ((2, 1.5, 1), (3, 1.5, 1), (5, 1.25, 2), (8, 1.1, 2), (12, 1.05, MOST_RETAINED))
+STAGES = ((2, 1.5, 1), (3, 1.5, 1), (5, 1.25, 2), (8, 1.1, 2), (12, 1.05, MOST_RETAINED))
 """Stages: sets up to so many operations, growth slack, tensors retained at one boundary."""
+WIDENINGS = (1.0, 1.5, 4.0, math.inf)
+"""Factors on the growth slack; the stages are run again with the next one when time is left."""
 WINDOW_OPS = 14
 """Operations in a window of the local search."""
+WINDOW_SLACK = 1.5
+WINDOW_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +116,11 @@ class _Run:
         self.history: list[Progress] = []
         self.threads: Executor | None = None
         self.exact = self.interrupted = False
-        self.candidates = self.searches = 0
-        self.entries: dict[tuple, Subgraph] = {}
+        self.pool: Pool | None = None
+        self.covers = 0
+        self.cuts: list[Cut] = []
+        self.chosen: tuple[Candidate, ...] = ()
+        self.entries: dict[Key, Subgraph] = {}
 
     def expired(self) -> bool:
         return time.monotonic() >= self.deadline
@@ -136,46 +148,42 @@ class _Run:
     # -- improvement ------------------------------------------------------------------------------------------
 
     def improve(self, chance: random.Random) -> None:
+        """Larger and larger sets of operations, a cover after each stage; windows where the sets get too many."""
         if self.expired():
             return
         from ..bound import lower_bound  # compiled code and the MILP solver load only after the first schedule
-        from .cover import Cover, solve_cover
         from .groups import Pool
         from .tiles import TileSearch
 
         self.bound = lower_bound(self.problem, self.readings)
-        tiles = TileSearch(self.problem, self.readings)
-        pool = self.pool = Pool(self.problem, self.readings, tiles)
-        self.cuts: list = []
-        self.chosen: tuple = ()
-        self.solve_cover = solve_cover
-        level = {1 << op for op in range(len(self.problem.ops))}
-        for mask in level:
-            pool.add(mask)
-        size, complete = 1, True
-        for most_ops, slack, retained in LEVELS:
-            half = time.monotonic() + 0.5 * (self.deadline - time.monotonic())
-            while size < most_ops and level and complete:
-                level = {m for m in pool.grow(level, slack) if m not in pool.plain}
-                complete = self._add_all(level, half)
-                size += 1
-            complete &= self._add_retention(pool.plans, retained, half)
-            self.candidates, self.searches = len(pool.candidates), tiles.searches
-            self._cover(pool.candidates, f"groups of up to {size}", self.deadline)
-            if self.expired() or self.done():
-                return
-            if not complete or (not level and retained == MOST_RETAINED):
-                break
+        self.pool = pool = Pool(self.problem, self.readings, TileSearch(self.problem, self.readings))
+        if not self._add_all({1 << op for op in range(len(self.problem.ops))}, self.deadline):
+            return
+        for widening in WIDENINGS:
+            for most_ops, slack, retained in STAGES:
+                half = time.monotonic() + 0.5 * (self.deadline - time.monotonic())
+                before = len(pool.candidates)
+                complete = all(self._add_all(pool.grow(size, slack * widening), half) for size in range(1, most_ops))
+                complete = complete and self._add_retention(pool.plans, retained, half)
+                if len(pool.candidates) > before or not self.covers:
+                    self._cover(pool.candidates, f"groups of up to {most_ops}", self.deadline)
+                if self.expired() or self.done():
+                    return
+                if not complete:
+                    return self._windows(chance)
         self._windows(chance)
 
     def done(self) -> bool:
+        """Whether the bound is met."""
         return self.latency <= self.bound * (1 + 1e-9)
 
     def _add_all(self, masks: set[int], deadline: float) -> bool:
-        def late() -> bool:
-            return time.monotonic() >= deadline or len(self.pool.plain) > MOST_SETS
-
+        """Add sets to the pool; False if there was no time, or no room, for all."""
         pool = self.pool
+
+        def late() -> bool:
+            return time.monotonic() >= deadline or len(pool.plain) > MOST_SETS
+
         if self.threads is not None:
             plans = (None if late() else pool.plan(m) for m in sorted(masks))
             pool.tiles.prefetch(((p, (), ()) for p in plans if p is not None), self.threads, late)
@@ -186,38 +194,40 @@ class _Run:
         return True
 
     def _add_retention(self, masks: Iterable[int], most: int, deadline: float) -> bool:
+        """Add the variants of these sets that hand over tensors; False if there was no time for all."""
+        pool = self.pool
+
         def late() -> bool:
             return time.monotonic() >= deadline
 
-        pool = self.pool
-        variants = list(pool.retention(masks, most))
+        variants = list(pool.retention(masks, most, late))
         if self.threads is not None:
             pool.tiles.prefetch(((pool.plans[m], into, out) for m, into, out in variants if not late()), self.threads, late)
         for variant in variants:
             if late():
                 return False
             pool.add_variant(*variant)
-        return True
+        return not late()
 
-    def _cover(self, candidates: list, stage: str, deadline: float) -> bool:
-        cover = self.solve_cover(self.problem, candidates, deadline, self.latency, self.cuts)
-        if cover is None:
-            self.exact = False
+    def _cover(self, candidates: list[Candidate], stage: str, deadline: float) -> bool:
+        """Choose among the candidates; whether that gave a better schedule."""
+        from .cover import solve_cover
+
+        self.covers += 1
+        cover = solve_cover(self.problem, candidates, deadline, self.latency, self.cuts)
+        self.exact = cover is not None and cover.optimal
+        if cover is None or not cover.chosen:
             return False
-        self.exact = cover.optimal
-        if not cover.chosen:
-            return False
-        entries = tuple(self._entry(c) for c in cover.chosen)
-        if self._take(Schedule(entries), stage):
+        better = self._take(Schedule(tuple(self._entry(c) for c in cover.chosen)), stage)
+        if better:
             self.chosen = cover.chosen
-            return True
-        return False
+        return better
 
-    def _entry(self, candidate) -> Subgraph:
+    def _entry(self, candidate: Candidate) -> Subgraph:
         """The schedule entry of a candidate, with its latency from the exact evaluator; raster order if as good."""
         from .tiles import snake_order
 
-        key = (candidate.mask, candidate.resident, candidate.retain)
+        key = candidate.key
         if key not in self.entries:
             plan, tiling = candidate.plan, candidate.tiling
             meter = Meter(self.problem, plan, self.readings, tiling.granularity, candidate.resident, candidate.retain)
@@ -231,7 +241,8 @@ class _Run:
 
     def _windows(self, chance: random.Random) -> None:
         """Local search: grow larger sets in a window of the graph and choose anew there."""
-        pool, seen = self.pool, set()
+        pool, exact, known = self.pool, self.exact, len(self.pool.candidates)
+        seen: set[int] = set()
         idle = 0
         while self.chosen and not self.expired() and not self.done() and idle < 4 * len(self.problem.ops):
             window = self._window(chance)
@@ -239,21 +250,16 @@ class _Run:
             if window in seen:
                 continue
             seen.add(window)
-            level = {1 << op for op in pool.members(window)}
-            while level and not self.expired():
-                level = pool.grow(level, 1.5, window)
-                for mask in level:
-                    pool.add(mask)
-                    if self.expired():
-                        return
-            inside = [m for m in pool.plain if m & ~window == 0]
-            self._add_retention(inside, MOST_RETAINED, self.deadline)
-            local = [c for c in pool.candidates if c.mask & ~window == 0]
-            self.candidates, self.searches = len(pool.candidates), pool.tiles.searches
-            keys = {(c.mask, c.resident, c.retain) for c in local}
-            local += [c for c in self.chosen if (c.mask, c.resident, c.retain) not in keys]
-            if self._cover(local, "window", min(self.deadline, time.monotonic() + 10)):
+            for size in range(1, WINDOW_OPS):
+                if not self._add_all(pool.grow(size, WINDOW_SLACK, window), self.deadline):
+                    break
+            self._add_retention([m for m in pool.plain if m & ~window == 0], MOST_RETAINED, self.deadline)
+            inside = [c for c in pool.candidates if c.mask & ~window == 0]
+            keys = {c.key for c in inside}
+            inside += [c for c in self.chosen if c.key not in keys]
+            if self._cover(inside, "window", min(self.deadline, time.monotonic() + WINDOW_SECONDS)):
                 idle = 0
+        self.exact = exact and len(pool.candidates) == known
 
     def _window(self, chance: random.Random) -> int:
         """Operations of some neighbouring chosen subgraphs."""
@@ -282,4 +288,5 @@ class _Run:
             from ..bound import lower_bound
 
             self.bound = lower_bound(self.problem, self.readings)
-        return Result(self.schedule, evaluation, self.bound, self.history, self.exact, self.candidates, self.searches, self.interrupted)
+        candidates, searches = (len(self.pool.candidates), self.pool.tiles.searches) if self.pool else (0, 0)
+        return Result(self.schedule, evaluation, self.bound, self.history, self.exact, candidates, searches, self.interrupted)

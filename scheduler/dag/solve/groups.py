@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..demand import Plan, ScheduleError, make_plan
@@ -11,7 +11,11 @@ from ..problem import Problem
 from ..readings import Readings
 from .tiles import TileSearch, Tiling
 
-__all__ = ["Candidate", "Pool", "fusible_neighbours"]
+__all__ = ["Candidate", "Key", "Pool", "fusible_neighbours"]
+
+
+Key = tuple[int, tuple[int, ...], tuple[int, ...]]
+"""Operations (as a mask), tensors received, tensors retained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,11 @@ class Candidate:
     @property
     def latency(self) -> float:
         return self.tiling.latency
+
+    @property
+    def key(self) -> Key:
+        """What tells candidates apart."""
+        return self.mask, self.resident, self.retain
 
     @property
     def ops(self) -> tuple[int, ...]:
@@ -68,9 +77,10 @@ class Pool:
         self.near = fusible_neighbours(problem, readings)
         self.plans: dict[int, Plan | None] = {}
         self.plain: dict[int, Candidate | None] = {}
+        self.by_size: dict[int, list[int]] = {}
         self.split: dict[int, float] = {}
         self.candidates: list[Candidate] = []
-        self._variants: set[tuple[int, tuple[int, ...], tuple[int, ...]]] = set()
+        self._variants: set[Key] = set()
 
     # -- sets of operations -----------------------------------------------------------------------------------
 
@@ -101,17 +111,18 @@ class Pool:
             yield part
             mask &= ~part
 
-    def grow(self, level: Iterable[int], slack: float, within: int = -1) -> set[int]:
-        """All sets one operation larger than those of `level` that are worth extending."""
+    def grow(self, size: int, slack: float, within: int = -1) -> set[int]:
+        """The unknown sets of `size` + 1 operations that extend a known one worth extending."""
         larger = set()
-        for mask in level:
-            candidate = self.plain.get(mask)
-            if candidate is None or (mask & (mask - 1) and candidate.latency > slack * self.split[mask]):
+        for mask in self.by_size.get(size, ()):
+            candidate = self.plain[mask]
+            if mask & ~within or candidate is None or (size > 1 and candidate.latency > slack * self.split[mask]):
                 continue
             near = self.neighbourhood(mask) & within
             while near:
                 low = near & -near
-                larger.add(mask | low)
+                if mask | low not in self.plain:
+                    larger.add(mask | low)
                 near ^= low
         return larger
 
@@ -133,6 +144,7 @@ class Pool:
         plan = self.plan(mask)
         candidate = self._tile(mask, plan, (), ()) if plan else None
         self.plain[mask] = candidate
+        self.by_size.setdefault(mask.bit_count(), []).append(mask)
         if candidate is not None:
             self.split[mask] = self._best_split(mask, plan.ops)
             if candidate.latency < self.split[mask] * (1 - 1e-12):
@@ -204,16 +216,23 @@ class Pool:
                 if sum(size[t].size for t in chosen) < self.problem.capacity:
                     yield chosen
 
-    def retention(self, masks: Iterable[int], most: int) -> Iterator[tuple[int, tuple[int, ...], tuple[int, ...]]]:
-        """(set, resident, retained) for every hand-over of up to `most` tensors that one set can give and another take."""
-        masks = [m for m in masks if self.plans.get(m) is not None]
-        gives = {m: list(self._subsets(self.retainable(m), most)) for m in masks}
-        takes = {m: list(self._subsets(self.receivable(m), most)) for m in masks}
-        linkable = set(itertools.chain.from_iterable(gives.values())) & set(itertools.chain.from_iterable(takes.values()))
+    def retention(self, masks: Iterable[int], most: int, late: Callable[[], bool]) -> Iterator[Key]:
+        """(set, resident, retained) for every hand-over of up to `most` tensors that one set can give and another take.
+
+        Ends early, with what it has, when `late` says so.
+        """
+        gives, takes = {}, {}
         for mask in masks:
+            if self.plans.get(mask) is not None and not late():
+                gives[mask] = list(self._subsets(self.retainable(mask), most))
+                takes[mask] = list(self._subsets(self.receivable(mask), most))
+        linkable = set(itertools.chain.from_iterable(gives.values())) & set(itertools.chain.from_iterable(takes.values()))
+        for mask in gives:
             out = [(), *(r for r in gives[mask] if r in linkable)]
             into = [(), *(r for r in takes[mask] if r in linkable)]
             for resident, retain in itertools.product(into, out):
+                if late():
+                    return
                 if (resident or retain) and (mask, resident, retain) not in self._variants:
                     yield mask, resident, retain
 
