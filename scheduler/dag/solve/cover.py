@@ -2,13 +2,14 @@
 
 Binary x_c per candidate c; minimise the sum of latencies subject to
 
-- every operation is in a chosen candidate;
+- every operation is in a chosen candidate that could be the first to run it;
 - every graph output is written by one;
 - a chosen candidate's needs are each written by a chosen candidate;
 - for each set of tensors R, as many chosen candidates retain exactly R as receive exactly R;
-- no circular waiting (added when a solution shows one).
+- no circular waiting (added for each circle a solution shows).
 
-Recomputation is covering an operation more than once.
+Recomputation is covering an operation more than once.  A candidate cannot be the first to run an operation if it waits
+for something that depends on that operation.
 """
 
 from __future__ import annotations
@@ -80,6 +81,7 @@ def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: flo
     cuts = [] if cuts is None else cuts
     candidates = list(candidates)
     floor = 0.0
+    repaired: list[Candidate] | None = None
     relaxed = _relaxation(problem, candidates, cuts, deadline)
     if relaxed is not None:
         floor, reduced = relaxed
@@ -96,14 +98,93 @@ def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: flo
         result = _interruptibly(lambda: milp(cost, integrality=np.ones(len(cost)), bounds=Bounds(0, 1), constraints=limits,
                                              options={"time_limit": left, "mip_rel_gap": 1e-9}))
         if result.x is None:
-            return Cover((), incumbent, True) if result.status == 2 else None
+            if result.status == 2:
+                return Cover((), incumbent, True)
+            break
         chosen = [c for c, x in zip(candidates, result.x) if x > 0.5]
         order, waiting = arrange(problem, chosen)
+        if waiting and repaired is None:
+            repaired = _repair(problem, order, waiting, candidates)
         if not waiting:
+            if sum(c.latency for c in order) >= incumbent * (1 - 1e-9):
+                return Cover((), incumbent, result.status == 0)
             bound = max(floor, min(incumbent, result.mip_dual_bound if result.mip_dual_bound is not None else floor))
             return Cover(tuple(order), bound, result.status == 0)
-        cuts.append((frozenset(c.key for c in waiting), frozenset(t for c in waiting for t in (*c.needs, *c.resident))))
+        cuts.extend(_circles(waiting))
+    if repaired is not None and sum(c.latency for c in repaired) < incumbent * (1 - 1e-9):
+        return Cover(tuple(repaired), floor, False)
     return None
+
+
+def _repair(problem: Problem, order: list[Candidate], waiting: list[Candidate], candidates: Sequence[Candidate]) -> list[Candidate] | None:
+    """Break circular waits by running the operations that wait, and what they miss, one by one."""
+    alone = {c.ops[0]: c for c in candidates if len(c.ops) == 1 and not c.resident and not c.retain}
+    chosen = {c.key: c for c in order}
+    written = {t for c in order for t in c.writes}
+    missing = {op for c in waiting for op in c.ops}
+    while missing:
+        op = missing.pop()
+        if op not in alone:
+            return None
+        chosen[alone[op].key] = alone[op]
+        written.update(alone[op].writes)
+        missing.update(p for t in alone[op].needs if t not in written and (p := problem.producer[t]) is not None)
+    order, waiting = arrange(problem, list(chosen.values()))
+    return None if waiting else order
+
+
+def _circles(waiting: Sequence[Candidate]) -> list[Cut]:
+    """Short circular waits among candidates none of which can go first, at least one."""
+    writer = {t: c for c in waiting for t in c.writes}
+    handed = {c.resident: c for c in waiting if c.resident}
+    giver = {c.retain: c for c in waiting if c.retain}
+    blockers = {c.key: [writer[t] for t in c.needs if t in writer] for c in waiting}
+    for c in waiting:  # a hand-over makes giver and receiver wait together
+        if c.resident in giver:
+            blockers[c.key].append(giver[c.resident])
+        if c.retain in handed:
+            blockers[c.key] += [b for b in blockers[handed[c.retain].key] if b.key != c.key]
+    cuts: dict[frozenset[Key], Cut] = {}
+    for start in waiting:
+        trail, at = [], start
+        while at not in trail and blockers[at.key]:
+            trail.append(at)
+            at = next((b for b in blockers[at.key] if b in trail), blockers[at.key][0])
+        if at in trail:
+            circle = trail[trail.index(at):]
+            members = {c.key for c in circle}
+            members |= {c.key for c in waiting if c.resident and giver.get(c.resident) in circle}
+            involved = [c for c in waiting if c.key in members]
+            cuts[frozenset(members)] = frozenset(members), frozenset(t for c in involved for t in (*c.needs, *c.resident))
+    if not cuts:  # the whole set waits
+        everyone = frozenset(c.key for c in waiting)
+        cuts[everyone] = everyone, frozenset(t for c in waiting for t in (*c.needs, *c.resident))
+    return list(cuts.values())
+
+
+def _ancestors(problem: Problem) -> list[int]:
+    """For each operation, the mask of those it depends on."""
+    above = [0] * len(problem.ops)
+    for op in problem.topological:
+        for tensor in problem.ops[op].inputs:
+            producer = problem.producer[tensor]
+            if producer is not None:
+                above[op] |= above[producer] | 1 << producer
+    return above
+
+
+def _run_elsewhere(mask: int, ops: Sequence[int], above: list[int]) -> int:
+    """Operations of the set that something the set waits for depends on."""
+    before = 0
+    for op in ops:
+        before |= above[op]
+    between, rest = 0, before & ~mask
+    while rest:
+        low = rest & -rest
+        rest ^= low
+        if above[low.bit_length() - 1] & mask:
+            between |= above[low.bit_length() - 1]
+    return between & mask
 
 
 _T = TypeVar("_T")
@@ -135,11 +216,14 @@ def _constraints(problem: Problem, candidates: list[Candidate], cuts: list[Cut])
     writers: dict[int, list[int]] = defaultdict(list)
     covering: dict[int, list[int]] = defaultdict(list)
     links: dict[tuple[int, ...], list[tuple[int, float]]] = defaultdict(list)
+    above = _ancestors(problem)
     for index, candidate in enumerate(candidates):
         for tensor in candidate.writes:
             writers[tensor].append(index)
+        again = _run_elsewhere(candidate.mask, candidate.ops, above)
         for op in candidate.ops:
-            covering[op].append(index)
+            if not again >> op & 1:
+                covering[op].append(index)
         if candidate.retain:
             links[candidate.retain].append((index, 1.0))
         if candidate.resident:

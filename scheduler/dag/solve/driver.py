@@ -30,10 +30,12 @@ STAGES = ((2, 1.5, 1), (3, 1.5, 1), (5, 1.25, 2), (8, 1.1, 2), (12, 1.05, MOST_R
 """Stages: sets up to so many operations, growth slack, tensors retained at one boundary."""
 WIDENINGS = (1.0, 1.5, 4.0, math.inf)
 """Factors on the growth slack; the stages are run again with the next one when time is left."""
-WINDOW_OPS = 14
+COVER_SHARE = 0.4
+"""Share of the time left that the cover of the whole graph may take; windows are the way on if that is not enough."""
+WINDOW_OPS = 20
 """Operations in a window of the local search."""
-WINDOW_SLACK = 1.5
-WINDOW_SECONDS = 10.0
+WINDOW_SECONDS = 3.0
+"""Time limit of one window's cover."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +128,9 @@ class _Run:
         return time.monotonic() >= self.deadline
 
     def first(self) -> None:
-        """One operation per subgraph; needs no compiled code.
-
-        Where the compiled closed form only bounds the cost from above, fused chains are a second start.
-        """
+        """One operation per subgraph, then fused chains; needs no compiled code."""
         self._take(one_op_per_subgraph(self.problem, self.readings), "first")
-        if self.readings.reuse != "previous-step" or self.readings.sharing == "union":
+        if not self.expired():
             self._take(chain_fusion(self.problem, self.readings), "chains")
 
     def _take(self, schedule: Schedule, stage: str) -> bool:
@@ -159,6 +158,7 @@ class _Run:
         self.pool = pool = Pool(self.problem, self.readings, TileSearch(self.problem, self.readings))
         if not self._add_all({1 << op for op in range(len(self.problem.ops))}, self.deadline):
             return
+        self._retile()
         for widening in WIDENINGS:
             for most_ops, slack, retained in STAGES:
                 half = time.monotonic() + 0.5 * (self.deadline - time.monotonic())
@@ -166,12 +166,20 @@ class _Run:
                 complete = all(self._add_all(pool.grow(size, slack * widening), half) for size in range(1, most_ops))
                 complete = complete and self._add_retention(pool.plans, retained, half)
                 if len(pool.candidates) > before or not self.covers:
-                    self._cover(pool.candidates, f"groups of up to {most_ops}", self.deadline)
+                    self._cover(pool.candidates, f"groups of up to {most_ops}", time.monotonic() + COVER_SHARE * (self.deadline - time.monotonic()))
                 if self.expired() or self.done():
                     return
-                if not complete:
+                if not complete or not self.exact:
                     return self._windows(chance)
         self._windows(chance)
+
+    def _retile(self) -> None:
+        """The best tilings for the subgraphs of the schedule so far (which retains nothing)."""
+        masks = [sum(1 << op for op in entry.ops) for entry in self.schedule.subgraphs]
+        chosen = [c for mask in masks if (c := self.pool.add(mask)) is not None]
+        if len(chosen) == len(masks):
+            self.chosen = tuple(chosen)
+            self._take(Schedule(tuple(self._entry(c) for c in chosen)), "tilings")
 
     def done(self) -> bool:
         """Whether the bound is met."""
@@ -214,14 +222,14 @@ class _Run:
         from .cover import solve_cover
 
         self.covers += 1
-        cover = solve_cover(self.problem, candidates, deadline, self.latency, self.cuts)
+        incumbent = math.fsum(c.latency for c in self.chosen) if self.chosen else self.latency
+        cover = solve_cover(self.problem, candidates, deadline, incumbent, self.cuts)
         self.exact = cover is not None and cover.optimal
         if cover is None or not cover.chosen:
             return False
-        better = self._take(Schedule(tuple(self._entry(c) for c in cover.chosen)), stage)
-        if better:
-            self.chosen = cover.chosen
-        return better
+        self.chosen = cover.chosen
+        self._take(Schedule(tuple(self._entry(c) for c in cover.chosen)), stage)
+        return True
 
     def _entry(self, candidate: Candidate) -> Subgraph:
         """The schedule entry of a candidate, with its latency from the exact evaluator; raster order if as good."""
@@ -240,25 +248,27 @@ class _Run:
         return self.entries[key]
 
     def _windows(self, chance: random.Random) -> None:
-        """Local search: grow larger sets in a window of the graph and choose anew there."""
+        """Local search: choose anew in windows of the graph, and grow larger sets there once that gains nothing."""
         pool, exact, known = self.pool, self.exact, len(self.pool.candidates)
-        seen: set[int] = set()
-        idle = 0
-        while self.chosen and not self.expired() and not self.done() and idle < 4 * len(self.problem.ops):
-            window = self._window(chance)
-            idle += 1
-            if window in seen:
-                continue
-            seen.add(window)
-            for size in range(1, WINDOW_OPS):
-                if not self._add_all(pool.grow(size, WINDOW_SLACK, window), self.deadline):
-                    break
-            self._add_retention([m for m in pool.plain if m & ~window == 0], MOST_RETAINED, self.deadline)
-            inside = [c for c in pool.candidates if c.mask & ~window == 0]
-            keys = {c.key for c in inside}
-            inside += [c for c in self.chosen if c.key not in keys]
-            if self._cover(inside, "window", min(self.deadline, time.monotonic() + WINDOW_SECONDS)):
-                idle = 0
+        for most_ops, slack, retained in STAGES:
+            idle, seen = 0, set()
+            while idle < 2 * len(self.chosen) and not self.done():
+                if self.expired():
+                    return
+                window = self._window(chance)
+                idle += 1
+                if window in seen:
+                    continue
+                seen.add(window)
+                for size in range(1, most_ops):
+                    self._add_all(pool.grow(size, slack, window), self.deadline)
+                self._add_retention([m for m in pool.plain if m & ~window == 0], retained, self.deadline)
+                inside = [c for c in pool.candidates if c.mask & ~window == 0]
+                keys = {c.key for c in inside}
+                inside += [c for c in self.chosen if c.key not in keys]
+                if self._cover(inside, f"window, groups of up to {most_ops}", min(self.deadline, time.monotonic() + WINDOW_SECONDS)):
+                    idle = 0
+                    seen.clear()
         self.exact = exact and len(pool.candidates) == known
 
     def _window(self, chance: random.Random) -> int:
