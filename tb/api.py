@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
-import subprocess
 import tempfile
 import threading
 import time
@@ -32,6 +32,8 @@ QUIET_CYCLES = 64
 IDLE_CYCLES = 10_000
 """A run in which no beat and no line moves for so long is deadlocked."""
 MAX_CYCLES = 20_000_000
+SHARED_INSTANCES = 32
+"""A module with at least so many instances is compiled once and linked; with fewer, that costs more than it saves."""
 ERRORS = ("stop levels of two inputs differ", "accumulator memory overflow", "buffer reference count overflow", "memory response without request")
 
 
@@ -158,7 +160,9 @@ def build_design(design: Design, *, waves: bool = False) -> runner.Build:
     verilog |= design.verilog
     verilog["penstock_bench_top.sv"] = bench.wrapper(fabric=design.top, lanes=design.lanes, responses=design.responses, memory=bool(design.graph.ports),
                                                      sources=sources, sinks=sinks)
-    return runner.build(verilog, bench.TOP, bench.PUBLIC, shared=design.shared, name=design.graph.name, waves=waves)
+    text = "\n".join(design.verilog.values())
+    shared = [m for m in design.shared if len(re.findall(rf"^\s*{re.escape(m)}\s", text, re.M)) >= SHARED_INSTANCES]
+    return runner.build(verilog, bench.TOP, bench.PUBLIC, shared=shared, name=design.graph.name, waves=waves)
 
 
 def simulate(design: Design, points: Sequence[Point], config: Config | None, *, trace: bool = True, waves: str | None = None, max_cycles: int | None = None,
