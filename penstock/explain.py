@@ -20,20 +20,20 @@ def bounding_chain(r: Record) -> list[tuple[str, str]]:
     """Units from the end of the run to what bounds it, each with the reason to go on or to stop.
 
     The walk starts at the store (or sink). A unit that mostly starves waits for its emptiest input; one that is mostly blocked
-    waits for its fullest output; one that is busy most of the time, or a load that starves, is the bound.
+    waits for its fullest output; one that is busy most of the time, or a load that a starving unit waits for, is the bound.
     """
     units = {u["name"]: u for u in r.units}
     if not has_counters(r):
         raise PenstockError("the record has no busy/blocked/starved counters", remedy="make it with --timing machine")
-    into = {n: [c for c in r.channels if c["dst"] == n] for n in units}
-    out_of = {n: [c for c in r.channels if c["src"] == n] for n in units}
+    into = {n: [c for c in r.channels if c["dst"] == n != c["src"]] for n in units}
+    out_of = {n: [c for c in r.channels if c["src"] == n != c["dst"]] for n in units}
     at = next((u["name"] for u in r.units if u["kind"] in ("store", "sink")), r.units[-1]["name"])
     chain, seen = [], set()
     while at not in seen:
         seen.add(at)
         u = units[at]
-        if u["kind"] == "load" and u["busy"] < r.cycles // 2 and u["starved"] >= u["blocked"]:
-            chain.append((at, "waits for the off-chip memory"))
+        if u["kind"] == "load":
+            chain.append((at, f"waits for the off-chip memory, of whose bandwidth the run uses {r.offchip_utilisation:.0%}"))
             break
         state = max(("busy", "blocked", "starved"), key=lambda s: u[s])
         if state == "busy":
