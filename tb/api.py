@@ -133,6 +133,7 @@ def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = T
     RunError
         No simulator, a cycle limit, a deadlock, an error flag, an access outside the memory, or a fabric that is not drained at the end.
     """
+    runner.require_tools()
     points = [p if isinstance(p, Point) else Point(*p) for p in points]
     from .design import design_of
 

@@ -108,6 +108,12 @@ def _compiler() -> tuple[str, str]:
     return cxx, version
 
 
+def require_tools() -> None:
+    """Raise RunError, before any long work, if a tool that a simulation needs is missing."""
+    _compiler()
+    verilator_command()
+
+
 @functools.cache
 def wave_format() -> str:
     """``fst`` where zlib's and lz4's headers are installed, else ``vcd``."""
@@ -287,7 +293,8 @@ def launch(built: Build, module: str, job: Mapping[str, object], *, testcase: st
     runner.log.setLevel(logging.ERROR)
     log, results = folder / "sim.log", folder / "results.xml"
     env = {"PENSTOCK_JOB": str(folder / "job.json"), "PENSTOCK_LIBRARY": str(built.library), "COCOTB_LOG_LEVEL": os.environ.get("COCOTB_LOG_LEVEL", "WARNING"),
-           "COCOTB_ANSI_OUTPUT": "0", "PYTHONWARNINGS": ""}
+           "COCOTB_ANSI_OUTPUT": "0", "PYTHONWARNINGS": "",
+           "COCOTB_REWRITE_ASSERTION_FILES": ""}  # else pytest rewrites every module that the bench imports, numba among them
     pytest_test = os.environ.pop("PYTEST_CURRENT_TEST", None)  # cocotb's runner would exit Python on a failed test
     try:
         runner.test(test_module=module, hdl_toplevel=built.top, hdl_toplevel_lang="verilog", testcase=testcase, seed=seed, build_dir=built.folder,
