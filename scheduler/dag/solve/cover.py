@@ -80,7 +80,7 @@ def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: flo
     """
     cuts = [] if cuts is None else cuts
     candidates = list(candidates)
-    floor = 0.0
+    floor, exact = 0.0, True
     repaired: list[Candidate] | None = None
     relaxed = _relaxation(problem, candidates, cuts, deadline)
     if relaxed is not None:
@@ -99,7 +99,7 @@ def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: flo
                                              options={"time_limit": left, "mip_rel_gap": 1e-9}))
         if result.x is None:
             if result.status == 2:
-                return Cover((), incumbent, True)
+                return Cover((), incumbent, exact)
             break
         chosen = [c for c, x in zip(candidates, result.x) if x > 0.5]
         order, waiting = arrange(problem, chosen)
@@ -107,10 +107,14 @@ def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: flo
             repaired = _repair(problem, order, waiting, candidates)
         if not waiting:
             if sum(c.latency for c in order) >= incumbent * (1 - 1e-9):
-                return Cover((), incumbent, result.status == 0)
+                return Cover((), incumbent, exact and result.status == 0)
             bound = max(floor, min(incumbent, result.mip_dual_bound if result.mip_dual_bound is not None else floor))
-            return Cover(tuple(order), bound, result.status == 0)
-        cuts.extend(_circles(waiting))
+            return Cover(tuple(order), bound, exact and result.status == 0)
+        written = {t for c in order for t in (*c.writes, *c.retain)}
+        for keys, tensors in _circles(waiting, written):
+            if any(tensors.intersection((*c.writes, *c.retain)) for c in chosen if c.key not in keys):
+                keys, tensors, exact = frozenset(c.key for c in waiting), frozenset(), False  # never this combination again
+            cuts.append((keys, tensors))
     if repaired is not None and sum(c.latency for c in repaired) < incumbent * (1 - 1e-9):
         return Cover(tuple(repaired), floor, False)
     return None
@@ -133,32 +137,30 @@ def _repair(problem: Problem, order: list[Candidate], waiting: list[Candidate], 
     return None if waiting else order
 
 
-def _circles(waiting: Sequence[Candidate]) -> list[Cut]:
-    """Short circular waits among candidates none of which can go first, at least one."""
-    writer = {t: c for c in waiting for t in c.writes}
-    handed = {c.resident: c for c in waiting if c.resident}
-    giver = {c.retain: c for c in waiting if c.retain}
-    blockers = {c.key: [writer[t] for t in c.needs if t in writer] for c in waiting}
-    for c in waiting:  # a hand-over makes giver and receiver wait together
-        if c.resident in giver:
-            blockers[c.key].append(giver[c.resident])
-        if c.retain in handed:
-            blockers[c.key] += [b for b in blockers[handed[c.retain].key] if b.key != c.key]
+def _circles(waiting: Sequence[Candidate], written: set[int]) -> list[Cut]:
+    """Circular waits among candidates none of which can go first, at least one."""
+    unmet = {c.key: {t for t in (*c.needs, *c.resident) if t not in written or t in c.resident} for c in waiting}
+    blockers = {c.key: [b for b in waiting if b.key != c.key and unmet[c.key].intersection((*b.writes, *b.retain))] for c in waiting}
+    for c in waiting:  # a giver waits for what its receivers wait for
+        for receiver in waiting:
+            if c.retain and receiver.resident == c.retain:
+                blockers[c.key] += [b for b in blockers[receiver.key] if b.key not in (c.key, receiver.key)]
     cuts: dict[frozenset[Key], Cut] = {}
     for start in waiting:
-        trail, at = [], start
+        trail: list[Candidate] = []
+        at = start
         while at not in trail and blockers[at.key]:
             trail.append(at)
             at = next((b for b in blockers[at.key] if b in trail), blockers[at.key][0])
         if at in trail:
             circle = trail[trail.index(at):]
-            members = {c.key for c in circle}
-            members |= {c.key for c in waiting if c.resident and giver.get(c.resident) in circle}
-            involved = [c for c in waiting if c.key in members]
-            cuts[frozenset(members)] = frozenset(members), frozenset(t for c in involved for t in (*c.needs, *c.resident))
+            retained = {c.retain for c in circle if c.retain}
+            involved = [*circle, *(c for c in waiting if c.resident in retained and c not in circle)]
+            members = frozenset(c.key for c in involved)
+            cuts[members] = members, frozenset().union(*(unmet[key] for key in members))
     if not cuts:  # the whole set waits
         everyone = frozenset(c.key for c in waiting)
-        cuts[everyone] = everyone, frozenset(t for c in waiting for t in (*c.needs, *c.resident))
+        cuts[everyone] = everyone, frozenset().union(*unmet.values())
     return list(cuts.values())
 
 
@@ -248,7 +250,7 @@ def _constraints(problem: Problem, candidates: list[Candidate], cuts: list[Cut])
         stuck = [(i, -1.0) for i, c in enumerate(candidates) if c.key in keys]
         if len(stuck) < len(keys):
             continue
-        relief = [(i, 1.0) for i, c in enumerate(candidates) if c.key not in keys and tensors.intersection(c.writes)]
+        relief = [(i, 1.0) for i, c in enumerate(candidates) if c.key not in keys and tensors.intersection((*c.writes, *c.retain))]
         rows.add(stuck + relief, 1.0 - len(stuck))
     return rows
 
@@ -273,36 +275,41 @@ def _relaxation(problem: Problem, candidates: list[Candidate], cuts: list[Cut], 
 
 def arrange(problem: Problem, chosen: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
     """(execution order, candidates that wait for each other); hand-overs become neighbours."""
-    givers: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for index, candidate in enumerate(chosen):
-        if candidate.retain:
-            givers[candidate.retain].append(index)
-    after: dict[int, int] = {}
-    for index, candidate in enumerate(chosen):
+    receivers: dict[tuple[int, ...], list[Candidate]] = defaultdict(list)
+    for candidate in chosen:
         if candidate.resident:
-            after[givers[candidate.resident].pop()] = index
-    heads = [i for i in range(len(chosen)) if not chosen[i].resident]
-    chains = []
-    for head in heads:
-        chain = [head]
-        while chain[-1] in after:
-            chain.append(after[chain[-1]])
-        chains.append([chosen[i] for i in chain])
+            receivers[candidate.resident].append(candidate)
+    heads = [c for c in chosen if not c.resident]
     written = {t for t, op in enumerate(problem.producer) if op is None}
     order: list[Candidate] = []
     progress = True
-    while chains and progress:
+    while heads and progress:
         progress = False
-        for chain in list(chains):
-            have = set(written)
-            for candidate in chain:
-                if not have.issuperset(candidate.needs):
-                    break
-                have.update(candidate.writes)
-            else:
-                chains.remove(chain)
+        for head in list(heads):
+            chain = _chain(head, written, receivers)
+            if chain is not None:
+                heads.remove(head)
+                for candidate in chain:
+                    written.update(candidate.writes)
+                    if candidate.resident:
+                        receivers[candidate.resident].remove(candidate)
                 order.extend(chain)
-                written = have
                 progress = True
-    placed = {id(c) for c in order}
-    return order, [c for c in chosen if id(c) not in placed]
+    placed = {c.key for c in order}
+    return order, [c for c in chosen if c.key not in placed]
+
+
+def _chain(candidate: Candidate, written: set[int], receivers: dict[tuple[int, ...], list[Candidate]],
+           used: tuple[Candidate, ...] = ()) -> list[Candidate] | None:
+    """The candidate and its hand-overs down to one that retains nothing, if all their needs are written by then."""
+    if not written.issuperset(candidate.needs):
+        return None
+    if not candidate.retain:
+        return [candidate]
+    after = written.union(candidate.writes)
+    for receiver in receivers[candidate.retain]:
+        if receiver not in used:
+            rest = _chain(receiver, after, receivers, (*used, receiver))
+            if rest is not None:
+                return [candidate, *rest]
+    return None
