@@ -1,6 +1,7 @@
 """A whole program on the RTL: equal to the model, after a reset in mid-run, on second use, and with other run-time parameters."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,3 +94,20 @@ def test_an_access_outside_its_tensor_names_the_unit():
     image = replace(p.graph, units=tuple(wrong))
     with pytest.raises(RunError, match=r"load down: access outside its allocation: byte address 0x[0-9a-f]+ in cycle \d+"):
         api.run(image, config, p.tensors)
+
+
+@pytest.mark.deep
+def test_waves_of_a_fabric_have_every_channel(tmp_path):
+    config = machine()
+    p = point(config, SIZES[2])
+    run = api.run(p.graph, config, p.tensors, waves=str(tmp_path / "run"))
+    dump, layout = run.extra["waves"]
+    text = open_text(layout)
+    assert all(f"{c.name}: " in text and f".p{c.id}.text" in text for c in p.graph.channels)
+    if dump.endswith(".vcd"):
+        done = "".join(f"{ord(ch):08b}" for ch in "Done").lstrip("0")
+        assert f"b{done} " in open_text(dump) or f"b{done.zfill(192)} " in open_text(dump)
+
+
+def open_text(path):
+    return Path(path).read_text()
