@@ -1,7 +1,8 @@
 """The DAG memory scheduler: group operations, tile them, order the tiles and retain tensors for least latency."""
 
 from .demand import ScheduleError
-from .evaluate import Evaluation, SubgraphCost, evaluate
+from .evaluate import Evaluation, evaluate
+from .meter import SubgraphCost
 from .problem import Op, OpType, Problem, Tensor
 from .readings import Readings
 from .solution import Schedule, Subgraph

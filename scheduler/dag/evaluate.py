@@ -1,62 +1,20 @@
-"""The exact evaluator: what a subgraph costs, step by step, and whether a schedule is legal.
-
-This is the plain meaning of the model, written for reading; the search uses a compiled closed form of the default
-readings (`solve.kernel`) and every schedule it returns is costed again here.
-
-A tile takes ceil(max K / k) steps.  A step takes max(compute, (loaded + stored) / bandwidth); its working set is the
-buffers of its input slices, the output tiles, one more tile per accumulator that has no output tile, what was kept
-from the subgraph before, and what is kept for the next one at full size.
-"""
+"""Whether a schedule is legal, and what it costs: the evaluator of the statement's rules."""
 
 from __future__ import annotations
 
 import math
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from .demand import Execution, Extent, Plan, ScheduleError, Slice, make_plan
+from .demand import Plan, ScheduleError, make_plan
+from .meter import Meter, SubgraphCost
 from .problem import Problem
 from .readings import Readings
 from .solution import Granularity, Schedule
 
-__all__ = ["StepCost", "SubgraphCost", "Evaluation", "Meter", "evaluate", "check_granularity", "tile_grid"]
+__all__ = ["Evaluation", "evaluate", "check_granularity"]
 
 LATENCY_TOLERANCE = 1e-6
 """Relative difference allowed between a stated latency and the evaluator's."""
-
-Region = tuple[int, int, int, int]
-"""Rows [a, b) and columns [c, d) of a tensor."""
-
-
-@dataclass(frozen=True, slots=True)
-class StepCost:
-    """One step: compute and latency in units of time; loaded, stored, working set in elements."""
-
-    compute: float
-    loaded: float
-    stored: float
-    working_set: float
-    latency: float
-
-
-@dataclass(frozen=True, slots=True)
-class SubgraphCost:
-    """Totals of one subgraph; `memory` is (loaded + stored) / bandwidth in units of time."""
-
-    latency: float
-    compute: float
-    memory: float
-    loaded: float
-    stored: float
-    working_set: float
-    tiles: int
-    steps: int
-
-    @property
-    def bound_by(self) -> str:
-        """The resource that takes longer over the whole subgraph."""
-        return "compute" if self.compute >= self.memory else "memory"
 
 
 @dataclass(frozen=True)
@@ -69,259 +27,6 @@ class Evaluation:
     def latency(self) -> float:
         """Total latency, units of time."""
         return math.fsum(s.latency for s in self.subgraphs)
-
-
-def tile_grid(plan: Plan, granularity: Granularity) -> tuple[int, int]:
-    """(columns, rows) of the tile grid."""
-    return -(-plan.width // granularity[0]), -(-plan.height // granularity[1])
-
-
-class Meter:
-    """Measures one subgraph at one granularity.
-
-    Parameters
-    ----------
-    problem, plan, readings : what is executed, under which readings
-    granularity : [w, h, k]
-    resident : tensors the subgraph before kept in fast memory
-    retain : tensors this one keeps
-    """
-
-    def __init__(self, problem: Problem, plan: Plan, readings: Readings, granularity: Granularity,
-                 resident: Iterable[int] = (), retain: Iterable[int] = ()):
-        self.problem, self.plan, self.readings = problem, plan, readings
-        self.w, self.h, self.k = granularity
-        self.columns, self.rows = tile_grid(plan, granularity)
-        self.steps_per_tile = max((-(-depth // self.k) for depth in plan.depths), default=1)
-        self.resident, self.retain = frozenset(resident), frozenset(retain)
-        self.slices = [s for s in plan.slices if s.tensor not in self.resident]
-        counted = self.resident if readings.unused_residents == "counted" else self.resident & set(plan.inputs)
-        self.kept = sum(problem.tensors[t].size for t in counted | self.retain)
-        self.free_space: OrderedDict[tuple, float] = OrderedDict()
-
-    # -- one step ---------------------------------------------------------------------------------------------
-
-    def _side(self, extent: Extent, tile: int, step: int, size: int, length: int) -> tuple[int, int]:
-        if extent is Extent.TILE:
-            start = min(tile * size, length)
-            return start, min(start + size, length)
-        if extent is Extent.STEP:
-            start = min(step * self.k, length)
-            return start, min(start + self.k, length)
-        return 0, length
-
-    def _region(self, part: Slice | Execution, tensor: int, row: int, column: int, step: int) -> Region:
-        shape = self.problem.tensors[tensor]
-        return (*self._side(part.rows, row, step, self.h, shape.height), *self._side(part.cols, column, step, self.w, shape.width))
-
-    def buffers(self, row: int, column: int, step: int) -> dict[tuple, Region]:
-        """Input slices held in a step: a key that is equal where the content is, and the region."""
-        held: dict[tuple, Region] = {}
-        by_tensor: dict[int, list[tuple[Slice, Region]]] = {}
-        for part in self.slices:
-            if part.activity.at(step, self.steps_per_tile, self.k):
-                region = self._region(part, part.tensor, row, column, step)
-                if _area(region):
-                    by_tensor.setdefault(part.tensor, []).append((part, region))
-        for tensor, uses in by_tensor.items():
-            whole = (0, self.problem.tensors[tensor].height, 0, self.problem.tensors[tensor].width)
-            if any(region == whole for _, region in uses):
-                held[tensor, "whole"] = whole
-            elif self.readings.sharing == "once-per-tensor":
-                region = max((region for _, region in uses), key=_area)
-                held[tensor, region] = region
-            else:
-                for part, region in uses:
-                    held[tensor, part.role, self._extents(part, region)] = region
-        return held
-
-    def _extents(self, part: Slice, region: Region) -> tuple:
-        """What makes two slices of a tensor the same: their sides, by kind unless they span the whole tensor.
-
-        A tile and a reduction step that happen to coincide are different slices; a tile and a step that both span
-        the tensor are not.
-        """
-        shape = self.problem.tensors[part.tensor]
-        rows, cols = region[:2], region[2:]
-        return (rows if rows == (0, shape.height) else (part.rows, *rows), cols if cols == (0, shape.width) else (part.cols, *cols))
-
-    def _held_size(self, held: dict[tuple, Region]) -> float:
-        if self.readings.sharing != "union":
-            return sum(map(_area, held.values()))
-        return sum(_union_area(regions) for regions in _by_tensor(held).values())
-
-    def _loaded(self, held: dict[tuple, Region], before: dict[tuple, Region], room: float) -> float:
-        if self.readings.reuse == "lru":
-            return self._loaded_lru(held, room)
-        missing = {key: region for key, region in held.items() if key not in before}
-        if self.readings.reuse == "previous-step" and self.readings.sharing != "union":
-            return sum(map(_area, missing.values()))
-        had = _by_tensor(before) if self.readings.reuse == "union" else {}
-        total = 0.0
-        for tensor, regions in _by_tensor(missing).items():
-            old = had.get(tensor, [])
-            if self.readings.sharing == "union":
-                total += _union_area(regions + old) - _union_area(old)
-            else:
-                total += sum(_union_area([region, *old]) - _union_area(old) for region in regions)
-        return total
-
-    def _loaded_lru(self, held: dict[tuple, Region], room: float) -> float:
-        loaded = 0.0
-        for key, region in held.items():
-            if key not in self.free_space:
-                loaded += _area(region)
-            self.free_space[key] = _area(region)
-            self.free_space.move_to_end(key)
-        while len(self.free_space) > len(held) and sum(self.free_space.values()) > room:
-            self.free_space.popitem(last=False)
-        return loaded
-
-    def _native(self, extent: Extent, length: int, native: int) -> float:
-        """Native tiles along one side of a slice of `length`."""
-        if extent in (Extent.TILE, Extent.COVER) or self.readings.inner_matmul == "padded":
-            return max(1, -(-length // native))
-        return length / native
-
-    def _compute(self, part: Execution, row: int, column: int, step: int) -> float:
-        op = self.problem.ops[part.op]
-        top, bottom, left, right = self._region(part, op.output, row, column, step)
-        width, height = self.problem.native
-        cost = op.cost * self._native(part.rows, bottom - top, height) * self._native(part.cols, right - left, width)
-        if op.is_matmul:
-            depth = self.problem.reduction(part.op)
-            streamed = min(self.k, depth - step * self.k) if part.outer else depth
-            cost *= streamed / (depth if self.readings.matmul_cost == "full-k" else self.problem.native_depth)
-        return cost
-
-    def step(self, row: int, column: int, step: int, before: dict[tuple, Region]) -> tuple[StepCost, dict[tuple, Region]]:
-        """Cost of one step, given the buffers of the step before it; also its own buffers."""
-        held = self.buffers(row, column, step)
-        tiles = {t: _area((*self._side(Extent.TILE, row, 0, self.h, self.problem.tensors[t].height),
-                           *self._side(Extent.TILE, column, 0, self.w, self.problem.tensors[t].width))) for t in self.plan.outputs}
-        accumulators = len(self.plan.depths) if self.steps_per_tile > 1 else 0
-        fixed = self.kept + sum(size for t, size in tiles.items() if t not in self.retain | self.resident)
-        fixed += max(0, accumulators - len(tiles)) * min(self.w, self.plan.width) * min(self.h, self.plan.height)
-        working_set = fixed + self._held_size(held)
-        loaded = self._loaded(held, before, self.problem.capacity - fixed)
-        stored = sum(size for t, size in tiles.items() if t not in self.retain) if step == self.steps_per_tile - 1 else 0
-        compute = math.fsum(self._compute(e, row, column, step) for e in self.plan.executions
-                            if e.activity.at(step, self.steps_per_tile, self.k))
-        return StepCost(compute, loaded, stored, working_set, max(compute, (loaded + stored) / self.problem.bandwidth)), held
-
-    # -- all steps --------------------------------------------------------------------------------------------
-
-    def tiles(self, order: tuple[int, ...] | None) -> Iterator[tuple[int, int]]:
-        """(row, column) of the tiles in the order they are executed."""
-        for index in range(self.rows * self.columns) if order is None else order:
-            yield divmod(index, self.columns)
-
-    def steps(self, order: tuple[int, ...] | None = None) -> Iterator[StepCost]:
-        """Every step in execution order."""
-        self.free_space.clear()
-        before: dict[tuple, Region] = {}
-        for row, column in self.tiles(order):
-            for step in range(self.steps_per_tile):
-                cost, before = self.step(row, column, step, before)
-                yield cost
-
-    def measure(self, order: tuple[int, ...] | None = None) -> SubgraphCost:
-        """Totals over all steps.
-
-        Under the default reuse a tile's cost depends only on its clipped size and on whether it shares its row or
-        its column with the tile before, so equal tiles are costed once, and so are equal steps in a row.
-        """
-        if self.readings.reuse != "previous-step" or self.readings.sharing == "union":
-            return self._total([(1, [(1, cost) for cost in self.steps(order)])])
-        groups: dict[tuple, list] = {}
-        last_row = last_column = -1
-        for row, column in self.tiles(order):
-            key = (self._clips(row, self.h, False), self._clips(column, self.w, True), row == last_row, column == last_column, last_row < 0)
-            if key in groups:
-                groups[key][0] += 1
-            else:
-                groups[key] = [1, self._tile(row, column, last_row, last_column)]
-            last_row, last_column = row, column
-        return self._total(list(groups.values()))
-
-    def _clips(self, tile: int, size: int, across: bool) -> tuple[int, ...]:
-        lengths = {t.width if across else t.height for t in (self.problem.tensors[x] for x in (*self.plan.outputs, *self.plan.inputs))}
-        return tuple(max(0, min(size, length - tile * size)) for length in sorted(lengths))
-
-    def _tile(self, row: int, column: int, last_row: int, last_column: int) -> list[tuple[int, StepCost]]:
-        """(how many, cost) of the runs of equal steps of one tile."""
-        count = self.steps_per_tile
-        starts = {0, min(1, count - 1), count - 1}
-        for depth in self.plan.depths:
-            starts.update(s for s in (depth // self.k, -(-depth // self.k)) if s < count)
-        runs = sorted(starts)
-        costs = []
-        for step, end in zip(runs, [*runs[1:], count]):
-            if step:
-                before = self.buffers(row, column, step - 1)
-            else:
-                before = {} if last_row < 0 else self.buffers(last_row, last_column, count - 1)
-            costs.append((end - step, self.step(row, column, step, before)[0]))
-        return costs
-
-    def _total(self, groups: list) -> SubgraphCost:
-        def total(name: str) -> float:
-            return math.fsum(count * math.fsum(n * getattr(c, name) for n, c in costs) for count, costs in groups)
-
-        loaded, stored = total("loaded"), total("stored")
-        return SubgraphCost(
-            total("latency"), total("compute"), (loaded + stored) / self.problem.bandwidth, loaded, stored,
-            max(c.working_set for _, costs in groups for _, c in costs), self.rows * self.columns,
-            self.rows * self.columns * self.steps_per_tile)
-
-
-def _area(region: Region) -> int:
-    return (region[1] - region[0]) * (region[3] - region[2])
-
-
-def _union_area(regions: list[Region]) -> int:
-    """Area of a union of rectangles, by strips between their row boundaries."""
-    edges = sorted({edge for region in regions for edge in region[:2]})
-    total = 0
-    for low, high in zip(edges, edges[1:]):
-        reached = -1
-        for top, bottom, left, right in sorted(regions, key=lambda r: r[2]):
-            if top <= low and bottom >= high and right > max(left, reached):
-                total += (high - low) * (right - max(left, reached))
-                reached = right
-    return total
-
-
-def _by_tensor(held: dict[tuple, Region]) -> dict[int, list[Region]]:
-    grouped: dict[int, list[Region]] = {}
-    for key, region in held.items():
-        grouped.setdefault(key[0], []).append(region)
-    return grouped
-
-
-# -- legality -------------------------------------------------------------------------------------------------
-
-
-def check_granularity(problem: Problem, plan: Plan, granularity: Granularity, readings: Readings, where: str) -> None:
-    """Refuse a [w, h, k] the readings do not allow for this subgraph."""
-    natives = (*problem.native, problem.native_depth)
-    lengths = (plan.width, plan.height, *([max(plan.depths)] if plan.depths else []))  # k means nothing without a MatMul
-    for name, value, native, length in zip("whk", granularity, natives, lengths):
-        if readings.above_native == "refused" and value > native:
-            raise ScheduleError(f"{name} = {value} is above the native {native}", where=where, rule="w, h and k are at most native")
-        if readings.tiling == "powers-of-two" and value & (value - 1):
-            raise ScheduleError(f"{name} = {value} is not a power of two", where=where, rule="reading tiling=powers-of-two")
-        if readings.tiling == "divisors" and length % value:
-            raise ScheduleError(f"{name} = {value} does not divide {length}", where=where, rule="reading tiling=divisors")
-    if plan.depths and granularity[2] > max(plan.depths):
-        raise ScheduleError(f"k = {granularity[2]} is above the reduction depth {max(plan.depths)}", where=where, rule="k is at most K")
-    for cover in plan.covers:
-        have = granularity["wh".index(cover.axis)]
-        if have < cover.least:
-            raise ScheduleError(f"op {cover.op} (pointwise) feeds a MatMul over K = {cover.least}, but {cover.axis} = {have}", where=where,
-                                rule=f"pointwise into MatMul needs {cover.axis} >= K")
-    if readings.several_split_k == "forbidden" and len(plan.depths) > 1 and granularity[2] < max(plan.depths):
-        raise ScheduleError(f"{len(plan.depths)} MatMuls are split over k", where=where, rule="reading several_split_k=forbidden")
 
 
 def evaluate(problem: Problem, schedule: Schedule, readings: Readings = Readings(), *, check_latencies: bool = True) -> Evaluation:
@@ -354,6 +59,28 @@ def evaluate(problem: Problem, schedule: Schedule, readings: Readings = Readings
         kept = frozenset(entry.retain)
     _check_complete(problem, schedule, in_slow)
     return Evaluation(tuple(costs))
+
+
+def check_granularity(problem: Problem, plan: Plan, granularity: Granularity, readings: Readings, where: str) -> None:
+    """Refuse a [w, h, k] the readings do not allow for this subgraph."""
+    natives = (*problem.native, problem.native_depth)
+    lengths = (plan.width, plan.height, *([max(plan.depths)] if plan.depths else []))  # k means nothing without a MatMul
+    for name, value, native, length in zip("whk", granularity, natives, lengths):
+        if readings.above_native == "refused" and value > native:
+            raise ScheduleError(f"{name} = {value} is above the native {native}", where=where, rule="w, h and k are at most native")
+        if readings.tiling == "powers-of-two" and value & (value - 1):
+            raise ScheduleError(f"{name} = {value} is not a power of two", where=where, rule="reading tiling=powers-of-two")
+        if readings.tiling == "divisors" and length % value:
+            raise ScheduleError(f"{name} = {value} does not divide {length}", where=where, rule="reading tiling=divisors")
+    if plan.depths and granularity[2] > max(plan.depths):
+        raise ScheduleError(f"k = {granularity[2]} is above the reduction depth {max(plan.depths)}", where=where, rule="k is at most K")
+    for cover in plan.covers:
+        have = granularity["wh".index(cover.axis)]
+        if have < cover.least:
+            raise ScheduleError(f"op {cover.op} (pointwise) feeds a MatMul over K = {cover.least}, but {cover.axis} = {have}", where=where,
+                                rule=f"pointwise into MatMul needs {cover.axis} >= K")
+    if readings.several_split_k == "forbidden" and len(plan.depths) > 1 and granularity[2] < max(plan.depths):
+        raise ScheduleError(f"{len(plan.depths)} MatMuls are split over k", where=where, rule="reading several_split_k=forbidden")
 
 
 def _check_ops(problem: Problem, ops: tuple[int, ...], where: str) -> None:

@@ -7,7 +7,7 @@ from dag_cases import EXAMPLES, SQUARE, WORKED, schedule
 
 from penstock.scheduler.dag import Problem, Readings, Schedule, ScheduleError, evaluate
 from penstock.scheduler.dag.demand import make_plan
-from penstock.scheduler.dag.evaluate import Meter
+from penstock.scheduler.dag.meter import Meter
 
 
 @pytest.mark.parametrize("name", WORKED)

@@ -9,7 +9,8 @@ import pytest
 
 from penstock.scheduler.dag import Op, OpType, Problem, Readings, ScheduleError, Tensor, evaluate
 from penstock.scheduler.dag.demand import make_plan
-from penstock.scheduler.dag.evaluate import Meter, check_granularity, tile_grid
+from penstock.scheduler.dag.evaluate import check_granularity
+from penstock.scheduler.dag.meter import Meter, tile_grid
 from penstock.scheduler.dag.solve import solve
 from penstock.scheduler.dag.solve.groups import Pool
 from penstock.scheduler.dag.solve.tiles import TileSearch, snake_order

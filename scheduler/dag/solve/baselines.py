@@ -8,7 +8,8 @@ import math
 from penstock.machine.errors import PenstockError
 
 from ..demand import Plan, ScheduleError, make_plan
-from ..evaluate import Meter, check_granularity
+from ..evaluate import check_granularity
+from ..meter import Meter
 from ..problem import Problem
 from ..readings import Readings
 from ..solution import Granularity, Schedule, Subgraph

@@ -10,7 +10,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..evaluate import Evaluation, Meter, evaluate, tile_grid
+from ..evaluate import Evaluation, evaluate
+from ..meter import Meter, tile_grid
 from ..problem import Problem
 from ..readings import Readings
 from ..solution import Schedule, Subgraph

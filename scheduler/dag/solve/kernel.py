@@ -1,6 +1,6 @@
 """Compiled search for the best [w, h, k] and traversal of one subgraph.
 
-The closed form of `evaluate.Meter` for the default reuse: tiles that are clipped alike cost alike, and a tile's first
+The closed form of `meter.Meter` for the default reuse: tiles that are clipped alike cost alike, and a tile's first
 step depends only on how the tile was reached, so the cost of a whole traversal is a sum over a handful of
 (row class, column class, move) cases instead of over all steps.
 
@@ -407,6 +407,30 @@ def _evaluate(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc
 
 
 @njit(**_options)
+def _try(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, route, best, choice):
+    """`_evaluate`, noting the result in `best[0]` and `choice` if it is the least so far."""
+    total = _evaluate(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, route)
+    if total < best[0]:
+        best[0] = total
+        choice[0], choice[1], choice[2] = w, h, k
+        choice[3:7] = route
+    return total
+
+
+@njit(**_options)
+def _twice(size, grid_length, sizes):
+    """Index of the candidate that merges tiles of this size in pairs; -1 if there is none."""
+    tiles = -(-grid_length // size)
+    if tiles == 1:
+        return -1
+    wanted = min(2 * size, sizes[0])
+    at = np.searchsorted(-sizes, -wanted)
+    if at < sizes.shape[0] and sizes[at] == wanted and -(-grid_length // wanted) <= (tiles + 1) // 2:
+        return at
+    return -1
+
+
+@njit(**_options)
 def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, best, choice):
     """Least latency over all candidates (each list descending); `choice` gets w, h, k and the route.
 
@@ -426,79 +450,58 @@ def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, b
     cols = np.empty(_RUNS + 1, np.int64)
     table = np.empty((_RUNS, _RUNS, 3))
     route = np.zeros(4, np.int64)
-    fits = np.full((ws.shape[0], hs.shape[0]), -1, np.int64)
+    least_so_far = np.array([best])
+    fits = np.full((ws.shape[0], hs.shape[0]), -1, np.int64)  # index of the deepest k that fits, once known
     for iw in range(ws.shape[0]):
         w = ws[iw]
         nx = -(-int(machine[6]) // w)
         nc = _axis_runs(widths, w, int(machine[6]), cols)
+        wider = _twice(w, int(machine[6]), ws)
         for ih in range(hs.shape[0]):
             h = hs[ih]
             ny = -(-int(machine[7]) // h)
             low_single, low_several = _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, ks[0])
-            if low_several >= best * (1 - 1e-12):  # only one step per tile could be better, if it fits
-                if longest > ks[0] or low_single >= best * (1 - 1e-12):
+            if low_several >= least_so_far[0] * (1 - 1e-12):  # only one step per tile could be better, if it fits
+                if longest > ks[0] or low_single >= least_so_far[0] * (1 - 1e-12):
                     continue
                 if _working_set(slices, made, outputs, machine, w, h, longest, runs) > machine[0]:
                     continue
-            if fits[iw, ih] < 0:
-                fits[iw, ih] = _deepest(slices, made, outputs, machine, w, h, ks, runs)
+            higher = _twice(h, int(machine[7]), hs)
+            for jw, jh in ((iw, ih), (wider, ih), (iw, higher)):
+                if jw >= 0 and jh >= 0 and fits[jw, jh] < 0:
+                    fits[jw, jh] = _deepest(slices, made, outputs, machine, ws[jw], hs[jh], ks, runs)
             first = fits[iw, ih]
             if first == ks.shape[0]:
                 continue
-            # the shallowest k that matters: k > what also fits in a tile twice as wide, high or deep
+            # only depths above those that also fit in a tile twice as wide or high, or in a step twice as deep
             least = ks[first] // 2 if machine[9] > 0 else 0
-            if nx > 1:
-                twice = min(2 * w, ws[0])
-                if twice >= 2 * w or nx == 2:
-                    at = np.searchsorted(-ws, -twice)
-                    if at < ws.shape[0] and ws[at] == twice and -(-int(machine[6]) // twice) <= (nx + 1) // 2:
-                        if fits[at, ih] < 0:
-                            fits[at, ih] = _deepest(slices, made, outputs, machine, twice, h, ks, runs)
-                        if fits[at, ih] < ks.shape[0]:
-                            least = max(least, ks[fits[at, ih]])
-            if ny > 1:
-                twice = min(2 * h, hs[0])
-                if twice >= 2 * h or ny == 2:
-                    at = np.searchsorted(-hs, -twice)
-                    if at < hs.shape[0] and hs[at] == twice and -(-int(machine[7]) // twice) <= (ny + 1) // 2:
-                        if fits[iw, at] < 0:
-                            fits[iw, at] = _deepest(slices, made, outputs, machine, w, twice, ks, runs)
-                        if fits[iw, at] < ks.shape[0]:
-                            least = max(least, ks[fits[iw, at]])
+            if wider >= 0 and fits[wider, ih] < ks.shape[0]:
+                least = max(least, ks[fits[wider, ih]])
+            if higher >= 0 and fits[iw, higher] < ks.shape[0]:
+                least = max(least, ks[fits[iw, higher]])
             nr = _axis_runs(heights, h, int(machine[7]), rows)
             ik = first
             while ik < ks.shape[0] and ks[ik] > least:
                 # all depths that give as many steps; over them the latency is convex, so its slope leads to the least
                 last = ik
-                if convex:
-                    while (last + 1 < ks.shape[0] and ks[last + 1] > least
-                           and -(-longest // ks[last + 1]) == -(-longest // ks[ik])):
-                        last += 1
+                while (convex and last + 1 < ks.shape[0] and ks[last + 1] > least
+                       and -(-longest // ks[last + 1]) == -(-longest // ks[ik])):
+                    last += 1
                 next_ik = last + 1
-                if (low_single if ks[ik] >= longest else low_several) < best * (1 - 1e-12):
+                if (low_single if ks[ik] >= longest else low_several) < least_so_far[0] * (1 - 1e-12):
                     while ik < last:
                         middle = (ik + last) // 2
-                        at_middle = _evaluate(slices, made, costs, outputs, machine, w, h, ks[middle], rows, nr, cols, nc, runs, table, route)
-                        if at_middle < best:
-                            best = at_middle
-                            choice[0], choice[1], choice[2] = w, h, ks[middle]
-                            choice[3:7] = route
-                        beside = _evaluate(slices, made, costs, outputs, machine, w, h, ks[middle + 1], rows, nr, cols, nc, runs, table, route)
-                        if beside < best:
-                            best = beside
-                            choice[0], choice[1], choice[2] = w, h, ks[middle + 1]
-                            choice[3:7] = route
-                        if at_middle <= beside:
+                        here = _try(slices, made, costs, outputs, machine, w, h, ks[middle], rows, nr, cols, nc, runs, table, route,
+                                    least_so_far, choice)
+                        beside = _try(slices, made, costs, outputs, machine, w, h, ks[middle + 1], rows, nr, cols, nc, runs, table, route,
+                                      least_so_far, choice)
+                        if here <= beside:
                             last = middle
                         else:
                             ik = middle + 1
-                    total = _evaluate(slices, made, costs, outputs, machine, w, h, ks[ik], rows, nr, cols, nc, runs, table, route)
-                    if total < best:
-                        best = total
-                        choice[0], choice[1], choice[2] = w, h, ks[ik]
-                        choice[3:7] = route
+                    _try(slices, made, costs, outputs, machine, w, h, ks[ik], rows, nr, cols, nc, runs, table, route, least_so_far, choice)
                 ik = next_ik
-    return best
+    return least_so_far[0]
 
 
 @njit(**_options)
