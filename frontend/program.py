@@ -132,7 +132,7 @@ def build(name: str, params: dict | None = None, config: Config | None = None) -
     params
         Its keyword arguments.
     config
-        Gives the parameter ``dtype`` (the machine's) to a program that has one and is not told.
+        Gives the machine's default sizes, and the parameter ``dtype`` to a program that has one, where they are not given.
 
     Raises
     ------
@@ -147,8 +147,10 @@ def build(name: str, params: dict | None = None, config: Config | None = None) -
     for key in given:
         if key not in names and not open_ended:
             raise ProgramError(f"unknown parameter {key!r}", f"program {name}", remedy=f"parameters are {', '.join(names) or 'none'}")
-    if config is not None and "dtype" in names:
-        given.setdefault("dtype", config.machine.dtype)
+    if config is not None:
+        given = {k: v for k, v in config.defaults.get(Path(name).stem, {}).items() if k in names} | given
+        if "dtype" in names:
+            given.setdefault("dtype", config.machine.dtype)
     missing = [n for n in names if n not in given and signature.parameters[n].default is inspect.Parameter.empty]
     if missing:
         raise ProgramError(f"parameter {missing[0]!r} is not given", f"program {name}", remedy=f"pass {missing[0]}=...")

@@ -14,6 +14,7 @@ from amaranth.lib import data, wiring
 
 from penstock.machine.config import to_dict
 from penstock.machine.errors import RunError
+from penstock.machine.record import write_text
 
 from .fabric import TOP, Fabric
 from .place import Library, ports_of
@@ -77,7 +78,7 @@ def write(component: wiring.Component, folder: Path, name: str | None = None) ->
     done = export(component, name)
     paths = [Path(folder) / f"{done.top}.v", Path(folder) / f"{done.top}.json"]
     for path, text in zip(paths, (done.verilog, json.dumps(done.sidecar, indent=1, sort_keys=True) + "\n")):
-        path.write_text(text)
+        write_text(path, text)
     return paths
 
 

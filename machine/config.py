@@ -64,7 +64,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Published:
-    """The published simulator's parameters (timing `published`; reference sections 2-4 and 6)."""
+    """The published simulator's parameters (timing `published`; the paper's section 4.3 and its artifact)."""
 
     compute_bw: int = _doc("FLOP per cycle of each higher-order operator", default=4096)
     fifo_depth: int = _doc("channel depth (None in the published scripts means 1024)", default=1)
@@ -81,6 +81,7 @@ class Config:
     name: str
     machine: Machine
     published: Published
+    defaults: dict = field(default_factory=dict)  # program name -> sizes that suit this machine where the user gives none
 
 
 def _build(cls, data, where: str):
@@ -159,10 +160,10 @@ def from_dict(data: dict, name: str, where: str | None = None) -> Config:
     """Build and validate a configuration from parsed TOML."""
     where = where or f"config {name}"
     for key in data:
-        if key not in ("machine", "published", "description"):
-            raise ConfigError(f"unknown table {key!r}", where, remedy="known tables: machine, published")
+        if key not in ("machine", "published", "defaults", "description"):
+            raise ConfigError(f"unknown table {key!r}", where, remedy="known tables: machine, published, defaults")
     return check(Config(name, _build(Machine, data.get("machine", {}), f"{where}: machine"),
-                        _build(Published, data.get("published", {}), f"{where}: published")), where)
+                        _build(Published, data.get("published", {}), f"{where}: published"), data.get("defaults", {})), where)
 
 
 def presets_dir() -> Path:
@@ -183,6 +184,8 @@ def load(name: str) -> Config:
         raise ConfigError(f"no such file: {path}")
     try:
         data = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError) as e:
+        raise ConfigError(f"cannot be read: {e}", str(path)) from None
     except tomllib.TOMLDecodeError as e:
         raise ConfigError(f"not valid TOML: {e}", str(path)) from None
     return from_dict(data, path.stem, str(path))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import platform
-import time
 from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 
@@ -26,7 +25,7 @@ from penstock.machine.record import save as save_records
 from penstock.machine.trace import Run
 from penstock.machine.unitgraph import UnitGraph
 
-__all__ = ["run", "sweep", "table", "load_config", "load_records", "save_records", "BACKENDS", "TIMINGS"]
+__all__ = ["run", "sweep", "run_points", "table", "load_config", "load_records", "save_records", "BACKENDS", "TIMINGS"]
 
 BACKENDS = ("model", "rtl", "both")
 TIMINGS = ("machine", "published")
@@ -69,7 +68,7 @@ def run(program: str, config: str | Config = "fig8", params: dict | None = None,
     PenstockError
         Bad input, a deadlock, or no simulator.
     """
-    return _run_points(program, config, [params or {}], on=on, timing=timing, values=values, seed=seed, progress=progress, waves=waves)
+    return run_points(program, config, [params or {}], on=on, timing=timing, values=values, seed=seed, progress=progress, waves=waves)
 
 
 def sweep(program: str, config: str | Config = "fig8", grid: dict[str, Iterable] | None = None, *, fixed: dict | None = None, on: str = "model",
@@ -77,16 +76,22 @@ def sweep(program: str, config: str | Config = "fig8", grid: dict[str, Iterable]
     """Run a program at every point of ``grid`` (name -> values); RTL points of equal structure share one simulator build."""
     grid = {k: list(v) for k, v in (grid or {}).items()}
     points = [dict(fixed or {}) | dict(zip(grid, p)) for p in itertools.product(*grid.values())]
-    return _run_points(program, config, points, on=on, timing=timing, values=values, seed=seed, progress=progress)
+    return run_points(program, config, points, on=on, timing=timing, values=values, seed=seed, progress=progress)
 
 
-def _run_points(program, config, points, *, on, timing, values, seed, progress, waves=None) -> list[Record]:
+def run_points(program: str, config: str | Config, points: list[dict], *, on: str = "model", timing: str = "machine", values: bool = True, seed: int = 0,
+               progress: Callable[[str], None] | None = None, waves: str | None = None) -> list[Record]:
+    """Run a program at each of ``points`` (parameters); the model's records come first, then the RTL's. Arguments as in :func:`run`."""
     if on not in BACKENDS:
         raise PenstockError(f"no backend {on!r}", remedy=f"one of {', '.join(BACKENDS)}")
     if timing not in TIMINGS:
         raise PenstockError(f"no timing {timing!r}", remedy=f"one of {', '.join(TIMINGS)}")
     if timing == "published" and on != "model":
         raise PenstockError("the `published` timing has no RTL", remedy="use --on model, or --timing machine")
+    if waves and on == "model":
+        raise PenstockError("only the RTL has waveforms", remedy="use --on rtl or --on both")
+    if on == "both" and not values:
+        raise PenstockError("the check of RTL against model compares values", remedy="leave out --no-values")
     say = progress or (lambda _line: None)
     config = config if isinstance(config, Config) else load_config(config)
     prepared = [_Point(program, config, p, timing, seed) for p in points]
@@ -215,9 +220,3 @@ def table(records: list[Record], columns: Iterable[str] | None = None) -> list[d
         rows.append(row)
     return rows
 
-
-def timed(f: Callable, *args, **kw):
-    """Result and wall seconds of one call."""
-    t0 = time.perf_counter()
-    out = f(*args, **kw)
-    return out, time.perf_counter() - t0

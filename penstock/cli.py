@@ -19,6 +19,9 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except BrokenPipeError:
         return 1
+    except OSError as e:
+        print(f"penstock: {e.strerror or e}{f': {e.filename}' if e.filename else ''}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("penstock: interrupted", file=sys.stderr)
         return 130
@@ -116,7 +119,14 @@ class Progress:
         if self.live:
             print(f"\r\033[K[{time.perf_counter() - self.t0:6.1f} s] {line}", end="", file=sys.stderr, flush=True)
 
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
     def close(self) -> None:
+        """Leave the line empty for what is printed next."""
         if self.live:
             print("\r\033[K", end="", file=sys.stderr, flush=True)
 
@@ -131,7 +141,7 @@ def print_table(rows: list[dict], title: str | None = None) -> None:
     out = Table(title=title, box=box.SIMPLE, title_justify="left")
     for n in names:
         numeric = any(isinstance(r.get(n), (int, float)) for r in rows)
-        out.add_column(n, justify="right" if numeric else "left", no_wrap=True)
+        out.add_column(n, justify="right" if numeric else "left", overflow="fold")
     for r in rows:
         out.add_row(*(_cell(r.get(n)) for n in names))
     console = Console(width=None if sys.stdout.isatty() else 240)
@@ -149,6 +159,8 @@ def _cell(v) -> str:
 
 
 def _check_out(path: str | Path | None) -> None:
+    if path and Path(path).is_dir():
+        raise PenstockError(f"cannot write {path}: it is a folder", remedy="give the path of a file")
     if path and not Path(path).resolve().parent.is_dir():
         raise PenstockError(f"cannot write {path}: no such folder {Path(path).parent}", remedy="create it first")
 
@@ -160,10 +172,9 @@ def cmd_run(args) -> int:
         _check_out(path)
     if args.timeline and args.timing != "machine":
         raise PenstockError("--timeline shows the `machine` timing", remedy="leave out --timing published")
-    progress = Progress()
-    records = api.run(args.program, args.config, parse_params(args.params), on=args.on, timing=args.timing, values=not args.no_values,
-                      seed=args.seed, progress=progress, waves=args.waves)
-    progress.close()
+    with Progress() as progress:
+        records = api.run(args.program, args.config, parse_params(args.params), on=args.on, timing=args.timing, values=not args.no_values,
+                          seed=args.seed, progress=progress, waves=args.waves)
     print_table(api.table(records))
     for r in records:
         if r.channels_observed is not None:
@@ -208,9 +219,8 @@ def cmd_figures(args) -> int:
     from . import api, figures
 
     args.out.mkdir(parents=True, exist_ok=True)
-    progress = Progress()
-    records = figures.fig8_records(args.rtl, progress)
-    progress.close()
+    with Progress() as progress:
+        records = figures.fig8_records(args.rtl, progress)
     for path in args.records:
         records += api.load_records(path)
     rows, agreements = figures.fig8(args.out, records)
@@ -239,9 +249,8 @@ def cmd_regress(args) -> int:
     from . import api, regress
 
     _check_out(args.json)
-    progress = Progress()
-    records, rows = regress.run(args.only, progress)
-    progress.close()
+    with Progress() as progress:
+        records, rows = regress.run(args.only, progress)
     print_table(rows)
     if args.json:
         api.save_records(records, args.json)
@@ -253,7 +262,10 @@ def cmd_regress(args) -> int:
 def cmd_explain(args) -> int:
     from . import api, explain
 
-    print("\n\n".join(explain.text(r) for r in api.load_records(args.record)))
+    records = api.load_records(args.record)
+    if not records:
+        raise PenstockError("holds no records", args.record, remedy="write records with `penstock run ... --json`")
+    print("\n\n".join(explain.text(r) for r in records))
     return 0
 
 

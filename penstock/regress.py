@@ -55,7 +55,7 @@ def run(only: str | None, progress: Callable[[str], None], designs: tuple[Design
     for d in chosen:
         progress(d.name)
         try:
-            got = api._run_points("swiglu", d.machine(), list(d.points), on="both", timing="machine", values=True, seed=0, progress=progress)
+            got = api.run_points("swiglu", d.machine(), list(d.points), on="both", timing="machine", values=True, seed=0, progress=progress)
         except RunError as e:
             rows.append({"design": d.name, "point": str(e), "mismatches": 1})
             continue

@@ -192,7 +192,7 @@ def simulate(design: Design, points: Sequence[Point], config: Config | None, *, 
     for p, out in zip(points, loaded):
         r = _run(p, out, trace, sorted(record), max_cycles)
         clocked = float(out["clocked_s"])
-        r.setup_s = design.seconds + built.seconds + (wall - spent) / n
+        r.setup_s = (design.seconds + built.seconds + wall - spent) / n  # its share of what the points have in common
         r.wall_s = float(out["simulate_s"])
         r.extra |= {"export_s": design.seconds, "build_s": built.seconds, "launch_s": (wall - spent) / n, "simulate_s": float(out["simulate_s"]),
                     "clocked_s": clocked, "clocked_cpu_s": float(out["clocked_cpu_s"]), "cycles_per_s": int(out["status"][STATUS.index("cycles_seen")]) / clocked if clocked else 0.0}

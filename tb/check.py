@@ -132,9 +132,9 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
         if u.kind == "scratchpad":
             _scalar(found, f"unit {u.name}", "peak pages", model.peak_pages.get(u.id), rtl.peak_pages.get(u.id))
     report.values = model.outputs is not None or any(len(c.digest) for c in model.channels)
-    if model.outputs is not None and rtl.outputs is not None:
-        for name in sorted(set(model.outputs) | set(rtl.outputs)):
-            found += _output(name, model.outputs.get(name), rtl.outputs.get(name))
+    if model.outputs is not None:
+        for name in sorted(set(model.outputs) | set(rtl.outputs or {})):
+            found += _output(name, model.outputs.get(name), (rtl.outputs or {}).get(name))
     found.sort(key=lambda d: d.cycle)
     return report
 
@@ -153,6 +153,8 @@ def _channel(graph: UnitGraph, c, model: Run, rtl: Run, report: Report) -> list[
     name = f"channel {c.name}"
     found = _series(name, "beat", m, r, (("accepted", "accept"), ("taken", "take"), ("stop", "stop"), ("data", "data")), m.accept, r.accept)
     n = min(len(m.digest), len(r.digest))
+    if len(m.digest) and len(m.digest) != len(m.accept) or len(m.digest) and len(r.digest) != len(r.accept):
+        found.append(Difference(_LAST, name, "digests", str(len(m.digest)), str(len(r.digest))))
     differ = np.flatnonzero(m.digest[:n] != r.digest[:n])
     if len(differ):
         i = int(differ[0])

@@ -32,10 +32,13 @@ def program(n=8):
         (["run", "swiglu", "--set", "tile_b"], "--set takes NAME=VALUE, not 'tile_b'"),
         (["run", "swiglu", "--set", "tile_b=0"], "into parts of 0"),
         (["run", "swiglu", "--set", "dim=0"], "must be integers of at least 1, not [64, 0]"),
-        (["run", "swiglu", "--set", "dtype=int8"], "int8"),
+        (["run", "swiglu", "--set", "dtype=int8"], "dtype must be"),
         (["run", "swiglu", "--timing", "published", "--on", "rtl"], "the `published` timing has no RTL"),
         (["run", "swiglu", "--json", "absent/x.json"], "no such folder absent"),
         (["explain", "absent.json"], "no such file: absent.json"),
+        (["run", "swiglu", "--waves", "w"], "only the RTL has waveforms"),
+        (["run", "swiglu", "--json", "."], "it is a folder"),
+        (["run", "swiglu", "--config", "x.toml"], "no such file: x.toml"),
         (["regress", "--only", "zzz"], "no design's name contains 'zzz'"),
     ],
 )
@@ -53,7 +56,7 @@ def test_one_message(capsys, monkeypatch, tmp_path, argv, message):
         ("1 / 0", "division by zero"),
         ("LinearOffChipStore(Accum(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)), LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)),"
          " fn=matmul(), rank=1), y)", "A has 8 columns, B has 4 rows"),
-        ("LinearOffChipLoad(x, tile=(4, 8), shape=(0,), stride=(1,))", "0"),
+        ("LinearOffChipLoad(x, tile=(4, 8), shape=(0,), stride=(1,))", "shape"),
     ],
 )
 def test_program_files(capsys, tmp_path, body, message):
@@ -101,3 +104,22 @@ def test_records_and_reports(capsys, tmp_path):
     assert cli.main(["explain", str(out)]) == 0
     assert "bounding chain" in capsys.readouterr().out
     assert cli.main(["diff", str(out), str(out)]) == 0
+
+
+def test_verilog_and_show_of_the_default_sizes(capsys, tmp_path):
+    assert cli.main(["verilog", "swiglu", "--config", "small_fpga", "--out", str(tmp_path)]) == 0
+    assert "module penstock_fabric" in (tmp_path / "penstock_fabric.v").read_text()
+    sidecar = json.loads((tmp_path / "penstock_fabric.json").read_text())
+    assert {"ports", "registers", "streams", "versions"} <= set(sidecar)
+    assert cli.main(["show", "swiglu", "--config", "small_fpga", "--units", "--png", str(tmp_path / "p.png")]) == 0
+    shown = capsys.readouterr().out
+    assert "off-chip traffic" in shown and "matmul(" in shown
+    assert cli.main(["run", "swiglu", "--config", "small_fpga", "--timeline", str(tmp_path / "t.json")]) == 0
+    events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
+    assert any(e["ph"] == "X" for e in events)
+
+
+def test_a_folder_that_is_a_file(capsys, tmp_path):
+    (tmp_path / "f").write_text("")
+    code, err = run(capsys, "verilog", "swiglu", "--config", "small_fpga", "--out", str(tmp_path / "f"))
+    assert code == 1 and "Traceback" not in err
