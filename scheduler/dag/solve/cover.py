@@ -36,18 +36,14 @@ Cut = tuple[frozenset[Key], frozenset[int]]
 
 @dataclass(frozen=True)
 class Cover:
-    """A selection in execution order, and what is known about the least cost over these candidates.
+    """A selection in execution order.
 
-    An empty selection means that none is better than the incumbent; `optimal` that nothing better exists among them.
+    An empty selection means that none is better than the incumbent; `optimal` that nothing better exists among the
+    candidates.
     """
 
     chosen: tuple[Candidate, ...]
-    bound: float
     optimal: bool
-
-    @property
-    def latency(self) -> float:
-        return sum(c.latency for c in self.chosen)
 
 
 class _Rows:
@@ -79,44 +75,43 @@ def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: flo
     `cuts` collects the circular waits met, for the next call.
     """
     cuts = [] if cuts is None else cuts
-    candidates = list(candidates)
-    floor, exact = 0.0, True
+    everything = candidates = list(candidates)
+    exact = all(tensors for _, tensors in cuts)  # a cut without tensors is a guess, see below
     repaired: list[Candidate] | None = None
     relaxed = _relaxation(problem, candidates, cuts, deadline)
     if relaxed is not None:
         floor, reduced = relaxed
         if floor >= incumbent * (1 - 1e-9):
-            return Cover((), floor, True)
+            return Cover((), exact)
         if np.isfinite(incumbent):
             candidates = [c for c, r in zip(candidates, reduced) if floor + r < incumbent * (1 - 1e-9)]
     while (left := deadline - time.monotonic()) > 0.02:
         rows = _constraints(problem, candidates, cuts)
         if rows is None:
-            return Cover((), incumbent, True)
+            return Cover((), exact)
         limits = LinearConstraint(rows.matrix(len(candidates)), rows.low, rows.high)
         cost = np.array([c.latency for c in candidates])
         result = _interruptibly(lambda: milp(cost, integrality=np.ones(len(cost)), bounds=Bounds(0, 1), constraints=limits,
                                              options={"time_limit": left, "mip_rel_gap": 1e-9}))
         if result.x is None:
             if result.status == 2:
-                return Cover((), incumbent, exact)
+                return Cover((), exact)
             break
         chosen = [c for c, x in zip(candidates, result.x) if x > 0.5]
         order, waiting = arrange(problem, chosen)
         if waiting and repaired is None:
-            repaired = _repair(problem, order, waiting, candidates)
+            repaired = _repair(problem, order, waiting, everything)
         if not waiting:
             if sum(c.latency for c in order) >= incumbent * (1 - 1e-9):
-                return Cover((), incumbent, exact and result.status == 0)
-            bound = max(floor, min(incumbent, result.mip_dual_bound if result.mip_dual_bound is not None else floor))
-            return Cover(tuple(order), bound, exact and result.status == 0)
+                return Cover((), exact and result.status == 0)
+            return Cover(tuple(order), exact and result.status == 0)
         written = {t for c in order for t in (*c.writes, *c.retain)}
         for keys, tensors in _circles(waiting, written):
             if any(tensors.intersection((*c.writes, *c.retain)) for c in chosen if c.key not in keys):
                 keys, tensors, exact = frozenset(c.key for c in waiting), frozenset(), False  # never this combination again
             cuts.append((keys, tensors))
     if repaired is not None and sum(c.latency for c in repaired) < incumbent * (1 - 1e-9):
-        return Cover(tuple(repaired), floor, False)
+        return Cover(tuple(repaired), False)
     return None
 
 
