@@ -43,7 +43,8 @@ def versions() -> dict[str, str]:
 
 
 def run(program: str, config: str | Config = "fig8", params: dict | None = None, *, on: str = "model", timing: str = "machine",
-        values: bool = True, seed: int = 0, progress: Callable[[str], None] | None = None, waves: str | None = None) -> list[Record]:
+        values: bool = True, seed: int = 0, onchip_rule: str = "published", progress: Callable[[str], None] | None = None,
+        waves: str | None = None) -> list[Record]:
     """Run one program and return its records: one for `model`, one for `rtl`, two (and the beat-by-beat check) for `both`.
 
     Parameters
@@ -58,6 +59,8 @@ def run(program: str, config: str | Config = "fig8", params: dict | None = None,
         ``model`` | ``rtl`` | ``both``; ``machine`` | ``published`` (model only).
     values
         Compute tiles bit for bit and check them against NumPy; False: timing only.
+    onchip_rule
+        Rule of the symbolic on-chip requirement: ``published``, ``paper``, or one registered with ``frontend.register_rule``.
     progress
         Called with one line per step.
     waves
@@ -68,19 +71,20 @@ def run(program: str, config: str | Config = "fig8", params: dict | None = None,
     PenstockError
         Bad input, a deadlock, or no simulator.
     """
-    return run_points(program, config, [params or {}], on=on, timing=timing, values=values, seed=seed, progress=progress, waves=waves)
+    return run_points(program, config, [params or {}], on=on, timing=timing, values=values, seed=seed, onchip_rule=onchip_rule, progress=progress, waves=waves)
 
 
 def sweep(program: str, config: str | Config = "fig8", grid: dict[str, Iterable] | None = None, *, fixed: dict | None = None, on: str = "model",
-          timing: str = "machine", values: bool = True, seed: int = 0, progress: Callable[[str], None] | None = None) -> list[Record]:
+          timing: str = "machine", values: bool = True, seed: int = 0, onchip_rule: str = "published",
+          progress: Callable[[str], None] | None = None) -> list[Record]:
     """Run a program at every point of ``grid`` (name -> values); RTL points of equal structure share one simulator build."""
     grid = {k: list(v) for k, v in (grid or {}).items()}
     points = [dict(fixed or {}) | dict(zip(grid, p)) for p in itertools.product(*grid.values())]
-    return run_points(program, config, points, on=on, timing=timing, values=values, seed=seed, progress=progress)
+    return run_points(program, config, points, on=on, timing=timing, values=values, seed=seed, onchip_rule=onchip_rule, progress=progress)
 
 
 def run_points(program: str, config: str | Config, points: list[dict], *, on: str = "model", timing: str = "machine", values: bool = True, seed: int = 0,
-               progress: Callable[[str], None] | None = None, waves: str | None = None) -> list[Record]:
+               onchip_rule: str = "published", progress: Callable[[str], None] | None = None, waves: str | None = None) -> list[Record]:
     """Run a program at each of ``points`` (parameters); the model's records come first, then the RTL's. Arguments as in :func:`run`."""
     if on not in BACKENDS:
         raise PenstockError(f"no backend {on!r}", remedy=f"one of {', '.join(BACKENDS)}")
@@ -94,7 +98,7 @@ def run_points(program: str, config: str | Config, points: list[dict], *, on: st
         raise PenstockError("the check of RTL against model compares values", remedy="leave out --no-values")
     say = progress or (lambda _line: None)
     config = config if isinstance(config, Config) else load_config(config)
-    prepared = [_Point(program, config, p, timing, seed) for p in points]
+    prepared = [_Point(program, config, p, timing, seed, onchip_rule) for p in points]
     records: list[Record] = []
     model_runs: list[Run | None] = [None] * len(points)
     if on in ("model", "both"):
@@ -124,10 +128,11 @@ def run_points(program: str, config: str | Config, points: list[dict], *, on: st
 class _Point:
     """One program at one parameter point, lowered for one timing."""
 
-    def __init__(self, program: str, config: Config, params: dict, timing: str, seed: int):
+    def __init__(self, program: str, config: Config, params: dict, timing: str, seed: int, onchip_rule: str):
         from penstock.frontend import build, lower
 
-        self.config, self.params, self.timing, self.seed = config, params, timing, seed
+        self.config, self.params, self.timing, self.seed, self.onchip_rule = config, params, timing, seed, onchip_rule
+        self.measured: dict = {}
         self.program = build(program, params, config)
         self.graph: UnitGraph = lower(self.program.graph, config, timing=timing)
         self.label = f"{self.program.name} {' '.join(f'{k}={v}' for k, v in params.items())}".strip()
@@ -148,8 +153,9 @@ class _Point:
         return model.run(self.graph, self.config, self.tensors() if values else None, values=values, trace=trace)
 
     def record(self, run: Run) -> Record:
-        """The result record of a finished run."""
-        analysis = self.program.analysis()
+        """The result record of a finished run; symbols that the program leaves open take the sizes measured on the values."""
+        checked = self.check_values(run.outputs) if run.outputs is not None and self.timing == "machine" else None
+        analysis = self.program.analysis(self.onchip_rule).subs(self.measured)
         r = Record(self.program.name, self.config.name, self.program.params, run.backend, self.timing, int(run.cycles), int(run.first_request))
         r.offchip_bytes, r.onchip_bytes, r.onchip_rule = analysis.offchip_bytes, analysis.onchip_bytes, analysis.onchip_rule
         r.flops = analysis.flops
@@ -159,6 +165,8 @@ class _Point:
         r.offchip_utilisation = r.dram_bytes / (r.cycles * dram.bytes_per_cycle)
         if self.timing == "machine":
             self._fill_machine(r, run)
+        if checked:
+            r.values_ok, r.max_rel_err = checked
         r.wall_s, r.setup_s, r.events, r.seed, r.versions = run.wall_s, run.setup_s, int(run.events) or None, self.seed, versions()
         if run.busy is not None:
             r.units = [{"name": u.name, "kind": u.kind, "node": u.node, "busy": int(run.busy[u.id]),
@@ -179,14 +187,12 @@ class _Point:
         r.onchip_peak_bytes = sum(run.peak_pages.get(u, 0) * m.frames * b for u, b in tile_bytes.items())
         r.allocated_flops_per_cycle = sum(allocated_flops(u.kind, u.params, m.t) for u in self.graph.units)
         r.compute_utilisation = r.flops / (r.cycles * r.allocated_flops_per_cycle) if r.allocated_flops_per_cycle else None
-        if run.outputs is not None:
-            r.values_ok, r.max_rel_err = self.check_values(run.outputs)
 
     def check_values(self, outputs: dict[str, np.ndarray]) -> tuple[bool, float]:
         """Bit-equality with the reference of the stated arithmetic, and the error against float64 (max norm)."""
-        from penstock.reference import evaluate
+        from penstock.reference import expected
 
-        stated = evaluate(self.program.graph, self.tensors(), self.config.machine.t)
+        stated, self.measured = expected(self.program.graph, self.tensors(), self.config.machine.t)
         exact = self.program.reference64(self.tensors())
         ok, worst = True, 0.0
         for name, got in outputs.items():

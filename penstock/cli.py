@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     _program(c)
     c.add_argument("--on", choices=("model", "rtl", "both"), default="model")
     c.add_argument("--timing", choices=("machine", "published"), default="machine")
+    c.add_argument("--onchip-rule", default="published", metavar="RULE", help="rule of the on-chip requirement: published or paper")
     c.add_argument("--no-values", action="store_true", help="timing only (model)")
     c.add_argument("--json", metavar="OUT", help="write the records")
     c.add_argument("--timeline", metavar="OUT", help="write the model run's timeline (open it in Perfetto)")
@@ -174,7 +175,7 @@ def cmd_run(args) -> int:
         raise PenstockError("--timeline shows the `machine` timing", remedy="leave out --timing published")
     with Progress() as progress:
         records = api.run(args.program, args.config, parse_params(args.params), on=args.on, timing=args.timing, values=not args.no_values,
-                          seed=args.seed, progress=progress, waves=args.waves)
+                          seed=args.seed, onchip_rule=args.onchip_rule, progress=progress, waves=args.waves)
     print_table(api.table(records))
     for r in records:
         if r.channels_observed is not None:

@@ -10,7 +10,7 @@ from penstock.machine.image import DTYPES
 from penstock.model import arith
 from penstock.model.functions import lookup
 
-__all__ = ["evaluate", "evaluator"]
+__all__ = ["evaluate", "evaluator", "expected"]
 
 
 def evaluator(tensors: dict[str, np.ndarray], t: int, sources: dict | None = None) -> Evaluator:
@@ -18,7 +18,13 @@ def evaluator(tensors: dict[str, np.ndarray], t: int, sources: dict | None = Non
     return Evaluator(tensors, t, arith.matmul, lambda name: lookup(name).reference, np.float32, sources)
 
 
+def expected(graph: Graph, tensors: dict[str, np.ndarray], t: int) -> tuple[dict[str, np.ndarray], dict]:
+    """What the machine stores (output tensors by name, each in its own dtype), and the sizes that the graph's symbols took."""
+    ev = evaluator(tensors, t)
+    outputs = ev.run(graph)
+    return {name: a.astype(DTYPES[graph.tensors[name].dtype]) for name, a in outputs.items()}, ev.symbols
+
+
 def evaluate(graph: Graph, tensors: dict[str, np.ndarray], t: int) -> dict[str, np.ndarray]:
-    """What the machine stores: output tensors by name, each in its own dtype."""
-    outputs = evaluator(tensors, t).run(graph)
-    return {name: a.astype(DTYPES[graph.tensors[name].dtype]) for name, a in outputs.items()}
+    """:func:`expected` without the symbols."""
+    return expected(graph, tensors, t)[0]
