@@ -51,7 +51,8 @@ def main() -> int:
         records.append(measure(kind, ops, index, args.time))
         print(f"\r{index + 1}/{args.count}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    print(f"{'kind':10} {'problems':>8} {'median gap':>10} {'worst gap':>9} {'vs one op':>9} {'vs chains':>9} {'vs 2^n':>7} {'first s':>8} {'behind':>6}")
+    print(f"{'kind':10} {'problems':>8} {'median gap':>10} {'worst gap':>9} {'vs one op':>9} {'vs chains':>9} {'vs 2^n':>7} "
+          f"{'first s':>8} {'behind':>6}")
     for kind in [*KINDS, "all"]:
         rows = [r for r in records if kind in (r["kind"], "all")]
         if not rows:

@@ -84,7 +84,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _add_readings(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--reading", action="append", default=[], metavar="NAME=VALUE", help="a reading of the rules (repeatable; see penstock dag -h)")
+    parser.add_argument("--reading", action="append", default=[], metavar="NAME=VALUE",
+                        help="a reading of the rules (repeatable; see penstock dag -h)")
 
 
 def _seconds(text: str) -> float:

@@ -78,8 +78,10 @@ def _draw_graph(axis, problem: Problem, schedule: Schedule | None) -> None:
             if producer is None:
                 continue
             inside = set(groups[producer]) & set(groups[consumer])
-            style = {"color": colours(min(inside) % 20), "lw": 3} if inside else {"color": "black", "lw": 1.0 if tensor in kept else 0.5,
-                                                                                  "ls": "--" if tensor in kept else "-"}
+            if inside:
+                style = {"color": colours(min(inside) % 20), "lw": 3}
+            else:
+                style = {"color": "black", "lw": 1.0 if tensor in kept else 0.5, "ls": "--" if tensor in kept else "-"}
             axis.annotate("", place[consumer], place[producer], arrowprops={"arrowstyle": "->", "shrinkA": 5, "shrinkB": 5, **style})
     for op, (x, y) in place.items():
         colour = colours(groups[op][0] % 20) if groups[op] else "lightgrey"
@@ -88,7 +90,8 @@ def _draw_graph(axis, problem: Problem, schedule: Schedule | None) -> None:
         if len(problem.ops) <= _MOST_LABELLED:
             axis.annotate(str(op), (x, y), ha="center", va="center", fontsize=7)
     axis.set_title(f"{problem.name}: {len(problem.ops)} operations (squares: MatMul)"
-                   + ("" if schedule is None else f", {len(schedule.subgraphs)} subgraphs\nthick: inside a subgraph, dashed: retained, red: recomputed"))
+                   + ("" if schedule is None else f", {len(schedule.subgraphs)} subgraphs\n"
+                      "thick: inside a subgraph, dashed: retained, red: recomputed"))
     axis.set_axis_off()
     axis.margins(0.05)
 

@@ -119,6 +119,8 @@ def test_public_benchmark_reaches_the_best_known(number, cost):
     result = solve(problem, seconds=20 if number == 17 else 8, readings=readings)
     assert result.latency <= anchor.best * (1 + 1e-6)
     assert evaluate(problem, result.schedule, readings).latency <= anchor.winner
+    if number != 9 and cost == "full-k":
+        assert result.bound == pytest.approx(result.latency)  # proven optimal
 
 
 @pytest.mark.deep
