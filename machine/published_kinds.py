@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from math import prod
 
+from . import unitgraph
 from .beat import Tuple
 from .errors import LoweringError
 from .kinds import Kind
@@ -90,36 +91,13 @@ MAX_EDGE = (1 << 20) - 1
 
 
 def validate(graph: UnitGraph) -> None:
-    """Check ids, kinds, parameters, ports and off-chip order; raises LoweringError with unit and rule."""
-    n_in, n_out = [0] * len(graph.units), [0] * len(graph.units)
-    for i, c in enumerate(graph.channels):
-        where = f"channel {c.name}"
-        if c.id != i:
-            raise LoweringError(f"id {c.id} is at position {i}", where, "ids count from 0 in list order")
-        if c.depth < 0:
-            raise LoweringError(f"depth must be at least 0, not {c.depth!r}", where, "0 is the configuration's fifo_depth")
-        n_out[c.src[0]] += 1
-        n_in[c.dst[0]] += 1
-    ends = {("in",) + c.dst for c in graph.channels} | {("out",) + c.src for c in graph.channels}
-    for i, u in enumerate(graph.units):
-        where = f"unit {u.name}"
-        if u.id != i:
-            raise LoweringError(f"id {u.id} is at position {i}", where, "ids count from 0 in list order")
-        if u.kind not in PUBLISHED_KINDS:
-            raise LoweringError(f"unknown kind {u.kind!r}", where, remedy=f"known kinds: {', '.join(sorted(PUBLISHED_KINDS))}")
-        kind = PUBLISHED_KINDS[u.kind]
-        missing = [p for p in kind.params if p not in u.params]
-        extra = [p for p in u.params if p not in kind.params]
-        if missing or extra:
-            raise LoweringError(f"parameters missing {missing}, unknown {extra}", where, f"kind {u.kind} has {list(kind.params)}")
-        _check_values(u.params, where)
-        want = kind.arity(u.params)
-        for what, side, n, have in (("inputs", "in", want[0], n_in[i]), ("outputs", "out", want[1], n_out[i])):
-            if n != have or any((side, i, p) not in ends for p in range(n)):
-                raise LoweringError(f"{have} {what}", where, f"kind {u.kind} has {n} {what} here, numbered from 0")
-    off_chip = [u.id for u in graph.units if u.kind in ("load", "store")]
-    if sorted(graph.ports) != off_chip:
-        raise LoweringError(f"ports are {list(graph.ports)}", f"graph {graph.name}", f"they list every off-chip unit once: {off_chip} in some order")
+    """The checks of :func:`penstock.machine.unitgraph.validate` for these kinds, and the values of their parameters.
+
+    A channel of depth 0 has the configuration's ``fifo_depth``.
+    """
+    unitgraph.validate(graph, PUBLISHED_KINDS, least_depth=0)
+    for u in graph.units:
+        _check_values(u.params, f"unit {u.name}")
 
 
 def _check_values(p: dict, where: str) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .beat import Payload, payload_from_dict, payload_to_dict
-from .kinds import KINDS, kind_of
+from .errors import LoweringError
+from .kinds import KINDS, Kind, kind_of
 
 
 @dataclass(frozen=True)
@@ -131,22 +133,41 @@ class UnitGraph:
         return "\n".join(lines)
 
 
-def validate(graph: UnitGraph) -> None:
-    """Check ids, ports and parameters against machine/kinds.py; raises LoweringError with unit and rule."""
-    from .errors import LoweringError
+def validate(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS, least_depth: int = 1) -> None:
+    """Check ids, kinds, parameters, ports and off-chip order against a table of kinds.
 
+    Raises
+    ------
+    LoweringError
+        Naming unit or channel, and the rule.
+    """
+    for i, c in enumerate(graph.channels):
+        where = f"channel {c.name}"
+        if c.id != i:
+            raise LoweringError(f"id {c.id} is at position {i}", where, "ids count from 0 in list order")
+        if c.depth < least_depth:
+            raise LoweringError(f"depth must be at least {least_depth}, not {c.depth!r}", where)
+    ends = {"inputs": [c.dst for c in graph.channels], "outputs": [c.src for c in graph.channels]}
     for i, u in enumerate(graph.units):
         where = f"unit {u.name}"
         if u.id != i:
             raise LoweringError(f"id {u.id} is at position {i}", where, "ids count from 0 in list order")
-        if u.kind not in KINDS:
-            raise LoweringError(f"unknown kind {u.kind!r}", where, remedy=f"known kinds: {', '.join(sorted(KINDS))}")
-        kind = KINDS[u.kind]
+        if u.kind not in kinds:
+            raise LoweringError(f"unknown kind {u.kind!r}", where, remedy=f"known kinds: {', '.join(sorted(kinds))}")
+        kind = kinds[u.kind]
         missing = [p for p in kind.params if p not in u.params]
         extra = [p for p in u.params if p not in kind.params]
         if missing or extra:
             raise LoweringError(f"parameters missing {missing}, unknown {extra}", where, f"kind {u.kind} has {list(kind.params)}")
-        n_in, n_out = kind.arity(u.params)
-        for what, n, chans in (("inputs", n_in, graph.inputs(i)), ("outputs", n_out, graph.outputs(i))):
-            if len(chans) != n:
-                raise LoweringError(f"{len(chans)} {what}", where, f"kind {u.kind} has {n} {what} here")
+    used = {side: {} for side in ends}
+    for side, all_ends in ends.items():
+        for unit, port in all_ends:
+            used[side].setdefault(unit, []).append(port)
+    for u in graph.units:
+        for side, n in zip(("inputs", "outputs"), kinds[u.kind].arity(u.params)):
+            have = sorted(used[side].get(u.id, []))
+            if have != list(range(n)):
+                raise LoweringError(f"{len(have)} {side}", f"unit {u.name}", f"kind {u.kind} has {n} {side} here, numbered from 0")
+    off_chip = [u.id for u in graph.units if u.kind in ("load", "store")]
+    if sorted(graph.ports) != off_chip:
+        raise LoweringError(f"ports are {list(graph.ports)}", f"graph {graph.name}", f"they list every off-chip unit once: {off_chip} in some order")
