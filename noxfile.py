@@ -36,4 +36,4 @@ def regress(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """Speed of model and RTL, measured in one run."""
     install(session)
-    session.run("python", "bench/speed.py", *session.posargs)
+    session.run("python", "bench/speed.py", "--rtl", *session.posargs)
