@@ -108,7 +108,7 @@ def test_bench_solves_a_folder_in_fresh_processes(tmp_path, capsys):
 def test_sigint_leaves_a_valid_schedule(tmp_path):
     """The written file is valid when the solver is stopped from outside, and the exit is orderly."""
     problem, out = tmp_path / "in.json", tmp_path / "out.json"
-    generate("attention", 60, 1).save(problem)
+    generate("residual", 140, 1).save(problem)
     command = [sys.executable, "-m", "penstock.scheduler.dag", "solve", str(problem), str(out), "--time", "60"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         process.stderr.readline()
