@@ -50,7 +50,7 @@ def test_values_are_bit_equal_and_close_to_float64(config, bound):
     assert r.values_ok and r.max_rel_err <= bound
 
 
-@pytest.mark.parametrize("design", [pytest.param(d, marks=() if d.config == "small_fpga" else pytest.mark.deep) for d in regress.DESIGNS], ids=lambda d: d.name)
+@pytest.mark.parametrize("design", [pytest.param(d, marks=pytest.mark.deep if d.config == "fig8" else ()) for d in regress.DESIGNS], ids=lambda d: d.name)
 def test_rtl_equals_model(design):
     records, rows = regress.run(None, lambda _: None, (design,))
     assert [r["point"] for r in rows if r["mismatches"]] == []
