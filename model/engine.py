@@ -290,7 +290,8 @@ advance = njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)(_
 def _stamp_sources() -> None:
     """Let the compiled engine depend on all the files it inlines: numba's cache looks at this file only."""
     folder = Path(__file__).parent
-    text = b"".join((folder / name).read_bytes() for name in ("engine.py", "units.py", "dram.py"))
+    sources = [folder / "engine.py", folder / "dram.py", *sorted((folder / "units").glob("*.py"))]
+    text = b"".join(path.read_bytes() for path in sources)
     advance._cache._cache_file._source_stamp = hashlib.sha256(text).hexdigest()
 
 

@@ -1,0 +1,90 @@
+"""Beats, channels and what all units share."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .machine import Golden
+
+
+class Beat(NamedTuple):
+    stop: int
+    data: int = 1
+    numbers: tuple = ()
+
+
+END = Beat(15, 0)
+
+
+class Channel:
+    def __init__(self, depth: int):
+        self.depth, self.beats = depth, deque()
+        self.pushed, self.taken = None, False
+        self.accept, self.take_, self.seen = [], [], []  # the trace
+
+    def peek(self) -> Beat | None:
+        return self.beats[0] if self.beats else None
+
+    def ready(self) -> bool:
+        return len(self.beats) < self.depth
+
+    def push(self, beat: Beat) -> None:
+        assert self.ready() and self.pushed is None
+        self.pushed = beat
+
+    def take(self) -> Beat:
+        assert self.beats and not self.taken
+        self.taken = True
+        return self.beats[0]
+
+    def commit(self, c: int) -> None:
+        if self.taken:
+            self.beats.popleft()
+            self.take_.append(c)
+        if self.pushed is not None:
+            self.beats.append(self.pushed)
+            self.accept.append(c)
+            self.seen.append(self.pushed)
+        self.pushed, self.taken = None, False
+
+
+class Unit:
+    """Base: `step` is one cycle; it may set `offers` (a beat that was not accepted)."""
+
+    done = True  # whether the run may end as far as this unit is concerned
+
+    def __init__(self, g: "Golden", u, ins: list[Channel], outs: list[Channel]):
+        self.g, self.u, self.p, self.ins, self.outs = g, u, u.params, ins, outs
+        self.offers = self.granted = False
+        self.busy = self.blocked = 0
+        self.setup()
+
+    def setup(self) -> None: ...
+
+    def step(self, c: int) -> None:
+        """Combinational units: fire when there is something to emit and every output written has a slot."""
+        fired = self.plan()
+        if fired is None:
+            return
+        out, taken, update = fired  # {output: beat}, inputs taken, state update
+        if all(self.outs[o].ready() for o in out):
+            for o, b in out.items():
+                self.outs[o].push(b)
+            for i in taken:
+                self.ins[i].take()
+            update()
+        else:
+            self.offers = True
+
+    def plan(self):
+        b = self.ins[0].peek()
+        return None if b is None else ({0: b if not b.data else b._replace(stop=self.stop(b.stop))}, [0], lambda: None)
+
+    def account(self) -> None:
+        if self.granted or any(c.taken for c in self.ins) or any(c.pushed for c in self.outs):
+            self.busy += 1
+        elif self.offers:
+            self.blocked += 1
+        self.offers = self.granted = False

@@ -1,0 +1,33 @@
+"""Sources and sinks."""
+
+from __future__ import annotations
+
+from .core import Unit
+
+
+class Source(Unit):
+    def setup(self):
+        self.next, self.given = 0, self.g.sources[self.u.id]
+
+    def step(self, c):
+        if self.next < len(self.given) and self.given[self.next][0] <= c:
+            if self.outs[0].ready():
+                self.outs[0].push(self.given[self.next][1])
+                self.next += 1
+            else:
+                self.offers = True
+
+
+class Sink(Unit):
+    def setup(self):
+        self.taken, self.done = 0, False
+        self.release = self.g.sinks.get(self.u.id, ())
+
+    def step(self, c):
+        b = self.ins[0].peek()
+        if b is None:
+            return
+        self.done = self.done or not b.data
+        if self.taken >= len(self.release) or self.release[self.taken] <= c:
+            self.ins[0].take()
+            self.taken += 1

@@ -1,0 +1,79 @@
+"""The whole machine, every unit every cycle."""
+
+from __future__ import annotations
+
+from penstock.machine.config import Config
+from penstock.machine.unitgraph import UnitGraph
+
+from .compute import Accum, Pipeline
+from .core import Channel
+from .ends import Sink, Source
+from .offchip import Load, Memory, Store
+from .scratchpad import Scratchpad
+from .shape import Broadcast, Flatten, Merge, Promote, Repeat, Reshape, Split, Zip
+
+
+CLASSES = {"broadcast": Broadcast, "flatten": Flatten, "promote": Promote, "reshape": Reshape, "repeat": Repeat, "zip": Zip, "split": Split, "merge": Merge,
+           "source": Source, "sink": Sink, "map": Pipeline, "matmul": Pipeline, "accum": Accum, "scratchpad": Scratchpad, "load": Load, "store": Store}
+
+
+class Golden:
+    """A run: `sources` {unit: [(release, Beat)]}, `sinks` {unit: [release]}. `run` returns the number of cycles."""
+
+    def __init__(self, graph: UnitGraph, config: Config, sources=None, sinks=None):
+        m = config.machine
+        self.t, self.lanes, self.groups = graph.t, m.port_lanes, m.load_lines // m.port_lanes
+        self.sources, self.sinks = sources or {}, sinks or {}
+        self.channels = [Channel(c.depth) for c in graph.channels]
+        self.payload, self.numbers = {}, {}
+        for u in graph.units:
+            first = (graph.outputs(u.id) or graph.inputs(u.id))[0].payload
+            self.payload[u.id] = first
+            self.numbers[u.id] = 2 * (len(first.members) if first.kind == "tuple" else 1)
+        self.units = []
+        for u in graph.units:
+            self.units.append(CLASSES.get(u.kind, Pipeline)(self, u, [self.channels[c.id] for c in graph.inputs(u.id)], [self.channels[c.id] for c in graph.outputs(u.id)]))
+        self.ports = [self.units[u] for u in graph.ports]
+        self.round_robin, self.turn = m.arbitration == "round_robin", 0
+        self.memory = Memory(m.dram)
+        self.port_trace = [([], [], []) for _ in self.ports]  # accept, deliver, address
+
+    def run(self, max_cycles: int = 20000) -> int:
+        for c in range(max_cycles):
+            for u in self.units:
+                u.step(c)
+            over = all(u.done for u in self.units)
+            self.interconnect(c)
+            for u in self.units:
+                u.account()
+            for ch in self.channels:
+                ch.commit(c)
+            for u in self.units:
+                if isinstance(u, Scratchpad):
+                    u.commit()
+            for entry in [x for x in self.memory.waiting if x[0] == c]:
+                self.memory.waiting.remove(entry)
+                _, counter, port, line = entry
+                counter[0] -= 1
+                self.port_trace[port][1][line] = c
+            if over:
+                return c + 1
+        raise RuntimeError(f"not finished after {max_cycles} cycles")
+
+    def interconnect(self, c: int) -> None:
+        n = len(self.ports)
+        for i in ((self.turn + k) % n for k in range(n)):
+            port = self.ports[i]
+            if port.chunk is not None:
+                addresses, counter = port.grant()
+                port.granted = True
+                accept, deliver, address = self.port_trace[i]
+                self.memory.accept(c + 1, [(counter, i, len(accept) + j) for j in range(len(addresses))])
+                accept += [c] * len(addresses)
+                deliver += [-1] * len(addresses)
+                address += addresses
+                if self.round_robin:
+                    self.turn = (i + 1) % n
+                break
+        for port in self.ports:
+            port.offers = port.offers or (port.chunk is not None and not port.granted)

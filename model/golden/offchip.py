@@ -1,0 +1,204 @@
+"""Off-chip units and their memory."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.machine.beat import ELEMENT_BITS, LINE_BYTES
+
+from .core import END, Beat, Unit
+
+
+@dataclass
+class Band:
+    """One band of a logical tile: section 5's v, k, n, S, C', and where it lies."""
+
+    row: int
+    col: int
+    v: int
+    valid: int  # C'
+    k: int
+    n: int
+    steps: int
+    stop: int
+
+
+class OffChip(Unit):
+    def setup(self):
+        payload = self.g.payload[self.u.id]
+        self.size = ELEMENT_BITS[payload.dtype] // 8
+        self.e = LINE_BYTES // self.size
+        self.begin()
+
+    def lines(self, row: int, col: int, k: int, i: int, rows: int) -> list[list[int]]:
+        """Chunks of line i of a band: lists of addresses."""
+        at = [self.p["base"] + (row + r) * self.p["pitch"] + (col - k) * self.size + i * LINE_BYTES for r in range(rows)]
+        return [at[j : j + self.g.lanes] for j in range(0, rows, self.g.lanes)]
+
+
+class Load(OffChip):
+    def begin(self):
+        self.ring, self.blocks, self.ended, self.tile = deque(), deque(), False, 0
+        self.requests, self.work = self.request(), self.assemble()
+        self.chunk, self.following, self.needs = None, next(self.requests, "over"), next(self.work, None)
+
+    def bands(self):
+        p, t = self.p, self.g.t
+        for at in np.ndindex(*p["shape"]):
+            row, col = (sum(i * s for i, s in zip(at, steps)) for steps in (p["row_step"], p["col_step"]))
+            rows, valid = min(max(p["tensor_rows"] - row, 0), p["rows"]), min(max(p["tensor_cols"] - col, 0), p["cols"])
+            n_bands, ends = -(-p["rows"] // t), 0
+            for i, n in zip(reversed(at), reversed(p["shape"])):
+                if i != n - 1:
+                    break
+                ends += 1
+            for b in range(n_bands):
+                v, k = min(max(rows - b * t, 0), t), col % self.e
+                n = -(-(k + valid) // self.e) if v and valid else 0
+                yield Band(row + b * t, col, v, valid, k, n, -(-p["cols"] // self.e) + (k > 0), 1 if b < n_bands - 1 else 2 + ends)
+
+    def request(self):
+        """Chunks in walk order; None is a cycle without request."""
+        for b in self.bands():
+            if not b.n:
+                yield None
+            for i in range(b.n):
+                yield from self.lines(b.row, b.col, b.k, i, b.v)
+
+    def assemble(self):
+        """(needs a group, block pushed or None), one a cycle."""
+        t, g = self.g.t, self.e // self.g.t
+        tiles = -(-self.p["cols"] // t)
+        for b in self.bands():
+            for i in range(b.steps):
+                block = None
+                if i or not b.k:
+                    j = i - (b.k > 0)
+                    block = [Beat(b.stop if x == tiles - 1 else 0, 1, (b.v, min(max(b.valid - x * t, 0), t))) for x in range(j * g, min(j * g + g, tiles))]
+                chunks = -(-b.v // self.g.lanes) if i < b.n else 0
+                for q in range(max(chunks, 1)):
+                    yield chunks > 0, block if q == max(chunks, 1) - 1 else None
+
+    def step(self, c):
+        # Requests: `following` is the chunk to present next, None for a band without lines, "over" after the last.
+        if self.chunk is None and self.following != "over":
+            if self.following is None:
+                self.following = next(self.requests, "over")
+            elif len(self.ring) < self.g.groups:
+                self.chunk, self.following = self.following, next(self.requests, "over")
+        # Assembly and emission, on the levels at the start of the cycle.
+        blocks, over = list(self.blocks), self.needs is None
+        if not over:
+            group, block = self.needs
+            if not (group and not (self.ring and self.ring[0][0] == 0)) and not (block and len(blocks) == 2):
+                if group:
+                    self.ring.popleft()
+                if block:
+                    self.blocks.append(block)
+                self.needs = next(self.work, None)
+        if blocks:
+            if self.outs[0].ready():
+                self.outs[0].push(blocks[0][self.tile])
+                self.tile += 1
+                if self.tile == len(blocks[0]):
+                    self.blocks.popleft()
+                    self.tile = 0
+            else:
+                self.offers = True
+        elif over and not self.ended:
+            self.offers = True
+            if self.outs[0].ready():
+                self.outs[0].push(END)
+                self.ended = True
+
+    def grant(self):
+        chunk, self.chunk = self.chunk, None
+        self.ring.append([len(chunk)])
+        return chunk, self.ring[-1]
+
+
+class Store(OffChip):
+    """Section 5, `store`, as a list of chunks to do for the open step."""
+
+    def begin(self):
+        self.blocks, self.gathered = deque(), []
+        self.chunk, self.acks, self.ended, self.done = None, [0], False, False
+        self.row = self.col = self.band = self.i = self.carry = self.rows = 0
+        self.carry_stop = 0  # of a carry step that is open
+        self.todo = None  # chunks left of the open step
+
+    def step(self, c):
+        self.done = self.done or (self.ended and self.acks[0] == 0)
+        level, carry_open = len(self.blocks), self.carry_stop
+        if (level or carry_open) and self.chunk is None:
+            if self.todo is None:
+                k = self.col % self.e
+                if carry_open:
+                    v = self.rows if self.carry else 0
+                else:
+                    v = self.blocks[0][0].numbers[0] if self.carry or sum(b.numbers[1] for b in self.blocks[0]) else 0
+                self.todo = deque(self.lines(self.row + self.band * self.g.t, self.col, k, self.i, v))
+            if self.todo:
+                self.chunk = self.todo.popleft()
+            else:
+                self.finish()
+        b = self.ins[0].peek()
+        if b is not None and not b.data and not level and not carry_open:
+            self.ins[0].take()
+            self.ended = True
+        elif b is not None and b.data and level < 2:
+            self.gathered.append(self.ins[0].take())
+            if b.stop or len(self.gathered) == self.e // self.g.t:
+                self.blocks.append(self.gathered)
+                self.gathered = []
+
+    def finish(self):
+        """The last cycle of a step."""
+        k, self.todo = self.col % self.e, None
+        if self.carry_stop:
+            stop, self.carry_stop = self.carry_stop, 0
+        else:
+            beats = self.blocks.popleft()
+            self.i += 1
+            self.carry, self.rows = max(k + sum(b.numbers[1] for b in beats) - self.e, 0), beats[0].numbers[0]
+            stop = beats[-1].stop
+            if stop and k:
+                self.carry_stop, stop = stop, 0
+        if stop:
+            self.i = self.carry = 0
+            self.band += 1
+            if stop >= 2:
+                self.band, self.col = 0, self.col + self.p["cols"]
+                if self.col >= self.p["tensor_cols"]:
+                    self.col, self.row = 0, self.row + self.p["rows"]
+
+    def grant(self):
+        chunk, self.chunk = self.chunk, None
+        self.acks[0] += len(chunk)
+        if not self.todo:
+            self.finish()
+        return chunk, self.acks
+
+
+class Memory:
+    """Section 5.1."""
+
+    def __init__(self, config):
+        self.c, self.offset = config, 0
+        self.last = [-(1 << 30)] * config.channels
+        self.waiting: list[tuple[int, list, int, int]] = []  # delivery cycle, counter, port, line
+
+    def accept(self, h: int, lines: list) -> None:
+        d, n = self.c, len(lines)
+        for i, line in enumerate(lines):
+            ready = h + d.latency
+            if d.kind == "pipe":
+                self.offset += i
+                channel = self.offset % d.channels
+                self.last[channel] = max(self.last[channel] + d.interval, h + 1)
+                ready = self.last[channel] + d.start_up + d.latency
+            self.waiting.append((ready, *line))
+        self.offset += n

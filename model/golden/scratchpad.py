@@ -1,0 +1,132 @@
+"""The scratchpad: pages, writers, readers."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from .core import Beat, Unit
+
+
+@dataclass
+class Writer:
+    rank: int
+    pages: list = field(default_factory=list)  # of the open buffer
+    fill: int = 0
+    count: int = 0
+    queue: deque = field(default_factory=deque)  # (from cycle, beat)
+
+
+@dataclass
+class Reader:
+    rank: int
+    repeat: int
+    buffer: list | None = None  # tiles as beats
+    first: int = 0
+    q: int = 0
+    at: int = 0
+    turn: int = 0
+    queue: deque = field(default_factory=deque)
+
+
+class Scratchpad(Unit):
+    """Section 4. A buffer is kept whole, by its first page; the pages only count and are named in references."""
+
+    def setup(self):
+        p = self.p
+        self.free = list(range(p["pages"]))  # head first
+        self.writers = [Writer(w["rank"]) for w in p["writers"]]
+        self.readers = [Reader(r["rank"], n if r["repeat_dim"] else 0) for r, n in zip(p["readers"], p["repeat"])]
+        self.tiles, self.chain, self.refs, self.posts = {}, {}, {}, []
+        self.write_turn = self.read_turn = self.peak = 0
+
+    def step(self, c):
+        free = len(self.free)
+        self.write(c, free)
+        self.read(c)
+        self.peak = max(self.peak, self.p["pages"] - len(self.free))
+
+    def commit(self) -> None:
+        """Posts of a cycle add up; a buffer whose count is zero is spliced in front of the free list."""
+        for page, n in self.posts:
+            self.refs[page] += n
+        for page in {page for page, _ in self.posts}:
+            if self.refs[page] == 0:
+                self.free[:0] = self.chain[page]
+        self.posts = []
+
+    def deliver(self, queue, out, c):
+        if queue and queue[0][0] <= c:
+            if out.ready():
+                out.push(queue.popleft()[1])
+            else:
+                self.offers = True
+
+    def write(self, c, free):
+        n, asking = len(self.writers), []
+        for i, w in enumerate(self.writers):
+            channel, queued = self.ins[i], len(w.queue)
+            b = channel.peek()
+            if b is not None and b.data:
+                fits = free > 0 or (w.pages and w.fill < self.p["frames"])
+                asking.append(fits and (b.stop < w.rank or queued < 2))
+            else:
+                asking.append(False)
+                if b is not None and not queued:
+                    channel.take()
+                    w.queue.append((c + 1, b))
+            self.deliver(w.queue, self.outs[i], c)
+        for i in ((self.write_turn + k) % n for k in range(n)):
+            if not asking[i]:
+                continue
+            w = self.writers[i]
+            b = self.ins[i].take()
+            if not w.pages or w.fill == self.p["frames"]:
+                w.pages.append(self.free.pop(0))
+                w.fill = 0
+            w.fill += 1
+            self.tiles.setdefault((i, "open"), []).append(b)
+            if b.stop >= w.rank:
+                first = w.pages[0]
+                self.tiles[first] = self.tiles.pop((i, "open"))
+                self.chain[first], self.refs[first] = w.pages, 1
+                w.queue.append((c + 1, Beat(b.stop - w.rank, 1, (first, len(self.tiles[first])))))
+                w.pages = []
+            self.write_turn = (i + 1) % n
+            return
+
+    def start(self, r, beat):
+        r.first, r.q = beat.numbers[0], beat.stop
+        r.buffer, r.at, r.turn = self.tiles[r.first], 0, 0
+
+    def read(self, c):
+        n, w, asking = len(self.readers), len(self.writers), []
+        for i, r in enumerate(self.readers):
+            b = self.ins[w + i].peek()
+            asking.append(r.buffer is not None and len(r.queue) < 4)
+            empty = not r.queue
+            self.deliver(r.queue, self.outs[w + i], c)
+            if r.buffer is None and b is not None:
+                if b.data:
+                    self.start(r, self.ins[w + i].take())
+                elif empty:
+                    r.queue.append((c + 1, self.ins[w + i].take()))
+        for i in ((self.read_turn + k) % n for k in range(n)):
+            if not asking[i]:
+                continue
+            r = self.readers[i]
+            self.read_turn = (i + 1) % n
+            b = r.buffer[r.at]
+            r.at += 1
+            if r.at == len(r.buffer):
+                last_turn = r.turn + 1 >= r.repeat
+                b = b._replace(stop=r.rank if not last_turn else r.rank + r.q + (1 if r.repeat else 0))
+                r.at, r.turn = 0, r.turn + 1
+                if last_turn:
+                    self.posts.append((r.first, -1))
+                    r.buffer = None
+                    following = self.ins[w + i].peek()
+                    if following is not None and following.data:
+                        self.start(r, self.ins[w + i].take())
+            r.queue.append((c + 2, b))
+            return

@@ -1,0 +1,144 @@
+"""Units without pipeline that change stops or copy beats."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from .core import END, Beat, Unit
+
+
+class Broadcast(Unit):
+    def plan(self):
+        b = self.ins[0].peek()
+
+        def post():
+            if b.data and self.p["scratchpad"] is not None:
+                self.g.units[self.p["scratchpad"]].posts.append((b.numbers[0], self.p["n"] - 1))
+
+        return None if b is None else ({o: b for o in range(self.p["n"])}, [0], post)
+
+
+class Flatten(Unit):
+    def stop(self, s):
+        lo, hi = self.p["lo"], self.p["hi"]
+        return s if s <= lo else lo if s <= hi else s - (hi - lo)
+
+
+class Promote(Unit):
+    def setup(self):
+        self.held, self.ending = None, False
+
+    def stop(self, s):
+        return s + 1 if s >= self.p["level"] else s
+
+    def plan(self):
+        if not self.p["outermost"]:
+            return super().plan()
+        if self.ending:
+            return {0: END}, [], lambda: setattr(self, "ending", False)
+        b = self.ins[0].peek()
+        if b is None:
+            return None
+
+        def update():
+            self.held, self.ending = (b, False) if b.data else (None, True)
+
+        if self.held is None:
+            return {}, [0], update
+        return {0: self.held if b.data else self.held._replace(stop=self.p["level"])}, [0], update
+
+
+class Reshape(Unit):
+    def setup(self):
+        self.count, self.pads = 0, deque()
+
+    def pad_stops(self, missing: int, last: int) -> list[int]:
+        rows, cols = self.p["pad_rows"] or 1, self.p["pad_cols"] or 1
+        unit = [0 if k % cols < cols - 1 else 1 for k in range(rows * cols - 1)]
+        return (unit + [self.p["dim"]]) * (missing - 1) + unit + [last]
+
+    def plan(self):
+        dim, chunk = self.p["dim"], self.p["chunk"]
+        b = self.ins[0].peek()
+        zero = (0,) * self.g.numbers[self.u.id]
+        if not self.pads and b is not None and not b.data and self.p["pad"] and self.count:
+            stops = deque(self.pad_stops(chunk - self.count, dim + 1))
+
+            def start():
+                self.pads, self.count = stops, 0
+                stops.popleft()
+
+            return {0: Beat(stops[0], 1, zero)}, [], start
+        if self.pads:
+            return {0: Beat(self.pads[0], 1, zero)}, [], self.pads.popleft
+        if b is None:
+            return None
+        s, count, pads = b.stop, self.count, deque()
+        if not b.data:
+            count = 0
+        elif s == dim:
+            count += 1
+            if count == chunk:
+                s, count = dim + 1, 0
+        elif s > dim:
+            if self.p["pad"] and count + 1 < chunk:
+                s, pads = dim, deque(self.pad_stops(chunk - count - 1, s + 1))
+            else:
+                s += 1
+            count = 0
+
+        def update():
+            self.count, self.pads = count, pads
+
+        return {0: b if not b.data else b._replace(stop=s)}, [0], update
+
+
+class Repeat(Unit):
+    def setup(self):
+        self.sent = 0
+
+    def plan(self):
+        b = self.ins[0].peek()
+        if b is None:
+            return None
+        if not b.data:
+            return {0: b}, [0], lambda: None
+        last = self.sent == self.p["count"] - 1
+        return {0: b._replace(stop=b.stop + 1 if last else 0)}, [0] if last else [], lambda: setattr(self, "sent", 0 if last else self.sent + 1)
+
+
+class Zip(Unit):
+    def plan(self):
+        a, b = (c.peek() for c in self.ins)
+        if a is None or b is None:
+            return None
+        assert a[:2] == b[:2], "stop mismatch"
+        return {0: a._replace(numbers=a.numbers + b.numbers)}, [0, 1], lambda: None
+
+
+class Split(Unit):
+    def setup(self):
+        self.index = 0
+
+    def plan(self):
+        b, n = self.ins[0].peek(), self.p["n"]
+        if b is None:
+            return None
+        if not b.data:
+            return {o: b for o in range(n)}, [0], lambda: setattr(self, "index", 0)
+        return {self.index: b}, [0], lambda: setattr(self, "index", (self.index + 1) % n)
+
+
+class Merge(Unit):
+    def setup(self):
+        self.index = 0
+
+    def plan(self):
+        b, n = self.ins[self.index].peek(), self.p["n"]
+        if b is None:
+            return None
+        if not b.data:
+            if any(c.peek() is None for c in self.ins):
+                return None
+            return {0: b}, range(n), lambda: setattr(self, "index", 0)
+        return {0: b}, [self.index], lambda: setattr(self, "index", (self.index + 1) % n)

@@ -1,0 +1,54 @@
+"""Sources and sinks."""
+
+from __future__ import annotations
+
+from .state import *  # noqa: F403 - offsets, channel functions
+
+O_BEATS, O_NEXT, O_RELEASE, O_BEAT = range(U_OWN, U_OWN + 4)  # O_BEAT: slot-like records, one a beat
+
+
+@fast
+def source(S, V, LOG, u, c):
+    if S[u + O_NEXT] == S[u + O_BEATS]:
+        return 0
+    release = S[S[u + O_RELEASE] + S[u + O_NEXT]]
+    if release > c:
+        wake(S, S[u + U_ID], release)
+        return 0
+    out = S[S[u + U_OUT]]
+    if not ready(S, out, c):
+        return BLOCKED
+    beat = S[u + O_BEAT] + S[u + O_NEXT] * S[out + C_SLOT_WORDS]
+    forward(S, V, LOG, beat, out, c, S[beat + X_STOP])
+    S[u + O_NEXT] += 1
+    return BUSY
+
+
+N_RELEASES, N_NEXT, N_RELEASE, N_SEEN = range(U_OWN, U_OWN + 4)
+
+
+@fast
+def sink(S, V, LOG, SUNK, SUNK_V, u, c):
+    source = S[S[u + U_IN]]
+    slot = head(S, source, c)
+    if slot < 0:
+        return 0
+    if not S[slot + X_DATA] and not S[u + N_SEEN]:
+        S[u + N_SEEN] = 1
+        S[G_OPEN] -= 1
+    if S[u + N_NEXT] < S[u + N_RELEASES]:
+        release = S[S[u + N_RELEASE] + S[u + N_NEXT]]
+        if release > c:
+            wake(S, S[u + U_ID], release)
+            return 0
+    n = S[G_SUNK]
+    S[G_SUNK] = n + 1
+    SUNK[n, 0], SUNK[n, 1], SUNK[n, 2], SUNK[n, 3] = S[u + U_ID], c, S[slot + X_STOP], S[slot + X_DATA]
+    for i in range(S[source + C_META]):
+        SUNK[n, 4 + i] = S[slot + X_META + i] * S[slot + X_DATA]
+    if S[G_VALUES]:
+        for i in range(S[source + C_VALUES]):
+            SUNK_V[n, i] = V[S[slot + X_VALUE] + i]
+    S[u + N_NEXT] += 1
+    take(S, LOG, source, c)
+    return BUSY

@@ -1,0 +1,184 @@
+"""`scratchpad`: pages, free list, writers and readers (docs/timing.md section 4)."""
+
+from __future__ import annotations
+
+from .state import *  # noqa: F403 - offsets, channel functions
+
+(M_FRAMES, M_NW, M_NR, M_FREE, M_FREE_COUNT, M_WRITE_TURN, M_READ_TURN, M_NEXT, M_REFS, M_LAST_PAGE, M_TILE, M_VALUE, M_USED, M_PEAK, M_RELEASED,
+ M_WRITERS, M_READERS) = range(U_OWN, U_OWN + 17)
+W_RANK, W_FIRST, W_PAGE, W_FILL, W_COUNT, W_HEAD, W_QUEUED, W_ASKS, W_QUEUE = range(9)  # queue: 2 x (from cycle, stop, data, page, tiles)
+WRITER_WORDS = 20
+(Z_RANK, Z_REPEAT, Z_HOLDS, Z_FIRST, Z_PAGE, Z_FRAME, Z_LEFT, Z_TILES, Z_TURN, Z_STOP, Z_HEAD, Z_QUEUED, Z_ASKS, Z_QUEUE) = range(14)  # queue: 4 x ENTRY
+READER_WORDS = 40
+REF_QUEUE, TILE_QUEUE = 2, 4
+
+
+@fast
+def start_read(S, LOG, z, channel, slot, c):
+    S[z + Z_HOLDS] = 1
+    S[z + Z_FIRST], S[z + Z_TILES], S[z + Z_STOP] = S[slot + X_META], S[slot + X_META + 1], S[slot + X_STOP]
+    S[z + Z_PAGE], S[z + Z_FRAME], S[z + Z_LEFT], S[z + Z_TURN] = S[z + Z_FIRST], 0, S[z + Z_TILES], 0
+    take(S, LOG, channel, c)
+
+
+@fast
+def scratchpad(S, V, LOG, u, c):
+    flags, blocked = 0, False
+    size, frames = S[G_T] * S[G_T], S[u + M_FRAMES]
+    following = S[u + M_NEXT]
+    page = S[u + M_RELEASED]
+    if page >= 0:  # posts of an earlier cycle
+        S[u + M_RELEASED] = -1
+        if S[S[u + M_REFS] + page] == 0:
+            n, last = 1, page
+            while last != S[S[u + M_LAST_PAGE] + page]:
+                last = S[following + last]
+                n += 1
+            S[following + last] = S[u + M_FREE]
+            S[u + M_FREE] = page
+            S[u + M_FREE_COUNT] += n
+            S[u + M_USED] -= n
+    free = S[u + M_FREE_COUNT]
+    # Writers: requests and Done on the levels at the start of the cycle, then the reference queues.
+    nw = S[u + M_NW]
+    for i in range(nw):
+        w = S[u + M_WRITERS] + i * WRITER_WORDS
+        channel, out = S[S[u + U_IN] + i], S[S[u + U_OUT] + i]
+        queued, first = S[w + W_QUEUED], S[w + W_HEAD]
+        S[w + W_ASKS] = 0
+        slot = head(S, channel, c)
+        if slot >= 0:
+            if S[slot + X_DATA]:
+                if ((S[w + W_FIRST] >= 0 and S[w + W_FILL] < frames) or free > 0) and (S[slot + X_STOP] < S[w + W_RANK] or queued < REF_QUEUE):
+                    S[w + W_ASKS] = 1
+            elif queued == 0:
+                e = w + W_QUEUE + first * 5
+                S[e], S[e + 1], S[e + 2] = c + 1, 15, 0
+                S[w + W_QUEUED] = 1
+                take(S, LOG, channel, c)
+                flags |= BUSY
+        if queued:
+            e = w + W_QUEUE + first * 5
+            if ready(S, out, c):
+                if S[e + 2]:
+                    slot = push(S, out, c, S[e + 1], 1)
+                    S[slot + X_META], S[slot + X_META + 1] = S[e + 3], S[e + 4]
+                    commit(S, V, LOG, out, slot, c)
+                else:
+                    push_done(S, V, LOG, out, c)
+                S[w + W_HEAD] = 1 - first
+                S[w + W_QUEUED] -= 1
+                flags |= BUSY
+            else:
+                blocked = True
+    for k in range(nw):
+        i = (S[u + M_WRITE_TURN] + k) % nw
+        w = S[u + M_WRITERS] + i * WRITER_WORDS
+        if not S[w + W_ASKS]:
+            continue
+        S[u + M_WRITE_TURN] = (i + 1) % nw
+        channel = S[S[u + U_IN] + i]
+        slot = head(S, channel, c)
+        if S[w + W_FIRST] < 0 or S[w + W_FILL] == frames:
+            page = S[u + M_FREE]
+            S[u + M_FREE] = S[following + page]
+            S[u + M_FREE_COUNT] -= 1
+            S[u + M_USED] += 1
+            if S[u + M_USED] > S[u + M_PEAK]:
+                S[u + M_PEAK] = S[u + M_USED]
+            if S[w + W_FIRST] < 0:
+                S[w + W_FIRST], S[w + W_COUNT] = page, 0
+            else:
+                S[following + S[w + W_PAGE]] = page
+            S[w + W_PAGE], S[w + W_FILL] = page, 0
+        at = S[w + W_PAGE] * frames + S[w + W_FILL]
+        m = S[u + M_TILE] + 3 * at
+        S[m], S[m + 1], S[m + 2] = S[slot + X_STOP], S[slot + X_META], S[slot + X_META + 1]
+        copy_values(S, V, S[slot + X_VALUE], S[u + M_VALUE] + at * size, size)
+        S[w + W_FILL] += 1
+        S[w + W_COUNT] += 1
+        if S[w + W_COUNT] >= 1 << 16:
+            fail(S, ERROR_TILES, u, c)
+        if S[slot + X_STOP] >= S[w + W_RANK]:
+            first = S[w + W_FIRST]
+            e = w + W_QUEUE + ((S[w + W_HEAD] + S[w + W_QUEUED]) & 1) * 5
+            S[e], S[e + 1], S[e + 2], S[e + 3], S[e + 4] = c + 1, S[slot + X_STOP] - S[w + W_RANK], 1, first, S[w + W_COUNT]
+            S[w + W_QUEUED] += 1
+            S[S[u + M_REFS] + first] = 1
+            S[S[u + M_LAST_PAGE] + first] = S[w + W_PAGE]
+            S[w + W_FIRST] = -1
+        take(S, LOG, channel, c)
+        flags |= BUSY
+        break
+    # Readers.
+    nr = S[u + M_NR]
+    for i in range(nr):
+        z = S[u + M_READERS] + i * READER_WORDS
+        channel, out = S[S[u + U_IN] + nw + i], S[S[u + U_OUT] + nw + i]
+        queued, first = S[z + Z_QUEUED], S[z + Z_HEAD]
+        S[z + Z_ASKS] = S[z + Z_HOLDS] and queued < TILE_QUEUE
+        if not S[z + Z_HOLDS]:
+            slot = head(S, channel, c)
+            if slot >= 0:
+                if S[slot + X_DATA]:
+                    start_read(S, LOG, z, channel, slot, c)
+                    flags |= BUSY
+                elif queued == 0:
+                    e = z + Z_QUEUE + first * ENTRY
+                    S[e], S[e + X_STOP], S[e + X_DATA] = c + 1, 15, 0
+                    S[z + Z_QUEUED] = 1
+                    take(S, LOG, channel, c)
+                    flags |= BUSY
+        if queued:
+            e = z + Z_QUEUE + first * ENTRY
+            if S[e] <= c:
+                if ready(S, out, c):
+                    if S[e + X_DATA]:
+                        push_tile(S, V, LOG, out, c, S[e + X_STOP], S[e + X_META], S[e + X_META + 1], S[e + X_VALUE])
+                    else:
+                        push_done(S, V, LOG, out, c)
+                    S[z + Z_HEAD] = (first + 1) & (TILE_QUEUE - 1)
+                    S[z + Z_QUEUED] -= 1
+                    flags |= BUSY
+                else:
+                    blocked = True
+    for k in range(nr):
+        i = (S[u + M_READ_TURN] + k) % nr
+        z = S[u + M_READERS] + i * READER_WORDS
+        if not S[z + Z_ASKS]:
+            continue
+        S[u + M_READ_TURN] = (i + 1) % nr
+        at = S[z + Z_PAGE] * frames + S[z + Z_FRAME]
+        m = S[u + M_TILE] + 3 * at
+        turns, stop = S[z + Z_REPEAT], S[m]
+        last_turn = S[z + Z_TURN] + 1 >= turns
+        if S[z + Z_LEFT] == 1:
+            stop = S[z + Z_RANK]
+            if last_turn:
+                stop += S[z + Z_STOP] + (1 if turns else 0)
+        e = z + Z_QUEUE + ((S[z + Z_HEAD] + S[z + Z_QUEUED]) & (TILE_QUEUE - 1)) * ENTRY
+        S[e], S[e + X_STOP], S[e + X_DATA], S[e + X_META], S[e + X_META + 1] = c + 2, stop, 1, S[m + 1], S[m + 2]
+        copy_values(S, V, S[u + M_VALUE] + at * size, S[e + X_VALUE], size)
+        S[z + Z_QUEUED] += 1
+        wake(S, S[u + U_ID], c + 2)
+        S[z + Z_LEFT] -= 1
+        S[z + Z_FRAME] += 1
+        if S[z + Z_LEFT] == 0:
+            if last_turn:
+                first = S[z + Z_FIRST]
+                S[S[u + M_REFS] + first] -= 1
+                S[u + M_RELEASED] = first
+                S[z + Z_HOLDS] = 0
+                channel = S[S[u + U_IN] + nw + i]
+                slot = head(S, channel, c)
+                if slot >= 0 and S[slot + X_DATA]:
+                    start_read(S, LOG, z, channel, slot, c)
+                    flags |= BUSY
+            else:
+                S[z + Z_TURN] += 1
+                S[z + Z_PAGE], S[z + Z_FRAME], S[z + Z_LEFT] = S[z + Z_FIRST], 0, S[z + Z_TILES]
+        elif S[z + Z_FRAME] == frames:
+            S[z + Z_PAGE], S[z + Z_FRAME] = S[following + S[z + Z_PAGE]], 0
+        flags |= ACTIVE
+        break
+    return flags | BLOCKED if blocked and not flags & BUSY else flags

@@ -1,0 +1,255 @@
+"""Units without pipeline that change stops or copy beats."""
+
+from __future__ import annotations
+
+from .state import *  # noqa: F403 - offsets, channel functions
+
+B_PAD = U_OWN  # offset of the scratchpad's reference counts, or -1
+
+
+@fast
+def broadcast(S, V, LOG, u, c):
+    source = S[S[u + U_IN]]
+    slot = head(S, source, c)
+    if slot < 0:
+        return 0
+    n, outs = S[u + U_NOUT], S[u + U_OUT]
+    for i in range(n):
+        if not ready(S, S[outs + i], c):
+            return BLOCKED
+    for i in range(n):
+        forward(S, V, LOG, slot, S[outs + i], c, S[slot + X_STOP])
+    if S[u + B_PAD] >= 0 and S[slot + X_DATA]:
+        S[S[u + B_PAD] + S[slot + X_META]] += n - 1
+    take(S, LOG, source, c)
+    return BUSY
+
+
+F_LO, F_HI = U_OWN, U_OWN + 1
+
+
+@fast
+def flatten(S, V, LOG, u, c):
+    source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
+    slot = head(S, source, c)
+    if slot < 0:
+        return 0
+    if not ready(S, out, c):
+        return BLOCKED
+    s = S[slot + X_STOP]
+    if S[slot + X_DATA]:
+        if s > S[u + F_HI]:
+            s -= S[u + F_HI] - S[u + F_LO]
+        elif s > S[u + F_LO]:
+            s = S[u + F_LO]
+    forward(S, V, LOG, slot, out, c, s)
+    take(S, LOG, source, c)
+    return BUSY
+
+
+P_LEVEL, P_HOLD, P_DONE = U_OWN, U_OWN + 1, U_OWN + 2  # P_HOLD: slot-like record; its X_ACCEPT is 1 when full
+
+
+@fast
+def promote(S, V, LOG, u, c):
+    source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
+    slot = head(S, source, c)
+    if slot < 0:
+        return 0
+    if not ready(S, out, c):
+        return BLOCKED
+    s = S[slot + X_STOP]
+    if S[slot + X_DATA] and s >= S[u + P_LEVEL]:
+        s += 1
+    forward(S, V, LOG, slot, out, c, s)
+    take(S, LOG, source, c)
+    return BUSY
+
+
+@fast
+def promote_outermost(S, V, LOG, u, c):
+    source, out, hold = S[S[u + U_IN]], S[S[u + U_OUT]], S[u + P_HOLD]
+    if S[u + P_DONE]:
+        if not ready(S, out, c):
+            return BLOCKED
+        push_done(S, V, LOG, out, c)
+        S[u + P_DONE] = 0
+        return BUSY
+    slot = head(S, source, c)
+    if slot < 0:
+        return 0
+    if S[hold]:
+        if not ready(S, out, c):
+            return BLOCKED
+        forward(S, V, LOG, hold, out, c, S[hold + X_STOP] if S[slot + X_DATA] else S[u + P_LEVEL])
+        S[hold] = 0
+    if S[slot + X_DATA]:
+        S[hold], S[hold + X_STOP], S[hold + X_DATA] = 1, S[slot + X_STOP], 1
+        for i in range(S[source + C_META]):
+            S[hold + X_META + i] = S[slot + X_META + i]
+        copy_values(S, V, S[slot + X_VALUE], S[hold + X_VALUE], S[source + C_VALUES])
+    else:
+        S[u + P_DONE] = 1
+    take(S, LOG, source, c)
+    return BUSY
+
+
+H_DIM, H_CHUNK, H_PAD, H_ROWS, H_COLS, H_COUNT, H_LEFT, H_ROW, H_COL, H_STOP = range(U_OWN, U_OWN + 10)
+
+
+@fast
+def reshape(S, V, LOG, u, c):
+    source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
+    dim, chunk = S[u + H_DIM], S[u + H_CHUNK]
+    slot = -1
+    if S[u + H_LEFT] == 0:
+        slot = head(S, source, c)
+        if slot < 0:
+            return 0
+    if not ready(S, out, c):
+        return BLOCKED
+    if slot >= 0 and not S[slot + X_DATA] and S[u + H_PAD] and S[u + H_COUNT]:
+        S[u + H_LEFT], S[u + H_STOP], S[u + H_COUNT] = chunk - S[u + H_COUNT], dim + 1, 0
+    if S[u + H_LEFT]:  # a pad beat
+        S[u + H_COL] += 1
+        s = 0
+        if S[u + H_COL] == S[u + H_COLS]:
+            S[u + H_COL] = 0
+            S[u + H_ROW] += 1
+            s = 1
+            if S[u + H_ROW] == S[u + H_ROWS]:
+                S[u + H_ROW] = 0
+                S[u + H_LEFT] -= 1
+                s = dim if S[u + H_LEFT] else S[u + H_STOP]
+        slot = push(S, out, c, s, 1)
+        for i in range(S[out + C_META]):
+            S[slot + X_META + i] = 0
+        if S[G_VALUES]:
+            for i in range(S[out + C_VALUES]):
+                V[S[slot + X_VALUE] + i] = 0
+        commit(S, V, LOG, out, slot, c)
+        return BUSY
+    s = S[slot + X_STOP]
+    if not S[slot + X_DATA]:
+        S[u + H_COUNT] = 0
+    elif s >= dim:
+        count = S[u + H_COUNT] + 1
+        S[u + H_COUNT] = 0
+        if s > dim:
+            if S[u + H_PAD] and count < chunk:
+                S[u + H_LEFT], S[u + H_STOP] = chunk - count, s + 1
+                s = dim
+            else:
+                s += 1
+        elif count == chunk:
+            s = dim + 1
+        else:
+            S[u + H_COUNT] = count
+    forward(S, V, LOG, slot, out, c, s)
+    take(S, LOG, source, c)
+    return BUSY
+
+
+R_COUNT, R_DONE = U_OWN, U_OWN + 1
+
+
+@fast
+def repeat(S, V, LOG, u, c):
+    source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
+    slot = head(S, source, c)
+    if slot < 0:
+        return 0
+    if not ready(S, out, c):
+        return BLOCKED
+    if not S[slot + X_DATA]:
+        push_done(S, V, LOG, out, c)
+        take(S, LOG, source, c)
+        return BUSY
+    S[u + R_DONE] += 1
+    last = S[u + R_DONE] >= S[u + R_COUNT]
+    forward(S, V, LOG, slot, out, c, S[slot + X_STOP] + 1 if last else 0)
+    if last:
+        S[u + R_DONE] = 0
+        take(S, LOG, source, c)
+    return BUSY
+
+
+@fast
+def zip_(S, V, LOG, u, c):
+    a, b, out = S[S[u + U_IN]], S[S[u + U_IN] + 1], S[S[u + U_OUT]]
+    x, y = head(S, a, c), head(S, b, c)
+    if x < 0 or y < 0:
+        return 0
+    if S[x + X_STOP] != S[y + X_STOP] or S[x + X_DATA] != S[y + X_DATA]:
+        fail(S, ERROR_STOP, u, c)
+        return 0
+    if not ready(S, out, c):
+        return BLOCKED
+    slot = push(S, out, c, S[x + X_STOP], S[x + X_DATA])
+    n = S[a + C_META]
+    for i in range(n):
+        S[slot + X_META + i] = S[x + X_META + i]
+    for i in range(S[b + C_META]):
+        S[slot + X_META + n + i] = S[y + X_META + i]
+    copy_values(S, V, S[x + X_VALUE], S[slot + X_VALUE], S[a + C_VALUES])
+    copy_values(S, V, S[y + X_VALUE], S[slot + X_VALUE] + S[a + C_VALUES], S[b + C_VALUES])
+    commit(S, V, LOG, out, slot, c)
+    take(S, LOG, a, c)
+    take(S, LOG, b, c)
+    return BUSY
+
+
+D_INDEX = U_OWN
+
+
+@fast
+def split(S, V, LOG, u, c):
+    source, outs, n = S[S[u + U_IN]], S[u + U_OUT], S[u + U_NOUT]
+    slot = head(S, source, c)
+    if slot < 0:
+        return 0
+    if S[slot + X_DATA]:
+        out = S[outs + S[u + D_INDEX]]
+        if not ready(S, out, c):
+            return BLOCKED
+        forward(S, V, LOG, slot, out, c, S[slot + X_STOP])
+        S[u + D_INDEX] = (S[u + D_INDEX] + 1) % n
+    else:
+        for i in range(n):
+            if not ready(S, S[outs + i], c):
+                return BLOCKED
+        for i in range(n):
+            push_done(S, V, LOG, S[outs + i], c)
+        S[u + D_INDEX] = 0
+    take(S, LOG, source, c)
+    return BUSY
+
+
+@fast
+def merge(S, V, LOG, u, c):
+    ins, out, n = S[u + U_IN], S[S[u + U_OUT]], S[u + U_NIN]
+    source = S[ins + S[u + D_INDEX]]
+    slot = head(S, source, c)
+    if slot < 0:
+        return 0
+    if S[slot + X_DATA]:
+        if not ready(S, out, c):
+            return BLOCKED
+        forward(S, V, LOG, slot, out, c, S[slot + X_STOP])
+        take(S, LOG, source, c)
+        S[u + D_INDEX] = (S[u + D_INDEX] + 1) % n
+        return BUSY
+    for i in range(n):
+        other = head(S, S[ins + i], c)
+        if other < 0:
+            return 0
+        if S[other + X_DATA]:
+            fail(S, ERROR_STOP, u, c)
+            return 0
+    if not ready(S, out, c):
+        return BLOCKED
+    push_done(S, V, LOG, out, c)
+    for i in range(n):
+        take(S, LOG, S[ins + i], c)
+    S[u + D_INDEX] = 0
+    return BUSY

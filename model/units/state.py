@@ -1,0 +1,219 @@
+"""What the compiled units share: the state array, channels and tiles.
+
+All state lies in one int64 array `S`: globals, channel records, unit records and what they point to, at the offsets named below
+(`penstock.model.layout` lays it out). Element values lie in the uint32 array `V` as float32 bit patterns. A function is called in a
+cycle in which its unit may act; it decides on registered state only (a beat accepted in this cycle carries this cycle's number and is
+not visible, a slot freed in this cycle is not ready), so the order of calls within a cycle does not matter. It returns flags.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.extending import intrinsic
+
+BUSY, BLOCKED, ACTIVE = 1, 2, 4  # took or delivered a beat; offers one that is not accepted; state changed otherwise
+
+# Globals.
+(G_NOW, G_OPEN, G_HAD_OPEN, G_MASK, G_WORDS, G_WHEEL, G_VALUES, G_TRACE, G_EVENTS, G_ERROR, G_ERROR_UNIT, G_ERROR_AT, G_LOGGED, G_SUNK, G_PORTS,
+ G_NPORTS, G_PRESENT, G_GRANT, G_ROUND_ROBIN, G_DRAM_UNIT, G_UNITS, G_NUNITS, G_FIRST_REQUEST, G_READ, G_WRITTEN, G_VPTR, G_T, G_W, G_EVALS,
+ G_MAX_CYCLE_LOG, G_OUT, GLOBALS) = range(32)
+# A channel, and a slot of it: accept cycle, stop, data, offset of its values, then two numbers a member (rows and cols; page and tiles).
+(C_ID, C_LEVEL, C_DEPTH, C_HEAD, C_TAIL, C_LAST_TAKE, C_SLOTS, C_SLOT_WORDS, C_SRC, C_DST, C_META, C_VALUES, C_LEAVES, C_HELD, C_TAKEN,
+ CHANNEL_WORDS) = range(16)
+X_ACCEPT, X_STOP, X_DATA, X_VALUE, X_META = range(5)
+LEAF_TILE, LEAF_OTHER, LEAF_WORDS = 0, 1, 3  # a member: kind, bits, bits
+ENTRY = 6  # an output queue's entry: slot-like with one tile
+# A unit; parameters and state of its kind from U_OWN on.
+(U_ID, U_KIND, U_IN, U_OUT, U_NIN, U_NOUT, U_BUSY, U_BLOCKED, U_BUSY_AT, U_EVAL, U_STATUS, U_PORT, U_OWN) = range(13)
+UNIT_WORDS = 72
+
+ERROR_STOP, ERROR_ACCUM, ERROR_ADDRESS, ERROR_FLIGHT, ERROR_TILES = 1, 2, 3, 4, 5
+(K_BROADCAST, K_FLATTEN, K_PROMOTE, K_PROMOTE_OUTER, K_RESHAPE, K_REPEAT, K_ZIP, K_SPLIT, K_MERGE, K_PIPE, K_ACCUM, K_SCRATCHPAD, K_LOAD, K_STORE,
+ K_SOURCE, K_SINK) = range(16)
+
+fast = njit(boundscheck=False, error_model="numpy", _nrt=False)
+
+
+@intrinsic
+def trailing_zeros(typing, x):
+    """Number of zero bits below the lowest set bit of a non-zero int64."""
+    def emit(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+    return types.int64(types.int64), emit
+
+
+@intrinsic
+def call_kernel(typing, function, a, b, out, t):
+    """Call the C function `void (float *a, float *b, float *out, int64 t)` at address `function`."""
+    def emit(context, builder, signature, arguments):
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * 4)
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+        return context.get_dummy_value()
+    return types.void(types.int64, types.int64, types.int64, types.int64, types.int64), emit
+
+
+# ---- wakes, channels -------------------------------------------------------------------------------------------------
+
+@fast
+def wake(S, unit, cycle):
+    """Evaluate `unit` in `cycle`; what lies further ahead than the wheel is evaluated early, in vain, and asks again."""
+    if cycle - S[G_NOW] > S[G_MASK]:
+        cycle = S[G_NOW] + S[G_MASK]
+    S[S[G_WHEEL] + (cycle & S[G_MASK]) * S[G_WORDS] + (unit >> 6)] |= np.int64(1) << (unit & 63)
+
+
+@fast
+def head(S, channel, c):
+    """The slot of the beat visible in `c`, or -1."""
+    if S[channel + C_LEVEL] == 0:
+        return -1
+    slot = S[channel + C_SLOTS] + S[channel + C_HEAD] * S[channel + C_SLOT_WORDS]
+    return slot if S[slot] < c else -1
+
+
+@fast
+def ready(S, channel, c):
+    """Whether a slot was free at the start of `c` (its producer has accepted nothing yet in `c`)."""
+    level = S[channel + C_LEVEL]
+    if S[channel + C_LAST_TAKE] == c:
+        level += 1
+    return level < S[channel + C_DEPTH]
+
+
+@fast
+def take(S, LOG, channel, c):
+    level, at = S[channel + C_LEVEL], S[channel + C_HEAD]
+    depth = S[channel + C_DEPTH]
+    S[channel + C_HELD] += c - S[S[channel + C_SLOTS] + at * S[channel + C_SLOT_WORDS]]
+    if level == depth:
+        wake(S, S[channel + C_SRC], c + 1)
+    at += 1
+    S[channel + C_HEAD] = 0 if at == depth else at
+    S[channel + C_LEVEL] = level - 1
+    S[channel + C_LAST_TAKE] = c
+    S[channel + C_TAKEN] += 1
+    S[G_EVENTS] += 1
+    if S[G_TRACE]:
+        n = S[G_LOGGED]
+        S[G_LOGGED] = n + 1
+        LOG[n, 0], LOG[n, 1], LOG[n, 2] = 1, S[channel + C_ID], c
+
+
+@fast
+def push(S, channel, c, stop, data):
+    """Accept a beat in `c`; the caller fills in payload and values of the slot returned, then calls `commit`."""
+    level, at, depth = S[channel + C_LEVEL], S[channel + C_TAIL], S[channel + C_DEPTH]
+    slot = S[channel + C_SLOTS] + at * S[channel + C_SLOT_WORDS]
+    S[slot], S[slot + X_STOP], S[slot + X_DATA] = c, stop, data
+    at += 1
+    S[channel + C_TAIL] = 0 if at == depth else at
+    S[channel + C_LEVEL] = level + 1
+    if level == 0:
+        wake(S, S[channel + C_DST], c + 1)
+    return slot
+
+
+@fast
+def digest(S, V, channel, slot):
+    """FNV-1a over the beat's bits in 32-bit words."""
+    h = np.uint64(0xCBF29CE484222325)
+    prime, low, half = np.uint64(0x100000001B3), np.uint64(0xFFFFFFFF), np.uint64(32)
+    word, bits = np.uint64(0), np.int64(0)
+    data = S[slot + X_DATA]
+    leaf, meta, value = S[channel + C_LEAVES], slot + X_META, S[slot + X_VALUE]
+    tiles = S[G_T] * S[G_T]
+    for _ in range(S[channel + C_META] >> 1):
+        kind, w0, w1 = S[leaf], S[leaf + 1], S[leaf + 2]
+        if kind == LEAF_TILE:
+            down = np.uint64(32 - w0)
+            for i in range(tiles):
+                x = np.uint64(V[value + i]) >> down if data else np.uint64(0)
+                word |= x << np.uint64(bits)
+                bits += w0
+                if bits >= 32:
+                    h = (h ^ (word & low)) * prime
+                    word >>= half
+                    bits -= 32
+            value += tiles
+            w0 = w1
+        for j in range(2):
+            x = np.uint64(S[meta + j]) if data else np.uint64(0)
+            width = w0 if j == 0 else w1
+            while width > 0:
+                part = min(width, 32)
+                word |= (x & ((np.uint64(1) << np.uint64(part)) - np.uint64(1))) << np.uint64(bits)
+                x >>= np.uint64(part)
+                bits += part
+                width -= part
+                if bits >= 32:
+                    h = (h ^ (word & low)) * prime
+                    word >>= half
+                    bits -= 32
+        meta += 2
+        leaf += LEAF_WORDS
+    word |= np.uint64(S[slot + X_STOP] | data << 4) << np.uint64(bits)
+    bits += 5
+    while bits > 0:
+        h = (h ^ (word & low)) * prime
+        word >>= half
+        bits -= 32
+    return h
+
+
+@fast
+def commit(S, V, LOG, channel, slot, c):
+    if S[G_TRACE]:
+        n = S[G_LOGGED]
+        S[G_LOGGED] = n + 1
+        LOG[n, 0], LOG[n, 1], LOG[n, 2] = 0, S[channel + C_ID], c
+        LOG[n, 3] = S[slot + X_STOP] | S[slot + X_DATA] << 8
+        if S[G_VALUES]:
+            LOG[n, 4] = np.int64(digest(S, V, channel, slot))
+
+
+@fast
+def copy_values(S, V, source, target, count):
+    if S[G_VALUES]:
+        for i in range(count):
+            V[target + i] = V[source + i]
+
+
+@fast
+def forward(S, V, LOG, source, channel, c, stop):
+    """Accept a copy of the beat in slot `source`, with another stop."""
+    slot = push(S, channel, c, stop, S[source + X_DATA])
+    for i in range(S[channel + C_META]):
+        S[slot + X_META + i] = S[source + X_META + i]
+    copy_values(S, V, S[source + X_VALUE], S[slot + X_VALUE], S[channel + C_VALUES])
+    commit(S, V, LOG, channel, slot, c)
+
+
+@fast
+def push_done(S, V, LOG, channel, c):
+    commit(S, V, LOG, channel, push(S, channel, c, 15, 0), c)
+
+
+@fast
+def push_tile(S, V, LOG, channel, c, stop, rows, cols, value):
+    slot = push(S, channel, c, stop, 1)
+    S[slot + X_META], S[slot + X_META + 1] = rows, cols
+    copy_values(S, V, value, S[slot + X_VALUE], S[channel + C_VALUES])
+    commit(S, V, LOG, channel, slot, c)
+
+
+@fast
+def fail(S, code, u, at):
+    if S[G_ERROR] == 0:
+        S[G_ERROR], S[G_ERROR_UNIT], S[G_ERROR_AT] = code, S[u + U_ID], at
+
+
+@fast
+def mask_tile(S, V, value, rows, cols):
+    """Invalid elements are zero."""
+    t = S[G_T]
+    if rows < t or cols < t:
+        for r in range(t):
+            for k in range(cols if r < rows else 0, t):
+                V[value + r * t + k] = 0
