@@ -1,4 +1,4 @@
-"""Tables and constants of the fixed-point steps behind exp, SiLU and division.
+"""Tables and constants of the fixed-point steps behind exp, log, SiLU and division.
 
 Every number is computed here with :mod:`decimal` (correctly rounded, the same on every machine), and read
 by the hardware and by the model. The steps that use them are in ``docs/arithmetic.md``, section 3.
@@ -7,10 +7,13 @@ by the hardware and by the model. The steps that use them are in ``docs/arithmet
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
 
-__all__ = ["LOG2E", "LOG2E_BITS", "EXP2_TABLE", "EXP2_C1", "EXP2_C2", "RECIP_TABLE", "RECIP_SLOPE"]
+__all__ = ["LOG2E", "LOG2E_BITS", "EXP2_TABLE", "EXP2_C1", "EXP2_C2", "RECIP_TABLE", "RECIP_SLOPE",
+           "LN2", "LOG_FOLD", "LOG_SCALE", "LOG_TABLE", "LOG_THIRD"]
 
 LOG2E_BITS = 36
 """Fraction bits of :data:`LOG2E`."""
+LOG_FOLD = 53
+"""Segment of the significand from which log halves it: the first above sqrt(2)."""
 
 
 def _integer(value: Decimal) -> int:
@@ -42,7 +45,19 @@ def _compute() -> dict[str, object]:
             table.append(_integer((1 / left - deepest / 2) * 2**20))
             slopes.append(_integer(fall * 2**12))
 
+        # log m on each of 128 segments of 1 <= m < 2 (those from LOG_FOLD on are halved first): a short
+        # reciprocal c of the segment's middle, so that m c is near 1, and -log c. The segments beside 1 have
+        # c = 1, which keeps small results exact.
+        scale = []
+        for i in range(128):
+            middle = (1 + h * i + h / 2) / (2 if i >= LOG_FOLD else 1)
+            scale.append(1 << 10 if i in (0, 127) else _integer(2**10 / middle))
+
         return {
+            "LN2": _integer(ln2 * 2**56),
+            "LOG_SCALE": tuple(scale),
+            "LOG_TABLE": tuple(_integer(-(Decimal(c) / 2**10).ln() * 2**56) for c in scale),
+            "LOG_THIRD": _integer(Decimal(2**18) / 3),
             "LOG2E": _integer(2**LOG2E_BITS / ln2),
             "EXP2_TABLE": tuple(_integer((ln2 * i / 128).exp() * 2**30) for i in range(128)),
             "EXP2_C1": _integer((g(Decimal(0)) - gap / 2) * 2**26),
@@ -66,3 +81,11 @@ RECIP_TABLE: tuple[int, ...] = _values["RECIP_TABLE"]
 """1/d at the left end of segment i of 128 of 1 <= d < 2, 20 fraction bits."""
 RECIP_SLOPE: tuple[int, ...] = _values["RECIP_SLOPE"]
 """Fall of 1/d over segment i, per unit of d, 12 fraction bits."""
+LN2: int = _values["LN2"]
+"""log(2), 56 fraction bits."""
+LOG_SCALE: tuple[int, ...] = _values["LOG_SCALE"]
+"""About 1/m in the middle of segment i of 128 of the significand, 10 fraction bits."""
+LOG_TABLE: tuple[int, ...] = _values["LOG_TABLE"]
+"""-log of LOG_SCALE[i], 56 fraction bits, signed."""
+LOG_THIRD: int = _values["LOG_THIRD"]
+"""1/3, 18 fraction bits."""

@@ -1,4 +1,4 @@
-"""What every arithmetic result is, bit for bit: vectorised NumPy, float32 arrays in and out.
+"""What every arithmetic result is, bit for bit: vectorised NumPy, float32 arrays in and out (add, sub, mul, div: float64 ones too).
 
 This module is the definition (``docs/arithmetic.md`` states the rules in words). The tile kernels of
 :mod:`penstock.model.tile_kernels` and the datapaths of ``penstock.hw.arith`` are tested against it.
@@ -7,31 +7,43 @@ A bf16 value is a float32 whose low 16 bits are zero.
 
 import numpy as np
 
-from penstock.machine.approximation import (EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E, RECIP_SLOPE, RECIP_TABLE)
+from penstock.machine.approximation import (EXP2_C1, EXP2_C2, EXP2_TABLE, LN2, LOG2E, LOG_FOLD, LOG_SCALE, LOG_TABLE, LOG_THIRD,
+                                            RECIP_SLOPE, RECIP_TABLE)
 
 
-__all__ = ["canonical", "add", "sub", "mul", "max_", "div", "exp", "silu", "cast_bf16", "cast_fp32",
+__all__ = ["canonical", "add", "sub", "mul", "max_", "div", "sqrt", "exp", "log", "silu", "cast_bf16", "cast_fp32",
            "matmul", "matmul_bt"]
 
 _EXP2_TABLE = np.array(EXP2_TABLE, np.int64)
 _RECIP_TABLE = np.array(RECIP_TABLE, np.int64)
 _RECIP_SLOPE = np.array(RECIP_SLOPE, np.int64)
+_LOG_SCALE = np.array(LOG_SCALE, np.int64)
+_LOG_TABLE = np.array(LOG_TABLE, np.int64)
 
 
 def _bits(x: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(x, np.float32).view(np.uint32)
 
 
+def _words(x: np.ndarray) -> tuple[np.ndarray, int, int]:
+    """Bit patterns of float32 or float64 numbers, and the bits of fraction and sign."""
+    if getattr(x, "dtype", None) == np.float64:
+        return np.ascontiguousarray(x).view(np.uint64), 52, 63
+    return _bits(x), 23, 31
+
+
 def _flush(x: np.ndarray) -> np.ndarray:
     """Subnormal numbers become zero of their sign."""
-    bits = _bits(x)
-    return np.where(bits & 0x7FFFFFFF < 0x00800000, bits & 0x80000000, bits).astype(np.uint32).view(np.float32)
+    bits, fraction, sign = _words(x)
+    one = bits.dtype.type(1)
+    zero = bits & (one << sign)
+    return np.where(bits ^ zero < one << fraction, zero, bits).view(f"f{bits.itemsize}")
 
 
 def canonical(x: np.ndarray) -> np.ndarray:
-    """``x`` as a result: subnormals flushed to zero of their sign, every NaN 0x7FC00000."""
-    bits = _bits(_flush(x))
-    return np.where(bits & 0x7FFFFFFF > 0x7F800000, np.uint32(0x7FC00000), bits).view(np.float32)
+    """``x`` as a result: subnormals flushed to zero of their sign, every NaN 0x7FC00000 (float64: 0x7FF8000000000000)."""
+    x = _flush(x)
+    return np.where(np.isnan(x), x.dtype.type(np.nan), x)
 
 
 def _binary(operation: np.ufunc, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -57,6 +69,12 @@ def mul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def div(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """a / b, correctly rounded."""
     return _binary(np.divide, a, b)
+
+
+def sqrt(a: np.ndarray) -> np.ndarray:
+    """The square root of a, correctly rounded; that of -0 is -0, of other negative numbers NaN."""
+    with np.errstate(all="ignore"):
+        return canonical(np.sqrt(_flush(a)))
 
 
 def max_(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -133,6 +151,33 @@ def exp(a: np.ndarray) -> np.ndarray:
     bits = _bits(_flush(a)).astype(np.int64)
     k, mantissa = _exp2_steps(bits & 0x7FFFFFFF, bits >> 31 == 1)
     return np.where(np.isnan(a), canonical(np.float32(np.nan)), _pack(np.int64(0), k + 127, mantissa))
+
+
+def log(a: np.ndarray) -> np.ndarray:
+    """The natural logarithm of a, by table and polynomial; below 0.53 ulp. log of a zero is -inf, of a negative number NaN."""
+    bits = _bits(_flush(a)).astype(np.int64)
+    index = bits >> 16 & 127
+    fold = index >= LOG_FOLD
+    exponent = (bits >> 23 & 255) - 127 + fold
+    significand = np.where(fold, 1, 2) * (bits & 0x7FFFFF | 0x800000)   # 24 fraction bits, within a factor sqrt(2) of 1
+    r = significand * _LOG_SCALE[index] - (1 << 34)                     # 34 fraction bits, below 1/128
+    square = r * r >> 14                                                # 54 fraction bits
+    bend = (1 << 22) - ((r >> 11) * LOG_THIRD >> 18) + (square >> 33)   # 1/2 - r/3 + r**2/4, 23 fraction bits
+    total = exponent * LN2 + _LOG_TABLE[index] + (r << 22) - (square * bend >> 21)
+    with np.errstate(all="ignore"):
+        result = np.where(total < 0, -1, 1) * _to_fp32(np.abs(total), 56)
+        result = np.where(bits & 0x7FFFFFFF == 0, -np.inf, np.where(bits == 0x7F800000, np.inf, result))
+        return canonical(np.where((bits > 0x80000000) | np.isnan(a), np.nan, result).astype(np.float32))
+
+
+def _to_fp32(x: np.ndarray, fraction: int) -> np.ndarray:
+    """``x`` (non-negative, ``fraction`` fraction bits) rounded to the nearest float32, in float64."""
+    places = np.maximum(np.frexp((x >> 24).astype(np.float64))[1], 0)   # to drop, so that 24 bits stay
+    low = x & (np.int64(1) << places) - 1
+    half = np.int64(1) << np.maximum(places - 1, 0)
+    kept = x >> places
+    kept = kept + ((places > 0) & ((low > half) | ((low == half) & (kept & 1 == 1))))
+    return np.ldexp(kept.astype(np.float64), places - fraction)
 
 
 def silu(a: np.ndarray) -> np.ndarray:

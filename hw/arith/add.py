@@ -1,15 +1,16 @@
-"""fp32 addition."""
+"""Floating-point addition."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from .lane import Lane, let
+from .format import FP32, Format
+from .lane import Lane, Stages, Through, let
 
 
-__all__ = ["Add", "Sub", "fp32_add"]
+__all__ = ["Add", "Sub", "add_steps", "fp32_add"]
 
 
-def fp32_add(m: Module, a: Value, b: Value, *, name: str = "add") -> Signal:
-    """a + b in combinational logic, named ``name``_... in ``m``.
+def add_steps(m: Module, stages: Stages | Through, a: Value, b: Value, form: Format = FP32, *, name: str = "add") -> Signal:
+    """a + b, in four stages, the last one open; signals are named ``name``_... in ``m``.
 
     One adder for near and far operands: the smaller magnitude is aligned with three bits below the last
     place (the lowest sticky), and the sum normalised over its whole width. A sum too small to be normal
@@ -18,60 +19,88 @@ def fp32_add(m: Module, a: Value, b: Value, *, name: str = "add") -> Signal:
     def named(label, value):
         return let(m, f"{name}_{label}", value)
 
-    swap = named("swap", b[:31] > a[:31])
+    f, e = form.fraction, form.exponent
+    steps = [1 << k for k in reversed(range((f + 4).bit_length()))]    # shifts up to f + 4
+    furthest = 2 * steps[0] - 1                                        # alignment: everything is sticky from here on
+
+    swap = named("swap", b[:-1] > a[:-1])
     big = named("big", Mux(swap, b, a))
     small = named("small", Mux(swap, a, b))
-    subtract = named("subtract", a[31] ^ b[31])
-    exponent = big[23:31]
-    x = Cat(Const(0, 3), big[:23], exponent.any())
-    distance = named("distance", exponent - small[23:31])
-    wide = named("wide", Cat(Const(0, 31), Mux(small[23:31].any(), Cat(small[:23], Const(1, 1)), 0))
-                 >> Mux(distance[5:8].any(), 31, distance[:5]))
-    y = named("y", Cat(wide[28] | wide[:28].any(), wide[29:55]))
-    value = named("sum", Mux(subtract, x - y, x + y)[:28])
+    subtract = named("subtract", a[-1] ^ b[-1])
+    distance = named("distance", big[f:-1] - small[f:-1])
+    both = named("both", a[-1] & b[-1])
+    s = stages.cut(big=big, small=small, subtract=subtract, both=both, distance=distance)
 
-    shift = []
-    for step in (16, 8, 4, 2, 1):
-        empty = named(f"empty{step}", ~value[28 - step:].any())
-        value = named(f"norm{step}", Mux(empty, value << step, value)[:28])
+    big, small, subtract, distance = s.big, s.small, s.subtract, s.distance
+    exponent = big[f:-1]
+    x = Cat(Const(0, 3), big[:f], exponent.any())
+    low = len(steps)
+    wide = named("wide", Cat(Const(0, furthest), Mux(small[f:-1].any(), Cat(small[:f], Const(1, 1)), 0))
+                 >> Mux(distance[low:e].any(), furthest, distance[:low]))
+    y = named("y", Cat(wide[furthest - 3] | wide[:furthest - 3].any(), wide[furthest - 2:furthest + f + 1]))
+    value = named("sum", Mux(subtract, x - y, x + y)[:f + 5])
+    special = named("special", exponent.all())
+    nan = named("nan", special & (big[:f].any() | (subtract & small[f:-1].all())))
+    s = stages.cut(value=value, exponent=exponent, both=s.both, sign=big[-1], special=special, nan=nan)
+
+    value, shift = s.value, []
+    for step in steps:
+        empty = named(f"empty{step}", ~value[f + 5 - step:].any())
+        value = named(f"norm{step}", Mux(empty, value << step, value)[:f + 5])
         shift.insert(0, empty)
-    biased = named("exponent", exponent + 1 - Cat(*shift))
-    zero = named("zero", ~value[27] | ~exponent.any())
+    biased = named("exponent", s.exponent + 1 - Cat(*shift))
+    zero = named("zero", ~value[f + 4] | ~s.exponent.any())
+    s = stages.cut(value=value, biased=biased, zero=zero, both=s.both, sign=s.sign, special=s.special, nan=s.nan)
+
+    value, biased, zero, special = s.value, s.biased, s.zero, s.special
     tiny = named("tiny", zero | (biased <= 0))
     up = value[3] & (value[:3].any() | value[4])
-    rounded = named("rounded", (Cat(value[4:27], biased[:9]) + up)[:32])
+    rounded = named("rounded", (Cat(value[4:f + 4], biased[:e + 1]) + up)[:f + e + 1])
 
-    sign = Mux(zero, a[31] & b[31], big[31])
-    special = named("special", exponent.all())
-    nan = named("nan", special & (big[:23].any() | (subtract & small[23:31].all())))
-    huge = special | (rounded[23:32] >= 255)
-    magnitude = Mux(tiny, 0, Mux(huge, 0x7F800000, rounded[:31]))
-    return named("out", Mux(nan, 0x7FC00000, Cat(magnitude[:31], sign)))
+    sign = Mux(zero, s.both, s.sign)
+    huge = special | (rounded[f:f + e + 1] >= form.top)
+    magnitude = Mux(tiny, 0, Mux(huge, form.inf, rounded[:f + e]))
+    return named("out", Mux(s.nan, form.nan, Cat(magnitude[:f + e], sign)))
+
+
+def fp32_add(m: Module, a: Value, b: Value, *, name: str = "add") -> Signal:
+    """a + b of fp32 operands in combinational logic, named ``name``_... in ``m``."""
+    return add_steps(m, Through(m, Const(1)), a, b, name=name)
 
 
 class Add(Lane):
-    """``o`` = ``a + b``. Combinational (``STAGES`` = 1)."""
+    """``o`` = ``a + b``, correctly rounded.
 
-    STAGES = 1
+    Parameters
+    ----------
+    form : Format
+    pipelined : bool
 
-    def __init__(self):
-        super().__init__(arity=2)
+    Timing
+    ------
+    Combinational (``STAGES`` = 1), or pipelined 4: order; align and add; normalise; round.
+    """
+
+    STAGES = 4
+
+    def __init__(self, *, form: Format = FP32, pipelined: bool = False):
+        self.form = form
+        super().__init__(arity=2, width=form.width, pipelined=pipelined)
 
     def elaborate(self, platform):
         m = Module()
-        m.d.comb += self.o.eq(fp32_add(m, self.a, self.b))
+        stages = self.stages(m)
+        m.d.comb += self.o.eq(add_steps(m, stages, self.a, self.b, self.form))
+        assert stages.count == self.STAGES
         return m
 
 
-class Sub(Lane):
-    """``o`` = ``a - b``. Combinational (``STAGES`` = 1)."""
-
-    STAGES = 1
-
-    def __init__(self):
-        super().__init__(arity=2)
+class Sub(Add):
+    """``o`` = ``a - b``: as :class:`Add`, with the sign of ``b`` changed."""
 
     def elaborate(self, platform):
         m = Module()
-        m.d.comb += self.o.eq(fp32_add(m, self.a, Cat(self.b[:31], ~self.b[31]), name="sub"))
+        stages = self.stages(m)
+        m.d.comb += self.o.eq(add_steps(m, stages, self.a, Cat(self.b[:-1], ~self.b[-1]), self.form, name="sub"))
+        assert stages.count == self.STAGES
         return m

@@ -3,7 +3,7 @@
 from amaranth.hdl import Const, Module, Mux
 
 from .exp2 import exp2_steps, pack
-from .lane import Lane, Stages
+from .lane import Lane
 
 
 __all__ = ["Exp"]
@@ -12,19 +12,23 @@ __all__ = ["Exp"]
 class Exp(Lane):
     """``o`` = e**``a``, fp32, below 0.58 ulp.
 
+    Parameters
+    ----------
+    pipelined : bool
+
     Timing
     ------
-    ``STAGES`` = 5: times log2(e); split and look up; two steps of the polynomial; round.
+    ``STAGES`` = 5: times log2(e); split and look up; two steps of the polynomial; round. Not pipelined, 1.
     """
 
     STAGES = 5
 
-    def __init__(self):
-        super().__init__(arity=1)
+    def __init__(self, *, pipelined: bool = True):
+        super().__init__(arity=1, pipelined=pipelined)
 
     def elaborate(self, platform):
         m = Module()
-        stages = Stages(m, self.en)
+        stages = self.stages(m)
         a = self.a
         s = exp2_steps(m, stages, a[:31], a[31], nan=a[23:31].all() & a[:23].any())
         s = stages.cut(k=s.k, mantissa=s.mantissa, nan=s.nan)

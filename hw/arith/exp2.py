@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 
 from penstock.machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E
 
-from .lane import Stages, let
+from .lane import Stages, Through, let
 
 
 __all__ = ["exp2_steps", "pack", "rom"]
@@ -22,12 +22,12 @@ def rom(m: Module, name: str, index: Value, width: int, table: tuple[int, ...]) 
     return word
 
 
-def exp2_steps(m: Module, stages: Stages, x: Value, negative: Value, **keep: ValueLike) -> SimpleNamespace:
+def exp2_steps(m: Module, stages: Stages | Through, x: Value, negative: Value, **keep: ValueLike) -> SimpleNamespace:
     """e**x as ``mantissa * 2**(k - 30)``, in four stages, the last one open.
 
     Parameters
     ----------
-    m, stages : Module, Stages
+    m, stages : Module, Stages or Through
         Where the steps go.
     x : Value
         The low 31 bits of the fp32 operand, in the first stage.

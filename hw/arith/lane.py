@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 
-__all__ = ["Lane", "Stages", "let"]
+__all__ = ["Lane", "Stages", "Through", "let"]
 
 
 def let(m: Module, name: str, value: ValueLike) -> Signal:
@@ -64,23 +64,43 @@ class Stages:
         return registers
 
 
+class Through:
+    """What :class:`Stages` is to a pipeline, without registers: one combinational stage."""
+
+    count = 1
+
+    def __init__(self, m: Module, en: Value):
+        self._m, self._cuts = m, 0
+        self.valid = en
+
+    def cut(self, **values: ValueLike) -> SimpleNamespace:
+        """``values`` themselves, each evaluated once."""
+        self._cuts += 1
+        return SimpleNamespace(**{name: value if isinstance(value, Signal) else let(self._m, f"t{self._cuts}_{name}", value)
+                                  for name, value in values.items()})
+
+
 class Lane(wiring.Component):
     """One lane of an element-wise function: the datapath without handshake.
 
-    Subclasses define ``STAGES`` and ``elaborate``.
+    Subclasses define ``STAGES`` (of the pipelined form) and ``elaborate``, which takes its stages from :meth:`stages`.
 
     Parameters
     ----------
     arity : int
         Number of operands, 1 or 2.
+    width : int
+        Bits of operands and result.
+    pipelined : bool
+        Without it there are no registers, and ``STAGES`` is 1.
 
     Members
     -------
     en : In(1)
         An operand enters in this cycle.
-    a, b : In(32)
-        The operands, fp32 (bf16 in the upper half). ``b`` exists where ``arity`` is 2.
-    o : Out(32)
+    a, b : In(width)
+        The operands, fp32 (bf16 in the upper half) or fp64. ``b`` exists where ``arity`` is 2.
+    o : Out(width)
         The result.
 
     Timing
@@ -91,10 +111,17 @@ class Lane(wiring.Component):
 
     STAGES = 1
 
-    def __init__(self, *, arity: int):
+    def __init__(self, *, arity: int, width: int = 32, pipelined: bool = True):
         if arity not in (1, 2):
             raise ValueError(f"Arity must be 1 or 2, not {arity!r}")
-        members = {"en": In(1), "a": In(32), "o": Out(32)}
+        self.pipelined = pipelined
+        if not pipelined:
+            self.STAGES = 1
+        members = {"en": In(1), "a": In(width), "o": Out(width)}
         if arity == 2:
-            members["b"] = In(32)
+            members["b"] = In(width)
         super().__init__(members)
+
+    def stages(self, m: Module) -> Stages | Through:
+        """The stages of this lane's datapath, opened by ``en``."""
+        return (Stages if self.pipelined else Through)(m, self.en)

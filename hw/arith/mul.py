@@ -1,67 +1,84 @@
-"""fp32 and bf16 multiplication."""
+"""Floating-point multiplication."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from .lane import Lane, let
+from .format import FP32, Format
+from .lane import Lane, Stages, Through, let
+from .rounding import round_steps
 
 
-__all__ = ["Mul", "fp32_mul", "bf16_mul"]
+__all__ = ["Mul", "mul_steps", "fp32_mul", "bf16_mul"]
 
 
-def _significand(x: Value) -> Value:
-    return Cat(x[:-9], Const(1, 1))
+def mul_steps(m: Module, stages: Stages | Through, a: Value, b: Value, form: Format = FP32, *, name: str = "mul") -> Signal:
+    """a * b, in three stages, the last one open; signals are named ``name``_... in ``m``."""
+    f = form.fraction
+    nan, zero, inf, sign, exponent = _flags(m, a, b, form, name)
+    half_width = (f + 1) // 2
+    x, y = form.significand(a), form.significand(b)
+    s = stages.cut(low=x * y[:half_width], high=x * y[half_width:], sign=sign, exponent=exponent, nan=nan, zero=zero, inf=inf)
+
+    product = let(m, f"{name}_product", (s.low + (s.high << half_width))[:2 * f + 2])
+    s = stages.cut(product=product, sign=s.sign, exponent=s.exponent, nan=s.nan, zero=s.zero, inf=s.inf)
+
+    product = s.product
+    top = product[-1]
+    biased = let(m, f"{name}_biased", s.exponent + top)
+    mantissa = let(m, f"{name}_mantissa", Mux(top, product[f + 1:2 * f + 1], product[f:2 * f]))
+    half = Mux(top, product[f], product[f - 1])
+    below = product[:f - 1].any() | (top & product[f - 1])
+    return round_steps(m, form, sign=s.sign, biased=biased, mantissa=mantissa, half=half, below=below, nan=s.nan, zero=s.zero, inf=s.inf, name=name)
 
 
-def _multiply(m: Module, a: Value, b: Value, name: str) -> Signal:
-    width = len(a) - 8                          # of the significand
+def _flags(m: Module, a: Value, b: Value, form: Format, name: str) -> tuple[Value, ...]:
+    """Whether the product is NaN, zero, infinite; its sign; the sum of the exponents (biased)."""
     def named(label, value):
         return let(m, f"{name}_{label}", value)
 
-    ea, eb = a[-9:-1], b[-9:-1]
-    sign = named("sign", a[-1] ^ b[-1])
-    product = named("product", _significand(a) * _significand(b))
-    top = product[-1]
-    biased = named("exponent", ea + eb - 127 + top)
-    if width == 24:
-        mantissa = named("mantissa", Mux(top, product[24:47], product[23:46]))
-        half = Mux(top, product[23], product[22])
-        below = product[:22].any() | (top & product[22])
-        # At exponent 0 the result is subnormal and flushed, unless it rounds to the least normal number:
-        # when all bits of the mantissa are ones, so that adding one carries into the exponent.
-        up = (biased == 0) | (half & (below | mantissa[0]))
-        rounded = named("rounded", (Cat(mantissa, biased[:9]) + up)[:32])
-    else:
-        fraction = Mux(top, product[:-1], Cat(Const(0, 1), product[:-2]))
-        rounded = named("rounded", Cat(Const(0, 24 - len(product)), fraction, biased[:9]))
-
-    zero = ~ea.any() | ~eb.any()
-    tiny = named("tiny", zero | (biased < 0) | ~rounded[23:32].any())
-    special = named("special", ea.all() | eb.all())
-    nan = named("nan", (ea.all() & a[:-9].any()) | (eb.all() & b[:-9].any()) | (special & zero))
-    huge = special | ((biased >= 0) & (rounded[23:32] >= 255))
-    magnitude = Mux(huge, 0x7F800000, Mux(tiny, 0, rounded[:31]))
-    return named("out", Mux(nan, 0x7FC00000, Cat(magnitude[:31], sign)))
+    zero = named("zero", form.is_zero(a) | form.is_zero(b))
+    special = named("special", a[-1 - form.exponent:-1].all() | b[-1 - form.exponent:-1].all())
+    nan = named("nan", form.is_nan(a) | form.is_nan(b) | (special & zero))
+    exponent = named("exponent", a[-1 - form.exponent:-1] + b[-1 - form.exponent:-1] - form.bias)
+    return nan, zero, special, named("sign", a[-1] ^ b[-1]), exponent
 
 
 def fp32_mul(m: Module, a: Value, b: Value, *, name: str = "mul") -> Signal:
     """a * b of fp32 operands in combinational logic, named ``name``_... in ``m``."""
-    return _multiply(m, a, b, name)
+    return mul_steps(m, Through(m, Const(1)), a, b, name=name)
 
 
 def bf16_mul(m: Module, a: Value, b: Value, *, name: str = "mul") -> Signal:
     """The fp32 product of two 16-bit bf16 operands: exact, unless it overflows or is flushed."""
-    return _multiply(m, a, b, name)
+    nan, zero, inf, sign, exponent = _flags(m, a, b, Format("bf16", 8, 7), name)
+    product = let(m, f"{name}_product", Cat(a[:7], Const(1, 1)) * Cat(b[:7], Const(1, 1)))
+    top = product[-1]
+    biased = let(m, f"{name}_biased", exponent + top)
+    fraction = Cat(Const(0, 8), Mux(top, product[:-1], Cat(Const(0, 1), product[:-2])))
+    return round_steps(m, FP32, sign=sign, biased=biased, mantissa=fraction, half=Const(0), below=Const(0), nan=nan, zero=zero, inf=inf, name=name)
 
 
 class Mul(Lane):
-    """``o`` = ``a * b``. Combinational (``STAGES`` = 1)."""
+    """``o`` = ``a * b``, correctly rounded.
 
-    STAGES = 1
+    Parameters
+    ----------
+    form : Format
+    pipelined : bool
 
-    def __init__(self):
-        super().__init__(arity=2)
+    Timing
+    ------
+    Combinational (``STAGES`` = 1), or pipelined 3: two partial products; their sum; round.
+    """
+
+    STAGES = 3
+
+    def __init__(self, *, form: Format = FP32, pipelined: bool = False):
+        self.form = form
+        super().__init__(arity=2, width=form.width, pipelined=pipelined)
 
     def elaborate(self, platform):
         m = Module()
-        m.d.comb += self.o.eq(fp32_mul(m, self.a, self.b))
+        stages = self.stages(m)
+        m.d.comb += self.o.eq(mul_steps(m, stages, self.a, self.b, self.form))
+        assert stages.count == self.STAGES
         return m

@@ -7,20 +7,20 @@ from amaranth.hdl import Module, Value, ValueLike
 from penstock.machine.approximation import RECIP_SLOPE, RECIP_TABLE
 
 from .exp2 import rom
-from .lane import Stages, let
+from .lane import Stages, Through, let
 
 
 __all__ = ["reciprocal_steps"]
 
 
-def reciprocal_steps(m: Module, stages: Stages, d: Value, **keep: ValueLike) -> SimpleNamespace:
+def reciprocal_steps(m: Module, stages: Stages | Through, d: Value, **keep: ValueLike) -> SimpleNamespace:
     """1/d, at most 2 units too small and never too large, in three stages, the last one open.
 
     A line per 1/128 of the range gives 16 bits, one step of Newton's iteration doubles them.
 
     Parameters
     ----------
-    m, stages : Module, Stages
+    m, stages : Module, Stages or Through
         Where the steps go.
     d : Value
         The operand, 1 <= d < 2 with 30 fraction bits, in the first stage.

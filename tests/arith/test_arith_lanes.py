@@ -51,7 +51,7 @@ def run(dut, vectors, gaps):
     sim.add_clock(1e-6)
     sim.add_testbench(bench)
     sim.run()
-    return np.array(results, np.uint32)
+    return np.array(results, np.uint64 if len(dut.o) > 32 else np.uint32)
 
 
 @pytest.mark.parametrize("name", functions.DATAPATHS)

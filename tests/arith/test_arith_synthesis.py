@@ -8,11 +8,19 @@ import pytest
 from amaranth.back import rtlil
 
 from penstock.hw import functions
+from penstock.hw.arith.add import Add
+from penstock.hw.arith.div import DigitDiv
 from penstock.hw.arith.dot import Dot
+from penstock.hw.arith.format import FP64
+from penstock.hw.arith.log import Log
+from penstock.hw.arith.mul import Mul
+from penstock.hw.arith.sqrt import Sqrt
 
 
 BLOCKS = {**functions.DATAPATHS,
-          **{f"dot4_{dtype}": (lambda dtype=dtype: Dot(t=4, dtype=dtype)) for dtype in ("bf16", "fp32")}}
+          **{f"dot4_{dtype}": (lambda dtype=dtype: Dot(t=4, dtype=dtype)) for dtype in ("bf16", "fp32")},
+          "log": Log, "sqrt": Sqrt, "log_unpipelined": lambda: Log(pipelined=False),
+          **{f"{lane.__name__.lower()}_fp64": (lambda lane=lane: lane(form=FP64, pipelined=True)) for lane in (Add, Mul, DigitDiv)}}
 
 
 @pytest.mark.parametrize("name", BLOCKS)
