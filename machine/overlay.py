@@ -1,0 +1,235 @@
+"""The token-dataflow overlay: its configuration, latencies, memories and word formats (docs/overlay.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+
+import numpy as np
+
+from .errors import ConfigError
+
+LEFT, RIGHT, ONLY = range(3)
+"""Slot of a token: first or second operand of a binary operation, or the one of a unary operation."""
+
+OP_BITS = 5
+"""Width of an operation code (`machine.token_ops.Op`); the static context's 0 is no operation."""
+
+READY_WORD = 32
+"""Ready bits per word of the `seed` memory."""
+
+PIPELINED = {"add": 4, "mul": 4, "div": 16, "sqrt": 16, "exp": 8, "log": 8, "compare": 2}
+"""Latency in cycles by class of operation of the pipelined ALU (at least 2 each); the unit ALU has 1 throughout."""
+
+SPECIALISED = {"add": "add", "compare": "add", "mul": "mul", "div": "div", "sqrt": "div", "exp": "exp", "log": "exp"}
+"""Class of operation -> kind of specialised PE that does it."""
+
+CHOICES = {
+    "pe": ("dynamic", "static"),
+    "network": ("mesh", "hoplite"),
+    "ready": ("fifo", "criticality"),
+    "packets": ("per_edge", "per_pe"),
+    "sends": ("edge", "pe", "multicast"),
+    "sources": ("fired", "stored"),
+    "alu": ("unit", "pipelined"),
+    "format": ("fp32", "fp64"),
+    "kinds": ("homogeneous", "specialised"),
+}
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """One overlay (fields and meaning: docs/overlay.md section 1).
+
+    Raises ConfigError naming the field and the constraint. ``memories`` maps names of memories to fixed depths in words
+    (those not named are sized per graph).
+    """
+
+    rows: int = 4
+    cols: int = 4
+    pe: str = "dynamic"
+    network: str = "mesh"
+    ready: str = "fifo"
+    packets: str = "per_edge"
+    sends: str = "multicast"
+    sources: str = "fired"
+    fifo_depth: int = 4
+    alu: str = "unit"
+    format: str = "fp32"
+    kinds: str = "homogeneous"
+    memories: tuple[tuple[str, int], ...] = ()
+
+    def __post_init__(self):
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ConfigError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}", "overlay")
+        for name in ("rows", "cols"):
+            if not isinstance(getattr(self, name), int) or not 1 <= getattr(self, name) <= 16:
+                raise ConfigError(f"{name} must be from 1 to 16, not {getattr(self, name)!r}", "overlay")
+        if not isinstance(self.fifo_depth, int) or self.fifo_depth < 2:
+            raise ConfigError(f"fifo_depth must be at least 2, not {self.fifo_depth!r}", "overlay")
+        if isinstance(self.memories, Mapping):
+            object.__setattr__(self, "memories", tuple(sorted(self.memories.items())))
+        for name, depth in self.memories:
+            if name not in MEMORIES[self.pe]:
+                raise ConfigError(f"a {self.pe} PE has no memory {name!r}", "overlay", remedy=f"known: {', '.join(MEMORIES[self.pe])}")
+            if not isinstance(depth, int) or depth < 1:
+                raise ConfigError(f"memory {name} must have at least 1 word, not {depth!r}", "overlay")
+
+    @property
+    def pes(self) -> int:
+        return self.rows * self.cols
+
+    @property
+    def width(self) -> int:
+        """Bits of a value."""
+        return 32 if self.format == "fp32" else 64
+
+    def latency(self, op_class: str) -> int:
+        """Cycles of an operation of this class ('add', 'mul', 'div', 'sqrt', 'exp', 'log', 'compare')."""
+        return 1 if self.alu == "unit" else PIPELINED[op_class]
+
+    def to_dict(self) -> dict:
+        """All that matters for this kind of PE, plain."""
+        mine = {"dynamic": ("network", "ready", "packets", "fifo_depth"), "static": ("sends", "sources")}
+        drop = {n for kind, names in mine.items() if kind != self.pe for n in names}
+        return {k: (dict(v) if k == "memories" else v) for k, v in asdict(self).items() if k not in drop}
+
+    def name(self) -> str:
+        """Short name of the variant, without the mesh."""
+        if self.pe == "static":
+            return f"static {self.sends}" + (" stored" if self.sources == "stored" else "")
+        return f"dynamic {self.ready} {self.packets}" + (" hoplite" if self.network == "hoplite" else "")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Fields of one memory word, LSB first: names and widths in bits."""
+
+    fields: tuple[tuple[str, int], ...]
+
+    @property
+    def width(self) -> int:
+        return sum(w for _, w in self.fields)
+
+    def pack(self, columns: Mapping[str, np.ndarray]) -> list[int]:
+        """Words of equally long columns of non-negative integers; raises ValueError for a value that does not fit."""
+        words = None
+        at = 0
+        for name, width in self.fields:
+            column = [int(v) for v in columns[name]]
+            if any(v >> width for v in column):
+                raise ValueError(f"{name} must fit in {width} bits, not {max(column)}")
+            words = [v << at for v in column] if words is None else [a | v << at for a, v in zip(words, column, strict=True)]
+            at += width
+        return words or []
+
+    def unpack(self, word: int) -> dict[str, int]:
+        """The fields of one word."""
+        out = {}
+        for name, width in self.fields:
+            out[name] = word & ((1 << width) - 1)
+            word >>= width
+        return out
+
+
+@dataclass(frozen=True)
+class Memory:
+    """One memory of every PE (or switch): word format, depth in words, copies that its read ports need, loaded by the host or not."""
+
+    name: str
+    layout: Layout
+    depth: int
+    copies: int = 1
+    loaded: bool = True
+
+    @property
+    def bits(self) -> int:
+        """Bits of all copies."""
+        return self.layout.width * self.depth * self.copies
+
+
+MEMORIES = {
+    "dynamic": ("control", "op", "value", "first", "rest", "chain", "seed", "token", "present", "ready"),
+    "static": ("control", "value", "context", "switch"),
+}
+"""Memories by kind of PE; the index is the `memory` number of a load word."""
+
+CONTROL = {"dynamic": ("senders", "sources", "fires"), "static": ("length",)}
+"""Registers of a PE, by address in the memory `control` (32-bit words)."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the fullest PE needs, in words, before fixed sizes are applied.
+
+    ``nodes``: local addresses (static: values); ``senders``; ``queue``: operations that send; ``rest``: entries beyond the first; ``contexts``: static schedule length.
+    """
+
+    nodes: int = 1
+    senders: int = 1
+    queue: int = 1
+    rest: int = 1
+    contexts: int = 1
+
+
+def bits_for(depth: int) -> int:
+    """Address bits of a memory of ``depth`` words, at least 1."""
+    return max(1, (depth - 1).bit_length())
+
+
+def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
+    """The memories of one PE with its switch, in load order, by name."""
+    fixed = dict(overlay.memories)
+    x, y, w = bits_for(overlay.cols), bits_for(overlay.rows), overlay.width
+    one = lambda name, width: Layout(((name, width),))  # noqa: E731
+    if overlay.pe == "static":
+        depth = fixed.get("value", sizes.nodes)
+        a = bits_for(depth)
+        context = Layout((("op", OP_BITS), ("a", a), ("b", a), ("send", a), ("write", 2), ("address", a)))
+        out = [Memory("control", one("word", 32), len(CONTROL["static"])), Memory("value", one("value", w), depth, copies=3),
+               Memory("context", context, fixed.get("context", sizes.contexts)), Memory("switch", SWITCH, fixed.get("switch", sizes.contexts))]
+        return {m.name: m for m in out}
+    nodes = max(fixed.get(n, sizes.nodes) for n in ("op", "value", "token", "present"))
+    a = bits_for(nodes)
+    first, rest = fixed.get("first", sizes.senders), fixed.get("rest", sizes.rest)
+    token = (("x", x), ("y", y), ("node", a), ("slot", 2), ("last", 1))
+    out = [Memory("control", one("word", 32), len(CONTROL["dynamic"])), Memory("op", one("op", OP_BITS), fixed.get("op", sizes.nodes)),
+           Memory("value", one("value", w), fixed.get("value", sizes.nodes)), Memory("first", Layout(token + (("rest", bits_for(rest)),)), first),
+           Memory("rest", Layout(token), rest)]
+    if overlay.packets == "per_pe":
+        out.append(Memory("chain", Layout((("valid", 1), ("node", a), ("slot", 2))), fixed.get("chain", 2 * sizes.nodes)))
+    if overlay.ready == "criticality":
+        out.append(Memory("seed", one("bits", READY_WORD), fixed.get("seed", -(-first // READY_WORD))))
+    out += [Memory("token", one("value", w), fixed.get("token", sizes.nodes), loaded=False),
+            Memory("present", one("bit", 1), fixed.get("present", sizes.nodes), loaded=False)]
+    out.append(Memory("ready", one("node", bits_for(first)), fixed.get("ready", sizes.queue), loaded=False) if overlay.ready == "fifo"
+               else Memory("ready", one("bit", 1), fixed.get("ready", first), loaded=False))
+    return {m.name: m for m in out}
+
+
+def needs(overlay: Overlay, sizes: Sizes) -> dict[str, int]:
+    """Words that the graph needs of each memory, whatever its fixed size."""
+    return {n: m.depth for n, m in memories(Overlay(**{f.name: getattr(overlay, f.name) for f in fields(Overlay)} | {"memories": ()}), sizes).items()}
+
+
+def packet(overlay: Overlay, sizes: Sizes) -> Layout:
+    """A token on the network."""
+    node = memories(overlay, sizes)["first"].layout.fields[2]
+    return Layout((("x", bits_for(overlay.cols)), ("y", bits_for(overlay.rows)), node, ("slot", 2), ("value", overlay.width)))
+
+
+WRITE_NONE, WRITE_ALU, WRITE_NET = range(3)
+"""Codes of a static context's `write`."""
+
+SWITCH = Layout((("w", 1), ("e", 1), ("n", 2), ("s", 2), ("p", 2)))
+"""A switch's context."""
+
+SWITCH_CODES = {
+    "w": {"P": 0, "E": 1}, "e": {"P": 0, "W": 1}, "n": {"P": 0, "W": 1, "E": 2, "S": 3}, "s": {"P": 0, "W": 1, "E": 2, "N": 3},
+    "p": {"W": 0, "E": 1, "N": 2, "S": 3},
+}
+"""Per output of the switch, the code of each input (docs/overlay.md section 7)."""
+
+PORTS = ("P", "W", "E", "N", "S")
+"""Ports of the buffered router, in round-robin order."""
