@@ -18,8 +18,11 @@ OP_BITS = 5
 READY_WORD = 32
 """Ready bits per word of the `seed` memory."""
 
-PIPELINED = {"add": 4, "mul": 4, "div": 16, "sqrt": 16, "exp": 8, "log": 8, "compare": 2}
-"""Latency in cycles by class of operation of the pipelined ALU (at least 2 each); the unit ALU has 1 throughout."""
+PIPELINED = {
+    "fp32": {"add": 4, "mul": 3, "div": 6, "sqrt": 8, "exp": 5, "log": 6, "compare": 2},
+    "fp64": {"add": 4, "mul": 3, "div": 15, "compare": 2},
+}
+"""Latency in cycles by format and class of operation of the pipelined ALU (the stages of docs/arithmetic.md section 2; at least 2 each); the unit ALU has 1 throughout."""
 
 SPECIALISED = {"add": "add", "compare": "add", "mul": "mul", "div": "div", "sqrt": "div", "exp": "exp", "log": "exp"}
 """Class of operation -> kind of specialised PE that does it."""
@@ -87,7 +90,7 @@ class Overlay:
 
     def latency(self, op_class: str) -> int:
         """Cycles of an operation of this class ('add', 'mul', 'div', 'sqrt', 'exp', 'log', 'compare')."""
-        return 1 if self.alu == "unit" else PIPELINED[op_class]
+        return 1 if self.alu == "unit" else PIPELINED[self.format][op_class]
 
     def to_dict(self) -> dict:
         """All that matters for this kind of PE, plain."""
