@@ -39,7 +39,7 @@ def kinds() -> str:
     lines = ["# Unit kinds and functions", "", "Declared in `machine/kinds.py` and `machine/functions.py`; the rules are in [timing.md](timing.md). *Run-time* parameters are",
              "configuration registers in the RTL, so that one build serves many values.", "", "| kind | what it does | parameters | run-time |", "|---|---|---|---|"]
     for k in sorted(KINDS.values(), key=lambda k: k.name):
-        params = "; ".join(f"`{p}`: {doc}" for p, doc in k.params.items())
+        params = "; ".join(f"`{p}`: {doc}" for p, doc in k.params.items()) + "".join(f"; optional `{p}`: {doc}" for p, doc in k.optional.items())
         lines.append(f"| `{k.name}` | {k.doc} | {params} | {', '.join(f'`{r}`' for r in k.runtime)} |")
     lines += ["", "| function | operands | stages | FLOP per element | |", "|---|--:|--:|--:|---|"]
     lines += [f"| `{f.name}` | {f.arity} | {f.stages} | {f.flops_per_element} | {f.doc} |" for f in FUNCTIONS.values()]

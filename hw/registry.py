@@ -16,6 +16,7 @@ UNITS: dict[str, type[wiring.Component] | str] = {
     "promote": "penstock.hw.units.promote:Promote",
     "reshape": "penstock.hw.units.reshape:Reshape",
     "repeat": "penstock.hw.units.repeat:Repeat",
+    "pace": "penstock.hw.units.pace:Pace",
     "zip": "penstock.hw.units.zip:Zip",
     "split": "penstock.hw.units.split:Split",
     "merge": "penstock.hw.units.merge:Merge",

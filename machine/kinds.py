@@ -7,7 +7,7 @@ the parameters that are configuration registers in the RTL, so that one simulato
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .functions import lookup
 
@@ -30,6 +30,8 @@ class Kind:
         params -> (number of inputs, number of outputs).
     latency, interval
         (t, params) -> L and II in cycles; None where the kind's own section of docs/timing.md gives the rule.
+    optional
+        Parameters that a unit may have besides, with their meaning; they shape the hardware.
     values
         For a pipelined unit of one tile out that is added from outside (docs/timing.md section 2): the name under which
         ``model.functions`` holds its tile kernel. The valid rows and columns are those of the first operand.
@@ -43,6 +45,7 @@ class Kind:
     latency: Callable[[int, dict], int] | None = None
     interval: Callable[[int, dict], int] | None = None
     values: str = ""
+    optional: dict[str, str] = field(default_factory=dict)
 
 
 KINDS: dict[str, Kind] = {}
@@ -87,6 +90,7 @@ _shape("reshape", "splits a dimension into chunks",
        {"dim": "dimension split", "chunk": "size of a chunk", "pad": "whether a partial chunk is padded",
         "pad_rows": "physical tile rows of a pad unit", "pad_cols": "physical tile columns of a pad unit"}, runtime=("chunk", "pad_rows", "pad_cols"))
 _shape("repeat", "repeats each beat", {"count": "copies"}, runtime=("count",))
+_shape("pace", "lets a beat pass at most every so often", {"interval": "sixteenths of a cycle between beats, at least 16"}, runtime=("interval",))
 _shape("zip", "joins two streams into tuples", {}, lambda p: (2, 1))
 _shape("split", "deals beats round robin", {"n": "outputs"}, lambda p: (1, p["n"]))
 _shape("merge", "collects beats round robin", {"n": "inputs"}, lambda p: (p["n"], 1))
@@ -102,18 +106,19 @@ register(Kind("accum", "reduction over some dimensions into a memory of accumula
               {"fn": "reduction: 'add'", "reduce": "bit mask of reduced dimensions", "depth": "accumulator tiles", "lanes": "elements a cycle"}, lambda p: (1, 1),
               latency=_lane_interval, interval=_lane_interval))
 register(Kind("scratchpad", "paged memory of buffers (docs/timing.md section 4)",
-              {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}",
+              {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}, and turns (repeats of each buffer, in turn) where they differ",
                "repeat": "list: repeats per reader (run time)"},
               lambda p: (len(p["writers"]) + len(p["readers"]), len(p["writers"]) + len(p["readers"])), runtime=("repeat",)))
+_ORDER = {"order": "list of [row, col], in elements: where each logical tile lies, in stream order (instead of the affine walk)"}
 register(Kind("load", "linear off-chip load (docs/timing.md section 5)",
               {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",
                "rows": "rows of a logical tile", "cols": "columns of a logical tile", "rank": "loop dimensions",
                "shape": "trip counts, outermost first", "row_step": "rows advanced by each loop dimension", "col_step": "columns advanced by each loop dimension"},
               lambda p: (0, 1),
-              ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols", "shape", "row_step", "col_step")))
+              ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols", "shape", "row_step", "col_step"), optional=_ORDER))
 register(Kind("store", "linear off-chip store (docs/timing.md section 5)",
               {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",
                "rows": "rows of a logical tile", "cols": "columns of a logical tile"},
-              lambda p: (1, 0), ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols")))
+              lambda p: (1, 0), ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols"), optional=_ORDER))
 register(Kind("source", "stream from outside the fabric", {}, lambda p: (0, 1)))
 register(Kind("sink", "stream to outside the fabric", {}, lambda p: (1, 0)))

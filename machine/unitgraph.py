@@ -156,7 +156,7 @@ def validate(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS, least_depth: i
             raise LoweringError(f"unknown kind {u.kind!r}", where, remedy=f"known kinds: {', '.join(sorted(kinds))}")
         kind = kinds[u.kind]
         missing = [p for p in kind.params if p not in u.params]
-        extra = [p for p in u.params if p not in kind.params]
+        extra = [p for p in u.params if p not in kind.params and p not in kind.optional]
         if missing or extra:
             raise LoweringError(f"parameters missing {missing}, unknown {extra}", where, f"kind {u.kind} has {list(kind.params)}")
     used = {side: {} for side in ends}

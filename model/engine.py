@@ -46,6 +46,8 @@ def evaluate(S, V, LOG, SUNK, SUNK_V, u, c):
         return split(S, V, LOG, u, c)
     if kind == K_MERGE:
         return merge(S, V, LOG, u, c)
+    if kind == K_PACE:
+        return pace(S, V, LOG, u, c)
     if kind == K_SOURCE:
         return source(S, V, LOG, u, c)
     return sink(S, V, LOG, SUNK, SUNK_V, u, c)

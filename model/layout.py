@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from penstock.machine import beat as beats
@@ -207,6 +209,11 @@ class Layout:
     def put_repeat(self, u, p, ins, outs):
         return k.K_REPEAT, {k.R_COUNT: p["count"]}
 
+    def put_pace(self, u, p, ins, outs):
+        if p["interval"] < 16:
+            raise RunError(f"has an interval of {p['interval']} sixteenths of a cycle", u.name, "a unit passes at most one beat a cycle: 16 or more")
+        return k.K_PACE, {k.E_INTERVAL: p["interval"], k.E_LAST: LONG_AGO}
+
     def put_zip(self, u, p, ins, outs):
         return k.K_ZIP, {}
 
@@ -251,6 +258,9 @@ class Layout:
             z = z_at + i * k.READER_WORDS
             self.set(z + k.Z_RANK, r["rank"])
             self.set(z + k.Z_REPEAT, p["repeat"][i] if r["repeat_dim"] else 0)
+            if turns := r.get("turns"):
+                self.set(z + k.Z_TURNS, self.put(turns))
+                self.set(z + k.Z_TURNS_COUNT, len(turns))
             for e in range(k.TILE_QUEUE):
                 self.set(z + k.Z_QUEUE + e * k.ENTRY + k.X_VALUE, self.alloc_values(t * t))
         return k.K_SCRATCHPAD, {k.M_FRAMES: frames, k.M_NW: len(writers), k.M_NR: len(readers), k.M_FREE: 0, k.M_FREE_COUNT: pages,
@@ -268,34 +278,46 @@ class Layout:
             self.set(own[k.L_BLOCKS] + i * k.BLOCK_WORDS + k.X_BLOCK_VALUE, self.alloc_values(t * e))
         return own
 
+    def order(self, p) -> dict:
+        """A listed order of logical tiles: where the list is, and its length."""
+        listed = p.get("order") or []
+        return {k.L_ORDER: self.put([x for place in listed for x in place]), k.L_ORDER_COUNT: len(listed)} if listed else {}
+
     def put_load(self, u, p, ins, outs):
         if p["rank"] > k.MAX_LOOPS or p["rank"] != len(p["shape"]):
             raise RunError(f"has {len(p['shape'])} loop dimensions, rank {p['rank']}", u.name, f"rank is their number, at most {k.MAX_LOOPS}")
+        if p.get("order") and len(p["order"]) != math.prod(p["shape"]):
+            raise RunError(f"lists {len(p['order'])} places for {math.prod(p['shape'])} logical tiles", u.name, "an order has one place per tile of the walk")
         own = self.off_chip(p, outs[0].payload)
         e, t, lanes = own[k.L_E], self.graph.t, self.machine.port_lanes
         groups = self.machine.load_lines // lanes
         loops = [x for loop in zip(p["shape"], p["row_step"], p["col_step"]) for x in loop]
-        own |= {k.L_RANK: p["rank"], k.L_LOOPS: self.put(loops), k.L_GROUPS: groups, k.L_RING: self.alloc(groups * k.RING_WORDS),
+        own |= self.order(p) | {k.L_RANK: p["rank"], k.L_LOOPS: self.put(loops), k.L_GROUPS: groups, k.L_RING: self.alloc(groups * k.RING_WORDS),
                 k.L_RING_VALUE: self.alloc_values(groups * lanes * e), k.L_LINES_VALUE: self.alloc_values(2 * t * e)}
         empty = 0 in p["shape"] or p["rows"] <= 0 or p["cols"] <= 0
         for which in (k.L_GENERATOR, k.L_ASSEMBLER):
             own[which] = y = self.alloc(k.WALK_WORDS)
             self.set(y + k.Y_DONE, empty)
-            rows, cols = max(0, min(p["tensor_rows"], p["rows"])), max(0, min(p["tensor_cols"], p["cols"]))
-            v = min(rows, t)
+            row, col = p["order"][0] if p.get("order") else (0, 0)
+            rows, cols = max(0, min(p["tensor_rows"] - row, p["rows"])), max(0, min(p["tensor_cols"] - col, p["cols"]))
+            v, misaligned = min(rows, t), col % e
             stop = 1 if p["rows"] > t else 2
             if stop == 2:
                 for n in reversed(p["shape"]):
                     if n != 1:
                         break
                     stop += 1
-            for offset, value in ((k.Y_V, v), (k.Y_CP, cols), (k.Y_N, -(-cols // e) if v and cols else 0), (k.Y_STEPS, -(-p["cols"] // e)),
+            for offset, value in ((k.Y_ROW, row), (k.Y_COL, col), (k.Y_V, v), (k.Y_CP, cols), (k.Y_K, misaligned),
+                                  (k.Y_N, -(-(misaligned + cols) // e) if v and cols else 0), (k.Y_STEPS, -(-p["cols"] // e) + (misaligned > 0)),
                                   (k.Y_CHUNKS, -(-v // lanes)), (k.Y_STOP, stop)):
                 self.set(y + offset, value)
         return k.K_LOAD, own
 
     def put_store(self, u, p, ins, outs):
         own = self.off_chip(p, ins[0].payload)
+        own |= self.order(p)
+        if p.get("order"):
+            own |= {k.T_ROW: p["order"][0][0], k.T_COL: p["order"][0][1]}
         return k.K_STORE, own | {k.T_CARRY_VALUE: self.alloc_values(self.graph.t * own[k.L_E])}
 
     def put_source(self, u, p, ins, outs):

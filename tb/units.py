@@ -172,6 +172,8 @@ def shapes(t: int = 2, dtype: str = "fp32") -> Zoo:
         z.runtime[u] = lambda rng: {"chunk": int(rng.choice([1, 2, 3]))}
     u = z.add("repeat", {"count": 2}, [(tile, _ragged(tile, 2, 4))], [tile])
     z.runtime[u] = lambda rng: {"count": int(rng.integers(1, 5))}
+    u = z.add("pace", {"interval": 40}, [(tile, _ragged(tile, 2, 4))], [tile])
+    z.runtime[u] = lambda rng: {"interval": int(rng.integers(16, 100))}
     z.add("zip", {}, [(tile, _ragged(tile, 2, 4)), (ref, _ragged(ref, 2, 4))], [Tuple((tile, ref))])
     z.add("split", {"n": 3}, [(tile, _ragged(tile, 2, 4))], [tile] * 3)
 
@@ -212,9 +214,9 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
     z = Zoo("buffers", t)
     tile = Tile(t, dtype)
 
-    def pad(pages: int, frames: int, ranks: Sequence[int], repeats: Sequence[Sequence[bool]]) -> None:
-        """Writer w has rank ranks[w] and one reader per entry of repeats[w]."""
-        readers = [{"rank": rank, "repeat_dim": r} for rank, rs in zip(ranks, repeats) for r in rs]
+    def pad(pages: int, frames: int, ranks: Sequence[int], repeats: Sequence[Sequence[bool]], turns: Sequence[int] = ()) -> None:
+        """Writer w has rank ranks[w] and one reader per entry of repeats[w]; ``turns``: repeats of each buffer in turn."""
+        readers = [{"rank": rank, "repeat_dim": r} | ({"turns": list(turns)} if r and turns else {}) for rank, rs in zip(ranks, repeats) for r in rs]
         ref = BufferRef(pages)
         u = z.unit("scratchpad", {"pages": pages, "frames": frames, "writers": [{"rank": r} for r in ranks], "readers": readers,
                                   "repeat": [1] * len(readers)})
@@ -234,7 +236,20 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
     pad(16, 1, [2], [[True]])
     pad(16, 4, [1], [[True, False]])
     pad(32, 2, [1, 2], [[True], [False, True]])
+    pad(16, 2, [1], [[True, True]], [2, 1, 3])
     return z
+
+
+def _tensor(z: Zoo, name: str, rows: int, cols: int, dtype: str, role: str) -> Tensor:
+    pitch = -(-cols * {"fp32": 4, "bf16": 2}[dtype] // 64) * 64
+    x = Tensor(name, rows, cols, dtype, z.bytes, pitch, role)
+    z.bytes += x.bytes
+    z.tensors.append(x)
+    return x
+
+
+def _common(x: Tensor, tr: int, tc: int) -> dict:
+    return {"tensor": x.name, "base": x.base, "pitch": x.pitch, "tensor_rows": x.rows, "tensor_cols": x.cols, "rows": tr, "cols": tc}
 
 
 def memory(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
@@ -243,19 +258,9 @@ def memory(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
     rng = np.random.default_rng([seed, 11])
     tile, width = Tile(t, dtype), {"fp32": 4, "bf16": 2}[dtype]
 
-    def tensor(name: str, rows: int, cols: int, role: str) -> Tensor:
-        pitch = -(-cols * width // 64) * 64
-        x = Tensor(name, rows, cols, dtype, z.bytes, pitch, role)
-        z.bytes += x.bytes
-        z.tensors.append(x)
-        return x
-
-    def common(x: Tensor, tr: int, tc: int) -> dict:
-        return {"tensor": x.name, "base": x.base, "pitch": x.pitch, "tensor_rows": x.rows, "tensor_cols": x.cols, "rows": tr, "cols": tc}
-
     def load(name: str, rows: int, cols: int, tr: int, tc: int) -> int:
-        x = tensor(name, rows, cols, "input")
-        return z.unit("load", {**common(x, tr, tc), "rank": 2, "shape": [-(-rows // tr), -(-cols // tc)], "row_step": [tr, 0], "col_step": [0, tc]}, name)
+        x = _tensor(z, name, rows, cols, dtype, "input")
+        return z.unit("load", {**_common(x, tr, tc), "rank": 2, "shape": [-(-rows // tr), -(-cols // tc)], "row_step": [tr, 0], "col_step": [0, tc]}, name)
 
     for i in range(3):
         rows, cols = (int(x) for x in rng.integers(1, [4 * t + 1, 60]))
@@ -266,8 +271,25 @@ def memory(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
         if i < 2:
             z.sink((u, 0), tile)
         else:
-            y = tensor("out", rows, cols, "output")
-            z.join((u, 0), (z.unit("store", common(y, tr, tc), "out"), 0), tile)
+            y = _tensor(z, "out", rows, cols, dtype, "output")
+            z.join((u, 0), (z.unit("store", _common(y, tr, tc), "out"), 0), tile)
+    return z
+
+
+def listed(t: int = 2, dtype: str = "fp32") -> Zoo:
+    """Loads and stores in listed orders: aligned and misaligned tiles back and forth, and a load that comes back to tiles it had."""
+    z = Zoo("listed", t)
+    tile = Tile(t, dtype)
+    for name, rows, cols, tr, tc in (("a", 3 * t, 64, t, 32), ("b", 4 * t + 1, 45, 2 * t, 13)):
+        grid = [[(i, j) for j in range(0, cols, tc)][:: -1 if i // tr % 2 else 1] for i in range(0, rows, tr)]
+        order = [list(place) for row in grid for place in row]
+        x, y = _tensor(z, name, rows, cols, dtype, "input"), _tensor(z, f"{name}_copy", rows, cols, dtype, "output")
+        walk = {"rank": 1, "row_step": [0], "col_step": [0]}
+        u = z.unit("load", {**_common(x, tr, tc), **walk, "shape": [len(order)], "order": order}, name)
+        z.join((u, 0), (z.unit("store", {**_common(y, tr, tc), "order": order}, f"{name}_copy"), 0), tile)
+        again = [order[k] for k in (2, 0, 1, 1, 0)] + [[rows, 0]]
+        u = z.unit("load", {**_common(x, tr, tc), **walk, "shape": [len(again)], "order": again}, f"{name}_again")
+        z.sink((u, 0), tile)
     return z
 
 
@@ -282,6 +304,7 @@ def each(t: int = 2, dtype: str = "fp32") -> Zoo:
     z.add("promote", {"level": 1, "outermost": False}, [(tile, row)], [tile])
     z.add("reshape", {"dim": 0, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1}, [(tile, row)], [tile])
     z.add("repeat", {"count": 2}, [(tile, row)], [tile])
+    z.add("pace", {"interval": 16}, [(tile, row)], [tile])
     z.add("zip", {}, [(tile, row)] * 2, [Tuple((tile, tile))])
     z.add("split", {"n": 1}, [(tile, row)], [tile])
     z.add("merge", {"n": 1}, [(tile, row)], [tile])

@@ -57,7 +57,8 @@ class Assembly(wiring.Component):
     carried. Source: docs/timing.md section 5, rule 4.
     """
 
-    def __init__(self, *, rank: int, t: int, element_bits: int, lanes: int):
+    def __init__(self, *, rank: int, t: int, element_bits: int, lanes: int, order=None):
+        self.order = order
         self.rank, self.t, self.element_bits, self.lanes = rank, t, element_bits, lanes
         self.columns = LINE_BITS // element_bits
         super().__init__({
@@ -70,7 +71,7 @@ class Assembly(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         t, columns, lanes = self.t, self.columns, self.lanes
-        m.submodules.walk = walk = Walk(rank=self.rank, t=t, elements=columns, lanes=lanes, requests=False)
+        m.submodules.walk = walk = Walk(rank=self.rank, t=t, elements=columns, lanes=lanes, requests=False, order=self.order)
         m.submodules.queue = queue = Fifo(shape=block_layout(t, columns), depth=QUEUE)
         m.submodules.store = store = Columns(t=t, columns=columns, element_bits=self.element_bits)
 

@@ -21,7 +21,7 @@ class Load(Unit):
     Parameters
     ----------
     params : dict
-        ``rank``: loop dimensions; the others are run-time (``cfg``).
+        ``rank``: loop dimensions; ``order``, where given: the place of each logical tile; the others are run-time (``cfg``).
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; one output of tiles, whose ``dtype`` is the tensor's. ``config.port_lanes`` is W.
 
@@ -58,8 +58,8 @@ class Load(Unit):
         m = Module()
         t, rank, lanes = self.t, self.params["rank"], self.config.port_lanes
         columns = LINE_BITS // self.element_bits
-        m.submodules.walk = walk = Walk(rank=rank, t=t, elements=columns, lanes=lanes, requests=True)
-        m.submodules.assembly = assembly = Assembly(rank=rank, t=t, element_bits=self.element_bits, lanes=lanes)
+        m.submodules.walk = walk = Walk(rank=rank, t=t, elements=columns, lanes=lanes, requests=True, order=self.params.get("order"))
+        m.submodules.assembly = assembly = Assembly(rank=rank, t=t, element_bits=self.element_bits, lanes=lanes, order=self.params.get("order"))
 
         request = self.port.request
         m.d.comb += [

@@ -8,6 +8,7 @@ from penstock.machine.beat import STOP_BITS, STOP_DONE, BufferRef, Tile
 
 from ..beat import beat_layout, is_done, with_stop
 from ..units.fifo import Fifo
+from .table import Table
 
 
 __all__ = ["Reader"]
@@ -25,6 +26,8 @@ class Reader(wiring.Component):
         b, stop level of a buffer's end.
     repeat_dim : bool
         Whether repeats are a dimension of the stream, ``repeat`` of them; otherwise a buffer is read once.
+    turns : list of int, or None
+        Repeats of each buffer in turn, instead of ``repeat``.
     frames : int
         F, tiles of a page, a power of two.
     tile, reference : Tile, BufferRef
@@ -54,7 +57,8 @@ class Reader(wiring.Component):
     tile granted in c is offered from c + 2. Source: docs/timing.md section 4, rules 3 to 5.
     """
 
-    def __init__(self, *, rank: int, repeat_dim: bool, frames: int, tile: Tile, reference: BufferRef):
+    def __init__(self, *, rank: int, repeat_dim: bool, frames: int, tile: Tile, reference: BufferRef, turns=None):
+        self._turns = Table(entries=[(n,) for n in turns], fields={"repeat": REPEAT_BITS}) if turns else None
         self.rank, self.repeat_dim, self.frames, self._tile = rank, repeat_dim, frames, beat_layout(tile)
         page = reference.page_bits
         super().__init__({
@@ -82,11 +86,16 @@ class Reader(wiring.Component):
         last_tile, last_pass, freed = Signal(), Signal(), Signal()
         credit = Signal(range(QUEUE + 1))
         end, delivered = Signal(), Signal()
+        repeat = self.repeat
+        if self._turns:
+            m.submodules.turns = turns = self._turns
+            m.d.comb += turns.advance.eq(freed)
+            repeat = turns.entry.repeat
         m.d.comb += [
             end.eq(is_done(self.i.payload)),
             self.request.eq(holding & (credit != QUEUE)),
             last_tile.eq(index + 1 == self.tiles),
-            last_pass.eq(passes + 1 >= self.repeat if self.repeat_dim else 1),
+            last_pass.eq(passes + 1 >= repeat if self.repeat_dim else 1),
             self.releases.eq(last_tile & last_pass),
             freed.eq(self.grant & self.releases),
             self.i.ready.eq(Mux(end, ~holding & (credit == 0), ~holding | freed)),

@@ -27,7 +27,8 @@ class Scratchpad(Unit):
     Parameters
     ----------
     params : dict
-        ``pages`` P; ``frames`` F (tiles of a page, a power of two); ``writers``: list of ``{rank}``; ``readers``: list of ``{rank, repeat_dim}``.
+        ``pages`` P; ``frames`` F (tiles of a page, a power of two); ``writers``: list of ``{rank}``; ``readers``: list of ``{rank, repeat_dim}``,
+        where buffers are repeated unequally with ``turns``, the repeats of each in turn.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`. Inputs: tiles of each writer, then references of each reader; outputs: references
         of each writer, then tiles of each reader. All tiles are of one payload, and so are all references.
@@ -133,7 +134,7 @@ class Scratchpad(Unit):
         readers = []
         for r, params in enumerate(self.params["readers"]):
             reader = Reader(rank=params["rank"], repeat_dim=bool(params["repeat_dim"]), frames=self.frames,
-                            tile=self.tile, reference=self.reference)
+                            tile=self.tile, reference=self.reference, turns=params.get("turns"))
             m.submodules[f"reader{r}"] = reader
             readers.append(reader)
             connect(m, wiring.flipped(self.inputs[self.writers + r]), reader.i)

@@ -10,7 +10,7 @@ from ..units.unit import STRAY_RESPONSE, Unit
 from .interconnect import response_lanes
 from .packing import Packing
 from .port import ADDRESS_BITS, WritePort
-from .walk import SIZE_BITS
+from .walk import SIZE_BITS, order_table
 
 
 __all__ = ["Store"]
@@ -24,7 +24,7 @@ class Store(Unit):
     Parameters
     ----------
     params : dict
-        All run-time (``cfg``).
+        ``order``, where given: the place of each logical tile; the others are run-time (``cfg``).
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; one input of tiles, whose ``dtype`` is the tensor's. ``config.port_lanes`` is W.
 
@@ -113,6 +113,7 @@ class Store(Unit):
         m.d.sync += tile_row_bytes.eq(cfg.rows * cfg.pitch)
         tile_row, tile, band = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         step, chunk = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        listed = Signal(ADDRESS_BITS, reset_less=True)  # of a listed place; the others count from the first tile
         column_next, tile_next, tile_row_next = Signal(SIZE_BITS + 1), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         wraps = Signal()
         m.d.comb += [
@@ -123,6 +124,17 @@ class Store(Unit):
         ]
         with m.If(wraps):
             m.d.comb += tile_next.eq(tile_row_next)
+        table = order_table(self.params.get("order"))
+        if table:
+            m.submodules.order = table
+            m.d.comb += [
+                table.advance.eq(packing.advance & place.last_chunk & place.last_step & place.ends_tile),
+                table.clear.eq(self.i0.valid & self.i0.ready & is_done(self.i0.payload)),
+                column_next.eq(table.following.col),
+                wraps.eq(0),
+                tile_next.eq(0),
+            ]
+            m.d.sync += listed.eq(table.following.row * cfg.pitch + (table.following.col << element_log))
 
         after = Signal(ADDRESS_BITS)
         with m.If(place.last_step & place.ends_tile):
@@ -138,11 +150,13 @@ class Store(Unit):
                 with m.If(place.last_step):
                     m.d.sync += band.eq(after)
                     with m.If(place.ends_tile):
-                        m.d.sync += [tile.eq(tile_next), column.eq(column_next)]
+                        m.d.sync += [tile.eq(tile_next), *([] if table else [column.eq(column_next)])]
                         with m.If(wraps):
-                            m.d.sync += [tile_row.eq(tile_row_next), column.eq(0)]
+                            m.d.sync += [tile_row.eq(tile_row_next), *([] if table else [column.eq(0)])]
         with m.If(self.i0.valid & self.i0.ready & is_done(self.i0.payload)):
-            m.d.sync += [x.eq(0) for x in (tile_row, tile, band, step, chunk, column)]
+            m.d.sync += [x.eq(0) for x in (tile_row, tile, band, step, chunk, *([] if table else [column]))]
+        if table:
+            m.d.comb += column.eq(table.entry.col)
         line = Signal(ADDRESS_BITS)
-        m.d.comb += line.eq(cfg.base + chunk)
+        m.d.comb += line.eq(cfg.base + listed + chunk)
         return Cat(Const(0, 6), line[6:])

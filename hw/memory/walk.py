@@ -7,9 +7,10 @@ from amaranth.lib.wiring import In, Out
 from penstock.machine.beat import STOP_BITS
 
 from .port import ADDRESS_BITS, LINE_BITS
+from .table import Table
 
 
-__all__ = ["Walk", "walk_layout", "SIZE_BITS"]
+__all__ = ["Walk", "walk_layout", "order_table", "SIZE_BITS"]
 
 SIZE_BITS = 20
 """Bits of sizes, counts and steps, in elements."""
@@ -23,6 +24,11 @@ def walk_layout(rank: int) -> dict[str, int]:
     for name in ("shape", "row_step", "col_step"):
         fields |= {f"{name}_{d}": SIZE_BITS for d in range(rank)}
     return fields
+
+
+def order_table(order) -> Table | None:
+    """A unit's parameter ``order``, or None where it has none."""
+    return Table(entries=order, fields={"row": SIZE_BITS, "col": SIZE_BITS}) if order else None
 
 
 def _clamped_difference(a, b, limit):
@@ -51,6 +57,8 @@ class Walk(wiring.Component):
     requests : bool
         Visit only the steps that have chunks (a band without any is visited once) and give addresses; otherwise visit all
         steps of a band, as the assembly does.
+    order : list of [row, col], or None
+        Where each logical tile lies, instead of the places that the loop nest gives.
 
     Members
     -------
@@ -88,7 +96,8 @@ class Walk(wiring.Component):
     ``cfg`` must stand two cycles before reset ends. Source: docs/timing.md section 5, the walk.
     """
 
-    def __init__(self, *, rank: int, t: int, elements: int, lanes: int, requests: bool):
+    def __init__(self, *, rank: int, t: int, elements: int, lanes: int, requests: bool, order=None):
+        self._table = order_table(order)
         self.rank, self.t, self.elements, self.lanes, self.requests = rank, t, elements, lanes, requests
         super().__init__({
             "cfg": In(data.StructLayout(walk_layout(rank))),
@@ -169,12 +178,17 @@ class Walk(wiring.Component):
         with m.If(self.advance & self.last):
             m.d.sync += finished.eq(1)
 
-        row_next = self._position(m, next_tile, counts, last_trip, "row", POSITION_BITS,
-                                  [cfg[f"row_step_{d}"] for d in range(self.rank)])
-        col_next = self._position(m, next_tile, counts, last_trip, "col", POSITION_BITS,
-                                  [cfg[f"col_step_{d}"] for d in range(self.rank)])
+        if self._table:
+            m.submodules.order = table = self._table
+            m.d.comb += [table.advance.eq(next_tile), origin_row.eq(table.entry.row), origin_col.eq(table.entry.col)]
+        else:
+            row_next = self._position(m, next_tile, counts, last_trip, "row", POSITION_BITS,
+                                      [cfg[f"row_step_{d}"] for d in range(self.rank)])
+            col_next = self._position(m, next_tile, counts, last_trip, "col", POSITION_BITS,
+                                      [cfg[f"col_step_{d}"] for d in range(self.rank)])
+            with m.If(next_tile):
+                m.d.sync += [origin_row.eq(row_next), origin_col.eq(col_next)]
         with m.If(next_tile):
-            m.d.sync += [origin_row.eq(row_next), origin_col.eq(col_next)]
             for d, count in enumerate(counts):
                 with m.If(_all(last_trip[d:])):
                     m.d.sync += count.eq(0)
@@ -202,13 +216,18 @@ class Walk(wiring.Component):
         """Byte offsets from ``base``: of the logical tile, band, step and chunk. Column offsets keep their misalignment."""
         cfg = self.cfg
         element_log = (LINE_BITS // 8 // self.elements - 1).bit_length()
-        jumps = []
-        for d in range(self.rank):
-            jump = Signal(ADDRESS_BITS, name=f"jump{d}", reset_less=True)
-            m.d.sync += jump.eq(cfg[f"row_step_{d}"] * cfg.pitch + (cfg[f"col_step_{d}"] << element_log))
-            jumps.append(jump)
         band, step, chunk = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
-        tile_next = self._position(m, next_tile, counts, last_trip, "address", ADDRESS_BITS, jumps)
+        tile = Signal(ADDRESS_BITS, reset_less=True)  # of a listed place; the others count from the first tile
+        if self._table:
+            tile_next = Const(0, ADDRESS_BITS)
+            m.d.sync += tile.eq(self._table.following.row * cfg.pitch + (self._table.following.col << element_log))
+        else:
+            jumps = []
+            for d in range(self.rank):
+                jump = Signal(ADDRESS_BITS, name=f"jump{d}", reset_less=True)
+                m.d.sync += jump.eq(cfg[f"row_step_{d}"] * cfg.pitch + (cfg[f"col_step_{d}"] << element_log))
+                jumps.append(jump)
+            tile_next = self._position(m, next_tile, counts, last_trip, "address", ADDRESS_BITS, jumps)
         band_next, step_next = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         m.d.comb += [
             band_next.eq(Mux(next_tile, tile_next, band + cfg.pitch * self.t)),
@@ -221,4 +240,4 @@ class Walk(wiring.Component):
                 with m.If(self.last_step):
                     m.d.sync += [chunk.eq(band_next), step.eq(band_next), band.eq(band_next)]
         place = Signal(ADDRESS_BITS)
-        m.d.comb += [place.eq(cfg.base + chunk), self.address.eq(Cat(Const(0, 6), place[6:]))]
+        m.d.comb += [place.eq(cfg.base + tile + chunk), self.address.eq(Cat(Const(0, 6), place[6:]))]

@@ -10,10 +10,10 @@ from .core import Channel
 from .ends import Sink, Source
 from .offchip import Load, Memory, Store
 from .scratchpad import Scratchpad
-from .shape import Broadcast, Flatten, Merge, Promote, Repeat, Reshape, Split, Zip
+from .shape import Broadcast, Flatten, Merge, Pace, Promote, Repeat, Reshape, Split, Zip
 
 
-CLASSES = {"broadcast": Broadcast, "flatten": Flatten, "promote": Promote, "reshape": Reshape, "repeat": Repeat, "zip": Zip, "split": Split, "merge": Merge,
+CLASSES = {"broadcast": Broadcast, "flatten": Flatten, "promote": Promote, "reshape": Reshape, "repeat": Repeat, "pace": Pace, "zip": Zip, "split": Split, "merge": Merge,
            "source": Source, "sink": Sink, "map": Pipeline, "matmul": Pipeline, "accum": Accum, "scratchpad": Scratchpad, "load": Load, "store": Store}
 
 

@@ -47,8 +47,10 @@ class Load(OffChip):
 
     def bands(self):
         p, t = self.p, self.g.t
-        for at in np.ndindex(*p["shape"]):
+        for number, at in enumerate(np.ndindex(*p["shape"])):
             row, col = (sum(i * s for i, s in zip(at, steps)) for steps in (p["row_step"], p["col_step"]))
+            if "order" in p:
+                row, col = p["order"][number]
             rows, valid = min(max(p["tensor_rows"] - row, 0), p["rows"]), min(max(p["tensor_cols"] - col, 0), p["cols"])
             n_bands, ends = -(-p["rows"] // t), 0
             for i, n in zip(reversed(at), reversed(p["shape"])):
@@ -126,7 +128,9 @@ class Store(OffChip):
     def begin(self):
         self.blocks, self.gathered = deque(), []
         self.chunk, self.acks, self.ended, self.done = None, [0], False, False
-        self.row = self.col = self.band = self.i = self.carry = self.rows = 0
+        self.row = self.col = self.band = self.i = self.carry = self.rows = self.tile = 0
+        if "order" in self.p:
+            self.row, self.col = self.p["order"][0]
         self.carry_stop = 0  # of a carry step that is open
         self.todo = None  # chunks left of the open step
 
@@ -172,7 +176,10 @@ class Store(OffChip):
             self.band += 1
             if stop >= 2:
                 self.band, self.col = 0, self.col + self.p["cols"]
-                if self.col >= self.p["tensor_cols"]:
+                if "order" in self.p:
+                    self.tile = (self.tile + 1) % len(self.p["order"])
+                    self.row, self.col = self.p["order"][self.tile]
+                elif self.col >= self.p["tensor_cols"]:
                     self.col, self.row = 0, self.row + self.p["rows"]
 
     def grant(self):

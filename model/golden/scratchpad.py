@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import cycle
 
 from .core import Beat, Unit
 
@@ -21,6 +23,7 @@ class Writer:
 class Reader:
     rank: int
     repeat: int
+    turns: Iterator[int] | None = None  # repeats of each buffer, where they differ
     buffer: list | None = None  # tiles as beats
     first: int = 0
     q: int = 0
@@ -36,7 +39,8 @@ class Scratchpad(Unit):
         p = self.p
         self.free = list(range(p["pages"]))  # head first
         self.writers = [Writer(w["rank"]) for w in p["writers"]]
-        self.readers = [Reader(r["rank"], n if r["repeat_dim"] else 0) for r, n in zip(p["readers"], p["repeat"])]
+        self.readers = [Reader(r["rank"], n if r["repeat_dim"] else 0, cycle(r["turns"]) if r.get("turns") else None)
+                        for r, n in zip(p["readers"], p["repeat"])]
         self.tiles, self.chain, self.refs, self.posts = {}, {}, {}, []
         self.write_turn = self.read_turn = self.peak = 0
 
@@ -96,6 +100,7 @@ class Scratchpad(Unit):
             return
 
     def start(self, r, beat):
+        r.repeat = next(r.turns) if r.turns else r.repeat
         r.first, r.q = beat.numbers[0], beat.stop
         r.buffer, r.at, r.turn = self.tiles[r.first], 0, 0
 

@@ -107,6 +107,18 @@ class Repeat(Unit):
         return {0: b._replace(stop=b.stop + 1 if last else 0)}, [0] if last else [], lambda: setattr(self, "sent", 0 if last else self.sent + 1)
 
 
+class Pace(Unit):
+    def setup(self):
+        self.wait = 0  # sixteenths of a cycle
+
+    def plan(self):
+        self.before, self.wait = self.wait, max(self.wait - 16, 0)
+        b = self.ins[0].peek()
+        if b is None or b.data and self.before >= 16:
+            return None
+        return {0: b}, [0], (lambda: setattr(self, "wait", self.before + self.p["interval"] - 16)) if b.data else lambda: None
+
+
 class Zip(Unit):
     def plan(self):
         a, b = (c.peek() for c in self.ins)

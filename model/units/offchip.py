@@ -5,11 +5,12 @@ from __future__ import annotations
 from .state import *  # noqa: F403 - offsets, channel functions
 
 (L_BASE, L_PITCH, L_TROWS, L_TCOLS, L_ROWS, L_COLS, L_E, L_PRESENT, L_LIMIT_LOW, L_LIMIT_HIGH, L_SEQUENCE, L_RANK, L_LOOPS, L_GROUPS, L_USED, L_RING_HEAD,
- L_RING_TAIL, L_RING, L_RING_VALUE, L_GENERATOR, L_ASSEMBLER, L_LINES_VALUE, L_BLOCKS, L_BLOCK_HEAD, L_BLOCK_COUNT, L_TILE, L_DONE) = range(U_OWN, U_OWN + 27)
+ L_RING_TAIL, L_RING, L_RING_VALUE, L_GENERATOR, L_ASSEMBLER, L_LINES_VALUE, L_BLOCKS, L_BLOCK_HEAD, L_BLOCK_COUNT, L_TILE, L_DONE, L_ORDER,
+ L_ORDER_COUNT, L_ORDER_AT) = range(U_OWN, U_OWN + 30)
 RING_WORDS = 2  # lines outstanding, sequence number of the first
 BLOCK_WORDS = 8
 X_PUSHED, X_TILES, X_FIRST, X_ROWS, X_COLS, X_END, X_BLOCK_VALUE = range(7)  # a block
-(Y_DONE, Y_BAND, Y_ROW, Y_COL, Y_V, Y_N, Y_K, Y_CP, Y_STEP, Y_CHUNK, Y_STEPS, Y_CHUNKS, Y_STOP, Y_INDEX) = range(14)  # a position in the walk
+(Y_DONE, Y_BAND, Y_ROW, Y_COL, Y_V, Y_N, Y_K, Y_CP, Y_STEP, Y_CHUNK, Y_STEPS, Y_CHUNKS, Y_STOP, Y_TILE, Y_INDEX) = range(15)  # a position in the walk
 WALK_WORDS = 32
 MAX_LOOPS = WALK_WORDS - Y_INDEX
 
@@ -63,6 +64,10 @@ def walk_on(S, u, y):
         if d < 0:
             S[y + Y_DONE] = 1
             return
+        if S[u + L_ORDER_COUNT]:
+            S[y + Y_TILE] += 1
+            place = S[u + L_ORDER] + 2 * S[y + Y_TILE]
+            S[y + Y_ROW], S[y + Y_COL] = S[place], S[place + 1]
     walk_band(S, u, y)
 
 
@@ -163,6 +168,11 @@ def store_row_on(S, u, stop):
     S[u + T_BAND] += 1
     if stop >= 2:
         S[u + T_BAND] = 0
+        if S[u + L_ORDER_COUNT]:
+            S[u + L_ORDER_AT] = (S[u + L_ORDER_AT] + 1) % S[u + L_ORDER_COUNT]
+            place = S[u + L_ORDER] + 2 * S[u + L_ORDER_AT]
+            S[u + T_ROW], S[u + T_COL] = S[place], S[place + 1]
+            return
         S[u + T_COL] += S[u + L_COLS]
         if S[u + T_COL] >= S[u + L_TCOLS]:
             S[u + T_COL] = 0

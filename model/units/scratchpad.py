@@ -8,14 +8,17 @@ from .state import *  # noqa: F403 - offsets, channel functions
  M_WRITERS, M_READERS) = range(U_OWN, U_OWN + 17)
 W_RANK, W_FIRST, W_PAGE, W_FILL, W_COUNT, W_HEAD, W_QUEUED, W_ASKS, W_QUEUE = range(9)  # queue: 2 x (from cycle, stop, data, page, tiles)
 WRITER_WORDS = 20
-(Z_RANK, Z_REPEAT, Z_HOLDS, Z_FIRST, Z_PAGE, Z_FRAME, Z_LEFT, Z_TILES, Z_TURN, Z_STOP, Z_HEAD, Z_QUEUED, Z_ASKS, Z_QUEUE) = range(14)  # queue: 4 x ENTRY
-READER_WORDS = 40
+(Z_RANK, Z_REPEAT, Z_HOLDS, Z_FIRST, Z_PAGE, Z_FRAME, Z_LEFT, Z_TILES, Z_TURN, Z_STOP, Z_HEAD, Z_QUEUED, Z_ASKS, Z_TURNS, Z_TURNS_COUNT, Z_TURNS_AT, Z_QUEUE) = range(17)  # queue: 4 x ENTRY
+READER_WORDS = 44
 REF_QUEUE, TILE_QUEUE = 2, 4
 
 
 @fast
 def start_read(S, LOG, z, channel, slot, c):
     S[z + Z_HOLDS] = 1
+    if S[z + Z_TURNS_COUNT]:
+        S[z + Z_REPEAT] = S[S[z + Z_TURNS] + S[z + Z_TURNS_AT]]
+        S[z + Z_TURNS_AT] = (S[z + Z_TURNS_AT] + 1) % S[z + Z_TURNS_COUNT]
     S[z + Z_FIRST], S[z + Z_TILES], S[z + Z_STOP] = S[slot + X_META], S[slot + X_META + 1], S[slot + X_STOP]
     S[z + Z_PAGE], S[z + Z_FRAME], S[z + Z_LEFT], S[z + Z_TURN] = S[z + Z_FIRST], 0, S[z + Z_TILES], 0
     take(S, LOG, channel, c)

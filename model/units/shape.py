@@ -174,6 +174,28 @@ def repeat(S, V, LOG, u, c):
     return BUSY
 
 
+(E_INTERVAL, E_LAST, E_WAIT) = range(U_OWN, U_OWN + 3)  # E_WAIT: sixteenths of a cycle to wait, at the end of cycle E_LAST
+
+
+@fast
+def pace(S, V, LOG, u, c):
+    source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
+    slot = head(S, source, c)
+    if slot < 0:
+        return 0
+    waiting = max(S[u + E_WAIT] - 16 * (c - S[u + E_LAST] - 1), 0)
+    if S[slot + X_DATA] and waiting >= 16:
+        wake(S, S[u + U_ID], c + waiting // 16)
+        return 0
+    if not ready(S, out, c):
+        return BLOCKED
+    if S[slot + X_DATA]:
+        S[u + E_LAST], S[u + E_WAIT] = c, waiting + S[u + E_INTERVAL] - 16
+    forward(S, V, LOG, slot, out, c, S[slot + X_STOP])
+    take(S, LOG, source, c)
+    return BUSY
+
+
 @fast
 def zip_(S, V, LOG, u, c):
     a, b, out = S[S[u + U_IN]], S[S[u + U_IN] + 1], S[S[u + U_OUT]]

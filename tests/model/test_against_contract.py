@@ -1,5 +1,7 @@
 """The compiled engine and the plain-Python contract agree on random unit graphs, waits and machines."""
 
+import math
+
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -43,7 +45,7 @@ def ragged(draw, rank, closed=True):
 
 @st.composite
 def shape_op(draw, b):
-    kind = draw(st.sampled_from(["flatten", "promote", "outermost", "reshape", "repeat", "map", "pass"]))
+    kind = draw(st.sampled_from(["flatten", "promote", "outermost", "reshape", "repeat", "pace", "map", "pass"]))
     if kind == "flatten":
         lo = draw(st.integers(0, 2))
         return b.unit("flatten", lo=lo, hi=lo + draw(st.integers(1, 2)))
@@ -55,6 +57,8 @@ def shape_op(draw, b):
                       pad_cols=draw(st.integers(1, 3)) if dim else 1)
     if kind == "repeat":
         return b.unit("repeat", count=draw(st.integers(1, 4)))
+    if kind == "pace":
+        return b.unit("pace", interval=draw(st.integers(16, 90)))
     if kind == "map":
         return b.unit("map", fn=draw(st.sampled_from(["silu", "cast_fp32"])), arity=1, lanes=draw(st.sampled_from([16, 4])), tuple_in=False)
     return b.unit("broadcast", n=1, scratchpad=None)
@@ -133,7 +137,8 @@ def test_scratchpad(data):
     readers = [(rank, data.draw(st.booleans())) for _ in range(n_writers * fan)]
     b = Build(data.draw(st.integers(1, 3)))
     pad = b.unit("scratchpad", pages=26 * n_writers, frames=frames, writers=[{"rank": rank}] * n_writers,
-                 readers=[{"rank": r, "repeat_dim": d} for r, d in readers], repeat=[data.draw(st.integers(1, 3)) for _ in readers])
+                 readers=[{"rank": r, "repeat_dim": d} | ({"turns": data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))} if d and data.draw(st.booleans()) else {})
+                          for r, d in readers], repeat=[data.draw(st.integers(1, 3)) for _ in readers])
     ref = BufferRef(26 * n_writers)
     for w in range(n_writers):
         stops = data.draw(st.lists(st.integers(0, rank + 1), max_size=12)) + [rank + 1]
@@ -163,6 +168,11 @@ def test_small_scratchpad_is_back_pressure(data):
     compare(b, configuration())
 
 
+def listed(data, places):
+    """A listed order of logical tiles, or none."""
+    return {"order": [list(p) for p in places]} if data.draw(st.booleans()) else {}
+
+
 @many
 @given(st.data())
 def test_off_chip(data):
@@ -174,14 +184,16 @@ def test_off_chip(data):
         x = b.tensor(f"x{i}", data.draw(st.integers(1, 12)), data.draw(st.integers(1, 40)), dtype)
         rank = data.draw(st.integers(0, 2))
         draws = lambda low, high: [data.draw(st.integers(low, high)) for _ in range(rank)]
-        u = b.off_chip("load", x, data.draw(st.integers(1, 10)), data.draw(st.integers(1, 40)), rank=rank, shape=draws(1, 3), row_step=draws(0, 6),
-                       col_step=draws(0, 20))
+        shape = draws(1, 3)
+        u = b.off_chip("load", x, data.draw(st.integers(1, 10)), data.draw(st.integers(1, 40)), rank=rank, shape=shape, row_step=draws(0, 6),
+                       col_step=draws(0, 20), **listed(data, [(data.draw(st.integers(0, 12)), data.draw(st.integers(0, 40))) for _ in range(math.prod(shape))]))
         b.link(u, b.sink(data.draw(waits(20))), tile)
     rows, cols, r, c = (data.draw(st.integers(1, n)) for n in (10, 40, 10, 40))
     x, y = b.tensor("in", rows, cols, dtype), b.tensor("out", rows, cols, dtype, "output")
     shape = [-(-rows // r), -(-cols // c)]
-    u = b.off_chip("load", x, r, c, rank=2, shape=shape, row_step=[r, 0], col_step=[0, c])
-    b.link(u, b.off_chip("store", y, r, c), tile)
+    order = listed(data, data.draw(st.permutations([(i * r, j * c) for i in range(shape[0]) for j in range(shape[1])])))
+    u = b.off_chip("load", x, r, c, rank=2, shape=shape, row_step=[r, 0], col_step=[0, c], **order)
+    b.link(u, b.off_chip("store", y, r, c, **order), tile)
     dram = data.draw(st.sampled_from([Dram(), Dram(kind="ideal", latency=3), Dram(channels=1, interval=3), Dram(kind="ideal", latency=1)]))
     compare(b, configuration(dtype=dtype, port_lanes=data.draw(st.sampled_from([1, 2, 4])), load_lines=data.draw(st.sampled_from([8, 32])),
                              arbitration=data.draw(st.sampled_from(["need", "round_robin"])), dram=dram))

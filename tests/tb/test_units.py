@@ -37,6 +37,11 @@ def test_offchip_units():
     agree("memory", machine(2, "fp32", kind="pipe", channels=4), sizes(2, "fp32", 24))
 
 
+def test_offchip_units_in_listed_orders():
+    zoo = units.listed()
+    agree("listed", machine(2, "fp32", kind="pipe", channels=4), [zoo.point(0), zoo.point(1, sink="random")])
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("make", [units.shapes, units.arithmetic, units.buffers])
 @pytest.mark.parametrize("t, dtype", [(4, "bf16"), (8, "fp32")])

@@ -1,0 +1,60 @@
+"""A stream at a given rate."""
+
+from amaranth.hdl import Module, Mux, Signal
+
+from .unit import Unit
+
+
+__all__ = ["Pace"]
+
+INTERVAL_BITS = 24
+CYCLE = 16  # parts of a cycle
+
+
+class Pace(Unit):
+    """Lets a beat pass at most every ``interval`` sixteenths of a cycle; what is lost to a fraction of a cycle is caught up.
+
+    Parameters
+    ----------
+    params : dict
+        ``interval``: sixteenths of a cycle, at least 16 (run time).
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.interval``: 24 bits.
+
+    Timing
+    ------
+    L = 0. ``wait`` counts sixteenths of a cycle, down by 16 a cycle to 0: a beat with data passes when it is below 16 and the output has
+    a slot, and adds ``interval``. Done and bare beats pass at once. Source: docs/timing.md section 3, ``pace``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        self.expect(1, 1)
+        if params["interval"] < CYCLE:
+            raise ValueError(f"Interval must be at least {CYCLE} sixteenths of a cycle, not {params['interval']!r}")
+
+    @classmethod
+    def cfg_layout(cls, params):
+        return {"interval": INTERVAL_BITS}
+
+    def elaborate(self, platform):
+        m = Module()
+        beat = self.i0.payload
+        wait = Signal(INTERVAL_BITS)
+        allowed = Signal()
+        m.d.comb += [
+            allowed.eq(~beat.data | (wait < CYCLE)),
+            self.o0.valid.eq(self.i0.valid & allowed),
+            self.i0.ready.eq(self.o0.ready & allowed),
+            self.o0.payload.eq(beat),
+        ]
+        with m.If(self.o0.valid & self.o0.ready & beat.data):
+            m.d.sync += wait.eq(wait + self.cfg.interval - CYCLE)
+        with m.Else():
+            m.d.sync += wait.eq(Mux(wait < CYCLE, 0, wait - CYCLE))
+        self.report(m, offers=self.o0.valid)
+        return m
