@@ -2,7 +2,7 @@
 
 The table says what the fast model, the hardware and the analyses have to agree on: the number of
 operands, the pipeline depth of the datapath, and the floating-point operations counted per element.
-Values are defined in ``penstock.model.arith``, datapaths in ``penstock.hw.arith``; a user's own function
+Values are defined in ``penstock.machine.arith``, datapaths in ``penstock.hw.arith``; a user's own function
 is added to all three places by their ``register`` calls.
 """
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from penstock.machine.functions import lookup as _entry
-from penstock.model import arith, tile_kernels
+from penstock.machine import arith
+from penstock.model import tile_kernels
 
 
 __all__ = ["Values", "VALUES", "register", "lookup"]

@@ -7,7 +7,7 @@ import numpy as np
 from penstock.frontend.graph import Graph
 from penstock.frontend.reference import Evaluator
 from penstock.machine.image import DTYPES
-from penstock.model import arith
+from penstock.machine import arith
 from penstock.model.functions import lookup
 
 __all__ = ["evaluate", "evaluator", "expected"]

@@ -15,7 +15,7 @@ from penstock.hw.arith.format import FP32, FP64
 from penstock.hw.arith.log import Log
 from penstock.hw.arith.mul import Mul
 from penstock.hw.arith.sqrt import Sqrt
-from penstock.model import arith
+from penstock.machine import arith
 
 from arith_vectors import assert_same_bits, pairs, random_bits
 from test_arith_lanes import run

@@ -11,7 +11,7 @@ from penstock.hw import functions
 from penstock.hw.arith.dot import Dot
 from penstock.hw.arith.lane import Lane
 from penstock.machine.functions import FUNCTIONS, Function, dot_stages, register
-from penstock.model import arith
+from penstock.machine import arith
 from penstock.model.functions import lookup as values
 
 from arith_vectors import assert_same_bits, pairs, random_bits

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.machine.functions import FUNCTIONS, Function, UnknownFunctionError, lookup, register
-from penstock.model import arith, functions, tile_kernels
+from penstock.machine import arith
+from penstock.model import functions, tile_kernels
 
 from arith_vectors import CORNERS, assert_same_bits, pairs, random_bits, tiles, words
 

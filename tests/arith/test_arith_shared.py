@@ -13,7 +13,7 @@ from penstock.hw.arith.dot import Dot
 from penstock.hw.arith.shared import dot_verilog, operators_verilog, share
 from penstock.hw.place import module_name
 from penstock.machine.functions import dot_stages
-from penstock.model import arith
+from penstock.machine import arith
 from penstock.tb.runner import verilator_command
 
 from arith_vectors import assert_same_bits, pairs

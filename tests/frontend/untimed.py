@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.machine.image import pack, unpack
 from penstock.machine.unitgraph import UnitGraph
-from penstock.model import arith
+from penstock.machine import arith
 from penstock.model.functions import lookup
 
 

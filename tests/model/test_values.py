@@ -5,7 +5,8 @@ from numba import njit
 
 from penstock.machine import functions as machine_functions
 from penstock.machine.beat import FNV_OFFSET, FNV_PRIME
-from penstock.model import arith, functions
+from penstock.machine import arith
+from penstock.model import functions
 
 from graphs import FULL, T, TILE, Build, configuration, run, source_beats, tile_words
 
