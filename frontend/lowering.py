@@ -250,8 +250,8 @@ class MachineLowering(Lowering):
             raise self.error(node, f"its result takes {tiles} tiles of {self.t} x {self.t} of partial sums, an accumulator holds {self.m.accum_tiles}",
                              remedy="use smaller tiles, or raise machine.accum_tiles")
         mask = sum(1 << d for d in reduce)
-        return self.chain(src, "accum", node, {"fn": "add", "reduce": mask, "depth": self.m.accum_tiles, "lanes": self.m.lanes_for("accum")},
-                          role, Tile(self.t, "fp32"))
+        return self.chain(src, "accum", node, {"fn": "add", "reduce": mask, "depth": self.m.accum_tiles, "lanes": self.m.lanes_for("accum"),
+                                                "init_rows": out.rows.value or 0, "init_cols": out.cols.value or 0}, role, Tile(self.t, "fp32"))
 
     def spread(self, node: Operator, kind: str, params: dict, inputs: list[Port], out: Payload, role: str = "") -> Port:
         """``kind`` units behind ``inputs``: as many as the node asks for, fed and collected round robin."""

@@ -8,7 +8,7 @@ from amaranth.lib import data
 from penstock.machine.beat import STOP_BITS, BufferRef, Payload, Scalar, Selector, Tile, Tuple, beat_bits
 
 
-__all__ = ["Payloads", "payload_layout", "beat_layout", "is_done", "with_stop", "words"]
+__all__ = ["Payloads", "payload_layout", "beat_layout", "is_done", "is_bare", "with_stop", "words"]
 
 
 class Payloads(NamedTuple):
@@ -50,6 +50,11 @@ def beat_layout(payload: Payload) -> data.StructLayout:
 def is_done(beat: data.View) -> Value:
     """1 if the beat is Done."""
     return ~beat.data & beat.stop.all()
+
+
+def is_bare(beat: data.View) -> Value:
+    """1 if the beat stands for an empty tensor (docs/timing.md section 3.4)."""
+    return ~beat.data & ~beat.stop.all()
 
 
 def with_stop(beat: data.View, stop: ValueLike) -> Value:

@@ -6,12 +6,14 @@ Values are defined in ``penstock.machine.arith``, datapaths in ``penstock.hw.ari
 is added to all three places by their ``register`` calls.
 """
 
+import math
+import struct
 from dataclasses import dataclass
 
 from .errors import PenstockError
 
 
-__all__ = ["Function", "FUNCTIONS", "UnknownFunctionError", "register", "lookup", "dot_stages"]
+__all__ = ["Function", "FUNCTIONS", "UnknownFunctionError", "register", "lookup", "identity_bits", "dot_stages"]
 
 
 class UnknownFunctionError(PenstockError, LookupError):
@@ -36,6 +38,8 @@ class Function:
         Operations counted per element, as the published tools count them.
     doc : str
         One sentence for listings.
+    identity : float, optional
+        The value that leaves the other operand as it is: a function that has one can reduce (kind `accum`).
     """
 
     name: str
@@ -43,6 +47,7 @@ class Function:
     stages: int
     flops_per_element: int
     doc: str
+    identity: float | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name.isidentifier():
@@ -82,6 +87,15 @@ def lookup(name: str) -> Function:
                                    remedy="use one of them, or register it") from None
 
 
+def identity_bits(name: str) -> int:
+    """The fp32 bits of a reducing function's identity."""
+    identity = lookup(name).identity
+    if identity is None:
+        raise UnknownFunctionError(f"function {name!r} has no identity", rule="a reduction starts from the function's identity",
+                                   remedy="reduce with " + " or ".join(sorted(f.name for f in FUNCTIONS.values() if f.identity is not None)))
+    return struct.unpack("<I", struct.pack("<f", identity))[0]
+
+
 def dot_stages(t: int) -> int:
     """Pipeline stages of a dot product of length ``t``: the multipliers, then one per tree level."""
     if t not in (2, 4, 8, 16):
@@ -89,10 +103,10 @@ def dot_stages(t: int) -> int:
     return t.bit_length()
 
 
-register(Function("add", 2, 1, 1, "Sum, fp32."))
+register(Function("add", 2, 1, 1, "Sum, fp32.", 0.0))
 register(Function("sub", 2, 1, 1, "Difference, fp32."))
 register(Function("mul", 2, 1, 1, "Product, fp32."))
-register(Function("max", 2, 1, 1, "Larger operand, fp32; NaN if either is NaN."))
+register(Function("max", 2, 1, 1, "Larger operand, fp32; NaN if either is NaN.", -math.inf))
 register(Function("div", 2, 6, 1, "Quotient, fp32, correctly rounded."))
 register(Function("exp", 1, 5, 4, "Natural exponential, fp32."))
 register(Function("silu", 1, 10, 8, "x / (1 + exp(-x)), fp32."))

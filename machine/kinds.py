@@ -103,8 +103,9 @@ register(Kind("matmul", "product of two physical tiles, fp32 out",
               {"rows_per_cycle": "rows of the product a cycle", "transposed": "whether B is transposed"}, lambda p: (2, 1),
               latency=lambda t, p: 1 + log2(t) + t // p["rows_per_cycle"] - 1, interval=lambda t, p: t // p["rows_per_cycle"]))
 register(Kind("accum", "reduction over some dimensions into a memory of accumulators",
-              {"fn": "reduction: 'add'", "reduce": "bit mask of reduced dimensions", "depth": "accumulator tiles", "lanes": "elements a cycle"}, lambda p: (1, 1),
-              latency=_lane_interval, interval=_lane_interval))
+              {"fn": "function with an identity: add, max", "reduce": "bit mask of reduced dimensions", "depth": "accumulator tiles", "lanes": "elements a cycle",
+               "init_rows": "rows of an empty group's result in elements, 0: of run-time size", "init_cols": "its columns"},
+              lambda p: (1, 1), runtime=("init_rows", "init_cols"), latency=_lane_interval, interval=_lane_interval))
 register(Kind("scratchpad", "paged memory of buffers (docs/timing.md section 4)",
               {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}, and turns (repeats of each buffer, in turn) where they differ",
                "repeat": "list: repeats per reader (run time)"},

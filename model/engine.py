@@ -71,7 +71,7 @@ def account(S, u, c, flags):
 @fast
 def line_address(S, u, address, write):
     if address < S[u + L_LIMIT_LOW] or address + (1 if write else 64) > S[u + L_LIMIT_HIGH]:
-        fail(S, ERROR_ADDRESS, u, address)
+        fail(S, FAULT_ADDRESS, u, address)
         return False
     return True
 
@@ -81,7 +81,7 @@ def send(S, D, LOG, u, c, address, line, lane, count):
     """One line of a chunk granted in `c`."""
     at = dram.accept(D, c + 1, line, lane, count)
     if at == dram.FULL:
-        fail(S, ERROR_FLIGHT, u, c)
+        fail(S, FAULT_FLIGHT, u, c)
         return
     wake(S, S[G_DRAM_UNIT], at)
     if S[G_TRACE]:
@@ -152,7 +152,7 @@ def grant_store(S, V, M, D, LOG, u, c):
     low = address + (0 if carried else k * size)
     for i in range(count):
         if low < S[u + L_LIMIT_LOW] or high > S[u + L_LIMIT_HIGH]:
-            fail(S, ERROR_ADDRESS, u, address)
+            fail(S, FAULT_ADDRESS, u, address)
             return
         send(S, D, LOG, u, c, address, S[u + U_PORT] << 44 | S[u + L_SEQUENCE] + i, i, count)
         if S[G_VALUES]:

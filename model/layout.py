@@ -10,6 +10,7 @@ from penstock.machine import beat as beats
 from penstock.machine.beat import LINE_BYTES, Payload
 from penstock.machine.config import Config
 from penstock.machine.errors import RunError
+from penstock.machine.functions import identity_bits
 from penstock.machine.kinds import kind_of, queue_entries
 from penstock.machine.trace import SourceBeats
 from penstock.machine.unitgraph import Unit, UnitGraph, validate
@@ -196,7 +197,7 @@ class Layout:
         return k.K_BROADCAST, {k.B_PAD: -1 if pad is None else self.pad_refs[pad]}
 
     def put_flatten(self, u, p, ins, outs):
-        return k.K_FLATTEN, {k.F_LO: p["lo"], k.F_HI: p["hi"]}
+        return k.K_FLATTEN, {k.F_LO: p["lo"], k.F_HI: p["hi"], k.F_LAST: beats.STOP_DONE}
 
     def put_promote(self, u, p, ins, outs):
         hold = self.slots(ins[0].payload, 1)
@@ -246,7 +247,8 @@ class Layout:
         dims = max(16, reduce.bit_length())
         return k.K_ACCUM, {k.A_INTERVAL: kind_of("accum").interval(t, p), k.A_DEPTH: p["depth"], k.A_REDUCE: reduce, k.A_TOP: reduce.bit_length() - 1,
                            k.A_LAST: LONG_AGO, k.A_STARTS: self.alloc(dims), k.A_FIRSTS: self.put([1] * dims), k.A_MEMORY: self.alloc(3 * p["depth"]),
-                           k.A_VALUE: self.alloc_values(p["depth"] * t * t), k.A_KERNEL: kernels.address(p["fn"]) if self.values else 0}
+                           k.A_VALUE: self.alloc_values(p["depth"] * t * t), k.A_KERNEL: kernels.address(p["fn"]) if self.values else 0, k.A_STOP: beats.STOP_DONE, k.A_ROWS: p["init_rows"],
+                           k.A_COLS: p["init_cols"], k.A_IDENTITY: identity_bits(p["fn"]), k.A_SPARE: self.alloc_values(t * t)}
 
     def put_scratchpad(self, u, p, ins, outs):
         t, pages, frames, writers, readers = self.graph.t, p["pages"], p["frames"], p["writers"], p["readers"]

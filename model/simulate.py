@@ -11,6 +11,7 @@ import numpy as np
 from penstock.machine import image as images
 from penstock.machine.config import Config
 from penstock.machine.errors import RunError
+from penstock.machine.faults import Fault
 from penstock.machine.trace import ChannelTrace, PortTrace, Run, SinkBeats, SourceBeats
 from penstock.machine.unitgraph import UnitGraph
 from penstock.model import engine
@@ -137,18 +138,12 @@ def _sink_beats(graph: UnitGraph, state: Layout, result: Run, sunk: np.ndarray, 
 
 def _failure(graph: UnitGraph, state: Layout) -> RunError:
     S = state.S
-    unit, at, code = graph.units[S[k.G_ERROR_UNIT]], int(S[k.G_ERROR_AT]), S[k.G_ERROR]
+    unit, at, fault = graph.units[S[k.G_ERROR_UNIT]], int(S[k.G_ERROR_AT]), Fault(int(S[k.G_ERROR]) - 1)
     where = f"unit {unit.name}" + (f" ({unit.node})" if unit.node and unit.node != unit.name else "")
-    if code == k.ERROR_STOP:
-        return RunError(f"its inputs differ in stop level or end at different beats, in cycle {at}", where, "operands have equal shapes")
-    if code == k.ERROR_ACCUM:
-        return RunError(f"more than {unit.params['depth']} accumulator tiles are needed, in cycle {at}", where, remedy="raise accum_tiles, or tile the program differently")
-    if code == k.ERROR_ADDRESS:
+    if fault is Fault.ADDRESS:
         p = unit.params
         return RunError(f"address {at:#x} lies outside tensor {p['tensor']} ({p['base']:#x} to {p['base'] + p['tensor_rows'] * p['pitch']:#x})", where)
-    if code == k.ERROR_TILES:
-        return RunError(f"a buffer of 2^16 tiles, in cycle {at}", where, "a buffer reference counts 16 bits of tiles")
-    return RunError(f"more lines in flight than the memory model holds, in cycle {at}", where)
+    return RunError(f"{fault.what}, in cycle {at}", where, fault.rule, fault.remedy)
 
 
 # ---- deadlock --------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import numpy as np
 
 from penstock.machine.config import Config
 from penstock.machine.errors import RunError
+from penstock.machine.faults import Fault
 from penstock.machine.image import pack, unpack
 from penstock.machine.trace import ChannelTrace, PortTrace, Run, SourceBeats
 from penstock.machine.unitgraph import UnitGraph
@@ -34,7 +35,6 @@ IDLE_CYCLES = 10_000
 MAX_CYCLES = 20_000_000
 SHARED_INSTANCES = 32
 """A module with at least so many instances is compiled once and linked; with fewer, that costs more than it saves."""
-ERRORS = ("stop levels of two inputs differ", "accumulator memory overflow", "buffer reference count overflow", "memory response without request")
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ def _check(graph: UnitGraph, status: Mapping[str, int], out: Mapping[str, np.nda
                            f"{unit.kind} {unit.name}", remedy="check the tensor's base and pitch against its allocation")
         raise RunError(f"{what} (cycle {at}, index {status['fault_index']}, value {status['fault_value']})", where)
     if error := status["error"]:
-        flags = "; ".join(text for bit, text in enumerate(ERRORS) if error >> bit & 1) or f"flags {error:#x}"
+        flags = "; ".join(f"a unit's fault: {fault.what}" for fault in Fault if error >> fault & 1)
         raise RunError(f"{flags} (cycle {status['cycles_seen'] - 1})", where)
     if halt in ("cycle limit", "no activity"):
         full, waiting = [], []

@@ -19,7 +19,7 @@ from .api import Point
 
 __all__ = ["Zoo", "regular", "ragged", "value", "shapes", "arithmetic", "buffers", "memory", "each"]
 
-Items = Sequence[tuple[int, int]]
+Items = Sequence[tuple[int | None, int]]
 
 
 def regular(shape: Sequence[int]) -> list[int]:
@@ -137,13 +137,15 @@ class Zoo:
         return [self.point(seed + i * 3 + j, source, sink) for i, source in enumerate(PATTERNS) for j, sink in enumerate(("always", "random", "late"))]
 
 
-def _ragged(payload: Payload, rank: int, most: int, *, full: bool = False) -> Callable[[np.random.Generator], Items]:
-    """Random beats on a ragged stream. The stops are drawn first, so that inputs of one unit agree in them."""
+def _ragged(payload: Payload, rank: int, most: int, *, full: bool = False, bare: float = 0.0) -> Callable[[np.random.Generator], Items]:
+    """Random beats on a ragged stream; of those that end a group, the share ``bare`` has no data. Stops and that are drawn first, so that
+    inputs of one unit agree in them."""
 
     def items(rng: np.random.Generator) -> Items:
         stops = ragged(rng, rank, most)
+        empty = [s > 0 and rng.random() < bare for s in stops]
         t = payload.t if full else None
-        return [(value(rng, payload, t, t), s) for s in stops]
+        return [(None if e else value(rng, payload, t, t), s) for s, e in zip(stops, empty)]
 
     return items
 
@@ -156,25 +158,42 @@ def _regular(payload: Payload, shape: Sequence[int], *, groups: int = 3, full: b
     return items
 
 
+def _tiles(payload: Payload, rank: int) -> Callable[[np.random.Generator], Items]:
+    """Logical tiles of one row of tiles on a ragged stream of ``rank`` dimensions; groups without a tile among them."""
+
+    def items(rng: np.random.Generator) -> Items:
+        out = []
+        cols = int(rng.integers(1, 4))
+        for s in ragged(rng, rank, 3):
+            if s and rng.random() < 0.3:
+                out.append((None, 2 + s))
+            else:
+                out += [(value(rng, payload), 0) for _ in range(cols - 1)] + [(value(rng, payload), 2 + s)]
+        return out
+
+    return items
+
+
 def shapes(t: int = 2, dtype: str = "fp32") -> Zoo:
     """The units that only change stops, order or number of beats."""
     z = Zoo("shapes", t)
     tile, ref = Tile(t, dtype), BufferRef(8)
-    z.add("broadcast", {"n": 3, "scratchpad": None}, [(tile, _ragged(tile, 2, 4))], [tile] * 3)
+    some = 0.3
+    z.add("broadcast", {"n": 3, "scratchpad": None}, [(tile, _ragged(tile, 2, 4, bare=some))], [tile] * 3)
     for lo, hi in ((0, 1), (1, 2), (0, 2)):
-        z.add("flatten", {"lo": lo, "hi": hi}, [(tile, _ragged(tile, 4, 2))], [tile])
+        z.add("flatten", {"lo": lo, "hi": hi}, [(tile, _ragged(tile, 4, 2, bare=0 if lo else some))], [tile])
     for level in (0, 1, 2):
-        z.add("promote", {"level": level, "outermost": False}, [(ref, _ragged(ref, 2, 4))], [ref])
-    z.add("promote", {"level": 3, "outermost": True}, [(tile, _ragged(tile, 2, 4))], [tile])
+        z.add("promote", {"level": level, "outermost": False}, [(ref, _ragged(ref, 2, 4, bare=some))], [ref])
+    z.add("promote", {"level": 3, "outermost": True}, [(tile, _ragged(tile, 2, 4, bare=some))], [tile])
     for dim, pad, shape in ((0, False, (6,)), (0, True, (5,)), (1, False, (6, 2)), (2, True, (5, 2, 2)), (2, False, (6, 1, 2))):
         u = z.add("reshape", {"dim": dim, "chunk": 2, "pad": pad, "pad_rows": 2 if dim else 1, "pad_cols": 2 if dim else 1},
                   [(tile, _regular(tile, shape, full=False))], [tile])
         z.runtime[u] = lambda rng: {"chunk": int(rng.choice([1, 2, 3]))}
-    u = z.add("repeat", {"count": 2}, [(tile, _ragged(tile, 2, 4))], [tile])
+    u = z.add("repeat", {"count": 2}, [(tile, _ragged(tile, 2, 4, bare=some))], [tile])
     z.runtime[u] = lambda rng: {"count": int(rng.integers(1, 5))}
-    u = z.add("pace", {"interval": 40}, [(tile, _ragged(tile, 2, 4))], [tile])
+    u = z.add("pace", {"interval": 40}, [(tile, _ragged(tile, 2, 4, bare=some))], [tile])
     z.runtime[u] = lambda rng: {"interval": int(rng.integers(16, 100))}
-    z.add("zip", {}, [(tile, _ragged(tile, 2, 4)), (ref, _ragged(ref, 2, 4))], [Tuple((tile, ref))])
+    z.add("zip", {}, [(tile, _ragged(tile, 2, 4, bare=some)), (ref, _ragged(ref, 2, 4, bare=some))], [Tuple((tile, ref))])
     z.add("split", {"n": 3}, [(tile, _ragged(tile, 2, 4))], [tile] * 3)
 
     def dealt(k: int) -> Callable:
@@ -196,7 +215,7 @@ def arithmetic(t: int = 2, dtype: str = "fp32", kinds: Sequence[str] = ("map", "
         for i, f in enumerate(sorted(FUNCTIONS)):
             before, after = Tile(t, "bf16" if f == "cast_fp32" else "fp32"), Tile(t, "bf16" if f == "cast_bf16" else "fp32")
             arity, lanes = FUNCTIONS[f].arity, t * t // (1, 2, t * t)[i % 3]
-            z.add("map", {"fn": f, "arity": arity, "lanes": lanes, "tuple_in": False}, [(before, _ragged(before, 2, 4))] * arity, [after])
+            z.add("map", {"fn": f, "arity": arity, "lanes": lanes, "tuple_in": False}, [(before, _ragged(before, 2, 4, bare=0.2))] * arity, [after])
         pair = Tuple((wide, wide))
         z.add("map", {"fn": "sub", "arity": 2, "lanes": t * t, "tuple_in": True}, [(pair, _ragged(pair, 2, 4))], [wide])
     if "matmul" in kinds:
@@ -205,7 +224,10 @@ def arithmetic(t: int = 2, dtype: str = "fp32", kinds: Sequence[str] = ("map", "
                 z.add("matmul", {"rows_per_cycle": rows, "transposed": transposed}, [(tile, _ragged(tile, 2, 4))] * 2, [wide])
     if "accum" in kinds:
         for reduce, lanes, shape in ((0b1, t * t, (4,)), (0b10, t * t, (3, 4)), (0b1010, t * t, (2, 2, 3, 2)), (0b11, t * t // 2, (2, 3)), (0b10, t, (2, 3))):
-            z.add("accum", {"fn": "add", "reduce": reduce, "depth": 8, "lanes": lanes}, [(wide, _regular(wide, shape))], [wide])
+            z.add("accum", {"fn": "add", "reduce": reduce, "depth": 8, "lanes": lanes, "init_rows": 0, "init_cols": 0}, [(wide, _regular(wide, shape))], [wide])
+        for fn, lanes in (("add", t), ("max", t * t)):
+            u = z.add("accum", {"fn": fn, "reduce": 0b1100, "depth": 8, "lanes": lanes, "init_rows": 0, "init_cols": 0}, [(wide, _tiles(wide, 3))], [wide])
+            z.runtime[u] = lambda rng: {"init_rows": int(rng.choice([0, 1, 2 * t - 1])), "init_cols": int(rng.integers(1, 2 * t + 1))}
     return z
 
 
@@ -310,7 +332,7 @@ def each(t: int = 2, dtype: str = "fp32") -> Zoo:
     z.add("merge", {"n": 1}, [(tile, row)], [tile])
     z.add("map", {"fn": "add", "arity": 2, "lanes": t, "tuple_in": False}, [(wide, _regular(wide, (8,)))] * 2, [wide])
     z.add("matmul", {"rows_per_cycle": t, "transposed": False}, [(tile, row)] * 2, [wide])
-    z.add("accum", {"fn": "add", "reduce": 0b10, "depth": 8, "lanes": t * t}, [(wide, _regular(wide, (2, 4)))], [wide])
+    z.add("accum", {"fn": "add", "reduce": 0b10, "depth": 8, "lanes": t * t, "init_rows": 0, "init_cols": 0}, [(wide, _regular(wide, (2, 4)))], [wide])
     pad = z.unit("scratchpad", {"pages": 16, "frames": 2, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": True}], "repeat": [2]})
     z.source((pad, 0), tile, row)
     z.join((pad, 0), (pad, 1), ref)

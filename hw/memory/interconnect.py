@@ -8,8 +8,8 @@ from amaranth.lib.wiring import In, Out
 
 from penstock.machine.beat import LINE_BYTES
 from penstock.machine.config import Machine
+from penstock.machine.faults import Fault
 
-from ..units.unit import STRAY_RESPONSE
 from .arbiter import Arbiter
 from .port import ADDRESS_BITS, LINE_BITS, ReadPort, WritePort
 from .ring import Ring
@@ -47,7 +47,7 @@ class Interconnect(wiring.Component):
     mem_rsp_valid, mem_rsp_port, mem_rsp_tag, mem_rsp_data : In(N), In(N * 8), In(N * 16), In(N * 512)
         Lines and acknowledgements delivered in this cycle, in any order.
     error : Out(8)
-        Bit ``STRAY_RESPONSE`` in the cycle in which a line comes that no read waits for (a store checks its own).
+        Bit ``Fault.STRAY`` in the cycle in which a line comes that no read waits for (a store checks its own).
 
     Timing
     ------
@@ -136,5 +136,5 @@ class Interconnect(wiring.Component):
                 ]
             strays.append(ring.stray)
         if strays:
-            m.d.comb += self.error[STRAY_RESPONSE].eq(Cat(strays).any())
+            m.d.comb += self.error[Fault.STRAY].eq(Cat(strays).any())
         return m

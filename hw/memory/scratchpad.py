@@ -6,11 +6,12 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from penstock.machine.beat import BufferRef, Tile
+from penstock.machine.faults import Fault
 
 from ..beat import beat_layout
 from ..stream import connect
 from ..units.broadcast import post_layout
-from ..units.unit import BUFFER_OVERFLOW, Unit
+from ..units.unit import Unit
 from .arbiter import Arbiter
 from .counts import ReferenceCounts
 from .pages import PageList
@@ -44,7 +45,7 @@ class Scratchpad(Unit):
     peak : Out(16)
         Most pages in use in any cycle so far: from the cycle in which a page is taken to the one in which its buffer is freed.
     error : Out(8)
-        Bit ``BUFFER_OVERFLOW``: a reference count does not fit.
+        Bit ``Fault.REFERENCES``: a reference count does not fit.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
@@ -97,7 +98,7 @@ class Scratchpad(Unit):
         m.d.sync += highest.eq(self.peak)
 
         self.report(m, offers=Cat(o.valid for o in self.outputs).any())
-        m.d.comb += self.error[BUFFER_OVERFLOW].eq(counts.overflow)
+        m.d.comb += self.error[Fault.REFERENCES].eq(counts.overflow)
         return m
 
     def _write(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> None:

@@ -4,9 +4,10 @@ from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib.wiring import Out
 
 from penstock.machine.beat import LINE_BYTES, Tile
+from penstock.machine.faults import Fault
 
 from ..beat import is_done
-from ..units.unit import STRAY_RESPONSE, Unit
+from ..units.unit import Unit
 from .interconnect import response_lanes
 from .packing import Packing
 from .port import ADDRESS_BITS, WritePort
@@ -37,7 +38,7 @@ class Store(Unit):
     done : Out(1)
         Done has been taken and every line acknowledged; low again once a second run's first tile is taken.
     error : Out(8)
-        Bit ``STRAY_RESPONSE``: more acknowledgements than lines in flight.
+        Bit ``Fault.STRAY``: more acknowledgements than lines in flight.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
@@ -72,7 +73,7 @@ class Store(Unit):
             end.eq(is_done(self.i0.payload)),
             packing.k.eq(column),
             packing.i.payload.eq(self.i0.payload),
-            packing.i.valid.eq(self.i0.valid & ~end),
+            packing.i.valid.eq(self.i0.valid & self.i0.payload.data),
             self.i0.ready.eq(packing.i.ready),
             request.payload.address.eq(self._address(m, packing, column)),
             request.payload.pitch.eq(cfg.pitch),
@@ -84,6 +85,8 @@ class Store(Unit):
         ]
         with m.If(end):
             m.d.comb += self.i0.ready.eq(packing.idle)
+        with m.Elif(~self.i0.payload.data):  # an empty tensor has nothing to store
+            m.d.comb += self.i0.ready.eq(1)
 
         taken = self.i0.valid & self.i0.ready
         granted = request.valid & request.ready
@@ -99,7 +102,7 @@ class Store(Unit):
         self.report(m, offers=request.valid)
         m.d.comb += [
             self.done.eq(ended & (flight == 0)),
-            self.error[STRAY_RESPONSE].eq(self.port.acks > flight),
+            self.error[Fault.STRAY].eq(self.port.acks > flight),
         ]
         with m.If(granted):
             m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]

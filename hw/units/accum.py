@@ -1,20 +1,24 @@
 """Reduction of a stream over some of its dimensions."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
 
-from penstock.machine.beat import Tile
+from penstock.machine.beat import STOP_DONE, Tile
+from penstock.machine.faults import Fault
+from penstock.machine.functions import identity_bits
 from penstock.machine.functions import lookup as entry
 from penstock.machine.kinds import kind_of
 
-from ..beat import is_done, words
+from ..beat import is_bare, is_done, words
 from ..functions import lookup
 from ..place import module_name, place
-from .unit import ACCUM_OVERFLOW, Unit
+from .unit import Unit
 
 
 __all__ = ["Accum"]
+
+SIZE_BITS = 20  # of an empty group's result, in elements
 
 
 class Accum(Unit):
@@ -23,20 +27,22 @@ class Accum(Unit):
     Parameters
     ----------
     params : dict
-        ``fn``: a function of two operands and one stage (``add``); ``reduce``: mask of reduced dimensions, bit 0 the innermost;
-        ``depth``: accumulators, in tiles; ``lanes``: elements a cycle, a divisor of t * t.
+        ``fn``: a function of two operands and one stage that has an identity (``add``, ``max``); ``reduce``: mask of reduced dimensions, bit 0 the innermost;
+        ``depth``: accumulators, in tiles; ``lanes``: elements a cycle, a divisor of t * t;
+        ``init_rows``, ``init_cols``: elements of an empty group's result (run time), 0 rows if its size is known at run time only.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; a tile in, an fp32 tile out.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``ACCUM_OVERFLOW``: a group has more than ``depth`` kept positions.
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.init_rows``, ``cfg.init_cols``: 20 bits each. ``error`` bit ``Fault.ACCUMULATORS``: a group has more than ``depth`` kept positions.
 
     Timing
     ------
     II = t * t / lanes, L = II: a group whose last beat is taken in c is drained from c + II, a tile a cycle. Meanwhile a beat is
     taken only into an accumulator already drained, and not if it ends a group. The accumulators are read one cycle ahead
-    (block RAM), with the cycle's write passed through. Source: docs/timing.md section 3.1.
+    (block RAM), with the cycle's write passed through. An empty group's result is drained likewise.
+    Source: docs/timing.md sections 3.1 and 3.4.
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -49,6 +55,7 @@ class Accum(Unit):
             raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
         if not isinstance(self.lanes, int) or self.lanes < 1 or t * t % self.lanes:
             raise ValueError(f"Lanes must divide t * t = {t * t}, not {self.lanes!r}")
+        self.identity = identity_bits(self.fn)
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         self.expect(1, 1)
         if payloads.outputs[0] != Tile(t, "fp32"):
@@ -59,37 +66,60 @@ class Accum(Unit):
         self._extents = Memory(shape=data.StructLayout({"rows": count, "cols": count}), depth=self.depth, init=[])
         self._stops = Memory(shape=4, depth=self.depth, init=[])
 
+    @classmethod
+    def cfg_layout(cls, params: dict) -> dict[str, int]:
+        return {"init_rows": SIZE_BITS, "init_cols": SIZE_BITS}
+
     def elaborate(self, platform):
         m = Module()
         beat, steps = self.i0.payload, self.interval
         done, last, top = Signal(), Signal(), self.reduce.bit_length() - 1
         m.d.comb += [done.eq(is_done(beat)), last.eq(beat.stop > top)]
+        kept = Signal(4)  # kept dimensions that end with the beat
+        m.d.comb += kept.eq(Array(sum(not self.reduce >> d & 1 for d in range(s)) for s in range(16))[beat.stop])
         index, index_next = Signal(range(self.depth + 1)), Signal(range(self.depth + 1))
         wait = Signal(range(steps))  # cycles until the next take
-        ending, draining, leaving = Signal(), Signal(), Signal()  # a group's last step; its drain; a Done held
+        ending, draining, leaving = Signal(), Signal(), Signal()  # a group's last step; its drain; a beat without data held
+        high = Signal(range(self.depth + 2))  # tiles of the open group
+        before = Signal(4, init=STOP_DONE)  # stop of the beat before
         total, drained, drained_next = (Signal(range(self.depth + 2), name=name) for name in ("total", "drained", "drained_next"))
 
         free, take, taken = Signal(), Signal(), Signal()
         m.d.comb += [
-            free.eq(~draining | (~done & ~last & (index < drained))),
+            free.eq(~draining | (~last & (~beat.data | (index < drained)))),
             self.i0.ready.eq(free & ~leaving & ~ending & (wait == 0)),
             take.eq(self.i0.valid & self.i0.ready),
-            taken.eq(take & ~done),
-            self.error[ACCUM_OVERFLOW].eq(taken & (index >= self.depth)),
+            taken.eq(take & beat.data),
+            self.error[Fault.ACCUMULATORS].eq(taken & (index >= self.depth)),
         ]
-        m.d.sync += wait.eq(Mux(taken, steps - 1, Mux(wait == 0, 0, wait - 1)))
-        initial = self._walk(m, taken, take & done, index, index_next, top)
+        # A group that ends without a beat: one that is open, or an empty one.
+        closes, passes, empty = Signal(), Signal(), Signal()
+        m.d.comb += [
+            empty.eq((high == 0) & (((beat.stop > top + 1) & (before >= beat.stop)) | (self.cfg.init_rows == 0))),
+            closes.eq(take & is_bare(beat) & last & ~empty),
+            passes.eq(take & (done | (is_bare(beat) & last & empty))),
+        ]
+        with m.If(take):
+            m.d.sync += before.eq(beat.stop)
+        with m.If(closes | passes | (taken & last)):
+            m.d.sync += high.eq(0)
+        with m.Elif(taken & (high <= index)):
+            m.d.sync += high.eq(index + 1)
+        m.d.sync += wait.eq(Mux(taken | closes, steps - 1, Mux(wait == 0, 0, wait - 1)))
+        initial = self._walk(m, taken, closes | passes, index, index_next, top)
 
         # One step a cycle: the operands of the first come from the input, the others' are held.
         step, target, fresh = Signal(range(steps)), Signal.like(index), Signal()
-        tile, group, working = words(beat), Signal(32 * self.lanes), Signal()
+        tile, group, working = self._filled(m, beat), Signal(32 * self.lanes), Signal()
         m.d.comb += [group.eq(Cat(tile[: self.lanes])), target.eq(index), fresh.eq(initial), working.eq(taken)]
         if steps > 1:
             rest = Signal(32 * (len(tile) - self.lanes), reset_less=True)
-            held_target, held_fresh = Signal.like(index), Signal()
+            held_target, held_fresh, accumulating = Signal.like(index), Signal(), Signal()
+            with m.If(take):
+                m.d.sync += accumulating.eq(taken)
             with m.If(taken):
                 m.d.sync += [rest.eq(Cat(tile[self.lanes:])), held_target.eq(index), held_fresh.eq(initial), step.eq(1)]
-            with m.Elif(wait != 0):
+            with m.Elif((wait != 0) & accumulating):
                 m.d.comb += [group.eq(rest[: len(group)]), target.eq(held_target), fresh.eq(held_fresh), working.eq(1)]
                 m.d.sync += [rest.eq(rest[len(group):]), step.eq(step + 1)]
         first_step = Mux(wait == 0, 0, step)
@@ -101,7 +131,11 @@ class Accum(Unit):
             ports.append((write, memory.read_port(transparent_for=[write])))
         (tile_write, tile_out), (extent_write, extent_out), (stop_write, stop_out) = ports
         tile_in = self._tiles.read_port(transparent_for=[tile_write])
-        m.d.comb += tile_in.addr.eq(index_next if steps == 1 else Mux((wait > 1) | taken, target, index))
+        extent_in = self._extents.read_port(transparent_for=[extent_write])
+        m.d.comb += [
+            tile_in.addr.eq(index_next if steps == 1 else Mux((wait > 1) | taken, target, index)),
+            extent_in.addr.eq(index_next),
+        ]
 
         old = Signal(len(group))
         m.d.comb += old.eq(tile_in.data[0] if steps == 1 else Array(tile_in.data)[first_step])
@@ -117,39 +151,89 @@ class Accum(Unit):
             tile_write.data.eq(Cat(sums).replicate(steps)),
             tile_write.en.eq(Mux(working, 1 << first_step, 0)),
             extent_write.addr.eq(index),
-            extent_write.data.eq(Cat(beat.rows, beat.cols)),
-            extent_write.en.eq(taken & initial),
-            stop_write.addr.eq(index),
-            stop_write.data.eq(Array(sum(not self.reduce >> d & 1 for d in range(s)) for s in range(16))[beat.stop]),
-            stop_write.en.eq(taken),
+            extent_write.data.rows.eq(Mux(~initial & (extent_in.data.rows > beat.rows), extent_in.data.rows, beat.rows)),
+            extent_write.data.cols.eq(Mux(~initial & (extent_in.data.cols > beat.cols), extent_in.data.cols, beat.cols)),
+            extent_write.en.eq(taken),
+            stop_write.addr.eq(Mux(taken, index, high - 1)),
+            stop_write.data.eq(kept),
+            stop_write.en.eq(taken | closes),
         ]
 
-        with m.If(taken & last):
-            m.d.sync += total.eq(index + 1)
-        end_of_group = taken & last
+        end_of_group = Signal()
+        m.d.comb += end_of_group.eq((taken & last) | closes)
+        with m.If(end_of_group):
+            m.d.sync += total.eq(Mux(taken, index + 1, high))
         if steps > 1:
-            with m.If(taken & last):
+            with m.If(end_of_group):
                 m.d.sync += ending.eq(1)
             end_of_group = ending & (wait == 1)
+        blank, blank_extent, blank_stop, blank_last = self._blank(m, closes, closes & (high == 0), kept, draining)
         m.d.comb += drained_next.eq(drained + (draining & self.o0.ready))
         with m.If(end_of_group):
             m.d.sync += [ending.eq(0), draining.eq(1)]
             m.d.comb += drained_next.eq(0)
-        with m.Elif(draining & self.o0.ready & (drained + 1 == total)):
+        with m.Elif(draining & self.o0.ready & Mux(blank, blank_last, drained + 1 == total)):
             m.d.sync += draining.eq(0)
         m.d.sync += drained.eq(drained_next)
-        with m.If(take & done):
-            m.d.sync += leaving.eq(1)
+        leaving_stop = Signal(4)
+        with m.If(passes):
+            m.d.sync += [leaving.eq(1), leaving_stop.eq(Mux(done, STOP_DONE, kept))]
         with m.Elif(self.o0.ready):
             m.d.sync += leaving.eq(0)
         m.d.comb += [port.addr.eq(drained_next) for port in (tile_out, extent_out, stop_out)]
         m.d.comb += self.o0.valid.eq(draining | leaving)
         with m.If(draining):
-            m.d.comb += self.o0.payload.eq(Cat(tile_out.data, extent_out.data, stop_out.data, 1))
+            elements, extent = Signal(len(Value.cast(tile_out.data))), Signal(self._extents.shape)
+            m.d.comb += [
+                elements.eq(Mux(blank, Const(self.identity, 32).replicate(self.t**2), tile_out.data)),
+                extent.eq(Mux(blank, blank_extent.as_value(), extent_out.data.as_value())),
+                self.o0.payload.eq(Cat(self._masked(elements, extent), extent, Mux(blank, blank_stop, stop_out.data), 1)),
+            ]
         with m.Else():
-            m.d.comb += [self.o0.payload.stop.eq(15), self.o0.payload.data.eq(0)]
+            m.d.comb += [self.o0.payload.stop.eq(leaving_stop), self.o0.payload.data.eq(0)]
         self.report(m, offers=self.o0.valid)
         return m
+
+    def _valid(self, rows, cols) -> list:
+        """Whether each element, row-major, is valid."""
+        row = [k < rows for k in range(self.t)]
+        col = [k < cols for k in range(self.t)]
+        return [r & c for r in row for c in col]
+
+    def _filled(self, m, beat) -> list:
+        """The elements of a tile; those without value are the function's identity."""
+        if not self.identity:
+            return words(beat)
+        return [Mux(valid, word, self.identity) for valid, word in zip(self._valid(beat.rows, beat.cols), words(beat))]
+
+    def _masked(self, elements, extent):
+        if not self.identity:
+            return elements
+        return Cat(Mux(valid, elements.word_select(k, 32), 0) for k, valid in enumerate(self._valid(extent.rows, extent.cols)))
+
+    def _blank(self, m, closes, start, stop, draining):
+        """The tiles of an empty group: whether they drain, and extent and stop of the one that does, and whether it is the last."""
+        t, rows, cols = self.t, self.cfg.init_rows, self.cfg.init_cols
+        active, group_stop = Signal(name="blank"), Signal(4, name="blank_group_stop")
+        row, col = Signal(SIZE_BITS, name="blank_row"), Signal(SIZE_BITS, name="blank_col")
+        row_end, last = Signal(name="blank_row_end"), Signal(name="blank_last")
+        extent, beat_stop = Signal(self._extents.shape, name="blank_extent"), Signal(4, name="blank_stop")
+        m.d.comb += [
+            row_end.eq(col + t >= cols),
+            last.eq(row_end & (row + t >= rows)),
+            extent.rows.eq(Mux(rows - row < t, rows - row, t)),
+            extent.cols.eq(Mux(cols - col < t, cols - col, t)),
+            beat_stop.eq(Mux(last, group_stop, row_end)),
+        ]
+        with m.If(closes):
+            m.d.sync += [active.eq(start), group_stop.eq(stop), row.eq(0), col.eq(0)]
+        with m.Elif(draining & self.o0.ready):
+            m.d.sync += col.eq(col + t)
+            with m.If(row_end):
+                m.d.sync += [col.eq(0), row.eq(row + t)]
+            with m.If(last):
+                m.d.sync += active.eq(0)
+        return active, extent, beat_stop, last
 
     def _walk(self, m, taken, reset, index, index_next, top):
         """Position of the beats: drives the next ``index``; returns whether the head beat opens its accumulator."""

@@ -1,8 +1,11 @@
 """Merging dimensions."""
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Module, Mux, Signal
 
-from ..beat import is_done, with_stop
+from penstock.machine.beat import STOP_DONE
+from penstock.machine.faults import Fault
+
+from ..beat import is_bare, is_done, with_stop
 from .unit import Unit
 
 
@@ -21,11 +24,13 @@ class Flatten(Unit):
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`.
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.EMPTY``: an empty group at the end of a merged dimension of groups, which has no
+    form on the wire.
 
     Timing
     ------
-    L = 0, II = 1: takes and delivers in the same cycle; waits for a visible beat and a free slot.
+    L = 0, II = 1: takes and delivers in the same cycle; waits for a visible beat and a free slot. An empty group inside the merged dimension is taken
+    without a slot and leaves nothing.
     Source: docs/timing.md section 3, ``flatten``.
     """
 
@@ -40,10 +45,18 @@ class Flatten(Unit):
         m = Module()
         beat, stop = self.i0.payload, self.i0.payload.stop
         merged = Mux(stop <= self.lo, stop, Mux(stop <= self.hi, self.lo, stop - (self.hi - self.lo)))
+        last = Signal.like(stop, init=STOP_DONE)  # stop of the beat before
+        inside, dropped, stuck = Signal(), Signal(), Signal()
         m.d.comb += [
-            self.o0.valid.eq(self.i0.valid),
-            self.i0.ready.eq(self.o0.ready),
+            inside.eq(is_bare(beat) & (stop > self.lo)),
+            dropped.eq(inside & (stop <= self.hi) & ((last > self.lo) if self.lo else 1)),
+            stuck.eq(inside & (stop > self.hi) & ((last > self.lo) & (last <= self.hi) if self.lo else 0)),
+            self.o0.valid.eq(self.i0.valid & ~dropped & ~stuck),
+            self.i0.ready.eq((self.o0.ready | dropped) & ~stuck),
             self.o0.payload.eq(with_stop(beat, Mux(is_done(beat), stop, merged))),
+            self.error[Fault.EMPTY].eq(self.i0.valid & stuck),
         ]
+        with m.If(self.i0.valid & self.i0.ready):
+            m.d.sync += last.eq(stop)
         self.report(m, offers=self.o0.valid)
         return m

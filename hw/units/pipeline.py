@@ -3,11 +3,12 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 
+from penstock.machine.faults import Fault
 from penstock.machine.kinds import queue_entries
 
 from ..beat import beat_layout
 from .fifo import Fifo
-from .unit import STOP_MISMATCH, Unit
+from .unit import Unit
 
 
 __all__ = ["Pipelined", "delay"]
@@ -37,7 +38,7 @@ class Pipelined(Unit):
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``STOP_MISMATCH``: beats taken together differ in stop or data; those of
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: beats taken together differ in stop or data; those of
     ``i0`` are kept.
 
     Timing
@@ -95,7 +96,7 @@ class Pipelined(Unit):
             others = [x.valid for x in self.inputs if x is not i]
             m.d.comb += i.ready.eq(Cat(1, *others).all() & free)
             with m.If(take & ((i.payload.stop != head.stop) | (i.payload.data != head.data))):
-                m.d.comb += self.error[STOP_MISMATCH].eq(1)
+                m.d.comb += self.error[Fault.STOP].eq(1)
 
         first, enter = Signal(), Signal()
         m.d.comb += [first.eq(take & head.data), enter.eq(first)]

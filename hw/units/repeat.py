@@ -25,7 +25,7 @@ class Repeat(Unit):
 
     Timing
     ------
-    L = 0; one copy a cycle while the output has a slot; the beat is taken with its last copy (Done is passed once).
+    L = 0; one copy a cycle while the output has a slot; the beat is taken with its last copy (a beat without data is passed once).
     Source: docs/timing.md section 3, ``repeat``.
     """
 
@@ -44,7 +44,7 @@ class Repeat(Unit):
         beat = self.i0.payload
         copies, last = Signal(32), Signal()
         m.d.comb += [
-            last.eq(is_done(beat) | (copies + 1 == self.cfg.count)),
+            last.eq(~beat.data | (copies + 1 == self.cfg.count)),
             self.o0.valid.eq(self.i0.valid),
             self.i0.ready.eq(self.o0.ready & last),
             self.o0.payload.eq(with_stop(beat, Mux(is_done(beat), beat.stop, Mux(last, beat.stop + 1, 0)))),

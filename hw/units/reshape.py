@@ -63,18 +63,23 @@ class Reshape(Unit):
         m.d.comb += [
             row_end.eq(column + 1 >= self.cfg.pad_cols),
             unit_end.eq(row_end & (row + 1 >= self.cfg.pad_rows)),
-            padding.eq(self.pad & (sent | (done & (count != 0)))),
+            padding.eq(self.pad & (sent | (~beat.data & outer & (count != 0)))),
         ]
         with m.If(padding):
-            last = Mux(sent, ended + 1, self.dim + 1)
+            last = Mux(sent, ended + 1, Mux(done, self.dim + 1, beat.stop + 1))
             stop = Mux(unit_end, Mux(fills, last, self.dim), row_end)
             m.d.comb += o.payload.eq(Cat(Const(0, len(o.payload.as_value()) - 5), stop[:4], 1))
+            m.d.comb += self.i0.ready.eq(o.ready & ~sent & ~done)  # a bare beat goes with the first pad beat
+            with m.If(fire & ~sent & ~done):
+                m.d.sync += [sent.eq(1), ended.eq(beat.stop)]
             with m.If(fire):
                 m.d.sync += column.eq(Mux(row_end, 0, column + 1))
                 with m.If(row_end):
                     m.d.sync += row.eq(Mux(unit_end, 0, row + 1))
                 with m.If(unit_end):
-                    m.d.sync += [count.eq(Mux(fills, 0, count + 1)), sent.eq(sent & ~fills)]
+                    m.d.sync += count.eq(Mux(fills, 0, count + 1))
+                    with m.If(fills):
+                        m.d.sync += sent.eq(0)
         with m.Elif(done):
             m.d.comb += [o.payload.eq(beat), self.i0.ready.eq(o.ready)]
             with m.If(fire):
@@ -82,7 +87,7 @@ class Reshape(Unit):
         with m.Else():
             partial = Signal()
             m.d.comb += [
-                partial.eq(self.pad & outer & ~fills),
+                partial.eq(self.pad & beat.data & outer & ~fills),
                 self.i0.ready.eq(o.ready),
                 o.payload.eq(with_stop(beat, Mux(partial, self.dim, beat.stop + (ends & (fills | outer))))),
             ]

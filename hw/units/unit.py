@@ -11,10 +11,7 @@ from penstock.machine.config import Machine
 from ..beat import Payloads, beat_layout
 
 
-__all__ = ["Unit", "STOP_MISMATCH", "ACCUM_OVERFLOW", "BUFFER_OVERFLOW", "STRAY_RESPONSE"]
-
-STOP_MISMATCH, ACCUM_OVERFLOW, BUFFER_OVERFLOW, STRAY_RESPONSE = range(4)
-"""Bits of ``error`` (docs/top.md)."""
+__all__ = ["Unit"]
 
 
 class Unit(wiring.Component):
@@ -47,7 +44,7 @@ class Unit(wiring.Component):
     done : Out(1)
         Nothing is left to wait for at the end of a run; constant 1 but in stores and sinks.
     error : Out(8)
-        Bits ``STOP_MISMATCH`` ..., high in any cycle of the fault; the fabric keeps them.
+        Bits of ``penstock.machine.faults.Fault``, high in any cycle of the fault; the fabric keeps them.
     """
 
     def __init__(self, *, params: dict, t: int, config: Machine, payloads: Payloads, members: Mapping = {}):

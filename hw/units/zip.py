@@ -2,7 +2,9 @@
 
 from amaranth.hdl import Cat, Module
 
-from .unit import STOP_MISMATCH, Unit
+from penstock.machine.faults import Fault
+
+from .unit import Unit
 
 
 __all__ = ["Zip"]
@@ -20,7 +22,7 @@ class Zip(Unit):
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``STOP_MISMATCH``: the two beats joined differ in stop or data; those
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: the two beats joined differ in stop or data; those
     of ``i0`` are kept.
 
     Timing
@@ -41,7 +43,7 @@ class Zip(Unit):
             self.i0.ready.eq(o.ready & self.i1.valid),
             self.i1.ready.eq(o.ready & self.i0.valid),
             o.payload.eq(Cat(a.as_value()[:-5], b.as_value()[:-5], a.stop, a.data)),
-            self.error[STOP_MISMATCH].eq(o.valid & o.ready & ((a.stop != b.stop) | (a.data != b.data))),
+            self.error[Fault.STOP].eq(o.valid & o.ready & ((a.stop != b.stop) | (a.data != b.data))),
         ]
         self.report(m, offers=o.valid)
         return m

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 
+from penstock.machine.beat import STOP_DONE
 from penstock.machine.kinds import kind_of, queue_entries
 
-from .core import END, Beat, Unit
+from .core import Beat, Unit
 
 
 class Pipeline(Unit):
@@ -38,52 +39,82 @@ class Pipeline(Unit):
 
 
 class Accum(Unit):
-    """Section 3.1."""
+    """Sections 3.1 and 3.4."""
 
     def setup(self):
         self.interval = kind_of("accum").interval(self.g.t, self.p)
         self.reduce = {d for d in range(16) if self.p["reduce"] >> d & 1}
         self.top = max(self.reduce)
-        self.index, self.start, self.first = 0, dict.fromkeys(self.reduce, 0), dict.fromkeys(self.reduce, True)
-        self.memory, self.last, self.ending = {}, -self.interval, False
-        self.tiles, self.drained, self.since = 0, 0, 0  # of the group that drains
+        self.memory, self.taken_at, self.last = {}, -self.interval, STOP_DONE
+        self.leaving = None  # a beat without data that leaves next
+        self.group, self.drained, self.since = [], 0, 0  # tiles of the group that drains
+        self.reset()
+
+    def reset(self):
+        self.index, self.high, self.start, self.first = 0, 0, dict.fromkeys(self.reduce, 0), dict.fromkeys(self.reduce, True)
+
+    def kept(self, stop):
+        return sum(d not in self.reduce for d in range(stop))
+
+    def initial(self, stop):
+        """The tiles of an empty group."""
+        t, rows, cols = self.g.t, self.p["init_rows"], self.p["init_cols"]
+        valid = [(min(rows - r, t), min(cols - c, t)) for r in range(0, rows, t) for c in range(0, cols, t)]
+        width = -(-cols // t)
+        return [Beat(stop if i == len(valid) - 1 else int(i % width == width - 1), 1, v) for i, v in enumerate(valid)]
+
+    def drain(self, group, c):
+        self.group, self.drained, self.since = group, 0, c + self.interval
+        self.taken_at = c
+        self.reset()
 
     def step(self, c):
-        if self.ending:
+        if self.leaving:
             self.offers = True
             if self.outs[0].ready():
-                self.outs[0].push(END)
-                self.ending = False
+                self.outs[0].push(self.leaving)
+                self.leaving = None
             return
-        tiles, drained = self.tiles, self.drained
-        if tiles and c >= self.since:
+        drained, draining = self.drained, bool(self.group)
+        if draining and c >= self.since:
             if self.outs[0].ready():
-                self.outs[0].push(self.memory[drained])
+                self.outs[0].push(self.group[drained])
                 self.drained += 1
-                if self.drained == tiles:
-                    self.tiles = 0
+                if self.drained == len(self.group):
+                    self.group = []
             else:
                 self.offers = True
         b = self.ins[0].peek()
-        if b is None or c < self.last + self.interval:
+        if b is None or c < self.taken_at + self.interval:
             return
-        if not b.data:
-            if not tiles:
-                self.ins[0].take()
-                self.ending = True
+        s, ends = b.stop, b.stop > self.top
+        if draining and (ends or b.data and self.index >= drained):
             return
-        s = b.stop
-        if tiles and (self.index >= drained or s > self.top):
-            return
-        assert self.index < self.p["depth"], "accumulator overflow"
         self.ins[0].take()
-        self.last = c
-        numbers = b.numbers if all(self.first.values()) else self.memory[self.index].numbers
-        self.memory[self.index] = Beat(sum(d not in self.reduce for d in range(s)), 1, numbers)
+        if b.data:
+            self.accept(b, c)
+        elif b.done:
+            self.leaving = b
+            self.reset()
+        elif ends and self.high:
+            self.memory[self.high - 1] = self.memory[self.high - 1]._replace(stop=self.kept(s))
+            self.drain([self.memory[i] for i in range(self.high)], c)
+        elif ends and (self.last >= s > self.top + 1 or not self.p["init_rows"]):
+            self.leaving = Beat(self.kept(s), 0)
+        elif ends:
+            self.drain(self.initial(self.kept(s)), c)
+        self.last = s
+
+    def accept(self, b, c):
+        s, index = b.stop, self.index
+        assert index < self.p["depth"], "accumulator overflow"
+        self.taken_at, self.high = c, max(self.high, index + 1)
+        numbers = b.numbers if all(self.first.values()) else tuple(map(max, b.numbers, self.memory[index].numbers))
+        self.memory[index] = Beat(self.kept(s), 1, numbers)
         if s > self.top:
-            self.tiles, self.drained, self.since = self.index + 1, 0, c + self.interval
-            self.index = 0
-        elif s in self.reduce:
+            self.drain([self.memory[i] for i in range(index + 1)], c)
+            return
+        if s in self.reduce:
             self.index = self.start[s]
             self.first[s] = False
         else:

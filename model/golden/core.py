@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+from penstock.machine.beat import STOP_DONE
+
 if TYPE_CHECKING:
     from .machine import Golden
 
@@ -14,8 +16,12 @@ class Beat(NamedTuple):
     data: int = 1
     numbers: tuple = ()
 
+    @property
+    def done(self) -> bool:
+        return not self.data and self.stop == STOP_DONE
 
-END = Beat(15, 0)
+
+END = Beat(STOP_DONE, 0)
 
 
 class Channel:
@@ -80,7 +86,7 @@ class Unit:
 
     def plan(self):
         b = self.ins[0].peek()
-        return None if b is None else ({0: b if not b.data else b._replace(stop=self.stop(b.stop))}, [0], lambda: None)
+        return None if b is None else ({0: b if b.done else b._replace(stop=self.stop(b.stop))}, [0], lambda: None)
 
     def account(self) -> None:
         if self.granted or any(c.taken for c in self.ins) or any(c.pushed for c in self.outs):

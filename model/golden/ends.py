@@ -27,7 +27,7 @@ class Sink(Unit):
         b = self.ins[0].peek()
         if b is None:
             return
-        self.done = self.done or not b.data
+        self.done = self.done or b.done
         if self.taken >= len(self.release) or self.release[self.taken] <= c:
             self.ins[0].take()
             self.taken += 1

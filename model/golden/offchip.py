@@ -150,9 +150,11 @@ class Store(OffChip):
             else:
                 self.finish()
         b = self.ins[0].peek()
-        if b is not None and not b.data and not level and not carry_open:
+        if b is not None and b.done and not level and not carry_open:
             self.ins[0].take()
             self.ended = True
+        elif b is not None and not b.data and not b.done:
+            self.ins[0].take()
         elif b is not None and b.data and level < 2:
             self.gathered.append(self.ins[0].take())
             if b.stop or len(self.gathered) == self.e // self.g.t:

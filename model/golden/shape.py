@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from penstock.machine.beat import STOP_DONE
+
 from .core import END, Beat, Unit
 
 
@@ -19,9 +21,22 @@ class Broadcast(Unit):
 
 
 class Flatten(Unit):
+    def setup(self):
+        self.last = STOP_DONE  # stop of the beat before
+
     def stop(self, s):
         lo, hi = self.p["lo"], self.p["hi"]
         return s if s <= lo else lo if s <= hi else s - (hi - lo)
+
+    def plan(self):
+        b = self.ins[0].peek()
+        if b is None:
+            return None
+        lo, hi, last = self.p["lo"], self.p["hi"], self.last
+        bare = not b.data and not b.done
+        assert not (bare and b.stop > hi and 0 < lo < last <= hi), "an empty group at the end of a merged dimension"
+        dropped = bare and lo < b.stop <= hi and (lo == 0 or last > lo)
+        return {} if dropped else super().plan()[0], [0], lambda: setattr(self, "last", b.stop)
 
 
 class Promote(Unit):
@@ -41,11 +56,11 @@ class Promote(Unit):
             return None
 
         def update():
-            self.held, self.ending = (b, False) if b.data else (None, True)
+            self.held, self.ending = (None, True) if b.done else (b, False)
 
         if self.held is None:
             return {}, [0], update
-        return {0: self.held if b.data else self.held._replace(stop=self.p["level"])}, [0], update
+        return {0: self.held._replace(stop=self.p["level"]) if b.done else self.held}, [0], update
 
 
 class Reshape(Unit):
@@ -61,27 +76,27 @@ class Reshape(Unit):
         dim, chunk = self.p["dim"], self.p["chunk"]
         b = self.ins[0].peek()
         zero = (0,) * self.g.numbers[self.u.id]
-        if not self.pads and b is not None and not b.data and self.p["pad"] and self.count:
-            stops = deque(self.pad_stops(chunk - self.count, dim + 1))
+        if not self.pads and b is not None and not b.data and b.stop > dim and self.p["pad"] and self.count:
+            stops = deque(self.pad_stops(chunk - self.count, dim + 1 if b.done else b.stop + 1))
 
             def start():
                 self.pads, self.count = stops, 0
                 stops.popleft()
 
-            return {0: Beat(stops[0], 1, zero)}, [], start
+            return {0: Beat(stops[0], 1, zero)}, [] if b.done else [0], start
         if self.pads:
             return {0: Beat(self.pads[0], 1, zero)}, [], self.pads.popleft
         if b is None:
             return None
         s, count, pads = b.stop, self.count, deque()
-        if not b.data:
+        if b.done:
             count = 0
-        elif s == dim:
+        elif s == dim and (b.data or dim):
             count += 1
             if count == chunk:
                 s, count = dim + 1, 0
         elif s > dim:
-            if self.p["pad"] and count + 1 < chunk:
+            if self.p["pad"] and b.data and count + 1 < chunk:
                 s, pads = dim, deque(self.pad_stops(chunk - count - 1, s + 1))
             else:
                 s += 1
@@ -90,7 +105,7 @@ class Reshape(Unit):
         def update():
             self.count, self.pads = count, pads
 
-        return {0: b if not b.data else b._replace(stop=s)}, [0], update
+        return {0: b if b.done else b._replace(stop=s)}, [0], update
 
 
 class Repeat(Unit):
@@ -102,7 +117,7 @@ class Repeat(Unit):
         if b is None:
             return None
         if not b.data:
-            return {0: b}, [0], lambda: None
+            return {0: b if b.done else b._replace(stop=b.stop + 1)}, [0], lambda: None
         last = self.sent == self.p["count"] - 1
         return {0: b._replace(stop=b.stop + 1 if last else 0)}, [0] if last else [], lambda: setattr(self, "sent", 0 if last else self.sent + 1)
 
@@ -136,7 +151,7 @@ class Split(Unit):
         b, n = self.ins[0].peek(), self.p["n"]
         if b is None:
             return None
-        if not b.data:
+        if b.done:
             return {o: b for o in range(n)}, [0], lambda: setattr(self, "index", 0)
         return {self.index: b}, [0], lambda: setattr(self, "index", (self.index + 1) % n)
 
@@ -149,7 +164,7 @@ class Merge(Unit):
         b, n = self.ins[self.index].peek(), self.p["n"]
         if b is None:
             return None
-        if not b.data:
+        if b.done:
             if any(c.peek() is None for c in self.ins):
                 return None
             return {0: b}, range(n), lambda: setattr(self, "index", 0)

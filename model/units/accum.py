@@ -1,31 +1,98 @@
-"""`accum`: a reduction into a memory of accumulators (docs/timing.md section 3.1)."""
+"""`accum`: a reduction into a memory of accumulators (docs/timing.md sections 3.1 and 3.4)."""
 
 from __future__ import annotations
 
 from .state import *  # noqa: F403 - offsets, channel functions
 
-(A_INTERVAL, A_DEPTH, A_REDUCE, A_TOP, A_LAST, A_INDEX, A_TILES, A_DRAINED, A_FROM, A_DONE, A_STARTS, A_FIRSTS, A_MEMORY, A_VALUE,
- A_KERNEL) = range(U_OWN, U_OWN + 15)
+(A_INTERVAL, A_DEPTH, A_REDUCE, A_TOP, A_LAST, A_INDEX, A_TILES, A_DRAINED, A_FROM, A_LEAVING, A_STARTS, A_FIRSTS, A_MEMORY, A_VALUE,
+ A_KERNEL, A_HIGH, A_STOP, A_INITIAL, A_ROWS, A_COLS, A_IDENTITY, A_SPARE) = range(U_OWN, U_OWN + 22)
+# A_LEAVING: 1 + stop of a beat without data that leaves next; A_INITIAL: 1 + last stop while initial values drain;
+# A_HIGH: tiles of the open group; A_STOP: stop of the beat before; A_SPARE: values of one tile.
+
+
+@fast
+def kept(S, u, s):
+    """Kept dimensions below `s`."""
+    top, n = S[u + A_TOP], 0
+    for j in range(min(s, top + 1)):
+        n += 1 - (S[u + A_REDUCE] >> j & 1)
+    return n + max(s - top - 1, 0)
+
+
+@fast
+def drain_tile(S, V, LOG, u, out, c, i):
+    """Accept tile `i` of the group that drains."""
+    t = S[G_T]
+    m, value = S[u + A_MEMORY] + 3 * i, S[u + A_VALUE] + i * t * t
+    rows, cols, stop = S[m], S[m + 1], S[m + 2]
+    if S[u + A_INITIAL]:
+        width = (S[u + A_COLS] + t - 1) // t
+        rows, cols = min(S[u + A_ROWS] - i // width * t, t), min(S[u + A_COLS] - i % width * t, t)
+        stop = S[u + A_INITIAL] - 1 if i == S[u + A_TILES] - 1 else (1 if i % width == width - 1 else 0)
+        value = S[u + A_SPARE]
+        if S[G_VALUES]:
+            for j in range(t * t):
+                V[value + j] = S[u + A_IDENTITY]
+    if S[G_VALUES] and S[u + A_IDENTITY]:
+        mask_tile(S, V, value, rows, cols)
+    push_tile(S, V, LOG, out, c, stop, rows, cols, value)
+
+
+@fast
+def begin_drain(S, u, c, tiles):
+    S[u + A_TILES], S[u + A_DRAINED], S[u + A_FROM], S[u + A_LAST] = tiles, 0, c + S[u + A_INTERVAL], c
+    reset_group(S, u)
+    wake(S, S[u + U_ID], c + S[u + A_INTERVAL])
+
+
+@fast
+def reset_group(S, u):
+    S[u + A_INDEX] = S[u + A_HIGH] = 0
+    for j in range(S[u + A_TOP] + 1):
+        S[S[u + A_FIRSTS] + j] = 1
+        S[S[u + A_STARTS] + j] = 0
+
+
+@fast
+def accumulate(S, V, u, slot, m, value, initialising):
+    """Take the beat in `slot` into the accumulator at `value`; its elements without value count as the function's identity."""
+    t, beat = S[G_T], S[slot + X_VALUE]
+    rows, cols = S[slot + X_META], S[slot + X_META + 1]
+    if S[G_VALUES]:
+        if S[u + A_IDENTITY] and (rows < t or cols < t):
+            copy_values(S, V, beat, S[u + A_SPARE], t * t)
+            beat = S[u + A_SPARE]
+            for r in range(t):
+                for k in range(cols if r < rows else 0, t):
+                    V[beat + r * t + k] = S[u + A_IDENTITY]
+        if initialising:
+            copy_values(S, V, beat, value, t * t)
+        else:
+            base = S[G_VPTR]
+            call_kernel(S[u + A_KERNEL], base + 4 * value, base + 4 * beat, base + 4 * value, t)
+    if initialising:
+        S[m], S[m + 1] = rows, cols
+    else:
+        S[m], S[m + 1] = max(S[m], rows), max(S[m + 1], cols)
 
 
 @fast
 def accum(S, V, LOG, u, c):
     source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
-    if S[u + A_DONE]:
+    if S[u + A_LEAVING]:
         if not ready(S, out, c):
             return BLOCKED
-        push_done(S, V, LOG, out, c)
-        S[u + A_DONE] = 0
+        commit(S, V, LOG, out, push(S, out, c, S[u + A_LEAVING] - 1, 0), c)
+        S[u + A_LEAVING] = 0
         return BUSY
     flags = 0
-    tiles, drained, size = S[u + A_TILES], S[u + A_DRAINED], S[G_T] * S[G_T]
+    tiles, drained = S[u + A_TILES], S[u + A_DRAINED]
     if tiles and c >= S[u + A_FROM]:
         if ready(S, out, c):
-            m = S[u + A_MEMORY] + 3 * drained
-            push_tile(S, V, LOG, out, c, S[m + 2], S[m], S[m + 1], S[u + A_VALUE] + drained * size)
+            drain_tile(S, V, LOG, u, out, c, drained)
             S[u + A_DRAINED] = drained + 1
             if drained + 1 == tiles:
-                S[u + A_TILES] = 0
+                S[u + A_TILES] = S[u + A_INITIAL] = 0
             flags = BUSY
         else:
             flags = BLOCKED
@@ -34,49 +101,52 @@ def accum(S, V, LOG, u, c):
     slot = head(S, source, c)
     if slot < 0:
         return flags
-    if not S[slot + X_DATA]:
-        if tiles:
-            return flags
+    s, top, index, data = S[slot + X_STOP], S[u + A_TOP], S[u + A_INDEX], S[slot + X_DATA]
+    if tiles and (s > top or data and index >= drained):
+        return flags
+    if not data:
+        high, before = S[u + A_HIGH], S[u + A_STOP]
         take(S, LOG, source, c)
-        S[u + A_DONE] = 1
+        S[u + A_STOP] = s
+        if s == STOP_DONE:
+            S[u + A_LEAVING] = 1 + s
+            reset_group(S, u)
+        elif s > top:
+            if high:
+                S[S[u + A_MEMORY] + 3 * (high - 1) + 2] = kept(S, u, s)
+                begin_drain(S, u, c, high)
+            elif (s > top + 1 and before >= s) or S[u + A_ROWS] == 0:
+                S[u + A_LEAVING] = 1 + kept(S, u, s)
+            else:
+                t = S[G_T]
+                S[u + A_INITIAL] = 1 + kept(S, u, s)
+                begin_drain(S, u, c, ((S[u + A_ROWS] + t - 1) // t) * ((S[u + A_COLS] + t - 1) // t))
         return BUSY
-    s, top, index = S[slot + X_STOP], S[u + A_TOP], S[u + A_INDEX]
-    if tiles and (index >= drained or s > top):
-        return flags
     if index >= S[u + A_DEPTH]:
-        fail(S, ERROR_ACCUM, u, c)
+        fail(S, FAULT_ACCUMULATORS, u, c)
         return flags
-    m, value = S[u + A_MEMORY] + 3 * index, S[u + A_VALUE] + index * size
+    m, size = S[u + A_MEMORY] + 3 * index, S[G_T] * S[G_T]
     reduce, starts, firsts = S[u + A_REDUCE], S[u + A_STARTS], S[u + A_FIRSTS]
-    initialising, kept = True, 0
+    initialising = True
     for j in range(top + 1):
-        if reduce >> j & 1:
-            if not S[firsts + j]:
-                initialising = False
-        elif j < s:
-            kept += 1
-    if s > top + 1:
-        kept += s - top - 1
-    if initialising:
-        S[m], S[m + 1] = S[slot + X_META], S[slot + X_META + 1]
-        copy_values(S, V, S[slot + X_VALUE], value, size)
-    elif S[G_VALUES]:
-        base = S[G_VPTR]
-        call_kernel(S[u + A_KERNEL], base + 4 * value, base + 4 * S[slot + X_VALUE], base + 4 * value, S[G_T])
-    S[m + 2] = kept
+        if reduce >> j & 1 and not S[firsts + j]:
+            initialising = False
+    accumulate(S, V, u, slot, m, S[u + A_VALUE] + index * size, initialising)
+    S[m + 2] = kept(S, u, s)
+    S[u + A_LAST], S[u + A_STOP] = c, s
+    take(S, LOG, source, c)
+    wake(S, S[u + U_ID], c + S[u + A_INTERVAL])
     if s > top:
-        S[u + A_TILES], S[u + A_DRAINED], S[u + A_FROM] = index + 1, 0, c + S[u + A_INTERVAL]
-        index = 0
-    elif reduce >> s & 1:
+        begin_drain(S, u, c, index + 1)
+        return BUSY
+    S[u + A_HIGH] = max(S[u + A_HIGH], index + 1)
+    if reduce >> s & 1:
         index = S[starts + s]
         S[firsts + s] = 0
     else:
         index += 1
-    for j in range(min(s, top + 1)):
+    for j in range(s):
         S[firsts + j] = 1
         S[starts + j] = index
     S[u + A_INDEX] = index
-    S[u + A_LAST] = c
-    take(S, LOG, source, c)
-    wake(S, S[u + U_ID], c + S[u + A_INTERVAL])
     return BUSY

@@ -33,7 +33,7 @@ def sink(S, V, LOG, SUNK, SUNK_V, u, c):
     slot = head(S, source, c)
     if slot < 0:
         return 0
-    if not S[slot + X_DATA] and not S[u + N_SEEN]:
+    if is_done(S, slot) and not S[u + N_SEEN]:
         S[u + N_SEEN] = 1
         S[G_OPEN] -= 1
     if S[u + N_NEXT] < S[u + N_RELEASES]:

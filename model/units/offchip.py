@@ -230,6 +230,9 @@ def store(S, V, LOG, u, c):
     slot = head(S, channel, c)
     if slot >= 0:
         if not S[slot + X_DATA]:
+            if not is_done(S, slot):
+                take(S, LOG, channel, c)
+                return flags | BUSY
             if blocks == 0 and not carry:
                 take(S, LOG, channel, c)
                 S[u + T_DONE] = 1

@@ -20,7 +20,7 @@ def pipeline(S, V, LOG, u, c):
                 if S[e + X_DATA]:
                     push_tile(S, V, LOG, out, c, S[e + X_STOP], S[e + X_META], S[e + X_META + 1], S[e + X_VALUE])
                 else:
-                    push_done(S, V, LOG, out, c)
+                    commit(S, V, LOG, out, push(S, out, c, S[e + X_STOP], 0), c)
                 S[u + Q_HEAD] = first + 1 if first + 1 < entries else 0
                 S[u + Q_COUNT] = credit - 1
                 flags = BUSY
@@ -39,7 +39,7 @@ def pipeline(S, V, LOG, u, c):
         if y < 0:
             return flags
         if S[x + X_STOP] != S[y + X_STOP] or S[x + X_DATA] != S[y + X_DATA]:
-            fail(S, ERROR_STOP, u, c)
+            fail(S, FAULT_STOP, u, c)
             return flags
         take(S, LOG, b, c)
     take(S, LOG, a, c)

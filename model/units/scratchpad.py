@@ -101,7 +101,7 @@ def scratchpad(S, V, LOG, u, c):
         S[w + W_FILL] += 1
         S[w + W_COUNT] += 1
         if S[w + W_COUNT] >= 1 << 16:
-            fail(S, ERROR_TILES, u, c)
+            fail(S, FAULT_REFERENCES, u, c)
         if S[slot + X_STOP] >= S[w + W_RANK]:
             first = S[w + W_FIRST]
             e = w + W_QUEUE + ((S[w + W_HEAD] + S[w + W_QUEUED]) & 1) * 5

@@ -25,7 +25,7 @@ def broadcast(S, V, LOG, u, c):
     return BUSY
 
 
-F_LO, F_HI = U_OWN, U_OWN + 1
+F_LO, F_HI, F_LAST = U_OWN, U_OWN + 1, U_OWN + 2  # F_LAST: stop of the beat before
 
 
 @fast
@@ -34,14 +34,23 @@ def flatten(S, V, LOG, u, c):
     slot = head(S, source, c)
     if slot < 0:
         return 0
+    s, lo, hi, last = S[slot + X_STOP], S[u + F_LO], S[u + F_HI], S[u + F_LAST]
+    if not S[slot + X_DATA] and lo < s < STOP_DONE:
+        if s > hi and 0 < lo < last <= hi:
+            fail(S, FAULT_EMPTY, u, c)
+            return 0
+        if s <= hi and (lo == 0 or last > lo):  # an empty group adds nothing to the merged dimension
+            S[u + F_LAST] = s
+            take(S, LOG, source, c)
+            return BUSY
     if not ready(S, out, c):
         return BLOCKED
-    s = S[slot + X_STOP]
-    if S[slot + X_DATA]:
-        if s > S[u + F_HI]:
-            s -= S[u + F_HI] - S[u + F_LO]
-        elif s > S[u + F_LO]:
-            s = S[u + F_LO]
+    S[u + F_LAST] = s
+    if not is_done(S, slot):
+        if s > hi:
+            s -= hi - lo
+        elif s > lo:
+            s = lo
     forward(S, V, LOG, slot, out, c, s)
     take(S, LOG, source, c)
     return BUSY
@@ -59,7 +68,7 @@ def promote(S, V, LOG, u, c):
     if not ready(S, out, c):
         return BLOCKED
     s = S[slot + X_STOP]
-    if S[slot + X_DATA] and s >= S[u + P_LEVEL]:
+    if s >= S[u + P_LEVEL] and not is_done(S, slot):
         s += 1
     forward(S, V, LOG, slot, out, c, s)
     take(S, LOG, source, c)
@@ -81,10 +90,10 @@ def promote_outermost(S, V, LOG, u, c):
     if S[hold]:
         if not ready(S, out, c):
             return BLOCKED
-        forward(S, V, LOG, hold, out, c, S[hold + X_STOP] if S[slot + X_DATA] else S[u + P_LEVEL])
+        forward(S, V, LOG, hold, out, c, S[u + P_LEVEL] if is_done(S, slot) else S[hold + X_STOP])
         S[hold] = 0
-    if S[slot + X_DATA]:
-        S[hold], S[hold + X_STOP], S[hold + X_DATA] = 1, S[slot + X_STOP], 1
+    if not is_done(S, slot):
+        S[hold], S[hold + X_STOP], S[hold + X_DATA] = 1, S[slot + X_STOP], S[slot + X_DATA]
         for i in range(S[source + C_META]):
             S[hold + X_META + i] = S[slot + X_META + i]
         copy_values(S, V, S[slot + X_VALUE], S[hold + X_VALUE], S[source + C_VALUES])
@@ -108,8 +117,11 @@ def reshape(S, V, LOG, u, c):
             return 0
     if not ready(S, out, c):
         return BLOCKED
-    if slot >= 0 and not S[slot + X_DATA] and S[u + H_PAD] and S[u + H_COUNT]:
+    if slot >= 0 and not S[slot + X_DATA] and S[slot + X_STOP] > dim and S[u + H_PAD] and S[u + H_COUNT]:
         S[u + H_LEFT], S[u + H_STOP], S[u + H_COUNT] = chunk - S[u + H_COUNT], dim + 1, 0
+        if not is_done(S, slot):
+            S[u + H_STOP] = S[slot + X_STOP] + 1
+            take(S, LOG, source, c)
     if S[u + H_LEFT]:  # a pad beat
         S[u + H_COL] += 1
         s = 0
@@ -130,13 +142,13 @@ def reshape(S, V, LOG, u, c):
         commit(S, V, LOG, out, slot, c)
         return BUSY
     s = S[slot + X_STOP]
-    if not S[slot + X_DATA]:
+    if is_done(S, slot):
         S[u + H_COUNT] = 0
     elif s >= dim:
         count = S[u + H_COUNT] + 1
         S[u + H_COUNT] = 0
         if s > dim:
-            if S[u + H_PAD] and count < chunk:
+            if S[u + H_PAD] and S[slot + X_DATA] and count < chunk:
                 S[u + H_LEFT], S[u + H_STOP] = chunk - count, s + 1
                 s = dim
             else:
@@ -162,7 +174,7 @@ def repeat(S, V, LOG, u, c):
     if not ready(S, out, c):
         return BLOCKED
     if not S[slot + X_DATA]:
-        push_done(S, V, LOG, out, c)
+        forward(S, V, LOG, slot, out, c, S[slot + X_STOP] + (0 if is_done(S, slot) else 1))
         take(S, LOG, source, c)
         return BUSY
     S[u + R_DONE] += 1
@@ -203,7 +215,7 @@ def zip_(S, V, LOG, u, c):
     if x < 0 or y < 0:
         return 0
     if S[x + X_STOP] != S[y + X_STOP] or S[x + X_DATA] != S[y + X_DATA]:
-        fail(S, ERROR_STOP, u, c)
+        fail(S, FAULT_STOP, u, c)
         return 0
     if not ready(S, out, c):
         return BLOCKED
@@ -230,7 +242,7 @@ def split(S, V, LOG, u, c):
     slot = head(S, source, c)
     if slot < 0:
         return 0
-    if S[slot + X_DATA]:
+    if not is_done(S, slot):
         out = S[outs + S[u + D_INDEX]]
         if not ready(S, out, c):
             return BLOCKED
@@ -254,7 +266,7 @@ def merge(S, V, LOG, u, c):
     slot = head(S, source, c)
     if slot < 0:
         return 0
-    if S[slot + X_DATA]:
+    if not is_done(S, slot):
         if not ready(S, out, c):
             return BLOCKED
         forward(S, V, LOG, slot, out, c, S[slot + X_STOP])
@@ -265,8 +277,8 @@ def merge(S, V, LOG, u, c):
         other = head(S, S[ins + i], c)
         if other < 0:
             return 0
-        if S[other + X_DATA]:
-            fail(S, ERROR_STOP, u, c)
+        if not is_done(S, other):
+            fail(S, FAULT_STOP, u, c)
             return 0
     if not ready(S, out, c):
         return BLOCKED

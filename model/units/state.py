@@ -13,6 +13,9 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from penstock.machine.beat import STOP_DONE
+from penstock.machine.faults import Fault
+
 BUSY, BLOCKED, ACTIVE = 1, 2, 4  # took or delivered a beat; offers one that is not accepted; state changed otherwise
 
 # Globals.
@@ -29,9 +32,10 @@ ENTRY = 6  # an output queue's entry: slot-like with one tile
 (U_ID, U_KIND, U_IN, U_OUT, U_NIN, U_NOUT, U_BUSY, U_BLOCKED, U_BUSY_AT, U_EVAL, U_STATUS, U_PORT, U_OWN) = range(13)
 UNIT_WORDS = 72
 
-ERROR_STOP, ERROR_ACCUM, ERROR_ADDRESS, ERROR_FLIGHT, ERROR_TILES = 1, 2, 3, 4, 5
 (K_BROADCAST, K_FLATTEN, K_PROMOTE, K_PROMOTE_OUTER, K_RESHAPE, K_REPEAT, K_ZIP, K_SPLIT, K_MERGE, K_PIPE, K_ACCUM, K_SCRATCHPAD, K_LOAD, K_STORE,
  K_SOURCE, K_SINK, K_PACE) = range(17)
+
+(FAULT_STOP, FAULT_ACCUMULATORS, FAULT_REFERENCES, FAULT_STRAY, FAULT_EMPTY, FAULT_ADDRESS, FAULT_ROWS, FAULT_FLIGHT) = (int(f) for f in Fault)
 
 fast = njit(boundscheck=False, error_model="numpy", _nrt=False)
 
@@ -191,8 +195,13 @@ def forward(S, V, LOG, source, channel, c, stop):
 
 
 @fast
+def is_done(S, slot):
+    return S[slot + X_STOP] == STOP_DONE and not S[slot + X_DATA]
+
+
+@fast
 def push_done(S, V, LOG, channel, c):
-    commit(S, V, LOG, channel, push(S, channel, c, 15, 0), c)
+    commit(S, V, LOG, channel, push(S, channel, c, STOP_DONE, 0), c)
 
 
 @fast
@@ -204,9 +213,9 @@ def push_tile(S, V, LOG, channel, c, stop, rows, cols, value):
 
 
 @fast
-def fail(S, code, u, at):
+def fail(S, fault, u, at):
     if S[G_ERROR] == 0:
-        S[G_ERROR], S[G_ERROR_UNIT], S[G_ERROR_AT] = code, S[u + U_ID], at
+        S[G_ERROR], S[G_ERROR_UNIT], S[G_ERROR_AT] = fault + 1, S[u + U_ID], at
 
 
 @fast

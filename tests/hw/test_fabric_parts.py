@@ -157,9 +157,9 @@ REF = BufferRef(8)
     ("matmul", {"rows_per_cycle": 3, "transposed": False}, [TILE, TILE], [TILE], "rows_per_cycle must divide t = 2, not 3"),
     ("matmul", {"rows_per_cycle": 2, "transposed": False}, [TILE, REF], [TILE], "Payloads of A and B must be one kind of Tile"),
     ("matmul", {"rows_per_cycle": 2, "transposed": False}, [TILE, TILE], [REF], "Payload of the product must be Tile"),
-    ("accum", {"fn": "div", "reduce": 1, "depth": 1, "lanes": 4}, [TILE], [TILE], "Function of an accumulator must have two operands and one stage"),
-    ("accum", {"fn": "add", "reduce": 0, "depth": 1, "lanes": 4}, [TILE], [TILE], "Mask of reduced dimensions must be from 1"),
-    ("accum", {"fn": "add", "reduce": 1, "depth": 0, "lanes": 4}, [TILE], [TILE], "Depth must be at least 1, not 0"),
+    ("accum", {"fn": "div", "reduce": 1, "depth": 1, "lanes": 4, "init_rows": 0, "init_cols": 0}, [TILE], [TILE], "Function of an accumulator must have two operands and one stage"),
+    ("accum", {"fn": "add", "reduce": 0, "depth": 1, "lanes": 4, "init_rows": 0, "init_cols": 0}, [TILE], [TILE], "Mask of reduced dimensions must be from 1"),
+    ("accum", {"fn": "add", "reduce": 1, "depth": 0, "lanes": 4, "init_rows": 0, "init_cols": 0}, [TILE], [TILE], "Depth must be at least 1, not 0"),
 ])
 def test_wrong_parameters_are_refused(kind, params, inputs, outputs, message):
     with pytest.raises(ValueError, match=message):

@@ -34,6 +34,42 @@ def test_shape_unit(case, source, sink):
     assert error == 0
 
 
+BARE = SHAPES | {
+    "reshape_twice": ("reshape", {"dim": 1, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1}, (2, 4, 2)),
+    "split": ("split", {"n": 1}, (3, 4)),
+    "merge": ("merge", {"n": 1}, (3, 4)),
+    "broadcast": ("broadcast", {"n": 1, "scratchpad": None}, (3, 4)),
+    "map": ("map", {"fn": "cast_fp32", "arity": 1, "lanes": 2, "tuple_in": False}, (3, 4)),
+    "matmul": ("matmul", {"rows_per_cycle": 1, "transposed": True}, (3, 4)),
+    "accum": ("accum", {"fn": "add", "reduce": 0b1, "depth": 2, "lanes": 4, "init_rows": 0, "init_cols": 0}, (2, 3, 4)),
+    "accum_tiles": ("accum", {"fn": "max", "reduce": 0b100, "depth": 4, "lanes": 4, "init_rows": 3, "init_cols": 3}, (3, 3, 2, 2)),
+    "accum_slow": ("accum", {"fn": "add", "reduce": 0b1100, "depth": 4, "lanes": 1, "init_rows": 2, "init_cols": 4}, (2, 2, 2, 1, 2)),
+}
+
+
+@stalls
+@pytest.mark.parametrize("case", BARE)
+def test_bare_stops(case, source, sink):
+    """Beats for empty tensors among the others, where the stream can be written."""
+    kind, params, shape = BARE[case]
+    lo, hi, seed = params.get("lo", 0), params.get("hi", 0), 0
+    while True:
+        stream = bench.with_bare(random_tiles(TILE, stops(shape)), seed, inner=2 if case in ("accum_tiles", "accum_slow") else 0)
+        pairs = zip([(0, 15), *stream], stream)
+        if not any(bits is None and stop > hi and 0 < lo < last <= hi for (_, last), (bits, stop) in pairs):
+            break
+        seed += 1
+    n = 2 if kind == "matmul" else 1
+    _, error = check(kind, params, [TILE] * n, [TILE], [stream] * n, source=source, sink=sink)
+    assert error == 0
+
+
+def test_an_empty_group_that_cannot_be_written_is_reported():
+    g = bench.graph("flatten", {"lo": 1, "hi": 2}, [TILE], [TILE], 2)
+    _, _, error = bench.simulate(g, bench.config(2), [[(0, 2), (None, 3)]], [[0] * 2], [[]], 30)
+    assert error == 1 << 4
+
+
 def test_open_chunk_is_padded_before_done():
     params = {"dim": 0, "chunk": 4, "pad": True, "pad_rows": 1, "pad_cols": 1}
     got, _ = check("reshape", params, [TILE], [TILE], [random_tiles(TILE, ([0] * 6 + [15]) * 2)])
@@ -128,12 +164,27 @@ REDUCTIONS = {
 def test_accum(case, lanes, source, sink):
     mask, shape, total = REDUCTIONS[case]
     stream = random_tiles(TILE, stops(shape), full=True)
-    params = {"fn": "add", "reduce": mask, "depth": 8, "lanes": lanes}
+    params = {"fn": "add", "reduce": mask, "depth": 8, "lanes": lanes, "init_rows": 0, "init_cols": 0}
     got, error = check("accum", params, [TILE], [TILE], [stream], source=source, sink=sink)
     assert error == 0
     values = np.array(_values(got, TILE, 0)).reshape(2, *shape, 2, 2)
     want = np.concatenate([total(run).reshape(-1, 2, 2) for run in values])
     assert np.array_equal(_values(got, TILE, 1), want)
+
+
+@pytest.mark.parametrize("fn, total", [("add", 3.0), ("max", 2.0)])
+@pytest.mark.parametrize("lanes", [4, 1])
+def test_accum_of_partly_valid_tiles(fn, total, lanes):
+    """The result has the rows and columns of the largest; a tile counts as the identity where it has no value. An open group ends with Done."""
+    one, two = np.full((2, 2), 1, np.float32), np.full((2, 2), 2, np.float32)
+    stream = [(bench.tile_bits(TILE, one, 1, 2), 0), (bench.tile_bits(TILE, two, 2, 1), 1), (bench.tile_bits(TILE, one, 1, 1), 0), (0, 15),
+              (bench.tile_bits(TILE, -two, 1, 1), 1), (0, 15)]
+    params = {"fn": fn, "reduce": 1, "depth": 1, "lanes": lanes, "init_rows": 0, "init_cols": 0}
+    got, _ = check("accum", params, [TILE], [TILE], [stream])
+    tiles = [tile_of(TILE, bits) for bits, _, data in got[1].beats if data]
+    assert [t[1:] for t in tiles] == [(2, 2), (1, 1)]
+    neither = -np.inf if fn == "max" else 0.0
+    assert np.array_equal(tiles[0][0], [[total, 1], [2, neither]]) and np.array_equal(tiles[1][0], [[-2, 0], [0, 0]])
 
 
 @pytest.mark.parametrize("kind, params, inputs", [
@@ -167,7 +218,7 @@ def test_stop_mismatch_is_reported(kind, params, inputs, output):
 
 
 def test_accumulator_overflow_is_reported():
-    params = {"fn": "add", "reduce": 0b10, "depth": 2, "lanes": 4}
+    params = {"fn": "add", "reduce": 0b10, "depth": 2, "lanes": 4, "init_rows": 0, "init_cols": 0}
     g = bench.graph("accum", params, [TILE], [TILE], 2)
     _, _, error = bench.simulate(g, bench.config(2), [[(0, 0)] * 3], [[0] * 3], [[]], 30)
     assert error == 2

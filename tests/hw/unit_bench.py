@@ -105,6 +105,22 @@ def random_tiles(payload: Tile, stream, seed=0, full=False):
     return out
 
 
+def has_data(bits, stop) -> bool:
+    """Whether (payload bits, stop) is a beat with data: stop 15 is Done, no bits a bare stop."""
+    return stop != 15 and bits is not None
+
+
+def with_bare(stream, seed=0, inner=0):
+    """The stream with a third of its groups of ``inner`` + 1 dimensions (or what is left of them) on a beat without data."""
+    rng, out, group = random.Random(f"bare{seed}"), [], []
+    for bits, stop in stream:
+        group.append((bits, stop))
+        if stop >= inner or stop == 15:
+            out += [(None, stop)] if inner < stop < 15 and rng.random() < 0.35 else group
+            group = []
+    return out
+
+
 class Trace:
     def __init__(self):
         self.accept, self.take, self.beats = [], [], []  # beats: (payload bits, stop, data)
@@ -127,7 +143,7 @@ def simulate(g, cfg, streams, sources, sinks, cycles):
                 ctx.set(port.valid, offered)
                 if offered:
                     bits, stop = stream[sent[k]]
-                    ctx.set(Value.cast(port.payload), bits | stop << payload_bits[k] | (stop != 15) << payload_bits[k] + 4)
+                    ctx.set(Value.cast(port.payload), (bits or 0) | stop << payload_bits[k] | has_data(bits, stop) << payload_bits[k] + 4)
             for k in range(len(got)):
                 ready = got[k] >= len(sinks[k]) or sinks[k][got[k]] <= cycle
                 ctx.set(getattr(fabric, f"snk{1 + n + k}").ready, ready)
@@ -156,7 +172,7 @@ def simulate(g, cfg, streams, sources, sinks, cycles):
 
 def expect(g, cfg, streams, sources, sinks, cycles):
     """The same from the plain model: channels, [busy, blocked]."""
-    beats = {1 + k: [(at, Beat(stop, int(stop != 15), numbers(g.channels[k].payload, bits) if stop != 15 else ()))
+    beats = {1 + k: [(at, Beat(stop, int(has_data(bits, stop)), numbers(g.channels[k].payload, bits) if has_data(bits, stop) else ()))
                      for at, (bits, stop) in zip(sources[k], stream)] for k, stream in enumerate(streams)}
     golden = Golden(g, cfg, beats, {1 + len(streams) + k: release for k, release in enumerate(sinks)})
     for c in range(cycles):

@@ -40,9 +40,9 @@ class Build:
         return c
 
     def source(self, beats, release=None):
-        """A source of beats (stop, numbers), then Done."""
+        """A source of beats (stop, numbers; None: a bare one), then Done."""
         u = self.unit("source")
-        beats = [Beat(s, 1, n) for s, n in beats] + [END]
+        beats = [Beat(s, 0) if n is None else Beat(s, 1, n) for s, n in beats] + [END]
         self.sources[u] = list(zip(release if release is not None else [0] * len(beats), beats))
         return u
 

@@ -75,7 +75,7 @@ def test_stops_of_shape_units(kind, params, stops, expected):
 def test_accum_interleaves_reduced_and_kept_dimensions():
     # [m 1, k 2, n 2] summed over k: two accumulators, each gets two tiles; one bubble before the next group's first tile.
     stops = [0, 1, 0, 2] * 2
-    trace, r = through(2, stops, ("accum", {"fn": "add", "reduce": 2, "depth": 2, "lanes": 16}))
+    trace, r = through(2, stops, ("accum", {"fn": "add", "reduce": 2, "depth": 2, "lanes": 16, "init_rows": 0, "init_cols": 0}))
     assert outs(trace) == [0, 1, 0, 1]
     assert r.channels[0].take.tolist() == [1, 2, 3, 4, 6, 7, 8, 9, 12]  # 5 waits for the drain of tile 0; Done for the end of the drain
     assert trace.accept.tolist() == [5, 6, 10, 11, 13]
@@ -212,8 +212,8 @@ def test_mismatched_stops_overflow_and_limit_are_errors():
     b.link(z, b.sink(), Tuple((TILE, TILE)))
     with pytest.raises(RunError, match="unit zip0: its inputs differ in stop level"):
         run(b, CONFIG, values=False)
-    with pytest.raises(RunError, match="more than 2 accumulator tiles"):
-        through(2, [0, 0, 0, 2], ("accum", {"fn": "add", "reduce": 2, "depth": 2, "lanes": 16}))
+    with pytest.raises(RunError, match="more accumulator tiles are needed"):
+        through(2, [0, 0, 0, 2], ("accum", {"fn": "add", "reduce": 2, "depth": 2, "lanes": 16, "init_rows": 0, "init_cols": 0}))
     late = Build()
     late.link(late.source([(0, FULL)], [10_000, 10_000]), late.sink())
     with pytest.raises(RunError, match="not finished after 100 cycles"):

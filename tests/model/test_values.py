@@ -55,7 +55,7 @@ def bits(x):
 def test_matmul_then_accum_is_the_stated_order():
     b, (ua, ub) = feed([0, 1], [0, 0, 1])
     m = b.unit("matmul", rows_per_cycle=T, transposed=False)
-    acc = b.unit("accum", fn="add", reduce=1, depth=1, lanes=16)
+    acc = b.unit("accum", fn="add", reduce=1, depth=1, lanes=16, init_rows=0, init_cols=0)
     b.link(ua, (m, 0)); b.link(ub, (m, 1)); b.link(m, acc)
     s = b.sink()
     b.link(acc, s)

@@ -1,0 +1,28 @@
+"""What can go wrong inside a run, on both sides: the bits of the fabric's ``error`` and the codes of the model."""
+
+import enum
+
+
+__all__ = ["Fault"]
+
+
+class Fault(enum.IntEnum):
+    """A fault: its bit in ``error``, what it means, the rule broken, and the remedy."""
+
+    what: str
+    rule: str | None
+    remedy: str | None
+
+    def __new__(cls, bit: int, what: str, rule: str | None = None, remedy: str | None = None):
+        self = int.__new__(cls, bit)
+        self._value_, self.what, self.rule, self.remedy = bit, what, rule, remedy
+        return self
+
+    STOP = 0, "its inputs differ in stop level or end at different beats", "operands have equal shapes"
+    ACCUMULATORS = 1, "more accumulator tiles are needed than it has", None, "raise machine.accum_tiles, or tile the program differently"
+    REFERENCES = 2, "a buffer has more references, or tiles, than are counted", None, "use smaller buffers, or fewer readers"
+    STRAY = 3, "a memory response came without a request"
+    EMPTY = 4, "an empty group ends a merged dimension of groups", "such a stream has no form on the wire", "flatten before the groups are made, or leave empty ones out"
+    ADDRESS = 5, "an address lies outside its tensor"
+    ROWS = 6, "rows do not fit into a tile"
+    FLIGHT = 7, "more lines are in flight than the memory model holds"
