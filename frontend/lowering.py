@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from penstock.machine.beat import LINE_BYTES, MAX_STOP, BufferRef, Payload, Tile, Tuple
 from penstock.machine.config import Config
-from penstock.machine.errors import LoweringError
-from penstock.machine.functions import lookup
+from penstock.machine.errors import ConfigError, LoweringError
+from penstock.machine.functions import FUNCTIONS, lookup
 from penstock.machine.unitgraph import Channel, Tensor, Unit, UnitGraph, validate
 
 from .functions import Elementwise, Matmul
@@ -42,6 +42,8 @@ def lower(graph: Graph, config: Config, timing: str = "machine") -> UnitGraph:
     """
     graph.check()
     if timing == "machine":
+        if unknown := [n for n in config.machine.lanes if n not in ("default", "accum", *FUNCTIONS)]:
+            raise ConfigError(f"no function {unknown[0]!r}", f"config {config.name}: machine.lanes", remedy=f"names: default, accum, {', '.join(FUNCTIONS)}")
         return MachineLowering(graph, config).run()
     if timing == "published":
         return PublishedLowering(graph, config).run()

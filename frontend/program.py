@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 
 from penstock.machine.config import Config
-from penstock.machine.errors import PenstockError, ProgramError
+from penstock.machine.errors import ConfigError, PenstockError, ProgramError
 
 from .analysis import Analysis, analyse
 from .graph import Graph
@@ -58,6 +58,8 @@ class Program:
         else:
             rng = np.random.default_rng(seed)
             given = {n: rng.standard_normal((t.rows, t.cols)) for n, t in wanted.items()}
+        if not isinstance(given, dict):
+            raise ProgramError(f"inputs() returns {type(given).__name__}, not a dict of arrays", f"program {self.name}", remedy="return {name: array, ...}")
         missing = [n for n in wanted if n not in given]
         if missing:
             raise ProgramError(f"inputs() gives no tensor {missing[0]!r}", f"program {self.name}")
@@ -67,8 +69,22 @@ class Program:
         """The outputs in float64: the program's own ``reference(**inputs)``, or the graph evaluated in float64."""
         if self._reference:
             exact = {n: np.asarray(a, np.float64) for n, a in inputs.items()}
-            return _guard(self.name, lambda: self._reference(**exact))
+            given = _guard(self.name, lambda: self._reference(**exact))
+            return {t.name: self._checked(given, t) for t in self.graph.tensors.values() if t.role == "output"}
         return evaluate64(self.graph, inputs)
+
+    def _checked(self, given, t) -> np.ndarray:
+        """The reference's array for an output tensor."""
+        where, remedy = f"program {self.name}", f"return {{{t.name!r}: array of shape [{t.rows}, {t.cols}], ...}}"
+        if not isinstance(given, dict) or t.name not in given:
+            raise ProgramError(f"reference() gives no tensor {t.name!r}", where, remedy=remedy)
+        try:
+            array = np.asarray(given[t.name], np.float64)
+        except (TypeError, ValueError):
+            array = None
+        if array is None or array.shape != (t.rows, t.cols):
+            raise ProgramError(f"reference() gives {t.name!r} {'as no array of numbers' if array is None else f'the shape {list(array.shape)}'}", where, remedy=remedy)
+        return array
 
     def analysis(self, rule: str = "published") -> Analysis:
         return analyse(self.graph, rule)
@@ -98,7 +114,7 @@ def _guard(where: str, call: Callable):
         raise
     except SyntaxError:
         raise
-    except Exception as e:
+    except (Exception, SystemExit) as e:
         frame = traceback.extract_tb(e.__traceback__)[-1]
         raise ProgramError(f"raises {type(e).__name__}: {e}", f"program {where} ({frame.filename}:{frame.lineno})") from None
 
@@ -148,7 +164,10 @@ def build(name: str, params: dict | None = None, config: Config | None = None) -
         if key not in names and not open_ended:
             raise ProgramError(f"unknown parameter {key!r}", f"program {name}", remedy=f"parameters are {', '.join(names) or 'none'}")
     if config is not None:
-        given = {k: v for k, v in config.defaults.get(Path(name).stem, {}).items() if k in names} | given
+        defaults = config.defaults.get(Path(name).stem, {})
+        if unknown := [k for k in defaults if k not in names and not open_ended]:
+            raise ConfigError(f"unknown parameter {unknown[0]!r}", f"config {config.name}: defaults.{Path(name).stem}", remedy=f"parameters are {', '.join(names) or 'none'}")
+        given = defaults | given
         if "dtype" in names:
             given.setdefault("dtype", config.machine.dtype)
     missing = [n for n in names if n not in given and signature.parameters[n].default is inspect.Parameter.empty]

@@ -10,6 +10,10 @@ from .beat import ELEMENT_BITS, LINE_BYTES
 from .errors import ConfigError
 
 
+COUNTED_KINDS = ("matmul", "map")
+"""Unit kinds of which a program node may have several."""
+
+
 def _doc(text: str, **kw):
     """A dataclass field that carries its meaning, unit and source."""
     return field(metadata={"doc": text}, **kw)
@@ -134,6 +138,8 @@ def check(config: Config, where: str = "config") -> Config:
         if not isinstance(n, int) or n < 1 or (m.t * m.t) % n:
             raise ConfigError(f"lanes.{name} must divide t*t = {m.t * m.t}, not {n!r}", at)
     for name, n in m.units.items():
+        if name not in COUNTED_KINDS:
+            raise ConfigError(f"unknown kind {name!r}", f"{at}.units", remedy=f"kinds with a count: {', '.join(COUNTED_KINDS)}")
         if not isinstance(n, int) or n < 1:
             raise ConfigError(f"units.{name} must be at least 1, not {n!r}", at)
     for name in ("channel_depth", "accum_tiles", "pages", "frames", "port_lanes", "load_lines"):
@@ -162,8 +168,11 @@ def from_dict(data: dict, name: str, where: str | None = None) -> Config:
     for key in data:
         if key not in ("machine", "published", "defaults", "description"):
             raise ConfigError(f"unknown table {key!r}", where, remedy="known tables: machine, published, defaults")
+    defaults = data.get("defaults", {})
+    if not isinstance(defaults, dict) or not all(isinstance(v, dict) for v in defaults.values()):
+        raise ConfigError(f"must hold one table of parameters per program, not {defaults!r}", f"{where}: defaults", remedy="write [defaults.swiglu]")
     return check(Config(name, _build(Machine, data.get("machine", {}), f"{where}: machine"),
-                        _build(Published, data.get("published", {}), f"{where}: published"), data.get("defaults", {})), where)
+                        _build(Published, data.get("published", {}), f"{where}: published"), defaults), where)
 
 
 def presets_dir() -> Path:

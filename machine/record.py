@@ -38,8 +38,14 @@ class Record:
     values_ok, max_rel_err
         Outputs bit-equal to the NumPy reference of the stated arithmetic (null: not computed); largest error against
         float64, relative to the largest magnitude of the output.
+    wall_s, setup_s
+        Seconds of the run itself, and of what went before it (exports and builds shared equally among the points that used them).
+    events
+        Beats taken from channels plus memory lines.
     channels_observed, channels_total, mismatches
         Of the RTL-against-model check (null where none was made).
+    build
+        RTL: name of the simulator build; records with the same name shared one.
     units
         Per unit: name, kind, node, busy, blocked, starved cycles.
     channels
@@ -68,6 +74,7 @@ class Record:
     channels_observed: int | None = None
     channels_total: int | None = None
     mismatches: int | None = None
+    build: str | None = None
     wall_s: float = 0.0
     setup_s: float = 0.0
     events: int | None = None
@@ -84,10 +91,8 @@ class Record:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a file atomically: a reader sees the old or the new text, never half of it."""
+    fd, tmp = _beside(path)
     path = Path(path)
-    if not path.parent.is_dir():
-        raise PenstockError(f"cannot write {path}: no such folder {path.parent}", remedy="create it first")
-    fd, tmp = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:
         with os.fdopen(fd, "w") as f:
             f.write(text)
@@ -98,9 +103,40 @@ def write_text(path: str | Path, text: str) -> None:
         raise
 
 
+def writable(path: str | Path) -> None:
+    """Raise PenstockError if :func:`write_text` could not write this file: asked before work that takes long."""
+    fd, tmp = _beside(path)
+    os.close(fd)
+    os.unlink(tmp)
+
+
+def _beside(path: str | Path) -> tuple[int, str]:
+    """A temporary file in the folder of ``path``, open for writing."""
+    if not str(path):
+        raise PenstockError("cannot write to a file without a name", remedy="give the path of a file")
+    path = Path(path)
+    if path.is_dir():
+        raise PenstockError(f"cannot write {path}: it is a folder", remedy="give the path of a file")
+    if not path.parent.is_dir():
+        raise PenstockError(f"cannot write {path}: no such folder {path.parent}", remedy="create it first")
+    try:
+        return tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    except OSError as e:
+        raise PenstockError(f"cannot write {path}: {e.strerror}", remedy="give the path of a file in a folder you may write to") from None
+
+
 def save(records: list[Record], path: str | Path) -> None:
     """Write a list of records as JSON."""
     write_text(path, json.dumps([asdict(r) for r in records], indent=1) + "\n")
+
+
+_TYPES = {"str": str, "int": int, "float": (int, float), "bool": bool, "dict": dict, "list": list, "None": type(None)}
+
+
+def _fits(value, annotation: str) -> bool:
+    """Whether a JSON value is of a field's type; a bool is no number."""
+    names = [n.strip() for n in annotation.split("|")]
+    return any(isinstance(value, _TYPES[n]) and (n == "bool" or not isinstance(value, bool)) for n in names)
 
 
 def load(path: str | Path) -> list[Record]:
@@ -110,6 +146,8 @@ def load(path: str | Path) -> list[Record]:
         data = json.loads(path.read_text())
     except FileNotFoundError:
         raise PenstockError(f"no such file: {path}") from None
+    except OSError as e:
+        raise PenstockError(f"cannot read {path}: {e.strerror}") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as e:
         raise PenstockError(f"not valid JSON: {e}", str(path)) from None
     if not isinstance(data, list):
@@ -119,5 +157,10 @@ def load(path: str | Path) -> list[Record]:
     for i, d in enumerate(data):
         if not isinstance(d, dict) or set(d) - known or not {"workload", "config", "params", "backend", "timing", "cycles"} <= set(d):
             raise PenstockError(f"entry {i} is not a result record", str(path), remedy="write records with `penstock run ... --json`")
+        for f in fields(Record):
+            if f.name in d and not _fits(d[f.name], f.type):
+                raise PenstockError(f"entry {i}: {f.name} must be {f.type}, not {d[f.name]!r}", str(path))
+        if d["cycles"] < 1:
+            raise PenstockError(f"entry {i}: cycles must be at least 1, not {d['cycles']}", str(path))
         out.append(Record(**d))
     return out

@@ -6,10 +6,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import platform
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 import numpy as np
 
@@ -25,7 +28,10 @@ from penstock.machine.record import save as save_records
 from penstock.machine.trace import Run
 from penstock.machine.unitgraph import UnitGraph
 
-__all__ = ["run", "sweep", "run_points", "table", "load_config", "load_records", "save_records", "BACKENDS", "TIMINGS"]
+from .progress import Progress
+from .progress import of as progress_of
+
+__all__ = ["run", "sweep", "run_points", "outcomes", "Outcome", "grid_points", "table", "load_config", "load_records", "save_records", "BACKENDS", "TIMINGS"]
 
 BACKENDS = ("model", "rtl", "both")
 TIMINGS = ("machine", "published")
@@ -43,7 +49,7 @@ def versions() -> dict[str, str]:
 
 
 def run(program: str, config: str | Config = "fig8", params: dict | None = None, *, on: str = "model", timing: str = "machine",
-        values: bool = True, seed: int = 0, onchip_rule: str = "published", progress: Callable[[str], None] | None = None,
+        values: bool = True, seed: int = 0, onchip_rule: str = "published", progress: Progress | Callable[[str], None] | None = None,
         waves: str | None = None) -> list[Record]:
     """Run one program and return its records: one for `model`, one for `rtl`, two (and the beat-by-beat check) for `both`.
 
@@ -59,10 +65,12 @@ def run(program: str, config: str | Config = "fig8", params: dict | None = None,
         ``model`` | ``rtl`` | ``both``; ``machine`` | ``published`` (model only).
     values
         Compute tiles bit for bit and check them against NumPy; False: timing only.
+    seed
+        Of the inputs, where the program does not give its own; an integer of at least 0.
     onchip_rule
         Rule of the symbolic on-chip requirement: ``published``, ``paper``, or one registered with ``frontend.register_rule``.
     progress
-        Called with one line per step.
+        A display of penstock.progress, or a function that is called with one line per step.
     waves
         Path stem for a waveform of the RTL run.
 
@@ -74,18 +82,93 @@ def run(program: str, config: str | Config = "fig8", params: dict | None = None,
     return run_points(program, config, [params or {}], on=on, timing=timing, values=values, seed=seed, onchip_rule=onchip_rule, progress=progress, waves=waves)
 
 
-def sweep(program: str, config: str | Config = "fig8", grid: dict[str, Iterable] | None = None, *, fixed: dict | None = None, on: str = "model",
-          timing: str = "machine", values: bool = True, seed: int = 0, onchip_rule: str = "published",
-          progress: Callable[[str], None] | None = None) -> list[Record]:
-    """Run a program at every point of ``grid`` (name -> values); RTL points of equal structure share one simulator build."""
-    grid = {k: list(v) for k, v in (grid or {}).items()}
-    points = [dict(fixed or {}) | dict(zip(grid, p)) for p in itertools.product(*grid.values())]
-    return run_points(program, config, points, on=on, timing=timing, values=values, seed=seed, onchip_rule=onchip_rule, progress=progress)
+def grid_points(grid: dict[str, Iterable], fixed: dict | None = None) -> list[dict]:
+    """Every combination of ``grid`` (name -> values), the last name fastest, each with ``fixed``."""
+    return [dict(fixed or {}) | dict(zip(grid, p)) for p in itertools.product(*map(list, grid.values()))]
 
 
-def run_points(program: str, config: str | Config, points: list[dict], *, on: str = "model", timing: str = "machine", values: bool = True, seed: int = 0,
-               onchip_rule: str = "published", progress: Callable[[str], None] | None = None, waves: str | None = None) -> list[Record]:
-    """Run a program at each of ``points`` (parameters); the model's records come first, then the RTL's. Arguments as in :func:`run`."""
+def sweep(program: str, config: str | Config = "fig8", grid: dict[str, Iterable] | None = None, *, fixed: dict | None = None, **options) -> list[Record]:
+    """Run a program at every point of ``grid`` (name -> values); RTL points of equal structure share one simulator build. Options as in :func:`run`."""
+    return run_points(program, config, grid_points(grid or {}, fixed), **options)
+
+
+def run_points(program: str, config: str | Config, points: list[dict], **options) -> list[Record]:
+    """Run a program at each of ``points`` (parameters); the model's records come first, then the RTL's. Options as in :func:`run`."""
+    found = outcomes(program, config, points, keep_going=False, **options)
+    return [r for r in (*(o.model for o in found), *(o.rtl for o in found)) if r]
+
+
+@dataclass
+class Outcome:
+    """What became of one point.
+
+    Attributes
+    ----------
+    params
+        The parameters that were asked for.
+    model, rtl
+        Its records (None where that backend was not asked for, or failed).
+    error
+        Why it failed, or None. A point whose values or beats are wrong keeps its records.
+    """
+
+    params: dict
+    model: Record | None = None
+    rtl: Record | None = None
+    error: PenstockError | None = None
+
+    @property
+    def records(self) -> list[Record]:
+        return [r for r in (self.model, self.rtl) if r]
+
+
+def outcomes(program: str, config: str | Config, points: list[dict], *, on: str = "model", timing: str = "machine", values: bool = True, seed: int = 0,
+             onchip_rule: str = "published", progress: Progress | Callable[[str], None] | None = None, waves: str | None = None,
+             keep_going: bool = True) -> list[Outcome]:
+    """Run a program at each of ``points``; a point that fails carries its error and the others go on.
+
+    Arguments are those of :func:`run`; with ``keep_going`` False the first error is raised. What is wrong with the call itself and not with a point (a
+    configuration, a backend, a missing tool) is always raised.
+    """
+    _check_options(on, timing, values, seed, waves)
+    show = progress_of(progress)
+    config = config if isinstance(config, Config) else load_config(config)
+    on_model, on_rtl = on in ("model", "both"), on in ("rtl", "both")
+    if on_rtl:
+        from penstock.tb import check, run_many
+        from penstock.tb.runner import require_tools
+
+        require_tools()
+    found = [Outcome(p) for p in points]
+    show.plan(len(points) * (on_model + on_rtl))
+    live: list[tuple[Outcome, _Point, Run | None]] = []
+    for o in found:
+        show.step(f"model {_label(program, o.params)}")
+        with _kept(o, keep_going):
+            p = _Point(program, config, o.params, timing, seed, onchip_rule)
+            run = p.run_model(values, trace=on_rtl) if on_model else None
+            if run:
+                o.model = p.record(run)
+            live.append((o, p, run))
+        for _ in range(on_model + (on_rtl and o.error is not None)):
+            show.done(f"model {_label(program, o.params)}")
+    if on_rtl and live:
+        runs = run_many([(p.graph, p.tensors()) for _, p, _ in live], config, trace=on_model, waves=waves, stage=show.stage, keep_going=keep_going,
+                        progress=lambda i: show.done(f"RTL {live[i][1].label}"))
+        for (o, p, model_run), rtl in zip(live, runs):
+            with _kept(o, keep_going):
+                if isinstance(rtl, PenstockError):
+                    raise rtl
+                o.rtl = p.record(rtl)
+                if on_model:
+                    report = check.compare(model_run, rtl, p.graph)
+                    o.rtl.channels_observed, o.rtl.channels_total, o.rtl.mismatches = report.observed, report.total, report.mismatches
+                    if not report.ok:
+                        raise RunError(f"model and RTL differ\n{report}", p.label)
+    return found
+
+
+def _check_options(on: str, timing: str, values: bool, seed: int, waves: str | None) -> None:
     if on not in BACKENDS:
         raise PenstockError(f"no backend {on!r}", remedy=f"one of {', '.join(BACKENDS)}")
     if timing not in TIMINGS:
@@ -96,33 +179,23 @@ def run_points(program: str, config: str | Config, points: list[dict], *, on: st
         raise PenstockError("only the RTL has waveforms", remedy="use --on rtl or --on both")
     if on == "both" and not values:
         raise PenstockError("the check of RTL against model compares values", remedy="leave out --no-values")
-    say = progress or (lambda _line: None)
-    config = config if isinstance(config, Config) else load_config(config)
-    prepared = [_Point(program, config, p, timing, seed, onchip_rule) for p in points]
-    records: list[Record] = []
-    model_runs: list[Run | None] = [None] * len(points)
-    if on in ("model", "both"):
-        for i, p in enumerate(prepared):
-            say(f"model {p.label}")
-            model_runs[i] = p.run_model(values, trace=on == "both")
-            records.append(p.record(model_runs[i]))
-    if on in ("rtl", "both"):
-        from penstock.tb import check
-        from penstock.tb import run_many
+    if not isinstance(seed, int) or seed < 0:
+        raise PenstockError(f"seed must be an integer of at least 0, not {seed!r}")
 
-        say(f"rtl {len(prepared)} point(s)")
-        rtl_runs = run_many([(p.graph, p.tensors()) for p in prepared], config, trace=on == "both", waves=waves,
-                            progress=lambda i: say(f"rtl {prepared[i].label}"))
-        for i, (p, rtl) in enumerate(zip(prepared, rtl_runs)):
-            record = p.record(rtl)
-            if on == "both":
-                report = check.compare(model_runs[i], rtl, p.graph)
-                record.channels_observed, record.channels_total = report.observed, report.total
-                record.mismatches = report.mismatches
-                if not report.ok:
-                    raise RunError(f"model and RTL differ\n{report}", p.label)
-            records.append(record)
-    return records
+
+@contextlib.contextmanager
+def _kept(o: Outcome, keep_going: bool):
+    """An error of a point stays with it, unless the first one is to end everything."""
+    try:
+        yield
+    except PenstockError as e:
+        if not keep_going:
+            raise
+        o.error = e
+
+
+def _label(program: str, params: dict) -> str:
+    return " ".join([Path(program).stem, *(f"{k}={v}" for k, v in params.items())])
 
 
 class _Point:
@@ -135,7 +208,7 @@ class _Point:
         self.measured: dict = {}
         self.program = build(program, params, config)
         self.graph: UnitGraph = lower(self.program.graph, config, timing=timing)
-        self.label = f"{self.program.name} {' '.join(f'{k}={v}' for k, v in params.items())}".strip()
+        self.label = _label(self.program.name, params)
         self._tensors = None
 
     def tensors(self) -> dict[str, np.ndarray]:
@@ -167,6 +240,7 @@ class _Point:
             self._fill_machine(r, run)
         if checked:
             r.values_ok, r.max_rel_err = checked
+        r.build = run.extra.get("build")
         r.wall_s, r.setup_s, r.events, r.seed, r.versions = run.wall_s, run.setup_s, int(run.events) or None, self.seed, versions()
         if run.busy is not None:
             r.units = [{"name": u.name, "kind": u.kind, "node": u.node, "busy": int(run.busy[u.id]),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from pathlib import Path
 
 from penstock.machine.errors import PenstockError
@@ -41,7 +40,19 @@ def parser() -> argparse.ArgumentParser:
     c.add_argument("--json", metavar="OUT", help="write the records")
     c.add_argument("--timeline", metavar="OUT", help="write the model run's timeline (open it in Perfetto)")
     c.add_argument("--waves", metavar="STEM", help="write a waveform of the RTL run and a viewer layout")
+    _quiet(c)
     c.set_defaults(handler=cmd_run)
+
+    c = sub.add_parser("sweep", help="run a program at every combination of parameters, one table")
+    _program(c, "NAME=A,B,...", "a parameter of the program and its values; several such options make every combination")
+    c.add_argument("--on", choices=("model", "rtl", "both"), default="model", help="points of equal structure share one simulator build")
+    c.add_argument("--timing", choices=("machine", "published"), default="machine")
+    c.add_argument("--onchip-rule", default="published", metavar="RULE", help="rule of the on-chip requirement: published or paper")
+    c.add_argument("--no-values", action="store_true", help="timing only (model)")
+    c.add_argument("--json", metavar="OUT", help="write the records")
+    c.add_argument("--csv", action="store_true", help="print the table as CSV")
+    _quiet(c)
+    c.set_defaults(handler=cmd_sweep)
 
     c = sub.add_parser("show", help="print a program: text form, symbolic metrics, unit graph, drawing")
     _program(c)
@@ -55,16 +66,20 @@ def parser() -> argparse.ArgumentParser:
     c.add_argument("--out", required=True, type=Path, metavar="DIR")
     c.add_argument("--rtl", action="store_true", help="run the RTL afresh (minutes) in place of the stored records")
     c.add_argument("--records", metavar="JSON", action="append", default=[], help="take points from these records")
+    _quiet(c)
     c.set_defaults(handler=cmd_figures)
 
     c = sub.add_parser("verilog", help="write the Verilog of a program's fabric")
     _program(c)
     c.add_argument("--out", required=True, type=Path, metavar="DIR")
+    _quiet(c)
     c.set_defaults(handler=cmd_verilog)
 
     c = sub.add_parser("regress", help="the cocotb regressions: RTL against model, every beat")
     c.add_argument("--only", metavar="TEXT", help="designs whose name contains TEXT")
-    c.add_argument("--json", metavar="OUT")
+    c.add_argument("--json", metavar="OUT", help="write the records")
+    c.add_argument("--out", type=Path, metavar="DIR", help="store the table (regress.json, regress.txt) and the records")
+    _quiet(c)
     c.set_defaults(handler=cmd_regress)
 
     c = sub.add_parser("explain", help="where a run's cycles went")
@@ -78,6 +93,7 @@ def parser() -> argparse.ArgumentParser:
 
     c = sub.add_parser("demo", help="one point on model and RTL, Verilog, a timeline, and figure 8")
     c.add_argument("--out", type=Path, default=Path("out"), metavar="DIR")
+    _quiet(c)
     c.set_defaults(handler=cmd_demo)
 
     from penstock.scheduler.dag import cli as dag
@@ -86,97 +102,99 @@ def parser() -> argparse.ArgumentParser:
     return p
 
 
-def _program(c: argparse.ArgumentParser) -> None:
+def _quiet(c: argparse.ArgumentParser) -> None:
+    c.add_argument("--quiet", action="store_true", help="no progress on standard error")
+
+
+def _display(args):
+    from .progress import display
+
+    return display(args.quiet)
+
+
+def _program(c: argparse.ArgumentParser, value: str = "NAME=VALUE", meaning: str = "a parameter of the program") -> None:
     c.add_argument("program", help="a workload's name (swiglu) or a Python file that defines program(**params)")
     c.add_argument("--config", default="fig8", help="preset name or TOML file")
-    c.add_argument("--set", dest="params", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the program")
+    c.add_argument("--set", dest="params", action="append", default=[], metavar=value, help=meaning)
     c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
 
 
-def parse_params(pairs: list[str]) -> dict:
-    """NAME=VALUE pairs; integers and floats are recognised, anything else stays text."""
+def one_value(pairs: list[str]) -> dict:
+    """Parameters of a single point."""
+    out = parse_params(pairs)
+    for name, values in out.items():
+        if len(values) > 1:
+            if not all(isinstance(v, (int, float)) for v in values):
+                values = [",".join(map(str, values))]  # a text with commas
+            else:
+                raise PenstockError(f"--set {name} takes one value here, not {len(values)}", remedy="`penstock sweep` runs every combination")
+        out[name] = values[0]
+    return out
+
+
+def parse_params(pairs: list[str]) -> dict[str, list]:
+    """NAME=VALUE[,VALUE...] pairs; integers and floats are recognised, anything else stays text."""
     out = {}
     for pair in pairs:
         name, eq, value = pair.partition("=")
         if not eq or not name.isidentifier():
             raise PenstockError(f"--set takes NAME=VALUE, not {pair!r}")
-        for kind in (int, float, str):
-            try:
-                out[name] = kind(value)
-                break
-            except ValueError:
-                continue
+        if name in out:
+            raise PenstockError(f"--set {name} is given twice", remedy=f"`penstock sweep ... --set {name}=A,B` runs several values")
+        out[name] = [_number(v) for v in value.split(",")]
     return out
 
 
-class Progress:
-    """A line of what is going on, with elapsed seconds; silent when the output is no terminal."""
-
-    def __init__(self):
-        self.t0 = time.perf_counter()
-        self.live = sys.stderr.isatty()
-
-    def __call__(self, line: str) -> None:
-        if self.live:
-            print(f"\r\033[K[{time.perf_counter() - self.t0:6.1f} s] {line}", end="", file=sys.stderr, flush=True)
-
-    def __enter__(self) -> "Progress":
-        return self
-
-    def __exit__(self, *exc) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Leave the line empty for what is printed next."""
-        if self.live:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
-def print_table(rows: list[dict], title: str | None = None) -> None:
-    """Rows as an aligned table."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+def _check_out(*paths: str | Path | None) -> None:
+    """Files that are written after the work can be written: better known before."""
+    from penstock.machine.record import writable
 
-    names = list(dict.fromkeys(k for r in rows for k in r))
-    out = Table(title=title, box=box.SIMPLE, title_justify="left")
-    for n in names:
-        numeric = any(isinstance(r.get(n), (int, float)) for r in rows)
-        out.add_column(n, justify="right" if numeric else "left", overflow="fold")
-    for r in rows:
-        out.add_row(*(_cell(r.get(n)) for n in names))
-    console = Console(width=None if sys.stdout.isatty() else 240)
-    console.print(out)
+    for path in paths:
+        if path is not None:
+            writable(path)
 
 
-def _cell(v) -> str:
-    if v is None:
-        return "-"
-    if isinstance(v, bool):
-        return "yes" if v else "NO"
-    if isinstance(v, float):
-        return f"{v:.4g}"
-    return str(v)
+def _check_folder(path: Path | None) -> None:
+    """An output folder can be made, or is there and can be written to: better known before the work."""
+    if path is None:
+        return
+    there = next(p for p in (path, *path.absolute().parents) if p.exists())
+    if not there.is_dir():
+        raise PenstockError(f"cannot make the folder {path}: {there} is a file", remedy="give the path of a folder")
+    _check_out(there / "penstock")
 
 
-def _check_out(path: str | Path | None) -> None:
-    if path and Path(path).is_dir():
-        raise PenstockError(f"cannot write {path}: it is a folder", remedy="give the path of a file")
-    if path and not Path(path).resolve().parent.is_dir():
-        raise PenstockError(f"cannot write {path}: no such folder {Path(path).parent}", remedy="create it first")
+def _folder(path: Path) -> Path:
+    """An output folder, made if it is not there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise PenstockError(f"cannot make the folder {path}: {e.strerror}", remedy="give a folder you may write to") from None
+    return path
 
 
 def cmd_run(args) -> int:
-    from . import api
+    from . import api, points
 
-    for path in (args.json, args.timeline, args.waves):
-        _check_out(path)
+    _check_out(args.json, args.timeline, args.waves)
+    params = one_value(args.params)
     if args.timeline and args.timing != "machine":
         raise PenstockError("--timeline shows the `machine` timing", remedy="leave out --timing published")
-    with Progress() as progress:
-        records = api.run(args.program, args.config, parse_params(args.params), on=args.on, timing=args.timing, values=not args.no_values,
+    with _display(args) as progress:
+        records = api.run(args.program, args.config, params, on=args.on, timing=args.timing, values=not args.no_values,
                           seed=args.seed, onchip_rule=args.onchip_rule, progress=progress, waves=args.waves)
-    print_table(api.table(records))
+    first = records[0]
+    print(f"{' '.join([first.workload, *(f'{k}={v}' for k, v in first.params.items())])} on {first.config}, {first.timing} timing")
+    points.print_table(points.quantities(records))
     for r in records:
         if r.channels_observed is not None:
             print(f"model = RTL: {r.channels_observed}/{r.channels_total} channels observed, {r.mismatches} mismatched beats, "
@@ -184,8 +202,41 @@ def cmd_run(args) -> int:
     if args.json:
         api.save_records(records, args.json)
     if args.timeline:
-        write_timeline(args.program, args.config, parse_params(args.params), args.timeline)
+        write_timeline(args.program, args.config, params, args.timeline)
     return 0 if all(r.values_ok in (True, None) for r in records) else 1
+
+
+def cmd_sweep(args) -> int:
+    from . import api, points
+
+    _check_out(args.json)
+    grid = parse_params(args.params)
+    with _display(args) as progress:
+        found = api.outcomes(args.program, args.config, api.grid_points(grid), on=args.on, timing=args.timing, values=not args.no_values, seed=args.seed,
+                             onchip_rule=args.onchip_rule, progress=progress)
+    points.one_message(found)
+    rows = [points.row(o, **o.params) for o in found]
+    records = [r for o in found for r in o.records]
+    if args.json:
+        api.save_records(records, args.json)
+    if args.csv:
+        print(points.to_csv(rows), end="")
+    else:
+        points.print_table(rows)
+        builds = {r.build for r in records if r.build}
+        if builds:
+            print(f"{len(builds)} simulator build{'s' * (len(builds) > 1)} for {sum(o.rtl is not None for o in found)} points")
+    return _verdict([{"point": " ".join(f"{k}={v}" for k, v in o.params.items()), **r} for o, r in zip(found, rows)])
+
+
+def _verdict(rows: list[dict]) -> int:
+    """Messages of the points that failed, on standard error; the exit code."""
+    from . import points
+
+    if text := points.failures(rows):
+        print(text, file=sys.stderr)
+        return 1
+    return 0
 
 
 def write_timeline(program: str, config: str, params: dict, path: str | Path) -> None:
@@ -206,7 +257,7 @@ def cmd_show(args) -> int:
 
     _check_out(args.png)
     config = load(args.config)
-    program = build(args.program, parse_params(args.params), config)
+    program = build(args.program, one_value(args.params), config)
     print(program.text())
     print(program.analysis().text())
     if args.units:
@@ -217,16 +268,15 @@ def cmd_show(args) -> int:
 
 
 def cmd_figures(args) -> int:
-    from . import api, figures
+    from . import api, figures, points
 
-    args.out.mkdir(parents=True, exist_ok=True)
-    with Progress() as progress:
-        records = figures.fig8_records(args.rtl, progress)
-    for path in args.records:
-        records += api.load_records(path)
-    rows, agreements = figures.fig8(args.out, records)
-    print_table(rows)
-    print_table(agreements)
+    given = [r for path in args.records for r in api.load_records(path)]
+    _check_folder(args.out)
+    with _display(args) as progress:
+        records = figures.fig8_records(args.rtl, progress) + given
+    rows, agreements = figures.fig8(_folder(args.out), records)
+    points.print_table(rows)
+    points.print_table(agreements)
     api.save_records(records, args.out / "fig8_records.json")
     print(f"wrote {args.out}/fig8.csv, fig8.png and fig8_records.json")
     return 0
@@ -239,25 +289,30 @@ def cmd_verilog(args) -> int:
     from penstock.machine.config import load
 
     config = load(args.config)
-    graph = lower(build(args.program, parse_params(args.params), config).graph, config)
-    args.out.mkdir(parents=True, exist_ok=True)
-    for path in write(Fabric(graph, config), args.out):
+    graph = lower(build(args.program, one_value(args.params), config).graph, config)
+    _check_folder(args.out)
+    with _display(args) as progress:
+        progress.stage(f"export Verilog of {graph.name}")
+        written = write(Fabric(graph, config), _folder(args.out))
+    for path in written:
         print(f"wrote {path}")
     return 0
 
 
 def cmd_regress(args) -> int:
-    from . import api, regress
+    from . import api, points, regress
 
     _check_out(args.json)
-    with Progress() as progress:
+    _check_folder(args.out)
+    with _display(args) as progress:
         records, rows = regress.run(args.only, progress)
-    print_table(rows)
+    points.print_table(rows)
     if args.json:
         api.save_records(records, args.json)
-    failed = [r for r in rows if r["mismatches"]]
-    print(f"{len(rows) - len(failed)} passed, {len(failed)} failed")
-    return 1 if failed else 0
+    if args.out:
+        for path in regress.save(_folder(args.out), records, rows):
+            print(f"wrote {path}")
+    return _verdict(rows[:-1])
 
 
 def cmd_explain(args) -> int:
@@ -271,16 +326,17 @@ def cmd_explain(args) -> int:
 
 
 def cmd_diff(args) -> int:
-    from . import api, explain
+    from . import api, explain, points
 
-    print_table(explain.diff(api.load_records(args.a), api.load_records(args.b)))
+    points.print_table(explain.diff(api.load_records(args.a), api.load_records(args.b)))
     return 0
 
 
 def cmd_demo(args) -> int:
     from . import demo
 
-    return demo.run(args.out)
+    _check_folder(args.out)
+    return demo.run(_folder(args.out), args.quiet)
 
 
 if __name__ == "__main__":

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import api, cli, explain, figures
+from . import api, cli, explain, figures, points
+from .progress import display
 
 POINT = {"tile_b": 64, "tile_inter": 64}
 
 
-def run(out: Path) -> int:
+def run(out: Path, quiet: bool = False) -> int:
     """Model and RTL at one point with values, Verilog, a timeline, figure 8 from model and published numbers; files go to ``out``."""
-    out.mkdir(parents=True, exist_ok=True)
     print(f"1. SwiGLU at {POINT} on the model and on the RTL of the paper's machine (the first build takes two or three minutes)", flush=True)
-    with cli.Progress() as progress:
+    with display(quiet) as progress:
         records = api.run("swiglu", figures.FIG8_CONFIG, POINT, on="both", progress=progress)
     api.save_records(records, out / "demo.json")
-    cli.print_table(api.table(records))
+    points.print_table(points.quantities(records))
     rtl = records[-1]
     print(f"   every beat of {rtl.channels_observed}/{rtl.channels_total} channels equal, {rtl.mismatches} mismatches\n")
     print(explain.text(records[0]), "\n")
     print("2. Verilog of a small fabric", flush=True)
-    cli.main(["verilog", "swiglu", "--config", "small_fpga", "--out", str(out)])
+    cli.main(["verilog", "swiglu", "--config", "small_fpga", "--out", str(out), *(["--quiet"] if quiet else [])])
     print("3. Timeline (open it at ui.perfetto.dev)", flush=True)
     cli.write_timeline("swiglu", figures.FIG8_CONFIG, POINT, out / "timeline.json")
     print(f"wrote {out / 'timeline.json'}\n4. Figure 8, model beside published numbers", flush=True)
-    with cli.Progress() as progress:
+    with display(quiet) as progress:
         rows, agreements = figures.fig8(out, figures.fig8_records(False, progress))
-    cli.print_table(rows)
-    cli.print_table(agreements)
+    points.print_table(rows)
+    points.print_table(agreements)
     print(f"wrote {out}/fig8.csv and fig8.png")
     return 0

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,6 +11,8 @@ from penstock.machine.errors import PenstockError
 from penstock.machine.record import Record, write_text
 
 from . import api
+from .points import to_csv
+from .progress import Progress
 from .published import fig8 as published_fig8
 
 FIG8_GRID = {"tile_b": [16, 32, 64], "tile_inter": [16, 32, 64, 128, 256]}
@@ -25,7 +24,7 @@ def stored_rtl() -> list[Record]:
     return api.load_records(Path(str(files("penstock.published").joinpath("fig8_rtl.json"))))
 
 
-def fig8_records(rtl: bool, progress: Callable[[str], None] | None = None) -> list[Record]:
+def fig8_records(rtl: bool, progress: Progress | None = None) -> list[Record]:
     """All 15 points: `published` timing, the model, and the RTL: stored, or with ``rtl`` run afresh and checked beat by beat."""
     records = api.sweep("swiglu", FIG8_CONFIG, FIG8_GRID, timing="published", values=False, progress=progress)
     records += api.sweep("swiglu", FIG8_CONFIG, FIG8_GRID, on="both" if rtl else "model", values=rtl, progress=progress)
@@ -63,14 +62,6 @@ def fig8_agreements(rows: list[dict]) -> list[dict]:
     pairs = [("step_cycles", "published_cycles"), ("step_cycles", "model_cycles"), ("hdl_cycles", "model_cycles"), ("hdl_cycles", "step_cycles"),
              ("rtl_cycles", "model_cycles")]
     return [x for x in (agreement(rows, *p) for p in pairs) if x]
-
-
-def to_csv(rows: list[dict]) -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
 
 
 def fig8(out: Path, records: list[Record]) -> tuple[list[dict], list[dict]]:

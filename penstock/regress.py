@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from penstock.machine.config import Config, check, load
-from penstock.machine.errors import PenstockError, RunError
-from penstock.machine.record import Record
+from penstock.machine.errors import PenstockError
+from penstock.machine.record import Record, write_text
 
-from . import api
+from . import api, points
+from .progress import Progress
+from .progress import of as progress_of
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,7 @@ class Design:
     config: str
     points: tuple[dict, ...]
     units: int = 1
+    program: str = "swiglu"
 
     def machine(self) -> Config:
         config = load(self.config)
@@ -46,26 +51,33 @@ DESIGNS = (
 )
 
 
-def run(only: str | None, progress: Callable[[str], None], designs: tuple[Design, ...] = DESIGNS) -> tuple[list[Record], list[dict]]:
-    """Run every design whose name contains ``only``; returns all records and one table row per point."""
+def run(only: str | None = None, progress: Progress | Callable[[str], None] | None = None, designs: tuple[Design, ...] = DESIGNS) -> tuple[list[Record], list[dict]]:
+    """Run every design whose name contains ``only``.
+
+    Returns
+    -------
+    records, rows
+        All records, and one table row per point with the totals last. A row of a point that failed has its message in ``failed``; the other
+        points of its design keep their rows.
+    """
     chosen = [d for d in designs if not only or only in d.name]
     if not chosen:
         raise PenstockError(f"no design's name contains {only!r}", remedy=f"designs: {', '.join(d.name for d in designs)}")
+    show = progress_of(progress)
     records, rows = [], []
     for d in chosen:
-        progress(d.name)
-        try:
-            got = api.run_points("swiglu", d.machine(), list(d.points), on="both", timing="machine", values=True, seed=0, progress=progress)
-        except RunError as e:
-            rows.append({"design": d.name, "point": str(e), "mismatches": 1})
-            continue
-        records += got
-        rows += [row(d.name, m, r) for m, r in zip(got[: len(got) // 2], got[len(got) // 2 :])]
-    return records, rows
+        show.stage(d.name)
+        for o in api.outcomes(d.program, d.machine(), list(d.points), on="both", progress=show):
+            records += o.records
+            rows.append(points.row(o, design=d.name, point=" ".join(f"{k}={v}" for k, v in o.params.items())))
+    return records, [*rows, points.total(rows, design="total")]
 
 
-def row(name: str, model: Record, rtl: Record) -> dict:
-    """One line of the regression table."""
-    return {"design": name, "point": " ".join(f"{k}={v}" for k, v in rtl.params.items()), "cycles RTL": rtl.cycles, "cycles model": model.cycles,
-            "mismatches": rtl.mismatches + (not rtl.values_ok), "channels": f"{rtl.channels_observed}/{rtl.channels_total}", "values": rtl.values_ok,
-            "max rel err": rtl.max_rel_err, "traffic B": rtl.dram_bytes, "wall s": rtl.wall_s, "RTL cycles/s": round(rtl.cycles / rtl.wall_s)}
+def save(out: Path, records: list[Record], rows: list[dict]) -> list[Path]:
+    """Write regress.json (rows and versions), regress.txt (the table) and records.json into a folder; returns their paths."""
+    text = points.text_table(rows) + "".join(f"\n{line}" for line in points.failures(rows[:-1]).splitlines())
+    table = {"rows": rows[:-1], "total": rows[-1], "versions": api.versions()}
+    write_text(out / "regress.json", json.dumps(table, indent=1) + "\n")
+    write_text(out / "regress.txt", text.rstrip() + "\n")
+    api.save_records(records, out / "records.json")
+    return [out / "regress.json", out / "regress.txt", out / "records.json"]

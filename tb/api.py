@@ -104,7 +104,7 @@ def run(graph: UnitGraph, config: Config, tensors: Mapping[str, np.ndarray] | No
 
 def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = True, waves: str | None = None,
              max_cycles: int | None = None, seed: int = 0, record: Iterable[int] = (), progress: Callable[[int], None] | None = None,
-             quiet: int = QUIET_CYCLES) -> list[Run]:
+             stage: Callable[[str], None] | None = None, keep_going: bool = False, quiet: int = QUIET_CYCLES) -> list[Run | RunError]:
     """Simulate several points; those of equal structure share one build and one simulator launch.
 
     Parameters
@@ -119,13 +119,17 @@ def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = T
         Channel ids whose whole beats are kept, in ``extra["payloads"]`` of each run.
     progress
         Called with a point's position when it has finished.
+    stage
+        Called with one line when an export, a build or a simulation begins.
+    keep_going
+        Whether a point that fails leaves its error in the list and lets the others go on; otherwise the first error is raised.
     quiet
         Cycles the simulation goes on after `done`.
 
     Returns
     -------
     list of Run
-        ``backend`` 'rtl'; ``extra`` has export_s, build_s, launch_s, simulate_s, clocked_s (wall of the clocked part alone),
+        ``backend`` 'rtl'; ``extra`` has build (name of the simulator build), export_s, build_s, launch_s, simulate_s, clocked_s (wall of the clocked part alone),
         clocked_cpu_s, cycles_per_s.
 
     Raises
@@ -141,18 +145,26 @@ def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = T
     groups: dict[str, list[int]] = {}
     for i, p in enumerate(points):
         groups.setdefault(json.dumps(p.graph.structure().to_dict(), sort_keys=True), []).append(i)
-    results: list[Run | None] = [None] * len(points)
-    for members in groups.values():
-        design = design_of(points[members[0]].graph, config, mutable=mutable)
+    results: list[Run | RunError | None] = [None] * len(points)
+    say = stage or (lambda _line: None)
+    for k, members in enumerate(groups.values(), 1):
         chosen = [points[i] for i in members]
-        runs = simulate(design, chosen, config, trace=trace, waves=waves, max_cycles=max_cycles, seed=seed, record=record, quiet=quiet,
-                        progress=(lambda k, members=members: progress(members[k])) if progress else None)
+        name = f"{chosen[0].graph.name}, build {k} of {len(groups)}"
+        try:
+            design = design_of(chosen[0].graph, config, mutable=mutable, stage=lambda what, name=name: say(f"{what} of {name}"))
+            runs = simulate(design, chosen, config, trace=trace, waves=waves, max_cycles=max_cycles, seed=seed, record=record, quiet=quiet,
+                            progress=(lambda i, members=members: progress(members[i])) if progress else None,
+                            stage=lambda what, name=name: say(f"{what} of {name}"), keep_going=keep_going)
+        except RunError as e:  # of the build or the launch: all its points fail
+            if not keep_going:
+                raise
+            runs = [e] * len(members)
         for i, r in zip(members, runs):
             results[i] = r
     return results
 
 
-def build_design(design: Design, *, waves: bool = False) -> runner.Build:
+def build_design(design: Design, *, waves: bool = False, stage: Callable[[str], None] | None = None) -> runner.Build:
     """The simulator of a design, from the cache if it is there."""
     sources, sinks = bench.streams(design.graph)
     verilog = {}
@@ -163,13 +175,16 @@ def build_design(design: Design, *, waves: bool = False) -> runner.Build:
                                                      sources=sources, sinks=sinks)
     text = "\n".join(design.verilog.values())
     shared = [m for m in design.shared if len(re.findall(rf"^\s*{re.escape(m)}\s", text, re.M)) >= SHARED_INSTANCES]
-    return runner.build(verilog, bench.TOP, bench.PUBLIC, shared=shared, name=design.graph.name, waves=waves)
+    return runner.build(verilog, bench.TOP, bench.PUBLIC, shared=shared, name=design.graph.name, waves=waves, stage=stage)
 
 
 def simulate(design: Design, points: Sequence[Point], config: Config | None, *, trace: bool = True, waves: str | None = None, max_cycles: int | None = None,
-             seed: int = 0, record: Iterable[int] = (), quiet: int = QUIET_CYCLES, progress: Callable[[int], None] | None = None) -> list[Run]:
+             seed: int = 0, record: Iterable[int] = (), quiet: int = QUIET_CYCLES, progress: Callable[[int], None] | None = None,
+             stage: Callable[[str], None] | None = None, keep_going: bool = False) -> list[Run | RunError]:
     """Build a design and run points on it in one simulator launch; see :func:`run_many`."""
-    built = build_design(design, waves=bool(waves))
+    say = stage or (lambda _line: None)
+    built = build_design(design, waves=bool(waves), stage=say)
+    say(f"simulate {len(points)} point{'s' if len(points) > 1 else ''}")
     graph = design.graph
     sources, sinks = bench.streams(graph)
     folder = Path(tempfile.mkdtemp(prefix="penstock-"))
@@ -190,14 +205,20 @@ def simulate(design: Design, points: Sequence[Point], config: Config | None, *, 
     loaded = [dict(np.load(folder / f"out{i}.npz")) for i in range(n)]
     spent = sum(float(out["simulate_s"]) for out in loaded)
     for p, out in zip(points, loaded):
-        r = _run(p, out, trace, sorted(record), max_cycles)
+        try:
+            r = _run(p, out, trace, sorted(record), max_cycles)
+        except RunError as e:
+            if not keep_going:
+                raise
+            runs.append(e)
+            continue
         clocked = float(out["clocked_s"])
         r.setup_s = (design.seconds + built.seconds + wall - spent) / n  # its share of what the points have in common
         r.wall_s = float(out["simulate_s"])
-        r.extra |= {"export_s": design.seconds, "build_s": built.seconds, "launch_s": (wall - spent) / n, "simulate_s": float(out["simulate_s"]),
+        r.extra |= {"build": built.folder.name, "export_s": design.seconds, "build_s": built.seconds, "launch_s": (wall - spent) / n, "simulate_s": float(out["simulate_s"]),
                     "clocked_s": clocked, "clocked_cpu_s": float(out["clocked_cpu_s"]), "cycles_per_s": int(out["status"][STATUS.index("cycles_seen")]) / clocked if clocked else 0.0}
         runs.append(r)
-    if waves:
+    if waves and not isinstance(runs[0], RunError):
         from .waves import collect
 
         runs[0].extra["waves"] = collect(folder, waves, graph)

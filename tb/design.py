@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from penstock.machine.config import Config, to_dict
@@ -20,13 +20,15 @@ from .runner import _version, digest, entry
 __all__ = ["design_of", "armed", "mutation_bits", "MUTATIONS"]
 
 
-def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False) -> Design:
+def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False, stage: Callable[[str], None] | None = None) -> Design:
     """The probed fabric of a graph, exported or from the cache.
 
     Parameters
     ----------
     mutable
         Whether its units can be slowed down at run time, see :func:`armed`.
+    stage
+        Called with one line when an export begins (not when the cache has it).
     """
     from penstock.hw import export, fabric
     from penstock.hw.arith.shared import share
@@ -38,6 +40,8 @@ def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False) -> Des
     start = time.perf_counter()
     with entry("verilog", key) as (folder, ready):
         if not ready:
+            if stage:
+                stage("export Verilog")
             with armed(graph) if mutable else contextlib.nullcontext():
                 done = export.export(fabric.Fabric(graph, config, probes=True))
             # The dot products go over to the form that simulates fast and needs no hierarchy; the other shared modules keep theirs.

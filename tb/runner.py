@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -209,7 +209,7 @@ class Build:
 
 
 def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared: Iterable[str] = (), name: str | None = None, waves: bool = False,
-          defines: Mapping[str, object] | None = None) -> Build:
+          defines: Mapping[str, object] | None = None, stage: Callable[[str], None] | None = None) -> Build:
     """Verilate and compile ``verilog`` with the bench modules, or find the executable in the cache.
 
     Parameters
@@ -220,6 +220,8 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
         Top module and those of its ports that Python reads or drives.
     shared
         Modules compiled once and instantiated many times (hierarchical Verilation).
+    stage
+        Called with one line when a build begins (not when the cache has it).
 
     Raises
     ------
@@ -244,6 +246,8 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
     with entry("sim", f"{name or top}-{key}") as (folder, ready):
         if ready:
             return Build(folder, top, 0.0, library, waves)
+        if stage:
+            stage("build the simulator")
         sources = folder / "src"
         sources.mkdir()
         for file, text in files.items():

@@ -40,6 +40,25 @@ def program(n=8):
         (["run", "swiglu", "--json", "."], "it is a folder"),
         (["run", "swiglu", "--config", "x.toml"], "no such file: x.toml"),
         (["regress", "--only", "zzz"], "no design's name contains 'zzz'"),
+        (["regress", "--only", "zzz", "--out", "r"], "no design's name contains 'zzz'"),
+        (["run", "swiglu", "--json", ""], "a file without a name"),
+        (["run", "swiglu", "--json", "/proc/x.json"], "cannot write /proc/x.json"),
+        (["run", "swiglu", "--seed", "-1"], "seed must be an integer of at least 0, not -1"),
+        (["run", "swiglu", "--set", "tile_b=16,32"], "--set tile_b takes one value here, not 2; `penstock sweep`"),
+        (["run", "swiglu", "--set", "tile_b=16", "--set", "tile_b=32"], "--set tile_b is given twice"),
+        (["run", "swiglu", "--set", "tile_b=4.5"], "sizes must be integers, not 4.5"),
+        (["run", "swiglu", "--onchip-rule", "mine"], "no on-chip rule 'mine'; known: paper, published"),
+        (["run", "swiglu", "--no-values", "--on", "both"], "compares values"),
+        (["sweep", "swigl", "--set", "a=1,2"], "no program named 'swigl'"),
+        (["sweep", "swiglu", "--set", "tile_c=1,2"], "unknown parameter 'tile_c'"),
+        (["sweep", "swiglu", "--json", "absent/x.json"], "no such folder absent"),
+        (["sweep", "swiglu", "--on", "rtl", "--timing", "published"], "the `published` timing has no RTL"),
+        (["figures", "fig8", "--out", "/proc/x"], "cannot write /proc/penstock"),
+        (["figures", "fig8", "--out", "x", "--records", "absent.json"], "no such file: absent.json"),
+        (["verilog", "swiglu", "--out", "x", "--config", "nope"], "no configuration named 'nope'"),
+        (["demo", "--out", "/proc/x"], "cannot write /proc/penstock"),
+        (["show", "swiglu", "--png", "x.txt"], "cannot draw to 'x.txt'"),
+        (["diff", "/", "/"], "cannot read /"),
     ],
 )
 def test_one_message(capsys, monkeypatch, tmp_path, argv, message):
@@ -57,6 +76,12 @@ def test_one_message(capsys, monkeypatch, tmp_path, argv, message):
         ("LinearOffChipStore(Accum(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)), LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)),"
          " fn=matmul(), rank=1), y)", "A has 8 columns, B has 4 rows"),
         ("LinearOffChipLoad(x, tile=(4, 8), shape=(0,), stride=(1,))", "shape"),
+        ("LinearOffChipLoad(x, tile=(4, 8), shape=(4,), stride=(1,))", "reads tile 3, tensor x [8, 8] has tiles 0 to 1"),
+        ("g.input('z', (0, 8), 'fp32')", "rows and cols must be integers of at least 1, not [0, 8]"),
+        ("g.input('z', (8, 8), 'fp16')", "dtype must be one of bf16, fp32, not 'fp16'"),
+        ("LinearOffChipStore(cast(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)), 'bf16'), y)", "carries bf16, tensor y holds fp32"),
+        ("raise SystemExit(0)", "raises SystemExit: 0"),
+        ("import nothere", "No module named 'nothere'"),
     ],
 )
 def test_program_files(capsys, tmp_path, body, message):
@@ -64,7 +89,56 @@ def test_program_files(capsys, tmp_path, body, message):
     path.write_text(GOOD.format(body=body))
     code, err = run(capsys, "run", str(path), "--no-values")
     assert code == 1
-    assert message in err and "mine.py" in err and "Traceback" not in err
+    assert message in err and "mine.py" in err and "Traceback" not in err and err.count("penstock: ") == 1
+
+
+COPY = "LinearOffChipStore(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)), y)"
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ("def inputs(seed, **kw): raise ValueError('no data')", "raises ValueError: no data"),
+        ("def inputs(seed, **kw): return 3", "inputs() returns int, not a dict of arrays"),
+        ("def inputs(seed, **kw): return {}", "inputs() gives no tensor 'x'"),
+        ("def inputs(seed, **kw): return {'x': [[1, 2]]}", "has shape [1, 2], the program says [8, 8]"),
+        ("def reference(x): return {'z': x}", "reference() gives no tensor 'y'"),
+        ("def reference(x): return x", "reference() gives no tensor 'y'"),
+        ("def reference(x): return {'y': x[:2]}", "reference() gives 'y' the shape [2, 8]"),
+    ],
+)
+def test_inputs_and_references_of_a_program(capsys, tmp_path, more, message):
+    path = tmp_path / "mine.py"
+    path.write_text(GOOD.format(body=COPY) + more)
+    code, err = run(capsys, "run", str(path), "--quiet")
+    assert code == 1
+    assert message in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize(("text", "message"), [("x = 1", "defines no function program()"), ("def program(: pass", "is not Python"), ("def program(): return 3", "not a Graph")])
+def test_files_that_are_no_program(capsys, tmp_path, text, message):
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    code, err = run(capsys, "run", str(path))
+    assert code == 1 and message in err and "mine.py" in err
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not valid JSON"),
+        ("{}", "must hold a list of records"),
+        ("[{}]", "entry 0 is not a result record"),
+        ("[]", "holds no records"),
+        ('[{"workload": 1, "config": "c", "params": {}, "backend": "model", "timing": "machine", "cycles": 3}]', "entry 0: workload must be str, not 1"),
+        ('[{"workload": "w", "config": "c", "params": {}, "backend": "model", "timing": "machine", "cycles": 0}]', "cycles must be at least 1, not 0"),
+    ],
+)
+def test_files_that_are_no_records(capsys, tmp_path, text, message):
+    path = tmp_path / "r.json"
+    path.write_text(text)
+    code, err = run(capsys, "explain", str(path))
+    assert code == 1 and message in err and "r.json" in err
 
 
 @pytest.mark.parametrize(
@@ -73,6 +147,12 @@ def test_program_files(capsys, tmp_path, body, message):
         ("[machine]\nt = 12\n", "t must be a power of two"),
         ("[machine]\ntt = 4\n", "unknown field 'tt'"),
         ("[machine]\npages = 1\nframes = 1\n", "scratchpad"),
+        ("[machine]\nt = = 4\n", "not valid TOML"),
+        ("[machine]\ndtype = 'fp16'\n", "dtype must be one of bf16, fp32, not 'fp16'"),
+        ("[machine.units]\nmatmull = 2\n", "unknown kind 'matmull'; kinds with a count: matmul, map"),
+        ("[machine.lanes]\nsilly = 2\n", "no function 'silly'"),
+        ("[defaults]\nswiglu = 3\n", "one table of parameters per program"),
+        ("[defaults.swiglu]\ntile_q = 3\n", "unknown parameter 'tile_q'"),
     ],
 )
 def test_machines(capsys, tmp_path, toml, message):
@@ -80,7 +160,7 @@ def test_machines(capsys, tmp_path, toml, message):
     path.write_text(toml)
     code, err = run(capsys, "run", "swiglu", "--config", str(path), "--no-values")
     assert code == 1
-    assert message in err
+    assert message in err and err.startswith("penstock: ")
 
 
 def test_missing_compiler(capsys, monkeypatch):

@@ -1,0 +1,126 @@
+"""What a long command is doing: a bar on a terminal, lines where there is none, nothing with ``--quiet``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+__all__ = ["Progress", "Bar", "Lines", "Calls", "of", "display"]
+
+LINE_SECONDS = 5.0
+"""Without a terminal, finished points are told at most this often; stages, and the last point, always."""
+
+
+class Progress:
+    """The silent display, and the protocol of the others: work is planned, stages are named, steps get done.
+
+    Members may be called from any thread. A display is a context manager; it shows nothing before it is entered.
+    """
+
+    def __init__(self):
+        self.planned = self.finished = 0
+
+    def plan(self, steps: int) -> None:
+        """``steps`` more (runs of one point on one backend) are to come."""
+        self.planned += steps
+
+    def stage(self, what: str) -> None:
+        """Something that takes seconds or minutes begins: an export, a build, a simulation."""
+
+    def step(self, what: str) -> None:
+        """Something that is mostly quick begins; worth no line of its own."""
+
+    def done(self, what: str) -> None:
+        """One step is finished."""
+        self.finished += 1
+
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *exc) -> None:
+        pass
+
+
+class Calls(Progress):
+    """Hands each stage and each finished step to a function, as one line."""
+
+    def __init__(self, call: Callable[[str], None]):
+        super().__init__()
+        self.call = call
+
+    def stage(self, what: str) -> None:
+        self.call(what)
+
+    def done(self, what: str) -> None:
+        super().done(what)
+        self.call(f"{self.finished}/{self.planned} {what}")
+
+
+class Lines(Progress):
+    """Plain lines with elapsed seconds, for logs; quick commands print none."""
+
+    def __init__(self, file=None, clock: Callable[[], float] = time.perf_counter):
+        super().__init__()
+        self.file, self.clock, self.start, self.last = file, clock, clock(), 0.0
+
+    def stage(self, what: str) -> None:
+        self._print(f"{what} ...")
+
+    def done(self, what: str) -> None:
+        super().done(what)
+        if self.clock() - self.start - self.last >= LINE_SECONDS or self.last and self.finished == self.planned:
+            self._print(f"{self.finished}/{self.planned} {what}")
+
+    def _print(self, line: str) -> None:
+        self.last = self.clock() - self.start
+        print(f"[{self.last:7.1f} s] {line}", file=self.file or sys.stderr, flush=True)
+
+
+class Bar(Progress):
+    """A bar with the steps done, the time spent and the current stage; it goes away when the work is over."""
+
+    def __init__(self, console):
+        super().__init__()
+        from rich import progress
+
+        self.bar = progress.Progress(progress.SpinnerColumn(), progress.BarColumn(bar_width=24), progress.MofNCompleteColumn(), progress.TimeElapsedColumn(),
+                                     progress.TextColumn("{task.description}", markup=False, table_column=None), console=console, transient=True)
+        self.task = self.bar.add_task("", total=None)
+
+    def plan(self, steps: int) -> None:
+        super().plan(steps)
+        self.bar.update(self.task, total=self.planned)
+
+    def stage(self, what: str) -> None:
+        self.bar.update(self.task, description=what)
+
+    step = stage
+
+    def done(self, what: str) -> None:
+        super().done(what)
+        self.bar.update(self.task, completed=self.finished, description=what)
+
+    def __enter__(self) -> "Bar":
+        self.bar.start()
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.bar.stop()
+
+
+def of(progress: Progress | Callable[[str], None] | None) -> Progress:
+    """A display as it is; a function as :class:`Calls`; None as the silent one."""
+    if isinstance(progress, Progress):
+        return progress
+    return Calls(progress) if progress else Progress()
+
+
+def display(quiet: bool = False) -> Progress:
+    """The display for this process's standard error."""
+    if quiet:
+        return Progress()
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return Bar(console) if console.is_terminal and not console.is_dumb_terminal else Lines()
