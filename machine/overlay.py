@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 
 from .errors import ConfigError
+from .token_ops import OP_CLASS, Op, format_of
 
 LEFT, RIGHT, ONLY = range(3)
 """Slot of a token: first or second operand of a binary operation, or the one of a unary operation."""
@@ -91,6 +92,11 @@ class Overlay:
     def latency(self, op_class: str) -> int:
         """Cycles of an operation of this class ('add', 'mul', 'div', 'sqrt', 'exp', 'log', 'compare')."""
         return 1 if self.alu == "unit" else PIPELINED[self.format][op_class]
+
+    def latencies(self) -> np.ndarray:
+        """int32 by operation code: cycles, 0 for sources and for what the format does not have."""
+        ops = format_of(self.format).ops
+        return np.array([self.latency(OP_CLASS[op]) if op in OP_CLASS and op in ops else 0 for op in Op], np.int32)
 
     def to_dict(self) -> dict:
         """All that matters for this kind of PE, plain."""

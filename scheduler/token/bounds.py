@@ -1,0 +1,72 @@
+"""Lower bounds on the cycles of a placed graph (docs/overlay.md section 9), reported beside every result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from penstock.machine.overlay import Overlay
+
+from .edges import Edges, tails
+from .schedule import route
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Cycles that no run of the placed graph can beat, by cause."""
+
+    depth: int
+    work: int
+    link: int
+
+    @property
+    def best(self) -> int:
+        return max(self.depth, self.work, self.link)
+
+
+def bounds(overlay: Overlay, source: np.ndarray, a: np.ndarray, b: np.ndarray, e: Edges, latency: np.ndarray, pe: np.ndarray) -> Bounds:
+    """The bounds of a placement."""
+    pes = overlay.pes
+    dynamic = overlay.pe == "dynamic"
+    if not (~source).any():
+        return Bounds(0, 0, 0)
+    per_level = np.where(source, 1, latency + 1 if dynamic else latency).astype(np.int32)
+    # a source is selected, or fires, in a cycle of its own
+    begin = 1 if dynamic or overlay.sources == "fired" else 0
+    depth = int(tails(a, b, per_level).max() + begin)
+    count = lambda where: np.bincount(where, minlength=pes)  # noqa: E731
+    away = pe[e.src] != pe[e.dst]
+    unit = {"per_edge": "edge", "per_pe": "pe"}[overlay.packets] if dynamic else overlay.sends
+    key = np.stack([pe[e.src], pe[e.dst], e.src, np.arange(len(e.src)) if unit == "edge" else np.zeros(len(e.src), np.int64)], 1)
+    pairs = np.unique(key[away], axis=0)
+    if dynamic:
+        tokens = len(np.unique(key, axis=0)) if unit == "pe" else None
+        made = count(np.unique(key, axis=0)[:, 0]) if tokens is not None else count(pe[e.src])
+        work = 2 + int(max(count(pe[e.dst]).max(initial=0), made.max(initial=0)))
+    else:
+        issues = count(pe[~source | ((np.diff(e.start) > 0) & (overlay.sources == "fired"))])
+        writes = count(pe[~source]) + count(pairs[:, 1])
+        sent = np.unique(pairs[:, [0, 2]], axis=0) if unit == "multicast" else pairs
+        # the last thing that a PE does may be a source's issue or a send that others wait for
+        work = int(max(issues.max(), writes.max(), count(sent[:, 0]).max(initial=0)))
+    link = 0
+    if len(pairs) and overlay.network == "mesh":
+        order = np.lexsort((pairs[:, 1], pairs[:, 2]))
+        link = int(_loads(overlay.cols, pes, pairs[order, 0], pairs[order, 1], pairs[order, 2], unit == "multicast").max())
+    return Bounds(depth, work, link)
+
+
+@numba.njit(cache=True)
+def _loads(cols, pes, frm, to, value, shared):
+    """Values over each link (switch * 4 + output) with XY routes; ``shared``: those of one value count once."""
+    load = np.zeros(4 * pes, np.int64)
+    last = np.full(4 * pes, -1, np.int64)
+    way = np.empty(64, np.int64)
+    for k in range(len(frm)):
+        for x in range(route(cols, frm[k], to[k], way)):
+            if not shared or last[way[x]] != value[k]:
+                load[way[x]] += 1
+                last[way[x]] = value[k]
+    return load

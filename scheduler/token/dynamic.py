@@ -1,0 +1,109 @@
+"""Images of dynamic PEs: local addresses, fan-out lists and consumer chains (docs/overlay.md section 3)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.machine.overlay import RIGHT, Overlay, Sizes
+from penstock.machine.overlay_image import DynamicImage
+
+from .edges import Edges
+
+
+def dynamic_image(overlay: Overlay, op: np.ndarray, value: np.ndarray, source: np.ndarray, e: Edges, latency: np.ndarray, tail: np.ndarray, pe: np.ndarray) -> DynamicImage:
+    """The image of a placed graph.
+
+    Parameters
+    ----------
+    op, value, source, latency, tail
+        Per node: operation code, bits of a source's value, whether it is a source, latency, cycles of latency after it.
+    e, pe
+        The edges, and the PE of each node.
+    """
+    n, pes = len(op), overlay.pes
+    critical = overlay.ready == "criticality"
+    sends = np.diff(e.start) > 0
+    # 3: groups of local addresses
+    if critical:
+        group = np.where(sends, 0, np.where(source, 3, 2))
+        within = np.where(sends, -tail, 0)
+    else:
+        group = np.where(sends, np.where(source, 0, 1), np.where(source, 3, 2))
+        within = np.zeros(n, np.int64)
+    order = np.lexsort((np.arange(n), within, group, pe))
+    base = _offsets(pe, pes)
+    address = np.empty(n, np.int32)
+    address[order] = np.arange(n) - base[pe[order]]
+    count = lambda mask: np.bincount(pe[mask], minlength=pes).astype(np.int32)  # noqa: E731
+    senders, fires = count(sends), count(~source)
+    sources = np.zeros(pes, np.int32) if critical else count(sends & source)
+
+    entry, chain = _tokens(overlay, e, latency, tail, pe)
+    src, dst, slot = e.src[entry], e.dst[entry], e.slot[entry]
+    # lists of tokens by sender: first entries by address, the others behind one another
+    begins = np.concatenate([[True], src[1:] != src[:-1]]) if len(src) else np.zeros(0, bool)
+    last = np.concatenate([src[1:] != src[:-1], [True]]) if len(src) else np.zeros(0, bool)
+    first_base = np.concatenate([[0], np.cumsum(senders)]).astype(np.int64)
+    at_first = np.flatnonzero(begins)
+    where = first_base[pe[src[at_first]]] + address[src[at_first]]
+    at_rest = np.flatnonzero(~begins)
+    at_rest = at_rest[np.lexsort((at_rest, address[src[at_rest]], pe[src[at_rest]]))]
+    rest_base = _offsets(pe[src[at_rest]], pes)
+    rest_index = np.full(len(src) + 1, -1, np.int64)
+    rest_index[at_rest] = np.arange(len(at_rest)) - rest_base[pe[src[at_rest]]]
+
+    def first(values, dtype=np.int32):
+        out = np.zeros(first_base[-1], dtype)
+        out[where] = values
+        return out
+
+    total = base[-1]
+    chain_valid, chain_node, chain_slot = np.zeros(2 * total, np.uint8), np.zeros(2 * total, np.int32), np.zeros(2 * total, np.uint8)
+    if overlay.packets == "per_pe":
+        link, following = chain
+        index = 2 * (base[pe[e.dst[link]]] + address[e.dst[link]]) + (e.slot[link] == RIGHT)
+        chain_valid[index], chain_node[index], chain_slot[index] = 1, address[e.dst[following]], e.slot[following]
+    else:
+        chain_valid, chain_node, chain_slot = chain_valid[:0], chain_node[:0], chain_slot[:0]
+
+    seed = np.zeros(first_base[-1] if critical else 0, bool)
+    if critical:
+        ready = np.flatnonzero(source & sends)
+        seed[first_base[pe[ready]] + address[ready]] = True
+    local = lambda values, dtype: _spread(base, pe, address, values, dtype)  # noqa: E731
+    peak = lambda counts: max(1, int(np.max(counts, initial=0)))  # noqa: E731
+    sizes = Sizes(nodes=peak(np.diff(base)), senders=peak(senders), queue=peak(count(sends & ~source)), rest=peak(np.diff(rest_base)))
+    return DynamicImage(
+        overlay, sizes, pe.astype(np.int32), address, base, local(np.where(source, value, np.uint64(0)), np.uint64), local(op, np.uint8), senders, sources, fires,
+        first_base, first(pe[dst[at_first]]), first(address[dst[at_first]]), first(slot[at_first], np.uint8), first(last[at_first], np.uint8),
+        first(np.maximum(rest_index[at_first + 1], 0) * ~last[at_first]), rest_base, pe[dst[at_rest]].astype(np.int32), address[dst[at_rest]], slot[at_rest], last[at_rest].astype(np.uint8),
+        chain_valid, chain_node, chain_slot, seed)
+
+
+def _tokens(overlay: Overlay, e: Edges, latency, tail, pe):
+    """Indices of the edges that become tokens, by producer in the order of sending; and (per_pe) the chain as pairs of edges (one, the next)."""
+    m = len(e.src)
+    rank = -(latency[e.dst] + tail[e.dst]).astype(np.int64) if overlay.ready == "criticality" else np.zeros(m, np.int64)
+    order = np.lexsort((e.slot, e.dst, rank, e.src))
+    if overlay.packets == "per_edge":
+        return order, None
+    # position of each edge in its producer's order; PEs in the order of their first consumers
+    position = np.empty(m, np.int64)
+    position[order] = np.arange(m)
+    key = e.src.astype(np.int64) * overlay.pes + pe[e.dst]
+    by_pair = order[np.argsort(key[order], kind="stable")]
+    heads = np.concatenate([[True], key[by_pair][1:] != key[by_pair][:-1]]) if m else np.zeros(0, bool)
+    entry = by_pair[heads]
+    entry = entry[np.argsort(position[entry], kind="stable")]
+    follows = np.flatnonzero(~heads)
+    return entry, (by_pair[follows - 1], by_pair[follows])
+
+
+def _offsets(pe: np.ndarray, pes: int) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(np.bincount(pe, minlength=pes))]).astype(np.int64)
+
+
+def _spread(base, pe, address, values, dtype) -> np.ndarray:
+    out = np.zeros(base[-1], dtype)
+    out[base[pe] + address] = values
+    return out

@@ -1,0 +1,59 @@
+"""A dataflow graph as edge lists: who consumes what, and how far each node is from an end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+
+from penstock.machine.overlay import LEFT, ONLY, RIGHT
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Edges sorted by producer, then consumer, then slot.
+
+    Attributes
+    ----------
+    src, dst, slot
+        Producer, consumer (int32) and slot of each edge.
+    start
+        int64 [nodes + 1]: edges of producer n are start[n] .. start[n + 1] - 1.
+    """
+
+    src: np.ndarray
+    dst: np.ndarray
+    slot: np.ndarray
+    start: np.ndarray
+
+
+def edges(a: np.ndarray, b: np.ndarray) -> Edges:
+    """Edge lists of operand arrays (-1: no operand)."""
+    n = len(a)
+    one, two = np.flatnonzero((a >= 0) & (b < 0)), np.flatnonzero(b >= 0)
+    src = np.concatenate([a[one], a[two], b[two]]).astype(np.int32)
+    dst = np.concatenate([one, two, two]).astype(np.int32)
+    slot = np.concatenate([np.full(len(one), ONLY, np.uint8), np.full(len(two), LEFT, np.uint8), np.full(len(two), RIGHT, np.uint8)])
+    order = np.lexsort((slot, dst, src))
+    src, dst, slot = src[order], dst[order], slot[order]
+    start = np.zeros(n + 1, np.int64)
+    np.cumsum(np.bincount(src, minlength=n), out=start[1:])
+    return Edges(src, dst, slot, start)
+
+
+@numba.njit(cache=True)
+def _tails(a, b, latency):
+    tail = np.zeros(len(a), np.int32)
+    for n in range(len(a) - 1, -1, -1):
+        reach = tail[n] + latency[n]
+        if a[n] >= 0:
+            tail[a[n]] = max(tail[a[n]], reach)
+        if b[n] >= 0:
+            tail[b[n]] = max(tail[b[n]], reach)
+    return tail
+
+
+def tails(a: np.ndarray, b: np.ndarray, latency: np.ndarray) -> np.ndarray:
+    """int32 [nodes]: cycles of latency on the longest path after each node; the graph is in topological order."""
+    return _tails(a, b, latency)

@@ -1,0 +1,148 @@
+"""Which PE each node goes to: balanced partition by a library, recursively onto the mesh.
+
+Two objectives, matched to how a PE sends: *cut* counts edges between PEs (one token or send per edge); *connectivity* counts (value, foreign PE) pairs
+(one packet or send per pair).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.machine.errors import ConfigError
+from penstock.machine.overlay import Overlay
+
+from .edges import Edges
+
+OBJECTIVES = ("cut", "connectivity")
+IMBALANCE = 0.03
+"""Largest excess of a part's weight over the average that the partitioners are asked for."""
+
+
+def objective_of(overlay: Overlay) -> str:
+    """The objective that counts what this overlay sends."""
+    per_edge = overlay.packets == "per_edge" if overlay.pe == "dynamic" else overlay.sends == "edge"
+    return "cut" if per_edge else "connectivity"
+
+
+def place(nodes: int, e: Edges, weight: np.ndarray, rows: int, cols: int, objective: str = "cut", seed: int = 0) -> np.ndarray:
+    """int32 [nodes]: PE (y * cols + x) of every node.
+
+    ``weight`` (int) is what balance counts. Parts are found for the mesh as a whole (connectivity) or by bisection (cut), and lie so that
+    parts which talk are near. Deterministic for a seed.
+    """
+    if objective not in OBJECTIVES:
+        raise ConfigError(f"objective must be one of {', '.join(OBJECTIVES)}, not {objective!r}", "placement")
+    pes = rows * cols
+    if pes == 1 or nodes == 0:
+        return np.zeros(nodes, np.int32)
+    if objective == "cut" or nodes < 4 * pes:
+        pe = _onto_mesh(_adjacency(nodes, e.src, e.dst), weight, rows, cols, seed)
+    else:
+        part = _hypergraph(nodes, e, weight, pes, seed)
+        src, dst = part[e.src], part[e.dst]
+        away = src != dst
+        where = _onto_mesh(_adjacency(pes, src[away], dst[away]), np.ones(pes, np.int64), rows, cols, seed, exact=True)
+        pe = where[part]
+    return pe.astype(np.int32)
+
+
+def _adjacency(nodes: int, src: np.ndarray, dst: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Undirected CSR with merged parallel edges: offsets, neighbours, weights."""
+    from scipy.sparse import coo_matrix
+
+    m = coo_matrix((np.ones(len(src), np.int32), (src, dst)), shape=(nodes, nodes)).tocsr()
+    m = (m + m.T).tocsr()
+    m.setdiag(0)
+    m.eliminate_zeros()
+    return m.indptr.astype(np.int32), m.indices.astype(np.int32), m.data.astype(np.int32)
+
+
+def _onto_mesh(graph, weight: np.ndarray, rows: int, cols: int, seed: int, exact: bool = False) -> np.ndarray:
+    """Recursive bisection: halve the longer side of the mesh, and the nodes in the same proportion."""
+    import pymetis
+
+    out = np.zeros(len(weight), np.int64)
+    step = 0
+
+    def bisect(nodes, xadj, adjncy, eweights, y0, x0, h, w):
+        nonlocal step
+        if h * w == 1 or len(nodes) == 0:
+            out[nodes] = y0 * cols + x0
+            return
+        first = ((h + 1) // 2) * w if h > w else h * ((w + 1) // 2)
+        share = first / (h * w)
+        step += 1
+        if len(adjncy) == 0 or len(nodes) < 3:
+            side = _prefix(weight[nodes], share)
+        else:
+            options = pymetis.Options(seed=seed * 1009 + step, ufactor=int(1000 * IMBALANCE / max(1, np.log2(rows * cols))) + 1)
+            cut = pymetis.part_graph(2, pymetis.CSRAdjacency(xadj, adjncy), vweights=weight[nodes], eweights=eweights, tpwgts=[share, 1 - share], recursive=True, options=options)
+            side = np.asarray(cut.vertex_part, np.int8)
+        if exact:
+            side = _exactly(side, first, xadj, adjncy, eweights)
+        for half in (0, 1):
+            keep = np.flatnonzero(side == half)
+            sub = _induced(keep, side == half, xadj, adjncy, eweights)
+            if h > w:
+                cell = (y0 + half * ((h + 1) // 2), x0, (h + 1) // 2 if half == 0 else h // 2, w)
+            else:
+                cell = (y0, x0 + half * ((w + 1) // 2), h, (w + 1) // 2 if half == 0 else w // 2)
+            bisect(nodes[keep], *sub, *cell)
+
+    bisect(np.arange(len(weight)), *graph, 0, 0, rows, cols)
+    return out
+
+
+def _prefix(weight: np.ndarray, share: float) -> np.ndarray:
+    done = np.cumsum(weight)
+    return (done > share * done[-1] + 1e-9).astype(np.int8)
+
+
+def _exactly(side: np.ndarray, first: int, xadj, adjncy, eweights) -> np.ndarray:
+    """Move the nodes that cost least until exactly ``first`` are on side 0."""
+    side = side.copy()
+    while (have := int((side == 0).sum())) != first:
+        give = 0 if have > first else 1
+        best, cost = -1, None
+        for v in np.flatnonzero(side == give):
+            near, w = adjncy[xadj[v] : xadj[v + 1]], eweights[xadj[v] : xadj[v + 1]]
+            loss = int(w[side[near] == give].sum()) - int(w[side[near] != give].sum())
+            if cost is None or loss < cost:
+                best, cost = v, loss
+        side[best] = 1 - give
+    return side
+
+
+def _induced(keep, mask, xadj, adjncy, eweights):
+    """The sub-graph on ``keep``, renumbered."""
+    new = np.cumsum(mask) - 1
+    degree = np.diff(xadj)[keep]
+    at = np.repeat(xadj[keep] - np.concatenate([[0], np.cumsum(degree)[:-1]]), degree) + np.arange(degree.sum()) if len(keep) else np.empty(0, np.int64)
+    near, w = adjncy[at], eweights[at]
+    inside = mask[near]
+    owner = np.repeat(np.arange(len(keep)), degree)[inside]
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(keep)))]).astype(np.int32)
+    return offsets, new[near[inside]].astype(np.int32), w[inside]
+
+
+_initialised = None
+
+
+def _hypergraph(nodes: int, e: Edges, weight: np.ndarray, parts: int, seed: int) -> np.ndarray:
+    """Parts that keep the number of (value, foreign part) pairs small: one net per value with its consumers."""
+    import mtkahypar
+
+    global _initialised
+    if _initialised is None:
+        # one thread: the same seed gives the same parts
+        _initialised = mtkahypar.initialize(1)
+    mtkahypar.set_seed(seed)
+    context = _initialised.context_from_preset(mtkahypar.PresetType.DEFAULT)
+    context.set_partitioning_parameters(parts, IMBALANCE, mtkahypar.Objective.KM1)
+    context.logging = False
+    pairs = np.unique(e.src.astype(np.int64) * nodes + e.dst)
+    src, dst = pairs // nodes, pairs % nodes
+    cuts = np.flatnonzero(np.diff(src)) + 1
+    nets = [[int(s[0]), *d.tolist()] for s, d in zip(np.split(src, cuts), np.split(dst, cuts), strict=True)]
+    graph = _initialised.create_hypergraph(context, nodes, len(nets), nets, weight.tolist(), [1] * len(nets))
+    return np.asarray(graph.partition(context).get_partition(), np.int64)

@@ -1,0 +1,91 @@
+"""The compiled model and the images against the contract's plain meaning, and the anchors of one PE."""
+
+import numpy as np
+import pytest
+from overlay_graphs import DYNAMIC, STATIC, overlays, random_graph
+
+from penstock.machine.errors import RunError
+from penstock.machine.overlay import Overlay
+from penstock.machine.token_ops import ARITY, FORMATS, Op, apply
+from penstock.model.overlay import golden, simulate
+from penstock.scheduler.token import map_graph
+
+
+def alu(fmt):
+    """The ALU on words."""
+    f = FORMATS[fmt]
+
+    def on_words(op, a, b):
+        x = np.array([a, b], f.word).view(f.dtype)
+        return int(apply(Op(op), x[:1], x[1:] if ARITY[Op(op)] == 2 else None).view(f.word)[0])
+
+    return on_words
+
+
+def words(graph, overlay, inputs=None):
+    """Every node's value as the NumPy reference has it."""
+    return graph.evaluate(inputs, overlay.format).view(FORMATS[overlay.format].word).astype(np.uint64)
+
+
+def check_against_meaning(graph, overlay, seed=0):
+    m = map_graph(graph, overlay, seed)
+    run, image = simulate(m.image), m.image
+    latencies = overlay.latencies()
+    if overlay.pe == "static":
+        cycles, values = golden.static(image, lambda op: latencies[op], alu(overlay.format))
+    else:
+        cycles, written, values = golden.dynamic(image, latencies[image.op], alu(overlay.format))
+        assert np.array_equal(written, run.written)
+    assert run.cycles == cycles
+    assert run.cycles == 1 + run.written.max()
+    assert np.array_equal(values[image.base[image.node_pe] + image.node_address], words(graph, overlay))
+    assert run.cycles >= m.bounds.best
+    return m, run
+
+
+@pytest.mark.parametrize("mesh", [(1, 1), (1, 4), (3, 2), (4, 4)])
+@pytest.mark.parametrize("fmt,latency", [("fp32", "unit"), ("fp32", "pipelined"), ("fp64", "pipelined")])
+def test_model_and_images_follow_the_contract(mesh, fmt, latency):
+    for i, overlay in enumerate(overlays(*mesh, fifo_depth=2, alu=latency, format=fmt)):
+        check_against_meaning(random_graph(150, 40, i, fmt), overlay, seed=i)
+
+
+@pytest.mark.parametrize("kw", DYNAMIC + STATIC[:2], ids=str)
+def test_specialised_pes(kw):
+    check_against_meaning(random_graph(200, 60, 1), Overlay(2, 3, kinds="specialised", alu="pipelined", **kw))
+
+
+@pytest.mark.parametrize("kw", DYNAMIC, ids=str)
+def test_one_dynamic_pe_takes_a_cycle_an_edge(kw):
+    graph = random_graph(3000, 900, 2, reach=2000)
+    run = simulate(map_graph(graph, Overlay(1, 1, **kw)).image)
+    assert run.cycles == len(graph.edges) + 2
+
+
+@pytest.mark.parametrize("kw", STATIC, ids=str)
+def test_one_static_pe_takes_a_cycle_a_node(kw):
+    graph = random_graph(3000, 900, 2, reach=2000)
+    operations = graph.op >= Op.ADD
+    fires = operations if kw["sources"] == "stored" else operations | (graph.fan_out > 0)
+    assert simulate(map_graph(graph, Overlay(1, 1, **kw)).image).cycles == np.count_nonzero(fires)
+
+
+@pytest.mark.parametrize("kw", DYNAMIC, ids=str)
+def test_new_inputs_need_only_their_words(kw):
+    graph = random_graph(100, 30, 3)
+    m = map_graph(graph, Overlay(2, 2, **kw))
+    inputs = np.random.default_rng(0).standard_normal(len(graph.inputs)).astype(np.float32)
+    again = m.image.with_inputs(graph.inputs, inputs.view(np.uint32).astype(np.uint64))
+    _, _, values = golden.dynamic(again, m.overlay.latencies()[again.op], alu("fp32"))
+    assert np.array_equal(values[again.base[again.node_pe] + again.node_address], words(graph, m.overlay, inputs))
+
+
+def test_a_lost_token_is_reported():
+    m = map_graph(random_graph(100, 30, 4), Overlay(2, 2))
+    m.image.first_slot[:] = 0  # every second operand comes as a first one
+    m.image.rest_slot[:] = 0
+    m.image.chain_slot[:] = 0
+    m.image.first_pe[:5] = 3
+    m.image.first_node[:5] = 0
+    with pytest.raises(RunError, match="nothing moves any more after cycle"):
+        simulate(m.image)
