@@ -41,6 +41,10 @@ class HigherOrder(Operator):
             self.result = fn.result(*(operands if arity == len(operands) else operands * 2))
         except ProgramError as e:
             raise self.error(e.what, stream="streams " + ", ".join(f"{s.name} {s.type}" for s in self.inputs), rule=e.rule, remedy=e.remedy) from None
+        if self.args["interval"] is not None:
+            self.positive("interval")
+            if self.args["interval"] < 16:
+                raise self.error(f"interval must be at least 16 sixteenths of a cycle, not {self.args['interval']}", rule="a unit takes at most one tile a cycle")
         for name in ("units", "compute_bw"):
             if self.args[name] is not None:
                 self.positive(name)
@@ -58,8 +62,9 @@ class Map(HigherOrder):
     arguments = {"fn": "function: matmul(), or an element-wise function",
                  "units": "hardware units that share the work (default: the configuration's)",
                  "compute_bw": "FLOP per cycle in the timing `published` (default: the configuration's)",
-                 "write_back": "whether the result is put into a memory unit (timing `published`)"}
-    defaults = {"units": None, "compute_bw": None, "write_back": False}
+                 "write_back": "whether the result is put into a memory unit (timing `published`)",
+                 "interval": "least sixteenths of a cycle from one physical tile (of the first operand, as often as it is used) to the next (default: the unit's own interval)"}
+    defaults = {"units": None, "compute_bw": None, "write_back": False, "interval": None}
 
     def check(self):
         self.check_function(as_function(self.args["fn"]).arity)

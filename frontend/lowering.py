@@ -277,8 +277,14 @@ class MachineLowering(Lowering):
             self.connect(Port(w, 0, out), merge, i)
         return Port(merge, 0, out)
 
+    def paced(self, node: Operator, src: Port) -> Port:
+        """``src``, slowed down to the interval that a node asks for."""
+        interval = node.args["interval"]
+        return src if interval is None else self.chain(src, "pace", node, {"interval": interval}, "pace")
+
     def elementwise(self, node: Operator, fn: Elementwise) -> Port:
         inputs = [self.take(node, i) for i in range(len(node.inputs))]
+        inputs[0] = self.paced(node, inputs[0])
         tuple_in = isinstance(node.inputs[0].element, TupleType)
         params = {"fn": fn.name, "arity": fn.arity, "lanes": self.m.lanes_for(fn.name), "tuple_in": tuple_in}
         return self.spread(node, "map", params, inputs, self.payload(node.outputs[0].element, node))
@@ -303,6 +309,7 @@ class MachineLowering(Lowering):
             port_a = self.scratchpad(node, port_a, 1, n, k, "a_buffer", f"a row of operand A {{{a.rows}, {a.cols}}}")
         else:
             port_a = self.chain(port_a, "repeat", node, {"count": n}, "a_repeat")
+        port_a = self.paced(node, port_a)
         port_b = self.scratchpad(node, port_b, 2, m, n * k, "b_buffer", f"operand B {{{b.rows}, {b.cols}}}")
         out = Tile(self.t, "fp32")
         product = self.spread(node, "matmul", {"rows_per_cycle": self.m.rows_per_cycle, "transposed": fn.transposed}, [port_a, port_b], out, "matmul")
@@ -366,8 +373,8 @@ class MachineLowering(Lowering):
             self.check_fits(node, tiles, f"a {node.outputs[0].element}")
         unit = self.unit("scratchpad", node, {
             "pages": self.m.pages, "frames": self.m.frames, "writers": [{"rank": rank}],
-            "readers": [{"rank": rank, "repeat_dim": r.args["repeat"] is not None} for r in readers],
-            "repeat": [r.args["repeat"] or 0 for r in readers]})
+            "readers": [{"rank": rank, "repeat_dim": r.args["repeat"] is not None} | ({"turns": list(r.args["repeat"])} if r.listed else {}) for r in readers],
+            "repeat": [1 if r.listed else r.args["repeat"] or 0 for r in readers]})
         self.buffers[node.name] = unit
         self.connect(self.take(node, 0), unit, 0)
         self.readers = getattr(self, "readers", {}) | {r.name: i for i, r in enumerate(readers)}
@@ -376,7 +383,11 @@ class MachineLowering(Lowering):
     def streamify(self, node: Operator) -> Port:
         unit, i = self.scratchpad_of(node.inputs[0]), self.readers[node.name]
         self.connect(self.take(node, 0), unit, 1 + i)
-        return Port(unit, 1 + i, self.payload(node.outputs[0].element, node))
+        port = Port(unit, 1 + i, self.payload(node.outputs[0].element, node))
+        if node.listed:  # the repeats are a dimension on the wire
+            rank = self.units[unit].params["readers"][i]["rank"]
+            port = self.chain(port, "flatten", node, {"lo": rank, "hi": rank + 1}, "repeats")
+        return port
 
 
 class PublishedLowering(Lowering):

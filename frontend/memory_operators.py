@@ -17,6 +17,17 @@ def _int_tuple(op: Operator, name: str, least: int) -> tuple[int, ...]:
     return tuple(v)
 
 
+def _places(op: Operator) -> tuple[tuple[int, int], ...]:
+    """The argument ``order``: element row and column of each tile."""
+    order = op.args["order"]
+    if not isinstance(order, (tuple, list)) or not order:
+        raise op.error(f"order must be a list of [row, col], not {order!r}")
+    for p in order:
+        if not isinstance(p, (tuple, list)) or len(p) != 2 or any(isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < 1 << 20 for x in p):
+            raise op.error(f"order must list places [row, col] of 0 to 2^20 - 1 elements, not {p!r}")
+    return tuple((r, c) for r, c in order)
+
+
 def _tile_type(op: Operator) -> TileType:
     tensor, tile = op.args["tensor"], _int_tuple(op, "tile", 1)
     if len(tile) != 2:
@@ -40,14 +51,21 @@ class LinearOffChipLoad(Operator):
     streams = ("ref?",)
     arguments = {"tensor": "off-chip tensor read", "tile": "[rows, cols] of a tile in elements",
                  "shape": "tiles read in each dimension, outermost first (default: the tensor's tile grid)",
-                 "stride": "distance in tiles of each dimension (default: row-major over shape)"}
-    defaults = {"shape": None, "stride": None}
+                 "stride": "distance in tiles of each dimension (default: row-major over shape)",
+                 "order": "[row, col] in elements of each tile, instead of shape and stride: any order, any repeats; outside the tensor a tile is empty"}
+    defaults = {"shape": None, "stride": None, "order": None}
 
     def check(self):
         if not isinstance(self.args["tensor"], TensorRef):
             raise self.error(f"tensor must be a tensor of the graph, not {self.args['tensor']!r}", remedy="declare it with graph.input(name, shape, dtype)")
         self.args["tile"] = _int_tuple(self, "tile", 1)
         _tile_type(self)
+        if self.args["order"] is not None:
+            order = self.args["order"] = _places(self)
+            if self.inputs or tuple(self.args["shape"] or (len(order),)) != (len(order),) or tuple(self.args["stride"] or (0,)) != (0,):
+                raise self.error("order stands alone", remedy="leave out ref, shape and stride")
+            self.args["shape"], self.args["stride"] = (len(order),), (0,)
+            return
         if self.args["shape"] is None:
             self.args["shape"] = self.grid
         shape = self.args["shape"] = _int_tuple(self, "shape", 1)
@@ -76,6 +94,8 @@ class LinearOffChipLoad(Operator):
 
     def origins(self) -> np.ndarray:
         """Element row and column of each tile of one pass, in stream order: int [tiles, 2]."""
+        if self.args["order"] is not None:
+            return np.array(self.args["order"], np.int64)
         shape, stride = self.args["shape"], self.args["stride"]
         linear = np.zeros(shape, np.int64)
         for axis, s in enumerate(stride):
@@ -85,11 +105,11 @@ class LinearOffChipLoad(Operator):
 
     def offchip(self):
         t, (rows, cols) = self.args["tensor"], self.args["tile"]
-        if t.rows % rows == 0 and t.cols % cols == 0:
+        if t.rows % rows == 0 and t.cols % cols == 0 and self.args["order"] is None:
             per_pass = int(np.prod(self.args["shape"])) * rows * cols
         else:
             o = self.origins()
-            per_pass = int((np.minimum(t.rows - o[:, 0], rows) * np.minimum(t.cols - o[:, 1], cols)).sum())
+            per_pass = int((np.clip(t.rows - o[:, 0], 0, rows) * np.clip(t.cols - o[:, 1], 0, cols)).sum())
         passes = self.inputs[0].type.count if self.inputs else 1
         return sympy.sympify(passes * per_pass * element_bytes(t.dtype))
 
@@ -100,6 +120,11 @@ class LinearOffChipLoad(Operator):
     def lower_machine(self, low):
         if self.inputs:
             raise low.error(self, "a load by reference stream has no unit yet", remedy="give shape and stride, without ref")
+        tile = _tile_type(self)
+        if self.args["order"] is not None:
+            unit = low.unit("load", self, {**low.tensor(self.args["tensor"], self), "rows": self.args["tile"][0], "cols": self.args["tile"][1], "rank": 1,
+                                           "shape": list(self.args["shape"]), "row_step": [0], "col_step": [0], "order": [list(p) for p in self.args["order"]]})
+            return [low.port(unit, 0, low.payload(tile, self))]
         rows_per, cols_per, shape = [], [], self.args["shape"]
         grid_cols = self.grid[1]
         for n, s in zip(shape, self.args["stride"]):
@@ -111,7 +136,6 @@ class LinearOffChipLoad(Operator):
             raise low.error(self, f"the walk reaches tile column {reach} of a grid of {grid_cols} and would wrap into the next row",
                             rule="each loop dimension of a load steps whole rows and whole columns of tiles",
                             remedy="split the dimension that wraps into one over columns and one over rows")
-        tile = _tile_type(self)
         unit = low.unit("load", self, {**low.tensor(self.args["tensor"], self), "rows": self.args["tile"][0], "cols": self.args["tile"][1],
                                        "rank": len(shape), "shape": list(shape), "row_step": rows_per, "col_step": cols_per})
         return [low.port(unit, 0, low.payload(tile, self))]
@@ -140,9 +164,11 @@ class LinearOffChipLoad(Operator):
 
 @operator
 class LinearOffChipStore(Operator):
-    """Stores a stream's tiles, in order, to the row-major tile grid of an off-chip tensor."""
+    """Stores a stream's tiles to an off-chip tensor: in order to its row-major tile grid, or where a list says."""
 
-    arguments = {"tensor": "off-chip tensor written"}
+    arguments = {"tensor": "off-chip tensor written",
+                 "order": "[row, col] in elements of each tile of the stream (default: row-major); a place outside the tensor takes an empty tile"}
+    defaults = {"order": None}
 
     def check(self):
         tensor = self.args["tensor"]
@@ -155,7 +181,15 @@ class LinearOffChipStore(Operator):
         if t.dtype != tensor.dtype:
             raise self.stream_error(0, f"carries {t.dtype}, tensor {tensor.name} holds {tensor.dtype}", remedy=f"store cast(stream, {tensor.dtype!r})")
         count = self.inputs[0].type.count
-        if t.static:
+        if self.args["order"] is not None:
+            order = self.args["order"] = _places(self)
+            if not t.static or (count - len(order)).is_nonzero:
+                raise self.stream_error(0, f"has {count} tiles {t}, order has {len(order)} places", remedy="give one place per tile of a static size")
+            grid = {(r, c) for r in range(0, tensor.rows, t.rows.value) for c in range(0, tensor.cols, t.cols.value)}
+            inside = [p for p in order if p[0] < tensor.rows and p[1] < tensor.cols]
+            if len(inside) != len(grid) or set(inside) != grid:
+                raise self.error(f"order does not visit each of the {len(grid)} tiles of tensor {tensor.name} once", rule="a store fills its tensor once")
+        elif t.static:
             rows, cols = ceil_div(tensor.rows, t.rows.value), ceil_div(tensor.cols, t.cols.value)
             if (count - rows * cols).is_nonzero:
                 raise self.stream_error(0, f"has {count} tiles, tensor {tensor.name} [{tensor.rows}, {tensor.cols}] takes {rows} x {cols}",
@@ -174,7 +208,8 @@ class LinearOffChipStore(Operator):
 
     def lower_machine(self, low):
         t = low.static_tile(self, 0)
-        unit = low.unit("store", self, {**low.tensor(self.args["tensor"], self), "rows": t.rows.value, "cols": t.cols.value})
+        order = {} if self.args["order"] is None else {"order": [list(p) for p in self.args["order"]]}
+        unit = low.unit("store", self, {**low.tensor(self.args["tensor"], self), "rows": t.rows.value, "cols": t.cols.value, **order})
         low.feed(self, 0, unit, 0)
         return []
 
@@ -187,7 +222,7 @@ class LinearOffChipStore(Operator):
         out = np.zeros((tensor.rows, tensor.cols), ev.dtype)
         width = ceil_div(tensor.cols, cols)
         for i, (tile, _) in enumerate(stream):
-            r, c = i // width * rows, i % width * cols
+            r, c = (i // width * rows, i % width * cols) if self.args["order"] is None else self.args["order"][i]
             valid = tile[: tensor.rows - r, : tensor.cols - c]
             out[r : r + valid.shape[0], c : c + valid.shape[1]] = valid
         ev.outputs[tensor.name] = out
@@ -237,20 +272,35 @@ class Bufferize(Operator):
 
 @operator
 class Streamify(Operator):
-    """Streams the elements of each buffer, ``repeat`` times where given (a new dimension outside the buffer's)."""
+    """Streams the elements of each buffer, ``repeat`` times where given (a new dimension outside the buffer's).
+
+    A list of repeats, one for each buffer of the innermost dimension, makes no new dimension: the repeats follow each other in that dimension.
+    """
 
     streams = ("buffers",)
-    arguments = {"repeat": "times each buffer is streamed (default: once, without a new dimension)"}
+    arguments = {"repeat": "times each buffer is streamed (default: once, without a new dimension), or a list of them"}
     defaults = {"repeat": None}
 
     def check(self):
         if not isinstance(self.inputs[0].element, BufferType):
             raise self.stream_error(0, f"carries {self.inputs[0].element}", rule="the input must be a stream of buffers", remedy="put Bufferize in front")
-        if self.args["repeat"] is not None:
+        if self.listed:
+            turns, buffers = _int_tuple(self, "repeat", 1), self.inputs[0].shape[-1]
+            self.args["repeat"] = turns
+            if buffers.value != len(turns):
+                raise self.stream_error(0, f"has {buffers} buffers in its innermost dimension, repeat lists {len(turns)}", remedy="list one number per buffer")
+        elif self.args["repeat"] is not None:
             self.positive("repeat")
+
+    @property
+    def listed(self) -> bool:
+        """Whether the repeats of each buffer are listed."""
+        return isinstance(self.args["repeat"], (tuple, list))
 
     def shape_rule(self):
         s, repeat = self.inputs[0].type, self.args["repeat"]
+        if self.listed:
+            return [StreamType(s.element.element, s.shape[:-1] + (dim(sum(repeat)),) + s.element.shape)]
         return [StreamType(s.element.element, s.shape + ((dim(repeat),) if repeat is not None else ()) + s.element.shape)]
 
     def onchip(self, rule):
@@ -263,14 +313,17 @@ class Streamify(Operator):
 
     def lower_published(self, low):
         repeat = self.args["repeat"]
+        if self.listed:
+            raise low.error(self, "a list of repeats has no form in the published simulator", remedy="give one number")
         return low.one(self, "streamify", {"rank": len(self.inputs[0].element.shape), "repeat": [] if repeat is None else [repeat]})
 
     def evaluate(self, ev, stream):
         repeat, rank, out = self.args["repeat"], len(self.inputs[0].element.shape), []
-        for buffer, s in stream:
-            for i in range(repeat or 1):
-                last = i == (repeat or 1) - 1
-                end = rank if not last else rank + s + (1 if repeat is not None else 0)
+        for k, (buffer, s) in enumerate(stream):
+            turns = repeat[k % len(repeat)] if self.listed else repeat or 1
+            for i in range(turns):
+                last = i == turns - 1
+                end = rank if not last else rank + s + (1 if repeat is not None and not self.listed else 0)
                 out += buffer[:-1]
                 out.append((buffer[-1][0], end))
         return [out]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from untimed import Untimed
 
-from penstock.frontend import (Accum, Bufferize, Expand, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, Promote,
+from penstock.frontend import (Accum, Bufferize, Expand, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, ProgramError, Promote,
                                Reshape, Streamify, Zip, add, build, exp, lower, matmul, mul)
 from penstock.machine.config import load
 from penstock.machine.unitgraph import UnitGraph, validate
@@ -231,3 +231,37 @@ def test_asserted_shapes_reach_the_run():
     (a,) = units.meta["asserted"]
     assert (a["stream"], a["shape"], a["inner"]) == ("LinearOffChipLoad", [1, 2, 2], 2)
     assert units.channels[a["channel"]].src == (0, 0)
+
+
+def test_tiles_in_a_listed_order_with_listed_repeats():
+    # Tiles of x, in an order with a repeat and one outside, each read as often as listed; stored back to front; paced.
+    from penstock import model
+    from penstock.frontend.text import read_graph
+
+    g = Graph("listed")
+    x, y = g.input("x", (10, 40), "fp32"), g.output("y", (12, 40), "fp32")
+    order = [(0, 0), (4, 20), (4, 20), (12, 0), (8, 0)]
+    tiles = LinearOffChipLoad(x, tile=(4, 20), order=order)
+    use = Streamify(Bufferize(tiles, rank=0), repeat=[1, 2, 1, 1, 1])
+    once = LinearOffChipLoad(x, tile=(4, 20), order=[order[i] for i in (0, 1, 1, 2, 3, 4)])
+    places = [(8, 20), (8, 0), (4, 20), (0, 20), (4, 0), (0, 0)]
+    LinearOffChipStore(Map(use, once, fn=add(), interval=40), y, order=places)
+    assert str(read_graph(str(g))) == str(g)
+    values = {"x": np.random.default_rng(0).standard_normal((10, 40)).astype(np.float32)}
+    run = model.run(lower(g, FP32), FP32, values)
+    want = np.zeros((12, 40), np.float32)
+    for (r, c), (i, j) in zip([order[k] for k in (0, 1, 1, 2, 3, 4)], places):
+        tile = np.zeros((4, 20), np.float32)
+        part = values["x"][r : r + 4, c : c + 20]
+        tile[: part.shape[0], : part.shape[1]] = part
+        want[i : i + 4, j : j + 20] = 2 * tile
+    assert np.array_equal(run.outputs["y"], evaluate(g, values, 4)["y"]) and np.array_equal(run.outputs["y"], want)
+    assert run.cycles > 6 * 5 * 2.5  # 6 tiles of 5 physical tiles, 2.5 cycles each
+
+
+def test_a_listed_store_visits_every_tile_once():
+    g = Graph("twice")
+    x, y = g.input("x", (8, 4), "fp32"), g.output("y", (8, 4), "fp32")
+    tiles = LinearOffChipLoad(x, tile=(4, 4), order=[(0, 0), (4, 0)])
+    with pytest.raises(ProgramError, match="each of the 2 tiles of tensor y once"):
+        LinearOffChipStore(tiles, y, order=[(0, 0), (0, 0)])
