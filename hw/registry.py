@@ -22,6 +22,7 @@ UNITS: dict[str, type[wiring.Component] | str] = {
     "merge": "penstock.hw.units.merge:Merge",
     "map": "penstock.hw.units.map_unit:MapUnit",
     "matmul": "penstock.hw.units.matmul:Matmul",
+    "row_reduce": "penstock.hw.units.row_reduce:RowReduce",
     "accum": "penstock.hw.units.accum:Accum",
     "source": "penstock.hw.units.source:Source",
     "sink": "penstock.hw.units.sink:Sink",

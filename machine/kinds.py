@@ -97,8 +97,12 @@ _shape("merge", "collects beats round robin", {"n": "inputs"}, lambda p: (p["n"]
 
 register(Kind("map", "element-wise function on tiles",
               {"fn": "name in machine/functions.py", "arity": "operands", "lanes": "elements a cycle", "tuple_in": "whether the operands come as one tuple stream"},
-              lambda p: (1 if p["tuple_in"] else p["arity"], 1),
-              latency=lambda t, p: lookup(p["fn"]).stages + _lane_interval(t, p) - 1, interval=_lane_interval))
+              lambda p: (1 if p["tuple_in"] or "constant" in p else p["arity"], 1),
+              latency=lambda t, p: lookup(p["fn"]).stages + _lane_interval(t, p) - 1, interval=_lane_interval,
+              optional={"spread": "how the second operand's tile is repeated over the first's: 'cols' (of its first column), 'rows' (of its first row) or 'both'",
+                        "constant": "fp32 bits of a second operand that is the same everywhere"}))
+register(Kind("row_reduce", "reduction of each row of a tile to one column", {"fn": "function with an identity: add, max"}, lambda p: (1, 1),
+              latency=lambda t, p: log2(t), interval=_one))
 register(Kind("matmul", "product of two physical tiles, fp32 out",
               {"rows_per_cycle": "rows of the product a cycle", "transposed": "whether B is transposed"}, lambda p: (2, 1),
               latency=lambda t, p: 1 + log2(t) + t // p["rows_per_cycle"] - 1, interval=lambda t, p: t // p["rows_per_cycle"]))

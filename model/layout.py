@@ -232,7 +232,16 @@ class Layout:
                 k.Q_QUEUE: self.slots(beats.Tile(t, "fp32"), entries), k.Q_TUPLE: tuple_in, k.Q_KERNEL: kernel}
 
     def put_map(self, u, p, ins, outs):
-        return k.K_PIPE, self.pipe(u, p["tuple_in"], kernels.address(p["fn"]) if self.values else 0)
+        own = self.pipe(u, p["tuple_in"], kernels.address(p["fn"]) if self.values else 0)
+        if "constant" in p:
+            own |= {k.Q_SPREAD: k.CONSTANT, k.Q_BITS: p["constant"]}
+        elif "spread" in p:
+            own |= {k.Q_SPREAD: {"cols": k.SPREAD_COLS, "rows": k.SPREAD_ROWS, "both": k.SPREAD_BOTH}[p["spread"]]}
+        return k.K_PIPE, own | {k.Q_SPARE: self.alloc_values(self.graph.t**2)}
+
+    def put_row_reduce(self, u, p, ins, outs):
+        own = self.pipe(u, False, kernels.address(p["fn"]) if self.values else 0)
+        return k.K_PIPE, own | {k.Q_REDUCE: 1, k.Q_BITS: identity_bits(p["fn"]), k.Q_SPARE: self.alloc_values(3 * self.graph.t**2)}
 
     def put_pipelined(self, u, p, ins, outs):
         """A user's own unit (machine/kinds.py, ``values``)."""

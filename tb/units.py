@@ -216,6 +216,12 @@ def arithmetic(t: int = 2, dtype: str = "fp32", kinds: Sequence[str] = ("map", "
             before, after = Tile(t, "bf16" if f == "cast_fp32" else "fp32"), Tile(t, "bf16" if f == "cast_bf16" else "fp32")
             arity, lanes = FUNCTIONS[f].arity, t * t // (1, 2, t * t)[i % 3]
             z.add("map", {"fn": f, "arity": arity, "lanes": lanes, "tuple_in": False}, [(before, _ragged(before, 2, 4, bare=0.2))] * arity, [after])
+        for i, spread in enumerate(("cols", "rows", "both")):
+            z.add("map", {"fn": ("sub", "mul", "div")[i], "arity": 2, "lanes": t * t // (1, 2, t)[i], "tuple_in": False, "spread": spread},
+                  [(wide, _ragged(wide, 2, 4, full=True))] * 2, [wide])
+        z.add("map", {"fn": "mul", "arity": 2, "lanes": t, "tuple_in": False, "constant": 0x3E000000}, [(wide, _ragged(wide, 2, 4, bare=0.2))], [wide])
+        for fn in ("add", "max"):
+            z.add("row_reduce", {"fn": fn}, [(wide, _ragged(wide, 2, 4, bare=0.2))], [wide])
         pair = Tuple((wide, wide))
         z.add("map", {"fn": "sub", "arity": 2, "lanes": t * t, "tuple_in": True}, [(pair, _ragged(pair, 2, 4))], [wide])
     if "matmul" in kinds:
@@ -331,6 +337,7 @@ def each(t: int = 2, dtype: str = "fp32") -> Zoo:
     z.add("split", {"n": 1}, [(tile, row)], [tile])
     z.add("merge", {"n": 1}, [(tile, row)], [tile])
     z.add("map", {"fn": "add", "arity": 2, "lanes": t, "tuple_in": False}, [(wide, _regular(wide, (8,)))] * 2, [wide])
+    z.add("row_reduce", {"fn": "add"}, [(wide, _regular(wide, (8,)))], [wide])
     z.add("matmul", {"rows_per_cycle": t, "transposed": False}, [(tile, row)] * 2, [wide])
     z.add("accum", {"fn": "add", "reduce": 0b10, "depth": 8, "lanes": t * t, "init_rows": 0, "init_cols": 0}, [(wide, _regular(wide, (2, 4)))], [wide])
     pad = z.unit("scratchpad", {"pages": 16, "frames": 2, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": True}], "repeat": [2]})

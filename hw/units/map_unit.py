@@ -1,6 +1,6 @@
 """Element-wise functions on tiles."""
 
-from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Signal, Value
 
 from penstock.machine.beat import Tile
 from penstock.machine.functions import lookup as entry
@@ -24,7 +24,8 @@ class MapUnit(Pipelined):
     ----------
     params : dict
         ``fn``: name in ``penstock.machine.functions``; ``arity``: operands, 1 or 2; ``lanes``: elements a cycle, a divisor of t * t;
-        ``tuple_in``: whether the operands come as one stream of tuples.
+        ``tuple_in``: whether the operands come as one stream of tuples; optional ``spread`` (``cols``, ``rows``, ``both``: the second
+        operand's first column, row or element stands for all) and ``constant`` (fp32 bits of the second operand, which then has no input).
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`.
 
@@ -47,7 +48,10 @@ class MapUnit(Pipelined):
         kind = kind_of("map")
         super().__init__(params=params, t=t, config=config, payloads=payloads,
                          latency=kind.latency(t, params), interval=kind.interval(t, params))
-        self.expect(1 if params["tuple_in"] else self.arity, 1)
+        self.expect(*kind.arity(params))
+        self.spread = params.get("spread")
+        if self.spread not in (None, "cols", "rows", "both"):
+            raise ValueError(f"Spread of the second operand must be 'cols', 'rows' or 'both', not {self.spread!r}")
         if not isinstance(payloads.outputs[0], Tile):
             raise ValueError(f"Payload of the output must be a Tile, not {payloads.outputs[0]!r}")
 
@@ -61,11 +65,18 @@ class MapUnit(Pipelined):
         tile = self._operands[0]
         return tile.rows, tile.cols
 
+    def _words(self, k: int, operand) -> list:
+        """The words of operand k, row-major; those of the second one spread over the tile."""
+        tile, t = words(operand), self.t
+        if k == 0 or self.spread is None:
+            return tile
+        return [tile[(0 if self.spread in ("rows", "both") else r) * t + (0 if self.spread in ("cols", "both") else c)] for r in range(t) for c in range(t)]
+
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
         n = self.lanes
         now = []
         for k, operand in enumerate(self._operands):
-            tile = words(operand)
+            tile = self._words(k, operand)
             group = Signal(32 * n, name=f"group{k}")
             m.d.comb += group.eq(Cat(tile[:n]))
             if self.interval > 1:
@@ -76,6 +87,8 @@ class MapUnit(Pipelined):
                     m.d.comb += group.eq(rest[: 32 * n])
                     m.d.sync += rest.eq(rest[32 * n:])
             now.append(group)
+        if "constant" in self.params:
+            now.append(Const(self.params["constant"], 32).replicate(n))
         results = []
         for j in range(n):
             lane = lookup(self.fn)()

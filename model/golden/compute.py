@@ -34,6 +34,8 @@ class Pipeline(Unit):
         numbers = [x for b in beats for x in b.numbers]
         if self.u.kind == "matmul" and numbers:
             numbers = [numbers[0], numbers[2] if self.p["transposed"] else numbers[3]]
+        if self.u.kind == "row_reduce" and numbers:
+            numbers[1] = min(numbers[1], 1)
         self.queue.append((c + self.latency, beats[0]._replace(numbers=tuple(numbers[:2]))))
         self.last = c
 

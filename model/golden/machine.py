@@ -14,7 +14,7 @@ from .shape import Broadcast, Flatten, Merge, Pace, Promote, Repeat, Reshape, Sp
 
 
 CLASSES = {"broadcast": Broadcast, "flatten": Flatten, "promote": Promote, "reshape": Reshape, "repeat": Repeat, "pace": Pace, "zip": Zip, "split": Split, "merge": Merge,
-           "source": Source, "sink": Sink, "map": Pipeline, "matmul": Pipeline, "accum": Accum, "scratchpad": Scratchpad, "load": Load, "store": Store}
+           "source": Source, "sink": Sink, "map": Pipeline, "matmul": Pipeline, "row_reduce": Pipeline, "accum": Accum, "scratchpad": Scratchpad, "load": Load, "store": Store}
 
 
 class Golden:

@@ -4,7 +4,43 @@ from __future__ import annotations
 
 from .state import *  # noqa: F403 - offsets, channel functions
 
-(Q_LATENCY, Q_INTERVAL, Q_ENTRIES, Q_LAST, Q_HEAD, Q_COUNT, Q_QUEUE, Q_TUPLE, Q_KERNEL, Q_MATMUL, Q_TRANSPOSED) = range(U_OWN, U_OWN + 11)
+(Q_LATENCY, Q_INTERVAL, Q_ENTRIES, Q_LAST, Q_HEAD, Q_COUNT, Q_QUEUE, Q_TUPLE, Q_KERNEL, Q_MATMUL, Q_TRANSPOSED, Q_SPREAD,
+ Q_BITS, Q_SPARE, Q_REDUCE) = range(U_OWN, U_OWN + 15)  # Q_BITS: of the constant operand, or of a reduction's identity; Q_SPARE: values of three tiles
+WHOLE, SPREAD_COLS, SPREAD_ROWS, SPREAD_BOTH, CONSTANT = range(5)  # the second operand
+
+
+@fast
+def second_operand(S, V, u, value):
+    """Where the values of the second operand lie, once its column, row, element or the constant is spread over a tile."""
+    how, t, spare = S[u + Q_SPREAD], S[G_T], S[u + Q_SPARE]
+    if how == WHOLE:
+        return value
+    for r in range(t):
+        for k in range(t):
+            if how == CONSTANT:
+                V[spare + r * t + k] = S[u + Q_BITS]
+            else:
+                V[spare + r * t + k] = V[value + (0 if how & SPREAD_ROWS else r) * t + (0 if how & SPREAD_COLS else k)]
+    return spare
+
+
+@fast
+def reduce_rows(S, V, u, value, out, cols):
+    """A balanced tree over the columns of each row into the first column; columns from `cols` on are the identity."""
+    t, a = S[G_T], S[u + Q_SPARE]
+    b, z = a + t * t, a + 2 * t * t
+    for r in range(t):
+        for k in range(t):
+            V[z + r * t + k] = V[value + r * t + k] if k < cols else S[u + Q_BITS]
+    width = t // 2
+    while width:
+        for r in range(t):
+            for k in range(width):
+                V[a + r * t + k], V[b + r * t + k] = V[z + r * t + 2 * k], V[z + r * t + 2 * k + 1]
+        base = S[G_VPTR]
+        call_kernel(S[u + Q_KERNEL], base + 4 * a, base + 4 * b, base + 4 * z, t)
+        width //= 2
+    copy_values(S, V, z, out, t * t)
 
 
 @fast
@@ -54,10 +90,15 @@ def pipeline(S, V, LOG, u, c):
         rows, cols = S[x + X_META], S[x + X_META + 1]
         if S[u + Q_MATMUL]:
             cols = S[y_meta] if S[u + Q_TRANSPOSED] else S[y_meta + 1]
+        if S[u + Q_REDUCE]:
+            if S[G_VALUES]:
+                reduce_rows(S, V, u, S[x + X_VALUE], S[e + X_VALUE], cols)
+            cols = min(cols, 1)
+        elif S[G_VALUES]:
+            base = S[G_VPTR]
+            call_kernel(S[u + Q_KERNEL], base + 4 * S[x + X_VALUE], base + 4 * second_operand(S, V, u, y_value), base + 4 * S[e + X_VALUE], S[G_T])
         S[e + X_META], S[e + X_META + 1] = rows, cols
         if S[G_VALUES]:
-            base = S[G_VPTR]
-            call_kernel(S[u + Q_KERNEL], base + 4 * S[x + X_VALUE], base + 4 * y_value, base + 4 * S[e + X_VALUE], S[G_T])
             mask_tile(S, V, S[e + X_VALUE], rows, cols)
     S[u + Q_COUNT] += 1
     S[u + Q_LAST] = c

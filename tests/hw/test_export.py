@@ -67,6 +67,7 @@ UNITS = {
     "merge": ({"n": 3}, [TILE] * 3, [TILE]),
     "map": ({"fn": "mul", "arity": 2, "lanes": 2, "tuple_in": False}, [TILE, TILE], [TILE]),
     "matmul": ({"rows_per_cycle": 1, "transposed": True}, [BF16, BF16], [TILE]),
+    "row_reduce": ({"fn": "max"}, [TILE], [TILE]),
     "accum": ({"fn": "add", "reduce": 2, "depth": 64, "lanes": 4, "init_rows": 0, "init_cols": 0}, [TILE], [TILE]),
 }
 

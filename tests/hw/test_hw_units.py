@@ -137,6 +137,36 @@ def test_map_of_a_tuple_equals_map_of_two():
     assert one[1].beats == two[2].beats
 
 
+@pytest.mark.parametrize("spread", ["cols", "rows", "both"])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_map_of_a_tile_and_its_part(spread, lanes):
+    streams = [random_tiles(TILE, stops((2, 4)), 0), random_tiles(TILE, stops((2, 4)), 1, full=True)]
+    params = {"fn": "mul", "arity": 2, "lanes": lanes, "tuple_in": False, "spread": spread}
+    got, _ = check("map", params, [TILE, TILE], [TILE], streams, source="random")
+    part = {"cols": np.s_[:, :1], "rows": np.s_[:1, :], "both": np.s_[:1, :1]}[spread]
+    for a, b, o in zip(_values(got, TILE, 0), _values(got, TILE, 1), _values(got, TILE, 2)):
+        assert np.array_equal(o, a * b[part])
+
+
+def test_map_with_a_constant():
+    params = {"fn": "mul", "arity": 2, "lanes": 2, "tuple_in": False, "constant": int(np.float32(0.125).view(np.uint32))}
+    got, _ = check("map", params, [TILE], [TILE], [random_tiles(TILE, stops((2, 4)))], sink="random")
+    assert all(np.array_equal(o, a / 8) for a, o in zip(_values(got, TILE, 0), _values(got, TILE, 1)))
+
+
+@stalls
+@pytest.mark.parametrize("fn, total, none", [("add", np.sum, 0), ("max", np.max, -np.inf)])
+def test_row_reduce(fn, total, none, source, sink):
+    tile = Tile(4, "fp32")
+    got, error = check("row_reduce", {"fn": fn}, [tile], [tile], [random_tiles(tile, stops((2, 6)))], t=4, source=source, sink=sink)
+    assert error == 0
+    for (i, _, full), (o, _, data) in zip(got[0].beats, got[1].beats):
+        if full:
+            (a, rows, cols), (x, out_rows, out_cols) = tile_of(tile, i), tile_of(tile, o)
+            assert (out_rows, out_cols) == (rows, 1)
+            assert np.array_equal(x[:rows, 0], total(a[:rows, :cols], axis=1, initial=none)) and not x[rows:].any() and not x[:, 1:].any()
+
+
 @stalls
 @pytest.mark.parametrize("dtype, rows, transposed", [("bf16", 2, False), ("fp32", 1, True), ("fp32", 2, True)])
 def test_matmul(dtype, rows, transposed, source, sink):
@@ -192,6 +222,7 @@ def test_accum_of_partly_valid_tiles(fn, total, lanes):
     ("promote", {"level": 1, "outermost": True}, [TILE]),
     ("map", {"fn": "div", "arity": 2, "lanes": 4, "tuple_in": False}, [TILE, TILE]),
     ("map", {"fn": "add", "arity": 2, "lanes": 1, "tuple_in": False}, [TILE, TILE]),
+    ("row_reduce", {"fn": "max"}, [TILE]),
     ("matmul", {"rows_per_cycle": 2, "transposed": False}, [TILE, TILE]),
     ("matmul", {"rows_per_cycle": 1, "transposed": False}, [TILE, TILE]),
 ])
