@@ -1,0 +1,265 @@
+"""Graphs from NumPy-like expressions.
+
+    g = Builder("example")
+    a, b, c = g.input("a", 1.0), g.input("b"), g.input("c")
+    g.output("y", where(a < b, (a + b) * c, exp(c)))
+    graph = g.graph()
+
+Equal sub-expressions become one node. Comparisons give 1.0 or 0.0; ``&``, ``|`` and ``~`` combine them.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+
+import numpy as np
+
+from penstock.machine.dataflow import DataflowGraph
+from penstock.machine.errors import ProgramError
+from penstock.machine.token_ops import COMMUTATIVE, Op
+
+
+__all__ = ["Builder", "Value", "sqrt", "exp", "log", "where", "maximum", "minimum", "absolute", "power", "expression"]
+
+
+class Builder:
+    """Collects nodes; see the module's example."""
+
+    def __init__(self, title: str = "graph"):
+        self.title = title
+        self._rows: list[tuple[Op, int, int, float]] = []
+        self._known: dict = {}
+        self._names: dict[int, str] = {}
+        self._outputs: list[tuple[str, int]] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def input(self, name: str, default: float = 0.0) -> "Value":
+        """The input called ``name``; asked for again, the same node."""
+        known = self._known.get(("input", name))
+        if known is None:
+            known = self._new(("input", name), (Op.INPUT, -1, -1, float(default)))
+            self._names[known] = name
+        return Value(self, known)
+
+    def constant(self, value: float) -> "Value":
+        """A constant; equal ones (bit for bit) are one node."""
+        key = ("const", np.float64(value).tobytes())
+        return Value(self, self._known.get(key, -1) if key in self._known else self._new(key, (Op.CONST, -1, -1, float(value))))
+
+    def op(self, op: Op, a: "Value", b: "Value | None" = None) -> "Value":
+        """One operation."""
+        i, j = a.node, -1 if b is None else b.node
+        if op in COMMUTATIVE and j < i:
+            i, j = j, i
+        key = (op, i, j)
+        return Value(self, self._known[key] if key in self._known else self._new(key, (op, i, j, 0.0)))
+
+    def _new(self, key, row) -> int:
+        self._known[key] = len(self._rows)
+        self._rows.append(row)
+        return len(self._rows) - 1
+
+    def lift(self, x) -> "Value":
+        """``x`` as a value of this builder."""
+        if isinstance(x, Value):
+            if x.builder is not self:
+                raise ProgramError("two graphs are mixed in one expression", self.title)
+            return x
+        if not isinstance(x, (int, float, np.number)):
+            raise ProgramError(f"{x!r} is not a number", self.title)
+        return self.constant(float(x))
+
+    def output(self, name: str, x) -> None:
+        """Name ``x`` an output."""
+        self._outputs.append((name, self.lift(x).node))
+
+    def graph(self) -> DataflowGraph:
+        """The graph of what the outputs depend on (and of inputs, constants and operations nothing else)."""
+        op, a, b, value = zip(*self._rows) if self._rows else ((), (), (), ())
+        whole = DataflowGraph(op, a, b, value, self._names, [i for _, i in self._outputs], [s for s, _ in self._outputs], self.title)
+        return whole.subgraph_of_outputs()
+
+
+class Value:
+    """A node of a graph being built; Python's arithmetic and comparisons make new ones."""
+
+    __slots__ = ("builder", "node")
+    __array_ufunc__ = None
+
+    def __init__(self, builder: Builder, node: int):
+        self.builder, self.node = builder, node
+
+    def _with(self, op, other, swap=False):
+        other = self.builder.lift(other)
+        return self.builder.op(op, other, self) if swap else self.builder.op(op, self, other)
+
+    def __add__(self, o): return self._with(Op.ADD, o)
+    def __radd__(self, o): return self._with(Op.ADD, o, True)
+    def __sub__(self, o): return self._with(Op.SUB, o)
+    def __rsub__(self, o): return self._with(Op.SUB, o, True)
+    def __mul__(self, o): return self._with(Op.MUL, o)
+    def __rmul__(self, o): return self._with(Op.MUL, o, True)
+    def __truediv__(self, o): return self._with(Op.DIV, o)
+    def __rtruediv__(self, o): return self._with(Op.DIV, o, True)
+    def __lt__(self, o): return self._with(Op.LT, o)
+    def __gt__(self, o): return self._with(Op.LT, o, True)
+    def __le__(self, o): return self._with(Op.LE, o)
+    def __ge__(self, o): return self._with(Op.LE, o, True)
+    def __eq__(self, o): return self._with(Op.EQ, o)
+    def __ne__(self, o): return ~self._with(Op.EQ, o)
+    def __and__(self, o): return self._with(Op.GATE, o)
+    def __rand__(self, o): return self._with(Op.GATE, o, True)
+    def __or__(self, o): return self._with(Op.JOIN, o)
+    def __ror__(self, o): return self._with(Op.JOIN, o, True)
+    def __invert__(self): return self._with(Op.EQ, 0.0)
+    def __neg__(self): return self._with(Op.SUB, -0.0, True)
+    def __pos__(self): return self
+    def __abs__(self): return absolute(self)
+    def __pow__(self, n): return power(self, n)
+    def __rpow__(self, base): return exp(self * float(np.log(base)))
+    __hash__ = None
+
+    def __bool__(self):
+        raise ProgramError("a node's value is not known while its graph is built", self.builder.title, remedy="use where(condition, x, y), and & | ~ between comparisons")
+
+
+def sqrt(x: Value) -> Value:
+    """Square root."""
+    return x.builder.op(Op.SQRT, x)
+
+
+def exp(x: Value) -> Value:
+    """e**x."""
+    return x.builder.op(Op.EXP, x)
+
+
+def log(x: Value) -> Value:
+    """Natural logarithm."""
+    return x.builder.op(Op.LOG, x)
+
+
+def _builder(*values) -> Builder:
+    found = next((v.builder for v in values if isinstance(v, Value)), None)
+    if found is None:
+        raise ProgramError("no operand is a node of a graph")
+    return found
+
+
+def where(condition, x, y) -> Value:
+    """``x`` where the condition is not zero, else ``y``: bit for bit; the other one's NaN does not matter."""
+    g = _builder(condition, x, y)
+    zero = lambda v: not isinstance(v, Value) and float(v) == 0.0 and not np.signbit(v)  # noqa: E731
+    parts = []
+    if not zero(x):
+        parts.append(g.op(Op.GATE, g.lift(condition), g.lift(x)))
+    if not zero(y):
+        parts.append(g.op(Op.GATE, ~g.lift(condition), g.lift(y)))
+    return parts[0] if len(parts) == 1 else g.op(Op.JOIN, *parts) if parts else g.constant(0.0)
+
+
+def maximum(x, y) -> Value:
+    """``y`` where x < y, else ``x`` (so x if either is a NaN)."""
+    return where(_builder(x, y).lift(x) < y, y, x)
+
+
+def minimum(x, y) -> Value:
+    """``y`` where y < x, else ``x`` (so x if either is a NaN)."""
+    return where(_builder(x, y).lift(y) < x, y, x)
+
+
+def absolute(x: Value) -> Value:
+    """Magnitude."""
+    return where(x < 0.0, -x, x)
+
+
+def power(x: Value, n) -> Value:
+    """x**n: whole numbers by multiplications, halves by a square root as well, any other exponent by exp(n log x)."""
+    if isinstance(n, Value) or (2 * n) % 1:
+        return exp(log(x) * n)
+    if n < 0:
+        return 1.0 / power(x, -n)
+    whole, half = int(n), n % 1 != 0
+    result, square = None, x
+    while whole:
+        if whole & 1:
+            result = square if result is None else result * square
+        whole >>= 1
+        square = square * square if whole else square
+    if half:
+        result = sqrt(x) if result is None else result * sqrt(x)
+    return x.builder.constant(1.0) if result is None else result
+
+
+_UNKNOWN = "not among what a graph can do"
+_BINARY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,
+           ast.BitAnd: operator.and_, ast.BitOr: operator.or_}
+_UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
+_COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq, ast.NotEq: operator.ne}
+_CALLS = {"sqrt": (sqrt, 1), "exp": (exp, 1), "log": (log, 1), "abs": (absolute, 1), "where": (where, 3), "maximum": (maximum, 2), "minimum": (minimum, 2)}
+
+
+def expression(text: str, title: str = "expr") -> DataflowGraph:
+    """The graph of assignments in NumPy notation, separated by semicolons or lines: ``s = a + b; y = s * where(s < c, s, 2.0)``.
+
+    Names never assigned are inputs; those assigned and not used again are outputs. ProgramError points at what cannot be read.
+    """
+    g = Builder(title)
+
+    def refuse(node, what):
+        raise ProgramError(f"cannot read {ast.get_source_segment(text, node)!r}: {what}", f"{title}, line {node.lineno}, column {node.col_offset + 1}",
+                           remedy=f"there are + - * / **, comparisons, & | ~ and {', '.join(_CALLS)}" if what == _UNKNOWN else None)
+
+    text = "\n".join(line.strip() for line in text.replace(";", "\n").split("\n"))
+    try:
+        body = ast.parse(text).body
+    except SyntaxError as e:
+        raise ProgramError(f"cannot read {(e.text or text).strip()!r}: {e.msg}", title) from None
+    assigned: dict[str, Value] = {}
+    used: set[str] = set()
+
+    def value(node):
+        match node:
+            case ast.Constant(value=int() | float() as v):
+                return float(v)
+            case ast.Name(id=name):
+                used.add(name)
+                return assigned[name] if name in assigned else g.input(name)
+            case ast.BinOp(left=x, op=op, right=y) if type(op) in _BINARY:
+                x, y = value(x), value(y)
+                try:
+                    return _BINARY[type(op)](x, y)
+                except (ArithmeticError, TypeError) as e:  # of two numbers
+                    refuse(node, str(e))
+            case ast.UnaryOp(op=op, operand=x) if type(op) in _UNARY:
+                return _UNARY[type(op)](value(x))
+            case ast.Compare(left=x, ops=[op], comparators=[y]) if type(op) in _COMPARE:
+                return _COMPARE[type(op)](value(x), value(y))
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS:
+                f, count = _CALLS[name]
+                if len(args) != count:
+                    refuse(node, f"{name} has {count} operand{'s' * (count > 1)}")
+                args = [value(x) for x in args]
+                return f(*(args if count > 1 else [g.lift(args[0])]))
+        refuse(node, _UNKNOWN)
+
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=v):
+                if name in assigned:
+                    refuse(statement, f"{name} is assigned twice")
+                if ("input", name) in g._known:
+                    refuse(statement, f"{name} is used before it is assigned")
+                assigned[name] = g.lift(value(v))
+            case ast.Expr(value=v) if len(body) == 1:
+                assigned["result"] = g.lift(value(v))
+            case _:
+                refuse(statement, "a statement is NAME = EXPRESSION")
+    if not assigned:
+        raise ProgramError("is empty", title)
+    for name, v in assigned.items():
+        if name not in used:
+            g.output(name, v)
+    return g.graph()

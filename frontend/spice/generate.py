@@ -1,0 +1,100 @@
+"""Seeded circuit matrices, so that nothing has to be downloaded: nodal conductance matrices with linearised transistors.
+
+Each is diagonally dominant by rows, so every pivot order is stable. Values spread over a few decades, as conductances and C/h terms do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from penstock.machine.errors import ProgramError
+
+
+__all__ = ["KINDS", "circuit_matrix"]
+
+
+class _Stamps:
+    def __init__(self, rng):
+        self.rng, self.rows, self.cols, self.values, self.n = rng, [], [], [], 0
+
+    def node(self) -> int:
+        self.n += 1
+        return self.n - 1
+
+    def size(self) -> float:
+        """A conductance, log-uniform over three decades."""
+        return float(10 ** self.rng.uniform(-2, 1))
+
+    def put(self, i: int, j: int, value: float) -> None:
+        self.rows.append(i)
+        self.cols.append(j)
+        self.values.append(value)
+
+    def between(self, i: int, j: int) -> None:
+        """A resistor or capacitor between two nodes."""
+        g = self.size()
+        for p, q, s in ((i, i, 1), (j, j, 1), (i, j, -1), (j, i, -1)):
+            self.put(p, q, s * g)
+
+    def transistor(self, gate: int, drain: int, source: int | None) -> None:
+        """Linearised: a current out of the drain that the gate controls, output conductance, gate-drain and gate-source capacitance."""
+        gm = self.size()
+        self.put(drain, gate, gm)
+        self.between(gate, drain)
+        if source is not None:
+            self.put(source, gate, -gm)
+            self.between(drain, source)
+            self.between(gate, source)
+
+    def matrix(self) -> sp.csc_array:
+        a = sp.coo_array((self.values, (self.rows, self.cols)), shape=(self.n, self.n)).tocsc()
+        off = abs(a).sum(axis=1) - abs(a.diagonal())
+        ground = np.maximum(off - a.diagonal(), 0) + 0.1 * off + 10 ** self.rng.uniform(-2, 0, self.n)  # to ground
+        return sp.csc_array(a + sp.diags_array(ground))
+
+
+def _ladder(s: _Stamps, n: int) -> None:
+    nodes = [s.node() for _ in range(n)]
+    for i, j in zip(nodes, nodes[1:]):
+        s.between(i, j)
+
+
+def _ring(s: _Stamps, n: int) -> None:
+    drive = [s.node() for _ in range(n)]
+    wire = [s.node() for _ in range(n)]
+    for k in range(n):
+        s.transistor(wire[k - 1], drive[k], None)
+        s.between(drive[k], wire[k])
+
+
+def _gates(s: _Stamps, n: int) -> None:
+    nets = [s.node() for _ in range(max(2, n // 8))]
+    for _ in range(n):
+        k = int(s.rng.integers(1, 4))
+        back = np.where(s.rng.random(k) < 0.03, s.rng.integers(0, len(nets), k), np.minimum(s.rng.geometric(0.3, k), len(nets) - 1))
+        inputs = [nets[-1 - int(i)] for i in np.unique(back)]
+        k = len(inputs)
+        out = s.node()
+        top = out
+        for i, gate in enumerate(inputs):
+            below = s.node() if i + 1 < k else None
+            s.transistor(gate, top, below)   # in series, down to ground
+            s.transistor(gate, out, None)    # in parallel, up to the supply
+            top = below
+        nets.append(out)
+
+
+KINDS = {"ladder": _ladder, "ring": _ring, "gates": _gates}
+"""ladder: N nodes in a row; ring: an oscillator of N stages, two nodes each; gates: N static gates of one to three inputs, with wiring of mostly short reach."""
+
+
+def circuit_matrix(kind: str, n: int, seed: int = 0) -> sp.csc_array:
+    """The matrix of a generated circuit; the same seed gives the same matrix. ProgramError for an unknown kind or fewer than 3 elements."""
+    if kind not in KINDS:
+        raise ProgramError(f"unknown kind of circuit {kind!r}", f"gen:{kind}:{n}", remedy=f"use {', '.join(KINDS)}")
+    if n < 3:
+        raise ProgramError(f"needs at least 3 elements, not {n}", f"gen:{kind}:{n}")
+    stamps = _Stamps(np.random.default_rng(seed))
+    KINDS[kind](stamps, n)
+    return stamps.matrix()

@@ -1,0 +1,50 @@
+"""Circuit matrices from Matrix Market files."""
+
+from __future__ import annotations
+
+import gzip
+import warnings
+from pathlib import Path
+
+import numpy as np
+import scipy.io
+import scipy.sparse as sp
+
+from penstock.machine.errors import ProgramError
+
+
+__all__ = ["read_matrix", "check_matrix"]
+
+
+def read_matrix(file: str | Path) -> sp.csc_array:
+    """The matrix of a .mtx or .mtx.gz file, float64 CSC with sorted rows; explicit zeros stay entries, as SPICE writes them.
+
+    Raises ProgramError for a file that cannot be read and for what :func:`check_matrix` refuses.
+    """
+    path = Path(file)
+    if not path.is_file():
+        raise ProgramError("no such file", f"matrix {file}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            a = scipy.io.mmread(path, spmatrix=False)
+    except (ValueError, OverflowError, OSError, EOFError, gzip.BadGzipFile) as e:
+        raise ProgramError(f"cannot be read as Matrix Market: {str(e).strip()}", f"matrix {file}", remedy="the formats are .mtx and .mtx.gz") from None
+    if np.iscomplexobj(a):
+        raise ProgramError("is complex", f"matrix {file}", "values are real")
+    return check_matrix(a, f"matrix {file}")
+
+
+def check_matrix(a, where: str = "matrix") -> sp.csc_array:
+    """``a`` as float64 CSC, duplicates summed; ProgramError if it is empty, not square, or holds a NaN or infinity."""
+    if a.ndim != 2 or a.shape[0] != a.shape[1]:
+        raise ProgramError(f"is {' x '.join(str(n) for n in a.shape)}", where, "a matrix to be factorised is square")
+    if not a.shape[0]:
+        raise ProgramError("has no rows", where)
+    a = sp.csc_array(a, dtype=np.float64)
+    a.sum_duplicates()
+    bad = np.flatnonzero(~np.isfinite(a.data))
+    if len(bad):
+        row, col = int(a.indices[bad[0]]), int(np.searchsorted(a.indptr, bad[0], "right") - 1)
+        raise ProgramError(f"entry ({row}, {col}) is {a.data[bad[0]]}", where, "entries are finite", "rows and columns count from 0")
+    return a

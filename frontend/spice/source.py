@@ -1,0 +1,101 @@
+"""Graphs by specification, as the command line takes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.machine.dataflow import DataflowGraph
+from penstock.machine.errors import ProgramError
+
+from .builder import expression
+from .factor import factorise
+from .generate import circuit_matrix
+from .lu import SHAPES, front_solve, whole_lu
+from .matrix import read_matrix
+
+
+__all__ = ["graph_from", "FORMS"]
+
+FORMS = {
+    "device:NAME[*N]": "N instances of a device model",
+    "lu:FILE[:order=amd]": "sparse LU of a Matrix Market file (.mtx, .mtx.gz); order amd, mmd or natural",
+    "column:FILE:K[:d=D,SHAPE,order=..]": f"front solve of column K (pivot order), D rows substituted together (1), SHAPE one of {', '.join(SHAPES)}",
+    "gen:KIND:N[:SEED]": "sparse LU of a generated circuit: ladder, ring or gates of N elements",
+    "step:PROGRAM[,param=value..]": "a small STeP program, scalarised",
+    "expr:NAME = EXPRESSION; ..": "NumPy-like assignments",
+    "FILE.dfg": "a graph file",
+}
+"""What :func:`graph_from` reads."""
+
+
+def graph_from(spec: str) -> DataflowGraph:
+    """The graph of a specification (:data:`FORMS`); the title is the specification.
+
+    Raises ProgramError, in one message, for a form, file, name, number or option that is not there.
+    """
+    kind, colon, rest = spec.partition(":")
+    if colon and kind in _READERS:
+        return _READERS[kind](spec, rest)
+    path = Path(spec)
+    if not path.is_file():
+        if path.suffix == ".dfg":
+            raise ProgramError("no such file", f"graph {spec}")
+        raise ProgramError(f"cannot read graph {spec!r}", remedy="use " + "; ".join(f"{form} ({what})" for form, what in FORMS.items()))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise ProgramError(f"cannot be read: {e}", f"graph {spec}") from None
+    return DataflowGraph.parse(text, spec)
+
+
+def _number(text: str, what: str, spec: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ProgramError(f"{what} must be a whole number, not {text!r}", f"graph {spec}") from None
+
+
+def _options(text: str, known: dict[str, str], spec: str) -> dict[str, str]:
+    """``key=value`` and bare words of a comma list; ``known`` maps keys to what they are, bare words are keys of their own."""
+    found = {}
+    for part in filter(None, (p.strip() for p in text.split(","))):
+        key, equals, value = part.partition("=")
+        if (key if equals else part) not in known or bool(equals) == (known[key] == ""):
+            raise ProgramError(f"unknown option {part!r}", f"graph {spec}", remedy=f"options are {', '.join(k + ('=' + v if v else '') for k, v in known.items())}")
+        found[key] = value
+    return found
+
+
+_ORDER = {"order": "amd|mmd|natural"}
+
+
+def _lu(spec: str, rest: str) -> DataflowGraph:
+    file, _, options = rest.partition(":") if not Path(rest).is_file() else (rest, "", "")
+    return whole_lu(factorise(read_matrix(file), _options(options, _ORDER, spec).get("order", "amd"), where=f"matrix {file}"), spec)
+
+
+def _column(spec: str, rest: str) -> DataflowGraph:
+    parts = rest.split(":")
+    if len(parts) < 2:
+        raise ProgramError("names no column", f"graph {spec}", remedy="write column:FILE:K")
+    file, k, options = parts[0], _number(parts[1], "the column", spec), _options(",".join(parts[2:]), {"d": "DEPTH", **dict.fromkeys(SHAPES, ""), **_ORDER}, spec)
+    shapes = [s for s in SHAPES if s in options]
+    if len(shapes) > 1:
+        raise ProgramError(f"has two shapes, {' and '.join(shapes)}", f"graph {spec}", remedy="name one")
+    factors = factorise(read_matrix(file), options.get("order", "amd"), where=f"matrix {file}")
+    return front_solve(factors, k, _number(options.get("d", "1"), "d", spec), *shapes, title=spec)
+
+
+def _gen(spec: str, rest: str) -> DataflowGraph:
+    kind, *numbers = rest.split(":")
+    if not 1 <= len(numbers) <= 2:
+        raise ProgramError("needs a kind and a size", f"graph {spec}", remedy="write gen:KIND:N or gen:KIND:N:SEED")
+    matrix = circuit_matrix(kind, *(_number(x, what, spec) for x, what in zip(numbers, ("the size", "the seed"))))
+    return whole_lu(factorise(matrix, where=f"graph {spec}"), spec)
+
+
+def _expr(spec: str, rest: str) -> DataflowGraph:
+    return expression(rest)
+
+
+_READERS = {"lu": _lu, "column": _column, "gen": _gen, "expr": _expr}
