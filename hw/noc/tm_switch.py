@@ -1,0 +1,66 @@
+"""The time-multiplexed switch of the static overlay."""
+
+from amaranth.hdl import Array, Module, Signal, unsigned
+from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from penstock.machine.overlay import SWITCH, SWITCH_CODES, bits_for
+
+from .token import ram_attributes, struct
+
+
+__all__ = ["TimeMultiplexedSwitch"]
+
+
+class TimeMultiplexedSwitch(wiring.Component):
+    """A switch that a memory of contexts sets anew in every cycle: no buffers, no addresses, no valid bits.
+
+    Parameters
+    ----------
+    width : int
+        Bits of a value.
+    contexts : int
+        Depth of the context memory.
+    context_ram : str
+        ``"block"`` or ``"distributed"`` to ask synthesis for this kind of memory; None leaves it the choice.
+
+    Members
+    -------
+    write : In({valid, address, data})
+        Loads a context.
+    fetch : In
+        Address of the context that holds two cycles later.
+    p_i, w_i, e_i, n_i, s_i : In(width)
+    p_o, w_o, e_o, n_o, s_o : Out(width)
+        From and to the PE and the four neighbours.
+
+    Timing
+    ------
+    The context fetched at c sets the switch at c + 2. ``w_o``, ``e_o``, ``n_o`` and ``s_o`` are registers; ``p_o`` is combinational. Source: docs/overlay.md section 7.
+    """
+
+    def __init__(self, *, width: int, contexts: int, context_ram: str | None = None):
+        self.width, self.contexts = width, contexts
+        self._memory = Memory(shape=struct(SWITCH), depth=contexts, init=[], attrs=ram_attributes(context_ram))
+        address = bits_for(contexts)
+        ports = {f"{port}_i": In(width) for port in "pwens"} | {f"{port}_o": Out(width) for port in "pwens"}
+        super().__init__({
+            "write": In(data.StructLayout({"valid": 1, "address": address, "data": SWITCH.width})), "fetch": In(unsigned(address)), **ports,
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.contexts = memory = self._memory
+        write, read = memory.write_port(), memory.read_port()
+        context = Signal(struct(SWITCH))
+        m.d.comb += [
+            write.en.eq(self.write.valid), write.addr.eq(self.write.address), write.data.eq(self.write.data),
+            read.addr.eq(self.fetch),
+        ]
+        m.d.sync += context.eq(read.data)
+        for output, codes in SWITCH_CODES.items():
+            inputs = Array(getattr(self, f"{port.lower()}_i") for port in codes)
+            domain = m.d.comb if output == "p" else m.d.sync
+            domain += getattr(self, f"{output}_o").eq(inputs[context[output]])
+        return m

@@ -1,0 +1,166 @@
+"""The token-dataflow overlay: a mesh of PEs that the host loads, starts, and reads."""
+
+from collections.abc import Mapping
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.machine.overlay import MEMORIES, Layout, Overlay as Config, Sizes, bits_for, memories
+
+from .noc.mesh import connect_mesh
+from .noc.token import struct
+from .place import module_name, place
+from .units.token.host import host_layout
+from .units.token.tile import DynamicTile, StaticTile
+
+
+__all__ = ["Overlay", "load_layout", "look_layout"]
+
+SETTLE_CYCLES = 3
+"""Between ``start`` and the restart: the last word loaded has arrived, and the PEs have left the run before."""
+
+
+def load_layout(overlay: Config, sizes: Sizes) -> Layout:
+    """A word to be loaded: ``pe`` (y * cols + x), ``memory`` (its number in :data:`~penstock.machine.overlay.MEMORIES`), ``address``, ``data``."""
+    host = host_layout(overlay, sizes)
+    return Layout((("pe", bits_for(overlay.pes)), *((name, host[name].width) for name in ("memory", "address", "data"))))
+
+
+def look_layout(overlay: Config, sizes: Sizes) -> Layout:
+    """A value to be read: ``pe`` and ``address``."""
+    return Layout((("pe", bits_for(overlay.pes)), ("address", bits_for(memories(overlay, sizes)["value"].depth))))
+
+
+class Overlay(wiring.Component):
+    """A mesh of token PEs, dynamically or statically scheduled.
+
+    Parameters
+    ----------
+    overlay : penstock.machine.overlay.Overlay
+        The machine.
+    sizes : penstock.machine.overlay.Sizes
+        With ``overlay.memories``, the depths of the memories of every PE.
+    classes : Mapping[int, frozenset[str]]
+        PE (y * cols + x) -> classes of operations that it does.
+
+    Members
+    -------
+    load : In(stream.Signature({pe, memory, address, data}))
+        A word for a memory or register; taken while idle.
+    start : In(1)
+        Begins a run, while idle.
+    running : Out(1)
+        A run is going on: cycle 0 is the first cycle in which it is high.
+    idle : Out(1)
+        The overlay may be loaded, started and read.
+    cycles : Out(32)
+        Of the last run, while idle.
+    look : In(stream.Signature({pe, address}))
+        Asks for a word of a value memory; taken while idle.
+    value : Out({valid, data})
+        The words asked for, in order.
+
+    Timing
+    ------
+    Loading and reading: one word a cycle; a value comes ``LOOK_CYCLES`` after its address was taken. A run begins ``START_CYCLES`` after ``start``.
+    ``idle`` rises the cycle after the run ended. Source: docs/overlay.md section 2.
+    """
+
+    LOOK_CYCLES = 4
+
+    def __init__(self, *, overlay: Config, sizes: Sizes, classes: Mapping[int, frozenset[str]]):
+        self.overlay, self.sizes = overlay, sizes
+        self.classes = {pe: frozenset(classes[pe]) for pe in range(overlay.pes)}
+        make = DynamicTile if overlay.pe == "dynamic" else StaticTile
+        self.tiles = {(pe % overlay.cols, pe // overlay.cols): make(overlay=overlay, sizes=sizes, classes=sorted(self.classes[pe]))
+                      for pe in range(overlay.pes)}
+        tile = self.tiles[0, 0]
+        self.restart_cycles = tile.RESTART_CYCLES
+        self.START_CYCLES = 1 + SETTLE_CYCLES + self.restart_cycles
+        super().__init__({
+            "load": In(stream.Signature(struct(load_layout(overlay, sizes)))),
+            "start": In(1), "running": Out(1), "idle": Out(1), "cycles": Out(32),
+            "look": In(stream.Signature(struct(look_layout(overlay, sizes)))),
+            "value": Out(data.StructLayout({"valid": 1, "data": overlay.width})),
+        })
+
+    @property
+    def sidecar(self) -> dict:
+        """What a user of the Verilog needs to know: the machine, its memories and word formats, the start-up."""
+        return {
+            "overlay": self.overlay.to_dict(), "start_cycles": self.START_CYCLES, "look_cycles": self.LOOK_CYCLES,
+            "memories": [{"name": spec.name, "number": MEMORIES[self.overlay.pe].index(spec.name), "depth": spec.depth, "loaded": spec.loaded,
+                          "fields": dict(spec.layout.fields)} for spec in memories(self.overlay, self.sizes).values()],
+        }
+
+    def elaborate(self, platform):
+        m = Module()
+        for (x, y), tile in self.tiles.items():
+            key = (self.overlay, self.sizes, tuple(sorted(self.classes[y * self.overlay.cols + x])))
+            m.submodules[f"tile_{x}_{y}"] = place(tile, module_name("tile", *key))
+        connect_mesh(m, self.tiles, rows=self.overlay.rows, cols=self.overlay.cols, torus=self.overlay.network == "hoplite" and self.overlay.pe == "dynamic")
+        restart, done = Signal(), Signal(self.overlay.pes)
+        self._control(m, restart, done)
+
+        bus = Signal(self.load.payload.shape())
+        full = Signal()
+        m.d.sync += [bus.eq(self.load.payload), full.eq(self.load.valid & self.load.ready)]
+        place_of = {(x, y): y * self.overlay.cols + x for x, y in self.tiles}
+        for (x, y), tile in self.tiles.items():
+            m.d.comb += [
+                tile.host.valid.eq(full & (bus.pe == place_of[x, y])), tile.host.memory.eq(bus.memory), tile.host.address.eq(bus.address),
+                tile.host.data.eq(bus.data), tile.restart.eq(restart), tile.running.eq(self.running), done[place_of[x, y]].eq(tile.done),
+            ]
+            if hasattr(tile, "x"):
+                m.d.comb += [tile.x.eq(x), tile.y.eq(y)]
+        self._read(m)
+        return m
+
+    def _control(self, m: Module, restart: Signal, done: Signal) -> None:
+        wait = Signal(range(max(SETTLE_CYCLES, self.restart_cycles)))
+        count = Signal(32)
+        m.d.comb += [self.load.ready.eq(self.idle), self.look.ready.eq(self.idle)]
+        with m.FSM(name="run"):
+            with m.State("IDLE"):
+                m.d.comb += self.idle.eq(1)
+                m.d.sync += [wait.eq(SETTLE_CYCLES - 1), count.eq(0)]
+                with m.If(self.start):
+                    m.next = "SETTLE"
+            with m.State("SETTLE"):
+                m.d.sync += wait.eq(Mux(wait == 0, self.restart_cycles - 1, wait - 1))
+                with m.If(wait == 0):
+                    m.next = "RESTART"
+            with m.State("RESTART"):
+                m.d.comb += restart.eq(1)
+                m.d.sync += wait.eq(wait - 1)
+                with m.If(wait == 0):
+                    m.next = "RUN"
+            with m.State("RUN"):
+                m.d.comb += self.running.eq(1)
+                with m.If(done.all()):
+                    m.d.sync += self.cycles.eq(count)
+                    m.next = "IDLE"
+                with m.Else():
+                    m.d.sync += count.eq(count + 1)
+
+    def _read(self, m: Module) -> None:
+        """Address register, memory, a mux within each row, a mux over the rows."""
+        rows, cols = self.overlay.rows, self.overlay.cols
+        look = self.look
+        address = Signal.like(look.payload.address)
+        asked = Signal(self.LOOK_CYCLES - 1)
+        column, row = ([Signal(range(size), name=f"{name}{k}") for k in range(depth)] for name, size, depth in (("column", cols, 2), ("row", rows, 3)))
+        m.d.sync += [
+            address.eq(look.payload.address), asked.eq(Cat(look.valid & look.ready, asked)),
+            column[0].eq(look.payload.pe % cols if cols > 1 else 0), column[1].eq(column[0]),
+            row[0].eq(look.payload.pe // cols if rows > 1 else 0), row[1].eq(row[0]), row[2].eq(row[1]),
+        ]
+        values = []
+        for y in range(rows):
+            held = Signal(self.overlay.width, name=f"row{y}_value")
+            m.d.sync += held.eq(Array(self.tiles[x, y].value for x in range(cols))[column[1]])
+            values.append(held)
+        for tile in self.tiles.values():
+            m.d.comb += tile.look.eq(address)
+        m.d.sync += [self.value.data.eq(Array(values)[row[2]]), self.value.valid.eq(asked[-1])]

@@ -1,0 +1,1 @@
+"""Processing elements of the token-dataflow overlay."""

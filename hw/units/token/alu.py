@@ -1,0 +1,131 @@
+"""The arithmetic of a token PE."""
+
+from collections.abc import Mapping
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.machine.overlay import OP_BITS
+from penstock.machine.token_ops import OP_CLASS, Op
+
+from ...arith.add import Add
+from ...arith.compare import COMPARE_STAGES, compare_steps
+from ...arith.div import divider
+from ...arith.exp import Exp
+from ...arith.format import Format
+from ...arith.lane import Lane
+from ...arith.log import Log
+from ...arith.mul import Mul
+from ...arith.sqrt import Sqrt
+from ..pipeline import delay
+
+
+__all__ = ["Alu", "Compare"]
+
+
+class Compare(Lane):
+    """LT, LE, EQ, GATE and JOIN, chosen by ``op``.
+
+    Members
+    -------
+    op : In(OP_BITS)
+        The operation, with the operands. Others: see :class:`~penstock.hw.arith.lane.Lane`.
+
+    Timing
+    ------
+    Combinational (``STAGES`` = 1), or pipelined 2.
+    """
+
+    STAGES = COMPARE_STAGES
+
+    def __init__(self, *, form: Format, pipelined: bool):
+        self.form = form
+        super().__init__(arity=2, width=form.width, pipelined=pipelined)
+        self.op = Signal(OP_BITS)
+
+    def elaborate(self, platform):
+        m = Module()
+        stages = self.stages(m)
+        m.d.comb += self.o.eq(compare_steps(m, stages, self.op, self.a, self.b, self.form))
+        assert stages.count == self.STAGES
+        return m
+
+
+UNITS = {
+    "add": lambda form, pipelined: Add(form=form, pipelined=pipelined),
+    "mul": lambda form, pipelined: Mul(form=form, pipelined=pipelined),
+    "div": lambda form, pipelined: divider(form, pipelined=pipelined),
+    "sqrt": lambda form, pipelined: Sqrt(form=form, pipelined=pipelined),
+    "exp": lambda form, pipelined: Exp(pipelined=pipelined),
+    "log": lambda form, pipelined: Log(pipelined=pipelined),
+    "compare": lambda form, pipelined: Compare(form=form, pipelined=pipelined),
+}
+"""Makes the unit of each class of operations."""
+
+
+class Alu(wiring.Component):
+    """One unit per class of operations, side by side; results leave through one port.
+
+    Parameters
+    ----------
+    form : Format
+        Of operands and results.
+    latencies : Mapping[str, int]
+        Class of operations -> latency in cycles, for the classes this ALU has. 1 takes the unit without registers; else at least the unit's
+        stages.
+
+    Members
+    -------
+    en : In(1)
+        An operation enters in this cycle.
+    op : In(OP_BITS)
+    a, b : In(width)
+        Operands; a unary operation is on ``a``.
+    o : Out(width)
+        The result; 0 when there is none.
+
+    Timing
+    ------
+    The result of an operation of latency l that enters at c is on ``o`` at c + l - 1. An operation may enter every cycle; two whose
+    results meet are the user's mistake. Source: docs/overlay.md section 3, A.
+    """
+
+    def __init__(self, *, form: Format, latencies: Mapping[str, int]):
+        self.form, self.latencies = form, dict(latencies)
+        self.units = {}
+        for name, latency in self.latencies.items():
+            unit = self.units[name] = UNITS[name](form, latency > 1)
+            if latency < unit.STAGES:
+                unit._MustUse__silence = True
+                raise ValueError(f"Latency of '{name}' must be 1 or at least {unit.STAGES}, not {latency!r}")
+        super().__init__({"en": In(1), "op": In(OP_BITS), "a": In(form.width), "b": In(form.width), "o": Out(form.width)})
+
+    def elaborate(self, platform):
+        m = Module()
+        results = []
+        for name, unit in self.units.items():
+            m.submodules[name] = unit
+            mine = Signal(name=f"is_{name}")
+            with m.Switch(self.op):
+                with m.Case(*(op for op in Op if OP_CLASS.get(op) == name)):
+                    m.d.comb += mine.eq(self.en)
+            m.d.comb += [unit.en.eq(mine), unit.a.eq(self.a)]
+            if name == "add":
+                m.d.comb += unit.b.eq(Cat(self.b[:-1], self.b[-1] ^ (self.op == Op.SUB)))
+            elif "b" in unit.signature.members:
+                m.d.comb += unit.b.eq(self.b)
+            if name == "compare":
+                m.d.comb += unit.op.eq(self.op)
+            wait = self.latencies[name] - 1
+            result = delay(m, unit.o, wait + 1 - unit.STAGES, name=f"{name}_late", reset_less=True)
+            results.append(Mux(delay(m, mine, wait, name=f"{name}_due"), result, 0))
+        m.d.comb += self.o.eq(_any(results))
+        return m
+
+
+def _any(values: list[Value]) -> Value:
+    """The bitwise or, as a balanced tree."""
+    while len(values) > 1:
+        values = [values[k] | values[k + 1] if k + 1 < len(values) else values[k] for k in range(0, len(values), 2)]
+    return values[0]

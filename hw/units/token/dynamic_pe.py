@@ -1,0 +1,260 @@
+"""The dynamically scheduled PE: an operation fires when its operands have come."""
+
+from collections.abc import Iterable
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from penstock.machine.overlay import CONTROL, MEMORIES, ONLY, RIGHT, Overlay, Sizes, memories, packet
+from penstock.machine.token_ops import OP_CLASS, Op
+
+from ...arith.format import FP32, FP64
+from ...noc.token import ram_attributes, struct
+from .alu import Alu
+from .host import host_layout
+from .ready_bits import ReadyBits
+from .ready_queue import ReadyQueue
+
+
+__all__ = ["DynamicPE"]
+
+
+class DynamicPE(wiring.Component):
+    """A PE whose nodes fire as their tokens arrive.
+
+    Parameters
+    ----------
+    overlay : Overlay
+        Network format, order of ready nodes, packets, format and latencies.
+    sizes : Sizes
+        With ``overlay``, the depths of the memories.
+    classes : iterable of str
+        Classes of operations that the ALU does.
+    with_alu : bool
+        Without it, operands and results are ports: the PE's own logic, to be counted apart.
+
+    Members
+    -------
+    x, y : In
+        This PE's place.
+    host : In(host_layout(overlay, sizes))
+        Loads memories and registers, while idle.
+    look : In
+        Address of ``value`` to be read, while idle.
+    value : Out(width)
+        What was read, a cycle later.
+    restart : In(1)
+        High for ``RESTART_CYCLES`` before a run.
+    running : In(1)
+        High during a run.
+    done : Out(1)
+        All operations of this run are written.
+    i, o : In, Out(stream.Signature(token))
+        From and to the network.
+    alu_op, alu_a, alu_b : Out; alu_o : In
+        Only without ALU.
+
+    Timing
+    ------
+    Four stages: consume (S), operate (A), select (R), generate (G), one token in and one out a cycle. ``i.ready`` depends on registers and on the
+    memory read for A, not on ``i.valid``; ``o.valid`` on registers and memory outputs. Stalled by two results that would be written in one cycle, by consumers chained to
+    a packet, and by the network. Source: docs/overlay.md section 3 (DFM 2014, figure 2b).
+    """
+
+    def __init__(self, *, overlay: Overlay, sizes: Sizes, classes: Iterable[str], with_alu: bool = True):
+        self.overlay, self.sizes = overlay, sizes
+        self.latencies = {name: overlay.latency(name) for name in classes}
+        self.with_alu = with_alu
+        self.specs = specs = memories(overlay, sizes)
+        self.form = {"fp32": FP32, "fp64": FP64}[overlay.format]
+        self.token = struct(packet(overlay, sizes))
+        held = [name for name in specs if name not in ("control", "ready", "seed")]
+        self._memories = {name: Memory(shape=struct(specs[name].layout), depth=specs[name].depth, init=[], attrs=ram_attributes(None)) for name in held}
+        senders = specs["first"].depth
+        if overlay.ready == "fifo":
+            self._ready = ReadyQueue(senders=senders, depth=specs["ready"].depth)
+        else:
+            self._ready = ReadyBits(senders=senders, seeds=specs["seed"].depth)
+        self.RESTART_CYCLES = self._ready.RESTART_CYCLES
+        width = overlay.width
+        alu = {} if with_alu else {"alu_op": Out(5), "alu_a": Out(width), "alu_b": Out(width), "alu_o": In(width)}
+        super().__init__({
+            "x": In(self.token["x"].shape), "y": In(self.token["y"].shape),
+            "host": In(host_layout(overlay, sizes)), "look": In(self.token["node"].shape), "value": Out(width),
+            "restart": In(1), "running": In(1), "done": Out(1),
+            "i": In(stream.Signature(self.token)), "o": Out(stream.Signature(self.token)), **alu,
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        for name, memory in self._memories.items():
+            m.submodules[f"{name}_memory"] = memory
+        m.submodules.ready = self._ready
+        self._load(m)
+
+        # A token that leaves the generator for this PE, and the moment it is taken.
+        local = stream.Signature(self.token).create(path=("local",))
+        trigger = self._consume(m, local)
+        written, enter = self._operate(m, trigger)
+        self._select_and_generate(m, local, written, enter)
+        return m
+
+    # Loading: every memory has one write port; `value` shares its with the results.
+
+    def _load(self, m: Module) -> None:
+        self._writes, self._registers = {}, {}
+        host = self.host
+        numbers = {name: k for k, name in enumerate(MEMORIES["dynamic"])}
+        for name, memory in self._memories.items():
+            port = self._writes[name] = memory.write_port()
+            if self.specs[name].loaded:
+                m.d.comb += [port.en.eq(host.valid & (host.memory == numbers[name])), port.addr.eq(host.address), port.data.eq(host.data)]
+        with m.If(host.valid & (host.memory == numbers["control"])):
+            with m.Switch(host.address):
+                for k, name in enumerate(CONTROL["dynamic"]):
+                    register = self._registers[name] = Signal(range(self.specs["value"].depth + 1), name=name)
+                    with m.Case(k):
+                        m.d.sync += register.eq(host.data)
+        if isinstance(self._ready, ReadyBits):
+            m.d.comb += [
+                self._ready.seed.valid.eq(host.valid & (host.memory == numbers["seed"])),
+                self._ready.seed.address.eq(host.address), self._ready.seed.data.eq(host.data), self._ready.count.eq(self._registers["senders"]),
+            ]
+        else:
+            m.d.comb += self._ready.sources.eq(self._registers["sources"])
+        m.d.comb += self._ready.restart.eq(self.restart)
+
+    # S
+
+    def _consume(self, m: Module, local: stream.Interface) -> dict[str, Signal]:
+        chained, stall, consume = Signal(), Signal(), Signal()
+        token = Signal(self.token)
+        followed = Signal()                    # a token was consumed, whose chain has been read
+        arrived = Signal(self.overlay.width)   # its value
+        slot = Signal(2)
+
+        chain = None
+        if "chain" in self._memories:
+            chain = self._memories["chain"].read_port()
+            m.d.comb += [chained.eq(followed & chain.data.valid), chain.en.eq(consume), chain.addr.eq(Cat(token.slot == RIGHT, token.node))]
+        m.d.comb += [
+            self.i.ready.eq(self.running & ~stall & ~chained),
+            local.ready.eq(self.i.ready & ~self.i.valid),
+            consume.eq(~stall & (chained | (self.running & (self.i.valid | local.valid)))),
+            token.eq(Mux(self.i.valid, self.i.payload, local.payload)),
+        ]
+        if chain is not None:
+            with m.If(chained):
+                m.d.comb += [token.node.eq(chain.data.node), token.slot.eq(chain.data.slot), token.value.eq(arrived)]
+
+        present, put_present = self._memories["present"].read_port(domain="comb"), self._writes["present"]
+        stored, put_stored = self._memories["token"].read_port(), self._writes["token"]
+        op = self._memories["op"].read_port()
+        fires = Signal()
+        m.d.comb += [
+            present.addr.eq(token.node), stored.addr.eq(token.node), op.addr.eq(token.node), stored.en.eq(consume), op.en.eq(consume),
+            fires.eq(consume & ((token.slot == ONLY) | present.data.bit)),
+            put_present.addr.eq(token.node), put_present.data.eq(~present.data.bit), put_present.en.eq(consume & (token.slot != ONLY)),
+            put_stored.addr.eq(token.node), put_stored.data.eq(token.value), put_stored.en.eq(consume & (token.slot != ONLY) & ~present.data.bit),
+        ]
+        valid, node = Signal(name="trigger_valid"), Signal.like(token.node, name="trigger_node")
+        with m.If(~stall):
+            m.d.sync += [followed.eq(consume), valid.eq(fires)]
+        with m.If(consume):
+            m.d.sync += [arrived.eq(token.value), slot.eq(token.slot), node.eq(token.node)]
+        stored_first = Signal(name="stored_first")
+        m.d.comb += stored_first.eq(slot == RIGHT)
+        return {"valid": valid, "node": node, "op": op.data.op, "stall": stall, "fires": fires, "next_node": token.node,
+                "left": Mux(stored_first, stored.data.as_value(), arrived), "right": Mux(stored_first, arrived, stored.data.as_value())}
+
+    # A
+
+    def _operate(self, m: Module, trigger: dict) -> tuple[data.View, data.View]:
+        """What is written to ``value`` in this cycle, and what enters the ready set."""
+        due = data.StructLayout({"valid": 1, "node": self.token["node"].shape})
+        written, enter = Signal(due), Signal(due)
+        issue, result = Signal(), Signal(self.overlay.width)
+        if self.with_alu:
+            m.submodules.alu = alu = Alu(form=self.form, latencies=self.latencies)
+            m.d.comb += [alu.en.eq(issue), alu.op.eq(trigger["op"]), alu.a.eq(trigger["left"]), alu.b.eq(trigger["right"]), result.eq(alu.o)]
+        else:
+            m.d.comb += [self.alu_op.eq(Mux(issue, trigger["op"], 0)), self.alu_a.eq(trigger["left"]), self.alu_b.eq(trigger["right"]), result.eq(self.alu_o)]
+
+        is_sender = self._registers["senders"]
+        deepest = max(self.latencies.values())
+        if deepest == 1:
+            m.d.comb += [
+                issue.eq(trigger["valid"]), written.valid.eq(issue), written.node.eq(trigger["node"]),
+                enter.valid.eq(trigger["fires"] & (trigger["next_node"] < is_sender)), enter.node.eq(trigger["next_node"]),
+            ]
+        else:
+            # queue[k] is written k cycles from now.
+            queue = [Signal(due, name=f"due{k}") for k in range(deepest)]
+            taken = Signal(deepest)
+            m.d.comb += taken.eq(Cat(entry.valid for entry in queue))
+            lands = Signal(deepest)            # one-hot: when the result of the trigger is written
+            with m.Switch(trigger["op"]):
+                for name, latency in self.latencies.items():
+                    with m.Case(*(op for op in Op if OP_CLASS.get(op) == name)):
+                        m.d.comb += lands.eq(1 << latency - 1)
+            m.d.comb += [
+                trigger["stall"].eq(trigger["valid"] & (lands & taken).any()), issue.eq(trigger["valid"] & ~trigger["stall"]),
+                written.eq(queue[0]),
+            ]
+            for k in range(deepest):
+                follower = queue[k + 1] if k + 1 < deepest else Const(0, due.size)
+                inserted = issue & lands[k + 1] if k + 1 < deepest else Const(0)
+                after = Signal(due, name=f"due_next{k}")
+                m.d.comb += after.eq(follower)
+                with m.If(inserted):
+                    m.d.comb += [after.valid.eq(1), after.node.eq(trigger["node"])]
+                m.d.sync += queue[k].eq(after)
+                if k == 0:
+                    m.d.comb += [enter.valid.eq(after.valid & (after.node < is_sender)), enter.node.eq(after.node)]
+
+        write, count = self._writes["value"], Signal.like(self._registers["fires"], name="count")
+        with m.If(written.valid):
+            m.d.comb += [write.en.eq(1), write.addr.eq(written.node), write.data.eq(result)]
+            m.d.sync += count.eq(count + 1)
+        with m.If(self.restart):
+            m.d.sync += count.eq(0)
+        m.d.comb += self.done.eq(count == self._registers["fires"])
+        return written, enter
+
+    # R and G
+
+    def _select_and_generate(self, m: Module, local: stream.Interface, written: data.View, enter: data.View) -> None:
+        ready = self._ready
+        m.d.comb += [ready.enter.valid.eq(enter.valid), ready.enter.node.eq(enter.node)]
+
+        first, rest = self._memories["first"].read_port(), self._memories["rest"].read_port()
+        value = self._memories["value"].read_port(transparent_for=[self._writes["value"]])
+        busy, further = Signal(), Signal()     # a token stands in the generator; it comes from `rest`
+        follow = Signal(self.specs["first"].layout.fields[-1][1])   # where in `rest` the next but one is
+        token, last = Signal(self.token), Signal()
+        m.d.comb += last.eq(Mux(further, rest.data.last, first.data.last))
+        for name in ("x", "y", "node", "slot"):
+            m.d.comb += getattr(token, name).eq(Mux(further, getattr(rest.data, name), getattr(first.data, name)))
+        m.d.comb += token.value.eq(value.data.as_value())
+
+        here, leaves = Signal(), Signal()
+        m.d.comb += [
+            here.eq((token.x == self.x) & (token.y == self.y)),
+            local.valid.eq(busy & here), local.payload.eq(token),
+            self.o.valid.eq(busy & ~here), self.o.payload.eq(token),
+            leaves.eq(busy & Mux(here, local.ready, self.o.ready)),
+        ]
+        m.d.comb += [
+            ready.o.ready.eq(self.running & (~busy | (leaves & last))),
+            first.addr.eq(ready.o.payload), first.en.eq(ready.o.ready & ready.o.valid),
+            value.addr.eq(Mux(self.running, ready.o.payload, self.look)), value.en.eq(~self.running | first.en), self.value.eq(value.data),
+            rest.addr.eq(Mux(further, follow, first.data.rest)), rest.en.eq(leaves & ~last),
+        ]
+        with m.If(first.en):
+            m.d.sync += [busy.eq(1), further.eq(0)]
+        with m.Elif(rest.en):
+            m.d.sync += [further.eq(1), follow.eq(rest.addr + 1)]
+        with m.Elif(leaves):
+            m.d.sync += busy.eq(0)

@@ -1,0 +1,141 @@
+// Runs a job on a Verilated overlay: loads words, starts runs, reads values, one command after the other.
+//
+//   overlay JOB OUT
+//
+// JOB and OUT are 32-bit little-endian words. Commands: 1 n (n payloads of `load`), 2 limit (a run of at most so many cycles),
+// 3 n (n payloads of `look`). Answers: to 2 the words `cycles`, cycles counted here, cycles from start to the first of the run; to 3 the n values.
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "Vpenstock_overlay.h"
+#include "verilated.h"
+
+namespace {
+
+template <typename T> constexpr size_t words() { return (sizeof(T) + 3) / 4; }
+
+template <typename T> void set(T& port, const uint32_t* from) {
+    std::memset(&port, 0, sizeof(T));
+    std::memcpy(&port, from, sizeof(T) < 4 * words<T>() ? sizeof(T) : 4 * words<T>());
+}
+
+[[noreturn]] void fail(const char* what) {
+    std::fprintf(stderr, "overlay: %s\n", what);
+    std::exit(1);
+}
+
+std::vector<uint32_t> read_file(const char* path) {
+    FILE* file = std::fopen(path, "rb");
+    if (!file) fail("cannot read the job");
+    std::fseek(file, 0, SEEK_END);
+    std::vector<uint32_t> data(std::ftell(file) / 4);
+    std::rewind(file);
+    if (std::fread(data.data(), 4, data.size(), file) != data.size()) fail("cannot read the job");
+    std::fclose(file);
+    return data;
+}
+
+struct Bench {
+    VerilatedContext context;
+    Vpenstock_overlay top{&context};
+    std::vector<uint32_t> out;
+    uint64_t clocks = 0;
+
+    // Outputs are looked at with the clock low, after the inputs of the cycle have settled.
+    void settle() { top.eval(); }
+    void tick() {
+        top.clk = 1;
+        top.eval();
+        top.clk = 0;
+        top.eval();
+        ++clocks;
+    }
+
+    const uint32_t* load(const uint32_t* at, uint32_t n) {
+        for (uint32_t i = 0; i < n; ++i, at += words<decltype(top.load_payload)>()) {
+            set(top.load_payload, at);
+            top.load_valid = 1;
+            settle();
+            if (!top.load_ready) fail("a word is refused");
+            tick();
+        }
+        top.load_valid = 0;
+        return at;
+    }
+
+    void run(uint32_t limit) {
+        top.start = 1;
+        settle();
+        tick();
+        top.start = 0;
+        uint32_t before = 1, during = 0;
+        for (settle(); !top.running; settle(), ++before) {
+            if (top.idle || before > limit) fail("the run does not begin");
+            tick();
+        }
+        for (; !top.idle; settle(), ++during) {
+            if (during > limit) fail("cycle limit reached");
+            tick();
+        }
+        // The cycle in which the end is seen is not counted.
+        out.insert(out.end(), {uint32_t(top.cycles), during - 1, before});
+    }
+
+    const uint32_t* look(const uint32_t* at, uint32_t n) {
+        constexpr size_t width = words<decltype(top.value)>();
+        uint32_t asked = 0, seen = 0, idle = 0;
+        while (seen < n) {
+            top.look_valid = asked < n;
+            if (asked < n) {
+                set(top.look_payload, at);
+                at += words<decltype(top.look_payload)>();
+                ++asked;
+            } else if (++idle > 1000) {
+                fail("a value does not come");
+            }
+            settle();
+            if (top.look_valid && !top.look_ready) fail("an address is refused");
+            uint32_t value[width] = {};
+            std::memcpy(value, &top.value, sizeof(top.value));
+            if (value[0] & 1) {  // {valid, data}
+                for (size_t k = 0; k + 1 < width; ++k) out.push_back(value[k] >> 1 | value[k + 1] << 31);
+                ++seen;
+            }
+            tick();
+        }
+        top.look_valid = 0;
+        return at;
+    }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc != 3) fail("takes JOB and OUT");
+    const std::vector<uint32_t> job = read_file(argv[1]);
+    static Bench bench;
+    bench.top.clk = 0;
+    bench.top.rst = 1;
+    bench.tick();
+    bench.tick();
+    bench.top.rst = 0;
+    const auto start = std::chrono::steady_clock::now();
+    const uint32_t* at = job.data();
+    while (at < job.data() + job.size()) {
+        const uint32_t command = at[0], count = at[1];
+        at += 2;
+        if (command == 1) at = bench.load(at, count);
+        else if (command == 2) bench.run(count);
+        else if (command == 3) at = bench.look(at, count);
+        else fail("unknown command");
+    }
+    bench.top.final();
+    FILE* file = std::fopen(argv[2], "wb");
+    if (!file || std::fwrite(bench.out.data(), 4, bench.out.size(), file) != bench.out.size() || std::fclose(file)) fail("cannot write the answers");
+    std::printf("%llu %.6f\n", static_cast<unsigned long long>(bench.clocks), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}

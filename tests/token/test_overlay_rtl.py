@@ -1,0 +1,131 @@
+"""The overlay's RTL against its model: total cycles, every value, over graphs that share one loaded simulator without a reset in between."""
+
+import numpy as np
+import pytest
+
+from penstock.hw.arith.format import FP32, FP64
+from penstock.hw.export import export
+from penstock.hw.overlay import Overlay as Component
+from penstock.hw.units.token.alu import UNITS
+from penstock.machine.errors import RunError
+from penstock.machine.overlay import PIPELINED, Overlay, Sizes
+from penstock.machine.token_ops import format_of
+from penstock.model.overlay import simulate
+from penstock.scheduler.token import map_graph
+from penstock.tb.overlay_api import classes_of, hardware, pack, run_image, run_images
+
+from token_graphs import random_graph
+
+QUICK = [
+    dict(rows=2, cols=2),
+    dict(rows=3, cols=2, ready="criticality", packets="per_pe", alu="pipelined"),
+    dict(rows=2, cols=3, ready="criticality", network="hoplite", alu="pipelined", format="fp64"),
+    dict(rows=2, cols=2, pe="static"),
+    dict(rows=2, cols=2, pe="static", sends="edge", sources="stored"),  # on the build of the one before
+    dict(rows=1, cols=2, pe="static", alu="pipelined", kinds="specialised"),
+]
+DEEP = [dict(rows=rows, cols=cols, ready=ready, packets=packets, network=network, alu=alu, fifo_depth=2 + (rows + cols) % 3)
+        for rows, cols in ((1, 1), (4, 3)) for ready in ("fifo", "criticality") for packets in ("per_edge", "per_pe")
+        for network in ("mesh", "hoplite") for alu in ("unit", "pipelined")]
+DEEP += [dict(rows=rows, cols=cols, pe="static", sends=sends, sources=sources, alu=alu, kinds=kinds)
+         for rows, cols in ((1, 1), (4, 3)) for sends in ("edge", "pe", "multicast") for sources in ("fired", "stored") for alu in ("unit", "pipelined")
+         for kinds in ("homogeneous", "specialised")]
+DEEP += [dict(rows=3, cols=4, pe=pe, format="fp64", alu=alu, kinds=kinds) for pe in ("dynamic", "static") for alu in ("unit", "pipelined")
+         for kinds in ("homogeneous", "specialised")]
+
+
+def name(keys):
+    return "-".join(map(str, keys.values()))
+
+
+def expected(graph, overlay, inputs=None):
+    return graph.evaluate(inputs, overlay.format).view(format_of(overlay.format).word).astype(np.uint64)
+
+
+def graphs(overlay, count, most):
+    rng = np.random.default_rng(3)
+    out = [random_graph(1000 + k, sources=int(rng.integers(1, 6)), operations=k, fmt=overlay.format) for k in range(4)]  # none to three operations
+    return out + [random_graph(k, sources=int(rng.integers(1, 60)), operations=int(rng.integers(4, most)), fmt=overlay.format, reach=int(rng.choice([3, 25, 300])))
+                  for k in range(count)]
+
+
+def check(overlay, count, most):
+    tried = graphs(overlay, count, most)
+    mapped = [map_graph(g, overlay) for g in tried]
+    again = {k: [new_inputs(g, overlay, seed=k)] for k, g in enumerate(tried)}
+    runs = run_images([m.image for m in mapped], {k: [(g.inputs, bits)] for (k, g), ((_, bits),) in zip(enumerate(tried), again.values())})
+    for k, (g, m, run) in enumerate(zip(tried, mapped, runs)):
+        cycles = simulate(m.image).cycles
+        assert (g.title, run.cycles) == (g.title, cycles)
+        assert np.flatnonzero(run.values != expected(g, overlay)).tolist() == []
+        (inputs, _), = again[k]
+        assert run.again[0].cycles == cycles
+        assert np.flatnonzero(run.again[0].values != expected(g, overlay, inputs)).tolist() == []
+
+
+def new_inputs(graph, overlay, seed):
+    f = format_of(overlay.format)
+    inputs = np.random.default_rng(seed).standard_normal(len(graph.inputs)).astype(f.dtype)
+    return inputs, inputs.view(f.word).astype(np.uint64)
+
+
+@pytest.mark.parametrize("keys", QUICK, ids=name)
+def test_rtl_takes_the_cycles_and_has_the_values_of_the_model(keys):
+    check(Overlay(**keys), 10, 300)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("keys", DEEP, ids=name)
+def test_rtl_takes_the_cycles_and_has_the_values_of_the_model_in_every_variant(keys):
+    check(Overlay(**keys), 40, 1200)
+
+
+def test_a_run_beyond_its_limit_is_told():
+    image = map_graph(random_graph(5, sources=10, operations=100), Overlay(rows=2, cols=2)).image
+    with pytest.raises(RunError, match="cycle limit reached"):
+        run_image(image, max_cycles=20)
+
+
+def test_one_build_serves_graphs_of_different_size():
+    overlay = Overlay(rows=2, cols=2)
+    images = [map_graph(random_graph(k, sources=9, operations=n), overlay).image for k, n in ((1, 20), (2, 700))]
+    assert hardware(images[:1]) == hardware(images[1:]) == hardware(images)
+
+
+def test_fixed_memories_are_built_as_they_are():
+    overlay = Overlay(rows=1, cols=1, memories=(("op", 100), ("value", 100)))
+    built, _ = hardware([map_graph(random_graph(1, sources=9, operations=20), overlay).image])
+    assert dict(built.memories)["value"] == 100 and dict(built.memories)["first"] == 512
+
+
+def test_specialised_pes_have_the_units_of_their_kind():
+    image = map_graph(random_graph(6, sources=20, operations=200), Overlay(rows=3, cols=3, kinds="specialised")).image
+    classes = classes_of([image])
+    assert {frozenset(c) for c in classes.values()} <= {frozenset(c) for c in ({"add", "compare"}, {"mul"}, {"div", "sqrt"}, {"exp", "log"})}
+    assert set().union(*classes.values()) == set(PIPELINED["fp32"])
+
+
+def test_pipelined_latencies_are_the_stages_of_the_units():
+    for form, table in ((FP32, PIPELINED["fp32"]), (FP64, PIPELINED["fp64"])):
+        units = {c: UNITS[c](form, True) for c in table}
+        for unit in units.values():
+            unit._MustUse__silence = True
+        assert {c: unit.STAGES for c, unit in units.items()} == table
+
+
+def test_words_are_packed_least_significant_first():
+    words = pack([("a", 3), ("b", 40), ("c", 64)], [np.array([5]), np.array([0xABCDEF0123]), np.array([2**64 - 2], np.uint64)], 107)
+    value = sum(int(w) << 32 * k for k, w in enumerate(words))
+    assert value == 5 | 0xABCDEF0123 << 3 | (2**64 - 2) << 43
+    with pytest.raises(ValueError, match="a must fit in 3 bits, not 8"):
+        pack([("a", 3)], [np.array([8])], 3)
+
+
+@pytest.mark.parametrize("pe", ["dynamic", "static"])
+def test_verilog_is_deterministic_and_says_how_to_use_it(pe):
+    overlay, every = Overlay(rows=2, cols=2, pe=pe), frozenset(PIPELINED["fp32"])
+    one, two = (export(Component(overlay=overlay, sizes=Sizes(64, 64, 64, 64, 64), classes=dict.fromkeys(range(4), every)), "overlay") for _ in range(2))
+    assert one.verilog == two.verilog
+    memories = {m["name"]: m for m in one.sidecar["memories"]}
+    assert memories["value"]["depth"] == 64 and one.sidecar["overlay"]["rows"] == 2
+    assert {p["name"] for p in one.sidecar["ports"]} >= {"load_payload", "load_valid", "load_ready", "start", "running", "idle", "cycles", "look_payload", "value"}
