@@ -94,8 +94,16 @@ def _gen(spec: str, rest: str) -> DataflowGraph:
     return whole_lu(factorise(matrix, where=f"graph {spec}"), spec)
 
 
+def _device(spec: str, rest: str) -> DataflowGraph:
+    from .devices import device_graph  # SymPy is slow to import
+
+    name, star, count = rest.partition("*")
+    graph = device_graph(name)
+    return graph.repeated(_number(count, "the number of instances", spec)) if star else graph
+
+
 def _expr(spec: str, rest: str) -> DataflowGraph:
     return expression(rest)
 
 
-_READERS = {"lu": _lu, "column": _column, "gen": _gen, "expr": _expr}
+_READERS = {"device": _device, "lu": _lu, "column": _column, "gen": _gen, "expr": _expr}
