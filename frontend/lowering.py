@@ -7,13 +7,15 @@ wire, and stop s is stop s + 2.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from penstock.machine import published_kinds
 from penstock.machine.beat import LINE_BYTES, MAX_STOP, BufferRef, Payload, Tile, Tuple
 from penstock.machine.config import Config
 from penstock.machine.errors import ConfigError, LoweringError
 from penstock.machine.functions import FUNCTIONS, lookup
+from penstock.machine.kinds import KINDS, Kind
 from penstock.machine.unitgraph import Channel, Tensor, Unit, UnitGraph, validate
 
 from .functions import Elementwise, Matmul
@@ -54,6 +56,7 @@ class Lowering:
     """What both lowerings share: units, channels, fan-out."""
 
     timing: str
+    kinds: Mapping[str, Kind]
 
     def __init__(self, graph: Graph, config: Config):
         self.graph, self.config = graph, config
@@ -125,11 +128,11 @@ class Lowering:
                             "inner": inner, "line": node.line})
         return out
 
-    def port_order(self, kinds: tuple[str, ...]) -> list[int]:
+    def port_order(self) -> list[int]:
         """Off-chip units in order of need: stores, then loads in the order in which the program first needs them."""
         loads, seen, of_node = [], set(), {}
         for u in self.units:
-            if u.kind in kinds:
+            if self.kinds[u.kind].offchip == "read":
                 of_node.setdefault(u.node, []).append(u.id)
 
         def visit(node: Operator) -> None:
@@ -140,7 +143,7 @@ class Lowering:
                 visit(s.node)
             loads.extend(of_node.get(node.name, []))
 
-        stores = [u.id for u in self.units if u.kind == "store"]
+        stores = [u.id for u in self.units if self.kinds[u.kind].offchip == "write"]
         for node in self.graph.nodes:
             if node.inputs:
                 visit(node)
@@ -158,6 +161,7 @@ class MachineLowering(Lowering):
     """Lowering to physical tiles and the unit kinds of machine/kinds.py. Operators call its methods."""
 
     timing = "machine"
+    kinds = KINDS
 
     def __init__(self, graph: Graph, config: Config):
         super().__init__(graph, config)
@@ -171,7 +175,7 @@ class MachineLowering(Lowering):
     def finish(self) -> UnitGraph:
         self.meta = {"timing": "machine", "config": self.config.name, "asserted": self.asserted()}
         out = UnitGraph(self.graph.name, self.t, tuple(self.units), tuple(self.channels), tuple(self.tensors.values()),
-                        tuple(self.port_order(("load",))), self.used, self.meta)
+                        tuple(self.port_order()), self.used, self.meta)
         validate(out)
         return out
 
@@ -394,23 +398,20 @@ class PublishedLowering(Lowering):
     """Lowering to the published simulator's operators on logical tiles (machine/published_kinds.py)."""
 
     timing = "published"
+    kinds = published_kinds.PUBLISHED_KINDS
     depth = 0  # the configuration's FIFO depth
 
     def __init__(self, graph: Graph, config: Config):
         super().__init__(graph, config)
-        from penstock.machine.published_kinds import TOKEN
-
-        self.token = TOKEN
+        self.token = published_kinds.TOKEN
 
     def finish(self) -> UnitGraph:
-        from penstock.machine.published_kinds import validate as validate_published
-
-        loads = [u.id for u in self.units if u.kind == "load"]
-        order = self.port_order(("load",))
-        ports = [u for u in order if u in loads] + [u.id for u in self.units if u.kind == "store"]
+        loads = [u.id for u in self.units if self.kinds[u.kind].offchip == "read"]
+        order = self.port_order()
+        ports = [u for u in order if u in loads] + [u.id for u in self.units if self.kinds[u.kind].offchip == "write"]
         self.meta = {"timing": "published", "config": self.config.name, "asserted": self.asserted()}
         out = UnitGraph(self.graph.name, 0, tuple(self.units), tuple(self.channels), (), tuple(ports), 0, self.meta)
-        validate_published(out)
+        published_kinds.validate(out)
         return out
 
     def broadcast(self, node: Operator, port: Port, n: int, role: str = "") -> list[Port]:

@@ -72,27 +72,28 @@ class Fabric(wiring.Component):
         if graph.ports:
             from .memory.interconnect import Interconnect
 
-            self._interconnect = Interconnect(ports=[graph.units[u].kind for u in graph.ports], config=config.machine)
+            self._interconnect = Interconnect(ports=self._directions(), config=config.machine)
             members |= {name: member for name, member in self._interconnect.signature.members.items() if name.startswith("mem_")}
         super().__init__(members)
 
     def _payloads(self, u: int) -> Payloads:
         return Payloads(tuple(c.payload for c in self.graph.inputs(u)), tuple(c.payload for c in self.graph.outputs(u)))
 
-    def _posters(self, u: int) -> list[int]:
-        """Units that post to the reference counts of scratchpad ``u``."""
-        return [x.id for x in self.graph.units if x.params.get("scratchpad") == u]
+    def _directions(self) -> list[str]:
+        """``read`` or ``write`` for every off-chip port."""
+        return [kind_of(self.graph.units[u].kind).offchip for u in self.graph.ports]
 
     def _unit(self, u: int) -> Unit:
         unit = self.graph.units[u]
-        more = {"posts": len(self._posters(u))} if unit.kind == "scratchpad" else {}
+        more = {"posts": len(self.graph.posters(u))} if kind_of(unit.kind).memory else {}
         return component(unit.kind)(params=unit.params, t=self.graph.t, config=self.config.machine, payloads=self._payloads(u), **more)
 
     def _unit_module(self, u: int) -> str:
         """Name of a unit's module: equal for units that differ in run-time parameters only."""
         unit = self.graph.units[u]
-        fixed = sorted((k, v) for k, v in unit.params.items() if k not in kind_of(unit.kind).runtime and k != "scratchpad")
-        return module_name(unit.kind, fixed, unit.params.get("scratchpad") is None, len(self._posters(u)), self.graph.t, self._payloads(u),
+        kind = kind_of(unit.kind)
+        fixed = sorted((k, v) for k, v in unit.params.items() if k not in kind.runtime and k != kind.posts)
+        return module_name(unit.kind, fixed, kind.posts_to(unit.params) is None, len(self.graph.posters(u)), self.graph.t, self._payloads(u),
                            sorted(vars(self.config.machine).items()))
 
     def _address_map(self) -> list[dict]:
@@ -117,8 +118,8 @@ class Fabric(wiring.Component):
                 connect(m, wiring.flipped(getattr(self, f"src{u.id}")), unit.port)
             if u.kind == "sink":
                 connect(m, unit.port, wiring.flipped(getattr(self, f"snk{u.id}")))
-            if u.kind == "scratchpad":
-                for k, poster in enumerate(self._posters(u.id)):
+            if kind_of(u.kind).memory:
+                for k, poster in enumerate(self.graph.posters(u.id)):
                     m.d.comb += getattr(unit, f"post{k}").eq(self._units[poster].post)
         for c, fifo in zip(self.graph.channels, self._fifos):
             m.submodules[f"c{c.id}_{_identifier(c.name)}"] = place(fifo, module_name("fifo", c.depth, c.payload))
@@ -144,7 +145,7 @@ class Fabric(wiring.Component):
 
     def _memory(self, m: Module) -> Value:
         m.submodules.interconnect = place(self._interconnect, module_name(
-            "interconnect", [self.graph.units[u].kind for u in self.graph.ports], sorted(vars(self.config.machine).items())))
+            "interconnect", self._directions(), sorted(vars(self.config.machine).items())))
         memory = self._interconnect
         for p, u in enumerate(self.graph.ports):
             wiring.connect(m, self._units[u].port, getattr(memory, f"port{p}"))

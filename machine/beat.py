@@ -94,6 +94,11 @@ class Tuple:
 Payload = Tile | BufferRef | Scalar | Selector | Tuple
 
 
+def leaves(payload: Payload) -> tuple[Payload, ...]:
+    """A payload's members, those of tuples in tuples among them; a payload that is no tuple is its own only one."""
+    return tuple(x for m in payload.members for x in leaves(m)) if isinstance(payload, Tuple) else (payload,)
+
+
 def beat_bits(payload: Payload) -> int:
     """Width of a whole beat: payload, stop, data."""
     return payload.bits + STOP_BITS + 1

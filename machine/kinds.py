@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .beat import Payload, Tile, Tuple
 from .functions import lookup
 
 
@@ -35,6 +36,18 @@ class Kind:
     values
         For a pipelined unit of one tile out that is added from outside (docs/timing.md section 2): the name under which
         ``model.functions`` holds its tile kernel. The valid rows and columns are those of the first operand.
+    offchip
+        ``read`` or ``write`` for a unit with an off-chip port; empty for all others.
+    ends_run
+        Whether the run lasts until this unit has its Done (docs/timing.md section 5, `cycles`).
+    memory
+        Whether the unit holds buffers, and so has pages and reference counts.
+    posts
+        The parameter with the id of the `memory` unit whose reference counts the unit changes (None there, or no parameter: it
+        changes none).
+    payloads
+        (params, payloads of the inputs) -> payloads of the outputs, None for one that the inputs do not determine. Raises
+        ValueError with the rule that the inputs break.
     """
 
     name: str
@@ -46,6 +59,15 @@ class Kind:
     interval: Callable[[int, dict], int] | None = None
     values: str = ""
     optional: dict[str, str] = field(default_factory=dict)
+    offchip: str = ""
+    ends_run: bool = False
+    memory: bool = False
+    posts: str = ""
+    payloads: Callable[[dict, tuple[Payload, ...]], tuple[Payload | None, ...]] | None = None
+
+    def posts_to(self, params: dict) -> int | None:
+        """Id of the memory unit whose reference counts a unit of these parameters changes."""
+        return params.get(self.posts) if self.posts else None
 
 
 KINDS: dict[str, Kind] = {}
@@ -78,12 +100,46 @@ def _lane_interval(t: int, p: dict) -> int:
     return t * t // p["lanes"]
 
 
-def _shape(name: str, doc: str, params: dict[str, str], arity=lambda p: (1, 1), runtime=()) -> None:
-    register(Kind(name, doc, params, arity, runtime, _zero, _one))
+def need(holds: bool, rule: str) -> None:
+    """For ``Kind.payloads``: the rule that the inputs break."""
+    if not holds:
+        raise ValueError(rule)
+
+
+def _same(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+    need(len(set(inputs)) == 1, "its inputs have one payload")
+    return inputs[:1]
+
+
+def _copies(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+    return inputs * p["n"]
+
+
+def _tiles(*outputs: Payload | None):
+    """Of units on tiles: what leaves, None for a tile of either element type."""
+    def rule(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload | None, ...]:
+        for x in inputs:
+            need(all(isinstance(m, Tile) for m in (x.members if isinstance(x, Tuple) else (x,))), "its inputs are tiles")
+        return outputs
+    return rule
+
+
+def _product(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+    need(isinstance(inputs[0], Tile) and inputs[0] == inputs[1], "A and B are tiles of one element type")
+    return (Tile(inputs[0].t, "fp32"),)
+
+
+def _sum(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+    need(isinstance(inputs[0], Tile), "its input is a tile")
+    return (Tile(inputs[0].t, "fp32"),)
+
+
+def _shape(name: str, doc: str, params: dict[str, str], arity=lambda p: (1, 1), runtime=(), payloads=_same, **more) -> None:
+    register(Kind(name, doc, params, arity, runtime, _zero, _one, payloads=payloads, **more))
 
 
 _shape("broadcast", "copies each beat to n outputs", {"n": "outputs", "scratchpad": "unit id that a reference belongs to, or None"},
-       lambda p: (1, p["n"]))
+       lambda p: (1, p["n"]), payloads=_copies, posts="scratchpad")
 _shape("flatten", "merges dimensions lo..hi", {"lo": "innermost dimension merged", "hi": "outermost dimension merged"})
 _shape("promote", "inserts a dimension of size 1 at a level", {"level": "stop level inserted", "outermost": "whether it is the stream's new outermost dimension"})
 _shape("reshape", "splits a dimension into chunks",
@@ -91,39 +147,39 @@ _shape("reshape", "splits a dimension into chunks",
         "pad_rows": "physical tile rows of a pad unit", "pad_cols": "physical tile columns of a pad unit"}, runtime=("chunk", "pad_rows", "pad_cols"))
 _shape("repeat", "repeats each beat", {"count": "copies"}, runtime=("count",))
 _shape("pace", "lets a beat pass at most every so often", {"interval": "sixteenths of a cycle between beats, at least 16"}, runtime=("interval",))
-_shape("zip", "joins two streams into tuples", {}, lambda p: (2, 1))
-_shape("split", "deals beats round robin", {"n": "outputs"}, lambda p: (1, p["n"]))
+_shape("zip", "joins two streams into tuples", {}, lambda p: (2, 1), payloads=lambda p, inputs: (Tuple(inputs),))
+_shape("split", "deals beats round robin", {"n": "outputs"}, lambda p: (1, p["n"]), payloads=_copies)
 _shape("merge", "collects beats round robin", {"n": "inputs"}, lambda p: (p["n"], 1))
 
 register(Kind("map", "element-wise function on tiles",
               {"fn": "name in machine/functions.py", "arity": "operands", "lanes": "elements a cycle", "tuple_in": "whether the operands come as one tuple stream"},
               lambda p: (1 if p["tuple_in"] or "constant" in p else p["arity"], 1),
-              latency=lambda t, p: lookup(p["fn"]).stages + _lane_interval(t, p) - 1, interval=_lane_interval,
+              latency=lambda t, p: lookup(p["fn"]).stages + _lane_interval(t, p) - 1, interval=_lane_interval, payloads=_tiles(None),
               optional={"spread": "how the second operand's tile is repeated over the first's: 'cols' (of its first column), 'rows' (of its first row) or 'both'",
                         "constant": "fp32 bits of a second operand that is the same everywhere"}))
 register(Kind("row_reduce", "reduction of each row of a tile to one column", {"fn": "function with an identity: add, max"}, lambda p: (1, 1),
-              latency=lambda t, p: log2(t), interval=_one))
+              latency=lambda t, p: log2(t), interval=_one, payloads=_sum))
 register(Kind("matmul", "product of two physical tiles, fp32 out",
               {"rows_per_cycle": "rows of the product a cycle", "transposed": "whether B is transposed"}, lambda p: (2, 1),
-              latency=lambda t, p: 1 + log2(t) + t // p["rows_per_cycle"] - 1, interval=lambda t, p: t // p["rows_per_cycle"]))
+              latency=lambda t, p: 1 + log2(t) + t // p["rows_per_cycle"] - 1, interval=lambda t, p: t // p["rows_per_cycle"], payloads=_product))
 register(Kind("accum", "reduction over some dimensions into a memory of accumulators",
               {"fn": "function with an identity: add, max", "reduce": "bit mask of reduced dimensions", "depth": "accumulator tiles", "lanes": "elements a cycle",
                "init_rows": "rows of an empty group's result in elements, 0: of run-time size", "init_cols": "its columns"},
-              lambda p: (1, 1), runtime=("init_rows", "init_cols"), latency=_lane_interval, interval=_lane_interval))
+              lambda p: (1, 1), runtime=("init_rows", "init_cols"), latency=_lane_interval, interval=_lane_interval, payloads=_sum))
 register(Kind("scratchpad", "paged memory of buffers (docs/timing.md section 4)",
               {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}, and turns (repeats of each buffer, in turn) where they differ",
                "repeat": "list: repeats per reader (run time)"},
-              lambda p: (len(p["writers"]) + len(p["readers"]), len(p["writers"]) + len(p["readers"])), runtime=("repeat",)))
+              lambda p: (len(p["writers"]) + len(p["readers"]), len(p["writers"]) + len(p["readers"])), runtime=("repeat",), memory=True))
 _ORDER = {"order": "list of [row, col], in elements: where each logical tile lies, in stream order (instead of the affine walk)"}
 register(Kind("load", "linear off-chip load (docs/timing.md section 5)",
               {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",
                "rows": "rows of a logical tile", "cols": "columns of a logical tile", "rank": "loop dimensions",
                "shape": "trip counts, outermost first", "row_step": "rows advanced by each loop dimension", "col_step": "columns advanced by each loop dimension"},
               lambda p: (0, 1),
-              ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols", "shape", "row_step", "col_step"), optional=_ORDER))
+              ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols", "shape", "row_step", "col_step"), optional=_ORDER, offchip="read"))
 register(Kind("store", "linear off-chip store (docs/timing.md section 5)",
               {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",
                "rows": "rows of a logical tile", "cols": "columns of a logical tile"},
-              lambda p: (1, 0), ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols"), optional=_ORDER))
+              lambda p: (1, 0), ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols"), optional=_ORDER, offchip="write", ends_run=True, payloads=_tiles()))
 register(Kind("source", "stream from outside the fabric", {}, lambda p: (0, 1)))
-register(Kind("sink", "stream to outside the fabric", {}, lambda p: (1, 0)))
+register(Kind("sink", "stream to outside the fabric", {}, lambda p: (1, 0), ends_run=True))

@@ -37,11 +37,11 @@ RULES = {
 PUBLISHED_KINDS: dict[str, Kind] = {}
 
 
-def _kind(name: str, doc: str, params: dict[str, str], inputs=1, outputs=1) -> None:
+def _kind(name: str, doc: str, params: dict[str, str], inputs=1, outputs=1, **more) -> None:
     def arity(p: dict) -> tuple[int, int]:
         return (inputs(p) if callable(inputs) else inputs, outputs(p) if callable(outputs) else outputs)
 
-    PUBLISHED_KINDS[name] = Kind(name, doc, params, arity)
+    PUBLISHED_KINDS[name] = Kind(name, doc, params, arity, **more)
 
 
 _FUNCTION = {
@@ -54,9 +54,9 @@ _ACCUM = _FUNCTION | {"rank": "innermost dimensions reduced", "init_rows": "rows
 
 _kind("load", "linear off-chip load, one logical tile at a time",
       {"rows": "rows of a tile", "cols": "columns of a tile", "shape": "trip counts, outermost first",
-       "par_dispatch": "64-B requests a cycle (0: the configuration's)"}, inputs=0)
+       "par_dispatch": "64-B requests a cycle (0: the configuration's)"}, inputs=0, offchip="read")
 _kind("store", "linear off-chip store, one logical tile at a time",
-      {"par_dispatch": "64-B requests a cycle (0: the configuration's)"}, outputs=0)
+      {"par_dispatch": "64-B requests a cycle (0: the configuration's)"}, outputs=0, offchip="write", ends_run=True)
 _kind("map", "function of one or two streams of equal shape",
       _FUNCTION | {"arity": "operands, 1 or 2", "tuple_in": "whether two operands come as one stream of pairs"},
       inputs=lambda p: 1 if p["tuple_in"] else p["arity"])
@@ -79,7 +79,7 @@ _kind("zip", "joins two streams of tiles into a stream of pairs", {}, inputs=2)
 _kind("source", "stream from outside, token by token",
       {"stamp": "list: earliest cycle in which token i is visible", "stop": "list: its stop level", "rows": "rows of a tile", "cols": "columns of a tile"},
       inputs=0)
-_kind("sink", "stream to outside: takes one token a cycle", {}, outputs=0)
+_kind("sink", "stream to outside: takes one token a cycle", {}, outputs=0, ends_run=True)
 
 
 _AT_LEAST = {  # constraint of integer parameters

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .beat import Payload, payload_from_dict, payload_to_dict
+from .beat import Payload, Tile, leaves, payload_from_dict, payload_to_dict
 from .errors import LoweringError
 from .kinds import KINDS, Kind, kind_of
 
@@ -80,6 +80,18 @@ class UnitGraph:
     def outputs(self, unit: int) -> list[Channel]:
         """Output channels of a unit, by port."""
         return sorted((c for c in self.channels if c.src[0] == unit), key=lambda c: c.src[1])
+
+    def memories(self) -> list[int]:
+        """Ids of the units that hold buffers."""
+        return [u.id for u in self.units if kind_of(u.kind).memory]
+
+    def posters(self, memory: int) -> list[int]:
+        """Ids of the units that change the reference counts of a memory unit."""
+        return [u.id for u in self.units if kind_of(u.kind).posts_to(u.params) == memory]
+
+    def ends(self) -> list[int]:
+        """Ids of the units that the run waits for."""
+        return [u.id for u in self.units if kind_of(u.kind).ends_run]
 
     def tensor(self, name: str) -> Tensor:
         return next(x for x in self.tensors if x.name == name)
@@ -168,6 +180,28 @@ def validate(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS, least_depth: i
             have = sorted(used[side].get(u.id, []))
             if have != list(range(n)):
                 raise LoweringError(f"{len(have)} {side}", f"unit {u.name}", f"kind {u.kind} has {n} {side} here, numbered from 0")
-    off_chip = [u.id for u in graph.units if u.kind in ("load", "store")]
+    off_chip = [u.id for u in graph.units if kinds[u.kind].offchip]
     if sorted(graph.ports) != off_chip:
         raise LoweringError(f"ports are {list(graph.ports)}", f"graph {graph.name}", f"they list every off-chip unit once: {off_chip} in some order")
+    for u in graph.units:
+        _check_payloads(graph, kinds[u.kind], u)
+        memory = kinds[u.kind].posts_to(u.params)
+        if memory is not None and not (0 <= memory < len(graph.units) and kinds[graph.units[memory].kind].memory):
+            raise LoweringError(f"{kinds[u.kind].posts} is {memory!r}", f"unit {u.name}", "it is the id of a unit that holds buffers")
+
+
+def _check_payloads(graph: UnitGraph, kind: Kind, u: Unit) -> None:
+    """What travels on a unit's channels is what its kind takes and gives."""
+    ins, outs = graph.inputs(u.id), graph.outputs(u.id)
+    for c in (*ins, *outs):
+        if any(isinstance(x, Tile) and x.t != graph.t for x in leaves(c.payload)):
+            raise LoweringError(f"carries {c.payload}", f"channel {c.name}", f"tiles of this graph have the edge {graph.t}")
+    if kind.payloads is None:
+        return
+    try:
+        given = kind.payloads(u.params, tuple(c.payload for c in ins))
+    except ValueError as e:
+        raise LoweringError(f"takes {', '.join(str(c.payload) for c in ins)}", f"unit {u.name}", str(e)) from None
+    for c, payload in zip(outs, given):
+        if payload is not None and c.payload != payload:
+            raise LoweringError(f"carries {c.payload}", f"channel {c.name}", f"{u.kind} {u.name} gives {payload} on output {c.src[1]}")

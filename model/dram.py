@@ -12,14 +12,16 @@ from numba import carray, cfunc, njit, types
 
 from penstock.machine.beat import LINE_BYTES
 from penstock.machine.config import Dram as DramConfig
+from penstock.machine.kinds import kind_of
 from penstock.machine.unitgraph import UnitGraph
 
 # State: a header, then per channel (last service start, oldest node, newest node), then nodes (ready, line, next).
-KIND, CHANNELS, INTERVAL, DELAY, OFFSET, FREE, IN_FLIGHT, HEADER = range(8)
+KIND, CHANNELS, INTERVAL, DELAY, OFFSET, FREE, IN_FLIGHT, EARLIEST, HEADER = range(9)
 LAST, OLDEST, NEWEST, CHANNEL_WORDS = range(4)
 READY, LINE, NEXT, NODE_WORDS = range(4)
 IDEAL, PIPE = 0, 1
 FULL = -1  # `accept` found no free node
+NEVER = 1 << 62
 
 
 @njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
@@ -56,8 +58,12 @@ def accept(state, h, line, index, count):
 
 @njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def deliver(state, d, out):
-    """Write the lines delivered in cycle `d` to `out` and return how many. Called for every cycle in which one is ready."""
+    """Write the lines delivered in cycle `d` to `out` and return how many. Called for every cycle in which one is ready.
+
+    ``state[EARLIEST]`` is then the next cycle in which a line that waits now is ready (NEVER: none waits).
+    """
     n = 0
+    earliest = NEVER
     at = HEADER
     for _ in range(state[CHANNELS]):
         node = state[at + OLDEST]
@@ -71,7 +77,10 @@ def deliver(state, d, out):
             if state[KIND] == PIPE:
                 break
         state[at + OLDEST] = node
+        if node >= 0 and state[node + READY] < earliest:
+            earliest = state[node + READY]
         at += CHANNEL_WORDS
+    state[EARLIEST] = max(earliest, d + 1)
     state[IN_FLIGHT] -= n
     return n
 
@@ -113,7 +122,7 @@ class Dram:
         self.lines = lines
         self.state = s = np.full(first + lines * NODE_WORDS, -1, np.int64)
         delay = config.latency + (config.start_up if config.kind == "pipe" else 0)
-        s[:HEADER] = PIPE if config.kind == "pipe" else IDEAL, channels, config.interval, delay, 0, first, 0
+        s[:HEADER] = PIPE if config.kind == "pipe" else IDEAL, channels, config.interval, delay, 0, first, 0, NEVER
         s[HEADER:first:CHANNEL_WORDS] = -config.interval
         nodes = s[first:].reshape(lines, NODE_WORDS)
         nodes[:-1, NEXT] = first + NODE_WORDS * np.arange(1, lines)
@@ -155,7 +164,7 @@ def lines_bound(graph: UnitGraph, load_lines: int) -> int:
     total = 64
     for u in graph.ports:
         p = graph.units[u].params
-        if graph.units[u].kind == "store":
+        if kind_of(graph.units[u].kind).offchip == "write":
             pieces = -(-p["tensor_cols"] // p["cols"]) if p["cols"] else 1
             total += p["tensor_rows"] * (p["pitch"] // LINE_BYTES + 2 * pieces)
         else:

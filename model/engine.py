@@ -204,6 +204,8 @@ def responses(S, D, LOG, c):
     out = S[S[G_OUT] :]
     n = dram.deliver(D, c, out)
     S[G_EVENTS] += n
+    if D[dram.EARLIEST] < dram.NEVER:
+        wake(S, S[G_DRAM_UNIT], D[dram.EARLIEST])
     for i in range(n):
         line = out[i]
         u = S[S[G_PORTS] + (line >> 44)]

@@ -98,9 +98,8 @@ class Layout:
         self.channels = self.alloc(len(graph.channels) * k.CHANNEL_WORDS)
         self.units = self.alloc(len(graph.units) * k.UNIT_WORDS)
         self.pad_refs: dict[int, int] = {}
-        for u in graph.units:
-            if u.kind == "scratchpad":
-                self.pad_refs[u.id] = self.alloc(u.params["pages"])
+        for u in graph.memories():
+            self.pad_refs[u] = self.alloc(graph.units[u].params["pages"])
         for c in graph.channels:
             self.put_channel(c)
         for u in graph.units:
@@ -114,7 +113,7 @@ class Layout:
         self.dram = dram.Dram(self.machine.dram, dram.lines_bound(graph, self.machine.load_lines))
         channels = self.machine.dram.channels
         per_cycle = 2 * n_channels + lanes + channels + 256
-        for at, value in ((k.G_OPEN, sum(u.kind in ("store", "sink") for u in graph.units)), (k.G_MASK, WHEEL - 1), (k.G_WORDS, words),
+        for at, value in ((k.G_OPEN, len(graph.ends())), (k.G_MASK, WHEEL - 1), (k.G_WORDS, words),
                           (k.G_WHEEL, self.alloc(WHEEL * words)), (k.G_VALUES, self.values), (k.G_TRACE, trace),
                           (k.G_PORTS, self.put(port_units)), (k.G_NPORTS, len(graph.ports)), (k.G_ROUND_ROBIN, self.machine.arbitration == "round_robin"),
                           (k.G_DRAM_UNIT, n_units), (k.G_UNITS, self.units), (k.G_NUNITS, n_units), (k.G_FIRST_REQUEST, -1), (k.G_T, graph.t),

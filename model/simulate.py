@@ -55,7 +55,8 @@ def run(graph: UnitGraph, config: Config, tensors: dict[str, np.ndarray] | None 
     state = Layout(graph, config, image, trace, sources or {}, sinks or {})
     S = state.S
     widest = max((S[state.channel_at(c.id) + k.C_META] for c in graph.channels), default=0)
-    n_values = max((S[state.channel_at(c.id) + k.C_VALUES] for c in graph.channels if graph.units[c.dst[0]].kind == "sink"), default=0) if values else 0
+    sinks_of = {u.id for u in graph.units if u.kind == "sink"}
+    n_values = max((S[state.channel_at(c.id) + k.C_VALUES] for c in graph.channels if c.dst[0] in sinks_of), default=0) if values else 0
     log = np.zeros((max(LOG_ROWS, 2 * S[k.G_MAX_CYCLE_LOG]) if trace else S[k.G_MAX_CYCLE_LOG], 5), np.int64)
     sunk = np.zeros((SUNK_ROWS + len(graph.units), 4 + widest), np.int64)
     sunk_values = np.zeros((len(sunk) if n_values else 1, n_values), np.uint32)
@@ -107,7 +108,7 @@ def _result(graph: UnitGraph, state: Layout, log: np.ndarray, trace: bool) -> Ru
         held.append(total / cycles)
     result.occupancy = np.array(held)
     result.lines_read, result.lines_written = int(S[k.G_READ]), int(S[k.G_WRITTEN])
-    result.peak_pages = {u.id: int(units[u.id, k.M_PEAK]) for u in graph.units if u.kind == "scratchpad"}
+    result.peak_pages = {u: int(units[u, k.M_PEAK]) for u in graph.memories()}
     result.events = int(S[k.G_EVENTS])
     result.extra["evaluations"] = int(S[k.G_EVALS])
     if trace:
@@ -177,12 +178,11 @@ def _deadlock(graph: UnitGraph, config: Config, state: Layout, sources, sinks) -
         c = graph.channels[channel]
         how = f"full channel {c.name} into {names[c.dst[0]]}" if levels[channel] else f"empty channel {c.name} from {names[c.src[0]]}"
         parts.append(f"{names[unit]} waits for the {how} ({levels[channel]} of {c.depth} beats)")
-    open_ends = [u.name for u in graph.units if u.kind in ("store", "sink")]
+    open_ends = [names[u] for u in graph.ends()]
     if not parts:
         empty = [f"{c.name} ({names[c.src[0]]} to {names[c.dst[0]]}): {n} of {c.depth}" for c, n in zip(graph.channels, levels) if n]
         parts = [f"no beat moves towards {', '.join(open_ends)}; channels that hold beats: {', '.join(empty) or 'none'}"]
-    pads = [f"scratchpad {u.name} has no free page" for u in graph.units
-            if u.kind == "scratchpad" and state.S[state.unit_at(u.id) + k.M_FREE_COUNT] == 0]
+    pads = [f"{graph.units[u].kind} {names[u]} has no free page" for u in graph.memories() if state.S[state.unit_at(u) + k.M_FREE_COUNT] == 0]
     depth = freeing_depth(graph, config, sources, sinks)
     remedy = f"channels of depth {depth} free it" if depth else f"no channel depth up to {DEEPEST} frees it"
     return RunError(f"deadlock after cycle {last_cycle(state)}: " + "; ".join(parts + pads), f"graph {graph.name}", remedy=remedy)

@@ -253,9 +253,9 @@ class _Point:
 
     def _fill_machine(self, r: Record, run: Run) -> None:
         m = self.config.machine
-        tile_bytes = {}
+        tile_bytes, memories = {}, set(self.graph.memories())
         for c in self.graph.channels:
-            if self.graph.units[c.dst[0]].kind == "scratchpad" and c.payload.kind == "tile":
+            if c.dst[0] in memories and c.payload.kind == "tile":
                 tile_bytes[c.dst[0]] = m.t * m.t * ELEMENT_BITS[c.payload.dtype] // 8
         r.onchip_capacity_bytes = sum(m.pages * m.frames * b for b in tile_bytes.values())
         r.onchip_peak_bytes = sum(run.peak_pages.get(u, 0) * m.frames * b for u, b in tile_bytes.items())

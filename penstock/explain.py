@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from penstock.machine.errors import PenstockError
+from penstock.machine.kinds import KINDS
 from penstock.machine.record import Record
 
 
 def share(unit: dict, name: str, cycles: int) -> float:
     """Fraction of the run that a unit spent in a state (``busy``, ``blocked``, ``starved``)."""
     return (unit[name] or 0) / cycles
+
+
+def _is(unit: dict, attribute: str):
+    """An attribute of a unit's kind; a kind from outside that is not registered here has none."""
+    return getattr(KINDS.get(unit["kind"]), attribute, None)
 
 
 def has_counters(r: Record) -> bool:
@@ -27,12 +33,12 @@ def bounding_chain(r: Record) -> list[tuple[str, str]]:
         raise PenstockError("the record has no busy/blocked/starved counters", remedy="make it with --timing machine")
     into = {n: [c for c in r.channels if c["dst"] == n != c["src"]] for n in units}
     out_of = {n: [c for c in r.channels if c["src"] == n != c["dst"]] for n in units}
-    at = next((u["name"] for u in r.units if u["kind"] in ("store", "sink")), r.units[-1]["name"])
+    at = next((u["name"] for u in r.units if _is(u, "ends_run")), r.units[-1]["name"])
     chain, seen = [], set()
     while at not in seen:
         seen.add(at)
         u = units[at]
-        if u["kind"] == "load":
+        if _is(u, "offchip") == "read":
             chain.append((at, f"waits for the off-chip memory, of whose bandwidth the run uses {r.offchip_utilisation:.0%}"))
             break
         state = max(("busy", "blocked", "starved"), key=lambda s: u[s])

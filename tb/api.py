@@ -305,7 +305,7 @@ def _run(p: Point, out: Mapping[str, np.ndarray], trace: bool, recorded: Sequenc
     r = Run("rtl", cycles, status["first_request"])
     r.outputs = unpack(graph, out["image"]) if p.tensors is not None else None
     r.busy, r.blocked, r.starved = (stats[:, k].copy() for k in range(3))
-    r.peak_pages = {u.id: int(stats[u.id, 3]) for u in graph.units if u.kind == "scratchpad"}
+    r.peak_pages = {u: int(stats[u, 3]) for u in graph.memories()}
     r.lines_read, r.lines_written = status["lines_read"], status["lines_written"]
     r.occupancy = np.array([_occupancy(c, cycles) for c in channels])
     r.events = sum(int((c.take >= 0).sum()) for c in channels) + r.lines_read + r.lines_written

@@ -128,9 +128,8 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
         m, r = getattr(model, what), getattr(rtl, what)
         for u in graph.units:
             _scalar(found, f"unit {u.name}", f"{what} cycles", None if m is None else int(m[u.id]), None if r is None else int(r[u.id]))
-    for u in graph.units:
-        if u.kind == "scratchpad":
-            _scalar(found, f"unit {u.name}", "peak pages", model.peak_pages.get(u.id), rtl.peak_pages.get(u.id))
+    for u in graph.memories():
+        _scalar(found, f"unit {graph.units[u].name}", "peak pages", model.peak_pages.get(u), rtl.peak_pages.get(u))
     report.values = model.outputs is not None or any(len(c.digest) for c in model.channels)
     if model.outputs is not None:
         for name in sorted(set(model.outputs) | set(rtl.outputs or {})):

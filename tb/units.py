@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.machine.beat import BufferRef, Payload, Tile, Tuple
 from penstock.machine.functions import FUNCTIONS
+from penstock.machine.kinds import kind_of
 from penstock.machine.unitgraph import Channel, Tensor, Unit, UnitGraph
 
 from .agents import PATTERNS, beats, releases
@@ -110,7 +111,7 @@ class Zoo:
         """The graph, with the run-time parameters of ``seed``."""
         units = tuple(replace(u, params={**u.params, **self.runtime[u.id](np.random.default_rng([seed, u.id]))}) if u.id in self.runtime else u
                       for u in self.units)
-        ports = tuple(u.id for u in units if u.kind in ("load", "store"))
+        ports = tuple(u.id for u in units if kind_of(u.kind).offchip)
         return UnitGraph(self.name, self.t, units, tuple(self.channels), tuple(self.tensors), ports, self.bytes)
 
     def point(self, seed: int, source: str = "always", sink: str = "always") -> Point:

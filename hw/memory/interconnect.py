@@ -31,13 +31,13 @@ class Interconnect(wiring.Component):
     Parameters
     ----------
     ports : sequence of str
-        ``load`` or ``store`` for each port, in order of need; a port's index is its id on the wire.
+        ``read`` or ``write`` for each port, in order of need; a port's index is its id on the wire.
     config : Machine
         ``port_lanes`` W, ``load_lines``, ``arbitration``, ``dram``.
 
     Members
     -------
-    port0, port1, ... : In(ReadPort(W)) for a load, In(WritePort(W, N)) for a store
+    port0, port1, ... : In(ReadPort(W)) for ``read``, In(WritePort(W, N)) for ``write``
     mem_req_valid : Out(W)
         Lines that reach the DRAM in this cycle; all of one chunk.
     mem_req_write, mem_req_port, mem_req_group : Out(1), Out(8), Out(16)
@@ -57,17 +57,17 @@ class Interconnect(wiring.Component):
     """
 
     def __init__(self, *, ports: Sequence[str], config: Machine):
-        for kind in ports:
-            if kind not in ("load", "store"):
-                raise ValueError(f"Kind of a port must be 'load' or 'store', not {kind!r}")
+        for direction in ports:
+            if direction not in ("read", "write"):
+                raise ValueError(f"Direction of a port must be 'read' or 'write', not {direction!r}")
         if not 1 <= len(ports) <= 2**PORT_BITS:
             raise ValueError(f"Number of ports must be from 1 to {2**PORT_BITS}, not {len(ports)!r}")
         if config.load_lines > 2**TAG_BITS:
             raise ValueError(f"load_lines must be at most {2**TAG_BITS}, not {config.load_lines!r}")
-        self.kinds, self.config = tuple(ports), config
+        self.directions, self.config = tuple(ports), config
         self.responses = response_lanes(config)
         w, n = config.port_lanes, self.responses
-        members = {f"port{p}": In(ReadPort(w) if kind == "load" else WritePort(w, n)) for p, kind in enumerate(ports)}
+        members = {f"port{p}": In(ReadPort(w) if direction == "read" else WritePort(w, n)) for p, direction in enumerate(ports)}
         super().__init__({
             **members,
             "mem_req_valid": Out(w),
@@ -87,7 +87,7 @@ class Interconnect(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         lanes, lane_bits = self.config.port_lanes, (self.config.port_lanes - 1).bit_length()
-        ports = [getattr(self, f"port{p}") for p in range(len(self.kinds))]
+        ports = [getattr(self, f"port{p}") for p in range(len(self.directions))]
 
         m.submodules.arbiter = arbiter = Arbiter(clients=len(ports), policy=self.config.arbitration)
         address, pitch, mask = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(lanes)
@@ -97,8 +97,8 @@ class Interconnect(wiring.Component):
                 with m.Case(p):
                     chunk = port.request.payload
                     m.d.comb += [address.eq(chunk.address), pitch.eq(chunk.pitch), mask.eq(chunk.mask)]
-                    m.d.sync += self.mem_req_write.eq(self.kinds[p] == "store")
-                    if self.kinds[p] == "store":
+                    m.d.sync += self.mem_req_write.eq(self.directions[p] == "write")
+                    if self.directions[p] == "write":
                         m.d.sync += [self.mem_req_data.eq(chunk.data), self.mem_req_mask.eq(chunk.bytes)]
         m.d.sync += [
             self.mem_req_valid.eq(Mux(arbiter.requests.any(), mask, 0)),
@@ -112,7 +112,7 @@ class Interconnect(wiring.Component):
         for p, port in enumerate(ports):
             m.d.comb += port.request.ready.eq(arbiter.grant[p])
             mine = [self.mem_rsp_valid[n] & (self.mem_rsp_port[n] == p) for n in range(self.responses)]
-            if self.kinds[p] == "store":
+            if self.directions[p] == "write":
                 m.d.comb += port.acks.eq(sum(mine))
                 continue
             ring = Ring(groups=self.config.load_lines // lanes, lanes=lanes, responses=self.responses)

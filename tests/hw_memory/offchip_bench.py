@@ -9,6 +9,7 @@ from penstock.hw.beat import Payloads
 from penstock.hw.memory.interconnect import Interconnect, response_lanes
 from penstock.hw.memory.load import Load
 from penstock.hw.memory.store import Store
+from penstock.machine.kinds import kind_of
 from penstock.machine.beat import Tile
 
 from offchip_model import LINE, Dram, LoadModel, StoreModel, run
@@ -21,7 +22,7 @@ class Bench:
         self.ports, self.t, self.config = ports, t, config
         self.m = m = Module()
         m.domains.sync = self.domain = ClockDomain()
-        m.submodules.interconnect = self.net = Interconnect(ports=[kind for kind, *_ in ports], config=config)
+        m.submodules.interconnect = self.net = Interconnect(ports=[kind_of(kind).offchip for kind, *_ in ports], config=config)
         self.units = []
         for p, (kind, place, _) in enumerate(ports):
             tile = Tile(t, "fp32" if place.element_bytes == 4 else "bf16")

@@ -163,7 +163,7 @@ def test_responses_nobody_waits_for_are_told():
 
 
 def test_bad_ports_are_refused():
-    with pytest.raises(ValueError, match="Kind of a port must be 'load' or 'store', not 'sink'"):
-        Interconnect(ports=["load", "sink"], config=machine(t=4, lanes=2))
+    with pytest.raises(ValueError, match="Direction of a port must be 'read' or 'write', not 'sink'"):
+        Interconnect(ports=["read", "sink"], config=machine(t=4, lanes=2))
     with pytest.raises(ValueError, match="Number of ports must be from 1 to 256, not 0"):
         Interconnect(ports=[], config=machine(t=4, lanes=2))

@@ -19,7 +19,7 @@ SCRATCHPAD = {"pages": 64, "frames": 8, "writers": [{"rank": 1}], "readers": [{"
 DESIGNS = {
     "load": lambda: Load(params={"rank": 2}, t=4, config=CONFIG, payloads=Payloads((), (TILE,))),
     "store": lambda: Store(params={}, t=4, config=CONFIG, payloads=Payloads((TILE,), ())),
-    "interconnect": lambda: Interconnect(ports=["load", "store"], config=CONFIG),
+    "interconnect": lambda: Interconnect(ports=["read", "write"], config=CONFIG),
     "scratchpad": lambda: Scratchpad(params=SCRATCHPAD, t=4, config=CONFIG, posts=1, payloads=Payloads((TILE, REFERENCE), (REFERENCE, TILE))),
 }
 BLOCK_RAMS = {

@@ -10,7 +10,7 @@ from penstock.machine.config import Dram
 from penstock.machine.errors import RunError
 from penstock.model import timeline
 
-from graphs import FULL, T, TILE, Build, configuration, run, tile_words, with_machine
+from graphs import FULL, T, TILE, Build, compare, configuration, run, tile_words, with_machine
 
 CONFIG = configuration()
 
@@ -95,12 +95,16 @@ def test_scratchpad_has_no_bubble_between_buffers():
     assert outs(r.channels[2]) == [0, 1, 0, 2, 0, 1, 0, 2, 0, 1, 0, 3]
 
 
-def loads(rows, cols, *, config=CONFIG, shape=(1,)):
+def one_load(rows, cols, shape=(1,)):
     b = Build()
     x = b.tensor("x", rows, cols)
     u = b.off_chip("load", x, rows, cols, rank=len(shape), shape=list(shape), row_step=[0] * len(shape), col_step=[0] * len(shape))
     b.link(u, b.sink())
-    return run(b, config, values=False, trace=True)
+    return b
+
+
+def loads(rows, cols, *, config=CONFIG, shape=(1,)):
+    return run(one_load(rows, cols, shape), config, values=False, trace=True)
 
 
 def test_lone_line():
@@ -231,3 +235,8 @@ def test_timeline_is_trace_event_json(tmp_path):
     assert slices == [(0, 0, 1), (0, 10, 2), (1, 1, 1), (1, 11, 2)]
     levels = [(e["ts"], e["args"]["beats"]) for e in events if e["ph"] == "C"]
     assert levels == [(0, 0), (1, 1), (2, 0), (11, 1), (13, 0)]
+
+
+@pytest.mark.parametrize("dram", [Dram(kind="ideal", latency=3000), Dram(channels=1, interval=900), Dram(channels=2, interval=1500, latency=2000)])
+def test_memory_that_keeps_lines_waiting_for_long_is_no_deadlock(dram):
+    assert compare(one_load(4, 32), configuration(dram=dram)).cycles > 2 * 1024
