@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 
+from penstock.cli import parser as make_parser
+from penstock.examples import EXAMPLES
 from penstock.frontend.operator_reference import operator_reference
 from penstock.machine.config import Machine, Published
 from penstock.machine.functions import FUNCTIONS
@@ -46,7 +49,61 @@ def kinds() -> str:
     return "\n".join([*lines, ""])
 
 
-PAGES = {"configuration.md": configuration, "kinds.md": kinds, "operators.md": operator_reference}
+def cli() -> str:
+    """Every command with its arguments, from the parser itself."""
+    lines = ["# Command line", "", "`penstock COMMAND --help` says the same. A command that fails prints one message on standard error and exits with 1 (2: the command line itself",
+             "is wrong) and leaves no half-written file. Progress goes to standard error: a bar on a terminal, plain lines elsewhere, nothing with `--quiet`.",
+             "The same calls from Python: [api.md](api.md). Simulator builds are kept in `PENSTOCK_CACHE`, or in the user's cache folder.", ""]
+    for name, parser in _commands().items():
+        what = _help_of(name)
+        lines += [f"## `penstock {name}`", "", f"{what[0].upper()}{what[1:]}.", ""]
+        if examples := EXAMPLES.get(name):
+            lines += ["```sh", *examples, "```", ""]
+        lines += ["| argument | meaning |", "|---|---|"]
+        for a in parser._actions:
+            if a.dest != "help" and not isinstance(a, argparse._SubParsersAction):
+                lines.append(f"| {_argument(a)} | {_meaning(a)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _commands() -> dict[str, argparse.ArgumentParser]:
+    """Commands that do something, by their full name."""
+    def walk(parser, prefix):
+        subs = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+        if not subs:
+            return {prefix: parser}
+        return {k: v for name, sub in subs[0].choices.items() for k, v in walk(sub, f"{prefix} {name}".strip()).items()}
+
+    return walk(make_parser(), "")
+
+
+def _help_of(name: str) -> str:
+    """The line that the parent command prints about a command."""
+    parser, text = make_parser(), ""
+    for word in name.split():
+        subs = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+        text = next(c.help for c in subs._choices_actions if c.dest == word)
+        parser = subs.choices[word]
+    return text
+
+
+def _argument(a: argparse.Action) -> str:
+    if not a.option_strings:
+        name = a.metavar or ("{" + ",".join(a.choices) + "}" if a.choices else a.dest.upper())
+        return f"`[{name}]`" if a.nargs == "?" else f"`{name}`"
+    value = "" if a.nargs == 0 else " " + (a.metavar or ("{" + ",".join(map(str, a.choices)) + "}" if a.choices else a.dest.upper()))
+    return f"`{a.option_strings[-1]}{value}`"
+
+
+def _meaning(a: argparse.Action) -> str:
+    text = (a.help or "").replace("|", "\\|").replace("**", r"\*\*")
+    default = a.default if a.option_strings and a.nargs != 0 and a.default not in (None, [], "") else None
+    notes = [*(["required"] if a.required and a.option_strings else []), *([f"default `{default}`"] if default is not None and "default" not in text else [])]
+    return f"{text} ({', '.join(notes)})".strip() if notes else text
+
+
+PAGES = {"cli.md": cli, "configuration.md": configuration, "kinds.md": kinds, "operators.md": operator_reference}
 
 
 def main() -> None:

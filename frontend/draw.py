@@ -1,15 +1,20 @@
-"""Drawings of a program graph: DOT text, and PNG or SVG through matplotlib with a layered layout of our own."""
+"""Drawings of a program graph, and of the fabric it is lowered to."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.machine.errors import ProgramError
+from penstock.machine.config import Config, Machine
+from penstock.machine.kinds import kind_of
+from penstock.machine.unitgraph import Unit, UnitGraph
 
+from . import boxes
+from .boxes import Arrow, Box
 from .graph import Graph, Operator
 from .memory_operators import Bufferize, LinearOffChipLoad, LinearOffChipStore, Streamify
 
 OFFCHIP, ONCHIP, COMPUTE, SHAPE = "#f4c7a1", "#cfe3b4", "#b9d3ee", "#e6e6e6"
+COMPUTE_KINDS = ("matmul", "map", "accum")
 
 
 def colour(node: Operator) -> str:
@@ -31,106 +36,50 @@ def caption(node: Operator) -> tuple[str, str]:
     return node.name, f"{kind}({shown})"
 
 
+def parts(graph: Graph) -> tuple[list[Box], list[Arrow]]:
+    """A program's operators and streams."""
+    return ([Box(*caption(n), colour(n), late=True) for n in graph.nodes],
+            [Arrow(s.node.name, n.name, str(s.type)) for n in graph.nodes for s in n.inputs])
+
+
 def to_dot(graph: Graph) -> str:
-    """The graph in DOT, for graphviz."""
-    lines = [f"digraph {graph.name} {{", '  node [shape=box, style="rounded,filled", fontname="Helvetica"];', '  edge [fontname="Helvetica", fontsize=9];']
-    for node in graph.nodes:
-        name, kind = caption(node)
-        lines.append(f'  {node.name} [label="{name}\\n{kind}", fillcolor="{colour(node)}"];')
-    for node in graph.nodes:
-        for s in node.inputs:
-            lines.append(f'  {s.node.name} -> {node.name} [label="{s.type}"];')
-    return "\n".join(lines + ["}"]) + "\n"
-
-
-def layers(graph: Graph) -> tuple[list[list[tuple]], dict[tuple, list[tuple]]]:
-    """A layered layout.
-
-    Returns the layers, top first, as lists of keys: ``(operator name,)``, or ``(reader, input, layer)`` where an edge passes; and
-    for each edge ``(reader, input)`` the keys on its way. A load stands just above its first reader.
-    """
-    depth: dict[str, int] = {}
-    for node in graph.nodes:
-        depth[node.name] = 1 + max((depth[s.node.name] for s in node.inputs), default=-1)
-    for node in reversed(graph.nodes):
-        readers = [depth[r.name] for s in node for r, _ in graph.consumers(s)]
-        if readers and not node.inputs:
-            depth[node.name] = min(readers) - 1
-    rows: list[list[tuple]] = [[] for _ in range(max(depth.values()) + 1)]
-    for node in graph.nodes:
-        rows[depth[node.name]].append((node.name,))
-    ways, near = {}, {}
-    for node in graph.nodes:
-        for i, s in enumerate(node.inputs):
-            between = [(node.name, i, d) for d in range(depth[s.node.name] + 1, depth[node.name])]
-            ways[node.name, i] = way = [(s.node.name,), *between, (node.name,)]
-            for key in between:
-                rows[key[2]].append(key)
-            for a, b in zip(way, way[1:]):
-                near.setdefault(a, []).append(b)
-                near.setdefault(b, []).append(a)
-    at = {key: i - (len(row) - 1) / 2 for row in rows for i, key in enumerate(row)}
-    for _ in range(8):
-        for row in rows:
-            row.sort(key=lambda k: sum(at[n] for n in near[k]) / len(near[k]) if k in near else at[k])
-            for i, key in enumerate(row):
-                at[key] = i - (len(row) - 1) / 2
-    return rows, ways
+    """The program in DOT, for graphviz."""
+    return boxes.to_dot(graph.name, *parts(graph))
 
 
 def draw(graph: Graph, path: str | Path) -> None:
-    """Write a drawing; the suffix chooses DOT or a format of matplotlib."""
-    path = Path(path)
-    if path.suffix == ".dot":
-        path.write_text(to_dot(graph))
-        return
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.patches import FancyBboxPatch
+    """Draw a program; the suffix chooses DOT or a format of matplotlib."""
+    boxes.draw(graph.name, *parts(graph), path)
 
-    formats = FigureCanvasAgg.get_supported_filetypes()
-    if path.suffix[1:] not in formats:
-        raise ProgramError(f"cannot draw to {path.name!r}", remedy=f"suffixes are .dot, {', '.join('.' + f for f in sorted(formats))}")
-    rows, ways = layers(graph)
-    width, height, dx, dy = 2.5, 0.62, 3.1, 1.3
-    centre = {key: ((i - (len(row) - 1) / 2) * dx, -d * dy) for d, row in enumerate(rows) for i, key in enumerate(row)}
-    columns = max(len(row) for row in rows)
-    figure = Figure(figsize=(columns * dx + 0.6, len(rows) * dy), dpi=110)
-    FigureCanvasAgg(figure)
-    ax = figure.add_axes((0, 0, 1, 1))
-    ax.set_xlim(-columns * dx / 2 - 0.3, columns * dx / 2 + 0.3)
-    ax.set_ylim(-(len(rows) - 1) * dy - 0.6, 0.6)
-    ax.axis("off")
-    for node in graph.nodes:
-        x, y = centre[node.name,]
-        ax.add_patch(FancyBboxPatch((x - width / 2, y - height / 2), width, height, boxstyle="round,pad=0,rounding_size=0.08",
-                                    facecolor=colour(node), edgecolor="#555555", linewidth=0.8, zorder=2))
-        name, kind = caption(node)
-        ax.text(x, y + 0.13, name, ha="center", va="center", fontsize=9, fontweight="bold", zorder=3)
-        ax.text(x, y - 0.14, kind, ha="center", va="center", fontsize=7.5, zorder=3)
 
-    def fan(edges: list[tuple], end: int, step: int) -> dict[tuple, float]:
-        """Where edges meet one side of a box: spread out, in the order of their far ends."""
-        ordered = sorted(edges, key=lambda e: centre[ways[e][end + step]][0])
-        return {e: (i - (len(ordered) - 1) / 2) * 0.9 * min(1, 3 / len(ordered)) for i, e in enumerate(ordered)}
+def fabric_parts(graph: UnitGraph, config: Config) -> tuple[list[Box], list[Arrow]]:
+    """A fabric's units and channels, with its memory: interconnect and DRAM above the loads, below the stores."""
+    m = config.machine
+    names = [u.name for u in graph.units]
+    loads = [names[u] for u in graph.ports if not graph.inputs(u)]
+    stores = [names[u] for u in graph.ports if graph.inputs(u)]
+    memory = f"{m.dram.kind}: {m.dram.channels} channels, {m.dram.bytes_per_cycle:g} B/cycle"
+    ports = f"{len(graph.ports)} ports, {m.port_lanes} lines per cycle each"
+    units = []
+    for u in graph.units:
+        shade = OFFCHIP if u.id in graph.ports else ONCHIP if u.kind == "scratchpad" else COMPUTE if u.kind in COMPUTE_KINDS or kind_of(u.kind).values else SHAPE
+        units.append(Box(u.name, unit_caption(u, m), shade, late=u.id in graph.ports))
+    arrows = [Arrow(names[c.src[0]], names[c.dst[0]]) for c in graph.channels if c.src[0] != c.dst[0]]
+    top = [Box("off-chip memory", memory, OFFCHIP), Box("memory interconnect", ports, OFFCHIP)] if graph.ports else []
+    arrows = [*([Arrow("off-chip memory", "memory interconnect")] if top else []), *(Arrow("memory interconnect", n) for n in loads), *arrows]
+    bottom = [Box("interconnect, off-chip memory", "the same as above", OFFCHIP)] if stores else []
+    return [*top, *units, *bottom], [*arrows, *(Arrow(n, bottom[0].name) for n in stores)]
 
-    arrive, leave = {}, {}
-    for node in graph.nodes:
-        arrive |= fan([(node.name, i) for i in range(len(node.inputs))], -1, -1)
-        leave |= fan([(r.name, i) for s in node for r, i in graph.consumers(s)], 0, 1)
-    for edge, way in ways.items():
-        points = [(centre[way[0]][0] + leave[edge], centre[way[0]][1] - height / 2)]
-        for key in way[1:-1]:
-            x, y = centre[key]
-            points += [(x, y + height / 2), (x, y - height / 2)]
-        points.append((centre[way[-1]][0] + arrive[edge], centre[way[-1]][1] + height / 2))
-        for a, b in zip(points[:-2], points[1:-1]):
-            ax.plot(*zip(a, b), color="#444444", linewidth=0.9, zorder=1, solid_capstyle="round")
-        ax.annotate("", xy=points[-1], xytext=points[-2], zorder=1,
-                    arrowprops={"arrowstyle": "-|>", "color": "#444444", "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0})
-        (x0, y0), (x1, y1) = points[:2]
-        reader, i = edge
-        stream = next(n for n in graph.nodes if n.name == reader).inputs[i]
-        ax.text(x0 + (x1 - x0) * 0.35, y0 + (y1 - y0) * 0.35, str(stream.type), ha="center", va="center", fontsize=6.5, color="#333333",
-                zorder=4, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})
-    figure.savefig(path)
+
+def unit_caption(unit: Unit, m: Machine) -> str:
+    """Kind of a unit and its size."""
+    p = unit.params
+    size = {"matmul": lambda: f"{m.t} x {m.t} x {p['rows_per_cycle']} multipliers", "map": lambda: f"{p['fn']}, {p['lanes']} lanes",
+            "accum": lambda: f"{p['fn']}, {p['lanes']} lanes, {p['depth']} tiles", "scratchpad": lambda: f"{p['pages']} pages of {p['frames']} tiles",
+            "load": lambda: p["tensor"], "store": lambda: p["tensor"], "repeat": lambda: f"x {p['count']}"}.get(unit.kind)
+    return f"{unit.kind} ({size()})" if size else unit.kind
+
+
+def draw_fabric(graph: UnitGraph, config: Config, path: str | Path) -> None:
+    """Draw a fabric; the suffix chooses DOT or a format of matplotlib."""
+    boxes.draw(graph.name, *fabric_parts(graph, config), path)

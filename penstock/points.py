@@ -78,7 +78,7 @@ def quantities(records: Sequence[Record]) -> list[dict]:
     """Records of one point side by side: a row per quantity, a column per backend."""
     shown = {"cycles": "cycles", "offchip_bytes": "off-chip traffic, B", "dram_bytes": "off-chip lines moved, B", "offchip_utilisation": "off-chip bandwidth used",
              "onchip_bytes": "on-chip requirement, B", "onchip_peak_bytes": "on-chip pages in use, B", "flops": "FLOP", "compute_utilisation": "compute used",
-             "values_ok": "bit-equal to NumPy", "max_rel_err": "error against float64", "wall_s": "run time, s", "setup_s": "set-up, s"}
+             "values_ok": "bit-equal to NumPy", "max_rel_err": "error against float64"}
     rows = [{"": title} | {r.backend.replace("rtl", "RTL"): getattr(r, name) for r in records} for name, title in shown.items()]
     return [r for r in rows if any(v is not None for k, v in r.items() if k)]
 

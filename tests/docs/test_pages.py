@@ -1,18 +1,19 @@
 """The docs say what is so: generated pages are up to date, code blocks and examples run, links lead somewhere."""
 
+import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from penstock import api
+from penstock import cli
+from penstock.examples import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-
-
 
 
 def test_generated_pages_are_up_to_date():
@@ -28,12 +29,40 @@ def test_links_lead_somewhere(page):
     assert broken == []
 
 
-def test_readme_program_runs(tmp_path):
-    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S).group(1)
-    path = tmp_path / "scores.py"
-    path.write_text(code)
-    record = api.run(str(path), "small_fpga")[0]
-    assert record.values_ok and record.max_rel_err < 2e-2
+@pytest.mark.xdist_group("rtl-small")
+def test_readme_shows_what_its_program_prints(tmp_path, monkeypatch, capsys):
+    """The README's program, its command and its output on model and RTL; the last line has this machine's times."""
+    text = (ROOT / "README.md").read_text()
+    (tmp_path / "scores.py").write_text(re.search(r"```python\n(.*?)```", text, re.S).group(1))
+    shown = re.search(r"```text\n(.*?)```", text, re.S).group(1).splitlines()
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["run", "scores.py", "--config", "small_fpga", "--on", "both", "--quiet"]) == 0
+    assert capsys.readouterr().out.splitlines()[:-1] == shown[:-1]
+
+
+def test_readme_results_are_of_the_stored_records():
+    """`python bench/report.py` was run after the records, or what they are compared with, changed."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    import report
+
+    text = (ROOT / "README.md").read_text()
+    assert report.between(text, report.FIGURE) == report.figure_block(report.stored_records())
+    assert report.between(text, report.SPEED) == report.speed_block(json.loads(report.SPEED_RECORD.read_text()))
+
+
+@pytest.mark.xdist_group("rtl-small")
+def test_api_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "api_page"}
+    page = (ROOT / "docs" / "api.md").read_text()
+    for i, code in enumerate(re.findall(r"```python\n(.*?)```", page, re.S)):
+        exec(compile(code, f"docs/api.md block {i + 1}", "exec"), names)
+
+
+@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
+def test_examples_of_the_command_line_parse(line):
+    words = shlex.split(line.partition(">")[0], comments=True)
+    assert callable(cli.parser().parse_args(words[1:]).handler)
 
 
 @pytest.mark.xdist_group("rtl-small")

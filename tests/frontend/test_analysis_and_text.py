@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from penstock.frontend.draw import draw_fabric, fabric_parts
 from penstock.frontend import (Accum, Bufferize, Expand, Graph, LinearOffChipLoad, LinearOffChipStore, Map, OPERATORS, ProgramError, Reshape, Sink, Source,
                                Streamify, add, analyse, build, draw, exp, lower, matmul, metric, operator_reference, print_graph, read_graph, register_rule, to_dot)
 from penstock.frontend.analysis import RULES
@@ -146,6 +147,16 @@ def test_text_reads_back(make):
 def test_texts_that_cannot_be_read(text, message):
     with pytest.raises(ProgramError, match=message):
         read_graph(text)
+
+
+def test_a_drawing_of_the_fabric_has_every_unit_and_channel(tmp_path):
+    config = load("small_fpga")
+    graph = lower(build("swiglu", {}, config).graph, config)
+    boxes, arrows = fabric_parts(graph, config)
+    assert {u.name for u in graph.units} < {b.name for b in boxes}
+    assert len(arrows) == sum(c.src[0] != c.dst[0] for c in graph.channels) + len(graph.ports) + 1
+    draw_fabric(graph, config, tmp_path / "f.png")
+    assert (tmp_path / "f.png").stat().st_size > 10_000
 
 
 def test_drawings(tmp_path):

@@ -1,0 +1,37 @@
+"""Examples of every command: shown by `penstock COMMAND --help` and in docs/cli.md; a test parses them."""
+
+EXAMPLES = {
+    "run": (
+        "penstock run swiglu --config fig8 --set tile_b=16 --set tile_inter=64 --json a.json   # model, with values, a second",
+        "penstock run swiglu --config small_fpga --on both   # model, RTL, and the check of every beat; the first build takes a minute",
+        "penstock run swiglu --config small_fpga --on rtl --waves wave   # wave.fst (or .vcd) and a viewer layout",
+        "penstock run swiglu --timeline timeline.json   # open it at ui.perfetto.dev",
+    ),
+    "sweep": (
+        "penstock sweep swiglu --config fig8 --set tile_b=16,32,64 --set tile_inter=16,32   # six points, one table",
+        "penstock sweep swiglu --config small_fpga --set tile_b=4,8 --set tile_inter=8,16 --on both   # four points, one simulator build",
+        "penstock sweep swiglu --set tile_b=16,32,64 --timing published --no-values --csv > sweep.csv",
+    ),
+    "show": (
+        "penstock show swiglu --config small_fpga --units --png program.png --fabric fabric.png",
+    ),
+    "figures": (
+        "penstock figures fig8 --out out   # seconds: the RTL's records are stored",
+        "penstock figures fig8 --out out --rtl   # minutes: every point on RTL afresh",
+    ),
+    "verilog": (
+        "penstock verilog swiglu --config small_fpga --out out",
+    ),
+    "regress": (
+        "penstock regress --only small_fpga --out out   # regress.json, regress.txt, records.json",
+    ),
+    "explain": (
+        "penstock explain a.json",
+    ),
+    "diff": (
+        "penstock diff a.json a.json",
+    ),
+    "demo": (
+        "penstock demo --out out   # about 4 minutes the first time",
+    ),
+}
