@@ -110,6 +110,19 @@ def writable(path: str | Path) -> None:
     os.unlink(tmp)
 
 
+def folder_writable(path: str | Path) -> None:
+    """Raise PenstockError unless a folder is there, or can be made, and takes new files."""
+    path = Path(path)
+    there = next(p for p in (path, *path.absolute().parents) if p.exists())
+    if not there.is_dir():
+        raise PenstockError(f"cannot make the folder {path}: {there} is a file", remedy="give the path of a folder")
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except OSError as e:
+        raise PenstockError(f"cannot write into the folder {there}: {e.strerror}", remedy="give a folder you may write to") from None
+
+
 def _beside(path: str | Path) -> tuple[int, str]:
     """A temporary file in the folder of ``path``, open for writing."""
     if not str(path):

@@ -174,13 +174,11 @@ def _check_out(*paths: str | Path | None) -> None:
 
 
 def _check_folder(path: Path | None) -> None:
-    """An output folder can be made, or is there and can be written to: better known before the work."""
-    if path is None:
-        return
-    there = next(p for p in (path, *path.absolute().parents) if p.exists())
-    if not there.is_dir():
-        raise PenstockError(f"cannot make the folder {path}: {there} is a file", remedy="give the path of a folder")
-    _check_out(there / "penstock")
+    """Likewise for an output folder."""
+    from penstock.machine.record import folder_writable
+
+    if path is not None:
+        folder_writable(path)
 
 
 def _folder(path: Path) -> Path:

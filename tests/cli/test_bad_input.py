@@ -53,10 +53,10 @@ def program(n=8):
         (["sweep", "swiglu", "--set", "tile_c=1,2"], "unknown parameter 'tile_c'"),
         (["sweep", "swiglu", "--json", "absent/x.json"], "no such folder absent"),
         (["sweep", "swiglu", "--on", "rtl", "--timing", "published"], "the `published` timing has no RTL"),
-        (["figures", "fig8", "--out", "/proc/x"], "cannot write /proc/penstock"),
+        (["figures", "fig8", "--out", "/proc/x"], "cannot write into the folder /proc"),
         (["figures", "fig8", "--out", "x", "--records", "absent.json"], "no such file: absent.json"),
         (["verilog", "swiglu", "--out", "x", "--config", "nope"], "no configuration named 'nope'"),
-        (["demo", "--out", "/proc/x"], "cannot write /proc/penstock"),
+        (["demo", "--out", "/proc/x"], "cannot write into the folder /proc"),
         (["show", "swiglu", "--png", "x.txt"], "cannot draw to 'x.txt'"),
         (["diff", "/", "/"], "cannot read /"),
     ],
@@ -197,6 +197,13 @@ def test_verilog_and_show_of_the_default_sizes(capsys, tmp_path):
     assert cli.main(["run", "swiglu", "--config", "small_fpga", "--timeline", str(tmp_path / "t.json")]) == 0
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert any(e["ph"] == "X" for e in events)
+
+
+def test_a_folder_that_holds_other_things(monkeypatch, tmp_path):
+    (tmp_path / "penstock").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["verilog", "swiglu", "--config", "small_fpga", "--out", ".", "--quiet"]) == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"penstock", "penstock_fabric.v", "penstock_fabric.json"}
 
 
 def test_a_folder_that_is_a_file(capsys, tmp_path):
