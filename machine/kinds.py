@@ -134,6 +134,16 @@ def _sum(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
     return (Tile(inputs[0].t, "fp32"),)
 
 
+def _rows(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+    need(all(isinstance(x, Tile) for x in inputs) and len(set(inputs)) == 1, "its inputs are tiles of one element type")
+    return inputs[:1]
+
+
+def _counted(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+    need(isinstance(inputs[0], Tile) and isinstance(inputs[1], Scalar), "its inputs are tiles and counts")
+    return inputs[:1]
+
+
 def _shape(name: str, doc: str, params: dict[str, str], arity=lambda p: (1, 1), runtime=(), payloads=_same, **more) -> None:
     register(Kind(name, doc, params, arity, runtime, _zero, _one, payloads=payloads, **more))
 
@@ -166,6 +176,14 @@ register(Kind("accum", "reduction over some dimensions into a memory of accumula
               {"fn": "function with an identity: add, max", "reduce": "bit mask of reduced dimensions", "depth": "accumulator tiles", "lanes": "elements a cycle",
                "init_rows": "rows of an empty group's result in elements, 0: of run-time size", "init_cols": "its columns"},
               lambda p: (1, 1), runtime=("init_rows", "init_cols"), latency=_lane_interval, interval=_lane_interval, payloads=_sum))
+register(Kind("row_pack", "concatenates the valid rows of one-band tiles (docs/timing.md section 3.3)",
+              {"depth": "tiles of a band, at most", "level": "stop level that ends a group", "bands": "bands of the result, 0: of run-time size",
+               "cols": "columns of the result in elements"}, lambda p: (1, 1), runtime=("bands", "cols"), payloads=_rows))
+register(Kind("row_unpack", "streams the rows of tiles one by one (docs/timing.md section 3.3)",
+              {"depth": "tiles of a band, at most", "mask": "whether only valid rows leave", "rows": "rows of a logical tile (used without mask)"},
+              lambda p: (1, 1), runtime=("rows",), payloads=_rows))
+_shape("row_append", "puts a row below a tile's valid rows", {}, lambda p: (2, 1), payloads=_rows)
+_shape("row_offset", "sets how many rows of a tile are valid", {}, lambda p: (2, 1), payloads=_counted)
 register(Kind("scratchpad", "paged memory of buffers (docs/timing.md section 4)",
               {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}, and turns (repeats of each buffer, in turn) where they differ",
                "repeat": "list: repeats per reader (run time)"},

@@ -46,6 +46,14 @@ def evaluate(S, V, LOG, SUNK, SUNK_V, u, c):
         return split(S, V, LOG, u, c)
     if kind == K_MERGE:
         return merge(S, V, LOG, u, c)
+    if kind == K_ROW_PACK:
+        return row_pack(S, V, LOG, u, c)
+    if kind == K_ROW_UNPACK:
+        return row_unpack(S, V, LOG, u, c)
+    if kind == K_ROW_APPEND:
+        return row_append(S, V, LOG, u, c)
+    if kind == K_ROW_OFFSET:
+        return row_offset(S, V, LOG, u, c)
     if kind == K_PACE:
         return pace(S, V, LOG, u, c)
     if kind == K_SOURCE:

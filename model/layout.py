@@ -258,6 +258,20 @@ class Layout:
                            k.A_VALUE: self.alloc_values(p["depth"] * t * t), k.A_KERNEL: kernels.address(p["fn"]) if self.values else 0, k.A_STOP: beats.STOP_DONE, k.A_ROWS: p["init_rows"],
                            k.A_COLS: p["init_cols"], k.A_IDENTITY: identity_bits(p["fn"]), k.A_SPARE: self.alloc_values(t * t)}
 
+    def put_row_pack(self, u, p, ins, outs):
+        return k.K_ROW_PACK, {k.RP_DEPTH: p["depth"], k.RP_LEVEL: p["level"], k.RP_BANDS: p["bands"], k.RP_COLS: p["cols"], k.RP_LAST: beats.STOP_DONE,
+                              k.RP_EXTENT: self.alloc(p["depth"]), k.RP_VALUE: self.alloc_values((p["depth"] + 1) * self.graph.t**2)}
+
+    def put_row_unpack(self, u, p, ins, outs):
+        return k.K_ROW_UNPACK, {k.RU_DEPTH: p["depth"], k.RU_MASK: bool(p["mask"]), k.RU_ROWS: p["rows"], k.RU_BANDS: self.alloc(2 * k.BAND_WORDS),
+                                k.RU_EXTENT: self.alloc(2 * p["depth"]), k.RU_VALUE: self.alloc_values(2 * p["depth"] * self.graph.t**2)}
+
+    def put_row_append(self, u, p, ins, outs):
+        return k.K_ROW_APPEND, {}
+
+    def put_row_offset(self, u, p, ins, outs):
+        return k.K_ROW_OFFSET, {}
+
     def put_scratchpad(self, u, p, ins, outs):
         t, pages, frames, writers, readers = self.graph.t, p["pages"], p["frames"], p["writers"], p["readers"]
         w_at, z_at = self.alloc(len(writers) * k.WRITER_WORDS), self.alloc(len(readers) * k.READER_WORDS)

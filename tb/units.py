@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.machine.beat import BufferRef, Payload, Tile, Tuple
+from penstock.machine.beat import BufferRef, Payload, Scalar, Tile, Tuple
 from penstock.machine.functions import FUNCTIONS
 from penstock.machine.kinds import kind_of
 from penstock.machine.unitgraph import Channel, Tensor, Unit, UnitGraph
@@ -18,7 +18,7 @@ from penstock.machine.unitgraph import Channel, Tensor, Unit, UnitGraph
 from .agents import PATTERNS, beats, releases
 from .api import Point
 
-__all__ = ["Zoo", "regular", "ragged", "value", "shapes", "arithmetic", "buffers", "memory", "each"]
+__all__ = ["Zoo", "regular", "ragged", "value", "shapes", "rows", "arithmetic", "buffers", "memory", "each"]
 
 Items = Sequence[tuple[int | None, int]]
 
@@ -173,6 +173,44 @@ def _tiles(payload: Payload, rank: int) -> Callable[[np.random.Generator], Items
         return out
 
     return items
+
+
+def _banded(payload: Payload, rank: int, bands: int, cols: int, *, valid: tuple[int, int]) -> Callable[[np.random.Generator], Items]:
+    """Logical tiles of ``bands`` x ``cols`` physical ones on a ragged stream, their valid rows drawn from ``valid`` and contiguous."""
+
+    def items(rng: np.random.Generator) -> Items:
+        out, t = [], payload.t
+        for s in ragged(rng, rank, 3):
+            rows = int(rng.integers(*valid))
+            for b in range(bands):
+                here = min(max(rows - b * t, 0), t)
+                stops = [0] * (cols - 1) + [2 + s if b == bands - 1 else 1]
+                out += [(value(rng, payload, here, t if here else 0), stop) for stop in stops]
+        return out
+
+    return items
+
+
+def _counts(payload: Payload, rank: int, most: int) -> Callable[[np.random.Generator], Items]:
+    """Numbers below ``most`` on a ragged stream of tiles, with the stops that `_banded` draws."""
+
+    def items(rng: np.random.Generator) -> Items:
+        return [(int(rng.integers(0, most)), s) for s in ragged(rng, rank, 3)]
+
+    return items
+
+
+def rows(t: int = 2, dtype: str = "fp32") -> Zoo:
+    """Rows packed to tiles and streamed again, appended, and cut off."""
+    z = Zoo("rows", t)
+    tile, number = Tile(t, dtype), Scalar(8)
+    for cols in (1, 2):
+        u = z.add("row_pack", {"depth": 2, "level": 3, "bands": 0, "cols": cols * t}, [(tile, _banded(tile, 3, 1, cols, valid=(0, 2)))], [tile])
+        z.runtime[u] = lambda rng: {"bands": int(rng.choice([0, 2, 5])), "cols": cols * t}
+        for mask in (False, True):
+            z.add("row_unpack", {"depth": 2, "mask": mask, "rows": 2 * t}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t + 1)))], [tile])
+        z.add("row_append", {}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t))), (tile, _banded(tile, 2, 1, cols, valid=(1, 2)))], [tile])
+    return z
 
 
 def shapes(t: int = 2, dtype: str = "fp32") -> Zoo:
@@ -339,6 +377,9 @@ def each(t: int = 2, dtype: str = "fp32") -> Zoo:
     z.add("merge", {"n": 1}, [(tile, row)], [tile])
     z.add("map", {"fn": "add", "arity": 2, "lanes": t, "tuple_in": False}, [(wide, _regular(wide, (8,)))] * 2, [wide])
     z.add("row_reduce", {"fn": "add"}, [(wide, _regular(wide, (8,)))], [wide])
+    z.add("row_pack", {"depth": 2, "level": 2, "bands": 0, "cols": 2 * t}, [(tile, _banded(tile, 3, 1, 2, valid=(1, 2)))], [tile])
+    z.add("row_unpack", {"depth": 2, "mask": True, "rows": t}, [(tile, _banded(tile, 3, 1, 1, valid=(t, t + 1)))], [tile])
+    z.add("row_append", {}, [(tile, _banded(tile, 2, 1, 1, valid=(0, t))), (tile, _banded(tile, 2, 1, 1, valid=(1, 2)))], [tile])
     z.add("matmul", {"rows_per_cycle": t, "transposed": False}, [(tile, row)] * 2, [wide])
     z.add("accum", {"fn": "add", "reduce": 0b10, "depth": 8, "lanes": t * t, "init_rows": 0, "init_cols": 0}, [(wide, _regular(wide, (2, 4)))], [wide])
     pad = z.unit("scratchpad", {"pages": 16, "frames": 2, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": True}], "repeat": [2]})

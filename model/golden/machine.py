@@ -9,11 +9,12 @@ from .compute import Accum, Pipeline
 from .core import Channel
 from .ends import Sink, Source
 from .offchip import Load, Memory, Store
+from .rows import RowAppend, RowOffset, RowPack, RowUnpack
 from .scratchpad import Scratchpad
 from .shape import Broadcast, Flatten, Merge, Pace, Promote, Repeat, Reshape, Split, Zip
 
 
-CLASSES = {"broadcast": Broadcast, "flatten": Flatten, "promote": Promote, "reshape": Reshape, "repeat": Repeat, "pace": Pace, "zip": Zip, "split": Split, "merge": Merge,
+CLASSES = {"row_pack": RowPack, "row_unpack": RowUnpack, "row_append": RowAppend, "row_offset": RowOffset, "broadcast": Broadcast, "flatten": Flatten, "promote": Promote, "reshape": Reshape, "repeat": Repeat, "pace": Pace, "zip": Zip, "split": Split, "merge": Merge,
            "source": Source, "sink": Sink, "map": Pipeline, "matmul": Pipeline, "row_reduce": Pipeline, "accum": Accum, "scratchpad": Scratchpad, "load": Load, "store": Store}
 
 

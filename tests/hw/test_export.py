@@ -10,7 +10,7 @@ from penstock.hw.export import export, write
 from penstock.hw.fabric import Fabric
 from penstock.hw.beat import Payloads
 from penstock.hw.registry import component
-from penstock.machine.beat import Tile, Tuple
+from penstock.machine.beat import Scalar, Tile, Tuple
 
 TILE, BF16 = Tile(4, "fp32"), Tile(4, "bf16")
 
@@ -68,6 +68,10 @@ UNITS = {
     "map": ({"fn": "mul", "arity": 2, "lanes": 2, "tuple_in": False}, [TILE, TILE], [TILE]),
     "matmul": ({"rows_per_cycle": 1, "transposed": True}, [BF16, BF16], [TILE]),
     "row_reduce": ({"fn": "max"}, [TILE], [TILE]),
+    "row_pack": ({"depth": 64, "level": 3, "bands": 0, "cols": 8}, [TILE], [TILE]),
+    "row_unpack": ({"depth": 32, "mask": True, "rows": 8}, [TILE], [TILE]),
+    "row_append": ({}, [TILE, TILE], [TILE]),
+    "row_offset": ({}, [TILE, Scalar(16)], [TILE]),
     "accum": ({"fn": "add", "reduce": 2, "depth": 64, "lanes": 4, "init_rows": 0, "init_cols": 0}, [TILE], [TILE]),
 }
 
@@ -85,4 +89,4 @@ def test_yosys_synthesises(kind, tmp_path, monkeypatch):
     assert run_yosys(["-q", "-p", script]) == 0
     cells = json.loads((tmp_path / "stat.json").read_text())["design"]["num_cells_by_type"]
     assert not [cell for cell in cells if "latch" in cell.lower() or cell.startswith("$mem")]
-    assert (cells.get("DP16KD", 0) > 0) == (kind == "accum")
+    assert (cells.get("DP16KD", 0) > 0) == (kind in ("accum", "row_pack", "row_unpack"))

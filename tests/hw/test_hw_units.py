@@ -202,6 +202,61 @@ def test_accum(case, lanes, source, sink):
     assert np.array_equal(_values(got, TILE, 1), want)
 
 
+def rows_stream(rng, payload, width, groups, most=1):
+    """Tiles of a few rows, ``width`` physical ones each, in groups; some groups empty. Values count up, so that order shows."""
+    out, value = [], 0
+    for g in range(groups):
+        n, end = int(rng.integers(0, 2 * payload.t + 1)), 3 + (g == groups - 1)
+        for i in range(n):
+            rows = 0 if rng.random() < 0.2 else most
+            for j in range(width):
+                value += 1
+                stop = 0 if j < width - 1 else end if i == n - 1 else 2
+                out.append((bench.tile_bits(payload, np.full((payload.t,) * 2, value, np.float32), rows, payload.t if rows else 0), stop))
+        if n == 0:
+            out.append((None, end))
+    return out + [(0, 15)]
+
+
+@stalls
+@pytest.mark.parametrize("bands", [0, 3])
+@pytest.mark.parametrize("unit", ["row_pack", "row_unpack"])
+def test_rows(unit, bands, source, sink):
+    """Rows come out in order, none lost: packed into bands, and from bands again."""
+    tile = Tile(4, "fp32")
+    stream = rows_stream(np.random.default_rng(bands), tile, 2, 7) * 2
+    params = {"depth": 2, "level": 3, "bands": bands, "cols": 8}
+    packed, error = check("row_pack", params, [tile], [tile], [stream], t=4, source=source, sink=sink, depth=2)
+    assert error == 0
+    given = [tile_of(tile, bits)[0][0, 0] for bits, stop in stream if stop != 15 and bits and tile_of(tile, bits)[1]]
+    bands_out = [tile_of(tile, bits) for bits, _, data in packed[1].beats if data]
+    assert sorted(x for a, rows, _ in bands_out for x in a[:rows, 0]) == sorted(given)
+    if unit == "row_unpack":
+        again = [(bits if data else None, stop) for bits, stop, data in packed[1].beats]
+        got, error = check("row_unpack", {"depth": 2, "mask": bands == 0, "rows": 12}, [tile], [tile], [again], t=4, source=source, sink=sink)
+        assert error == 0
+        assert [tile_of(tile, bits)[0][0, 0] for bits, _, data in got[1].beats if data and tile_of(tile, bits)[1]] == given
+
+
+@stalls
+def test_row_append(source, sink):
+    """Tiles of two bands, the first one full in half of them."""
+    tile, rng = Tile(4, "fp32"), np.random.default_rng(0)
+    tiles, rows = [], []
+    for i in range(6):
+        valid, end = int(rng.integers(0, 8)), 2 + (i % 3 == 2)
+        for band in range(2):
+            for j in range(2):
+                count = min(max(valid - 4 * band, 0), 4)
+                tiles.append((bench.tile_bits(tile, rng.integers(1, 9, (4, 4)).astype(np.float32), count, 4), 0 if j == 0 else end if band else 1))
+        rows += [(bench.tile_bits(tile, np.full((4, 4), 100 + i, np.float32), 1, 4), s) for s in (0, end)]
+    tiles, rows = tiles + [(0, 15)], rows + [(0, 15)]
+    got, error = check("row_append", {}, [tile, tile], [tile], [tiles * 2, rows * 2], t=4, source=source, sink=sink)
+    assert error == 0
+    out = [tile_of(tile, bits) for bits, _, data in got[2].beats if data]
+    assert sorted(a[rows - 1, 0] for a, rows, _ in out if rows and a[rows - 1, 0] >= 100) == sorted(100.0 + i for i in range(6) for _ in range(4))
+
+
 @pytest.mark.parametrize("fn, total", [("add", 3.0), ("max", 2.0)])
 @pytest.mark.parametrize("lanes", [4, 1])
 def test_accum_of_partly_valid_tiles(fn, total, lanes):

@@ -168,6 +168,58 @@ def test_accum_of_ragged_groups_and_of_none(data):
 
 @many
 @given(st.data())
+def test_rows_of_tiles(data):
+    """Rows packed to bands, in groups of several, one or none, and streamed again."""
+    width = data.draw(st.integers(1, 3))
+    most = data.draw(st.sampled_from([1, 2]))
+    stops = []
+    for s in [*data.draw(st.lists(st.integers(0, 3), max_size=14)), data.draw(st.integers(1, 3))]:
+        if s and data.draw(st.integers(0, 3)) == 0:
+            stops.append((2 + s, None))
+        else:
+            rows = data.draw(st.sampled_from([0, most, most]))
+            stops += [(0 if j < width - 1 else 2 + s, (rows, T if rows else 0)) for j in range(width)]
+    b = Build(data.draw(st.integers(1, 3)))
+    at = b.source(stops, data.draw(waits(len(stops) + 1)))
+    bands = data.draw(st.sampled_from([0, 0, 4]))
+    pack = b.unit("row_pack", depth=3, level=3, bands=bands, cols=T * width - 1)
+    b.link(at, pack)
+    at = pack
+    if data.draw(st.booleans()):
+        mask = bands == 0 or data.draw(st.booleans())
+        unpack = b.unit("row_unpack", depth=3, mask=mask, rows=4 * T)
+        b.link(at, unpack)
+        at = unpack
+    b.link(at, b.sink(data.draw(waits(60))))
+    try:
+        compare(b, configuration())
+    except AssertionError as e:
+        if "rows do not fit" not in str(e):
+            raise
+        reject()
+
+
+@many
+@given(st.data())
+def test_row_append(data):
+    """A row below tiles of two bands, of which the first may be full."""
+    width, n = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 4))
+    tiles, rows = [], []
+    for i in range(n):
+        valid, end = data.draw(st.integers(0, 2 * T - 1)), 2 + (i == n - 1)
+        for band in range(2):
+            tiles += [(0 if j < width - 1 else end if band else 1, (min(max(valid - band * T, 0), T), T)) for j in range(width)]
+        rows += [(0 if j < width - 1 else end, (1, T)) for j in range(width)]
+    b = Build(data.draw(st.integers(1, 3)))
+    u = b.unit("row_append")
+    for i, beats in enumerate((tiles, rows)):
+        b.link(b.source(beats, data.draw(waits(len(beats) + 1))), (u, i))
+    b.link(u, b.sink(data.draw(waits(20))))
+    compare(b, configuration())
+
+
+@many
+@given(st.data())
 def test_scratchpad(data):
     """Buffers of random size from one or two writers; references copied to one or two readers each, with and without repeats."""
     n_writers, fan = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2))

@@ -1,0 +1,68 @@
+"""Putting a row below a tile's valid rows."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+
+from penstock.machine.faults import Fault
+
+from ..beat import is_done
+from .unit import Unit
+
+
+__all__ = ["RowAppend"]
+
+
+class RowAppend(Unit):
+    """Appends a row to each logical tile: below its valid rows, in the first band that has room.
+
+    Parameters
+    ----------
+    params : dict
+        None.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: tiles, and rows (tiles of one row); the output is of the same tiles.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bits ``Fault.ROWS``: a tile without room; ``Fault.STOP``: tile and row have different numbers of
+    columns.
+
+    Timing
+    ------
+    L = 0, II = 1: fires when the tile, the row where it goes into this band, and a slot are there. Source: docs/timing.md section 3.3.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        self.expect(2, 1)
+
+    def elaborate(self, platform):
+        m = Module()
+        t, tile, row, o = self.t, self.i0.payload, self.i1.payload, self.o0
+        placed = Signal()  # the row lies in a band above
+        takes, needs, wrong, crowded, fire = Signal(), Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            takes.eq(tile.data & ~placed & (tile.rows != t)),
+            needs.eq(takes | is_done(tile)),
+            wrong.eq(self.i0.valid & needs & self.i1.valid
+                     & Mux(takes, ~row.data | ((row.stop != 0) != (tile.stop != 0)), ~is_done(row))),
+            crowded.eq(self.i0.valid & tile.data & ~takes & ~placed & (tile.stop >= 2)),
+            o.valid.eq(self.i0.valid & (~needs | self.i1.valid) & ~wrong & ~crowded),
+            fire.eq(o.valid & o.ready),
+            self.i0.ready.eq(fire),
+            self.i1.ready.eq(fire & needs),
+            self.error[Fault.ROWS].eq(crowded),
+            self.error[Fault.STOP].eq(wrong),
+        ]
+        with m.If(fire & tile.data):
+            m.d.sync += placed.eq((tile.stop < 2) & (placed | (takes & (tile.stop == 1))))
+        row_bits = len(tile.elements.as_value()) // t
+        first = row.elements.as_value()[:row_bits]
+        elements = Cat(Mux(takes & (tile.rows == r), first, tile.elements.as_value().word_select(r, row_bits)) for r in range(t))
+        m.d.comb += [
+            o.payload.eq(tile),
+            o.payload.elements.as_value().eq(elements),
+            o.payload.rows.eq(tile.rows + takes),
+            o.payload.cols.eq(Mux(takes & (row.cols > tile.cols), row.cols, tile.cols)),
+        ]
+        self.report(m, offers=o.valid)
+        return m

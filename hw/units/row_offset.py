@@ -1,0 +1,66 @@
+"""Setting how many rows of a tile are valid."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+
+from penstock.machine.faults import Fault
+
+from ..beat import is_done
+from .row_pack import SIZE_BITS
+from .unit import Unit
+
+
+__all__ = ["RowOffset"]
+
+
+class RowOffset(Unit):
+    """Keeps the first rows of each logical tile, as many as a second stream says, and clears the others.
+
+    Parameters
+    ----------
+    params : dict
+        None.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: tiles, and one scalar per logical tile; the output is of the same tiles.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: the stops of tile and count do not agree.
+
+    Timing
+    ------
+    L = 0, II = 1: fires when both are visible and the output has a slot; the count is taken with the tile's last beat.
+    Source: docs/timing.md section 3.3.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        self.expect(2, 1)
+
+    def elaborate(self, platform):
+        m = Module()
+        t, tile, count, o = self.t, self.i0.payload, self.i1.payload, self.o0
+        band_row = Signal(SIZE_BITS)
+        ends, wrong, fire = Signal(), Signal(), Signal()
+        left, rows = Signal(max(SIZE_BITS, len(count.value))), Signal(range(t + 1))
+        m.d.comb += [
+            ends.eq(tile.stop >= 2),
+            wrong.eq(self.i0.valid & self.i1.valid & ends
+                     & ((tile.data != count.data) | (tile.stop != count.stop + Mux(is_done(tile), 0, 2)))),
+            o.valid.eq(self.i0.valid & self.i1.valid & ~wrong),
+            fire.eq(o.valid & o.ready),
+            self.i0.ready.eq(fire),
+            self.i1.ready.eq(fire & ends),
+            self.error[Fault.STOP].eq(wrong),
+            left.eq(Mux(count.value > band_row, count.value - band_row, 0)),
+            rows.eq(Mux(left < tile.rows, left, tile.rows)),
+        ]
+        with m.If(fire):
+            m.d.sync += band_row.eq(Mux(ends, 0, band_row + Mux(tile.stop == 1, t, 0)))
+        row_bits = len(tile.elements.as_value()) // t
+        m.d.comb += [
+            o.payload.eq(tile),
+            o.payload.rows.eq(Mux(tile.data, rows, 0)),
+            o.payload.elements.as_value().eq(Cat(Mux(r < rows, tile.elements.as_value().word_select(r, row_bits), 0) for r in range(t))),
+        ]
+        self.report(m, offers=o.valid)
+        return m

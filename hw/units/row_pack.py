@@ -1,0 +1,173 @@
+"""Packing rows into tiles."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data
+from amaranth.lib.memory import Memory
+
+from penstock.machine.beat import STOP_DONE
+from penstock.machine.faults import Fault
+
+from ..beat import is_bare, is_done
+from .unit import Unit
+
+
+__all__ = ["RowPack", "SIZE_BITS"]
+
+SIZE_BITS = 20
+
+
+class RowPack(Unit):
+    """Concatenates the valid rows of the one-band tiles of a group into bands of t rows.
+
+    Parameters
+    ----------
+    params : dict
+        ``depth``: tiles of a band, at most; ``level``: stop level that ends a group; ``bands``: bands of the result, 0 if known at run time
+        only; ``cols``: columns of the result in elements (both run time).
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same tiles.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.bands``, ``cfg.cols``: 20 bits each. ``error`` bit ``Fault.ROWS``: rows that do not fit into
+    the open band, or a band of more than ``depth`` tiles.
+
+    Timing
+    ------
+    II = 1 while a band fills; a full band costs one cycle when the first row behind it comes, and drains a tile a cycle while the next fills. A
+    group that ends in c drains from c + 1. The band is read one cycle ahead (block RAM). Source: docs/timing.md section 3.3.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        self.expect(1, 1)
+        self.depth, self.level = params["depth"], params["level"]
+        if self.depth < 1:
+            raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
+        if not 2 <= self.level <= 14:
+            raise ValueError(f"Level must be from 2 to 14, not {self.level!r}")
+        tile = payloads.inputs[0]
+        self._tiles = Memory(shape=data.ArrayLayout(tile.element_bits * t, t), depth=self.depth, init=[])
+        self._cols = Memory(shape=tile.count_bits, depth=self.depth, init=[])
+
+    @classmethod
+    def cfg_layout(cls, params):
+        return {"bands": SIZE_BITS, "cols": SIZE_BITS}
+
+    def elaborate(self, platform):
+        m = Module()
+        t, beat, level = self.t, self.i0.payload, self.level
+        m.submodules.tiles, m.submodules.cols = self._tiles, self._cols
+        tile_write, cols_write = self._tiles.write_port(granularity=1), self._cols.write_port()
+        tile_out, cols_out = self._tiles.read_port(transparent_for=[tile_write]), self._cols.read_port(transparent_for=[cols_write])
+
+        # The open band and the group.
+        fill, at, width = Signal(range(t + 1)), Signal(range(self.depth + 1)), Signal(range(self.depth + 1))
+        gone = Signal(SIZE_BITS)  # bands of the group that have left
+        open_, before = Signal(), Signal(4, init=STOP_DONE)
+        leaving, leaving_stop = Signal(), Signal(4)
+        draining, drained = Signal(), Signal(SIZE_BITS)
+        full, ends_group, take, done, bare = Signal(), Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            done.eq(is_done(beat)),
+            bare.eq(is_bare(beat)),
+            full.eq(self.i0.valid & beat.data & (at == 0) & (fill == t) & (beat.rows != 0) & ~leaving),
+            ends_group.eq(beat.stop >= level),
+            self.i0.ready.eq(~leaving & ~full & ~(draining & (ends_group | (beat.data & (at >= drained))))),
+            take.eq(self.i0.valid & self.i0.ready),
+        ]
+        taken, row_ends, closes, passes = Signal(), Signal(), Signal(), Signal()
+        filled = Signal(range(2 * t + 1))
+        m.d.comb += [
+            taken.eq(take & beat.data),
+            row_ends.eq(beat.data & (beat.stop != 0)),
+            filled.eq(fill + Mux(row_ends, beat.rows, 0)),
+            passes.eq(take & (done | (bare & ends_group & ~open_ & (before >= beat.stop) & (beat.stop > level)))),
+            closes.eq(take & ends_group & ~passes),
+            self.error[Fault.ROWS].eq(taken & ((fill + beat.rows > t) | (at >= self.depth))),
+        ]
+        with m.If(take):
+            m.d.sync += before.eq(beat.stop)
+        with m.If(taken):
+            m.d.sync += [open_.eq(1), at.eq(Mux(row_ends, 0, at + 1)), fill.eq(filled)]
+            with m.If(row_ends):
+                m.d.sync += width.eq(at + 1)
+        with m.If(closes | passes):
+            m.d.sync += [open_.eq(0), at.eq(0), fill.eq(0), gone.eq(0)]
+        row_bits = len(beat.elements.as_value()) // t
+        rows = [beat.elements.as_value().word_select(r, row_bits) for r in range(t)]
+        m.d.comb += [
+            tile_write.addr.eq(at),
+            cols_write.addr.eq(at),
+            cols_write.data.eq(beat.cols),
+            cols_write.en.eq(taken & (beat.rows != 0)),
+        ]
+        with m.Switch(fill):
+            for f in range(t):
+                with m.Case(f):
+                    for r in range(f, t):
+                        m.d.comb += [tile_write.data[r].eq(rows[r - f]), tile_write.en[r].eq(taken & (beat.rows > r - f))]
+
+        # What drains: the open band, then empty ones.
+        starts, has_band, more_next = Signal(), Signal(), Signal(SIZE_BITS)
+        in_band, band_width, band_rows, stop = Signal(), Signal.like(width), Signal.like(fill), Signal(4)
+        more, column = Signal(SIZE_BITS), Signal(SIZE_BITS)
+        room, group_stop = Signal(), Signal(4)
+        m.d.comb += [
+            room.eq(full & ~draining),
+            has_band.eq(filled != 0),
+            more_next.eq(Mux(self.cfg.bands > gone + has_band, self.cfg.bands - gone - has_band, 0)),
+            starts.eq(room | (closes & (has_band | (more_next != 0)))),
+            group_stop.eq(beat.stop - level + 2),
+        ]
+        with m.If(room):
+            m.d.sync += [fill.eq(0), gone.eq(gone + 1)]
+        with m.If(passes | (closes & ~starts)):
+            m.d.sync += [leaving.eq(1), leaving_stop.eq(Mux(done, STOP_DONE, group_stop))]
+        with m.Elif(self.o0.ready):
+            m.d.sync += leaving.eq(0)
+        delivers, band_end, blank_end, last = Signal(), Signal(), Signal(), Signal()
+        drained_next = Signal.like(drained)
+        m.d.comb += [
+            delivers.eq(draining & self.o0.ready),
+            band_end.eq(drained + 1 == band_width),
+            blank_end.eq(column + t >= self.cfg.cols),
+            last.eq(Mux(in_band, band_end & (more == 0), blank_end & (more == 1))),
+            drained_next.eq(Mux(starts, 0, drained + delivers)),
+            tile_out.addr.eq(drained_next),
+            cols_out.addr.eq(drained_next),
+        ]
+        m.d.sync += drained.eq(drained_next)
+        with m.If(starts):
+            m.d.sync += [
+                draining.eq(1),
+                in_band.eq(room | has_band),
+                band_width.eq(Mux(taken, at + 1, width)),
+                band_rows.eq(Mux(room, t, filled)),
+                stop.eq(Mux(room, 1, group_stop)),
+                more.eq(Mux(room, 0, more_next)),
+                column.eq(0),
+            ]
+        with m.Elif(delivers):
+            with m.If(in_band):
+                m.d.sync += in_band.eq(~band_end)
+            with m.Else():
+                m.d.sync += [column.eq(Mux(blank_end, 0, column + t)), more.eq(more - blank_end)]
+            with m.If(last):
+                m.d.sync += draining.eq(0)
+
+        o = self.o0.payload
+        left = Signal(SIZE_BITS)
+        m.d.comb += [self.o0.valid.eq(draining | leaving), left.eq(self.cfg.cols - column)]
+        with m.If(draining):
+            m.d.comb += [
+                o.data.eq(1),
+                o.rows.eq(Mux(in_band, band_rows, 0)),
+                o.cols.eq(Mux(in_band, cols_out.data, Mux(left < t, left, t))),
+                o.stop.eq(Mux(last, stop, Mux(in_band, band_end, blank_end))),
+                o.elements.as_value().eq(Cat(Mux(in_band & (r < band_rows), tile_out.data[r], 0) for r in range(t))),
+            ]
+        with m.Else():
+            m.d.comb += o.stop.eq(leaving_stop)
+        self.report(m, offers=self.o0.valid)
+        return m

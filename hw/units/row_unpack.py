@@ -1,0 +1,142 @@
+"""Streaming the rows of tiles."""
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib import data
+from amaranth.lib.memory import Memory
+
+from penstock.machine.faults import Fault
+
+from ..beat import is_done
+from .row_pack import SIZE_BITS
+from .unit import Unit
+
+
+__all__ = ["RowUnpack"]
+
+
+class RowUnpack(Unit):
+    """Streams the rows of each logical tile one by one, as tiles of one row.
+
+    Parameters
+    ----------
+    params : dict
+        ``depth``: tiles of a band, at most; ``mask``: whether only valid rows leave; ``rows``: rows of a logical tile (run time; used
+        without ``mask``).
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same tiles.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.rows``: 20 bits. ``error`` bit ``Fault.ROWS``: a band of more than ``depth`` tiles.
+
+    Timing
+    ------
+    One tile a cycle leaves; two bands are kept, so that one is taken while another leaves. The rows of a band leave from the cycle after its
+    last tile; with ``mask`` the last row of a band inside a logical tile waits until a band with rows, or the tile's end, has
+    come. Bands are read one cycle ahead (block RAM). Source: docs/timing.md section 3.3.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        self.expect(1, 1)
+        self.depth, self.mask = params["depth"], bool(params["mask"])
+        if self.depth < 1:
+            raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
+        tile = payloads.inputs[0]
+        self._tiles = Memory(shape=data.ArrayLayout(tile.element_bits * t, t), depth=2 * self.depth, init=[])
+        self._cols = Memory(shape=tile.count_bits, depth=2 * self.depth, init=[])
+
+    @classmethod
+    def cfg_layout(cls, params):
+        return {"rows": SIZE_BITS}
+
+    def elaborate(self, platform):
+        m = Module()
+        t, depth, beat = self.t, self.depth, self.i0.payload
+        m.submodules.tiles, m.submodules.cols = self._tiles, self._cols
+        tile_write, cols_write = self._tiles.write_port(), self._cols.write_port()
+        tile_out, cols_out = self._tiles.read_port(transparent_for=[tile_write]), self._cols.read_port(transparent_for=[cols_write])
+
+        # Complete bands: two places, `count` in use from `head` on; width 0 is a bare stop.
+        head, count = Signal(), Signal(2)
+        band = data.StructLayout({"width": range(depth + 1), "valid": range(t + 1), "leave": range(t + 1), "end": 4})
+        bands = [Signal(band, name=f"band{k}") for k in range(2)]
+        at, band_row = Signal(range(depth + 1)), Signal(SIZE_BITS)
+        which, done, take = Signal(), Signal(), Signal()
+        leave, left = Signal(range(t + 1)), Signal(SIZE_BITS)
+        m.d.comb += [
+            which.eq(head ^ count[0]),
+            done.eq(is_done(beat)),
+            take.eq(self.i0.valid & ~done & (count != 2)),
+            self.i0.ready.eq(Mux(done, self.o0.ready & (count == 0), count != 2)),
+            left.eq(Mux(self.cfg.rows > band_row, self.cfg.rows - band_row, 0)),
+            leave.eq(beat.rows if self.mask else Mux(left < t, left, t)),
+            self.error[Fault.ROWS].eq(take & beat.data & (at >= depth)),
+        ]
+        complete, ends_before, pushes = Signal(), Signal(), Signal()
+        m.d.comb += [
+            complete.eq(take & beat.data & (beat.stop != 0)),
+            ends_before.eq(complete & (leave == 0) & (beat.stop >= 2) & (count != 0) & (Array(b.end for b in bands)[~which] == 1)),
+            pushes.eq(Mux(beat.data, complete & ((leave != 0) | (beat.stop >= 2)) & ~ends_before, take & (beat.stop >= 2))),
+            tile_write.addr.eq(at + Mux(which, depth, 0)),
+            tile_write.en.eq(take & beat.data),
+            tile_write.data.eq(beat.elements.as_value()),
+            cols_write.addr.eq(tile_write.addr),
+            cols_write.en.eq(tile_write.en),
+            cols_write.data.eq(beat.cols),
+        ]
+        with m.If(take & beat.data):
+            m.d.sync += at.eq(Mux(complete, 0, at + 1))
+        with m.If(complete):
+            m.d.sync += band_row.eq(Mux(beat.stop >= 2, 0, band_row + t))
+        for k, b in enumerate(bands):
+            with m.If(pushes & (which == k)):
+                m.d.sync += [b.width.eq(Mux(beat.data & (leave != 0), at + 1, 0)), b.valid.eq(beat.rows), b.leave.eq(leave), b.end.eq(beat.stop)]
+            with m.If(ends_before & (which != k)):
+                m.d.sync += b.end.eq(beat.stop)
+
+        # The rows of the band at the head.
+        row, col, col_next = Signal(range(t + 1)), Signal(range(depth + 1)), Signal(range(depth + 1))
+        now = Signal(band)
+        bare, last_row, row_ends, waits, delivers, pops, head_next = (Signal(name=n) for n in (
+            "bare", "last_row", "row_ends", "waits", "delivers", "pops", "head_next"))
+        m.d.comb += [
+            now.eq(Mux(head, bands[1].as_value(), bands[0].as_value())),
+            bare.eq(now.width == 0),
+            last_row.eq(row + 1 == now.leave),
+            row_ends.eq(col + 1 == now.width),
+            waits.eq(~bare & last_row & (now.end == 1) & (count == 1) if self.mask else 0),
+            delivers.eq(self.o0.valid & self.o0.ready & (count != 0)),
+            pops.eq(delivers & (bare | (row_ends & last_row))),
+            head_next.eq(head ^ pops),
+            col_next.eq(Mux(pops | (delivers & row_ends), 0, col + delivers)),
+            tile_out.addr.eq(col_next + Mux(head_next, depth, 0)),
+            cols_out.addr.eq(tile_out.addr),
+        ]
+        m.d.sync += [count.eq(count + pushes - pops), head.eq(head_next), col.eq(col_next)]
+        with m.If(pops):
+            m.d.sync += row.eq(0)
+        with m.Elif(delivers & row_ends):
+            m.d.sync += row.eq(row + 1)
+
+        o, valid = self.o0.payload, Signal()
+        m.d.comb += [
+            self.o0.valid.eq(Mux(count != 0, ~waits, self.i0.valid & done)),
+            valid.eq(row < now.valid),
+        ]
+        with m.If(count == 0):
+            m.d.comb += o.eq(beat)
+        with m.Elif(bare):
+            m.d.comb += o.stop.eq(now.end + 1)
+        with m.Else():
+            chosen = Signal(len(tile_out.data[0]))
+            m.d.comb += [
+                chosen.eq(Mux(valid, tile_out.data[row], 0)),
+                o.elements.as_value().eq(Cat(chosen, Const(0, len(chosen) * (t - 1)))),
+                o.rows.eq(valid),
+                o.cols.eq(cols_out.data),
+                o.stop.eq(Mux(~row_ends, 0, Mux(last_row & (now.end >= 2), now.end + 1, 2))),
+                o.data.eq(1),
+            ]
+        self.report(m, offers=self.o0.valid)
+        return m

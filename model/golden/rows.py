@@ -1,0 +1,203 @@
+"""Units that pack and unpack the rows of logical tiles (docs/timing.md section 3.3)."""
+
+from __future__ import annotations
+
+from penstock.machine.beat import STOP_DONE
+
+from .core import Beat, Unit
+
+
+class RowPack(Unit):
+    def setup(self):
+        self.leaving, self.last = None, STOP_DONE  # a beat without data that leaves next; stop of the beat before
+        self.group, self.drained, self.since = [], 0, 0  # tiles that drain
+        self.reset()
+
+    def reset(self):
+        self.fill = self.at = self.bands = 0  # rows of the open band; tiles of the open row of tiles; bands drained of the group
+        self.cols, self.open = {}, False
+
+    def drain(self, group, c):
+        self.group, self.drained, self.since = group, 0, c + 1
+
+    def band(self, last):
+        """The open band; its last tile gets `last`."""
+        n = len(self.cols)
+        self.bands += 1
+        rows, self.fill = self.fill, 0
+        return [Beat(last if i == n - 1 else 0, 1, (rows, self.cols[i])) for i in range(n)]
+
+    def close(self, stop, c):
+        """The group has ended: the open band, then empty ones."""
+        t, width = self.g.t, -(-self.p["cols"] // self.g.t)
+        more = self.p["bands"] - self.bands - (self.fill > 0)
+        out = self.band(1 if more > 0 else stop) if self.fill else []
+        for b in range(more):
+            out += [Beat(0 if j < width - 1 else stop if b == more - 1 else 1, 1, (0, min(self.p["cols"] - j * t, t))) for j in range(width)]
+        if out:
+            self.drain(out, c)
+        else:
+            self.leaving = Beat(stop, 0)
+        self.reset()
+
+    def step(self, c):
+        if self.leaving:
+            self.offers = True
+            if self.outs[0].ready():
+                self.outs[0].push(self.leaving)
+                self.leaving = None
+            return
+        drained, draining = self.drained, bool(self.group)
+        if draining and c >= self.since:
+            if self.outs[0].ready():
+                self.outs[0].push(self.group[drained])
+                self.drained += 1
+                if self.drained == len(self.group):
+                    self.group = []
+            else:
+                self.offers = True
+        b = self.ins[0].peek()
+        if b is None:
+            return
+        s, level = b.stop, self.p["level"]
+        if b.data and self.at == 0 and self.fill == self.g.t and b.numbers[0]:  # a full band makes room
+            if not draining:
+                self.drain(self.band(1), c)
+            return
+        if draining and (s >= level or b.data and self.at >= drained):
+            return
+        self.ins[0].take()
+        stop = 2 + s - level
+        if b.data:
+            rows, cols = b.numbers
+            assert self.fill + rows <= self.g.t and self.at < self.p["depth"], "rows do not fit"
+            self.open = True
+            if rows:
+                self.cols[self.at] = cols
+            self.at = 0 if s else self.at + 1
+            self.fill += rows if s else 0
+            if s >= level:
+                self.close(stop, c)
+        elif b.done:
+            self.leaving = b
+            self.reset()
+        elif s >= level:
+            if not self.open and self.last >= s > level:
+                self.leaving = Beat(stop, 0)
+            else:
+                self.close(stop, c)
+        self.last = s
+
+
+class RowUnpack(Unit):
+    def setup(self):
+        self.queue = []  # complete bands: [columns of its tiles or None for a bare stop, valid rows, rows that leave, stop of its end]
+        self.open, self.band = [], 0  # columns of the open band's tiles; its place in the logical tile
+        self.row = self.col = 0  # of the tile that leaves next
+
+    def step(self, c):
+        queued, tail = len(self.queue), self.queue[-1] if self.queue else None
+        b, after = self.ins[0].peek(), []
+        ends = None  # stop that ends the band queued last
+        if b is not None and queued < 2 and not b.done:
+            self.ins[0].take()
+            ends = self.collect(b, after, tail)
+        if queued:
+            self.emit(queued)
+        elif b is not None and b.done:
+            if self.outs[0].ready():
+                self.ins[0].take()
+                self.outs[0].push(b)
+            else:
+                self.offers = True
+        if ends:
+            tail[3] = ends
+        self.queue += after
+
+    def collect(self, b, after, tail):
+        s = b.stop
+        if not b.data:
+            if s >= 2:
+                after.append([None, 0, 0, s])
+            return None
+        rows, cols = b.numbers
+        self.open.append(cols)
+        assert len(self.open) <= self.p["depth"], "rows do not fit"
+        if not s:
+            return None
+        leave = rows if self.p["mask"] else min(max(self.p["rows"] - self.band * self.g.t, 0), self.g.t)
+        ends = None
+        if leave:
+            after.append([self.open, rows, leave, s])
+        elif s >= 2 and tail is not None and tail[3] == 1:
+            ends = s  # the tile's rows have ended before
+        elif s >= 2:
+            after.append([None, 0, 0, s])
+        self.open, self.band = [], 0 if s >= 2 else self.band + 1
+        return ends
+
+    def emit(self, queued):
+        cols, valid, leave, end = self.queue[0]
+        last = self.row == leave - 1
+        if cols is None:
+            out, pops = Beat(end + 1, 0), True
+        else:
+            if last and end == 1 and queued == 1 and self.p["mask"]:
+                return
+            ends = self.col == len(cols) - 1
+            out = Beat(0 if not ends else end + 1 if last and end >= 2 else 2, 1, (int(self.row < valid), cols[self.col]))
+            pops = ends and last
+        if not self.outs[0].ready():
+            self.offers = True
+            return
+        self.outs[0].push(out)
+        if pops:
+            self.queue.pop(0)
+            self.row = self.col = 0
+        elif cols is not None and ends:
+            self.row, self.col = self.row + 1, 0
+        else:
+            self.col += 1
+
+
+class RowAppend(Unit):
+    def setup(self):
+        self.placed = False
+
+    def plan(self):
+        tile, row = self.ins[0].peek(), self.ins[1].peek()
+        if tile is None or tile.done and row is None:
+            return None
+        if not tile.data:
+            assert not tile.done or row.done, "stop mismatch"
+            return {0: tile}, [0, 1] if tile.done else [0], lambda: None
+        takes = not self.placed and tile.numbers[0] < self.g.t
+        if takes and row is None:
+            return None
+        assert takes or self.placed or tile.stop < 2, "rows do not fit"
+
+        def update():
+            self.placed = tile.stop < 2 and (self.placed or takes and tile.stop == 1)
+
+        if not takes:
+            return {0: tile}, [0], update
+        assert row.data and bool(row.stop) == bool(tile.stop), "stop mismatch"
+        rows, cols = tile.numbers
+        return {0: tile._replace(numbers=(rows + 1, max(cols, row.numbers[1])))}, [0, 1], update
+
+
+class RowOffset(Unit):
+    def setup(self):
+        self.band = 0
+
+    def plan(self):
+        tile, count = self.ins[0].peek(), self.ins[1].peek()
+        if tile is None or count is None:
+            return None
+        if tile.done or tile.stop >= 2:
+            assert (tile.data, tile.stop) == (count.data, count.stop if tile.done else count.stop + 2), "stop mismatch"
+        if not tile.data:
+            return {0: tile}, [0, 1] if tile.stop >= 2 else [0], lambda: setattr(self, "band", 0)
+        rows = min(tile.numbers[0], max(count.numbers[0] - self.band * self.g.t, 0))
+        band = 0 if tile.stop >= 2 else self.band + (tile.stop == 1)
+        return {0: tile._replace(numbers=(rows, tile.numbers[1]))}, [0, 1] if tile.stop >= 2 else [0], lambda: setattr(self, "band", band)
