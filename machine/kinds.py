@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .beat import Payload, Tile, Tuple
+from .beat import Payload, Scalar, Tile, Tuple
 from .functions import lookup
 
 

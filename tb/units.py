@@ -210,6 +210,7 @@ def rows(t: int = 2, dtype: str = "fp32") -> Zoo:
         for mask in (False, True):
             z.add("row_unpack", {"depth": 2, "mask": mask, "rows": 2 * t}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t + 1)))], [tile])
         z.add("row_append", {}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t))), (tile, _banded(tile, 2, 1, cols, valid=(1, 2)))], [tile])
+        z.add("row_offset", {}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t + 1))), (number, _counts(number, 2, 2 * t + 2))], [tile])
     return z
 
 
