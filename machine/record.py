@@ -50,6 +50,8 @@ class Record:
         Per unit: name, kind, node, busy, blocked, starved cycles.
     channels
         Per channel: name, src and dst (unit names), depth, mean occupancy in beats.
+    overlay
+        Of a dataflow graph on the token overlay: mesh, variant, graph counts, bounds, cut, memory bits and words, use of links and PEs, wall clock by step.
     """
 
     workload: str
@@ -83,6 +85,7 @@ class Record:
     units: list = field(default_factory=list)
     channels: list = field(default_factory=list)
     offchip_bytes_per_cycle: float | None = None
+    overlay: dict | None = None
 
     def key(self) -> tuple:
         """What makes two records the same experiment (backend and timing apart)."""

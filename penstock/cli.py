@@ -104,6 +104,10 @@ def parser() -> argparse.ArgumentParser:
     from penstock.scheduler.dag import cli as dag
 
     dag.add_parser(sub)
+
+    from .overlay import cli as overlay
+
+    overlay.add_parser(sub)
     return p
 
 

@@ -8,6 +8,7 @@ from penstock.machine.errors import RunError
 from penstock.machine.overlay import Overlay
 from penstock.machine.token_ops import ARITY, FORMATS, Op, apply
 from penstock.model.overlay import golden, simulate
+from penstock.model.overlay import values as model_values
 from penstock.scheduler.token import map_graph
 
 
@@ -39,6 +40,7 @@ def check_against_meaning(graph, overlay, seed=0):
     assert run.cycles == cycles
     assert run.cycles == 1 + run.written.max()
     assert np.array_equal(values[image.base[image.node_pe] + image.node_address], words(graph, overlay))
+    assert np.array_equal(model_values(image, run), words(graph, overlay))
     assert run.cycles >= m.bounds.best
     return m, run
 

@@ -1,0 +1,114 @@
+"""The values that an image computes, bit for bit: the dataflow is read back from its memories, then evaluated in the order of writing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penstock.machine.dataflow import DataflowGraph
+from penstock.machine.errors import RunError
+from penstock.machine.overlay import RIGHT, SWITCH_CODES, WRITE_ALU, WRITE_NET
+from penstock.machine.overlay_image import DynamicImage, Image, StaticImage
+from penstock.machine.token_ops import ARITY, Op, format_of
+
+from .simulate import Run
+
+_ARITY = np.array([ARITY[op] for op in Op], np.int8)
+
+
+def values(image: Image, run: Run) -> np.ndarray:
+    """uint64 [graph nodes]: bits of every node's value after a run of :func:`.simulate`; raises RunError where the memories make no dataflow graph."""
+    op, a, b = (_static if isinstance(image, StaticImage) else _dynamic)(image, run)
+    f = format_of(image.overlay.format)
+    order = np.lexsort((np.arange(len(op)), run.written))
+    new = np.empty(len(op) + 1, np.int64)
+    new[order] = np.arange(len(op))
+    new[-1] = -1
+    start = image.value.astype(f.word).view(f.dtype)
+    code = np.where(run.written < 0, int(Op.CONST), op)[order]
+    arity = _ARITY[code]
+    a, b = np.where(arity > 0, new[a[order]], -1), np.where(arity > 1, new[b[order]], -1)
+    if (late := (a >= np.arange(len(a))) | (b >= np.arange(len(a)))).any():
+        raise RunError(f"local address {int(order[np.argmax(late)])} is computed before its operand", "overlay image")
+    graph = DataflowGraph(code, a, b, start[order], {}, [len(op) - 1], title="image")
+    out = graph.evaluate(fmt=f.name).view(f.word).astype(np.uint64)
+    # sources keep their very bits
+    out = np.where(code == Op.CONST, image.value[order], out)
+    return out[new[image.base[image.node_pe] + image.node_address]]
+
+
+def _dynamic(image: DynamicImage, run: Run):
+    """Operation and operands by local address: tokens lead from the fan-out lists, and on through the chains."""
+    op = image.op
+    operand = np.full((2, len(op)), -1, np.int64)
+    pes = image.overlay.pes
+    sender_pe = np.repeat(np.arange(pes), image.senders)
+    local = np.arange(len(sender_pe)) - image.first_base[sender_pe]
+    count = np.where(image.first_last == 1, 0, _list_lengths(image, sender_pe))
+    entry = np.repeat(image.rest_base[sender_pe] + image.first_rest, count) + _within(count)
+    producer = np.concatenate([image.base[sender_pe] + local, np.repeat(image.base[sender_pe] + local, count)])
+    pe, node, slot = (np.concatenate([x, y[entry]]).astype(np.int64) for x, y in ((image.first_pe, image.rest_pe), (image.first_node, image.rest_node), (image.first_slot, image.rest_slot)))
+    at = image.base[pe] + node
+    while len(at):
+        right = (slot == RIGHT).astype(np.int64)
+        operand[right, at] = producer
+        if not len(image.chain_valid):
+            break
+        link = 2 * at + right
+        more = np.flatnonzero(image.chain_valid[link])
+        link, producer = link[more], producer[more]
+        base = at[more] - node[more]
+        node, slot = image.chain_node[link].astype(np.int64), image.chain_slot[link]
+        at = base + node
+    return op, operand[0], operand[1]
+
+
+def _list_lengths(image: DynamicImage, sender_pe: np.ndarray) -> np.ndarray:
+    """Entries behind each sender's first one (only meaningful where there are any)."""
+    ends = np.flatnonzero(image.rest_last)
+    begin = image.rest_base[sender_pe] + image.first_rest
+    if not len(ends):
+        return np.zeros(len(begin), np.int64)
+    return ends[np.minimum(np.searchsorted(ends, begin), len(ends) - 1)] - begin + 1
+
+
+def _within(count: np.ndarray) -> np.ndarray:
+    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+
+
+def _static(image: StaticImage, run: Run):
+    """Operation and operands by local address: contexts name addresses; a received one leads back through the switches to what was sent."""
+    base, cols, latency = image.base, image.overlay.cols, image.overlay.latencies()
+    pe, cycle = np.nonzero(latency[image.context["op"]])
+    code = image.context["op"][pe, cycle]
+    done = cycle + latency[code] - 1
+    if done.max(initial=0) >= image.length or (image.context["write"][pe, done] != WRITE_ALU).any():
+        raise RunError("an operation is issued whose result is not written", "overlay image")
+    at = base[pe] + image.context["address"][pe, done]
+    # where each address' value was made
+    origin = np.arange(base[-1])
+    where, when = np.nonzero(image.context["write"] == WRITE_NET)
+    target = base[where] + image.context["address"][where, when]
+    inputs = {out: {code: port for port, code in codes.items()} for out, codes in SWITCH_CODES.items()}
+    step = {"W": (-1, "e"), "E": (1, "w"), "N": (-cols, "s"), "S": (cols, "n")}
+    # the value on output `out` of switch `where` in cycle `when`: back to the PE input that it comes from
+    out = np.full(len(where), "p")
+    live = np.arange(len(where))
+    while len(live):
+        port = np.empty(len(live), "U1")
+        for name, codes in inputs.items():
+            mine = np.flatnonzero(out[live] == name)
+            chosen = image.switch[name][where[live[mine]], when[live[mine]]]
+            port[mine] = [codes[int(c)] for c in chosen]
+        for name, (shift, neighbour) in step.items():
+            moved = live[port == name]
+            where[moved] += shift
+            when[moved] -= 1
+            out[moved] = neighbour
+        live = live[port != "P"]
+        if (when[live] < 0).any():
+            raise RunError("a value is received that nobody sent", "overlay image")
+    origin[target] = base[where] + image.context["send"][where, when]
+    op, a, b = np.zeros(base[-1], np.uint8), np.full(base[-1], -1, np.int64), np.full(base[-1], -1, np.int64)
+    op[at] = code
+    a[at], b[at] = origin[base[pe] + image.context["a"][pe, cycle]], origin[base[pe] + image.context["b"][pe, cycle]]
+    return op, a, b

@@ -1,0 +1,134 @@
+"""``penstock overlay``: compare, figures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from penstock.machine.errors import PenstockError
+from penstock.machine.overlay import CHOICES
+
+LISTS = ("pe", "ready", "packets", "sends", "sources", "network")
+"""Fields that --FIELD may name several times: every combination is run."""
+
+
+def add_parser(subparsers) -> None:
+    """Add the ``overlay`` command."""
+    from penstock.frontend.spice.source import FORMS
+
+    parser = subparsers.add_parser("overlay", help="the token-dataflow overlay: static against dynamic PEs")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    c = commands.add_parser("compare", help="a graph on meshes of dynamic and static PEs, one table", epilog="GRAPH: " + "; ".join(f"{k}: {v}" for k, v in FORMS.items()))
+    c.add_argument("graph", metavar="GRAPH")
+    add_machine(c)
+    c.add_argument("--on", choices=("model", "rtl", "both"), default="model")
+    c.add_argument("--tile", metavar="RxC", help="split every mesh into tiles of this size, each with an instance of its own")
+    c.add_argument("--objective", choices=("cut", "connectivity"), help="of the placement (default: what suits the way of sending)")
+    c.add_argument("--seed", type=int, action="append", help="of the placement; may be repeated")
+    c.add_argument("--json", metavar="OUT", help="write the records")
+    c.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    c.set_defaults(handler=cmd_compare)
+
+    c = commands.add_parser("figures", help="the paper's figures 10, 11 and 12: published against ours")
+    c.add_argument("--out", required=True, type=Path, metavar="DIR")
+    c.add_argument("--matrices", type=Path, metavar="DIR", help="folder with memplus.mtx[.gz] and circuit_1.mtx; without it generated circuits stand in")
+    c.add_argument("--seeds", type=int, default=3, metavar="N", help="placements per point; the median is drawn")
+    c.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    c.set_defaults(handler=cmd_figures)
+
+
+def add_machine(c) -> None:
+    """Options that name overlays."""
+    c.add_argument("--mesh", action="append", metavar="RxC", help="mesh, rows x columns; may be repeated (default 4x4)")
+    for name in LISTS:
+        c.add_argument(f"--{name}", action="append", choices=CHOICES[name], help="may be repeated" if name != "pe" else "kind of PE (default both)")
+    c.add_argument("--alu", choices=CHOICES["alu"], default="unit", help="latency 1 (the paper's), or the pipelined ALU's")
+    c.add_argument("--format", choices=CHOICES["format"], default="fp32")
+    c.add_argument("--kinds", choices=CHOICES["kinds"], default="homogeneous", help="whether every PE does every operation")
+    c.add_argument("--fifo-depth", type=int, default=4, metavar="N", help="of the router FIFOs (default 4)")
+    c.add_argument("--memory", action="append", default=[], metavar="NAME=WORDS", help="fix the depth of a PE memory (default: sized per graph)")
+
+
+def mesh_of(text: str, what: str = "--mesh") -> tuple[int, int]:
+    """Rows and columns of RxC."""
+    if not (m := re.fullmatch(r"(\d+)x(\d+)", text)):
+        raise PenstockError(f"{what} takes ROWSxCOLUMNS, not {text!r}")
+    return int(m[1]), int(m[2])
+
+
+def overlays_of(args) -> list:
+    """The overlays that the options name, on a 1x1 mesh."""
+    from .compare import ONLY_OF, variants
+
+    memories = {}
+    for pair in args.memory:
+        name, eq, words = pair.partition("=")
+        if not eq or not words.isdigit():
+            raise PenstockError(f"--memory takes NAME=WORDS, not {pair!r}")
+        memories[name] = int(words)
+    lists = {n: getattr(args, n) for n in LISTS}
+    for kind, names in ONLY_OF.items():
+        if lists["pe"] == [kind]:
+            other = "static" if kind == "dynamic" else "dynamic"
+            for n in ONLY_OF[other]:
+                if lists.get(n):
+                    raise PenstockError(f"--{n} is of {other} PEs only", remedy=f"leave out --pe {kind}, or --{n}")
+    return variants(lists, alu=args.alu, format=args.format, kinds=args.kinds, fifo_depth=args.fifo_depth, memories=memories)
+
+
+def cmd_compare(args) -> int:
+    from penstock import api
+    from penstock.cli import _check_out, _display
+    from penstock.frontend.spice.source import graph_from
+    from penstock.points import print_table
+
+    from .compare import compare, table
+
+    _check_out(args.json)
+    overlays = overlays_of(args)
+    meshes = [mesh_of(m) for m in args.mesh or ["4x4"]]
+    tile = mesh_of(args.tile, "--tile") if args.tile else None
+    graph = graph_from(args.graph)
+    with _display(args) as progress:
+        records = compare(graph, meshes, overlays, args.on, seeds=args.seed or [0], objective=args.objective, tile=tile, progress=progress)
+    s = graph.statistics
+    print(f"{graph.title}: {s.nodes} nodes ({s.inputs} inputs, {s.constants} constants), {s.edges} edges, depth {s.depth}, largest fan-out {s.max_fan_out}")
+    print_table(table(records))
+    print(assumptions(overlays, records, tile))
+    if args.json:
+        api.save_records(records, args.json)
+    return 0 if all(r.values_ok for r in records) else 1
+
+
+def assumptions(overlays, records, tile) -> str:
+    """What the numbers of a table rest on, in words."""
+    o = overlays[0]
+    lines = [f"{o.format}, {o.alu} ALU latency, {o.kinds} PEs, memories " + (f"fixed ({', '.join(f'{k}={v}' for k, v in o.memories)})" if o.memories else "sized per graph")
+             + f"; placement by {', '.join(sorted({r.params['objective'] for r in records}))}, seed {', '.join(map(str, sorted({r.seed for r in records})))}"]
+    if any(x.pe == "dynamic" for x in overlays):
+        lines.append(f"dynamic: one token consumed and one generated per PE and cycle, local ones included; a cycle per hop; router FIFOs {o.fifo_depth} deep; "
+                     "per_edge: a token per edge; per_pe: a packet per (value, PE), its consumers there one a cycle")
+    if any(x.pe == "static" for x in overlays):
+        lines.append("static: one issue per PE and cycle, sources included (stored: not); local operands are read in place; one send, one write per PE and cycle; a cycle per hop")
+    lines.append("cycles: docs/overlay.md; bound: the largest of depth, work and link bounds of the placement; x static: over the best static variant of the mesh; memory: all PEs and switches, copies for read ports included")
+    if tile:
+        lines.append(f"{records[0].overlay['instances']} instances on tiles of {tile[0]}x{tile[1]} (first mesh); eval/kcycle counts all")
+    return "\n".join(lines)
+
+
+def cmd_figures(args) -> int:
+    from penstock.cli import _check_folder, _display, _folder
+    from penstock.points import print_table
+
+    from . import figures
+
+    if args.seeds < 1:
+        raise PenstockError(f"--seeds must be at least 1, not {args.seeds}")
+    _check_folder(args.out)
+    with _display(args) as progress:
+        written, rows = figures.write_all(args.out, args.matrices, args.seeds, progress)
+    for title, table in rows.items():
+        print_table(table, title)
+    print("wrote " + ", ".join(written))
+    return 0

@@ -1,0 +1,126 @@
+"""`penstock overlay compare`: tables, tiles, refusals; the paper's curves."""
+
+import json
+
+import numpy as np
+import pytest
+from overlay_graphs import VARIANTS, random_graph
+
+from penstock.cli import main
+from penstock.machine.errors import ConfigError, RunError
+from penstock.machine.overlay import Overlay
+from penstock.model import overlay as model
+from penstock.overlay import compare, run, table, variants
+from penstock.overlay.compare import tile_map
+from penstock.overlay.figures import CURVES, published, rows_of
+from penstock.overlay.reference import float64, relative_error
+from penstock.scheduler.token import check, map_graph, place
+from penstock.scheduler.token.edges import edges
+
+
+def test_compare_writes_records_and_a_table(tmp_path, capsys):
+    out = tmp_path / "out.json"
+    assert main(["overlay", "compare", "gen:ladder:12", "--mesh", "1x1", "--mesh", "2x2", "--json", str(out), "--quiet"]) == 0
+    text = capsys.readouterr().out
+    records = json.loads(out.read_text())
+    assert len(records) == 2 * len(variants())
+    for r in records:
+        assert r["values_ok"] and r["max_rel_err"] < 1e-6 and r["cycles"] >= r["overlay"]["bounds"]["best"]
+        assert r["overlay"]["variant"] in text
+    one = {r["overlay"]["variant"]: r for r in records if r["params"]["mesh"] == "1x1"}
+    assert one["static multicast"]["cycles"] == one["static multicast"]["overlay"]["nodes"]
+
+
+@pytest.mark.parametrize("arguments,message", [
+    (["--mesh", "4"], "--mesh takes ROWSxCOLUMNS, not '4'"),
+    (["--mesh", "4x17"], "cols must be from 1 to 16, not 17"),
+    (["--tile", "3x3"], "a tile of 3x3 does not divide the mesh of 4x4"),
+    (["--tile", "2x2", "--network", "hoplite"], "a torus cannot be split"),
+    (["--memory", "value=1"], r"needs \d+ words, but has 1"),
+    (["--memory", "cache=1"], "there is no memory 'cache'"),
+    (["--pe", "static", "--ready", "fifo"], "--ready is of dynamic PEs only"),
+    (["--fifo-depth", "1"], "fifo_depth must be at least 2, not 1"),
+])
+def test_refusals(arguments, message, capsys):
+    import re
+
+    assert main(["overlay", "compare", "gen:ladder:12", "--quiet", *arguments]) == 1
+    assert re.search(message, capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("kw", [v for v in VARIANTS if v.get("network") != "hoplite"], ids=str)
+def test_tiles_run_as_the_tile_alone_does(kw):
+    graph = random_graph(120, 40, 5)
+    alone = model.simulate(map_graph(graph, Overlay(2, 2, **kw)).image)
+    m = tile_map(graph, Overlay(4, 6, **kw), (2, 2))
+    together = model.simulate(m.image)
+    assert together.cycles == alone.cycles
+    records = run(graph, Overlay(4, 6, **kw), tile=(2, 2))
+    assert records[0].values_ok and records[0].overlay["instances"] == 6
+    assert records[0].overlay["evaluations_per_kilocycle"] == pytest.approx(6000 / alone.cycles)
+
+
+def test_placement_is_balanced_and_deterministic():
+    graph = random_graph(3000, 900, 6, reach=200)
+    e = edges(graph.a, graph.b)
+    scattered = np.random.default_rng(0).integers(0, 16, len(graph))
+    measure = {"cut": lambda pe: int(np.count_nonzero(pe[e.src] != pe[e.dst])),
+               "connectivity": lambda pe: len({(s, p) for s, p in zip(e.src.tolist(), pe[e.dst].tolist()) if pe[s] != p})}
+    found = {}
+    for objective in measure:
+        pe = found[objective] = place(len(graph), e, np.ones(len(graph), np.int64), 4, 4, objective, seed=1)
+        assert np.array_equal(pe, place(len(graph), e, np.ones(len(graph), np.int64), 4, 4, objective, seed=1))
+        assert np.bincount(pe, minlength=16).max() <= 1.1 * len(graph) / 16
+        assert measure[objective](pe) < 0.6 * measure[objective](scattered)
+    for objective, count in measure.items():
+        assert min(found, key=lambda o: count(found[o])) == objective
+
+
+def test_the_checker_finds_every_kind_of_damage():
+    graph = random_graph(200, 60, 7)
+    m = map_graph(graph, Overlay(3, 3, pe="static", sends="pe"))
+    e, source = edges(graph.a, graph.b), graph.op < 2
+    latency = np.ones(len(graph), np.int32)
+    check(m.schedule, source, e, latency)
+    operation = int(np.flatnonzero(~source)[-1])
+    late = int(np.argmax(m.schedule.copy_cycle))
+    damage = [
+        (m.schedule.issue, operation, 0, "operand is read before|two users of one"),
+        (m.schedule.send_cycle, 0, 0, "before it is there|does not arrive"),
+        (m.schedule.copy_cycle, late, m.schedule.copy_cycle[late] + 1, "does not arrive|outside"),
+        (m.schedule.copy_address, 0, 0, "two users of one address"),
+        (m.schedule.edge_copy, int(np.flatnonzero(m.schedule.edge_copy >= 0)[0]), -1, "at another PE"),
+    ]
+    for array, at, wrong, message in damage:
+        held = array[at]
+        array[at] = wrong
+        with pytest.raises(RunError, match=message):
+            check(m.schedule, source, e, latency)
+        array[at] = held
+    check(m.schedule, source, e, latency)
+
+
+def test_a_placement_of_the_wrong_size_is_refused():
+    with pytest.raises(ConfigError, match="gives each of the 50 nodes a PE from 0 to 3"):
+        map_graph(random_graph(50, 20, 8), Overlay(2, 2), pe=np.zeros(49, np.int32))
+
+
+def test_float64_reference_is_close_to_fp32():
+    graph = random_graph(60, 30, 9)
+    wanted = float64(graph, graph.sources())
+    got = graph.evaluate().astype(np.float64)
+    finite = np.isfinite(wanted) & (np.abs(wanted) < 1e30) & (graph.level < 3)
+    assert np.allclose(got[finite], wanted[finite], rtol=1e-5, atol=1e-30)
+    assert relative_error(np.array([1.0, np.nan]), np.array([2.0, np.nan])) == 0.5
+
+
+def test_figures_lay_ours_beside_the_published_curves():
+    curve = next(c for c in CURVES if c.name == "diode_simple")
+    graph = random_graph(100, 30, 10)
+    records = compare(graph, [(k, k) for k in (1, 2)], variants({"ready": ["fifo"], "packets": ["per_edge"], "sends": ["multicast"]}), objective="cut")
+    rows = rows_of(curve, graph, records)
+    assert [r["PEs"] for r in rows][:3] == [1, 4, 9]
+    assert rows[0]["dynamic homogeneous"] == records[0].cycles and rows[0]["static homogeneous"] == records[1].cycles
+    assert rows[0]["published dynamic"] == next(p["cycles"] for p in published() if (p["graph"], p["pe"], p["pes"]) == ("diode_simple", "dynamic", 1))
+    assert {p["graph"] for p in published()} == {c.name for c in CURVES}
+    assert table(records)[0]["x static"] == round(records[0].cycles / records[1].cycles, 2)
