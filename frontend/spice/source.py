@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from penstock.machine.dataflow import DataflowGraph
@@ -21,7 +22,7 @@ FORMS = {
     "lu:FILE[:order=amd]": "sparse LU of a Matrix Market file (.mtx, .mtx.gz); order amd, mmd or natural",
     "column:FILE:K[:d=D,SHAPE,order=..]": f"front solve of column K (pivot order), D rows substituted together (1), SHAPE one of {', '.join(SHAPES)}",
     "gen:KIND:N[:SEED]": "sparse LU of a generated circuit: ladder, ring or gates of N elements",
-    "step:PROGRAM[,param=value..]": "a small STeP program, scalarised",
+    "step:PROGRAM[,t=T,tile=E,seed=S,param=value..]": "a small STeP program, scalarised: T is every size not given, E the tile edge (4)",
     "expr:NAME = EXPRESSION; ..": "NumPy-like assignments",
     "FILE.dfg": "a graph file",
 }
@@ -102,8 +103,27 @@ def _device(spec: str, rest: str) -> DataflowGraph:
     return graph.repeated(_number(count, "the number of instances", spec)) if star else graph
 
 
+def _step(spec: str, rest: str) -> DataflowGraph:
+    from .step import step_graph
+
+    name, *pairs = [p.strip() for p in rest.split(",")]
+    params: dict = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key or key in params:
+            raise ProgramError(f"cannot read {pair!r}", f"graph {spec}", remedy="write param=value, each once, separated by commas")
+        for kind in (int, float, str):
+            with suppress(ValueError):
+                params[key] = kind(value)
+                break
+    own = {key: _number(str(params.pop(key)), key, spec) for key in ("t", "tile", "seed") if key in params}
+    if "t" in own:
+        own["size"] = own.pop("t")
+    return step_graph(spec, name, params, **own)
+
+
 def _expr(spec: str, rest: str) -> DataflowGraph:
     return expression(rest)
 
 
-_READERS = {"device": _device, "lu": _lu, "column": _column, "gen": _gen, "expr": _expr}
+_READERS = {"device": _device, "step": _step, "lu": _lu, "column": _column, "gen": _gen, "expr": _expr}

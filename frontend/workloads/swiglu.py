@@ -1,11 +1,17 @@
-"""A SwiGLU layer, y = (silu(x gate) * (x up)) down: the program of the paper's figure 8."""
+"""A SwiGLU layer, y = (silu(x gate) * (x up)) down: the program of the paper's figure 8.
+
+``silu``: "unit", the one function; "spelled", the same from sub, exp, add and div, with a rounding each (what an ALU without that function does).
+"""
 
 import numpy as np
 
-from penstock.frontend import (Accum, Graph, LinearOffChipLoad, LinearOffChipStore, Map, Reshape, cast, ceil_div, matmul, mul, silu)
+from penstock.frontend import (Accum, Graph, LinearOffChipLoad, LinearOffChipStore, Map, Reshape, cast, ceil_div, function, matmul, mul)
+from penstock.machine.errors import ProgramError
 
 
-def program(batch=64, dim=256, inter=512, tile_b=16, tile_inter=64, dtype="fp32"):
+def program(batch=64, dim=256, inter=512, tile_b=16, tile_inter=64, dtype="fp32", silu="unit"):
+    if silu not in ("unit", "spelled"):
+        raise ProgramError(f"silu must be unit or spelled, not {silu!r}")
     g = Graph("swiglu")
     x = g.input("x", (batch, dim), dtype)
     gate, up = g.input("gate", (dim, inter), dtype), g.input("up", (dim, inter), dtype)
@@ -19,7 +25,7 @@ def program(batch=64, dim=256, inter=512, tile_b=16, tile_inter=64, dtype="fp32"
     ups = LinearOffChipLoad(up, tile=(dim, tile_inter), shape=(nb, ni, 1), stride=(0, 1, ni), name="up")
     a = Accum(xs, gates, fn=matmul(), rank=1, name="gate_product")
     b = Accum(xs, ups, fn=matmul(), rank=1, name="up_product")
-    h = Map(Map(a, fn=silu(), name="silu"), b, fn=mul(), name="gated")
+    h = Map(spelled_silu(a) if silu == "spelled" else Map(a, fn=function("silu"), name="silu"), b, fn=mul(), name="gated")
 
     # the products are tiles of the inner dimension: summed over it, [1, nb, 1, ni] -> [1, nb, 1]
     h = Reshape(cast(h, dtype), dim=1, chunk=1, name="rows")
@@ -27,6 +33,13 @@ def program(batch=64, dim=256, inter=512, tile_b=16, tile_inter=64, dtype="fp32"
     out = Accum(h, downs, fn=matmul(), rank=1, write_back=True, name="down_product")
     LinearOffChipStore(cast(out, dtype), y, name="store")
     return g
+
+
+def spelled_silu(a):
+    """a / (1 + e**(0 - a)); 0 is a - a, 1 is e**0."""
+    zero = Map(a, a, fn=function("sub"), name="zero")
+    e = Map(Map(zero, a, fn=function("sub"), name="minus"), fn=function("exp"), name="exp")
+    return Map(a, Map(Map(zero, fn=function("exp"), name="one"), e, fn=function("add"), name="denominator"), fn=function("div"), name="silu")
 
 
 def inputs(seed, batch=64, dim=256, inter=512, **_):

@@ -1,0 +1,153 @@
+"""Small STeP programs as dataflow graphs: every element of every tile becomes nodes.
+
+The program's own evaluation (:class:`penstock.frontend.reference.Evaluator`) runs over arrays of nodes instead of numbers, so the order of all sums
+is that of ``docs/arithmetic.md``, and values are those of the tiled machine bit for bit wherever each function is one operation of the ALU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import sympy
+
+from penstock.frontend.graph import Graph
+from penstock.frontend.program import Program
+from penstock.frontend.program import build
+from penstock.frontend.reference import Evaluator
+from penstock.machine import arith
+from penstock.machine.dataflow import DataflowGraph
+from penstock.machine.errors import ProgramError
+from penstock.machine.token_ops import Op
+
+from .builder import Builder, Value, exp, where
+
+
+__all__ = ["SCALAR", "NODE_LIMIT", "scalarise", "step_graph"]
+
+NODE_LIMIT = 2_000_000
+"""Scalarising stops here: a larger program is meant for the tiled machine."""
+
+
+def _maximum(x, y):
+    """NaN if either is; +0 above -0."""
+    larger = where(x < y, y, where(x == y, where(x == 0.0, x + y, x), x))
+    return where(x == x, where(y == y, larger, y + y), x + x)
+
+
+def _silu(x):
+    """x / (1 + e**-x): four roundings where the tiled machine's own unit has one."""
+    return x / (1.0 + exp(0.0 - x))
+
+
+SCALAR: dict[str, Callable] = {
+    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "div": lambda x, y: x / y,
+    "exp": exp, "max": _maximum, "silu": _silu,
+}
+"""Function name -> its meaning on nodes. A user's own function is added by an entry."""
+
+
+class _Nodes(Evaluator):
+    """The evaluator over object arrays of nodes; padding is the number 0, and what is computed from numbers alone stays a number."""
+
+    def __init__(self, builder: Builder, tensors: dict[str, np.ndarray], t: int):
+        super().__init__(tensors, t, self._dot, self._function, object)
+        self.builder = builder
+
+    def tensor(self, ref):
+        if ref.dtype != "fp32":
+            raise ProgramError(f"is {ref.dtype}", f"input tensor {ref.name}", "nodes are fp32", "give the program dtype=fp32, if it takes one")
+        self.dtype = np.dtype(np.float32)
+        values = super().tensor(ref)
+        self.dtype = np.dtype(object)
+        out = np.empty(values.shape, object)
+        for (i, j), v in np.ndenumerate(values):
+            out[i, j] = self.builder.input(f"{ref.name}[{i},{j}]", float(v))
+        return out
+
+    def source(self, node):
+        raise ProgramError("elements come from outside the program", node.label, "a program that becomes a graph loads its inputs", "load them with LinearOffChipLoad")
+
+    def _function(self, name: str):
+        if name not in SCALAR:
+            raise ProgramError(f"function {name} has no meaning on nodes", f"graph {self.builder.title}", remedy=f"there are {', '.join(SCALAR)}; add an entry to penstock.frontend.spice.step.SCALAR")
+        f = SCALAR[name]
+
+        def on_nodes(*operands):
+            if not any(isinstance(x, Value) for x in operands):
+                b = Builder()  # a number stays a number: what the graph would give
+                b.output("y", f(*(b.constant(float(x)) for x in operands)))
+                return float(b.graph().evaluate()[-1])
+            return f(*(self.builder.lift(x) for x in operands))
+
+        def on_arrays(*arrays):
+            self._room_for(arrays[0].size)
+            return np.frompyfunc(on_nodes, len(arrays), 1)(*arrays)
+
+        return on_arrays
+
+    def _room_for(self, more: int) -> None:
+        if len(self.builder) + more > NODE_LIMIT:
+            raise _too_large(self.builder.title)
+
+    def _dot(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        """Products, summed as a balanced tree over k (arith.matmul, on nodes)."""
+        self._room_for(2 * a.size * b.shape[1])
+        products = np.frompyfunc(self._times, 2, 1)(a[:, :, None], b[None, :, :])
+        while products.shape[1] > 1:
+            products = np.frompyfunc(self._plus, 2, 1)(products[:, 0::2], products[:, 1::2])
+        return products[:, 0]
+
+    def _times(self, x, y):
+        if isinstance(x, Value) or isinstance(y, Value):
+            return self.builder.lift(x) * self.builder.lift(y)
+        return float(arith.mul(np.float32([x]), np.float32([y]))[0])
+
+    def _plus(self, x, y):
+        if isinstance(x, Value) or isinstance(y, Value):
+            if self._is_zero(y) and self._never_minus_zero(x):
+                return x
+            return self.builder.lift(x) + self.builder.lift(y)
+        return float(arith.add(np.float32([x]), np.float32([y]))[0])
+
+    @staticmethod
+    def _is_zero(x) -> bool:
+        return not isinstance(x, Value) and x == 0 and not np.signbit(x)
+
+    def _never_minus_zero(self, x: Value) -> bool:
+        """Whether a node is a sum with +0, to which another +0 adds nothing."""
+        op, *operands, _ = self.builder._rows[x.node]
+        return op is Op.ADD and any(self.builder._rows[i][0] is Op.CONST and self._is_zero(self.builder._rows[i][3]) for i in operands)
+
+
+def _too_large(title: str) -> ProgramError:
+    return ProgramError(f"has more than {NODE_LIMIT} nodes", f"graph {title}", remedy="choose smaller tensors, for example with t=4")
+
+
+def scalarise(graph: Graph, tensors: dict[str, np.ndarray], t: int, title: str = "step") -> DataflowGraph:
+    """The dataflow graph of a STeP program for the tile edge ``t`` (which fixes the order of sums).
+
+    Inputs ``tensor[row,col]`` with the given values as defaults, outputs likewise. ProgramError for a bf16 tensor, a function with no meaning on
+    nodes, streams from outside, and more than NODE_LIMIT nodes.
+    """
+    g = Builder(title)
+    flops = sum((node.flops() for node in graph.nodes), sympy.Integer(0))
+    if flops.is_number and flops > NODE_LIMIT:
+        raise _too_large(title)
+    outputs = _Nodes(g, tensors, t).run(graph)
+    for name, array in outputs.items():
+        for (i, j), v in np.ndenumerate(array):
+            g.output(f"{name}[{i},{j}]", v)
+    return g.graph()
+
+
+def step_graph(spec: str, name: str, params: dict, size: int | None = None, tile: int = 4, seed: int = 0) -> DataflowGraph:
+    """The graph of a program by name or file, with seeded inputs, for tiles of ``tile`` x ``tile``; ``size`` is every size of the program that is not given."""
+    if tile not in (2, 4, 8, 16):
+        raise ProgramError(f"tile must be 2, 4, 8 or 16, not {tile}", f"graph {spec}")
+    if size is not None:
+        if size < 1:
+            raise ProgramError(f"t must be at least 1, not {size}", f"graph {spec}")
+        params = {k: size for k, v in build(name, params).params.items() if type(v) is int} | params
+    program: Program = build(name, params)
+    return scalarise(program.graph, program.inputs(seed), tile, spec)

@@ -1,0 +1,92 @@
+"""STeP programs as dataflow graphs: their values are what the tiled machine stores."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from penstock import model
+from penstock.frontend.lowering import lower
+from penstock.frontend.program import build
+from penstock.frontend.spice import Builder, graph_from
+from penstock.frontend.spice.step import _maximum
+from penstock.machine import arith
+from penstock.machine.config import load
+from penstock.machine.errors import ProgramError
+
+
+def machine(name):
+    c = load(name)
+    return replace(c, machine=replace(c.machine, dtype="fp32"))
+
+
+def stored(params, config, seed=0):
+    """What the tiled machine's model stores."""
+    p = build("swiglu", params)
+    return model.run(lower(p.graph, config), config, p.inputs(seed)).outputs["y"]
+
+
+def computed(spec, shape):
+    graph = graph_from(spec)
+    results = graph.results(graph.evaluate())
+    return np.array([[results[f"y[{i},{j}]"] for j in range(shape[1])] for i in range(shape[0])], np.float32)
+
+
+@pytest.mark.parametrize("t", [1, 2, 3, 4])
+def test_swiglu_equals_the_tiled_machine(t):
+    want = stored(dict(batch=t, dim=t, inter=t, tile_b=t, tile_inter=t, silu="spelled"), machine("small_fpga"), seed=t)
+    got = computed(f"step:swiglu,t={t},silu=spelled,seed={t}", (t, t))
+    assert got.any() and np.array_equal(got.view(np.uint32), np.ascontiguousarray(want).view(np.uint32))
+
+
+@pytest.mark.parametrize("config, tile", [("small_fpga", 4), ("fig8", 16)])
+def test_sums_run_over_the_machines_tiles(config, tile):
+    sizes = dict(batch=3, dim=7, inter=6, tile_b=2, tile_inter=4)
+    want = stored(sizes | {"silu": "spelled"}, machine(config))
+    got = computed(f"step:swiglu,{','.join(f'{k}={v}' for k, v in sizes.items())},silu=spelled,tile={tile}", (3, 7))
+    assert np.array_equal(got.view(np.uint32), np.ascontiguousarray(want).view(np.uint32))
+
+
+def test_the_silu_unit_is_within_its_roundings():
+    want = stored(dict(batch=4, dim=4, inter=4, tile_b=4, tile_inter=4), machine("small_fpga"))
+    assert np.allclose(computed("step:swiglu,t=4", (4, 4)), want, rtol=1e-5, atol=1e-7)
+
+
+def test_maximum_is_the_machines_bit_for_bit():
+    g = Builder()
+    g.output("m", _maximum(g.input("x"), g.input("y")))
+    graph = g.graph()
+    specials = np.array([0, -0.0, 1, -1, 2.5, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38], np.float32)
+    x, y = (v.ravel() for v in np.meshgrid(specials, specials))
+    got = graph.results(graph.evaluate({"x": x, "y": y}))["m"]
+    assert np.array_equal(arith.canonical(got).view(np.uint32), arith.max_(x, y).view(np.uint32))
+
+
+def test_a_program_of_the_users_own(tmp_path):
+    file = tmp_path / "layer.py"
+    file.write_text("""
+from penstock.frontend import Graph, LinearOffChipLoad, LinearOffChipStore, Map, function, matmul
+
+def program(n=2):
+    g = Graph("layer")
+    a, b, y = g.input("a", (n, n), "fp32"), g.input("b", (n, n), "fp32"), g.output("y", (n, n), "fp32")
+    x, w = (LinearOffChipLoad(t, tile=(n, n), shape=(1, 1), stride=(0, 0)) for t in (a, b))
+    LinearOffChipStore(Map(Map(x, w, fn=matmul()), fn=function("exp")), y)
+    return g
+""")
+    graph = graph_from(f"step:{file},n=3")
+    a, b = (np.random.default_rng(i).standard_normal((3, 3)).astype(np.float32) for i in range(2))
+    out = graph.results(graph.evaluate({f"{k}[{i},{j}]": v[i, j] for k, v in (("a", a), ("b", b)) for i in range(3) for j in range(3)}))
+    padded = [np.pad(m, (0, 1)) for m in (a, b)]
+    want = arith.exp(arith.matmul(*padded)[:3, :3])
+    assert np.array_equal([[out[f"y[{i},{j}]"] for j in range(3)] for i in range(3)], want)
+
+
+@pytest.mark.parametrize("spec, message", [
+    ("step:nothing", "no program named 'nothing'"), ("step:swiglu,depth=3", "unknown parameter 'depth'"), ("step:swiglu,t", "cannot read 't'; write param=value"),
+    ("step:swiglu,t=0", "t must be at least 1"), ("step:swiglu,t=2,tile=3", "tile must be 2, 4, 8 or 16, not 3"), ("step:swiglu,t=x", "t must be a whole number"),
+    ("step:swiglu", "has more than 2000000 nodes; choose smaller tensors"), ("step:swiglu,t=2,dtype=bf16", "is bf16 .rule: nodes are fp32"),
+    ("step:swiglu,t=2,silu=fast", "silu must be unit or spelled, not 'fast'")])
+def test_bad_programs(spec, message):
+    with pytest.raises(ProgramError, match=message):
+        graph_from(spec)
