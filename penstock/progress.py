@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable
 
 __all__ = ["Progress", "Bar", "Lines", "Calls", "of", "display"]
 
 LINE_SECONDS = 5.0
-"""Without a terminal, finished points are told at most this often; stages, and the last point, always."""
+"""Without a terminal, finished points are told at most this often, and a step that should be quick once it has lasted so long; stages, and the last point, always."""
 
 
 class Progress:
@@ -63,11 +64,27 @@ class Lines(Progress):
     def __init__(self, file=None, clock: Callable[[], float] = time.perf_counter):
         super().__init__()
         self.file, self.clock, self.start, self.last = file, clock, clock(), 0.0
+        self.timer: threading.Timer | None = None
 
     def stage(self, what: str) -> None:
+        self._stop()
         self._print(f"{what} ...")
 
+    def step(self, what: str) -> None:
+        self._stop()
+        self.timer = threading.Timer(LINE_SECONDS, self._print, [f"{what} ..."])
+        self.timer.daemon = True
+        self.timer.start()
+
+    def __exit__(self, *exc) -> None:
+        self._stop()
+
+    def _stop(self) -> None:
+        if self.timer:
+            self.timer.cancel()
+
     def done(self, what: str) -> None:
+        self._stop()
         super().done(what)
         if self.clock() - self.start - self.last >= LINE_SECONDS or self.last and self.finished == self.planned:
             self._print(f"{self.finished}/{self.planned} {what}")

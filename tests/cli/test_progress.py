@@ -1,6 +1,7 @@
 """Progress: a bar on a terminal, lines elsewhere, and nothing when nothing is asked for."""
 
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -33,6 +34,19 @@ def test_lines_tell_stages_and_not_every_quick_step():
     show.stage("build")
     show.done("e")
     assert out.getvalue().splitlines() == ["[    7.0 s] 3/5 c", "[    7.1 s] build ...", "[    7.1 s] 5/5 e"]
+
+
+def test_a_step_that_takes_long_gets_a_line(monkeypatch):
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.2)
+    out = io.StringIO()
+    with progress.Lines(out) as show:
+        show.step("quick")
+        show.done("quick")
+        show.step("slow")
+        time.sleep(0.5)
+        show.step("cut off")
+    time.sleep(0.4)
+    assert [line.split("] ")[1] for line in out.getvalue().splitlines()] == ["slow ..."]
 
 
 def test_the_bar_counts_and_goes_away():
