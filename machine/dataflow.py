@@ -239,26 +239,15 @@ class DataflowGraph:
                              self.output_names, self.title, self.meta)
 
     def repeated(self, count: int) -> "DataflowGraph":
-        """``count`` copies side by side, instance k's inputs and outputs named ``k.name``; constants are shared."""
+        """``count`` copies side by side that share nothing; instance k's names start with ``k.``."""
         if count < 1:
             raise ProgramError(f"number of instances must be at least 1, not {count}", f"dataflow graph {self.title}")
-        shared = self.op == Op.CONST
-        order = np.argsort(~shared, kind="stable")
-        n, own = len(self), int((~shared).sum())
-        place = np.empty(n, np.int64)  # of the first copy: constants first
-        place[order] = np.arange(n)
-        def at(nodes, k):
-            p = place[nodes]
-            return np.where(nodes < 0, -1, np.where(shared[nodes], p, p + k * own))
-        rest = order[n - own :]
-        parts = [order] + [rest] * (count - 1)
-        names = {}
-        for k in range(count):
-            names |= {int(at(np.array(i), k)): (s if shared[i] else f"{k}.{s}") for i, s in self.name.items()}
-        return DataflowGraph(np.concatenate([self.op[p] for p in parts]), np.concatenate([at(self.a[p], k) for k, p in enumerate(parts)]),
-                             np.concatenate([at(self.b[p], k) for k, p in enumerate(parts)]), np.concatenate([self.value[p] for p in parts]),
-                             names, [int(at(np.array(i), k)) for k in range(count) for i in self.outputs],
-                             [f"{k}.{s}" for k in range(count) for s in self.output_names], f"{self.title}*{count}", self.meta)
+        n, first = len(self), np.repeat(np.arange(count) * len(self), len(self))
+        shift = lambda x: np.where(np.tile(x, count) < 0, -1, np.tile(x, count) + first)  # noqa: E731
+        return DataflowGraph(np.tile(self.op, count), shift(self.a), shift(self.b), np.tile(self.value, count),
+                             {k * n + i: f"{k}.{s}" for k in range(count) for i, s in self.name.items()},
+                             [k * n + i for k in range(count) for i in self.outputs], [f"{k}.{s}" for k in range(count) for s in self.output_names],
+                             f"{self.title}*{count}", self.meta)
 
     def text(self) -> str:
         """The readable file form (docs/dataflow_graphs.md); :meth:`parse` reads it back."""

@@ -19,8 +19,8 @@ __all__ = ["graph_from", "FORMS"]
 
 FORMS = {
     "device:NAME[*N]": "N instances of a device model",
-    "lu:FILE[:order=amd]": "sparse LU of a Matrix Market file (.mtx, .mtx.gz); order amd, mmd or natural",
-    "column:FILE:K[:d=D,SHAPE,order=..]": f"front solve of column K (pivot order), D rows substituted together (1), SHAPE one of {', '.join(SHAPES)}",
+    "lu:FILE[:order=ORDER]": "sparse LU of a Matrix Market file (.mtx, .mtx.gz); ORDER amd, mmd or natural",
+    "column:FILE:K[:d=D,SHAPE,order=ORDER]": f"front solve of column K (pivot order), D rows substituted together (1), SHAPE one of {', '.join(SHAPES)}",
     "gen:KIND:N[:SEED]": "sparse LU of a generated circuit: ladder, ring or gates of N elements",
     "step:PROGRAM[,t=T,tile=E,seed=S,param=value..]": "a small STeP program, scalarised: T is every size not given, E the tile edge (4)",
     "expr:NAME = EXPRESSION; ..": "NumPy-like assignments",

@@ -1,8 +1,13 @@
 """Dataflow graphs: the operations' results bit for bit, counts, the file form and its errors."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from penstock.frontend.spice import FORMS, graph_from
+from penstock.frontend.spice.devices import table
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.errors import ProgramError
 from penstock.machine.token_ops import ARITY, FORMATS, Op, apply
@@ -97,7 +102,8 @@ def test_values_agree_with_a_walk_in_order():
     copies = g.repeated(3)
     again = copies.evaluate(np.concatenate([batch, batch * 2, batch]))
     assert np.array_equal(bits(copies.results(again)["2.y"]), bits(want[-1]))
-    assert copies.statistics.edges == 3 * g.statistics.edges and copies.depth == g.depth
+    assert (len(copies), copies.statistics.edges, copies.depth) == (3 * n, 3 * g.statistics.edges, g.depth)
+    assert all(len({i // n for i in edge[:2]}) == 1 for edge in copies.edges.tolist())  # instances share nothing
     used = g.subgraph_of_outputs()
     assert np.array_equal(bits(used.results(used.evaluate({used.name[int(i)]: batch[int(used.name[int(i)][1:])] for i in used.inputs}))["y"]), bits(want[-1]))
 
@@ -148,3 +154,16 @@ def test_inputs_are_checked():
             g.evaluate(inputs)
     with pytest.raises(ProgramError, match="unknown number format 'fp8'"):
         g.evaluate(fmt="fp8")
+
+
+def test_the_page_says_what_is_so():
+    page = (Path(__file__).parents[2] / "docs" / "dataflow_graphs.md").read_text()
+    text = re.search(r"```text\n(.*?)```", page, re.S)[1]
+    assert DataflowGraph.parse(text).text() == text
+    names = {}
+    exec(compile(re.search(r"```python\n(.*?)```", page, re.S)[1], "docs/dataflow_graphs.md", "exec"), names)
+    assert names["graph"].statistics.outputs == 1
+    assert table() in page, "run `python bench/graphs.py --docs`"
+    for form in FORMS:
+        assert f"| `{form}` |" in page
+    assert [graph_from(f"expr:{text}").statistics.nodes for text in ("s = a + b; y = s * where(s < c, s, 2.0)",)] == [12]
