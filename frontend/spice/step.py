@@ -20,7 +20,7 @@ from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.errors import ProgramError
 from penstock.machine.token_ops import Op
 
-from .builder import Builder, Value, exp, where
+from .builder import Builder, Value, absolute, exp, where
 
 
 __all__ = ["SCALAR", "NODE_LIMIT", "scalarise", "step_graph"]
@@ -40,9 +40,21 @@ def _silu(x):
     return x / (1.0 + exp(0.0 - x))
 
 
+def _cast_bf16(x):
+    """x rounded to eight bits of significand, nearest even: x + M - M, where M = 1.5 * 2**16 times the power of two in x."""
+    large = 2.0**64 < absolute(x)
+    y = where(large, x * 2.0**-64, x)                       # so that nothing below overflows
+    q = y * (2.0**23 + 1)
+    m = absolute(q - q * (1 - 2.0**-24)) * (1.5 * 2**16)
+    r = y + m - m
+    r = where(large, r * 2.0**64, r)
+    same = (x == 0.0) | (absolute(x) == float("inf"))
+    return where(same, x * 1.0, r)
+
+
 SCALAR: dict[str, Callable] = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "div": lambda x, y: x / y,
-    "exp": exp, "max": _maximum, "silu": _silu,
+    "exp": exp, "max": _maximum, "silu": _silu, "cast_bf16": _cast_bf16, "cast_fp32": lambda x: x * 1.0,
 }
 """Function name -> its meaning on nodes. A user's own function is added by an entry."""
 
@@ -55,8 +67,6 @@ class _Nodes(Evaluator):
         self.builder = builder
 
     def tensor(self, ref):
-        if ref.dtype != "fp32":
-            raise ProgramError(f"is {ref.dtype}", f"input tensor {ref.name}", "nodes are fp32", "give the program dtype=fp32, if it takes one")
         self.dtype = np.dtype(np.float32)
         values = super().tensor(ref)
         self.dtype = np.dtype(object)
@@ -127,8 +137,8 @@ def _too_large(title: str) -> ProgramError:
 def scalarise(graph: Graph, tensors: dict[str, np.ndarray], t: int, title: str = "step") -> DataflowGraph:
     """The dataflow graph of a STeP program for the tile edge ``t`` (which fixes the order of sums).
 
-    Inputs ``tensor[row,col]`` with the given values as defaults, outputs likewise. ProgramError for a bf16 tensor, a function with no meaning on
-    nodes, streams from outside, and more than NODE_LIMIT nodes.
+    Inputs ``tensor[row,col]`` with the given values as defaults, outputs likewise; a bf16 number travels as the fp32 number of the same value, and
+    what is fed to a bf16 tensor must be one. ProgramError for a function with no meaning on nodes, streams from outside, and more than NODE_LIMIT nodes.
     """
     g = Builder(title)
     flops = sum((node.flops() for node in graph.nodes), sympy.Integer(0))
