@@ -185,9 +185,10 @@ register(Kind("row_unpack", "streams the rows of tiles one by one (docs/timing.m
 _shape("row_append", "puts a row below a tile's valid rows", {}, lambda p: (2, 1), payloads=_rows)
 _shape("row_offset", "sets how many rows of a tile are valid", {}, lambda p: (2, 1), payloads=_counted)
 register(Kind("scratchpad", "paged memory of buffers (docs/timing.md section 4)",
-              {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}, and turns (repeats of each buffer, in turn) where they differ",
+              {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}, with turns (repeats of each buffer, in turn) where they differ, or with ref (the level of a stream that drives the reads)",
                "repeat": "list: repeats per reader (run time)"},
-              lambda p: (len(p["writers"]) + len(p["readers"]), len(p["writers"]) + len(p["readers"])), runtime=("repeat",), memory=True))
+              lambda p: (len(p["writers"]) + len(p["readers"]) + sum("ref" in r for r in p["readers"]), len(p["writers"]) + len(p["readers"])),
+              runtime=("repeat",), memory=True))
 _ORDER = {"order": "list of [row, col], in elements: where each logical tile lies, in stream order (instead of the affine walk)"}
 register(Kind("load", "linear off-chip load (docs/timing.md section 5)",
               {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",

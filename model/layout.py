@@ -278,10 +278,15 @@ class Layout:
         for i, w in enumerate(writers):
             self.set(w_at + i * k.WRITER_WORDS + k.W_RANK, w["rank"])
             self.set(w_at + i * k.WRITER_WORDS + k.W_FIRST, -1)
+            self.set(w_at + i * k.WRITER_WORDS + k.W_LAST, beats.STOP_DONE)
+        tokens = iter(ins[len(writers) + len(readers):])
         for i, r in enumerate(readers):
             z = z_at + i * k.READER_WORDS
             self.set(z + k.Z_RANK, r["rank"])
             self.set(z + k.Z_REPEAT, p["repeat"][i] if r["repeat_dim"] else 0)
+            self.set(z + k.Z_REF, r.get("ref", -1))
+            if "ref" in r:
+                self.set(z + k.Z_TOKENS, self.channel_at(next(tokens).id))
             if turns := r.get("turns"):
                 self.set(z + k.Z_TURNS, self.put(turns))
                 self.set(z + k.Z_TURNS_COUNT, len(turns))
@@ -289,7 +294,7 @@ class Layout:
                 self.set(z + k.Z_QUEUE + e * k.ENTRY + k.X_VALUE, self.alloc_values(t * t))
         return k.K_SCRATCHPAD, {k.M_FRAMES: frames, k.M_NW: len(writers), k.M_NR: len(readers), k.M_FREE: 0, k.M_FREE_COUNT: pages,
                                 k.M_NEXT: self.put([*range(1, pages), 0]), k.M_REFS: self.pad_refs[u.id], k.M_LAST_PAGE: self.alloc(pages),
-                                k.M_TILE: self.alloc(3 * pages * frames), k.M_VALUE: self.alloc_values(pages * frames * t * t), k.M_RELEASED: -1,
+                                k.M_TILE: self.alloc(k.FRAME * pages * frames), k.M_VALUE: self.alloc_values(pages * frames * t * t), k.M_RELEASED: -1,
                                 k.M_WRITERS: w_at, k.M_READERS: z_at}
 
     def off_chip(self, p, payload) -> dict:

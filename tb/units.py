@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.machine.beat import BufferRef, Payload, Scalar, Tile, Tuple
+from penstock.machine.beat import STOP_DONE, BufferRef, Payload, Scalar, Tile, Tuple
 from penstock.machine.functions import FUNCTIONS
 from penstock.machine.kinds import kind_of
 from penstock.machine.unitgraph import Channel, Tensor, Unit, UnitGraph
@@ -291,7 +291,7 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
         z.runtime[u] = lambda rng: {"repeat": [int(rng.integers(1, 4)) for _ in readers]}
         r = len(ranks)
         for w, (rank, rs) in enumerate(zip(ranks, repeats)):
-            z.source((u, w), tile, _ragged(tile, rank + 1, 3))
+            z.source((u, w), tile, _ragged(tile, rank + 1, 3, bare=0.2))
             if len(rs) > 1:
                 b = z.unit("broadcast", {"n": len(rs), "scratchpad": u})
                 z.join((u, w), (b, 0), ref)
@@ -305,7 +305,33 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
     pad(16, 4, [1], [[True, False]])
     pad(32, 2, [1, 2], [[True], [False, True]])
     pad(16, 2, [1], [[True, True]], [2, 1, 3])
+    for rank, level in ((1, 1), (2, 0), (0, 2)):
+        u = z.unit("scratchpad", {"pages": 32, "frames": 2, "writers": [{"rank": rank}], "readers": [{"rank": rank, "repeat_dim": False, "ref": level}], "repeat": [0]})
+        z.source((u, 0), tile, _ragged(tile, rank + 2, 3, bare=0.2))
+        z.join((u, 0), (u, 1), BufferRef(32))
+        z.source((u, 2), Scalar(1), _drive(rank, level))
+        z.sink((u, 1), tile)
     return z
+
+
+def _drive(rank: int, level: int) -> Callable[[np.random.Generator], Items]:
+    """A stream that drives the reads of the buffers of ``rank`` dimensions that `_ragged` gives: some passes each, some of them empty."""
+
+    def items(rng: np.random.Generator) -> Items:
+        stops = ragged(rng, rank + 2, 3)
+        empty = [s > 0 and rng.random() < 0.2 for s in stops]
+        out, last = [], STOP_DONE
+        for s, e in zip(stops, empty):
+            if e and s > rank and last >= s:
+                out.append((None, level + s - rank))
+            elif s >= rank:
+                for inner in rng.integers(0, max(level, 1), rng.integers(0, 3) if level else 0):
+                    out.append((1 if not inner or rng.random() < 0.7 else None, int(inner)))
+                out.append((None if level and rng.random() < 0.3 else 1, level + s - rank))
+            last = s
+        return out
+
+    return items
 
 
 def _tensor(z: Zoo, name: str, rows: int, cols: int, dtype: str, role: str) -> Tensor:

@@ -1,6 +1,6 @@
 """The reading side of a scratchpad port."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -28,6 +28,10 @@ class Reader(wiring.Component):
         Whether repeats are a dimension of the stream, ``repeat`` of them; otherwise a buffer is read once.
     turns : list of int, or None
         Repeats of each buffer in turn, instead of ``repeat``.
+    ref : int, or None
+        Level of the stream that drives the reads: one pass a beat, the buffer's last with a stop of at least ``ref``.
+    token : Payload, or None
+        Payload of that stream.
     frames : int
         F, tiles of a page, a power of two.
     tile, reference : Tile, BufferRef
@@ -36,6 +40,8 @@ class Reader(wiring.Component):
     Members
     -------
     i : In(stream.Signature(beat_layout(reference))), o : Out(stream.Signature(beat_layout(tile)))
+    tokens : In(stream.Signature(beat_layout(token)))
+        The stream that drives the reads (only with ``ref``).
     repeat : In(20)
         R, at least 1; only used with ``repeat_dim``.
     request : Out(1), grant : In(1)
@@ -47,21 +53,27 @@ class Reader(wiring.Component):
     stored : In(beat_layout(tile))
         The tile granted in the cycle before.
     releases : Out(1)
-        With ``grant``: this is the buffer's last tile, read for the last time; ``page`` is its last page.
+        With ``grant``: the buffer is read for the last time.
     first : Out(page), tiles : Out(16)
         Of the buffer held.
+    mismatch : Out(1)
+        A token ends the buffer with another stop than the buffer's reference has.
 
     Timing
     ------
     One tile a cycle, no bubble between buffers: the next reference is taken in the cycle in which the last tile is granted. A
-    tile granted in c is offered from c + 2. Source: docs/timing.md section 4, rules 3 to 5.
+    tile granted in c is offered from c + 2. A bare stop, of a reference or of a token, is granted like a tile.
+    Source: docs/timing.md sections 3.4 and 4, rules 3 to 5 and 7.
     """
 
-    def __init__(self, *, rank: int, repeat_dim: bool, frames: int, tile: Tile, reference: BufferRef, turns=None):
+    def __init__(self, *, rank: int, repeat_dim: bool, frames: int, tile: Tile, reference: BufferRef, turns=None, ref=None, token=None):
         self._turns = Table(entries=[(n,) for n in turns], fields={"repeat": REPEAT_BITS}) if turns else None
         self.rank, self.repeat_dim, self.frames, self._tile = rank, repeat_dim, frames, beat_layout(tile)
+        self.ref = ref
         page = reference.page_bits
         super().__init__({
+            **({"tokens": In(stream.Signature(beat_layout(token)))} if ref is not None else {}),
+            "mismatch": Out(1),
             "i": In(stream.Signature(beat_layout(reference))),
             "o": Out(stream.Signature(self._tile)),
             "repeat": In(REPEAT_BITS),
@@ -83,24 +95,45 @@ class Reader(wiring.Component):
         above = Signal(STOP_BITS)  # stop of the reference
         index = Signal.like(self.tiles)
         passes = Signal(REPEAT_BITS)
-        last_tile, last_pass, freed = Signal(), Signal(), Signal()
+        last_tile, last_pass, finishes = Signal(), Signal(), Signal()
+        hollow, nothing = Signal(), Signal()  # held: groups without a buffer; nothing is read, a bare stop leaves
         credit = Signal(range(QUEUE + 1))
         end, delivered = Signal(), Signal()
         repeat = self.repeat
         if self._turns:
             m.submodules.turns = turns = self._turns
-            m.d.comb += turns.advance.eq(freed)
+            m.d.comb += turns.advance.eq(finishes & ~hollow)
             repeat = turns.entry.repeat
         m.d.comb += [
-            end.eq(is_done(self.i.payload)),
-            self.request.eq(holding & (credit != QUEUE)),
-            last_tile.eq(index + 1 == self.tiles),
-            last_pass.eq(passes + 1 >= repeat if self.repeat_dim else 1),
-            self.releases.eq(last_tile & last_pass),
-            freed.eq(self.grant & self.releases),
-            self.i.ready.eq(Mux(end, ~holding & (credit == 0), ~holding | freed)),
+            last_tile.eq(nothing | (index + 1 == self.tiles)),
+            self.releases.eq(last_tile & last_pass & ~hollow),
+            finishes.eq(self.grant & last_tile & last_pass),
             delivered.eq(self.o.valid & self.o.ready),
         ]
+        level = Signal(STOP_BITS)  # with which a pass ends
+        if self.ref is None:
+            m.d.comb += [
+                end.eq(is_done(self.i.payload)),
+                nothing.eq(hollow),
+                last_pass.eq(hollow | (passes + 1 >= repeat) if self.repeat_dim else 1),
+                level.eq(Mux(last_pass, self.rank + self.repeat_dim + above, self.rank)),
+                self.request.eq(holding & (credit != QUEUE)),
+                self.i.ready.eq(Mux(end, ~holding & (credit == 0), ~holding | finishes)),
+            ]
+        else:
+            token, finished, idle = self.tokens.payload, Signal(), Signal()
+            m.d.comb += [
+                finished.eq(self.tokens.valid & is_done(token)),
+                idle.eq(~holding & (credit == 0)),
+                end.eq(is_done(self.i.payload)),
+                nothing.eq(hollow | ~token.data),
+                last_pass.eq(token.stop >= self.ref),
+                level.eq(self.rank + token.stop),
+                self.request.eq(holding & (credit != QUEUE) & self.tokens.valid & ~is_done(token)),
+                self.i.ready.eq(Mux(end, idle & finished, ~holding | finishes)),
+                self.tokens.ready.eq(Mux(finished, idle & self.i.valid & end, self.grant & last_tile)),
+                self.mismatch.eq(finishes & (token.stop != self.ref + above)),
+            ]
 
         take = self.i.valid & self.i.ready & ~end
         with m.If(self.grant):
@@ -109,11 +142,12 @@ class Reader(wiring.Component):
                 m.d.sync += [self.frame.eq(0), self.page.eq(self.follower)]
             with m.If(last_tile):
                 m.d.sync += [index.eq(0), self.frame.eq(0), self.page.eq(self.first), passes.eq(passes + 1)]
-        with m.If(freed):
+        with m.If(finishes):
             m.d.sync += holding.eq(0)
         with m.If(take):
             m.d.sync += [
                 holding.eq(1),
+                hollow.eq(~self.i.payload.data),
                 self.first.eq(self.i.payload.page),
                 self.tiles.eq(self.i.payload.tiles),
                 above.eq(self.i.payload.stop),
@@ -124,15 +158,18 @@ class Reader(wiring.Component):
             ]
 
         # The tile comes one cycle after its grant; its stop is settled at the grant.
-        coming, replaces, stop = Signal(), Signal(), Signal(STOP_BITS)
+        coming, replaces, blank, stop = Signal(), Signal(), Signal(), Signal(STOP_BITS)
         m.d.sync += [
             coming.eq(self.grant),
             replaces.eq(last_tile),
-            stop.eq(Mux(last_pass, self.rank + self.repeat_dim + above, self.rank)),
+            blank.eq(nothing),
+            stop.eq(level),
             credit.eq(credit + (self.grant | (self.i.valid & self.i.ready & end)) - delivered),
         ]
         beat = data.View(self._tile, with_stop(self.stored, Mux(replaces, stop, self.stored.stop)))
         m.d.comb += [queue.i.payload.eq(beat), queue.i.valid.eq(coming)]
+        with m.If(blank):
+            m.d.comb += queue.i.payload.eq(Cat(Const(0, len(beat.as_value()) - STOP_BITS - 1), stop, 0))
         with m.If(self.i.valid & self.i.ready & end):
             m.d.comb += [queue.i.payload.eq(self._tile.const({"stop": STOP_DONE})), queue.i.valid.eq(1)]
         m.d.comb += [self.o.payload.eq(queue.o.payload), self.o.valid.eq(queue.o.valid), queue.o.ready.eq(self.o.ready)]

@@ -1,12 +1,13 @@
 """The on-chip memory of buffers."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from penstock.machine.beat import BufferRef, Tile
 from penstock.machine.faults import Fault
+from penstock.machine.kinds import kind_of
 
 from ..beat import beat_layout
 from ..stream import connect
@@ -31,7 +32,8 @@ class Scratchpad(Unit):
         ``pages`` P; ``frames`` F (tiles of a page, a power of two); ``writers``: list of ``{rank}``; ``readers``: list of ``{rank, repeat_dim}``,
         where buffers are repeated unequally with ``turns``, the repeats of each in turn.
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`. Inputs: tiles of each writer, then references of each reader; outputs: references
+        See :class:`~penstock.hw.units.unit.Unit`. Inputs: tiles of each writer, references of each reader, then the streams that drive
+        readers with ``ref``; outputs: references
         of each writer, then tiles of each reader. All tiles are of one payload, and so are all references.
     posts : int
         Number of post ports: units that copy references.
@@ -45,7 +47,7 @@ class Scratchpad(Unit):
     peak : Out(16)
         Most pages in use in any cycle so far: from the cycle in which a page is taken to the one in which its buffer is freed.
     error : Out(8)
-        Bit ``Fault.REFERENCES``: a reference count does not fit.
+        Bits ``Fault.REFERENCES``: a reference count does not fit; ``Fault.STOP``: a stream that drives reads ends a buffer with a wrong stop.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
@@ -66,16 +68,17 @@ class Scratchpad(Unit):
             raise ValueError(f"Frames must be a power of two, not {frames!r}")
         self.pages, self.frames = params["pages"], frames
         tiles = {*payloads.inputs[:self.writers], *payloads.outputs[self.writers:]}
-        references = {*payloads.outputs[:self.writers], *payloads.inputs[self.writers:]}
+        references = {*payloads.outputs[:self.writers], *payloads.inputs[self.writers:self.writers + self.readers]}
         if len(tiles) != 1 or not isinstance(*tiles, Tile):
             raise ValueError(f"Tiles of a scratchpad must be of one Tile payload, not {tiles!r}")
         if references != {BufferRef(self.pages)}:
             raise ValueError(f"References of a scratchpad of {self.pages} pages must be {BufferRef(self.pages)!r}, not {references!r}")
         (self.tile,), (self.reference,) = tiles, references
+        self._lasts = Memory(shape=self.reference.page_bits, depth=self.pages, init=[])  # last page of the buffer that begins with a page
         self._memory = Memory(shape=beat_layout(self.tile), depth=self.pages * frames, init=[], attrs={"no_rw_check": True})
         members = {f"post{k}": In(post_layout(self.reference.page_bits)) for k in range(posts)}
         super().__init__(params=params, t=t, config=config, payloads=payloads, members={**members, "peak": Out(16)})
-        self.expect(self.writers + self.readers, self.writers + self.readers)
+        self.expect(*kind_of("scratchpad").arity(params))
 
     @classmethod
     def cfg_layout(cls, params: dict) -> dict[str, int]:
@@ -84,10 +87,11 @@ class Scratchpad(Unit):
     def elaborate(self, platform):
         m = Module()
         m.submodules.memory = memory = self._memory
+        m.submodules.lasts = self._lasts
         m.submodules.pages = pages = PageList(pages=self.pages)
         m.submodules.counts = counts = ReferenceCounts(pages=self.pages, page_bits=self.reference.page_bits, posts=self.posts)
         self._write(m, memory.write_port(), pages, counts)
-        self._read(m, memory.read_port(), pages, counts)
+        mismatch = self._read(m, memory.read_port(), pages, counts)
         for k in range(self.posts):
             m.d.comb += getattr(counts, f"post{k}").eq(getattr(self, f"post{k}"))
 
@@ -98,11 +102,12 @@ class Scratchpad(Unit):
         m.d.sync += highest.eq(self.peak)
 
         self.report(m, offers=Cat(o.valid for o in self.outputs).any())
-        m.d.comb += self.error[Fault.REFERENCES].eq(counts.overflow)
+        m.d.comb += [self.error[Fault.REFERENCES].eq(counts.overflow), self.error[Fault.STOP].eq(mismatch)]
         return m
 
     def _write(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> None:
         m.submodules.write_arbiter = arbiter = Arbiter(clients=self.writers, policy="round_robin")
+        lasts = self._lasts.write_port()
         writers = []
         for w, params in enumerate(self.params["writers"]):
             writer = Writer(rank=params["rank"], frames=self.frames, tile=self.tile, reference=self.reference)
@@ -128,16 +133,24 @@ class Scratchpad(Unit):
                         pages.chain.page.eq(writer.last),
                         counts.open.valid.eq(writer.grant & writer.closes),
                         counts.open.page.eq(writer.first),
+                        lasts.en.eq(writer.grant & writer.closes),
+                        lasts.addr.eq(writer.first),
+                        lasts.data.eq(writer.page),
                     ]
 
-    def _read(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> None:
+    def _read(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> Value:
         m.submodules.read_arbiter = arbiter = Arbiter(clients=self.readers, policy="round_robin")
-        readers = []
+        lasts = self._lasts.read_port(domain="comb")
+        readers, driven = [], 0
         for r, params in enumerate(self.params["readers"]):
+            token = self.payloads.inputs[self.writers + self.readers + driven] if "ref" in params else None
             reader = Reader(rank=params["rank"], repeat_dim=bool(params["repeat_dim"]), frames=self.frames,
-                            tile=self.tile, reference=self.reference, turns=params.get("turns"))
+                            tile=self.tile, reference=self.reference, turns=params.get("turns"), ref=params.get("ref"), token=token)
             m.submodules[f"reader{r}"] = reader
             readers.append(reader)
+            if token is not None:
+                connect(m, wiring.flipped(self.inputs[self.writers + self.readers + driven]), reader.tokens)
+                driven += 1
             connect(m, wiring.flipped(self.inputs[self.writers + r]), reader.i)
             connect(m, reader.o, wiring.flipped(self.outputs[self.writers + r]))
             m.d.comb += [
@@ -156,7 +169,8 @@ class Scratchpad(Unit):
                         counts.release.valid.eq(reader.grant & reader.releases),
                         counts.release.page.eq(reader.first),
                         pages.give.first.eq(reader.first),
-                        pages.give.last.eq(reader.page),
+                        lasts.addr.eq(reader.first),
                         pages.give.count.eq((reader.tiles + self.frames - 1) >> (self.frames - 1).bit_length()),
                     ]
-        m.d.comb += pages.give.valid.eq(counts.freed)
+        m.d.comb += [pages.give.valid.eq(counts.freed), pages.give.last.eq(lasts.data)]
+        return Cat(reader.mismatch for reader in readers).any()

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from penstock.machine.beat import STOP_DONE, BufferRef, Tile
 
-from ..beat import beat_layout, is_done
+from ..beat import beat_layout, is_bare, is_done
 from ..units.fifo import Fifo
 
 
@@ -47,8 +47,9 @@ class Writer(wiring.Component):
 
     Timing
     ------
-    One tile a cycle. The reference of a buffer whose last tile is stored in c is offered from c + 1. A Done is taken when the
-    reference queue is empty and is offered from the next cycle. Source: docs/timing.md section 4, rules 2 and 6.
+    One tile a cycle. The reference of a buffer whose last tile is stored in c is offered from c + 1. A Done, and a bare stop of groups without
+    a buffer, is taken when the reference queue is empty and is offered from the next cycle; other bare stops are stored like
+    tiles. Source: docs/timing.md sections 3.4 and 4, rules 2 and 6.
     """
 
     def __init__(self, *, rank: int, frames: int, tile: Tile, reference: BufferRef):
@@ -76,19 +77,23 @@ class Writer(wiring.Component):
         first, filled = Signal.like(self.first), Signal(range(self.frames + 1))
         tiles = Signal.like(queue.i.payload.tiles)
         is_open = Signal()
-        end = Signal()
+        end, passes = Signal(), Signal()
+        before = Signal(4, init=STOP_DONE)  # stop of the beat before
         beat = self.i.payload
         m.d.comb += [
             end.eq(is_done(beat)),
+            passes.eq(end | (is_bare(beat) & (beat.stop > self.rank) & (before >= beat.stop))),
             self.takes_page.eq(~is_open | (filled == self.frames)),
             self.extends.eq(is_open & (filled == self.frames)),
             self.closes.eq(beat.stop >= self.rank),
-            self.request.eq(self.i.valid & ~end & (~self.takes_page | self.any_free) & (~self.closes | queue.i.ready)),
+            self.request.eq(self.i.valid & ~passes & (~self.takes_page | self.any_free) & (~self.closes | queue.i.ready)),
             self.page.eq(Mux(self.takes_page, self.head, self.last)),
             self.frame.eq(Mux(self.takes_page, 0, filled)),
             self.first.eq(Mux(is_open, first, self.head)),
-            self.i.ready.eq(Mux(end, queue.level == 0, self.grant)),
+            self.i.ready.eq(Mux(passes, queue.level == 0, self.grant)),
         ]
+        with m.If(self.i.valid & self.i.ready):
+            m.d.sync += before.eq(beat.stop)
         with m.If(self.grant):
             m.d.sync += [
                 is_open.eq(~self.closes),
@@ -99,8 +104,8 @@ class Writer(wiring.Component):
             ]
 
         push = queue.i.payload
-        with m.If(end):
-            m.d.comb += [push.stop.eq(STOP_DONE), queue.i.valid.eq(self.i.valid & self.i.ready)]
+        with m.If(passes):
+            m.d.comb += [push.stop.eq(Mux(end, STOP_DONE, beat.stop - self.rank)), queue.i.valid.eq(self.i.valid & self.i.ready)]
         with m.Else():
             m.d.comb += [
                 push.page.eq(self.first),

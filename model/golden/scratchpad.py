@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import cycle
 
+from penstock.machine.beat import STOP_DONE
+
 from .core import Beat, Unit
 
 
@@ -16,7 +18,12 @@ class Writer:
     pages: list = field(default_factory=list)  # of the open buffer
     fill: int = 0
     count: int = 0
+    last: int = STOP_DONE  # stop of the beat before
     queue: deque = field(default_factory=deque)  # (from cycle, beat)
+
+    def has_no_buffer(self, b: Beat) -> bool:
+        """A bare stop of groups that have no buffer at all."""
+        return not b.data and not b.done and b.stop > self.rank and self.last >= b.stop
 
 
 @dataclass
@@ -29,6 +36,8 @@ class Reader:
     q: int = 0
     at: int = 0
     turn: int = 0
+    ref: int | None = None  # level of the stream that drives the reads
+    tokens: object = None  # its channel
     queue: deque = field(default_factory=deque)
 
 
@@ -39,8 +48,10 @@ class Scratchpad(Unit):
         p = self.p
         self.free = list(range(p["pages"]))  # head first
         self.writers = [Writer(w["rank"]) for w in p["writers"]]
-        self.readers = [Reader(r["rank"], n if r["repeat_dim"] else 0, cycle(r["turns"]) if r.get("turns") else None)
+        self.readers = [Reader(r["rank"], n if r["repeat_dim"] else 0, cycle(r["turns"]) if r.get("turns") else None, ref=r.get("ref"))
                         for r, n in zip(p["readers"], p["repeat"])]
+        for r, channel in zip([r for r in self.readers if r.ref is not None], self.ins[len(self.writers) + len(self.readers):]):
+            r.tokens = channel
         self.tiles, self.chain, self.refs, self.posts = {}, {}, {}, []
         self.write_turn = self.read_turn = self.peak = 0
 
@@ -71,20 +82,22 @@ class Scratchpad(Unit):
         for i, w in enumerate(self.writers):
             channel, queued = self.ins[i], len(w.queue)
             b = channel.peek()
-            if b is not None and b.data:
+            if b is not None and not b.done and not w.has_no_buffer(b):
                 fits = free > 0 or (w.pages and w.fill < self.p["frames"])
                 asking.append(fits and (b.stop < w.rank or queued < 2))
             else:
                 asking.append(False)
                 if b is not None and not queued:
                     channel.take()
-                    w.queue.append((c + 1, b))
+                    w.queue.append((c + 1, b if b.done else Beat(b.stop - w.rank, 0)))
+                    w.last = b.stop
             self.deliver(w.queue, self.outs[i], c)
         for i in ((self.write_turn + k) % n for k in range(n)):
             if not asking[i]:
                 continue
             w = self.writers[i]
             b = self.ins[i].take()
+            w.last = b.stop
             if not w.pages or w.fill == self.p["frames"]:
                 w.pages.append(self.free.pop(0))
                 w.fill = 0
@@ -100,38 +113,58 @@ class Scratchpad(Unit):
             return
 
     def start(self, r, beat):
+        r.q, r.at, r.turn = beat.stop, 0, 0
+        if not beat.data:
+            r.buffer, r.first = [], None
+            return
         r.repeat = next(r.turns) if r.turns else r.repeat
-        r.first, r.q = beat.numbers[0], beat.stop
-        r.buffer, r.at, r.turn = self.tiles[r.first], 0, 0
+        r.first = beat.numbers[0]
+        r.buffer = self.tiles[r.first]
 
     def read(self, c):
         n, w, asking = len(self.readers), len(self.writers), []
         for i, r in enumerate(self.readers):
-            b = self.ins[w + i].peek()
-            asking.append(r.buffer is not None and len(r.queue) < 4)
+            b, token = self.ins[w + i].peek(), r.tokens.peek() if r.tokens else None
+            asking.append(r.buffer is not None and len(r.queue) < 4 and (r.ref is None or token is not None and not token.done))
             empty = not r.queue
             self.deliver(r.queue, self.outs[w + i], c)
             if r.buffer is None and b is not None:
-                if b.data:
+                if not b.done:
                     self.start(r, self.ins[w + i].take())
-                elif empty:
+                elif empty and (r.ref is None or token is not None and token.done):
                     r.queue.append((c + 1, self.ins[w + i].take()))
+                    if r.tokens:
+                        r.tokens.take()
         for i in ((self.read_turn + k) % n for k in range(n)):
             if not asking[i]:
                 continue
             r = self.readers[i]
             self.read_turn = (i + 1) % n
-            b = r.buffer[r.at]
-            r.at += 1
-            if r.at == len(r.buffer):
-                last_turn = r.turn + 1 >= r.repeat
-                b = b._replace(stop=r.rank if not last_turn else r.rank + r.q + (1 if r.repeat else 0))
-                r.at, r.turn = 0, r.turn + 1
-                if last_turn:
-                    self.posts.append((r.first, -1))
-                    r.buffer = None
-                    following = self.ins[w + i].peek()
-                    if following is not None and following.data:
-                        self.start(r, self.ins[w + i].take())
-            r.queue.append((c + 2, b))
+            self.serve(r, self.ins[w + i], c)
             return
+
+    def serve(self, r, channel, c):
+        """A tile of the buffer held, or a bare stop."""
+        token = r.tokens.peek() if r.tokens else None
+        hollow = r.first is None
+        nothing = hollow or token is not None and not token.data
+        b = Beat(0, 0) if nothing else r.buffer[r.at]
+        r.at += 1
+        if nothing or r.at == len(r.buffer):
+            if token is not None:
+                r.tokens.take()
+                last_turn, stop = token.stop >= r.ref, r.rank + token.stop
+                assert not last_turn or token.stop == r.ref + r.q, "stop mismatch"
+            else:
+                last_turn = hollow or r.turn + 1 >= r.repeat
+                stop = r.rank if not last_turn else r.rank + r.q + (1 if r.repeat else 0)
+            b = b._replace(stop=stop)
+            r.at, r.turn = 0, r.turn + 1
+            if last_turn:
+                if not hollow:
+                    self.posts.append((r.first, -1))
+                r.buffer = None
+                following = channel.peek()
+                if following is not None and not following.done:
+                    self.start(r, channel.take())
+        r.queue.append((c + 2, b))

@@ -6,16 +6,22 @@ from .state import *  # noqa: F403 - offsets, channel functions
 
 (M_FRAMES, M_NW, M_NR, M_FREE, M_FREE_COUNT, M_WRITE_TURN, M_READ_TURN, M_NEXT, M_REFS, M_LAST_PAGE, M_TILE, M_VALUE, M_USED, M_PEAK, M_RELEASED,
  M_WRITERS, M_READERS) = range(U_OWN, U_OWN + 17)
-W_RANK, W_FIRST, W_PAGE, W_FILL, W_COUNT, W_HEAD, W_QUEUED, W_ASKS, W_QUEUE = range(9)  # queue: 2 x (from cycle, stop, data, page, tiles)
+W_RANK, W_FIRST, W_PAGE, W_FILL, W_COUNT, W_HEAD, W_QUEUED, W_ASKS, W_LAST, W_QUEUE = range(10)  # queue: 2 x (from cycle, stop, data, page, tiles)
 WRITER_WORDS = 20
-(Z_RANK, Z_REPEAT, Z_HOLDS, Z_FIRST, Z_PAGE, Z_FRAME, Z_LEFT, Z_TILES, Z_TURN, Z_STOP, Z_HEAD, Z_QUEUED, Z_ASKS, Z_TURNS, Z_TURNS_COUNT, Z_TURNS_AT, Z_QUEUE) = range(17)  # queue: 4 x ENTRY
+(Z_RANK, Z_REPEAT, Z_HOLDS, Z_FIRST, Z_PAGE, Z_FRAME, Z_LEFT, Z_TILES, Z_TURN, Z_STOP, Z_HEAD, Z_QUEUED, Z_ASKS, Z_TURNS, Z_TURNS_COUNT, Z_TURNS_AT,
+ Z_REF, Z_TOKENS, Z_QUEUE) = range(19)  # Z_REF: level of the stream that drives the reads, or -1, Z_TOKENS its channel; queue: 4 x ENTRY
 READER_WORDS = 44
+FRAME = 4  # words of a stored tile: stop, data, rows, cols
 REF_QUEUE, TILE_QUEUE = 2, 4
 
 
 @fast
 def start_read(S, LOG, z, channel, slot, c):
     S[z + Z_HOLDS] = 1
+    if not S[slot + X_DATA]:  # groups without a buffer
+        S[z + Z_FIRST], S[z + Z_STOP] = -1, S[slot + X_STOP]
+        take(S, LOG, channel, c)
+        return
     if S[z + Z_TURNS_COUNT]:
         S[z + Z_REPEAT] = S[S[z + Z_TURNS] + S[z + Z_TURNS_AT]]
         S[z + Z_TURNS_AT] = (S[z + Z_TURNS_AT] + 1) % S[z + Z_TURNS_COUNT]
@@ -51,13 +57,14 @@ def scratchpad(S, V, LOG, u, c):
         S[w + W_ASKS] = 0
         slot = head(S, channel, c)
         if slot >= 0:
-            if S[slot + X_DATA]:
+            s = S[slot + X_STOP]
+            if not is_done(S, slot) and (S[slot + X_DATA] or s <= S[w + W_RANK] or S[w + W_LAST] < s):
                 if ((S[w + W_FIRST] >= 0 and S[w + W_FILL] < frames) or free > 0) and (S[slot + X_STOP] < S[w + W_RANK] or queued < REF_QUEUE):
                     S[w + W_ASKS] = 1
             elif queued == 0:
                 e = w + W_QUEUE + first * 5
-                S[e], S[e + 1], S[e + 2] = c + 1, 15, 0
-                S[w + W_QUEUED] = 1
+                S[e], S[e + 1], S[e + 2] = c + 1, s if is_done(S, slot) else s - S[w + W_RANK], 0
+                S[w + W_QUEUED], S[w + W_LAST] = 1, s
                 take(S, LOG, channel, c)
                 flags |= BUSY
         if queued:
@@ -68,7 +75,7 @@ def scratchpad(S, V, LOG, u, c):
                     S[slot + X_META], S[slot + X_META + 1] = S[e + 3], S[e + 4]
                     commit(S, V, LOG, out, slot, c)
                 else:
-                    push_done(S, V, LOG, out, c)
+                    commit(S, V, LOG, out, push(S, out, c, S[e + 1], 0), c)
                 S[w + W_HEAD] = 1 - first
                 S[w + W_QUEUED] -= 1
                 flags |= BUSY
@@ -95,8 +102,9 @@ def scratchpad(S, V, LOG, u, c):
                 S[following + S[w + W_PAGE]] = page
             S[w + W_PAGE], S[w + W_FILL] = page, 0
         at = S[w + W_PAGE] * frames + S[w + W_FILL]
-        m = S[u + M_TILE] + 3 * at
-        S[m], S[m + 1], S[m + 2] = S[slot + X_STOP], S[slot + X_META], S[slot + X_META + 1]
+        m = S[u + M_TILE] + FRAME * at
+        S[m], S[m + 1], S[m + 2], S[m + 3] = S[slot + X_STOP], S[slot + X_DATA], S[slot + X_META], S[slot + X_META + 1]
+        S[w + W_LAST] = S[slot + X_STOP]
         copy_values(S, V, S[slot + X_VALUE], S[u + M_VALUE] + at * size, size)
         S[w + W_FILL] += 1
         S[w + W_COUNT] += 1
@@ -119,18 +127,23 @@ def scratchpad(S, V, LOG, u, c):
         z = S[u + M_READERS] + i * READER_WORDS
         channel, out = S[S[u + U_IN] + nw + i], S[S[u + U_OUT] + nw + i]
         queued, first = S[z + Z_QUEUED], S[z + Z_HEAD]
-        S[z + Z_ASKS] = S[z + Z_HOLDS] and queued < TILE_QUEUE
+        token = 0
+        if S[z + Z_REF] >= 0:
+            token = head(S, S[z + Z_TOKENS], c)
+        S[z + Z_ASKS] = 1 if S[z + Z_HOLDS] and queued < TILE_QUEUE and (S[z + Z_REF] < 0 or token >= 0 and not is_done(S, token)) else 0
         if not S[z + Z_HOLDS]:
             slot = head(S, channel, c)
             if slot >= 0:
-                if S[slot + X_DATA]:
+                if not is_done(S, slot):
                     start_read(S, LOG, z, channel, slot, c)
                     flags |= BUSY
-                elif queued == 0:
+                elif queued == 0 and (S[z + Z_REF] < 0 or token >= 0 and is_done(S, token)):
                     e = z + Z_QUEUE + first * ENTRY
-                    S[e], S[e + X_STOP], S[e + X_DATA] = c + 1, 15, 0
+                    S[e], S[e + X_STOP], S[e + X_DATA] = c + 1, STOP_DONE, 0
                     S[z + Z_QUEUED] = 1
                     take(S, LOG, channel, c)
+                    if S[z + Z_REF] >= 0:
+                        take(S, LOG, S[z + Z_TOKENS], c)
                     flags |= BUSY
         if queued:
             e = z + Z_QUEUE + first * ENTRY
@@ -139,7 +152,7 @@ def scratchpad(S, V, LOG, u, c):
                     if S[e + X_DATA]:
                         push_tile(S, V, LOG, out, c, S[e + X_STOP], S[e + X_META], S[e + X_META + 1], S[e + X_VALUE])
                     else:
-                        push_done(S, V, LOG, out, c)
+                        commit(S, V, LOG, out, push(S, out, c, S[e + X_STOP], 0), c)
                     S[z + Z_HEAD] = (first + 1) & (TILE_QUEUE - 1)
                     S[z + Z_QUEUED] -= 1
                     flags |= BUSY
@@ -151,30 +164,43 @@ def scratchpad(S, V, LOG, u, c):
         if not S[z + Z_ASKS]:
             continue
         S[u + M_READ_TURN] = (i + 1) % nr
-        at = S[z + Z_PAGE] * frames + S[z + Z_FRAME]
-        m = S[u + M_TILE] + 3 * at
-        turns, stop = S[z + Z_REPEAT], S[m]
-        last_turn = S[z + Z_TURN] + 1 >= turns
-        if S[z + Z_LEFT] == 1:
-            stop = S[z + Z_RANK]
-            if last_turn:
-                stop += S[z + Z_STOP] + (1 if turns else 0)
+        hollow, token = S[z + Z_FIRST] < 0, 0
+        if S[z + Z_REF] >= 0:
+            token = head(S, S[z + Z_TOKENS], c)
+        nothing = hollow or (S[z + Z_REF] >= 0 and not S[token + X_DATA])
         e = z + Z_QUEUE + ((S[z + Z_HEAD] + S[z + Z_QUEUED]) & (TILE_QUEUE - 1)) * ENTRY
-        S[e], S[e + X_STOP], S[e + X_DATA], S[e + X_META], S[e + X_META + 1] = c + 2, stop, 1, S[m + 1], S[m + 2]
-        copy_values(S, V, S[u + M_VALUE] + at * size, S[e + X_VALUE], size)
-        S[z + Z_QUEUED] += 1
-        wake(S, S[u + U_ID], c + 2)
-        S[z + Z_LEFT] -= 1
-        S[z + Z_FRAME] += 1
-        if S[z + Z_LEFT] == 0:
+        S[e], S[e + X_DATA] = c + 2, 0
+        stop = 0
+        if not nothing:
+            at = S[z + Z_PAGE] * frames + S[z + Z_FRAME]
+            m = S[u + M_TILE] + FRAME * at
+            stop, S[e + X_DATA], S[e + X_META], S[e + X_META + 1] = S[m], S[m + 1], S[m + 2], S[m + 3]
+            copy_values(S, V, S[u + M_VALUE] + at * size, S[e + X_VALUE], size)
+            S[z + Z_LEFT] -= 1
+            S[z + Z_FRAME] += 1
+        if nothing or S[z + Z_LEFT] == 0:
+            if S[z + Z_REF] >= 0:
+                stop = S[token + X_STOP]
+                last_turn = stop >= S[z + Z_REF]
+                if last_turn and stop != S[z + Z_REF] + S[z + Z_STOP]:
+                    fail(S, FAULT_STOP, u, c)
+                stop += S[z + Z_RANK]
+                take(S, LOG, S[z + Z_TOKENS], c)
+                flags |= BUSY
+            else:
+                turns, stop = S[z + Z_REPEAT], S[z + Z_RANK]
+                last_turn = hollow or S[z + Z_TURN] + 1 >= turns
+                if last_turn:
+                    stop += S[z + Z_STOP] + (1 if turns else 0)
             if last_turn:
                 first = S[z + Z_FIRST]
-                S[S[u + M_REFS] + first] -= 1
-                S[u + M_RELEASED] = first
+                if first >= 0:
+                    S[S[u + M_REFS] + first] -= 1
+                    S[u + M_RELEASED] = first
                 S[z + Z_HOLDS] = 0
                 channel = S[S[u + U_IN] + nw + i]
                 slot = head(S, channel, c)
-                if slot >= 0 and S[slot + X_DATA]:
+                if slot >= 0 and not is_done(S, slot):
                     start_read(S, LOG, z, channel, slot, c)
                     flags |= BUSY
             else:
@@ -182,6 +208,9 @@ def scratchpad(S, V, LOG, u, c):
                 S[z + Z_PAGE], S[z + Z_FRAME], S[z + Z_LEFT] = S[z + Z_FIRST], 0, S[z + Z_TILES]
         elif S[z + Z_FRAME] == frames:
             S[z + Z_PAGE], S[z + Z_FRAME] = S[following + S[z + Z_PAGE]], 0
+        S[e + X_STOP] = stop
+        S[z + Z_QUEUED] += 1
+        wake(S, S[u + U_ID], c + 2)
         flags |= ACTIVE
         break
     return flags | BLOCKED if blocked and not flags & BUSY else flags

@@ -68,11 +68,11 @@ class Build:
 
 
 def source_beats(payload, given):
-    """The engine's form of golden source beats; tiles are all ones where valid."""
+    """The engine's form of golden source beats; tiles are all ones where valid, others one number."""
     words = np.zeros((len(given), (payload.bits + 31) // 32), np.uint32)
     for i, (_, beat) in enumerate(given):
         if beat.data:
-            words[i] = tile_words(np.ones(FULL, np.float32), *beat.numbers)
+            words[i] = tile_words(np.ones(FULL, np.float32), *beat.numbers) if payload.kind == "tile" else beat.numbers[0]
     return SourceBeats(np.array([r for r, _ in given], np.int64), np.array([b.stop for _, b in given], np.uint8),
                        np.array([b.data for _, b in given], np.uint8), words)
 

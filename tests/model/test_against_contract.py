@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from penstock.machine.beat import BufferRef, Tuple
+from penstock.machine.beat import BufferRef, Scalar, Tuple
 from penstock.machine.config import Dram
 
 from graphs import FULL, T, TILE, Build, compare, configuration
@@ -231,14 +231,43 @@ def test_scratchpad(data):
                           for r, d in readers], repeat=[data.draw(st.integers(1, 3)) for _ in readers])
     ref = BufferRef(26 * n_writers)
     for w in range(n_writers):
-        stops = data.draw(st.lists(st.integers(0, rank + 1), max_size=12)) + [rank + 1]
-        source = b.source([(s, data.draw(counts)) for s in stops], data.draw(waits(len(stops) + 1)))
+        stops = data.draw(st.lists(st.integers(0, rank + 2), max_size=12)) + [rank + 1]
+        source = b.source(data.draw(with_bare(stops, counts)), data.draw(waits(len(stops) + 1)))
         b.link(source, (pad, w))
         fork = b.unit("broadcast", n=fan, scratchpad=pad)
         b.link((pad, w), fork, ref)
         for i in range(fan):
             b.link((fork, i), (pad, n_writers + w * fan + i), ref)
             b.link((pad, n_writers + w * fan + i), b.sink(data.draw(waits(20))))
+    compare(b, configuration())
+
+
+@many
+@given(st.data())
+def test_scratchpad_read_by_reference(data):
+    """The second reader's passes over its buffers are driven by a stream: some, one, or none a buffer, and groups without a buffer."""
+    rank, level = data.draw(st.integers(0, 1)), data.draw(st.integers(0, 2))
+    stops = data.draw(st.lists(st.integers(0, rank + 2), max_size=10)) + [rank + 1]
+    beats = data.draw(with_bare(stops, counts))
+    tokens, last = [], 15
+    for s, numbers in beats:
+        if numbers is None and s > rank and last >= s:
+            tokens.append((level + s - rank, None))
+        elif s >= rank:
+            inner = data.draw(st.lists(st.integers(0, max(level - 1, 0)), max_size=3)) if level else []
+            tokens += data.draw(with_bare(inner, st.just((1, 0)))) + [(level + s - rank, None if level and data.draw(st.booleans()) else (1, 0))]
+        last = s
+    b = Build(data.draw(st.integers(1, 3)))
+    pad = b.unit("scratchpad", pages=26, frames=2, writers=[{"rank": rank}], readers=[{"rank": rank, "repeat_dim": False}, {"rank": rank, "repeat_dim": False, "ref": level}],
+                 repeat=[0, 0])
+    ref = BufferRef(26)
+    b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
+    fork = b.unit("broadcast", n=2, scratchpad=pad)
+    b.link(pad, fork, ref)
+    for i in range(2):
+        b.link((fork, i), (pad, 1 + i), ref)
+        b.link((pad, 1 + i), b.sink(data.draw(waits(20))))
+    b.link(b.source(tokens, data.draw(waits(len(tokens) + 1))), (pad, 3), Scalar(1))
     compare(b, configuration())
 
 
