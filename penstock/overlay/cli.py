@@ -1,4 +1,4 @@
-"""``penstock overlay``: compare, figures."""
+"""``penstock overlay``: compare, figures, and the commands of :mod:`.hardware`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 from penstock.machine.errors import PenstockError
 from penstock.machine.overlay import CHOICES
+
+from . import hardware
 
 LISTS = ("pe", "ready", "packets", "sends", "sources", "network")
 """Fields that --FIELD may name several times: every combination is run."""
@@ -37,6 +39,8 @@ def add_parser(subparsers) -> None:
     c.add_argument("--quiet", action="store_true", help="no progress on standard error")
     c.set_defaults(handler=cmd_figures)
 
+    hardware.add_commands(commands)
+
 
 def add_machine(c) -> None:
     """Options that name overlays."""
@@ -57,16 +61,22 @@ def mesh_of(text: str, what: str = "--mesh") -> tuple[int, int]:
     return int(m[1]), int(m[2])
 
 
-def overlays_of(args) -> list:
-    """The overlays that the options name, on a 1x1 mesh."""
-    from .compare import ONLY_OF, variants
-
+def memory_depths(pairs: list[str]) -> dict[str, int]:
+    """Depths of NAME=WORDS."""
     memories = {}
-    for pair in args.memory:
+    for pair in pairs:
         name, eq, words = pair.partition("=")
         if not eq or not words.isdigit():
             raise PenstockError(f"--memory takes NAME=WORDS, not {pair!r}")
         memories[name] = int(words)
+    return memories
+
+
+def overlays_of(args) -> list:
+    """The overlays that the options name, on a 1x1 mesh."""
+    from .compare import ONLY_OF, variants
+
+    memories = memory_depths(args.memory)
     lists = {n: getattr(args, n) for n in LISTS}
     for kind, names in ONLY_OF.items():
         if lists["pe"] == [kind]:

@@ -1,0 +1,110 @@
+"""``penstock overlay verilog`` and ``penstock overlay resources``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from penstock.machine.errors import PenstockError
+from penstock.machine.overlay import CHOICES, MEMORIES, Overlay, Sizes
+from penstock.machine.record import write_text
+
+__all__ = ["add_commands"]
+
+DEFAULT_WORDS = 1024
+"""Depth of memories that neither a graph nor --memory sizes."""
+VARIANT = ("pe", "network", "ready", "packets", "sends", "sources", "alu", "format", "kinds")
+DENSITY_GRAPHS = ("gen:gates:60", "gen:ladder:150")
+DENSITY_MESHES = ("4x4", "8x8")
+
+
+def add_commands(commands) -> None:
+    """Add the two commands to ``penstock overlay``."""
+    from .synthesis import FAMILIES
+
+    c = commands.add_parser("verilog", help="write the Verilog of an overlay, and what loads a graph into it")
+    c.add_argument("graph", nargs="?", metavar="GRAPH", help="memories are sized for it, and load.hex (words of the `load` port) is written; without it they have "
+                   f"{DEFAULT_WORDS} words, or what --memory says")
+    c.add_argument("--mesh", default="4x4", metavar="RxC", help="rows x columns (default 4x4)")
+    for name in VARIANT:
+        c.add_argument(f"--{name}", choices=CHOICES[name], default=getattr(Overlay, name), help=f"default {getattr(Overlay, name)}")
+    c.add_argument("--fifo-depth", type=int, default=Overlay.fifo_depth, metavar="N", help=f"of the router FIFOs (default {Overlay.fifo_depth})")
+    c.add_argument("--memory", action="append", default=[], metavar="NAME=WORDS", help="depth of a PE memory")
+    c.add_argument("--seed", type=int, default=0, help="of the placement")
+    c.add_argument("--out", required=True, type=Path, metavar="DIR")
+    c.set_defaults(handler=cmd_verilog)
+
+    c = commands.add_parser("resources", help="LUTs, flip-flops and block RAMs of PEs and switches: the paper's figures 5 to 7 beside ours (half an hour; repeated runs take seconds)")
+    c.add_argument("--out", required=True, type=Path, metavar="DIR")
+    c.add_argument("--family", choices=FAMILIES, default="xc7", help="FPGA family (default xc7, the paper's)")
+    c.add_argument("--graph", action="append", metavar="GRAPH", help=f"for results per LUT and per block RAM; may be repeated (default {', '.join(DENSITY_GRAPHS)})")
+    c.add_argument("--mesh", action="append", metavar="RxC", help=f"for the same; may be repeated (default {', '.join(DENSITY_MESHES)})")
+    c.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    c.set_defaults(handler=cmd_resources)
+
+
+def cmd_verilog(args) -> int:
+    from penstock.cli import _check_folder, _folder
+    from penstock.hw.export import write
+    from penstock.hw.overlay import Overlay as Component
+    from penstock.machine.token_ops import OP_CLASS, format_of
+
+    from .cli import memory_depths, mesh_of
+
+    rows, cols = mesh_of(args.mesh)
+    memories = memory_depths(args.memory)
+    overlay = Overlay(rows=rows, cols=cols, fifo_depth=args.fifo_depth, memories=memories, **{name: getattr(args, name) for name in VARIANT})
+    _check_folder(args.out)
+    image, sizes = None, Sizes(**dict.fromkeys(vars(Sizes()), DEFAULT_WORDS))
+    if args.graph:
+        from penstock.frontend.spice.source import graph_from
+        from penstock.scheduler.token import map_graph
+        from penstock.tb.overlay_api import classes_of
+
+        image = map_graph(graph_from(args.graph), overlay, seed=args.seed).image
+        sizes, classes = image.sizes, classes_of([image])
+    elif overlay.kinds == "specialised":
+        raise PenstockError("which PE does what depends on the graph", "overlay", remedy="name a GRAPH, or use --kinds homogeneous")
+    else:
+        every = frozenset(OP_CLASS[op] for op in format_of(overlay.format).ops if op in OP_CLASS)
+        classes = dict.fromkeys(range(overlay.pes), every)
+    paths = write(Component(overlay=overlay, sizes=sizes, classes=classes), _folder(args.out), "penstock_overlay")
+    if image:
+        paths.append(args.out / "load.hex")
+        write_text(paths[-1], _load_words(image))
+    for path in paths:
+        print(f"wrote {path}")
+    return 0
+
+
+def _load_words(image) -> str:
+    """One word of the `load` port per line, in hexadecimal."""
+    from penstock.hw.overlay import load_layout
+
+    fields = load_layout(image.overlay, image.sizes).fields
+    lines = []
+    for pe, memory, address, data in image.load():
+        word = at = 0
+        for (_, width), value in zip(fields, (pe, MEMORIES[image.overlay.pe].index(memory), address, data), strict=True):
+            word |= int(value) << at
+            at += width
+        lines.append(f"{word:0{-(-at // 4)}x}\n")
+    return "".join(lines)
+
+
+def cmd_resources(args) -> int:
+    from penstock.cli import _check_folder, _display, _folder
+    from penstock.points import print_table
+
+    from . import resources
+    from .cli import mesh_of
+
+    meshes = [mesh_of(m) for m in args.mesh or DENSITY_MESHES]
+    for rows, cols in meshes:
+        Overlay(rows=rows, cols=cols)
+    _check_folder(args.out)
+    with _display(args) as progress:
+        written, tables = resources.write_all(_folder(args.out), args.family, args.graph or DENSITY_GRAPHS, meshes, progress)
+    for title, rows in tables.items():
+        print_table(rows, title)
+    print("wrote " + ", ".join(written))
+    return 0

@@ -1,0 +1,309 @@
+"""LUTs, flip-flops and block RAMs of PEs and switches: figures 5, 6 and 7 of the paper beside ours, and results per LUT and per block RAM."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
+
+
+from penstock.machine.overlay import PIPELINED, Overlay, Sizes, packet
+from penstock.machine.record import write_text
+from penstock.points import to_csv
+from penstock.progress import Progress
+
+from .synthesis import Cost, cost
+
+__all__ = ["PAYLOADS", "CONTEXTS", "published", "published_ratios", "sweep", "ratios", "alus", "density", "write_all"]
+
+PAYLOADS = (1, 2, 4, 8, 16, 32, 64)
+CONTEXTS = (16, 32, 64, 128, 256, 512, 1024)
+CAPACITY = 1024
+"""Nodes, edges and contexts per PE unless they are swept, as in the paper."""
+MESH = 16
+"""Packets carry the address of a PE in a mesh of 16 x 16, as in the paper."""
+
+
+@dataclass(frozen=True)
+class Payload(Overlay):
+    """An overlay whose values have any number of bits: nothing but its costs can be asked for."""
+
+    bits: int = 32
+
+    @property
+    def width(self) -> int:
+        return self.bits
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the things measured: how it is named, how it is made from bits of payload and capacity, whether payloads are swept, and which contexts (each, every second)."""
+
+    pe: str
+    part: str
+    variant: str
+    make: Callable[[int, int], object]
+    payloads: bool = True
+    stride: int = 1
+
+
+def _dynamic(bits: int, **choices) -> Payload:
+    return Payload(rows=MESH, cols=MESH, bits=bits, **choices)
+
+
+def _sizes(capacity: int) -> Sizes:
+    return Sizes(nodes=capacity, senders=capacity, queue=capacity, rest=capacity, contexts=capacity)
+
+
+def _dynamic_pe(bits: int, capacity: int, **choices):
+    from penstock.hw.units.token.dynamic_pe import DynamicPE
+
+    return DynamicPE(overlay=_dynamic(bits, **choices), sizes=_sizes(capacity), classes=["add"], with_alu=False)
+
+
+def _router(bits: int, capacity: int, network: str):
+    from penstock.hw.noc.hoplite_router import HopliteRouter
+    from penstock.hw.noc.token import struct
+    from penstock.hw.noc.xy_router import XYRouter
+
+    overlay = _dynamic(bits)
+    token = struct(packet(overlay, _sizes(capacity)))
+    return XYRouter(token=token, fifo_depth=overlay.fifo_depth) if network == "mesh" else HopliteRouter(token=token)
+
+
+def _static_pe(bits: int, capacity: int, context_ram: str):
+    from penstock.hw.units.token.static_pe import StaticPE
+
+    # The value memory keeps its size: what is swept are the contexts.
+    return StaticPE(overlay=_dynamic(bits, pe="static"), sizes=replace(_sizes(CAPACITY), contexts=capacity), classes=["add"], with_alu=False, context_ram=context_ram)
+
+
+def _switch(bits: int, capacity: int, context_ram: str):
+    from penstock.hw.noc.tm_switch import TimeMultiplexedSwitch
+
+    return TimeMultiplexedSwitch(width=bits, contexts=capacity, context_ram=context_ram)
+
+
+PARTS = (
+    Part("dynamic", "PE", "fifo per_edge", lambda bits, n: _dynamic_pe(bits, n), stride=2),
+    Part("dynamic", "switch", "mesh", lambda bits, n: _router(bits, n, "mesh"), stride=2),
+    Part("static", "PE", "contexts in LUT RAM", lambda bits, n: _static_pe(bits, n, "distributed")),
+    Part("static", "switch", "contexts in LUT RAM", lambda bits, n: _switch(bits, n, "distributed")),
+    Part("static", "PE", "contexts in block RAM", lambda bits, n: _static_pe(bits, n, "block"), payloads=False),
+    Part("static", "switch", "contexts in block RAM", lambda bits, n: _switch(bits, n, "block"), payloads=False),
+)
+"""Swept over payload and contexts. The first of each kind is what the paper measured: FIFO order, tokens per edge, a mesh; contexts in LUT RAM."""
+
+FURTHER = (
+    Part("dynamic", "PE", "fifo per_pe", lambda bits, n: _dynamic_pe(bits, n, packets="per_pe")),
+    Part("dynamic", "PE", "criticality per_edge", lambda bits, n: _dynamic_pe(bits, n, ready="criticality")),
+    Part("dynamic", "PE", "criticality per_pe", lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe")),
+    Part("dynamic", "switch", "hoplite", lambda bits, n: _router(bits, n, "hoplite")),
+)
+"""At 32 bits and full capacity only."""
+
+
+def _csv(name: str) -> list[dict]:
+    text = files("penstock.published").joinpath(name).read_text()
+    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    number = lambda v: None if v == "" else float(v) if "." in v else int(v)  # noqa: E731
+    return [{k: v if k in ("figure", "pe") else number(v) for k, v in row.items()} for row in rows]
+
+
+def published() -> list[dict]:
+    """Figures 5 and 6: one PE without ALU and one switch, by payload and by contexts."""
+    return _csv("overlay_resources.csv")
+
+
+def published_ratios() -> list[dict]:
+    """Figure 7: dynamic over static by contexts, PE and switch together, 32 bits."""
+    return _csv("overlay_resource_ratios.csv")
+
+
+def sweep(family: str = "xc7", payloads: Sequence[int] = PAYLOADS, contexts: Sequence[int] = CONTEXTS, progress: Progress | None = None) -> list[dict]:
+    """One row per part, payload (at full capacity) and number of contexts (at 32 bits): its cost, with the published LUTs and FFs beside it."""
+    progress = progress or Progress()
+    work = []
+    for part in PARTS:
+        over = dict.fromkeys([(bits, CAPACITY) for bits in payloads if part.payloads] + [(32, n) for n in contexts[::part.stride]] + [(32, CAPACITY)])
+        work += [(part, *point) for point in over]
+    work += [(part, 32, CAPACITY) for part in FURTHER]
+    known = {(r["pe"], r["payload"], r["contexts"] or CAPACITY): r for r in published()}
+    progress.plan(len(work))
+    rows = []
+    for part, bits, n in work:
+        progress.stage(f"{part.pe} {part.part}, {part.variant}, {bits} bits, {n} contexts")
+        row = {"pe": part.pe, "part": part.part, "variant": part.variant, "payload": bits, "contexts": n, **vars(cost(part.make(bits, n), family))}
+        # The paper's dynamic PE has one capacity.
+        of = known.get((part.pe, bits, n)) if part in PARTS and "block" not in part.variant else None
+        prefix = part.part.lower()
+        rows.append(row | {"published lut": of and of[f"{prefix}_lut"], "published ff": of and of[f"{prefix}_ff"]})
+        progress.done(f"{part.pe} {part.part}")
+    return rows
+
+
+def find(rows: Sequence[dict], pe: str, part: str, payload: int, contexts: int, variant: str | None = None) -> dict | None:
+    """The row of a part; without ``variant`` the first, which is the paper's."""
+    return next((r for r in rows if (r["pe"], r["part"], r["payload"], r["contexts"]) == (pe, part, payload, contexts) and variant in (None, r["variant"])), None)
+
+
+def _both(rows: Sequence[dict], pe: str, payload: int, contexts: int, variants: Sequence[str | None] = (None, None)) -> Cost | None:
+    found = [find(rows, pe, part, payload, contexts, variant) for part, variant in zip(("PE", "switch"), variants)]
+    if None in found:
+        return None
+    one, two = (Cost(*(r[k] for k in Cost.__dataclass_fields__)) for r in found)
+    return one + two
+
+
+def ratios(rows: Sequence[dict]) -> list[dict]:
+    """Figure 7: dynamic over static, PE and switch together, at 32 bits by contexts; the dynamic PE at full capacity, as in the paper."""
+    out = []
+    dynamic = _both(rows, "dynamic", 32, CAPACITY)
+    for r in published_ratios():
+        row = {"contexts": r["contexts"]} | {f"published {k}": r[k] for k in ("lut", "ff", "bram")}
+        for label in ("LUT RAM", "block RAM"):
+            static = _both(rows, "static", 32, r["contexts"], (f"contexts in {label}",) * 2)
+            if dynamic and static:
+                row |= {f"{k}, contexts in {label}": getattr(dynamic, k) / getattr(static, k) if getattr(static, k) else None for k in ("lut", "ff", "bram")}
+        if len(row) > 4:
+            out.append(row)
+    return out
+
+
+def alus(family: str = "xc7", progress: Progress | None = None) -> list[dict]:
+    """Whole PEs with their ALUs, and the ALUs by themselves: homogeneous and specialised, latency 1 and pipelined, fp32 and fp64."""
+    from penstock.hw.arith.format import FP32, FP64
+    from penstock.hw.units.token.alu import Alu
+    from penstock.hw.units.token.dynamic_pe import DynamicPE
+    from penstock.hw.units.token.static_pe import StaticPE
+
+    progress = progress or Progress()
+    kinds = {"every operation": tuple(PIPELINED["fp32"]), "add, compare": ("add", "compare"), "mul": ("mul",), "div, sqrt": ("div", "sqrt"), "exp, log": ("exp", "log")}
+    forms = {"fp32": FP32, "fp64": FP64}
+    work = []
+    for fmt, kind, alu in [("fp32", kind, alu) for kind in kinds for alu in ("unit", "pipelined")] + [("fp64", "every operation", alu) for alu in ("unit", "pipelined")]:
+        classes = [c for c in kinds[kind] if c in PIPELINED[fmt]]
+        overlay = Overlay(rows=MESH, cols=MESH, format=fmt, alu=alu)
+        latencies = {c: overlay.latency(c) for c in classes}
+        work.append(("ALU", fmt, kind, alu, lambda latencies=latencies, fmt=fmt: Alu(form=forms[fmt], latencies=latencies)))
+        if kind == "every operation":
+            work.append(("dynamic PE", fmt, kind, alu, lambda o=overlay, c=classes: DynamicPE(overlay=o, sizes=_sizes(CAPACITY), classes=c)))
+            work.append(("static PE", fmt, kind, alu, lambda o=replace(overlay, pe="static"), c=classes: StaticPE(overlay=o, sizes=_sizes(CAPACITY), classes=c)))
+    progress.plan(len(work))
+    rows = []
+    for part, fmt, kind, alu, make in work:
+        progress.stage(f"{part}, {fmt}, {kind}, {alu}")
+        rows.append({"part": part, "format": fmt, "operations": kind, "latency": alu, **vars(cost(make(), family))})
+        progress.done(part)
+    return rows
+
+
+VARIANTS = [dict(pe="dynamic", ready=ready, packets=packets) for ready in ("fifo", "criticality") for packets in ("per_edge", "per_pe")] + [
+    dict(pe="static", sends="multicast")]
+
+
+def density(rows: Sequence[dict], graphs: Sequence[str], meshes: Sequence[tuple[int, int]], progress: Progress | None = None) -> list[dict]:
+    """Operations per cycle, per 1000 LUTs and per block RAM, of tiles with full capacity at 32 bits (PE without ALU, and switch); the best
+    compute density is what the paper argues with. Graphs that need more than the capacity at a mesh are told so.
+    """
+    from penstock.frontend.spice import graph_from
+    from penstock.machine.overlay import needs
+    from penstock.model.overlay import simulate
+    from penstock.scheduler.token import map_graph
+
+    progress = progress or Progress()
+    progress.plan(len(graphs) * len(meshes) * len(VARIANTS))
+    out = []
+    for spec in graphs:
+        graph = graph_from(spec)
+        operations = sum(graph.statistics.ops.values())
+        for mesh in meshes:
+            for keys in VARIANTS:
+                overlay = Overlay(rows=mesh[0], cols=mesh[1], **keys)
+                progress.step(f"{spec} on {mesh[0]}x{mesh[1]}")
+                mapped = map_graph(graph, overlay)
+                needed = {k: v for k, v in needs(overlay, mapped.image.sizes).items() if v > (2 if k == "chain" else 1) * CAPACITY}
+                variants = (f"{overlay.ready} {overlay.packets}", "mesh") if overlay.pe == "dynamic" else ("contexts in LUT RAM",) * 2
+                tile = _both(rows, overlay.pe, 32, CAPACITY, variants)
+                row = {"graph": spec, "mesh": f"{mesh[0]}x{mesh[1]}", "variant": overlay.name(), "operations": operations}
+                if needed:
+                    name, words = max(needed.items(), key=lambda kv: kv[1])
+                    row |= {"cycles": None, "beyond capacity": f"{name}: {words}"}
+                elif tile:
+                    rate = operations / (cycles := simulate(mapped.image).cycles)
+                    row |= {"cycles": cycles, "ops per cycle": rate, "ops per kcycle and kLUT": 1e6 * rate / (tile.lut * overlay.pes),
+                            "ops per kcycle and BRAM": 1e3 * rate / (tile.bram * overlay.pes) if tile.bram else None}
+                out.append(row)
+                progress.done(overlay.name())
+    return out
+
+
+def write_all(out: Path, family: str, graphs: Sequence[str], meshes: Sequence[tuple[int, int]], progress: Progress | None = None) -> tuple[list[str], dict[str, list[dict]]]:
+    """Write resources.csv, ratios.csv, alus.csv, density.csv and resources.png into ``out``; returns the files and the tables by title.
+
+
+    """
+    rows = sweep(family, progress=progress)
+    tables = {"PE (without ALU) and switch": rows, "dynamic / static, PE and switch (figure 7)": ratios(rows), "PEs with ALU": alus(family, progress),
+              "operations per LUT and per block RAM": density(rows, graphs, meshes, progress)}
+    written = []
+    for name, table in zip(("resources", "ratios", "alus", "density"), tables.values()):
+        if table:
+            write_text(out / f"{name}.csv", to_csv(table))
+            written.append(f"{out}/{name}.csv")
+    plot(rows, tables["dynamic / static, PE and switch (figure 7)"], family, out / "resources.png")
+    return [*written, f"{out}/resources.png"], tables
+
+
+def plot(rows: Sequence[dict], relations: Sequence[dict], family: str, path: Path) -> None:
+    """Figures 5, 6 and 7: published (dashed) and ours."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    fig, axes = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")
+    colours = {"PE": "#3182bd", "switch": "#e6550d"}
+
+    def lines(ax, pe, by, variants):
+        for part, colour in colours.items():
+            for key, style in (("published lut", "--"), ("lut", "-")):
+                for variant, marker in variants.items():
+                    mine = sorted((r[by], r[key]) for r in rows if (r["pe"], r["part"]) == (pe, part) and variant in r["variant"] and r[key] is not None
+                                  and (r["payload"] == 32 if by == "contexts" else r["contexts"] == CAPACITY) and r["variant"] in {p.variant for p in PARTS})
+                    if mine:
+                        label = f"{part}, " + ("published" if key != "lut" else f"ours{f' ({variant})' if variant else ''}")
+                        ax.plot(*zip(*mine), style, marker=marker, markersize=4, color=colour, alpha=0.5 if key != "lut" else 1, label=label)
+        ax.set_xscale("log", base=2)
+        ax.set_xlabel("payload (bits)" if by == "payload" else "contexts")
+        ax.set_ylabel("LUTs")
+        ax.set_ylim(bottom=0)
+        ax.legend(frameon=False, fontsize=8)
+
+    lines(axes[0, 0], "dynamic", "payload", {"": "o"})
+    axes[0, 0].set_title(f"dynamic, {CAPACITY} nodes and edges (figure 6)")
+    kinds = {"LUT RAM": "o", "block RAM": "s"}
+    lines(axes[0, 1], "static", "payload", kinds)
+    axes[0, 1].set_title(f"static, {CAPACITY} contexts (figure 5a)")
+    lines(axes[1, 0], "static", "contexts", kinds)
+    axes[1, 0].set_title("static, 32 bits (figure 5b)")
+    ax = axes[1, 1]
+    for key, colour in (("lut", "#3182bd"), ("ff", "#31a354"), ("bram", "#756bb1")):
+        for column, style in ((f"published {key}", "--"), (f"{key}, contexts in LUT RAM", "-"), (f"{key}, contexts in block RAM", ":")):
+            line = [(r["contexts"], r[column]) for r in relations if r.get(column) is not None]
+            if line:
+                ax.plot(*zip(*line), style, marker="o", markersize=4, color=colour, alpha=0.5 if "published" in column else 1, label=column.replace("lut", "LUT").replace("ff", "FF").replace("bram", "block RAM"))
+    ax.set_xscale("log", base=2)
+    ax.set_xlabel("contexts")
+    ax.set_ylabel("dynamic / static")
+    ax.set_title("PE and switch (figure 7)")
+    ax.legend(frameon=False, fontsize=7)
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+    fig.suptitle(f"one PE without ALU, one switch; ours by Yosys for {family}, published by Vivado HLS for Zynq")
+    tmp = path.with_suffix(".part.png")
+    fig.savefig(tmp, dpi=130, metadata={"Software": None})
+    plt.close(fig)
+    tmp.replace(path)

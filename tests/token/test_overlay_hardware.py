@@ -1,0 +1,83 @@
+"""Verilog and resources from the command line, and what synthesis makes of the memories."""
+
+import json
+
+import pytest
+
+from penstock.cli import main
+from penstock.machine.errors import PenstockError, RunError
+from penstock.overlay import resources
+from penstock.overlay.synthesis import Cost, _count, cost
+
+
+def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):
+    assert main(["overlay", "verilog", "expr:y = a * b + exp(a)", "--mesh", "2x1", "--pe", "static", "--out", str(tmp_path)]) == 0
+    sidecar = json.loads((tmp_path / "penstock_overlay.json").read_text())
+    assert "module penstock_overlay(" in (tmp_path / "penstock_overlay.v").read_text()
+    contexts = next(m for m in sidecar["memories"] if m["name"] == "context")["depth"]
+    port = next(p["bits"] for p in sidecar["ports"] if p["name"] == "load_payload")
+    lines = (tmp_path / "load.hex").read_text().split()
+    assert len(lines) > 2 * 2 * contexts and all(int(line, 16) < 1 << port for line in lines)
+    assert capsys.readouterr().out.count("wrote") == 3
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--mesh", "2x17"], "cols must be from 1 to 16, not 17"),
+    (["--mesh", "2"], "--mesh takes ROWSxCOLUMNS, not '2'"),
+    (["--memory", "op=many"], "--memory takes NAME=WORDS, not 'op=many'"),
+    (["--kinds", "specialised"], "which PE does what depends on the graph"),
+    (["expr:y = a + b * c", "--mesh", "1x1", "--memory", "op=2"], "memory op of PE 0: needs 5 words, but has 2")])
+def test_bad_verilog_requests_are_one_message(arguments, message, tmp_path, capsys):
+    assert main(["overlay", "verilog", *arguments, "--out", str(tmp_path / "out")]) == 1
+    told = capsys.readouterr().err
+    assert message in told and told.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def part(pe, name, variant):
+    return next(p for p in (*resources.PARTS, *resources.FURTHER) if (p.pe, p.part, p.variant) == (pe, name, variant))
+
+
+@pytest.mark.deep
+def test_memories_of_a_dynamic_pe_become_block_ram():
+    """At 1024 words of 32 bits: token and value 1 block each, the fan-out memories 1 each, op and ready queue half a block."""
+    dynamic = cost(part("dynamic", "PE", "fifo per_edge").make(32, 1024))
+    assert 4 <= dynamic.bram <= 6 and dynamic.lut_ram <= 32 and dynamic.dsp == 0
+
+
+def test_contexts_become_the_memory_asked_for():
+    block, distributed = (cost(part("static", "switch", f"contexts in {kind} RAM").make(32, 1024)) for kind in ("block", "LUT"))
+    assert block.bram == 0.5 and block.lut_ram == 0 and distributed.bram == 0 and distributed.lut_ram >= 128
+
+
+def test_cells_are_weighed_and_unknown_ones_are_told():
+    assert _count({"LUT6": 3, "RAM64M": 2, "FDRE": 5, "RAMB18E1": 1, "RAMB36E1": 2, "DSP48E1": 1, "CARRY4": 4}, "xc7") == Cost(11, 8, 5, 2.5, 1)
+    with pytest.raises(RunError, match="cells of unknown cost: RAMB99"):
+        _count({"RAMB99": 1}, "xc7")
+    with pytest.raises(PenstockError, match="unknown FPGA family 'abc'; use one of xc7, ecp5"):
+        cost(None, "abc")
+
+
+def test_published_ratios_follow_from_the_published_parts():
+    rows = resources.published()
+    at = {(r["pe"], r["payload"], r["contexts"]): r for r in rows}
+    dynamic = at["dynamic", 32, None]
+    for r in resources.published_ratios():
+        static = at["static", 32, r["contexts"]]
+        for kind in ("lut", "ff"):
+            ratio = (dynamic[f"pe_{kind}"] + dynamic[f"switch_{kind}"]) / (static[f"pe_{kind}"] + static[f"switch_{kind}"])
+            assert ratio == pytest.approx(r[kind], rel=2e-3)
+
+
+def test_ratios_and_densities_are_taken_from_the_parts():
+    def row(pe, name, variant, **costs):
+        return {"pe": pe, "part": name, "variant": variant, "payload": 32, "contexts": 1024, "lut_ram": 0, "dsp": 0, **costs}
+
+    rows = [row("dynamic", "PE", "fifo per_edge", lut=300, ff=100, bram=5.0), row("dynamic", "switch", "mesh", lut=500, ff=100, bram=0.0),
+            row("static", "PE", "contexts in LUT RAM", lut=150, ff=40, bram=2.0), row("static", "switch", "contexts in LUT RAM", lut=50, ff=10, bram=0.0)]
+    last = resources.ratios(rows)[-1]
+    assert (last["lut, contexts in LUT RAM"], last["ff, contexts in LUT RAM"], last["bram, contexts in LUT RAM"]) == (4.0, 4.0, 2.5)
+    table = resources.density(rows, ["expr:y = a * b + c"], [(1, 1)])
+    first = next(r for r in table if r["variant"] == "dynamic fifo per_edge")
+    assert first["ops per kcycle and kLUT"] == pytest.approx(2 / first["cycles"] / 800 * 1e6)
+    assert next(r for r in table if r["variant"].startswith("static"))["ops per kcycle and BRAM"] == pytest.approx(2 / 5 / 2 * 1e3)
