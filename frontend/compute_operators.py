@@ -1,21 +1,26 @@
-"""Higher-order operators: Map and Accum (paper table 5)."""
+"""Higher-order operators: Map, Accum, Scan and FlatMap (paper table 5)."""
 
 from __future__ import annotations
 
 import sympy
 
 from penstock.machine.errors import ProgramError
+from penstock.machine.functions import lookup
 
-from .functions import Elementwise, Matmul, as_function
+from .functions import Elementwise, Function, Matmul, as_function
 from .graph import Operator, operator
-from .types import StreamType, TupleType, same_size, show_shape
+from .stream_functions import Collect, Expanding, Retile
+from .types import BufferType, StreamType, TileType, TupleType, same_shape, show_shape
+
+REDUCTIONS = ("add", "max", "matmul", "retile_row", "retile_col", "all_read")
 
 
 class HigherOrder(Operator):
-    """What Map and Accum share: a function over one stream, two streams of one shape, or one stream of tuples."""
+    """What the higher-order operators share: a function over one stream, two streams of one shape, or one stream of tuples."""
 
-    streams = ("*",)
+    streams = ("inputs*",)
     higher_order = True
+    result: object
 
     def operands(self) -> tuple:
         """Element types that the function sees."""
@@ -23,31 +28,58 @@ class HigherOrder(Operator):
             return self.inputs[0].element.members
         return tuple(s.element for s in self.inputs)
 
+    def elements(self, streams):
+        """(values that the function sees, stop) of each element; values of None: a bare stop."""
+        if len(streams) == 1:
+            paired = isinstance(self.inputs[0].element, TupleType)
+            for v, s in streams[0]:
+                yield (None if v is None else tuple(v) if paired else (v,)), s
+        else:
+            for (a, s), (b, r) in zip(*streams, strict=True):
+                if s != r or (a is None) != (b is None):
+                    raise self.error(f"its inputs differ: stop {s}, and stop {r}", rule="operands have equal shapes")
+                yield (None if a is None else (a, b)), s
+
     def check_function(self, arity: int) -> None:
-        fn = self.args["fn"] = as_function(self.args["fn"])
+        fn: Function = self.args["fn"]
         operands = self.operands()
-        if not self.inputs:
-            raise self.error("has no input stream", remedy="pass a stream, or a pair of streams")
+        if type(self).__name__ not in fn.operators:
+            raise self.error(f"cannot run {fn.name}", rule=f"{fn.name} is a function of {' and '.join(fn.operators)}")
         if len(operands) != arity:
             raise self.error(f"{fn.name} takes {arity} operands here, not {len(operands)}",
                              remedy="pass one stream per operand" if len(operands) < arity else "pass fewer streams")
+        for i, s in enumerate(self.inputs):
+            if any(isinstance(m, BufferType) for m in (s.element, *getattr(s.element, "members", ()))):
+                raise self.stream_error(i, f"carries {s.element}", rule="functions take tiles, selectors and scalars, not buffers", remedy="put Streamify in front")
         if len(self.inputs) == 2:
             a, b = self.inputs
-            if len(a.shape) != len(b.shape) or False in [same_size(x, y) for x, y in zip(a.shape, b.shape)]:
+            if not same_shape(a.shape, b.shape):
                 raise self.stream_error(1, f"has shape {show_shape(b.shape)}, stream {a.name} has {show_shape(a.shape)}",
                                         rule="both inputs have one shape",
                                         remedy="reshape, expand or reload one of them")
-        try:
-            self.result = fn.result(*(operands if arity == len(operands) else operands * 2))
-        except ProgramError as e:
-            raise self.error(e.what, stream="streams " + ", ".join(f"{s.name} {s.type}" for s in self.inputs), rule=e.rule, remedy=e.remedy) from None
-        if self.args["interval"] is not None:
+        if self.args.get("interval") is not None:
             self.positive("interval")
             if self.args["interval"] < 16:
                 raise self.error(f"interval must be at least 16 sixteenths of a cycle, not {self.args['interval']}", rule="a unit takes at most one tile a cycle")
         for name in ("units", "compute_bw"):
-            if self.args[name] is not None:
+            if self.args.get(name) is not None:
                 self.positive(name)
+
+    def function_result(self, *operands):
+        """Element type of the function's result on ``operands``; what it objects to is told with the streams."""
+        try:
+            return self.args["fn"].result(*operands)
+        except ProgramError as e:
+            raise self.function_error(e) from None
+
+    def function_error(self, e: ProgramError) -> ProgramError:
+        return self.error(e.what, stream="streams " + ", ".join(f"{s.name} {s.type}" for s in self.inputs), rule=e.rule, remedy=e.remedy)
+
+    def reduction_rank(self) -> int:
+        s, b = self.inputs[0].type, self.args["rank"]
+        if isinstance(b, bool) or not isinstance(b, int) or not 1 <= b <= s.rank:
+            raise self.stream_error(0, f"rank must be an integer from 1 to the stream's rank {s.rank}, not {b!r}")
+        return b
 
     def _matmul_paper(self) -> sympy.Expr:
         a, b = self.operands()
@@ -55,19 +87,24 @@ class HigherOrder(Operator):
         return 16 * a.cols.size * bytes_ + b.bytes
 
 
+UNITS = {"units": "hardware units that share the work (default: the configuration's)",
+         "compute_bw": "FLOP per cycle in the timing `published` (default: the configuration's)",
+         "write_back": "whether the result is put into a memory unit (timing `published`)",
+         "interval": "least sixteenths of a cycle from one physical tile (of the first operand, as often as it is used) to the next (default: the unit's own interval)"}
+
+
 @operator
 class Map(HigherOrder):
     """Applies a function to every element, or to pairs of elements of two streams; the shape stays."""
 
-    arguments = {"fn": "function: matmul(), or an element-wise function",
-                 "units": "hardware units that share the work (default: the configuration's)",
-                 "compute_bw": "FLOP per cycle in the timing `published` (default: the configuration's)",
-                 "write_back": "whether the result is put into a memory unit (timing `published`)",
-                 "interval": "least sixteenths of a cycle from one physical tile (of the first operand, as often as it is used) to the next (default: the unit's own interval)"}
+    arguments = {"fn": "function of one or two elements: matmul(), element-wise ones (a second operand of one row or column stands for all), "
+                       "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)", **UNITS}
     defaults = {"units": None, "compute_bw": None, "write_back": False, "interval": None}
 
     def check(self):
-        self.check_function(as_function(self.args["fn"]).arity)
+        fn = self.args["fn"] = as_function(self.args["fn"])
+        self.check_function(fn.arity)
+        self.result = self.function_result(*self.operands())
 
     def shape_rule(self):
         return [StreamType(self.result, self.inputs[0].shape)]
@@ -79,89 +116,181 @@ class Map(HigherOrder):
         return self._matmul_paper() if rule == "paper" and isinstance(self.args["fn"], Matmul) else sympy.Integer(0)
 
     def lower_machine(self, low):
-        fn = self.args["fn"]
-        return [low.matmul(self, fused=0) if isinstance(fn, Matmul) else low.elementwise(self, fn)]
+        return [self.args["fn"].lower(low, self)]
 
     def lower_published(self, low):
         return low.map(self)
 
     def evaluate(self, ev, *streams):
-        fn, paired = self.args["fn"], len(streams) == 2
-        out = []
-        for element in zip(*streams):
-            values = [v for v, _ in element] if paired else [element[0][0]]
-            if not paired and isinstance(self.inputs[0].element, TupleType):
-                values = list(values[0])
-            if isinstance(fn, Matmul):
-                value = ev.matmul(None, values[0], values[1], self.operands()[0], fn.transposed)
-            else:
-                value = ev.elementwise(fn.name, *values)
-            out.append((value, element[0][1]))
-        return [out]
+        fn, operands = self.args["fn"], self.operands()
+        for values, s in self.elements(streams):
+            yield (None if values is None else fn.value(ev, operands, *values)), s
 
 
-@operator
-class Accum(HigherOrder):
-    """Reduces the inner ``rank`` dimensions: a sum of elements, or of products of two streams' elements (matmul)."""
-
-    arguments = {"fn": "add(), or matmul() over two streams: products are summed", "rank": "inner dimensions reduced", **Map.arguments}
-    defaults = Map.defaults
+class Reduction(HigherOrder):
+    """What Accum and Scan share: a state that every element of a group updates."""
 
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])
-        if not isinstance(fn, Matmul) and fn != Elementwise("add"):
-            raise self.error(f"cannot reduce with {fn.name}", remedy="reduce with add() or matmul()")
+        known = isinstance(fn, (Matmul, Collect)) or isinstance(fn, Elementwise) and fn.arity == 2 and lookup(fn.op).identity is not None
+        if not known:
+            raise self.error(f"cannot reduce with {fn.name}", remedy=f"reduce with {', '.join(f'{n}()' for n in REDUCTIONS)}")
         if isinstance(fn, Matmul) and len(self.inputs) == 1 and isinstance(self.inputs[0].element, TupleType):
             raise self.stream_error(0, "matmul takes two streams", remedy="pass the two streams, not their Zip")
         self.check_function(2 if isinstance(fn, Matmul) else 1)
-        s, b = self.inputs[0].type, self.args["rank"]
-        if isinstance(b, bool) or not isinstance(b, int) or not 1 <= b <= s.rank:
-            raise self.stream_error(0, f"rank must be an integer from 1 to the stream's rank {s.rank}, not {b!r}")
-
-    def shape_rule(self):
-        s = self.inputs[0].type
-        return [StreamType(self.result, s.shape[: len(s.shape) - self.args["rank"]])]
+        b = self.reduction_rank()
+        operands, dims = self.operands(), self.inputs[0].shape[len(self.inputs[0].shape) - b :]
+        if isinstance(fn, Collect):
+            try:
+                self.result = fn.result_of(self.graph, operands[0], dims)
+            except ProgramError as e:
+                raise self.function_error(e) from None
+        else:
+            self.result = self.function_result(*(operands if isinstance(fn, Matmul) else operands * 2))
 
     def flops(self):
         operands = self.operands()
         return self.inputs[0].type.count * self.args["fn"].flops(*(operands if len(operands) == 2 else operands * 2))
 
+    def start(self, ev):
+        """The state of an empty group."""
+        fn = self.args["fn"]
+        return fn.start(ev, self.result) if isinstance(fn, Collect) else ev.initial("add" if isinstance(fn, Matmul) else fn.op, self.result)
+
+    def update(self, ev, acc, values):
+        fn = self.args["fn"]
+        if isinstance(fn, Matmul):
+            return ev.matmul(acc, *values, self.operands()[0], fn.transposed)
+        if isinstance(fn, Collect):
+            return fn.update(ev, self.start(ev) if acc is None else acc, values[0])
+        return values[0] if acc is None else ev.reduce(fn.op, acc, values[0])
+
+
+@operator
+class Accum(Reduction):
+    """Reduces the inner ``rank`` dimensions: folds a function over the elements of each group. An empty group gives the initial value."""
+
+    arguments = {"fn": "add(), maximum(); matmul() over two streams, whose products are summed; retile_row(), retile_col(), which concatenate tiles; "
+                       "all_read(), a token per group", "rank": "inner dimensions reduced", **UNITS}
+    defaults = Map.defaults
+
+    def shape_rule(self):
+        s = self.inputs[0].type
+        return [StreamType(self.result, s.shape[: len(s.shape) - self.args["rank"]])]
+
     def onchip(self, rule):
         if rule == "published":
-            return self.result.elements * 4
+            return self.result.elements * 4 if isinstance(self.result, TileType) else sympy.Integer(0)
         if isinstance(self.args["fn"], Matmul):
             return self._matmul_paper() + self.result.bytes
         return self.result.bytes
 
     def lower_machine(self, low):
-        rank = self.args["rank"]
-        if isinstance(self.args["fn"], Matmul):
+        fn, rank = self.args["fn"], self.args["rank"]
+        if isinstance(fn, Matmul):
             return [low.matmul(self, fused=rank)]
-        tile = low.static_tile(self, 0)
-        depth = low.grid(tile)[0] * low.grid(tile)[1]
-        return [low.accum(self, low.take(self, 0), reduce=range(2, 2 + rank), tiles=depth, out=self.result)]
+        if isinstance(fn, Collect):
+            return [fn.lower_accum(low, self)]
+        return [low.accum(self, low.take(self, 0), range(2, 2 + rank), low.most_tiles(self.result), self.result, fn=fn.op)]
 
     def lower_published(self, low):
         return low.accum(self)
 
     def evaluate(self, ev, *streams):
-        b, out, acc = self.args["rank"], [], None
-        for element in zip(*streams):
-            stop = element[0][1]
-            if isinstance(self.args["fn"], Matmul):
-                acc = ev.matmul(acc, element[0][0], element[1][0], self.operands()[0], self.args["fn"].transposed)
-            else:
-                acc = element[0][0] if acc is None else ev.elementwise("add", acc, element[0][0])
-            if stop >= b:
-                out.append((acc, stop - b))
+        b, acc, open_, last = self.args["rank"], None, False, ev.START
+        for values, s in self.elements(streams):
+            if values is not None:
+                acc, open_ = self.update(ev, acc, values), True
+            if s >= b:
+                if not open_ and s > b and last > b:
+                    yield None, s - b  # the groups themselves are missing
+                else:
+                    yield (acc if open_ else self.start(ev)), s - b
+                acc, open_ = None, False
+            last = s
+
+
+@operator
+class Scan(Reduction):
+    """Accum that gives the state after every element: the running sum or maximum over the inner ``rank`` dimensions. The shape stays."""
+
+    arguments = {"fn": "add() or maximum()", "rank": "inner dimensions over which the state runs", **UNITS}
+    defaults = Map.defaults
+
+    def check(self):
+        fn = self.args["fn"] = as_function(self.args["fn"])
+        if not isinstance(fn, Elementwise):
+            raise self.error(f"cannot run {fn.name}", remedy="scan with add() or maximum()")
+        super().check()
+
+    def shape_rule(self):
+        return [StreamType(self.result, self.inputs[0].shape)]
+
+    def onchip(self, rule):
+        return self.result.elements * 4 if rule == "published" else self.result.bytes
+
+    def lower_machine(self, low):
+        return [low.accum(self, low.take(self, 0), range(2, 2 + self.args["rank"]), low.most_tiles(self.result), self.result, fn=self.args["fn"].op, scan=True)]
+
+    def evaluate(self, ev, *streams):
+        acc = None
+        for values, s in self.elements(streams):
+            if values is not None:
+                acc = self.update(ev, acc, values)
+            yield (None if values is None else acc), s
+            if s >= self.args["rank"]:
                 acc = None
-        return [out]
+
+
+@operator
+class FlatMap(HigherOrder):
+    """Expands each element to several: with ``rank`` 0 into the innermost dimension, with ``rank`` 1 into a dimension of their own."""
+
+    arguments = {"fn": "retile_streamify(along, size, mask), address_range(stride), expert_addresses(count), last_tile_filter()",
+                 "rank": "0: the parts of all elements of the innermost dimension follow each other in it; 1: the parts of an element are a new dimension"}
+    defaults = {"rank": 0}
+
+    def check(self):
+        fn = self.args["fn"] = as_function(self.args["fn"])
+        if not isinstance(fn, Expanding):
+            raise self.error(f"cannot expand with {fn.name}", remedy="expand with retile_streamify, address_range, expert_addresses or last_tile_filter")
+        self.check_function(fn.arity)
+        if isinstance(self.args["rank"], bool) or self.args["rank"] not in (0, 1):
+            raise self.error(f"rank must be 0 or 1, not {self.args['rank']!r}")
+        last = self.inputs[-1]
+        try:
+            self.result, self.count = fn.parts(self.graph, (last.node.name, last.port, fn.name if isinstance(self.operands()[0], TileType) else ""), *self.operands())
+        except ProgramError as e:
+            raise self.function_error(e) from None
+
+    def shape_rule(self):
+        shape = self.inputs[0].shape
+        if self.args["rank"]:
+            return [StreamType(self.result, shape + (self.count,))]
+        return [StreamType(self.result, shape[:-1] + (self.graph.derived(shape[-1].size * self.count.size, shape[-1], self.count),))]
+
+    def lower_machine(self, low):
+        port = self.args["fn"].lower_flat(low, self)
+        k = 2 if isinstance(self.result, TileType) else 0
+        return [port if self.args["rank"] else low.chain(port, "flatten", self, {"lo": k, "hi": k + 1}, "flatten")]
+
+    def evaluate(self, ev, *streams):
+        fn, operands = self.args["fn"], self.operands()
+
+        def expanded():
+            for values, s in self.elements(streams):
+                parts = [] if values is None else list(fn.values(ev, operands, *values))
+                for p in parts[:-1]:
+                    yield p, 0
+                yield (parts[-1] if parts else None), s + 1
+
+        yield from expanded() if self.args["rank"] else ev.flatten(self, expanded(), 0, 1, self.result)
 
 
 def cast(stream, dtype: str):
     """The stream with elements of ``dtype``: a Map of a cast function, or the stream itself where they are so already."""
     from .graph import as_stream
-    from .types import TileType, check_dtype
+    from .types import check_dtype
 
     s = as_stream(stream)
     check_dtype(dtype)
@@ -170,4 +299,4 @@ def cast(stream, dtype: str):
     return Map(s, fn=f"cast_{dtype}", name=f"{s.node.name}_{dtype}").stream
 
 
-__all__ = ["Map", "Accum", "cast"]
+__all__ = ["Map", "Accum", "Scan", "FlatMap", "cast"]

@@ -11,7 +11,8 @@ from penstock.machine.unitgraph import Unit, UnitGraph
 from . import boxes
 from .boxes import Arrow, Box
 from .graph import Graph, Operator
-from .memory_operators import Bufferize, LinearOffChipLoad, LinearOffChipStore, Streamify
+from .buffer_operators import Bufferize, Streamify
+from .memory_operators import LinearOffChipLoad, LinearOffChipStore, RandomAccess
 
 OFFCHIP, ONCHIP, COMPUTE, SHAPE = "#f4c7a1", "#cfe3b4", "#b9d3ee", "#e6e6e6"
 COMPUTE_KINDS = ("matmul", "map", "accum")
@@ -19,7 +20,7 @@ COMPUTE_KINDS = ("matmul", "map", "accum")
 
 def colour(node: Operator) -> str:
     """Fill by category: off-chip memory, on-chip memory, higher-order, shape."""
-    if isinstance(node, (LinearOffChipLoad, LinearOffChipStore)):
+    if isinstance(node, (LinearOffChipLoad, LinearOffChipStore, RandomAccess)):
         return OFFCHIP
     if isinstance(node, (Bufferize, Streamify)):
         return ONCHIP

@@ -1,13 +1,14 @@
-"""Functions that higher-order operators run on elements.
+"""Functions of one element (or a pair) that Map and Accum run.
 
-Element-wise functions come from ``penstock.machine.functions`` by name (also the ones users register there);
-``matmul`` is the one function that is not element-wise.
+Element-wise functions come from ``penstock.machine.functions`` by name (also the ones users register there); ``matmul``, ``scale``,
+``row_sum`` and ``row_max`` are the others. What Accum collects and FlatMap expands is in ``stream_functions``.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import sympy
@@ -15,17 +16,73 @@ import sympy
 from penstock.machine.errors import ProgramError
 from penstock.machine.functions import FUNCTIONS, UnknownFunctionError, lookup
 
-from .types import StreamType, TileType, same_size
+from .types import StreamType, TileType, dim, same_size
+
+
+class Function:
+    """What a higher-order operator runs on elements. Subclasses are frozen dataclasses; their fields are the arguments in a program's text.
+
+    Attributes
+    ----------
+    name
+        As programs write it.
+    operators
+        Names of the operators that can run it.
+    rule, cost
+        Its rule in the timing `published` (machine/published_kinds.py), and FLOP per element there.
+    """
+
+    name: str
+    arity = 1
+    operators: tuple[str, ...] = ("Map",)
+    rule = "fixed"
+    cost = 0
+
+    def result(self, *operands):
+        """Element type of the result; ProgramError where the operands do not suit."""
+        raise NotImplementedError
+
+    def flops(self, *operands) -> sympy.Expr:
+        """FLOP of one application."""
+        return sympy.Integer(0)
+
+    def value(self, ev, operands, *values):
+        """NumPy meaning: ``operands`` are the element types, ``values`` the elements."""
+        raise NotImplementedError
+
+    def lower(self, low, node):
+        """Units of a Map that runs it (timing `machine`); returns the port of its result."""
+        raise low.error(node, f"{self} has no unit on this machine")
+
+    def __str__(self) -> str:
+        given = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default]
+        return f"{self.name}({', '.join(given)})"
+
+
+def need_tiles(name: str, *operands, dtype: str | None = None) -> None:
+    """Raise unless all operands are tiles, of ``dtype`` where given."""
+    for x in operands:
+        if not isinstance(x, TileType):
+            raise ProgramError(f"{name} takes tiles, not {x}")
+        if dtype and x.dtype != dtype:
+            raise ProgramError(f"{name} takes {dtype}, not {x.dtype}", rule="element-wise functions are evaluated in fp32",
+                               remedy=f"put cast(stream, {dtype!r}) in front")
 
 
 @dataclass(frozen=True)
-class Matmul:
+class Matmul(Function):
     """A [M, K] times B [K, N], or B [N, K] where ``transposed``; fp32 out."""
 
     transposed: bool = False
 
     arity = 2
     name = "matmul"
+    operators = ("Map", "Accum")
+    cost = 2
+
+    @property
+    def rule(self) -> str:
+        return "matmul_t" if self.transposed else "matmul"
 
     def result(self, *operands) -> TileType:
         a, b = operands
@@ -46,19 +103,33 @@ class Matmul:
         a, b = operands
         return 2 * a.rows.size * a.cols.size * (b.rows.size if self.transposed else b.cols.size)
 
-    def __str__(self) -> str:
-        return f"matmul(transposed={self.transposed})" if self.transposed else "matmul()"
+    def value(self, ev, operands, *values):
+        return ev.matmul(None, *values, operands[0], self.transposed)
+
+    def lower(self, low, node):
+        return low.matmul(node, fused=0)
 
 
 @dataclass(frozen=True)
-class Elementwise:
-    """A function of machine/functions.py on tiles of one shape."""
+class Elementwise(Function):
+    """A function of machine/functions.py on tiles of one shape; the second operand may have one row or one column, which then stand for all."""
 
-    name: str
+    op: str
+
+    operators = ("Map", "Accum", "Scan")
+    rule = "elementwise"
+
+    @property
+    def name(self) -> str:
+        return self.op
 
     @property
     def arity(self) -> int:
-        return lookup(self.name).arity
+        return lookup(self.op).arity
+
+    @property
+    def cost(self) -> int:
+        return lookup(self.op).flops_per_element
 
     def result(self, *operands) -> TileType:
         for x in operands:
@@ -71,20 +142,97 @@ class Elementwise:
                                    remedy=f"put cast(stream, {need!r}) in front" if self.name != "cast_fp32" else "leave the cast out")
         if len(operands) == 2:
             a, b = operands
-            if same_size(a.rows, b.rows) is False or same_size(a.cols, b.cols) is False:
+            if any(same_size(x, y) is False and y.value != 1 for x, y in ((a.rows, b.rows), (a.cols, b.cols))):
                 raise ProgramError(f"tiles are {{{a.rows}, {a.cols}}} and {{{b.rows}, {b.cols}}}",
-                                   rule=f"{self.name} takes two tiles of one shape",
+                                   rule=f"{self.name} takes two tiles of one shape, or a second one of one row or one column",
                                    remedy="load or compute tiles that agree")
         return TileType(operands[0].rows, operands[0].cols, "bf16" if self.name == "cast_bf16" else "fp32")
 
     def flops(self, *operands) -> sympy.Expr:
-        return lookup(self.name).flops_per_element * operands[0].elements
+        return self.cost * operands[0].elements
+
+    def value(self, ev, operands, *values):
+        if len(values) == 2:
+            values = (values[0], spread_value(values[1], operands, values[0].shape))
+        return ev.elementwise(self.op, *values)
+
+    def lower(self, low, node):
+        return low.elementwise(node, self)
+
+    def __str__(self) -> str:
+        return f"function({self.op!r})"
+
+
+def spread_of(operands: tuple[TileType, TileType]) -> str | None:
+    """How the second operand is repeated over the first: ``cols``, ``rows``, ``both`` or None."""
+    a, b = operands
+    cols, rows = b.cols.value == 1 and a.cols.value != 1, b.rows.value == 1 and a.rows.value != 1
+    return "both" if rows and cols else "cols" if cols else "rows" if rows else None
+
+
+def spread_value(b: np.ndarray, operands: tuple[TileType, TileType], shape: tuple[int, int]) -> np.ndarray:
+    """The second operand's values over the first's ``shape``."""
+    how = spread_of(operands)
+    if how is None or not b.size:
+        return b
+    if how in ("cols", "both"):
+        b = np.repeat(b[:, :1], shape[1], 1)
+    return np.repeat(b[:1], shape[0], 0) if how in ("rows", "both") else b
+
+
+@dataclass(frozen=True)
+class Scale(Function):
+    """Every element times ``factor``, rounded to fp32."""
+
+    factor: float
+
+    name = "scale"
+    rule = "elementwise"
+    cost = 1
+
+    def result(self, *operands) -> TileType:
+        need_tiles(self.name, *operands, dtype="fp32")
+        return operands[0]
+
+    def flops(self, *operands) -> sympy.Expr:
+        return operands[0].elements
+
+    def value(self, ev, operands, *values):
+        return ev.elementwise("mul", values[0], np.full(values[0].shape, np.float32(self.factor), ev.dtype))
+
+    def lower(self, low, node):
+        (bits,) = struct.unpack("<I", struct.pack("<f", self.factor))
+        return low.elementwise(node, Elementwise("mul"), constant=bits)
+
+
+@dataclass(frozen=True)
+class RowReduce(Function):
+    """Each row's sum or maximum: {R, C} to {R, 1}."""
+
+    op: str
+
+    rule = "row_reduce"
+    cost = 1
+
+    @property
+    def name(self) -> str:
+        return {"add": "row_sum", "max": "row_max"}[self.op]
+
+    def result(self, *operands) -> TileType:
+        need_tiles(self.name, *operands, dtype="fp32")
+        return TileType(operands[0].rows, dim(1), "fp32")
+
+    def flops(self, *operands) -> sympy.Expr:
+        return operands[0].elements
+
+    def value(self, ev, operands, *values):
+        return ev.row_reduce(self.op, values[0])
+
+    def lower(self, low, node):
+        return low.row_reduce(node, self.op)
 
     def __str__(self) -> str:
         return f"{self.name}()"
-
-
-Function = Matmul | Elementwise
 
 
 def matmul(transposed: bool = False) -> Matmul:
@@ -100,15 +248,39 @@ def function(name: str) -> Elementwise:
     return Elementwise(name)
 
 
+FORMS: dict[str, Callable[..., Function]] = {
+    "matmul": matmul, "function": function, "scale": lambda factor: Scale(float(factor)),
+    "row_sum": lambda: RowReduce("add"), "row_max": lambda: RowReduce("max"),
+}
+"""Functions as a program's text writes them: name -> constructor."""
+
+
+def scale(factor: float) -> Scale:
+    """Every element times ``factor``."""
+    if isinstance(factor, bool) or not isinstance(factor, (int, float)):
+        raise ProgramError(f"factor must be a number, not {factor!r}", "function scale")
+    return Scale(float(factor))
+
+
+def row_sum() -> RowReduce:
+    """Each row's sum."""
+    return RowReduce("add")
+
+
+def row_max() -> RowReduce:
+    """Each row's maximum."""
+    return RowReduce("max")
+
+
 def as_function(f) -> Function:
     """A function from itself, from its name, or from a constructor like ``matmul``."""
-    if isinstance(f, (Matmul, Elementwise)):
+    if isinstance(f, Function):
         return f
     if isinstance(f, str):
-        return Matmul() if f == "matmul" else function(f)
+        return FORMS[f]() if f in FORMS and f not in ("function", "scale") else function(f)
     if callable(f):
         return as_function(f())
-    raise ProgramError(f"{f!r} is not a function", remedy=f"known: matmul, {', '.join(sorted(FUNCTIONS))}")
+    raise ProgramError(f"{f!r} is not a function", remedy=f"known: {', '.join(sorted(set(FORMS) - {'function'}))}, {', '.join(sorted(FUNCTIONS))}")
 
 
 def _named(name: str):

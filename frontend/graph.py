@@ -48,7 +48,7 @@ class Stream:
     node, port
         The operator and the index of its output.
     type
-        Element type and shape. ``assert_shape`` replaces it.
+        Element type and shape. ``assert_shape`` restates it, for all readers alike.
     """
 
     node: "Operator"
@@ -79,9 +79,10 @@ class Stream:
         return self.node.name if len(self.node.outputs) == 1 else f"{self.node.name}.{self.port}"
 
     def assert_shape(self, shape: Sequence) -> "Stream":
-        """State the stream's shape (the paper's Listing 1, line 26). The run checks what cannot be proved here.
+        """State the stream's shape (the paper's Listing 1, line 27). The run checks what cannot be proved here.
 
-        Raises ProgramError when the ranks differ or a size is provably another one.
+        Readers see the stated shape whether they were built before or after: their own types are derived anew. Raises ProgramError
+        when the ranks differ, a size is provably another one, or a reader's rule breaks.
         """
         want = tuple(dim(d) for d in shape)
         where = f"assert_shape of stream {self.name} at {_user_line()}"
@@ -93,8 +94,7 @@ class Stream:
             i = proved.index(False)
             raise ProgramError(f"dimension {len(want) - 1 - i} is {self.shape[i]}, not {want[i]}", where,
                                rule="an asserted shape must agree with the shape rules")
-        self.node.asserted[self.port] = want
-        self.node.outputs[self.port] = StreamType(self.element, want)
+        self.graph.restate(self.node, self.port, want)
         return self
 
     def __repr__(self) -> str:
@@ -111,7 +111,8 @@ class Operator:
     Attributes
     ----------
     streams : tuple of str
-        Names of the input streams, in port order; ``"*"`` as the only entry: any number.
+        Names of the input streams, in port order. ``"x*"`` stands for any number of streams (one such entry at most), ``"x?"`` for one
+        that is given by keyword and may be left out.
     arguments : dict
         Argument name -> one line of meaning. Values are held in ``args``.
     defaults : dict
@@ -139,23 +140,29 @@ class Operator:
             raise ProgramError(f"name must be an identifier, not {name!r}", f"operator {cls.__name__} at {self.line}")
         given = args.pop("graph", None)
         self.inputs, self.asserted, self.outputs = [], {}, []
-        positional = [x for x in inputs if not isinstance(x, TensorRef)]
-        args.update({"tensor": x for x in inputs if isinstance(x, TensorRef)})
-        if len(positional) == 1 and isinstance(positional[0], (list, tuple)) and not _is_port(positional[0]):
-            positional = list(positional[0])
-        n = len(positional) if cls.streams == ("*",) else len([s for s in cls.streams if not s.endswith("?")])
-        streams = list(positional)
+        streams = []
+        for x in inputs:
+            if isinstance(x, (TensorRef, StreamType)):
+                args["tensor" if isinstance(x, TensorRef) else "type"] = x
+            elif isinstance(x, (list, tuple)) and not _is_port(x):
+                streams += x
+            else:
+                streams.append(x)
+        given_streams = len(streams)
         for s in cls.streams:
-            if s.endswith("?") and s[:-1] in args:
-                extra = args.pop(s[:-1])
-                if extra is not None:
-                    streams.append(extra)
+            if s.endswith("?") and args.get(s[:-1]) is not None:
+                streams.append(args[s[:-1]])
+            if s.endswith("?"):
+                args.pop(s[:-1], None)
         try:
             self.inputs = [as_stream(s) for s in streams]
         except ProgramError as e:
             raise self.error(e.what, remedy=e.remedy) from None
-        if len(positional) != n:
-            raise self.error(f"takes {n} input streams ({', '.join(cls.streams)}), not {len(positional)}")
+        fixed = [s for s in cls.streams if s[-1] not in "*?"]
+        some = any(s.endswith("*") for s in cls.streams)
+        if given_streams < len(fixed) + some or given_streams > len(fixed) and not some:
+            names = ", ".join(s.rstrip("*") + (", ..." if s.endswith("*") else "") for s in cls.streams)
+            raise self.error(f"takes {f'{len(fixed) + 1} or more' if some else len(fixed)} input streams ({names}), not {given_streams}")
         unknown = [k for k in args if k not in cls.arguments]
         missing = [k for k in cls.arguments if k not in args and k not in cls.defaults]
         if unknown or missing:
@@ -169,19 +176,26 @@ class Operator:
             raise self.error("joins streams of two graphs", remedy="build one program in one Graph")
         self.graph = graphs[0]
         self.name = self.graph.unique(name or cls.__name__)
+        self.infer()
+        self.graph.add(self)
+
+    def infer(self) -> None:
+        """Check the operator and derive the types of its outputs; again whenever the type of an input was restated."""
         try:
             self.check()
-            self.outputs = list(self.shape_rule())
+            outputs = list(self.shape_rule())
         except ProgramError as e:
             if e.where and e.where.startswith("operator "):
                 raise
             raise self.error(e.what, stream=e.where, rule=e.rule, remedy=e.remedy) from None
-        self.graph.add(self)
+        for port, shape in self.asserted.items():
+            outputs[port] = StreamType(outputs[port].element, shape)
+        self.outputs = outputs
 
     # -- declaration -------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check arguments and input types; raise through :meth:`error`."""
+        """Check arguments and input types; raise through :meth:`error`. Runs again when an input's type is restated."""
 
     def shape_rule(self) -> Sequence[StreamType]:
         """The type of each output."""
@@ -208,8 +222,15 @@ class Operator:
         raise low.unsupported(self)
 
     def evaluate(self, ev, *inputs):
-        """The operator's NumPy meaning; ``ev`` is a frontend.reference.Evaluator, each input a list of (value, stop)."""
+        """The operator's NumPy meaning, as a generator; ``ev`` is a frontend.reference.Evaluator, each input an iterator of (value, stop).
+
+        Yields (value, stop), or (output, value, stop) where the operator has several outputs. A value of None is a bare stop
+        (docs/timing.md section 3.4): an empty tensor.
+        """
         raise NotImplementedError(f"operator {type(self).__name__} has no NumPy meaning")
+
+    def check_complete(self) -> None:
+        """Check what only a whole program can tell."""
 
     def optional_output(self, port: int) -> bool:
         """Whether an output may stay without a reader."""
@@ -306,6 +327,8 @@ class Graph:
         self.tensors: dict[str, TensorRef] = {}
         self.symbols: dict[str, Dim] = {}
         self.derived_symbols: set[str] = set()  # names that the shape rules made
+        self.bounds: dict[str, int] = {}  # symbol -> most that it can be, where known
+        self._derived: dict[tuple, Dim] = {}
         self._names: dict[str, int] = {}
         self._readers: dict[tuple[str, int], list[tuple[Operator, int]]] = {}
 
@@ -324,7 +347,11 @@ class Graph:
         self.nodes.append(node)
         self._names[node.name] = 1
         for i, s in enumerate(node.inputs):
-            self._readers.setdefault((s.node.name, s.port), []).append((node, i))
+            self.reads(node, i, s)
+
+    def reads(self, node: Operator, i: int, stream: Stream) -> None:
+        """Note that input ``i`` of a node reads a stream."""
+        self._readers.setdefault((stream.node.name, stream.port), []).append((node, i))
 
     def tensor(self, name: str, shape: Sequence[int], dtype: str, role: str = "input") -> TensorRef:
         """Declare an off-chip tensor of ``shape`` [rows, cols]."""
@@ -353,36 +380,73 @@ class Graph:
         """Declare an off-chip output tensor."""
         return self.tensor(name, shape, dtype, "output")
 
-    def dynamic(self, name: str, *, ragged: bool = False) -> Dim:
-        """A dimension whose size the data decide."""
-        return self.symbol(name, DimKind.of(dynamic=True, ragged=ragged))
+    def dynamic(self, name: str, *, ragged: bool = False, most: int | None = None) -> Dim:
+        """A dimension whose size the data decide; ``most``: a bound that the program guarantees."""
+        return self.symbol(name, DimKind.of(dynamic=True, ragged=ragged), most)
 
-    def ragged(self, name: str) -> Dim:
-        """A static-ragged dimension."""
-        return self.symbol(name, DimKind.STATIC_RAGGED)
+    def ragged(self, name: str, most: int | None = None) -> Dim:
+        """A static-ragged dimension; ``most``: the largest of its sizes."""
+        return self.symbol(name, DimKind.STATIC_RAGGED, most)
 
-    def symbol(self, name: str, kind: DimKind) -> Dim:
+    def symbol(self, name: str, kind: DimKind, most: int | None = None) -> Dim:
         if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
             raise ProgramError(f"a symbol's name must be an identifier, not {name!r}")
         if name in self.symbols:
             raise ProgramError(f"symbol {name!r} is declared twice", remedy="choose another name")
+        if most is not None:
+            if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+                raise ProgramError(f"most must be an integer of at least 1, not {most!r}", f"symbol {name}")
+            self.bounds[name] = most
         self.symbols[name] = Dim(sympy.Symbol(name, integer=True, nonnegative=True), kind)
         return self.symbols[name]
 
     def derived(self, expr: sympy.Expr, *parts: Dim) -> Dim:
-        """A dimension of size ``expr`` over ``parts``: a new ragged symbol if one of them is ragged (ragged absorbs)."""
+        """A dimension of size ``expr`` over ``parts``: a ragged symbol if one of them is ragged (ragged absorbs), the same for the same expression."""
         kind = DimKind.STATIC_REGULAR
         for p in parts:
             kind = kind.join(p.kind)
-        if kind.ragged:
-            if sum(p.size != 1 for p in parts) == 1 and expr in [p.size for p in parts]:
-                return next(p for p in parts if p.size == expr)
+        if not kind.ragged:
+            return Dim(sympy.sympify(expr), kind)
+        if sum(p.size != 1 for p in parts) == 1 and expr in [p.size for p in parts]:
+            return next(p for p in parts if p.size == expr)
+        return self.fresh("R", (expr, kind), kind, self.most(Dim(expr, kind)))
+
+    def fresh(self, stem: str, key: object, kind: DimKind, most: int | None = None) -> Dim:
+        """A symbol that a shape rule makes: a new one for each ``key``."""
+        if (stem, key) not in self._derived:
             i = 0
-            while f"R{i}" in self.symbols:
+            while f"{stem}{i}" in self.symbols:
                 i += 1
-            self.derived_symbols.add(f"R{i}")
-            return self.symbol(f"R{i}", kind)
-        return Dim(sympy.sympify(expr), kind)
+            self.derived_symbols.add(f"{stem}{i}")
+            self._derived[stem, key] = self.symbol(f"{stem}{i}", kind, most or None)
+        return self._derived[stem, key]
+
+    def most(self, d: Dim) -> int | None:
+        """The most that a size can be, or None: sizes grow with their symbols."""
+        free = [str(x) for x in d.size.free_symbols]
+        if any(n not in self.bounds for n in free):
+            return None
+        return int(d.size.subs({x: self.bounds[str(x)] for x in d.size.free_symbols}))
+
+    def restate(self, node: Operator, port: int, shape: tuple[Dim, ...]) -> None:
+        """Give an output the shape that the program asserts, and derive the types of all that depends on it anew."""
+        before = [(n, n.outputs) for n in self.nodes]
+        had = node.asserted.get(port)
+        node.asserted[port] = shape
+        try:
+            changed = {node.name}
+            node.infer()
+            for n in self.nodes:
+                if n is not node and any(s.node.name in changed for s in n.inputs):
+                    n.infer()
+                    changed.add(n.name)
+        except ProgramError:
+            node.asserted.pop(port)
+            if had is not None:
+                node.asserted[port] = had
+            for n, outputs in before:
+                n.outputs = outputs
+            raise
 
     def consumers(self, stream: Stream) -> list[tuple[Operator, int]]:
         """Readers of a stream as (operator, input index), in order of creation."""
@@ -393,6 +457,7 @@ class Graph:
         if not self.nodes:
             raise ProgramError("has no operators", f"program {self.name}")
         for node in self.nodes:
+            node.check_complete()
             for i, s in enumerate(node):
                 if not self.consumers(s) and not node.optional_output(i):
                     raise node.error("nothing reads its output", stream=f"stream {s.name} {s.type}",

@@ -1,4 +1,4 @@
-"""Operators on memory: LinearOffChipLoad, LinearOffChipStore, Bufferize, Streamify (paper tables 3 and 4)."""
+"""Off-chip memory operators: LinearOffChipLoad, LinearOffChipStore, RandomOffChipLoad, RandomOffChipStore (paper table 3)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sympy
 
 from .graph import Operator, TensorRef, operator
 from .functions import require_tiles
-from .types import BufferType, DimKind, StreamType, TileType, ceil_div, check_dtype, dim, element_bytes, strides
+from .types import BufferType, ScalarType, StreamType, TileType, ceil_div, dim, element_bytes, strides
 
 
 def _int_tuple(op: Operator, name: str, least: int) -> tuple[int, ...]:
@@ -40,6 +40,150 @@ def _symbolic_bytes(t, rule: str):
     return t.elements * 4 if rule == "published" and isinstance(t, (TileType, BufferType)) else t.bytes
 
 
+def static_tiles(op: Operator, i: int) -> TileType:
+    """The element type of input ``i``, which must be a tile of static size (type class S of the paper's appendix B.1)."""
+    t = require_tiles(op, op.inputs[i].type, i)
+    if not t.static:
+        raise op.stream_error(i, f"carries {t}, whose size is known only at run time", rule=f"{type(op).__name__} takes tiles of static size",
+                              remedy="cut it with FlatMap(fn=retile_streamify(mask=True)), or give the tile a static size")
+    return t
+
+
+def _check_tensor(op: Operator, role: str | None = None) -> TensorRef:
+    tensor = op.args["tensor"]
+    if not isinstance(tensor, TensorRef) or role and tensor.role != role:
+        what, how = ("an output tensor", "output") if role else ("a tensor", "input")
+        raise op.error(f"tensor must be {what} of the graph, not {tensor!r}", remedy=f"declare it with graph.{how}(name, shape, dtype)")
+    return tensor
+
+
+def _check_addresses(op: Operator, i: int) -> None:
+    if not isinstance(op.inputs[i].element, ScalarType):
+        raise op.stream_error(i, f"carries {op.inputs[i].element}", rule="an address is a scalar: a tile of the tensor's row-major tile grid")
+
+
+class RandomAccess(Operator):
+    """What the random accesses share: an address is the index of a tile in the tensor's row-major tile grid."""
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Tile rows and tile columns of the tensor."""
+        t, tile = self.args["tensor"], _tile_type(self)
+        return ceil_div(t.rows, tile.rows.value), ceil_div(t.cols, tile.cols.value)
+
+    def place(self, ev, address: int) -> tuple[int, int]:
+        """Element row and column of a tile."""
+        rows, cols = self.grid
+        if not 0 <= address < rows * cols:
+            t = self.args["tensor"]
+            raise ev.error(f"address {address} lies outside tensor {t.name}, which has tiles 0 to {rows * cols - 1}")
+        r, c = divmod(address, cols)
+        return r * self.args["tile"][0], c * self.args["tile"][1]
+
+    def params(self, low) -> dict:
+        """Parameters of the unit that finds a tile by its address."""
+        rows, cols = self.args["tile"]
+        width = self.grid[1]
+        if width & (width - 1):
+            raise low.error(self, f"tensor {self.args['tensor'].name} has {width} tiles of {cols} columns in a row", rule="an address is split by a shift: a power of two",
+                            remedy="choose tiles so that a row has 1, 2, 4, ... of them")
+        return {**low.tensor(self.args["tensor"], self), "rows": rows, "cols": cols, "shift": width.bit_length() - 1}
+
+
+@operator
+class RandomOffChipLoad(RandomAccess):
+    """Streams one tile of an off-chip tensor per address; the shape is that of the addresses."""
+
+    streams = ("addresses",)
+    arguments = {"tensor": "off-chip tensor read", "tile": "[rows, cols] of a tile in elements"}
+
+    def check(self):
+        _check_tensor(self)
+        self.args["tile"] = _int_tuple(self, "tile", 1)
+        _tile_type(self)
+        _check_addresses(self, 0)
+
+    def shape_rule(self):
+        return [StreamType(_tile_type(self), self.inputs[0].shape)]
+
+    def offchip(self):
+        return self.inputs[0].type.count * _tile_type(self).bytes
+
+    def onchip(self, rule):
+        size = _tile_type(self).bytes
+        return size * 2 if rule == "paper" else size
+
+    def lower_machine(self, low):
+        unit = low.unit("load", self, {**self.params(low), "trigger": "address", "rank": 0, "shape": [], "row_step": [], "col_step": []})
+        low.feed(self, 0, unit, 0)
+        return [low.port(unit, 0, low.payload(_tile_type(self), self))]
+
+    def evaluate(self, ev, addresses):
+        data, (rows, cols) = ev.tensor(self.args["tensor"]), self.args["tile"]
+        for a, s in addresses:
+            if a is None:
+                yield None, s
+                continue
+            r, c = self.place(ev, a)
+            yield data[r : r + rows, c : c + cols], s
+
+
+@operator
+class RandomOffChipStore(RandomAccess):
+    """Stores each tile at its address and acknowledges it, with the addresses' shape, when a later read sees it."""
+
+    streams = ("addresses", "tiles")
+    arguments = {"tensor": "off-chip tensor written"}
+
+    def check(self):
+        tensor = _check_tensor(self)
+        _check_addresses(self, 0)
+        t = static_tiles(self, 1)
+        self.args["tile"] = (t.rows.value, t.cols.value)
+        if t.dtype != tensor.dtype:
+            raise self.stream_error(1, f"carries {t.dtype}, tensor {tensor.name} holds {tensor.dtype}", remedy=f"store cast(stream, {tensor.dtype!r})")
+        if (self.inputs[0].type.count - self.inputs[1].type.count).is_nonzero:
+            raise self.stream_error(1, f"has {self.inputs[1].type.count} tiles, there are {self.inputs[0].type.count} addresses", rule="one address per tile")
+
+    def shape_rule(self):
+        return [StreamType(ScalarType(1), self.inputs[0].shape)]
+
+    def optional_output(self, port):
+        return True
+
+    def offchip(self):
+        return self.inputs[0].type.count * self.inputs[1].element.bytes
+
+    def onchip(self, rule):
+        size = self.inputs[1].element.bytes
+        return size * 2 if rule == "paper" else size
+
+    def lower_machine(self, low):
+        unit = low.unit("random_store", self, self.params(low))
+        low.feed(self, 0, unit, 0)
+        low.feed(self, 1, unit, 1)
+        port = low.port(unit, 0, low.payload(ScalarType(1), self))
+        return [low.unread(self, 0, port)]
+
+    def evaluate(self, ev, addresses, tiles):
+        tensor = self.args["tensor"]
+        out = ev.stored(tensor)
+        held = (v for v, _ in tiles if v is not None)
+        for a, s in addresses:
+            if a is None:
+                yield None, s
+                continue
+            tile = next(held, None)
+            if tile is None:
+                raise self.error("has more addresses than tiles", rule="one address per tile")
+            r, c = self.place(ev, a)
+            valid = tile[: tensor.rows - r, : tensor.cols - c]
+            out[r : r + valid.shape[0], c : c + valid.shape[1]] = valid
+            yield 1, s
+        if next(held, None) is not None:
+            raise self.error("has more tiles than addresses", rule="one address per tile")
+
+
 @operator
 class LinearOffChipLoad(Operator):
     """Streams tiles of an off-chip tensor in an affine order: once, or once per element of a reference stream.
@@ -56,8 +200,7 @@ class LinearOffChipLoad(Operator):
     defaults = {"shape": None, "stride": None, "order": None}
 
     def check(self):
-        if not isinstance(self.args["tensor"], TensorRef):
-            raise self.error(f"tensor must be a tensor of the graph, not {self.args['tensor']!r}", remedy="declare it with graph.input(name, shape, dtype)")
+        _check_tensor(self)
         self.args["tile"] = _int_tuple(self, "tile", 1)
         _tile_type(self)
         if self.args["order"] is not None:
@@ -118,8 +261,6 @@ class LinearOffChipLoad(Operator):
         return size * 2 if rule == "paper" else size
 
     def lower_machine(self, low):
-        if self.inputs:
-            raise low.error(self, "a load by reference stream has no unit yet", remedy="give shape and stride, without ref")
         tile = _tile_type(self)
         if self.args["order"] is not None:
             unit = low.unit("load", self, {**low.tensor(self.args["tensor"], self), "rows": self.args["tile"][0], "cols": self.args["tile"][1], "rank": 1,
@@ -136,8 +277,11 @@ class LinearOffChipLoad(Operator):
             raise low.error(self, f"the walk reaches tile column {reach} of a grid of {grid_cols} and would wrap into the next row",
                             rule="each loop dimension of a load steps whole rows and whole columns of tiles",
                             remedy="split the dimension that wraps into one over columns and one over rows")
+        by = {"trigger": "ref"} if self.inputs else {}
         unit = low.unit("load", self, {**low.tensor(self.args["tensor"], self), "rows": self.args["tile"][0], "cols": self.args["tile"][1],
-                                       "rank": len(shape), "shape": list(shape), "row_step": rows_per, "col_step": cols_per})
+                                       "rank": len(shape), "shape": list(shape), "row_step": rows_per, "col_step": cols_per, **by})
+        if self.inputs:
+            low.connect(low.tokens(self, 0), unit, 0)
         return [low.port(unit, 0, low.payload(tile, self))]
 
     def lower_published(self, low):
@@ -155,11 +299,12 @@ class LinearOffChipLoad(Operator):
                 size *= n
                 if (i + 1) % size == 0:
                     stops[i] = level
-        out = []
-        for _, outer in ref[0] if ref else [(None, 0)]:
-            out += zip(tiles[:-1], stops[:-1])
-            out.append((tiles[-1], len(shape) + outer))
-        return [out]
+        for trigger, outer in ref[0] if ref else [(1, 0)]:
+            if trigger is None:
+                yield None, len(shape) + outer
+                continue
+            yield from zip(tiles[:-1], stops[:-1])
+            yield tiles[-1], len(shape) + outer
 
 
 @operator
@@ -171,25 +316,23 @@ class LinearOffChipStore(Operator):
     defaults = {"order": None}
 
     def check(self):
-        tensor = self.args["tensor"]
-        if not isinstance(tensor, TensorRef) or tensor.role != "output":
-            raise self.error(f"tensor must be an output tensor of the graph, not {tensor!r}", remedy="declare it with graph.output(name, shape, dtype)")
+        tensor = _check_tensor(self, "output")
         for other in self.graph.nodes:
-            if isinstance(other, LinearOffChipStore) and other.args["tensor"] is tensor:
+            if other is not self and isinstance(other, (LinearOffChipStore, RandomOffChipStore)) and other.args["tensor"] is tensor:
                 raise self.error(f"tensor {tensor.name} is already stored by {other.name}", remedy="declare another output tensor")
-        t = require_tiles(self, self.inputs[0].type, 0)
+        t = static_tiles(self, 0)
         if t.dtype != tensor.dtype:
             raise self.stream_error(0, f"carries {t.dtype}, tensor {tensor.name} holds {tensor.dtype}", remedy=f"store cast(stream, {tensor.dtype!r})")
         count = self.inputs[0].type.count
         if self.args["order"] is not None:
             order = self.args["order"] = _places(self)
-            if not t.static or (count - len(order)).is_nonzero:
+            if (count - len(order)).is_nonzero:
                 raise self.stream_error(0, f"has {count} tiles {t}, order has {len(order)} places", remedy="give one place per tile of a static size")
             grid = {(r, c) for r in range(0, tensor.rows, t.rows.value) for c in range(0, tensor.cols, t.cols.value)}
             inside = [p for p in order if p[0] < tensor.rows and p[1] < tensor.cols]
             if len(inside) != len(grid) or set(inside) != grid:
                 raise self.error(f"order does not visit each of the {len(grid)} tiles of tensor {tensor.name} once", rule="a store fills its tensor once")
-        elif t.static:
+        else:
             rows, cols = ceil_div(tensor.rows, t.rows.value), ceil_div(tensor.cols, t.cols.value)
             if (count - rows * cols).is_nonzero:
                 raise self.stream_error(0, f"has {count} tiles, tensor {tensor.name} [{tensor.rows}, {tensor.cols}] takes {rows} x {cols}",
@@ -221,162 +364,14 @@ class LinearOffChipStore(Operator):
         rows, cols = t.rows.value, t.cols.value
         out = np.zeros((tensor.rows, tensor.cols), ev.dtype)
         width = ceil_div(tensor.cols, cols)
-        for i, (tile, _) in enumerate(stream):
+        for i, tile in enumerate(v for v, _ in stream if v is not None):
+            if i >= (width * ceil_div(tensor.rows, rows) if self.args["order"] is None else len(self.args["order"])):
+                raise self.error("has more tiles than its tensor", rule="a store fills its tensor once")
             r, c = (i // width * rows, i % width * cols) if self.args["order"] is None else self.args["order"][i]
             valid = tile[: tensor.rows - r, : tensor.cols - c]
             out[r : r + valid.shape[0], c : c + valid.shape[1]] = valid
         ev.outputs[tensor.name] = out
-        return []
+        return iter(())
 
 
-@operator
-class Bufferize(Operator):
-    """Stores the inner ``rank`` dimensions of a stream on chip and streams references to these buffers."""
-
-    arguments = {"rank": "inner dimensions that make one buffer"}
-
-    def check(self):
-        require_tiles(self, self.inputs[0].type, 0)
-        s, b = self.inputs[0].type, self.args["rank"]
-        if isinstance(b, bool) or not isinstance(b, int) or not 0 <= b <= s.rank:
-            raise self.stream_error(0, f"rank must be an integer from 0 to the stream's rank {s.rank}, not {b!r}")
-        for i, d in enumerate(s.shape[len(s.shape) - b :][1:]):
-            if not DimKind.DYNAMIC_REGULAR.accepts(d.kind):
-                raise self.stream_error(0, f"dimension {b - 2 - i} is {d.kind.value}",
-                                        rule="of the buffered dimensions only the outermost may be ragged", remedy="bufferize fewer dimensions")
-
-    def shape_rule(self):
-        s, b = self.inputs[0].type, self.args["rank"]
-        cut = len(s.shape) - b
-        return [StreamType(BufferType(s.element, s.shape[cut:]), s.shape[:cut])]
-
-    def onchip(self, rule):
-        size = _symbolic_bytes(self.inputs[0].element, rule)
-        return size + 2 * self.outputs[0].element.elements / self.inputs[0].element.elements * size
-
-    def lower_machine(self, low):
-        return [low.bufferize(self)]
-
-    def lower_published(self, low):
-        return low.one(self, "bufferize", {"rank": self.args["rank"]})
-
-    def evaluate(self, ev, stream):
-        b, out, held = self.args["rank"], [], []
-        for tile, s in stream:
-            held.append((tile, s))
-            if s >= b:
-                out.append((held, s - b))
-                held = []
-        return [out]
-
-
-@operator
-class Streamify(Operator):
-    """Streams the elements of each buffer, ``repeat`` times where given (a new dimension outside the buffer's).
-
-    A list of repeats, one for each buffer of the innermost dimension, makes no new dimension: the repeats follow each other in that dimension.
-    """
-
-    streams = ("buffers",)
-    arguments = {"repeat": "times each buffer is streamed (default: once, without a new dimension), or a list of them"}
-    defaults = {"repeat": None}
-
-    def check(self):
-        if not isinstance(self.inputs[0].element, BufferType):
-            raise self.stream_error(0, f"carries {self.inputs[0].element}", rule="the input must be a stream of buffers", remedy="put Bufferize in front")
-        if self.listed:
-            turns, buffers = _int_tuple(self, "repeat", 1), self.inputs[0].shape[-1]
-            self.args["repeat"] = turns
-            if buffers.value != len(turns):
-                raise self.stream_error(0, f"has {buffers} buffers in its innermost dimension, repeat lists {len(turns)}", remedy="list one number per buffer")
-        elif self.args["repeat"] is not None:
-            self.positive("repeat")
-
-    @property
-    def listed(self) -> bool:
-        """Whether the repeats of each buffer are listed."""
-        return isinstance(self.args["repeat"], (tuple, list))
-
-    def shape_rule(self):
-        s, repeat = self.inputs[0].type, self.args["repeat"]
-        if self.listed:
-            return [StreamType(s.element.element, s.shape[:-1] + (dim(sum(repeat)),) + s.element.shape)]
-        return [StreamType(s.element.element, s.shape + ((dim(repeat),) if repeat is not None else ()) + s.element.shape)]
-
-    def onchip(self, rule):
-        if rule == "paper":
-            return sympy.Integer(0)
-        return _symbolic_bytes(self.inputs[0].element, rule) + _symbolic_bytes(self.outputs[0].element, rule)
-
-    def lower_machine(self, low):
-        return [low.streamify(self)]
-
-    def lower_published(self, low):
-        repeat = self.args["repeat"]
-        if self.listed:
-            raise low.error(self, "a list of repeats has no form in the published simulator", remedy="give one number")
-        return low.one(self, "streamify", {"rank": len(self.inputs[0].element.shape), "repeat": [] if repeat is None else [repeat]})
-
-    def evaluate(self, ev, stream):
-        repeat, rank, out = self.args["repeat"], len(self.inputs[0].element.shape), []
-        for k, (buffer, s) in enumerate(stream):
-            turns = repeat[k % len(repeat)] if self.listed else repeat or 1
-            for i in range(turns):
-                last = i == turns - 1
-                end = rank if not last else rank + s + (1 if repeat is not None and not self.listed else 0)
-                out += buffer[:-1]
-                out.append((buffer[-1][0], end))
-        return [out]
-
-
-@operator
-class Source(Operator):
-    """A stream of tiles from outside the fabric; the run is given its elements."""
-
-    streams = ()
-    arguments = {"shape": "stream shape, outermost first", "tile": "[rows, cols] of a tile in elements", "dtype": "element type of the tile"}
-    defaults = {"dtype": "fp32"}
-
-    def check(self):
-        for name in ("shape", "tile"):
-            if not isinstance(self.args[name], (tuple, list)) or not self.args[name]:
-                raise self.error(f"{name} must be a list of sizes, not {self.args[name]!r}")
-            self.args[name] = tuple(dim(d) for d in self.args[name])
-        if len(self.args["tile"]) != 2:
-            raise self.error(f"tile must be [rows, cols], not {len(self.args['tile'])} sizes")
-        check_dtype(self.args["dtype"])
-
-    def shape_rule(self):
-        return [StreamType(TileType(*self.args["tile"], self.args["dtype"]), self.args["shape"])]
-
-    def lower_machine(self, low):
-        payload = low.payload(low.check_static(self.outputs[0].element, self, self.name), self)
-        return [low.port(low.unit("source", self, {}), 0, payload)]
-
-    def evaluate(self, ev):
-        return [ev.source(self)]
-
-
-@operator
-class Sink(Operator):
-    """A stream to outside the fabric; the run gives its elements."""
-
-    arguments = {}
-
-    def shape_rule(self):
-        return []
-
-    def lower_machine(self, low):
-        low.feed(self, 0, low.unit("sink", self, {}), 0)
-        return []
-
-    def lower_published(self, low):
-        low.feed(self, 0, low.unit("sink", self, {}), 0)
-        return []
-
-    def evaluate(self, ev, stream):
-        ev.sinks[self.name] = stream
-        return []
-
-
-__all__ = ["LinearOffChipLoad", "LinearOffChipStore", "Bufferize", "Streamify", "Source", "Sink"]
+__all__ = ["LinearOffChipLoad", "LinearOffChipStore", "RandomOffChipLoad", "RandomOffChipStore"]

@@ -13,7 +13,7 @@ def operator_reference() -> str:
     functions = {call.__doc__: name for name, call in FUNCTIONAL.items()}
     for name, cls in OPERATORS.items():
         lines += [f"## {name}", "", inspect.getdoc(cls), "", f"As a function: `{functions[inspect.getdoc(cls)]}`.", ""]
-        streams = ["one or two streams"] if cls.streams == ("*",) else [f"`{s[:-1]}` (optional, by name)" if s.endswith("?") else f"`{s}`" for s in cls.streams]
+        streams = [f"`{s[:-1]}` (optional, by name)" if s.endswith("?") else f"`{s[:-1]}` (one or more)" if s.endswith("*") else f"`{s}`" for s in cls.streams]
         lines += [f"Streams: {', '.join(streams) or 'none'}.", ""]
         for argument, meaning in cls.arguments.items():
             lines.append(f"- `{argument}`: {meaning}")

@@ -1,23 +1,26 @@
 """What a program computes, in NumPy: every operator's meaning on whole streams, in the order the machine works in.
 
-A stream is a list of ``(value, stop)``; a tile's value is its valid part, so the last tile of a tensor may be smaller than
-its type. How elements are computed is a parameter: with the machine's arithmetic (``penstock.reference``) the stored tensors are
+A stream is a sequence of ``(value, stop)``; a tile's value is its valid part, so the last tile of a tensor may be smaller than
+its type; a value of None is a bare stop. Operators are generators that take elements as they need them, so feedback loops need nothing of their own. How elements are computed is a parameter: with the machine's arithmetic (``penstock.reference``) the stored tensors are
 the model's and the RTL's bit for bit; with float64 they are what errors are measured against.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 
+import networkx as nx
 import numpy as np
 
 from penstock.machine.errors import ProgramError, RunError
+from penstock.machine.functions import lookup
 from penstock.machine.image import DTYPES
 
 from .functions import FLOAT64
 from .graph import Graph, Stream, TensorRef
-from .types import ceil_div
+from .streams import START, tokens
+from .types import Dim, TileType, ceil_div
 
 
 class Evaluator:
@@ -36,57 +39,94 @@ class Evaluator:
     dtype
         NumPy type of all values.
     sources
-        Elements of each Source, by operator name.
+        Elements of each Source, by operator name, as nested lists (frontend/streams.py).
+    order
+        By name of an EagerMerge or Reassemble: the inputs in the order in which their units arrived in a run.
     """
 
-    def __init__(self, tensors: dict[str, np.ndarray], t: int, dot: Callable, functions: Callable[[str], Callable], dtype, sources: dict | None = None):
+    START = START
+
+    def __init__(self, tensors: dict[str, np.ndarray], t: int, dot: Callable, functions: Callable[[str], Callable], dtype, sources: dict | None = None,
+                 order: dict[str, list[int]] | None = None):
         self.tensors, self.t, self.dot, self.functions, self.dtype = tensors, t, dot, functions, np.dtype(dtype)
-        self.sources, self.sinks, self.outputs = sources or {}, {}, {}
+        self.sources, self.order = sources or {}, order or {}
+        self.outputs: dict[str, np.ndarray] = {}
+        self.sinks: dict[str, list] = {}
         self.symbols: dict[str, Fraction] = {}
 
     def run(self, graph: Graph) -> dict[str, np.ndarray]:
-        """Evaluate all operators in order; the stored tensors by name, of the evaluator's own dtype.
+        """Evaluate all operators; the stored tensors by name, of the evaluator's own dtype.
 
-        Raises RunError where a stream has not the shape that its type, or an assertion, says. Afterwards ``symbols`` holds the
-        measured sizes by name: of a ragged dimension the mean, which makes every total exact.
+        Raises RunError where a stream has not the shape that its type, or an assertion, says. Afterwards ``sinks`` holds what each Sink took, and
+        ``symbols`` the measured sizes by name: of a ragged dimension the mean, which makes every total exact.
         """
-        streams = {}
+        edges = nx.DiGraph([(s.node.name, n.name) for n in graph.nodes for s in n.inputs])
+        edges.add_nodes_from(n.name for n in graph.nodes)
+        parts, of = list(nx.strongly_connected_components(edges)), {n.name: n for n in graph.nodes}
+        order = {n.name: i for i, n in enumerate(graph.nodes)}
+        whole = nx.condensation(edges, parts)
+        streams: dict[tuple[str, int], Feed] = {}
+        for part in nx.lexicographical_topological_sort(whole, key=lambda p: min(order[n] for n in whole.nodes[p]["members"])):
+            nodes = sorted((of[n] for n in whole.nodes[part]["members"]), key=lambda n: order[n.name])
+            started = [_Process(self, n) for n in nodes]
+            for p in started:
+                for i in range(len(p.node.outputs)):
+                    streams[p.node.name, i] = Feed(p, i)
+            for p in started:
+                p.start([iter(streams[s.node.name, s.port]) for s in p.node.inputs])
+            for p in started:
+                while not p.done:
+                    p.step()
         for node in graph.nodes:
-            results = node.evaluate(self, *(streams[s.node.name, s.port] for s in node.inputs))
-            for i, r in enumerate(results):
-                streams[node.name, i] = r
-                self.check_shape(node[i], [stop for _, stop in r])
+            for s in node:
+                self.check_shape(s, streams[s.node.name, s.port].items)
         return self.outputs
 
-    def check_shape(self, stream: Stream, stops: list[int]) -> None:
+    def check_shape(self, stream: Stream, items: list) -> None:
         """Compare the sizes that a stream's stops tell with its type, and learn the symbols in it."""
         where = f"stream {stream.name} {stream.type}" + (f" at {stream.node.line}" if stream.node.line else "")
         asserted = stream.port in stream.node.asserted
         rule = "asserted by the program" if asserted else "the shape rule of the operator"
         sizes: list[list[int]] = [[] for _ in stream.shape]
         open_ = [0] * len(stream.shape)
-        for stop in stops:
+        last = START
+        for value, stop in items:
             if stop > stream.rank:
                 raise RunError(f"has a stop of level {stop}, its rank is {stream.rank}", where, rule)
-            open_[0] += 1
-            for level in range(stop):
+            begin = 0
+            if value is not None:
+                open_[0] += 1
+            elif last:
+                begin = min(last, stop)
+                sizes[begin - 1].append(0)
+                open_[begin] += 1
+            for level in range(begin, stop):
                 sizes[level].append(open_[level])
                 open_[level] = 0
                 open_[level + 1] += 1
+            last = stop
         if any(open_[:-1]):
             raise RunError("ends within a dimension", where, rule)
         sizes[-1].append(open_[-1])
         for level, (d, seen) in enumerate(zip(reversed(stream.shape), sizes)):
-            if not seen:
-                continue
-            if d.size.is_Symbol and str(d.size) not in self.symbols:
-                self.symbols[str(d.size)] = Fraction(sum(seen), len(seen)) if d.kind.ragged else Fraction(seen[0])
-            want = d.size.subs({s: self.symbols[str(s)] for s in d.size.free_symbols if str(s) in self.symbols})
-            if not d.kind.ragged and want.is_number:
-                wrong = [n for n in seen if n != want]
-                if wrong:
-                    raise RunError(f"dimension {level} is {wrong[0]} in the run, not {want}", where, rule,
-                                   "correct the assertion" if asserted else None)
+            self.learn(d, seen, f"dimension {level}", where, rule, "correct the assertion" if asserted else None)
+        if isinstance(stream.element, TileType):
+            tiles = [v.shape for v, _ in items if v is not None]
+            for axis, d in enumerate((stream.element.rows, stream.element.cols)):
+                if d.value is None:
+                    self.learn(d, [t[axis] for t in tiles], ("rows", "columns")[axis] + " of a tile", where, rule, None)
+
+    def learn(self, d: Dim, seen: list[int], what: str, where: str, rule: str, remedy: str | None) -> None:
+        """Give a symbol the size that the run has, and check what is known."""
+        if not seen:
+            return
+        if d.size.is_Symbol and str(d.size) not in self.symbols:
+            self.symbols[str(d.size)] = Fraction(sum(seen), len(seen)) if d.kind.ragged else Fraction(seen[0])
+        want = d.size.subs({s: self.symbols[str(s)] for s in d.size.free_symbols if str(s) in self.symbols})
+        if not d.kind.ragged and want.is_number:
+            wrong = [n for n in seen if n != want]
+            if wrong:
+                raise RunError(f"{what} is {wrong[0]} in the run, not {want}", where, rule, remedy)
 
     def tensor(self, ref: TensorRef) -> np.ndarray:
         if ref.name not in self.tensors:
@@ -96,15 +136,93 @@ class Evaluator:
             raise ProgramError(f"has shape {list(a.shape)}, the program says [{ref.rows}, {ref.cols}]", f"input tensor {ref.name}")
         return a.astype(DTYPES[ref.dtype]).astype(self.dtype)
 
+    def stored(self, ref: TensorRef) -> np.ndarray:
+        """The values of an output tensor so far: a random store changes them."""
+        if ref.name not in self.outputs:
+            start = self.tensor(ref).copy() if ref.role == "input" else np.zeros((ref.rows, ref.cols), self.dtype)
+            self.outputs[ref.name] = start
+        return self.outputs[ref.name]
+
     def source(self, node) -> list:
+        """The elements of a Source with their stops."""
         if node.name not in self.sources:
-            raise ProgramError("no elements given", node.label, remedy="pass its elements as a list of (tile, stop)")
-        return [(np.asarray(v, self.dtype), s) for v, s in self.sources[node.name]]
+            raise ProgramError("no elements given", node.label, remedy="give them as nested lists: streams(seed, **params) of the program returns {name: elements}")
+        out = tokens(self.sources[node.name], node.outputs[0], node.label)
+        return [(v.astype(DTYPES[node.outputs[0].element.dtype]).astype(self.dtype) if isinstance(v, np.ndarray) else v, s) for v, s in out]
+
+    def arrival(self, node) -> Callable[[list[int]], int]:
+        """For a node that takes units as they arrive: of the inputs in question, the one whose turn it is.
+
+        As recorded in ``order``; without a record the inputs take turns.
+        """
+        recorded = iter(self.order[node.name]) if node.name in self.order else None
+        last = -1
+
+        def pick(candidates: list[int]) -> int:
+            nonlocal last
+            if recorded is not None:
+                i = next(recorded, candidates[0])
+                if i not in candidates:
+                    raise RunError(f"input {i} arrives in the record, {candidates} are possible", node.label)
+                return i
+            last = next((i for i in candidates if i > last), candidates[0])
+            return last
+
+        return pick
+
+    @staticmethod
+    def error(what: str) -> RunError:
+        """An element that a function cannot take."""
+        return RunError(what, "evaluation")
+
+    def flatten(self, node, items, lo: int, hi: int, element):
+        """Merge dimensions ``lo`` to ``hi``, with bare stops (docs/timing.md section 3.4)."""
+        inner, last = 2 if isinstance(element, TileType) else 0, START
+        for v, s in items:
+            if v is not None or s <= lo:
+                yield v, s if s <= lo else lo if s <= hi else s - (hi - lo)
+            elif s <= hi:
+                if last <= lo and lo > 0:
+                    yield None, lo
+            elif lo + inner > 0 and lo < last <= hi:
+                raise RunError(f"an empty part ends a dimension that is merged ({lo} to {hi}): such a stream cannot be written", node.label)
+            else:
+                yield None, s - (hi - lo)
+            last = s
+
+    def padding(self, element) -> np.ndarray:
+        """A padding element: a tile without valid rows."""
+        return np.zeros((0, element.cols.value), self.dtype)
+
+    def initial(self, name: str, t: TileType) -> np.ndarray:
+        """What a reduction of no elements gives: the function's identity, or no row where the tile's size is known only at run time."""
+        if not t.static:
+            return np.zeros((0 if t.rows.value is None else t.rows.value, 0 if t.cols.value is None else t.cols.value), self.dtype)
+        return np.full((t.rows.value, t.cols.value), lookup(name).identity, self.dtype)
 
     def elementwise(self, name: str, *operands: np.ndarray) -> np.ndarray:
         """A function on the valid part of the first operand; the second reads as zero outside its own."""
         first, *rest = operands
         return self.functions(name)(first, *(_fit(x, first.shape) for x in rest)).astype(self.dtype)
+
+    def reduce(self, name: str, acc: np.ndarray, x: np.ndarray) -> np.ndarray:
+        """One step of a reduction: where a tile has no value it counts as the identity."""
+        shape = max(acc.shape[0], x.shape[0]), max(acc.shape[1], x.shape[1])
+        identity = lookup(name).identity
+        return self.functions(name)(_fit(acc, shape, identity), _fit(x, shape, identity)).astype(self.dtype)
+
+    def row_reduce(self, name: str, x: np.ndarray) -> np.ndarray:
+        """Each row to one column: a balanced tree over t columns at a time, these in order."""
+        if not x.size:
+            return np.zeros((x.shape[0], 0), self.dtype)
+        width = 1 << (min(self.t, x.shape[1]) - 1).bit_length() if self.t > x.shape[1] else self.t
+        out = None
+        for i in range(0, x.shape[1], self.t):
+            part = _fit(x[:, i : i + self.t], (x.shape[0], width), lookup(name).identity)
+            while part.shape[1] > 1:
+                part = self.functions(name)(part[:, 0::2], part[:, 1::2]).astype(self.dtype)
+            out = part if out is None else self.functions(name)(out, part).astype(self.dtype)
+        return out
 
     def matmul(self, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, a_type, transposed: bool) -> np.ndarray:
         """acc + a b, t columns of A at a time; the first product of all is taken as it is."""
@@ -114,15 +232,69 @@ class Evaluator:
         a, b = _fit(a, (a.shape[0], k)), _fit(b, (k, b.shape[1]))
         for i in range(0, k, self.t):
             product = self.dot(a[:, i : i + self.t], b[i : i + self.t])
-            acc = product if acc is None else self.functions("add")(acc, _fit(product, acc.shape))
+            acc = product if acc is None else self.reduce("add", acc, product)
         return acc
 
 
-def _fit(a: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
-    """``a`` cut or padded with zeros to ``shape``."""
+class Feed:
+    """What one output of an operator has given so far; iterating over it asks for more."""
+
+    def __init__(self, process: "_Process", port: int):
+        self.process, self.items, self.last = process, [], START
+        process.feeds.append(self)
+        element = process.node.outputs[port].element
+        self.dynamic = isinstance(element, TileType) and not element.static
+
+    def put(self, value, stop: int) -> None:
+        """Add an element. An empty tile that ends a dimension in which it would stand alone reads as an empty dimension: a stream has one form."""
+        if self.dynamic and value is not None and not value.size and stop and self.last:
+            value = None
+        self.items.append((value, stop))
+        self.last = stop
+
+    def __iter__(self):
+        i = 0
+        while True:
+            while i == len(self.items):
+                if self.process.done:
+                    return
+                self.process.step()
+            yield self.items[i]
+            i += 1
+
+
+class _Process:
+    """An operator at work: its generator, and what its outputs have given."""
+
+    def __init__(self, ev: Evaluator, node):
+        self.ev, self.node, self.feeds = ev, node, []
+        self.done = self.running = False
+
+    def start(self, inputs: list) -> None:
+        self.generator = self.node.evaluate(self.ev, *inputs)
+        if not isinstance(self.generator, Iterator):
+            raise ProgramError(f"evaluate returns {type(self.generator).__name__}", self.node.label, remedy="write it as a generator of (value, stop)")
+
+    def step(self) -> None:
+        """One more element."""
+        if self.running:
+            raise RunError("waits for its own output", self.node.label, "a loop gives an element before it needs it back")
+        self.running = True
+        item = next(self.generator, None)
+        self.running = False
+        if item is None:
+            self.done = True
+        elif len(self.feeds) == 1:
+            self.feeds[0].put(*item)
+        else:
+            self.feeds[item[0]].put(*item[1:])
+
+
+def _fit(a: np.ndarray, shape: tuple[int, int], fill: float = 0.0) -> np.ndarray:
+    """``a`` cut or padded to ``shape``."""
     if a.shape == shape:
         return a
-    out = np.zeros(shape, a.dtype)
+    out = np.full(shape, fill, a.dtype)
     rows, cols = min(a.shape[0], shape[0]), min(a.shape[1], shape[1])
     out[:rows, :cols] = a[:rows, :cols]
     return out
@@ -134,6 +306,6 @@ def _float64(name: str) -> Callable:
     return FLOAT64[name]
 
 
-def evaluate64(graph: Graph, tensors: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+def evaluate64(graph: Graph, tensors: dict[str, np.ndarray], sources: dict | None = None, order: dict | None = None) -> dict[str, np.ndarray]:
     """The stored tensors in float64: no rounding but that of the inputs to their own type."""
-    return Evaluator(tensors, 1 << 20, np.matmul, _float64, np.float64).run(graph)
+    return Evaluator(tensors, 1 << 20, np.matmul, _float64, np.float64, sources, order).run(graph)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+import itertools
+
 import sympy
 
 from .graph import Operator, operator
-from .types import Dim, DimKind, ScalarType, StreamType, TileType, TupleType, cardinality, dim, same_size, show_shape
+from .types import BufferType, Dim, DimKind, ScalarType, StreamType, TileType, TupleType, cardinality, dim, same_shape, same_size, show_shape
 
 
 def _index(op: Operator, name: str, least: int, most: int) -> int:
@@ -45,8 +46,7 @@ class Flatten(Shape):
         return low.one(self, "flatten", {"lo": self.args["lo"], "hi": self.args["hi"]})
 
     def evaluate(self, ev, stream):
-        lo, hi = self.args["lo"], self.args["hi"]
-        return [[(v, s if s <= lo else lo if s <= hi else s - (hi - lo)) for v, s in stream]]
+        yield from ev.flatten(self, stream, self.args["lo"], self.args["hi"], self.inputs[0].element)
 
 
 @operator
@@ -92,10 +92,15 @@ class Promote(Shape):
 
     def evaluate(self, ev, stream):
         level = self.args["level"]
-        out = [(v, s if s < level else s + 1) for v, s in stream]
-        if self.outermost and out:
-            out[-1] = (out[-1][0], level)
-        return [out]
+        if not self.outermost:
+            yield from ((v, s if s < level else s + 1) for v, s in stream)
+            return
+        held = next(stream, None)
+        for beat in stream:
+            yield held
+            held = beat
+        if held is not None:
+            yield held[0], level
 
 
 @operator
@@ -110,7 +115,11 @@ class Reshape(Shape):
         d = _index(self, "dim", 0, self.inputs[0].rank)
         self.positive("chunk")
         size, chunk = self.split, self.args["chunk"]
+        if isinstance(self.inputs[0].element, BufferType):
+            raise self.stream_error(0, f"carries {self.inputs[0].element}", rule="Reshape takes no buffers", remedy="put Streamify in front")
         if self.args["pad"] is not None:
+            if not isinstance(self.inputs[0].element, TileType) or not self.inputs[0].element.static:
+                raise self.stream_error(0, f"carries {self.inputs[0].element}", rule="padding elements are tiles of static size")
             if d:
                 raise self.stream_error(0, f"dimension {d} cannot be padded", rule="only the innermost dimension is padded")
             if self.args["pad"] != 0:
@@ -143,76 +152,131 @@ class Reshape(Shape):
         return port == 1
 
     def lower_machine(self, low):
-        k, pad = low.inner(self, 0), self.args["pad"] is not None
-        if pad and self.graph.consumers(self[1]):
-            raise low.error(self, "the padding stream has no unit yet", remedy="leave output 1 unread")
-        rows, cols = low.grid(low.static_tile(self, 0)) if pad else (1, 1)
-        out = low.chain(low.take(self, 0), "reshape", self,
-                        {"dim": self.args["dim"] + k, "chunk": self.args["chunk"], "pad": pad, "pad_rows": rows, "pad_cols": cols})
-        return [out] + [None] * pad
+        return low.reshape(self)
 
     def lower_published(self, low):
         pad = self.args["pad"] is not None
         if pad and self.graph.consumers(self[1]):
-            raise low.error(self, "the padding stream has no unit yet", remedy="leave output 1 unread")
+            raise low.error(self, "the padding stream has no unit in the published simulator", remedy="leave output 1 unread")
         return low.one(self, "reshape", {"dim": self.args["dim"], "chunk": self.args["chunk"], "pad": pad, "add_outer": False}) + [None] * pad
 
     def evaluate(self, ev, stream):
-        d, chunk, data, padding = self.args["dim"], self.args["chunk"], [], []
-        count = 0
+        d, chunk, pad = self.args["dim"], self.args["chunk"], self.args["pad"] is not None
+        padding, count = ev.padding(self.inputs[0].element), 0
 
-        def emit(value, stop, padded):
-            data.append((value, stop))
-            padding.append((padded, stop))
+        def emit(value, stop, padded=False):
+            return [(0, value, stop), (1, None if value is None else int(padded), stop)] if pad else [(value, stop)]
 
-        for i, (v, s) in enumerate(stream):
+        def fill(stop):
+            missing = chunk - count
+            return itertools.chain.from_iterable(emit(padding, stop if j == missing - 1 else d, True) for j in range(missing))
+
+        held = None  # with padding, the last element of an open chunk: what ends it tells its stop
+        for v, s in stream:
+            if held is not None:
+                yield from emit(held, d)
+                held = None
             if s < d:
-                emit(v, s, False)
-                continue
-            count += 1
-            last = i == len(stream) - 1
-            ends = s > d or last and self.args["pad"] is not None  # the stream's end also ends dimension d
-            if count == chunk:
-                emit(v, s + 1, False)
-                count = 0
-            elif ends and self.args["pad"] is not None:
-                emit(v, d, False)
-                for j in range(chunk - count):
-                    emit(np.zeros((0, 0), ev.dtype), s + 1 if j == chunk - count - 1 else d, True)
+                yield from emit(v, s)
+            elif v is None and s > d:
+                if count and pad:
+                    yield from fill(s + 1)
+                else:
+                    yield from emit(None, s + 1)
                 count = 0
             else:
-                emit(v, s, False)
-                if s > d:
+                count += 1
+                if count == chunk:
+                    yield from emit(v, s + 1)
                     count = 0
-        return [data] if self.args["pad"] is None else [data, padding]
+                elif s > d and pad:
+                    yield from emit(v, d)
+                    yield from fill(s + 1)
+                    count = 0
+                elif s > d:
+                    yield from emit(v, s)
+                    count = 0
+                elif pad:
+                    held = v
+                else:
+                    yield from emit(v, s)
+        if held is not None:
+            yield from emit(held, d)
+            yield from fill(d + 1)
 
 
 @operator
 class Expand(Shape):
-    """Repeats each element ``count`` times: a new innermost dimension."""
+    """Repeats elements: each ``count`` times, a new innermost dimension; or as often as a reference stream has elements in its place.
 
-    arguments = {"count": "copies of each element"}
+    By reference the inner ``rank`` dimensions are of size 1, and the result has the reference's shape.
+    """
+
+    streams = ("input", "ref?")
+    arguments = {"count": "copies of each element", "rank": "with ref: inner dimensions that are repeated (default 1)"}
+    defaults = {"count": None, "rank": None}
+
+    @property
+    def by_reference(self) -> bool:
+        return len(self.inputs) == 2
 
     def check(self):
-        self.positive("count")
+        if not self.by_reference:
+            if self.args["rank"] is not None or self.args["count"] is None:
+                raise self.error("has neither count nor ref" if self.args["count"] is None else "has rank without ref", remedy="give count, or ref and rank")
+            self.positive("count")
+            return
+        if self.args["count"] is not None:
+            raise self.error("has both count and ref", remedy="give count, or ref and rank")
+        if self.args["rank"] is None:
+            self.args["rank"] = 1
+        b, (a, ref) = self.args["rank"], self.inputs
+        if isinstance(b, bool) or not isinstance(b, int) or not 1 <= b <= a.rank:
+            raise self.stream_error(0, f"rank must be an integer from 1 to the stream's rank {a.rank}, not {b!r}")
+        for i, d in enumerate(a.shape[len(a.shape) - b :]):
+            if same_size(d, dim(1)) is False:
+                raise self.stream_error(0, f"dimension {b - 1 - i} is {d}, not 1", rule="the inner dimensions that are repeated have size 1")
+        cut = len(a.shape) - b
+        if len(ref.shape) != len(a.shape) or not same_shape(ref.shape[:cut], a.shape[:cut]):
+            raise self.stream_error(1, f"has shape {show_shape(ref.shape)}, stream {a.name} has {show_shape(a.shape)}",
+                                    rule="the reference has the stream's shape but for the dimensions that are repeated")
 
     def shape_rule(self):
         s = self.inputs[0].type
-        return [StreamType(s.element, s.shape + (dim(self.args["count"]),))]
+        return [StreamType(s.element, self.inputs[1].shape if len(self.inputs) == 2 else s.shape + (dim(self.args["count"]),))]
 
     def onchip(self, rule):
         e = self.outputs[0].element
         return e.elements * 4 if rule == "published" and isinstance(e, TileType) else e.bytes
 
     def lower_machine(self, low):
-        return [low.expand(self)]
+        return [low.expand_by_reference(self) if self.by_reference else low.expand(self)]
 
     def lower_published(self, low):
+        if self.by_reference:
+            raise low.unsupported(self)
         return low.one(self, "repeat", {"count": self.args["count"]})
 
-    def evaluate(self, ev, stream):
-        n = self.args["count"]
-        return [[(v, s + 1 if i == n - 1 else 0) for v, s in stream for i in range(n)]]
+    def evaluate(self, ev, stream, ref=None):
+        if ref is None:
+            n = self.args["count"]
+            for v, s in stream:
+                if v is None:
+                    yield None, s + 1
+                else:
+                    yield from ((v, s + 1 if i == n - 1 else 0) for i in range(n))
+            return
+        b, held = self.args["rank"], None
+        for r, s in ref:
+            if held is None:
+                held = next(stream, None)
+                if held is None:
+                    raise self.error("its reference goes on when the input has ended", rule="one group of references per element")
+            yield (None if r is None else held[0]), s
+            if s >= b:
+                if held[1] != s:
+                    raise self.error(f"an element of stop {held[1]} meets references that end with {s}", rule="the reference has the stream's shape outside")
+                held = None
 
 
 @operator
@@ -224,7 +288,7 @@ class Zip(Shape):
 
     def check(self):
         a, b = self.inputs
-        if len(a.shape) != len(b.shape) or False in [same_size(x, y) for x, y in zip(a.shape, b.shape)]:
+        if not same_shape(a.shape, b.shape):
             raise self.stream_error(1, f"has shape {show_shape(b.shape)}, stream {a.name} has {show_shape(a.shape)}", rule="both inputs have one shape",
                                     remedy="reshape, expand or reload one of them")
 
@@ -239,7 +303,10 @@ class Zip(Shape):
         return low.one(self, "zip", {})
 
     def evaluate(self, ev, a, b):
-        return [[((x, y), s) for (x, s), (y, _) in zip(a, b)]]
+        for (x, s), (y, r) in zip(a, b, strict=True):
+            if s != r or (x is None) != (y is None):
+                raise self.error(f"its inputs differ: stop {s}, and stop {r}", rule="both inputs have one shape")
+            yield (None if x is None else (x, y)), s
 
 
 @operator
@@ -255,13 +322,14 @@ class Broadcast(Shape):
         return [self.inputs[0].type] * self.args["n"]
 
     def lower_machine(self, low):
-        return low.broadcast(self, low.take(self, 0), self.args["n"])
+        return low.broadcast(self, low.take(self, 0), self.args["n"], "", self.inputs[0].element)
 
     def lower_published(self, low):
         return low.broadcast(self, low.take(self, 0), self.args["n"])
 
     def evaluate(self, ev, stream):
-        return [stream] * self.args["n"]
+        for v, s in stream:
+            yield from ((i, v, s) if self.args["n"] > 1 else (v, s) for i in range(self.args["n"]))
 
 
 __all__ = ["Flatten", "Reshape", "Promote", "Expand", "Zip", "Broadcast"]

@@ -13,25 +13,29 @@ import sympy
 
 from penstock.machine.errors import ProgramError
 
-from .functions import Elementwise, Matmul, function
+from .edge_operators import Loop
+from .functions import FORMS, Function
 from .graph import OPERATORS, Graph, Operator, TensorRef
-from .types import Dim, DimKind, dim
+from .types import BufferType, Dim, DimKind, ScalarType, SelectorType, StreamType, TileType, TupleType, dim
 
 
 def print_graph(graph: Graph) -> str:
     lines = [f"program({graph.name!r})"]
     for name, d in graph.symbols.items():
         if name not in graph.derived_symbols:
-            lines.append(f"symbol({name!r}, {d.kind.value!r})")
+            most = f", {graph.bounds[name]}" if name in graph.bounds else ""
+            lines.append(f"symbol({name!r}, {d.kind.value!r}{most})")
     for t in graph.tensors.values():
         lines.append(f"{t.role}({t.name!r}, [{t.rows}, {t.cols}], {t.dtype!r})")
     for node in graph.nodes:
-        parts = [_stream(s) for s in node.inputs]
+        loop = isinstance(node, Loop)
+        parts = [] if loop else [_stream(s) for s in node.inputs]
         parts += [f"{k}={_value(v)}" for k, v in node.args.items() if k not in type(node).defaults or v != type(node).defaults[k]]
         line = f"{node.name} = {type(node).__name__}({', '.join(parts)})"
         lines.append(f"{line}  # {'; '.join(map(str, node.outputs))}" if node.outputs else line)
         for port, shape in node.asserted.items():
             lines.append(f"assert_shape({_stream(node[port])}, {_value(shape)})")
+    lines += [f"close({node.name}, {_stream(node.inputs[0])})" for node in graph.nodes if isinstance(node, Loop) and node.inputs]
     return "\n".join(lines) + "\n"
 
 
@@ -40,8 +44,21 @@ def _stream(s) -> str:
 
 
 def _value(v) -> str:
-    if isinstance(v, (Matmul, Elementwise)):
-        return str(v) if isinstance(v, Matmul) else f"function({v.name!r})"
+    if isinstance(v, Function):
+        return str(v)
+    match v:
+        case StreamType(element=e, shape=shape):
+            return f"stream({_value(shape)}, {_value(e)})"
+        case TileType(rows=r, cols=c, dtype=dtype):
+            return f"tile({_value(r)}, {_value(c)}, {dtype!r})"
+        case SelectorType(n=n):
+            return f"selector({n})"
+        case ScalarType(bits=n):
+            return f"scalar({n})"
+        case BufferType(element=e, shape=shape, memory=memory):
+            return f"buffer({_value(e)}, {_value(shape)}, {memory!r})"
+        case TupleType(members=members):
+            return f"tuple({', '.join(map(_value, members))})"
     if isinstance(v, TensorRef):
         return f"tensor({v.name!r})"
     if isinstance(v, Dim):
@@ -49,6 +66,18 @@ def _value(v) -> str:
     if isinstance(v, (list, tuple)):
         return "[" + ", ".join(map(_value, v)) + "]"
     return repr(v)
+
+
+def _dims(shape) -> tuple[Dim, ...]:
+    return tuple(map(dim, shape))
+
+
+TYPES = {
+    "stream": lambda shape, element: StreamType(element, _dims(shape)), "tile": lambda rows, cols, dtype: TileType(dim(rows), dim(cols), dtype),
+    "selector": SelectorType, "scalar": ScalarType, "buffer": lambda element, shape, memory: BufferType(element, _dims(shape), memory),
+    "tuple": lambda *members: TupleType(members),
+}
+"""Types as a text writes them."""
 
 
 class _Reader:
@@ -87,7 +116,9 @@ class _Reader:
                 raise self.error("no program yet", "the first line is program('name')")
             self.graph = Graph(self.value(call.args[0]))
         elif name == "symbol":
-            self.graph.symbol(self.value(call.args[0]), DimKind(self.value(call.args[1])))
+            self.graph.symbol(self.value(call.args[0]), DimKind(self.value(call.args[1])), *map(self.value, call.args[2:]))
+        elif name == "close":
+            self.stream(call.args[0]).node.close(self.stream(call.args[1]))
         elif name in ("input", "output"):
             self.graph.tensor(*[self.value(a) for a in call.args], name)
         elif name == "assert_shape":
@@ -101,7 +132,7 @@ class _Reader:
         args = {k.arg: self.value(k.value) for k in call.keywords}
         streams = [self.stream(a) for a in call.args]
         required = [s for s in cls.streams if not s.endswith("?")]
-        if cls.streams != ("*",):
+        if not any(s.endswith("*") for s in cls.streams):
             optional = [s[:-1] for s in cls.streams if s.endswith("?")]
             args |= dict(zip(optional, streams[len(required) :]))
             streams = streams[: len(required)]
@@ -121,10 +152,12 @@ class _Reader:
                 return v
             case ast.List(elts=items):
                 return [self.value(x) for x in items]
-            case ast.Call(func=ast.Name(id="matmul")):
-                return Matmul(*[self.value(x) for x in e.args], **{k.arg: self.value(k.value) for k in e.keywords})
-            case ast.Call(func=ast.Name(id="function"), args=[name]):
-                return function(self.value(name))
+            case ast.Call(func=ast.Name(id=name)) if name in FORMS:
+                return FORMS[name](*[self.value(x) for x in e.args], **{k.arg: self.value(k.value) for k in e.keywords})
+            case ast.Call(func=ast.Name(id=name), args=args) if name in TYPES:
+                return TYPES[name](*map(self.value, args))
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=float(v))):
+                return -v
             case ast.Call(func=ast.Name(id="tensor"), args=[name]):
                 ref = self.graph.tensors.get(self.value(name))
                 if ref is None:

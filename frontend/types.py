@@ -108,8 +108,11 @@ class SelectorType:
 
     n: int
 
-    bytes = sympy.Integer(1)
     elements = sympy.Integer(1)
+
+    @property
+    def bytes(self) -> sympy.Expr:
+        return sympy.Integer((self.n + 7) // 8)
 
     def __str__(self) -> str:
         return f"selector {self.n}"
@@ -117,10 +120,11 @@ class SelectorType:
 
 @dataclass(frozen=True)
 class BufferType:
-    """A read-only reference to a buffer of ``shape`` elements in on-chip memory."""
+    """A read-only reference to a buffer of ``shape`` elements in the on-chip memory ``memory``."""
 
     element: "ElementType"
     shape: tuple[Dim, ...]
+    memory: str = ""
 
     @property
     def elements(self) -> sympy.Expr:
@@ -217,6 +221,25 @@ def same_size(a: Dim, b: Dim) -> bool | None:
     if difference == 0:
         return True
     return False if difference.is_nonzero else None
+
+
+def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether two shapes may be the same: of one rank, and no size provably another."""
+    return len(a) == len(b) and False not in [same_size(x, y) for x, y in zip(a, b)]
+
+
+def same_element(a: "ElementType", b: "ElementType") -> bool:
+    """Whether two element types may be the same."""
+    if type(a) is not type(b):
+        return False
+    match a:
+        case TileType():
+            return a.dtype == b.dtype and same_shape((a.rows, a.cols), (b.rows, b.cols))
+        case BufferType():
+            return a.memory == b.memory and same_shape(a.shape, b.shape) and same_element(a.element, b.element)
+        case TupleType():
+            return len(a.members) == len(b.members) and all(map(same_element, a.members, b.members))
+    return a == b
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -109,7 +109,7 @@ class Rotate(Operator):
         return [low.chain(low.take(self, 0), "rotate", self, {})]
 
     def evaluate(self, ev, stream):
-        return [[(rotate(value), stop) for value, stop in stream]]
+        yield from ((None if value is None else rotate(value), stop) for value, stop in stream)
 
 
 if "relu" not in FUNCTIONS:  # a program file may be read more than once

@@ -1,0 +1,224 @@
+"""On-chip memory operators: Bufferize and Streamify (paper table 4)."""
+
+from __future__ import annotations
+
+import keyword
+
+import numpy as np
+import sympy
+
+from .graph import Operator, operator
+from .memory_operators import _int_tuple, _symbolic_bytes, static_tiles
+from .types import BufferType, DimKind, StreamType, dim, same_shape, show_shape, strides
+
+
+@operator
+class Bufferize(Operator):
+    """Stores the inner ``rank`` dimensions of a stream on chip and streams references to these buffers.
+
+    Of the buffered dimensions the outermost may be ragged; the others are regular, and any may be dynamic.
+    """
+
+    arguments = {"rank": "inner dimensions that make one buffer",
+                 "memory": "name of the on-chip memory: Bufferizes that give one name share it (default: one of its own)"}
+    defaults = {"memory": None}
+
+    def check(self):
+        static_tiles(self, 0)
+        s, b = self.inputs[0].type, self.args["rank"]
+        if isinstance(b, bool) or not isinstance(b, int) or not 0 <= b <= s.rank:
+            raise self.stream_error(0, f"rank must be an integer from 0 to the stream's rank {s.rank}, not {b!r}")
+        for i, d in enumerate(s.shape[len(s.shape) - b :][1:]):
+            if not DimKind.DYNAMIC_REGULAR.accepts(d.kind):
+                raise self.stream_error(0, f"dimension {b - 2 - i} is {d.kind.value}",
+                                        rule="of the buffered dimensions only the outermost may be ragged", remedy="bufferize fewer dimensions")
+        memory = self.args["memory"]
+        if memory is not None and (not isinstance(memory, str) or not memory.isidentifier() or keyword.iskeyword(memory)):
+            raise self.error(f"memory must be an identifier, not {memory!r}")
+        for other in self.graph.nodes:
+            if isinstance(other, Bufferize) and other is not self and other.memory == self.memory and other.inputs[0].element.dtype != self.inputs[0].element.dtype:
+                raise self.stream_error(0, f"carries {self.inputs[0].element.dtype}, memory {self.memory} holds {other.inputs[0].element.dtype} from {other.name}",
+                                        rule="one memory holds tiles of one dtype", remedy="choose another memory")
+
+    @property
+    def memory(self) -> str:
+        """Name of the on-chip memory."""
+        return self.args["memory"] or self.name
+
+    def shape_rule(self):
+        s, b = self.inputs[0].type, self.args["rank"]
+        cut = len(s.shape) - b
+        return [StreamType(BufferType(s.element, s.shape[cut:], self.memory), s.shape[:cut])]
+
+    def onchip(self, rule):
+        size = _symbolic_bytes(self.inputs[0].element, rule)
+        return size + 2 * self.outputs[0].element.elements / self.inputs[0].element.elements * size
+
+    def lower_machine(self, low):
+        return [low.bufferize(self)]
+
+    def lower_published(self, low):
+        return low.one(self, "bufferize", {"rank": self.args["rank"]})
+
+    def evaluate(self, ev, stream):
+        b, held, last = self.args["rank"], [], ev.START
+        for v, s in stream:
+            if v is None and s > b and last > b and not held:
+                yield None, s - b  # the buffers themselves are missing
+            else:
+                held.append((v, s))
+                if s >= b:
+                    yield held, s - b
+                    held = []
+            last = s
+
+
+@operator
+class Streamify(Operator):
+    """Streams the elements of each buffer: once; ``repeat`` times, a new dimension; or once for each element of a reference stream.
+
+    A list of repeats, one for each buffer of the innermost dimension, makes no new dimension: the repeats follow each other in that
+    dimension. A reference has the dimensions of the buffers' stream and further inner ones, for each of whose elements the buffer is
+    streamed again. A buffer of static size may be read in an affine order (``shape``, ``stride``), others are read as they were stored.
+    """
+
+    streams = ("buffers", "ref?")
+    arguments = {"repeat": "times each buffer is streamed (default: once, without a new dimension), or a list of them",
+                 "shape": "elements read in each dimension, outermost first (default: as stored)",
+                 "stride": "distance in elements of each dimension (default: row-major over shape)"}
+    defaults = {"repeat": None, "shape": None, "stride": None}
+
+    @property
+    def by_reference(self) -> bool:
+        return len(self.inputs) == 2
+
+    @property
+    def affine(self) -> bool:
+        """Whether elements are read in an order of their own."""
+        return self.args["shape"] is not None
+
+    @property
+    def level(self) -> int:
+        """Inner dimensions of the reference over which a buffer is read again."""
+        return self.inputs[1].rank - self.inputs[0].rank
+
+    def check(self):
+        if not isinstance(self.inputs[0].element, BufferType):
+            raise self.stream_error(0, f"carries {self.inputs[0].element}", rule="the input must be a stream of buffers", remedy="put Bufferize in front")
+        if self.by_reference:
+            self.check_reference()
+        if self.listed:
+            turns, buffers = _int_tuple(self, "repeat", 1), self.inputs[0].shape[-1]
+            self.args["repeat"] = turns
+            if buffers.value != len(turns):
+                raise self.stream_error(0, f"has {buffers} buffers in its innermost dimension, repeat lists {len(turns)}", remedy="list one number per buffer")
+        elif self.args["repeat"] is not None:
+            self.positive("repeat")
+        if self.affine:
+            self.check_affine()
+        elif self.args["stride"] is not None:
+            raise self.error("has a stride without a shape", remedy="give both, or neither")
+
+    def check_reference(self) -> None:
+        a, ref = self.inputs
+        if self.args["repeat"] is not None:
+            raise self.error("has both repeat and ref", remedy="give one of them")
+        if self.level < 0 or not same_shape(ref.shape[: len(a.shape)], a.shape):
+            raise self.stream_error(1, f"has shape {show_shape(ref.shape)}, stream {a.name} has {show_shape(a.shape)}",
+                                    rule="the reference has the dimensions of the buffers, and further inner ones")
+
+    def check_affine(self) -> None:
+        held = self.inputs[0].element.shape
+        if any(d.value is None for d in held):
+            raise self.stream_error(0, f"carries {self.inputs[0].element}", rule="only buffers of static size are read in an affine order",
+                                    remedy="leave out shape and stride: the buffer is read as it was stored")
+        shape = self.args["shape"] = _int_tuple(self, "shape", 1)
+        stride = self.args["stride"] = tuple(strides(shape)) if self.args["stride"] is None else _int_tuple(self, "stride", 0)
+        if len(shape) != len(stride) or not shape:
+            raise self.error(f"shape has {len(shape)} dimensions, stride {len(stride)}", remedy="give one stride per dimension, and at least one")
+        size, last = int(np.prod([d.value for d in held])), sum((n - 1) * s for n, s in zip(shape, stride))
+        if last >= size:
+            raise self.error(f"reads element {last}, a {self.inputs[0].element} has elements 0 to {size - 1}", rule="an affine read lies in the buffer",
+                             remedy="check shape and stride")
+
+    @property
+    def listed(self) -> bool:
+        """Whether the repeats of each buffer are listed."""
+        return isinstance(self.args["repeat"], (tuple, list))
+
+    def shape_rule(self):
+        s, repeat = self.inputs[0].type, self.args["repeat"]
+        inner = tuple(map(dim, self.args["shape"])) if self.affine else s.element.shape
+        if self.by_reference:
+            return [StreamType(s.element.element, self.inputs[1].shape + inner)]
+        if self.listed:
+            return [StreamType(s.element.element, s.shape[:-1] + (dim(sum(repeat)),) + inner)]
+        return [StreamType(s.element.element, s.shape + ((dim(repeat),) if repeat is not None else ()) + inner)]
+
+    def onchip(self, rule):
+        if rule == "paper":
+            return sympy.Integer(0)
+        return _symbolic_bytes(self.inputs[0].element, rule) + _symbolic_bytes(self.outputs[0].element, rule)
+
+    def lower_machine(self, low):
+        return [low.streamify(self)]
+
+    def lower_published(self, low):
+        repeat = self.args["repeat"]
+        if self.by_reference or self.affine:
+            raise low.unsupported(self)
+        if self.listed:
+            raise low.error(self, "a list of repeats has no form in the published simulator", remedy="give one number")
+        return low.one(self, "streamify", {"rank": len(self.inputs[0].element.shape), "repeat": [] if repeat is None else [repeat]})
+
+    def read(self, buffer: list) -> tuple[list, int]:
+        """The elements of one pass with their inner stops, and the buffer's rank."""
+        if not self.affine:
+            return buffer, len(self.inputs[0].element.shape)
+        shape, stride, out = self.args["shape"], self.args["stride"], []
+        for index in np.ndindex(*shape):
+            ended = 0
+            for i, n in zip(reversed(index), reversed(shape)):
+                if i != n - 1:
+                    break
+                ended += 1
+            out.append((buffer[sum(i * s for i, s in zip(index, stride))][0], ended))
+        return out, len(shape)
+
+    def evaluate(self, ev, stream, ref=None):
+        if ref is not None:
+            yield from self.evaluate_reference(stream, ref)
+            return
+        repeat, rank = self.args["repeat"], len(self.args["shape"] or self.inputs[0].element.shape)
+        for k, (buffer, s) in enumerate(stream):
+            new = int(repeat is not None and not self.listed)
+            if buffer is None:
+                yield None, rank + new + s
+                continue
+            beats, rank = self.read(buffer)
+            turns = repeat[k % len(repeat)] if self.listed else repeat or 1
+            for i in range(turns):
+                yield from beats[:-1]
+                yield beats[-1][0], rank if i < turns - 1 else rank + s + new
+
+    def evaluate_reference(self, stream, ref):
+        held, level = None, self.level
+        for r, s in ref:
+            if held is None:
+                held = next(stream, None)
+                if held is None:
+                    raise self.error("its reference goes on when the buffers have ended", rule="one group of references per buffer")
+            rank = len(self.args["shape"] or self.inputs[0].element.shape)
+            if r is None or held[0] is None:
+                yield None, rank + s
+            else:
+                beats, rank = self.read(held[0])
+                yield from beats[:-1]
+                yield beats[-1][0], rank + s
+            if s >= level:
+                if held[1] != s - level:
+                    raise self.error(f"a buffer of stop {held[1]} meets references that end with {s}", rule="the reference has the buffers' dimensions outside")
+                held = None
+
+
+__all__ = ["Bufferize", "Streamify"]

@@ -1,0 +1,121 @@
+"""Where streams enter, leave and go round: Source, Sink and Loop."""
+
+from __future__ import annotations
+
+from penstock.machine.errors import ProgramError
+
+from .graph import Operator, Stream, as_stream, operator
+from .types import ScalarType, SelectorType, StreamType, TileType, check_dtype, dim, same_element, same_shape
+
+
+@operator
+class Source(Operator):
+    """A stream from outside the fabric: of tiles, selectors or scalars; the run is given its elements."""
+
+    streams = ()
+    arguments = {"shape": "stream shape, outermost first", "tile": "[rows, cols] of a tile in elements", "dtype": "element type of the tile",
+                 "selector": "or: targets of a selector", "scalar": "or: bits of a scalar"}
+    defaults = {"tile": None, "dtype": "fp32", "selector": None, "scalar": None}
+
+    def check(self):
+        kinds = [n for n in ("tile", "selector", "scalar") if self.args[n] is not None]
+        if len(kinds) != 1:
+            raise self.error(f"has {' and '.join(kinds) or 'none of tile, selector and scalar'}", rule="a source streams one kind of element",
+                             remedy="give one of tile, selector, scalar")
+        for name in ("shape", "tile"):
+            if name in ("shape", *kinds):
+                if not isinstance(self.args[name], (tuple, list)) or not self.args[name]:
+                    raise self.error(f"{name} must be a list of sizes, not {self.args[name]!r}")
+                self.args[name] = tuple(dim(d) for d in self.args[name])
+        if kinds == ["tile"]:
+            if len(self.args["tile"]) != 2:
+                raise self.error(f"tile must be [rows, cols], not {len(self.args['tile'])} sizes")
+            check_dtype(self.args["dtype"])
+        else:
+            self.positive(*kinds)
+
+    def shape_rule(self):
+        if self.args["tile"] is not None:
+            element = TileType(*self.args["tile"], self.args["dtype"])
+        else:
+            element = SelectorType(self.args["selector"]) if self.args["selector"] is not None else ScalarType(self.args["scalar"])
+        return [StreamType(element, self.args["shape"])]
+
+    def lower_machine(self, low):
+        return [low.port(low.unit("source", self, {}), 0, low.payload(self.outputs[0].element, self))]
+
+    def evaluate(self, ev):
+        yield from ev.source(self)
+
+
+@operator
+class Sink(Operator):
+    """A stream to outside the fabric; the run gives its elements."""
+
+    arguments = {}
+
+    def shape_rule(self):
+        return []
+
+    def lower_machine(self, low):
+        low.feed(self, 0, low.sink(self, 0), 0)
+        return []
+
+    def lower_published(self, low):
+        low.feed(self, 0, low.unit("sink", self, {}), 0)
+        return []
+
+    def evaluate(self, ev, stream):
+        ev.sinks[self.name] = list(stream)
+        return iter(())
+
+
+@operator
+class Loop(Operator):
+    """A stream that a later operator closes: feedback. It has the type it is given; ``close`` says where it comes from.
+
+    What is fed back must not wait for itself: a loop needs an operator that takes first elements from elsewhere (a Reassemble or an
+    EagerMerge with an input outside the loop).
+    """
+
+    streams = ()
+    arguments = {"type": "StreamType of the stream"}
+
+    def check(self):
+        if not isinstance(self.args["type"], StreamType):
+            raise self.error(f"type must be a StreamType, not {self.args['type']!r}", remedy="pass StreamType(SelectorType(4), (dim(16),)), or the type of a stream like it")
+
+    def shape_rule(self):
+        if self.inputs:
+            self.check_end(self.inputs[0])
+        return [self.args["type"]]
+
+    def check_end(self, s: Stream) -> None:
+        want = self.args["type"]
+        if not same_shape(s.shape, want.shape) or not same_element(s.element, want.element):
+            raise self.error(f"is closed with a stream {s.type}, its own is {want}", stream=f"stream {s.name}", rule="a loop gives back what it takes")
+
+    def close(self, stream) -> Stream:
+        """Feed the loop with a stream, and return the stream that the loop gives."""
+        if self.inputs:
+            raise self.error(f"is closed already, with stream {self.inputs[0].name}")
+        s = as_stream(stream)
+        if s.graph is not self.graph:
+            raise self.error("joins streams of two graphs", remedy="build one program in one Graph")
+        self.check_end(s)
+        self.inputs = [s]
+        self.graph.reads(self, 0, s)
+        return self.stream
+
+    def check_complete(self):
+        if not self.inputs:
+            raise ProgramError("is open", f"{self.label} at {self.line}", "a loop is closed with the stream that feeds it", "call close(stream)")
+
+    def lower_machine(self, low):
+        return [low.loop(self)]
+
+    def evaluate(self, ev, stream):
+        yield from stream
+
+
+__all__ = ["Source", "Sink", "Loop"]

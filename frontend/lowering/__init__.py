@@ -1,0 +1,41 @@
+"""Lowering: a program graph becomes a unit graph, for the timing `machine` (physical tiles) or `published` (logical tiles).
+
+Hierarchical tiling (the paper's appendix B.2): a logical tile [r, c] travels as two extra inner dimensions of physical
+tiles, [ceil(r/t), ceil(c/t)] row-major, also where that is 1 x 1. So dimension d of a tile stream is dimension d + 2 on the
+wire, and stop s is stop s + 2. A tile of run-time size has as many physical ones as its valid rows and columns need.
+"""
+
+from __future__ import annotations
+
+from penstock.machine.config import Config
+from penstock.machine.errors import ConfigError, LoweringError
+from penstock.machine.functions import FUNCTIONS
+from penstock.machine.unitgraph import UnitGraph
+
+from ..graph import Graph
+from .base import Lowering, Port
+from .machine import MachineLowering
+from .published import PublishedLowering
+
+
+def lower(graph: Graph, config: Config, timing: str = "machine") -> UnitGraph:
+    """Lower a program for a configuration.
+
+    Raises
+    ------
+    ProgramError
+        If a stream is not read or nothing is stored.
+    LoweringError
+        If the machine cannot hold or run it; the message has the figures.
+    """
+    graph.check()
+    if timing == "machine":
+        if unknown := [n for n in config.machine.lanes if n not in ("default", "accum", *FUNCTIONS)]:
+            raise ConfigError(f"no function {unknown[0]!r}", f"config {config.name}: machine.lanes", remedy=f"names: default, accum, {', '.join(FUNCTIONS)}")
+        return MachineLowering(graph, config).run()
+    if timing == "published":
+        return PublishedLowering(graph, config).run()
+    raise LoweringError(f"no timing {timing!r}", remedy="one of machine, published")
+
+
+__all__ = ["lower", "Lowering", "MachineLowering", "PublishedLowering", "Port"]

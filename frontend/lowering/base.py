@@ -1,0 +1,133 @@
+"""What both lowerings share: units, channels, fan-out, and the order of off-chip ports."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from penstock.machine.beat import Payload
+from penstock.machine.config import Config
+from penstock.machine.errors import LoweringError
+from penstock.machine.kinds import Kind
+from penstock.machine.unitgraph import Channel, Unit, UnitGraph
+
+from ..graph import Graph, Operator, Stream
+from ..types import TileType, TupleType
+
+
+@dataclass(frozen=True)
+class Port:
+    """An output of a unit that is being connected."""
+
+    unit: int
+    port: int
+    payload: Payload
+    depth: int = 0  # beats of the channel from here; 0: the configuration's
+
+
+def inner_dims(element) -> int:
+    """Inner dimensions that tiling adds to a stream of such elements."""
+    if isinstance(element, TupleType):
+        return inner_dims(element.members[0])
+    return 2 if isinstance(element, TileType) else 0
+
+
+class Lowering:
+    """What both lowerings share: units, channels, fan-out."""
+
+    timing: str
+    kinds: Mapping[str, Kind]
+
+    def __init__(self, graph: Graph, config: Config):
+        self.graph, self.config = graph, config
+        self.units: list[Unit] = []
+        self.channels: list[Channel] = []
+        self.ready: dict[tuple[str, int, str, int], Port] = {}  # (producer, output, reader, input) -> port to connect
+        self.meta: dict = {}
+        self.loops: list[tuple[Operator, int]] = []  # a Loop and the unit that its end feeds
+
+    def run(self) -> UnitGraph:
+        for node in self.graph.nodes:
+            outs = (node.lower_machine if self.timing == "machine" else node.lower_published)(self)
+            for i, port in enumerate(outs):
+                if port is not None:
+                    self.publish(node[i], port)
+        for node, unit in self.loops:
+            self.feed(node, 0, unit, 0)
+        return self.finish()
+
+    def error(self, node: Operator, what: str, rule: str | None = None, remedy: str | None = None) -> LoweringError:
+        return LoweringError(what, f"{node.label} at {node.line}" if node.line else node.label, rule, remedy)
+
+    def unsupported(self, node: Operator) -> LoweringError:
+        return self.error(node, f"{type(node).__name__} has no lowering for the timing `{self.timing}`")
+
+    def unit(self, kind: str, node: Operator, params: dict, role: str = "") -> int:
+        """Add a unit; ``role`` tells the units of one node apart."""
+        name = f"{node.name}.{role}" if role else node.name
+        self.units.append(Unit(len(self.units), name, kind, params, node.name))
+        return len(self.units) - 1
+
+    @staticmethod
+    def port(unit: int, port: int, payload: Payload) -> Port:
+        """Output ``port`` of a unit."""
+        return Port(unit, port, payload)
+
+    def connect(self, src: Port, unit: int, port: int) -> None:
+        a, b = self.units[src.unit], self.units[unit]
+        name = f"{a.name}:{src.port}->{b.name}:{port}"
+        self.channels.append(Channel(len(self.channels), name, (src.unit, src.port), (unit, port), max(src.depth, self.depth), src.payload))
+
+    def chain(self, src: Port, kind: str, node: Operator, params: dict, role: str = "", payload: Payload | None = None) -> Port:
+        """Add a unit of one input and one output behind ``src``."""
+        unit = self.unit(kind, node, params, role)
+        self.connect(src, unit, 0)
+        return Port(unit, 0, payload or src.payload)
+
+    def publish(self, stream: Stream, port: Port) -> None:
+        """Give a stream to its readers, through a broadcast where there are several."""
+        readers = self.graph.consumers(stream)
+        ports = [port] if len(readers) < 2 else self.broadcast(stream.node, port, len(readers), "broadcast", stream.element)
+        for (reader, i), p in zip(readers, ports):
+            self.ready[stream.node.name, stream.port, reader.name, i] = p
+
+    def take(self, node: Operator, i: int) -> Port:
+        """The port that feeds input ``i`` of a node."""
+        s = node.inputs[i]
+        return self.ready[s.node.name, s.port, node.name, i]
+
+    def feed(self, node: Operator, i: int, unit: int, port: int) -> None:
+        self.connect(self.take(node, i), unit, port)
+
+    def asserted(self) -> list[dict]:
+        """Asserted shapes for the run to check: the channel that carries the stream, and the logical shape."""
+        out = []
+        for node in self.graph.nodes:
+            for i, shape in node.asserted.items():
+                first = next((self.ready[k] for k in self.ready if k[:2] == (node.name, i)), None)
+                channel = next((c.id for c in self.channels if first and c.src == (first.unit, first.port)), None)
+                inner = inner_dims(node[i].element) if self.timing == "machine" else 0
+                out.append({"stream": node[i].name, "channel": channel, "shape": [d.value if d.value is not None else str(d) for d in shape],
+                            "inner": inner, "line": node.line})
+        return out
+
+    def port_order(self) -> list[int]:
+        """Off-chip units in order of need: stores, then loads in the order in which the program first needs them."""
+        loads, seen, of_node = [], set(), {}
+        for u in self.units:
+            if self.kinds[u.kind].offchip == "read":
+                of_node.setdefault(u.node, []).append(u.id)
+
+        def visit(node: Operator) -> None:
+            if node.name in seen:
+                return
+            seen.add(node.name)
+            for s in node.inputs:
+                visit(s.node)
+            loads.extend(of_node.get(node.name, []))
+
+        stores = [u.id for u in self.units if self.kinds[u.kind].offchip == "write"]
+        for node in self.graph.nodes:
+            if node.inputs:
+                visit(node)
+        return stores + loads

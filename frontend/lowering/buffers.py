@@ -1,0 +1,142 @@
+"""On-chip memory: scratchpads inside operators, the program's own buffers, and what they can hold."""
+
+from __future__ import annotations
+
+from penstock.machine.beat import BufferRef
+
+from ..buffer_operators import Bufferize, Streamify
+from ..graph import Operator
+from ..types import BufferType, TileType, TupleType
+from .base import Port
+
+
+class Buffers:
+    """A part of MachineLowering: everything that goes through a scratchpad."""
+
+    def scratchpad(self, node: Operator, src: Port, rank: int, repeat: int | None, tiles: int | None, role: str, what: str, *, ref: Port | None = None,
+                   level: int = 0) -> Port:
+        """A scratchpad of one writer and one reader: each buffer of ``rank`` dimensions is read ``repeat`` times, or once for each token of ``ref``."""
+        self.check_fits(node, tiles, what)
+        reader = {"rank": rank, "repeat_dim": ref is None} | ({} if ref is None else {"ref": level})
+        unit = self.unit("scratchpad", node, {"pages": self.m.pages, "frames": self.m.frames, "writers": [{"rank": rank}],
+                                              "readers": [reader], "repeat": [repeat or 0]}, role)
+        self.connect(src, unit, 0)
+        self.connect(Port(unit, 0, BufferRef(self.m.pages)), unit, 1)
+        if ref is not None:
+            self.connect(ref, unit, 2)
+        return Port(unit, 1, src.payload)
+
+    def check_fits(self, node: Operator, tiles: int | None, what: str) -> None:
+        """Refuse a buffer that never fits; ``tiles`` None: only the run can tell."""
+        room = self.m.pages * self.m.frames
+        if tiles is not None and tiles > room:
+            raise self.error(node, f"{what} takes {tiles} tiles of {self.t} x {self.t}, a scratchpad holds {self.m.pages} pages x {self.m.frames} frames = {room}",
+                             rule="a buffer fits in one scratchpad", remedy="use smaller tiles, or raise machine.pages")
+
+    def tiles_of(self, t: BufferType) -> int | None:
+        """Most physical tiles of a buffer, or None."""
+        tiles = self.most_tiles(t.element)
+        for d in t.shape:
+            most = self.graph.most(d)
+            tiles = None if tiles is None or most is None else tiles * most
+        return tiles
+
+    def scratchpad_of(self, element) -> int | None:
+        """The unit that holds the buffers which an element refers to."""
+        if isinstance(element, TupleType):
+            return next((pad for m in element.members if (pad := self.scratchpad_of(m)) is not None), None)
+        return self.buffers.get(element.memory) if isinstance(element, BufferType) else None
+
+    def bufferize(self, node: Operator) -> Port:
+        """The scratchpad of an on-chip memory: all Bufferizes that name it write, all Streamifys of its buffers read."""
+        held = node.outputs[0].element
+        self.check_fits(node, self.tiles_of(held), f"a {held}")
+        writers = [n for n in self.graph.nodes if isinstance(n, Bufferize) and n.memory == node.memory]
+        readers = [n for n in self.graph.nodes if isinstance(n, Streamify) and n.inputs[0].element.memory == node.memory]
+        if node.memory not in self.buffers:
+            params = {"pages": self.m.pages, "frames": self.m.frames, "writers": [{"rank": w.args["rank"] + 2} for w in writers],
+                      "readers": [self.reader(r) for r in readers], "repeat": [1 if r.listed else r.args["repeat"] or 0 for r in readers]}
+            if any(r.affine for r in readers):
+                params |= {"shape": [self.affine_walk(r)[0] if r.affine else [] for r in readers], "stride": [self.affine_walk(r)[1] if r.affine else [] for r in readers]}
+            self.buffers[node.memory] = self.unit("scratchpad", node, params)
+            n = len(writers) + len(readers)
+            driven = [r.name for r in readers if r.by_reference]
+            for i, r in enumerate(readers):
+                self.readers[r.name] = len(writers) + i, n + driven.index(r.name) if r.by_reference else None
+        unit, w = self.buffers[node.memory], writers.index(node)
+        self.connect(self.take(node, 0), unit, w)
+        return Port(unit, w, BufferRef(self.m.pages))
+
+    def reader(self, node: Streamify) -> dict:
+        """A scratchpad's parameters for one Streamify."""
+        rank = len(node.inputs[0].element.shape) + 2
+        out = {"rank": rank, "repeat_dim": node.args["repeat"] is not None}
+        if node.listed:
+            out["turns"] = list(node.args["repeat"])
+        if node.by_reference:
+            out["ref"] = node.level
+        if node.affine:
+            out["affine"] = len(node.args["shape"]) + 2
+        return out
+
+    def affine_walk(self, node: Streamify) -> tuple[list[int], list[int]]:
+        """Trips and strides of an affine read, in physical tiles, outermost first."""
+        rows, cols = self.grid(self.check_static(node.outputs[0].element, node, node.name))
+        return [*node.args["shape"], rows, cols], [s * rows * cols for s in node.args["stride"]] + [cols, 1]
+
+    def streamify(self, node: Operator) -> Port:
+        unit, (i, ref) = self.scratchpad_of(node.inputs[0].element), self.readers[node.name]
+        self.connect(self.take(node, 0), unit, i)
+        if ref is not None:
+            self.connect(self.tokens(node, 1), unit, ref)
+        port = Port(unit, i, self.payload(node.outputs[0].element, node))
+        if node.listed:  # the repeats are a dimension on the wire
+            rank = self.reader(node)["rank"]
+            port = self.chain(port, "flatten", node, {"lo": rank, "hi": rank + 1}, "repeats")
+        return port
+
+    def expand(self, node: Operator) -> Port:
+        """Copies of each element: a bare repeat for elements of one beat, a scratchpad for larger ones."""
+        src, count, element = self.take(node, 0), node.args["count"], node.inputs[0].element
+        if self.scratchpad_of(element) is not None or isinstance(element, TupleType):
+            raise self.error(node, f"a stream of {element} cannot be expanded on this machine",
+                             remedy="use Streamify with repeat" if isinstance(element, BufferType) else "expand in front of Zip")
+        if not isinstance(element, TileType):
+            return self.chain(src, "repeat", node, {"count": count}, "repeat")
+        if not self.one_beat(element):
+            return self.scratchpad(node, src, 2, count, self.most_tiles(element), "", f"tile {element}")
+        return self.wrap(node, self.chain(self.unwrap(node, src), "repeat", node, {"count": count}, "repeat"))
+
+    def expand_by_reference(self, node: Operator) -> Port:
+        """Copies of each element for each token of the reference."""
+        src, ref, level, element = self.take(node, 0), self.tokens(node, 1), node.args["rank"], node.inputs[0].element
+        if isinstance(element, TupleType):
+            raise self.error(node, f"a stream of {element} cannot be expanded on this machine", remedy="expand in front of Zip")
+        if isinstance(element, TileType) and not self.one_beat(element):
+            src = self.chain(src, "flatten", node, {"lo": 2, "hi": 2 + level}, "places")  # the dimensions of size 1
+            return self.scratchpad(node, src, 2, None, self.most_tiles(element), "", f"tile {element}", ref=ref, level=level)
+        tile = isinstance(element, TileType)
+        if tile:
+            src = self.unwrap(node, src)
+        unit = self.unit("expand", node, {"level": level, "scratchpad": self.scratchpad_of(element)}, "expand")
+        self.connect(src, unit, 0)
+        self.connect(ref, unit, 1)
+        port = Port(unit, 0, src.payload)
+        return self.wrap(node, port) if tile else port
+
+    def one_beat(self, tile: TileType) -> bool:
+        """Whether a logical tile is one physical tile."""
+        return tile.static and self.grid(tile) == (1, 1)
+
+    def unwrap(self, node: Operator, src: Port, role: str = "unwrap") -> Port:
+        """A tile's own two dimensions, 1 x 1, taken away."""
+        return self.chain(src, "flatten", node, {"lo": 0, "hi": 2}, role)
+
+    def wrap(self, node: Operator, src: Port, role: str = "wrap") -> Port:
+        """A tile's own two dimensions, 1 x 1, put back."""
+        for i in range(2):
+            src = self.chain(src, "promote", node, {"level": 0, "outermost": False}, f"{role}{i}")
+        return src
+
+
+__all__ = ["Buffers"]

@@ -1,0 +1,139 @@
+"""Routing, signals, generators, retiling: units that move whole streams."""
+
+from __future__ import annotations
+
+from penstock.machine.beat import Scalar, Selector
+from penstock.machine.kinds import KINDS
+
+from ..graph import Operator
+from ..stream_functions import RetileStreamify
+from ..types import BufferType
+from .base import Port
+
+
+class StreamUnits:
+    """A part of MachineLowering."""
+
+    def feed_all(self, node: Operator, unit: int) -> None:
+        """Connect all inputs of a node to a unit, in order."""
+        for i in range(len(node.inputs)):
+            self.feed(node, i, unit, i)
+
+    def pair(self, node: Operator, kind: str, params: dict | None = None) -> Port:
+        """A unit that takes a node's two inputs as they are."""
+        if len(node.inputs) != 2:
+            raise self.error(node, "takes its operands as one stream of pairs", rule=f"a unit `{kind}` has two inputs", remedy="pass the two streams, not their Zip")
+        unit = self.unit(kind, node, params or {})
+        self.feed_all(node, unit)
+        return Port(unit, 0, self.payload(node.outputs[0].element, node))
+
+    # -- tokens ------------------------------------------------------------------------------------------------
+
+    def signal(self, node: Operator, i: int, level: int, role: str = "") -> Port:
+        """One token for each element of ``level`` inner dimensions of an input."""
+        if isinstance(node.inputs[i].element, BufferType):
+            raise self.error(node, f"stream {node.inputs[i].name} carries {node.inputs[i].element}", rule="tokens are made of tiles, selectors or scalars",
+                             remedy="put Streamify in front")
+        return self.chain(self.take(node, i), "signal", node, {"level": level}, role, Scalar(1))
+
+    def tokens(self, node: Operator, i: int) -> Port:
+        """One token for each element of an input."""
+        return self.signal(node, i, self.inner(node, i), f"{node.streams[i].rstrip('?')}_tokens")
+
+    # -- routing -----------------------------------------------------------------------------------------------
+
+    def partition(self, node: Operator) -> list[Port]:
+        n, rank = node.args["outputs"], node.args["rank"] + self.inner(node, 0)
+        unit = self.unit("partition", node, {"n": n, "rank": rank, "scratchpad": self.scratchpad_of(node.inputs[0].element)})
+        self.feed_all(node, unit)
+        payload = self.take(node, 0).payload
+        return [Port(unit, i, payload) for i in range(n)]
+
+    def reassemble(self, node: Operator) -> Port:
+        unit = self.unit("reassemble", node, {"n": len(node.inputs) - 1, "rank": node.args["rank"] + self.inner(node, 0)})
+        self.feed_all(node, unit)
+        return Port(unit, 0, self.take(node, 0).payload)
+
+    def eager_merge(self, node: Operator) -> list[Port]:
+        n = len(node.inputs)
+        unit = self.unit("eager_merge", node, {"n": n, "rank": node.inputs[0].rank + self.inner(node, 0)})
+        self.feed_all(node, unit)
+        return [Port(unit, 0, self.take(node, 0).payload), Port(unit, 1, Selector(n))]
+
+    def generate(self, node: Operator, fn: str, params: dict) -> Port:
+        unit = self.unit("generate", node, {"fn": fn, "stride": 0, "count": 0} | params)
+        self.feed_all(node, unit)
+        return Port(unit, 0, self.payload(node.outputs[0].element, node))
+
+    # -- edges -------------------------------------------------------------------------------------------------
+
+    def sink(self, node: Operator, i: int, role: str = "") -> int:
+        """A unit that takes a stream; of references it gives up its count."""
+        kind = KINDS["sink"]
+        pad = self.scratchpad_of(node.inputs[i].element) if node.inputs else None
+        return self.unit("sink", node, {"scratchpad": pad} if "scratchpad" in kind.params or pad is not None and "scratchpad" in kind.optional else {}, role)
+
+    def unread(self, node: Operator, output: int, port: Port) -> Port | None:
+        """An output that may stay without a reader: a sink takes it then."""
+        if self.graph.consumers(node[output]):
+            return port
+        self.connect(port, self.unit("sink", node, {"scratchpad": None} if "scratchpad" in KINDS["sink"].params else {}, "unread"), 0)
+        return None
+
+    def loop(self, node: Operator) -> Port:
+        """The unit that a loop's end feeds: connected when the end is known."""
+        unit = self.unit("broadcast", node, {"n": 1, "scratchpad": None})
+        self.loops.append((node, unit))
+        return Port(unit, 0, self.payload(node.outputs[0].element, node))
+
+    # -- shapes ------------------------------------------------------------------------------------------------
+
+    def reshape(self, node: Operator) -> list[Port | None]:
+        """Reshape; the padding stream is a stream of tokens, one per element, that is padded alike: padding reads as 0."""
+        k, pad, d, chunk = self.inner(node, 0), node.args["pad"] is not None, node.args["dim"], node.args["chunk"]
+        rows, cols = self.grid(self.static_tile(node, 0)) if pad else (1, 1)
+        src, flags = self.take(node, 0), None
+        if pad and self.graph.consumers(node[1]):
+            src, token = self.broadcast(node, src, 2, "fork", node.inputs[0].element)
+            flags = self.chain(token, "signal", node, {"level": k}, "elements", Scalar(1))
+            flags = self.chain(flags, "reshape", node, {"dim": d, "chunk": chunk, "pad": True, "pad_rows": 1, "pad_cols": 1}, "padding")
+        out = self.chain(src, "reshape", node, {"dim": d + k, "chunk": chunk, "pad": pad, "pad_rows": rows, "pad_cols": cols})
+        return [out, flags] if pad else [out]
+
+    def retile_row(self, node: Operator) -> Port:
+        """Tiles of a group one below the other: their valid rows are packed into full bands."""
+        t, out = self.tile(node, 0), node.outputs[0].element
+        cols, bands = self.grid(t)[1], self.grid(out)[0]
+        if cols is None:
+            raise self.error(node, f"stream {node.inputs[0].name} carries {t}", rule="tiles are packed by rows of a static number of columns")
+        if cols > self.m.accum_tiles:
+            raise self.error(node, f"a band takes {cols} tiles of {self.t} x {self.t}, a row packer holds {self.m.accum_tiles}", remedy="use narrower tiles, or raise machine.accum_tiles")
+        return self.chain(self.take(node, 0), "row_pack", node, {"depth": cols, "level": 2 + node.args["rank"], "bands": bands or 0, "cols": out.cols.value})
+
+    def retile_col(self, node: Operator) -> Port:
+        """Tiles of a group side by side: only stops change where a tile is one band of full columns."""
+        t, rank = self.tile(node, 0), node.args["rank"]
+        if t.cols.value is None or t.cols.value % self.t or self.grid(t)[0] != 1:
+            raise self.error(node, f"stream {node.inputs[0].name} carries {t}", rule=f"tiles side by side are one band (at most {self.t} rows) of full columns (a multiple of {self.t})",
+                             remedy=f"use tiles of at most {self.t} rows")
+        port = self.chain(self.take(node, 0), "flatten", node, {"lo": 0, "hi": 1 + rank}, "row")
+        return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
+
+    def retile_streamify(self, node: Operator, fn: RetileStreamify) -> Port:
+        """Parts of a tile: single rows, or whole physical tiles, where only stops change."""
+        src, t = self.take(node, 0), self.tile(node, 0)
+        rows, cols = self.grid(t)
+        if fn.along == "rows" and fn.size == 1 and cols is not None:
+            return self.chain(src, "row_unpack", node, {"depth": cols, "mask": fn.mask, "rows": t.rows.value or 0}, "rows")
+        if not fn.mask and fn.size % self.t == 0 and t.static:
+            chunk = {"chunk": fn.size // self.t, "pad": False, "pad_rows": 1, "pad_cols": 1}
+            if fn.along == "rows":
+                return self.chain(src, "reshape", node, {"dim": 1, **chunk}, "bands")
+            if rows == 1:
+                port = self.chain(src, "flatten", node, {"lo": 0, "hi": 1}, "columns")
+                port = self.chain(port, "reshape", node, {"dim": 0, **chunk}, "parts")
+                return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
+        raise self.error(node, f"cannot cut {t} with {fn}", rule=f"this machine cuts single rows, or (without mask) bands and, of one band, columns in multiples of {self.t}")
+
+
+__all__ = ["StreamUnits"]

@@ -1,0 +1,363 @@
+"""Functions whose operand or result is a whole group of elements: what Accum collects, what FlatMap expands, and the integer functions of metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import sympy
+
+from penstock.machine.errors import ProgramError
+
+from .functions import FORMS, Function, need_tiles
+from .types import Dim, DimKind, ScalarType, SelectorType, TileType, dim, same_size
+
+SPLIT = ("rows", "cols")
+
+
+# ---- Accum -----------------------------------------------------------------------------------------------------------
+
+class Collect(Function):
+    """A function that Accum folds over a group: ``start``, then ``update`` with every element."""
+
+    operators = ("Accum",)
+
+    def result_of(self, graph, element, dims: tuple[Dim, ...]):
+        """Element type of a group of ``dims`` elements."""
+        raise NotImplementedError
+
+    def start(self, ev, out):
+        """The value of an empty group; ``out`` is the result's type."""
+        raise NotImplementedError
+
+    def update(self, ev, acc, value):
+        raise NotImplementedError
+
+    def lower_accum(self, low, node):
+        raise low.error(node, f"{self} has no unit on this machine")
+
+
+@dataclass(frozen=True)
+class Retile(Collect):
+    """Concatenates tiles: one below the other (``rows``) or side by side (``cols``). Only valid rows and columns count."""
+
+    along: str
+
+    @property
+    def name(self) -> str:
+        return "retile_row" if self.along == "rows" else "retile_col"
+
+    @property
+    def rule(self) -> str:
+        return self.name
+
+    def result_of(self, graph, element, dims):
+        need_tiles(self.name, element)
+        size = getattr(element, self.along)
+        total = graph.derived(size.size * sympy.prod([d.size for d in dims]), size, *dims)
+        return TileType(total, element.cols, element.dtype) if self.along == "rows" else TileType(element.rows, total, element.dtype)
+
+    def start(self, ev, out):
+        return np.zeros((0, out.cols.value or 0) if self.along == "rows" else (out.rows.value or 0, 0), ev.dtype)
+
+    def update(self, ev, acc, value):
+        if not value.size:
+            return acc
+        axis = 0 if self.along == "rows" else 1
+        if not acc.size:
+            return value
+        if acc.shape[1 - axis] != value.shape[1 - axis]:
+            raise ev.error(f"concatenates tiles of {list(acc.shape)} and {list(value.shape)} elements by {self.along}")
+        return np.concatenate([acc, value], axis)
+
+    def lower_accum(self, low, node):
+        return low.retile_row(node) if self.along == "rows" else low.retile_col(node)
+
+    def __str__(self) -> str:
+        return f"{self.name}()"
+
+
+@dataclass(frozen=True)
+class AllRead(Collect):
+    """One token when a group has passed: a signal that all of it has been read."""
+
+    name = "all_read"
+
+    def result_of(self, graph, element, dims):
+        return ScalarType(1)
+
+    def start(self, ev, out):
+        return 1
+
+    def update(self, ev, acc, value):
+        return 1
+
+    def lower_accum(self, low, node):
+        return low.signal(node, 0, low.inner(node, 0) + node.args["rank"])
+
+
+# ---- Map -------------------------------------------------------------------------------------------------------------
+
+@dataclass(frozen=True)
+class RowAppend(Function):
+    """Puts a row {1, C} below the valid rows of a tile {R, C}, which must have room for it."""
+
+    name = "row_append"
+    arity = 2
+
+    def result(self, *operands) -> TileType:
+        need_tiles(self.name, *operands)
+        a, b = operands
+        if b.rows.value != 1 or same_size(a.cols, b.cols) is False or a.dtype != b.dtype:
+            raise ProgramError(f"cannot put {b} below the rows of {a}", rule="row_append takes a tile {R, C} and a row {1, C} of one dtype")
+        if not a.static:
+            raise ProgramError(f"cannot put a row below {a}", rule="row_append takes a tile of static size", remedy="give the tile a static size")
+        return a
+
+    def value(self, ev, operands, *values):
+        tile, row = values
+        if tile.shape[0] >= operands[0].rows.value:
+            raise ev.error(f"a tile of {tile.shape[0]} valid rows has no room for another")
+        return np.concatenate([tile.reshape(-1, row.shape[1]), row])
+
+    def lower(self, low, node):
+        return low.pair(node, "row_append")
+
+
+@dataclass(frozen=True)
+class RowOffset(Function):
+    """Sets the number of valid rows of a tile to a scalar; the rows below read as zero and do not count."""
+
+    name = "row_offset"
+    arity = 2
+
+    def result(self, *operands) -> TileType:
+        a, b = operands
+        need_tiles(self.name, a)
+        if not isinstance(b, ScalarType):
+            raise ProgramError(f"row_offset takes a tile and a count, not {b}")
+        return a
+
+    def value(self, ev, operands, *values):
+        tile, count = values
+        out = np.zeros((min(int(count), operands[0].rows.value), tile.shape[1]), tile.dtype)
+        rows = min(len(out), len(tile))
+        out[:rows] = tile[:rows]
+        return out
+
+    def lower(self, low, node):
+        return low.pair(node, "row_offset")
+
+
+def _scalars(name: str, *operands) -> None:
+    for x in operands:
+        if not isinstance(x, ScalarType):
+            raise ProgramError(f"{name} takes scalars, not {x}")
+
+
+def _word(x: int) -> int:
+    return int(x) & 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Address(Function):
+    """a * stride + b on scalars of 32 bits."""
+
+    stride: int
+
+    name = "address"
+    arity = 2
+
+    def result(self, *operands) -> ScalarType:
+        _scalars(self.name, *operands)
+        return ScalarType(32)
+
+    def value(self, ev, operands, *values):
+        return _word(int(values[0]) * self.stride + int(values[1]))
+
+    def lower(self, low, node):
+        return low.pair(node, "address", {"stride": self.stride})
+
+
+# ---- FlatMap ---------------------------------------------------------------------------------------------------------
+
+class Expanding(Function):
+    """A function that FlatMap runs: one element (or a pair) gives a list of elements."""
+
+    operators = ("FlatMap",)
+
+    def parts(self, graph, key, *operands) -> tuple[object, Dim]:
+        """Element type and number of the parts of one element; ``key`` names the place for a symbol."""
+        raise NotImplementedError
+
+    def values(self, ev, operands, *values) -> Iterator:
+        """The parts of one element."""
+        raise NotImplementedError
+
+    def lower_flat(self, low, node):
+        """Units of a FlatMap that gives the parts of each element as a dimension of their own."""
+        raise low.error(node, f"{self} has no unit on this machine")
+
+
+@dataclass(frozen=True)
+class RetileStreamify(Expanding):
+    """Cuts a tile into tiles of ``size`` rows or columns; with ``mask`` only those with a valid row or column leave."""
+
+    along: str = "rows"
+    size: int = 1
+    mask: bool = False
+
+    name = "retile_streamify"
+
+    def parts(self, graph, key, *operands):
+        need_tiles(self.name, *operands)
+        a = operands[0]
+        whole = getattr(a, self.along)
+        if whole.value is None and not self.mask:
+            raise ProgramError(f"cuts {a} of run-time size", rule="a tile of run-time size is cut by its valid part", remedy="give mask=True")
+        if whole.value is not None and whole.value % self.size:
+            raise ProgramError(f"{whole} {self.along} are not a multiple of {self.size}", remedy="choose a size that divides the tile")
+        if self.mask:
+            most = graph.most(whole)
+            n = graph.fresh("V", key, DimKind.DYNAMIC_RAGGED, most and -(-most // self.size))
+        else:
+            n = dim(whole.value // self.size)
+        part = (dim(self.size), a.cols) if self.along == "rows" else (a.rows, dim(self.size))
+        return TileType(*part, a.dtype), n
+
+    def values(self, ev, operands, *values):
+        tile, axis = values[0], SPLIT.index(self.along)
+        whole = getattr(operands[0], self.along).value
+        end = tile.shape[axis] if self.mask else whole
+        for i in range(0, end, self.size):
+            yield tile[i : i + self.size] if axis == 0 else tile[:, i : i + self.size]
+
+    def lower_flat(self, low, node):
+        return low.retile_streamify(node, self)
+
+
+@dataclass(frozen=True)
+class AddressRange(Expanding):
+    """For scalars a, n: the addresses a * stride + i, i < n."""
+
+    stride: int
+
+    name = "address_range"
+    arity = 2
+
+    def parts(self, graph, key, *operands):
+        _scalars(self.name, *operands)
+        return ScalarType(32), graph.fresh("L", key, DimKind.DYNAMIC_RAGGED)
+
+    def values(self, ev, operands, *values):
+        a, n = values
+        return (_word(int(a) * self.stride + i) for i in range(int(n)))
+
+    def lower_flat(self, low, node):
+        return low.generate(node, "address", {"stride": self.stride})
+
+
+@dataclass(frozen=True)
+class ExpertAddresses(Expanding):
+    """For a one-hot selector of target e: the addresses e * count + i, i < count."""
+
+    count: int
+
+    name = "expert_addresses"
+
+    def parts(self, graph, key, *operands):
+        if not isinstance(operands[0], SelectorType):
+            raise ProgramError(f"{self.name} takes selectors, not {operands[0]}")
+        return ScalarType(32), dim(self.count)
+
+    def values(self, ev, operands, *values):
+        if len(values[0]) != 1:
+            raise ev.error(f"selector {sorted(values[0])} has {len(values[0])} targets, not one")
+        (target,) = values[0]
+        return (target * self.count + i for i in range(self.count))
+
+    def lower_flat(self, low, node):
+        return low.generate(node, "expert", {"count": self.count})
+
+
+@dataclass(frozen=True)
+class LastTileFilter(Expanding):
+    """For a scalar n: n one-hot selectors of two targets, target 1 but for the last, which has target 0."""
+
+    name = "last_tile_filter"
+
+    def parts(self, graph, key, *operands):
+        _scalars(self.name, *operands)
+        return SelectorType(2), graph.fresh("L", key, DimKind.DYNAMIC_RAGGED)
+
+    def values(self, ev, operands, *values):
+        n = int(values[0])
+        return (frozenset({0 if i == n - 1 else 1}) for i in range(n))
+
+    def lower_flat(self, low, node):
+        return low.generate(node, "last", {})
+
+
+# ---- constructors ----------------------------------------------------------------------------------------------------
+
+def _count(name: str, what: str, value, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 32:
+        raise ProgramError(f"{what} must be an integer from {least} to 2^32 - 1, not {value!r}", f"function {name}")
+    return value
+
+
+def retile_row() -> Retile:
+    """Tiles one below the other."""
+    return Retile("rows")
+
+
+def retile_col() -> Retile:
+    """Tiles side by side."""
+    return Retile("cols")
+
+
+def all_read() -> AllRead:
+    """A token per group."""
+    return AllRead()
+
+
+def row_append() -> RowAppend:
+    """A row below a tile's valid rows."""
+    return RowAppend()
+
+
+def row_offset() -> RowOffset:
+    """A tile's number of valid rows."""
+    return RowOffset()
+
+
+def address(stride: int) -> Address:
+    """a * stride + b."""
+    return Address(_count("address", "stride", stride, 0))
+
+
+def retile_streamify(along: str = "rows", size: int = 1, mask: bool = False) -> RetileStreamify:
+    """Parts of a tile, by rows or columns."""
+    if along not in SPLIT:
+        raise ProgramError(f"along must be 'rows' or 'cols', not {along!r}", "function retile_streamify")
+    return RetileStreamify(along, _count("retile_streamify", "size", size), bool(mask))
+
+
+def address_range(stride: int) -> AddressRange:
+    """a * stride + i for i < n."""
+    return AddressRange(_count("address_range", "stride", stride, 0))
+
+
+def expert_addresses(count: int) -> ExpertAddresses:
+    """The addresses of a one-hot selector's target."""
+    return ExpertAddresses(_count("expert_addresses", "count", count))
+
+
+def last_tile_filter() -> LastTileFilter:
+    """Selectors that tell the last of n."""
+    return LastTileFilter()
+
+
+FORMS.update({f.__name__: f for f in (retile_row, retile_col, all_read, row_append, row_offset, address, retile_streamify, address_range, expert_addresses,
+                                      last_tile_filter)})

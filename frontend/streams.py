@@ -1,0 +1,77 @@
+"""Streams as nested lists, and as lists of (value, stop).
+
+A stream of shape [D_N, ..., D_0] is a list nested N + 1 deep, or an array with these leading axes. Its elements are arrays (tiles), integers (scalars) and
+collections of targets (selectors; an integer is one target). An empty list is an empty tensor; in the other form it is a bare stop, of value None
+(docs/timing.md section 3.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from penstock.machine.errors import ProgramError
+
+from .types import ScalarType, SelectorType, StreamType, TileType
+
+START = 1 << 30
+"""The stop before the first: above every level."""
+
+
+def tokens(nested, t: StreamType, where: str) -> list[tuple]:
+    """The elements of a stream of type ``t`` with their stops; ProgramError where they do not suit the type."""
+    out: list[tuple] = []
+    _walk(nested, t, t.rank, out, where)
+    return out
+
+
+def _walk(nested, t: StreamType, level: int, out: list, where: str) -> None:
+    if not isinstance(nested, (list, tuple, np.ndarray)):
+        raise ProgramError(f"dimension {level} must be a list, not {nested!r}", where, rule=f"the elements of {t} are given as a list nested {t.rank + 1} deep")
+    for x in nested:
+        if level:
+            _walk(x, t, level - 1, out, where)
+        else:
+            out.append((element(x, t.element, where), 0))
+    if level == t.rank:  # the outermost dimension has no stop of its own
+        return
+    if len(nested):
+        out[-1] = (out[-1][0], level + 1)
+    else:
+        out.append((None, level + 1))
+
+
+def element(x, t, where: str):
+    """One element in the form that operators compute with."""
+    if isinstance(t, SelectorType):
+        targets = frozenset([x] if isinstance(x, (int, np.integer)) else (int(i) for i in x))
+        if any(not 0 <= i < t.n for i in targets):
+            raise ProgramError(f"selector {sorted(targets)} names a target outside 0 to {t.n - 1}", where)
+        return frozenset(int(i) for i in targets)
+    if isinstance(t, ScalarType):
+        if not 0 <= int(x) < 1 << t.bits:
+            raise ProgramError(f"scalar {x} does not fit into {t.bits} bits", where)
+        return int(x)
+    if isinstance(t, TileType):
+        a = np.asarray(x, np.float32)
+        if a.ndim != 2 or any(d.value is not None and n > d.value for n, d in zip(a.shape, (t.rows, t.cols))):
+            raise ProgramError(f"a tile of shape {list(a.shape)}", where, rule=f"the stream carries {t}")
+        return a
+    raise ProgramError(f"elements of {t} cannot be given from outside", where)
+
+
+def nested(items: Iterable[tuple], rank: int) -> list:
+    """The nested lists of a stream of (value, stop)."""
+    open_: list[list] = [[] for _ in range(rank + 1)]  # open_[d]: the entries so far of dimension d
+    last = START
+    for v, s in items:
+        if v is not None:
+            open_[0].append(v)
+        elif last:
+            open_[min(last, s)].append([])
+        for level in range(0 if v is not None else min(last, s), s):
+            open_[level + 1].append(open_[level])
+            open_[level] = []
+        last = s
+    return open_[rank]
