@@ -25,7 +25,7 @@ from penstock.points import print_table
 ROOT = Path(__file__).parents[1]
 LU = ("mna_s27.mtx", "mna_s344.mtx", "mna_c880.mtx", "fpga_dcop_01.mtx", "add20.mtx", "circuit_1.mtx")
 COLUMNS = ("memplus.mtx.gz:17671:d=3,balanced", "circuit_1.mtx:2564:d=2,arrival", "circuit_1.mtx:2522:d=3,balanced", "add20.mtx:2007:d=2,arrival")
-OTHERS = ("gen:ladder:1000", "gen:ring:301", "gen:gates:1000", "step:swiglu,t=4,silu=spelled", "device:mos*16")
+OTHERS = ("gen:ladder:1000", "gen:ring:301", "gen:gates:1000", "step:swiglu,t=4", "step:swiglu,t=4,silu=spelled", "device:mos*16")
 TARGET = ("circuit_1", 30.0)
 PAGE = ROOT / "docs" / "dataflow_graphs.md"
 

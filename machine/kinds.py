@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .beat import Payload, Scalar, Tile, Tuple
+from .beat import Payload, Scalar, Selector, Tile, Tuple
 from .functions import lookup
 
 
@@ -144,6 +144,42 @@ def _counted(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
     return inputs[:1]
 
 
+def _selected(n: int, selector: Payload) -> None:
+    need(selector == Selector(n), f"the selector has one bit for each of {n} streams")
+
+
+def _partition(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+    _selected(p["n"], inputs[1])
+    return inputs[:1] * p["n"]
+
+
+def _reassemble(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+    _selected(p["n"], inputs[-1])
+    return _same(p, inputs[:-1])
+
+
+ADDRESS_BITS = 32
+"""Bits of a generated address."""
+
+
+def _numbers(inputs: tuple[Payload, ...]) -> None:
+    need(all(isinstance(x, Scalar) and x.width <= ADDRESS_BITS for x in inputs), f"its inputs are scalars of at most {ADDRESS_BITS} bits")
+
+
+def _generate(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+    need(p["fn"] in GENERATORS, f"fn is one of {', '.join(GENERATORS)}")
+    if p["fn"] == "expert":
+        need(isinstance(inputs[0], Selector), "its input is a selector")
+        return (Scalar(ADDRESS_BITS),)
+    _numbers(inputs)
+    return (Selector(2) if p["fn"] == "last" else Scalar(ADDRESS_BITS),)
+
+
+def _address(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+    _numbers(inputs)
+    return (Scalar(ADDRESS_BITS),)
+
+
 def _shape(name: str, doc: str, params: dict[str, str], arity=lambda p: (1, 1), runtime=(), payloads=_same, **more) -> None:
     register(Kind(name, doc, params, arity, runtime, _zero, _one, payloads=payloads, **more))
 
@@ -160,6 +196,24 @@ _shape("pace", "lets a beat pass at most every so often", {"interval": "sixteent
 _shape("zip", "joins two streams into tuples", {}, lambda p: (2, 1), payloads=lambda p, inputs: (Tuple(inputs),))
 _shape("split", "deals beats round robin", {"n": "outputs"}, lambda p: (1, p["n"]), payloads=_copies)
 _shape("merge", "collects beats round robin", {"n": "inputs"}, lambda p: (p["n"], 1))
+
+_POSTS = {"scratchpad": "unit id that the references in the data belong to, or None"}
+_shape("partition", "sends units of the data to the outputs that a selector names", {"n": "outputs", "rank": "dimensions of a unit", **_POSTS},
+       lambda p: (2, p["n"]), payloads=_partition, posts="scratchpad")
+_shape("reassemble", "collects units from the inputs that a selector names, as they arrive", {"n": "data inputs", "rank": "dimensions of a unit"},
+       lambda p: (p["n"] + 1, 1), payloads=_reassemble)
+_shape("eager_merge", "passes units on as they arrive and says whence", {"n": "inputs", "rank": "dimensions of a unit"},
+       lambda p: (p["n"], 2), payloads=lambda p, inputs: (*_same(p, inputs), Selector(p["n"])))
+_shape("expand", "copies each element along the reference stream's inner dimensions", {"level": "dimensions that are expanded", **_POSTS},
+       lambda p: (2, 1), payloads=lambda p, inputs: inputs[:1], posts="scratchpad")
+_shape("signal", "one token for each element of some inner dimensions", {"level": "dimensions of an element"}, payloads=lambda p, inputs: (Scalar(1),))
+GENERATORS = {
+    "address": "inputs a, n: a * stride + i for i < n", "expert": "input one-hot selector: index * count + i for i < count",
+    "last": "input n: selectors of 2 bits, 0b10 n - 1 times, then 0b01",
+}
+_shape("generate", "a new inner dimension for each element", {"fn": f"one of {', '.join(GENERATORS)}", "stride": "factor of `address`", "count": "elements of `expert`"},
+       lambda p: (2 if p["fn"] == "address" else 1, 1), runtime=("stride", "count"), payloads=_generate)
+_shape("address", "a * stride + b", {"stride": "factor of a"}, lambda p: (2, 1), runtime=("stride",), payloads=_address)
 
 register(Kind("map", "element-wise function on tiles",
               {"fn": "name in machine/functions.py", "arity": "operands", "lanes": "elements a cycle", "tuple_in": "whether the operands come as one tuple stream"},

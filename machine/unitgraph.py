@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .beat import Payload, Tile, leaves, payload_from_dict, payload_to_dict
+from .beat import MAX_NUMBER_BITS, Payload, Scalar, Selector, Tile, leaves, payload_from_dict, payload_to_dict
 from .errors import LoweringError
 from .kinds import KINDS, Kind, kind_of
 
@@ -196,6 +196,8 @@ def _check_payloads(graph: UnitGraph, kind: Kind, u: Unit) -> None:
     for c in (*ins, *outs):
         if any(isinstance(x, Tile) and x.t != graph.t for x in leaves(c.payload)):
             raise LoweringError(f"carries {c.payload}", f"channel {c.name}", f"tiles of this graph have the edge {graph.t}")
+        if any(isinstance(x, (Scalar, Selector)) and not 1 <= x.bits <= MAX_NUMBER_BITS for x in leaves(c.payload)):
+            raise LoweringError(f"carries {c.payload}", f"channel {c.name}", f"scalars and selectors have 1 to {MAX_NUMBER_BITS} bits")
     if kind.payloads is None:
         return
     try:

@@ -56,6 +56,20 @@ def evaluate(S, V, LOG, SUNK, SUNK_V, u, c):
         return row_offset(S, V, LOG, u, c)
     if kind == K_PACE:
         return pace(S, V, LOG, u, c)
+    if kind == K_PARTITION:
+        return partition(S, V, LOG, u, c)
+    if kind == K_REASSEMBLE:
+        return reassemble(S, V, LOG, u, c)
+    if kind == K_EAGER_MERGE:
+        return eager_merge(S, V, LOG, u, c)
+    if kind == K_EXPAND:
+        return expand(S, V, LOG, u, c)
+    if kind == K_SIGNAL:
+        return signal(S, V, LOG, u, c)
+    if kind == K_GENERATE:
+        return generate(S, V, LOG, u, c)
+    if kind == K_ADDRESS:
+        return address(S, V, LOG, u, c)
     if kind == K_SOURCE:
         return source(S, V, LOG, u, c)
     return sink(S, V, LOG, SUNK, SUNK_V, u, c)

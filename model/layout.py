@@ -30,7 +30,7 @@ def leaves(payload: Payload) -> list[tuple[int, int, int]]:
             return [(k.LEAF_OTHER, payload.page_bits, beats.TILES_BITS)]
         case beats.Tuple():
             return [x for m in payload.members for x in leaves(m)]
-    return [(k.LEAF_OTHER, payload.bits, 0)]
+    return [(k.LEAF_OTHER, min(payload.bits, 64), max(payload.bits - 64, 0))]
 
 
 def n_values(payload: Payload) -> int:
@@ -68,7 +68,7 @@ def unpack_words(payload: Payload, words: np.ndarray) -> tuple[list[int], np.nda
             values.append(x.view("<u4") if w0 == 32 else x.view("<u2").astype(np.uint32) << 16)
             at += n
             w0 = w1
-        meta.extend((number(w0), number(w1)))
+        meta.extend(x - (x >> 63 << 64) for x in (number(w0), number(w1)))  # as signed words
 
     walk(payload)
     return meta, np.concatenate(values) if values else np.zeros(0, np.uint32)
@@ -192,8 +192,7 @@ class Layout:
             self.set(at + offset, value)
 
     def put_broadcast(self, u, p, ins, outs):
-        pad = p["scratchpad"]
-        return k.K_BROADCAST, {k.B_PAD: -1 if pad is None else self.pad_refs[pad]}
+        return k.K_BROADCAST, {k.B_PAD: self.counts_of(u)}
 
     def put_flatten(self, u, p, ins, outs):
         return k.K_FLATTEN, {k.F_LO: p["lo"], k.F_HI: p["hi"], k.F_LAST: beats.STOP_DONE}
@@ -222,6 +221,36 @@ class Layout:
 
     def put_merge(self, u, p, ins, outs):
         return k.K_MERGE, {}
+
+    def counts_of(self, u) -> int:
+        """Offset of the reference counts that a unit changes, or -1."""
+        memory = kind_of(u.kind).posts_to(u.params)
+        return -1 if memory is None else self.pad_refs[memory]
+
+    def put_partition(self, u, p, ins, outs):
+        return k.K_PARTITION, {k.I_RANK: p["rank"], k.I_PAD: self.counts_of(u)}
+
+    def put_expand(self, u, p, ins, outs):
+        return k.K_EXPAND, {k.I_RANK: p["level"], k.I_PAD: self.counts_of(u)}
+
+    def arrivals(self, p) -> dict:
+        return {k.N_RANK: p["rank"], **{table: self.alloc(p["n"]) for table in (k.N_FREE, k.N_GIVEN, k.N_DRAIN)}}
+
+    def put_reassemble(self, u, p, ins, outs):
+        return k.K_REASSEMBLE, self.arrivals(p)
+
+    def put_eager_merge(self, u, p, ins, outs):
+        return k.K_EAGER_MERGE, self.arrivals(p)
+
+    def put_signal(self, u, p, ins, outs):
+        return k.K_SIGNAL, {k.G_LEVEL: p["level"], k.G_LAST: beats.STOP_DONE}
+
+    def put_generate(self, u, p, ins, outs):
+        fn = {"address": k.GENERATE_ADDRESS, "expert": k.GENERATE_EXPERT, "last": k.GENERATE_LAST}[p["fn"]]
+        return k.K_GENERATE, {k.J_FN: fn, k.J_STRIDE: p["stride"], k.J_COUNT: p["count"]}
+
+    def put_address(self, u, p, ins, outs):
+        return k.K_ADDRESS, {k.J_STRIDE: p["stride"]}
 
     def pipe(self, u, tuple_in: bool, kernel: int) -> dict:
         kind, t = kind_of(u.kind), self.graph.t

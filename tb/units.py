@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from penstock.machine.beat import STOP_DONE, BufferRef, Payload, Scalar, Tile, Tuple
+from penstock.machine.beat import STOP_DONE, BufferRef, Payload, Scalar, Selector, Tile, Tuple
 from penstock.machine.functions import FUNCTIONS
 from penstock.machine.kinds import kind_of
 from penstock.machine.unitgraph import Channel, Tensor, Unit, UnitGraph
@@ -157,6 +157,11 @@ def _regular(payload: Payload, shape: Sequence[int], *, groups: int = 3, full: b
         return [(value(rng, payload, t, t), s) for s in regular([groups, *shape])]
 
     return items
+
+
+def _every(payload: Payload, number: int | None, count: int) -> Callable[[np.random.Generator], Items]:
+    """``count`` beats without stop, of a number or random."""
+    return lambda rng: [(value(rng, payload) if number is None else number, 0) for _ in range(count)]
 
 
 def _tiles(payload: Payload, rank: int) -> Callable[[np.random.Generator], Items]:
@@ -409,6 +414,14 @@ def each(t: int = 2, dtype: str = "fp32") -> Zoo:
     z.add("row_append", {}, [(tile, _banded(tile, 2, 1, 1, valid=(0, t))), (tile, _banded(tile, 2, 1, 1, valid=(1, 2)))], [tile])
     z.add("matmul", {"rows_per_cycle": t, "transposed": False}, [(tile, row)] * 2, [wide])
     z.add("accum", {"fn": "add", "reduce": 0b10, "depth": 8, "lanes": t * t, "init_rows": 0, "init_cols": 0}, [(wide, _regular(wide, (2, 4)))], [wide])
+    one, word = _every(Selector(1), 1, 24), Scalar(16)
+    z.add("partition", {"n": 1, "rank": 0, "scratchpad": None}, [(tile, _every(tile, None, 24)), (Selector(1), one)], [tile])
+    z.add("reassemble", {"n": 1, "rank": 0}, [(tile, _every(tile, None, 24)), (Selector(1), one)], [tile])
+    z.add("eager_merge", {"n": 1, "rank": 0}, [(tile, _every(tile, None, 24))], [tile, Selector(1)])
+    z.add("expand", {"level": 1, "scratchpad": None}, [(word, _regular(word, (1,), full=False)), (tile, _regular(tile, (8,)))], [word])
+    z.add("signal", {"level": 0}, [(word, _every(word, None, 24))], [Scalar(1)])
+    z.add("generate", {"fn": "last", "stride": 0, "count": 0}, [(word, _every(word, 2, 24))], [Selector(2)])
+    z.add("address", {"stride": 4}, [(word, _every(word, None, 24))] * 2, [Scalar(32)])
     pad = z.unit("scratchpad", {"pages": 16, "frames": 2, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": True}], "repeat": [2]})
     z.source((pad, 0), tile, row)
     z.join((pad, 0), (pad, 1), ref)

@@ -1,7 +1,7 @@
 """Small STeP programs as dataflow graphs: every element of every tile becomes nodes.
 
 The program's own evaluation (:class:`penstock.frontend.reference.Evaluator`) runs over arrays of nodes instead of numbers, so the order of all sums
-is that of ``docs/arithmetic.md``, and values are those of the tiled machine bit for bit wherever each function is one operation of the ALU.
+is that of ``docs/arithmetic.md``, and values are those of the tiled machine bit for bit.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from penstock.machine.errors import ProgramError
 from penstock.machine.token_ops import Op
 
 from .builder import Builder, Value, absolute, exp, where
+from .exact_silu import exact_silu
 
 
 __all__ = ["SCALAR", "NODE_LIMIT", "scalarise", "step_graph"]
@@ -35,8 +36,8 @@ def _maximum(x, y):
     return where(x == x, where(y == y, larger, y + y), x + x)
 
 
-def _silu(x):
-    """x / (1 + e**-x): four roundings where the tiled machine's own unit has one."""
+def _short_silu(x):
+    """x / (1 + e**-x): four roundings where the tiled machine's unit has one."""
     return x / (1.0 + exp(0.0 - x))
 
 
@@ -54,17 +55,20 @@ def _cast_bf16(x):
 
 SCALAR: dict[str, Callable] = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "div": lambda x, y: x / y,
-    "exp": exp, "max": _maximum, "silu": _silu, "cast_bf16": _cast_bf16, "cast_fp32": lambda x: x * 1.0,
+    "exp": exp, "max": _maximum, "silu": exact_silu, "cast_bf16": _cast_bf16, "cast_fp32": lambda x: x * 1.0,
 }
-"""Function name -> its meaning on nodes. A user's own function is added by an entry."""
+"""Function name -> its meaning on nodes, bit for bit. A user's own function is added by an entry."""
+
+SHORT: dict[str, Callable] = {"silu": _short_silu}
+"""Shorter forms of those that take many nodes, not bit for bit."""
 
 
 class _Nodes(Evaluator):
     """The evaluator over object arrays of nodes; padding is the number 0, and what is computed from numbers alone stays a number."""
 
-    def __init__(self, builder: Builder, tensors: dict[str, np.ndarray], t: int):
+    def __init__(self, builder: Builder, tensors: dict[str, np.ndarray], t: int, scalar: dict[str, Callable]):
         super().__init__(tensors, t, self._dot, self._function, object)
-        self.builder = builder
+        self.builder, self.scalar = builder, scalar
 
     def tensor(self, ref):
         self.dtype = np.dtype(np.float32)
@@ -79,9 +83,9 @@ class _Nodes(Evaluator):
         raise ProgramError("elements come from outside the program", node.label, "a program that becomes a graph loads its inputs", "load them with LinearOffChipLoad")
 
     def _function(self, name: str):
-        if name not in SCALAR:
+        if name not in self.scalar:
             raise ProgramError(f"function {name} has no meaning on nodes", f"graph {self.builder.title}", remedy=f"there are {', '.join(SCALAR)}; add an entry to penstock.frontend.spice.step.SCALAR")
-        f = SCALAR[name]
+        f = self.scalar[name]
 
         def on_nodes(*operands):
             if not any(isinstance(x, Value) for x in operands):
@@ -134,8 +138,9 @@ def _too_large(title: str) -> ProgramError:
     return ProgramError(f"has more than {NODE_LIMIT} nodes", f"graph {title}", remedy="choose smaller tensors, for example with t=4")
 
 
-def scalarise(graph: Graph, tensors: dict[str, np.ndarray], t: int, title: str = "step") -> DataflowGraph:
-    """The dataflow graph of a STeP program for the tile edge ``t`` (which fixes the order of sums).
+def scalarise(graph: Graph, tensors: dict[str, np.ndarray], t: int, exact: bool = True, title: str = "step") -> DataflowGraph:
+    """The dataflow graph of a STeP program for the tile edge ``t`` (which fixes the order of sums); not ``exact``: with the shorter forms
+    of :data:`SHORT`.
 
     Inputs ``tensor[row,col]`` with the given values as defaults, outputs likewise; a bf16 number travels as the fp32 number of the same value, and
     what is fed to a bf16 tensor must be one. ProgramError for a function with no meaning on nodes, streams from outside, and more than NODE_LIMIT nodes.
@@ -144,14 +149,14 @@ def scalarise(graph: Graph, tensors: dict[str, np.ndarray], t: int, title: str =
     flops = sum((node.flops() for node in graph.nodes), sympy.Integer(0))
     if flops.is_number and flops > NODE_LIMIT:
         raise _too_large(title)
-    outputs = _Nodes(g, tensors, t).run(graph)
+    outputs = _Nodes(g, tensors, t, SCALAR if exact else SCALAR | SHORT).run(graph)
     for name, array in outputs.items():
         for (i, j), v in np.ndenumerate(array):
             g.output(f"{name}[{i},{j}]", v)
     return g.graph()
 
 
-def step_graph(spec: str, name: str, params: dict, size: int | None = None, tile: int = 4, seed: int = 0) -> DataflowGraph:
+def step_graph(spec: str, name: str, params: dict, size: int | None = None, tile: int = 4, seed: int = 0, exact: int = 1) -> DataflowGraph:
     """The graph of a program by name or file, with seeded inputs, for tiles of ``tile`` x ``tile``; ``size`` is every size of the program that is not given."""
     if tile not in (2, 4, 8, 16):
         raise ProgramError(f"tile must be 2, 4, 8 or 16, not {tile}", f"graph {spec}")
@@ -160,4 +165,4 @@ def step_graph(spec: str, name: str, params: dict, size: int | None = None, tile
             raise ProgramError(f"t must be at least 1, not {size}", f"graph {spec}")
         params = {k: size for k, v in build(name, params).params.items() if type(v) is int} | params
     program: Program = build(name, params)
-    return scalarise(program.graph, program.inputs(seed), tile, spec)
+    return scalarise(program.graph, program.inputs(seed), tile, bool(exact), spec)

@@ -1,6 +1,6 @@
 """Comparisons, and the bitwise operations that select by them."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Module, Mux, Signal, Value
 
 from penstock.machine.token_ops import Op
 

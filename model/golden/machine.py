@@ -10,12 +10,14 @@ from .core import Channel
 from .ends import Sink, Source
 from .offchip import Load, Memory, Store
 from .rows import RowAppend, RowOffset, RowPack, RowUnpack
+from .routing import Address, EagerMerge, Expand, Generate, Partition, Reassemble, Signal
 from .scratchpad import Scratchpad
 from .shape import Broadcast, Flatten, Merge, Pace, Promote, Repeat, Reshape, Split, Zip
 
 
 CLASSES = {"row_pack": RowPack, "row_unpack": RowUnpack, "row_append": RowAppend, "row_offset": RowOffset, "broadcast": Broadcast, "flatten": Flatten, "promote": Promote, "reshape": Reshape, "repeat": Repeat, "pace": Pace, "zip": Zip, "split": Split, "merge": Merge,
-           "source": Source, "sink": Sink, "map": Pipeline, "matmul": Pipeline, "row_reduce": Pipeline, "accum": Accum, "scratchpad": Scratchpad, "load": Load, "store": Store}
+           "source": Source, "sink": Sink, "map": Pipeline, "matmul": Pipeline, "row_reduce": Pipeline, "accum": Accum, "scratchpad": Scratchpad, "load": Load, "store": Store,
+           "partition": Partition, "reassemble": Reassemble, "eager_merge": EagerMerge, "expand": Expand, "signal": Signal, "generate": Generate, "address": Address}
 
 
 class Golden:

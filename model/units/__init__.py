@@ -8,6 +8,7 @@ from .ends import *  # noqa: F403
 from .offchip import *  # noqa: F403
 from .pipeline import *  # noqa: F403
 from .rows import *  # noqa: F403
+from .routing import *  # noqa: F403
 from .scratchpad import *  # noqa: F403
 from .shape import *  # noqa: F403
 from .state import *  # noqa: F403

@@ -19,8 +19,8 @@ def broadcast(S, V, LOG, u, c):
             return BLOCKED
     for i in range(n):
         forward(S, V, LOG, slot, S[outs + i], c, S[slot + X_STOP])
-    if S[u + B_PAD] >= 0 and S[slot + X_DATA]:
-        S[S[u + B_PAD] + S[slot + X_META]] += n - 1
+    if S[slot + X_DATA]:
+        post(S, S[u + B_PAD], S[slot + X_META], n - 1)
     take(S, LOG, source, c)
     return BUSY
 

@@ -22,7 +22,8 @@ BUSY, BLOCKED, ACTIVE = 1, 2, 4  # took or delivered a beat; offers one that is 
 (G_NOW, G_OPEN, G_HAD_OPEN, G_MASK, G_WORDS, G_WHEEL, G_VALUES, G_TRACE, G_EVENTS, G_ERROR, G_ERROR_UNIT, G_ERROR_AT, G_LOGGED, G_SUNK, G_PORTS,
  G_NPORTS, G_PRESENT, G_GRANT, G_ROUND_ROBIN, G_DRAM_UNIT, G_UNITS, G_NUNITS, G_FIRST_REQUEST, G_READ, G_WRITTEN, G_VPTR, G_T, G_W, G_EVALS,
  G_MAX_CYCLE_LOG, G_OUT, GLOBALS) = range(32)
-# A channel, and a slot of it: accept cycle, stop, data, offset of its values, then two numbers a member (rows and cols; page and tiles).
+# A channel, and a slot of it: accept cycle, stop, data, offset of its values, then two numbers a member
+# (rows and cols; page and tiles; low 64 bits and the rest).
 (C_ID, C_LEVEL, C_DEPTH, C_HEAD, C_TAIL, C_LAST_TAKE, C_SLOTS, C_SLOT_WORDS, C_SRC, C_DST, C_META, C_VALUES, C_LEAVES, C_HELD, C_TAKEN,
  CHANNEL_WORDS) = range(16)
 X_ACCEPT, X_STOP, X_DATA, X_VALUE, X_META = range(5)
@@ -33,7 +34,8 @@ ENTRY = 6  # an output queue's entry: slot-like with one tile
 UNIT_WORDS = 72
 
 (K_BROADCAST, K_FLATTEN, K_PROMOTE, K_PROMOTE_OUTER, K_RESHAPE, K_REPEAT, K_ZIP, K_SPLIT, K_MERGE, K_PIPE, K_ACCUM, K_SCRATCHPAD, K_LOAD, K_STORE,
- K_SOURCE, K_SINK, K_PACE, K_ROW_PACK, K_ROW_UNPACK, K_ROW_APPEND, K_ROW_OFFSET) = range(21)
+ K_SOURCE, K_SINK, K_PACE, K_ROW_PACK, K_ROW_UNPACK, K_ROW_APPEND, K_ROW_OFFSET, K_PARTITION, K_REASSEMBLE, K_EAGER_MERGE, K_EXPAND, K_SIGNAL, K_GENERATE,
+ K_ADDRESS) = range(28)
 
 (FAULT_STOP, FAULT_ACCUMULATORS, FAULT_REFERENCES, FAULT_STRAY, FAULT_EMPTY, FAULT_ADDRESS, FAULT_ROWS, FAULT_FLIGHT) = (int(f) for f in Fault)
 
@@ -216,6 +218,13 @@ def push_tile(S, V, LOG, channel, c, stop, rows, cols, value):
 def fail(S, fault, u, at):
     if S[G_ERROR] == 0:
         S[G_ERROR], S[G_ERROR_UNIT], S[G_ERROR_AT] = fault + 1, S[u + U_ID], at
+
+
+@fast
+def post(S, counts, page, delta):
+    """Change the references to the buffer that starts at `page`; `counts`: offset of the scratchpad's counts, -1 for streams of other things."""
+    if counts >= 0:
+        S[counts + page] += delta
 
 
 @fast

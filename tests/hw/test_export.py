@@ -10,7 +10,7 @@ from penstock.hw.export import export, write
 from penstock.hw.fabric import Fabric
 from penstock.hw.beat import Payloads
 from penstock.hw.registry import component
-from penstock.machine.beat import Scalar, Tile, Tuple
+from penstock.machine.beat import Scalar, Selector, Tile, Tuple
 
 TILE, BF16 = Tile(4, "fp32"), Tile(4, "bf16")
 
@@ -72,6 +72,13 @@ UNITS = {
     "row_unpack": ({"depth": 32, "mask": True, "rows": 8}, [TILE], [TILE]),
     "row_append": ({}, [TILE, TILE], [TILE]),
     "row_offset": ({}, [TILE, Scalar(16)], [TILE]),
+    "partition": ({"n": 8, "rank": 2, "scratchpad": None}, [TILE, Selector(8)], [TILE] * 8),
+    "reassemble": ({"n": 8, "rank": 2}, [*[TILE] * 8, Selector(8)], [TILE]),
+    "eager_merge": ({"n": 8, "rank": 2}, [TILE] * 8, [TILE, Selector(8)]),
+    "expand": ({"level": 2, "scratchpad": None}, [TILE, BF16], [TILE]),
+    "signal": ({"level": 3}, [TILE], [Scalar(1)]),
+    "generate": ({"fn": "address", "stride": 4, "count": 0}, [Scalar(16), Scalar(16)], [Scalar(32)]),
+    "address": ({"stride": 4}, [Scalar(16), Scalar(16)], [Scalar(32)]),
     "accum": ({"fn": "add", "reduce": 2, "depth": 64, "lanes": 4, "init_rows": 0, "init_cols": 0}, [TILE], [TILE]),
 }
 

@@ -9,7 +9,7 @@ from amaranth.sim import Simulator
 
 from penstock.hw.fabric import Fabric
 from penstock.machine import config as configs
-from penstock.machine.beat import Payload, Tile, Tuple
+from penstock.machine.beat import BufferRef, Payload, Tile, Tuple
 from penstock.machine.kinds import kind_of
 from penstock.machine.unitgraph import Channel, Unit, UnitGraph
 from penstock.model.golden import Beat, Golden
@@ -84,13 +84,16 @@ def members(payload: Payload) -> list[Payload]:
 
 
 def numbers(payload: Payload, bits: int) -> tuple:
-    """What the plain model keeps of a payload: rows and columns of its tiles."""
+    """What the plain model keeps of a payload: rows and columns of its tiles, page and tiles of its references, two words of other members."""
     out = []
     for member in members(payload):
         if isinstance(member, Tile):
             out += tile_of(member, bits & (1 << member.bits) - 1)[1:]
-        else:
+        elif isinstance(member, BufferRef):
             out += [bits & (1 << member.page_bits) - 1, bits >> member.page_bits & 0xFFFF]
+        else:
+            own = bits & (1 << member.bits) - 1
+            out += [own & (1 << 64) - 1, own >> 64]
         bits >>= member.bits
     return tuple(out)
 

@@ -72,9 +72,18 @@ def source_beats(payload, given):
     words = np.zeros((len(given), (payload.bits + 31) // 32), np.uint32)
     for i, (_, beat) in enumerate(given):
         if beat.data:
-            words[i] = tile_words(np.ones(FULL, np.float32), *beat.numbers) if payload.kind == "tile" else beat.numbers[0]
+            words[i] = payload_words(payload, beat.numbers)
     return SourceBeats(np.array([r for r, _ in given], np.int64), np.array([b.stop for _, b in given], np.uint8),
                        np.array([b.data for _, b in given], np.uint8), words)
+
+
+def payload_words(payload, numbers):
+    """Payload words of a tile of ones, a reference, a scalar or a selector."""
+    if isinstance(payload, Tile):
+        return tile_words(np.ones(FULL, np.float32), *numbers)
+    low, high = numbers
+    bits = low | high << (payload.page_bits if isinstance(payload, BufferRef) else 64)
+    return np.frombuffer(bits.to_bytes(4 * ((payload.bits + 31) // 32), "little"), np.uint32)
 
 
 def tile_words(values, rows, cols):
@@ -108,10 +117,9 @@ def compare(build, config):
     assert r.blocked.tolist() == [u.blocked for u in golden.units]
     for u, beats in r.sink_beats.items():
         seen = golden.channels[graph.inputs(u)[0].id].seen
-        assert [tuple(n) for n, d in zip(beats.numbers.tolist(), beats.data) if d] == [b.numbers for b in seen if b.data][: int(beats.data.sum())]
-    for u in graph.units:
-        if u.kind == "scratchpad":
-            assert r.peak_pages[u.id] == golden.units[u.id].peak
+        assert [tuple(x % 2**64 for x in n) for n, d in zip(beats.numbers.tolist(), beats.data) if d] == [b.numbers for b in seen if b.data][: int(beats.data.sum())]
+    for u in graph.memories():
+        assert r.peak_pages[u] == golden.units[u].peak
     return r
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from penstock import model
 from penstock.machine import config as configs
-from penstock.tb import api, check, units
+from penstock.tb import api, check, routing, units
 from penstock.tb.design import MUTATIONS
 
 
@@ -27,7 +27,7 @@ def sizes(t, dtype, n):
     return [units.memory(t, dtype, seed).point(seed, sink=("always", "late", "random")[seed % 3]) for seed in range(n)]
 
 
-@pytest.mark.parametrize("make", [units.shapes, units.rows, units.arithmetic, units.buffers])
+@pytest.mark.parametrize("make", [units.shapes, units.rows, units.arithmetic, units.buffers, routing.routing])
 def test_stream_units(make):
     zoo = make(2, "fp32")
     agree(zoo.name, machine(2, "fp32"), zoo.points())
@@ -43,7 +43,7 @@ def test_offchip_units_in_listed_orders():
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("make", [units.shapes, units.rows, units.arithmetic, units.buffers])
+@pytest.mark.parametrize("make", [units.shapes, units.rows, units.arithmetic, units.buffers, routing.routing])
 @pytest.mark.parametrize("t, dtype", [(4, "bf16"), (8, "fp32")])
 def test_stream_units_wider(make, t, dtype):
     zoo = make(t, dtype)

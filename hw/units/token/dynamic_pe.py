@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.overlay import CONTROL, MEMORIES, ONLY, RIGHT, Overlay, Sizes, memories, packet
+from penstock.machine.overlay import CONTROL, MEMORIES, ONLY, OP_BITS, RIGHT, Overlay, Sizes, memories, packet
 from penstock.machine.token_ops import OP_CLASS, Op
 
 from ...arith.format import FP32, FP64
@@ -79,7 +79,7 @@ class DynamicPE(wiring.Component):
             self._ready = ReadyBits(senders=senders, seeds=specs["seed"].depth)
         self.RESTART_CYCLES = self._ready.RESTART_CYCLES
         width = overlay.width
-        alu = {} if with_alu else {"alu_op": Out(5), "alu_a": Out(width), "alu_b": Out(width), "alu_o": In(width)}
+        alu = {} if with_alu else {"alu_op": Out(OP_BITS), "alu_a": Out(width), "alu_b": Out(width), "alu_o": In(width)}
         super().__init__({
             "x": In(self.token["x"].shape), "y": In(self.token["y"].shape),
             "host": In(host_layout(overlay, sizes)), "look": In(self.token["node"].shape), "value": Out(width),

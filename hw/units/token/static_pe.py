@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.overlay import MEMORIES, WRITE_NET, WRITE_NONE, Overlay, Sizes, bits_for, memories
+from penstock.machine.overlay import MEMORIES, OP_BITS, WRITE_NET, WRITE_NONE, Overlay, Sizes, bits_for, memories
 
 from ...arith.format import FP32, FP64
 from ...noc.token import ram_attributes, struct
@@ -73,7 +73,7 @@ class StaticPE(wiring.Component):
         self._contexts, self._values = (Memory(shape=struct(specs[name].layout), depth=specs[name].depth, init=[], attrs=ram_attributes(style))
                                         for name, style in (("context", context_ram), ("value", None)))
         width = overlay.width
-        alu = {} if with_alu else {"alu_op": Out(5), "alu_a": Out(width), "alu_b": Out(width), "alu_o": In(width)}
+        alu = {} if with_alu else {"alu_op": Out(OP_BITS), "alu_a": Out(width), "alu_b": Out(width), "alu_o": In(width)}
         super().__init__({
             "host": In(host_layout(overlay, sizes)), "look": In(bits_for(specs["value"].depth)), "value": Out(width),
             "restart": In(1), "running": In(1), "done": Out(1), "fetch": Out(bits_for(specs["context"].depth)),

@@ -1,0 +1,54 @@
+"""Addresses from pairs of numbers."""
+
+from amaranth.hdl import Cat, Module, Mux
+
+from penstock.machine.faults import Fault
+from penstock.machine.kinds import ADDRESS_BITS
+
+from .unit import Unit
+
+
+__all__ = ["Address"]
+
+
+class Address(Unit):
+    """a * stride + b, element by element.
+
+    Parameters
+    ----------
+    params : dict
+        ``stride`` (run time).
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a, b; output: a scalar of 32 bits.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.stride``: 32 bits. ``error`` bit ``Fault.STOP``: the inputs differ in stop or data.
+
+    Timing
+    ------
+    L = 0, II = 1: fires when both heads are visible and the output has a slot; multiplier and adder are combinational.
+    Source: docs/timing.md section 3, ``address``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        self.expect(2, 1)
+
+    @classmethod
+    def cfg_layout(cls, params):
+        return {"stride": ADDRESS_BITS}
+
+    def elaborate(self, platform):
+        m = Module()
+        a, b, o = self.i0.payload, self.i1.payload, self.o0
+        value = (a.value * self.cfg.stride + b.value)[:ADDRESS_BITS]
+        m.d.comb += [
+            o.valid.eq(self.i0.valid & self.i1.valid),
+            self.i0.ready.eq(o.ready & self.i1.valid),
+            self.i1.ready.eq(o.ready & self.i0.valid),
+            o.payload.eq(Cat(Mux(a.data, value, 0), a.stop, a.data)),
+            self.error[Fault.STOP].eq(o.valid & ((a.stop != b.stop) | (a.data != b.data))),
+        ]
+        self.report(m, offers=o.valid)
+        return m

@@ -1,0 +1,80 @@
+"""Passing units of several streams on as they arrive."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+
+from penstock.machine.beat import Selector
+from penstock.machine.faults import Fault
+
+from ..beat import is_done
+from .arrival import ArrivalOrder
+from .reassemble import index_of
+from .unit import Unit
+
+
+__all__ = ["EagerMerge"]
+
+
+class EagerMerge(Unit):
+    """Merges n streams unit by unit in the order of arrival; a second stream says where each unit came from.
+
+    Parameters
+    ----------
+    params : dict
+        ``n``: inputs; ``rank``: dimensions of a unit.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; n inputs of one payload; outputs: that payload, and one-hot selectors of n bits.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: Done inside a unit.
+
+    Timing
+    ------
+    L = 0, II = 1: the first beat of a unit needs a slot of both outputs, the others one of ``o0``. Done leaves when all inputs show
+    it and both outputs have a slot. Source: docs/timing.md sections 3, ``eager_merge``, and 3.2; paper section 3.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        self.n, self.rank = params["n"], params["rank"]
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        self.expect(self.n, 2)
+        if not 0 <= self.rank <= 14:
+            raise ValueError(f"Rank must be from 0 to 14, not {self.rank!r}")
+        if payloads.outputs[1] != Selector(self.n):
+            raise ValueError(f"Payload of the selectors must be {Selector(self.n)!r}, not {payloads.outputs[1]!r}")
+
+    def elaborate(self, platform):
+        m = Module()
+        n, o, selectors = self.n, self.o0, self.o1
+        m.submodules.order = order = ArrivalOrder(n=n)
+        ended, visible, current, active = Signal(n), Signal(n), Signal(n), Signal(n)
+        first, over, wants, fire = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            ended.eq(Cat(i.valid & is_done(i.payload) for i in self.inputs)),
+            visible.eq(Cat(i.valid for i in self.inputs) & ~ended),
+            first.eq(current == 0),
+            order.visible.eq(visible),
+            order.among.eq(~0),
+            active.eq(Mux(first, order.first, current)),
+            over.eq(ended.all()),
+            wants.eq((active & visible).any() | over),
+            fire.eq(wants & o.ready & (selectors.ready | ~first)),
+            order.moved.eq(Mux(fire, active, current)),
+        ]
+        index = index_of(m, active, "index")
+        with m.Switch(index):
+            for k, i in enumerate(self.inputs):
+                with m.Case(k):
+                    m.d.comb += o.payload.eq(i.payload)
+        m.d.comb += [
+            o.valid.eq(fire),
+            selectors.valid.eq(fire & first),
+            selectors.payload.eq(Mux(over, Cat(Const(0, n), Const(15, 4), Const(0, 1)), Cat(active, Const(0, 4), Const(1, 1)))),
+        ]
+        for k, i in enumerate(self.inputs):
+            m.d.comb += i.ready.eq(fire & (active[k] | over))
+        with m.If(fire & ~over):
+            m.d.sync += current.eq(Mux(o.payload.stop >= self.rank, 0, active))
+        m.d.comb += self.error[Fault.STOP].eq((current & ended).any())
+        self.report(m, offers=wants)
+        return m

@@ -1,0 +1,77 @@
+"""Addresses and selectors counted from numbers."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+
+from penstock.machine.faults import Fault
+from penstock.machine.kinds import ADDRESS_BITS, GENERATORS
+
+from ..beat import is_done
+from .reassemble import index_of
+from .unit import Unit
+
+
+__all__ = ["Generate"]
+
+
+class Generate(Unit):
+    """A new inner dimension for each element, of addresses or selectors.
+
+    Parameters
+    ----------
+    params : dict
+        ``fn``: ``address``, ``expert`` or ``last`` (docs/timing.md); ``stride``, ``count`` (run time).
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a and n (``address``), a selector (``expert``), a scalar n (``last``); one output.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.stride``, ``cfg.count``: 32 bits. ``error`` bit ``Fault.STOP``: the inputs differ in stop or data.
+
+    Timing
+    ------
+    L = 0, II = 1: one beat a cycle while the output has a slot; the inputs are taken with the last. The multiplier is combinational.
+    Source: docs/timing.md section 3, ``generate``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        self.fn = params["fn"]
+        if self.fn not in GENERATORS:
+            raise ValueError(f"Function fn must be one of {', '.join(GENERATORS)}, not {self.fn!r}")
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        self.expect(2 if self.fn == "address" else 1, 1)
+
+    @classmethod
+    def cfg_layout(cls, params):
+        return {"stride": ADDRESS_BITS, "count": ADDRESS_BITS}
+
+    def elaborate(self, platform):
+        m = Module()
+        a, o = self.i0.payload, self.o0
+        sent, n, first = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        if self.fn == "address":
+            m.d.comb += [n.eq(self.i1.payload.value), first.eq(a.value * self.cfg.stride)]
+        elif self.fn == "expert":
+            lowest = Signal.like(a.hot)
+            m.d.comb += [lowest.eq(a.hot & -a.hot), n.eq(Mux(a.hot.any(), self.cfg.count, 0))]
+            m.d.comb += first.eq(index_of(m, lowest, "index") * self.cfg.count)
+        else:
+            m.d.comb += n.eq(a.value)
+        some, last, fire = Signal(), Signal(), Signal()
+        m.d.comb += [
+            some.eq(a.data & (n != 0)),
+            last.eq(~some | (sent + 1 == n)),
+            o.valid.eq(Cat(i.valid for i in self.inputs).all()),
+            fire.eq(o.valid & o.ready),
+        ]
+        value = Mux(last, 1, 2) if self.fn == "last" else first + sent
+        width = self.payloads.outputs[0].bits
+        m.d.comb += o.payload.eq(Cat(Mux(some, value, 0)[:width], Mux(is_done(a), a.stop, Mux(last, a.stop + 1, 0))[:4], some))
+        for i in self.inputs:
+            m.d.comb += i.ready.eq(fire & last)
+        with m.If(fire):
+            m.d.sync += sent.eq(Mux(last, 0, sent + 1))
+        if self.fn == "address":
+            b = self.i1.payload
+            m.d.comb += self.error[Fault.STOP].eq(o.valid & ((a.stop != b.stop) | (a.data != b.data)))
+        self.report(m, offers=o.valid)
+        return m

@@ -1,0 +1,60 @@
+"""One token for each element of some inner dimensions."""
+
+from amaranth.hdl import Cat, Module, Mux
+from amaranth.hdl import Signal as Register
+
+from penstock.machine.beat import STOP_DONE, Scalar
+
+from ..beat import is_done
+from .unit import Unit
+
+
+__all__ = ["Signal"]
+
+
+class Signal(Unit):
+    """Takes ``level`` inner dimensions and gives one token when they end: all of it has been read.
+
+    Parameters
+    ----------
+    params : dict
+        ``level``: dimensions of an element.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one input; one output, a scalar of 1 bit.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`.
+
+    Timing
+    ------
+    L = 0, II = 1; a beat inside an element needs no slot. Source: docs/timing.md section 3, ``signal``.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        self.level = params["level"]
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        self.expect(1, 1)
+        if not 0 <= self.level <= 14:
+            raise ValueError(f"Level must be from 0 to 14, not {self.level!r}")
+        if payloads.outputs[0] != Scalar(1):
+            raise ValueError(f"Payload of the output must be {Scalar(1)!r}, not {payloads.outputs[0]!r}")
+
+    def elaborate(self, platform):
+        m = Module()
+        beat, o, level = self.i0.payload, self.o0, self.level
+        before = Register(4, init=STOP_DONE)  # stop of the beat before
+        ends, empty, data, stop = Register(), Register(), Register(), Register(4)
+        m.d.comb += [
+            ends.eq(beat.stop >= level),
+            empty.eq(~beat.data & (beat.stop > level) & ((before > level) if level else 1)),
+            data.eq(~is_done(beat) & ~empty),
+            stop.eq(Mux(is_done(beat), STOP_DONE, beat.stop - level)),
+            o.valid.eq(self.i0.valid & ends),
+            o.payload.eq(Cat(data, stop, data)),
+            self.i0.ready.eq(o.ready | ~ends),
+        ]
+        with m.If(self.i0.valid & self.i0.ready):
+            m.d.sync += before.eq(beat.stop)
+        self.report(m, offers=o.valid)
+        return m

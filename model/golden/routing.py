@@ -1,0 +1,190 @@
+"""Units that route by selectors, and units that make selectors, addresses and tokens."""
+
+from __future__ import annotations
+
+from .core import END, Beat, Unit
+
+
+def word(b: Beat) -> int:
+    """A selector's bits."""
+    return b.numbers[0] | b.numbers[1] << 64
+
+
+def number(x: int) -> tuple[int, int]:
+    return x & (1 << 64) - 1, x >> 64
+
+
+class Poster(Unit):
+    def post(self, b: Beat, delta: int) -> None:
+        if b.data and self.p["scratchpad"] is not None:
+            self.g.units[self.p["scratchpad"]].posts.append((b.numbers[0], delta))
+
+
+class Partition(Poster):
+    def plan(self):
+        b, s = (c.peek() for c in self.ins)
+        if b is None or s is None:
+            return None
+        n, rank = self.p["n"], self.p["rank"]
+        assert b.done == s.done, "stop mismatch"
+        if b.done:
+            return {o: END for o in range(n)}, [0, 1], lambda: None
+        ends = b.stop >= rank
+        assert not ends or b.stop == rank + s.stop, "stop mismatch"
+        assert s.data or (ends and not b.data), "stop mismatch"
+        assert b.data or rank or not s.data, "stop mismatch"
+        hot = [o for o in range(n) if s.data and word(s) >> o & 1]
+        return {o: b._replace(stop=min(b.stop, rank)) for o in hot}, [0, 1] if ends else [0], lambda: self.post(b, len(hot) - 1)
+
+
+class Arrivals(Unit):
+    """Section 3.2: `since[i]` is the cycle in which the unit at the head of input i arrived."""
+
+    def setup(self):
+        self.since, self.moving = [None] * self.p["n"], None
+
+    def step(self, c):
+        for i in range(self.p["n"]):
+            b = self.ins[i].peek()
+            if b is None or b.done or self.moving == i:
+                self.since[i] = None
+            elif self.since[i] is None:
+                self.since[i] = c
+        super().step(c)
+
+    def first(self, among):
+        waiting = [(self.since[i], i) for i in among if self.since[i] is not None]
+        return min(waiting)[1] if waiting else None
+
+    def moved(self, i, ends):
+        self.moving, self.since[i] = None if ends else i, None
+
+
+class Reassemble(Arrivals):
+    def setup(self):
+        super().setup()
+        self.given, self.draining, self.done = set(), set(), True
+
+    def plan(self):
+        n, rank, selector = self.p["n"], self.p["rank"], self.ins[-1].peek()
+        if self.draining:
+            over = [i for i in self.draining if self.ins[i].peek() is not None]
+            assert all(self.ins[i].peek().done for i in over), "beats left"
+
+            def drained():
+                self.draining -= set(over)
+                self.done = not self.draining
+
+            return ({}, over, drained) if over else None
+        if selector is None:
+            return None
+        if selector.done:
+            def drain():
+                self.draining, self.done = set(range(n)), False
+
+            return {0: END}, [n], drain
+        q = selector.stop
+        wanted = {i for i in range(n) if word(selector) >> i & 1} - self.given if selector.data else set()
+        if not wanted:
+            return {0: Beat(rank + 1 + q, 0)}, [n], lambda: None
+        i = self.first(wanted) if self.moving is None else self.moving
+        b = None if i is None else self.ins[i].peek()
+        if b is None:
+            return None
+        assert not b.done and (b.data or rank), "stop mismatch"
+        ends, last = b.stop >= rank, wanted == {i}
+
+        def update():
+            if ends:
+                self.given = set() if last else self.given | {i}
+            self.moved(i, ends)
+
+        stop = b.stop if not ends else rank + 1 + q if last else rank
+        return {0: b._replace(stop=stop)}, [i, n] if ends and last else [i], update
+
+
+class EagerMerge(Arrivals):
+    def plan(self):
+        n = self.p["n"]
+        first = self.moving is None
+        i = self.first(range(n)) if first else self.moving
+        if i is None:
+            return ({0: END, 1: END}, range(n), lambda: None) if all(c.peek() is not None for c in self.ins) else None
+        b = self.ins[i].peek()
+        if b is None:
+            return None
+        assert not b.done, "unit not ended"
+        out = {0: b} | ({1: Beat(0, 1, number(1 << i))} if first else {})
+        return out, [i], lambda: self.moved(i, b.stop >= self.p["rank"])
+
+
+class Expand(Poster):
+    def plan(self):
+        b, r = (c.peek() for c in self.ins)
+        if b is None or r is None:
+            return None
+        ends = r.stop >= self.p["level"]
+        assert b.done == r.done and (not ends or b.stop == r.stop) and b.data >= r.data, "stop mismatch"
+        copy = b._replace(stop=r.stop) if r.data else r
+        return {0: copy}, [0, 1] if ends else [1], lambda: self.post(b, r.data - ends)
+
+
+class Signal(Unit):
+    def setup(self):
+        self.last = END.stop
+
+    def plan(self):
+        b, level, last = self.ins[0].peek(), self.p["level"], self.last
+        if b is None:
+            return None
+
+        def update():
+            self.last = b.stop
+
+        if b.stop < level:
+            return {}, [0], update
+        empty = not b.data and b.stop > level and (level == 0 or last > level)
+        return {0: END if b.done else Beat(b.stop - level, 0) if empty else Beat(b.stop - level, 1, number(1))}, [0], update
+
+
+class Generate(Unit):
+    def setup(self):
+        self.sent = 0
+
+    def plan(self):
+        heads = [c.peek() for c in self.ins]
+        if None in heads:
+            return None
+        a, taken = heads[0], range(len(heads))
+        assert len({b[:2] for b in heads}) == 1, "stop mismatch"
+        if a.done:
+            return {0: END}, taken, lambda: None
+        values = self.values(*map(word, heads)) if a.data else []
+        if not values:
+            return {0: Beat(a.stop + 1, 0)}, taken, lambda: None
+        at = self.sent
+        last = at == len(values) - 1
+
+        def update():
+            self.sent = 0 if last else at + 1
+
+        return {0: Beat(a.stop + 1 if last else 0, 1, number(values[at]))}, taken if last else [], update
+
+    def values(self, a, n=0):
+        match self.p["fn"]:
+            case "address":
+                return [(a * self.p["stride"] + i) % 2**32 for i in range(n)]
+            case "expert":
+                index = (a & -a).bit_length() - 1
+                return [(index * self.p["count"] + i) % 2**32 for i in range(self.p["count"])] if a else []
+            case "last":
+                return [2] * (a - 1) + [1] if a else []
+
+
+class Address(Unit):
+    def plan(self):
+        a, b = (c.peek() for c in self.ins)
+        if a is None or b is None:
+            return None
+        assert a[:2] == b[:2], "stop mismatch"
+        return {0: a._replace(numbers=number((word(a) * self.p["stride"] + word(b)) % 2**32)) if a.data else a}, [0, 1], lambda: None

