@@ -33,7 +33,7 @@ def add_commands(commands) -> None:
     c.add_argument("--out", required=True, type=Path, metavar="DIR")
     c.set_defaults(handler=cmd_verilog)
 
-    c = commands.add_parser("resources", help="LUTs, flip-flops and block RAMs of PEs and switches: the paper's figures 5 to 7 beside ours (half an hour; repeated runs take seconds)")
+    c = commands.add_parser("resources", help="LUTs, flip-flops and block RAMs of PEs and switches: the paper's figures 5 to 7 beside ours (about 20 minutes; repeated runs take seconds)")
     c.add_argument("--out", required=True, type=Path, metavar="DIR")
     c.add_argument("--family", choices=FAMILIES, default="xc7", help="FPGA family (default xc7, the paper's)")
     c.add_argument("--graph", action="append", metavar="GRAPH", help=f"for results per LUT and per block RAM; may be repeated (default {', '.join(DENSITY_GRAPHS)})")

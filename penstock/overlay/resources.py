@@ -39,7 +39,7 @@ class Payload(Overlay):
 
 @dataclass(frozen=True)
 class Part:
-    """One of the things measured: how it is named, how it is made from bits of payload and capacity, whether payloads are swept, and which contexts (each, every second)."""
+    """One of the things measured: how it is named, how it is made from bits of payload and capacity, whether payloads are swept, and which contexts (each, every n-th)."""
 
     pe: str
     part: str
@@ -91,8 +91,8 @@ PARTS = (
     Part("dynamic", "switch", "mesh", lambda bits, n: _router(bits, n, "mesh"), stride=2),
     Part("static", "PE", "contexts in LUT RAM", lambda bits, n: _static_pe(bits, n, "distributed")),
     Part("static", "switch", "contexts in LUT RAM", lambda bits, n: _switch(bits, n, "distributed")),
-    Part("static", "PE", "contexts in block RAM", lambda bits, n: _static_pe(bits, n, "block"), payloads=False),
-    Part("static", "switch", "contexts in block RAM", lambda bits, n: _switch(bits, n, "block"), payloads=False),
+    Part("static", "PE", "contexts in block RAM", lambda bits, n: _static_pe(bits, n, "block"), payloads=False, stride=3),
+    Part("static", "switch", "contexts in block RAM", lambda bits, n: _switch(bits, n, "block"), payloads=False, stride=3),
 )
 """Swept over payload and contexts. The first of each kind is what the paper measured: FIFO order, tokens per edge, a mesh; contexts in LUT RAM."""
 
@@ -173,7 +173,7 @@ def ratios(rows: Sequence[dict]) -> list[dict]:
 
 
 def alus(family: str = "xc7", progress: Progress | None = None) -> list[dict]:
-    """Whole PEs with their ALUs, and the ALUs by themselves: homogeneous and specialised, latency 1 and pipelined, fp32 and fp64."""
+    """ALUs by themselves, homogeneous and specialised, latency 1 and pipelined, fp32 and fp64; and whole PEs with one."""
     from penstock.hw.arith.format import FP32, FP64
     from penstock.hw.units.token.alu import Alu
     from penstock.hw.units.token.dynamic_pe import DynamicPE
@@ -182,13 +182,14 @@ def alus(family: str = "xc7", progress: Progress | None = None) -> list[dict]:
     progress = progress or Progress()
     kinds = {"every operation": tuple(PIPELINED["fp32"]), "add, compare": ("add", "compare"), "mul": ("mul",), "div, sqrt": ("div", "sqrt"), "exp, log": ("exp", "log")}
     forms = {"fp32": FP32, "fp64": FP64}
+    points = [("fp32", "every operation", "unit"), *(("fp32", kind, "pipelined") for kind in kinds), ("fp64", "every operation", "pipelined")]
     work = []
-    for fmt, kind, alu in [("fp32", kind, alu) for kind in kinds for alu in ("unit", "pipelined")] + [("fp64", "every operation", alu) for alu in ("unit", "pipelined")]:
+    for fmt, kind, alu in points:
         classes = [c for c in kinds[kind] if c in PIPELINED[fmt]]
         overlay = Overlay(rows=MESH, cols=MESH, format=fmt, alu=alu)
         latencies = {c: overlay.latency(c) for c in classes}
         work.append(("ALU", fmt, kind, alu, lambda latencies=latencies, fmt=fmt: Alu(form=forms[fmt], latencies=latencies)))
-        if kind == "every operation":
+        if (fmt, kind, alu) == ("fp32", "every operation", "pipelined"):
             work.append(("dynamic PE", fmt, kind, alu, lambda o=overlay, c=classes: DynamicPE(overlay=o, sizes=_sizes(CAPACITY), classes=c)))
             work.append(("static PE", fmt, kind, alu, lambda o=replace(overlay, pe="static"), c=classes: StaticPE(overlay=o, sizes=_sizes(CAPACITY), classes=c)))
     progress.plan(len(work))
