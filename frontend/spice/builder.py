@@ -24,10 +24,19 @@ __all__ = ["Builder", "Value", "sqrt", "exp", "log", "where", "maximum", "minimu
 
 
 class Builder:
-    """Collects nodes; see the module's example."""
+    """Collects nodes; see the module's example.
 
-    def __init__(self, title: str = "graph"):
-        self.title = title
+    Parameters
+    ----------
+    title
+        Of the graph.
+    constant_uses
+        Uses after which a constant gets another node, so that no node feeds a large part of the graph; None: one node for all.
+    """
+
+    def __init__(self, title: str = "graph", constant_uses: int | None = None):
+        self.title, self.constant_uses = title, constant_uses
+        self._asked: dict[bytes, int] = {}
         self._rows: list[tuple[Op, int, int, float]] = []
         self._known: dict = {}
         self._names: dict[int, str] = {}
@@ -45,8 +54,10 @@ class Builder:
         return Value(self, known)
 
     def constant(self, value: float) -> "Value":
-        """A constant; equal ones (bit for bit) are one node."""
-        key = ("const", np.float64(value).tobytes())
+        """A constant; equal ones (bit for bit) are one node, but for ``constant_uses``."""
+        bits = np.float64(value).tobytes()
+        asked = self._asked[bits] = self._asked.get(bits, -1) + 1
+        key = ("const", bits, asked // self.constant_uses if self.constant_uses else 0)
         return Value(self, self._known.get(key, -1) if key in self._known else self._new(key, (Op.CONST, -1, -1, float(value))))
 
     def op(self, op: Op, a: "Value", b: "Value | None" = None) -> "Value":

@@ -29,6 +29,9 @@ __all__ = ["SCALAR", "NODE_LIMIT", "scalarise", "step_graph"]
 NODE_LIMIT = 2_000_000
 """Scalarising stops here: a larger program is meant for the tiled machine."""
 
+CONSTANT_USES = 64
+"""Uses of a constant's node; beyond, it gets another."""
+
 
 def _maximum(x, y):
     """NaN if either is; +0 above -0."""
@@ -145,7 +148,7 @@ def scalarise(graph: Graph, tensors: dict[str, np.ndarray], t: int, exact: bool 
     Inputs ``tensor[row,col]`` with the given values as defaults, outputs likewise; a bf16 number travels as the fp32 number of the same value, and
     what is fed to a bf16 tensor must be one. ProgramError for a function with no meaning on nodes, streams from outside, and more than NODE_LIMIT nodes.
     """
-    g = Builder(title)
+    g = Builder(title, CONSTANT_USES)
     flops = sum((node.flops() for node in graph.nodes), sympy.Integer(0))
     if flops.is_number and flops > NODE_LIMIT:
         raise _too_large(title)

@@ -102,6 +102,11 @@ def test_silu_is_the_units_bit_for_bit():
         assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
 
 
+def test_no_constant_feeds_the_whole_graph():
+    graph = graph_from("step:swiglu,t=3")
+    assert graph.statistics.max_fan_out < 100 < len(graph) / 100
+
+
 def test_maximum_is_the_machines_bit_for_bit():
     g = Builder()
     g.output("m", _maximum(g.input("x"), g.input("y")))
