@@ -25,6 +25,9 @@ PIPELINED = {
 }
 """Latency in cycles by format and class of operation of the pipelined ALU (the stages of docs/arithmetic.md section 2; at least 2 each); the unit ALU has 1 throughout."""
 
+WAITING = 16
+"""Triggers that stage A holds with wake = 2; S consumes while there is room for two more at the start of the cycle."""
+
 SPECIALISED = {"add": "add", "compare": "add", "mul": "mul", "div": "div", "sqrt": "div", "exp": "exp", "log": "exp"}
 """Class of operation -> kind of specialised PE that does it."""
 
@@ -55,6 +58,7 @@ class Overlay:
     network: str = "mesh"
     ready: str = "fifo"
     packets: str = "per_edge"
+    wake: int = 1
     sends: str = "multicast"
     sources: str = "fired"
     fifo_depth: int = 4
@@ -72,6 +76,10 @@ class Overlay:
                 raise ConfigError(f"{name} must be from 1 to 16, not {getattr(self, name)!r}", "overlay")
         if not isinstance(self.fifo_depth, int) or self.fifo_depth < 2:
             raise ConfigError(f"fifo_depth must be at least 2, not {self.fifo_depth!r}", "overlay")
+        if self.wake not in (1, 2):
+            raise ConfigError(f"wake must be 1 or 2, not {self.wake!r}", "overlay")
+        if self.wake == 2 and self.pe == "dynamic" and self.packets != "per_pe":
+            raise ConfigError("wake = 2 serves two consumers of one packet, so packets must be per_pe, not per_edge", "overlay")
         if isinstance(self.memories, Mapping):
             object.__setattr__(self, "memories", tuple(sorted(self.memories.items())))
         for name, depth in self.memories:
@@ -100,7 +108,7 @@ class Overlay:
 
     def to_dict(self) -> dict:
         """All that matters for this kind of PE, plain."""
-        mine = {"dynamic": ("network", "ready", "packets", "fifo_depth"), "static": ("sends", "sources")}
+        mine = {"dynamic": ("network", "ready", "packets", "wake", "fifo_depth"), "static": ("sends", "sources")}
         drop = {n for kind, names in mine.items() if kind != self.pe for n in names}
         return {k: (dict(v) if k == "memories" else v) for k, v in asdict(self).items() if k not in drop}
 
@@ -108,7 +116,7 @@ class Overlay:
         """Short name of the variant, without the mesh."""
         if self.pe == "static":
             return f"static {self.sends}" + (" stored" if self.sources == "stored" else "")
-        return f"dynamic {self.ready} {self.packets}" + (" hoplite" if self.network == "hoplite" else "")
+        return f"dynamic {self.ready} {self.packets}" + (" wake2" if self.wake == 2 else "") + (" hoplite" if self.network == "hoplite" else "")
 
 
 @dataclass(frozen=True)
@@ -202,12 +210,13 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
     nodes = max(fixed.get(n, sizes.nodes) for n in ("op", "value", "token", "present"))
     a = bits_for(nodes)
     first, rest = fixed.get("first", sizes.senders), fixed.get("rest", sizes.rest)
-    token = (("x", x), ("y", y), ("node", a), ("slot", 2), ("last", 1))
+    second = (("pair", 1), ("node2", a), ("slot2", 2)) if overlay.wake == 2 else ()
+    token = (("x", x), ("y", y), ("node", a), ("slot", 2), ("last", 1)) + second
     out = [Memory("control", one("word", 32), len(CONTROL["dynamic"])), Memory("op", one("op", OP_BITS), fixed.get("op", sizes.nodes)),
            Memory("value", one("value", w), fixed.get("value", sizes.nodes)), Memory("first", Layout(token + (("rest", bits_for(rest)),)), first),
            Memory("rest", Layout(token), rest)]
     if overlay.packets == "per_pe":
-        out.append(Memory("chain", Layout((("valid", 1), ("node", a), ("slot", 2))), fixed.get("chain", 2 * sizes.nodes)))
+        out.append(Memory("chain", Layout((("valid", 1), ("node", a), ("slot", 2)) + second), fixed.get("chain", 2 * sizes.nodes)))
     if overlay.ready == "criticality":
         out.append(Memory("seed", one("bits", READY_WORD), fixed.get("seed", -(-first // READY_WORD))))
     out += [Memory("token", one("value", w), fixed.get("token", sizes.nodes), loaded=False),
@@ -224,8 +233,9 @@ def needs(overlay: Overlay, sizes: Sizes) -> dict[str, int]:
 
 def packet(overlay: Overlay, sizes: Sizes) -> Layout:
     """A token on the network."""
-    node = memories(overlay, sizes)["first"].layout.fields[2]
-    return Layout((("x", bits_for(overlay.cols)), ("y", bits_for(overlay.rows)), node, ("slot", 2), ("value", overlay.width)))
+    entry = dict(memories(overlay, sizes)["first"].layout.fields)
+    names = ("x", "y", "node", "slot") + (("pair", "node2", "slot2") if overlay.wake == 2 else ())
+    return Layout(tuple((n, entry[n]) for n in names) + (("value", overlay.width),))
 
 
 WRITE_NONE, WRITE_ALU, WRITE_NET = range(3)

@@ -91,6 +91,8 @@ class DynamicImage(Image):
         Fields of the fan-out memories; PE p's entries start at ``first_base[p]`` and ``rest_base[p]``; ``first_rest`` is relative to the latter. ``*_pe`` is y * cols + x.
     chain_*
         [2 * local addresses], at 2 * (base[p] + node) + (slot == RIGHT); empty for per_edge.
+    *_node2, *_slot2
+        wake = 2: the second consumer of an entry or link, node -1 where it has one only.
     seed
         bool [senders of all PEs]: ready at the start (criticality).
     """
@@ -103,16 +105,22 @@ class DynamicImage(Image):
     first_pe: np.ndarray
     first_node: np.ndarray
     first_slot: np.ndarray
+    first_node2: np.ndarray
+    first_slot2: np.ndarray
     first_last: np.ndarray
     first_rest: np.ndarray
     rest_base: np.ndarray
     rest_pe: np.ndarray
     rest_node: np.ndarray
     rest_slot: np.ndarray
+    rest_node2: np.ndarray
+    rest_slot2: np.ndarray
     rest_last: np.ndarray
     chain_valid: np.ndarray
     chain_node: np.ndarray
     chain_slot: np.ndarray
+    chain_node2: np.ndarray
+    chain_slot2: np.ndarray
     seed: np.ndarray
 
     def fullest(self, memory: str) -> int:
@@ -129,20 +137,25 @@ class DynamicImage(Image):
             return {"value": self.value[local]}
         if memory == "first":
             at = slice(self.first_base[pe], self.first_base[pe + 1])
-            return {"x": self.first_pe[at] % cols, "y": self.first_pe[at] // cols, "node": self.first_node[at], "slot": self.first_slot[at],
+            return self._second("first", at) | {"x": self.first_pe[at] % cols, "y": self.first_pe[at] // cols, "node": self.first_node[at], "slot": self.first_slot[at],
                     "last": self.first_last[at], "rest": self.first_rest[at]}
         if memory == "rest":
             at = slice(self.rest_base[pe], self.rest_base[pe + 1])
-            return {"x": self.rest_pe[at] % cols, "y": self.rest_pe[at] // cols, "node": self.rest_node[at], "slot": self.rest_slot[at], "last": self.rest_last[at]}
+            return self._second("rest", at) | {"x": self.rest_pe[at] % cols, "y": self.rest_pe[at] // cols, "node": self.rest_node[at], "slot": self.rest_slot[at], "last": self.rest_last[at]}
         if memory == "chain":
             at = slice(2 * self.base[pe], 2 * self.base[pe + 1])
-            return {"valid": self.chain_valid[at], "node": self.chain_node[at], "slot": self.chain_slot[at]}
+            return self._second("chain", at) | {"valid": self.chain_valid[at], "node": self.chain_node[at], "slot": self.chain_slot[at]}
         if memory == "seed":
             bits = self.seed[self.first_base[pe] : self.first_base[pe + 1]]
             padded = np.zeros(-(-len(bits) // READY_WORD) * READY_WORD, np.uint64)
             padded[: len(bits)] = bits
             return {"bits": (padded.reshape(-1, READY_WORD) << np.arange(READY_WORD, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)}
         raise KeyError(memory)
+
+
+    def _second(self, memory: str, at: slice) -> dict[str, np.ndarray]:
+        node, slot = getattr(self, f"{memory}_node2")[at], getattr(self, f"{memory}_slot2")[at]
+        return {"pair": node >= 0, "node2": np.maximum(node, 0), "slot2": slot}
 
 
 @dataclass

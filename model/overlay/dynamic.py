@@ -3,7 +3,7 @@
 Within a pass a PE changes only its own state; what crosses to another router is collected and applied after the pass, so every decision is
 judged on the state at the start of the cycle. Values do not matter to the timing and are not carried here.
 
-A token is one int64: PE << 32 | node << 2 | slot.
+A token is one int64: from bit 0 slot (2), node (24), second slot (2), second node (24), whether there is a second (1), PE.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ RING = 64
 """Cycles ahead for which a PE's writes are kept; above every latency."""
 
 P, W, E, N, S = range(5)
+
+NODE = 0xFFFFFF
+"""Mask of a node in a token: local addresses below 2^24."""
 
 
 @numba.njit(cache=True, inline="always")
@@ -41,20 +44,29 @@ def _lowest(x):
     return n
 
 
+@numba.njit(cache=True, inline="always")
+def _token(pe, node, slot, node2, slot2):
+    t = np.int64(pe) << 53 | np.int64(node) << 2 | np.int64(slot)
+    if node2 >= 0:
+        t |= np.int64(1) << 52 | np.int64(node2) << 28 | np.int64(slot2) << 26
+    return t
+
+
 @numba.njit(cache=True)
-def run(rows, cols, hoplite, critical, depth, base, latency, senders, sources, fires,
-        first_base, first_pe, first_node, first_slot, first_last, first_rest, rest_base, rest_pe, rest_node, rest_slot, rest_last,
-        chain_valid, chain_node, chain_slot, seed, written, links, consumed, generated, peak_ready, stalled, deflected):
+def run(rows, cols, hoplite, critical, depth, wake, waiting, base, latency, senders, sources, fires,
+        first_base, first_pe, first_node, first_slot, first_node2, first_slot2, first_last, first_rest, rest_base, rest_pe, rest_node, rest_slot, rest_node2, rest_slot2, rest_last,
+        chain_valid, chain_node, chain_slot, chain_node2, chain_slot2, seed, written, links, consumed, generated, peak_ready, stalled, deflected):
     """Run to the end; returns cycles, or -(cycle) - 1 when nothing has moved for long.
 
     Outputs, zeroed by the caller: ``written`` (cycle by local address, -1 before), ``links`` [routers, 5] tokens out of each port,
-    ``consumed``, ``generated``, ``peak_ready``, ``stalled`` (cycles A stalls) [PEs], ``deflected`` [PEs].
+    ``consumed``, ``generated``, ``peak_ready``, ``stalled`` (cycles in which A's oldest trigger waits) [PEs], ``deflected`` [PEs].
     """
     pes = rows * cols
     chained = len(chain_valid) > 0
     present = np.zeros(base[pes], np.uint8)
-    # A: local address or -1
-    a_node = np.full(pes, -1, np.int64)
+    # A: triggers in order, the oldest first
+    a_node = np.empty((pes, waiting), np.int64)
+    a_count = np.zeros(pes, np.int64)
     chain = np.full(pes, -1, np.int64)
     pend = np.full((pes, RING), -1, np.int64)
     pending = np.zeros(pes, np.int64)
@@ -116,20 +128,22 @@ def run(rows, cols, hoplite, critical, depth, base, latency, senders, sources, f
         npush = 0
         for p in range(pes):
             on_links = link_w[p] >= 0 or link_n[p] >= 0 if hoplite else held[p] > 0
-            if not on_links and ready[p] == 0 and g_node[p] < 0 and a_node[p] < 0 and pending[p] == 0 and chain[p] < 0:
+            if not on_links and ready[p] == 0 and g_node[p] < 0 and a_count[p] == 0 and pending[p] == 0 and chain[p] < 0:
                 continue
             # A
-            stall = False
-            if a_node[p] >= 0:
-                node = a_node[p]
+            stall = wake == 2 and a_count[p] > waiting - 2
+            if a_count[p] > 0:
+                node = a_node[p, 0]
                 at = (c + latency[base[p] + node] - 1) % RING
                 if pend[p, at] >= 0:
-                    stall = True
+                    stall = stall or wake == 1
                     stalled[p] += 1
                 else:
                     pend[p, at] = node
                     pending[p] += 1
-                    a_node[p] = -1
+                    a_count[p] -= 1
+                    for k in range(a_count[p]):
+                        a_node[p, k] = a_node[p, k + 1]
             done = pend[p, c % RING]
             if done >= 0:
                 pend[p, c % RING] = -1
@@ -150,7 +164,7 @@ def run(rows, cols, hoplite, critical, depth, base, latency, senders, sources, f
             # network of this PE's router
             may_eat = not stall and chain[p] < 0
             token = np.int64(-1)
-            remote = g_node[p] >= 0 and g_token[p] >> 32 != p
+            remote = g_node[p] >= 0 and g_token[p] >> 53 != p
             leaves = False
             x, y = p % cols, p // cols
             if hoplite:
@@ -160,26 +174,26 @@ def run(rows, cols, hoplite, critical, depth, base, latency, senders, sources, f
                 out_e = np.int64(-1)
                 if tn >= 0:
                     out_y = tn
-                elif tw >= 0 and (tw >> 32) % cols == x:
+                elif tw >= 0 and (tw >> 53) % cols == x:
                     out_y = tw
                     tw = -1
-                elif remote and (g_token[p] >> 32) % cols == x:
+                elif remote and (g_token[p] >> 53) % cols == x:
                     out_y = g_token[p]
                     leaves = True
                 if tw >= 0:
                     out_e = tw
-                    if (tw >> 32) % cols == x:
+                    if (tw >> 53) % cols == x:
                         deflected[p] += 1
-                elif remote and (g_token[p] >> 32) % cols != x:
+                elif remote and (g_token[p] >> 53) % cols != x:
                     out_e = g_token[p]
                     leaves = True
                 if out_y >= 0:
                     moved = True
-                    if out_y >> 32 == p and may_eat:
+                    if out_y >> 53 == p and may_eat:
                         token = out_y
                         links[p, P] += 1
                     else:
-                        if out_y >> 32 == p:
+                        if out_y >> 53 == p:
                             deflected[p] += 1
                         next_n[south] = out_y
                         links[p, S] += 1
@@ -193,7 +207,7 @@ def run(rows, cols, hoplite, critical, depth, base, latency, senders, sources, f
                         f = p * 5 + i
                         want[i] = -1
                         if level[f] > 0:
-                            to = fifo[f, head[f]] >> 32
+                            to = fifo[f, head[f]] >> 53
                             tx, ty = to % cols, to // cols
                             want[i] = E if tx > x else W if tx < x else S if ty > y else N if ty < y else P
                     for o in range(5):
@@ -237,25 +251,26 @@ def run(rows, cols, hoplite, critical, depth, base, latency, senders, sources, f
                     leaves = True
             if token >= 0:
                 moved = True
-                consumed[p] += 1
-                node = (token >> 2) & 0x3FFFFFFF
-                slot = token & 3
-                if slot == 2 or present[base[p] + node]:
-                    present[base[p] + node] = 0
-                    a_node[p] = node
-                else:
-                    present[base[p] + node] = 1
-                if chained:
-                    at = 2 * (base[p] + node) + (1 if slot == 1 else 0)
-                    if chain_valid[at]:
-                        chain[p] = np.int64(p) << 32 | np.int64(chain_node[at]) << 2 | np.int64(chain_slot[at])
+                link = 2 * (base[p] + ((token >> 2) & NODE)) + (1 if token & 3 == 1 else 0)
+                for k in range(2 if token >> 52 & 1 else 1):
+                    consumed[p] += 1
+                    node = (token >> 2) & NODE
+                    if token & 3 == 2 or present[base[p] + node]:
+                        present[base[p] + node] = 0
+                        a_node[p, a_count[p]] = node
+                        a_count[p] += 1
+                    else:
+                        present[base[p] + node] = 1
+                    token >>= 26
+                if chained and chain_valid[link]:
+                    chain[p] = _token(p, chain_node[link], chain_slot[link], chain_node2[link], chain_slot2[link])
             # G, R
             if leaves:
                 moved = True
                 generated[p] += 1
                 if not g_last[p]:
                     at = rest_base[p] + g_next[p]
-                    g_token[p] = np.int64(rest_pe[at]) << 32 | np.int64(rest_node[at]) << 2 | np.int64(rest_slot[at])
+                    g_token[p] = _token(rest_pe[at], rest_node[at], rest_slot[at], rest_node2[at], rest_slot2[at])
                     g_last[p] = rest_last[at]
                     g_next[p] += 1
                 else:
@@ -280,7 +295,7 @@ def run(rows, cols, hoplite, critical, depth, base, latency, senders, sources, f
                 moved = True
                 at = first_base[p] + node
                 g_node[p] = node
-                g_token[p] = np.int64(first_pe[at]) << 32 | np.int64(first_node[at]) << 2 | np.int64(first_slot[at])
+                g_token[p] = _token(first_pe[at], first_node[at], first_slot[at], first_node2[at], first_slot2[at])
                 g_last[p] = first_last[at]
                 g_next[p] = first_rest[at]
         for k in range(npop):

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.machine.overlay import LEFT, ONLY, PORTS, RIGHT, SWITCH_CODES, WRITE_ALU, WRITE_NET
+from penstock.machine.overlay import LEFT, ONLY, PORTS, RIGHT, SWITCH_CODES, WAITING, WRITE_ALU, WRITE_NET
 from penstock.machine.overlay_image import DynamicImage, StaticImage
 
 Apply = Callable[[int, int, int], int]
@@ -23,6 +23,8 @@ class Token:
     pe: int
     node: int
     slot: int
+    node2: int = -1
+    slot2: int = 0
     value: int = 0
 
 
@@ -32,7 +34,7 @@ class Pe:
 
     value: list[int]
     token: dict[int, int] = field(default_factory=dict)  # present: the key exists
-    trigger: tuple[int, int, int] | None = None  # A: node, operands
+    triggers: list[tuple[int, int, int]] = field(default_factory=list)  # A: node, operands; the oldest first
     due: dict[int, tuple[int, int]] = field(default_factory=dict)  # cycle of writing -> node, result
     chained: Token | None = None
     sending: list[Token] = field(default_factory=list)  # the generator's node's tokens, the next one first
@@ -48,10 +50,10 @@ class Pe:
 def fan_out(image: DynamicImage, p: int, node: int) -> list[Token]:
     """A sender's tokens, without value, as the memories list them."""
     at = image.first_base[p] + node
-    out = [Token(int(image.first_pe[at]), int(image.first_node[at]), int(image.first_slot[at]))]
+    out = [Token(int(image.first_pe[at]), int(image.first_node[at]), int(image.first_slot[at]), int(image.first_node2[at]), int(image.first_slot2[at]))]
     last, k = image.first_last[at], image.rest_base[p] + image.first_rest[at]
     while not last:
-        out.append(Token(int(image.rest_pe[k]), int(image.rest_node[k]), int(image.rest_slot[k])))
+        out.append(Token(int(image.rest_pe[k]), int(image.rest_node[k]), int(image.rest_slot[k]), int(image.rest_node2[k]), int(image.rest_slot2[k])))
         last, k = image.rest_last[k], k + 1
     return out
 
@@ -79,14 +81,15 @@ def dynamic(image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int =
         later: list[Callable[[], None]] = []
         for p, pe in enumerate(pes):
             # A
-            stall = False
-            if pe.trigger:
-                node, u, v = pe.trigger
+            stall = o.wake == 2 and len(pe.triggers) > WAITING - 2
+            if pe.triggers:
+                node, u, v = pe.triggers[0]
                 when = c + int(latency[base[p] + node]) - 1
-                stall = when in pe.due
-                if not stall:
+                if when not in pe.due:
                     pe.due[when] = node, apply(int(image.op[base[p] + node]), u, v)
-                    pe.trigger = None
+                    pe.triggers.pop(0)
+                elif o.wake == 1:
+                    stall = True
             # an operation's value is there, and may be selected, in the cycle of its writing
             if c in pe.due:
                 node, result = pe.due.pop(c)
@@ -147,17 +150,18 @@ def dynamic(image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int =
             elif not stall and token is None and offered and not remote:
                 token, leaves = offered, True
             if token:
-                if token.slot == ONLY:
-                    pe.trigger = token.node, token.value, 0
-                elif token.node in pe.token:
-                    other = pe.token.pop(token.node)
-                    pe.trigger = (token.node, token.value, other) if token.slot == LEFT else (token.node, other, token.value)
-                else:
-                    pe.token[token.node] = token.value
+                for node, slot in [(token.node, token.slot)] + ([(token.node2, token.slot2)] if token.node2 >= 0 else []):
+                    if slot == ONLY:
+                        pe.triggers.append((node, token.value, 0))
+                    elif node in pe.token:
+                        other = pe.token.pop(node)
+                        pe.triggers.append((node, token.value, other) if slot == LEFT else (node, other, token.value))
+                    else:
+                        pe.token[node] = token.value
                 if len(image.chain_valid):
                     at = 2 * (base[p] + token.node) + (token.slot == RIGHT)
                     if image.chain_valid[at]:
-                        pe.chained = Token(p, int(image.chain_node[at]), int(image.chain_slot[at]), token.value)
+                        pe.chained = Token(p, int(image.chain_node[at]), int(image.chain_slot[at]), int(image.chain_node2[at]), int(image.chain_slot2[at]), token.value)
             # G and R
             if leaves:
                 pe.sending.pop(0)

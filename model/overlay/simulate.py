@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.machine.errors import RunError
-from penstock.machine.overlay import WRITE_ALU, WRITE_NONE
+from penstock.machine.overlay import WAITING, WRITE_ALU, WRITE_NONE
 from penstock.machine.overlay_image import DynamicImage, Image, StaticImage
 
 from . import dynamic
@@ -24,7 +24,7 @@ class Run:
     written
         int64 by local address (offsets: the image's ``base``): the cycle in which an operation's result is written; -1 for all else.
     consumed, generated, stalled, peak_ready, deflected
-        int64 [PEs], dynamic: tokens consumed and generated, cycles in which A stalls, largest ready set (sources included), tokens of the torus that missed a turn here.
+        int64 [PEs], dynamic: tokens consumed and generated, cycles in which A's oldest trigger waits for a write, largest ready set (sources included), tokens of the torus that missed a turn here.
         Static: ``consumed`` holds the cycles with a write.
     links
         int64 [routers, 5], dynamic: tokens out of ports P, W, E, N, S.
@@ -59,9 +59,9 @@ def simulate(image: Image) -> Run:
     o = image.overlay
     run = Run(0, written, zeros(pes), zeros(pes), zeros(pes), zeros(pes), zeros(pes), zeros(pes, 5))
     run.cycles = int(dynamic.run(
-        o.rows, o.cols, o.network == "hoplite", o.ready == "criticality", o.fifo_depth, image.base, o.latencies()[image.op].astype(np.int64), image.senders, image.sources,
-        image.fires, image.first_base, image.first_pe, image.first_node, image.first_slot, image.first_last, image.first_rest, image.rest_base, image.rest_pe,
-        image.rest_node, image.rest_slot, image.rest_last, image.chain_valid, image.chain_node, image.chain_slot, image.seed,
+        o.rows, o.cols, o.network == "hoplite", o.ready == "criticality", o.fifo_depth, o.wake, WAITING if o.wake == 2 else 1, image.base, o.latencies()[image.op].astype(np.int64), image.senders, image.sources,
+        image.fires, image.first_base, image.first_pe, image.first_node, image.first_slot, image.first_node2, image.first_slot2, image.first_last, image.first_rest, image.rest_base, image.rest_pe,
+        image.rest_node, image.rest_slot, image.rest_node2, image.rest_slot2, image.rest_last, image.chain_valid, image.chain_node, image.chain_slot, image.chain_node2, image.chain_slot2, image.seed,
         written, run.links, run.consumed, run.generated, run.peak_ready, run.stalled, run.deflected))
     if run.cycles < 0:
         late = int(np.count_nonzero(written < 0)) - int(np.count_nonzero(o.latencies()[image.op] == 0))

@@ -46,19 +46,18 @@ def _dynamic(image: DynamicImage, run: Run):
     count = np.where(image.first_last == 1, 0, _list_lengths(image, sender_pe))
     entry = np.repeat(image.rest_base[sender_pe] + image.first_rest, count) + _within(count)
     producer = np.concatenate([image.base[sender_pe] + local, np.repeat(image.base[sender_pe] + local, count)])
-    pe, node, slot = (np.concatenate([x, y[entry]]).astype(np.int64) for x, y in ((image.first_pe, image.rest_pe), (image.first_node, image.rest_node), (image.first_slot, image.rest_slot)))
-    at = image.base[pe] + node
-    while len(at):
-        right = (slot == RIGHT).astype(np.int64)
-        operand[right, at] = producer
+    listed = lambda name: np.concatenate([getattr(image, f"first_{name}"), getattr(image, f"rest_{name}")[entry]]).astype(np.int64)  # noqa: E731
+    base, token = image.base[listed("pe")], {n: listed(n) for n in ("node", "slot", "node2", "slot2")}
+    while len(base):
+        pair = np.flatnonzero(token["node2"] >= 0)
+        operand[(token["slot"] == RIGHT).astype(np.int64), base + token["node"]] = producer
+        operand[(token["slot2"][pair] == RIGHT).astype(np.int64), base[pair] + token["node2"][pair]] = producer[pair]
         if not len(image.chain_valid):
             break
-        link = 2 * at + right
+        link = 2 * (base + token["node"]) + (token["slot"] == RIGHT)
         more = np.flatnonzero(image.chain_valid[link])
-        link, producer = link[more], producer[more]
-        base = at[more] - node[more]
-        node, slot = image.chain_node[link].astype(np.int64), image.chain_slot[link]
-        at = base + node
+        link, producer, base = link[more], producer[more], base[more]
+        token = {n: getattr(image, f"chain_{n}")[link].astype(np.int64) for n in token}
     return op, operand[0], operand[1]
 
 

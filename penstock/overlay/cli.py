@@ -47,6 +47,7 @@ def add_machine(c) -> None:
     c.add_argument("--mesh", action="append", metavar="RxC", help="mesh, rows x columns; may be repeated (default 4x4)")
     for name in LISTS:
         c.add_argument(f"--{name}", action="append", choices=CHOICES[name], help="may be repeated" if name != "pe" else "kind of PE (default both)")
+    c.add_argument("--wake", action="append", type=int, choices=(1, 2), help="consumers of a packet that a dynamic PE serves in a cycle (default 1; 2: per_pe, model only)")
     c.add_argument("--alu", choices=CHOICES["alu"], default="unit", help="latency 1 (the paper's), or the pipelined ALU's")
     c.add_argument("--format", choices=CHOICES["format"], default="fp32")
     c.add_argument("--kinds", choices=CHOICES["kinds"], default="homogeneous", help="whether every PE does every operation")
@@ -77,7 +78,7 @@ def overlays_of(args) -> list:
     from .compare import ONLY_OF, variants
 
     memories = memory_depths(args.memory)
-    lists = {n: getattr(args, n) for n in LISTS}
+    lists = {n: getattr(args, n) for n in (*LISTS, "wake")}
     for kind, names in ONLY_OF.items():
         if lists["pe"] == [kind]:
             other = "static" if kind == "dynamic" else "dynamic"
@@ -118,7 +119,7 @@ def assumptions(overlays, records, tile) -> str:
              + f"; placement by {', '.join(sorted({r.params['objective'] for r in records}))}, seed {', '.join(map(str, sorted({r.seed for r in records})))}"]
     if any(x.pe == "dynamic" for x in overlays):
         lines.append(f"dynamic: one token consumed and one generated per PE and cycle, local ones included; a cycle per hop; router FIFOs {o.fifo_depth} deep; "
-                     "per_edge: a token per edge; per_pe: a packet per (value, PE), its consumers there one a cycle")
+                     "per_edge: a token per edge; per_pe: a packet per (value, PE), its consumers there one a cycle (wake2: two)")
     if any(x.pe == "static" for x in overlays):
         lines.append("static: one issue per PE and cycle, sources included (stored: not); local operands are read in place; one send, one write per PE and cycle; a cycle per hop")
     lines.append("cycles: docs/overlay.md; bound: the largest of depth, work and link bounds of the placement; x static: over the best static variant of the mesh; memory: all PEs and switches, copies for read ports included")

@@ -25,7 +25,7 @@ from .reference import float64, relative_error
 
 Mesh = tuple[int, int]
 
-ONLY_OF = {"dynamic": ("network", "ready", "packets", "fifo_depth"), "static": ("sends", "sources")}
+ONLY_OF = {"dynamic": ("network", "ready", "packets", "wake", "fifo_depth"), "static": ("sends", "sources")}
 """Fields that matter to one kind of PE only."""
 
 
@@ -44,6 +44,8 @@ def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Ove
     for values in product(*lists.values()):
         settings = {"rows": 1, "cols": 1} | fixed | dict(zip(lists, values, strict=True))
         settings["memories"] = {n: d for n, d in memories.items() if n in MEMORIES[settings["pe"]]}
+        if settings.get("wake") == 2 and settings["pe"] == "dynamic" and settings["packets"] == "per_edge":
+            continue  # a token per edge has one consumer
         o = Overlay(**settings)
         # what the other kind of PE does not have takes its default
         other = ONLY_OF["static" if o.pe == "dynamic" else "dynamic"]

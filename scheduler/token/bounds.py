@@ -42,9 +42,8 @@ def bounds(overlay: Overlay, source: np.ndarray, a: np.ndarray, b: np.ndarray, e
     key = np.stack([pe[e.src], pe[e.dst], e.src, np.arange(len(e.src)) if unit == "edge" else np.zeros(len(e.src), np.int64)], 1)
     pairs = np.unique(key[away], axis=0)
     if dynamic:
-        tokens = len(np.unique(key, axis=0)) if unit == "pe" else None
-        made = count(np.unique(key, axis=0)[:, 0]) if tokens is not None else count(pe[e.src])
-        work = 2 + int(max(count(pe[e.dst]).max(initial=0), made.max(initial=0)))
+        made = count(np.unique(key, axis=0)[:, 0])
+        work = 2 + int(max((-(-count(pe[e.dst]) // overlay.wake)).max(initial=0), made.max(initial=0), count(pe[~source]).max()))
     else:
         issues = count(pe[~source | ((np.diff(e.start) > 0) & (overlay.sources == "fired"))])
         writes = count(pe[~source]) + count(pairs[:, 1])

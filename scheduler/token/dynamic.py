@@ -7,6 +7,7 @@ import numpy as np
 from penstock.machine.overlay import RIGHT, Overlay, Sizes
 from penstock.machine.overlay_image import DynamicImage
 
+from .banks import banked, pair_colours, served
 from .edges import Edges
 
 
@@ -32,13 +33,15 @@ def dynamic_image(overlay: Overlay, op: np.ndarray, value: np.ndarray, source: n
         within = np.zeros(n, np.int64)
     order = np.lexsort((np.arange(n), within, group, pe))
     base = _offsets(pe, pes)
+    if overlay.wake == 2:
+        order = banked(order, base, pe[order].astype(np.int64) * 4 + group[order], pair_colours(pe, pes, *_wanted_pairs(overlay, e, latency, tail, pe)))
     address = np.empty(n, np.int32)
     address[order] = np.arange(n) - base[pe[order]]
     count = lambda mask: np.bincount(pe[mask], minlength=pes).astype(np.int32)  # noqa: E731
     senders, fires = count(sends), count(~source)
     sources = np.zeros(pes, np.int32) if critical else count(sends & source)
 
-    entry, chain = _tokens(overlay, e, latency, tail, pe)
+    entry, partner, chain = _tokens(overlay, e, latency, tail, pe, address)
     src, dst, slot = e.src[entry], e.dst[entry], e.slot[entry]
     # lists of tokens by sender: first entries by address, the others behind one another
     begins = np.concatenate([[True], src[1:] != src[:-1]]) if len(src) else np.zeros(0, bool)
@@ -52,19 +55,23 @@ def dynamic_image(overlay: Overlay, op: np.ndarray, value: np.ndarray, source: n
     rest_index = np.full(len(src) + 1, -1, np.int64)
     rest_index[at_rest] = np.arange(len(at_rest)) - rest_base[pe[src[at_rest]]]
 
-    def first(values, dtype=np.int32):
-        out = np.zeros(first_base[-1], dtype)
+    def first(values, dtype=np.int32, empty=0):
+        out = np.full(first_base[-1], empty, dtype)
         out[where] = values
         return out
 
-    total = base[-1]
+    # the second consumer of an edge's token, as address and slot
+    has = partner >= 0
+    second = np.where(has, address[e.dst[partner]], -1).astype(np.int32) if len(e.src) else np.zeros(0, np.int32)
+    second_slot = np.where(has, e.slot[partner], 0).astype(np.uint8) if len(e.src) else np.zeros(0, np.uint8)
+    total = base[-1] if overlay.packets == "per_pe" else 0
     chain_valid, chain_node, chain_slot = np.zeros(2 * total, np.uint8), np.zeros(2 * total, np.int32), np.zeros(2 * total, np.uint8)
-    if overlay.packets == "per_pe":
+    chain_node2, chain_slot2 = np.full(2 * total, -1, np.int32), np.zeros(2 * total, np.uint8)
+    if total:
         link, following = chain
         index = 2 * (base[pe[e.dst[link]]] + address[e.dst[link]]) + (e.slot[link] == RIGHT)
         chain_valid[index], chain_node[index], chain_slot[index] = 1, address[e.dst[following]], e.slot[following]
-    else:
-        chain_valid, chain_node, chain_slot = chain_valid[:0], chain_node[:0], chain_slot[:0]
+        chain_node2[index], chain_slot2[index] = second[following], second_slot[following]
 
     seed = np.zeros(first_base[-1] if critical else 0, bool)
     if critical:
@@ -75,28 +82,55 @@ def dynamic_image(overlay: Overlay, op: np.ndarray, value: np.ndarray, source: n
     sizes = Sizes(nodes=peak(np.diff(base)), senders=peak(senders), queue=peak(count(sends & ~source)), rest=peak(np.diff(rest_base)))
     return DynamicImage(
         overlay, sizes, pe.astype(np.int32), address, base, local(np.where(source, value, np.uint64(0)), np.uint64), local(op, np.uint8), senders, sources, fires,
-        first_base, first(pe[dst[at_first]]), first(address[dst[at_first]]), first(slot[at_first], np.uint8), first(last[at_first], np.uint8),
-        first(np.maximum(rest_index[at_first + 1], 0) * ~last[at_first]), rest_base, pe[dst[at_rest]].astype(np.int32), address[dst[at_rest]], slot[at_rest], last[at_rest].astype(np.uint8),
-        chain_valid, chain_node, chain_slot, seed)
+        first_base, first(pe[dst[at_first]]), first(address[dst[at_first]]), first(slot[at_first], np.uint8), first(second[entry[at_first]], empty=-1),
+        first(second_slot[entry[at_first]], np.uint8), first(last[at_first], np.uint8),
+        first(np.maximum(rest_index[at_first + 1], 0) * ~last[at_first]), rest_base, pe[dst[at_rest]].astype(np.int32), address[dst[at_rest]], slot[at_rest],
+        second[entry[at_rest]], second_slot[entry[at_rest]], last[at_rest].astype(np.uint8), chain_valid, chain_node, chain_slot, chain_node2, chain_slot2, seed)
 
 
-def _tokens(overlay: Overlay, e: Edges, latency, tail, pe):
-    """Indices of the edges that become tokens, by producer in the order of sending; and (per_pe) the chain as pairs of edges (one, the next)."""
+def _sending_order(overlay: Overlay, e: Edges, latency, tail) -> np.ndarray:
+    """The edges by producer, each producer's in the order in which its consumers are to get the value."""
+    rank = -(latency[e.dst] + tail[e.dst]).astype(np.int64) if overlay.ready == "criticality" else np.zeros(len(e.src), np.int64)
+    return np.lexsort((e.slot, e.dst, rank, e.src))
+
+
+def _by_pair(overlay: Overlay, e: Edges, order: np.ndarray, pe: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The edges by producer and destination PE, in sending order within; and which of them begin a new pair."""
+    key = e.src.astype(np.int64) * overlay.pes + pe[e.dst]
+    by_pair = order[np.argsort(key[order], kind="stable")]
+    heads = np.concatenate([[True], key[by_pair][1:] != key[by_pair][:-1]]) if len(by_pair) else np.zeros(0, bool)
+    return by_pair, heads
+
+
+def _wanted_pairs(overlay: Overlay, e: Edges, latency, tail, pe) -> tuple[np.ndarray, np.ndarray]:
+    """Consumers that should be served together: of each value at each PE the first two, the next two, and so on."""
+    by_pair, heads = _by_pair(overlay, e, _sending_order(overlay, e, latency, tail), pe)
+    start = np.flatnonzero(heads)
+    within = np.arange(len(by_pair)) - np.repeat(start, np.diff(np.append(start, len(by_pair))))
+    one = np.flatnonzero((within[:-1] % 2 == 0) & ~heads[1:]) if len(by_pair) else np.zeros(0, np.int64)
+    return e.dst[by_pair[one]], e.dst[by_pair[one + 1]]
+
+
+def _tokens(overlay: Overlay, e: Edges, latency, tail, pe, address):
+    """The edges that become tokens, by producer in the order of sending; per edge its second consumer's edge or -1; and (per_pe) the chain as pairs of edges (one, the next)."""
     m = len(e.src)
-    rank = -(latency[e.dst] + tail[e.dst]).astype(np.int64) if overlay.ready == "criticality" else np.zeros(m, np.int64)
-    order = np.lexsort((e.slot, e.dst, rank, e.src))
+    alone = np.full(m, -1, np.int64)
+    order = _sending_order(overlay, e, latency, tail)
     if overlay.packets == "per_edge":
-        return order, None
+        return order, alone, None
     # position of each edge in its producer's order; PEs in the order of their first consumers
     position = np.empty(m, np.int64)
     position[order] = np.arange(m)
-    key = e.src.astype(np.int64) * overlay.pes + pe[e.dst]
-    by_pair = order[np.argsort(key[order], kind="stable")]
-    heads = np.concatenate([[True], key[by_pair][1:] != key[by_pair][:-1]]) if m else np.zeros(0, bool)
+    by_pair, heads = _by_pair(overlay, e, order, pe)
+    if overlay.wake == 2:
+        serving, partner = served(by_pair, heads, e.dst, address)
+        heads = heads[serving]
+        by_pair = by_pair[serving]
+        alone[by_pair] = partner
     entry = by_pair[heads]
     entry = entry[np.argsort(position[entry], kind="stable")]
     follows = np.flatnonzero(~heads)
-    return entry, (by_pair[follows - 1], by_pair[follows])
+    return entry, alone, (by_pair[follows - 1], by_pair[follows])
 
 
 def _offsets(pe: np.ndarray, pes: int) -> np.ndarray:

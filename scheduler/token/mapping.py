@@ -16,9 +16,9 @@ from penstock.machine.token_ops import Op, format_of
 from . import bounds as _bounds
 from .check import check
 from .dynamic import dynamic_image
-from .edges import edges, tails
+from .edges import edges
 from .partition import objective_of, place
-from .schedule import Schedule, schedule
+from .schedule import Schedule, distances, schedule
 from .specialise import specialise
 from .static import static_image
 
@@ -106,7 +106,7 @@ def map_graph(graph: DataflowGraph, overlay: Overlay, seed: int = 0, objective: 
         check(plan, source, e, latency)
         image = static_image(plan, op, bits, source, e, latency)
     else:
-        image = dynamic_image(overlay, op, bits, source, e, latency, tails(a, b, latency), pe)
+        image = dynamic_image(overlay, op, bits, source, e, latency, distances(a, b, latency + 1, pe, overlay.cols), pe)
     image.memories()
     t2 = time.perf_counter()
     away = pe[e.src] != pe[e.dst]

@@ -219,7 +219,7 @@ def _run(at, horizon, order, source, operand, operand_edge, latency, pe, fired, 
 
 
 @numba.njit(cache=True)
-def _distances(a, b, latency, pe, cols):
+def distances(a, b, latency, pe, cols):
     """Longest path after each node, with hops + 1 on every edge between PEs."""
     tail = np.zeros(len(a), np.int32)
     for n in range(len(a) - 1, -1, -1):
@@ -234,7 +234,7 @@ def _distances(a, b, latency, pe, cols):
 def schedule(overlay: Overlay, source: np.ndarray, a: np.ndarray, b: np.ndarray, e: Edges, latency: np.ndarray, pe: np.ndarray) -> Schedule:
     """The schedule of a placed graph in topological order (``source``: bool per node; ``latency``: cycles per node; ``pe``: PE per node)."""
     n, pes = len(source), overlay.pes
-    far = _distances(a, b, latency, pe, overlay.cols)
+    far = distances(a, b, latency, pe, overlay.cols)
     order = np.lexsort((np.arange(n), -far))
     urgent = np.lexsort((e.slot, e.dst, -(latency[e.dst] + far[e.dst]), e.src))
     operand_edge = np.zeros((2, n), np.int64)

@@ -61,7 +61,10 @@ def test_specialised_pes(kw):
 def test_one_dynamic_pe_takes_a_cycle_an_edge(kw):
     graph = random_graph(3000, 900, 2, reach=2000)
     run = simulate(map_graph(graph, Overlay(1, 1, **kw)).image)
-    assert run.cycles == len(graph.edges) + 2
+    if kw.get("wake") == 2:
+        assert run.cycles < 0.85 * len(graph.edges)
+    else:
+        assert run.cycles == len(graph.edges) + 2
 
 
 @pytest.mark.parametrize("kw", STATIC, ids=str)
