@@ -66,9 +66,14 @@ class RandomAccess(Operator):
     """What the random accesses share: an address is the index of a tile in the tensor's row-major tile grid."""
 
     @property
+    def tile(self) -> TileType:
+        """Type of the tiles that are moved."""
+        return _tile_type(self) if "tile" in self.args else self.inputs[1].element
+
+    @property
     def grid(self) -> tuple[int, int]:
         """Tile rows and tile columns of the tensor."""
-        t, tile = self.args["tensor"], _tile_type(self)
+        t, tile = self.args["tensor"], self.tile
         return ceil_div(t.rows, tile.rows.value), ceil_div(t.cols, tile.cols.value)
 
     def place(self, ev, address: int) -> tuple[int, int]:
@@ -78,11 +83,11 @@ class RandomAccess(Operator):
             t = self.args["tensor"]
             raise ev.error(f"address {address} lies outside tensor {t.name}, which has tiles 0 to {rows * cols - 1}")
         r, c = divmod(address, cols)
-        return r * self.args["tile"][0], c * self.args["tile"][1]
+        return r * self.tile.rows.value, c * self.tile.cols.value
 
     def params(self, low) -> dict:
         """Parameters of the unit that finds a tile by its address."""
-        rows, cols = self.args["tile"]
+        rows, cols = self.tile.rows.value, self.tile.cols.value
         width = self.grid[1]
         if width & (width - 1):
             raise low.error(self, f"tensor {self.args['tensor'].name} has {width} tiles of {cols} columns in a row", rule="an address is split by a shift: a power of two",
@@ -139,7 +144,6 @@ class RandomOffChipStore(RandomAccess):
         tensor = _check_tensor(self)
         _check_addresses(self, 0)
         t = static_tiles(self, 1)
-        self.args["tile"] = (t.rows.value, t.cols.value)
         if t.dtype != tensor.dtype:
             raise self.stream_error(1, f"carries {t.dtype}, tensor {tensor.name} holds {tensor.dtype}", remedy=f"store cast(stream, {tensor.dtype!r})")
         if (self.inputs[0].type.count - self.inputs[1].type.count).is_nonzero:

@@ -19,6 +19,7 @@ from penstock.machine.config import Config
 from penstock.machine.errors import ConfigError, PenstockError, ProgramError
 
 from .analysis import Analysis, analyse
+from .edge_operators import Source
 from .graph import Graph
 from .reference import evaluate64
 from .workloads import WORKLOADS
@@ -41,6 +42,7 @@ class Program:
     graph: Graph
     _inputs: Callable | None = None
     _reference: Callable | None = None
+    _streams: Callable | None = None
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -65,13 +67,27 @@ class Program:
             raise ProgramError(f"inputs() gives no tensor {missing[0]!r}", f"program {self.name}")
         return {n: _round(given[n], t.dtype) for n, t in wanted.items()}
 
-    def reference64(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The outputs in float64: the program's own ``reference(**inputs)``, or the graph evaluated in float64."""
+    def streams(self, seed: int = 0) -> dict[str, list]:
+        """Elements of each Source as nested lists (frontend/streams.py), from the program's own ``streams(seed, **params)``."""
+        given = _guard(self.name, lambda: self._streams(seed, **self.params)) if self._streams else {}
+        if not isinstance(given, dict):
+            raise ProgramError(f"streams() returns {type(given).__name__}, not a dict of nested lists", f"program {self.name}", remedy="return {source: elements, ...}")
+        for node in self.graph.nodes:
+            if isinstance(node, Source) and node.name not in given:
+                raise ProgramError(f"streams() gives no elements for source {node.name!r}", f"program {self.name}",
+                                   remedy="define streams(seed, **params) and return {source: nested lists, ...}")
+        return given
+
+    def reference64(self, inputs: dict[str, np.ndarray], streams: dict | None = None, order: dict | None = None) -> dict[str, np.ndarray]:
+        """The outputs in float64: the program's own ``reference(**inputs)``, or the graph evaluated in float64.
+
+        A reference takes the tensors, and the sources' elements, by name. ``order``: arrivals that a run recorded, for the graph's own evaluation.
+        """
         if self._reference:
             exact = {n: np.asarray(a, np.float64) for n, a in inputs.items()}
-            given = _guard(self.name, lambda: self._reference(**exact))
+            given = _guard(self.name, lambda: self._reference(**exact, **(streams or {})))
             return {t.name: self._checked(given, t) for t in self.graph.tensors.values() if t.role == "output"}
-        return evaluate64(self.graph, inputs)
+        return evaluate64(self.graph, inputs, streams, order)
 
     def _checked(self, given, t) -> np.ndarray:
         """The reference's array for an output tensor."""
@@ -138,13 +154,13 @@ def _load(name: str) -> ModuleType:
     return module
 
 
-def build(name: str, params: dict | None = None, config: Config | None = None) -> Program:
+def build(name: "str | Graph | Program", params: dict | None = None, config: Config | None = None) -> Program:
     """Build a program.
 
     Parameters
     ----------
     name
-        A workload's name, or the path of a Python file that defines ``program(**params)``.
+        A workload's name, the path of a Python file that defines ``program(**params)``, a Graph, or a Program (a notebook's own).
     params
         Its keyword arguments.
     config
@@ -155,6 +171,12 @@ def build(name: str, params: dict | None = None, config: Config | None = None) -
     ProgramError
         Unknown name or parameter, or the program's own error, as one message.
     """
+    if isinstance(name, (Graph, Program)):
+        if params:
+            raise ProgramError(f"unknown parameter {next(iter(params))!r}", f"program {name.name}", remedy="a graph that is built takes none")
+        program = name if isinstance(name, Program) else Program(name.name, {}, name)
+        program.graph.check()
+        return program
     module = _load(str(name))
     make, given = module.program, dict(params or {})
     signature = inspect.signature(make)
@@ -178,4 +200,5 @@ def build(name: str, params: dict | None = None, config: Config | None = None) -
         raise ProgramError(f"program() returns {type(graph).__name__}, not a Graph", f"program {name}", remedy="return the graph it built")
     graph.check()
     defaults = {n: signature.parameters[n].default for n in names if n not in given}
-    return Program(graph.name, defaults | given, graph, getattr(module, "inputs", None), getattr(module, "reference", None))
+    return Program(graph.name, defaults | given, graph, getattr(module, "inputs", None), getattr(module, "reference", None),
+                   getattr(module, "streams", None))

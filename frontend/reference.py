@@ -52,6 +52,7 @@ class Evaluator:
         self.sources, self.order = sources or {}, order or {}
         self.outputs: dict[str, np.ndarray] = {}
         self.sinks: dict[str, list] = {}
+        self.ended: list[tuple] = []
         self.symbols: dict[str, Fraction] = {}
 
     def run(self, graph: Graph) -> dict[str, np.ndarray]:
@@ -77,6 +78,9 @@ class Evaluator:
             for p in started:
                 while not p.done:
                     p.step()
+        for node, stream, what in self.ended:
+            if next(stream, None) is not None:
+                raise RunError(what, node.label)
         for node in graph.nodes:
             for s in node:
                 self.check_shape(s, streams[s.node.name, s.port].items)
@@ -135,6 +139,10 @@ class Evaluator:
         if a.shape != (ref.rows, ref.cols):
             raise ProgramError(f"has shape {list(a.shape)}, the program says [{ref.rows}, {ref.cols}]", f"input tensor {ref.name}")
         return a.astype(DTYPES[ref.dtype]).astype(self.dtype)
+
+    def at_end(self, node, stream, what: str) -> None:
+        """Check, when all is done, that nothing is left of a stream: its end may depend on the operator's own."""
+        self.ended.append((node, stream, what))
 
     def stored(self, ref: TensorRef) -> np.ndarray:
         """The values of an output tensor so far: a random store changes them."""

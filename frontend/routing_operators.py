@@ -122,8 +122,7 @@ class Partition(Routing):
                 raise self.error("has more selectors than units", rule="one selector per unit")
             if s != b + q:
                 raise self.error(f"a unit ends with stop {s}, its selector with {q}", rule="a unit ends with its selector's stop + rank")
-        if next(stream, None) is not None:
-            raise self.error("has more units than selectors", rule="one selector per unit")
+        ev.at_end(self, stream, "has more units than selectors")
 
 
 @operator
@@ -170,8 +169,7 @@ class Reassemble(Routing):
                 else:
                     raise RunError(f"input {i} has no unit for a selector that names it", self.label)
         for i, s in enumerate(data):
-            if next(s, None) is not None:
-                raise RunError(f"input {i} has a unit that no selector names", self.label)
+            ev.at_end(self, s, f"input {i} has a unit that no selector names")
 
 
 @operator

@@ -30,6 +30,7 @@ from penstock.machine.record import save as save_records
 from penstock.machine.trace import Run
 from penstock.machine.unitgraph import UnitGraph
 
+from . import edges
 from .progress import Progress
 from .progress import of as progress_of
 
@@ -75,7 +76,7 @@ def run(program: str, config: str | Config = "fig8", params: dict | None = None,
     Parameters
     ----------
     program
-        A workload's name, or the path of a Python file that defines ``program(**params)``.
+        A workload's name, the path of a Python file that defines ``program(**params)``, or, in a notebook, a Graph or a Program.
     config
         A preset's name, a TOML path, or a Config.
     params
@@ -155,6 +156,7 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
     on_model, on_rtl = on in ("model", "both"), on in ("rtl", "both")
     if on_rtl:
         from penstock.tb import check, run_many
+        from penstock.tb.api import Point as TbPoint
         from penstock.tb.runner import require_tools
 
         require_tools()
@@ -172,7 +174,7 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
         for _ in range(on_model + (on_rtl and o.error is not None)):
             show.done(f"model {_label(program, o.params)}")
     if on_rtl and live:
-        runs = run_many([(p.graph, p.tensors()) for _, p, _ in live], config, trace=on_model, waves=waves, stage=show.stage, keep_going=keep_going,
+        runs = run_many([TbPoint(p.graph, p.tensors(), p.sources()) for _, p, _ in live], config, trace=on_model or any(p.traced for _, p, _ in live), waves=waves, stage=show.stage, keep_going=keep_going,
                         progress=lambda i: show.done(f"RTL {live[i][1].label}"))
         for (o, p, model_run), rtl in zip(live, runs):
             with _kept(o, keep_going):
@@ -213,8 +215,8 @@ def _kept(o: Outcome, keep_going: bool):
         o.error = e
 
 
-def _label(program: str, params: dict) -> str:
-    return " ".join([Path(program).stem, *(f"{k}={v}" for k, v in params.items())])
+def _label(program, params: dict) -> str:
+    return " ".join([getattr(program, "name", None) or Path(program).stem, *(f"{k}={v}" for k, v in params.items())])
 
 
 class _Point:
@@ -228,7 +230,18 @@ class _Point:
         self.program = build(program, params, config)
         self.graph: UnitGraph = lower(self.program.graph, config, timing=timing)
         self.label = _label(self.program.name, params)
-        self._tensors = None
+        self._tensors = self._streams = None
+        self.traced = timing == "machine" and edges.watched(self.program.graph, self.graph)
+
+    def streams(self) -> dict[str, list]:
+        """Elements of the program's sources."""
+        if self._streams is None:
+            self._streams = self.program.streams(self.seed)
+        return self._streams
+
+    def sources(self) -> dict:
+        """Beats of each source unit."""
+        return edges.source_beats(self.program.graph, self.graph, self.streams())
 
     def tensors(self) -> dict[str, np.ndarray]:
         if self._tensors is None:
@@ -242,11 +255,11 @@ class _Point:
             return published.run(self.graph, self.config)
         from penstock import model
 
-        return model.run(self.graph, self.config, self.tensors() if values else None, values=values, trace=trace)
+        return model.run(self.graph, self.config, self.tensors() if values else None, values=values, trace=trace or values and self.traced, sources=self.sources())
 
     def record(self, run: Run) -> Record:
         """The result record of a finished run; symbols that the program leaves open take the sizes measured on the values."""
-        checked = self.check_values(run.outputs) if run.outputs is not None and self.timing == "machine" else None
+        checked = self.check_values(run) if run.outputs is not None and self.timing == "machine" else None
         analysis = self.program.analysis(self.onchip_rule).subs(self.measured)
         r = Record(self.program.name, self.config.name, self.program.params, run.backend, self.timing, int(run.cycles), int(run.first_request))
         r.offchip_bytes, r.onchip_bytes, r.onchip_rule = analysis.offchip_bytes, analysis.onchip_bytes, analysis.onchip_rule
@@ -281,14 +294,19 @@ class _Point:
         r.allocated_flops_per_cycle = sum(allocated_flops(u.kind, u.params, m.t) for u in self.graph.units)
         r.compute_utilisation = r.flops / (r.cycles * r.allocated_flops_per_cycle) if r.allocated_flops_per_cycle else None
 
-    def check_values(self, outputs: dict[str, np.ndarray]) -> tuple[bool, float]:
-        """Bit-equality with the reference of the stated arithmetic, and the error against float64 (max norm)."""
+    def check_values(self, run: Run) -> tuple[bool, float]:
+        """Bit-equality of tensors and sinks with the reference of the stated arithmetic, and the error against float64 (max norm).
+
+        Where units are merged as they arrive, the reference takes them in the order in which the run did.
+        """
         from penstock.reference import expected
 
-        stated, self.measured = expected(self.program.graph, self.tensors(), self.config.machine.t)
-        exact = self.program.reference64(self.tensors())
-        ok, worst = True, 0.0
-        for name, got in outputs.items():
+        order = edges.arrivals(self.graph, run)
+        stated, ev = expected(self.program.graph, self.tensors(), self.config.machine.t, self.streams(), order)
+        self.measured = ev.symbols
+        exact = self.program.reference64(self.tensors(), self.streams(), order)
+        ok, worst = edges.sinks_agree(self.program.graph, self.graph, run, ev.sinks), 0.0
+        for name, got in run.outputs.items():
             want = stated[name]
             ok &= got.dtype == want.dtype and got.tobytes() == want.tobytes()
             scale = np.max(np.abs(exact[name])) or 1.0

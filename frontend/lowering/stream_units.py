@@ -89,16 +89,12 @@ class StreamUnits:
     # -- shapes ------------------------------------------------------------------------------------------------
 
     def reshape(self, node: Operator) -> list[Port | None]:
-        """Reshape; the padding stream is a stream of tokens, one per element, that is padded alike: padding reads as 0."""
+        """Reshape; one flag of the padding stream stands for an element, so for all its physical tiles."""
         k, pad, d, chunk = self.inner(node, 0), node.args["pad"] is not None, node.args["dim"], node.args["chunk"]
         rows, cols = self.grid(self.static_tile(node, 0)) if pad else (1, 1)
-        src, flags = self.take(node, 0), None
-        if pad and self.graph.consumers(node[1]):
-            src, token = self.broadcast(node, src, 2, "fork", node.inputs[0].element)
-            flags = self.chain(token, "signal", node, {"level": k}, "elements", Scalar(1))
-            flags = self.chain(flags, "reshape", node, {"dim": d, "chunk": chunk, "pad": True, "pad_rows": 1, "pad_cols": 1}, "padding")
-        out = self.chain(src, "reshape", node, {"dim": d + k, "chunk": chunk, "pad": pad, "pad_rows": rows, "pad_cols": cols})
-        return [out, flags] if pad else [out]
+        flags = {"flags": k} if pad and self.graph.consumers(node[1]) else {}
+        out = self.chain(self.take(node, 0), "reshape", node, {"dim": d + k, "chunk": chunk, "pad": pad, "pad_rows": rows, "pad_cols": cols, **flags})
+        return [out, Port(out.unit, 1, self.token) if flags else None] if pad else [out]
 
     def retile_row(self, node: Operator) -> Port:
         """Tiles of a group one below the other: their valid rows are packed into full bands."""

@@ -1,6 +1,6 @@
-"""Built-in programs by name. A module defines ``program(**params)`` and may define ``inputs`` and ``reference``."""
+"""Built-in programs by name. A module defines ``program(**params)`` and may define ``inputs``, ``streams`` (of its sources) and ``reference``."""
 
-WORKLOADS: dict[str, str] = {"swiglu": "penstock.frontend.workloads.swiglu"}
+WORKLOADS: dict[str, str] = {name: f"penstock.frontend.workloads.{name}" for name in ("swiglu", "simple_moe")}
 
 
 def register(name: str, module: str) -> None:

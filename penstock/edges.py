@@ -1,0 +1,136 @@
+"""A program's own streams at the edges of the fabric: what its sources offer, what its sinks must have taken, and in which order units arrived."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import ml_dtypes
+import numpy as np
+
+from penstock.frontend.graph import Graph
+from penstock.frontend.streams import tokens
+from penstock.frontend.types import BufferType, TileType, TupleType
+from penstock.machine.beat import FNV_OFFSET, FNV_PRIME, Payload, Selector, Tile, leaves
+from penstock.machine.errors import RunError
+from penstock.machine.trace import Run, SourceBeats
+from penstock.machine.unitgraph import UnitGraph
+from penstock.tb.agents import beats, whole_beats
+
+__all__ = ["source_beats", "sinks_agree", "arrivals", "watched"]
+
+ARRIVAL_KINDS = ("eager_merge", "reassemble")
+
+
+def _bits(payload: Payload, value, rows: int = 0, cols: int = 0) -> int:
+    """Payload bits of one leaf (docs/timing.md section 6)."""
+    if isinstance(payload, Tile):
+        a = np.zeros((payload.t, payload.t), np.float32)
+        a[:rows, :cols] = value
+        raw = a.astype(ml_dtypes.bfloat16).tobytes() if payload.dtype == "bf16" else a.astype("<f4").tobytes()
+        return int.from_bytes(raw, "little") | rows << 8 * len(raw) | cols << (8 * len(raw) + payload.count_bits)
+    return sum(1 << i for i in value) if isinstance(payload, Selector) else int(value)
+
+
+def _parts(element, t: int, value) -> list[list[tuple]] | None:
+    """Rows of (value, valid rows, valid columns), one per physical tile of an element; None: an empty tile of run-time size."""
+    if not isinstance(element, TileType):
+        return [[(value, 0, 0)]]
+    rows, cols = (value.shape[i] if d.value is None else d.value for i, d in enumerate((element.rows, element.cols)))
+    if not rows or not cols:
+        return None
+    out = []
+    for r in range(0, rows, t):
+        out.append([])
+        for c in range(0, cols, t):
+            part = value[r : r + t, c : c + t]
+            out[-1].append((part, part.shape[0], part.shape[1]))
+    return out
+
+
+def physical(items: Iterable[tuple], element, payload: Payload, t: int) -> SourceBeats:
+    """The beats of a logical stream: each tile as its physical tiles, row-major, with the stops that these add."""
+    inner = 2 if isinstance((element.members[0] if isinstance(element, TupleType) else element), TileType) else 0
+    members = element.members if isinstance(element, TupleType) else (element,)
+    out, bare = [], []
+    for value, stop in items:
+        parts = None if value is None else [_parts(m, t, v) for m, v in zip(members, value if isinstance(element, TupleType) else (value,))]
+        if parts is None or None in parts:
+            out.append((0, stop + inner))
+            bare.append(len(out) - 1)
+            continue
+        grid = parts[0]
+        for r, row in enumerate(grid):
+            for c in range(len(row)):
+                at = word = 0
+                for leaf, p in zip(leaves(payload), parts):
+                    word |= _bits(leaf, *p[r][c]) << at
+                    at += leaf.bits
+                s = 0 if c < len(row) - 1 else 1 if r < len(grid) - 1 else stop + inner
+                out.append((word, s if inner else stop))
+    given = beats(payload, out)
+    given.data[bare] = 0
+    return given
+
+
+def source_beats(graph: Graph, units: UnitGraph, given: dict) -> dict[int, SourceBeats]:
+    """Beats of each source unit, from the elements that the program gives as nested lists."""
+    out = {}
+    for u in units.units:
+        if u.kind == "source":
+            (node,) = [n for n in graph.nodes if n.name == u.node]
+            t = node.outputs[0]
+            if u.node not in given:
+                raise RunError("no elements given", f"source {u.node}", remedy="give them as nested lists: streams(seed, **params) of the program returns {name: elements}")
+            out[u.id] = physical(tokens(given[u.node], t, f"source {u.node}"), t.element, units.outputs(u.id)[0].payload, units.t)
+    return out
+
+
+def _digests(payload: Payload, stream: SourceBeats) -> np.ndarray:
+    """FNV-1a of each whole beat."""
+    h = np.full(len(stream.stop), FNV_OFFSET, np.uint64)
+    for word in whole_beats(payload, stream).T:
+        h = (h ^ word.astype(np.uint64)) * np.uint64(FNV_PRIME)
+    return h
+
+
+def _sunk(graph: Graph, units: UnitGraph):
+    """(Sink, its channel) of a program; references have no meaning outside the fabric."""
+    nodes = {n.name: n for n in graph.nodes}
+    for u in units.units:
+        if u.kind == "sink" and type(nodes[u.node]).__name__ == "Sink":
+            element = nodes[u.node].inputs[0].element
+            if not any(isinstance(m, BufferType) for m in (element, *getattr(element, "members", ()))):
+                yield nodes[u.node], units.inputs(u.id)[0]
+
+
+def watched(graph: Graph, units: UnitGraph) -> bool:
+    """Whether a run needs its trace: for the order of arrival, or for what sinks took."""
+    return any(u.kind in ARRIVAL_KINDS for u in units.units) or any(True for _ in _sunk(graph, units))
+
+
+def sinks_agree(graph: Graph, units: UnitGraph, run: Run, want: dict[str, list]) -> bool:
+    """Whether each Sink took, beat for beat, what the program's NumPy meaning says."""
+    for node, channel in _sunk(graph, units):
+        stream = physical(want[node.name], node.inputs[0].element, channel.payload, units.t)
+        got = run.channels[channel.id]
+        if len(got.stop) != len(stream.stop) or (got.stop != stream.stop).any() or (got.data != stream.data).any() or (got.digest != _digests(channel.payload, stream)).any():
+            return False
+    return True
+
+
+def arrivals(units: UnitGraph, run: Run) -> dict[str, list[int]]:
+    """By node, the inputs of each merging unit in the order in which it took their units: told by the cycles in which it took their first beats."""
+    out: dict[str, list[int]] = {}
+    for u in units.units:
+        if u.kind not in ARRIVAL_KINDS:
+            continue
+        firsts = []
+        for port, c in enumerate(units.inputs(u.id)[: u.params["n"]]):
+            trace, begins = run.channels[c.id], True
+            for take, stop, data in zip(trace.take, trace.stop, trace.data):
+                done = not data and stop == 15
+                if begins and not done and take >= 0:
+                    firsts.append((int(take), port))
+                begins = stop >= u.params["rank"]
+        out[u.node] = [port for _, port in sorted(firsts)]
+    return out

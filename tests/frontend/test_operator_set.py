@@ -1,0 +1,343 @@
+"""The operators of the paper's tables 3-7: shape rules, NumPy meaning on streams with empty, ragged and routed parts, text form, metrics."""
+
+import numpy as np
+import pytest
+
+from penstock.frontend import (Accum, Bufferize, DimKind, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, Map, Partition,
+                               Promote, RandomOffChipLoad, RandomOffChipStore, Reassemble, Reshape, Scan, SelectorType, Sink, Source, Streamify, StreamType,
+                               Zip, add, address, address_range, all_read, analyse, dim, expert_addresses, last_tile_filter, matmul, maximum, mul, print_graph, read_graph,
+                               retile_col, retile_row, retile_streamify, row_append, row_max, row_offset, row_sum, scale)
+from penstock.frontend.streams import nested, tokens
+from penstock.machine.errors import ProgramError, RunError
+from penstock.reference import evaluator
+
+
+@pytest.fixture
+def g():
+    return Graph("p")
+
+
+def tiles(g, *dims, tile=(2, 4), name=None):
+    return Source(graph=g, shape=dims, tile=tile, name=name)
+
+
+def selectors(g, *dims, n=2, name=None):
+    return Source(graph=g, shape=dims, selector=n, name=name)
+
+
+def scalars(g, *dims, name=None):
+    return Source(graph=g, shape=dims, scalar=32, name=name)
+
+
+def full(v, rows=2, cols=4):
+    return np.full((rows, cols), v, np.float32)
+
+
+def run(g, order=None, **sources):
+    """What each Sink takes, as nested lists of first elements (tiles) or plain values."""
+    e = evaluator({}, 2, sources, order)
+    e.run(g)
+    ranks = {n.name: n.inputs[0].rank for n in g.nodes if isinstance(n, Sink)}
+
+    def plain(v):
+        if isinstance(v, list):
+            return [plain(x) for x in v]
+        if isinstance(v, np.ndarray):
+            return (v.shape[0], float(v[0, 0])) if v.size else (0,)
+        return sorted(v) if isinstance(v, frozenset) else v
+
+    return {name: plain(nested(items, ranks[name])) for name, items in e.sinks.items()}
+
+
+def show(s) -> str:
+    return str(s.stream.type if hasattr(s, "outputs") else s.type)
+
+
+# ---- streams ---------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("value,want", [
+    ([[1, 2], [3]], [(1, 0), (2, 1), (3, 1)]),
+    ([], []),
+    ([[], [3]], [(None, 1), (3, 1)]),
+    ([[3], []], [(3, 1), (None, 1)]),
+    ([[[1], []], []], [(1, 1), (None, 2), (None, 2)]),
+    ([[[], []]], [(None, 1), (None, 2)]),
+])
+def test_nested_lists_and_stops(value, want):
+    rank = max(s for _, s in want) if want else 1
+    t = Source(graph=Graph(), shape=[dim(9)] * (rank + 1), scalar=32).stream.type
+    assert tokens(value, t, "here") == want
+    assert nested(want, rank) == value
+
+
+def test_elements_that_do_not_suit(g):
+    for source, value, message in ((selectors(g, 2), [0, 2], r"selector \[2\] names a target outside 0 to 1"), (scalars(g, 2), [1, 1 << 32], "does not fit into 32 bits"),
+                                   (tiles(g, 1), [full(1, 3)], r"a tile of shape \[3, 4\]"), (scalars(g, 1, 2), [3], "dimension 0 must be a list, not 3")):
+        with pytest.raises(ProgramError, match=message):
+            tokens(value, source.stream.type, "source")
+
+
+# ---- shapes ----------------------------------------------------------------------------------------------------------
+
+def test_shapes_of_routing(g):
+    x, sel = tiles(g, 10, 3), selectors(g, 10, n=4)
+    route = Partition(x, sel, rank=1, outputs=4, name="route")
+    assert [show(s) for s in route] == [f"[route_{i}, 3] tile {{2, 4}} fp32" for i in range(4)]
+    assert route[0].shape[0].kind is DimKind.DYNAMIC_REGULAR and g.most(route[0].shape[0]) == 10
+    back = Reassemble([route[i] for i in range(4)], sel, rank=1)
+    assert show(back) == "[10, S0, 3] tile {2, 4} fp32" and back.stream.shape[1].kind is DimKind.DYNAMIC_RAGGED
+    merged = EagerMerge([route[0], route[1]])
+    assert [show(s) for s in merged] == ["[route_0 + route_1, 3] tile {2, 4} fp32", "[route_0 + route_1] selector 2"]
+
+
+def test_shapes_of_run_time_tiles(g):
+    n = g.dynamic("N", most=12)
+    x = tiles(g, 3, n, tile=(1, 8))
+    packed = Accum(x, fn=retile_row(), rank=1)
+    assert show(packed) == "[3] tile {N, 8} fp32"
+    assert show(Accum(tiles(g, 3, 5), fn=retile_col(), rank=1)) == "[3] tile {2, 20} fp32"
+    assert show(Accum(x, fn=all_read(), rank=1)) == "[3] scalar 1"
+    w = tiles(g, 3, tile=(8, 6))
+    product = Map(packed, w, fn=matmul())
+    assert show(product) == "[3] tile {N, 6} fp32"
+    assert show(Map(product, fn=row_sum())) == "[3] tile {N, 1} fp32"
+    assert show(Map(product, Map(product, fn=row_max()), fn=mul())) == "[3] tile {N, 6} fp32"
+    rows = FlatMap(product, fn=retile_streamify(mask=True))
+    assert show(rows) == "[R0] tile {1, 6} fp32" and rows.stream.shape[0].kind is DimKind.DYNAMIC_RAGGED
+    assert show(FlatMap(tiles(g, 3), fn=retile_streamify("cols"), rank=1)) == "[3, 4] tile {2, 1} fp32"
+
+
+def test_shapes_of_memory_and_generators(g):
+    t = g.input("kv", (64, 4))
+    a, n = scalars(g, 5, name="a"), scalars(g, 5, name="n")
+    addresses = FlatMap(a, n, fn=address_range(8), rank=1)
+    last = FlatMap(n, fn=last_tile_filter(), rank=1)
+    assert [show(addresses), show(last)] == ["[5, L0] scalar 32", "[5, L0] selector 2"]  # of one length
+    assert show(RandomOffChipLoad(addresses, t, tile=(4, 4))) == "[5, L0] tile {4, 4} fp32"
+    assert show(FlatMap(selectors(g, 5, n=3), fn=expert_addresses(4))) == "[20] scalar 32"
+    y = g.output("y", (64, 4))
+    assert show(RandomOffChipStore(Map(a, n, fn=address(8)), tiles(g, 5), y)) == "[5] scalar 1"
+    b = Bufferize(tiles(g, 5, g.dynamic("K", ragged=True)), rank=1)
+    ref = tiles(g, 5, 3)
+    assert show(Streamify(b, ref=ref)) == "[5, 3, K] tile {2, 4} fp32"
+    assert show(Streamify(Bufferize(tiles(g, 2, 6), rank=1), shape=(2, 3), stride=(1, 2))) == "[2, 2, 3] tile {2, 4} fp32"
+    assert show(Expand(tiles(g, 5, 1), ref=addresses)) == "[5, L0] tile {2, 4} fp32"
+    assert show(Scan(tiles(g, 5, 3), fn=add(), rank=1)) == "[5, 3] tile {2, 4} fp32"
+
+
+def test_equal_expressions_are_one_symbol(g):
+    s = tiles(g, 2, 3, g.ragged("D"))
+    a, b = Flatten(s, lo=0, hi=1), Flatten(s, lo=0, hi=1)
+    assert a.stream.type == b.stream.type and show(Zip(a, b)) == "[2, R0] (tile {2, 4} fp32, tile {2, 4} fp32)"
+
+
+def test_an_assertion_holds_for_readers_before_and_after(g):
+    route = Partition(tiles(g, 10), selectors(g, 10), rank=0, outputs=2, name="route")
+    before = Promote(Flatten(Expand(route[0], count=2), lo=0, hi=1))
+    route[0].assert_shape([6])
+    after = Promote(Flatten(Expand(route[0], count=2), lo=0, hi=1))
+    assert show(before) == show(after) == "[1, 12] tile {2, 4} fp32"
+    with pytest.raises(ProgramError, match="dimension 0 is 12, not 13"):
+        before.inputs[0].assert_shape([13])
+    for s in (route[1], before, after):
+        Sink(s)
+    text = print_graph(g)
+    assert "assert_shape(route[0], [6])" in text and print_graph(read_graph(text)) == text
+
+
+def test_an_assertion_that_breaks_a_reader_changes_nothing(g):
+    n = g.dynamic("N")
+    s = tiles(g, n, name="s")
+    Zip(s, tiles(g, 4))
+    with pytest.raises(ProgramError, match="both inputs have one shape"):
+        s.stream.assert_shape([5])
+    assert show(s) == "[N] tile {2, 4} fp32"
+
+
+def test_bounds(g):
+    n = g.dynamic("N", most=10)
+    assert g.most(Flatten(Expand(tiles(g, n), count=3), lo=0, hi=1).stream.shape[0]) == 30
+    assert g.most(g.dynamic("M")) is None
+
+
+def test_text_of_every_operator(g):
+    t, y = g.input("kv", (64, 4)), g.output("y", (64, 4))
+    a, n = scalars(g, 5, name="a"), scalars(g, 5, name="n")
+    x = RandomOffChipLoad(FlatMap(a, n, fn=address_range(8), rank=1), t, tile=(4, 4))
+    parts = Partition(x, FlatMap(n, fn=last_tile_filter(), rank=1), rank=0, outputs=2)
+    last = Map(Map(parts[0], Source(graph=g, shape=parts[0].shape, scalar=32), fn=row_offset()), Source(graph=g, shape=parts[0].shape, tile=(1, 4)), fn=row_append())
+    whole = Reassemble(last, parts[1], FlatMap(n, fn=last_tile_filter(), rank=1), rank=0)
+    b = Bufferize(whole, rank=1, memory="cache")
+    Sink(Scan(Map(Streamify(b, ref=tiles(g, 5, g.symbols["L0"])), fn=scale(-0.5)), fn=maximum(), rank=1))
+    RandomOffChipStore(a, tiles(g, 5, tile=(4, 4)), y)
+    loop = Loop(StreamType(SelectorType(2), (dim(4),)), graph=g, name="again")
+    merged = EagerMerge(Partition(tiles(g, 4), loop, rank=0, outputs=2)[0], tiles(g, g.dynamic("Q", most=3)))
+    Sink(merged[0])
+    text = print_graph(g)
+    assert print_graph(read_graph(text)) == text
+    with pytest.raises(ProgramError, match=r"operator again \(Loop\).*: is open"):
+        g.check()
+
+
+# ---- meaning ---------------------------------------------------------------------------------------------------------
+
+def test_partition_multi_hot_and_none(g):
+    route = Partition(tiles(g, 4), selectors(g, 4, n=3), rank=0, outputs=3)
+    for i in range(3):
+        Sink(route[i], name=f"s{i}")
+    got = run(g, Source=[full(i) for i in range(1, 5)], Source_1=[[0, 2], [], [1], [0]])
+    assert got == {"s0": [(2, 1.0), (2, 4.0)], "s1": [(2, 3.0)], "s2": [(2, 1.0)]}
+
+
+def test_partition_of_units_with_stops(g):
+    d = g.ragged("D")
+    route = Partition(tiles(g, 2, 2, d), selectors(g, 2, 2), rank=1, outputs=2)
+    for i in range(2):
+        Sink(route[i], name=f"s{i}")
+    got = run(g, Source=[[[full(1), full(2)], [full(3)]], [[full(4)], [full(5)] * 3]], Source_1=[[0, 1], [1, 0]])
+    assert got == {"s0": [[(2, 1.0), (2, 2.0)], [(2, 5.0)] * 3], "s1": [[(2, 3.0)], [(2, 4.0)]]}
+
+
+def test_reassemble_in_recorded_order(g):
+    n, m = g.dynamic("N"), g.dynamic("M")
+    Sink(Reassemble(tiles(g, n, name="a"), tiles(g, m, name="b"), selectors(g, 3, name="sel"), rank=0, name="gather"), name="out")
+    given = dict(a=[full(1), full(2)], b=[full(8), full(9)], sel=[[0, 1], [], [1, 0]])
+    assert run(g, **given)["out"] == [[(2, 1.0), (2, 8.0)], [], [(2, 2.0), (2, 9.0)]]
+    assert run(g, order={"gather": [1, 0, 0, 1]}, **given)["out"] == [[(2, 8.0), (2, 1.0)], [], [(2, 2.0), (2, 9.0)]]
+    with pytest.raises(RunError, match="input 1 has a unit that no selector names"):
+        run(g, **given | {"b": [full(8), full(9), full(3)]})
+
+
+def test_eager_merge_takes_turns_or_the_record(g):
+    merge = EagerMerge(tiles(g, g.dynamic("N"), 2, name="a"), tiles(g, g.dynamic("M"), 2, name="b"), name="merge")
+    Sink(merge[0], name="data")
+    Sink(merge[1], name="from_")
+    given = dict(a=[[full(1), full(2)]], b=[[full(3), full(4)], [full(5), full(6)]])
+    assert run(g, **given)["from_"] == [[0], [1], [1]]
+    got = run(g, order={"merge": [1, 0, 1]}, **given)
+    assert got["from_"] == [[1], [0], [1]] and got["data"][1] == [(2, 1.0), (2, 2.0)]
+
+
+def test_empty_groups(g):
+    x = tiles(g, 3, g.ragged("D"), name="x")
+    Sink(Accum(x, fn=add(), rank=1), name="sum")
+    Sink(Accum(x, fn=maximum(), rank=1), name="max")
+    Sink(Expand(x, count=2), name="twice")
+    Sink(Promote(x), name="outer")
+    Sink(Streamify(Bufferize(x, rank=1), repeat=2), name="again")
+    got = run(g, x=[[full(1), full(2)], [], [full(3)]])
+    assert got["sum"] == [(2, 3.0), (2, 0.0), (2, 3.0)]
+    assert got["max"] == [(2, 2.0), (2, -np.inf), (2, 3.0)]
+    assert got["twice"] == [[[(2, 1.0)] * 2, [(2, 2.0)] * 2], [], [[(2, 3.0)] * 2]]
+    assert got["outer"] == [[[(2, 1.0), (2, 2.0)], [], [(2, 3.0)]]]
+    assert got["again"][0] == [[(2, 1.0), (2, 2.0)]] * 2
+
+
+def test_promote_of_an_empty_stream(g):
+    Sink(Promote(tiles(g, g.dynamic("N"))), name="out")
+    assert run(g, Source=[]) == {"out": []}
+
+
+def test_padding_and_its_stream(g):
+    data, padding = Reshape(tiles(g, 2, g.ragged("D")), dim=0, chunk=2, pad=0)
+    Sink(data, name="data")
+    Sink(padding, name="padded")
+    got = run(g, Source=[[full(1), full(2), full(3)], [full(4), full(5)]])
+    assert got["data"] == [[[(2, 1.0), (2, 2.0)], [(2, 3.0), (0,)]], [[(2, 4.0), (2, 5.0)]]]
+    assert got["padded"] == [[[0, 0], [0, 1]], [[0, 0]]]
+
+
+def test_rows_there_and_back(g):
+    packed = Accum(tiles(g, 3, g.ragged("D"), tile=(1, 4)), fn=retile_row(), rank=1)
+    Sink(packed, name="packed")
+    Sink(FlatMap(packed, fn=retile_streamify(mask=True), rank=1), name="rows")
+    got = run(g, Source=[[full(1, 1), full(2, 1)], [], [full(3, 1)]])
+    assert got["packed"] == [(2, 1.0), (0,), (1, 3.0)]
+    assert got["rows"] == [[(1, 1.0), (1, 2.0)], [], [(1, 3.0)]]
+
+
+def test_cache_of_a_request(g):
+    """The published attention's append: the last tile gets the new row below its valid ones."""
+    n, off = scalars(g, 2, name="n"), scalars(g, 2, name="off")
+    x = tiles(g, 2, g.dynamic("L", ragged=True), name="x")
+    last = FlatMap(n, fn=last_tile_filter(), rank=1)
+    parts = Partition(x, last, rank=0, outputs=2)
+    one, count = Flatten(Promote(off, level=0), lo=0, hi=1), parts[0]
+    cut = Map(count, one.stream.assert_shape(count.shape), fn=row_offset())
+    new = tiles(g, *count.shape, tile=(1, 4), name="new")
+    Sink(Reassemble(Map(cut, new, fn=row_append()), parts[1], last, rank=0), name="out")
+    got = run(g, n=[2, 1], off=[0, 1], x=[[full(1), full(2)], [full(3)]], new=[full(7, 1), full(8, 1)])
+    assert got["out"] == [[[(2, 1.0)], [(1, 7.0)]], [[(2, 3.0)]]]
+
+
+def test_reads_by_reference_and_affine(g):
+    b = Bufferize(tiles(g, 2, 2, name="x"), rank=1)
+    Sink(Streamify(b, ref=scalars(g, 2, g.ragged("D"), name="r")), name="driven")
+    Sink(Streamify(b, shape=(2, 2), stride=(0, 1)), name="affine")
+    got = run(g, x=[[full(1), full(2)], [full(3), full(4)]], r=[[0, 0, 0], [0]])
+    assert got["driven"] == [[[(2, 1.0), (2, 2.0)]] * 3, [[(2, 3.0), (2, 4.0)]]]
+    assert got["affine"] == [[[(2, 1.0), (2, 2.0)]] * 2, [[(2, 3.0), (2, 4.0)]] * 2]
+
+
+def test_scan_and_row_functions(g):
+    x = tiles(g, 2, 3, name="x")
+    Sink(Scan(x, fn=add(), rank=1), name="running")
+    Sink(Map(x, Map(x, fn=row_sum()), fn=mul()), name="scaled")
+    Sink(Map(x, fn=scale(0.5)), name="half")
+    got = run(g, x=[[full(1), full(2), full(3)], [full(4)] * 3])
+    assert got["running"] == [[(2, 1.0), (2, 3.0), (2, 6.0)], [(2, 4.0), (2, 8.0), (2, 12.0)]]
+    assert got["scaled"][0] == [(2, 4.0), (2, 16.0), (2, 36.0)] and got["half"][0][0] == (2, 0.5)
+
+
+def test_generators(g):
+    a, n = scalars(g, 2, name="a"), scalars(g, 2, name="n")
+    Sink(FlatMap(a, n, fn=address_range(10), rank=1), name="range_")
+    Sink(FlatMap(a, n, fn=address_range(10)), name="flat")
+    Sink(FlatMap(selectors(g, 2, name="s"), fn=expert_addresses(3), rank=1), name="expert")
+    got = run(g, a=[1, 2], n=[2, 3], s=[1, 0])
+    assert got == {"range_": [[10, 11], [20, 21, 22]], "flat": [10, 11, 20, 21, 22], "expert": [[3, 4, 5], [0, 1, 2]]}
+
+
+def test_random_access(g):
+    y = g.output("y", (4, 8))
+    Sink(RandomOffChipStore(scalars(g, 2, name="a"), tiles(g, 2, name="x"), y), name="acks")
+    e = evaluator({}, 2, {"a": [2, 1], "x": [full(1), full(2)]})
+    out = e.run(g)["y"]
+    assert out[2, 0] == 1 and out[0, 4] == 2 and out.sum() == 24 and e.sinks["acks"] == [(1, 0), (1, 0)]
+    with pytest.raises(RunError, match="address 4 lies outside tensor y, which has tiles 0 to 3"):
+        evaluator({}, 2, {"a": [2, 4], "x": [full(1), full(2)]}).run(g)
+
+
+def test_a_loop(g):
+    """Round robin by feedback: what went to a place comes back as the place for the next."""
+    loop = Loop(StreamType(SelectorType(2), (g.dynamic("F"),)), graph=g, name="again")
+    first = selectors(g, 2, name="first")
+    where = Flatten(Reassemble(first, loop, selectors(g, 6, name="control"), rank=0), lo=0, hi=1)
+    where.stream.assert_shape([6])
+    route = Partition(tiles(g, 6, name="x"), where, rank=0, outputs=2)
+    merge = EagerMerge(route[0], route[1], name="merge")
+    Sink(merge[0], name="data")
+    back = Partition(merge[1], selectors(g, merge[1].shape[0], name="keep"), rank=0, outputs=2)
+    loop.close(back[0])
+    Sink(back[1], name="rest")
+    given = dict(first=[0, 1], control=[0, 0, 1, 1, 1, 1], x=[full(i) for i in range(6)], keep=[0, 0, 0, 0, 1, 1])
+    assert run(g, **given)["data"] == [(2, float(i)) for i in range(6)]
+    got = run(g, order={"merge": [1, 0, 1, 0, 0, 1]}, **given)
+    assert got["data"] == [(2, x) for x in (1.0, 0.0, 2.0, 3.0, 5.0, 4.0)]
+
+
+def test_a_loop_that_waits_for_itself(g):
+    loop = Loop(StreamType(SelectorType(2), (dim(4),)), graph=g, name="again")
+    loop.close(Flatten(loop, lo=0, hi=0))
+    Sink(loop)
+    with pytest.raises(RunError, match="waits for its own output"):
+        run(g)
+
+
+def test_metrics_of_run_time_sizes(g):
+    t = g.input("w", (8, 8), "bf16")
+    n = g.dynamic("N")
+    x = Accum(tiles(g, 3, n, tile=(1, 8)), fn=retile_row(), rank=1, name="pack")
+    w = LinearOffChipLoad(t, tile=(8, 8), shape=(1,), stride=(0,), ref=x, name="w")
+    Sink(w)
+    assert str(analyse(g, "paper").offchip.total) == "384" and str(analyse(g, "paper").onchip.per_node["pack"]) == "32*N"
