@@ -180,10 +180,6 @@ def _address(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
     return (Scalar(ADDRESS_BITS),)
 
 
-def _padded(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
-    return (*inputs, Scalar(1))[: 1 + ("flags" in p)]
-
-
 def _shape(name: str, doc: str, params: dict[str, str], arity=lambda p: (1, 1), runtime=(), payloads=_same, **more) -> None:
     register(Kind(name, doc, params, arity, runtime, _zero, _one, payloads=payloads, **more))
 
@@ -194,9 +190,7 @@ _shape("flatten", "merges dimensions lo..hi", {"lo": "innermost dimension merged
 _shape("promote", "inserts a dimension of size 1 at a level", {"level": "stop level inserted", "outermost": "whether it is the stream's new outermost dimension"})
 _shape("reshape", "splits a dimension into chunks",
        {"dim": "dimension split", "chunk": "size of a chunk", "pad": "whether a partial chunk is padded",
-        "pad_rows": "physical tile rows of a pad unit", "pad_cols": "physical tile columns of a pad unit"},
-       lambda p: (1, 1 + ("flags" in p)), ("chunk", "pad_rows", "pad_cols"), payloads=_padded,
-       optional={"flags": "there is a second output, the padding stream: dimensions of an element, which one flag stands for"})
+        "pad_rows": "physical tile rows of a pad unit", "pad_cols": "physical tile columns of a pad unit"}, runtime=("chunk", "pad_rows", "pad_cols"))
 _shape("repeat", "repeats each beat", {"count": "copies"}, runtime=("count",))
 _shape("pace", "lets a beat pass at most every so often", {"interval": "sixteenths of a cycle between beats, at least 16"}, runtime=("interval",))
 _shape("zip", "joins two streams into tuples", {}, lambda p: (2, 1), payloads=lambda p, inputs: (Tuple(inputs),))

@@ -97,21 +97,6 @@ def test_shape_chains(data):
 
 @many
 @given(st.data())
-def test_padding_stream(data):
-    dim = data.draw(st.sampled_from([0, 2]))
-    stops = data.draw(ragged(dim + 2, closed=data.draw(st.booleans())))
-    beats = data.draw(with_bare(stops, counts))
-    b = Build(data.draw(st.integers(1, 3)))
-    u = b.unit("reshape", dim=dim, chunk=data.draw(st.integers(1, 4)), pad=True, pad_rows=data.draw(st.integers(1, 2)) if dim else 1,
-               pad_cols=data.draw(st.integers(1, 3)) if dim else 1, flags=dim)
-    b.link(b.source(beats, data.draw(waits(len(beats) + 1))), u)
-    b.link(u, b.sink(data.draw(waits(30))))
-    b.link((u, 1), b.sink(data.draw(waits(30))), Scalar(1))
-    compare(b, configuration())
-
-
-@many
-@given(st.data())
 def test_forks_and_joins(data):
     """broadcast or split, two paths of different length, then zip and a tuple map, a two-input map, a matmul, or merge."""
     b = Build(data.draw(st.integers(1, 3)))
