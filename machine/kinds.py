@@ -229,7 +229,8 @@ register(Kind("matmul", "product of two physical tiles, fp32 out",
 register(Kind("accum", "reduction over some dimensions into a memory of accumulators",
               {"fn": "function with an identity: add, max", "reduce": "bit mask of reduced dimensions", "depth": "accumulator tiles", "lanes": "elements a cycle",
                "init_rows": "rows of an empty group's result in elements, 0: of run-time size", "init_cols": "its columns"},
-              lambda p: (1, 1), runtime=("init_rows", "init_cols"), latency=_lane_interval, interval=_lane_interval, payloads=_sum))
+              lambda p: (1, 1), runtime=("init_rows", "init_cols"), latency=_lane_interval, interval=_lane_interval, payloads=_sum,
+              optional={"scan": "the state leaves after every beat, instead of the groups' results"}))
 register(Kind("row_pack", "concatenates the valid rows of one-band tiles (docs/timing.md section 3.3)",
               {"depth": "tiles of a band, at most", "level": "stop level that ends a group", "bands": "bands of the result, 0: of run-time size",
                "cols": "columns of the result in elements"}, lambda p: (1, 1), runtime=("bands", "cols"), payloads=_rows))

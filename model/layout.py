@@ -285,7 +285,8 @@ class Layout:
         return k.K_ACCUM, {k.A_INTERVAL: kind_of("accum").interval(t, p), k.A_DEPTH: p["depth"], k.A_REDUCE: reduce, k.A_TOP: reduce.bit_length() - 1,
                            k.A_LAST: LONG_AGO, k.A_STARTS: self.alloc(dims), k.A_FIRSTS: self.put([1] * dims), k.A_MEMORY: self.alloc(3 * p["depth"]),
                            k.A_VALUE: self.alloc_values(p["depth"] * t * t), k.A_KERNEL: kernels.address(p["fn"]) if self.values else 0, k.A_STOP: beats.STOP_DONE, k.A_ROWS: p["init_rows"],
-                           k.A_COLS: p["init_cols"], k.A_IDENTITY: identity_bits(p["fn"]), k.A_SPARE: self.alloc_values(t * t)}
+                           k.A_COLS: p["init_cols"], k.A_IDENTITY: identity_bits(p["fn"]), k.A_SPARE: self.alloc_values(t * t),
+                           k.A_SCAN: bool(p.get("scan"))}
 
     def put_row_pack(self, u, p, ins, outs):
         return k.K_ROW_PACK, {k.RP_DEPTH: p["depth"], k.RP_LEVEL: p["level"], k.RP_BANDS: p["bands"], k.RP_COLS: p["cols"], k.RP_LAST: beats.STOP_DONE,

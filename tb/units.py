@@ -279,6 +279,7 @@ def arithmetic(t: int = 2, dtype: str = "fp32", kinds: Sequence[str] = ("map", "
         for fn, lanes in (("add", t), ("max", t * t)):
             u = z.add("accum", {"fn": fn, "reduce": 0b1100, "depth": 8, "lanes": lanes, "init_rows": 0, "init_cols": 0}, [(wide, _tiles(wide, 3))], [wide])
             z.runtime[u] = lambda rng: {"init_rows": int(rng.choice([0, 1, 2 * t - 1])), "init_cols": int(rng.integers(1, 2 * t + 1))}
+            z.add("accum", {"fn": fn, "reduce": 0b1100, "depth": 8, "lanes": lanes, "init_rows": 0, "init_cols": 0, "scan": True}, [(wide, _tiles(wide, 3))], [wide])
     return z
 
 

@@ -29,7 +29,8 @@ class Accum(Unit):
     params : dict
         ``fn``: a function of two operands and one stage that has an identity (``add``, ``max``); ``reduce``: mask of reduced dimensions, bit 0 the innermost;
         ``depth``: accumulators, in tiles; ``lanes``: elements a cycle, a divisor of t * t;
-        ``init_rows``, ``init_cols``: elements of an empty group's result (run time), 0 rows if its size is known at run time only.
+        ``init_rows``, ``init_cols``: elements of an empty group's result (run time), 0 rows if its size is known at run time only; optional
+        ``scan``: the state leaves after every beat, instead of the groups' results.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; a tile in, an fp32 tile out.
 
@@ -41,7 +42,8 @@ class Accum(Unit):
     ------
     II = t * t / lanes, L = II: a group whose last beat is taken in c is drained from c + II, a tile a cycle. Meanwhile a beat is
     taken only into an accumulator already drained, and not if it ends a group. The accumulators are read one cycle ahead
-    (block RAM), with the cycle's write passed through. An empty group's result is drained likewise.
+    (block RAM), with the cycle's write passed through. An empty group's result is drained likewise. A scan delivers each beat's
+    state from c + II on, and takes a beat when the one before leaves.
     Source: docs/timing.md sections 3.1 and 3.4.
     """
 
@@ -55,7 +57,7 @@ class Accum(Unit):
             raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
         if not isinstance(self.lanes, int) or self.lanes < 1 or t * t % self.lanes:
             raise ValueError(f"Lanes must divide t * t = {t * t}, not {self.lanes!r}")
-        self.identity = identity_bits(self.fn)
+        self.identity, self.scan = identity_bits(self.fn), bool(params.get("scan"))
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         self.expect(1, 1)
         if payloads.outputs[0] != Tile(t, "fp32"):
@@ -87,7 +89,7 @@ class Accum(Unit):
         free, take, taken = Signal(), Signal(), Signal()
         m.d.comb += [
             free.eq(~draining | (~last & (~beat.data | (index < drained)))),
-            self.i0.ready.eq(free & ~leaving & ~ending & (wait == 0)),
+            self.i0.ready.eq((~(draining | leaving) | self.o0.ready if self.scan else free & ~leaving) & ~ending & (wait == 0)),
             take.eq(self.i0.valid & self.i0.ready),
             taken.eq(take & beat.data),
             self.error[Fault.ACCUMULATORS].eq(taken & (index >= self.depth)),
@@ -96,8 +98,8 @@ class Accum(Unit):
         closes, passes, empty = Signal(), Signal(), Signal()
         m.d.comb += [
             empty.eq((high == 0) & (((beat.stop > top + 1) & (before >= beat.stop)) | (self.cfg.init_rows == 0))),
-            closes.eq(take & is_bare(beat) & last & ~empty),
-            passes.eq(take & (done | (is_bare(beat) & last & empty))),
+            closes.eq(0 if self.scan else take & is_bare(beat) & last & ~empty),
+            passes.eq(take & (~beat.data if self.scan else done | (is_bare(beat) & last & empty))),
         ]
         with m.If(take):
             m.d.sync += before.eq(beat.stop)
@@ -106,7 +108,7 @@ class Accum(Unit):
         with m.Elif(taken & (high <= index)):
             m.d.sync += high.eq(index + 1)
         m.d.sync += wait.eq(Mux(taken | closes, steps - 1, Mux(wait == 0, 0, wait - 1)))
-        initial = self._walk(m, taken, closes | passes, index, index_next, top)
+        initial = self._walk(m, taken, (closes | passes) & last, index, index_next, top)
 
         # One step a cycle: the operands of the first come from the input, the others' are held.
         step, target, fresh = Signal(range(steps)), Signal.like(index), Signal()
@@ -160,7 +162,7 @@ class Accum(Unit):
         ]
 
         end_of_group = Signal()
-        m.d.comb += end_of_group.eq((taken & last) | closes)
+        m.d.comb += end_of_group.eq(taken if self.scan else (taken & last) | closes)
         with m.If(end_of_group):
             m.d.sync += total.eq(Mux(taken, index + 1, high))
         if steps > 1:
@@ -168,16 +170,18 @@ class Accum(Unit):
                 m.d.sync += ending.eq(1)
             end_of_group = ending & (wait == 1)
         blank, blank_extent, blank_stop, blank_last = self._blank(m, closes, closes & (high == 0), kept, draining)
-        m.d.comb += drained_next.eq(drained + (draining & self.o0.ready))
+        m.d.comb += drained_next.eq(drained if self.scan else drained + (draining & self.o0.ready))
         with m.If(end_of_group):
             m.d.sync += [ending.eq(0), draining.eq(1)]
-            m.d.comb += drained_next.eq(0)
-        with m.Elif(draining & self.o0.ready & Mux(blank, blank_last, drained + 1 == total)):
+            m.d.comb += drained_next.eq(target if self.scan else 0)
+        with m.Elif(draining & self.o0.ready & (1 if self.scan else Mux(blank, blank_last, drained + 1 == total))):
             m.d.sync += draining.eq(0)
         m.d.sync += drained.eq(drained_next)
-        leaving_stop = Signal(4)
+        leaving_stop, held_stop = Signal(4), Signal(4)
+        with m.If(taken):
+            m.d.sync += held_stop.eq(beat.stop)
         with m.If(passes):
-            m.d.sync += [leaving.eq(1), leaving_stop.eq(Mux(done, STOP_DONE, kept))]
+            m.d.sync += [leaving.eq(1), leaving_stop.eq(beat.stop if self.scan else Mux(done, STOP_DONE, kept))]
         with m.Elif(self.o0.ready):
             m.d.sync += leaving.eq(0)
         m.d.comb += [port.addr.eq(drained_next) for port in (tile_out, extent_out, stop_out)]
@@ -187,7 +191,7 @@ class Accum(Unit):
             m.d.comb += [
                 elements.eq(Mux(blank, Const(self.identity, 32).replicate(self.t**2), tile_out.data)),
                 extent.eq(Mux(blank, blank_extent.as_value(), extent_out.data.as_value())),
-                self.o0.payload.eq(Cat(self._masked(elements, extent), extent, Mux(blank, blank_stop, stop_out.data), 1)),
+                self.o0.payload.eq(Cat(self._masked(elements, extent), extent, held_stop if self.scan else Mux(blank, blank_stop, stop_out.data), 1)),
             ]
         with m.Else():
             m.d.comb += [self.o0.payload.stop.eq(leaving_stop), self.o0.payload.data.eq(0)]

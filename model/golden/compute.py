@@ -70,7 +70,31 @@ class Accum(Unit):
         self.taken_at = c
         self.reset()
 
+    def scan(self, c):
+        if self.leaving and c >= self.since:
+            if self.outs[0].ready():
+                self.outs[0].push(self.leaving)
+                self.leaving = None
+            else:
+                self.offers = True
+        b = self.ins[0].peek()
+        if b is None or c < self.taken_at + self.interval or self.leaving:
+            return
+        self.ins[0].take()
+        index = self.index
+        if b.data:
+            self.accept(b, c)
+            self.group = []
+            self.leaving, self.since = self.memory[index]._replace(stop=b.stop), c + self.interval
+        else:
+            self.leaving, self.since = b, c + 1
+            if b.stop > self.top:
+                self.reset()
+
     def step(self, c):
+        if self.p.get("scan"):
+            self.scan(c)
+            return
         if self.leaving:
             self.offers = True
             if self.outs[0].ready():

@@ -5,8 +5,9 @@ from __future__ import annotations
 from .state import *  # noqa: F403 - offsets, channel functions
 
 (A_INTERVAL, A_DEPTH, A_REDUCE, A_TOP, A_LAST, A_INDEX, A_TILES, A_DRAINED, A_FROM, A_LEAVING, A_STARTS, A_FIRSTS, A_MEMORY, A_VALUE,
- A_KERNEL, A_HIGH, A_STOP, A_INITIAL, A_ROWS, A_COLS, A_IDENTITY, A_SPARE) = range(U_OWN, U_OWN + 22)
-# A_LEAVING: 1 + stop of a beat without data that leaves next; A_INITIAL: 1 + last stop while initial values drain;
+ A_KERNEL, A_HIGH, A_STOP, A_INITIAL, A_ROWS, A_COLS, A_IDENTITY, A_SPARE,
+ A_SCAN, A_HELD) = range(U_OWN, U_OWN + 24)
+# A_LEAVING: 1 + stop of a beat without data that leaves next (scan: of any; A_HELD: its accumulator + 1, or 0); A_INITIAL: 1 + last stop while initial values drain;
 # A_HIGH: tiles of the open group; A_STOP: stop of the beat before; A_SPARE: values of one tile.
 
 
@@ -77,7 +78,77 @@ def accumulate(S, V, u, slot, m, value, initialising):
 
 
 @fast
+def group_step(S, u, s, index):
+    """The next beat's accumulator, after a data beat of stop `s` <= top."""
+    firsts, starts = S[u + A_FIRSTS], S[u + A_STARTS]
+    S[u + A_HIGH] = max(S[u + A_HIGH], index + 1)
+    if S[u + A_REDUCE] >> s & 1:
+        index = S[starts + s]
+        S[firsts + s] = 0
+    else:
+        index += 1
+    for j in range(s):
+        S[firsts + j] = 1
+        S[starts + j] = index
+    S[u + A_INDEX] = index
+
+
+@fast
+def opens(S, u):
+    """Whether the next beat is the first of its accumulator."""
+    for j in range(S[u + A_TOP] + 1):
+        if S[u + A_REDUCE] >> j & 1 and not S[S[u + A_FIRSTS] + j]:
+            return False
+    return True
+
+
+@fast
+def scan(S, V, LOG, u, c):
+    source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
+    flags, size = 0, S[G_T] * S[G_T]
+    if S[u + A_LEAVING] and c >= S[u + A_FROM]:
+        if ready(S, out, c):
+            if S[u + A_HELD]:
+                i = S[u + A_HELD] - 1
+                m, value = S[u + A_MEMORY] + 3 * i, S[u + A_SPARE]
+                copy_values(S, V, S[u + A_VALUE] + i * size, value, size)
+                if S[G_VALUES] and S[u + A_IDENTITY]:
+                    mask_tile(S, V, value, S[m], S[m + 1])
+                push_tile(S, V, LOG, out, c, S[u + A_LEAVING] - 1, S[m], S[m + 1], value)
+            else:
+                commit(S, V, LOG, out, push(S, out, c, S[u + A_LEAVING] - 1, 0), c)
+            S[u + A_LEAVING] = 0
+            flags = BUSY
+        else:
+            flags = BLOCKED
+    if S[u + A_LEAVING] or c < S[u + A_LAST] + S[u + A_INTERVAL]:
+        return flags
+    slot = head(S, source, c)
+    if slot < 0:
+        return flags
+    s, top, index = S[slot + X_STOP], S[u + A_TOP], S[u + A_INDEX]
+    if S[slot + X_DATA]:
+        if index >= S[u + A_DEPTH]:
+            fail(S, FAULT_ACCUMULATORS, u, c)
+            return flags
+        accumulate(S, V, u, slot, S[u + A_MEMORY] + 3 * index, S[u + A_VALUE] + index * size, opens(S, u))
+        S[u + A_HELD], S[u + A_FROM], S[u + A_LAST] = index + 1, c + S[u + A_INTERVAL], c
+        if s <= top:
+            group_step(S, u, s, index)
+    else:
+        S[u + A_HELD], S[u + A_FROM] = 0, c + 1
+    if s > top:
+        reset_group(S, u)
+    S[u + A_LEAVING] = 1 + s
+    take(S, LOG, source, c)
+    wake(S, S[u + U_ID], S[u + A_FROM])
+    return BUSY
+
+
+@fast
 def accum(S, V, LOG, u, c):
+    if S[u + A_SCAN]:
+        return scan(S, V, LOG, u, c)
     source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
     if S[u + A_LEAVING]:
         if not ready(S, out, c):
@@ -126,12 +197,7 @@ def accum(S, V, LOG, u, c):
         fail(S, FAULT_ACCUMULATORS, u, c)
         return flags
     m, size = S[u + A_MEMORY] + 3 * index, S[G_T] * S[G_T]
-    reduce, starts, firsts = S[u + A_REDUCE], S[u + A_STARTS], S[u + A_FIRSTS]
-    initialising = True
-    for j in range(top + 1):
-        if reduce >> j & 1 and not S[firsts + j]:
-            initialising = False
-    accumulate(S, V, u, slot, m, S[u + A_VALUE] + index * size, initialising)
+    accumulate(S, V, u, slot, m, S[u + A_VALUE] + index * size, opens(S, u))
     S[m + 2] = kept(S, u, s)
     S[u + A_LAST], S[u + A_STOP] = c, s
     take(S, LOG, source, c)
@@ -139,14 +205,5 @@ def accum(S, V, LOG, u, c):
     if s > top:
         begin_drain(S, u, c, index + 1)
         return BUSY
-    S[u + A_HIGH] = max(S[u + A_HIGH], index + 1)
-    if reduce >> s & 1:
-        index = S[starts + s]
-        S[firsts + s] = 0
-    else:
-        index += 1
-    for j in range(s):
-        S[firsts + j] = 1
-        S[starts + j] = index
-    S[u + A_INDEX] = index
+    group_step(S, u, s, index)
     return BUSY

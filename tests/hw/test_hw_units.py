@@ -43,6 +43,8 @@ BARE = SHAPES | {
     "matmul": ("matmul", {"rows_per_cycle": 1, "transposed": True}, (3, 4)),
     "accum": ("accum", {"fn": "add", "reduce": 0b1, "depth": 2, "lanes": 4, "init_rows": 0, "init_cols": 0}, (2, 3, 4)),
     "accum_tiles": ("accum", {"fn": "max", "reduce": 0b100, "depth": 4, "lanes": 4, "init_rows": 3, "init_cols": 3}, (3, 3, 2, 2)),
+    "scan": ("accum", {"fn": "add", "reduce": 0b100, "depth": 4, "lanes": 4, "init_rows": 0, "init_cols": 0, "scan": True}, (3, 3, 2, 2)),
+    "scan_slow": ("accum", {"fn": "max", "reduce": 0b1100, "depth": 4, "lanes": 1, "init_rows": 0, "init_cols": 0, "scan": True}, (2, 2, 2, 1, 2)),
     "accum_slow": ("accum", {"fn": "add", "reduce": 0b1100, "depth": 4, "lanes": 1, "init_rows": 2, "init_cols": 4}, (2, 2, 2, 1, 2)),
 }
 
@@ -54,7 +56,7 @@ def test_bare_stops(case, source, sink):
     kind, params, shape = BARE[case]
     lo, hi, seed = params.get("lo", 0), params.get("hi", 0), 0
     while True:
-        stream = bench.with_bare(random_tiles(TILE, stops(shape)), seed, inner=2 if case in ("accum_tiles", "accum_slow") else 0)
+        stream = bench.with_bare(random_tiles(TILE, stops(shape)), seed, inner=2 if case in ("accum_tiles", "accum_slow", "scan", "scan_slow") else 0)
         pairs = zip([(0, 15), *stream], stream)
         if not any(bits is None and stop > hi and 0 < lo < last <= hi for (_, last), (bits, stop) in pairs):
             break
@@ -255,6 +257,17 @@ def test_row_append(source, sink):
     assert error == 0
     out = [tile_of(tile, bits) for bits, _, data in got[2].beats if data]
     assert sorted(a[rows - 1, 0] for a, rows, _ in out if rows and a[rows - 1, 0] >= 100) == sorted(100.0 + i for i in range(6) for _ in range(4))
+
+
+@pytest.mark.parametrize("lanes", [4, 2])
+def test_scan(lanes):
+    """Running sums at one beat every II."""
+    params = {"fn": "add", "reduce": 1, "depth": 1, "lanes": lanes, "init_rows": 0, "init_cols": 0, "scan": True}
+    got, error = check("accum", params, [TILE], [TILE], [random_tiles(TILE, stops((3, 5)), full=True)])
+    assert error == 0
+    values = np.array(_values(got, TILE, 0)).reshape(-1, 5, 2, 2)
+    assert np.array_equal(np.array(_values(got, TILE, 1)).reshape(values.shape), values.cumsum(1))
+    assert set(np.diff(got[0].take[:15])) == {4 // lanes} and got[1].accept[0] - got[0].take[0] == 4 // lanes
 
 
 @pytest.mark.parametrize("fn, total", [("add", 3.0), ("max", 2.0)])

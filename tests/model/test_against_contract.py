@@ -159,8 +159,9 @@ def test_accum_of_ragged_groups_and_of_none(data):
     b = Build(data.draw(st.integers(1, 3)))
     at = b.source(stops, data.draw(waits(len(stops) + 1)))
     rows = data.draw(st.sampled_from([0, 3, 9]))
+    scan = {"scan": True} if data.draw(st.booleans()) else {}
     a = b.unit("accum", fn=data.draw(st.sampled_from(["add", "max"])), reduce=sum(1 << 2 + d for d in range(rank)), depth=9,
-               lanes=data.draw(st.sampled_from([16, 4])), init_rows=rows, init_cols=4 * width - 1 if rows else 0)
+               lanes=data.draw(st.sampled_from([16, 4])), init_rows=rows, init_cols=4 * width - 1 if rows else 0, **scan)
     b.link(at, a)
     b.link(a, b.sink(data.draw(waits(30))))
     compare(b, configuration())
