@@ -22,7 +22,7 @@ def add_parser(subparsers) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     c = commands.add_parser("compare", help="a graph on meshes of dynamic and static PEs, one table", epilog="GRAPH: " + "; ".join(f"{k}: {v}" for k, v in FORMS.items()))
-    c.add_argument("graph", metavar="GRAPH")
+    c.add_argument("graph", metavar="GRAPH", help="what to run: see below")
     add_machine(c)
     c.add_argument("--on", choices=("model", "rtl", "both"), default="model")
     c.add_argument("--tile", metavar="RxC", help="split every mesh into tiles of this size, each with an instance of its own")
