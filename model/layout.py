@@ -170,7 +170,7 @@ class Layout:
 
     def put_channel(self, c) -> None:
         at, ls = self.channel_at(c.id), leaves(c.payload)
-        for offset, value in ((k.C_ID, c.id), (k.C_DEPTH, c.depth), (k.C_LAST_TAKE, -1), (k.C_SLOTS, self.slots(c.payload, c.depth)),
+        for offset, value in ((k.C_ID, c.id), (k.C_DEPTH, c.depth), (k.C_LAST_TAKE, -1), (k.C_MISSED, -1), (k.C_REFUSED, -1), (k.C_SLOTS, self.slots(c.payload, c.depth)),
                               (k.C_SLOT_WORDS, k.X_META + 2 * len(ls)), (k.C_SRC, c.src[0]), (k.C_DST, c.dst[0]), (k.C_META, 2 * len(ls)),
                               (k.C_VALUES, n_values(c.payload)), (k.C_LEAVES, self.put([x for leaf in ls for x in leaf]))):
             self.set(at + offset, value)

@@ -1,11 +1,9 @@
-"""Runs a unit graph on the fast model, and explains runs that cannot finish."""
+"""Runs a unit graph on the fast model."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
-import networkx as nx
 import numpy as np
 
 from penstock.machine import image as images
@@ -14,14 +12,13 @@ from penstock.machine.errors import RunError
 from penstock.machine.faults import Fault
 from penstock.machine.trace import ChannelTrace, PortTrace, Run, SinkBeats, SourceBeats
 from penstock.machine.unitgraph import UnitGraph
-from penstock.model import engine
+from penstock.model import deadlock, engine
 from penstock.model import units as k
 from penstock.model.layout import Layout
 
 LOG_ROWS = 1 << 16
 SUNK_ROWS = 1 << 12
 FOREVER = 1 << 62
-DEEPEST = 1 << 14
 
 
 def run(graph: UnitGraph, config: Config, tensors: dict[str, np.ndarray] | None = None, *, values: bool = True, trace: bool = False,
@@ -81,7 +78,7 @@ def run(graph: UnitGraph, config: Config, tensors: dict[str, np.ndarray] | None 
     if status == engine.LIMIT:
         raise RunError(f"not finished after {limit} cycles", f"graph {graph.name}", remedy="raise max_cycles, or look at a timeline of the run")
     if status == engine.QUIET and S[k.G_OPEN]:
-        raise _deadlock(graph, config, state, sources, sinks)
+        raise deadlock.explain(graph, config, state, sources, sinks)
     result = _result(graph, state, np.concatenate(logs), trace)
     _sink_beats(graph, state, result, np.concatenate(sunk_parts), np.concatenate(value_parts).view(np.float32) if n_values else None)
     if values:
@@ -145,72 +142,3 @@ def _failure(graph: UnitGraph, state: Layout) -> RunError:
         p = unit.params
         return RunError(f"address {at:#x} lies outside tensor {p['tensor']} ({p['base']:#x} to {p['base'] + p['tensor_rows'] * p['pitch']:#x})", where)
     return RunError(f"{fault.what}, in cycle {at}", where, fault.rule, fault.remedy)
-
-
-# ---- deadlock --------------------------------------------------------------------------------------------------------
-
-def _levels(graph: UnitGraph, state: Layout) -> list[int]:
-    return [int(state.S[state.channel_at(c.id) + k.C_LEVEL]) for c in graph.channels]
-
-
-def wait_cycle(graph: UnitGraph, levels: list[int]) -> list[tuple[int, int]]:
-    """A cycle of units that wait for each other, as (unit, channel it waits on); empty if there is none.
-
-    A unit waits for the consumer of a full output and for the producer of an empty input.
-    """
-    waits = nx.MultiDiGraph()
-    for c, level in zip(graph.channels, levels):
-        if level == c.depth:
-            waits.add_edge(c.src[0], c.dst[0], key=c.id)
-        elif level == 0:
-            waits.add_edge(c.dst[0], c.src[0], key=c.id)
-    try:
-        return [(a, channel) for a, _, channel in nx.find_cycle(waits)]
-    except nx.NetworkXNoCycle:
-        return []
-
-
-def _deadlock(graph: UnitGraph, config: Config, state: Layout, sources, sinks) -> RunError:
-    levels = _levels(graph, state)
-    names = [u.name for u in graph.units]
-    parts = []
-    for unit, channel in wait_cycle(graph, levels):
-        c = graph.channels[channel]
-        how = f"full channel {c.name} into {names[c.dst[0]]}" if levels[channel] else f"empty channel {c.name} from {names[c.src[0]]}"
-        parts.append(f"{names[unit]} waits for the {how} ({levels[channel]} of {c.depth} beats)")
-    open_ends = [names[u] for u in graph.ends()]
-    if not parts:
-        empty = [f"{c.name} ({names[c.src[0]]} to {names[c.dst[0]]}): {n} of {c.depth}" for c, n in zip(graph.channels, levels) if n]
-        parts = [f"no beat moves towards {', '.join(open_ends)}; channels that hold beats: {', '.join(empty) or 'none'}"]
-    pads = [f"{graph.units[u].kind} {names[u]} has no free page" for u in graph.memories() if state.S[state.unit_at(u) + k.M_FREE_COUNT] == 0]
-    depth = freeing_depth(graph, config, sources, sinks)
-    remedy = f"channels of depth {depth} free it" if depth else f"no channel depth up to {DEEPEST} frees it"
-    return RunError(f"deadlock after cycle {last_cycle(state)}: " + "; ".join(parts + pads), f"graph {graph.name}", remedy=remedy)
-
-
-def last_cycle(state: Layout) -> int:
-    """The last cycle in which a unit was evaluated."""
-    S = state.S
-    return int(max(S[state.unit_at(u.id) + k.U_EVAL] for u in state.graph.units))
-
-
-def freeing_depth(graph: UnitGraph, config: Config, sources=None, sinks=None) -> int | None:
-    """The smallest depth which, given to every channel that is less deep, lets the graph finish; None if there is none up to DEEPEST."""
-    def finishes(depth: int) -> bool:
-        deeper = replace(graph, channels=tuple(replace(c, depth=max(c.depth, depth)) for c in graph.channels))
-        state = Layout(deeper, config, None, False, sources or {}, sinks or {})
-        log, sunk = np.zeros((state.S[k.G_MAX_CYCLE_LOG], 5), np.int64), np.zeros((SUNK_ROWS + len(graph.units), 64), np.int64)
-        while (status := engine.advance(state.S, state.V, state.M, state.D, log, sunk, np.zeros((1, 0), np.uint32), 10**7)) == engine.FULL:
-            state.S[k.G_SUNK] = 0
-        return status == engine.DONE
-
-    low = min(c.depth for c in graph.channels)
-    high = low
-    while not finishes(high):
-        low, high = high, 2 * high
-        if high > DEEPEST:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if finishes(middle) else (middle, high)
-    return high

@@ -10,7 +10,7 @@ from penstock.machine.beat import BufferRef, Payload, Scalar, Selector, Tile
 
 from .units import Items, Zoo, ragged, value
 
-__all__ = ["STREAMS", "routing", "streams_of"]
+__all__ = ["STREAMS", "cases", "loop", "routing", "streams_of"]
 
 EMPTY = 0.25  # share of beats without data, where one may stand
 
@@ -131,4 +131,39 @@ def routing(t: int = 2, dtype: str = "fp32") -> Zoo:
         u = z.add(kind, params, [(x, items(k)) for k, x in enumerate(ins)], outs)
         if "stride" in params:
             z.runtime[u] = lambda rng, fixed=params: {"stride": int(rng.integers(0, 1 << 20))}
+    return z
+
+
+def loop(t: int = 2, regions: int = 3, requests: int = 14, depth: int = 2) -> Zoo:
+    """Work dealt to regions as they become free: a feedback loop from the units that see the end of the work to the selectors that deal it.
+
+    The first requests go to the regions in turn, every other one to the region that was free first; the last `regions` reports leave
+    the loop, so that it drains.
+    """
+    z = Zoo("loop", t, depth)
+    tile, hot = Tile(t, "fp32"), Selector(regions)
+    after = max(requests - regions, 0)
+    deal = z.unit("reassemble", {"n": 2, "rank": 0}, "deal")
+    z.source((deal, 0), hot, lambda rng: [(1 << k, 0) for k in range(min(regions, requests))])
+    z.source((deal, 2), Selector(2), lambda rng: [(1, 0)] * min(regions, requests) + [(2, 0)] * after)
+    flat = z.unit("flatten", {"lo": 0, "hi": 1})
+    z.join((deal, 0), (flat, 0), hot)
+    work = z.unit("partition", {"n": regions, "rank": 1, "scratchpad": None}, "work")
+    z.source((work, 0), tile, lambda rng: [b for _ in range(requests) for b in _fill(rng, tile, [(True, 0)] * int(rng.integers(0, 9)) + [(True, 1)])])
+    z.join((flat, 0), (work, 1), hot)
+    free = z.unit("eager_merge", {"n": regions, "rank": 0}, "free")
+    for k in range(regions):
+        region = z.unit("map", {"fn": "silu", "arity": 1, "lanes": t * t // (1 + k % 2), "tuple_in": False}, f"region{k}_")
+        fork, end = z.unit("broadcast", {"n": 2, "scratchpad": None}), z.unit("signal", {"level": 1})
+        z.join((work, k), (region, 0), tile)
+        z.join((region, 0), (fork, 0), tile)
+        z.sink((fork, 0), tile)
+        z.join((fork, 1), (end, 0), tile)
+        z.join((end, 0), (free, k), Scalar(1))
+    z.sink((free, 0), Scalar(1))
+    keep = z.unit("partition", {"n": 2, "rank": 0, "scratchpad": None}, "keep")
+    z.join((free, 1), (keep, 0), hot)
+    z.source((keep, 1), Selector(2), lambda rng: [(1, 0)] * after + [(2, 0)] * min(regions, requests))
+    z.join((keep, 0), (deal, 1), hot)
+    z.sink((keep, 1), hot)
     return z

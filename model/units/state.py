@@ -24,8 +24,9 @@ BUSY, BLOCKED, ACTIVE = 1, 2, 4  # took or delivered a beat; offers one that is 
  G_MAX_CYCLE_LOG, G_OUT, GLOBALS) = range(32)
 # A channel, and a slot of it: accept cycle, stop, data, offset of its values, then two numbers a member
 # (rows and cols; page and tiles; low 64 bits and the rest).
+# C_MISSED, C_REFUSED: the last cycle in which its consumer looked for a beat, its producer for a slot, in vain (for deadlock reports).
 (C_ID, C_LEVEL, C_DEPTH, C_HEAD, C_TAIL, C_LAST_TAKE, C_SLOTS, C_SLOT_WORDS, C_SRC, C_DST, C_META, C_VALUES, C_LEAVES, C_HELD, C_TAKEN,
- CHANNEL_WORDS) = range(16)
+ C_MISSED, C_REFUSED, CHANNEL_WORDS) = range(18)
 X_ACCEPT, X_STOP, X_DATA, X_VALUE, X_META = range(5)
 LEAF_TILE, LEAF_OTHER, LEAF_WORDS = 0, 1, 3  # a member: kind, bits, bits
 ENTRY = 6  # an output queue's entry: slot-like with one tile
@@ -74,6 +75,7 @@ def wake(S, unit, cycle):
 def head(S, channel, c):
     """The slot of the beat visible in `c`, or -1."""
     if S[channel + C_LEVEL] == 0:
+        S[channel + C_MISSED] = c
         return -1
     slot = S[channel + C_SLOTS] + S[channel + C_HEAD] * S[channel + C_SLOT_WORDS]
     return slot if S[slot] < c else -1
@@ -85,7 +87,10 @@ def ready(S, channel, c):
     level = S[channel + C_LEVEL]
     if S[channel + C_LAST_TAKE] == c:
         level += 1
-    return level < S[channel + C_DEPTH]
+    if level < S[channel + C_DEPTH]:
+        return True
+    S[channel + C_REFUSED] = c
+    return False
 
 
 @fast

@@ -1,5 +1,7 @@
 """The routing units of the compiled engine: against the plain-Python contract on random streams and waits, and by hand."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -7,6 +9,8 @@ from hypothesis import strategies as st
 
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile
 from penstock.machine.errors import LoweringError, RunError
+from penstock.model.golden import END, Beat
+from penstock.tb import routing
 from penstock.tb.routing import cases, streams_of
 
 from graphs import FULL, T, TILE, Build, compare, configuration, run
@@ -167,3 +171,58 @@ def _plain(kind, params, ins, outs, streams):
 def test_payloads_that_do_not_fit_are_refused(kind, params, ins, outs, message):
     with pytest.raises(LoweringError, match=message):
         run(_plain(kind, params, ins, outs, [[]] * len(ins)), CONFIG, values=False)
+
+
+class OfZoo:
+    """A graph of tb/routing.py in the form that `compare` takes."""
+
+    def __init__(self, zoo, seed, waits=(0, 0)):
+        rng, self._graph = np.random.default_rng(seed), zoo.graph(seed)
+        gap, late = waits
+        outs = {u: self._graph.outputs(u)[0].payload for u in zoo.streams}
+        self.sources = {u: [Beat(s, 0) if bits is None else Beat(s, 1, golden_numbers(outs[u], bits)) for bits, s in items(rng)] + [END]
+                        for u, items in zoo.streams.items()}
+        self.sources = {u: [(gap * i, b) for i, b in enumerate(beats)] for u, beats in self.sources.items()}
+        self.sinks = {u.id: [late] for u in self._graph.units if u.kind == "sink"}
+
+    def graph(self):
+        return self._graph
+
+
+@pytest.mark.parametrize("regions, requests, depth", [(3, 14, 2), (2, 9, 1), (5, 3, 2), (4, 20, 3), (1, 6, 2), (3, 0, 2)])
+@pytest.mark.parametrize("waits", [(0, 0), (3, 0), (0, 60)])
+def test_a_feedback_loop_deals_work_and_drains(regions, requests, depth, waits):
+    zoo = routing.loop(T, regions, requests, depth)
+    r = compare(OfZoo(zoo, regions, waits), CONFIG)
+    inside = [c for c in zoo.graph().channels if (c.dst[0], c.dst[1]) == (0, 1)]
+    assert all(x == 15 for c in inside for x in r.channels[c.id].stop[-1:]) and (r.channels[inside[0].id].take >= 0).all()
+
+
+def test_a_loop_that_nothing_enters_is_the_circle():
+    zoo = routing.loop(T, 2, 5)
+    first = next(c.src[0] for c in zoo.channels if c.dst == (0, 0))
+    zoo.streams[first] = lambda rng: []
+    point = OfZoo(zoo, 1)
+    control = next(c.src[0] for c in zoo.channels if c.dst == (0, 2))
+    point.sources[control] = [(0, Beat(0, 1, (2, 0)))] * 5 + [(0, END)]
+    with pytest.raises(RunError) as e:
+        run(point, CONFIG, values=False)
+    names = [u.name for u in zoo.units]
+    said = str(e.value)
+    for name in ("deal", "flatten", "work", "free", "keep"):
+        assert next(x for x in names if x.startswith(name)) + " waits for the empty channel" in said, said
+    assert "signal" in said and "no channel depth up to" in said
+
+
+def test_a_finished_loop_is_not_blamed_for_a_deadlock_elsewhere():
+    from test_timing import fork_that_needs
+
+    b, zoo = fork_that_needs(2), routing.loop(T, 2, 5)
+    inside = OfZoo(zoo, 1)
+    n, m = len(b.units), len(b.channels)
+    b.units += [dataclasses.replace(u, id=u.id + n) for u in inside.graph().units]
+    b.channels += [dataclasses.replace(c, id=c.id + m, src=(c.src[0] + n, c.src[1]), dst=(c.dst[0] + n, c.dst[1])) for c in inside.graph().channels]
+    b.sources |= {u + n: beats for u, beats in inside.sources.items()}
+    with pytest.raises(RunError) as e:
+        run(b, CONFIG, values=False)
+    assert "broadcast0 waits for the full channel c4 into map3" in str(e.value) and "deal" not in str(e.value)

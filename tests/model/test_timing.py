@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from penstock.machine.beat import BufferRef
+from penstock.machine.beat import BufferRef, Selector
 from penstock.machine.config import Dram
 from penstock.machine.errors import RunError
 from penstock.model import timeline
@@ -186,8 +186,42 @@ def test_deadlock_that_no_depth_cures_says_so():
     b.link(b.source([(s, FULL) for s in [0, 0, 0, 1]]), pad)
     b.link((pad, 0), (pad, 1), BufferRef(1))
     b.link((pad, 1), b.sink())
-    with pytest.raises(RunError, match="scratchpad scratchpad0 has no free page.*no channel depth"):
+    with pytest.raises(RunError) as e:
         run(b, CONFIG, values=False)
+    assert "writer 0 of scratchpad0 waits for a page that reader 0 of scratchpad0 may free (none of 1 is free)" in str(e.value)
+    assert "reader 0 of scratchpad0 waits for the empty channel c1 from writer 0 of scratchpad0 (0 of 2 beats)" in str(e.value)
+    assert "no channel depth" in str(e.value)
+
+
+def test_deadlock_names_the_one_channel_whose_depth_frees_it():
+    with pytest.raises(RunError, match=r"channels of depth \d+ free it; so does depth (\d+) of c4 alone") as e:
+        run(fork_that_needs(2), CONFIG, values=False)
+    needed = int(str(e.value).split("so does depth ")[1].split()[0])
+    for depth in (needed, needed - 1):
+        b = fork_that_needs(depth)
+        if depth == needed:
+            run(b, CONFIG, values=False)
+        else:
+            with pytest.raises(RunError, match="deadlock"):
+                run(b, CONFIG, values=False)
+
+
+def test_a_scratchpad_between_two_units_is_not_the_circle():
+    """Its internal reference channel is empty because its writer is starved, and that because a join waits for a beat that never comes."""
+    b = Build(2)
+    pad = b.unit("scratchpad", pages=8, frames=2, writers=[{"rank": 1}], readers=[{"rank": 1, "repeat_dim": False}], repeat=[1])
+    z = b.unit("partition", n=2, rank=0, scratchpad=None)
+    b.link(b.source([(0, FULL)]), (z, 0))
+    selectors = b.source([])
+    b.sources[selectors] = []  # not even Done
+    b.link(selectors, (z, 1), Selector(2))
+    b.link((z, 0), pad)
+    b.link((z, 1), b.sink())
+    b.link((pad, 0), (pad, 1), BufferRef(8))
+    b.link((pad, 1), b.sink())
+    with pytest.raises(RunError) as e:
+        run(b, CONFIG, values=False)
+    assert "waits for" not in str(e.value) and "no beat moves towards sink4, sink5; channels that hold beats: c0" in str(e.value)
 
 
 def test_address_outside_the_tensor_names_the_operator():

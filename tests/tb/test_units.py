@@ -33,6 +33,11 @@ def test_stream_units(make):
     agree(zoo.name, machine(2, "fp32"), zoo.points())
 
 
+@pytest.mark.parametrize("regions, requests", [(3, 14), (4, 3)])
+def test_feedback_loop(regions, requests):
+    agree("loop", machine(2, "fp32"), routing.loop(2, regions, requests).points())
+
+
 def test_offchip_units():
     agree("memory", machine(2, "fp32", kind="pipe", channels=4), sizes(2, "fp32", 24))
 

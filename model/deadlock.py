@@ -1,0 +1,164 @@
+"""Explains a run that cannot finish: which units wait for each other, on which channels, and what depth would free them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import networkx as nx
+import numpy as np
+
+from penstock.machine.config import Config
+from penstock.machine.errors import RunError
+from penstock.machine.kinds import kind_of
+from penstock.machine.unitgraph import Channel, UnitGraph
+from penstock.model import engine
+from penstock.model import units as k
+from penstock.model.layout import Layout
+
+DEEPEST = 1 << 14
+SUNK_ROWS = 1 << 12
+CANDIDATES = 8  # full channels of a circle that are tried alone
+
+
+@dataclass(frozen=True)
+class Wait:
+    """One place that waits for another.
+
+    Attributes
+    ----------
+    waiter, holder
+        (unit, port); the port tells the writers and the readers of a scratchpad apart and is 0 for all other units.
+    channel
+        What the waiter looked at in vain when it was last able to act: an input without a beat, or an output without a slot. None: a page.
+    """
+
+    waiter: tuple[int, int]
+    holder: tuple[int, int]
+    channel: int | None = None
+
+
+def _place(graph: UnitGraph, unit: int, port: int, outgoing: bool) -> tuple[int, int]:
+    """The part of a unit that a port belongs to: itself, or a writer or reader of a scratchpad, known by its output."""
+    u = graph.units[unit]
+    if not kind_of(u.kind).memory:
+        return unit, 0
+    outs = kind_of(u.kind).arity(u.params)[1]
+    if outgoing or port < outs:
+        return unit, port
+    with_reference = [len(u.params["writers"]) + r for r, reader in enumerate(u.params["readers"]) if "ref" in reader]
+    return unit, with_reference[port - outs]
+
+
+def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
+    """Who waits for whom, as every unit saw it when it was last evaluated: for a slot of an output if it found none, else for beats."""
+    S = state.S
+    slots, beats = [], []
+    for c in graph.channels:
+        at = state.channel_at(c.id)
+        producer, consumer = _place(graph, *c.src, True), _place(graph, *c.dst, False)
+        if S[at + k.C_REFUSED] == S[state.unit_at(c.src[0]) + k.U_EVAL] and S[at + k.C_LEVEL] == c.depth:
+            slots.append(Wait(producer, consumer, c.id))
+        if S[at + k.C_MISSED] == S[state.unit_at(c.dst[0]) + k.U_EVAL] and S[at + k.C_LEVEL] == 0:
+            beats.append(Wait(consumer, producer, c.id))
+    blocked = {w.waiter for w in slots}
+    pages = []
+    for u in graph.memories():
+        if S[state.unit_at(u) + k.M_FREE_COUNT] == 0:
+            n = len(graph.units[u].params["writers"])
+            writers = [c.dst[1] for c in graph.inputs(u) if c.dst[1] < n and S[state.channel_at(c.id) + k.C_LEVEL] and (u, c.dst[1]) not in blocked]
+            readers = range(n, kind_of(graph.units[u].kind).arity(graph.units[u].params)[1])
+            pages += [Wait((u, w), (u, r)) for w in writers for r in readers]
+    return slots + [w for w in beats if w.waiter not in blocked] + pages
+
+
+def circle(found: Iterable[Wait]) -> list[Wait]:
+    """Places that wait for each other in a circle; empty if there is none."""
+    g = nx.MultiDiGraph()
+    for w in found:
+        if w.waiter != w.holder:
+            g.add_edge(w.waiter, w.holder, wait=w)
+    try:
+        return [g.edges[a, b, key]["wait"] for a, b, key in nx.find_cycle(g)]
+    except nx.NetworkXNoCycle:
+        return []
+
+
+def explain(graph: UnitGraph, config: Config, state: Layout, sources=None, sinks=None) -> RunError:
+    """The error of a run in which nothing will happen any more."""
+    levels = [int(state.S[state.channel_at(c.id) + k.C_LEVEL]) for c in graph.channels]
+    around = circle(waits(graph, state))
+    parts = [_tell(graph, w, levels) for w in around]
+    if not parts:
+        names = [u.name for u in graph.units]
+        held = [f"{c.name} ({names[c.src[0]]} to {names[c.dst[0]]}): {n} of {c.depth}" for c, n in zip(graph.channels, levels) if n]
+        parts = [f"no beat moves towards {', '.join(names[u] for u in graph.ends())}; channels that hold beats: {', '.join(held) or 'none'}"]
+    full = [graph.channels[w.channel] for w in around if w.channel is not None and levels[w.channel] == graph.channels[w.channel].depth]
+    last = max(int(state.S[state.unit_at(u.id) + k.U_EVAL]) for u in graph.units)
+    return RunError(f"deadlock after cycle {last}: " + "; ".join(parts), f"graph {graph.name}", remedy=_remedy(graph, config, full, sources, sinks))
+
+
+def _tell(graph: UnitGraph, w: Wait, levels: list[int]) -> str:
+    def name(place):
+        u = graph.units[place[0]]
+        if not kind_of(u.kind).memory:
+            return u.name
+        n = len(u.params["writers"])
+        return f"writer {place[1]} of {u.name}" if place[1] < n else f"reader {place[1] - n} of {u.name}"
+
+    if w.channel is None:
+        return f"{name(w.waiter)} waits for a page that {name(w.holder)} may free (none of {graph.units[w.waiter[0]].params['pages']} is free)"
+    c = graph.channels[w.channel]
+    how = f"full channel {c.name} into" if levels[c.id] else f"empty channel {c.name} from"
+    return f"{name(w.waiter)} waits for the {how} {name(w.holder)} ({levels[c.id]} of {c.depth} beats)"
+
+
+def _remedy(graph: UnitGraph, config: Config, full: list[Channel], sources, sinks) -> str:
+    depth = freeing_depth(graph, config, sources, sinks)
+    if depth is None:
+        return f"no channel depth up to {DEEPEST} frees it"
+    alone = {c.name: n for c in full[:CANDIDATES] if (n := freeing_depth(graph, config, sources, sinks, only={c.id}, most=4 * depth)) is not None}
+    text = f"channels of depth {depth} free it"
+    if alone:
+        best = min(alone, key=alone.get)
+        text += f"; so does depth {alone[best]} of {best} alone"
+    return text
+
+
+def freeing_depth(graph: UnitGraph, config: Config, sources=None, sinks=None, only: set[int] | None = None, most: int = DEEPEST) -> int | None:
+    """The smallest depth which, given to every channel that is less deep, lets the graph finish; None if there is none.
+
+    Parameters
+    ----------
+    only
+        Ids of the channels to be made deeper; None: all.
+    most
+        The deepest that is tried.
+    """
+    chosen = [c for c in graph.channels if only is None or c.id in only]
+
+    def finishes(depth: int) -> bool:
+        deeper = {c.id: replace(c, depth=max(c.depth, depth)) for c in chosen}
+        return _finishes(replace(graph, channels=tuple(deeper.get(c.id, c) for c in graph.channels)), config, sources or {}, sinks or {})
+
+    low = min(c.depth for c in chosen)
+    high = low
+    while not finishes(high):
+        low, high = high, 2 * high
+        if high > most:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if finishes(middle) else (middle, high)
+    return high
+
+
+def _finishes(graph: UnitGraph, config: Config, sources: Mapping, sinks: Mapping) -> bool:
+    state = Layout(graph, config, None, False, sources, sinks)
+    S = state.S
+    widest = max((S[state.channel_at(c.id) + k.C_META] for c in graph.channels), default=0)
+    log = np.zeros((S[k.G_MAX_CYCLE_LOG], 5), np.int64)
+    sunk, values = np.zeros((SUNK_ROWS + len(graph.units), 4 + widest), np.int64), np.zeros((1, 0), np.uint32)
+    while (status := engine.advance(S, state.V, state.M, state.D, log, sunk, values, 10**7)) == engine.FULL:
+        S[k.G_SUNK] = 0
+    return status == engine.DONE
