@@ -48,6 +48,8 @@ class Kind:
     payloads
         (params, payloads of the inputs) -> payloads of the outputs, None for one that the inputs do not determine. Raises
         ValueError with the rule that the inputs break.
+    stop
+        (params, highest stop level of each input) -> highest stop level of each output. None: that of the inputs.
     """
 
     name: str
@@ -64,6 +66,11 @@ class Kind:
     memory: bool = False
     posts: str = ""
     payloads: Callable[[dict, tuple[Payload, ...]], tuple[Payload | None, ...]] | None = None
+    stop: Callable[[dict, tuple[int, ...]], tuple[int, ...]] | None = None
+
+    def stops(self, params: dict, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        """Highest stop level of each output, given those of the inputs."""
+        return (max(inputs, default=0),) * self.arity(params)[1] if self.stop is None else self.stop(params, inputs)
 
     def posts_to(self, params: dict) -> int | None:
         """Id of the memory unit whose reference counts a unit of these parameters changes."""
@@ -180,18 +187,32 @@ def _address(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
     return (Scalar(ADDRESS_BITS),)
 
 
+def _reduced(p: dict, stops: tuple[int, ...]) -> tuple[int, ...]:
+    return stops if "scan" in p else (sum(not p["reduce"] >> d & 1 for d in range(stops[0])),)
+
+
+def _buffered(p: dict, stops: tuple[int, ...]) -> tuple[int, ...]:
+    """References of each writer, tiles of each reader (docs/timing.md section 4, rules 2, 4, 7 and 8)."""
+    n = len(p["writers"])
+    out, given = [max(stops[i] - w["rank"], 0) for i, w in enumerate(p["writers"])], iter(stops[n + len(p["readers"]):])
+    for r, q in zip(p["readers"], stops[n:]):
+        buffer = r["affine"] if r.get("affine") else r["rank"]
+        out.append(buffer + (next(given) if "ref" in r else q + bool(r["repeat_dim"])))
+    return tuple(out)
+
+
 def _shape(name: str, doc: str, params: dict[str, str], arity=lambda p: (1, 1), runtime=(), payloads=_same, **more) -> None:
     register(Kind(name, doc, params, arity, runtime, _zero, _one, payloads=payloads, **more))
 
 
 _shape("broadcast", "copies each beat to n outputs", {"n": "outputs", "scratchpad": "unit id that a reference belongs to, or None"},
        lambda p: (1, p["n"]), payloads=_copies, posts="scratchpad")
-_shape("flatten", "merges dimensions lo..hi", {"lo": "innermost dimension merged", "hi": "outermost dimension merged"})
-_shape("promote", "inserts a dimension of size 1 at a level", {"level": "stop level inserted", "outermost": "whether it is the stream's new outermost dimension"})
+_shape("flatten", "merges dimensions lo..hi", {"lo": "innermost dimension merged", "hi": "outermost dimension merged"}, stop=lambda p, s: (s[0] if s[0] <= p["lo"] else max(p["lo"], s[0] - (p["hi"] - p["lo"])),))
+_shape("promote", "inserts a dimension of size 1 at a level", {"level": "stop level inserted", "outermost": "whether it is the stream's new outermost dimension"}, stop=lambda p, s: (max(s[0], p["level"]) if p["outermost"] else s[0] + 1 if s[0] >= p["level"] else s[0],))
 _shape("reshape", "splits a dimension into chunks",
        {"dim": "dimension split", "chunk": "size of a chunk", "pad": "whether a partial chunk is padded",
-        "pad_rows": "physical tile rows of a pad unit", "pad_cols": "physical tile columns of a pad unit"}, runtime=("chunk", "pad_rows", "pad_cols"))
-_shape("repeat", "repeats each beat", {"count": "copies"}, runtime=("count",))
+        "pad_rows": "physical tile rows of a pad unit", "pad_cols": "physical tile columns of a pad unit"}, runtime=("chunk", "pad_rows", "pad_cols"), stop=lambda p, s: (max(s[0], p["dim"]) + 1,))
+_shape("repeat", "repeats each beat", {"count": "copies"}, runtime=("count",), stop=lambda p, s: (s[0] + 1,))
 _shape("pace", "lets a beat pass at most every so often", {"interval": "sixteenths of a cycle between beats, at least 16"}, runtime=("interval",))
 _shape("zip", "joins two streams into tuples", {}, lambda p: (2, 1), payloads=lambda p, inputs: (Tuple(inputs),))
 _shape("split", "deals beats round robin", {"n": "outputs"}, lambda p: (1, p["n"]), payloads=_copies)
@@ -199,20 +220,20 @@ _shape("merge", "collects beats round robin", {"n": "inputs"}, lambda p: (p["n"]
 
 _POSTS = {"scratchpad": "unit id that the references in the data belong to, or None"}
 _shape("partition", "sends units of the data to the outputs that a selector names", {"n": "outputs", "rank": "dimensions of a unit", **_POSTS},
-       lambda p: (2, p["n"]), payloads=_partition, posts="scratchpad")
+       lambda p: (2, p["n"]), payloads=_partition, posts="scratchpad", stop=lambda p, s: (min(s[0], p["rank"]),) * p["n"])
 _shape("reassemble", "collects units from the inputs that a selector names, as they arrive", {"n": "data inputs", "rank": "dimensions of a unit"},
-       lambda p: (p["n"] + 1, 1), payloads=_reassemble)
+       lambda p: (p["n"] + 1, 1), payloads=_reassemble, stop=lambda p, s: (p["rank"] + 1 + s[-1],))
 _shape("eager_merge", "passes units on as they arrive and says whence", {"n": "inputs", "rank": "dimensions of a unit"},
-       lambda p: (p["n"], 2), payloads=lambda p, inputs: (*_same(p, inputs), Selector(p["n"])))
+       lambda p: (p["n"], 2), payloads=lambda p, inputs: (*_same(p, inputs), Selector(p["n"])), stop=lambda p, s: (max(s), 0))
 _shape("expand", "copies each element along the reference stream's inner dimensions", {"level": "dimensions that are expanded", **_POSTS},
-       lambda p: (2, 1), payloads=lambda p, inputs: inputs[:1], posts="scratchpad")
-_shape("signal", "one token for each element of some inner dimensions", {"level": "dimensions of an element"}, payloads=lambda p, inputs: (Scalar(1),))
+       lambda p: (2, 1), payloads=lambda p, inputs: inputs[:1], posts="scratchpad", stop=lambda p, s: s[1:])
+_shape("signal", "one token for each element of some inner dimensions", {"level": "dimensions of an element"}, payloads=lambda p, inputs: (Scalar(1),), stop=lambda p, s: (max(s[0] - p["level"], 0),))
 GENERATORS = {
     "address": "inputs a, n: a * stride + i for i < n", "expert": "input one-hot selector: index * count + i for i < count",
     "last": "input n: selectors of 2 bits, 0b10 n - 1 times, then 0b01",
 }
 _shape("generate", "a new inner dimension for each element", {"fn": f"one of {', '.join(GENERATORS)}", "stride": "factor of `address`", "count": "elements of `expert`"},
-       lambda p: (2 if p["fn"] == "address" else 1, 1), runtime=("stride", "count"), payloads=_generate)
+       lambda p: (2 if p["fn"] == "address" else 1, 1), runtime=("stride", "count"), payloads=_generate, stop=lambda p, s: (max(s) + 1,))
 _shape("address", "a * stride + b", {"stride": "factor of a"}, lambda p: (2, 1), runtime=("stride",), payloads=_address)
 
 register(Kind("map", "element-wise function on tiles",
@@ -230,27 +251,27 @@ register(Kind("accum", "reduction over some dimensions into a memory of accumula
               {"fn": "function with an identity: add, max", "reduce": "bit mask of reduced dimensions", "depth": "accumulator tiles", "lanes": "elements a cycle",
                "init_rows": "rows of an empty group's result in elements, 0: of run-time size", "init_cols": "its columns"},
               lambda p: (1, 1), runtime=("init_rows", "init_cols"), latency=_lane_interval, interval=_lane_interval, payloads=_sum,
-              optional={"scan": "the state leaves after every beat, instead of the groups' results"}))
+              optional={"scan": "the state leaves after every beat, instead of the groups' results"}, stop=_reduced))
 register(Kind("row_pack", "concatenates the valid rows of one-band tiles (docs/timing.md section 3.3)",
               {"depth": "tiles of a band, at most", "level": "stop level that ends a group", "bands": "bands of the result, 0: of run-time size",
-               "cols": "columns of the result in elements"}, lambda p: (1, 1), runtime=("bands", "cols"), payloads=_rows))
+               "cols": "columns of the result in elements"}, lambda p: (1, 1), runtime=("bands", "cols"), payloads=_rows, stop=lambda p, s: (max(1, 2 + s[0] - p["level"]),)))
 register(Kind("row_unpack", "streams the rows of tiles one by one (docs/timing.md section 3.3)",
               {"depth": "tiles of a band, at most", "mask": "whether only valid rows leave", "rows": "rows of a logical tile (used without mask)"},
-              lambda p: (1, 1), runtime=("rows",), payloads=_rows))
+              lambda p: (1, 1), runtime=("rows",), payloads=_rows, stop=lambda p, s: (max(s[0] + 1, 2),)))
 _shape("row_append", "puts a row below a tile's valid rows", {}, lambda p: (2, 1), payloads=_rows)
 _shape("row_offset", "sets how many rows of a tile are valid", {}, lambda p: (2, 1), payloads=_counted)
 register(Kind("scratchpad", "paged memory of buffers (docs/timing.md section 4)",
               {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}, with turns (repeats of each buffer, in turn) where they differ, or with ref (the level of a stream that drives the reads)",
                "repeat": "list: repeats per reader (run time)"},
               lambda p: (len(p["writers"]) + len(p["readers"]) + sum("ref" in r for r in p["readers"]), len(p["writers"]) + len(p["readers"])),
-              runtime=("repeat",), memory=True))
+              runtime=("repeat",), memory=True, stop=_buffered))
 _ORDER = {"order": "list of [row, col], in elements: where each logical tile lies, in stream order (instead of the affine walk)"}
 register(Kind("load", "linear off-chip load (docs/timing.md section 5)",
               {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",
                "rows": "rows of a logical tile", "cols": "columns of a logical tile", "rank": "loop dimensions",
                "shape": "trip counts, outermost first", "row_step": "rows advanced by each loop dimension", "col_step": "columns advanced by each loop dimension"},
               lambda p: (0, 1),
-              ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols", "shape", "row_step", "col_step"), optional=_ORDER, offchip="read"))
+              ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols", "shape", "row_step", "col_step"), optional=_ORDER, offchip="read", stop=lambda p, s: (2 + p["rank"] + max(s, default=0),)))
 register(Kind("store", "linear off-chip store (docs/timing.md section 5)",
               {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",
                "rows": "rows of a logical tile", "cols": "columns of a logical tile"},

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .beat import MAX_NUMBER_BITS, Payload, Scalar, Selector, Tile, leaves, payload_from_dict, payload_to_dict
+from .beat import MAX_NUMBER_BITS, MAX_STOP, Payload, Scalar, Selector, Tile, leaves, payload_from_dict, payload_to_dict
 from .errors import LoweringError
 from .kinds import KINDS, Kind, kind_of
 
@@ -183,19 +183,56 @@ def validate(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS, least_depth: i
     off_chip = [u.id for u in graph.units if kinds[u.kind].offchip]
     if sorted(graph.ports) != off_chip:
         raise LoweringError(f"ports are {list(graph.ports)}", f"graph {graph.name}", f"they list every off-chip unit once: {off_chip} in some order")
+    ins, outs = ends_of_all(graph)
     for u in graph.units:
-        _check_payloads(graph, kinds[u.kind], u)
+        _check_payloads(graph.t, kinds[u.kind], u, ins[u.id], outs[u.id])
+    for c, stop in zip(graph.channels, highest_stops(graph, kinds)):
+        if stop > MAX_STOP:
+            raise LoweringError(f"can carry stop level {stop}", f"channel {c.name}", f"stop levels go up to {MAX_STOP}", "use fewer dimensions")
+    for u in graph.units:
         memory = kinds[u.kind].posts_to(u.params)
         if memory is not None and not (0 <= memory < len(graph.units) and kinds[graph.units[memory].kind].memory):
             raise LoweringError(f"{kinds[u.kind].posts} is {memory!r}", f"unit {u.name}", "it is the id of a unit that holds buffers")
 
 
-def _check_payloads(graph: UnitGraph, kind: Kind, u: Unit) -> None:
+def ends_of_all(graph: UnitGraph) -> tuple[list[list[Channel]], list[list[Channel]]]:
+    """Input channels and output channels of every unit, by unit and port."""
+    ins, outs = [[] for _ in graph.units], [[] for _ in graph.units]
+    for c in graph.channels:
+        ins[c.dst[0]].append(c)
+        outs[c.src[0]].append(c)
+    return [sorted(x, key=lambda c: c.dst[1]) for x in ins], [sorted(x, key=lambda c: c.src[1]) for x in outs]
+
+
+def _behind(graph: UnitGraph, kinds: Mapping[str, Kind], ins: list[list[Channel]], c: int) -> list[Channel]:
+    """The input channels that an output channel's stops depend on: a writer or reader of buffers is on its own."""
+    u, port = graph.channels[c].src
+    kind = kinds[graph.units[u].kind]
+    if not kind.memory:
+        return ins[u]
+    return [x for x in ins[u] if x.dst[1] == port or x.dst[1] >= kind.arity(graph.units[u].params)[1]]
+
+
+def highest_stops(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS) -> list[int]:
+    """The highest stop level that each channel can carry, by id. Sources give none of their own, and neither does what comes back in a loop."""
+    highest: dict[int, int] = {}
+    ins, _ = ends_of_all(graph)
+    left = dict.fromkeys(c.id for c in graph.channels)
+    while left:
+        ready = [c for c in left if all(x.id in highest for x in _behind(graph, kinds, ins, c))] or [next(iter(left))]  # a loop is entered somewhere
+        for c in ready:
+            u, port = graph.channels[c].src
+            unit = graph.units[u]
+            highest[c] = kinds[unit.kind].stops(unit.params, tuple(highest.get(x.id, 0) for x in ins[u]))[port]
+            del left[c]
+    return [highest[c.id] for c in graph.channels]
+
+
+def _check_payloads(t: int, kind: Kind, u: Unit, ins: list[Channel], outs: list[Channel]) -> None:
     """What travels on a unit's channels is what its kind takes and gives."""
-    ins, outs = graph.inputs(u.id), graph.outputs(u.id)
     for c in (*ins, *outs):
-        if any(isinstance(x, Tile) and x.t != graph.t for x in leaves(c.payload)):
-            raise LoweringError(f"carries {c.payload}", f"channel {c.name}", f"tiles of this graph have the edge {graph.t}")
+        if any(isinstance(x, Tile) and x.t != t for x in leaves(c.payload)):
+            raise LoweringError(f"carries {c.payload}", f"channel {c.name}", f"tiles of this graph have the edge {t}")
         if any(isinstance(x, (Scalar, Selector)) and not 1 <= x.bits <= MAX_NUMBER_BITS for x in leaves(c.payload)):
             raise LoweringError(f"carries {c.payload}", f"channel {c.name}", f"scalars and selectors have 1 to {MAX_NUMBER_BITS} bits")
     if kind.payloads is None:

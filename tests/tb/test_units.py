@@ -33,7 +33,7 @@ def test_stream_units(make):
     agree(zoo.name, machine(2, "fp32"), zoo.points())
 
 
-@pytest.mark.parametrize("regions, requests", [(3, 14), (4, 3)])
+@pytest.mark.parametrize("regions, requests", [(3, 14), pytest.param(4, 3, marks=pytest.mark.deep)])
 def test_feedback_loop(regions, requests):
     agree("loop", machine(2, "fp32"), routing.loop(2, regions, requests).points())
 
