@@ -98,9 +98,8 @@ def run(graph: DataflowGraph, overlay: Overlay, on: str = "model", *, tile: Mesh
     if on not in ("model", "rtl", "both"):
         raise PenstockError(f"on must be model, rtl or both, not {on!r}")
     progress = progress or Progress()
-    start = time.perf_counter()
     m = mapped or (tile_map(graph, overlay, tile, **options) if tile else map_graph(graph, overlay, **options))
-    setup = time.perf_counter() - start
+    setup = sum(m.seconds.values())
     copies = len(m.graph) // len(graph)
     out = []
     if on != "rtl":
