@@ -45,6 +45,8 @@ class Kind:
     posts
         The parameter with the id of the `memory` unit whose reference counts the unit changes (None there, or no parameter: it
         changes none).
+    any_input
+        Whether the unit can give a beat before every input has had one, so that a feedback loop may go through it.
     payloads
         (params, payloads of the inputs) -> payloads of the outputs, None for one that the inputs do not determine. Raises
         ValueError with the rule that the inputs break.
@@ -65,6 +67,7 @@ class Kind:
     ends_run: bool = False
     memory: bool = False
     posts: str = ""
+    any_input: bool = False
     payloads: Callable[[dict, tuple[Payload, ...]], tuple[Payload | None, ...]] | None = None
     stop: Callable[[dict, tuple[int, ...]], tuple[int, ...]] | None = None
 
@@ -216,15 +219,15 @@ _shape("repeat", "repeats each beat", {"count": "copies"}, runtime=("count",), s
 _shape("pace", "lets a beat pass at most every so often", {"interval": "sixteenths of a cycle between beats, at least 16"}, runtime=("interval",))
 _shape("zip", "joins two streams into tuples", {}, lambda p: (2, 1), payloads=lambda p, inputs: (Tuple(inputs),))
 _shape("split", "deals beats round robin", {"n": "outputs"}, lambda p: (1, p["n"]), payloads=_copies)
-_shape("merge", "collects beats round robin", {"n": "inputs"}, lambda p: (p["n"], 1))
+_shape("merge", "collects beats round robin", {"n": "inputs"}, lambda p: (p["n"], 1), any_input=True)
 
 _POSTS = {"scratchpad": "unit id that the references in the data belong to, or None"}
 _shape("partition", "sends units of the data to the outputs that a selector names", {"n": "outputs", "rank": "dimensions of a unit", **_POSTS},
        lambda p: (2, p["n"]), payloads=_partition, posts="scratchpad", stop=lambda p, s: (min(s[0], p["rank"]),) * p["n"])
 _shape("reassemble", "collects units from the inputs that a selector names, as they arrive", {"n": "data inputs", "rank": "dimensions of a unit"},
-       lambda p: (p["n"] + 1, 1), payloads=_reassemble, stop=lambda p, s: (p["rank"] + 1 + s[-1],))
+       lambda p: (p["n"] + 1, 1), any_input=True, payloads=_reassemble, stop=lambda p, s: (p["rank"] + 1 + s[-1],))
 _shape("eager_merge", "passes units on as they arrive and says whence", {"n": "inputs", "rank": "dimensions of a unit"},
-       lambda p: (p["n"], 2), payloads=lambda p, inputs: (*_same(p, inputs), Selector(p["n"])), stop=lambda p, s: (max(s), 0))
+       lambda p: (p["n"], 2), any_input=True, payloads=lambda p, inputs: (*_same(p, inputs), Selector(p["n"])), stop=lambda p, s: (max(s), 0))
 _shape("expand", "copies each element along the reference stream's inner dimensions", {"level": "dimensions that are expanded", **_POSTS},
        lambda p: (2, 1), payloads=lambda p, inputs: inputs[:1], posts="scratchpad", stop=lambda p, s: s[1:])
 _shape("signal", "one token for each element of some inner dimensions", {"level": "dimensions of an element"}, payloads=lambda p, inputs: (Scalar(1),), stop=lambda p, s: (max(s[0] - p["level"], 0),))

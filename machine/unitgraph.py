@@ -186,6 +186,10 @@ def validate(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS, least_depth: i
     ins, outs = ends_of_all(graph)
     for u in graph.units:
         _check_payloads(graph.t, kinds[u.kind], u, ins[u.id], outs[u.id])
+    if never := never_used(graph, kinds):
+        waiting = list(dict.fromkeys(graph.units[c.src[0]].name for c in never))
+        raise LoweringError(f"channel {never[0].name} can never carry a beat: {', '.join(waiting)} wait for each other's first", f"graph {graph.name}",
+                            "a feedback loop passes a unit that can begin with another input", "close it through a Reassemble or an EagerMerge")
     for c, stop in zip(graph.channels, highest_stops(graph, kinds)):
         if stop > MAX_STOP:
             raise LoweringError(f"can carry stop level {stop}", f"channel {c.name}", f"stop levels go up to {MAX_STOP}", "use fewer dimensions")
@@ -211,6 +215,24 @@ def _behind(graph: UnitGraph, kinds: Mapping[str, Kind], ins: list[list[Channel]
     if not kind.memory:
         return ins[u]
     return [x for x in ins[u] if x.dst[1] == port or x.dst[1] >= kind.arity(graph.units[u].params)[1]]
+
+
+def never_used(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS) -> list[Channel]:
+    """Channels that no beat can ever reach: a deadlock that is certain before the run."""
+    ins, _ = ends_of_all(graph)
+    used: set[int] = set()
+    left = list(graph.channels)
+    while left:
+        def reached(c: Channel) -> bool:
+            enough = any if kinds[graph.units[c.src[0]].kind].any_input else all
+            return enough(x.id in used for x in _behind(graph, kinds, ins, c.id))
+
+        new = {c.id for c in left if reached(c)}
+        if not new:
+            break
+        used |= new
+        left = [c for c in left if c.id not in new]
+    return left
 
 
 def highest_stops(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS) -> list[int]:

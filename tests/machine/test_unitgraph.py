@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.machine.beat import BufferRef, Scalar, Selector, Tile
+from penstock.machine.beat import BufferRef, Scalar, Selector, Tile, Tuple
 from penstock.machine.errors import LoweringError
 from penstock.machine.unitgraph import Channel, Unit, UnitGraph, highest_stops, validate
 
@@ -66,3 +66,15 @@ def test_a_loop_has_stop_levels_too():
 def test_ports_are_the_off_chip_units():
     with pytest.raises(LoweringError, match="they list every off-chip unit once"):
         validate(replace(chain(), ports=()))
+
+
+def test_a_loop_that_no_beat_can_enter_is_refused_before_the_run():
+    units = (Unit(0, "x", "source", {}), Unit(1, "sum", "zip", {}), Unit(2, "first", "signal", {"level": 0}), Unit(3, "fork", "broadcast", {"n": 2, "scratchpad": None}),
+             Unit(4, "out", "sink", {}))
+    one, pair = Scalar(1), Tuple((Scalar(1), Scalar(1)))
+    ends = [((0, 0), (1, 0), one), ((1, 0), (2, 0), pair), ((2, 0), (3, 0), one), ((3, 0), (1, 1), one), ((3, 1), (4, 0), one)]
+    g = UnitGraph("loop", 4, units, tuple(Channel(i, f"c{i}", a, b, 2, p) for i, (a, b, p) in enumerate(ends)))
+    with pytest.raises(LoweringError, match="graph loop: channel c1 can never carry a beat: sum, first, fork wait for each other's first"):
+        validate(g)
+    through_merge = (*units[:1], Unit(1, "sum", "merge", {"n": 2}), *units[2:])
+    validate(replace(g, units=through_merge, channels=(g.channels[0], replace(g.channels[1], payload=one), *g.channels[2:])))
