@@ -81,11 +81,12 @@ class Program:
     def reference64(self, inputs: dict[str, np.ndarray], streams: dict | None = None, order: dict | None = None) -> dict[str, np.ndarray]:
         """The outputs in float64: the program's own ``reference(**inputs)``, or the graph evaluated in float64.
 
-        A reference takes the tensors, and the sources' elements, by name. ``order``: arrivals that a run recorded, for the graph's own evaluation.
+        A reference takes the tensors, and the sources' elements, by name, and ``params`` where it asks for them. ``order``: arrivals that a run recorded, for the graph's own evaluation.
         """
         if self._reference:
             exact = {n: np.asarray(a, np.float64) for n, a in inputs.items()}
-            given = _guard(self.name, lambda: self._reference(**exact, **(streams or {})))
+            extra = {"params": self.params} if "params" in inspect.signature(self._reference).parameters else {}
+            given = _guard(self.name, lambda: self._reference(**exact, **(streams or {}), **extra))
             return {t.name: self._checked(given, t) for t in self.graph.tensors.values() if t.role == "output"}
         return evaluate64(self.graph, inputs, streams, order)
 

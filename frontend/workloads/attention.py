@@ -1,0 +1,139 @@
+"""Attention of one new token per request over a KV cache of any length, spread over parallel regions.
+
+``softmax``: "published" sums exp(s) as it is; "stable" keeps a request's scores on chip until their maximum is known.
+``parallel``: "coarse" gives each region as many consecutive requests; "interleaved" deals them round robin; "dynamic" gives the next request to the region
+that has read its cache first, by a feedback loop.
+
+The cache of a request is ``most`` tiles of ``kv_tile`` rows; a request of length L reads L // kv_tile + 1 of them. The new row of K and V is put below
+the valid rows of the last one, which is written back.
+"""
+
+import numpy as np
+
+from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, Loop, Map, Partition, Promote, RandomOffChipLoad,
+                               RandomOffChipStore, Reassemble, SelectorType, Sink, Source, Streamify, StreamType, add, address, address_range, all_read, cast, dim, div,
+                               exp, last_tile_filter, matmul, maximum, row_append, row_max, row_offset, row_sum, scale, sub)
+from penstock.machine.errors import ProgramError
+
+from .traffic import kv_lengths
+
+PARALLEL = ("coarse", "interleaved", "dynamic")
+NUMBERS = ("request", "tiles", "valid", "last")  # of each request: its index, KV tiles, valid rows of the last one, index of the last one
+
+
+def program(requests=16, regions=4, heads=4, head_dim=16, kv_tile=16, most=32, parallel="dynamic", softmax="published", skew=1.0, dtype="bf16"):
+    if parallel not in PARALLEL or softmax not in ("published", "stable"):
+        raise ProgramError(f"parallel must be one of {', '.join(PARALLEL)} and softmax published or stable, not {parallel!r} and {softmax!r}")
+    if requests % regions:
+        raise ProgramError(f"requests ({requests}) are not a multiple of the regions ({regions})")
+    g = Graph("attention")
+    cache_rows = requests * most * kv_tile
+    q, y = g.input("q", (requests * heads, head_dim), dtype), g.output("y", (requests * heads, head_dim), dtype)
+    new = {n: g.input(f"new_{n}", (requests, head_dim), dtype) for n in "kv"}
+    cache = {n: g.input(f"cache_{n}", (cache_rows, head_dim), dtype) for n in "kv"}
+    kept = {n: g.output(f"kept_{n}", (cache_rows, head_dim), dtype) for n in "kv"}
+
+    def updated(name, loaded, numbers, r):
+        """The cache with the new row in its last tile, which is also stored: [n, tiles]."""
+        which = FlatMap(numbers["tiles"], fn=last_tile_filter(), rank=1, name=f"which_{name}{r}")
+        last, rest = Partition(loaded, which, rank=0, outputs=2, name=f"split_{name}{r}")
+        filled = Map(Map(last, numbers["valid"], fn=row_offset(), name=f"cut_{name}{r}"), numbers[f"new_{name}"], fn=row_append(), name=f"append_{name}{r}")
+        place = Map(numbers["request"], numbers["last"], fn=address(most), name=f"place_{name}{r}")
+        RandomOffChipStore(place, filled, kept[name], name=f"keep_{name}{r}")
+        return Flatten(Reassemble(filled, rest, which, rank=0, name=f"whole_{name}{r}"), lo=0, hi=1)
+
+    def region(numbers, r):
+        """Attention of the requests of one region; returns a token for each cache that has been read."""
+        addresses = FlatMap(numbers["request"], numbers["tiles"], fn=address_range(most), rank=1, name=f"addresses{r}")
+        raw = {n: RandomOffChipLoad(addresses, cache[n], tile=(kv_tile, head_dim), name=f"cache_{n}{r}") for n in "kv"}
+        k, v = (updated(n, raw[n], numbers, r) for n in "kv")
+        qs = Expand(Promote(numbers["q"], level=0), ref=k, rank=1, name=f"q{r}")
+        scores = Map(Map(qs, k, fn=matmul(transposed=True), name=f"scores{r}"), fn=scale(head_dim**-0.5), name=f"scaled{r}")
+        if softmax == "stable":
+            top = Map(Accum(scores, fn=maximum(), rank=1, name=f"tops{r}"), fn=row_max(), name=f"top{r}")
+            scores = Streamify(Bufferize(scores, rank=1, name=f"held{r}"), name=f"held_scores{r}")
+            scores = Map(scores, Expand(Promote(top, level=0), ref=scores, rank=1, name=f"every_top{r}"), fn=sub(), name=f"shifted{r}")
+        p = Map(scores, fn=exp(), name=f"exp{r}")
+        total = Map(Accum(p, fn=add(), rank=1, name=f"totals{r}"), fn=row_sum(), name=f"total{r}")
+        out = Map(Accum(cast(p, dtype), v, fn=matmul(), rank=1, name=f"weighted{r}"), total, fn=div(), name=f"out{r}")
+        RandomOffChipStore(numbers["request"], cast(out, dtype), y, name=f"y{r}")
+        return Accum(raw["k"], fn=all_read(), rank=1, name=f"read{r}") if parallel == "dynamic" else None
+
+    def arrive(places, suffix=""):
+        """What is known of each request, in the order of ``places``: [n] streams."""
+        n = len(places)
+        rows = {"q": (q, heads), "new_k": (new["k"], 1), "new_v": (new["v"], 1)}
+        out = {name: Flatten(LinearOffChipLoad(t, tile=(height, head_dim), order=[(i * height, 0) for i in places], name=f"{name}{suffix}"), lo=0, hi=1)
+               for name, (t, height) in rows.items()}
+        return out | {name: Source(graph=g, shape=(n,), scalar=32, name=f"{name}{suffix}") for name in NUMBERS}
+
+    if parallel == "coarse":
+        for r in range(regions):
+            share = requests // regions
+            region(arrive(range(r * share, (r + 1) * share), f"_{r}"), r)
+        return g
+
+    if parallel == "interleaved":
+        to = Source(graph=g, shape=(requests,), selector=regions, name="to").stream
+    else:
+        first = Source(graph=g, shape=(regions,), selector=regions, name="first")
+        again = Loop(StreamType(SelectorType(regions), (dim(requests - regions),)) if requests > regions else StreamType(SelectorType(regions), (g.dynamic("rest"),)),
+                     graph=g, name="again")
+        turn = Source(graph=g, shape=(requests,), selector=2, name="turn")
+        to = Flatten(Reassemble(first, again, turn, rank=0, name="dispatch"), lo=0, hi=1, name="to").stream.assert_shape((requests,))
+    dealt = {name: Partition(s, to, rank=0, outputs=regions, name=f"deal_{name}") for name, s in arrive(range(requests)).items()}
+    tokens = [region({name: d[r] for name, d in dealt.items()}, r) for r in range(regions)]
+    if parallel == "dynamic":
+        ready = EagerMerge(tokens, name="ready")
+        Sink(ready[0], name="tokens")
+        back, rest = Partition(ready[1], Source(graph=g, shape=(requests,), selector=2, name="feed"), rank=0, outputs=2, name="feedback")
+        again.close(back)
+        Sink(rest, name="idle")
+    return g
+
+
+def lengths(seed, requests, kv_tile, most, skew):
+    """Rows in the cache of each request before the new one."""
+    return kv_lengths(seed, requests, most * kv_tile, skew)
+
+
+def streams(seed, requests=16, regions=4, kv_tile=16, most=32, parallel="dynamic", skew=1.0, **_):
+    rows = lengths(seed, requests, kv_tile, most, skew)
+    numbers = {"request": np.arange(requests), "tiles": rows // kv_tile + 1, "valid": rows % kv_tile, "last": rows // kv_tile}
+    if parallel == "coarse":
+        share = requests // regions
+        return {f"{n}_{r}": v[r * share : (r + 1) * share] for n, v in numbers.items() for r in range(regions)}
+    if parallel == "interleaved":
+        return numbers | {"to": np.arange(requests) % regions}
+    return numbers | {"first": np.arange(regions), "turn": [0] * regions + [1] * (requests - regions), "feed": [0] * (requests - regions) + [1] * regions}
+
+
+def inputs(seed, requests=16, heads=4, head_dim=16, kv_tile=16, most=32, skew=1.0, **_):
+    rng = np.random.default_rng(seed)
+    rows = lengths(seed, requests, kv_tile, most, skew)
+    out = {"q": rng.standard_normal((requests * heads, head_dim))}
+    for n in "kv":
+        cache = np.zeros((requests, most * kv_tile, head_dim))
+        for i, length in enumerate(rows):
+            cache[i, :length] = rng.standard_normal((length, head_dim))
+        out |= {f"cache_{n}": cache.reshape(-1, head_dim), f"new_{n}": rng.standard_normal((requests, head_dim))}
+    return out
+
+
+def reference(q, new_k, new_v, cache_k, cache_v, params, **numbers):
+    """Attention in float64, and the tiles of the cache that were written."""
+    (requests, dim_), kv_tile = new_k.shape, params["kv_tile"]
+    order = np.concatenate([np.asarray(v) for n, v in sorted(numbers.items()) if n.startswith("request")])
+    tiles, valid = (np.concatenate([np.asarray(v) for n, v in sorted(numbers.items()) if n.startswith(name)]) for name in ("tiles", "valid"))
+    heads, per = len(q) // requests, len(cache_k) // requests
+    y, kept = np.zeros_like(q), {n: np.zeros_like(cache_k) for n in "kv"}
+    for i, n, off in zip(order, tiles, valid):
+        rows = (n - 1) * kv_tile + off
+        k, v = (np.concatenate([c.reshape(requests, per, dim_)[i, :rows], new[i : i + 1]]) for c, new in ((cache_k, new_k), (cache_v, new_v)))
+        s = q[i * heads : (i + 1) * heads] @ k.T * dim_**-0.5
+        p = np.exp(s - s.max(1, keepdims=True))
+        y[i * heads : (i + 1) * heads] = p @ v / p.sum(1, keepdims=True)
+        first = i * per + (n - 1) * kv_tile
+        for name, a in (("k", k), ("v", v)):
+            kept[name][first : first + off + 1] = a[rows - off :]
+    return {"y": y, "kept_k": kept["k"], "kept_v": kept["v"]}
