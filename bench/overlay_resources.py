@@ -54,7 +54,7 @@ def pivot(rows: list[dict], by: str, keep) -> list[dict]:
 
 
 def page(folder: Path) -> str:
-    rows, ratios, alus, density = (read(folder / f"{name}.csv") for name in ("resources", "ratios", "alus", "density"))
+    rows, ratios, alus, density = (read(folder / f"{name}.csv") if (folder / f"{name}.csv").exists() else [] for name in ("resources", "ratios", "alus", "density"))
     full = [r for r in rows if (r["payload"], r["contexts"]) == (32, CAPACITY)]
     by_payload = pivot(rows, "payload", lambda r: r["contexts"] == CAPACITY and "block" not in r["variant"] and r["published lut"] is not None)
     by_contexts = pivot(rows, "contexts", lambda r: r["payload"] == 32 and r["pe"] == "static")
@@ -69,7 +69,7 @@ def page(folder: Path) -> str:
     return f"""# What the overlay costs
 
 One PE and one switch, synthesised apart by Yosys for Xilinx 7 (`synth_xilinx -family xc7`), beside figures 5 to 7 of the paper (Vivado HLS, Zynq Z7010). LUTs count those used as memory; a block RAM is one of 36 kbit,
-half for 18. PEs are without ALU (as in the paper; with ALU below), packets carry the address of a PE in 16 x 16. Written by `penstock overlay resources --out DIR && python bench/overlay_resources.py DIR`.
+half for 18. PEs are without ALU, as in the paper; packets carry the address of a PE in 16 x 16. Written by `penstock overlay resources --out DIR && python bench/overlay_resources.py DIR`.
 
 ![figures 5 to 7](results/overlay_resources.png)
 
@@ -79,14 +79,15 @@ half for 18. PEs are without ALU (as in the paper; with ALU below), packets carr
 
 ## What hand-written RTL changes
 
-* Everything is smaller than from HLS, the buffered router most of all: {router['lut']} LUTs against {router['published lut']} ({router['published lut'] / router['lut']:.1f} times), {router['ff']} flip-flops against
-  {router['published ff']} (its FIFOs are LUT RAM); the deflection router takes {hoplite['lut']}. The dynamic PE takes {pe['lut']} against {pe['published lut']}, the static PE {static_pe['lut']} against {static_pe['published lut']},
-  the static switch {switch['lut']} against {switch['published lut']}.
+* The dynamic side shrinks most: the buffered router takes {router['lut']} LUTs against {router['published lut']}, and {router['ff']} flip-flops against {router['published ff']} (its FIFOs are LUT RAM); the deflection
+  router takes {hoplite['lut']} LUTs; the PE {pe['lut']} against {pe['published lut']}.
+* The static side, little else than memories and multiplexers, has hardly anything to shrink: the PE takes {static_pe['lut']} LUTs ({static_pe['lut_ram']} of them contexts) against {static_pe['published lut']}, the switch {switch['lut']}
+  ({switch['lut_ram']}) against {switch['published lut']}.
 * The router's share of the dynamic tile is {share:.0%} (published: {published_share:.0%}).
 * With contexts in LUT RAM, as in the paper, dynamic over static at {last['contexts']} contexts is {last['lut, contexts in LUT RAM']:.2f} in LUTs (published {last['published lut']:.2f}), {last['ff, contexts in LUT RAM']:.2f} in flip-flops
-  ({last['published ff']:.2f}) and {last['bram, contexts in LUT RAM']:.2f} in block RAM ({last['published bram']:.2f}). With contexts in block RAM, the natural choice at this depth, LUTs of the static tile no longer grow with the schedule: the ratio is
-  {last['lut, contexts in block RAM']:.2f} in LUTs and {last['bram, contexts in block RAM']:.2f} in block RAM: the schedule memory is traded for logic.
-* Criticality order with grouped packets makes the dynamic PE {best['lut'] / pe['lut']:.1f} times as large ({best['lut']} LUTs): ready bits, two leading-one detectors, consumer chains.
+  ({last['published ff']:.2f}) and {last['bram, contexts in LUT RAM']:.2f} in block RAM ({last['published bram']:.2f}). With contexts in block RAM, the natural choice at this depth, LUTs of the static tile hardly grow with the schedule: the ratio is
+  {last['lut, contexts in block RAM']:.2f} in LUTs and {last['bram, contexts in block RAM']:.2f} in block RAM: what makes a static overlay small is where its schedule lies.
+* Criticality order makes the dynamic PE {best['lut'] / pe['lut']:.1f} times as large ({best['lut']} LUTs, for ready bits and two leading-one detectors); consumer chains cost a memory ({best['bram']} block RAMs in all), and no logic to speak of.
 
 ## LUTs by payload, {CAPACITY} contexts
 
@@ -102,17 +103,25 @@ The dynamic PE has its full capacity throughout, as in the paper.
 
 {table(ratios, columns(ratios))}
 
-## With ALU
-
-*unit*: latency 1 for every operation; *pipelined*: the latencies of `machine/overlay.py`. The arithmetic outweighs either way of scheduling.
-
-{table(alus, columns(alus))}
-
-## Results per LUT and per block RAM
+{_alus(alus)}## Results per LUT and per block RAM
 
 Operations per 1000 cycles, by the model's cycles on tiles of full capacity (PE without ALU, and switch; static: contexts in LUT RAM). Graphs that need more than {CAPACITY} words of a memory have no number.
 
 {table(density, columns(density))}
+"""
+
+
+def _alus(rows: list[dict]) -> str:
+    if not rows:
+        return ""
+    whole = [r for r in rows if r["part"] != "ALU"]
+    alone = next(r for r in rows if (r["part"], r["operations"], r["latency"]) == ("ALU", whole[0]["operations"], whole[0]["latency"]))
+    return f"""## With ALU
+
+*unit*: latency 1 for every operation; *pipelined*: the latencies of `machine/overlay.py`. A homogeneous ALU takes {alone['lut']} of the {whole[0]['lut']} LUTs of its {whole[0]['part']}.
+
+{table(rows, {k: k for k in rows[0]})}
+
 """
 
 

@@ -13,7 +13,7 @@ __all__ = ["add_commands"]
 DEFAULT_WORDS = 1024
 """Depth of memories that neither a graph nor --memory sizes."""
 VARIANT = ("pe", "network", "ready", "packets", "sends", "sources", "alu", "format", "kinds")
-DENSITY_GRAPHS = ("gen:gates:60", "gen:ladder:150")
+DENSITY_GRAPHS = ("device:mos", "gen:gates:60", "gen:gates:120")
 DENSITY_MESHES = ("4x4", "8x8")
 
 

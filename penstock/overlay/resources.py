@@ -182,7 +182,7 @@ def alus(family: str = "xc7", progress: Progress | None = None) -> list[dict]:
     progress = progress or Progress()
     kinds = {"every operation": tuple(PIPELINED["fp32"]), "add, compare": ("add", "compare"), "mul": ("mul",), "div, sqrt": ("div", "sqrt"), "exp, log": ("exp", "log")}
     forms = {"fp32": FP32, "fp64": FP64}
-    points = [("fp32", "every operation", "unit"), *(("fp32", kind, "pipelined") for kind in kinds), ("fp64", "every operation", "pipelined")]
+    points = [*(("fp32", kind, "pipelined") for kind in reversed(kinds)), ("fp32", "every operation", "unit"), ("fp64", "every operation", "pipelined")]
     work = []
     for fmt, kind, alu in points:
         classes = [c for c in kinds[kind] if c in PIPELINED[fmt]]
