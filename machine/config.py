@@ -49,6 +49,7 @@ class Machine:
     accum_tiles: int = _doc("accumulator memory of an accumulate unit in tiles", default=64)
     pages: int = _doc("pages of a scratchpad (published: 32 sets)", default=64)
     frames: int = _doc("tiles per scratchpad page (published: 8)", default=8)
+    buffers: int = _doc("buffers that a scratchpad has pages for where their size is known, at most `pages`; 0: all pages", default=0)
     port_lanes: int = _doc("64-B lines an off-chip port moves per cycle (published par_dispatch: 4)", default=4)
     load_lines: int = _doc("ring of a load unit in lines: requests in flight and not yet assembled", default=256)
     arbitration: str = _doc("off-chip ports: `need` (graph order) or `round_robin`", default="need")
@@ -147,6 +148,8 @@ def check(config: Config, where: str = "config") -> Config:
             raise ConfigError(f"{name} must be at least 1, not {getattr(m, name)!r}", at)
     if not _power_of_two(m.port_lanes) or m.port_lanes > m.t:
         raise ConfigError(f"port_lanes must be a power of two of at most t = {m.t}, not {m.port_lanes!r}", at)
+    if m.buffers < 0:
+        raise ConfigError(f"buffers must be at least 0, not {m.buffers!r}", at)
     if m.load_lines % m.port_lanes or m.load_lines // m.port_lanes < 2 or not _power_of_two(m.load_lines):
         raise ConfigError(f"load_lines must be a power of two of at least 2 x port_lanes, not {m.load_lines!r}", at)
     if not _power_of_two(m.frames):

@@ -6,7 +6,7 @@ from penstock.machine.beat import BufferRef
 
 from ..buffer_operators import Bufferize, Streamify
 from ..graph import Operator
-from ..types import BufferType, TileType, TupleType
+from ..types import BufferType, TileType, TupleType, ceil_div
 from .base import Port
 
 
@@ -18,13 +18,20 @@ class Buffers:
         """A scratchpad of one writer and one reader: each buffer of ``rank`` dimensions is read ``repeat`` times, or once for each token of ``ref``."""
         self.check_fits(node, tiles, what)
         reader = {"rank": rank, "repeat_dim": ref is None} | ({} if ref is None else {"ref": level})
-        unit = self.unit("scratchpad", node, {"pages": self.m.pages, "frames": self.m.frames, "writers": [{"rank": rank}],
+        pages = self.pages(tiles)
+        unit = self.unit("scratchpad", node, {"pages": pages, "frames": self.m.frames, "writers": [{"rank": rank}],
                                               "readers": [reader], "repeat": [repeat or 0]}, role)
         self.connect(src, unit, 0)
-        self.connect(Port(unit, 0, BufferRef(self.m.pages)), unit, 1)
+        self.connect(Port(unit, 0, BufferRef(pages)), unit, 1)
         if ref is not None:
             self.connect(ref, unit, 2)
         return Port(unit, 1, src.payload)
+
+    def pages(self, tiles: int | None, writers: int = 1) -> int:
+        """Pages of a scratchpad for buffers of at most so many tiles (None: only the run can tell)."""
+        if not self.m.buffers or tiles is None:
+            return self.m.pages
+        return min(self.m.pages, self.m.buffers * writers * ceil_div(tiles, self.m.frames))
 
     def check_fits(self, node: Operator, tiles: int | None, what: str) -> None:
         """Refuse a buffer that never fits; ``tiles`` None: only the run can tell."""
@@ -54,7 +61,9 @@ class Buffers:
         writers = [n for n in self.graph.nodes if isinstance(n, Bufferize) and n.memory == node.memory]
         readers = [n for n in self.graph.nodes if isinstance(n, Streamify) and n.inputs[0].element.memory == node.memory]
         if node.memory not in self.buffers:
-            params = {"pages": self.m.pages, "frames": self.m.frames, "writers": [{"rank": w.args["rank"] + 2} for w in writers],
+            sizes = [self.tiles_of(w.outputs[0].element) for w in writers]
+            pages = self.pages(None if None in sizes else max(sizes), len(writers))
+            params = {"pages": pages, "frames": self.m.frames, "writers": [{"rank": w.args["rank"] + 2} for w in writers],
                       "readers": [self.reader(r) for r in readers], "repeat": [1 if r.listed else r.args["repeat"] or 0 for r in readers]}
             if any(r.affine for r in readers):
                 params |= {"shape": [self.affine_walk(r)[0] if r.affine else [] for r in readers], "stride": [self.affine_walk(r)[1] if r.affine else [] for r in readers]}
@@ -65,7 +74,7 @@ class Buffers:
                 self.readers[r.name] = len(writers) + i, n + driven.index(r.name) if r.by_reference else None
         unit, w = self.buffers[node.memory], writers.index(node)
         self.connect(self.take(node, 0), unit, w)
-        return Port(unit, w, BufferRef(self.m.pages))
+        return Port(unit, w, BufferRef(self.units[unit].params["pages"]))
 
     def reader(self, node: Streamify) -> dict:
         """A scratchpad's parameters for one Streamify."""

@@ -84,7 +84,8 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
         if isinstance(element, TileType):
             return Tile(self.t, element.dtype)
         if isinstance(element, BufferType):
-            return BufferRef(self.m.pages)
+            pad = self.scratchpad_of(element)
+            return BufferRef(self.m.pages if pad is None else self.units[pad].params["pages"])
         if isinstance(element, SelectorType):
             return Selector(element.n)
         if isinstance(element, ScalarType):

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +28,8 @@ _OVERHEAD = 0.4
 """Seconds of a time budget kept for starting Python and for the final check and write (a tenth of it at most)."""
 
 
-def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-    """Add the ``dag`` command; each sub-command sets ``handler``, a function of the parsed arguments."""
+def add_parser(subparsers: Any, more: Callable[[Any], None] | None = None) -> argparse.ArgumentParser:
+    """Add the ``dag`` command; each sub-command sets ``handler``, a function of the parsed arguments. ``more`` adds further ones."""
     readings = "\n".join(f"  {name}: {' | '.join(values)}\n      {SOURCES[name]}" for name, values in Readings.names().items())
     started = time.monotonic()
     parser = subparsers.add_parser("dag", help="memory-constrained DAG schedules: solve, check, show, bench",
@@ -67,6 +68,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     c.add_argument("--json", metavar="FILE", help="write the records")
     _add_readings(c)
     c.set_defaults(handler=_bench)
+    if more:
+        more(commands)
     return parser
 
 

@@ -229,6 +229,14 @@ class Meter:
             last_row, last_column = row, column
         return self._total(list(groups.values()))
 
+    def work(self, part: Execution, order: tuple[int, ...] | None = None) -> float:
+        """Compute of one execution over all tiles, units of time."""
+        classes: dict[tuple, list] = {}
+        for row, column in self.tiles(order):
+            classes.setdefault((self._clips(row, self.h, False), self._clips(column, self.w, True)), [0, row, column])[0] += 1
+        return math.fsum(count * math.fsum(self._compute(part, row, column, step) for step in range(self.steps_per_tile)
+                                           if part.activity.at(step, self.steps_per_tile, self.k)) for count, row, column in classes.values())
+
     def _clips(self, tile: int, size: int, across: bool) -> tuple[int, ...]:
         lengths = {t.width if across else t.height for t in (self.problem.tensors[x] for x in (*self.plan.outputs, *self.plan.inputs))}
         return tuple(max(0, min(size, length - tile * size)) for length in sorted(lengths))
