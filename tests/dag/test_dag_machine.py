@@ -9,7 +9,7 @@ from dag_cases import EXAMPLES, WORKED
 
 from penstock import dag_run
 from penstock.cli import main
-from penstock.scheduler.dag import Readings, Schedule, evaluate
+from penstock.scheduler.dag import Readings, Schedule, Subgraph, evaluate
 from penstock.scheduler.dag.generate import generate
 from penstock.scheduler.dag.machine import lower_subgraph, shrink
 from penstock.scheduler.dag.solve import solve
@@ -96,3 +96,10 @@ def test_on_rtl(name, by=8):
     model, rtl = dag_run.run_schedule(problem, schedule, on="both", t=4, scale=by)
     judged(rtl)
     assert [s.cycles for s in model.subgraphs] == [s.cycles for s in rtl.subgraphs]
+
+
+def test_a_tensor_consumed_here_and_retained():
+    schedule = Schedule((Subgraph((0, 1), (128, 128, 1), (1,)), Subgraph((2,), (64, 128, 1))))
+    (run,) = dag_run.run_schedule(EXAMPLES[3], schedule)
+    judged(run)
+    assert [s.elements for s in run.subgraphs] == [2 * 128 * 128, 2 * 128 * 128]

@@ -124,15 +124,24 @@ class _Builder:
     def build(self) -> Lowered:
         for tensor in self.plan.outputs:
             stream, _ = self.make(tensor, Role.POINTWISE, Extent.TILE, Extent.TILE, 0, True)
-            places = [self.place(tensor, Extent.TILE, Extent.TILE, tile, 0) for tile in self.tiles]
             if tensor in self.entry.retain:
-                sink = Sink(stream, name=f"keep_{tensor_name(tensor)}")
-                self.out.sinks[sink.name] = Held(tensor, self.extent(tensor, Extent.TILE, Extent.TILE), tuple(places))
+                self.keep(tensor, stream, Extent.TILE, Extent.TILE, 0)
             else:
                 shape = self.problem.tensors[tensor]
                 ref = self.out.graph.output(tensor_name(tensor), (shape.height, shape.width), DTYPE)
+                places = [self.place(tensor, Extent.TILE, Extent.TILE, tile, 0) for tile in self.tiles]
                 LinearOffChipStore(stream, ref, order=places, name=f"store_{tensor_name(tensor)}")
+        for tensor in self.entry.retain:  # those that are consumed here as well: as they are made
+            if tensor not in self.plan.outputs:
+                (_, rows, cols, depth, _), (stream, _) = next((key, made) for key, made in self.made.items() if key[0] == ("op", self.inside[tensor]))
+                self.keep(tensor, stream, rows, cols, depth)
         return self.out
+
+    def keep(self, tensor: int, stream, rows: Extent, cols: Extent, depth: int) -> None:
+        """Retain a tensor from a stream of its slices."""
+        sink = Sink(stream, name=f"keep_{tensor_name(tensor)}")
+        places = [self.place(tensor, rows, cols, tile, step) for tile in self.tiles for step in range(self.steps(depth))]
+        self.out.sinks[sink.name] = Held(tensor, self.extent(tensor, rows, cols), tuple(places), self.steps(depth) if depth else 0)
 
     # -- geometry ----------------------------------------------------------------------------------------------
 
@@ -172,7 +181,7 @@ class _Builder:
             if key not in self.made:
                 self.made[key] = self.leaf(tensor, role, rows, cols, depth, last), False
         else:
-            key = (op, rows, cols, depth, last)
+            key = (("op", op), rows, cols, depth, last)
             if key not in self.made:
                 execute = self.product if self.problem.ops[op].is_matmul else self.pointwise
                 self.made[key] = execute(op, rows, cols, depth, last)
