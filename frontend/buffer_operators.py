@@ -19,6 +19,7 @@ class Bufferize(Operator):
     Of the buffered dimensions the outermost may be ragged; the others are regular, and any may be dynamic.
     """
 
+    stops = "a buffer ends with the first stop s of at least rank and leaves with s - rank"
     arguments = {"rank": "inner dimensions that make one buffer",
                  "memory": "name of the on-chip memory: Bufferizes that give one name share it (default: one of its own)"}
     defaults = {"memory": None}
@@ -82,6 +83,7 @@ class Streamify(Operator):
     streamed again. A buffer of static size may be read in an affine order (``shape``, ``stride``), others are read as they were stored.
     """
 
+    stops = "inside a buffer as stored; its last element ends the buffer's rank b, the last repeat b + 1 + s, s the reference's stop. Driven: b + s with s the driving stop; one of at least the level ends the buffer"
     streams = ("buffers", "ref?")
     arguments = {"repeat": "times each buffer is streamed (default: once, without a new dimension), or a list of them",
                  "shape": "elements read in each dimension, outermost first (default: as stored)",

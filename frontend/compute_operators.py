@@ -97,6 +97,7 @@ UNITS = {"units": "hardware units that share the work (default: the configuratio
 class Map(HigherOrder):
     """Applies a function to every element, or to pairs of elements of two streams; the shape stays."""
 
+    stops = "copied; operands of two streams carry equal ones"
     arguments = {"fn": "function of one or two elements: matmul(), element-wise ones (a second operand of one row or column stands for all), "
                        "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)", **UNITS}
     defaults = {"units": None, "compute_bw": None, "write_back": False, "interval": None}
@@ -170,6 +171,7 @@ class Reduction(HigherOrder):
 class Accum(Reduction):
     """Reduces the inner ``rank`` dimensions: folds a function over the elements of each group. An empty group gives the initial value."""
 
+    stops = "s below rank: nothing leaves; s = rank: a plain result; above: s - rank. An empty group gives the initial value"
     arguments = {"fn": "add(), maximum(); matmul() over two streams, whose products are summed; retile_row(), retile_col(), which concatenate tiles; "
                        "all_read(), a token per group", "rank": "inner dimensions reduced", **UNITS}
     defaults = Map.defaults
@@ -214,6 +216,7 @@ class Accum(Reduction):
 class Scan(Reduction):
     """Accum that gives the state after every element: the running sum or maximum over the inner ``rank`` dimensions. The shape stays."""
 
+    stops = "copied; one of at least rank starts the state anew"
     arguments = {"fn": "add() or maximum()", "rank": "inner dimensions over which the state runs", **UNITS}
     defaults = Map.defaults
 
@@ -246,6 +249,7 @@ class Scan(Reduction):
 class FlatMap(HigherOrder):
     """Expands each element to several: with ``rank`` 0 into the innermost dimension, with ``rank`` 1 into a dimension of their own."""
 
+    stops = "the last part of an element of stop s gets s (rank 0) or s + 1 (rank 1); within, parts carry none. An element without parts is an empty group (rank 1) or nothing (rank 0)"
     arguments = {"fn": "retile_streamify(along, size, mask), address_range(stride), expert_addresses(count), last_tile_filter()",
                  "rank": "0: the parts of all elements of the innermost dimension follow each other in it; 1: the parts of an element are a new dimension"}
     defaults = {"rank": 0}

@@ -12,6 +12,7 @@ from .types import ScalarType, SelectorType, StreamType, TileType, check_dtype, 
 class Source(Operator):
     """A stream from outside the fabric: of tiles, selectors or scalars; the run is given its elements."""
 
+    stops = "as the nested lists say"
     streams = ()
     arguments = {"shape": "stream shape, outermost first", "tile": "[rows, cols] of a tile in elements", "dtype": "element type of the tile",
                  "selector": "or: targets of a selector", "scalar": "or: bits of a scalar"}
@@ -52,6 +53,7 @@ class Source(Operator):
 class Sink(Operator):
     """A stream to outside the fabric; the run gives its elements."""
 
+    stops = "taken"
     arguments = {}
 
     def shape_rule(self):
@@ -78,6 +80,7 @@ class Loop(Operator):
     EagerMerge with an input outside the loop).
     """
 
+    stops = "copied"
     streams = ()
     arguments = {"type": "StreamType of the stream"}
 

@@ -122,6 +122,7 @@ class Operator:
     streams: tuple[str, ...] = ("input",)
     arguments: dict[str, str] = {}
     defaults: dict = {}
+    stops: str = ""  # the stop-token rule, in words
     higher_order = False  # runs a function on elements: counts as compute
 
     graph: "Graph"

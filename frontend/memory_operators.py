@@ -99,6 +99,7 @@ class RandomAccess(Operator):
 class RandomOffChipLoad(RandomAccess):
     """Streams one tile of an off-chip tensor per address; the shape is that of the addresses."""
 
+    stops = "those of the addresses"
     streams = ("addresses",)
     arguments = {"tensor": "off-chip tensor read", "tile": "[rows, cols] of a tile in elements"}
 
@@ -137,6 +138,7 @@ class RandomOffChipLoad(RandomAccess):
 class RandomOffChipStore(RandomAccess):
     """Stores each tile at its address and acknowledges it, with the addresses' shape, when a later read sees it."""
 
+    stops = "those of the addresses"
     streams = ("addresses", "tiles")
     arguments = {"tensor": "off-chip tensor written"}
 
@@ -196,6 +198,7 @@ class LinearOffChipLoad(Operator):
     shape has a leading 1. The tensor's last tiles may be partial.
     """
 
+    stops = "the last tile of each loop dimension ends it; a reference of stop s adds s to the last tile of its pass"
     streams = ("ref?",)
     arguments = {"tensor": "off-chip tensor read", "tile": "[rows, cols] of a tile in elements",
                  "shape": "tiles read in each dimension, outermost first (default: the tensor's tile grid)",
@@ -315,6 +318,7 @@ class LinearOffChipLoad(Operator):
 class LinearOffChipStore(Operator):
     """Stores a stream's tiles to an off-chip tensor: in order to its row-major tile grid, or where a list says."""
 
+    stops = "ignored beyond the tiles' own order"
     arguments = {"tensor": "off-chip tensor written",
                  "order": "[row, col] in elements of each tile of the stream (default: row-major); a place outside the tensor takes an empty tile"}
     defaults = {"order": None}

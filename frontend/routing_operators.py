@@ -39,6 +39,9 @@ class Routing(Operator):
             if s.rank != first.rank or not same_shape(s.shape[1:], first.shape[1:]):
                 raise self.stream_error(i, f"has shape {show_shape(s.shape)}, stream {first.name} has {show_shape(first.shape)}",
                                         rule="streams that are merged agree in all dimensions but the outermost")
+            if isinstance(s.element, BufferType) and isinstance(first.element, BufferType) and s.element.memory != first.element.memory:
+                raise self.stream_error(i, f"refers to buffers in memory {s.element.memory}, stream {first.name} to memory {first.element.memory}",
+                                        rule="references that are merged belong to one memory", remedy="give both Bufferizes one memory=...")
             if not same_element(s.element, first.element):
                 raise self.stream_error(i, f"carries {s.element}, stream {first.name} carries {first.element}", rule="streams that are merged carry one type")
 
@@ -80,6 +83,7 @@ def units(tokens, rank: int):
 class Partition(Routing):
     """Sends each unit of ``rank`` inner dimensions to the outputs that its selector names: several, one, or none."""
 
+    stops = "a unit ends with rank + the selector's stop, and leaves each output with rank (0: plain)"
     streams = ("input", "selector")
     arguments = {"rank": "inner dimensions of a unit (0: each element)", "outputs": "number of outputs"}
 
@@ -129,6 +133,7 @@ class Partition(Routing):
 class Reassemble(Routing):
     """Per selector, collects one unit of each selected input, in the order in which they arrive, into a new dimension."""
 
+    stops = "a unit's last element leaves with rank, the last one of a selector with rank + 1 + the selector's stop. A selector without a target gives an empty dimension"
     streams = ("inputs*", "selector")
     arguments = {"rank": "rank of the inputs, and of a unit: their dimensions but the outermost"}
 
@@ -176,6 +181,7 @@ class Reassemble(Routing):
 class EagerMerge(Routing):
     """Merges units in the order in which they arrive. Output 0: the data; output 1: for each unit, a one-hot selector of the input it came from."""
 
+    stops = "those of the units; selectors are plain"
     streams = ("inputs*",)
     arguments = {}
 

@@ -25,6 +25,7 @@ class Shape(Operator):
 class Flatten(Shape):
     """Merges dimensions ``lo`` to ``hi`` into one."""
 
+    stops = "s up to lo: s; up to hi: lo; above: s - (hi - lo)"
     arguments = {"lo": "innermost dimension merged", "hi": "outermost dimension merged"}
 
     def check(self):
@@ -53,6 +54,7 @@ class Flatten(Shape):
 class Promote(Shape):
     """Inserts a dimension of size 1: outside all others, or inside dimension ``level``."""
 
+    stops = "s below level: s; else s + 1. Outermost: the stream's last element ends it; an empty stream stays empty"
     arguments = {"level": "dimensions that stay inside the new one (default: all)"}
     defaults = {"level": None}
 
@@ -107,6 +109,7 @@ class Promote(Shape):
 class Reshape(Shape):
     """Splits dimension ``dim`` into chunks; the innermost may be padded, which also gives a stream that marks the padding."""
 
+    stops = "below dim: copied; the chunk-th element's stop s becomes s + 1; with padding the end of the dimension comes with the last padding element"
     arguments = {"dim": "dimension split", "chunk": "size of a chunk",
                  "pad": "value of padding elements: 0 (default: no padding; the dimension must be divisible)"}
     defaults = {"pad": None}
@@ -212,6 +215,7 @@ class Expand(Shape):
     By reference the inner ``rank`` dimensions are of size 1, and the result has the reference's shape.
     """
 
+    stops = "count: copies are plain, the last has s + 1. By reference: the reference's; one of at least rank takes the element"
     streams = ("input", "ref?")
     arguments = {"count": "copies of each element", "rank": "with ref: inner dimensions that are repeated (default 1)"}
     defaults = {"count": None, "rank": None}
@@ -283,6 +287,7 @@ class Expand(Shape):
 class Zip(Shape):
     """Groups two streams of one shape into a stream of pairs."""
 
+    stops = "copied; both carry equal ones"
     streams = ("first", "second")
     arguments = {}
 
@@ -313,6 +318,7 @@ class Zip(Shape):
 class Broadcast(Shape):
     """Copies a stream to ``n`` outputs. Lowering inserts it where a stream has several readers; a program need not."""
 
+    stops = "copied"
     arguments = {"n": "outputs"}
 
     def check(self):

@@ -47,6 +47,11 @@ class Lowering:
         self.loops: list[tuple[Operator, int]] = []  # a Loop and the unit that its end feeds
 
     def run(self) -> UnitGraph:
+        self.lower_nodes()
+        return self.finish()
+
+    def lower_nodes(self) -> None:
+        """Units and channels of all operators."""
         for node in self.graph.nodes:
             outs = (node.lower_machine if self.timing == "machine" else node.lower_published)(self)
             for i, port in enumerate(outs):
@@ -54,7 +59,6 @@ class Lowering:
                     self.publish(node[i], port)
         for node, unit in self.loops:
             self.feed(node, 0, unit, 0)
-        return self.finish()
 
     def error(self, node: Operator, what: str, rule: str | None = None, remedy: str | None = None) -> LoweringError:
         return LoweringError(what, f"{node.label} at {node.line}" if node.line else node.label, rule, remedy)

@@ -182,6 +182,7 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
         if own == (rows, cols) and rows is not None:
             return [a, b]
         if how == "cols":  # [rows, 1]: each tile as often as there are columns
+            a = Port(a.unit, a.port, a.payload, cols + self.depth)  # the column is often made of the row itself, which waits for it here
             return [a, self.chain(self.chain(b, "flatten", node, {"lo": 0, "hi": 1}, "second"), "repeat", node, {"count": cols}, "second_cols")]
         flat = self.chain(b, "flatten", node, {"lo": 0 if how == "both" else 1, "hi": 2}, "second")
         if rows is not None and how == "both":

@@ -1,0 +1,142 @@
+"""Operators that routing, references and run-time sizes make hard, lowered and run on the model: values bit for bit, sinks beat for beat."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import penstock
+from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, LoweringError, Map, Partition,
+                               Reassemble, Reshape, SelectorType, Sink, Source, Streamify, StreamType, add, address, address_range, div, exp, last_tile_filter, lower,
+                               matmul, mul, retile_col, retile_row, retile_streamify, row_max, row_sum, scale, sub)
+from penstock.frontend.program import Program
+from penstock.machine.config import load
+
+SMALL = load("small_fpga")
+CONFIG = replace(SMALL, machine=replace(SMALL.machine, dtype="fp32", pages=16))
+
+
+class Case:
+    """A program in the making, with the elements of its sources."""
+
+    def __init__(self):
+        self.g, self.given, self.rng = Graph("case"), {}, np.random.default_rng(0)
+
+    def source(self, name, shape, elements, **kind):
+        self.given[name] = elements
+        return Source(graph=self.g, shape=shape, name=name, **kind)
+
+    def tile(self, rows, cols):
+        return self.rng.standard_normal((rows, cols)).astype(np.float32)
+
+    def tiles(self, name, shape, size, *counts):
+        """A stream of whole tiles; ``counts``: sizes of the groups of the innermost dimension (none: one group of ``shape``)."""
+        return self.source(name, shape, [[self.tile(*size) for _ in range(n)] for n in counts] if counts else [self.tile(*size) for _ in range(shape[0])], tile=size)
+
+    def run(self, on="model"):
+        records = penstock.run(Program("case", {}, self.g, None, None, lambda seed: self.given), CONFIG, on=on)
+        assert all(r.values_ok for r in records)
+        return records
+
+
+def ragged(c, name):
+    return c.g.dynamic(name, ragged=True)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("fused", [False, True])
+def test_products_of_tiles_of_run_time_size(transposed, fused):
+    c = Case()
+    a = Accum(c.tiles("x", (3, ragged(c, "K")), (1, 6), 5, 2, 9), fn=retile_row(), rank=1)
+    size = (7, 6) if transposed else (6, 7)
+    if fused:
+        p = Accum(Expand(a, count=2), c.tiles("w", (3, 2), size, 2, 2, 2), fn=matmul(transposed), rank=1)
+    else:
+        p = Map(a, c.tiles("w", (3,), size), fn=matmul(transposed))
+    Sink(Map(Map(p, fn=row_sum()), fn=exp()))
+    Sink(FlatMap(p, fn=retile_streamify(mask=True), rank=1))
+    c.run()
+
+
+def test_reads_and_copies_by_reference():
+    c = Case()
+    r = c.source("r", (2, ragged(c, "D")), [[1, 2, 3], [4]], scalar=32)
+    Sink(Expand(c.tiles("big", (2, 1), (6, 6), 1, 1), ref=r))
+    Sink(Expand(c.tiles("small", (2, 1), (3, 3), 1, 1), ref=r))
+    Sink(Expand(c.source("s", (2, 1), [[[0]], [[1]]], selector=2), ref=r))
+    b = Bufferize(c.tiles("y", (2, ragged(c, "E")), (6, 3), 3, 1), rank=1)
+    Sink(Streamify(b, ref=r))
+    Sink(Streamify(b))
+    c.run()
+
+
+def test_operands_of_one_row_or_column():
+    c = Case()
+    x = c.tiles("x", (2,), (6, 10))
+    cols, rows, one = c.tiles("c", (2,), (6, 1)), c.tiles("r", (2,), (1, 10)), c.tiles("o", (2,), (1, 1))
+    for second, fn in ((cols, mul), (rows, sub), (one, div), (Map(x, fn=row_max()), sub)):
+        Sink(Map(x, second, fn=fn()))
+    n = Accum(c.tiles("d", (2, ragged(c, "K")), (1, 10), 6, 3), fn=retile_row(), rank=1)
+    for second in (rows, one, Map(n, fn=row_sum())):
+        Sink(Map(n, second, fn=mul()))
+    c.run()
+
+
+def test_a_feedback_loop():
+    c = Case()
+    again = Loop(StreamType(SelectorType(2), (c.g.dynamic("F"),)), graph=c.g, name="again")
+    first, control = c.source("first", (2,), [0, 1], selector=2), c.source("control", (6,), [0, 0, 1, 1, 1, 1], selector=2)
+    where = Flatten(Reassemble(first, again, control, rank=0), lo=0, hi=1).stream.assert_shape([6])
+    route = Partition(c.tiles("x", (6,), (4, 4)), where, rank=0, outputs=2)
+    merged = EagerMerge(route[0], Map(route[1], fn=exp()))
+    Sink(merged[0])
+    back = Partition(merged[1], c.source("keep", merged[1].shape, [0, 0, 0, 0, 1, 1], selector=2), rank=0, outputs=2)
+    again.close(back[0])
+    Sink(back[1])
+    c.run()
+
+
+def test_retiling_by_rows_and_columns():
+    c = Case()
+    wide = Accum(c.tiles("x", (2, 3), (4, 8), 3, 3), fn=retile_col(), rank=1)
+    Sink(wide)
+    Sink(FlatMap(wide, fn=retile_streamify("cols", 8)))
+    Sink(FlatMap(c.tiles("y", (2,), (8, 4)), fn=retile_streamify("rows", 4), rank=1))
+    c.run()
+
+
+def test_routing_stores_and_sinks():
+    c = Case()
+    x, y = c.g.input("x", (10, 8)), c.g.output("y", (10, 8))
+    chosen = c.source("chosen", (10,), [sorted({int(i) for i in c.rng.integers(0, 3, c.rng.integers(0, 3))}) for _ in range(10)], selector=3)
+    route = Partition(Flatten(LinearOffChipLoad(x, tile=(1, 8)), lo=0, hi=2), chosen, rank=0, outputs=3)
+    parts = [Map(route[i], fn=scale(float(i + 1))) for i in range(3)]
+    total = Accum(Reassemble(parts, chosen, rank=0), fn=add(), rank=1)
+    LinearOffChipStore(total, y)
+    for s in EagerMerge([Map(p, fn=row_sum()) for p in parts]):
+        Sink(s)
+    Sink(Accum(Reshape(total, dim=0, chunk=4, pad=0)[0], fn=retile_row(), rank=1))
+    a, n = c.source("a", (3,), [1, 2, 3], scalar=32), c.source("n", (3,), [2, 1, 4], scalar=32)
+    for s in (FlatMap(a, n, fn=address_range(10), rank=1), FlatMap(n, fn=last_tile_filter(), rank=1), Map(a, n, fn=address(4))):
+        Sink(s)
+    c.run()
+
+
+def refused(make) -> str:
+    c = Case()
+    Sink(make(c))
+    with pytest.raises(LoweringError) as e:
+        lower(c.g, CONFIG)
+    return str(e.value)
+
+
+def test_what_the_machine_cannot_do_is_refused():
+    assert "takes 576 tiles of 4 x 4, a scratchpad holds 16 pages x 8 frames = 128" in refused(
+        lambda c: Streamify(Bufferize(Source(graph=c.g, shape=(2, c.g.dynamic("N", most=9)), tile=(32, 32)), rank=1)))
+    assert "its result takes 150 tiles of 4 x 4 of partial sums, an accumulator holds 64" in refused(
+        lambda c: Accum(Expand(Accum(Source(graph=c.g, shape=(2, c.g.dynamic("N", most=100)), tile=(1, 4)), fn=retile_row(), rank=1), count=2),
+                        Source(graph=c.g, shape=(2, 2), tile=(4, 24)), fn=matmul(), rank=1))
+    assert "tiles side by side are one band (at most 4 rows) of full columns (a multiple of 4)" in refused(
+        lambda c: Accum(Source(graph=c.g, shape=(2, 3), tile=(8, 4)), fn=retile_col(), rank=1))
+    assert "this machine cuts single rows" in refused(lambda c: FlatMap(Source(graph=c.g, shape=(2,), tile=(6, 4)), fn=retile_streamify("rows", 3)))
+    assert "of run-time size" in refused(lambda c: Map(Source(graph=c.g, shape=(2,), tile=(4, 4)), Source(graph=c.g, shape=(2,), tile=(4, c.g.dynamic("N"))), fn=matmul()))
