@@ -72,7 +72,7 @@ class Fabric(wiring.Component):
         if graph.ports:
             from .memory.interconnect import Interconnect
 
-            self._interconnect = Interconnect(ports=self._directions(), config=config.machine)
+            self._interconnect = Interconnect(ports=self._directions(), config=config.machine, tags=self._tags())
             members |= {name: member for name, member in self._interconnect.signature.members.items() if name.startswith("mem_")}
         super().__init__(members)
 
@@ -83,17 +83,25 @@ class Fabric(wiring.Component):
         """``read`` or ``write`` for every off-chip port."""
         return [kind_of(self.graph.units[u].kind).offchip for u in self.graph.ports]
 
+    def _tags(self) -> list[int]:
+        """Tags of every off-chip port (docs/timing.md section 5, random stores)."""
+        return [getattr(self._units[u].port.signature, "tags", 1) for u in self.graph.ports]
+
     def _unit(self, u: int) -> Unit:
         unit = self.graph.units[u]
-        more = {"posts": len(self.graph.posters(u))} if kind_of(unit.kind).memory else {}
+        more = {"posts": len(self.graph.posters(u)), "drops": self._drops(u)} if kind_of(unit.kind).memory else {}
         return component(unit.kind)(params=unit.params, t=self.graph.t, config=self.config.machine, payloads=self._payloads(u), **more)
+
+    def _drops(self, memory: int) -> bool:
+        """Whether a unit lowers the reference counts of a memory unit."""
+        return any(kind_of(self.graph.units[u].kind).drops for u in self.graph.posters(memory))
 
     def _unit_module(self, u: int) -> str:
         """Name of a unit's module: equal for units that differ in run-time parameters only."""
         unit = self.graph.units[u]
         kind = kind_of(unit.kind)
         fixed = sorted((k, v) for k, v in unit.params.items() if k not in kind.runtime and k != kind.posts)
-        return module_name(unit.kind, fixed, kind.posts_to(unit.params) is None, len(self.graph.posters(u)), self.graph.t, self._payloads(u),
+        return module_name(unit.kind, fixed, kind.posts_to(unit.params) is None, len(self.graph.posters(u)), self._drops(u), self.graph.t, self._payloads(u),
                            sorted(vars(self.config.machine).items()))
 
     def _address_map(self) -> list[dict]:
@@ -145,7 +153,7 @@ class Fabric(wiring.Component):
 
     def _memory(self, m: Module) -> Value:
         m.submodules.interconnect = place(self._interconnect, module_name(
-            "interconnect", self._directions(), sorted(vars(self.config.machine).items())))
+            "interconnect", self._directions(), self._tags(), sorted(vars(self.config.machine).items())))
         memory = self._interconnect
         for p, u in enumerate(self.graph.ports):
             wiring.connect(m, self._units[u].port, getattr(memory, f"port{p}"))

@@ -40,6 +40,7 @@ UNITS: dict[str, type[wiring.Component] | str] = {
     "scratchpad": "penstock.hw.memory.scratchpad:Scratchpad",
     "load": "penstock.hw.memory.load:Load",
     "store": "penstock.hw.memory.store:Store",
+    "random_store": "penstock.hw.memory.random_store:RandomStore",
 }
 """Kind -> component class, or ``"module:Class"`` of one that is imported when it is first needed."""
 

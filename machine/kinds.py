@@ -47,6 +47,8 @@ class Kind:
         changes none).
     any_input
         Whether the unit can give a beat before every input has had one, so that a feedback loop may go through it.
+    drops
+        Whether those changes may lower a count.
     payloads
         (params, payloads of the inputs) -> payloads of the outputs, None for one that the inputs do not determine. Raises
         ValueError with the rule that the inputs break.
@@ -68,6 +70,7 @@ class Kind:
     memory: bool = False
     posts: str = ""
     any_input: bool = False
+    drops: bool = False
     payloads: Callable[[dict, tuple[Payload, ...]], tuple[Payload | None, ...]] | None = None
     stop: Callable[[dict, tuple[int, ...]], tuple[int, ...]] | None = None
 
@@ -223,13 +226,13 @@ _shape("merge", "collects beats round robin", {"n": "inputs"}, lambda p: (p["n"]
 
 _POSTS = {"scratchpad": "unit id that the references in the data belong to, or None"}
 _shape("partition", "sends units of the data to the outputs that a selector names", {"n": "outputs", "rank": "dimensions of a unit", **_POSTS},
-       lambda p: (2, p["n"]), payloads=_partition, posts="scratchpad", stop=lambda p, s: (min(s[0], p["rank"]),) * p["n"])
+       lambda p: (2, p["n"]), payloads=_partition, posts="scratchpad", drops=True, stop=lambda p, s: (min(s[0], p["rank"]),) * p["n"])
 _shape("reassemble", "collects units from the inputs that a selector names, as they arrive", {"n": "data inputs", "rank": "dimensions of a unit"},
        lambda p: (p["n"] + 1, 1), any_input=True, payloads=_reassemble, stop=lambda p, s: (p["rank"] + 1 + s[-1],))
 _shape("eager_merge", "passes units on as they arrive and says whence", {"n": "inputs", "rank": "dimensions of a unit"},
        lambda p: (p["n"], 2), any_input=True, payloads=lambda p, inputs: (*_same(p, inputs), Selector(p["n"])), stop=lambda p, s: (max(s), 0))
 _shape("expand", "copies each element along the reference stream's inner dimensions", {"level": "dimensions that are expanded", **_POSTS},
-       lambda p: (2, 1), payloads=lambda p, inputs: inputs[:1], posts="scratchpad", stop=lambda p, s: s[1:])
+       lambda p: (2, 1), payloads=lambda p, inputs: inputs[:1], posts="scratchpad", drops=True, stop=lambda p, s: s[1:])
 _shape("signal", "one token for each element of some inner dimensions", {"level": "dimensions of an element"}, payloads=lambda p, inputs: (Scalar(1),), stop=lambda p, s: (max(s[0] - p["level"], 0),))
 GENERATORS = {
     "address": "inputs a, n: a * stride + i for i < n", "expert": "input one-hot selector: index * count + i for i < count",
@@ -269,15 +272,36 @@ register(Kind("scratchpad", "paged memory of buffers (docs/timing.md section 4)"
               lambda p: (len(p["writers"]) + len(p["readers"]) + sum("ref" in r for r in p["readers"]), len(p["writers"]) + len(p["readers"])),
               runtime=("repeat",), memory=True, stop=_buffered))
 _ORDER = {"order": "list of [row, col], in elements: where each logical tile lies, in stream order (instead of the affine walk)"}
-register(Kind("load", "linear off-chip load (docs/timing.md section 5)",
+def _triggers(p: dict, inputs: tuple[Payload, ...]) -> tuple[None]:
+    need(p.get("trigger") in (None, "ref", "address"), "trigger is 'ref' or 'address'")
+    need(p.get("trigger") != "address" or (isinstance(inputs[0], Scalar) and inputs[0].width <= 32), "its triggers are scalars of at most 32 bits")
+    need(p.get("trigger") != "address" or (p["rank"] == 0 and "shift" in p and "order" not in p), "a load by address has rank 0, a shift and no order")
+    return (None,)
+
+
+register(Kind("load", "off-chip load of a loop nest of tiles, once or once a trigger (docs/timing.md section 5)",
               {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",
                "rows": "rows of a logical tile", "cols": "columns of a logical tile", "rank": "loop dimensions",
                "shape": "trip counts, outermost first", "row_step": "rows advanced by each loop dimension", "col_step": "columns advanced by each loop dimension"},
-              lambda p: (0, 1),
-              ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols", "shape", "row_step", "col_step"), optional=_ORDER, offchip="read", stop=lambda p, s: (2 + p["rank"] + max(s, default=0),)))
+              lambda p: (1 if p.get("trigger") else 0, 1),
+              ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols", "shape", "row_step", "col_step", "shift"), optional=_ORDER | {
+                  "trigger": "what starts a walk: 'ref' (each beat of its input) or 'address' (each scalar, the number of a logical tile)",
+                  "shift": "for 'address': log2 of the logical tiles in a row of the tensor"}, offchip="read", payloads=_triggers, stop=lambda p, s: (2 + p["rank"] + max(s, default=0),)))
 register(Kind("store", "linear off-chip store (docs/timing.md section 5)",
               {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",
                "rows": "rows of a logical tile", "cols": "columns of a logical tile"},
               lambda p: (1, 0), ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols"), optional=_ORDER, offchip="write", ends_run=True, payloads=_tiles()))
+def _random_store(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+    need(isinstance(inputs[0], Scalar) and inputs[0].width <= 32, "its addresses are scalars of at most 32 bits")
+    need(isinstance(inputs[1], Tile), "what it stores are tiles")
+    return (Scalar(1),)
+
+
+register(Kind("random_store", "off-chip store of tiles at the places that numbers name, with acknowledgements (docs/timing.md section 5)",
+              {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",
+               "rows": "rows of a logical tile", "cols": "columns of a logical tile", "shift": "log2 of the logical tiles in a row of the tensor"},
+              lambda p: (2, 1), ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols", "shift"), offchip="write", ends_run=True,
+              payloads=_random_store, stop=lambda p, s: s[:1]))
 register(Kind("source", "stream from outside the fabric", {}, lambda p: (0, 1)))
-register(Kind("sink", "stream to outside the fabric", {}, lambda p: (1, 0), ends_run=True))
+register(Kind("sink", "stream to outside the fabric", {}, lambda p: (1, 0), ends_run=True, posts="scratchpad", drops=True,
+              optional={"scratchpad": "unit id that a reference belongs to: what is taken is a reference less"}))

@@ -13,6 +13,7 @@ from numba import carray, cfunc, njit, types
 from penstock.machine.beat import LINE_BYTES
 from penstock.machine.config import Dram as DramConfig
 from penstock.machine.kinds import kind_of
+from penstock.machine.limits import STORE_TILES
 from penstock.machine.unitgraph import UnitGraph
 
 # State: a header, then per channel (last service start, oldest node, newest node), then nodes (ready, line, next).
@@ -166,7 +167,8 @@ def lines_bound(graph: UnitGraph, load_lines: int) -> int:
         p = graph.units[u].params
         if kind_of(graph.units[u].kind).offchip == "write":
             pieces = -(-p["tensor_cols"] // p["cols"]) if p["cols"] else 1
-            total += p["tensor_rows"] * (p["pitch"] // LINE_BYTES + 2 * pieces)
+            again = STORE_TILES + 1 if graph.units[u].kind == "random_store" else 1
+            total += again * p["tensor_rows"] * (p["pitch"] // LINE_BYTES + 2 * pieces)
         else:
             total += load_lines
     return min(total, 1 << 22)

@@ -31,7 +31,9 @@ def evaluate(S, V, LOG, SUNK, SUNK_V, u, c):
     if kind == K_REPEAT:
         return repeat(S, V, LOG, u, c)
     if kind == K_STORE:
-        return store(S, V, LOG, u, c)
+        return store(S, V, LOG, u, c, True, True)
+    if kind == K_RANDOM_STORE:
+        return random_store(S, V, LOG, u, c)
     if kind == K_FLATTEN:
         return flatten(S, V, LOG, u, c)
     if kind == K_PROMOTE:
@@ -172,11 +174,16 @@ def grant_store(S, V, M, D, LOG, u, c):
     own = 0 if carry else min(S[b + X_COLS], e - k)
     high = address + (k + own if own else carried) * size  # one past the last byte written
     low = address + (0 if carried else k * size)
+    slot = 0
+    if S[u + T_RANDOM]:
+        slot = due_slot(S, u)
+        S[slot + 2] += count
+        slot = (slot - S[u + T_DUE]) // DUE_WORDS
     for i in range(count):
         if low < S[u + L_LIMIT_LOW] or high > S[u + L_LIMIT_HIGH]:
             fail(S, FAULT_ADDRESS, u, address)
             return
-        send(S, D, LOG, u, c, address, S[u + U_PORT] << 44 | S[u + L_SEQUENCE] + i, i, count)
+        send(S, D, LOG, u, c, address, S[u + U_PORT] << 44 | slot << 40 | S[u + L_SEQUENCE] + i, i, count)
         if S[G_VALUES]:
             r, at = first + i, address // size
             for j in range(carried):
@@ -239,9 +246,14 @@ def responses(S, D, LOG, c):
             if S[ring] == 0:
                 wake(S, S[u + U_ID], c + 1)
         else:
-            S[u + T_ACKS] -= 1
-            if S[u + T_ACKS] == 0:
+            waits = u + T_ACKS
+            if S[u + T_RANDOM]:
+                S[waits] -= 1
+                waits = S[u + T_DUE] + (sequence >> 40) * DUE_WORDS + 2
+            S[waits] -= 1
+            if S[waits] == 0:
                 wake(S, S[u + U_ID], c + 1)
+            sequence &= (np.int64(1) << 40) - 1
         if S[G_TRACE]:
             k = S[G_LOGGED]
             S[G_LOGGED] = k + 1

@@ -99,7 +99,7 @@ class Layout:
         self.units = self.alloc(len(graph.units) * k.UNIT_WORDS)
         self.pad_refs: dict[int, int] = {}
         for u in graph.memories():
-            self.pad_refs[u] = self.alloc(graph.units[u].params["pages"])
+            self.pad_refs[u] = self.put([self.unit_at(u), 0] + [0, -1] * graph.units[u].params["pages"])
         for c in graph.channels:
             self.put_channel(c)
         for u in graph.units:
@@ -324,7 +324,7 @@ class Layout:
                 self.set(z + k.Z_QUEUE + e * k.ENTRY + k.X_VALUE, self.alloc_values(t * t))
         return k.K_SCRATCHPAD, {k.M_FRAMES: frames, k.M_NW: len(writers), k.M_NR: len(readers), k.M_FREE: 0, k.M_FREE_COUNT: pages,
                                 k.M_NEXT: self.put([*range(1, pages), 0]), k.M_REFS: self.pad_refs[u.id], k.M_LAST_PAGE: self.alloc(pages),
-                                k.M_TILE: self.alloc(k.FRAME * pages * frames), k.M_VALUE: self.alloc_values(pages * frames * t * t), k.M_RELEASED: -1,
+                                k.M_TILE: self.alloc(k.FRAME * pages * frames), k.M_VALUE: self.alloc_values(pages * frames * t * t), k.M_PAGES: pages,
                                 k.M_WRITERS: w_at, k.M_READERS: z_at}
 
     def off_chip(self, p, payload) -> dict:
@@ -354,9 +354,12 @@ class Layout:
         own |= self.order(p) | {k.L_RANK: p["rank"], k.L_LOOPS: self.put(loops), k.L_GROUPS: groups, k.L_RING: self.alloc(groups * k.RING_WORDS),
                 k.L_RING_VALUE: self.alloc_values(groups * lanes * e), k.L_LINES_VALUE: self.alloc_values(2 * t * e)}
         empty = 0 in p["shape"] or p["rows"] <= 0 or p["cols"] <= 0
+        if trigger := p.get("trigger"):
+            own |= {k.L_TRIGGER: k.BY_ADDRESS if trigger == "address" else k.BY_REF, k.L_SHIFT: p.get("shift", 0), k.L_HOLLOW: empty, k.L_DONE: 1,
+                    k.L_TRIGGERS: self.alloc(k.TRIGGER_WORDS * k.TRIGGER_RING)}
         for which in (k.L_GENERATOR, k.L_ASSEMBLER):
             own[which] = y = self.alloc(k.WALK_WORDS)
-            self.set(y + k.Y_DONE, empty)
+            self.set(y + k.Y_DONE, empty or bool(trigger))
             row, col = p["order"][0] if p.get("order") else (0, 0)
             rows, cols = max(0, min(p["tensor_rows"] - row, p["rows"])), max(0, min(p["tensor_cols"] - col, p["cols"]))
             v, misaligned = min(rows, t), col % e
@@ -379,6 +382,11 @@ class Layout:
             own |= {k.T_ROW: p["order"][0][0], k.T_COL: p["order"][0][1]}
         return k.K_STORE, own | {k.T_CARRY_VALUE: self.alloc_values(self.graph.t * own[k.L_E])}
 
+    def put_random_store(self, u, p, ins, outs):
+        own = self.off_chip(p, ins[1].payload)
+        return k.K_RANDOM_STORE, own | {k.T_CARRY_VALUE: self.alloc_values(self.graph.t * own[k.L_E]), k.T_RANDOM: 1, k.L_SHIFT: p["shift"],
+                                        k.T_ADDRESSES: self.alloc(k.ADDRESSES * k.ADDRESS_WORDS), k.T_DUE: self.alloc(k.DUE * k.DUE_WORDS)}
+
     def put_source(self, u, p, ins, outs):
         given = self.sources.get(u.id)
         if given is None:
@@ -397,4 +405,4 @@ class Layout:
 
     def put_sink(self, u, p, ins, outs):
         release = np.asarray(self.sinks.get(u.id, ()), np.int64)
-        return k.K_SINK, {k.N_RELEASES: len(release), k.N_RELEASE: self.put(release)}
+        return k.K_SINK, {k.N_RELEASES: len(release), k.N_RELEASE: self.put(release), k.N_PAD: self.counts_of(u)}

@@ -18,7 +18,7 @@ from penstock.machine.unitgraph import Channel, Tensor, Unit, UnitGraph
 from .agents import PATTERNS, beats, releases
 from .api import Point
 
-__all__ = ["Zoo", "regular", "ragged", "value", "shapes", "rows", "arithmetic", "buffers", "memory", "each"]
+__all__ = ["Zoo", "regular", "ragged", "value", "shapes", "rows", "arithmetic", "buffers", "memory", "listed", "triggered", "scattered", "each"]
 
 Items = Sequence[tuple[int | None, int]]
 
@@ -311,6 +311,16 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
     pad(16, 4, [1], [[True, False]])
     pad(32, 2, [1, 2], [[True], [False, True]])
     pad(16, 2, [1], [[True, True]], [2, 1, 3])
+    u, ref = z.unit("scratchpad", {"pages": 8, "frames": 1, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": False}], "repeat": [0]}), BufferRef(8)
+    copies, route = z.unit("broadcast", {"n": 2, "scratchpad": u}), z.unit("partition", {"n": 2, "rank": 0, "scratchpad": u})
+    z.source((u, 0), tile, _regular(tile, (7, 2)))
+    z.join((u, 0), (copies, 0), ref)
+    z.join((copies, 0), (route, 0), ref)
+    z.source((route, 1), Selector(2), _regular(Selector(2), (7,), full=False))
+    z.join((route, 0), (u, 1), ref)
+    for src in ((copies, 1), (route, 1)):
+        z.join(src, (z.unit("sink", {"scratchpad": u}), 0), ref)
+    z.sink((u, 1), tile)
     for rank, level in ((1, 1), (2, 0), (0, 2)):
         u = z.unit("scratchpad", {"pages": 32, "frames": 2, "writers": [{"rank": rank}], "readers": [{"rank": rank, "repeat_dim": False, "ref": level}], "repeat": [0]})
         z.source((u, 0), tile, _ragged(tile, rank + 2, 3, bare=0.2))
@@ -393,6 +403,73 @@ def listed(t: int = 2, dtype: str = "fp32") -> Zoo:
     return z
 
 
+def triggered(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
+    """Loads that streams start, by any beat and by the number of a tile; sizes and alignment from ``seed``, the structure always the same."""
+    z = Zoo("triggered", t)
+    rng = np.random.default_rng([seed, 12])
+    tile, width = Tile(t, dtype), {"fp32": 4, "bf16": 2}[dtype]
+    for i, (trigger, payload) in enumerate((("ref", BufferRef(8)), ("address", Scalar(12)), ("address", Scalar(32)))):
+        tr, tc, shift, down = (int(x) for x in rng.integers(1, [3 * t, 30, 3, 4]))
+        if seed % 2:  # whole tiles, aligned to lines
+            tr, tc = t, 64 // width
+        rows, cols = down * tr - int(rng.integers(0, tr)), tc << shift
+        x = _tensor(z, f"in{i}", rows, cols, dtype, "input")
+        if trigger == "ref":
+            loops = {"rank": 2, "shape": [int(rng.integers(0 if seed % 5 == 2 else 1, 3)), 2], "row_step": [tr, 0], "col_step": [0, tc], "trigger": trigger}
+        else:
+            loops = {"rank": 0, "shape": [], "row_step": [], "col_step": [], "trigger": trigger, "shift": shift}
+        u = z.unit("load", _common(x, tr, tc) | loops, f"in{i}")
+        z.source((u, 0), payload, _numbers(2, down << shift if trigger == "address" else 8))
+        z.sink((u, 0), tile)
+    return z
+
+
+def scattered(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
+    """Random stores: one into a sink of acknowledgements, one whose acknowledgements start a load of what has been stored."""
+    z = Zoo("scattered", t)
+    rng = np.random.default_rng([seed, 13])
+    tile, number = Tile(t, dtype), Scalar(16)
+    for i in range(2):
+        bands, cols, shift, down = (int(x) for x in rng.integers(1, [3, 20, 3, 4]))
+        y = _tensor(z, f"out{i}", down * bands * t, (cols * t) << shift, dtype, "output")
+        u = z.unit("random_store", _common(y, bands * t, cols * t) | {"shift": shift}, f"out{i}")
+        for port, items in enumerate(_scatter(tile, bands, cols, down << shift)):
+            z.source((u, port), (number, tile)[port], items)
+        if i:
+            again = z.unit("load", _common(y, bands * t, cols * t) | {"rank": 1, "shape": [down], "row_step": [bands * t], "col_step": [0], "trigger": "ref"}, "again")
+            z.join((u, 0), (again, 0), Scalar(1))
+            u = again
+        z.sink((u, 0), tile if i else Scalar(1))
+    return z
+
+
+def _scatter(payload: Tile, bands: int, cols: int, most: int) -> tuple[Callable, Callable]:
+    """Numbers of tiles, on a ragged stream with empty groups, and the tiles, of which some have few valid rows."""
+
+    def draw(rng: np.random.Generator) -> Items:
+        return [(None if s and rng.random() < 0.2 else int(rng.integers(0, most)), s) for s in ragged(rng, 2, 3)]
+
+    def tiles(rng: np.random.Generator) -> Items:
+        out, t = [], payload.t
+        for number, s in draw(rng):
+            rows = int(rng.integers(0, bands * t + 1)) if rng.random() < 0.5 else bands * t
+            for b in range(bands if number is not None else 0):
+                here = min(max(rows - b * t, 0), t)
+                out += [(value(rng, payload, here, t if here else 0), stop) for stop in [0] * (cols - 1) + [2 + s if b == bands - 1 else 1]]
+        return out
+
+    return draw, tiles
+
+
+def _numbers(rank: int, most: int) -> Callable[[np.random.Generator], Items]:
+    """Numbers below ``most`` on a ragged stream, with empty groups among them."""
+
+    def items(rng: np.random.Generator) -> Items:
+        return [(None if s and rng.random() < 0.3 else int(rng.integers(0, most)), s) for s in ragged(rng, rank, 4)]
+
+    return items
+
+
 def each(t: int = 2, dtype: str = "fp32") -> Zoo:
     """One unit of every kind, each with a stream that it can pass at full rate."""
     z = memory(t, dtype, 1)
@@ -423,6 +500,11 @@ def each(t: int = 2, dtype: str = "fp32") -> Zoo:
     z.add("signal", {"level": 0}, [(word, _every(word, None, 24))], [Scalar(1)])
     z.add("generate", {"fn": "last", "stride": 0, "count": 0}, [(word, _every(word, 2, 24))], [Selector(2)])
     z.add("address", {"stride": 4}, [(word, _every(word, None, 24))] * 2, [Scalar(32)])
+    y = _tensor(z, "scattered", t, 16 * t, dtype, "output")
+    u = z.unit("random_store", _common(y, t, t) | {"shift": 4}, "scattered")
+    z.source((u, 0), Scalar(4), _counts(Scalar(4), 2, 16))
+    z.source((u, 1), tile, _banded(tile, 2, 1, 1, valid=(t, t + 1)))
+    z.sink((u, 0), Scalar(1))
     pad = z.unit("scratchpad", {"pages": 16, "frames": 2, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": True}], "repeat": [2]})
     z.source((pad, 0), tile, row)
     z.join((pad, 0), (pad, 1), ref)

@@ -10,20 +10,25 @@ from ..units.fifo import Fifo
 from .columns import SLOTS, Columns
 from .port import LINE_BITS
 from .rotate import rotate
-from .walk import Walk, walk_layout
+from .walk import Walk, start_layout, walk_layout
 
 
-__all__ = ["Assembly", "block_layout"]
+__all__ = ["Assembly", "block_layout", "trigger_layout"]
 
 QUEUE = 2  # blocks, docs/timing.md section 5 rule 4
 
 
 def block_layout(t: int, elements: int) -> data.StructLayout:
     """What is known of a block: valid ``rows`` and ``cols``, its tiles less one, the ``stop`` of the last of them (0 within a row
-    of tiles), and whether it is the ``last`` block of all."""
+    of tiles), whether it is the ``last`` block of all, and whether it has no tile and stands for a bare stop (``hollow``)."""
     return data.StructLayout({
-        "rows": range(t + 1), "cols": range(elements + 1), "tiles": range(max(2, elements // t)), "stop": STOP_BITS, "last": 1,
+        "rows": range(t + 1), "cols": range(elements + 1), "tiles": range(max(2, elements // t)), "stop": STOP_BITS, "last": 1, "hollow": 1,
     })
+
+
+def trigger_layout(trigger: str) -> data.StructLayout:
+    """A walk to be assembled: where it begins, its trigger's ``stop``, and whether there is none (``hollow``)."""
+    return data.StructLayout({"start": start_layout(trigger), "stop": STOP_BITS, "hollow": 1})
 
 
 class Assembly(wiring.Component):
@@ -39,10 +44,14 @@ class Assembly(wiring.Component):
         Bits of an element; E = 512 / element_bits.
     lanes : int
         W, lines in a group.
+    order, trigger
+        As of :class:`Walk`.
 
     Members
     -------
-    cfg : In(data.StructLayout(walk_layout(rank)))
+    cfg : In(data.StructLayout(walk_layout(rank, trigger)))
+    trigger : In(stream.Signature(trigger_layout(trigger)))
+        The walks to assemble, each taken with its last step; only where it is triggered.
     group : In(stream.Signature(data.ArrayLayout(512, lanes)))
     block : Out(stream.Signature(block_layout(t, E)))
         The head block, oldest first.
@@ -57,12 +66,13 @@ class Assembly(wiring.Component):
     carried. Source: docs/timing.md section 5, rule 4.
     """
 
-    def __init__(self, *, rank: int, t: int, element_bits: int, lanes: int, order=None):
-        self.order = order
+    def __init__(self, *, rank: int, t: int, element_bits: int, lanes: int, order=None, trigger: str | None = None):
+        self.order, self.triggered = order, trigger
         self.rank, self.t, self.element_bits, self.lanes = rank, t, element_bits, lanes
         self.columns = LINE_BITS // element_bits
         super().__init__({
-            "cfg": In(data.StructLayout(walk_layout(rank))),
+            "cfg": In(data.StructLayout(walk_layout(rank, trigger))),
+            **({"trigger": In(stream.Signature(trigger_layout(trigger)))} if trigger else {}),
             "group": In(stream.Signature(data.ArrayLayout(LINE_BITS, lanes))),
             "block": Out(stream.Signature(block_layout(t, self.columns))),
             "elements": Out(data.ArrayLayout(data.ArrayLayout(element_bits, t), self.columns)),
@@ -71,7 +81,7 @@ class Assembly(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         t, columns, lanes = self.t, self.columns, self.lanes
-        m.submodules.walk = walk = Walk(rank=self.rank, t=t, elements=columns, lanes=lanes, requests=False, order=self.order)
+        m.submodules.walk = walk = Walk(rank=self.rank, t=t, elements=columns, lanes=lanes, requests=False, order=self.order, trigger=self.triggered)
         m.submodules.queue = queue = Fifo(shape=block_layout(t, columns), depth=QUEUE)
         m.submodules.store = store = Columns(t=t, columns=columns, element_bits=self.element_bits)
 
@@ -89,6 +99,19 @@ class Assembly(wiring.Component):
         ]
 
         self._describe(m, walk, queue.i.payload, misaligned)
+        if self.triggered:
+            trigger = self.trigger.payload
+            m.d.comb += [walk.go.eq(self.trigger.valid & ~trigger.hollow), walk.start.eq(trigger.start), self.trigger.ready.eq(go & walk.last)]
+            with m.If(self.trigger.valid & trigger.hollow):
+                m.d.comb += [
+                    queue.i.valid.eq(1),
+                    queue.i.payload.hollow.eq(1),
+                    queue.i.payload.tiles.eq(0),
+                    queue.i.payload.stop.eq(2 + self.rank + trigger.stop),
+                    self.trigger.ready.eq(queue.i.ready),
+                ]
+            with m.Elif(walk.last):
+                m.d.comb += queue.i.payload.stop.eq(2 + self.rank + trigger.stop)
         head, tail = Signal(range(SLOTS)), Signal(range(SLOTS))
         with m.If(queue.i.valid & queue.i.ready):
             m.d.sync += tail.eq(tail + 1)

@@ -1,15 +1,15 @@
 """Reference counts of the buffers of a scratchpad."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
+
+from penstock.machine.limits import COUNT_BITS
 
 from ..units.broadcast import post_layout
 
 
-__all__ = ["ReferenceCounts", "COUNT_BITS"]
-
-COUNT_BITS = 8
+__all__ = ["ReferenceCounts"]
 
 
 class ReferenceCounts(wiring.Component):
@@ -23,6 +23,8 @@ class ReferenceCounts(wiring.Component):
         Bits of a page number.
     posts : int
         Number of post ports.
+    drops : bool
+        Whether posts may lower a count, so that several buffers may lose their last reference in one cycle.
 
     Members
     -------
@@ -31,24 +33,25 @@ class ReferenceCounts(wiring.Component):
     release : In(StructLayout)
         ``valid``: a reference to the buffer at ``page`` has gone.
     post0, post1, ... : In(post_layout(page_bits))
-        References added.
-    freed : Out(1)
-        The release of this cycle leaves none.
+        References added, or gone.
+    freed : Out(StructLayout)
+        ``valid``: no reference to the buffer at ``page`` is left after this cycle; the lowest if there are several.
     overflow : Out(1)
-        A count does not fit into 8 bits.
+        A count does not fit.
 
     Timing
     ------
-    Changes of one cycle add up and show from the next; ``freed`` is combinational. Source: docs/timing.md section 4, rule 5.
+    Changes of one cycle add up and show from the next; ``freed`` is combinational. With ``drops`` the buffers not freed wait, one a cycle: a
+    bit a page. Source: docs/timing.md section 4, rules 5 and 9.
     """
 
-    def __init__(self, *, pages: int, page_bits: int, posts: int):
-        self.pages, self.posts = pages, posts
+    def __init__(self, *, pages: int, page_bits: int, posts: int, drops: bool = False):
+        self.pages, self.posts, self.drops = pages, posts, drops
         change = data.StructLayout({"valid": 1, "page": page_bits})
         super().__init__({
             "open": In(change),
             "release": In(change),
-            "freed": Out(1),
+            "freed": Out(change),
             "overflow": Out(1),
             **{f"post{k}": In(post_layout(page_bits)) for k in range(posts)},
         })
@@ -59,21 +62,32 @@ class ReferenceCounts(wiring.Component):
         posts = [getattr(self, f"post{k}") for k in range(self.posts)]
 
         def total(page):
-            """The count of ``page`` after this cycle; a release counts last, so that it cannot pass below zero."""
+            """The count of ``page`` after this cycle."""
             raised = counts[page] + sum(Mux(post.valid & (post.page == page), post.delta, 0) for post in posts)
             return raised - (self.release.valid & (self.release.page == page))
 
         # Ports that name one page compute the same total, so it does not matter which of them writes.
-        overflows = []
+        overflows, zeros = [], []
         for k, change in enumerate([self.release, *posts]):
-            after = Signal(COUNT_BITS + 4, name=f"after{k}")
+            after = Signal(signed(COUNT_BITS + 5), name=f"after{k}")
             m.d.comb += after.eq(total(change.page))
             with m.If(change.valid):
                 m.d.sync += counts[change.page].eq(after)
             overflows.append(change.valid & after[COUNT_BITS:].any())
-            if k == 0:
-                m.d.comb += self.freed.eq(change.valid & (after == 0))
+            zeros.append((change.valid & (after == 0), change.page))
         with m.If(self.open.valid):
             m.d.sync += counts[self.open.page].eq(1)
         m.d.comb += self.overflow.eq(Cat(overflows).any())
+        if self.drops:
+            waiting, unused = Signal(self.pages), Signal(self.pages)
+            fresh = 0
+            for zero, page in zeros:
+                fresh = fresh | (zero << page)
+            m.d.comb += [unused.eq(waiting | fresh), self.freed.valid.eq(unused.any())]
+            for page in reversed(range(self.pages)):
+                with m.If(unused[page]):
+                    m.d.comb += self.freed.page.eq(page)
+            m.d.sync += waiting.eq(unused & (unused - 1))
+        else:
+            m.d.comb += [self.freed.valid.eq(zeros[0][0]), self.freed.page.eq(self.release.page)]
         return m

@@ -9,9 +9,10 @@ from amaranth.lib.wiring import In, Out
 from penstock.machine.beat import LINE_BYTES
 from penstock.machine.config import Machine
 from penstock.machine.faults import Fault
+from penstock.machine.limits import ADDRESS_BITS
 
 from .arbiter import Arbiter
-from .port import ADDRESS_BITS, LINE_BITS, ReadPort, WritePort
+from .port import LINE_BITS, ReadPort, WritePort
 from .ring import Ring
 
 
@@ -34,6 +35,8 @@ class Interconnect(wiring.Component):
         ``read`` or ``write`` for each port, in order of need; a port's index is its id on the wire.
     config : Machine
         ``port_lanes`` W, ``load_lines``, ``arbitration``, ``dram``.
+    tags : sequence of int
+        For each port, the tags of a write port; 1 by default.
 
     Members
     -------
@@ -41,7 +44,7 @@ class Interconnect(wiring.Component):
     mem_req_valid : Out(W)
         Lines that reach the DRAM in this cycle; all of one chunk.
     mem_req_write, mem_req_port, mem_req_group : Out(1), Out(8), Out(16)
-        The chunk's kind, port and ring group (0 for a write); a line's tag is ``group * W + lane``.
+        The chunk's kind, port and ring group (its tag for a write); a line's tag is ``group * W + lane``.
     mem_req_addr, mem_req_data, mem_req_mask : Out(W * 32), Out(W * 512), Out(W * 64)
         Byte address, write data and byte mask of each line.
     mem_rsp_valid, mem_rsp_port, mem_rsp_tag, mem_rsp_data : In(N), In(N * 8), In(N * 16), In(N * 512)
@@ -56,7 +59,7 @@ class Interconnect(wiring.Component):
     Source: docs/timing.md section 5, rules 1 to 3.
     """
 
-    def __init__(self, *, ports: Sequence[str], config: Machine):
+    def __init__(self, *, ports: Sequence[str], config: Machine, tags: Sequence[int] = ()):
         for direction in ports:
             if direction not in ("read", "write"):
                 raise ValueError(f"Direction of a port must be 'read' or 'write', not {direction!r}")
@@ -64,10 +67,10 @@ class Interconnect(wiring.Component):
             raise ValueError(f"Number of ports must be from 1 to {2**PORT_BITS}, not {len(ports)!r}")
         if config.load_lines > 2**TAG_BITS:
             raise ValueError(f"load_lines must be at most {2**TAG_BITS}, not {config.load_lines!r}")
-        self.directions, self.config = tuple(ports), config
+        self.directions, self.config, self.tags = tuple(ports), config, tuple(tags) or (1,) * len(ports)
         self.responses = response_lanes(config)
         w, n = config.port_lanes, self.responses
-        members = {f"port{p}": In(ReadPort(w) if direction == "read" else WritePort(w, n)) for p, direction in enumerate(ports)}
+        members = {f"port{p}": In(ReadPort(w) if direction == "read" else WritePort(w, n, self.tags[p])) for p, direction in enumerate(ports)}
         super().__init__({
             **members,
             "mem_req_valid": Out(w),
@@ -91,6 +94,7 @@ class Interconnect(wiring.Component):
 
         m.submodules.arbiter = arbiter = Arbiter(clients=len(ports), policy=self.config.arbitration)
         address, pitch, mask = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(lanes)
+        group = Signal.like(self.mem_req_group)
         m.d.comb += arbiter.requests.eq(Cat(port.request.valid for port in ports))
         with m.Switch(arbiter.index):
             for p, port in enumerate(ports):
@@ -99,11 +103,12 @@ class Interconnect(wiring.Component):
                     m.d.comb += [address.eq(chunk.address), pitch.eq(chunk.pitch), mask.eq(chunk.mask)]
                     m.d.sync += self.mem_req_write.eq(self.directions[p] == "write")
                     if self.directions[p] == "write":
+                        m.d.comb += group.eq(chunk.tag)
                         m.d.sync += [self.mem_req_data.eq(chunk.data), self.mem_req_mask.eq(chunk.bytes)]
         m.d.sync += [
             self.mem_req_valid.eq(Mux(arbiter.requests.any(), mask, 0)),
             self.mem_req_port.eq(arbiter.index),
-            self.mem_req_group.eq(0),
+            self.mem_req_group.eq(group),
         ]
         for lane in range(lanes):
             m.d.sync += self.mem_req_addr[lane].eq(address + pitch * lane)
@@ -113,7 +118,8 @@ class Interconnect(wiring.Component):
             m.d.comb += port.request.ready.eq(arbiter.grant[p])
             mine = [self.mem_rsp_valid[n] & (self.mem_rsp_port[n] == p) for n in range(self.responses)]
             if self.directions[p] == "write":
-                m.d.comb += port.acks.eq(sum(mine))
+                for tag in range(self.tags[p]):
+                    m.d.comb += port.acks[tag].eq(sum(x & (y >> lane_bits == tag) for x, y in zip(mine, self.mem_rsp_tag)) if self.tags[p] > 1 else sum(mine))
                 continue
             ring = Ring(groups=self.config.load_lines // lanes, lanes=lanes, responses=self.responses)
             m.submodules[f"ring{p}"] = ring

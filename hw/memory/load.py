@@ -1,37 +1,47 @@
 """Linear loads from off-chip memory."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
-from penstock.machine.beat import STOP_DONE, Tile
+from penstock.machine.beat import STOP_DONE, Scalar, Tile
+from penstock.machine.faults import Fault
+from penstock.machine.limits import TRIGGERS_AHEAD, TRIGGERS_BEHIND
 
+from ..beat import is_done
+from ..units.fifo import Fifo
 from ..units.unit import Unit
-from .assembly import Assembly
+from .assembly import Assembly, trigger_layout
+from .locate import locate
 from .port import LINE_BITS, ReadPort
-from .walk import Walk, walk_layout
+from .walk import Walk, start_layout, walk_layout
 
 
 __all__ = ["Load"]
 
 
 class Load(Unit):
-    """Reads logical tiles of a row-major tensor, in the order of a loop nest, as a stream of physical tiles.
+    """Reads logical tiles of a row-major tensor, in the order of a loop nest, as a stream of physical tiles: once, or for each trigger.
 
     Parameters
     ----------
     params : dict
-        ``rank``: loop dimensions; ``order``, where given: the place of each logical tile; the others are run-time (``cfg``).
+        ``rank``: loop dimensions; ``order``, where given: the place of each logical tile; ``trigger``, where given: what starts a walk
+        (``ref``: any beat, ``address``: the number of a logical tile); the others are run-time (``cfg``).
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; one output of tiles, whose ``dtype`` is the tensor's. ``config.port_lanes`` is W.
+        See :class:`~penstock.hw.units.unit.Unit`; one output of tiles, whose ``dtype`` is the tensor's, and one input of triggers, if
+        there are any. ``config.port_lanes`` is W.
 
     Members
     -------
     cfg : In(StructLayout)
         ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols`` (elements, 20 bits) and, for each loop
-        dimension d, outermost first, ``shape_d`` (trips), ``row_step_d``, ``col_step_d`` (elements, 20 bits).
+        dimension d, outermost first, ``shape_d`` (trips), ``row_step_d``, ``col_step_d`` (elements, 20 bits); by address ``shift`` (5 bits), the
+        logarithm of the logical tiles in a row of the tensor.
     port : Out(ReadPort(W))
         The off-chip port.
+    error : Out(8)
+        Bit ``Fault.ADDRESS``: a number names a tile outside the tensor.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
@@ -39,7 +49,9 @@ class Load(Unit):
     ------
     From the first cycle on a chunk of up to W lines is requested each cycle while the port's ring has a free group; a complete
     group is assembled each cycle; a block of G = E / t tiles leaves at one tile a cycle. Each line of a logical tile's band is asked for
-    once. Runs once per reset. Source: docs/timing.md section 5.
+    once. Without triggers it runs once per reset. A trigger is taken while fewer than 2 wait for the requests and fewer than 16 for the
+    assembly, and requests lines from the next cycle; triggers follow each other without a gap, and after Done others may come.
+    Source: docs/timing.md section 5.
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -47,19 +59,23 @@ class Load(Unit):
         if not isinstance(tile, Tile):
             raise ValueError(f"Payload of a load must be a Tile, not {tile!r}")
         self.element_bits = tile.element_bits
+        self.trigger = params.get("trigger")
         super().__init__(params=params, t=t, config=config, payloads=payloads, members={"port": Out(ReadPort(config.port_lanes))})
-        self.expect(0, 1)
+        self.expect(1 if self.trigger else 0, 1)
+        if self.trigger == "address" and not isinstance(payloads.inputs[0], Scalar):
+            raise ValueError(f"Payload of addresses must be a Scalar, not {payloads.inputs[0]!r}")
 
     @classmethod
     def cfg_layout(cls, params: dict) -> dict[str, int]:
-        return walk_layout(params["rank"])
+        return walk_layout(params["rank"], params.get("trigger"))
 
     def elaborate(self, platform):
         m = Module()
         t, rank, lanes = self.t, self.params["rank"], self.config.port_lanes
         columns = LINE_BITS // self.element_bits
-        m.submodules.walk = walk = Walk(rank=rank, t=t, elements=columns, lanes=lanes, requests=True, order=self.params.get("order"))
-        m.submodules.assembly = assembly = Assembly(rank=rank, t=t, element_bits=self.element_bits, lanes=lanes, order=self.params.get("order"))
+        how = {"order": self.params.get("order"), "trigger": self.trigger}
+        m.submodules.walk = walk = Walk(rank=rank, t=t, elements=columns, lanes=lanes, requests=True, **how)
+        m.submodules.assembly = assembly = Assembly(rank=rank, t=t, element_bits=self.element_bits, lanes=lanes, **how)
 
         request = self.port.request
         m.d.comb += [
@@ -76,8 +92,8 @@ class Load(Unit):
         ]
 
         # Emission: the tiles of the head block, then Done.
-        emitted, finished = Signal(), Signal()
         block = assembly.block
+        emitted, finished = Signal(), Signal()
         tile = Signal(range(max(2, columns // t)))
         first_col = Signal(range(columns))
         beat = self.o0.payload
@@ -88,23 +104,28 @@ class Load(Unit):
             self.o0.valid.eq(Mux(emitted, ~finished, block.valid)),
             block.ready.eq(self.o0.ready & last_tile & ~emitted),
         ]
-        with m.If(walk.empty):
-            m.d.comb += emitted.eq(1)
         with m.If(self.o0.valid & self.o0.ready):
-            with m.If(emitted):
-                m.d.sync += finished.eq(1)
-            with m.Elif(last_tile):
+            with m.If(last_tile | emitted):
                 m.d.sync += tile.eq(0)
             with m.Else():
                 m.d.sync += tile.eq(tile + 1)
-        through = Signal()
-        with m.If(block.valid & block.ready & block.payload.last):
-            m.d.sync += through.eq(1)
-        with m.If(through):
-            m.d.comb += emitted.eq(1)
+        if self.trigger:
+            ended = self._triggers(m, walk, assembly)
+            m.d.comb += [emitted.eq(~block.valid), finished.eq(~ended)]
+            with m.If(emitted & self.o0.valid & self.o0.ready):
+                m.d.sync += ended.eq(0)
+        else:
+            through, gone = Signal(), Signal()
+            with m.If(block.valid & block.ready & block.payload.last):
+                m.d.sync += through.eq(1)
+            with m.If(emitted & self.o0.valid & self.o0.ready):
+                m.d.sync += gone.eq(1)
+            m.d.comb += [emitted.eq(through | walk.empty), finished.eq(gone)]
 
         with m.If(emitted):
             m.d.comb += beat.stop.eq(STOP_DONE)
+        with m.Elif(block.payload.hollow):
+            m.d.comb += beat.stop.eq(block.payload.stop)
         with m.Else():
             left = Signal(range(columns + 1))
             m.d.comb += [
@@ -127,3 +148,32 @@ class Load(Unit):
         with m.If(granted):
             m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]
         return m
+
+    def _triggers(self, m: Module, walk: Walk, assembly: Assembly) -> Value:
+        """Takes triggers for both walks; returns the register that says that Done has been taken and has to leave."""
+        m.submodules.ahead = ahead = Fifo(shape=data.StructLayout({"start": start_layout(self.trigger), "hollow": 1}), depth=TRIGGERS_AHEAD)
+        m.submodules.behind = behind = Fifo(shape=trigger_layout(self.trigger), depth=TRIGGERS_BEHIND)
+        ended, end, take = Signal(), Signal(), Signal()
+        m.d.comb += [
+            end.eq(is_done(self.i0.payload)),
+            self.i0.ready.eq(~ended & Mux(end, (ahead.level == 0) & (behind.level == 0), ahead.i.ready & behind.i.ready)),
+            take.eq(self.i0.valid & self.i0.ready & ~end),
+            ahead.i.valid.eq(take),
+            ahead.i.payload.hollow.eq(behind.i.payload.hollow),
+            ahead.i.payload.start.eq(behind.i.payload.start),
+            behind.i.valid.eq(take),
+            behind.i.payload.hollow.eq(~self.i0.payload.data | walk.empty),
+            behind.i.payload.stop.eq(self.i0.payload.stop),
+            walk.go.eq(ahead.o.valid & ~ahead.o.payload.hollow),
+            walk.start.eq(ahead.o.payload.start),
+            ahead.o.ready.eq(Mux(ahead.o.payload.hollow, 1, walk.advance & walk.last)),
+            assembly.trigger.payload.eq(behind.o.payload),
+            assembly.trigger.valid.eq(behind.o.valid),
+            behind.o.ready.eq(assembly.trigger.ready),
+        ]
+        with m.If(self.i0.valid & self.i0.ready & end):
+            m.d.sync += ended.eq(1)
+        if self.trigger == "address":
+            place, outside = locate(m, self.cfg, self.i0.payload.value, self.element_bits // 8)
+            m.d.comb += [behind.i.payload.start.eq(place), self.error[Fault.ADDRESS].eq(take & self.i0.payload.data & outside)]
+        return ended

@@ -4,12 +4,12 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from penstock.machine.beat import LINE_BYTES
+from penstock.machine.limits import ADDRESS_BITS
 
 
-__all__ = ["LINE_BITS", "ADDRESS_BITS", "ReadPort", "WritePort", "read_chunk", "write_chunk"]
+__all__ = ["LINE_BITS", "ReadPort", "WritePort", "read_chunk", "write_chunk"]
 
 LINE_BITS = 8 * LINE_BYTES
-ADDRESS_BITS = 32
 
 
 def read_chunk(lanes: int) -> data.StructLayout:
@@ -17,14 +17,15 @@ def read_chunk(lanes: int) -> data.StructLayout:
     return data.StructLayout({"address": ADDRESS_BITS, "pitch": ADDRESS_BITS, "mask": lanes})
 
 
-def write_chunk(lanes: int) -> data.StructLayout:
-    """As :func:`read_chunk`, with each lane's line and the mask of its bytes to be written."""
+def write_chunk(lanes: int, tags: int = 1) -> data.StructLayout:
+    """As :func:`read_chunk`, with each lane's line and the mask of its bytes to be written, and the tag of its acknowledgements."""
     return data.StructLayout({
         "address": ADDRESS_BITS,
         "pitch": ADDRESS_BITS,
         "mask": lanes,
         "data": data.ArrayLayout(LINE_BITS, lanes),
         "bytes": data.ArrayLayout(LINE_BYTES, lanes),
+        "tag": range(tags),
     })
 
 
@@ -63,17 +64,20 @@ class WritePort(wiring.Signature):
         W, lines in a chunk.
     responses : int
         N, most acknowledgements in one cycle.
+    tags : int
+        Kinds of acknowledgements that the unit tells apart.
 
     Members
     -------
-    request : Out(stream.Signature(write_chunk(lanes)))
+    request : Out(stream.Signature(write_chunk(lanes, tags)))
         A chunk; accepted in the cycle in which it is granted.
-    acks : In(range(responses + 1))
-        Lines acknowledged in this cycle.
+    acks : In(data.ArrayLayout(range(responses + 1), tags))
+        Lines acknowledged in this cycle, by tag.
     """
 
-    def __init__(self, lanes: int, responses: int):
+    def __init__(self, lanes: int, responses: int, tags: int = 1):
+        self.tags = tags
         super().__init__({
-            "request": Out(stream.Signature(write_chunk(lanes))),
-            "acks": In(range(responses + 1)),
+            "request": Out(stream.Signature(write_chunk(lanes, tags))),
+            "acks": In(data.ArrayLayout(range(responses + 1), tags)),
         })

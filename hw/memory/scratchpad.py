@@ -1,7 +1,7 @@
 """The on-chip memory of buffers."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
@@ -36,14 +36,16 @@ class Scratchpad(Unit):
         readers with ``ref``; outputs: references
         of each writer, then tiles of each reader. All tiles are of one payload, and so are all references.
     posts : int
-        Number of post ports: units that copy references.
+        Number of post ports: units that copy or drop references.
+    drops : bool
+        Whether any of them drops references.
 
     Members
     -------
     cfg : In(StructLayout)
         ``repeat_r`` (20 bits) for each reader.
     post0, post1, ... : In(post_layout(page_bits))
-        References added by copies.
+        References added by copies, or dropped.
     peak : Out(16)
         Most pages in use in any cycle so far: from the cycle in which a page is taken to the one in which its buffer is freed.
     error : Out(8)
@@ -59,7 +61,8 @@ class Scratchpad(Unit):
     Source: docs/timing.md section 4.
     """
 
-    def __init__(self, *, params, t, config, payloads, posts: int = 0):
+    def __init__(self, *, params, t, config, payloads, posts: int = 0, drops: bool = False):
+        self.drops = drops
         self.writers, self.readers, self.posts = len(params["writers"]), len(params["readers"]), posts
         if self.writers < 1 or self.readers < 1:
             raise ValueError(f"Writers and readers must be at least one each, not {self.writers!r} and {self.readers!r}")
@@ -74,7 +77,8 @@ class Scratchpad(Unit):
         if references != {BufferRef(self.pages)}:
             raise ValueError(f"References of a scratchpad of {self.pages} pages must be {BufferRef(self.pages)!r}, not {references!r}")
         (self.tile,), (self.reference,) = tiles, references
-        self._lasts = Memory(shape=self.reference.page_bits, depth=self.pages, init=[])  # last page of the buffer that begins with a page
+        # Last page of the buffer that begins with a page, and the number of its pages.
+        self._lasts = Memory(shape=data.StructLayout({"page": self.reference.page_bits, "count": range(self.pages + 1)}), depth=self.pages, init=[])
         self._memory = Memory(shape=beat_layout(self.tile), depth=self.pages * frames, init=[], attrs={"no_rw_check": True})
         members = {f"post{k}": In(post_layout(self.reference.page_bits)) for k in range(posts)}
         super().__init__(params=params, t=t, config=config, payloads=payloads, members={**members, "peak": Out(16)})
@@ -89,7 +93,7 @@ class Scratchpad(Unit):
         m.submodules.memory = memory = self._memory
         m.submodules.lasts = self._lasts
         m.submodules.pages = pages = PageList(pages=self.pages)
-        m.submodules.counts = counts = ReferenceCounts(pages=self.pages, page_bits=self.reference.page_bits, posts=self.posts)
+        m.submodules.counts = counts = ReferenceCounts(pages=self.pages, page_bits=self.reference.page_bits, posts=self.posts, drops=self.drops)
         self._write(m, memory.write_port(), pages, counts)
         mismatch = self._read(m, memory.read_port(), pages, counts)
         for k in range(self.posts):
@@ -135,7 +139,8 @@ class Scratchpad(Unit):
                         counts.open.page.eq(writer.first),
                         lasts.en.eq(writer.grant & writer.closes),
                         lasts.addr.eq(writer.first),
-                        lasts.data.eq(writer.page),
+                        lasts.data.page.eq(writer.page),
+                        lasts.data.count.eq((writer.tiles + self.frames - 1) >> (self.frames - 1).bit_length()),
                     ]
 
     def _read(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> Value:
@@ -168,9 +173,12 @@ class Scratchpad(Unit):
                         pages.page.eq(reader.page),
                         counts.release.valid.eq(reader.grant & reader.releases),
                         counts.release.page.eq(reader.first),
-                        pages.give.first.eq(reader.first),
-                        lasts.addr.eq(reader.first),
-                        pages.give.count.eq((reader.tiles + self.frames - 1) >> (self.frames - 1).bit_length()),
                     ]
-        m.d.comb += [pages.give.valid.eq(counts.freed), pages.give.last.eq(lasts.data)]
+        m.d.comb += [
+            lasts.addr.eq(counts.freed.page),
+            pages.give.valid.eq(counts.freed.valid),
+            pages.give.first.eq(counts.freed.page),
+            pages.give.last.eq(lasts.data.page),
+            pages.give.count.eq(lasts.data.count),
+        ]
         return Cat(reader.mismatch for reader in readers).any()

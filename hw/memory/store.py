@@ -5,18 +5,17 @@ from amaranth.lib.wiring import Out
 
 from penstock.machine.beat import LINE_BYTES, Tile
 from penstock.machine.faults import Fault
+from penstock.machine.limits import ADDRESS_BITS, FLIGHT_BITS, SIZE_BITS
 
 from ..beat import is_done
 from ..units.unit import Unit
 from .interconnect import response_lanes
 from .packing import Packing
-from .port import ADDRESS_BITS, WritePort
-from .walk import SIZE_BITS, order_table
+from .port import WritePort
+from .walk import order_table
 
 
 __all__ = ["Store"]
-
-FLIGHT_BITS = 32  # lines granted and not acknowledged
 
 
 class Store(Unit):
@@ -97,12 +96,12 @@ class Store(Unit):
             m.d.sync += ended.eq(end)
         with m.If(granted):
             m.d.comb += lines.eq(sum(request.payload.mask))
-        m.d.sync += flight.eq(flight + lines - self.port.acks)
+        m.d.sync += flight.eq(flight + lines - self.port.acks[0])
 
         self.report(m, offers=request.valid)
         m.d.comb += [
             self.done.eq(ended & (flight == 0)),
-            self.error[Fault.STRAY].eq(self.port.acks > flight),
+            self.error[Fault.STRAY].eq(self.port.acks[0] > flight),
         ]
         with m.If(granted):
             m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]

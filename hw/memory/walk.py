@@ -5,25 +5,33 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from penstock.machine.beat import STOP_BITS
+from penstock.machine.limits import ADDRESS_BITS, POSITION_BITS, SIZE_BITS
 
-from .port import ADDRESS_BITS, LINE_BITS
+from .locate import place_layout
+from .port import LINE_BITS
 from .table import Table
 
 
-__all__ = ["Walk", "walk_layout", "order_table", "SIZE_BITS"]
+__all__ = ["Walk", "walk_layout", "order_table", "start_layout", "SHIFT_BITS"]
 
-SIZE_BITS = 20
-"""Bits of sizes, counts and steps, in elements."""
-POSITION_BITS = 24
+SHIFT_BITS = 5
+"""Bits of the shift that splits the number of a tile into row and column."""
 
 
-def walk_layout(rank: int) -> dict[str, int]:
+def walk_layout(rank: int, trigger: str | None = None) -> dict[str, int]:
     """Run-time parameters of a load with ``rank`` loop dimensions: field -> bits."""
     fields = {"base": ADDRESS_BITS, "pitch": ADDRESS_BITS}
+    if trigger == "address":
+        fields["shift"] = SHIFT_BITS
     fields |= {name: SIZE_BITS for name in ("tensor_rows", "tensor_cols", "rows", "cols")}
     for name in ("shape", "row_step", "col_step"):
         fields |= {f"{name}_{d}": SIZE_BITS for d in range(rank)}
     return fields
+
+
+def start_layout(trigger: str) -> data.StructLayout:
+    """Where a triggered walk begins: ``row``, ``col`` and ``offset`` in bytes of its first tile (nowhere else than at 0 for ``ref``)."""
+    return place_layout() if trigger == "address" else data.StructLayout({})
 
 
 def order_table(order) -> Table | None:
@@ -59,10 +67,16 @@ class Walk(wiring.Component):
         steps of a band, as the assembly does.
     order : list of [row, col], or None
         Where each logical tile lies, instead of the places that the loop nest gives.
+    trigger : ``ref``, ``address`` or None
+        What starts the walk, each time; None: it begins once, after reset.
 
     Members
     -------
-    cfg : In(data.StructLayout(walk_layout(rank)))
+    cfg : In(data.StructLayout(walk_layout(rank, trigger)))
+    go : In(1)
+        The walk goes on, or begins if it is at its end; only where it is triggered.
+    start : In(start_layout(trigger))
+        Where, until its last place is left; only where it is triggered.
     advance : In(1)
         Go on; only while ``active``.
     active : Out(1)
@@ -92,15 +106,17 @@ class Walk(wiring.Component):
 
     Timing
     ------
-    One place a cycle. The first is there in the first cycle after reset; the products of steps and pitch are registered, so
+    One place a cycle. The first is there in the first cycle after reset (triggered: in the cycle of ``go``); the products of steps and pitch are registered, so
     ``cfg`` must stand two cycles before reset ends. Source: docs/timing.md section 5, the walk.
     """
 
-    def __init__(self, *, rank: int, t: int, elements: int, lanes: int, requests: bool, order=None):
+    def __init__(self, *, rank: int, t: int, elements: int, lanes: int, requests: bool, order=None, trigger: str | None = None):
         self._table = order_table(order)
+        self.trigger = trigger
         self.rank, self.t, self.elements, self.lanes, self.requests = rank, t, elements, lanes, requests
         super().__init__({
-            "cfg": In(data.StructLayout(walk_layout(rank))),
+            "cfg": In(data.StructLayout(walk_layout(rank, trigger))),
+            **({"go": In(1), "start": In(start_layout(trigger))} if trigger else {}),
             "advance": In(1),
             "active": Out(1),
             "empty": Out(1),
@@ -161,7 +177,7 @@ class Walk(wiring.Component):
             with m.If(last_band & ~last_trip[d]):
                 m.d.comb += self.stop.eq(1 + self.rank - d)
         m.d.comb += [
-            self.active.eq(~finished & ~self.empty),
+            self.active.eq((self.go if self.trigger else ~finished) & ~self.empty),
             self.last.eq(self.last_chunk & self.last_step & last_band & _all(last_trip)),
         ]
         if self.rank:
@@ -181,6 +197,8 @@ class Walk(wiring.Component):
         if self._table:
             m.submodules.order = table = self._table
             m.d.comb += [table.advance.eq(next_tile), origin_row.eq(table.entry.row), origin_col.eq(table.entry.col)]
+        elif self.trigger == "address":
+            m.d.comb += [origin_row.eq(self.start.row), origin_col.eq(self.start.col)]
         else:
             row_next = self._position(m, next_tile, counts, last_trip, "row", POSITION_BITS,
                                       [cfg[f"row_step_{d}"] for d in range(self.rank)])
@@ -217,7 +235,7 @@ class Walk(wiring.Component):
         cfg = self.cfg
         element_log = (LINE_BITS // 8 // self.elements - 1).bit_length()
         band, step, chunk = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
-        tile = Signal(ADDRESS_BITS, reset_less=True)  # of a listed place; the others count from the first tile
+        tile = Signal(ADDRESS_BITS, reset_less=True)  # of a listed or given place; the others count from the first tile
         if self._table:
             tile_next = Const(0, ADDRESS_BITS)
             m.d.sync += tile.eq(self._table.following.row * cfg.pitch + (self._table.following.col << element_log))
@@ -240,4 +258,6 @@ class Walk(wiring.Component):
                 with m.If(self.last_step):
                     m.d.sync += [chunk.eq(band_next), step.eq(band_next), band.eq(band_next)]
         place = Signal(ADDRESS_BITS)
+        if self.trigger == "address":
+            m.d.comb += tile.eq(self.start.offset)
         m.d.comb += [place.eq(cfg.base + tile + chunk), self.address.eq(Cat(Const(0, 6), place[6:]))]

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.beat import STOP_DONE, BufferRef, Tile
+from penstock.machine.beat import STOP_DONE, TILES_BITS, BufferRef, Tile
 
 from ..beat import beat_layout, is_bare, is_done
 from ..units.fifo import Fifo
@@ -42,8 +42,8 @@ class Writer(wiring.Component):
         Where the tile goes.
     last : Out(page)
         The open buffer's last page before this cycle.
-    closes, first : Out
-        With ``grant``: the buffer is complete; its first page.
+    closes, first, tiles : Out
+        With ``grant``: the buffer is complete; its first page and its tiles.
 
     Timing
     ------
@@ -68,6 +68,7 @@ class Writer(wiring.Component):
             "frame": Out(frame),
             "last": Out(page),
             "closes": Out(1),
+            "tiles": Out(TILES_BITS),
             "first": Out(page),
         })
 
@@ -90,6 +91,7 @@ class Writer(wiring.Component):
             self.page.eq(Mux(self.takes_page, self.head, self.last)),
             self.frame.eq(Mux(self.takes_page, 0, filled)),
             self.first.eq(Mux(is_open, first, self.head)),
+            self.tiles.eq(tiles + 1),
             self.i.ready.eq(Mux(passes, queue.level == 0, self.grant)),
         ]
         with m.If(self.i.valid & self.i.ready):
@@ -109,7 +111,7 @@ class Writer(wiring.Component):
         with m.Else():
             m.d.comb += [
                 push.page.eq(self.first),
-                push.tiles.eq(tiles + 1),
+                push.tiles.eq(self.tiles),
                 push.stop.eq(beat.stop - self.rank),
                 push.data.eq(1),
                 queue.i.valid.eq(self.grant & self.closes),

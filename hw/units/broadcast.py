@@ -1,24 +1,20 @@
 """Copying a stream to several consumers."""
 
-from amaranth.hdl import Cat, Module
+from amaranth.hdl import Cat, Module, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
 from penstock.machine.beat import BufferRef
+from penstock.machine.limits import DELTA_BITS
 
-from ..beat import is_done
 from .unit import Unit
 
 
-__all__ = ["Broadcast", "post_layout", "DELTA_BITS"]
-
-DELTA_BITS = 8
-"""Bits of the change of a reference count (unsigned: a copy adds)."""
-
+__all__ = ["Broadcast", "post_layout"]
 
 def post_layout(page_bits: int) -> data.StructLayout:
-    """A change of the reference count of the buffer that starts at ``page``."""
-    return data.StructLayout({"valid": 1, "page": page_bits, "delta": DELTA_BITS})
+    """A change of the reference count of the buffer that starts at ``page``; ``delta`` is signed."""
+    return data.StructLayout({"valid": 1, "page": page_bits, "delta": signed(DELTA_BITS)})
 
 
 class Broadcast(Unit):
@@ -47,8 +43,8 @@ class Broadcast(Unit):
 
     def __init__(self, *, params, t, config, payloads):
         self.n = params["n"]
-        if not 1 <= self.n <= 2**DELTA_BITS:
-            raise ValueError(f"Number of outputs must be from 1 to {2**DELTA_BITS}, not {self.n!r}")
+        if not 1 <= self.n <= 2 ** (DELTA_BITS - 1):
+            raise ValueError(f"Number of outputs must be from 1 to {2 ** (DELTA_BITS - 1)}, not {self.n!r}")
         members = {}
         self._posts = params["scratchpad"] is not None
         if self._posts:
@@ -68,7 +64,7 @@ class Broadcast(Unit):
             m.d.comb += [o.valid.eq(self.i0.valid & room), o.payload.eq(beat)]
         if self._posts:
             m.d.comb += [
-                self.post.valid.eq(self.i0.valid & room & ~is_done(beat)),
+                self.post.valid.eq(self.i0.valid & room & beat.data),
                 self.post.page.eq(beat.page),
                 self.post.delta.eq(self.n - 1),
             ]

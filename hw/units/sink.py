@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Out
 
 from ..beat import beat_layout, is_done
 from ..stream import connect
+from .broadcast import post_layout
 from .unit import Unit
 
 
@@ -18,7 +19,7 @@ class Sink(Unit):
     Parameters
     ----------
     params : dict
-        None.
+        ``scratchpad``, where given: id of the unit that references on this stream belong to.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; one input.
 
@@ -26,6 +27,8 @@ class Sink(Unit):
     -------
     port : Out(stream.Signature(beat_layout(payload)))
         The beats to outside.
+    post : Out(post_layout(page_bits))
+        A reference less, in the cycle in which it is taken; only with ``scratchpad``.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`; ``done`` is high from the first cycle in which Done is visible.
 
@@ -36,12 +39,17 @@ class Sink(Unit):
 
     def __init__(self, *, params, t, config, payloads):
         members = {"port": Out(stream.Signature(beat_layout(payloads.inputs[0])))}
+        if params.get("scratchpad") is not None:
+            members["post"] = Out(post_layout(payloads.inputs[0].page_bits))
         super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
         self.expect(1, 0)
 
     def elaborate(self, platform):
         m = Module()
         connect(m, wiring.flipped(self.i0), wiring.flipped(self.port))
+        if self.params.get("scratchpad") is not None:
+            beat = self.i0.payload
+            m.d.comb += [self.post.valid.eq(self.i0.valid & self.i0.ready & beat.data), self.post.page.eq(beat.page), self.post.delta.eq(-1)]
         seen = Signal()
         self.report(m, offers=0)
         m.d.comb += self.done.eq(seen | (self.i0.valid & is_done(self.i0.payload)))

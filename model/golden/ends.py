@@ -31,3 +31,6 @@ class Sink(Unit):
         if self.taken >= len(self.release) or self.release[self.taken] <= c:
             self.ins[0].take()
             self.taken += 1
+            memory = self.p.get("scratchpad")
+            if b.data and memory is not None:
+                self.g.units[memory].posts.append((b.numbers[0], -1))

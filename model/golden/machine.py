@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from penstock.machine.beat import Tile
 from penstock.machine.config import Config
+from penstock.machine.kinds import kind_of
 from penstock.machine.unitgraph import UnitGraph
 
 from .compute import Accum, Pipeline
 from .core import Channel
 from .ends import Sink, Source
-from .offchip import Load, Memory, Store
+from .offchip import Memory, RandomStore, Store, load
 from .rows import RowAppend, RowOffset, RowPack, RowUnpack
 from .routing import Address, EagerMerge, Expand, Generate, Partition, Reassemble, Signal
 from .scratchpad import Scratchpad
@@ -16,7 +18,7 @@ from .shape import Broadcast, Flatten, Merge, Pace, Promote, Repeat, Reshape, Sp
 
 
 CLASSES = {"row_pack": RowPack, "row_unpack": RowUnpack, "row_append": RowAppend, "row_offset": RowOffset, "broadcast": Broadcast, "flatten": Flatten, "promote": Promote, "reshape": Reshape, "repeat": Repeat, "pace": Pace, "zip": Zip, "split": Split, "merge": Merge,
-           "source": Source, "sink": Sink, "map": Pipeline, "matmul": Pipeline, "row_reduce": Pipeline, "accum": Accum, "scratchpad": Scratchpad, "load": Load, "store": Store,
+           "source": Source, "sink": Sink, "map": Pipeline, "matmul": Pipeline, "row_reduce": Pipeline, "accum": Accum, "scratchpad": Scratchpad, "load": load, "store": Store, "random_store": RandomStore,
            "partition": Partition, "reassemble": Reassemble, "eager_merge": EagerMerge, "expand": Expand, "signal": Signal, "generate": Generate, "address": Address}
 
 
@@ -30,7 +32,8 @@ class Golden:
         self.channels = [Channel(c.depth) for c in graph.channels]
         self.payload, self.numbers = {}, {}
         for u in graph.units:
-            first = (graph.outputs(u.id) or graph.inputs(u.id))[0].payload
+            ends = [c.payload for c in (*graph.outputs(u.id), *graph.inputs(u.id))]
+            first = next((x for x in ends if isinstance(x, Tile)), ends[0]) if kind_of(u.kind).offchip else ends[0]
             self.payload[u.id] = first
             self.numbers[u.id] = 2 * (len(first.members) if first.kind == "tuple" else 1)
         self.units = []

@@ -45,10 +45,10 @@ class Load(OffChip):
         self.requests, self.work = self.request(), self.assemble()
         self.chunk, self.following, self.needs = None, next(self.requests, "over"), next(self.work, None)
 
-    def bands(self):
+    def bands(self, row0: int = 0, col0: int = 0):
         p, t = self.p, self.g.t
         for number, at in enumerate(np.ndindex(*p["shape"])):
-            row, col = (sum(i * s for i, s in zip(at, steps)) for steps in (p["row_step"], p["col_step"]))
+            row, col = (x + sum(i * s for i, s in zip(at, steps)) for x, steps in ((row0, p["row_step"]), (col0, p["col_step"])))
             if "order" in p:
                 row, col = p["order"][number]
             rows, valid = min(max(p["tensor_rows"] - row, 0), p["rows"]), min(max(p["tensor_cols"] - col, 0), p["cols"])
@@ -62,19 +62,19 @@ class Load(OffChip):
                 n = -(-(k + valid) // self.e) if v and valid else 0
                 yield Band(row + b * t, col, v, valid, k, n, -(-p["cols"] // self.e) + (k > 0), 1 if b < n_bands - 1 else 2 + ends)
 
-    def request(self):
+    def request(self, *origin):
         """Chunks in walk order; None is a cycle without request."""
-        for b in self.bands():
+        for b in self.bands(*origin):
             if not b.n:
                 yield None
             for i in range(b.n):
                 yield from self.lines(b.row, b.col, b.k, i, b.v)
 
-    def assemble(self):
+    def assemble(self, *origin):
         """(needs a group, block pushed or None), one a cycle."""
         t, g = self.g.t, self.e // self.g.t
         tiles = -(-self.p["cols"] // t)
-        for b in self.bands():
+        for b in self.bands(*origin):
             for i in range(b.steps):
                 block = None
                 if i or not b.k:
@@ -122,6 +122,88 @@ class Load(OffChip):
         return chunk, self.ring[-1]
 
 
+class TriggeredLoad(Load):
+    """The same walk for each trigger; `ahead` and `behind` are the triggers of generator and assembly."""
+
+    def begin(self):
+        self.requests = self.work = iter(())
+        super().begin()
+        self.requests = self.work = None
+        self.ahead, self.behind = deque(), deque()
+        self.ending, self.ended = False, True
+
+    def request(self, *origin):
+        return super().request(*origin) if origin else iter(())
+
+    def assemble(self, *origin):
+        return super().assemble(*origin) if origin else iter(())
+
+    def origin(self, b: Beat) -> tuple[int, int]:
+        if self.p["trigger"] == "ref":
+            return 0, 0
+        a, shift = b.numbers[0], self.p["shift"]
+        row, col = (a >> shift) * self.p["rows"], (a & (1 << shift) - 1) * self.p["cols"]
+        assert row < self.p["tensor_rows"] and col < self.p["tensor_cols"], "outside tensor"
+        return row, col
+
+    def hollow(self, b: Beat) -> bool:
+        return not b.data or 0 in self.p["shape"]
+
+    def blocks_of(self, b: Beat):
+        """The assembly's cycles for one trigger, whose stop its last tile has."""
+        end = 2 + self.p["rank"] + b.stop
+        if self.hollow(b):
+            yield False, [Beat(end, 0)]
+            return
+        for group, block in self.assemble(*self.origin(b)):
+            if block and block[-1].stop == 2 + self.p["rank"]:
+                block[-1] = block[-1]._replace(stop=end)
+            yield group, block
+
+    def step(self, c):
+        b = self.ins[0].peek()
+        ahead, behind, ending = len(self.ahead), len(self.behind), self.ending
+        # Heads: what their walks are at when this cycle begins.
+        if self.requests is None and self.ahead and self.chunk is None:
+            b0 = self.ahead[0]
+            self.requests = iter([None]) if self.hollow(b0) else self.request(*self.origin(b0))
+            self.following = next(self.requests)
+        if self.work is None and self.behind:
+            self.work = self.blocks_of(self.behind[0])
+            self.needs = next(self.work)
+        begun = self.work is not None
+        super().step(c)
+        if begun and self.needs is None:
+            self.work = None
+            self.behind.popleft()
+        if self.requests is not None and self.following == "over" and self.chunk is None:
+            self.leave()
+        if ending and self.ended:
+            self.ending = False
+        if b is not None and not ending:
+            if b.done and not ahead and not behind:
+                self.ins[0].take()
+                self.ending, self.ended = True, False
+            elif not b.done and ahead < 2 and behind < 16:
+                self.ins[0].take()
+                self.ahead.append(b)
+                self.behind.append(b)
+
+    def leave(self):
+        self.requests = None
+        self.ahead.popleft()
+
+    def grant(self):
+        granted = super().grant()
+        if self.following == "over":
+            self.leave()
+        return granted
+
+
+def load(g, u, *channels) -> Load:
+    return (TriggeredLoad if u.params.get("trigger") else Load)(g, u, *channels)
+
+
 class Store(OffChip):
     """Section 5, `store`, as a list of chunks to do for the open step."""
 
@@ -137,7 +219,7 @@ class Store(OffChip):
     def step(self, c):
         self.done = self.done or (self.ended and self.acks[0] == 0)
         level, carry_open = len(self.blocks), self.carry_stop
-        if (level or carry_open) and self.chunk is None:
+        if (level or carry_open) and self.chunk is None and self.goes_on():
             if self.todo is None:
                 k = self.col % self.e
                 if carry_open:
@@ -149,17 +231,34 @@ class Store(OffChip):
                 self.chunk = self.todo.popleft()
             else:
                 self.finish()
-        b = self.ins[0].peek()
-        if b is not None and b.done and not level and not carry_open:
-            self.ins[0].take()
-            self.ended = True
-        elif b is not None and not b.data and not b.done:
-            self.ins[0].take()
-        elif b is not None and b.data and level < 2:
-            self.gathered.append(self.ins[0].take())
+        tiles = self.ins[-1]
+        b = tiles.peek()
+        if b is not None and b.done:
+            if not level and not carry_open:
+                self.end(c)
+        elif b is not None and not b.data:
+            tiles.take()
+        elif b is not None and level < 2:
+            self.gathered.append(tiles.take())
             if b.stop or len(self.gathered) == self.e // self.g.t:
                 self.blocks.append(self.gathered)
                 self.gathered = []
+
+    def goes_on(self) -> bool:
+        return True
+
+    def end(self, c):
+        self.ins[0].take()
+        self.ended = True
+
+    def next_tile(self):
+        """Where the next logical tile lies."""
+        self.col += self.p["cols"]
+        if "order" in self.p:
+            self.tile = (self.tile + 1) % len(self.p["order"])
+            self.row, self.col = self.p["order"][self.tile]
+        elif self.col >= self.p["tensor_cols"]:
+            self.col, self.row = 0, self.row + self.p["rows"]
 
     def finish(self):
         """The last cycle of a step."""
@@ -177,19 +276,59 @@ class Store(OffChip):
             self.i = self.carry = 0
             self.band += 1
             if stop >= 2:
-                self.band, self.col = 0, self.col + self.p["cols"]
-                if "order" in self.p:
-                    self.tile = (self.tile + 1) % len(self.p["order"])
-                    self.row, self.col = self.p["order"][self.tile]
-                elif self.col >= self.p["tensor_cols"]:
-                    self.col, self.row = 0, self.row + self.p["rows"]
+                self.band = 0
+                self.next_tile()
 
     def grant(self):
-        chunk, self.chunk = self.chunk, None
-        self.acks[0] += len(chunk)
+        chunk, self.chunk, acks = self.chunk, None, self.acks
+        acks[0] += len(chunk)
         if not self.todo:
             self.finish()
-        return chunk, self.acks
+        return chunk, acks
+
+
+class RandomStore(Store):
+    """`queue`: addresses; `due`: [stop, data, lines not acknowledged] of each acknowledgement that has not left."""
+
+    def begin(self):
+        super().begin()
+        self.queue, self.due, self.level, self.owed = deque(), deque(), 0, 0
+
+    def goes_on(self):
+        return self.level and self.queue[0].data and self.owed < 8
+
+    def step(self, c):
+        self.level, self.owed = len(self.queue), len(self.due)
+        offered = self.due[0] if self.due and self.due[0][2][0] == 0 else None
+        if self.level and self.queue[0].data:
+            a, shift = self.queue[0].numbers[0], self.p["shift"]
+            self.row, self.col = (a >> shift) * self.p["rows"], (a & (1 << shift) - 1) * self.p["cols"]
+            assert self.row < self.p["tensor_rows"] and self.col < self.p["tensor_cols"], "outside tensor"
+        hollow = self.level and not self.queue[0].data and self.owed < 8
+        super().step(c)
+        if hollow:
+            self.due.append((self.queue.popleft().stop, 0, [0]))
+        b = self.ins[0].peek()
+        if b is not None and not b.done and self.level < 2:
+            self.queue.append(self.ins[0].take())
+        if offered:
+            if self.outs[0].ready():
+                self.due.popleft()
+                self.outs[0].push(Beat(offered[0], offered[1], (1, 0) if offered[1] else ()))
+            else:
+                self.offers = True
+
+    def end(self, c):
+        b = self.ins[0].peek()
+        if b is not None and b.done and not self.level and not self.owed:
+            for channel in self.ins:
+                channel.take()
+            self.due.append((END.stop, 0, [0]))
+            self.ended = True
+
+    def next_tile(self):
+        self.due.append((self.queue.popleft().stop, 1, self.acks))
+        self.acks = [0]
 
 
 class Memory:

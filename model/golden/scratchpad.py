@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 
 from penstock.machine.beat import STOP_DONE
+from penstock.machine.limits import COUNT_BITS
 
 from .core import Beat, Unit
 
@@ -53,6 +54,7 @@ class Scratchpad(Unit):
         for r, channel in zip([r for r in self.readers if r.ref is not None], self.ins[len(self.writers) + len(self.readers):]):
             r.tokens = channel
         self.tiles, self.chain, self.refs, self.posts = {}, {}, {}, []
+        self.unused = set()  # buffers without a reference that are not free yet
         self.write_turn = self.read_turn = self.peak = 0
 
     def step(self, c):
@@ -62,13 +64,16 @@ class Scratchpad(Unit):
         self.peak = max(self.peak, self.p["pages"] - len(self.free))
 
     def commit(self) -> None:
-        """Posts of a cycle add up; a buffer whose count is zero is spliced in front of the free list."""
+        """Posts of a cycle add up; of the buffers whose count is zero the lowest is spliced in front of the free list."""
         for page, n in self.posts:
             self.refs[page] += n
-        for page in {page for page, _ in self.posts}:
-            if self.refs[page] == 0:
-                self.free[:0] = self.chain[page]
+            assert self.refs[page] < 1 << COUNT_BITS, "too many references"
+        self.unused |= {page for page, _ in self.posts if self.refs[page] == 0}
         self.posts = []
+        if self.unused:
+            first = min(self.unused)
+            self.unused.remove(first)
+            self.free[:0] = self.chain[first]
 
     def deliver(self, queue, out, c):
         if queue and queue[0][0] <= c:

@@ -24,7 +24,7 @@ def source(S, V, LOG, u, c):
     return BUSY
 
 
-N_RELEASES, N_NEXT, N_RELEASE, N_SEEN = range(U_OWN, U_OWN + 4)
+N_RELEASES, N_NEXT, N_RELEASE, N_SEEN, N_PAD = range(U_OWN, U_OWN + 5)
 
 
 @fast
@@ -50,5 +50,7 @@ def sink(S, V, LOG, SUNK, SUNK_V, u, c):
         for i in range(S[source + C_VALUES]):
             SUNK_V[n, i] = V[S[slot + X_VALUE] + i]
     S[u + N_NEXT] += 1
+    if S[slot + X_DATA]:
+        post(S, S[u + N_PAD], S[slot + X_META], -1)
     take(S, LOG, source, c)
     return BUSY

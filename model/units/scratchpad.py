@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from .state import *  # noqa: F403 - offsets, channel functions
 
-(M_FRAMES, M_NW, M_NR, M_FREE, M_FREE_COUNT, M_WRITE_TURN, M_READ_TURN, M_NEXT, M_REFS, M_LAST_PAGE, M_TILE, M_VALUE, M_USED, M_PEAK, M_RELEASED,
- M_WRITERS, M_READERS) = range(U_OWN, U_OWN + 17)
+(M_FRAMES, M_NW, M_NR, M_FREE, M_FREE_COUNT, M_WRITE_TURN, M_READ_TURN, M_NEXT, M_REFS, M_LAST_PAGE, M_TILE, M_VALUE, M_USED, M_PEAK,
+ M_WRITERS, M_READERS, M_PAGES) = range(U_OWN, U_OWN + 17)
 W_RANK, W_FIRST, W_PAGE, W_FILL, W_COUNT, W_HEAD, W_QUEUED, W_ASKS, W_LAST, W_QUEUE = range(10)  # queue: 2 x (from cycle, stop, data, page, tiles)
 WRITER_WORDS = 20
 (Z_RANK, Z_REPEAT, Z_HOLDS, Z_FIRST, Z_PAGE, Z_FRAME, Z_LEFT, Z_TILES, Z_TURN, Z_STOP, Z_HEAD, Z_QUEUED, Z_ASKS, Z_TURNS, Z_TURNS_COUNT, Z_TURNS_AT,
@@ -31,22 +31,42 @@ def start_read(S, LOG, z, channel, slot, c):
 
 
 @fast
+def free_lowest(S, u, counts, c):
+    """Splice the lowest buffer without a reference into the free list; whether others wait."""
+    lowest, others = -1, 0
+    for page in range(S[u + M_PAGES]):
+        at = counts + COUNTS_WORDS + 2 * page
+        if S[at + 1] < 0:
+            continue
+        if S[at] > 0:
+            S[at + 1] = -1  # another change of the same cycle
+        elif S[at + 1] == c or lowest >= 0:
+            others += 1
+        else:
+            lowest = page
+    S[counts + COUNTS_ZERO] = others
+    if lowest >= 0:
+        following, last, n = S[u + M_NEXT], lowest, 1
+        while last != S[S[u + M_LAST_PAGE] + lowest]:
+            last = S[following + last]
+            n += 1
+        S[following + last] = S[u + M_FREE]
+        S[u + M_FREE] = lowest
+        S[u + M_FREE_COUNT] += n
+        S[u + M_USED] -= n
+        S[counts + COUNTS_WORDS + 2 * lowest + 1] = -1
+    return others
+
+
+@fast
 def scratchpad(S, V, LOG, u, c):
     flags, blocked = 0, False
     size, frames = S[G_T] * S[G_T], S[u + M_FRAMES]
     following = S[u + M_NEXT]
-    page = S[u + M_RELEASED]
-    if page >= 0:  # posts of an earlier cycle
-        S[u + M_RELEASED] = -1
-        if S[S[u + M_REFS] + page] == 0:
-            n, last = 1, page
-            while last != S[S[u + M_LAST_PAGE] + page]:
-                last = S[following + last]
-                n += 1
-            S[following + last] = S[u + M_FREE]
-            S[u + M_FREE] = page
-            S[u + M_FREE_COUNT] += n
-            S[u + M_USED] -= n
+    counts = S[u + M_REFS]
+    if S[counts + COUNTS_ZERO]:  # posts of earlier cycles
+        if free_lowest(S, u, counts, c):
+            flags = ACTIVE
     free = S[u + M_FREE_COUNT]
     # Writers: requests and Done on the levels at the start of the cycle, then the reference queues.
     nw = S[u + M_NW]
@@ -115,7 +135,7 @@ def scratchpad(S, V, LOG, u, c):
             e = w + W_QUEUE + ((S[w + W_HEAD] + S[w + W_QUEUED]) & 1) * 5
             S[e], S[e + 1], S[e + 2], S[e + 3], S[e + 4] = c + 1, S[slot + X_STOP] - S[w + W_RANK], 1, first, S[w + W_COUNT]
             S[w + W_QUEUED] += 1
-            S[S[u + M_REFS] + first] = 1
+            S[counts + COUNTS_WORDS + 2 * first] = 1
             S[S[u + M_LAST_PAGE] + first] = S[w + W_PAGE]
             S[w + W_FIRST] = -1
         take(S, LOG, channel, c)
@@ -195,8 +215,7 @@ def scratchpad(S, V, LOG, u, c):
             if last_turn:
                 first = S[z + Z_FIRST]
                 if first >= 0:
-                    S[S[u + M_REFS] + first] -= 1
-                    S[u + M_RELEASED] = first
+                    post(S, counts, first, -1)
                 S[z + Z_HOLDS] = 0
                 channel = S[S[u + U_IN] + nw + i]
                 slot = head(S, channel, c)

@@ -14,6 +14,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 from penstock.machine.beat import STOP_DONE
+from penstock.machine import limits
 from penstock.machine.faults import Fault
 
 BUSY, BLOCKED, ACTIVE = 1, 2, 4  # took or delivered a beat; offers one that is not accepted; state changed otherwise
@@ -29,6 +30,8 @@ BUSY, BLOCKED, ACTIVE = 1, 2, 4  # took or delivered a beat; offers one that is 
  C_MISSED, C_REFUSED, CHANNEL_WORDS) = range(18)
 X_ACCEPT, X_STOP, X_DATA, X_VALUE, X_META = range(5)
 LEAF_TILE, LEAF_OTHER, LEAF_WORDS = 0, 1, 3  # a member: kind, bits, bits
+# Reference counts of a memory unit: the unit, how many buffers have come to zero and are not free yet; per page: count, cycle of the last change to zero.
+COUNTS_UNIT, COUNTS_ZERO, COUNTS_WORDS = range(3)
 ENTRY = 6  # an output queue's entry: slot-like with one tile
 # A unit; parameters and state of its kind from U_OWN on.
 (U_ID, U_KIND, U_IN, U_OUT, U_NIN, U_NOUT, U_BUSY, U_BLOCKED, U_BUSY_AT, U_EVAL, U_STATUS, U_PORT, U_OWN) = range(13)
@@ -36,7 +39,7 @@ UNIT_WORDS = 72
 
 (K_BROADCAST, K_FLATTEN, K_PROMOTE, K_PROMOTE_OUTER, K_RESHAPE, K_REPEAT, K_ZIP, K_SPLIT, K_MERGE, K_PIPE, K_ACCUM, K_SCRATCHPAD, K_LOAD, K_STORE,
  K_SOURCE, K_SINK, K_PACE, K_ROW_PACK, K_ROW_UNPACK, K_ROW_APPEND, K_ROW_OFFSET, K_PARTITION, K_REASSEMBLE, K_EAGER_MERGE, K_EXPAND, K_SIGNAL, K_GENERATE,
- K_ADDRESS) = range(28)
+ K_ADDRESS, K_RANDOM_STORE) = range(29)
 
 (FAULT_STOP, FAULT_ACCUMULATORS, FAULT_REFERENCES, FAULT_STRAY, FAULT_EMPTY, FAULT_ADDRESS, FAULT_ROWS, FAULT_FLIGHT) = (int(f) for f in Fault)
 
@@ -227,9 +230,17 @@ def fail(S, fault, u, at):
 
 @fast
 def post(S, counts, page, delta):
-    """Change the references to the buffer that starts at `page`; `counts`: offset of the scratchpad's counts, -1 for streams of other things."""
-    if counts >= 0:
-        S[counts + page] += delta
+    """Change the references to the buffer that starts at `page`; `counts`: offset of the memory's `COUNTS`, -1 for streams of other things."""
+    if counts < 0:
+        return
+    at = counts + COUNTS_WORDS + 2 * page
+    S[at] += delta
+    if S[at] >> limits.COUNT_BITS:
+        fail(S, FAULT_REFERENCES, S[counts + COUNTS_UNIT], S[G_NOW])
+    if S[at] == 0:  # looked at in the next cycle: another change of this one may follow
+        S[at + 1] = S[G_NOW]
+        S[counts + COUNTS_ZERO] += 1
+        wake(S, S[S[counts + COUNTS_UNIT] + U_ID], S[G_NOW] + 1)
 
 
 @fast

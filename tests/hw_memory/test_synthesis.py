@@ -7,9 +7,10 @@ from amaranth.back import rtlil
 from penstock.hw.beat import Payloads
 from penstock.hw.memory.interconnect import Interconnect
 from penstock.hw.memory.load import Load
+from penstock.hw.memory.random_store import RandomStore
 from penstock.hw.memory.scratchpad import Scratchpad
 from penstock.hw.memory.store import Store
-from penstock.machine.beat import BufferRef, Tile
+from penstock.machine.beat import BufferRef, Scalar, Tile
 from penstock.machine.config import Dram, Machine
 
 CONFIG = Machine(t=4, dtype="bf16", port_lanes=1, load_lines=64, rows_per_cycle=4, dram=Dram(kind="ideal"))
@@ -18,13 +19,17 @@ SCRATCHPAD = {"pages": 64, "frames": 8, "writers": [{"rank": 1}], "readers": [{"
 
 DESIGNS = {
     "load": lambda: Load(params={"rank": 2}, t=4, config=CONFIG, payloads=Payloads((), (TILE,))),
+    "load by address": lambda: Load(params={"rank": 0, "trigger": "address"}, t=4, config=CONFIG, payloads=Payloads((Scalar(32),), (TILE,))),
     "store": lambda: Store(params={}, t=4, config=CONFIG, payloads=Payloads((TILE,), ())),
+    "random store": lambda: RandomStore(params={}, t=4, config=CONFIG, payloads=Payloads((Scalar(32), TILE), (Scalar(1),))),
     "interconnect": lambda: Interconnect(ports=["read", "write"], config=CONFIG),
     "scratchpad": lambda: Scratchpad(params=SCRATCHPAD, t=4, config=CONFIG, posts=1, payloads=Payloads((TILE, REFERENCE), (REFERENCE, TILE))),
 }
 BLOCK_RAMS = {
     "load": 0,  # blocks are four deep: distributed RAM
+    "load by address": 0,
     "store": 0,
+    "random store": 0,
     "interconnect": 15,  # 64 lines of 512 bits in 512 x 36
     "scratchpad": 8,  # 512 tiles of 16 x 16 + 11 bits
 }

@@ -80,17 +80,18 @@ def source_beats(payload, given):
 def payload_words(payload, numbers):
     """Payload words of a tile of ones, a reference, a scalar or a selector."""
     if isinstance(payload, Tile):
-        return tile_words(np.ones(FULL, np.float32), *numbers)
+        return tile_words(np.ones(FULL, np.float32), *numbers, payload)
     low, high = numbers
     bits = low | high << (payload.page_bits if isinstance(payload, BufferRef) else 64)
     return np.frombuffer(bits.to_bytes(4 * ((payload.bits + 31) // 32), "little"), np.uint32)
 
 
-def tile_words(values, rows, cols):
-    """A [T, T] fp32 tile's payload words: elements, rows, cols."""
+def tile_words(values, rows, cols, tile=TILE):
+    """A [T, T] tile's payload words: elements, rows, cols."""
     x = values.astype(np.float32).copy()
     x[rows:], x[:, cols:] = 0, 0
-    return np.concatenate([x.view(np.uint32).ravel(), [rows | cols << TILE.count_bits]]).astype(np.uint32)
+    elements = x.view(np.uint32).ravel() if tile.dtype == "fp32" else (x.view(np.uint32) >> 16).astype("<u2").ravel().view("<u4")
+    return np.concatenate([elements, [rows | cols << TILE.count_bits]]).astype(np.uint32)
 
 
 def run(build, config, **options):

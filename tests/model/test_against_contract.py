@@ -1,12 +1,13 @@
 """The compiled engine and the plain-Python contract agree on random unit graphs, waits and machines."""
 
+import dataclasses
 import math
 
 import numpy as np
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-from penstock.machine.beat import BufferRef, Scalar, Tuple
+from penstock.machine.beat import BufferRef, Scalar, Selector, Tuple
 from penstock.machine.config import Dram
 
 from graphs import FULL, T, TILE, Build, compare, configuration
@@ -274,6 +275,45 @@ def test_scratchpad_read_by_reference(data):
 
 @many
 @given(st.data())
+def test_references_that_are_dropped(data):
+    """References copied, some sent on to a reader and some to a sink or nowhere: buffers are freed by all of them, several in a cycle, and few pages."""
+    frames = data.draw(st.sampled_from([1, 2]))
+    b = Build(data.draw(st.integers(1, 3)))
+    beats = data.draw(with_bare(data.draw(st.lists(st.integers(0, 3), max_size=14)) + [2], st.just(FULL)))
+    selectors, last, size, largest = [], 15, 0, 1
+    for s, numbers in beats:
+        if numbers is None and s > 1 and last >= s:
+            selectors.append((s - 1, None))
+        else:
+            size += 1
+            if s >= 1:
+                selectors.append((s - 1, (data.draw(st.integers(0, 3)), 0)))
+                largest, size = max(largest, size), 0
+        last = s
+    pages = -(-largest // frames) + data.draw(st.integers(0, 3))
+    ref = BufferRef(pages)
+    pad = b.unit("scratchpad", pages=pages, frames=frames, writers=[{"rank": 1}], readers=[{"rank": 1, "repeat_dim": False}], repeat=[0])
+    b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
+    fork = b.unit("broadcast", n=2, scratchpad=pad)
+    b.link((pad, 0), fork, ref)
+
+    def drop(at):
+        sink = b.sink(data.draw(waits(16)))
+        b.units[sink] = dataclasses.replace(b.units[sink], params={"scratchpad": pad})
+        b.link(at, sink, ref)
+
+    drop((fork, 1))
+    route = b.unit("partition", n=2, rank=0, scratchpad=pad)
+    b.link((fork, 0), (route, 0), ref)
+    b.link(b.source(selectors, data.draw(waits(len(selectors) + 1))), (route, 1), Selector(2))
+    drop((route, 1))
+    b.link((route, 0), (pad, 1), ref)
+    b.link((pad, 1), b.sink(data.draw(waits(20))))
+    compare(b, configuration())
+
+
+@many
+@given(st.data())
 def test_small_scratchpad_is_back_pressure(data):
     """Fewer pages than the stream needs: the writer waits for the reader's releases."""
     frames = data.draw(st.sampled_from([1, 2]))
@@ -314,6 +354,71 @@ def test_off_chip(data):
     order = listed(data, data.draw(st.permutations([(i * r, j * c) for i in range(shape[0]) for j in range(shape[1])])))
     u = b.off_chip("load", x, r, c, rank=2, shape=shape, row_step=[r, 0], col_step=[0, c], **order)
     b.link(u, b.off_chip("store", y, r, c, **order), tile)
+    dram = data.draw(st.sampled_from([Dram(), Dram(kind="ideal", latency=3), Dram(channels=1, interval=3), Dram(kind="ideal", latency=1)]))
+    compare(b, configuration(dtype=dtype, port_lanes=data.draw(st.sampled_from([1, 2, 4])), load_lines=data.draw(st.sampled_from([8, 32])),
+                             arbitration=data.draw(st.sampled_from(["need", "round_robin"])), dram=dram))
+
+
+@many
+@given(st.data())
+def test_triggered_loads(data):
+    """Loads that a stream starts: a loop nest a beat, or the logical tile that a number names; empty tensors among the triggers."""
+    dtype = data.draw(st.sampled_from(["fp32", "bf16"]))
+    tile = type(TILE)(T, dtype)
+    b = Build(data.draw(st.integers(1, 2)))
+    for i in range(data.draw(st.integers(1, 2))):
+        stops = data.draw(ragged(2, closed=data.draw(st.booleans())))
+        rows, cols = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 40))
+        if data.draw(st.booleans()):
+            x = b.tensor(f"x{i}", data.draw(st.integers(1, 12)), data.draw(st.integers(1, 40)), dtype)
+            rank = data.draw(st.integers(0, 2))
+            draws = lambda low, high: [data.draw(st.integers(low, high)) for _ in range(rank)]
+            shape = draws(0 if data.draw(st.integers(0, 9)) == 0 else 1, 2)
+            order = listed(data, [(data.draw(st.integers(0, 12)), data.draw(st.integers(0, 40))) for _ in range(math.prod(shape))]) if math.prod(shape) else {}
+            u = b.off_chip("load", x, rows, cols, rank=rank, shape=shape, row_step=draws(0, 6), col_step=draws(0, 20), trigger="ref", **order)
+            payload, numbers = BufferRef(8), st.tuples(st.integers(0, 7), st.just(1))
+        else:
+            shift, down = data.draw(st.integers(0, 2)), data.draw(st.integers(1, 3))
+            x = b.tensor(f"x{i}", down * rows - data.draw(st.integers(0, rows - 1)), cols << shift, dtype)
+            u = b.off_chip("load", x, rows, cols, rank=0, shape=[], row_step=[], col_step=[], trigger="address", shift=shift)
+            payload, numbers = Scalar(8), st.tuples(st.integers(0, (down << shift) - 1), st.just(0))
+        beats = data.draw(with_bare(stops, numbers))
+        b.link(b.source(beats, data.draw(waits(len(beats) + 1))), u, payload)
+        b.link(u, b.sink(data.draw(waits(20))), tile)
+    dram = data.draw(st.sampled_from([Dram(), Dram(kind="ideal", latency=3), Dram(channels=1, interval=3), Dram(kind="ideal", latency=1)]))
+    compare(b, configuration(dtype=dtype, port_lanes=data.draw(st.sampled_from([1, 2, 4])), load_lines=data.draw(st.sampled_from([8, 32])),
+                             arbitration=data.draw(st.sampled_from(["need", "round_robin"])), dram=dram))
+
+
+@many
+@given(st.data())
+def test_random_stores(data):
+    """Tiles stored where numbers say, with empty groups among both; an acknowledgement starts a load of the whole tensor."""
+    dtype = data.draw(st.sampled_from(["fp32", "bf16"]))
+    tile = type(TILE)(T, dtype)
+    b = Build(data.draw(st.integers(1, 2)))
+    bands, width, shift, down = (data.draw(st.integers(low, high)) for low, high in ((1, 2), (1, 9), (0, 2), (1, 3)))
+    rows, cols = data.draw(st.integers(T * bands - T + 1, T * bands)), T * width
+    y = b.tensor("y", down * rows, cols << shift, dtype, "output")
+    addresses, tiles = [], []
+    for s in data.draw(ragged(2, closed=data.draw(st.booleans()))):
+        if s and data.draw(st.integers(0, 3)) == 0:
+            addresses.append((s, None))
+            if data.draw(st.booleans()):
+                tiles.append((2 + s, None))
+            continue
+        addresses.append((s, (data.draw(st.integers(0, (down << shift) - 1)), 0)))
+        valid, columns = data.draw(st.integers(0, rows)), data.draw(st.integers(0, cols))
+        tiles += [((2 + s if i == bands - 1 else 1) if j == width - 1 else 0, (min(max(valid - i * T, 0), T), min(max(columns - j * T, 0), T)))
+                  for i in range(bands) for j in range(width)]
+    u = b.off_chip("random_store", y, rows, cols, shift=shift)
+    b.link(b.source(addresses, data.draw(waits(len(addresses) + 1))), (u, 0), Scalar(6))
+    b.link(b.source(tiles, data.draw(waits(len(tiles) + 1))), (u, 1), tile)
+    at = u
+    if data.draw(st.booleans()):
+        at = b.off_chip("load", y, y.rows, y.cols, rank=0, shape=[], row_step=[], col_step=[], trigger="ref")
+        b.link(u, at, Scalar(1))
+    b.link(at, b.sink(data.draw(waits(20))), Scalar(1) if at == u else tile)
     dram = data.draw(st.sampled_from([Dram(), Dram(kind="ideal", latency=3), Dram(channels=1, interval=3), Dram(kind="ideal", latency=1)]))
     compare(b, configuration(dtype=dtype, port_lanes=data.draw(st.sampled_from([1, 2, 4])), load_lines=data.draw(st.sampled_from([8, 32])),
                              arbitration=data.draw(st.sampled_from(["need", "round_robin"])), dram=dram))

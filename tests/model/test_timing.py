@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from penstock.machine.beat import BufferRef, Selector
+from penstock.machine.beat import BufferRef, Scalar, Selector
 from penstock.machine.config import Dram
 from penstock.machine.errors import RunError
 from penstock.model import timeline
@@ -274,3 +274,17 @@ def test_timeline_is_trace_event_json(tmp_path):
 @pytest.mark.parametrize("dram", [Dram(kind="ideal", latency=3000), Dram(channels=1, interval=900), Dram(channels=2, interval=1500, latency=2000)])
 def test_memory_that_keeps_lines_waiting_for_long_is_no_deadlock(dram):
     assert compare(one_load(4, 32), configuration(dram=dram)).cycles > 2 * 1024
+
+
+def test_triggers_follow_each_other_without_a_gap():
+    """Logical tiles of one aligned physical tile each: a trigger, a chunk and a tile a cycle."""
+    b = Build(8)
+    x = b.tensor("x", 4, 16 * 8)
+    load = b.off_chip("load", x, 4, 4, rank=0, shape=[], row_step=[], col_step=[], trigger="address", shift=5)
+    b.link(b.source([(0, (n, 0)) for n in range(28, -1, -4)]), load, Scalar(8))
+    b.link(load, b.sink())
+    r = run(b, configuration(port_lanes=4, load_lines=64, dram=Dram(kind="ideal", latency=9)), values=False, trace=True)
+    assert r.channels[0].take.tolist() == [*range(1, 9), 13 + 8]  # Done: from the cycle after the last assembly
+    assert r.ports[0].accept[::4].tolist() == list(range(2, 10))
+    first = 2 + 1 + 9 + 1 + 1  # granted, at the memory, delivered, in the ring; the block visible
+    assert r.channels[1].accept.tolist() == [*range(first, first + 9)]

@@ -6,8 +6,15 @@ import pytest
 
 from penstock import model
 from penstock.machine import config as configs
+from penstock.machine.beat import Scalar
+from penstock.machine.errors import RunError
+from penstock.machine.faults import Fault
 from penstock.tb import api, check, routing, units
+from penstock.tb.agents import beats
 from penstock.tb.design import MUTATIONS
+
+
+PAIRS = [(source, sink) for source in ("always", "random", "bursty") for sink in ("always", "random", "late")]
 
 
 def machine(t, dtype, **dram):
@@ -45,6 +52,27 @@ def test_offchip_units():
 def test_offchip_units_in_listed_orders():
     zoo = units.listed()
     agree("listed", machine(2, "fp32", kind="pipe", channels=4), [zoo.point(0), zoo.point(1, sink="random")])
+
+
+def test_triggered_loads():
+    agree("triggered", machine(2, "fp32", kind="pipe", channels=4),
+          [units.triggered(seed=seed).point(seed, *PAIRS[seed % len(PAIRS)]) for seed in range(18)])
+
+
+def test_random_stores():
+    agree("scattered", machine(2, "fp32", kind="pipe", channels=4),
+          [units.scattered(seed=seed).point(seed, *PAIRS[seed % len(PAIRS)]) for seed in range(18)])
+
+
+def test_a_number_of_no_tile_is_told_on_both_sides():
+    zoo, config = units.triggered(seed=1), machine(2, "fp32", kind="pipe", channels=4)
+    right = zoo.point(1)
+    source = next(c.src[0] for c in zoo.channels if c.payload == Scalar(12))
+    wrong = replace(right, sources={**right.sources, source: beats(Scalar(12), [(0, 0), (4000, 1)])})
+    with pytest.raises(RunError, match="lies outside tensor in1"):
+        model.run(wrong.graph, config, wrong.tensors, sources=wrong.sources, sinks=wrong.sinks)
+    with pytest.raises(RunError, match=Fault.ADDRESS.what):
+        api.run_many([wrong], config)
 
 
 @pytest.mark.deep

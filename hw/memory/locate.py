@@ -1,0 +1,37 @@
+"""From the number of a logical tile to its place in the tensor."""
+
+from amaranth.hdl import Const, Module, Signal
+from amaranth.lib import data
+
+from penstock.machine.limits import ADDRESS_BITS, POSITION_BITS
+
+
+__all__ = ["place_layout", "locate"]
+
+
+def place_layout() -> data.StructLayout:
+    """Where a logical tile lies: ``row`` and ``col`` of its first element, ``offset`` of that element in bytes from the tensor's base."""
+    return data.StructLayout({"row": POSITION_BITS, "col": POSITION_BITS, "offset": ADDRESS_BITS})
+
+
+def locate(m: Module, cfg, number, element_bytes: int) -> tuple[data.View, Signal]:
+    """The place of tile ``number`` (row-major, 2^``cfg.shift`` logical tiles a row of the tensor), and whether it lies outside the tensor.
+
+    Combinational but for the two products of ``cfg``, which must stand a cycle before: two multiplications side by side, then an addition.
+    """
+    place, outside = Signal(place_layout()), Signal()
+    band_bytes, tile_bytes = Signal(ADDRESS_BITS, reset_less=True), Signal(ADDRESS_BITS, reset_less=True)
+    down, across = Signal(len(number)), Signal(len(number))
+    row, col = Signal(len(number) + len(cfg.rows)), Signal(len(number) + len(cfg.cols))
+    m.d.sync += [band_bytes.eq(cfg.rows * cfg.pitch), tile_bytes.eq(cfg.cols * element_bytes)]
+    m.d.comb += [
+        down.eq(number >> cfg.shift),
+        across.eq(number & ~(Const(-1, len(number)) << cfg.shift)),
+        row.eq(down * cfg.rows),
+        col.eq(across * cfg.cols),
+        place.row.eq(row),
+        place.col.eq(col),
+        place.offset.eq(down * band_bytes + across * tile_bytes),
+        outside.eq((row >= cfg.tensor_rows) | (col >= cfg.tensor_cols)),
+    ]
+    return place, outside

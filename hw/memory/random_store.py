@@ -1,0 +1,159 @@
+"""Stores to off-chip memory at places that a stream names."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import Out
+
+from penstock.machine.beat import LINE_BYTES, STOP_BITS, STOP_DONE, Scalar, Tile
+from penstock.machine.faults import Fault
+from penstock.machine.limits import ADDRESS_BITS, FLIGHT_BITS, SIZE_BITS, STORE_ADDRESSES, STORE_TILES
+
+from ..beat import is_done
+from ..units.fifo import Fifo
+from ..units.unit import Unit
+from .interconnect import response_lanes
+from .locate import locate, place_layout
+from .packing import Packing
+from .port import WritePort
+from .walk import SHIFT_BITS
+
+
+__all__ = ["RandomStore"]
+
+
+class RandomStore(Unit):
+    """Writes logical tiles of a row-major tensor where their addresses say, and acknowledges each once it is in memory.
+
+    Parameters
+    ----------
+    params : dict
+        All run-time (``cfg``).
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`. Inputs: addresses (a Scalar, the number of a logical tile), tiles, whose ``dtype`` is
+        the tensor's; output: acknowledgements, Scalar(1). ``config.port_lanes`` is W.
+
+    Members
+    -------
+    cfg : In(StructLayout)
+        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols`` (elements, 20 bits), ``shift`` (5 bits): logarithm
+        of the logical tiles in a row of the tensor.
+    port : Out(WritePort(W, N, 8))
+        The off-chip port; a chunk's tag is its tile's number modulo 8.
+    done : Out(1)
+        Done has been taken from both inputs; low again once a second run's first beat is taken.
+    error : Out(8)
+        Bits ``Fault.STRAY``: more acknowledgements than lines in flight; ``Fault.ADDRESS``: an address names a tile outside the tensor.
+
+    Others: see :class:`~penstock.hw.units.unit.Unit`.
+
+    Timing
+    ------
+    As a :class:`~penstock.hw.memory.store.Store`, with the addresses two ahead. Up to 8 tiles wait for their acknowledgement: with r cycles from
+    a tile's last grant to its acknowledgement's turn and n cycles of grants a tile, a tile takes max(n, (n + r) / 8) cycles.
+    Source: docs/timing.md section 5, random stores.
+    """
+
+    def __init__(self, *, params, t, config, payloads):
+        super().__init__(params=params, t=t, config=config, payloads=payloads,
+                         members={"port": Out(WritePort(config.port_lanes, response_lanes(config), STORE_TILES))})
+        self.expect(2, 1)
+        number, self.tile = payloads.inputs
+        if not isinstance(number, Scalar) or not isinstance(self.tile, Tile):
+            raise ValueError(f"Payloads of a random store must be a Scalar and a Tile, not {number!r} and {self.tile!r}")
+
+    @classmethod
+    def cfg_layout(cls, params: dict) -> dict[str, int]:
+        return {"base": ADDRESS_BITS, "pitch": ADDRESS_BITS, "shift": SHIFT_BITS} | dict.fromkeys(("tensor_rows", "tensor_cols", "rows", "cols"), SIZE_BITS)
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg, request, number = self.cfg, self.port.request, self.i0.payload
+        m.submodules.packing = packing = Packing(tile=self.tile, lanes=self.config.port_lanes)
+        m.submodules.addresses = addresses = Fifo(shape=data.StructLayout({"place": place_layout(), "stop": STOP_BITS, "data": 1}), depth=STORE_ADDRESSES)
+        m.submodules.due = due = Fifo(shape=data.StructLayout({"stop": STOP_BITS, "data": 1}), depth=STORE_TILES)
+        walk, address = packing.place, addresses.o.payload
+        tail, head = Signal(range(STORE_TILES)), Signal(range(STORE_TILES))  # tags of the tile that is written, of the oldest due
+        flights = [Signal(FLIGHT_BITS, name=f"flight{k}") for k in range(STORE_TILES)]
+
+        place, outside = locate(m, cfg, number.value, self.tile.element_bits // 8)
+        goes_on, hollow, finishes, ends = Signal(), Signal(), Signal(), Signal()
+        m.d.comb += [
+            goes_on.eq(addresses.o.valid & address.data & due.i.ready),
+            hollow.eq(addresses.o.valid & ~address.data & due.i.ready),
+            request.valid.eq(walk.present & goes_on),
+            packing.advance.eq(walk.open & goes_on & (~walk.present | request.ready)),
+            finishes.eq(packing.advance & walk.last_chunk & walk.last_step & walk.ends_tile),
+            ends.eq(self.i0.valid & is_done(number) & self.i1.valid & is_done(self.i1.payload) & packing.idle & (addresses.level == 0) & (due.level == 0)),
+            # Addresses.
+            self.i0.ready.eq(Mux(is_done(number), ends, addresses.i.ready)),
+            addresses.i.valid.eq(self.i0.valid & ~is_done(number)),
+            addresses.i.payload.place.eq(place),
+            addresses.i.payload.stop.eq(number.stop),
+            addresses.i.payload.data.eq(number.data),
+            addresses.o.ready.eq(finishes | hollow),
+            # Tiles.
+            packing.i.payload.eq(self.i1.payload),
+            packing.i.valid.eq(self.i1.valid & self.i1.payload.data),
+            packing.k.eq(address.place.col),
+            self.i1.ready.eq(Mux(self.i1.payload.data, packing.i.ready, ~is_done(self.i1.payload) | ends)),
+            # Lines.
+            request.payload.address.eq(self._address(m, packing, address.place.offset)),
+            request.payload.pitch.eq(cfg.pitch),
+            request.payload.mask.eq(packing.chunk.mask),
+            request.payload.data.eq(packing.chunk.data),
+            request.payload.bytes.eq(packing.chunk.bytes),
+            request.payload.tag.eq(tail),
+            # Acknowledgements.
+            due.i.valid.eq(finishes | hollow | ends),
+            due.i.payload.stop.eq(Mux(ends, STOP_DONE, address.stop)),
+            due.i.payload.data.eq(finishes),
+            self.o0.valid.eq(due.o.valid & (data.View(data.ArrayLayout(FLIGHT_BITS, STORE_TILES), Cat(flights))[head] == 0)),
+            self.o0.payload.value.eq(due.o.payload.data),
+            self.o0.payload.stop.eq(due.o.payload.stop),
+            self.o0.payload.data.eq(due.o.payload.data),
+            due.o.ready.eq(self.o0.ready & self.o0.valid),
+        ]
+        with m.If(due.i.valid & due.i.ready):
+            m.d.sync += tail.eq(tail + 1)
+        with m.If(due.o.valid & due.o.ready):
+            m.d.sync += head.eq(head + 1)
+        lines, granted, strays = Signal(range(self.config.port_lanes + 1)), Signal(), []
+        m.d.comb += granted.eq(request.valid & request.ready)
+        with m.If(granted):
+            m.d.comb += lines.eq(sum(request.payload.mask))
+        for k, flight in enumerate(flights):
+            m.d.sync += flight.eq(flight + Mux(tail == k, lines, 0) - self.port.acks[k])
+            strays.append(self.port.acks[k] > flight)
+
+        ended = Signal()
+        with m.If(Cat(s.valid & s.ready for s in self.inputs).any()):
+            m.d.sync += ended.eq(ends)
+        self.report(m, offers=request.valid | self.o0.valid)
+        m.d.comb += [
+            self.done.eq(ended),
+            self.error[Fault.STRAY].eq(Cat(strays).any()),
+            self.error[Fault.ADDRESS].eq(self.i0.valid & self.i0.ready & number.data & outside),
+        ]
+        with m.If(granted):
+            m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]
+        return m
+
+    def _address(self, m: Module, packing: Packing, offset):
+        """Byte address of the current chunk's first line; keeps the offsets of band, step and chunk within the logical tile."""
+        cfg, place = self.cfg, packing.place
+        band, step, chunk, after = (Signal(ADDRESS_BITS, name=name) for name in ("band", "step", "chunk", "after"))
+        with m.If(place.last_step & place.ends_tile):
+            m.d.comb += after.eq(0)
+        with m.Elif(place.last_step):
+            m.d.comb += after.eq(band + cfg.pitch * self.t)
+        with m.Else():
+            m.d.comb += after.eq(step + LINE_BYTES)
+        with m.If(packing.advance):
+            m.d.sync += chunk.eq(chunk + cfg.pitch * self.config.port_lanes)
+            with m.If(place.last_chunk):
+                m.d.sync += [chunk.eq(after), step.eq(after)]
+                with m.If(place.last_step):
+                    m.d.sync += band.eq(after)
+        line = Signal(ADDRESS_BITS)
+        m.d.comb += line.eq(cfg.base + offset + chunk)
+        return Cat(Const(0, 6), line[6:])
