@@ -285,7 +285,7 @@ def _advance(S, V, M, D, LOG, SUNK, SUNK_V, limit):
         if c >= limit:
             status = LIMIT
             break
-        if S[G_LOGGED] + S[G_MAX_CYCLE_LOG] > LOG.shape[0] or S[G_SUNK] + S[G_NUNITS] > SUNK.shape[0]:
+        if S[G_LOGGED] + S[G_MAX_CYCLE_LOG] > LOG.shape[0] or S[G_SUNK] + S[G_NUNITS] > SUNK.shape[0] or S[G_RECORDED] == S[G_RECORD_ROOM]:
             status = FULL
             break
         S[G_NOW] = c

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from penstock.model import units as k
 
 WHEEL = 1024  # cycles; a power of two
 LONG_AGO = -(1 << 40)
+RECORD_ROOM = 1024  # beats of a recorded channel between two looks of Python
 
 
 def leaves(payload: Payload) -> list[tuple[int, int, int]]:
@@ -84,7 +86,7 @@ class Layout:
     """
 
     def __init__(self, graph: UnitGraph, config: Config, image: np.ndarray | None, trace: bool,
-                 sources: dict[int, SourceBeats], sinks: dict[int, np.ndarray]):
+                 sources: dict[int, SourceBeats], sinks: dict[int, np.ndarray], record: Collection[int] = ()):
         validate(graph)
         self.graph, self.machine, self.values = graph, config.machine, image is not None
         self.sources, self.sinks = sources, sinks
@@ -102,6 +104,10 @@ class Layout:
             self.pad_refs[u] = self.put([self.unit_at(u), 0] + [0, -1] * graph.units[u].params["pages"])
         for c in graph.channels:
             self.put_channel(c)
+        for c in sorted(record):
+            words = beats.beat_words(graph.channels[c].payload)
+            self.set(self.channel_at(c) + k.C_RECORD, self.alloc(RECORD_ROOM * words))
+            self.set(self.channel_at(c) + k.C_WORDS, words)
         for u in graph.units:
             self.put_unit(u)
         n_units, words = len(graph.units), (len(graph.units) + 64) // 64
@@ -117,7 +123,7 @@ class Layout:
                           (k.G_WHEEL, self.alloc(WHEEL * words)), (k.G_VALUES, self.values), (k.G_TRACE, trace),
                           (k.G_PORTS, self.put(port_units)), (k.G_NPORTS, len(graph.ports)), (k.G_ROUND_ROBIN, self.machine.arbitration == "round_robin"),
                           (k.G_DRAM_UNIT, n_units), (k.G_UNITS, self.units), (k.G_NUNITS, n_units), (k.G_FIRST_REQUEST, -1), (k.G_T, graph.t),
-                          (k.G_W, lanes), (k.G_MAX_CYCLE_LOG, per_cycle),
+                          (k.G_W, lanes), (k.G_MAX_CYCLE_LOG, per_cycle), (k.G_RECORD_ROOM, RECORD_ROOM),
                           (k.G_OUT, self.alloc(channels + 256))):
             self.set(at, int(value))
         self.set(k.G_HAD_OPEN, self.written[k.G_OPEN])

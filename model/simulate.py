@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
 import numpy as np
 
@@ -23,7 +24,7 @@ FOREVER = 1 << 62
 
 def run(graph: UnitGraph, config: Config, tensors: dict[str, np.ndarray] | None = None, *, values: bool = True, trace: bool = False,
         sources: dict[int, SourceBeats] | None = None, sinks: dict[int, np.ndarray] | None = None, max_cycles: int | None = None,
-        timeline: bool = False) -> Run:
+        timeline: bool = False, record: Collection[int] = ()) -> Run:
     """Run a unit graph in `machine` timing.
 
     Parameters
@@ -40,6 +41,9 @@ def run(graph: UnitGraph, config: Config, tensors: dict[str, np.ndarray] | None 
         Give up after this many cycles.
     timeline
         Also record what :mod:`penstock.model.timeline` draws (implies ``trace``).
+    record
+        Channel ids whose whole beats are kept, in ``extra["payloads"]``: uint32 [beats, words] by channel id, the bits of
+        docs/timing.md section 6 (implies ``trace``; needs values).
 
     Raises
     ------
@@ -47,9 +51,14 @@ def run(graph: UnitGraph, config: Config, tensors: dict[str, np.ndarray] | None 
         On a deadlock, an access outside a tensor, mismatched stops, an accumulator overflow, or at ``max_cycles``.
     """
     start = time.perf_counter()
-    trace = trace or timeline
+    record = frozenset(record)
+    if record and not values:
+        raise RunError("payloads can be recorded only where values are computed", f"graph {graph.name}", remedy="leave out values=False, or record")
+    if unknown := sorted(c for c in record if not 0 <= c < len(graph.channels)):
+        raise RunError(f"no channel {unknown[0]} to record", f"graph {graph.name}", f"channel ids are 0 to {len(graph.channels) - 1}")
+    trace = trace or timeline or bool(record)
     image = images.pack(graph, tensors or {}) if values else None
-    state = Layout(graph, config, image, trace, sources or {}, sinks or {})
+    state = Layout(graph, config, image, trace, sources or {}, sinks or {}, record)
     S = state.S
     widest = max((S[state.channel_at(c.id) + k.C_META] for c in graph.channels), default=0)
     sinks_of = {u.id for u in graph.units if u.kind == "sink"}
@@ -58,6 +67,7 @@ def run(graph: UnitGraph, config: Config, tensors: dict[str, np.ndarray] | None 
     sunk = np.zeros((SUNK_ROWS + len(graph.units), 4 + widest), np.int64)
     sunk_values = np.zeros((len(sunk) if n_values else 1, n_values), np.uint32)
     logs, sunk_parts, value_parts = [], [], []
+    recorded: dict[int, list[np.ndarray]] = {c: [] for c in record}
     limit = FOREVER if max_cycles is None else max_cycles
     engine.advance(S, state.V, state.M, state.D, log, sunk, sunk_values, -1)  # runs no cycle: loads the compiled code, which is set-up time
     ready = time.perf_counter()
@@ -70,7 +80,9 @@ def run(graph: UnitGraph, config: Config, tensors: dict[str, np.ndarray] | None 
         sunk_parts.append(sunk[: S[k.G_SUNK]].copy())
         if n_values:
             value_parts.append(sunk_values[: S[k.G_SUNK]].copy())
-        S[k.G_LOGGED] = S[k.G_SUNK] = 0
+        for c, parts in recorded.items():
+            parts.append(_recorded(state, c))
+        S[k.G_LOGGED] = S[k.G_SUNK] = S[k.G_RECORDED] = 0
         if status != engine.FULL:
             break
     if status == engine.FAILED:
@@ -83,8 +95,18 @@ def run(graph: UnitGraph, config: Config, tensors: dict[str, np.ndarray] | None 
     _sink_beats(graph, state, result, np.concatenate(sunk_parts), np.concatenate(value_parts).view(np.float32) if n_values else None)
     if values:
         result.outputs = images.unpack(graph, image)
+    if record:
+        result.extra["payloads"] = {c: np.concatenate(parts) for c, parts in recorded.items()}
     result.setup_s, result.wall_s = ready - start, wall
     return result
+
+
+def _recorded(state: Layout, channel: int) -> np.ndarray:
+    """Beats of a channel kept since the last call, uint32 [beats, words]."""
+    S, at = state.S, state.channel_at(channel)
+    start, n, words = S[at + k.C_RECORD], S[at + k.C_RECORDED], S[at + k.C_WORDS]
+    S[at + k.C_RECORDED] = 0
+    return S[start : start + n * words].astype(np.uint32).reshape(n, words)
 
 
 def _result(graph: UnitGraph, state: Layout, log: np.ndarray, trace: bool) -> Run:

@@ -157,6 +157,7 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
     if on_rtl:
         from penstock.tb import check, run_many
         from penstock.tb.api import Point as TbPoint
+        from penstock.tb.rerun import unfold
         from penstock.tb.runner import require_tools
 
         require_tools()
@@ -185,7 +186,8 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
                     report = check.compare(model_run, rtl, p.graph)
                     o.rtl.channels_observed, o.rtl.channels_total, o.rtl.mismatches = report.observed, report.total, report.mismatches
                     if not report.ok:
-                        raise RunError(f"model and RTL differ\n{report}", p.label)
+                        show.stage(f"RTL {p.label}: recording the channels that differ")
+                        raise RunError(f"model and RTL differ\n{unfold(report, TbPoint(p.graph, p.tensors(), p.sources()), config)}", p.label)
     return found
 
 

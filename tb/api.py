@@ -82,7 +82,7 @@ class Point:
     whole
         Keep in the traces what happens after `done` (streams with a second input); the run then lasts until all of it has passed.
     mutate
-        Unit kind -> ``latency`` or ``interval``: the RTL's units of this kind are one cycle slower, to see the check fail.
+        Unit kind -> ``latency``, ``interval`` or ``value``: the RTL's units of this kind are one cycle slower, or wrong, to see the check fail.
     """
 
     graph: UnitGraph

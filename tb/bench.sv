@@ -141,9 +141,10 @@ module penstock_mutation #(
 ) (
     input logic clk,
     output logic late,
-    output logic slow
+    output logic slow,
+    output logic wrong
 );
     import "DPI-C" function int penstock_dpi_mutation(input int kind);
-    initial {slow, late} = '0;
-    always @(posedge clk) {slow, late} <= 2'(penstock_dpi_mutation(KIND));
+    initial {wrong, slow, late} = '0;
+    always @(posedge clk) {wrong, slow, late} <= 3'(penstock_dpi_mutation(KIND));
 endmodule

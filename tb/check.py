@@ -10,7 +10,7 @@ from penstock.machine.beat import beat_words
 from penstock.machine.trace import Run
 from penstock.machine.unitgraph import UnitGraph
 
-from .waves import decode, element_differences
+from .waves import payload_differences
 
 __all__ = ["Difference", "Report", "compare"]
 
@@ -82,7 +82,7 @@ class Report:
 
     @property
     def channels_at_fault(self) -> list[str]:
-        """Channels with differing payloads (their beats can be recorded in full)."""
+        """Channels with differing payloads, the earliest first (penstock.tb.rerun records their beats in full)."""
         return list(dict.fromkeys(d.where.removeprefix("channel ").split(" beat ")[0] for d in self.differences if d.what.startswith("payload")))
 
     def __str__(self) -> str:
@@ -133,7 +133,8 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
     report.values = model.outputs is not None or any(len(c.digest) for c in model.channels)
     if model.outputs is not None:
         for name in sorted(set(model.outputs) | set(rtl.outputs or {})):
-            found += _output(name, model.outputs.get(name), (rtl.outputs or {}).get(name))
+            stores = ", ".join(u.name for u in graph.units if u.id in graph.ports and not graph.outputs(u.id) and u.params.get("tensor") == name)
+            found += _output(f"output {name}" + (f" (unit {stores})" if stores else ""), model.outputs.get(name), (rtl.outputs or {}).get(name))
     found.sort(key=lambda d: d.cycle)
     return report
 
@@ -157,21 +158,24 @@ def _channel(graph: UnitGraph, c, model: Run, rtl: Run, report: Report) -> list[
     differ = np.flatnonzero(m.digest[:n] != r.digest[:n])
     if len(differ):
         i = int(differ[0])
+        ends = " -> ".join(f"{graph.units[u].name} ({graph.units[u].kind})" for u in (c.src[0], c.dst[0]))
+        note = f"{ends}, {_when(m, i)}" + (f" (RTL: {_when(r, i)})" if _when(m, i) != _when(r, i) else "")
         found.append(Difference(int(min(m.accept[i], r.accept[i])), f"{name} beat {i}", f"payload digest ({len(differ)} of {n} beats)",
-                                f"{int(m.digest[i]):016x}", f"{int(r.digest[i]):016x}", _unfold(c, i, model, rtl)))
+                                f"{int(m.digest[i]):016x}", f"{int(r.digest[i]):016x}", f"{note}; {_unfold(c, i, model, rtl)}"))
     return found
 
 
+def _when(trace, i: int) -> str:
+    return f"accepted {_value('accept', trace.accept[i])}, taken {_value('take', trace.take[i])}"
+
+
 def _unfold(c, i: int, model: Run, rtl: Run) -> str:
-    """Both payloads in words, where the runs kept them."""
+    """Where the payloads of beat i differ, if the runs kept them."""
     kept = [run.extra.get("payloads", {}).get(c.id) for run in (model, rtl)]
-    if all(k is None or i >= len(k) for k in kept):
+    if any(k is None or i >= len(k) for k in kept):
         return f"run both with record=[{c.id}] to see the payloads"
-    whole = [None if k is None or i >= len(k) else int.from_bytes(np.ascontiguousarray(k[i][: beat_words(c.payload)], "<u4").tobytes(), "little") for k in kept]
-    if None not in whole:
-        return element_differences(c.payload, *whole)
-    side, value = next((s, w) for s, w in zip(("model", "RTL"), whole) if w is not None)
-    return f"{side}: {decode(c.payload, value)}"
+    whole = [int.from_bytes(np.ascontiguousarray(k[i][: beat_words(c.payload)], "<u4").tobytes(), "little") for k in kept]
+    return payload_differences(c.payload, *whole)
 
 
 def _series(name: str, item: str, m, r, columns, m_cycle: np.ndarray, r_cycle: np.ndarray) -> list[Difference]:
@@ -201,8 +205,7 @@ def _value(column: str, x) -> str:
     return str(x)
 
 
-def _output(name: str, m: np.ndarray | None, r: np.ndarray | None) -> list[Difference]:
-    where = f"output {name}"
+def _output(where: str, m: np.ndarray | None, r: np.ndarray | None) -> list[Difference]:
     if m is None or r is None or m.shape != r.shape or m.dtype != r.dtype:
         return [Difference(_LAST, where, "array", *("missing" if a is None else f"{a.dtype}{list(a.shape)}" for a in (m, r)))]
     unsigned = np.dtype(f"u{m.dtype.itemsize}")

@@ -26,7 +26,7 @@ def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False, stage:
     Parameters
     ----------
     mutable
-        Whether its units can be slowed down at run time, see :func:`armed`.
+        Whether its units can be slowed down or corrupted at run time, see :func:`armed`.
     stage
         Called with one line when an export begins (not when the cache has it).
     """
@@ -72,8 +72,8 @@ def _sources(graph: UnitGraph) -> Iterator[str]:
         yield f"{path.name}\n{path.read_text()}"
 
 
-MUTATIONS = ("latency", "interval")
-"""What one cycle more of can be switched on at run time, as bits 0 and 1 of penstock_mutation."""
+MUTATIONS = ("latency", "interval", "value")
+"""What can be switched on at run time, as bits 0 to 2 of penstock_mutation: see :func:`armed`."""
 
 
 def mutation_bits(graph: UnitGraph, mutate: Mapping[str, str]) -> list[int]:
@@ -92,10 +92,11 @@ def kinds_of(graph: UnitGraph) -> list[str]:
 
 @contextlib.contextmanager
 def armed(graph: UnitGraph) -> Iterator[None]:
-    """While open, fabrics are built with units that the bench can slow down, kind by kind, to see the check fail.
+    """While open, fabrics are built with units that the bench can slow down or corrupt, kind by kind, to see the check fail.
 
     ``latency``: every stream that such a unit delivers (takes, if it delivers none) passes one more FIFO of full rate.
     ``interval``: each of these streams carries a beat at most every II + 1 cycles.
+    ``value``: the lowest payload bit of every data beat of these streams is flipped (a scratchpad's own references excepted).
     """
     from penstock.hw.registry import UNITS, component
 
@@ -111,7 +112,7 @@ def armed(graph: UnitGraph) -> Iterator[None]:
 
 def _slowed(cls, kind: str, index: int):
     from amaranth.hdl import ClockSignal, Instance, Module, Signal, Value
-    from amaranth.lib import wiring
+    from amaranth.lib import data, wiring
 
     from penstock.hw.place import _silence as silence
     from penstock.hw.units.fifo import Fifo
@@ -126,8 +127,8 @@ def _slowed(cls, kind: str, index: int):
         def elaborate(self, platform):
             m = Module()
             m.submodules.inner = inner = self.inner
-            late, slow = Signal(), Signal()
-            m.submodules.mutation = Instance("penstock_mutation", p_KIND=index, i_clk=ClockSignal(), o_late=late, o_slow=slow)
+            late, slow, wrong = Signal(), Signal(), Signal()
+            m.submodules.mutation = Instance("penstock_mutation", p_KIND=index, i_clk=ClockSignal(), o_late=late, o_slow=slow, o_wrong=wrong)
             outgoing = [f"o{k}" for k in range(len(self.payloads.outputs))]
             changed = outgoing or [f"i{k}" for k in range(len(self.payloads.inputs))]
             rule = kind_of(kind).interval
@@ -136,18 +137,22 @@ def _slowed(cls, kind: str, index: int):
                 here, there = getattr(self, name), getattr(inner, name)
                 if name in changed:
                     source, sink = (there, wiring.flipped(here)) if outgoing else (wiring.flipped(here), there)
-                    fifo = m.submodules[f"{name}_late"] = Fifo(shape=source.payload.shape(), depth=2)
+                    shape, bits = source.payload.shape(), Signal(Value.cast(source.payload).shape(), name=f"{name}_bits")
+                    payload = data.View(shape, bits)
+                    owned = kind == "scratchpad" and "page" in shape.members
+                    m.d.comb += bits.eq(Value.cast(source.payload) ^ (0 if owned else wrong & source.payload.data))
+                    fifo = m.submodules[f"{name}_late"] = Fifo(shape=shape, depth=2)
                     wait = Signal(range(pause + 1), name=f"{name}_wait")
                     free = ~slow | (wait == 0)
                     with m.If(sink.valid & sink.ready):
                         m.d.sync += wait.eq(pause)
                     with m.Elif(wait != 0):
                         m.d.sync += wait.eq(wait - 1)
-                    m.d.comb += [fifo.i.payload.eq(source.payload), fifo.i.valid.eq(source.valid & late), fifo.o.ready.eq(sink.ready & free & late)]
+                    m.d.comb += [fifo.i.payload.eq(payload), fifo.i.valid.eq(source.valid & late), fifo.o.ready.eq(sink.ready & free & late)]
                     with m.If(late):
                         m.d.comb += [sink.payload.eq(fifo.o.payload), sink.valid.eq(fifo.o.valid & free), source.ready.eq(fifo.i.ready)]
                     with m.Else():
-                        m.d.comb += [sink.payload.eq(source.payload), sink.valid.eq(source.valid & free), source.ready.eq(sink.ready & free)]
+                        m.d.comb += [sink.payload.eq(payload), sink.valid.eq(source.valid & free), source.ready.eq(sink.ready & free)]
                 elif member.is_port:
                     outer, own = Value.cast(here), Value.cast(there)
                     m.d.comb += own.eq(outer) if member.flow == wiring.In else outer.eq(own)

@@ -13,7 +13,7 @@ from penstock.machine.beat import ELEMENT_BITS, STOP_BITS, STOP_DONE, BufferRef,
 from penstock.machine.errors import RunError
 from penstock.machine.unitgraph import UnitGraph
 
-__all__ = ["decode", "tile_values", "element_differences", "collect"]
+__all__ = ["decode", "tile_values", "payload_differences", "collect"]
 
 
 def tile_values(tile: Tile, payload: int) -> np.ndarray:
@@ -57,14 +57,41 @@ def decode(payload: Payload, beat: int) -> str:
     return _payload(payload, beat & (1 << payload.bits) - 1) + (f", stop {stop}" if stop else "")
 
 
-def element_differences(payload: Payload, model: int, rtl: int) -> str:
-    """Two beats that differ: the elements of a tile that do, else both in words."""
-    if isinstance(payload, Tile) and (model ^ rtl) >> payload.t * payload.t * payload.element_bits == 0:
-        a, b = (tile_values(payload, x) for x in (model, rtl))
-        differ = np.argwhere(a.view(np.uint32) != b.view(np.uint32))
-        shown = [f"[{r},{c}] model {a[r, c]!s} ({a.view(np.uint32)[r, c]:08x}), RTL {b[r, c]!s} ({b.view(np.uint32)[r, c]:08x})" for r, c in differ[:4]]
-        return f"{len(differ)} elements differ: " + "; ".join(shown)
-    return f"model {decode(payload, model)}; RTL {decode(payload, rtl)}"
+def payload_differences(payload: Payload, model: int, rtl: int, *, most: int = 4) -> str:
+    """What differs in two beats: valid counts, the first ``most`` elements (row, column, both values and their bits), else both in words.
+
+    >>> payload_differences(Tile(2, "fp32"), 0x3F800000 << 32 | 0x5 << 128 | 1 << 136, 0x3F800001 << 32 | 0x5 << 128 | 1 << 136)
+    '1 of 4 elements differ: [0,1] model 1.0 (3f800000), RTL 1.0000001 (3f800001)'
+    """
+    shifted = model >> payload.bits, rtl >> payload.bits
+    if shifted[0] != shifted[1] or model == rtl:
+        return f"model {decode(payload, model)}; RTL {decode(payload, rtl)}"
+    if isinstance(payload, Tile):
+        return "; ".join(_tile_differences(payload, model, rtl, most))
+    if isinstance(payload, Tuple):
+        parts, at = [], 0
+        for i, member in enumerate(payload.members):
+            a, b = (x >> at & (1 << member.bits) - 1 for x in (model, rtl))
+            if a != b:
+                parts.append(f"member {i}: {payload_differences(member, a, b, most=most)}")
+            at += member.bits
+        return "; ".join(parts)
+    return f"model {_payload(payload, model & (1 << payload.bits) - 1)}; RTL {_payload(payload, rtl & (1 << payload.bits) - 1)}"
+
+
+def _tile_differences(tile: Tile, model: int, rtl: int, most: int) -> list[str]:
+    n, mask, out = tile.t * tile.t * tile.element_bits, (1 << tile.count_bits) - 1, []
+    for i, what in enumerate(("rows", "cols")):
+        a, b = (x >> n + i * tile.count_bits & mask for x in (model, rtl))
+        if a != b:
+            out.append(f"valid {what}: model {a}, RTL {b}")
+    a, b = (tile_values(tile, x) for x in (model, rtl))
+    x, y = (v.view(np.uint32) >> 32 - tile.element_bits for v in (a, b))
+    if len(differ := np.argwhere(x != y)):
+        digits = tile.element_bits // 4
+        shown = [f"[{r},{c}] model {a[r, c]!s} ({x[r, c]:0{digits}x}), RTL {b[r, c]!s} ({y[r, c]:0{digits}x})" for r, c in differ[:most]]
+        out.append(f"{len(differ)} of {tile.t * tile.t} elements differ: " + "; ".join(shown) + ("; ..." if len(differ) > most else ""))
+    return out
 
 
 def _probes(path: Path, count: int) -> dict[int, str]:

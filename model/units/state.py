@@ -22,12 +22,12 @@ BUSY, BLOCKED, ACTIVE = 1, 2, 4  # took or delivered a beat; offers one that is 
 # Globals.
 (G_NOW, G_OPEN, G_HAD_OPEN, G_MASK, G_WORDS, G_WHEEL, G_VALUES, G_TRACE, G_EVENTS, G_ERROR, G_ERROR_UNIT, G_ERROR_AT, G_LOGGED, G_SUNK, G_PORTS,
  G_NPORTS, G_PRESENT, G_GRANT, G_ROUND_ROBIN, G_DRAM_UNIT, G_UNITS, G_NUNITS, G_FIRST_REQUEST, G_READ, G_WRITTEN, G_VPTR, G_T, G_W, G_EVALS,
- G_MAX_CYCLE_LOG, G_OUT, GLOBALS) = range(32)
-# A channel, and a slot of it: accept cycle, stop, data, offset of its values, then two numbers a member
-# (rows and cols; page and tiles; low 64 bits and the rest).
+ G_MAX_CYCLE_LOG, G_OUT, G_RECORDED, G_RECORD_ROOM, GLOBALS) = range(34)
+# A channel (C_RECORD: where beats of C_WORDS words are kept, 0 if nowhere), and a slot of it: accept cycle, stop, data, offset of its values,
+# then two numbers a member (rows and cols; page and tiles; low 64 bits and the rest).
 # C_MISSED, C_REFUSED: the last cycle in which its consumer looked for a beat, its producer for a slot, in vain (for deadlock reports).
 (C_ID, C_LEVEL, C_DEPTH, C_HEAD, C_TAIL, C_LAST_TAKE, C_SLOTS, C_SLOT_WORDS, C_SRC, C_DST, C_META, C_VALUES, C_LEAVES, C_HELD, C_TAKEN,
- C_MISSED, C_REFUSED, CHANNEL_WORDS) = range(18)
+ C_MISSED, C_REFUSED, C_RECORD, C_RECORDED, C_WORDS, CHANNEL_WORDS) = range(21)
 X_ACCEPT, X_STOP, X_DATA, X_VALUE, X_META = range(5)
 LEAF_TILE, LEAF_OTHER, LEAF_WORDS = 0, 1, 3  # a member: kind, bits, bits
 # Reference counts of a memory unit: the unit, how many buffers have come to zero and are not free yet; per page: count, cycle of the last change to zero.
@@ -130,8 +130,8 @@ def push(S, channel, c, stop, data):
 
 
 @fast
-def digest(S, V, channel, slot):
-    """FNV-1a over the beat's bits in 32-bit words."""
+def digest(S, V, channel, slot, to):
+    """FNV-1a over the beat's bits in 32-bit words; with `to` not 0, the words are kept from there on."""
     h = np.uint64(0xCBF29CE484222325)
     prime, low, half = np.uint64(0x100000001B3), np.uint64(0xFFFFFFFF), np.uint64(32)
     word, bits = np.uint64(0), np.int64(0)
@@ -148,6 +148,9 @@ def digest(S, V, channel, slot):
                 bits += w0
                 if bits >= 32:
                     h = (h ^ (word & low)) * prime
+                    if to:
+                        S[to] = np.int64(word & low)
+                        to += 1
                     word >>= half
                     bits -= 32
             value += tiles
@@ -163,6 +166,9 @@ def digest(S, V, channel, slot):
                 width -= part
                 if bits >= 32:
                     h = (h ^ (word & low)) * prime
+                    if to:
+                        S[to] = np.int64(word & low)
+                        to += 1
                     word >>= half
                     bits -= 32
         meta += 2
@@ -171,6 +177,9 @@ def digest(S, V, channel, slot):
     bits += 5
     while bits > 0:
         h = (h ^ (word & low)) * prime
+        if to:
+            S[to] = np.int64(word & low)
+            to += 1
         word >>= half
         bits -= 32
     return h
@@ -184,7 +193,12 @@ def commit(S, V, LOG, channel, slot, c):
         LOG[n, 0], LOG[n, 1], LOG[n, 2] = 0, S[channel + C_ID], c
         LOG[n, 3] = S[slot + X_STOP] | S[slot + X_DATA] << 8
         if S[G_VALUES]:
-            LOG[n, 4] = np.int64(digest(S, V, channel, slot))
+            to = S[channel + C_RECORD]
+            if to:
+                to += S[channel + C_RECORDED] * S[channel + C_WORDS]
+                S[channel + C_RECORDED] += 1
+                S[G_RECORDED] = max(S[G_RECORDED], S[channel + C_RECORDED])
+            LOG[n, 4] = np.int64(digest(S, V, channel, slot, to))
 
 
 @fast

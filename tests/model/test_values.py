@@ -1,12 +1,14 @@
 """Values: bit for bit against the NumPy arithmetic, and digests of whole beats."""
 
 import numpy as np
+import pytest
 from numba import njit
 
 from penstock.machine import functions as machine_functions
 from penstock.machine.beat import FNV_OFFSET, FNV_PRIME
 from penstock.machine import arith
-from penstock.model import functions
+from penstock.machine.errors import RunError
+from penstock.model import functions, layout
 
 from graphs import FULL, T, TILE, Build, configuration, run, source_beats, tile_words
 
@@ -22,7 +24,7 @@ def feed(tiles, stops):
     return b, units
 
 
-def go(b, values):
+def go(b, values, **options):
     graph = b.graph()
     given = {}
     for u, tiles in values.items():
@@ -30,7 +32,7 @@ def go(b, values):
         for i, (tile, rows, cols) in enumerate(tiles):
             beats.payload[i] = tile_words(tile, rows, cols)
         given[u] = beats
-    return model.run(graph, CONFIG, {}, sources=given, trace=True)
+    return model.run(graph, CONFIG, {}, sources=given, trace=True, **options)
 
 
 def tiles(seed, n, rows=T, cols=T):
@@ -137,3 +139,25 @@ def test_timing_does_not_depend_on_values():
     m = b.unit("matmul", rows_per_cycle=1, transposed=False)
     b.link(ua, (m, 0)); b.link(ub, (m, 1)); b.link(m, b.sink())
     assert run(b, CONFIG, values=False).cycles == go(b, {ua: tiles(8, 3), ub: tiles(9, 3)}).cycles
+
+
+def test_recorded_beats_are_the_beats(monkeypatch):
+    """Across several looks of Python, every kept beat's words are those of its digest, and the values those of the source."""
+    monkeypatch.setattr(layout, "RECORD_ROOM", 3)
+    given = tiles(6, 8, rows=3)
+    b, (u,) = feed([0], [0, 1] * 4)
+    b.link(u, b.sink())
+    r = go(b, {u: given}, record=[0])
+    words = r.extra["payloads"][0]
+    h = np.full(len(words), FNV_OFFSET, np.uint64)
+    for column in words.T:
+        h = (h ^ column) * np.uint64(FNV_PRIME)
+    assert len(words) == 9 and (h == r.channels[0].digest).all()
+    assert (words[:8, : T * T] == [bits(x).reshape(-1) for x, _, _ in given]).all()
+
+
+def test_payloads_cannot_be_recorded_without_values():
+    b, (u,) = feed([0], [1])
+    b.link(u, b.sink())
+    with pytest.raises(RunError, match="payloads can be recorded only where values are computed; leave out values=False, or record"):
+        model.run(b.graph(), CONFIG, values=False, record=[0], sources={u: source_beats(TILE, b.sources[u])})

@@ -78,7 +78,22 @@ def test_differing_payloads_are_unfolded():
     for run, value in ((model, 0x3F800000), (rtl, 0x3F800001)):
         words = agents.whole_beats(TILE, agents.beats(TILE, [(value << 32 | counts, 0)] * 2))
         run.extra["payloads"] = {0: words}
-    assert "1 elements differ: [0,1] model 1.0 (3f800000), RTL 1.0000001 (3f800001)" in str(check.compare(model, rtl, GRAPH))
+    told = str(check.compare(model, rtl, GRAPH))
+    assert "l (load) -> s (store), accepted in cycle 5, taken in cycle 7; 1 of 4 elements differ: [0,1] model 1.0 (3f800000), RTL 1.0000001 (3f800001)" in told
+
+
+@pytest.mark.parametrize("payload, model, rtl, told", [
+    (TILE, 1 << 128, 2 << 128, "valid rows: model 1, RTL 2"),
+    (Tile(2, "bf16"), 0x3F80 << 48, 0x3F81 << 48, "1 of 4 elements differ: [1,1] model 1.0 (3f80), RTL 1.0078125 (3f81)"),
+    (Tile(4, "bf16"), 0, 0x3F80_3F80_0000_0000_3F80_3F80_3F80,
+     "5 of 16 elements differ: [0,0] model 0.0 (0000), RTL 1.0 (3f80); [0,1] model 0.0 (0000), RTL 1.0 (3f80); "
+     "[0,2] model 0.0 (0000), RTL 1.0 (3f80); [1,1] model 0.0 (0000), RTL 1.0 (3f80); ..."),
+    (Tuple((Scalar(4), TILE)), 9 | 1 << 132, 9 | 2 << 132, "member 1: valid rows: model 1, RTL 2"),
+    (Scalar(8), 3, 4, "model 0x3; RTL 0x4"),
+    (TILE, 1 << 136, 15 << 132, "model tile 0x0 []; RTL Done"),
+])
+def test_what_differs_is_named(payload, model, rtl, told):
+    assert waves.payload_differences(payload, model, rtl) == told
 
 
 def test_decode():

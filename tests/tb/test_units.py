@@ -1,5 +1,6 @@
 """Every unit kind, model against RTL on every beat, under every pair of stall patterns."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,7 @@ from penstock.machine import config as configs
 from penstock.machine.beat import Scalar
 from penstock.machine.errors import RunError
 from penstock.machine.faults import Fault
-from penstock.tb import api, check, routing, units
+from penstock.tb import api, check, rerun, routing, units
 from penstock.tb.agents import beats
 from penstock.tb.design import MUTATIONS
 
@@ -90,17 +91,17 @@ def test_offchip_units_wider(t, dtype, dram):
 
 
 EACH = units.each()
-CAUGHT = [(kind, what) for kind in sorted({u.kind for u in EACH.graph().units}) for what in MUTATIONS]
+CAUGHT = [(kind, what) for kind in sorted({u.kind for u in EACH.graph().units}) for what in MUTATIONS if (kind, what) != ("sink", "value")]  # nobody sees what a sink makes of a beat
 
 
 @pytest.fixture(scope="module")
 def mutated():
-    """One fabric with a unit of every kind; the runs with nothing wrong, and with each kind a cycle slower."""
+    """One fabric with a unit of every kind; the runs with nothing wrong, and with each kind a cycle slower or wrong."""
     config = machine(2, "fp32", kind="pipe", channels=4)
     right = EACH.point(1)
     points = [replace(right, mutate={kind: what}) for kind, what in CAUGHT]
     want = model.run(right.graph, config, right.tensors, trace=True, sources=right.sources, sinks=right.sinks)
-    return right.graph, want, dict(zip([None, *CAUGHT], api.run_many([right, *points], config)))
+    return right.graph, want, dict(zip([None, *CAUGHT], api.run_many([right, *points], config, keep_going=True)))
 
 
 def test_units_that_are_right_pass(mutated):
@@ -110,9 +111,25 @@ def test_units_that_are_right_pass(mutated):
 
 
 @pytest.mark.parametrize("kind, what", CAUGHT)
-def test_one_cycle_more_is_caught(mutated, kind, what):
+def test_one_cycle_more_or_a_wrong_bit_is_caught(mutated, kind, what):
     graph, want, runs = mutated
+    if isinstance(runs[kind, what], RunError):
+        assert what == "value", f"{kind}: {runs[kind, what]}"  # a wrong selector, count or stop is a fault of the unit that reads it
+        return
     report = check.compare(want, runs[kind, what], graph)
     assert not report.ok
     names = [u.name for u in graph.units if u.kind == kind] + [graph.name]  # the graph's: a sink is late for the end of the run
     assert any(name in str(d) for d in report.differences for name in names), f"the {kind} is not among those named\n{report}"
+
+
+@pytest.mark.parametrize("kind, told", [
+    ("map", r"channel \S+ beat 0: payload digest \(24 of 25 beats\): .*\n +map\d+ \(map\) -> sink\d+ \(sink\), accepted in cycle \d+, taken in cycle \d+; "
+            r"1 of 4 elements differ: \[0,0\] model \S+ \([0-9a-f]{8}\), RTL \S+ \([0-9a-f]{8}\)$"),
+    ("load", r"channel \S+ beat 0: payload digest .*\n +in00 \(load\) -> sink\d+ \(sink\), .*; 1 of 4 elements differ: \[0,0\] model"),
+])
+def test_a_wrong_bit_is_unfolded(mutated, kind, told):
+    graph, want, runs = mutated
+    config, point = machine(2, "fp32", kind="pipe", channels=4), replace(EACH.point(1), mutate={kind: "value"})
+    report = check.compare(want, runs[kind, "value"], graph)
+    assert "to see the payloads" in str(report)
+    assert re.search(told, str(rerun.unfold(report, point, config)), re.M)
