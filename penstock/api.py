@@ -28,6 +28,7 @@ from penstock.machine.record import Record
 from penstock.machine.record import load as load_records
 from penstock.machine.record import save as save_records
 from penstock.machine.trace import Run
+from penstock.machine.shapes import check_asserted
 from penstock.machine.unitgraph import UnitGraph
 
 from . import edges
@@ -175,7 +176,7 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
         for _ in range(on_model + (on_rtl and o.error is not None)):
             show.done(f"model {_label(program, o.params)}")
     if on_rtl and live:
-        runs = run_many([TbPoint(p.graph, p.tensors(), p.sources()) for _, p, _ in live], config, trace=on_model or any(p.traced for _, p, _ in live), waves=waves, stage=show.stage, keep_going=keep_going,
+        runs = run_many([TbPoint(p.graph, p.tensors(), p.sources()) for _, p, _ in live], config, trace=on_model or any(p.traced or p.asserts for _, p, _ in live), waves=waves, stage=show.stage, keep_going=keep_going,
                         progress=lambda i: show.done(f"RTL {live[i][1].label}"))
         for (o, p, model_run), rtl in zip(live, runs):
             with _kept(o, keep_going):
@@ -233,6 +234,7 @@ class _Point:
         self.graph: UnitGraph = lower(self.program.graph, config, timing=timing)
         self.label = _label(self.program.name, params)
         self._tensors = self._streams = None
+        self.asserts = timing == "machine" and bool(self.graph.meta["asserted"])
         self.traced = timing == "machine" and edges.watched(self.program.graph, self.graph)
 
     def streams(self) -> dict[str, list]:
@@ -257,10 +259,12 @@ class _Point:
             return published.run(self.graph, self.config)
         from penstock import model
 
-        return model.run(self.graph, self.config, self.tensors() if values else None, values=values, trace=trace or values and self.traced, sources=self.sources())
+        return model.run(self.graph, self.config, self.tensors() if values else None, values=values, trace=trace or self.asserts or values and self.traced, sources=self.sources())
 
     def record(self, run: Run) -> Record:
         """The result record of a finished run; symbols that the program leaves open take the sizes measured on the values."""
+        if self.asserts:
+            check_asserted(self.graph, run)
         checked = self.check_values(run) if run.outputs is not None and self.timing == "machine" else None
         analysis = self.program.analysis(self.onchip_rule).subs(self.measured)
         r = Record(self.program.name, self.config.name, self.program.params, run.backend, self.timing, int(run.cycles), int(run.first_request))

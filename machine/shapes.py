@@ -1,0 +1,60 @@
+"""Asserted shapes, checked on the stops that a run has sent (the paper's listing 1, line 27)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .beat import STOP_DONE
+from .errors import RunError
+from .trace import Run
+from .unitgraph import UnitGraph
+
+__all__ = ["sizes", "check_asserted"]
+
+
+def sizes(stops: Sequence[int], data: Sequence[int], inner: int, dims: int) -> list[set[int]]:
+    """The sizes that each dimension of a stream has had, outermost first.
+
+    Parameters
+    ----------
+    stops, data
+        Of the beats of a channel, to Done (docs/timing.md sections 3.3 and 3.4).
+    inner
+        Dimensions of physical tiles inside an element.
+    dims
+        Logical dimensions; the outermost is ended by Done.
+    """
+    count, seen, last = [0] * dims, [set() for _ in range(dims)], STOP_DONE
+    for stop, full in zip(stops, data):
+        if stop == STOP_DONE and not full:
+            seen[-1].add(count[-1])
+            count = [0] * dims
+        elif stop >= inner:
+            level, before = int(stop) - inner, max(int(last) - inner, 0)
+            first = 0  # dimension that gets one more element
+            if not full and level and (last >= stop or before):
+                first = level if last >= stop else before
+                seen[first - 1].add(0)
+                count[first - 1] = 0
+            if full or first or level == 0:
+                count[first] += 1
+            for d in range(first, level):
+                seen[d].add(count[d])
+                count[d] = 0
+                count[d + 1] += 1
+        last = stop
+    return seen[::-1]
+
+
+def check_asserted(graph: UnitGraph, run: Run) -> None:
+    """Raise RunError if a stream whose shape the program asserts has had another one; sizes asserted by a symbol may be any."""
+    for a in graph.meta.get("asserted", ()):
+        if a["channel"] is None or not run.channels:
+            continue
+        trace = run.channels[a["channel"]]
+        seen = sizes(trace.stop, trace.data, a["inner"], len(a["shape"]))
+        for i, (want, had) in enumerate(zip(a["shape"], seen)):
+            if isinstance(want, int) and had - {want}:
+                raise RunError(f"dimension {len(seen) - 1 - i} of stream {a['stream']} has had {', '.join(map(str, sorted(had)))} elements",
+                               f"the assertion at {a['line']}" if a["line"] else f"channel {graph.channels[a['channel']].name}",
+                               f"the program asserts [{', '.join(map(str, a['shape']))}]", "correct the assertion, or the program before it")
