@@ -23,6 +23,6 @@ class Fault(enum.IntEnum):
     REFERENCES = 2, "a buffer has more references, or tiles, than are counted", None, "use smaller buffers, or fewer readers"
     STRAY = 3, "a memory response came without a request"
     EMPTY = 4, "an empty group ends a merged dimension of groups", "such a stream has no form on the wire", "flatten before the groups are made, or leave empty ones out"
-    ADDRESS = 5, "an address lies outside its tensor"
+    ADDRESS = 5, "an address lies outside its tensor, or a tile outside its buffer"
     ROWS = 6, "rows do not fit into a tile"
     FLIGHT = 7, "more lines are in flight than the memory model holds"

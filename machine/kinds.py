@@ -267,10 +267,12 @@ register(Kind("row_unpack", "streams the rows of tiles one by one (docs/timing.m
 _shape("row_append", "puts a row below a tile's valid rows", {}, lambda p: (2, 1), payloads=_rows)
 _shape("row_offset", "sets how many rows of a tile are valid", {}, lambda p: (2, 1), payloads=_counted)
 register(Kind("scratchpad", "paged memory of buffers (docs/timing.md section 4)",
-              {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}, with turns (repeats of each buffer, in turn) where they differ, or with ref (the level of a stream that drives the reads)",
+              {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}, with turns (repeats of each buffer, in turn) where they differ, with ref (the level of a stream that drives the reads), or with affine (loop dimensions of the order in which the tiles of a buffer are read: its rank)",
                "repeat": "list: repeats per reader (run time)"},
               lambda p: (len(p["writers"]) + len(p["readers"]) + sum("ref" in r for r in p["readers"]), len(p["writers"]) + len(p["readers"])),
-              runtime=("repeat",), memory=True, stop=_buffered))
+              runtime=("repeat", "shape", "stride"), memory=True, stop=_buffered,
+              optional={"shape": "trips of the loops of the affine readers, one after the other, each outermost first (run time)",
+                        "stride": "likewise, in tiles, what a step of each loop advances (run time)"}))
 _ORDER = {"order": "list of [row, col], in elements: where each logical tile lies, in stream order (instead of the affine walk)"}
 def _triggers(p: dict, inputs: tuple[Payload, ...]) -> tuple[None]:
     need(p.get("trigger") in (None, "ref", "address"), "trigger is 'ref' or 'address'")

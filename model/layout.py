@@ -101,7 +101,7 @@ class Layout:
         self.units = self.alloc(len(graph.units) * k.UNIT_WORDS)
         self.pad_refs: dict[int, int] = {}
         for u in graph.memories():
-            self.pad_refs[u] = self.put([self.unit_at(u), 0] + [0, -1] * graph.units[u].params["pages"])
+            self.pad_refs[u] = self.put([self.unit_at(u), 0, 0] + [0, -1] * graph.units[u].params["pages"])
         for c in graph.channels:
             self.put_channel(c)
         for c in sorted(record):
@@ -316,6 +316,7 @@ class Layout:
             self.set(w_at + i * k.WRITER_WORDS + k.W_FIRST, -1)
             self.set(w_at + i * k.WRITER_WORDS + k.W_LAST, beats.STOP_DONE)
         tokens = iter(ins[len(writers) + len(readers):])
+        shapes, strides = iter(p.get("shape", ())), iter(p.get("stride", ()))
         for i, r in enumerate(readers):
             z = z_at + i * k.READER_WORDS
             self.set(z + k.Z_RANK, r["rank"])
@@ -323,6 +324,11 @@ class Layout:
             self.set(z + k.Z_REF, r.get("ref", -1))
             if "ref" in r:
                 self.set(z + k.Z_TOKENS, self.channel_at(next(tokens).id))
+            if n := r.get("affine"):
+                loops = [(next(shapes), next(strides), 0) for _ in range(n)]
+                for offset, value in ((k.Z_AFFINE, n), (k.Z_LOOPS, self.put([x for loop in loops for x in loop])), (k.Z_TABLE, self.alloc(pages)),
+                                      (k.Z_SPAN, math.prod(trips for trips, _, _ in loops))):
+                    self.set(z + offset, value)
             if turns := r.get("turns"):
                 self.set(z + k.Z_TURNS, self.put(turns))
                 self.set(z + k.Z_TURNS_COUNT, len(turns))

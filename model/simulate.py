@@ -160,7 +160,7 @@ def _failure(graph: UnitGraph, state: Layout) -> RunError:
     S = state.S
     unit, at, fault = graph.units[S[k.G_ERROR_UNIT]], int(S[k.G_ERROR_AT]), Fault(int(S[k.G_ERROR]) - 1)
     where = f"unit {unit.name}" + (f" ({unit.node})" if unit.node and unit.node != unit.name else "")
-    if fault is Fault.ADDRESS:
+    if fault is Fault.ADDRESS and "tensor" in unit.params:
         p = unit.params
         return RunError(f"address {at:#x} lies outside tensor {p['tensor']} ({p['base']:#x} to {p['base'] + p['tensor_rows'] * p['pitch']:#x})", where)
     return RunError(f"{fault.what}, in cycle {at}", where, fault.rule, fault.remedy)

@@ -321,6 +321,12 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
     for src in ((copies, 1), (route, 1)):
         z.join(src, (z.unit("sink", {"scratchpad": u}), 0), ref)
     z.sink((u, 1), tile)
+    u = z.unit("scratchpad", {"pages": 32, "frames": 2, "writers": [{"rank": 1}], "readers": [{"rank": 2, "repeat_dim": True, "affine": 2}], "repeat": [1],
+                              "shape": [2, 2], "stride": [0, 1]})
+    z.runtime[u] = lambda rng: {"repeat": [int(rng.integers(1, 4))], "shape": [int(x) for x in rng.integers(1, 4, 2)], "stride": [int(x) for x in rng.integers(0, 2, 2)]}
+    z.source((u, 0), tile, _regular(tile, (3, 5)))
+    z.join((u, 0), (u, 1), BufferRef(32))
+    z.sink((u, 1), tile)
     for rank, level in ((1, 1), (2, 0), (0, 2)):
         u = z.unit("scratchpad", {"pages": 32, "frames": 2, "writers": [{"rank": rank}], "readers": [{"rank": rank, "repeat_dim": False, "ref": level}], "repeat": [0]})
         z.source((u, 0), tile, _ragged(tile, rank + 2, 3, bare=0.2))

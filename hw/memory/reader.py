@@ -1,10 +1,12 @@
 """The reading side of a scratchpad port."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from penstock.machine.beat import STOP_BITS, STOP_DONE, BufferRef, Tile
+from penstock.machine.limits import SIZE_BITS as REPEAT_BITS
 
 from ..beat import beat_layout, is_done, with_stop
 from ..units.fifo import Fifo
@@ -14,7 +16,6 @@ from .table import Table
 __all__ = ["Reader"]
 
 QUEUE = 4  # tiles, docs/timing.md section 4 rule 3
-REPEAT_BITS = 20
 
 
 class Reader(wiring.Component):
@@ -36,9 +37,19 @@ class Reader(wiring.Component):
         F, tiles of a page, a power of two.
     tile, reference : Tile, BufferRef
         Payloads.
+    affine : int
+        Loop dimensions of the order in which a pass reads the buffer's tiles; 0: as they were written.
+    pages : int
+        P, the most pages of a buffer (only used with ``affine``).
 
     Members
     -------
+    shape_0, ..., stride_0, ... : In(20)
+        Trips of each loop, at least 1, outermost first; tiles that a step of it advances (only with ``affine``).
+    link : Out(page)
+        The page whose follower is looked up.
+    outside : Out(1)
+        A point of the loop nest lies outside the buffer.
     i : In(stream.Signature(beat_layout(reference))), o : Out(stream.Signature(beat_layout(tile)))
     tokens : In(stream.Signature(beat_layout(token)))
         The stream that drives the reads (only with ``ref``).
@@ -49,7 +60,7 @@ class Reader(wiring.Component):
     page, frame : Out
         Where it is.
     follower : In(page)
-        The page after ``page`` in its buffer.
+        The page after ``link`` in its buffer.
     stored : In(beat_layout(tile))
         The tile granted in the cycle before.
     releases : Out(1)
@@ -62,18 +73,23 @@ class Reader(wiring.Component):
     Timing
     ------
     One tile a cycle, no bubble between buffers: the next reference is taken in the cycle in which the last tile is granted. A
-    tile granted in c is offered from c + 2. A bare stop, of a reference or of a token, is granted like a tile.
-    Source: docs/timing.md sections 3.4 and 4, rules 3 to 5 and 7.
+    tile granted in c is offered from c + 2. An affine reader spends a grant on each page of a buffer after the first, before it reads. A bare stop, of a reference or of a token, is granted like a tile.
+    Source: docs/timing.md sections 3.4 and 4, rules 3 to 5, 7 and 8.
     """
 
-    def __init__(self, *, rank: int, repeat_dim: bool, frames: int, tile: Tile, reference: BufferRef, turns=None, ref=None, token=None):
+    def __init__(self, *, rank: int, repeat_dim: bool, frames: int, tile: Tile, reference: BufferRef, turns=None, ref=None, token=None,
+                 affine: int = 0, pages: int = 1):
         self._turns = Table(entries=[(n,) for n in turns], fields={"repeat": REPEAT_BITS}) if turns else None
         self.rank, self.repeat_dim, self.frames, self._tile = rank, repeat_dim, frames, beat_layout(tile)
-        self.ref = ref
+        self.ref, self.affine = ref, affine
         page = reference.page_bits
+        self._pages = Memory(shape=unsigned(page), depth=pages, init=[]) if affine else None
         super().__init__({
             **({"tokens": In(stream.Signature(beat_layout(token)))} if ref is not None else {}),
+            **{f"{name}_{d}": In(REPEAT_BITS) for name in ("shape", "stride") for d in range(affine)},
             "mismatch": Out(1),
+            "outside": Out(1),
+            "link": Out(page),
             "i": In(stream.Signature(beat_layout(reference))),
             "o": Out(stream.Signature(self._tile)),
             "repeat": In(REPEAT_BITS),
@@ -96,6 +112,7 @@ class Reader(wiring.Component):
         index = Signal.like(self.tiles)
         passes = Signal(REPEAT_BITS)
         last_tile, last_pass, finishes = Signal(), Signal(), Signal()
+        filling, serve, page = Signal(), Signal(), Signal.like(self.page)
         hollow, nothing = Signal(), Signal()  # held: groups without a buffer; nothing is read, a bare stop leaves
         credit = Signal(range(QUEUE + 1))
         end, delivered = Signal(), Signal()
@@ -105,9 +122,10 @@ class Reader(wiring.Component):
             m.d.comb += turns.advance.eq(finishes & ~hollow)
             repeat = turns.entry.repeat
         m.d.comb += [
-            last_tile.eq(nothing | (index + 1 == self.tiles)),
-            self.releases.eq(last_tile & last_pass & ~hollow),
-            finishes.eq(self.grant & last_tile & last_pass),
+            serve.eq(self.grant & ~filling),
+            self.link.eq(page),
+            self.releases.eq(last_tile & last_pass & ~hollow & ~filling),
+            finishes.eq(serve & last_tile & last_pass),
             delivered.eq(self.o.valid & self.o.ready),
         ]
         level = Signal(STOP_BITS)  # with which a pass ends
@@ -131,17 +149,26 @@ class Reader(wiring.Component):
                 level.eq(self.rank + token.stop),
                 self.request.eq(holding & (credit != QUEUE) & self.tokens.valid & ~is_done(token)),
                 self.i.ready.eq(Mux(end, idle & finished, ~holding | finishes)),
-                self.tokens.ready.eq(Mux(finished, idle & self.i.valid & end, self.grant & last_tile)),
+                self.tokens.ready.eq(Mux(finished, idle & self.i.valid & end, serve & last_tile)),
                 self.mismatch.eq(finishes & (token.stop != self.ref + above)),
             ]
 
         take = self.i.valid & self.i.ready & ~end
-        with m.If(self.grant):
-            m.d.sync += [index.eq(index + 1), self.frame.eq(self.frame + 1)]
-            with m.If(self.frame == self.frames - 1):
-                m.d.sync += [self.frame.eq(0), self.page.eq(self.follower)]
-            with m.If(last_tile):
-                m.d.sync += [index.eq(0), self.frame.eq(0), self.page.eq(self.first), passes.eq(passes + 1)]
+        if self.affine:
+            ends = self._points(m, serve & ~nothing, nothing, last_tile, filling, holding & ~hollow, page, take)
+        else:
+            frame = Signal.like(self.frame)
+            m.d.comb += [last_tile.eq(nothing | (index + 1 == self.tiles)), self.page.eq(page), self.frame.eq(frame)]
+            with m.If(serve):
+                m.d.sync += [index.eq(index + 1), frame.eq(frame + 1)]
+                with m.If(frame == self.frames - 1):
+                    m.d.sync += [frame.eq(0), page.eq(self.follower)]
+                with m.If(last_tile):
+                    m.d.sync += [index.eq(0), frame.eq(0), page.eq(self.first)]
+            with m.If(take):
+                m.d.sync += [frame.eq(0), index.eq(0)]
+        with m.If(serve & last_tile):
+            m.d.sync += passes.eq(passes + 1)
         with m.If(finishes):
             m.d.sync += holding.eq(0)
         with m.If(take):
@@ -151,20 +178,18 @@ class Reader(wiring.Component):
                 self.first.eq(self.i.payload.page),
                 self.tiles.eq(self.i.payload.tiles),
                 above.eq(self.i.payload.stop),
-                self.page.eq(self.i.payload.page),
-                self.frame.eq(0),
-                index.eq(0),
+                page.eq(self.i.payload.page),
                 passes.eq(0),
             ]
 
         # The tile comes one cycle after its grant; its stop is settled at the grant.
         coming, replaces, blank, stop = Signal(), Signal(), Signal(), Signal(STOP_BITS)
         m.d.sync += [
-            coming.eq(self.grant),
-            replaces.eq(last_tile),
+            coming.eq(serve),
+            replaces.eq(1 if self.affine else last_tile),
             blank.eq(nothing),
-            stop.eq(level),
-            credit.eq(credit + (self.grant | (self.i.valid & self.i.ready & end)) - delivered),
+            stop.eq(Mux(last_tile, level, ends) if self.affine else level),
+            credit.eq(credit + (serve | (self.i.valid & self.i.ready & end)) - delivered),
         ]
         beat = data.View(self._tile, with_stop(self.stored, Mux(replaces, stop, self.stored.stop)))
         m.d.comb += [queue.i.payload.eq(beat), queue.i.valid.eq(coming)]
@@ -174,3 +199,45 @@ class Reader(wiring.Component):
             m.d.comb += [queue.i.payload.eq(self._tile.const({"stop": STOP_DONE})), queue.i.valid.eq(1)]
         m.d.comb += [self.o.payload.eq(queue.o.payload), self.o.valid.eq(queue.o.valid), queue.o.ready.eq(self.o.ready)]
         return m
+
+    def _points(self, m: Module, read, nothing, last_tile, filling, holding, page, take) -> Signal:
+        """The loop nest and the table of the held buffer's pages; returns the number of dimensions that end."""
+        m.submodules.pages = table = self._pages
+        write, look = table.write_port(), table.read_port(domain="comb")
+        n, frame_bits = self.affine, (self.frames - 1).bit_length()
+        known, needed = Signal(range(table.depth + 1)), Signal(range(table.depth + 1))
+        m.d.comb += [
+            needed.eq((self.tiles + self.frames - 1) >> frame_bits),
+            filling.eq(holding & (known != needed)),
+            write.en.eq(take | (self.grant & filling)),
+            write.addr.eq(Mux(filling, known, 0)),
+            write.data.eq(Mux(filling, self.follower, self.i.payload.page)),
+        ]
+        with m.If(self.grant & filling):
+            m.d.sync += [page.eq(self.follower), known.eq(known + 1)]
+        with m.If(take):
+            m.d.sync += known.eq(1)
+
+        counts = [Signal(REPEAT_BITS, name=f"count{d}") for d in range(n)]
+        places = [Signal.like(self.tiles, name=f"place{d}") for d in range(n)]
+        last_trip, ends, following, at = Signal(n), Signal(STOP_BITS), Signal.like(self.tiles), Signal.like(self.tiles)
+        for d in range(n):
+            m.d.comb += last_trip[d].eq(counts[d] + 1 == getattr(self, f"shape_{d}"))
+            with m.If(~last_trip[d]):
+                m.d.comb += [following.eq(places[d] + getattr(self, f"stride_{d}")), ends.eq(n - 1 - d)]
+        with m.If(last_trip.all()):
+            m.d.comb += ends.eq(n)
+        with m.If(read):
+            m.d.sync += at.eq(following)
+            for d in range(n):
+                inner = last_trip[d + 1:].all() if d + 1 < n else Const(1, 1)
+                with m.If(inner):  # dimension d goes on, or begins again; it keeps its place while an inner one goes on
+                    m.d.sync += [places[d].eq(following), counts[d].eq(Mux(last_trip[d], 0, counts[d] + 1))]
+        m.d.comb += [
+            last_tile.eq(nothing | last_trip.all()),
+            look.addr.eq(at >> frame_bits),
+            self.page.eq(look.data),
+            self.frame.eq(at & (self.frames - 1)),
+            self.outside.eq(read & (at >= self.tiles)),
+        ]
+        return ends

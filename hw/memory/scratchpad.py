@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from penstock.machine.beat import BufferRef, Tile
 from penstock.machine.faults import Fault
 from penstock.machine.kinds import kind_of
+from penstock.machine.limits import SIZE_BITS
 
 from ..beat import beat_layout
 from ..stream import connect
@@ -16,7 +17,7 @@ from ..units.unit import Unit
 from .arbiter import Arbiter
 from .counts import ReferenceCounts
 from .pages import PageList
-from .reader import REPEAT_BITS, Reader
+from .reader import Reader
 from .writer import Writer
 
 
@@ -30,7 +31,8 @@ class Scratchpad(Unit):
     ----------
     params : dict
         ``pages`` P; ``frames`` F (tiles of a page, a power of two); ``writers``: list of ``{rank}``; ``readers``: list of ``{rank, repeat_dim}``,
-        where buffers are repeated unequally with ``turns``, the repeats of each in turn.
+        where buffers are repeated unequally with ``turns``, the repeats of each in turn, with ``ref``, the level of a stream that drives the
+        reads, or with ``affine``, the loop dimensions of the order in which tiles are read.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`. Inputs: tiles of each writer, references of each reader, then the streams that drive
         readers with ``ref``; outputs: references
@@ -43,13 +45,14 @@ class Scratchpad(Unit):
     Members
     -------
     cfg : In(StructLayout)
-        ``repeat_r`` (20 bits) for each reader.
+        ``repeat_r`` (20 bits) for each reader; ``shape_k``, ``stride_k`` (20 bits) for each loop of the affine readers, one after the other.
     post0, post1, ... : In(post_layout(page_bits))
         References added by copies, or dropped.
     peak : Out(16)
         Most pages in use in any cycle so far: from the cycle in which a page is taken to the one in which its buffer is freed.
     error : Out(8)
-        Bits ``Fault.REFERENCES``: a reference count does not fit; ``Fault.STOP``: a stream that drives reads ends a buffer with a wrong stop.
+        Bits ``Fault.REFERENCES``: a reference count does not fit; ``Fault.STOP``: a stream that drives reads ends a buffer with a wrong stop;
+        ``Fault.ADDRESS``: a point of an affine read lies outside its buffer.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
@@ -86,7 +89,8 @@ class Scratchpad(Unit):
 
     @classmethod
     def cfg_layout(cls, params: dict) -> dict[str, int]:
-        return {f"repeat_{r}": REPEAT_BITS for r in range(len(params["readers"]))}
+        loops = sum(r.get("affine", 0) for r in params["readers"])
+        return {f"repeat_{r}": SIZE_BITS for r in range(len(params["readers"]))} | {f"{name}_{k}": SIZE_BITS for name in ("shape", "stride") for k in range(loops)}
 
     def elaborate(self, platform):
         m = Module()
@@ -146,13 +150,16 @@ class Scratchpad(Unit):
     def _read(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> Value:
         m.submodules.read_arbiter = arbiter = Arbiter(clients=self.readers, policy="round_robin")
         lasts = self._lasts.read_port(domain="comb")
-        readers, driven = [], 0
+        readers, driven, loops = [], 0, 0
         for r, params in enumerate(self.params["readers"]):
             token = self.payloads.inputs[self.writers + self.readers + driven] if "ref" in params else None
             reader = Reader(rank=params["rank"], repeat_dim=bool(params["repeat_dim"]), frames=self.frames,
-                            tile=self.tile, reference=self.reference, turns=params.get("turns"), ref=params.get("ref"), token=token)
+                            tile=self.tile, reference=self.reference, turns=params.get("turns"), ref=params.get("ref"), token=token, affine=params.get("affine", 0), pages=self.pages)
             m.submodules[f"reader{r}"] = reader
             readers.append(reader)
+            for d in range(reader.affine):
+                m.d.comb += [getattr(reader, f"{name}_{d}").eq(self.cfg[f"{name}_{loops + d}"]) for name in ("shape", "stride")]
+            loops += reader.affine
             if token is not None:
                 connect(m, wiring.flipped(self.inputs[self.writers + self.readers + driven]), reader.tokens)
                 driven += 1
@@ -170,7 +177,7 @@ class Scratchpad(Unit):
                 with m.Case(r):
                     m.d.comb += [
                         port.addr.eq(reader.page * self.frames + reader.frame),
-                        pages.page.eq(reader.page),
+                        pages.page.eq(reader.link),
                         counts.release.valid.eq(reader.grant & reader.releases),
                         counts.release.page.eq(reader.first),
                     ]
@@ -181,4 +188,5 @@ class Scratchpad(Unit):
             pages.give.last.eq(lasts.data.page),
             pages.give.count.eq(lasts.data.count),
         ]
+        m.d.comb += self.error[Fault.ADDRESS].eq(Cat(reader.outside for reader in readers).any())
         return Cat(reader.mismatch for reader in readers).any()

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import cycle
+from itertools import cycle, product
 
 from penstock.machine.beat import STOP_DONE
 from penstock.machine.limits import COUNT_BITS
 
 from .core import Beat, Unit
+
+
+def points(shape: list[int], stride: list[int]) -> list[tuple[int, int]]:
+    """(tile, dimensions that end) of each point of a loop nest."""
+    out = []
+    for at in product(*map(range, shape)):
+        ends = [i == n - 1 for i, n in zip(at, shape)]
+        out.append((sum(i * s for i, s in zip(at, stride)), (ends[::-1] + [False]).index(False)))
+    return out
 
 
 @dataclass
@@ -37,6 +46,8 @@ class Reader:
     q: int = 0
     at: int = 0
     turn: int = 0
+    order: list | None = None  # of an affine reader: (tile, stop) of each point of its loop nest
+    known: int = 1  # pages in its table
     ref: int | None = None  # level of the stream that drives the reads
     tokens: object = None  # its channel
     queue: deque = field(default_factory=deque)
@@ -53,6 +64,10 @@ class Scratchpad(Unit):
                         for r, n in zip(p["readers"], p["repeat"])]
         for r, channel in zip([r for r in self.readers if r.ref is not None], self.ins[len(self.writers) + len(self.readers):]):
             r.tokens = channel
+        shapes, strides = iter(p.get("shape", ())), iter(p.get("stride", ()))
+        for r, given in zip(self.readers, p["readers"]):
+            if n := given.get("affine"):
+                r.order = points([next(shapes) for _ in range(n)], [next(strides) for _ in range(n)])
         self.tiles, self.chain, self.refs, self.posts = {}, {}, {}, []
         self.unused = set()  # buffers without a reference that are not free yet
         self.write_turn = self.read_turn = self.peak = 0
@@ -118,7 +133,7 @@ class Scratchpad(Unit):
             return
 
     def start(self, r, beat):
-        r.q, r.at, r.turn = beat.stop, 0, 0
+        r.q, r.at, r.turn, r.known = beat.stop, 0, 0, 1
         if not beat.data:
             r.buffer, r.first = [], None
             return
@@ -153,9 +168,17 @@ class Scratchpad(Unit):
         token = r.tokens.peek() if r.tokens else None
         hollow = r.first is None
         nothing = hollow or token is not None and not token.data
-        b = Beat(0, 0) if nothing else r.buffer[r.at]
+        if r.order and not hollow and r.known < len(self.chain[r.first]):
+            r.known += 1
+            return
+        if nothing:
+            b = Beat(0, 0)
+        elif r.order:
+            b = r.buffer[r.order[r.at][0]]._replace(stop=r.order[r.at][1])
+        else:
+            b = r.buffer[r.at]
         r.at += 1
-        if nothing or r.at == len(r.buffer):
+        if nothing or r.at == len(r.order or r.buffer):
             if token is not None:
                 r.tokens.take()
                 last_turn, stop = token.stop >= r.ref, r.rank + token.stop

@@ -9,8 +9,9 @@ from .state import *  # noqa: F403 - offsets, channel functions
 W_RANK, W_FIRST, W_PAGE, W_FILL, W_COUNT, W_HEAD, W_QUEUED, W_ASKS, W_LAST, W_QUEUE = range(10)  # queue: 2 x (from cycle, stop, data, page, tiles)
 WRITER_WORDS = 20
 (Z_RANK, Z_REPEAT, Z_HOLDS, Z_FIRST, Z_PAGE, Z_FRAME, Z_LEFT, Z_TILES, Z_TURN, Z_STOP, Z_HEAD, Z_QUEUED, Z_ASKS, Z_TURNS, Z_TURNS_COUNT, Z_TURNS_AT,
- Z_REF, Z_TOKENS, Z_QUEUE) = range(19)  # Z_REF: level of the stream that drives the reads, or -1, Z_TOKENS its channel; queue: 4 x ENTRY
-READER_WORDS = 44
+ Z_REF, Z_TOKENS, Z_AFFINE, Z_LOOPS, Z_TABLE, Z_KNOWN, Z_AT, Z_SPAN, Z_QUEUE) = range(25)  # Z_REF: level of the stream that drives the reads, or -1, Z_TOKENS its channel; Z_SPAN: tiles of a pass; queue: 4 x ENTRY
+READER_WORDS = 50
+LOOP_WORDS = 3  # trips, stride, index
 FRAME = 4  # words of a stored tile: stop, data, rows, cols
 REF_QUEUE, TILE_QUEUE = 2, 4
 
@@ -26,15 +27,40 @@ def start_read(S, LOG, z, channel, slot, c):
         S[z + Z_REPEAT] = S[S[z + Z_TURNS] + S[z + Z_TURNS_AT]]
         S[z + Z_TURNS_AT] = (S[z + Z_TURNS_AT] + 1) % S[z + Z_TURNS_COUNT]
     S[z + Z_FIRST], S[z + Z_TILES], S[z + Z_STOP] = S[slot + X_META], S[slot + X_META + 1], S[slot + X_STOP]
-    S[z + Z_PAGE], S[z + Z_FRAME], S[z + Z_LEFT], S[z + Z_TURN] = S[z + Z_FIRST], 0, S[z + Z_TILES], 0
+    if S[z + Z_AFFINE]:
+        S[S[z + Z_TABLE]], S[z + Z_KNOWN] = S[z + Z_FIRST], 1
+    else:
+        S[z + Z_SPAN] = S[z + Z_TILES]
+    S[z + Z_PAGE], S[z + Z_FRAME], S[z + Z_LEFT], S[z + Z_TURN] = S[z + Z_FIRST], 0, S[z + Z_SPAN], 0
     take(S, LOG, channel, c)
+
+
+@fast
+def next_point(S, z):
+    """To the next point of an affine reader's loop nest; returns how many dimensions end."""
+    ends, d = 0, S[z + Z_AFFINE] - 1
+    while d >= 0:
+        loop = S[z + Z_LOOPS] + d * LOOP_WORDS
+        S[loop + 2] += 1
+        S[z + Z_AT] += S[loop + 1]
+        if S[loop + 2] < S[loop]:
+            break
+        S[loop + 2] = 0
+        S[z + Z_AT] -= S[loop] * S[loop + 1]
+        ends += 1
+        d -= 1
+    return ends
 
 
 @fast
 def free_lowest(S, u, counts, c):
     """Splice the lowest buffer without a reference into the free list; whether others wait."""
     lowest, others = -1, 0
-    for page in range(S[u + M_PAGES]):
+    first, last = 0, S[u + M_PAGES]
+    if S[counts + COUNTS_ZERO] == 1:
+        first = S[counts + COUNTS_PAGE]
+        last = first + 1
+    for page in range(first, last):
         at = counts + COUNTS_WORDS + 2 * page
         if S[at + 1] < 0:
             continue
@@ -42,6 +68,7 @@ def free_lowest(S, u, counts, c):
             S[at + 1] = -1  # another change of the same cycle
         elif S[at + 1] == c or lowest >= 0:
             others += 1
+            S[counts + COUNTS_PAGE] = page
         else:
             lowest = page
     S[counts + COUNTS_ZERO] = others
@@ -188,16 +215,30 @@ def scratchpad(S, V, LOG, u, c):
         if S[z + Z_REF] >= 0:
             token = head(S, S[z + Z_TOKENS], c)
         nothing = hollow or (S[z + Z_REF] >= 0 and not S[token + X_DATA])
+        if S[z + Z_AFFINE] and not hollow and S[z + Z_KNOWN] * frames < S[z + Z_TILES]:
+            S[z + Z_PAGE] = S[following + S[z + Z_PAGE]]
+            S[S[z + Z_TABLE] + S[z + Z_KNOWN]] = S[z + Z_PAGE]
+            S[z + Z_KNOWN] += 1
+            flags |= ACTIVE
+            break
         e = z + Z_QUEUE + ((S[z + Z_HEAD] + S[z + Z_QUEUED]) & (TILE_QUEUE - 1)) * ENTRY
         S[e], S[e + X_DATA] = c + 2, 0
         stop = 0
         if not nothing:
             at = S[z + Z_PAGE] * frames + S[z + Z_FRAME]
+            if S[z + Z_AFFINE]:
+                at = S[z + Z_AT]
+                if at >= S[z + Z_TILES]:
+                    fail(S, FAULT_ADDRESS, u, at)
+                    break
+                at = S[S[z + Z_TABLE] + at // frames] * frames + at % frames
             m = S[u + M_TILE] + FRAME * at
             stop, S[e + X_DATA], S[e + X_META], S[e + X_META + 1] = S[m], S[m + 1], S[m + 2], S[m + 3]
             copy_values(S, V, S[u + M_VALUE] + at * size, S[e + X_VALUE], size)
             S[z + Z_LEFT] -= 1
             S[z + Z_FRAME] += 1
+            if S[z + Z_AFFINE]:
+                stop = next_point(S, z)
         if nothing or S[z + Z_LEFT] == 0:
             if S[z + Z_REF] >= 0:
                 stop = S[token + X_STOP]
@@ -224,8 +265,8 @@ def scratchpad(S, V, LOG, u, c):
                     flags |= BUSY
             else:
                 S[z + Z_TURN] += 1
-                S[z + Z_PAGE], S[z + Z_FRAME], S[z + Z_LEFT] = S[z + Z_FIRST], 0, S[z + Z_TILES]
-        elif S[z + Z_FRAME] == frames:
+                S[z + Z_PAGE], S[z + Z_FRAME], S[z + Z_LEFT] = S[z + Z_FIRST], 0, S[z + Z_SPAN]
+        elif S[z + Z_FRAME] == frames and not S[z + Z_AFFINE]:
             S[z + Z_PAGE], S[z + Z_FRAME] = S[following + S[z + Z_PAGE]], 0
         S[e + X_STOP] = stop
         S[z + Z_QUEUED] += 1

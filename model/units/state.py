@@ -30,8 +30,8 @@ BUSY, BLOCKED, ACTIVE = 1, 2, 4  # took or delivered a beat; offers one that is 
  C_MISSED, C_REFUSED, C_RECORD, C_RECORDED, C_WORDS, CHANNEL_WORDS) = range(21)
 X_ACCEPT, X_STOP, X_DATA, X_VALUE, X_META = range(5)
 LEAF_TILE, LEAF_OTHER, LEAF_WORDS = 0, 1, 3  # a member: kind, bits, bits
-# Reference counts of a memory unit: the unit, how many buffers have come to zero and are not free yet; per page: count, cycle of the last change to zero.
-COUNTS_UNIT, COUNTS_ZERO, COUNTS_WORDS = range(3)
+# Reference counts of a memory unit: the unit, how many changes to zero have not been looked at, the page of the last; per page: count, cycle of the last change to zero.
+COUNTS_UNIT, COUNTS_ZERO, COUNTS_PAGE, COUNTS_WORDS = range(4)
 ENTRY = 6  # an output queue's entry: slot-like with one tile
 # A unit; parameters and state of its kind from U_OWN on.
 (U_ID, U_KIND, U_IN, U_OUT, U_NIN, U_NOUT, U_BUSY, U_BLOCKED, U_BUSY_AT, U_EVAL, U_STATUS, U_PORT, U_OWN) = range(13)
@@ -254,6 +254,7 @@ def post(S, counts, page, delta):
     if S[at] == 0:  # looked at in the next cycle: another change of this one may follow
         S[at + 1] = S[G_NOW]
         S[counts + COUNTS_ZERO] += 1
+        S[counts + COUNTS_PAGE] = page
         wake(S, S[S[counts + COUNTS_UNIT] + U_ID], S[G_NOW] + 1)
 
 

@@ -23,6 +23,8 @@ DESIGNS = {
     "store": lambda: Store(params={}, t=4, config=CONFIG, payloads=Payloads((TILE,), ())),
     "random store": lambda: RandomStore(params={}, t=4, config=CONFIG, payloads=Payloads((Scalar(32), TILE), (Scalar(1),))),
     "interconnect": lambda: Interconnect(ports=["read", "write"], config=CONFIG),
+    "affine scratchpad": lambda: Scratchpad(params=SCRATCHPAD | {"readers": [{"rank": 2, "repeat_dim": True, "affine": 2}], "shape": [1, 1], "stride": [0, 0]}, t=4,
+                                            config=CONFIG, posts=2, drops=True, payloads=Payloads((TILE, REFERENCE), (REFERENCE, TILE))),
     "scratchpad": lambda: Scratchpad(params=SCRATCHPAD, t=4, config=CONFIG, posts=1, payloads=Payloads((TILE, REFERENCE), (REFERENCE, TILE))),
 }
 BLOCK_RAMS = {
@@ -31,6 +33,7 @@ BLOCK_RAMS = {
     "store": 0,
     "random store": 0,
     "interconnect": 15,  # 64 lines of 512 bits in 512 x 36
+    "affine scratchpad": 8,
     "scratchpad": 8,  # 512 tiles of 16 x 16 + 11 bits
 }
 

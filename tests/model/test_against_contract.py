@@ -275,6 +275,42 @@ def test_scratchpad_read_by_reference(data):
 
 @many
 @given(st.data())
+def test_scratchpad_read_in_affine_order(data):
+    """Buffers of one size read in the order of a loop nest, repeatedly or as a stream drives it, beside a reader in order."""
+    n, size = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 7))
+    shape = [data.draw(st.integers(1, 3)) for _ in range(n)]
+    stride, room = [], size - 1
+    for trips in shape:
+        stride.append(data.draw(st.integers(0, room // (trips - 1) if trips > 1 else 5)))
+        room -= (trips - 1) * stride[-1]
+    beats, tokens = [], []
+    driven = data.draw(st.booleans())
+    for s in data.draw(st.lists(st.integers(0, 2), max_size=6)) + [1]:
+        if s and data.draw(st.integers(0, 3)) == 0 and (not beats or beats[-1][0] >= 1 + s):
+            beats.append((1 + s, None))
+            tokens.append((1 + s, None))
+        else:
+            beats += [(0, data.draw(counts)) for _ in range(size - 1)] + [(1 + s, data.draw(counts))]
+            tokens += data.draw(with_bare([0] * data.draw(st.integers(0, 2)), st.just((1, 0)))) + [(1 + s, None if data.draw(st.booleans()) else (1, 0))]
+    b = Build(data.draw(st.integers(1, 3)))
+    reader = {"rank": n, "repeat_dim": not driven and data.draw(st.booleans()), "affine": n} | ({"ref": 1} if driven else {})
+    pages = 7 * (len(tokens) + 1)
+    pad = b.unit("scratchpad", pages=pages, frames=data.draw(st.sampled_from([1, 2, 4])), writers=[{"rank": 1}], readers=[{"rank": 1, "repeat_dim": False}, reader],
+                 repeat=[0, data.draw(st.integers(1, 3))], shape=shape, stride=stride)
+    ref = BufferRef(pages)
+    b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
+    fork = b.unit("broadcast", n=2, scratchpad=pad)
+    b.link(pad, fork, ref)
+    for i in range(2):
+        b.link((fork, i), (pad, 1 + i), ref)
+        b.link((pad, 1 + i), b.sink(data.draw(waits(20))))
+    if driven:
+        b.link(b.source(tokens, data.draw(waits(len(tokens) + 1))), (pad, 3), Scalar(1))
+    compare(b, configuration())
+
+
+@many
+@given(st.data())
 def test_references_that_are_dropped(data):
     """References copied, some sent on to a reader and some to a sink or nowhere: buffers are freed by all of them, several in a cycle, and few pages."""
     frames = data.draw(st.sampled_from([1, 2]))

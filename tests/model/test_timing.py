@@ -288,3 +288,17 @@ def test_triggers_follow_each_other_without_a_gap():
     assert r.ports[0].accept[::4].tolist() == list(range(2, 10))
     first = 2 + 1 + 9 + 1 + 1  # granted, at the memory, delivered, in the ring; the block visible
     assert r.channels[1].accept.tolist() == [*range(first, first + 9)]
+
+
+def test_affine_passes_follow_each_other_without_a_gap():
+    """A buffer of 2 x 2 tiles on two pages, read twice by columns: one cycle to fill the page table, then a tile a cycle."""
+    b = Build(8)
+    pad = b.unit("scratchpad", pages=4, frames=2, writers=[{"rank": 1}], readers=[{"rank": 2, "repeat_dim": True, "affine": 2}], repeat=[2], shape=[2, 2], stride=[1, 2])
+    b.link(b.source([(0, (1, 1)), (0, (2, 2)), (0, (3, 3)), (1, (4, 4))]), pad)
+    b.link(pad, (pad, 1), BufferRef(4))
+    out = b.link((pad, 1), b.sink())
+    r = compare(b, CONFIG)
+    first = 4 + 1 + 1 + 1 + 1 + 2  # last tile stored; reference offered, visible, held; filled; served, offered
+    assert r.channels[out].accept.tolist()[:-1] == list(range(first, first + 8))
+    assert r.channels[out].stop.tolist() == [0, 1, 0, 2, 0, 1, 0, 3, 15]
+    assert r.sink_beats[len(b.units) - 1].numbers[:4, 0].tolist() == [1, 3, 2, 4]
