@@ -9,7 +9,7 @@ from .compute_operators import Accum, FlatMap, Map, Scan, cast
 from .memory_operators import LinearOffChipLoad, LinearOffChipStore, RandomOffChipLoad, RandomOffChipStore
 from .buffer_operators import Bufferize, Streamify
 from .routing_operators import EagerMerge, Partition, Reassemble
-from .shape_operators import Broadcast, Expand, Flatten, Promote, Reshape, Zip
+from .shape_operators import Broadcast, Expand, Fifo, Flatten, Promote, Reshape, Zip
 from .edge_operators import Loop, Sink, Source
 from .stream_functions import (address, address_range, all_read, expert_addresses, last_tile_filter, retile_col, retile_row, retile_streamify, row_append,
                                row_offset)
@@ -23,7 +23,7 @@ from .draw import draw, to_dot
 
 __all__ = [
     "Accum", "add", "address", "address_range", "all_read", "analyse", "Analysis", "Broadcast", "Bufferize", "BufferType", "build", "cast",
-    "ceil_div", "dim", "Dim", "DimKind", "div", "draw", "EagerMerge", "exp", "Expand", "expert_addresses", "FlatMap", "Flatten", "function",
+    "ceil_div", "dim", "Dim", "DimKind", "div", "draw", "EagerMerge", "exp", "Expand", "expert_addresses", "Fifo", "FlatMap", "Flatten", "function",
     "FUNCTIONAL", "Graph", "last_tile_filter", "LinearOffChipLoad", "LinearOffChipStore", "Loop", "lower", "LoweringError", "Map", "matmul",
     "maximum", "metric", "Metric", "mul", "Operator", "operator", "operator_reference", "OPERATORS", "Partition", "print_graph", "Program",
     "ProgramError", "Promote", "RandomOffChipLoad", "RandomOffChipStore", "read_graph", "Reassemble", "register_float64", "register_rule", "Reshape",

@@ -55,6 +55,7 @@ def _examples() -> dict[str, Example]:
         "Reshape": lambda g, i: o["Reshape"](i["ragged"](), dim=0, chunk=4, pad=0),
         "Expand": lambda g, i: o["Expand"](i["one"](), ref=i["x"](), rank=1),
         "Zip": lambda g, i: o["Zip"](i["flat"]("a"), i["flat"]("b")),
+        "Fifo": lambda g, i: o["Fifo"](i["choice"](), depth=8),
         "Broadcast": lambda g, i: o["Broadcast"](i["x"](), n=2),
         "Source": lambda g, i: o["Source"](graph=g, shape=(i["n"],), selector=4),
         "Sink": lambda g, i: o["Sink"](i["x"]()),

@@ -1,8 +1,9 @@
-"""Operators that change shapes only: Flatten, Reshape, Promote, Expand, Zip, Broadcast (paper table 7)."""
+"""Operators that change shapes only: Flatten, Reshape, Promote, Expand, Zip, Broadcast (paper table 7), and Fifo, which changes nothing."""
 
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import sympy
 
@@ -315,6 +316,35 @@ class Zip(Shape):
 
 
 @operator
+class Fifo(Shape):
+    """Lets a stream run ahead: its channel holds ``depth`` elements at least. Where paths part and join again, the faster one needs room for what the
+    slower one keeps (a selector that waits for the rows it has routed)."""
+
+    stops = "copied"
+    arguments = {"depth": "elements that the channel holds"}
+
+    def check(self):
+        self.positive("depth")
+
+    def shape_rule(self):
+        return [self.inputs[0].type]
+
+    def lower_machine(self, low):
+        element = self.inputs[0].element
+        tiles = low.most_tiles(element) if isinstance(element, TileType) else 1
+        if tiles is None:
+            raise low.error(self, f"stream {self.inputs[0].name} carries {element}", rule="a channel is as deep as the physical tiles of its elements ask for",
+                            remedy="bound the size: graph.dynamic(name, most=...)")
+        return [replace(low.take(self, 0), depth=self.args["depth"] * tiles)]
+
+    def lower_published(self, low):
+        return [replace(low.take(self, 0), depth=self.args["depth"])]
+
+    def evaluate(self, ev, stream):
+        yield from stream
+
+
+@operator
 class Broadcast(Shape):
     """Copies a stream to ``n`` outputs. Lowering inserts it where a stream has several readers; a program need not."""
 
@@ -338,4 +368,4 @@ class Broadcast(Shape):
             yield from ((i, v, s) if self.args["n"] > 1 else (v, s) for i in range(self.args["n"]))
 
 
-__all__ = ["Flatten", "Reshape", "Promote", "Expand", "Zip", "Broadcast"]
+__all__ = ["Flatten", "Reshape", "Promote", "Expand", "Zip", "Fifo", "Broadcast"]

@@ -6,7 +6,7 @@ Rows are routed by a selector stream, packed into tiles of ``tile_rows`` rows, m
 
 import numpy as np
 
-from penstock.frontend import (Accum, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Map, Partition, Reassemble, Reshape, Source,
+from penstock.frontend import (Accum, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Map, Partition, Reassemble, Reshape, Source,
                                cast, matmul, retile_col, retile_row, retile_streamify)
 
 
@@ -33,7 +33,8 @@ def program(rows=10, dim=64, out=256, experts=2, tile_rows=4, tiles=4, dtype="fp
         unpacked = FlatMap(wide, fn=retile_streamify("rows", mask=True), name=f"rows{i}")
         results.append(Reshape(unpacked, dim=0, chunk=1))
 
-    gathered = Reassemble(results, selector, rank=1, name="gather")
+    # the selector runs ahead: rows wait in the experts until a tile is full
+    gathered = Reassemble(results, Fifo(selector, depth=rows), rank=1, name="gather")
     gathered.stream.assert_shape((rows, 1, 1))  # one expert per row
     LinearOffChipStore(cast(gathered, dtype), y, name="y")
     return g
