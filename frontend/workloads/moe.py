@@ -29,6 +29,7 @@ def program(tokens=64, dim=16, inter=32, experts=8, top_k=2, tile_rows=16, tile_
 
     # route the rows, and each row's share of every expert
     chosen = Source(graph=g, shape=(tokens,), selector=experts, name="chosen")  # multi-hot: the experts of a token
+    returning = Source(graph=g, shape=(tokens,), selector=experts, name="returning")  # the same; it waits at the end while the rows go through
     each = Source(graph=g, shape=(tokens, top_k), selector=experts, name="each")  # the same, one by one
     rows = Flatten(LinearOffChipLoad(x, tile=(1, dim), name="x"), lo=0, hi=2)
     routed = Partition(rows, chosen, rank=0, outputs=experts, name="rows")
@@ -47,6 +48,10 @@ def program(tokens=64, dim=16, inter=32, experts=8, top_k=2, tile_rows=16, tile_
         h = Map(Map(Map(xs, gates, fn=matmul(), name=f"gate_product{i}"), fn=silu()), Map(xs, ups, fn=matmul(), name=f"up_product{i}"), fn=mul(), name=f"gated{i}")
         return Accum(cast(h, dtype), downs, fn=matmul(), rank=1, name=f"down_product{i}")
 
+    def on_chip(tiles):
+        """The same stream, each tile stored as a whole before it goes on."""
+        return Flatten(Expand(tiles, count=1), lo=0, hi=1)
+
     packed = [pack(routed[i], i) for i in range(experts)]
     done = []
     if not regions:
@@ -56,22 +61,23 @@ def program(tokens=64, dim=16, inter=32, experts=8, top_k=2, tile_rows=16, tile_
             done.append(layer(tiles, *weights, i).stream)
     else:
         for r in range(regions):
-            merged = EagerMerge(packed[r * per : (r + 1) * per], name=f"region{r}")
+            # a tile is on chip as a whole before it counts as arrived: a packer gives its first rows long before its last
+            merged = EagerMerge([on_chip(t) for t in packed[r * per : (r + 1) * per]], name=f"region{r}")
             addresses = FlatMap(merged[1], fn=expert_addresses(steps), rank=1, name=f"addresses{r}")
             weights = [RandomOffChipLoad(addresses, w[r], tile=t, name=w[r].name) for w, t in ((gate, (dim, tile_inter)), (up, (dim, tile_inter)), (down, (tile_inter, dim)))]
             back = Partition(layer(merged[0], *weights, r), merged[1], rank=0, outputs=per, name=f"back{r}")
-            done += list(back)
+            done += [on_chip(t) for t in back]  # an expert's rows wait here until their turn, and do not hold up the others of the region
 
     # rows again, weighted, gathered and summed for each token
     results = [Map(FlatMap(tiles, fn=retile_streamify(mask=True), name=f"unpack{i}"), cast(parts[i], "fp32"), fn=mul(), name=f"weighted{i}") for i, tiles in enumerate(done)]
-    gathered = Reassemble(results, chosen, rank=0, name="gather")
+    gathered = Reassemble(results, returning, rank=0, name="gather")
     LinearOffChipStore(cast(Accum(gathered, fn=add(), rank=1, name="sum"), dtype), y, name="y")
     return g
 
 
 def streams(seed, tokens=64, experts=8, top_k=2, skew=1.0, **_):
     chosen = routing(seed, tokens, experts, top_k, skew)
-    return {"chosen": chosen.tolist(), "each": chosen.tolist()}
+    return dict.fromkeys(("chosen", "returning", "each"), chosen.tolist())
 
 
 def inputs(seed, tokens=64, dim=16, inter=32, experts=8, top_k=2, regions=0, **_):
@@ -86,7 +92,7 @@ def inputs(seed, tokens=64, dim=16, inter=32, experts=8, top_k=2, regions=0, **_
     return out
 
 
-def reference(x, shares, chosen, each, **weights):
+def reference(x, shares, chosen, returning, each, **weights):
     """The layer in float64."""
     dim = x.shape[1]
     gate, up = (np.concatenate([weights[f"{n}{i}"].reshape(-1, dim, weights["gate0"].shape[1]) for i in range(len(weights) // 3)]) for n in ("gate", "up"))

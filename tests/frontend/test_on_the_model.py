@@ -140,3 +140,13 @@ def test_what_the_machine_cannot_do_is_refused():
         lambda c: Accum(Source(graph=c.g, shape=(2, 3), tile=(8, 4)), fn=retile_col(), rank=1))
     assert "this machine cuts single rows" in refused(lambda c: FlatMap(Source(graph=c.g, shape=(2,), tile=(6, 4)), fn=retile_streamify("rows", 3)))
     assert "of run-time size" in refused(lambda c: Map(Source(graph=c.g, shape=(2,), tile=(4, 4)), Source(graph=c.g, shape=(2,), tile=(4, c.g.dynamic("N"))), fn=matmul()))
+
+
+@pytest.mark.parametrize("name,params", [
+    ("simple_moe", {}), ("moe", dict(tile_rows=16)), ("moe", dict(tile_rows=0)), ("moe", dict(tile_rows=16, regions=4)), ("moe", dict(tile_rows=0, regions=2)),
+    ("attention", dict(parallel="coarse", most=8)), ("attention", dict(parallel="interleaved", most=8)), ("attention", dict(parallel="dynamic", most=8)),
+    ("attention", dict(parallel="dynamic", most=8, softmax="stable")),
+])
+def test_workloads(name, params):
+    (r,) = penstock.run(name, SMALL, params, seed=2)
+    assert r.values_ok and r.max_rel_err < 2e-2
