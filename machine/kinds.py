@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .beat import Payload, Scalar, Selector, Tile, Tuple
+from . import limits
+from .beat import TILES_BITS, BufferRef, Payload, Scalar, Selector, Tile, Tuple
 from .functions import lookup
 
 
@@ -49,6 +50,8 @@ class Kind:
         Whether the unit can give a beat before every input has had one, so that a feedback loop may go through it.
     drops
         Whether those changes may lower a count.
+    ranges
+        Values that a parameter may have (each of them, if it is a list).
     payloads
         (params, payloads of the inputs) -> payloads of the outputs, None for one that the inputs do not determine. Raises
         ValueError with the rule that the inputs break.
@@ -71,6 +74,7 @@ class Kind:
     posts: str = ""
     any_input: bool = False
     drops: bool = False
+    ranges: dict[str, range] = field(default_factory=dict)
     payloads: Callable[[dict, tuple[Payload, ...]], tuple[Payload | None, ...]] | None = None
     stop: Callable[[dict, tuple[int, ...]], tuple[int, ...]] | None = None
 
@@ -217,9 +221,11 @@ _shape("flatten", "merges dimensions lo..hi", {"lo": "innermost dimension merged
 _shape("promote", "inserts a dimension of size 1 at a level", {"level": "stop level inserted", "outermost": "whether it is the stream's new outermost dimension"}, stop=lambda p, s: (max(s[0], p["level"]) if p["outermost"] else s[0] + 1 if s[0] >= p["level"] else s[0],))
 _shape("reshape", "splits a dimension into chunks",
        {"dim": "dimension split", "chunk": "size of a chunk", "pad": "whether a partial chunk is padded",
-        "pad_rows": "physical tile rows of a pad unit", "pad_cols": "physical tile columns of a pad unit"}, runtime=("chunk", "pad_rows", "pad_cols"), stop=lambda p, s: (max(s[0], p["dim"]) + 1,))
-_shape("repeat", "repeats each beat", {"count": "copies"}, runtime=("count",), stop=lambda p, s: (s[0] + 1,))
-_shape("pace", "lets a beat pass at most every so often", {"interval": "sixteenths of a cycle between beats, at least 16"}, runtime=("interval",))
+        "pad_rows": "physical tile rows of a pad unit", "pad_cols": "physical tile columns of a pad unit"}, runtime=("chunk", "pad_rows", "pad_cols"),
+       ranges={"chunk": range(1, 1 << 32)}, stop=lambda p, s: (max(s[0], p["dim"]) + 1,))
+_shape("repeat", "repeats each beat", {"count": "copies"}, runtime=("count",), ranges={"count": range(1, 1 << 32)}, stop=lambda p, s: (s[0] + 1,))
+_shape("pace", "lets a beat pass at most every so often", {"interval": "sixteenths of a cycle between beats, at least 16"}, runtime=("interval",),
+       ranges={"interval": range(16, 1 << 24)})
 _shape("zip", "joins two streams into tuples", {}, lambda p: (2, 1), payloads=lambda p, inputs: (Tuple(inputs),))
 _shape("split", "deals beats round robin", {"n": "outputs"}, lambda p: (1, p["n"]), payloads=_copies)
 _shape("merge", "collects beats round robin", {"n": "inputs"}, lambda p: (p["n"], 1), any_input=True)
@@ -256,7 +262,7 @@ register(Kind("matmul", "product of two physical tiles, fp32 out",
 register(Kind("accum", "reduction over some dimensions into a memory of accumulators",
               {"fn": "function with an identity: add, max", "reduce": "bit mask of reduced dimensions", "depth": "accumulator tiles", "lanes": "elements a cycle",
                "init_rows": "rows of an empty group's result in elements, 0: of run-time size", "init_cols": "its columns"},
-              lambda p: (1, 1), runtime=("init_rows", "init_cols"), latency=_lane_interval, interval=_lane_interval, payloads=_sum,
+              lambda p: (1, 1), runtime=("init_rows", "init_cols"), ranges=dict.fromkeys(("init_rows", "init_cols"), limits.SIZES), latency=_lane_interval, interval=_lane_interval, payloads=_sum,
               optional={"scan": "the state leaves after every beat, instead of the groups' results"}, stop=_reduced))
 register(Kind("row_pack", "concatenates the valid rows of one-band tiles (docs/timing.md section 3.3)",
               {"depth": "tiles of a band, at most", "level": "stop level that ends a group", "bands": "bands of the result, 0: of run-time size",
@@ -266,15 +272,39 @@ register(Kind("row_unpack", "streams the rows of tiles one by one (docs/timing.m
               lambda p: (1, 1), runtime=("rows",), payloads=_rows, stop=lambda p, s: (max(s[0] + 1, 2),)))
 _shape("row_append", "puts a row below a tile's valid rows", {}, lambda p: (2, 1), payloads=_rows)
 _shape("row_offset", "sets how many rows of a tile are valid", {}, lambda p: (2, 1), payloads=_counted)
+def _buffers(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload | None, ...]:
+    writers, readers = len(p["writers"]), p["readers"]
+    need(writers and readers, "a scratchpad has at least one writer and one reader")
+    need(not p["frames"] & (p["frames"] - 1), "tiles a page are a power of two")
+    need(len(p["repeat"]) == len(readers), "each reader has its repeats")
+    loops = [r.get("affine", 0) for r in readers]
+    need(len(p.get("shape", ())) == len(p.get("stride", ())) == sum(loops), "each loop of an affine reader has its trips and its stride")
+    at = 0
+    for r, n in zip(readers, loops):
+        need(not n or r["rank"] == n, "an affine reader's rank is the number of its loops")
+        last = sum((trips - 1) * stride for trips, stride in zip(p.get("shape", ())[at : at + n], p.get("stride", ())[at : at + n]))
+        need(last < 1 << TILES_BITS, f"a buffer has at most {1 << TILES_BITS} tiles")
+        at += n
+    tiles, references = set(inputs[:writers]), set(inputs[writers : writers + len(readers)])
+    need(len(tiles) == 1 and isinstance(inputs[0], Tile), "its writers take tiles of one element type")
+    need(references == {BufferRef(p["pages"])}, "its readers take references to its pages")
+    return (BufferRef(p["pages"]),) * writers + inputs[:1] * len(readers)
+
+
+_LINES = dict.fromkeys(("base", "pitch"), limits.ADDRESSES) | dict.fromkeys(("tensor_rows", "tensor_cols"), limits.SIZES) | dict.fromkeys(
+    ("rows", "cols"), limits.COUNTS) | dict.fromkeys(("shape", "row_step", "col_step"), limits.SIZES) | {"shift": limits.SHIFTS}
 register(Kind("scratchpad", "paged memory of buffers (docs/timing.md section 4)",
               {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}, with turns (repeats of each buffer, in turn) where they differ, with ref (the level of a stream that drives the reads), or with affine (loop dimensions of the order in which the tiles of a buffer are read: its rank)",
                "repeat": "list: repeats per reader (run time)"},
               lambda p: (len(p["writers"]) + len(p["readers"]) + sum("ref" in r for r in p["readers"]), len(p["writers"]) + len(p["readers"])),
-              runtime=("repeat", "shape", "stride"), memory=True, stop=_buffered,
+              runtime=("repeat", "shape", "stride"), memory=True, payloads=_buffers,
+              ranges={"pages": limits.PAGES, "frames": limits.FRAMES, "repeat": limits.SIZES, "shape": limits.COUNTS, "stride": limits.SIZES}, stop=_buffered,
               optional={"shape": "trips of the loops of the affine readers, one after the other, each outermost first (run time)",
                         "stride": "likewise, in tiles, what a step of each loop advances (run time)"}))
 _ORDER = {"order": "list of [row, col], in elements: where each logical tile lies, in stream order (instead of the affine walk)"}
 def _triggers(p: dict, inputs: tuple[Payload, ...]) -> tuple[None]:
+    for steps in (p["row_step"], p["col_step"]):
+        need(sum(max(n - 1, 0) * step for n, step in zip(p["shape"], steps)) < 1 << limits.POSITION_BITS, f"positions in a tensor have {limits.POSITION_BITS} bits")
     need(p.get("trigger") in (None, "ref", "address"), "trigger is 'ref' or 'address'")
     need(p.get("trigger") != "address" or (isinstance(inputs[0], Scalar) and inputs[0].width <= 32), "its triggers are scalars of at most 32 bits")
     need(p.get("trigger") != "address" or (p["rank"] == 0 and "shift" in p and "order" not in p), "a load by address has rank 0, a shift and no order")
@@ -288,11 +318,11 @@ register(Kind("load", "off-chip load of a loop nest of tiles, once or once a tri
               lambda p: (1 if p.get("trigger") else 0, 1),
               ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols", "shape", "row_step", "col_step", "shift"), optional=_ORDER | {
                   "trigger": "what starts a walk: 'ref' (each beat of its input) or 'address' (each scalar, the number of a logical tile)",
-                  "shift": "for 'address': log2 of the logical tiles in a row of the tensor"}, offchip="read", payloads=_triggers, stop=lambda p, s: (2 + p["rank"] + max(s, default=0),)))
+                  "shift": "for 'address': log2 of the logical tiles in a row of the tensor"}, offchip="read", payloads=_triggers, ranges=_LINES, stop=lambda p, s: (2 + p["rank"] + max(s, default=0),)))
 register(Kind("store", "linear off-chip store (docs/timing.md section 5)",
               {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",
                "rows": "rows of a logical tile", "cols": "columns of a logical tile"},
-              lambda p: (1, 0), ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols"), optional=_ORDER, offchip="write", ends_run=True, payloads=_tiles()))
+              lambda p: (1, 0), ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols"), optional=_ORDER, offchip="write", ends_run=True, payloads=_tiles(), ranges=_LINES))
 def _random_store(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
     need(isinstance(inputs[0], Scalar) and inputs[0].width <= 32, "its addresses are scalars of at most 32 bits")
     need(isinstance(inputs[1], Tile), "what it stores are tiles")
@@ -303,7 +333,7 @@ register(Kind("random_store", "off-chip store of tiles at the places that number
               {"tensor": "tensor name", "base": "byte address", "pitch": "bytes a tensor row", "tensor_rows": "elements", "tensor_cols": "elements",
                "rows": "rows of a logical tile", "cols": "columns of a logical tile", "shift": "log2 of the logical tiles in a row of the tensor"},
               lambda p: (2, 1), ("tensor", "base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols", "shift"), offchip="write", ends_run=True,
-              payloads=_random_store, stop=lambda p, s: s[:1]))
+              payloads=_random_store, ranges=_LINES, stop=lambda p, s: s[:1]))
 register(Kind("source", "stream from outside the fabric", {}, lambda p: (0, 1)))
 register(Kind("sink", "stream to outside the fabric", {}, lambda p: (1, 0), ends_run=True, posts="scratchpad", drops=True,
               optional={"scratchpad": "unit id that a reference belongs to: what is taken is a reference less"}))

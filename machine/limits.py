@@ -16,3 +16,16 @@ COUNT_BITS, DELTA_BITS = 10, 9
 """Bits of a buffer's reference count, and of a change of it (signed)."""
 PAGES_BITS = 16
 """Bits of the number of pages of a buffer."""
+SIZES, COUNTS = range(1 << SIZE_BITS), range(1, 1 << SIZE_BITS)
+"""Values of sizes, steps and repeats that may be 0, and of those that may not."""
+ADDRESSES = range(1 << ADDRESS_BITS)
+PAGES = range(1, 1 << PAGES_BITS)
+SHIFTS = range(ADDRESS_BITS)
+FRAMES = range(1, 1 << 12)
+
+
+def metadata_bits(pages: int, drops: bool = False) -> int:
+    """Bits that a scratchpad of ``pages`` pages keeps besides its tiles: links of chains and of the free list and which of them holds, reference
+    counts, last page and number of pages of each buffer, and, with ``drops``, which buffers wait to be freed (docs/timing.md section 4)."""
+    page, count = max(2, pages) - 1, pages.bit_length()
+    return pages * (2 * page.bit_length() + count + 1 + COUNT_BITS + count + drops)

@@ -171,6 +171,11 @@ def validate(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS, least_depth: i
         extra = [p for p in u.params if p not in kind.params and p not in kind.optional]
         if missing or extra:
             raise LoweringError(f"parameters missing {missing}, unknown {extra}", where, f"kind {u.kind} has {list(kind.params)}")
+        for name, values in kind.ranges.items():
+            given = u.params.get(name, ())
+            for value in given if isinstance(given, (list, tuple)) else (given,):
+                if not isinstance(value, int) or value not in values:
+                    raise LoweringError(f"{name} is {value!r}", where, f"{name} of a {u.kind} is from {values[0]} to {values[-1]}")
     used = {side: {} for side in ends}
     for side, all_ends in ends.items():
         for unit, port in all_ends:

@@ -50,6 +50,10 @@ class Packing(wiring.Component):
         Go on; only while ``place.open``.
     idle : Out(1)
         No block is queued or begun and no step is open.
+    partial : Out(1)
+        A block is begun.
+    ragged : Out(1)
+        The tile taken does not lie beside those before it: it has other rows, or they are not full.
 
     Timing
     ------
@@ -68,6 +72,8 @@ class Packing(wiring.Component):
             "chunk": Out(chunk_layout(lanes)),
             "advance": In(1),
             "idle": Out(1),
+            "partial": Out(1),
+            "ragged": Out(1),
         })
         self._valid_rows = [Memory(shape=range(tile.t + 1), depth=SLOTS, init=[]) for _ in range(self.columns)]
 
@@ -90,7 +96,11 @@ class Packing(wiring.Component):
             queue.i.payload.ends_row.eq(beat.stop >= 1),
             queue.i.payload.ends_tile.eq(beat.stop >= 2),
         ]
+        first_rows, last_cols = Signal.like(beat.rows), Signal.like(beat.cols)
         with m.If(take):
+            m.d.sync += last_cols.eq(beat.cols)
+            with m.If(tile == 0):
+                m.d.sync += first_rows.eq(beat.rows)
             m.d.sync += tile.eq(Mux(ends_block, 0, tile + 1))
             with m.If(ends_block):
                 m.d.sync += tail.eq(tail + 1)
@@ -152,6 +162,8 @@ class Packing(wiring.Component):
             place.ends_tile.eq(Mux(carrying, ended_tile, queue.o.payload.ends_tile)),
             queue.o.ready.eq(self.advance & place.last_chunk & ~carrying),
             self.idle.eq(~place.open & (tile == 0)),
+            self.partial.eq(tile != 0),
+            self.ragged.eq(take & (tile != 0) & (beat.cols != 0) & ((beat.rows != first_rows) | (last_cols != t))),
         ]
         with m.If(self.advance):
             m.d.sync += row.eq(row + self.lanes)

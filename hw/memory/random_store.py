@@ -131,6 +131,8 @@ class RandomStore(Unit):
         self.report(m, offers=request.valid | self.o0.valid)
         m.d.comb += [
             self.done.eq(ended),
+            self.error[Fault.ROWS].eq(packing.ragged),
+            self.error[Fault.STOP].eq(self.i1.valid & is_done(self.i1.payload) & packing.partial),
             self.error[Fault.STRAY].eq(Cat(strays).any()),
             self.error[Fault.ADDRESS].eq(self.i0.valid & self.i0.ready & number.data & outside),
         ]

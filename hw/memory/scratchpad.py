@@ -110,7 +110,7 @@ class Scratchpad(Unit):
         m.d.sync += highest.eq(self.peak)
 
         self.report(m, offers=Cat(o.valid for o in self.outputs).any())
-        m.d.comb += [self.error[Fault.REFERENCES].eq(counts.overflow), self.error[Fault.STOP].eq(mismatch)]
+        m.d.comb += [self.error[Fault.STOP].eq(mismatch)]
         return m
 
     def _write(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> None:
@@ -129,7 +129,7 @@ class Scratchpad(Unit):
                 arbiter.requests[w].eq(writer.request),
                 writer.grant.eq(arbiter.grant[w]),
             ]
-        m.d.comb += port.en.eq(arbiter.grant.any())
+        m.d.comb += [port.en.eq(arbiter.grant.any()), self.error[Fault.REFERENCES].eq(counts.overflow | Cat(writer.overflow for writer in writers).any())]
         with m.Switch(arbiter.index):
             for w, writer in enumerate(writers):
                 with m.Case(w):

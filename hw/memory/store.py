@@ -37,7 +37,8 @@ class Store(Unit):
     done : Out(1)
         Done has been taken and every line acknowledged; low again once a second run's first tile is taken.
     error : Out(8)
-        Bit ``Fault.STRAY``: more acknowledgements than lines in flight.
+        Bit ``Fault.STRAY``: more acknowledgements than lines in flight; ``Fault.ROWS``: tiles that do not lie side by side; ``Fault.STOP``: Done
+        within a row of tiles.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
@@ -101,6 +102,8 @@ class Store(Unit):
         self.report(m, offers=request.valid)
         m.d.comb += [
             self.done.eq(ended & (flight == 0)),
+            self.error[Fault.ROWS].eq(packing.ragged),
+            self.error[Fault.STOP].eq(self.i0.valid & end & packing.partial),
             self.error[Fault.STRAY].eq(self.port.acks[0] > flight),
         ]
         with m.If(granted):

@@ -44,6 +44,8 @@ class Writer(wiring.Component):
         The open buffer's last page before this cycle.
     closes, first, tiles : Out
         With ``grant``: the buffer is complete; its first page and its tiles.
+    overflow : Out(1)
+        A buffer has more tiles than a reference counts.
 
     Timing
     ------
@@ -69,6 +71,7 @@ class Writer(wiring.Component):
             "last": Out(page),
             "closes": Out(1),
             "tiles": Out(TILES_BITS),
+            "overflow": Out(1),
             "first": Out(page),
         })
 
@@ -92,6 +95,7 @@ class Writer(wiring.Component):
             self.frame.eq(Mux(self.takes_page, 0, filled)),
             self.first.eq(Mux(is_open, first, self.head)),
             self.tiles.eq(tiles + 1),
+            self.overflow.eq(self.grant & tiles.all()),
             self.i.ready.eq(Mux(passes, queue.level == 0, self.grant)),
         ]
         with m.If(self.i.valid & self.i.ready):

@@ -9,6 +9,7 @@ from penstock.machine.faults import Fault
 from penstock.machine.functions import identity_bits
 from penstock.machine.functions import lookup as entry
 from penstock.machine.kinds import kind_of
+from penstock.machine.limits import SIZE_BITS
 
 from ..beat import is_bare, is_done, words
 from ..functions import lookup
@@ -17,8 +18,6 @@ from .unit import Unit
 
 
 __all__ = ["Accum"]
-
-SIZE_BITS = 20  # of an empty group's result, in elements
 
 
 class Accum(Unit):

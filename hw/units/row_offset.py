@@ -3,9 +3,9 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 
 from penstock.machine.faults import Fault
+from penstock.machine.limits import SIZE_BITS
 
 from ..beat import is_done
-from .row_pack import SIZE_BITS
 from .unit import Unit
 
 

@@ -6,14 +6,13 @@ from amaranth.lib.memory import Memory
 
 from penstock.machine.beat import STOP_DONE
 from penstock.machine.faults import Fault
+from penstock.machine.limits import SIZE_BITS
 
 from ..beat import is_bare, is_done
 from .unit import Unit
 
 
-__all__ = ["RowPack", "SIZE_BITS"]
-
-SIZE_BITS = 20
+__all__ = ["RowPack"]
 
 
 class RowPack(Unit):

@@ -5,9 +5,9 @@ from amaranth.lib import data
 from amaranth.lib.memory import Memory
 
 from penstock.machine.faults import Fault
+from penstock.machine.limits import SIZE_BITS
 
 from ..beat import is_done
-from .row_pack import SIZE_BITS
 from .unit import Unit
 
 

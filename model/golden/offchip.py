@@ -234,11 +234,15 @@ class Store(OffChip):
         tiles = self.ins[-1]
         b = tiles.peek()
         if b is not None and b.done:
+            assert not self.gathered, "stop mismatch"
             if not level and not carry_open:
                 self.end(c)
         elif b is not None and not b.data:
             tiles.take()
         elif b is not None and level < 2:
+            rows, cols = b.numbers
+            if self.gathered and cols:
+                assert rows == self.gathered[0].numbers[0] and all(x.numbers[1] == self.g.t for x in self.gathered), "rows do not fit"
             self.gathered.append(tiles.take())
             if b.stop or len(self.gathered) == self.e // self.g.t:
                 self.blocks.append(self.gathered)

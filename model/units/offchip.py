@@ -375,6 +375,8 @@ def store(S, V, LOG, u, c, goes_on, ends):
             if not is_done(S, slot):
                 take(S, LOG, channel, c)
                 return flags | BUSY
+            if gathered:
+                fail(S, FAULT_STOP, u, c)
             if blocks == 0 and not carry and ends:
                 take(S, LOG, channel, c)
                 S[u + T_DONE] = 1
@@ -387,6 +389,8 @@ def store(S, V, LOG, u, c, goes_on, ends):
         elif blocks < 2:
             if gathered == 0:
                 S[new + X_ROWS], S[new + X_COLS] = S[slot + X_META], 0
+            elif S[slot + X_META + 1] and (S[slot + X_META] != S[new + X_ROWS] or S[new + X_COLS] != gathered * t):
+                fail(S, FAULT_ROWS, u, c)
             S[new + X_COLS] += S[slot + X_META + 1]
             if S[G_VALUES]:
                 for r in range(t):

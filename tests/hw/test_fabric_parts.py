@@ -12,6 +12,7 @@ from penstock.hw.registry import component, register
 from penstock.hw.stream import connect, share
 from penstock.hw.units.fifo import Fifo
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile, Tuple
+from penstock.machine.errors import LoweringError
 
 TILE = Tile(2, "fp32")
 pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # of components whose constructor refuses
@@ -179,5 +180,8 @@ def test_other_refusals():
     with pytest.raises(ValueError, match="Tile edge of the graph must be that of the configuration, 4, not 2"):
         Fabric(g, bench.config(4))
     g = bench.graph("repeat", {"count": 2**32}, [TILE], [TILE], 2)
-    with pytest.raises(ValueError, match="Parameter 'count' of unit 'dut' must fit in 32 bits, not 4294967296"):
+    with pytest.raises(LoweringError, match="count of a repeat is from 1 to 4294967295"):
+        Fabric(g, bench.config(2))
+    g = bench.graph("reshape", {"dim": 0, "chunk": 1, "pad": True, "pad_rows": 1 << 16, "pad_cols": 1}, [TILE], [TILE], 2)
+    with pytest.raises(ValueError, match="Parameter 'pad_rows' of unit 'dut' must fit in 16 bits, not 65536"):
         Fabric(g, bench.config(2))

@@ -356,10 +356,11 @@ def test_small_scratchpad_is_back_pressure(data):
     sizes = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=6))
     stops = [s for n in sizes for s in [0] * (n - 1) + [1]]
     b = Build()
-    pad = b.unit("scratchpad", pages=data.draw(st.integers(3, 5)), frames=frames, writers=[{"rank": 1}], readers=[{"rank": 1, "repeat_dim": True}],
+    pages = data.draw(st.integers(3, 5))
+    pad = b.unit("scratchpad", pages=pages, frames=frames, writers=[{"rank": 1}], readers=[{"rank": 1, "repeat_dim": True}],
                  repeat=[data.draw(st.integers(1, 2))])
     b.link(b.source([(s, FULL) for s in stops]), pad)
-    b.link((pad, 0), (pad, 1), BufferRef(5))
+    b.link((pad, 0), (pad, 1), BufferRef(pages))
     b.link((pad, 1), b.sink(data.draw(waits(12))))
     compare(b, configuration())
 
