@@ -211,6 +211,15 @@ def _buffered(p: dict, stops: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(out)
 
 
+def _padded(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+    return (*inputs, Scalar(1))[: 1 + ("flags" in p)]
+
+
+def _chunked(p: dict, stops: tuple[int, ...]) -> tuple[int, ...]:
+    top = max(stops[0], p["dim"]) + 1
+    return (top, max(top - p["flags"], 0)) if "flags" in p else (top,)
+
+
 def _shape(name: str, doc: str, params: dict[str, str], arity=lambda p: (1, 1), runtime=(), payloads=_same, **more) -> None:
     register(Kind(name, doc, params, arity, runtime, _zero, _one, payloads=payloads, **more))
 
@@ -221,8 +230,9 @@ _shape("flatten", "merges dimensions lo..hi", {"lo": "innermost dimension merged
 _shape("promote", "inserts a dimension of size 1 at a level", {"level": "stop level inserted", "outermost": "whether it is the stream's new outermost dimension"}, stop=lambda p, s: (max(s[0], p["level"]) if p["outermost"] else s[0] + 1 if s[0] >= p["level"] else s[0],))
 _shape("reshape", "splits a dimension into chunks",
        {"dim": "dimension split", "chunk": "size of a chunk", "pad": "whether a partial chunk is padded",
-        "pad_rows": "physical tile rows of a pad unit", "pad_cols": "physical tile columns of a pad unit"}, runtime=("chunk", "pad_rows", "pad_cols"),
-       ranges={"chunk": range(1, 1 << 32)}, stop=lambda p, s: (max(s[0], p["dim"]) + 1,))
+        "pad_rows": "physical tile rows of a pad unit", "pad_cols": "physical tile columns of a pad unit"},
+       lambda p: (1, 1 + ("flags" in p)), ("chunk", "pad_rows", "pad_cols"), payloads=_padded, ranges={"chunk": range(1, 1 << 32)}, stop=_chunked,
+       optional={"flags": "there is a second output, the padding stream: dimensions of an element, which one flag stands for"})
 _shape("repeat", "repeats each beat", {"count": "copies"}, runtime=("count",), ranges={"count": range(1, 1 << 32)}, stop=lambda p, s: (s[0] + 1,))
 _shape("pace", "lets a beat pass at most every so often", {"interval": "sixteenths of a cycle between beats, at least 16"}, runtime=("interval",),
        ranges={"interval": range(16, 1 << 24)})

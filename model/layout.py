@@ -209,7 +209,7 @@ class Layout:
 
     def put_reshape(self, u, p, ins, outs):
         return k.K_RESHAPE, {k.H_DIM: p["dim"], k.H_CHUNK: p["chunk"], k.H_PAD: bool(p["pad"]), k.H_ROWS: max(1, p["pad_rows"] or 1),
-                             k.H_COLS: max(1, p["pad_cols"] or 1)}
+                             k.H_COLS: max(1, p["pad_cols"] or 1), k.H_FLAGS: p.get("flags", -1), k.H_LAST: beats.STOP_DONE}
 
     def put_repeat(self, u, p, ins, outs):
         return k.K_REPEAT, {k.R_COUNT: p["count"]}

@@ -234,6 +234,10 @@ def shapes(t: int = 2, dtype: str = "fp32") -> Zoo:
         u = z.add("reshape", {"dim": dim, "chunk": 2, "pad": pad, "pad_rows": 2 if dim else 1, "pad_cols": 2 if dim else 1},
                   [(tile, _regular(tile, shape, full=False))], [tile])
         z.runtime[u] = lambda rng: {"chunk": int(rng.choice([1, 2, 3]))}
+    for dim in (0, 2):
+        u = z.add("reshape", {"dim": dim, "chunk": 2, "pad": True, "pad_rows": 2 if dim else 1, "pad_cols": 1, "flags": dim},
+                  [(tile, _ragged(tile, dim + 2, 2, bare=0 if dim else some))], [tile, Scalar(1)])
+        z.runtime[u] = lambda rng: {"chunk": int(rng.choice([1, 2, 3]))}
     u = z.add("repeat", {"count": 2}, [(tile, _ragged(tile, 2, 4, bare=some))], [tile])
     z.runtime[u] = lambda rng: {"count": int(rng.integers(1, 5))}
     u = z.add("pace", {"interval": 40}, [(tile, _ragged(tile, 2, 4, bare=some))], [tile])
@@ -344,7 +348,7 @@ def _drive(rank: int, level: int) -> Callable[[np.random.Generator], Items]:
         empty = [s > 0 and rng.random() < 0.2 for s in stops]
         out, last = [], STOP_DONE
         for s, e in zip(stops, empty):
-            if e and s > rank and last >= s:
+            if e and min(s, last) > rank:
                 out.append((None, level + s - rank))
             elif s >= rank:
                 for inner in rng.integers(0, max(level, 1), rng.integers(0, 3) if level else 0):

@@ -65,8 +65,8 @@ class Buffers:
             pages = self.pages(None if None in sizes else max(sizes), len(writers))
             params = {"pages": pages, "frames": self.m.frames, "writers": [{"rank": w.args["rank"] + 2} for w in writers],
                       "readers": [self.reader(r) for r in readers], "repeat": [1 if r.listed else r.args["repeat"] or 0 for r in readers]}
-            if any(r.affine for r in readers):
-                params |= {"shape": [self.affine_walk(r)[0] if r.affine else [] for r in readers], "stride": [self.affine_walk(r)[1] if r.affine else [] for r in readers]}
+            if walks := [self.affine_walk(r) for r in readers if r.affine]:
+                params |= {"shape": [n for trips, _ in walks for n in trips], "stride": [n for _, strides in walks for n in strides]}
             self.buffers[node.memory] = self.unit("scratchpad", node, params)
             n = len(writers) + len(readers)
             driven = [r.name for r in readers if r.by_reference]
@@ -85,7 +85,7 @@ class Buffers:
         if node.by_reference:
             out["ref"] = node.level
         if node.affine:
-            out["affine"] = len(node.args["shape"]) + 2
+            out["affine"] = out["rank"] = len(node.args["shape"]) + 2
         return out
 
     def affine_walk(self, node: Streamify) -> tuple[list[int], list[int]]:

@@ -124,8 +124,6 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
         mask = sum(1 << d for d in reduce)
         params = {"fn": fn, "reduce": mask, "depth": self.m.accum_tiles, "lanes": self.m.lanes_for("accum"), "init_rows": out.rows.value or 0, "init_cols": out.cols.value or 0}
         if scan:
-            if "scan" not in KINDS["accum"].optional:
-                raise self.error(node, "Scan has no unit on this machine", remedy="use Accum, or the NumPy meaning of the program")
             params["scan"] = True
         return self.chain(src, "accum", node, params, role, Tile(self.t, "fp32"))
 

@@ -86,7 +86,7 @@ class Writer(wiring.Component):
         beat = self.i.payload
         m.d.comb += [
             end.eq(is_done(beat)),
-            passes.eq(end | (is_bare(beat) & (beat.stop > self.rank) & (before >= beat.stop))),
+            passes.eq(end | (is_bare(beat) & (beat.stop > self.rank) & (before > self.rank))),
             self.takes_page.eq(~is_open | (filled == self.frames)),
             self.extends.eq(is_open & (filled == self.frames)),
             self.closes.eq(beat.stop >= self.rank),

@@ -96,7 +96,7 @@ class Accum(Unit):
         # A group that ends without a beat: one that is open, or an empty one.
         closes, passes, empty = Signal(), Signal(), Signal()
         m.d.comb += [
-            empty.eq((high == 0) & (((beat.stop > top + 1) & (before >= beat.stop)) | (self.cfg.init_rows == 0))),
+            empty.eq((high == 0) & (((beat.stop > top + 1) & (before > top + 1)) | (self.cfg.init_rows == 0))),
             closes.eq(0 if self.scan else take & is_bare(beat) & last & ~empty),
             passes.eq(take & (~beat.data if self.scan else done | (is_bare(beat) & last & empty))),
         ]

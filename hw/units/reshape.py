@@ -2,6 +2,8 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
+from penstock.machine.beat import STOP_DONE
+
 from ..beat import is_done, with_stop
 from .unit import Unit
 
@@ -16,7 +18,8 @@ class Reshape(Unit):
     ----------
     params : dict
         ``dim``: dimension split; ``chunk``: units in a chunk, at least 1 (run time); ``pad``: whether a partial chunk is filled with
-        units of ``pad_rows`` x ``pad_cols`` beats without valid elements (both run time).
+        units of ``pad_rows`` x ``pad_cols`` beats without valid elements (both run time); optional ``flags``: the padding stream leaves on a
+        second output, one scalar of 1 bit for each ``flags`` inner dimensions.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
 
@@ -32,7 +35,8 @@ class Reshape(Unit):
 
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(1, 1)
+        self.flags = params.get("flags")
+        self.expect(1, 1 if self.flags is None else 2)
         self.dim, self.pad = params["dim"], bool(params["pad"])
         if not 0 <= self.dim <= 13:
             raise ValueError(f"Dimension dim must be from 0 to 13, not {self.dim!r}")
@@ -50,13 +54,16 @@ class Reshape(Unit):
         sent = Signal()  # the beat that ends a partial chunk has left, its pads have not
         ended = Signal(4)  # its stop
         done, ends, outer, fills, fire = Signal(), Signal(), Signal(), Signal(), Signal()
+        offered, room = Signal(), Signal()
         m.d.comb += [
             done.eq(is_done(beat)),
             ends.eq(beat.stop >= self.dim),
             outer.eq(beat.stop > self.dim),
             fills.eq(count + 1 == self.cfg.chunk),
-            o.valid.eq(self.i0.valid | sent),
-            fire.eq(o.valid & o.ready),
+            offered.eq(self.i0.valid | sent),
+            room.eq(o.ready & (self.o1.ready if self.flags is not None else 1)),
+            o.valid.eq(offered & (self.o1.ready if self.flags is not None else 1)),
+            fire.eq(offered & room),
         ]
         row, column = Signal(16), Signal(16)
         row_end, unit_end, padding = Signal(), Signal(), Signal()
@@ -69,7 +76,7 @@ class Reshape(Unit):
             last = Mux(sent, ended + 1, Mux(done, self.dim + 1, beat.stop + 1))
             stop = Mux(unit_end, Mux(fills, last, self.dim), row_end)
             m.d.comb += o.payload.eq(Cat(Const(0, len(o.payload.as_value()) - 5), stop[:4], 1))
-            m.d.comb += self.i0.ready.eq(o.ready & ~sent & ~done)  # a bare beat goes with the first pad beat
+            m.d.comb += self.i0.ready.eq(room & ~sent & ~done)  # a bare beat goes with the first pad beat
             with m.If(fire & ~sent & ~done):
                 m.d.sync += [sent.eq(1), ended.eq(beat.stop)]
             with m.If(fire):
@@ -81,17 +88,34 @@ class Reshape(Unit):
                     with m.If(fills):
                         m.d.sync += sent.eq(0)
         with m.Elif(done):
-            m.d.comb += [o.payload.eq(beat), self.i0.ready.eq(o.ready)]
+            m.d.comb += [o.payload.eq(beat), self.i0.ready.eq(room)]
             with m.If(fire):
                 m.d.sync += count.eq(0)
         with m.Else():
             partial = Signal()
             m.d.comb += [
                 partial.eq(self.pad & beat.data & outer & ~fills),
-                self.i0.ready.eq(o.ready),
+                self.i0.ready.eq(room),
                 o.payload.eq(with_stop(beat, Mux(partial, self.dim, beat.stop + (ends & (fills | outer))))),
             ]
             with m.If(fire & ends):
                 m.d.sync += [count.eq(Mux(fills | (outer & ~partial), 0, count + 1)), sent.eq(partial), ended.eq(beat.stop)]
-        self.report(m, offers=o.valid)
+        self._flag(m, padding)
+        self.report(m, offers=offered)
         return m
+
+    def _flag(self, m, padding) -> None:
+        """The padding stream: which elements leave as padding."""
+        if self.flags is None:
+            return
+        beat, flag = self.o0.payload, self.o1
+        before, moved = Signal(4, init=STOP_DONE), Signal()
+        m.d.comb += [
+            moved.eq(self.o0.valid & self.o0.ready),
+            flag.valid.eq(moved & (beat.stop >= self.flags)),
+            flag.payload.stop.eq(Mux(is_done(beat), STOP_DONE, beat.stop - self.flags)),
+            flag.payload.data.eq(~is_done(beat) & (beat.data | (beat.stop <= self.flags) | (before < beat.stop))),
+            flag.payload.value.eq(padding & flag.payload.data),
+        ]
+        with m.If(moved):
+            m.d.sync += before.eq(beat.stop)

@@ -81,7 +81,7 @@ class RowPack(Unit):
             taken.eq(take & beat.data),
             row_ends.eq(beat.data & (beat.stop != 0)),
             filled.eq(fill + Mux(row_ends, beat.rows, 0)),
-            passes.eq(take & (done | (bare & ends_group & ~open_ & (before >= beat.stop) & (beat.stop > level)))),
+            passes.eq(take & (done | (bare & ends_group & ~open_ & (before > level) & (beat.stop > level)))),
             closes.eq(take & ends_group & ~passes),
             self.error[Fault.ROWS].eq(taken & ((fill + beat.rows > t) | (at >= self.depth))),
         ]

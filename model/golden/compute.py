@@ -125,7 +125,7 @@ class Accum(Unit):
         elif ends and self.high:
             self.memory[self.high - 1] = self.memory[self.high - 1]._replace(stop=self.kept(s))
             self.drain([self.memory[i] for i in range(self.high)], c)
-        elif ends and (self.last >= s > self.top + 1 or not self.p["init_rows"]):
+        elif ends and (min(self.last, s) > self.top + 1 or not self.p["init_rows"]):
             self.leaving = Beat(self.kept(s), 0)
         elif ends:
             self.drain(self.initial(self.kept(s)), c)

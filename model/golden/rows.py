@@ -82,7 +82,7 @@ class RowPack(Unit):
             self.leaving = b
             self.reset()
         elif s >= level:
-            if not self.open and self.last >= s > level:
+            if not self.open and min(self.last, s) > level:
                 self.leaving = Beat(stop, 0)
             else:
                 self.close(stop, c)

@@ -33,7 +33,7 @@ class Writer:
 
     def has_no_buffer(self, b: Beat) -> bool:
         """A bare stop of groups that have no buffer at all."""
-        return not b.data and not b.done and b.stop > self.rank and self.last >= b.stop
+        return not b.data and not b.done and min(b.stop, self.last) > self.rank
 
 
 @dataclass

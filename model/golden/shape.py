@@ -65,14 +65,34 @@ class Promote(Unit):
 
 class Reshape(Unit):
     def setup(self):
-        self.count, self.pads = 0, deque()
+        self.count, self.pads, self.last = 0, deque(), STOP_DONE
+
+    def plan(self):
+        fired = self.next()
+        if fired is None:
+            return None
+        b, taken, update, pad = fired
+        level, before = self.p.get("flags"), self.last
+        out = {0: b}
+        if level is not None and (b.done or b.stop >= level):
+            bare = not b.data and b.stop > level and before >= b.stop
+            out[1] = b if b.done else Beat(b.stop - level, 0) if bare else Beat(b.stop - level, 1, (int(pad), 0))
+
+        def both():
+            update()
+            self.last = b.stop
+
+        if level is not None and not all(o.ready() for o in self.outs):
+            self.offers = True
+            return None
+        return out, taken, both
 
     def pad_stops(self, missing: int, last: int) -> list[int]:
         rows, cols = self.p["pad_rows"] or 1, self.p["pad_cols"] or 1
         unit = [0 if k % cols < cols - 1 else 1 for k in range(rows * cols - 1)]
         return (unit + [self.p["dim"]]) * (missing - 1) + unit + [last]
 
-    def plan(self):
+    def next(self):
         dim, chunk = self.p["dim"], self.p["chunk"]
         b = self.ins[0].peek()
         zero = (0,) * self.g.numbers[self.u.id]
@@ -83,9 +103,9 @@ class Reshape(Unit):
                 self.pads, self.count = stops, 0
                 stops.popleft()
 
-            return {0: Beat(stops[0], 1, zero)}, [] if b.done else [0], start
+            return Beat(stops[0], 1, zero), [] if b.done else [0], start, True
         if self.pads:
-            return {0: Beat(self.pads[0], 1, zero)}, [], self.pads.popleft
+            return Beat(self.pads[0], 1, zero), [], self.pads.popleft, True
         if b is None:
             return None
         s, count, pads = b.stop, self.count, deque()
@@ -105,7 +125,7 @@ class Reshape(Unit):
         def update():
             self.count, self.pads = count, pads
 
-        return {0: b if b.done else b._replace(stop=s)}, [0], update
+        return b if b.done else b._replace(stop=s), [0], update, False
 
 
 class Repeat(Unit):

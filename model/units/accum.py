@@ -186,7 +186,7 @@ def accum(S, V, LOG, u, c):
             if high:
                 S[S[u + A_MEMORY] + 3 * (high - 1) + 2] = kept(S, u, s)
                 begin_drain(S, u, c, high)
-            elif (s > top + 1 and before >= s) or S[u + A_ROWS] == 0:
+            elif (s > top + 1 and before > top + 1) or S[u + A_ROWS] == 0:
                 S[u + A_LEAVING] = 1 + kept(S, u, s)
             else:
                 t = S[G_T]

@@ -103,7 +103,7 @@ def row_pack(S, V, LOG, u, c):
             S[u + RP_LEAVING] = 1 + s
             S[u + RP_FILL] = S[u + RP_AT] = S[u + RP_OUT] = S[u + RP_OPEN] = 0
         elif s >= level:
-            if not S[u + RP_OPEN] and before >= s and s > level:
+            if not S[u + RP_OPEN] and before > level and s > level:
                 S[u + RP_LEAVING] = 1 + 2 + s - level
             else:
                 pack_close(S, u, c, 2 + s - level)

@@ -105,7 +105,7 @@ def scratchpad(S, V, LOG, u, c):
         slot = head(S, channel, c)
         if slot >= 0:
             s = S[slot + X_STOP]
-            if not is_done(S, slot) and (S[slot + X_DATA] or s <= S[w + W_RANK] or S[w + W_LAST] < s):
+            if not is_done(S, slot) and (S[slot + X_DATA] or s <= S[w + W_RANK] or S[w + W_LAST] <= S[w + W_RANK]):
                 if ((S[w + W_FIRST] >= 0 and S[w + W_FILL] < frames) or free > 0) and (S[slot + X_STOP] < S[w + W_RANK] or queued < REF_QUEUE):
                     S[w + W_ASKS] = 1
             elif queued == 0:

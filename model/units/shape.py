@@ -103,7 +103,25 @@ def promote_outermost(S, V, LOG, u, c):
     return BUSY
 
 
-H_DIM, H_CHUNK, H_PAD, H_ROWS, H_COLS, H_COUNT, H_LEFT, H_ROW, H_COL, H_STOP = range(U_OWN, U_OWN + 10)
+(H_DIM, H_CHUNK, H_PAD, H_ROWS, H_COLS, H_COUNT, H_LEFT, H_ROW, H_COL, H_STOP, H_FLAGS, H_LAST) = range(U_OWN, U_OWN + 12)
+# H_FLAGS: level of the padding stream, or -1; H_LAST: stop of the beat that left before
+
+
+@fast
+def reshape_flag(S, V, LOG, u, c, stop, data, pad):
+    """The padding stream's part of a beat that leaves."""
+    level, before = S[u + H_FLAGS], S[u + H_LAST]
+    S[u + H_LAST] = stop
+    if level < 0 or stop < level:
+        return
+    out = S[S[u + U_OUT] + 1]
+    if stop == STOP_DONE and not data:
+        push_done(S, V, LOG, out, c)
+        return
+    full = 1 if data or stop <= level or before < stop else 0
+    slot = push(S, out, c, stop - level, full)
+    S[slot + X_META] = pad
+    commit(S, V, LOG, out, slot, c)
 
 
 @fast
@@ -115,7 +133,7 @@ def reshape(S, V, LOG, u, c):
         slot = head(S, source, c)
         if slot < 0:
             return 0
-    if not ready(S, out, c):
+    if not ready(S, out, c) or (S[u + H_FLAGS] >= 0 and not ready(S, S[S[u + U_OUT] + 1], c)):
         return BLOCKED
     if slot >= 0 and not S[slot + X_DATA] and S[slot + X_STOP] > dim and S[u + H_PAD] and S[u + H_COUNT]:
         S[u + H_LEFT], S[u + H_STOP], S[u + H_COUNT] = chunk - S[u + H_COUNT], dim + 1, 0
@@ -140,6 +158,7 @@ def reshape(S, V, LOG, u, c):
             for i in range(S[out + C_VALUES]):
                 V[S[slot + X_VALUE] + i] = 0
         commit(S, V, LOG, out, slot, c)
+        reshape_flag(S, V, LOG, u, c, s, 1, 1)
         return BUSY
     s = S[slot + X_STOP]
     if is_done(S, slot):
@@ -158,6 +177,7 @@ def reshape(S, V, LOG, u, c):
         else:
             S[u + H_COUNT] = count
     forward(S, V, LOG, slot, out, c, s)
+    reshape_flag(S, V, LOG, u, c, s, S[slot + X_DATA], 0)
     take(S, LOG, source, c)
     return BUSY
 

@@ -7,8 +7,8 @@ import pytest
 
 import penstock
 from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, LoweringError, Map, Partition,
-                               Reassemble, Reshape, SelectorType, Sink, Source, Streamify, StreamType, add, address, address_range, div, exp, last_tile_filter, lower,
-                               matmul, mul, retile_col, retile_row, retile_streamify, row_max, row_sum, scale, sub)
+                               Reassemble, Reshape, Scan, SelectorType, Sink, Source, Streamify, StreamType, add, address, address_range, div, exp, last_tile_filter, lower,
+                               matmul, maximum, mul, retile_col, retile_row, retile_streamify, row_max, row_sum, scale, sub)
 from penstock.frontend.program import Program
 from penstock.machine.config import load
 
@@ -67,6 +67,20 @@ def test_reads_and_copies_by_reference():
     b = Bufferize(c.tiles("y", (2, ragged(c, "E")), (6, 3), 3, 1), rank=1)
     Sink(Streamify(b, ref=r))
     Sink(Streamify(b))
+    c.run()
+
+
+def test_affine_reads_running_sums_and_padding():
+    c = Case()
+    x = c.tiles("x", (2, 3), (8, 6), 3, 3)
+    b = Bufferize(x, rank=1)
+    Sink(Streamify(b, shape=(2, 2), stride=(1, 1)))
+    Sink(Streamify(b, shape=(3,), stride=(0,), repeat=2))
+    Sink(Scan(x, fn=add(), rank=1))
+    Sink(Scan(c.tiles("m", (2, ragged(c, "E")), (6, 3), 3, 1), fn=maximum(), rank=1))
+    padded, flags = Reshape(c.tiles("p", (5,), (1, 6)), dim=0, chunk=2, pad=0)
+    Sink(Accum(padded, fn=retile_row(), rank=1))
+    Sink(flags)
     c.run()
 
 
