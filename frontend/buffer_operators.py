@@ -167,11 +167,14 @@ class Streamify(Operator):
 
     def lower_published(self, low):
         repeat = self.args["repeat"]
-        if self.by_reference or self.affine:
-            raise low.unsupported(self)
         if self.listed:
             raise low.error(self, "a list of repeats has no form in the published simulator", remedy="give one number")
-        return low.one(self, "streamify", {"rank": len(self.inputs[0].element.shape), "repeat": [] if repeat is None else [repeat]})
+        params = {"rank": len(self.args["shape"] or self.inputs[0].element.shape)}
+        if self.affine:
+            params |= {"shape": list(self.args["shape"]), "stride": list(self.args["stride"])}
+        if self.by_reference:
+            return low.one(self, "streamify_ref", params | {"level": self.level})
+        return low.one(self, "streamify", params | {"repeat": [] if repeat is None else [repeat]})
 
     def read(self, buffer: list) -> tuple[list, int]:
         """The elements of one pass with their inner stops, and the buffer's rank."""

@@ -235,6 +235,9 @@ class Scan(Reduction):
     def lower_machine(self, low):
         return [low.accum(self, low.take(self, 0), range(2, 2 + self.args["rank"]), low.most_tiles(self.result), self.result, fn=self.args["fn"].op, scan=True)]
 
+    def lower_published(self, low):
+        return low.accum(self, scan=True)
+
     def evaluate(self, ev, *streams):
         acc = None
         for values, s in self.elements(streams):
@@ -277,6 +280,9 @@ class FlatMap(HigherOrder):
         port = self.args["fn"].lower_flat(low, self)
         k = 2 if isinstance(self.result, TileType) else 0
         return [port if self.args["rank"] else low.chain(port, "flatten", self, {"lo": k, "hi": k + 1}, "flatten")]
+
+    def lower_published(self, low):
+        return low.expanding(self)
 
     def evaluate(self, ev, *streams):
         fn, operands = self.args["fn"], self.operands()

@@ -45,6 +45,9 @@ class Source(Operator):
     def lower_machine(self, low):
         return [low.port(low.unit("source", self, {}), 0, low.payload(self.outputs[0].element, self))]
 
+    def lower_published(self, low):
+        return low.source(self)
+
     def evaluate(self, ev):
         yield from ev.source(self)
 
@@ -116,6 +119,9 @@ class Loop(Operator):
 
     def lower_machine(self, low):
         return [low.loop(self)]
+
+    def lower_published(self, low):
+        return low.loop(self)
 
     def evaluate(self, ev, stream):
         yield from stream

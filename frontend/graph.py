@@ -329,6 +329,7 @@ class Graph:
         self.symbols: dict[str, Dim] = {}
         self.derived_symbols: set[str] = set()  # names that the shape rules made
         self.bounds: dict[str, int] = {}  # symbol -> most that it can be, where known
+        self._most: dict[sympy.Expr, int] = {}
         self._derived: dict[tuple, Dim] = {}
         self._names: dict[str, int] = {}
         self._readers: dict[tuple[str, int], list[tuple[Operator, int]]] = {}
@@ -424,10 +425,12 @@ class Graph:
 
     def most(self, d: Dim) -> int | None:
         """The most that a size can be, or None: sizes grow with their symbols."""
-        free = [str(x) for x in d.size.free_symbols]
-        if any(n not in self.bounds for n in free):
-            return None
-        return int(d.size.subs({x: self.bounds[str(x)] for x in d.size.free_symbols}))
+        if d.size not in self._most:
+            free = d.size.free_symbols
+            if any(str(x) not in self.bounds for x in free):
+                return None
+            self._most[d.size] = int(d.size.xreplace({x: sympy.Integer(self.bounds[str(x)]) for x in free}))
+        return self._most[d.size]
 
     def restate(self, node: Operator, port: int, shape: tuple[Dim, ...]) -> None:
         """Give an output the shape that the program asserts, and derive the types of all that depends on it anew."""

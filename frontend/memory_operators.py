@@ -124,6 +124,9 @@ class RandomOffChipLoad(RandomAccess):
         low.feed(self, 0, unit, 0)
         return [low.port(unit, 0, low.payload(_tile_type(self), self))]
 
+    def lower_published(self, low):
+        return low.load(self, _tile_type(self), [])
+
     def evaluate(self, ev, addresses):
         data, (rows, cols) = ev.tensor(self.args["tensor"]), self.args["tile"]
         for a, s in addresses:
@@ -170,6 +173,9 @@ class RandomOffChipStore(RandomAccess):
         low.feed(self, 1, unit, 1)
         port = low.port(unit, 0, low.payload(ScalarType(1), self))
         return [low.unread(self, 0, port)]
+
+    def lower_published(self, low):
+        return low.store_at(self)
 
     def evaluate(self, ev, addresses, tiles):
         tensor = self.args["tensor"]
@@ -292,8 +298,7 @@ class LinearOffChipLoad(Operator):
         return [low.port(unit, 0, low.payload(tile, self))]
 
     def lower_published(self, low):
-        tile = _tile_type(self)
-        return low.load(self, tile)
+        return low.load(self, _tile_type(self), self.args["shape"])
 
     def evaluate(self, ev, *ref):
         data, (rows, cols) = ev.tensor(self.args["tensor"]), self.args["tile"]

@@ -109,6 +109,9 @@ class Partition(Routing):
     def lower_machine(self, low):
         return low.partition(self)
 
+    def lower_published(self, low):
+        return low.route(self, "partition", self.args["outputs"])
+
     def evaluate(self, ev, stream, selector):
         b = self.args["rank"]
         for targets, q in selector:
@@ -156,6 +159,9 @@ class Reassemble(Routing):
     def lower_machine(self, low):
         return [low.reassemble(self)]
 
+    def lower_published(self, low):
+        return low.route(self, "reassemble", len(self.inputs) - 1)
+
     def evaluate(self, ev, *streams):
         b, (*data, selector) = self.args["rank"], streams
         arrival = ev.arrival(self)
@@ -198,6 +204,9 @@ class EagerMerge(Routing):
 
     def lower_machine(self, low):
         return low.eager_merge(self)
+
+    def lower_published(self, low):
+        return low.route(self, "eager_merge", len(self.inputs))
 
     def evaluate(self, ev, *data):
         b, open_ = self.inputs[0].rank, list(range(len(data)))

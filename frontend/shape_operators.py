@@ -87,6 +87,9 @@ class Promote(Shape):
             return low.one(self, "promote", {"level": level})
         if self.inputs[0].shape[0].value == 1:
             return low.one(self, "promote", {"level": level - 1})
+        chunks = self.inputs[0]
+        if level == 2 and isinstance(chunks.node, Reshape) and chunks.node.args["dim"] == 0 and chunks.node.inputs[0].rank == 0 and len(self.graph.consumers(chunks)) == 1:
+            return [low.with_outer(self)]
         if level > 1:
             raise low.error(self, f"a stream {self.inputs[0].type} has no new outermost dimension in the published simulator",
                             remedy="promote inside the outermost dimension")
@@ -259,7 +262,7 @@ class Expand(Shape):
 
     def lower_published(self, low):
         if self.by_reference:
-            raise low.unsupported(self)
+            return low.one(self, "expand", {"rank": self.args["rank"]})
         return low.one(self, "repeat", {"count": self.args["count"]})
 
     def evaluate(self, ev, stream, ref=None):
@@ -306,7 +309,7 @@ class Zip(Shape):
         return [low.zip(self)]
 
     def lower_published(self, low):
-        return low.one(self, "zip", {})
+        return low.pair(self)
 
     def evaluate(self, ev, a, b):
         for (x, s), (y, r) in zip(a, b, strict=True):
@@ -335,7 +338,7 @@ class Fifo(Shape):
         if tiles is None:
             raise low.error(self, f"stream {self.inputs[0].name} carries {element}", rule="a channel is as deep as the physical tiles of its elements ask for",
                             remedy="bound the size: graph.dynamic(name, most=...)")
-        return [replace(low.take(self, 0), depth=self.args["depth"] * tiles)]
+        return [replace(low.take(self, 0), depth=self.args["depth"] * tiles + 1)]  # one for Done, which the other readers of the stream wait for too
 
     def lower_published(self, low):
         return [replace(low.take(self, 0), depth=self.args["depth"])]

@@ -103,7 +103,7 @@ class AllRead(Collect):
 class RowAppend(Function):
     """Puts a row {1, C} below the valid rows of a tile {R, C}, which must have room for it."""
 
-    name = "row_append"
+    name = rule = "row_append"
     arity = 2
 
     def result(self, *operands) -> TileType:
@@ -129,7 +129,7 @@ class RowAppend(Function):
 class RowOffset(Function):
     """Sets the number of valid rows of a tile to a scalar; the rows below read as zero and do not count."""
 
-    name = "row_offset"
+    name = rule = "row_offset"
     arity = 2
 
     def result(self, *operands) -> TileType:
@@ -166,7 +166,7 @@ class Address(Function):
 
     stride: int
 
-    name = "address"
+    name = rule = "address"
     arity = 2
 
     def result(self, *operands) -> ScalarType:
@@ -198,6 +198,10 @@ class Expanding(Function):
     def lower_flat(self, low, node):
         """Units of a FlatMap that gives the parts of each element as a dimension of their own."""
         raise low.error(node, f"{self} has no unit on this machine")
+
+    def published(self) -> tuple[str, dict]:
+        """Kind and parameters of its unit in the timing `published` (machine/published_kinds.py)."""
+        raise ProgramError(f"{self} has no form in the published simulator")
 
 
 @dataclass(frozen=True)
@@ -236,6 +240,9 @@ class RetileStreamify(Expanding):
     def lower_flat(self, low, node):
         return low.retile_streamify(node, self)
 
+    def published(self):
+        return "split", {"along": self.along, "size": self.size, "mask": self.mask}
+
 
 @dataclass(frozen=True)
 class AddressRange(Expanding):
@@ -256,6 +263,9 @@ class AddressRange(Expanding):
 
     def lower_flat(self, low, node):
         return low.generate(node, "address", {"stride": self.stride})
+
+    def published(self):
+        return "address_range", {"step": self.stride}
 
 
 @dataclass(frozen=True)
@@ -280,6 +290,9 @@ class ExpertAddresses(Expanding):
     def lower_flat(self, low, node):
         return low.generate(node, "expert", {"count": self.count})
 
+    def published(self):
+        return "expert_addresses", {"step": self.count}
+
 
 @dataclass(frozen=True)
 class LastTileFilter(Expanding):
@@ -297,6 +310,9 @@ class LastTileFilter(Expanding):
 
     def lower_flat(self, low, node):
         return low.generate(node, "last", {})
+
+    def published(self):
+        return "last_filter", {}
 
 
 # ---- constructors ----------------------------------------------------------------------------------------------------

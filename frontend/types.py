@@ -217,7 +217,9 @@ def same_size(a: Dim, b: Dim) -> bool | None:
     """Whether two dimensions have the same size; None where only the run can tell."""
     if a.size == b.size:
         return True
-    difference = sympy.simplify(a.size - b.size)
+    difference = sympy.expand(a.size - b.size)
+    if difference.has(sympy.Piecewise, sympy.ceiling):
+        difference = sympy.simplify(difference)
     if difference == 0:
         return True
     return False if difference.is_nonzero else None

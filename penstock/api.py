@@ -256,7 +256,7 @@ class _Point:
         if self.timing == "published":
             from penstock.model import published
 
-            return published.run(self.graph, self.config)
+            return published.run(self.graph, self.config, sources=edges.source_tokens(self.program.graph, self.graph, self.streams()))
         from penstock import model
 
         return model.run(self.graph, self.config, self.tensors() if values else None, values=values, trace=trace or self.asserts or values and self.traced, sources=self.sources())

@@ -9,14 +9,15 @@ import numpy as np
 
 from penstock.frontend.graph import Graph
 from penstock.frontend.streams import tokens
-from penstock.frontend.types import BufferType, TileType, TupleType
+from penstock.frontend.types import BufferType, SelectorType, TileType, TupleType
 from penstock.machine.beat import FNV_OFFSET, FNV_PRIME, Payload, Selector, Tile, leaves
 from penstock.machine.errors import RunError
 from penstock.machine.trace import Run, SourceBeats
 from penstock.machine.unitgraph import UnitGraph
+from penstock.model import published
 from penstock.tb.agents import beats, whole_beats
 
-__all__ = ["source_beats", "sinks_agree", "arrivals", "watched"]
+__all__ = ["source_beats", "source_tokens", "sinks_agree", "arrivals", "watched"]
 
 ARRIVAL_KINDS = ("eager_merge", "reassemble")
 
@@ -77,12 +78,35 @@ def source_beats(graph: Graph, units: UnitGraph, given: dict) -> dict[int, Sourc
     out = {}
     for u in units.units:
         if u.kind == "source":
-            (node,) = [n for n in graph.nodes if n.name == u.node]
-            t = node.outputs[0]
-            if u.node not in given:
-                raise RunError("no elements given", f"source {u.node}", remedy="give them as nested lists: streams(seed, **params) of the program returns {name: elements}")
-            out[u.id] = physical(tokens(given[u.node], t, f"source {u.node}"), t.element, units.outputs(u.id)[0].payload, units.t)
+            node, elements = _given(graph, u.node, given)
+            out[u.id] = physical(elements, node.outputs[0].element, units.outputs(u.id)[0].payload, units.t)
     return out
+
+
+def source_tokens(graph: Graph, units: UnitGraph, given: dict) -> dict[int, published.Tokens]:
+    """Tokens of each stream from outside in the timing `published`: a tile, number or selector each, no values."""
+    def word(element, value):
+        if isinstance(element, TileType):
+            rows, cols = (value.shape[i] if d.value is None else d.value for i, d in enumerate((element.rows, element.cols)))
+            return published.tile_word(rows, cols, value.shape[0])
+        return published.selector_words(value) if isinstance(element, SelectorType) else value
+
+    out = {}
+    for u in units.units:
+        if u.kind == "stream":
+            node, elements = _given(graph, u.node, given)
+            if any(v is None for v, _ in elements):
+                raise RunError("has an empty dimension", f"source {u.node}", "a stream has no empty dimension in the published simulator", "run it in the timing `machine`")
+            out[u.id] = published.tokens((s, word(node.outputs[0].element, v)) for v, s in elements)
+    return out
+
+
+def _given(graph: Graph, name: str, given: dict) -> tuple:
+    """A source and its elements with their stops."""
+    (node,) = [n for n in graph.nodes if n.name == name]
+    if name not in given:
+        raise RunError("no elements given", f"source {name}", remedy="give them as nested lists: streams(seed, **params) of the program returns {name: elements}")
+    return node, tokens(given[name], node.outputs[0], f"source {name}")
 
 
 def _digests(payload: Payload, stream: SourceBeats) -> np.ndarray:

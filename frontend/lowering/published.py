@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penstock.machine import published_kinds
 from penstock.machine.config import Config
 from penstock.machine.unitgraph import UnitGraph
 
 from ..functions import Function
 from ..graph import Graph, Operator
-from ..types import TileType, TupleType
+from ..types import BufferType, ScalarType, SelectorType, TileType, TupleType
 from .base import Lowering, Port
 
 
@@ -22,6 +24,30 @@ class PublishedLowering(Lowering):
     def __init__(self, graph: Graph, config: Config):
         super().__init__(graph, config)
         self.token = published_kinds.TOKEN
+        self.loops_open: list[Operator] = []
+        self.open: list[tuple[Port, int, int]] = []  # what a loop gives, and the input that it feeds
+
+    def connect(self, src: Port, unit: int, port: int) -> None:
+        """Join a port to a unit's input; what a loop gives is joined when its end is known."""
+        if src.unit < 0:
+            self.open.append((src, unit, port))
+        else:
+            super().connect(src, unit, port)
+            if src.depth:
+                self.channels[-1] = replace(self.channels[-1], depth=max(src.depth, self.config.published.fifo_depth))
+
+    def loop(self, node: Operator) -> list[Port]:
+        """A loop is its channel: there is no unit."""
+        self.loops_open.append(node)
+        return [Port(-len(self.loops_open), 0, self.token)]
+
+    def lower_nodes(self) -> None:
+        super().lower_nodes()
+        for src, unit, port in self.open:
+            end = src
+            while end.unit < 0:
+                end = self.take(self.loops_open[-end.unit - 1], 0)
+            super().connect(end, unit, port)
 
     def finish(self) -> UnitGraph:
         loads = [u.id for u in self.units if self.kinds[u.kind].offchip == "read"]
@@ -44,32 +70,76 @@ class PublishedLowering(Lowering):
             self.feed(node, i, unit, i)
         return [Port(unit, 0, self.token)]
 
+    def with_outer(self, node: Operator) -> Port:
+        """The reshape in front gives the new outermost dimension itself."""
+        port = self.take(node, 0)
+        unit = self.units[port.unit]
+        self.units[port.unit] = replace(unit, params=unit.params | {"add_outer": True})
+        return port
+
     def edge(self, d, node: Operator) -> int:
         if d.value is None:
             raise self.error(node, f"tile size {d} is known only at run time", remedy="give the tile a static size")
         return d.value
 
-    def load(self, node: Operator, tile: TileType) -> list[Port]:
-        if node.inputs:
-            raise self.unsupported(node)
-        return self.one(node, "load", {"rows": self.edge(tile.rows, node), "cols": self.edge(tile.cols, node), "shape": list(node.args["shape"]), "par_dispatch": 0})
+    def load(self, node: Operator, tile: TileType, shape) -> list[Port]:
+        return self.one(node, "load_ref" if node.inputs else "load", {"rows": self.edge(tile.rows, node), "cols": self.edge(tile.cols, node), "shape": list(shape), "par_dispatch": 0})
 
     def store(self, node: Operator) -> list[Port]:
         self.one(node, "store", {"par_dispatch": 0})
         return []
 
+    def store_at(self, node: Operator) -> list[Port]:
+        (port,) = self.one(node, "store_at", {"par_dispatch": 0})
+        if not self.graph.consumers(node[0]):
+            self.connect(port, self.unit("sink", node, {}, "acknowledged"), 0)
+        return [port]
+
     def function(self, node: Operator) -> dict:
         fn: Function = node.args["fn"]
         for x in (*(i.element for i in node.inputs), *(o.element for o in node.outputs)):
-            if any(not isinstance(m, TileType) for m in getattr(x, "members", (x,))):
-                raise self.error(node, f"{fn.name} on {x} has no form in the published simulator", rule="its functions take and give tiles")
-        return {"fn": fn.name, "rule": fn.rule, "flops": fn.cost, "compute_bw": node.args["compute_bw"] or 0, "write_back_mu": bool(node.args["write_back"])}
+            if any(not isinstance(m, TileType | ScalarType) for m in getattr(x, "members", (x,))):
+                raise self.error(node, f"{fn.name} on {x} has no form in the published simulator", rule="its functions take and give tiles and numbers")
+        out = {"fn": fn.name, "rule": fn.rule, "flops": fn.cost, "compute_bw": node.args["compute_bw"] or 0, "write_back_mu": bool(node.args["write_back"])}
+        return out | ({"stride": fn.stride} if fn.rule == "address" else {})
 
     def map(self, node: Operator) -> list[Port]:
+        if node.args["fn"].name.startswith("cast_"):
+            return [self.take(node, 0)]  # the published simulator has one size of element
         tuple_in = isinstance(node.inputs[0].element, TupleType)
         return self.one(node, "map", self.function(node) | {"arity": node.args["fn"].arity, "tuple_in": tuple_in})
 
-    def accum(self, node: Operator) -> list[Port]:
+    def accum(self, node: Operator, scan: bool = False) -> list[Port]:
+        """An accumulator; one of tiles of run-time size starts with none."""
         out = node.outputs[0].element
-        params = self.function(node) | {"rank": node.args["rank"], "init_rows": self.edge(out.rows, node), "init_cols": self.edge(out.cols, node)}
-        return self.one(node, "map_accum" if len(node.inputs) == 2 else "accum", params)
+        first = [getattr(out, name).value or 0 if isinstance(out, TileType) else 0 for name in ("rows", "cols")]
+        params = self.function(node) | {"rank": node.args["rank"], "init_rows": first[0] if node.args["fn"].rule != "retile_row" else 0, "init_cols": first[1]}
+        return self.one(node, "scan" if scan else "map_accum" if len(node.inputs) == 2 else "accum", params)
+
+    def pair(self, node: Operator) -> list[Port]:
+        """A stream of pairs, each of one word."""
+        for s in node.inputs:
+            if isinstance(s.element, TupleType | BufferType) or isinstance(s.element, SelectorType) and s.element.n > 62:
+                raise self.error(node, f"a pair with {s.element} has no form in the published simulator", rule="a token has two words")
+        return self.one(node, "zip", {})
+
+    def route(self, node: Operator, kind: str, n: int) -> list[Port]:
+        """A routing unit; its ports are the node's."""
+        element = node.inputs[0].element
+        members = getattr(element, "members", (element,))
+        params = {"n": n, "rank": node.inputs[0].rank if kind == "eager_merge" else node.args["rank"]}
+        if kind != "eager_merge":
+            params |= {"tiles": sum(isinstance(m, TileType) for m in members), "write_back_mu": False}
+        (port,) = self.one(node, kind, params)
+        outs = {"partition": n, "eager_merge": 2}.get(kind, 1)
+        return [Port(port.unit, i, self.token) for i in range(outs)]
+
+    def expanding(self, node: Operator) -> list[Port]:
+        """A FlatMap's unit."""
+        kind, params = node.args["fn"].published()
+        return self.one(node, kind, {**params, "new": bool(node.args["rank"])})
+
+    def source(self, node: Operator) -> list[Port]:
+        """A stream from outside: selectors are generated a cycle after numbers (docs/published_timing.md)."""
+        first = 1 if isinstance(node.outputs[0].element, SelectorType) else 0
+        return [Port(self.unit("stream", node, {"first": first}), 0, self.token)]

@@ -8,6 +8,7 @@ and counts cycles as the published tools do: the latest final clock of all units
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import perf_counter
 
 import numpy as np
@@ -23,14 +24,15 @@ from .state import (
     BLOCKED, GROW, G_FAULT, G_FIRST, G_LOGGED, G_READ, G_STORED, G_TOKENS, G_WRITTEN, OK, OWN, STARVED, U_FINISH, Net,
     plain, tile_cols, tile_rows, tile_valid,
 )
+from .tokens import Tokens, selector_words, tile_word, tokens
 
-__all__ = ["run"]
+__all__ = ["run", "Tokens", "tokens", "tile_word", "selector_words"]
 
 DRAIN = 2
 """Cycles from the end of the last off-chip unit to that of the HBM node: it sees the end, then drains its channels."""
 
 
-def run(graph: UnitGraph, config: Config, trace: bool = False) -> Run:
+def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[int, Tokens] | None = None) -> Run:
     """Run a graph of `published` units.
 
     Parameters
@@ -41,7 +43,10 @@ def run(graph: UnitGraph, config: Config, trace: bool = False) -> Run:
         Its `published` table is the machine; the other one has no influence.
     trace
         Whether to keep every token: `Run.channels` (accept and take cycles, stops; no digests), and the tiles' shapes in
-        ``Run.extra["tiles"]`` (by channel, an int64 array [tokens, 3] of rows, columns, valid rows).
+        ``Run.extra["tiles"]`` (by channel, an int64 array [tokens, 3] of rows, columns, valid rows) and all words in
+        ``Run.extra["words"]`` (int64 [tokens, 2]).
+    sources
+        The tokens of each `stream` unit, by its id.
 
     Returns
     -------
@@ -56,7 +61,7 @@ def run(graph: UnitGraph, config: Config, trace: bool = False) -> Run:
         A deadlock, or streams that do not fit together.
     """
     start = perf_counter()
-    net = build(graph, config.published, trace)
+    net = build(graph, config.published, trace, sources or {})
     setup = perf_counter()
     simulate(net)
     while net.g[G_FAULT] == GROW:
@@ -92,9 +97,10 @@ def _grown(net: Net) -> Net:
 def _add_trace(result: Run, net: Net, channels: int) -> None:
     log = net.log[: net.g[G_LOGGED]]
     log = log[np.argsort(log[:, 0], kind="stable")]
-    tiles = []
+    tiles, words = [], []
     for part in np.split(log, np.searchsorted(log[:, 0], np.arange(1, channels))):
         stop, word = part[:, 3].astype(np.uint8), part[:, 4]
         result.channels.append(ChannelTrace(part[:, 1].copy(), part[:, 2].copy(), stop, np.ones_like(stop), np.empty(0, np.uint64)))
+        words.append(part[:, 4:6].copy())
         tiles.append(np.stack([plain(f)(word) for f in (tile_rows, tile_cols, tile_valid)], axis=1))
-    result.extra["tiles"] = tiles
+    result.extra["tiles"], result.extra["words"] = tiles, words

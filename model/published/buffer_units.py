@@ -2,14 +2,14 @@
 
 from .channels import END, WAIT, finish, peek, room, send, sleep, slot, take
 from .memory_units import nest_stop
-from .state import G_STORED, PHASE, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, inner
+from .state import ENDS_EARLY, G_STORED, PHASE, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, fail, inner
 
-# columns of par
-RANK, REPEAT, DIMS, TIMES = range(4)
+# columns of par; SHAPE and STRIDE: the NEST trip counts and strides of an affine read, SIZE its tokens (0: read as stored)
+RANK, REPEAT, DIMS, TIMES, LEVEL, SHAPE, STRIDE, NEST, SIZE = range(9)
 # registers
-FIRST, LENGTH, STOP, INDEX, ROUND = range(1, 6)
+FIRST, LENGTH, STOP, INDEX, ROUND, PLACE = range(1, 7)
 
-FREE, HOLD, LEAVE = range(3)
+FREE, HOLD, LEAVE, TURN = range(4)
 
 
 @inner
@@ -47,6 +47,40 @@ def bufferize(net, u, t):
 
 
 @inner
+def _entry(net, u, place):
+    """Entry of the place-th token of an affine read."""
+    par, entry, left = net.par[u], net.reg[u, FIRST], 0
+    for d in range(par[NEST] - 1, -1, -1):
+        n = net.aux[par[SHAPE] + d]
+        left += place % n * net.aux[par[STRIDE] + d]
+        place //= n
+    while left > 0:
+        entry = net.store[entry, 3]
+        left -= 1
+    return entry
+
+
+@inner
+def _next(net, u):
+    """The next token's entry and its stop inside the buffer; -1: it is the last one of this pass."""
+    reg, par = net.reg[u], net.par[u]
+    if par[SIZE] == 0:
+        entry = reg[INDEX]
+        reg[INDEX] = net.store[entry, 3]
+        return entry, -1 if reg[INDEX] < 0 else net.store[entry, 2]
+    entry = _entry(net, u, reg[PLACE])
+    reg[PLACE] += 1
+    return entry, -1 if reg[PLACE] == par[SIZE] else nest_stop(net.aux, par[SHAPE], par[NEST], reg[PLACE] - 1)
+
+
+@inner
+def _show(net, u, s):
+    """Start at the first token of the buffer in slot s."""
+    reg = net.reg[u]
+    reg[FIRST], reg[STOP], reg[INDEX], reg[ROUND], reg[PLACE] = net.slot[s, S_WORD], net.slot[s, S_STOP], net.slot[s, S_WORD], 0, 0
+
+
+@inner
 def streamify(net, u, t):
     """Shows a buffer, sends its tokens one a cycle, as often as the trip counts say, then takes the buffer.
 
@@ -63,19 +97,50 @@ def streamify(net, u, t):
             return
         if seen == END:
             return finish(net, u, t)
-        s = slot(net, c)
-        reg[FIRST], reg[STOP], reg[INDEX], reg[ROUND], reg[PHASE] = net.slot[s, S_WORD], net.slot[s, S_STOP], net.slot[s, S_WORD], 0, HOLD
+        _show(net, u, slot(net, c))
+        reg[PHASE] = HOLD
     if not room(net, u, out, t):
         return
-    row = net.store[reg[INDEX]]
-    stop = row[2]
-    reg[INDEX] = row[3]
-    if reg[INDEX] < 0:
+    entry, stop = _next(net, u)
+    if stop < 0:
         stop = par[RANK] + nest_stop(net.aux, par[REPEAT], par[DIMS], reg[ROUND])
         reg[ROUND] += 1
-        reg[INDEX] = reg[FIRST]
+        reg[INDEX], reg[PLACE] = reg[FIRST], 0
         if reg[ROUND] == par[TIMES]:
             stop += reg[STOP]
             reg[PHASE] = LEAVE
-    send(net, out, t, t, stop, row[0], row[1])
+    send(net, out, t, t, stop, net.store[entry, 0], net.store[entry, 1])
+    sleep(net, u, t + 1)
+
+
+@inner
+def streamify_by_reference(net, u, t):
+    """Shows a buffer; for each token of the reference takes it and sends the buffer's, one a cycle; a stop of at least `level` takes the buffer too."""
+    reg, par, out = net.reg[u], net.par[u], net.outs[net.unit[u, U_OUT_AT]]
+    c, ref = net.ins[net.unit[u, U_IN_AT]], net.ins[net.unit[u, U_IN_AT] + 1]
+    if reg[PHASE] == LEAVE:
+        take(net, c, t)
+        reg[PHASE] = FREE
+    if reg[PHASE] == FREE or reg[PHASE] == TURN:
+        seen = peek(net, u, c, t)
+        if seen == WAIT:
+            return
+        driven = peek(net, u, ref, t)
+        if driven == WAIT:
+            return
+        if seen != driven:
+            return fail(net, u, ENDS_EARLY)
+        if seen == END:
+            return finish(net, u, t)
+        _show(net, u, slot(net, c))
+        reg[STOP] = net.slot[slot(net, ref), S_STOP]
+        take(net, ref, t)
+        reg[PHASE] = HOLD
+    if not room(net, u, out, t):
+        return
+    entry, stop = _next(net, u)
+    if stop < 0:
+        stop = par[RANK] + reg[STOP]
+        reg[PHASE] = LEAVE if reg[STOP] >= par[LEVEL] else TURN
+    send(net, out, t, t, stop, net.store[entry, 0], net.store[entry, 1])
     sleep(net, u, t + 1)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 import numpy as np
 
 from penstock.machine import published_kinds
 from penstock.machine.config import Published
-from penstock.machine.errors import ConfigError
+from penstock.machine.errors import ConfigError, RunError
 from penstock.machine.unitgraph import Unit, UnitGraph
 
-from . import buffer_units, compute_units, memory_units, shape_units
+from . import buffer_units, compute_units, flatmap_units, memory_units, routing_units, shape_units
 from .calendar import BUCKETS
 from .engine import KIND_CODES
 from .state import (
@@ -19,12 +20,14 @@ from .state import (
     G_ONCHIP, G_SLACK_LOG, G_SLACK_STORE, IDLE, P_PAR, P_UNIT, PARAMS, PORT_COLUMNS, REGS, SCALARS, SLOT_COLUMNS, STARVED, U_AFTER,
     U_FINISH, U_IN_AT, U_KIND, U_ON, U_OUT_AT, U_WHY, UNIT_COLUMNS, Net, plain, tile,
 )
+from .tokens import Tokens
 
 _RULE_CODES = {
     "elementwise": compute_units.ELEMENTWISE, "matmul": compute_units.MATMUL, "matmul_t": compute_units.MATMUL_T,
     "row_reduce": compute_units.ROW_REDUCE, "retile_row": compute_units.RETILE_ROW, "retile_col": compute_units.RETILE_COL,
-    "fixed": compute_units.FIXED,
+    "fixed": compute_units.FIXED, "row_offset": compute_units.ROW_OFFSET, "row_append": compute_units.ROW_APPEND, "address": compute_units.ADDRESS,
 }
+_MODES = {"address_range": flatmap_units.RANGE, "expert_addresses": flatmap_units.EXPERT, "last_filter": flatmap_units.LAST}
 LOG_COLUMNS = 6
 
 
@@ -39,26 +42,30 @@ class _Aux:
         return len(self.values) - len(values)
 
 
-def _fill_params(row: np.ndarray, unit: Unit, config: Published, port: int, aux: _Aux) -> None:
-    """Write a unit's parameters into the columns its module names."""
+def _fill_params(row: np.ndarray, unit: Unit, config: Published, port: int, aux: _Aux, given: Tokens | None) -> None:
+    """Write a unit's parameters into the columns its module names; ``given``: the tokens of a stream from outside."""
     p = unit.params
     match unit.kind:
-        case "load":
+        case "load" | "load_ref":
             m = memory_units
             row[m.ROWS], row[m.COLS], row[m.PORT] = p["rows"], p["cols"], port
             row[m.SHAPE], row[m.DIMS], row[m.TILES] = aux.add(p["shape"]), len(p["shape"]), prod(p["shape"])
-        case "store":
+        case "store" | "store_at":
             row[memory_units.PORT] = port
-        case "source":
-            m = memory_units
-            row[m.ROWS], row[m.COLS], row[m.TOKENS] = p["rows"], p["cols"], len(p["stop"])
-            row[m.STAMPS], row[m.STOPS] = aux.add(p["stamp"]), aux.add(p["stop"])
-        case "map" | "map_accum" | "accum":
+        case "source" | "stream":
+            m, n = memory_units, 0
+            if unit.kind == "source":
+                n = len(p["stop"])
+                given = Tokens(np.array(p["stop"], np.int64), np.full(n, plain(tile)(p["rows"], p["cols"], p["rows"], 0)), np.zeros(n, np.int64))
+            row[m.TOKENS] = len(given.stop)
+            row[m.STAMPS] = aux.add(p["stamp"] if unit.kind == "source" else range(p["first"], p["first"] + len(given.stop)))
+            row[m.STOPS], row[m.WORDS], row[m.WORDS2] = (aux.add(x) for x in (given.stop, given.word, given.word2))
+        case "map" | "map_accum" | "accum" | "scan":
             m = compute_units
             row[m.RULE], row[m.FLOPS], row[m.WRITE_BACK] = _RULE_CODES[p["rule"]], p["flops"], p["write_back_mu"]
             row[m.BW] = p["compute_bw"] or config.compute_bw
             if unit.kind == "map":
-                row[m.PAIRED] = p["tuple_in"]
+                row[m.PAIRED], row[m.STRIDE] = p["tuple_in"], p.get("stride", 0)
             else:
                 row[m.RANK] = p["rank"]
                 row[m.INIT] = plain(tile)(p["init_rows"], p["init_cols"], 0, 0)
@@ -71,11 +78,24 @@ def _fill_params(row: np.ndarray, unit: Unit, config: Published, port: int, aux:
             row[m.DIM], row[m.CHUNK], row[m.PAD], row[m.ADD_OUTER] = p["dim"], p["chunk"], p["pad"], p["add_outer"]
         case "repeat":
             row[shape_units.COUNT] = p["count"]
+        case "expand":
+            row[shape_units.RANK] = p["rank"]
         case "bufferize":
             row[buffer_units.RANK] = p["rank"]
-        case "streamify":
-            m = buffer_units
-            row[m.RANK], row[m.REPEAT], row[m.DIMS], row[m.TIMES] = p["rank"], aux.add(p["repeat"]), len(p["repeat"]), prod(p["repeat"])
+        case "streamify" | "streamify_ref":
+            m, repeat, shape = buffer_units, p.get("repeat", []), p.get("shape", [])
+            row[m.RANK], row[m.REPEAT], row[m.DIMS], row[m.TIMES], row[m.LEVEL] = p["rank"], aux.add(repeat), len(repeat), prod(repeat), p.get("level", 0)
+            row[m.SHAPE], row[m.STRIDE], row[m.NEST], row[m.SIZE] = aux.add(shape), aux.add(p.get("stride", [])), len(shape), prod(shape) if shape else 0
+        case "partition" | "reassemble" | "eager_merge":
+            m = routing_units
+            row[m.PORTS], row[m.RANK], row[m.TILES], row[m.WRITE_BACK] = p["n"], p["rank"], p.get("tiles", 0), p.get("write_back_mu", False)
+            row[m.ORDER] = aux.add([0] * p["n"])
+        case "split":
+            m = flatmap_units
+            row[m.ALONG], row[m.SIZE], row[m.MASK], row[m.NEW] = p["along"] == "cols", p["size"], p["mask"], p["new"]
+        case "address_range" | "expert_addresses" | "last_filter":
+            m = flatmap_units
+            row[m.STEP], row[m.MODE], row[m.NEW] = p.get("step", 0), _MODES[unit.kind], p["new"]
 
 
 def _ports_by_unit(pairs: list[tuple[int, int, int]], units: int) -> tuple[np.ndarray, np.ndarray]:
@@ -85,9 +105,12 @@ def _ports_by_unit(pairs: list[tuple[int, int, int]], units: int) -> tuple[np.nd
     return at, np.array([c for _, _, c in pairs], np.int64)
 
 
-def build(graph: UnitGraph, config: Published, log: bool) -> Net:
+def build(graph: UnitGraph, config: Published, log: bool, sources: Mapping[int, Tokens]) -> Net:
     """Arrays of a run at its start: every unit about to step in cycle 0."""
     published_kinds.validate(graph)
+    for u in graph.units:
+        if u.kind == "stream" and u.id not in sources:
+            raise RunError("no tokens given", f"unit {u.name}", remedy="give them by unit id: run(..., sources={id: Tokens(...)})")
     dram = config.dram
     if dram.kind != "pipe":
         raise ConfigError(f"kind must be 'pipe' in the published timing, not {dram.kind!r}", "published.dram")
@@ -98,8 +121,8 @@ def build(graph: UnitGraph, config: Published, log: bool) -> Net:
     par = np.zeros((n, PARAMS), i64)
     reg = np.zeros((n, REGS), i64)
     for u in graph.units:
-        _fill_params(par[u.id], u, config, port_of.get(u.id, -1), aux)
-        if u.kind in ("map", "map_accum", "accum"):
+        _fill_params(par[u.id], u, config, port_of.get(u.id, -1), aux, sources.get(u.id))
+        if u.kind in ("map", "map_accum", "accum", "scan"):
             reg[u.id, [compute_units.LAST_A, compute_units.LAST_B, compute_units.GROUP]] = -1, -2, -1
     depth = np.array([c.depth or config.fifo_depth for c in graph.channels], i64)
     slots = int(depth.sum())

@@ -7,23 +7,17 @@ is put into a memory unit.
 
 from .channels import END, TOKEN, WAIT, finish, peek, room, send, sleep, slot, take
 from .state import (
-    ENDS_EARLY, G_ONCHIP, PHASE, SHAPES_DIFFER, STOPS_DIFFER, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, ceil_div,
-    fail, in_memory, tile, tile_bytes, tile_cols, tile_rows, tile_valid, inner,
+    ENDS_EARLY, PHASE, SHAPES_DIFFER, STOPS_DIFFER, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, ceil_div,
+    fail, in_memory, tile, tile_cols, tile_rows, tile_valid, transfer_cycles, inner,
 )
 
 # columns of par
-RULE, FLOPS, BW, WRITE_BACK, RANK, INIT, PAIRED = range(7)
+RULE, FLOPS, BW, WRITE_BACK, RANK, INIT, PAIRED, STRIDE = range(8)
 # registers
 LAST_A, LAST_B, CYCLES, RESULT, GROUP, OUT_STOP, STORE = range(1, 8)
 
-ELEMENTWISE, MATMUL, MATMUL_T, ROW_REDUCE, RETILE_ROW, RETILE_COL, FIXED = range(7)
+ELEMENTWISE, MATMUL, MATMUL_T, ROW_REDUCE, RETILE_ROW, RETILE_COL, FIXED, ROW_OFFSET, ROW_APPEND, ADDRESS = range(10)
 SHOW, WORK, EMIT = range(3)
-
-
-@inner
-def _transfer(net, word):
-    """Cycles to move a tile into or out of a memory unit."""
-    return ceil_div(tile_bytes(net, word), net.g[G_ONCHIP])
 
 
 @inner
@@ -34,9 +28,9 @@ def apply(net, u, a, b):
         return True
     rule, mu = par[RULE], par[WRITE_BACK]
     rows, cols, valid = tile_rows(a), tile_cols(a), tile_valid(a)
-    load = _transfer(net, a) if in_memory(a) else 0
+    load = transfer_cycles(net, a) if in_memory(a) else 0
     if b >= 0 and in_memory(b):
-        load += _transfer(net, b)
+        load += transfer_cycles(net, b)
     flops = 0
     if rule == MATMUL or rule == MATMUL_T:
         k, n = (tile_rows(b), tile_cols(b)) if rule == MATMUL else (tile_cols(b), tile_rows(b))
@@ -63,11 +57,15 @@ def apply(net, u, a, b):
     cycles = max(load, ceil_div(flops * par[FLOPS], par[BW]))
     if rule == RETILE_ROW or rule == RETILE_COL:
         cycles = 0
-    elif rule == FIXED:
+    elif rule >= FIXED:
         cycles = 1
+    if rule == ROW_OFFSET:
+        valid = min(b, rows)
+    elif rule == ROW_APPEND:
+        valid += 1
     reg[LAST_A], reg[LAST_B], reg[CYCLES] = a, b, cycles
-    reg[RESULT] = tile(rows, cols, valid, mu)
-    reg[STORE] = _transfer(net, reg[RESULT]) if mu and rule != FIXED else 0
+    reg[RESULT] = (a * par[STRIDE] + b) & 0xFFFFFFFF if rule == ADDRESS else tile(rows, cols, valid, mu)
+    reg[STORE] = transfer_cycles(net, reg[RESULT]) if mu and rule < FIXED else 0
     return True
 
 
@@ -146,11 +144,11 @@ def _gather(net, u):
 
 
 @inner
-def accum(net, u, t):
-    """Shows its one or two inputs, works, takes them, and with the last of a group sends the result.
+def accum(net, u, t, scan):
+    """Shows its one or two inputs, works, takes them, and with the last of a group (scan: with each of it) sends the result.
 
-    A stop s < rank stays inside the group, s = rank ends it with a plain value, s > rank with stop s - rank. The last
-    application of a group also pays for storing a tile of the initial accumulator's size.
+    A stop s < rank stays inside the group, s = rank ends it with a plain value, s > rank with stop s - rank; a scan copies
+    it. The application that sends also pays for storing a tile of the initial accumulator's size.
     """
     reg, par, out = net.reg[u], net.par[u], net.outs[net.unit[u, U_OUT_AT]]
     while True:
@@ -163,11 +161,11 @@ def accum(net, u, t):
             a, b, s = _operands(net, u)
             if not apply(net, u, a, b):
                 return
-            reg[OUT_STOP] = s - par[RANK]
+            reg[OUT_STOP] = s if scan else s - par[RANK]
             _gather(net, u)
             cycles = reg[CYCLES]
-            if s >= par[RANK] and par[WRITE_BACK] and par[RULE] != FIXED:
-                cycles = max(cycles, _transfer(net, par[INIT]))
+            if reg[OUT_STOP] >= 0 and par[WRITE_BACK] and par[RULE] < FIXED:
+                cycles = max(cycles, transfer_cycles(net, par[INIT]))
             reg[PHASE] = WORK
             if cycles > 0:
                 return sleep(net, u, t + cycles)
@@ -178,5 +176,6 @@ def accum(net, u, t):
             if not room(net, u, out, t):
                 return
             send(net, out, t, t, reg[OUT_STOP], reg[GROUP], 0)
-            reg[GROUP] = -1
+            if not scan or reg[OUT_STOP] >= par[RANK]:
+                reg[GROUP] = -1
             reg[PHASE] = SHOW

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from numba import njit
 
-from . import buffer_units, compute_units, memory_units, shape_units
+from . import buffer_units, compute_units, flatmap_units, memory_units, routing_units, shape_units
 from .calendar import advance, pop
 from .hbm import tick
 from .state import (
@@ -21,9 +21,11 @@ from .state import (
 
 KIND_CODES = {name: code for code, name in enumerate((
     "load", "store", "source", "sink", "map", "map_accum", "accum", "broadcast", "flatten", "promote", "reshape", "repeat",
-    "zip", "bufferize", "streamify"))}
+    "zip", "bufferize", "streamify", "load_ref", "store_at", "stream", "scan", "expand", "streamify_ref", "partition",
+    "reassemble", "eager_merge", "split", "address_range", "expert_addresses", "last_filter"))}
 (_LOAD, _STORE, _SOURCE, _SINK, _MAP, _MAP_ACCUM, _ACCUM, _BROADCAST, _FLATTEN, _PROMOTE, _RESHAPE, _REPEAT,
- _ZIP, _BUFFERIZE, _STREAMIFY) = range(len(KIND_CODES))
+ _ZIP, _BUFFERIZE, _STREAMIFY, _LOAD_REF, _STORE_AT, _STREAM, _SCAN, _EXPAND, _STREAMIFY_REF, _PARTITION,
+ _REASSEMBLE, _EAGER_MERGE, _SPLIT, _ADDRESS_RANGE, _EXPERT_ADDRESSES, _LAST_FILTER) = range(len(KIND_CODES))
 
 
 @inner
@@ -32,8 +34,8 @@ def _step(net, u, t):
     kind = net.unit[u, U_KIND]
     if kind == _LOAD:
         memory_units.load(net, u, t)
-    elif kind == _MAP_ACCUM or kind == _ACCUM:
-        compute_units.accum(net, u, t)
+    elif kind == _MAP_ACCUM or kind == _ACCUM or kind == _SCAN:
+        compute_units.accum(net, u, t, kind == _SCAN)
     elif kind == _MAP:
         compute_units.map_(net, u, t)
     elif kind == _BROADCAST:
@@ -52,8 +54,26 @@ def _step(net, u, t):
         buffer_units.streamify(net, u, t)
     elif kind == _STORE:
         memory_units.store(net, u, t)
-    elif kind == _SOURCE:
+    elif kind == _SOURCE or kind == _STREAM:
         memory_units.source(net, u, t)
+    elif kind == _LOAD_REF:
+        memory_units.load_by_reference(net, u, t)
+    elif kind == _STORE_AT:
+        memory_units.store_at(net, u, t)
+    elif kind == _EXPAND:
+        shape_units.expand(net, u, t)
+    elif kind == _STREAMIFY_REF:
+        buffer_units.streamify_by_reference(net, u, t)
+    elif kind == _PARTITION:
+        routing_units.partition(net, u, t)
+    elif kind == _REASSEMBLE:
+        routing_units.reassemble(net, u, t)
+    elif kind == _EAGER_MERGE:
+        routing_units.eager_merge(net, u, t)
+    elif kind == _SPLIT:
+        flatmap_units.split(net, u, t)
+    elif kind >= _ADDRESS_RANGE:
+        flatmap_units.generate(net, u, t)
     else:
         memory_units.sink(net, u, t)
 

@@ -1,17 +1,18 @@
-"""Load, store, source, sink."""
+"""Loads, stores, sources, sink."""
 
 from .channels import END, WAIT, finish, peek, room, send, sleep, slot, take
 from .hbm import transfer
 from .state import (
-    G_ELEMENT, G_READ, G_WRITTEN, OWN, PHASE, S_WORD, U_IN_AT, U_OUT_AT, U_WHY, ceil_div, tile, tile_cols, tile_rows, inner,
+    ENDS_EARLY, G_ELEMENT, G_READ, G_WRITTEN, OWN, PHASE, S_STOP, S_WORD, U_IN_AT, U_OUT_AT, U_WHY, ceil_div, fail, tile, tile_cols,
+    tile_rows, inner,
 )
 
 LINE = 64
 
 # load and store: columns of par
 ROWS, COLS, SHAPE, DIMS, TILES, PORT = range(6)
-# load and source: registers
-INDEX = 1
+# loads and source: registers
+INDEX, STOP = 1, 2
 
 ASK, MOVE, EMIT = range(3)
 
@@ -59,6 +60,72 @@ def load(net, u, t):
 
 
 @inner
+def load_by_reference(net, u, t):
+    """Takes a token, then loads its tiles, each as `load` does; the last one ends the loop and what the token ends."""
+    par, reg = net.par[u], net.reg[u]
+    c, out = net.ins[net.unit[u, U_IN_AT]], net.outs[net.unit[u, U_OUT_AT]]
+    while True:
+        if reg[PHASE] == EMIT:
+            if not room(net, u, out, t):
+                return
+            stop = nest_stop(net.aux, par[SHAPE], par[DIMS], reg[INDEX])
+            reg[INDEX] += 1
+            if reg[INDEX] == par[TILES]:
+                stop += reg[STOP]
+                reg[INDEX] = 0
+            send(net, out, t, t, stop, tile(par[ROWS], par[COLS], par[ROWS], 1), 0)
+            reg[PHASE] = ASK
+        if reg[INDEX] == 0:
+            seen = peek(net, u, c, t)
+            if seen == WAIT:
+                return
+            if seen == END:
+                return finish(net, u, t)
+            reg[STOP] = net.slot[slot(net, c), S_STOP]
+            take(net, c, t)
+        reg[PHASE] = EMIT
+        lines = tile_lines(net, par[ROWS], par[COLS])
+        if lines > 0:
+            transfer(net, par[PORT], lines)
+            net.g[G_READ] += lines
+            net.unit[u, U_WHY] = OWN
+            return
+
+
+@inner
+def store_at(net, u, t):
+    """Shows an address and a tile, writes, waits for all acknowledgements, sends one of its own, and takes both."""
+    par, reg = net.par[u], net.reg[u]
+    at, data, out = net.ins[net.unit[u, U_IN_AT]], net.ins[net.unit[u, U_IN_AT] + 1], net.outs[net.unit[u, U_OUT_AT]]
+    while True:
+        if reg[PHASE] == EMIT:
+            if not room(net, u, out, t):
+                return
+            send(net, out, t, t, net.slot[slot(net, at), S_STOP], 1, 0)
+            take(net, at, t)
+            take(net, data, t)
+            reg[PHASE] = ASK
+        seen = peek(net, u, at, t)
+        if seen == WAIT:
+            return
+        other = peek(net, u, data, t)
+        if other == WAIT:
+            return
+        if other != seen:
+            return fail(net, u, ENDS_EARLY)
+        if seen == END:
+            return finish(net, u, t)
+        reg[PHASE] = EMIT
+        word = net.slot[slot(net, data), S_WORD]
+        lines = tile_lines(net, tile_rows(word), tile_cols(word))
+        if lines > 0:
+            transfer(net, par[PORT], lines)
+            net.g[G_WRITTEN] += lines
+            net.unit[u, U_WHY] = OWN
+            return
+
+
+@inner
 def store(net, u, t):
     """Shows a tile, writes it, waits for all acknowledgements, and only then takes it."""
     par, reg, c = net.par[u], net.reg[u], net.ins[net.unit[u, U_IN_AT]]
@@ -81,8 +148,8 @@ def store(net, u, t):
             return
 
 
-# source: columns of par besides ROWS, COLS
-STAMPS, STOPS, TOKENS = 2, 3, 4
+# source: columns of par
+STAMPS, STOPS, WORDS, WORDS2, TOKENS = range(5)
 
 
 @inner
@@ -93,7 +160,7 @@ def source(net, u, t):
         if not room(net, u, out, t):
             return
         i = reg[INDEX]
-        send(net, out, t, net.aux[par[STAMPS] + i], net.aux[par[STOPS] + i], tile(par[ROWS], par[COLS], par[ROWS], 0), 0)
+        send(net, out, t, net.aux[par[STAMPS] + i], net.aux[par[STOPS] + i], net.aux[par[WORDS] + i], net.aux[par[WORDS2] + i])
         reg[INDEX] += 1
     finish(net, u, t)
 

@@ -6,14 +6,16 @@ from penstock.machine.errors import RunError
 from penstock.machine.unitgraph import UnitGraph
 
 from .state import (
-    BLOCKED, C_DEPTH, ENDS_EARLY, G_FAULT, G_FAULT_UNIT, G_NOW, PARTIAL_CHUNK, SHAPES_DIFFER, STOPS_DIFFER, U_CLOCK, U_FINISH,
-    U_ON, U_WHY, Net,
+    BLOCKED, C_DEPTH, EMPTY_DIMENSION, ENDS_EARLY, G_FAULT, G_FAULT_UNIT, G_NOW, NO_UNIT, PARTIAL_CHUNK, SHAPES_DIFFER, STOPS_DIFFER,
+    U_CLOCK, U_FINISH, U_ON, U_WHY, Net,
 )
 
 _FAULTS = {
     STOPS_DIFFER: ("the stops of its two inputs differ", "both inputs of an operator have one stream shape", None),
     ENDS_EARLY: ("one input ends before the other", "both inputs of an operator have one stream shape", None),
     SHAPES_DIFFER: ("the tiles of its two inputs do not fit together", "matmul: inner dimensions are equal; elementwise: equal, or 1", None),
+    NO_UNIT: ("a selector names a stream that has no further unit", "a selector per unit, a unit per target", None),
+    EMPTY_DIMENSION: ("a dimension without an element", "a stream has no empty dimension in the published simulator", "run it in the timing `machine`"),
     PARTIAL_CHUNK: ("the stream ends inside a chunk", "without padding a chunk divides its dimension", "pad, or choose a chunk that divides"),
 }
 

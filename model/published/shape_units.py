@@ -1,9 +1,9 @@
-"""Broadcast, flatten, promote, reshape, repeat, zip: no cycles of their own but the channel's one."""
+"""Broadcast, flatten, promote, reshape, repeat, expand, zip: no cycles of their own but the channel's one."""
 
 from .channels import END, TOKEN, WAIT, finish, peek, room, send, sleep, slot, take
 from .compute_units import both, take_all
 from .state import (
-    PARTIAL_CHUNK, PHASE, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, fail, in_memory, tile, tile_cols, tile_rows, inner,
+    ENDS_EARLY, PARTIAL_CHUNK, PHASE, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, fail, in_memory, tile, tile_cols, tile_rows, inner,
 )
 
 # columns of par
@@ -11,6 +11,7 @@ LO, HI = range(2)                        # flatten
 LEVEL = 0                                # promote
 DIM, CHUNK, PAD, ADD_OUTER = range(4)    # reshape
 COUNT = 0                                # repeat
+RANK = 0                                 # expand
 # registers of all: the token held, and where the unit is
 HELD_STOP, HELD_WORD, HELD_WORD2, NEXT, PADS, STAMP = range(1, 7)
 
@@ -18,7 +19,7 @@ FREE, HOLD, LOOK, FILL, REST = range(5)
 
 
 @inner
-def _hold(net, u, c, t):
+def hold(net, u, c, t):
     """Take the head of c into the registers."""
     reg, s = net.reg[u], slot(net, c)
     reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2] = net.slot[s, S_STOP], net.slot[s, S_WORD], net.slot[s, S_WORD2]
@@ -37,7 +38,7 @@ def broadcast(net, u, t):
                 return
             if seen == END:
                 return finish(net, u, t)
-            _hold(net, u, c, t)
+            hold(net, u, c, t)
             reg[PHASE] = HOLD
         for i in range(first, last):
             if not room(net, u, net.outs[i], t):
@@ -58,7 +59,7 @@ def restop(net, u, t, flatten):
                 return
             if seen == END:
                 return finish(net, u, t)
-            _hold(net, u, c, t)
+            hold(net, u, c, t)
             reg[PHASE] = HOLD
             s = reg[HELD_STOP]
             if not flatten:
@@ -96,7 +97,7 @@ def reshape(net, u, t):
                 reg[NEXT] = 0
                 reg[PHASE] = FILL
             else:
-                _hold(net, u, c, t)
+                hold(net, u, c, t)
                 s = reg[HELD_STOP]
                 reg[PHASE] = HOLD
                 if par[DIM] == 0 or s >= par[DIM]:
@@ -183,4 +184,33 @@ def zip_(net, u, t):
         if not room(net, u, out, t):
             return
         send(net, out, t, t, reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2])
+        reg[PHASE] = FREE
+
+
+@inner
+def expand(net, u, t):
+    """Shows a token; takes each of the reference and sends the token with its stop; one of at least `rank` takes the token too."""
+    reg, first, out = net.reg[u], net.unit[u, U_IN_AT], net.outs[net.unit[u, U_OUT_AT]]
+    c, ref = net.ins[first], net.ins[first + 1]
+    while True:
+        if reg[PHASE] == FREE:
+            seen = peek(net, u, c, t)
+            if seen == WAIT:
+                return
+            driven = peek(net, u, ref, t)
+            if driven == WAIT:
+                return
+            if seen != driven:
+                return fail(net, u, ENDS_EARLY)
+            if seen == END:
+                return finish(net, u, t)
+            reg[HELD_STOP] = net.slot[slot(net, ref), S_STOP]
+            take(net, ref, t)
+            reg[PHASE] = HOLD
+        if not room(net, u, out, t):
+            return
+        s = slot(net, c)
+        send(net, out, t, t, reg[HELD_STOP], net.slot[s, S_WORD], net.slot[s, S_WORD2])
+        if reg[HELD_STOP] >= net.par[u, RANK]:
+            take(net, c, t)
         reg[PHASE] = FREE

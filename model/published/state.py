@@ -12,7 +12,8 @@ IDLE = 1 << 62
 class Net(NamedTuple):
     """State of one run: rows are units, channels, slots (of all channels) and off-chip ports; columns are named below.
 
-    A token is a stop level and two words: a tile (see `tile`), a pair of tiles, or a buffer (first entry, length).
+    A token is a stop level and two words: a tile (see `tile`), a scalar, a pair of these, a selector (128 bits, target 0 the
+    lowest of the first word), or a buffer (first entry, length).
     """
 
     g: np.ndarray  # scalars, G_*
@@ -51,7 +52,7 @@ PARAMS, REGS = 12, 12
 PHASE = 0
 
 # faults that end a run
-(OK, GROW, STOPS_DIFFER, ENDS_EARLY, SHAPES_DIFFER, PARTIAL_CHUNK) = range(6)
+(OK, GROW, STOPS_DIFFER, ENDS_EARLY, SHAPES_DIFFER, PARTIAL_CHUNK, NO_UNIT, EMPTY_DIMENSION) = range(8)
 
 
 inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
@@ -97,6 +98,18 @@ def in_memory(word):
 
 
 @inner
+def moved(word, memory):
+    """The tile, in a memory unit or not."""
+    return (word >> 1 << 1) | memory
+
+
+@inner
+def selected(word, word2, i):
+    """Whether a selector names target i."""
+    return (word >> i) & 1 if i < 64 else (word2 >> (i - 64)) & 1
+
+
+@inner
 def tile_bytes(net, word):
     return tile_rows(word) * tile_cols(word) * net.g[G_ELEMENT]
 
@@ -104,3 +117,9 @@ def tile_bytes(net, word):
 @inner
 def ceil_div(a, b):
     return (a + b - 1) // b
+
+
+@inner
+def transfer_cycles(net, word):
+    """Cycles to move a tile into or out of a memory unit."""
+    return ceil_div(tile_bytes(net, word), net.g[G_ONCHIP])

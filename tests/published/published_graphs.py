@@ -1,7 +1,11 @@
-"""Figure 8's graph, unit by unit, as the published program builds it."""
+"""Small graphs for the rules of the `published` timing, and figure 8's graph, unit by unit, as the published program builds it."""
 
-from penstock.machine.published_kinds import TOKEN
+from dataclasses import replace
+
+from penstock.machine import config
+from penstock.machine.published_kinds import PUBLISHED_KINDS, TOKEN
 from penstock.machine.unitgraph import Channel, Unit, UnitGraph
+from penstock.model.published import run
 
 
 class Builder:
@@ -20,8 +24,8 @@ class Builder:
         return u
 
     def graph(self) -> UnitGraph:
-        loads = [u.id for u in self.units if u.kind == "load"]
-        stores = [u.id for u in self.units if u.kind == "store"]
+        loads = [u.id for u in self.units if PUBLISHED_KINDS[u.kind].offchip == "read"]
+        stores = [u.id for u in self.units if PUBLISHED_KINDS[u.kind].offchip == "write"]
         return UnitGraph(self.name, 16, tuple(self.units), tuple(self.channels), ports=(*loads, *stores))
 
 
@@ -54,3 +58,38 @@ def swiglu(tile_b: int, tile_inter: int, batch: int = 64, dim: int = 256, inter:
     result = g.unit("down projection", "map_accum", [rows, down], **matmul | {"write_back_mu": True}, init_rows=tile_b, init_cols=dim)
     g.unit("out", "store", [result], par_dispatch=0)
     return g.graph()
+
+
+FIG8 = config.load("fig8")
+
+
+def machine(depth=2, channels=8, **published):
+    """Figure 8's machine with 64 B a cycle on chip, 64 FLOP a cycle and one request a chunk, changed as said."""
+    base = dict(compute_bw=64, fifo_depth=depth, par_dispatch=1, onchip_bw=64, dram=replace(FIG8.published.dram, channels=channels))
+    return replace(FIG8, published=replace(FIG8.published, **base | published))
+
+
+def source(g, stop, name="source", rows=1, cols=16, stamp=None):
+    return g.unit(name, "source", stamp=stamp or [0] * len(stop), stop=stop, rows=rows, cols=cols)
+
+
+def load(g, tiles, rows=1, cols=16, name="load"):
+    return g.unit(name, "load", rows=rows, cols=cols, shape=[tiles], par_dispatch=0)
+
+
+def sink(g, u, name="sink"):
+    return g.unit(name, "sink", [u])
+
+
+def chain(*steps, stop=(0,), on=None, **kw):
+    """Trace of source -> steps -> sink."""
+    g = Builder("chain")
+    u = source(g, list(stop), **kw)
+    for i, (kind, params) in enumerate(steps):
+        u = g.unit(f"{kind}{i}", kind, [u], **params)
+    sink(g, u)
+    return run(g.graph(), on or machine(), trace=True)
+
+
+def out(result):
+    return list(result.channels[-1].stop)

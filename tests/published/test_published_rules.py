@@ -4,45 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.machine import config
 from penstock.machine.errors import LoweringError, RunError
 from penstock.model.published import run
-from published_graphs import Builder, function, map_of
-
-FIG8 = config.load("fig8")
-
-
-def machine(depth=2, channels=8, **published):
-    """Figure 8's machine with 64 B a cycle on chip, 64 FLOP a cycle and one request a chunk, changed as said."""
-    base = dict(compute_bw=64, fifo_depth=depth, par_dispatch=1, onchip_bw=64, dram=replace(FIG8.published.dram, channels=channels))
-    return replace(FIG8, published=replace(FIG8.published, **base | published))
-
-
-def source(g, stop, name="source", rows=1, cols=16, stamp=None):
-    return g.unit(name, "source", stamp=stamp or [0] * len(stop), stop=stop, rows=rows, cols=cols)
-
-
-def load(g, tiles, rows=1, cols=16, name="load"):
-    return g.unit(name, "load", rows=rows, cols=cols, shape=[tiles], par_dispatch=0)
-
-
-def sink(g, u, name="sink"):
-    return g.unit(name, "sink", [u])
-
-
-def chain(*steps, stop=(0,), on=None, **kw):
-    """Trace of source -> steps -> sink."""
-    g = Builder("chain")
-    u = source(g, list(stop), **kw)
-    for i, (kind, params) in enumerate(steps):
-        u = g.unit(f"{kind}{i}", kind, [u], **params)
-    sink(g, u)
-    return run(g.graph(), on or machine(), trace=True)
-
-
-def out(result):
-    return list(result.channels[-1].stop)
-
+from published_graphs import Builder, chain, function, load, machine, map_of, out, sink, source
 
 # -- channels -------------------------------------------------------------------------------------
 

@@ -1,0 +1,71 @@
+"""Whole programs in the `published` timing: the workloads, and the published cycles of the mixture of experts."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock import api
+from penstock.frontend import build, lower
+from penstock.machine.config import load
+from penstock.reference import expected
+
+SMALL = load("small_fpga")
+TRACES = Path(__file__).parents[3] / "shared/data/routing"
+
+CASES = [("swiglu", {}), ("simple_moe", {}), ("simple_moe", {"rows": 3, "experts": 3})]
+CASES += [("moe", dict(tokens=24, tile_rows=n, regions=r, skew=s)) for n in (0, 8) for r in (0, 2) for s in (0.0, 2.0)]
+CASES += [("attention", dict(requests=8, regions=2, most=3, parallel=p, softmax=s, skew=1.5)) for p in ("coarse", "interleaved", "dynamic") for s in ("published", "stable")]
+CASES += [("published_moe", dict(tokens=16, dim=64, inter=64, experts=4, top_k=2, tile_rows=n, tile_inter=16, regions=r)) for n in (0, 4) for r in (0, 2)]
+
+
+@pytest.mark.parametrize("name,params", CASES)
+def test_a_workload_runs_and_moves_what_its_traffic_says(name, params):
+    """Every logical byte is moved, in whole lines of 64 B for every row of a tile, at 32 B a cycle."""
+    (r,) = api.run(name, SMALL, params, timing="published", seed=3)
+    program = build(name, params, SMALL)
+    _, ev = expected(program.graph, program.inputs(3), SMALL.machine.t, program.streams(3))
+    assert program.analysis().subs(ev.symbols).offchip_bytes <= r.dram_bytes <= 32 * r.cycles
+
+
+def test_casts_and_loops_cost_nothing_there():
+    program = build("attention", dict(requests=8, regions=2, most=3), SMALL)
+    graph = lower(program.graph, SMALL, timing="published")
+    assert not [u.name for u in graph.units if "bf16" in u.name or u.name == "again"]
+    (dispatch,) = [u for u in graph.units if u.name == "dispatch"]
+    assert [graph.units[c.src[0]].name for c in sorted(graph.inputs(dispatch.id), key=lambda c: c.dst)] == ["first", "feedback", "turn"]
+
+
+QWEN = dict(tokens=64, dim=2048, inter=768, experts=128, top_k=8)
+MIXTRAL = dict(tokens=64, dim=4096, inter=14336, experts=8, top_k=2)
+STATIC, MULTIPLEXED = dict(tile_inter=64), dict(tile_rows=32, tile_inter=48, compute_bw=1024)
+
+
+@pytest.mark.parametrize("model, params, cycles", [
+    (MIXTRAL, STATIC | dict(tile_rows=16), 4644999), (MIXTRAL, STATIC | dict(tile_rows=64), 2813010),
+    (QWEN, MULTIPLEXED | dict(regions=32), 796725),
+    pytest.param(QWEN, STATIC | dict(tile_rows=16), 712164, marks=pytest.mark.deep),
+    pytest.param(QWEN, STATIC | dict(tile_rows=64), 577007, marks=pytest.mark.deep),
+    *(pytest.param(QWEN, MULTIPLEXED | dict(regions=r), c, marks=pytest.mark.deep)
+      for r, c in ((0, 789895), (64, 715519), (16, 839090), (8, 1004877), (4, 1888072))),
+])
+def test_the_published_cycles_of_the_mixture_of_experts(model, params, cycles):
+    """Figures 9, 12 and 13 on the published routing, within half a percent: merging units look at several inputs, and the order of the published
+    simulator's threads decides there."""
+    trace = TRACES / ("qwen_b64.npz" if model is QWEN else "mixtral_b64.npz")
+    if not trace.is_file():
+        pytest.skip(f"no trace {trace}")
+    (r,) = api.run("published_moe", "paper_moe", {**model, **params, "trace": str(trace)}, timing="published", values=False)
+    assert r.cycles == pytest.approx(cycles, rel=5e-3)
+    if params.get("tile_inter") == 48:
+        assert r.dram_bytes == 704_151_552  # every 96-B row of a weight tile takes two lines
+
+
+@pytest.mark.parametrize("text, params", [
+    ("inter .48. must be a multiple of tile_inter .64.", dict(inter=48)), ("experts .128. of the regions .3.", dict(regions=3)),
+    ("trace nothing.npz cannot be read", dict(trace="nothing.npz")),
+])
+def test_bad_parameters_of_the_published_program(text, params):
+    from penstock.frontend import ProgramError
+
+    with pytest.raises(ProgramError, match=text):
+        build("published_moe", params | dict(tokens=8), SMALL).streams(0)
