@@ -12,7 +12,12 @@ from .examples import EXAMPLES
 
 
 def main(argv: list[str] | None = None) -> int:
-    args = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
+    args = parser(only=words[0] if words else None).parse_args(words)
+    if argv is None and "started" in args:
+        from penstock.scheduler.dag.cli import process_start
+
+        args.started = process_start()
     try:
         return args.handler(args) or 0
     except PenstockError as e:
@@ -28,8 +33,8 @@ def main(argv: list[str] | None = None) -> int:
         return 130
 
 
-def parser() -> argparse.ArgumentParser:
-    """The whole command tree."""
+def parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The whole command tree; for the command `only` without what takes long to import and is another's."""
     p = argparse.ArgumentParser(prog="penstock", description="A cycle-exact hardware model of a spatial dataflow accelerator for STeP programs.")
     sub = p.add_subparsers(required=True, metavar="COMMAND")
 
@@ -105,9 +110,10 @@ def parser() -> argparse.ArgumentParser:
 
     dag.add_parser(sub, _dag_run)
 
-    from .overlay import cli as overlay
+    if only != "dag":
+        from .overlay import cli as overlay
 
-    overlay.add_parser(sub)
+        overlay.add_parser(sub)
     return p
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -22,10 +23,12 @@ from .problem import Problem
 from .readings import SOURCES, Readings
 from .solution import Schedule
 
-__all__ = ["add_parser", "main"]
+__all__ = ["add_parser", "main", "process_start"]
 
-_OVERHEAD = 0.4
-"""Seconds of a time budget kept for starting Python and for the final check and write (a tenth of it at most)."""
+_OVERHEAD = 0.6
+"""Seconds of a time budget kept for the final check, the write and the end of the process (a fifth of it at most)."""
+_SILENCE = 5.0
+"""Seconds without a better schedule after which a progress line says what is going on."""
 
 
 def add_parser(subparsers: Any, more: Callable[[Any], None] | None = None) -> argparse.ArgumentParser:
@@ -79,11 +82,24 @@ def main(argv: list[str] | None = None) -> int:
     add_parser(top.add_subparsers(required=True, metavar="COMMAND"))
     arguments = sys.argv[1:] if argv is None else argv
     args = top.parse_args(["dag", *arguments])
+    if argv is None and "started" in args:
+        args.started = process_start()
     try:
         return args.handler(args)
     except PenstockError as error:
         print(f"penstock: {error}", file=sys.stderr)
         return 1
+
+
+def process_start() -> float:
+    """When this process was started, in seconds of time.monotonic(); now, where the system does not tell (no /proc)."""
+    now = time.monotonic()
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])  # proc(5): starttime, since boot
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return now
+    return now - age if 0 <= age < 60 else now
 
 
 def _add_readings(parser: argparse.ArgumentParser) -> None:
@@ -121,16 +137,18 @@ def _solve(args: argparse.Namespace) -> int:
     if not Path(args.solution).absolute().parent.is_dir():
         raise PenstockError("the folder does not exist", where=args.solution)
 
+    lines = _Lines(args.started, args.quiet)
+
     def progress(step, schedule: Schedule) -> None:
         schedule.save(args.solution)
-        if not args.quiet:
-            bound = f"bound {step.bound:,.1f}  gap {step.gap:.1%}" if step.bound else "bound -"
-            print(f"{step.seconds:8.2f} s  best {step.latency:,.1f}  {bound}  ({step.stage})", file=sys.stderr, flush=True)
+        lines.better(step)
 
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    budget = max(0.9 * args.time, args.time - _OVERHEAD)
-    result = solve(problem, seconds=budget, readings=readings, seed=args.seed, jobs=args.jobs, started=args.started, on_progress=progress)
+    budget = max(0.8 * args.time, args.time - _OVERHEAD)
+    with lines:
+        result = solve(problem, seconds=budget, readings=readings, seed=args.seed, jobs=args.jobs, started=args.started, on_progress=progress,
+                       on_stage=lines.stage)
     result.schedule.save(args.solution)
     seconds = time.monotonic() - args.started
     print(f"{problem.name}: latency {result.latency:,.1f} in {len(result.schedule.subgraphs)} subgraphs, proven bound {result.bound:,.1f} "
@@ -140,6 +158,42 @@ def _solve(args: argparse.Namespace) -> int:
     if args.json:
         write_atomically(args.json, json.dumps([_record(problem, readings, result, seconds, args)], indent=1) + "\n")
     return 0
+
+
+class _Lines:
+    """Progress on standard error: a line for each better schedule, and one after every few seconds without."""
+
+    def __init__(self, started: float, quiet: bool):
+        self.started, self.quiet = started, quiet
+        self.standing, self.doing, self.last = "best -  bound -", "first schedule", time.monotonic()
+        self.over = threading.Event()
+
+    def better(self, step: Any) -> None:
+        self._stand(step)
+        self._print(step.stage)
+
+    def stage(self, step: Any) -> None:
+        self._stand(step)
+        self.doing = step.stage
+
+    def _stand(self, step: Any) -> None:
+        self.standing = f"best {step.latency:,.1f}  " + (f"bound {step.bound:,.1f}  gap {step.gap:.1%}" if step.bound else "bound -")
+
+    def _print(self, what: str) -> None:
+        self.last = time.monotonic()
+        if not self.quiet:
+            print(f"{self.last - self.started:8.2f} s  {self.standing}  ({what})", file=sys.stderr, flush=True)
+
+    def _watch(self) -> None:
+        while not self.over.wait(max(0.1, self.last + _SILENCE - time.monotonic())):
+            if time.monotonic() >= self.last + _SILENCE:
+                self._print(f"{self.doing} ...")
+
+    def __enter__(self) -> None:
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def __exit__(self, *exc) -> None:
+        self.over.set()
 
 
 def _record(problem: Problem, readings: Readings, result: Any, seconds: float, args: argparse.Namespace) -> dict[str, Any]:

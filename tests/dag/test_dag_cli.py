@@ -119,6 +119,22 @@ def test_sigint_leaves_a_valid_schedule(tmp_path):
     evaluate(Problem.load(problem), Schedule.load(out))
 
 
+def test_a_first_schedule_needs_neither_compiled_code_nor_the_front_end():
+    """What `penstock dag` loads before it works; the front end alone takes longer than a first schedule may."""
+    code = "import sys; from penstock.cli import parser; parser('dag'); sys.exit(' '.join({'sympy', 'numba', 'scipy'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
+    assert done.stderr.strip() == ""
+
+
+def test_progress_lines_tell_the_stage_while_nothing_better_comes(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("penstock.scheduler.dag.cli._SILENCE", 0.5)
+    problem = tmp_path / "in.json"
+    generate("residual", 60, 1).save(problem)
+    assert main(["solve", str(problem), str(tmp_path / "out.json"), "--time", "3"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert "(first)" in lines[0] and any("groups of up to" in line and "..." in line and "gap" in line for line in lines)
+
+
 def test_worked_example_files_check(tmp_path, capsys):
     """A solution file as the statement prints it."""
     number, plan, latencies = WORKED["5B"]

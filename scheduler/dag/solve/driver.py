@@ -82,7 +82,8 @@ class Result:
 
 
 def solve(problem: Problem, *, seconds: float = 10.0, readings: Readings = Readings(), seed: int = 0,
-          jobs: int = 1, started: float | None = None, on_progress: Callable[[Progress, Schedule], None] | None = None) -> Result:
+          jobs: int = 1, started: float | None = None, on_progress: Callable[[Progress, Schedule], None] | None = None,
+          on_stage: Callable[[Progress], None] | None = None) -> Result:
     """The best schedule found in `seconds`.
 
     Parameters
@@ -92,9 +93,10 @@ def solve(problem: Problem, *, seconds: float = 10.0, readings: Readings = Readi
     seed : of the local search's choice of windows
     jobs : threads that search tilings (compiled code, outside the interpreter lock)
     on_progress : called with every better schedule
+    on_stage : called when a stage begins, with the state so far and the stage's name
     """
     started = time.monotonic() if started is None else started
-    run = _Run(problem, readings, started, seconds, on_progress)
+    run = _Run(problem, readings, started, seconds, on_progress, on_stage)
     with ThreadPoolExecutor(max(1, jobs)) as threads:
         run.threads = threads if jobs > 1 else None
         try:
@@ -109,10 +111,11 @@ def solve(problem: Problem, *, seconds: float = 10.0, readings: Readings = Readi
 
 class _Run:
     def __init__(self, problem: Problem, readings: Readings, started: float, seconds: float,
-                 on_progress: Callable[[Progress, Schedule], None] | None):
+                 on_progress: Callable[[Progress, Schedule], None] | None, on_stage: Callable[[Progress], None] | None):
         self.problem, self.readings = problem, readings
         self.started, self.deadline = started, started + seconds
         self.on_progress = on_progress
+        self.on_stage = on_stage
         self.schedule = Schedule(())
         self.latency = math.inf
         self.bound = 0.0
@@ -134,6 +137,10 @@ class _Run:
         if not self.expired():
             self._take(chain_fusion(self.problem, self.readings), "chains")
 
+    def _stage(self, what: str) -> None:
+        if self.on_stage is not None:
+            self.on_stage(Progress(time.monotonic() - self.started, self.latency, self.bound, what))
+
     def _take(self, schedule: Schedule, stage: str) -> bool:
         latency = math.fsum(s.latency for s in schedule.subgraphs)
         if latency >= self.latency * (1 - 1e-12):
@@ -151,17 +158,21 @@ class _Run:
         """Larger and larger sets of operations, a cover after each stage; windows where the sets get too many."""
         if self.expired():
             return
-        from ..bound import lower_bound  # compiled code and the MILP solver load only after the first schedule
+        from ..bound import lower_bound
         from .groups import Pool
         from .tiles import TileSearch
 
         self.bound = lower_bound(self.problem, self.readings)
+        if self.done():
+            return
+        self._stage("tilings; the first run compiles their search")
         self.pool = pool = Pool(self.problem, self.readings, TileSearch(self.problem, self.readings))
         if not self._add_all({1 << op for op in range(len(self.problem.ops))}, self.deadline):
             return
         self._retile()
         for widening in WIDENINGS:
             for most_ops, slack, retained in STAGES:
+                self._stage(f"groups of up to {most_ops}")
                 half = time.monotonic() + 0.5 * (self.deadline - time.monotonic())
                 before = len(pool.candidates)
                 complete = all(self._add_all(pool.grow(size, slack * widening), half) for size in range(1, most_ops))
@@ -252,6 +263,7 @@ class _Run:
         """Local search: choose anew in windows of the graph, and grow larger sets there once that gains nothing."""
         pool, exact, known = self.pool, self.exact, len(self.pool.candidates)
         for most_ops, slack, retained in STAGES:
+            self._stage(f"windows, groups of up to {most_ops}")
             idle, seen = 0, set()
             while idle < 2 * len(self.chosen) and not self.done():
                 if self.expired():

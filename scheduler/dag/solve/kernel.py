@@ -24,7 +24,8 @@ __all__ = ["search", "traversal_cost", "NOT_FOUND"]
 
 NOT_FOUND = np.inf
 _TILE, _STEP, _COVER = int(Extent.TILE), int(Extent.STEP), int(Extent.COVER)
-_START, _ALONG_ROW, _ALONG_COLUMN = 0, 1, 2
+_0, _1 = np.int64(0), np.int64(1)  # a literal as an argument would compile the callee once more
+_START, _ALONG_ROW, _ALONG_COLUMN = _0, _1, np.int64(2)
 _RUNS = 12  # clip classes along one axis; more distinct tensor sizes than that do not fit one subgraph in practice
 _options = {"cache": True, "nogil": True, "error_model": "numpy"}
 
@@ -53,7 +54,7 @@ def _native(extent, length, native, padded):
 
 @njit(**_options)
 def _steps(slices, made, k):
-    steps = 1
+    steps = _1
     for e in range(made.shape[0]):
         if made[e, 1]:
             steps = max(steps, -(-made[e, 6] // k))
@@ -107,7 +108,7 @@ def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
     held = loaded = 0.0
     one_buffer = machine[8] > 0
     count = slices.shape[0]
-    begin = 0
+    begin = _0
     previous = step - 1 if step > 0 else steps - 1
     while begin < count:
         end = begin + 1
@@ -180,6 +181,17 @@ def _compute(made, costs, machine, top, left, w, h, k, step, steps):
 
 
 @njit(**_options)
+def _sort(values):
+    """Sort a few values in place; array.sort takes seconds to compile."""
+    for i in range(1, values.shape[0]):
+        value, j = values[i], i
+        while j > 0 and values[j - 1] > value:
+            values[j] = values[j - 1]
+            j -= 1
+        values[j] = value
+
+
+@njit(**_options)
 def _step_runs(made, k, steps, runs):
     """Boundaries between runs of steps that cost alike; returns how many runs."""
     runs[0], runs[1], count = 0, steps, 2
@@ -193,7 +205,7 @@ def _step_runs(made, k, steps, runs):
                 if 0 < candidate < steps:
                     runs[count] = candidate
                     count += 1
-    runs[:count].sort()
+    _sort(runs[:count])
     unique = 1
     for i in range(1, count):
         if runs[i] != runs[unique - 1]:
@@ -212,7 +224,7 @@ def _axis_runs(lengths, size, grid_length, starts):
             if 0 < candidate < tiles and count < starts.shape[0] - 1:
                 starts[count] = candidate
                 count += 1
-    starts[:count].sort()
+    _sort(starts[:count])
     unique = 1
     for i in range(1, count):
         if starts[i] != starts[unique - 1]:
@@ -229,9 +241,9 @@ def _working_set(slices, made, outputs, machine, w, h, k, runs):
     n = _step_runs(made, k, steps, runs)
     most = 0.0
     for i in range(n):
-        held, _ = _buffers(slices, machine, 0, 0, w, h, k, runs[i], steps, _START)
+        held, _ = _buffers(slices, machine, _0, _0, w, h, k, runs[i], steps, _START)
         most = max(most, held)
-    return most + _fixed(made, outputs, machine, 0, 0, w, h, steps)
+    return most + _fixed(made, outputs, machine, _0, _0, w, h, steps)
 
 
 @njit(**_options)
@@ -254,9 +266,9 @@ def _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, 
                     return False
                 moved = loaded + (stored if step == steps - 1 else 0.0)
                 later += (runs[r + 1] - step) * max(_compute(made, costs, machine, top, left, w, h, k, step, steps), moved / bandwidth)
-            compute = _compute(made, costs, machine, top, left, w, h, k, 0, steps)
-            for move in range(3):
-                held, loaded = _buffers(slices, machine, top, left, w, h, k, 0, steps, move)
+            compute = _compute(made, costs, machine, top, left, w, h, k, _0, steps)
+            for move in (_START, _ALONG_ROW, _ALONG_COLUMN):
+                held, loaded = _buffers(slices, machine, top, left, w, h, k, _0, steps, move)
                 if held + fixed > machine[0]:
                     return False
                 moved = loaded + (stored if steps == 1 else 0.0)
@@ -319,8 +331,8 @@ def _best_snake(table, across, lines, nl, places, np_, best, route):
 
 @njit(**_options)
 def _best_traversal(table, rows, nr, cols, nc, best, route):
-    best = _best_snake(table, 0, rows, nr, cols, nc, best, route)
-    return _best_snake(table, 1, cols, nc, rows, nr, best, route)
+    best = _best_snake(table, _0, rows, nr, cols, nc, best, route)
+    return _best_snake(table, _1, cols, nc, rows, nr, best, route)
 
 
 @njit(**_options)
@@ -413,7 +425,8 @@ def _try(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, run
     if total < best[0]:
         best[0] = total
         choice[0], choice[1], choice[2] = w, h, k
-        choice[3:7] = route
+        for i in range(4):
+            choice[3 + i] = route[i]
     return total
 
 
@@ -424,7 +437,13 @@ def _twice(size, grid_length, sizes):
     if tiles == 1:
         return -1
     wanted = min(2 * size, sizes[0])
-    at = np.searchsorted(-sizes, -wanted)
+    at, high = 0, sizes.shape[0]
+    while at < high:
+        middle = (at + high) // 2
+        if sizes[middle] > wanted:
+            at = middle + 1
+        else:
+            high = middle
     if at < sizes.shape[0] and sizes[at] == wanted and -(-grid_length // wanted) <= (tiles + 1) // 2:
         return at
     return -1
@@ -437,7 +456,7 @@ def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, b
     Merging two neighbouring tiles or steps never costs more, so a candidate is skipped if the one twice as wide,
     high or deep fits too; the rest is pruned by lower bounds against the best so far.  `best` is the cut-off.
     """
-    longest = 1
+    longest = _1
     for e in range(made.shape[0]):
         if made[e, 1]:
             longest = max(longest, made[e, 6])

@@ -16,7 +16,6 @@ from ..demand import Plan
 from ..problem import Problem
 from ..readings import Readings
 from ..solution import Granularity
-from . import kernel
 
 __all__ = ["Tiling", "TileSearch", "snake_order"]
 
@@ -41,6 +40,9 @@ class TileSearch:
     """Searches tilings for one problem under one set of readings; safe to call from several threads."""
 
     def __init__(self, problem: Problem, readings: Readings):
+        from . import kernel  # compiled code: what can do without need not wait for it
+
+        self.kernel = kernel
         self.problem, self.readings = problem, readings
         self.memo: dict[bytes, Tiling | None] = {}
 
@@ -82,14 +84,14 @@ class TileSearch:
         if code is None:
             return None
         choice = np.zeros(7, np.int64)
-        latency = kernel.traversal_cost(*code, *granularity, choice)
+        latency = self.kernel.traversal_cost(*code, *granularity, choice)
         return _tiling(latency, choice)
 
     def _search(self, code: tuple[np.ndarray, ...], candidates: tuple[np.ndarray, ...]) -> Tiling | None:
         if not all(len(c) for c in candidates):
             return None
         choice = np.zeros(7, np.int64)
-        return _tiling(kernel.search(*code, *candidates, kernel.NOT_FOUND, choice), choice)
+        return _tiling(self.kernel.search(*code, *candidates, self.kernel.NOT_FOUND, choice), choice)
 
     def candidates(self, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Widths, heights and depths worth trying under the readings, each descending."""
