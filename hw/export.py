@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -51,7 +52,7 @@ class Export:
         return tuple(self.sidecar["shared"])
 
 
-def export(component: wiring.Component, name: str | None = None) -> Export:
+def export(component: wiring.Component, name: str | None = None, *, store: MutableMapping[str, dict[str, str]] | None = None) -> Export:
     """Convert a component to Verilog.
 
     Parameters
@@ -60,6 +61,8 @@ def export(component: wiring.Component, name: str | None = None) -> Export:
         A fabric, or any part of one. Its ports are its members' names joined with ``_``, and ``clk`` and ``rst``.
     name : str
         Name of the top module; ``penstock_fabric`` for a fabric, otherwise the class name in lower case.
+    store : MutableMapping
+        Parts that earlier exports converted, see :class:`~penstock.hw.place.Library`.
 
     Raises
     ------
@@ -67,8 +70,8 @@ def export(component: wiring.Component, name: str | None = None) -> Export:
         Yosys refused the design; the message ends with what it printed.
     """
     name = name or (TOP if isinstance(component, Fabric) else f"penstock_{type(component).__name__.lower()}")
-    with Library(_rtlil) as library:
-        library.add(component, name)
+    with Library(_rtlil, store) as library:
+        library.top(component, name)
     text = "".join(library.modules.values())
     return Export(name, _verilog(text), _sidecar(component, name, library))
 

@@ -5,7 +5,8 @@ multipliers. A parent writes ``m.submodules.x = place(component, "name")``: that
 :class:`Library` is open, where it is an ``Instance`` of the module ``name``, converted the first time it is met.
 """
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, MutableMapping
 from contextvars import ContextVar
 from hashlib import sha256
 
@@ -26,7 +27,7 @@ def ports_of(component: wiring.Component) -> dict[str, tuple[Value, wiring.Flow]
 
 def module_name(kind: str, *key: object) -> str:
     """A module name that is the same for equal ``key`` in every run: ``penstock_<kind>_<digest>``."""
-    return f"penstock_{kind}_{sha256(repr(key).encode()).hexdigest()[:8]}"
+    return f"penstock_{kind}_{sha256(repr(key).encode()).hexdigest()[:12]}"
 
 
 class Library:
@@ -36,6 +37,9 @@ class Library:
     ----------
     convert : callable
         ``(component, name) -> RTLIL``.
+    store : MutableMapping
+        Modules of earlier exports: name -> {name: RTLIL} of the module and all that it instantiates, in the order of completion. What it has is not
+        elaborated again; the caller answers for its being of the same sources.
 
     Attributes
     ----------
@@ -43,10 +47,10 @@ class Library:
         Module name -> RTLIL, in the order of completion (a module comes after those it instantiates).
     """
 
-    def __init__(self, convert: Callable[[wiring.Component, str], str]):
+    def __init__(self, convert: Callable[[wiring.Component, str], str], store: MutableMapping[str, dict[str, str]] | None = None):
         self.modules: dict[str, str] = {}
         self._clocked: dict[str, bool] = {}
-        self._convert = convert
+        self._convert, self._store = convert, {} if store is None else store
 
     def __enter__(self):
         self._token = _open.set(self)
@@ -55,15 +59,31 @@ class Library:
     def __exit__(self, *_):
         _open.reset(self._token)
 
+    def top(self, component: wiring.Component, name: str) -> None:
+        """Convert ``component`` as module ``name``; what it places comes before it."""
+        self.modules[name] = self._convert(component, name)
+
     def add(self, component: wiring.Component, name: str) -> bool:
-        """Convert ``component`` as module ``name`` unless it is there; whether it has a clock."""
-        if name not in self.modules:
+        """Convert ``component`` as module ``name`` unless it is there or stored; whether it has a clock."""
+        if name in self.modules:
+            _silence(component)
+        elif (found := self._store.get(name)) is not None:
+            _silence(component)
+            for part, text in found.items():
+                self.modules.setdefault(part, text)
+        else:
             text = self._convert(component, name)
             self.modules[name] = text
-            self._clocked[name] = " \\clk\n" in text.split(f"module \\{name}\n")[1].split("\nend\n")[0]
-        else:
-            _silence(component)
+            self._store[name] = self._whole(name)
+        if name not in self._clocked:
+            self._clocked[name] = " \\clk\n" in self.modules[name].split(f"module \\{name}\n")[1].split("\nend\n")[0]
         return self._clocked[name]
+
+    def _whole(self, name: str) -> dict[str, str]:
+        """A module after all that it instantiates."""
+        cells = dict.fromkeys(re.findall(r"^\s*cell \\(\S+) ", self.modules[name], re.M))
+        parts = {n: text for cell in cells if cell != name and cell in self.modules for n, text in self._whole(cell).items()}
+        return parts | {name: self.modules[name]}
 
 
 class _Placed(Elaboratable):

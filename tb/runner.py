@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +33,8 @@ __all__ = ["Build", "build", "program", "launch", "cache_dir", "native_library",
 TB = Path(__file__).parent
 SOURCES = (TB / "bench.sv",)
 TOP_PREFIX = "Vtop"
+OUTPUT_GROUPS = 4
+"""Files of C++ of a design with a class for each module: the compiler's start-up would otherwise take half of the time."""
 
 
 def cache_dir() -> Path:
@@ -208,8 +210,8 @@ class Build:
         return self.seconds == 0.0
 
 
-def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared: Iterable[str] = (), name: str | None = None, waves: bool = False,
-          defines: Mapping[str, object] | None = None, stage: Callable[[str], None] | None = None) -> Build:
+def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared: Iterable[str] = (), alike: Mapping[str, Sequence[str]] | None = None,
+          name: str | None = None, waves: bool = False, defines: Mapping[str, object] | None = None, stage: Callable[[str], None] | None = None) -> Build:
     """Verilate and compile ``verilog`` with the bench modules, or find the executable in the cache.
 
     Parameters
@@ -220,6 +222,9 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
         Top module and those of its ports that Python reads or drives.
     shared
         Modules compiled once and instantiated many times (hierarchical Verilation).
+    alike
+        Modules, with their ports, whose instances shall share one class, so that the code does not grow with their number. Verilator merges functions of
+        equal text only, which needs ports that it leaves in place (public ones), and no optimisation over the borders of instances.
     stage
         Called with one line when a build begins (not when the cache has it).
 
@@ -238,6 +243,10 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
              "--output-split", "20000"]
     if shared:
         flags.append("--hierarchical")
+    for module, ports in sorted((alike or {}).items()):
+        control += f'no_inline -module "{module}"\n' + "".join(f'public_flat_rd -module "{module}" -var "{port}"\n' for port in ports)
+    if alike:
+        flags += ["-fno-dfg-scoped", "--output-groups", str(OUTPUT_GROUPS)]
     files = dict(verilog) | {p.name: p.read_text() for p in SOURCES}
     defines = {"PENSTOCK_WAVES": 1, **(defines or {})} if waves else dict(defines or {})
     key = digest(json.dumps([files, top, control, flags, sorted(defines.items())]), str(library), compiler, driver, str(cocotb_tools.config.libs_dir), str(waves), wave_format() if waves else "",

@@ -30,6 +30,16 @@ def test_export_is_deterministic(exported):
     assert again.verilog == exported.verilog and again.sidecar == exported.sidecar
 
 
+def test_stored_modules_are_not_elaborated_again(exported, monkeypatch):
+    store = {}
+    assert export(_fabric(), store=store).verilog == exported.verilog
+    (dot,) = exported.shared
+    (matmul,) = [name for name in store if name.startswith("penstock_matmul")]
+    assert list(store[matmul]) == [dot, matmul]
+    monkeypatch.setattr(component("matmul"), "elaborate", lambda self, platform: pytest.fail("elaborated again"))
+    assert export(_fabric(), store={k: v for k, v in store.items() if k != dot}).verilog == exported.verilog
+
+
 def test_equal_parts_are_one_module(exported):
     modules = re.findall(r"^module (\w+)", exported.verilog, re.M)
     assert len(modules) == len(set(modules))
