@@ -9,16 +9,14 @@ import networkx as nx
 import numpy as np
 
 from penstock.machine.config import Config
-from penstock.machine.errors import RunError
+from penstock.machine.deadlock import Deadlock, DeadlockError, Stall
 from penstock.machine.kinds import kind_of
-from penstock.machine.unitgraph import Channel, UnitGraph
-from penstock.model import engine
+from penstock.machine.unitgraph import UnitGraph
+from penstock.model import depths, engine
 from penstock.model import units as k
 from penstock.model.layout import Layout
 
-DEEPEST = 1 << 14
 SUNK_ROWS = 1 << 12
-CANDIDATES = 8  # full channels of a circle that are tried alone
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,7 @@ def circle(found: Iterable[Wait]) -> list[Wait]:
         return []
 
 
-def explain(graph: UnitGraph, config: Config, state: Layout, sources=None, sinks=None) -> RunError:
+def explain(graph: UnitGraph, config: Config, state: Layout, sources=None, sinks=None) -> DeadlockError:
     """The error of a run in which nothing will happen any more."""
     levels = [int(state.S[state.channel_at(c.id) + k.C_LEVEL]) for c in graph.channels]
     around = circle(waits(graph, state))
@@ -95,7 +93,32 @@ def explain(graph: UnitGraph, config: Config, state: Layout, sources=None, sinks
         parts = [f"no beat moves towards {', '.join(names[u] for u in graph.ends())}; channels that hold beats: {', '.join(held) or 'none'}"]
     full = [graph.channels[w.channel] for w in around if w.channel is not None and levels[w.channel] == graph.channels[w.channel].depth]
     last = max(int(state.S[state.unit_at(u.id) + k.U_EVAL]) for u in graph.units)
-    return RunError(f"deadlock after cycle {last}: " + "; ".join(parts), f"graph {graph.name}", remedy=_remedy(graph, config, full, sources, sinks))
+
+    def finishes(chosen: Mapping[int, int]) -> bool:
+        return _finishes(replace(graph, channels=tuple(replace(c, depth=chosen.get(c.id, c.depth)) for c in graph.channels)), config, sources or {}, sinks or {})
+
+    uniform = depths.smallest(graph.channels, finishes)
+    found = Deadlock(last, tuple(_stall(graph, w, levels) for w in around), uniform, () if uniform is None else depths.reliefs(graph, graph.channels, finishes, full))
+    return DeadlockError(found, f"deadlock after cycle {last}: " + "; ".join(parts), f"graph {graph.name}", remedy(found))
+
+
+def remedy(found: Deadlock) -> str:
+    """The depths that free a run, in words."""
+    if found.uniform is None:
+        return f"no channel depth up to {depths.DEEPEST} frees it"
+    text = f"channels of depth {found.uniform} free it"
+    if found.reliefs:
+        best = found.reliefs[0]
+        text += f"; so does depth {best.depth} of {best.channel} alone" if best.count == 1 else f"; so does depth {best.depth} of the {best.count} channels like {best.channel}"
+    return text
+
+
+def _stall(graph: UnitGraph, w: Wait, levels: list[int]) -> Stall:
+    unit, on = graph.units[w.waiter[0]], graph.units[w.holder[0]].name
+    if w.channel is None:
+        return Stall(unit.name, unit.kind, "page", "", 0, 0, on)
+    c = graph.channels[w.channel]
+    return Stall(unit.name, unit.kind, "room" if levels[c.id] else "beat", c.name, levels[c.id], c.depth, on)
 
 
 def _tell(graph: UnitGraph, w: Wait, levels: list[int]) -> str:
@@ -111,46 +134,6 @@ def _tell(graph: UnitGraph, w: Wait, levels: list[int]) -> str:
     c = graph.channels[w.channel]
     how = f"full channel {c.name} into" if levels[c.id] else f"empty channel {c.name} from"
     return f"{name(w.waiter)} waits for the {how} {name(w.holder)} ({levels[c.id]} of {c.depth} beats)"
-
-
-def _remedy(graph: UnitGraph, config: Config, full: list[Channel], sources, sinks) -> str:
-    depth = freeing_depth(graph, config, sources, sinks)
-    if depth is None:
-        return f"no channel depth up to {DEEPEST} frees it"
-    alone = {c.name: n for c in full[:CANDIDATES] if (n := freeing_depth(graph, config, sources, sinks, only={c.id}, most=4 * depth)) is not None}
-    text = f"channels of depth {depth} free it"
-    if alone:
-        best = min(alone, key=alone.get)
-        text += f"; so does depth {alone[best]} of {best} alone"
-    return text
-
-
-def freeing_depth(graph: UnitGraph, config: Config, sources=None, sinks=None, only: set[int] | None = None, most: int = DEEPEST) -> int | None:
-    """The smallest depth which, given to every channel that is less deep, lets the graph finish; None if there is none.
-
-    Parameters
-    ----------
-    only
-        Ids of the channels to be made deeper; None: all.
-    most
-        The deepest that is tried.
-    """
-    chosen = [c for c in graph.channels if only is None or c.id in only]
-
-    def finishes(depth: int) -> bool:
-        deeper = {c.id: replace(c, depth=max(c.depth, depth)) for c in chosen}
-        return _finishes(replace(graph, channels=tuple(deeper.get(c.id, c) for c in graph.channels)), config, sources or {}, sinks or {})
-
-    low = min(c.depth for c in chosen)
-    high = low
-    while not finishes(high):
-        low, high = high, 2 * high
-        if high > most:
-            return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if finishes(middle) else (middle, high)
-    return high
 
 
 def _finishes(graph: UnitGraph, config: Config, sources: Mapping, sinks: Mapping) -> bool:

@@ -71,6 +71,15 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     c.add_argument("--fabric", metavar="OUT", help="draw the fabric: units, channels, memory")
     c.set_defaults(handler=cmd_show)
 
+    c = _command(sub, "deadlock", "whether a program finishes; if not, who waits for whom, and the channel depths that free it")
+    _program(c, "NAME=A,B,...", "a parameter of the program and its values; several such options make every combination")
+    c.add_argument("--timing", choices=("machine", "published"), default="machine", help="this machine's channels, or the published simulator's")
+    c.add_argument("--depth", type=int, metavar="N", help="slots of every channel (default: the configuration's)")
+    c.add_argument("--seed", type=int, default=0, help="seed of the program's streams")
+    c.add_argument("--json", metavar="OUT", help="write what was found")
+    _quiet(c)
+    c.set_defaults(handler=cmd_deadlock)
+
     c = _command(sub, "figures", "reproduce a figure of the paper")
     c.add_argument("figure", choices=("fig8",), help="cycles and traffic of SwiGLU at 15 tile sizes")
     c.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder of the files, made if it is not there")
@@ -337,6 +346,22 @@ def cmd_show(args) -> int:
         from penstock.frontend.draw import draw_fabric
 
         draw_fabric(lower(program.graph, config), config, args.fabric)
+    return 0
+
+
+def cmd_deadlock(args) -> int:
+    from . import api, deadlock, points
+
+    _check_out(args.json)
+    with _display(args) as progress:
+        found = deadlock.find(args.program, args.config, api.grid_points(parse_params(args.params)), timing=args.timing, depth=args.depth, seed=args.seed,
+                              progress=progress)
+    points.print_table([deadlock.row(f) for f in found])
+    for f in found:
+        if f.deadlock:
+            points.print_table(deadlock.circle_rows(f.deadlock), title=" ".join([f.program, *(f"{k}={v}" for k, v in f.params.items())]))
+    if args.json:
+        deadlock.save(found, args.json)
     return 0
 
 

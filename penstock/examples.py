@@ -15,6 +15,10 @@ EXAMPLES = {
     "show": (
         "penstock show swiglu --config small_fpga --units --png program.png --fabric fabric.png",
     ),
+    "deadlock": (
+        "penstock deadlock swiglu --config small_fpga --depth 1   # seconds: it finishes",
+        "penstock deadlock published_moe --config paper_moe --timing published --set tokens=256 --set experts=16 --set top_k=4 --set dim=64 --set tile_rows=4,64   # a deadlock, and the depths that free it",
+    ),
     "figures": (
         "penstock figures fig8 --out out   # seconds: the RTL's records are stored",
         "penstock figures fig8 --out out --rtl   # minutes: every point on RTL afresh",

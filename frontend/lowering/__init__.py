@@ -32,10 +32,19 @@ def lower(graph: Graph, config: Config, timing: str = "machine") -> UnitGraph:
     if timing == "machine":
         if unknown := [n for n in config.machine.lanes if n not in ("default", "accum", *FUNCTIONS)]:
             raise ConfigError(f"no function {unknown[0]!r}", f"config {config.name}: machine.lanes", remedy=f"names: default, accum, {', '.join(FUNCTIONS)}")
-        return MachineLowering(graph, config).run()
+        return _checked(MachineLowering(graph, config))
     if timing == "published":
-        return PublishedLowering(graph, config).run()
+        return _checked(PublishedLowering(graph, config))
     raise LoweringError(f"no timing {timing!r}", remedy="one of machine, published")
+
+
+def _checked(low: Lowering) -> UnitGraph:
+    """The unit graph, unless it is certain to deadlock."""
+    from ..reconvergence import check
+
+    units = low.run()
+    check(low)
+    return units
 
 
 __all__ = ["lower", "Lowering", "MachineLowering", "PublishedLowering", "Port"]

@@ -8,17 +8,20 @@ and counts cycles as the published tools do: the latest final clock of all units
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
 
 from penstock.machine.config import Config
+from penstock.machine.deadlock import Deadlock
 from penstock.machine.trace import ChannelTrace, Run
-from penstock.machine.unitgraph import UnitGraph
+from penstock.machine.unitgraph import Channel, UnitGraph
+from penstock.model import depths
 
 from . import report
-from .build import build
+from .build import build, idle
 from .engine import simulate
 from .state import (
     BLOCKED, GROW, G_FAULT, G_FIRST, G_LOGGED, G_READ, G_STORED, G_TOKENS, G_WRITTEN, OK, OWN, STARVED, U_FINISH, Net,
@@ -26,13 +29,15 @@ from .state import (
 )
 from .tokens import Tokens, selector_words, tile_word, tokens
 
-__all__ = ["run", "Tokens", "tokens", "tile_word", "selector_words"]
+__all__ = ["run", "relieved", "Tokens", "tokens", "tile_word", "selector_words"]
 
+PATIENCE = 2.0
+"""Seconds that a run may take for its deadlock's depth to be looked for unasked."""
 DRAIN = 2
 """Cycles from the end of the last off-chip unit to that of the HBM node: it sees the end, then drains its channels."""
 
 
-def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[int, Tokens] | None = None) -> Run:
+def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[int, Tokens] | None = None, search: bool = True) -> Run:
     """Run a graph of `published` units.
 
     Parameters
@@ -47,6 +52,9 @@ def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[
         ``Run.extra["words"]`` (int64 [tokens, 2]).
     sources
         The tokens of each `stream` unit, by its id.
+    search
+        Whether a deadlock's error names the smallest depth of all channels that frees it (looked for where a trial takes less
+        than `PATIENCE` seconds).
 
     Returns
     -------
@@ -62,17 +70,18 @@ def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[
     """
     start = perf_counter()
     net = build(graph, config.published, trace, sources or {})
+    simulate(idle(net))  # loads the compiled code, which is set-up time
     setup = perf_counter()
-    simulate(net)
-    while net.g[G_FAULT] == GROW:
-        net = _grown(net)
-        simulate(net)
+    net = _simulated(net)
     if net.g[G_FAULT] != OK:
         raise report.fault(graph, net)
     finish = net.unit[: len(graph.units), U_FINISH].copy()
-    if (finish < 0).any():
-        raise report.deadlock(graph, net)
     end = perf_counter()
+    if (finish < 0).any():
+        found = report.stalled(graph, net)
+        if search and end - setup < PATIENCE and any(s.why == "room" for s in found.circle):
+            found = replace(found, uniform=depths.smallest(_channels(graph, config), _trial(graph, config, sources)))
+        raise report.error(graph, found)
     off_chip = max((int(finish[u]) for u in graph.ports), default=-DRAIN)
     result = Run(
         backend="model", cycles=max(int(finish.max(initial=0)), off_chip + DRAIN), first_request=int(net.g[G_FIRST]),
@@ -84,6 +93,43 @@ def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[
     if trace:
         _add_trace(result, net, len(graph.channels))
     return result
+
+
+def relieved(graph: UnitGraph, config: Config, found: Deadlock, sources: Mapping[int, Tokens] | None = None,
+             progress: Callable[[str], None] | None = None) -> Deadlock:
+    """A deadlock's report with the depths that free it: of all channels, and of those of one name alone (minutes where a run takes seconds)."""
+    channels, trial = _channels(graph, config), _trial(graph, config, sources)
+    names = [s.channel for s in found.circle if s.why == "room"]
+    if not names:
+        return found
+    if progress:
+        progress("deepening all channels")
+    return replace(found, uniform=depths.smallest(channels, trial),
+                   reliefs=depths.reliefs(graph, channels, trial, [next(c for c in channels if c.name == n) for n in names], progress))
+
+
+def _channels(graph: UnitGraph, config: Config) -> list[Channel]:
+    """The channels with the depths that they have in a run."""
+    return [replace(c, depth=c.depth or config.published.fifo_depth) for c in graph.channels]
+
+
+def _trial(graph: UnitGraph, config: Config, sources: Mapping[int, Tokens] | None) -> depths.Finishes:
+    """Whether a run finishes with other depths."""
+    def finishes(chosen: dict[int, int]) -> bool:
+        deeper = replace(graph, channels=tuple(replace(c, depth=chosen.get(c.id, c.depth)) for c in graph.channels))
+        net = _simulated(build(deeper, config.published, False, sources or {}))
+        return net.g[G_FAULT] == OK and not (net.unit[: len(graph.units), U_FINISH] < 0).any()
+
+    return finishes
+
+
+def _simulated(net: Net) -> Net:
+    """A run to its end, or as far as it goes."""
+    simulate(net)
+    while net.g[G_FAULT] == GROW:
+        net = _grown(net)
+        simulate(net)
+    return net
 
 
 def _grown(net: Net) -> Net:

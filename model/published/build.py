@@ -160,3 +160,10 @@ def build(graph: UnitGraph, config: Published, log: bool, sources: Mapping[int, 
         store=np.zeros((max(1024, 2 * int(g[G_SLACK_STORE])) if g[G_SLACK_STORE] else 1, 4), i64),
         log=np.zeros((max(4096, 2 * slots) if log else 1, LOG_COLUMNS), i64),
     )
+
+
+def idle(net: Net) -> Net:
+    """A net with nothing to do."""
+    g = np.zeros_like(net.g)
+    g[G_FAR_MIN] = IDLE
+    return net._replace(g=g, bucket=np.full_like(net.bucket, -1))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from penstock.machine.deadlock import Deadlock, DeadlockError, Stall
 from penstock.machine.errors import RunError
 from penstock.machine.unitgraph import UnitGraph
 
 from .state import (
-    BLOCKED, C_DEPTH, EMPTY_DIMENSION, ENDS_EARLY, G_FAULT, G_FAULT_UNIT, G_NOW, NO_UNIT, PARTIAL_CHUNK, SHAPES_DIFFER, STOPS_DIFFER,
+    BLOCKED, C_COUNT, C_DEPTH, EMPTY_DIMENSION, ENDS_EARLY, G_FAULT, G_FAULT_UNIT, G_NOW, NO_UNIT, PARTIAL_CHUNK, SHAPES_DIFFER, STOPS_DIFFER,
     U_CLOCK, U_FINISH, U_ON, U_WHY, Net,
 )
 
@@ -27,22 +28,29 @@ def fault(graph: UnitGraph, net: Net) -> RunError:
     return RunError(f"{what} in cycle {net.g[G_NOW]}", f"unit {unit.name} ({unit.kind})", rule, remedy)
 
 
-def deadlock(graph: UnitGraph, net: Net) -> RunError:
-    """The error of a run in which units wait for each other, with the cycle of waits."""
+def stalled(graph: UnitGraph, net: Net) -> Deadlock:
+    """The circle of waits of a run in which nothing moves; where a stream's reader has ended before it, the waits that lead there."""
+    def waits(u: int) -> tuple[Stall, int]:
+        unit, c = graph.units[u], graph.channels[int(net.unit[u, U_ON])]
+        room = net.unit[u, U_WHY] == BLOCKED
+        on = c.dst[0] if room else c.src[0]
+        return Stall(unit.name, unit.kind, "room" if room else "beat", c.name, int(net.chan[c.id, C_COUNT]), int(net.chan[c.id, C_DEPTH]), graph.units[on].name), on
+
     u = next(i for i in range(len(graph.units)) if net.unit[i, U_FINISH] < 0)
-    chain: list[int] = []
-    while u not in chain:
-        chain.append(u)
-        c = graph.channels[int(net.unit[u, U_ON])]
-        u = c.dst[0] if net.unit[u, U_WHY] == BLOCKED else c.src[0]
-    waits, full = [], []
-    for v in chain[chain.index(u):]:
-        c = graph.channels[int(net.unit[v, U_ON])]
-        name = graph.units[v].name
-        if net.unit[v, U_WHY] == BLOCKED:
-            full.append(c.name)
-            waits.append(f"{name} waits for room in {c.name} (full, depth {net.chan[c.id, C_DEPTH]})")
-        else:
-            waits.append(f"{name} waits for a token on {c.name} (empty)")
+    chain: dict[int, Stall] = {}
+    while u not in chain and net.unit[u, U_FINISH] < 0:
+        chain[u], u = waits(u)
+    units = list(chain)
+    around = units[units.index(u):] if u in chain else units
+    return Deadlock(int(net.unit[:, U_CLOCK].max()), tuple(chain[v] for v in around))
+
+
+def error(graph: UnitGraph, found: Deadlock) -> DeadlockError:
+    """The error of a deadlock."""
+    waits = [f"{s.unit} waits for room in {s.channel} (full, depth {s.depth})" if s.why == "room" else f"{s.unit} waits for a token on {s.channel} (empty)"
+             for s in found.circle]
+    full = [s.channel for s in found.circle if s.why == "room"]
     remedy = f"make one of the full channels deeper: {', '.join(full)}" if full else "no channel is full: no depth can free it"
-    return RunError(f"deadlock after cycle {net.unit[:, U_CLOCK].max()}: {'; '.join(waits)}", f"graph {graph.name}", remedy=remedy)
+    if found.uniform is not None:
+        remedy = f"channels of depth {found.uniform} free it; or {remedy}"
+    return DeadlockError(found, f"deadlock after cycle {found.cycle}: {'; '.join(waits)}", f"graph {graph.name}", remedy)
