@@ -50,6 +50,14 @@ def test_readme_results_are_of_the_stored_records():
     assert report.between(text, report.SPEED) == report.speed_block(json.loads(report.SPEED_RECORD.read_text()))
 
 
+def test_the_deadlock_page_is_of_the_stored_findings():
+    """`python bench/deadlock_report.py` was run after the findings changed."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    import deadlock_report
+
+    assert deadlock_report.PAGE.read_text() == deadlock_report.page(deadlock_report.load(deadlock_report.RECORD))
+
+
 @pytest.mark.xdist_group("rtl-small")
 def test_api_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

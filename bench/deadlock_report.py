@@ -1,0 +1,88 @@
+"""Writes docs/deadlock.md from the stored findings; with `--records JSON` from new ones, which it stores: `python bench/deadlock_report.py`."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from pathlib import Path
+
+from penstock.deadlock import Finding, load
+from penstock.machine.record import write_text
+
+ROOT = Path(__file__).parents[1]
+PAGE, RECORD = ROOT / "docs" / "deadlock.md", ROOT / "docs" / "results" / "deadlock.json"
+
+TEXT = """# Deadlocks
+
+A run in which nothing can move any more ends with one message: the units that wait for each other, the channels between them with what they hold, and the smallest depth of all channels that frees
+it. `penstock deadlock` looks further: it runs a program without values at every combination of parameters and also names, for each full channel of the circle, the depth that frees
+the run where only it and its copies (channels between units of the same names but for their numbers) are deepened. Depths are found by running (`model/depths.py`): one less does not free the run.
+
+Before any run, lowering refuses what can be told from the program: a feedback loop that no beat can enter, and paths that part and join again where one needs
+more beats before its first than the other can hold.
+
+## The published mixture of experts at FIFO depth {depth}
+
+Qwen3-30B-A3B's layer with a batch of {tokens} tokens, the published routing, the published simulator's rules (written by `bench/deadlock_report.py` from `docs/results/deadlock.json`; {seconds:.0f} s for all points on the machine that wrote it):
+
+    {command}
+
+{table}
+
+With tiles of few rows an expert with many tokens fills its pipeline, and its next token blocks the partition; the reassemble waits for a token of an expert whose tile is not full yet, and which only the
+blocked partition could fill. Tiles that hold all rows of the most popular expert cannot block it. (The published tool's authors set its depth to 1024 for this experiment.) *slots*: channels times depth.
+
+### The circle at tile {tile}, after cycle {cycle}
+
+{circle}
+
+### Channels of one kind alone
+
+{reliefs}
+"""
+
+
+def markdown(header: tuple[str, ...], rows: list[tuple]) -> str:
+    lines = ["| " + " | ".join(header) + " |", "|" + "".join("--:|" if isinstance(x, int) else "---|" for x in rows[0])]
+    return "\n".join(lines + ["| " + " | ".join("" if x is None else str(x) for x in r) + " |" for r in rows])
+
+
+def command(found: list[Finding]) -> str:
+    """The line that finds all this."""
+    f = found[0]
+    fixed = [f"--set {k}={v}" for k, v in f.params.items() if k != "tile_rows"]
+    tiles = ",".join(str(x.params["tile_rows"]) for x in found)
+    return f"penstock deadlock {f.program} --config {f.config} --timing {f.timing} --depth {f.depth} {' '.join(fixed)} --set tile_rows={tiles}"
+
+
+def page(found: list[Finding]) -> str:
+    table = []
+    for f in found:
+        d = f.deadlock
+        if d is None:
+            table.append((f.params["tile_rows"], f"{f.cycles} cycles", None, None, None, None))
+        else:
+            best = d.reliefs[0]
+            table.append((f.params["tile_rows"], f"deadlock after cycle {d.cycle}", len(d.circle), d.uniform, f"{best.depth} (`{best.channel}`)", best.slots))
+    first = next(f for f in found if f.deadlock)
+    d = first.deadlock
+    what = {"room": "room in", "beat": "a token on"}
+    circle = [(f"`{s.unit}`", s.kind, f"{what[s.why]} `{s.channel}`", f"{s.held} of {s.depth}") for s in d.circle]
+    reliefs = [(f.params["tile_rows"], f"`{r.channel}`", r.count, r.depth, r.slots) for f in found if f.deadlock for r in f.deadlock.reliefs]
+    return TEXT.format(depth=first.depth, tokens=first.params["tokens"], seconds=sum(f.wall_s for f in found), command=command(found), tile=first.params["tile_rows"], cycle=d.cycle,
+                       table=markdown(("tile rows", f"at depth {first.depth}", "units in the circle", "depth of all that frees", "or depth of one kind", "slots"), table),
+                       circle=markdown(("unit", "kind", "waits for", "holds"), circle), reliefs=markdown(("tile rows", "channel", "channels", "depth", "slots"), reliefs))
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--records", metavar="JSON", help="what `penstock deadlock ... --json` wrote")
+    args = p.parse_args()
+    if args.records:
+        load(args.records)  # refuses what is none
+        shutil.copyfile(args.records, RECORD)
+    write_text(PAGE, page(load(RECORD)))
+
+
+if __name__ == "__main__":
+    main()
