@@ -30,7 +30,7 @@ Qwen3-30B-A3B's layer with a batch of {tokens} tokens, the published routing, th
 {table}
 
 With tiles of few rows an expert with many tokens fills its pipeline, and its next token blocks the partition; the reassemble waits for a token of an expert whose tile is not full yet, and which only the
-blocked partition could fill. Tiles that hold all rows of the most popular expert cannot block it. (The published tool's authors set its depth to 1024 for this experiment.) *slots*: channels times depth.
+blocked partition could fill. Larger tiles leave an expert with fewer of them in flight than the channels hold. (The published tool's authors set its depth to 1024 for this experiment.) *slots*: channels times depth.
 
 ### The circle at tile {tile}, after cycle {cycle}
 

@@ -1,6 +1,7 @@
 """Attention of one new token per request over a KV cache of any length, spread over parallel regions.
 
-``softmax``: "published" sums exp(s) as it is; "stable" keeps a request's scores on chip until their maximum is known.
+``softmax``: "published" sums exp(s) as it is; "stable" keeps a request's scores on chip until their maximum is known; "online" goes over them once, with a running maximum, and
+rescales the sums so far when it grows.
 ``parallel``: "coarse" gives each region as many consecutive requests; "interleaved" deals them round robin; "dynamic" gives the next request to the region
 that has read its cache first, by a feedback loop.
 
@@ -10,20 +11,20 @@ the valid rows of the last one, which is written back.
 
 import numpy as np
 
-from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, Loop, Map, Partition, Promote, RandomOffChipLoad,
-                               RandomOffChipStore, Reassemble, SelectorType, Sink, Source, Streamify, StreamType, add, address, address_range, all_read, cast, dim, div,
-                               exp, last_tile_filter, matmul, maximum, row_append, row_max, row_offset, row_sum, scale, sub)
+from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, Loop, Map, Partition, Promote, RandomOffChipLoad,
+                               RandomOffChipStore, Reassemble, Scan, SelectorType, Sink, Source, Streamify, StreamType, add, address, address_range, all_read, cast, dim,
+                               div, exp, last_tile_filter, matmul, maximum, mul, row_append, row_max, row_offset, row_sum, scale, sub)
 from penstock.machine.errors import ProgramError
 
 from .traffic import kv_lengths
 
-PARALLEL = ("coarse", "interleaved", "dynamic")
+PARALLEL, SOFTMAX = ("coarse", "interleaved", "dynamic"), ("published", "stable", "online")
 NUMBERS = ("request", "tiles", "valid", "last")  # of each request: its index, KV tiles, valid rows of the last one, index of the last one
 
 
 def program(requests=16, regions=4, heads=4, head_dim=16, kv_tile=16, most=32, parallel="dynamic", softmax="published", skew=1.0, dtype="bf16"):
-    if parallel not in PARALLEL or softmax not in ("published", "stable"):
-        raise ProgramError(f"parallel must be one of {', '.join(PARALLEL)} and softmax published or stable, not {parallel!r} and {softmax!r}")
+    if parallel not in PARALLEL or softmax not in SOFTMAX:
+        raise ProgramError(f"parallel must be one of {', '.join(PARALLEL)} and softmax one of {', '.join(SOFTMAX)}, not {parallel!r} and {softmax!r}")
     if requests % regions:
         raise ProgramError(f"requests ({requests}) are not a multiple of the regions ({regions})")
     g = Graph("attention")
@@ -42,6 +43,29 @@ def program(requests=16, regions=4, heads=4, head_dim=16, kv_tile=16, most=32, p
         RandomOffChipStore(place, filled, kept[name], name=f"keep_{name}{r}")
         return Flatten(Reassemble(filled, rest, which, rank=0, name=f"whole_{name}{r}"), lo=0, hi=1)
 
+    def online(scores, v, numbers, r):
+        """Sums of exp(s - maximum) V and of exp(s - maximum) over a request's tiles: with m the maximum so far, sum = sum exp(m before - m) + exp(s - m) V."""
+        begins, which = numbers["begins"], FlatMap(numbers["tiles"], fn=last_tile_filter(), rank=1, name=f"ends{r}")
+        m = Scan(Map(scores, fn=row_max(), name=f"top{r}"), fn=maximum(), rank=1, name=f"tops{r}")
+        p = Map(Map(scores, m, fn=sub(), name=f"shifted{r}"), fn=exp(), name=f"exp{r}")
+        ended, before = Partition(m, which, rank=0, outputs=2, name=f"before{r}")
+        begun, now = Partition(m, begins, rank=0, outputs=2, name=f"now{r}")
+        Sink(ended, name=f"ended{r}")
+        Sink(begun, name=f"begun{r}")
+        less = Map(Map(before, now, fn=sub(), name=f"grown{r}"), fn=exp(), name=f"less{r}")
+
+        def summed(x, name):
+            """The sum over a request's tiles: its first one as it is, each later one added to the sum before, rescaled, which comes back in a loop."""
+            start, more = Partition(x, begins, rank=0, outputs=2, name=f"{name}_parts{r}")
+            so_far = Loop(more.type, graph=g, name=f"{name}_so_far{r}")
+            added = Map(Map(so_far, less, fn=mul(), name=f"{name}_rescaled{r}"), more, fn=add(), name=f"{name}_added{r}")
+            sums = Flatten(Reassemble(start, added, begins, rank=0, name=f"{name}_sums{r}"), lo=0, hi=1)
+            done, back = Partition(sums, which, rank=0, outputs=2, name=f"{name}_done{r}")
+            so_far.close(Fifo(back, depth=1))  # room for a whole tile in the loop
+            return done
+
+        return summed(Map(cast(p, dtype), v, fn=matmul(), name=f"product{r}").stream, "weighted"), summed(Map(p, fn=row_sum(), name=f"row_total{r}").stream, "total")
+
     def region(numbers, r):
         """Attention of the requests of one region; returns a token for each cache that has been read."""
         addresses = FlatMap(numbers["request"], numbers["tiles"], fn=address_range(most), rank=1, name=f"addresses{r}")
@@ -53,9 +77,13 @@ def program(requests=16, regions=4, heads=4, head_dim=16, kv_tile=16, most=32, p
             top = Map(Accum(scores, fn=maximum(), rank=1, name=f"tops{r}"), fn=row_max(), name=f"top{r}")
             scores = Streamify(Bufferize(scores, rank=1, name=f"held{r}"), name=f"held_scores{r}")
             scores = Map(scores, Expand(Promote(top, level=0), ref=scores, rank=1, name=f"every_top{r}"), fn=sub(), name=f"shifted{r}")
-        p = Map(scores, fn=exp(), name=f"exp{r}")
-        total = Map(Accum(p, fn=add(), rank=1, name=f"totals{r}"), fn=row_sum(), name=f"total{r}")
-        out = Map(Accum(cast(p, dtype), v, fn=matmul(), rank=1, name=f"weighted{r}"), total, fn=div(), name=f"out{r}")
+        if softmax == "online":
+            weighted, total = online(scores, v, numbers, r)
+        else:
+            p = Map(scores, fn=exp(), name=f"exp{r}")
+            total = Map(Accum(p, fn=add(), rank=1, name=f"totals{r}"), fn=row_sum(), name=f"total{r}")
+            weighted = Accum(cast(p, dtype), v, fn=matmul(), rank=1, name=f"weighted{r}")
+        out = Map(weighted, total, fn=div(), name=f"out{r}")
         RandomOffChipStore(numbers["request"], cast(out, dtype), y, name=f"y{r}")
         return Accum(raw["k"], fn=all_read(), rank=1, name=f"read{r}") if parallel == "dynamic" else None
 
@@ -63,9 +91,11 @@ def program(requests=16, regions=4, heads=4, head_dim=16, kv_tile=16, most=32, p
         """What is known of each request, in the order of ``places``: [n] streams."""
         n = len(places)
         rows = {"q": (q, heads), "new_k": (new["k"], 1), "new_v": (new["v"], 1)}
-        out = {name: Flatten(LinearOffChipLoad(t, tile=(height, head_dim), order=[(i * height, 0) for i in places], name=f"{name}{suffix}"), lo=0, hi=1)
+        out = {name: Flatten(LinearOffChipLoad(t, tile=(height, head_dim), order=[(i * height, 0) for i in places], name=f"{name}{suffix}"), lo=0, hi=1).stream
                for name, (t, height) in rows.items()}
-        return out | {name: Source(graph=g, shape=(n,), scalar=32, name=f"{name}{suffix}") for name in NUMBERS}
+        if softmax == "online":
+            out["begins"] = Source(graph=g, shape=(n, g.ragged(f"tiles_of_a_request{suffix}", most=most)), selector=2, name=f"begins{suffix}").stream
+        return out | {name: Source(graph=g, shape=(n,), scalar=32, name=f"{name}{suffix}").stream for name in NUMBERS}
 
     if parallel == "coarse":
         for r in range(regions):
@@ -81,7 +111,7 @@ def program(requests=16, regions=4, heads=4, head_dim=16, kv_tile=16, most=32, p
                      graph=g, name="again")
         turn = Source(graph=g, shape=(requests,), selector=2, name="turn")
         to = Flatten(Reassemble(first, again, turn, rank=0, name="dispatch"), lo=0, hi=1, name="to").stream.assert_shape((requests,))
-    dealt = {name: Partition(s, to, rank=0, outputs=regions, name=f"deal_{name}") for name, s in arrive(range(requests)).items()}
+    dealt = {name: Partition(s, to, rank=s.rank, outputs=regions, name=f"deal_{name}") for name, s in arrive(range(requests)).items()}
     tokens = [region({name: d[r] for name, d in dealt.items()}, r) for r in range(regions)]
     if parallel == "dynamic":
         ready = EagerMerge(tokens, name="ready")
@@ -97,9 +127,11 @@ def lengths(seed, requests, kv_tile, most, skew):
     return kv_lengths(seed, requests, most * kv_tile, skew)
 
 
-def streams(seed, requests=16, regions=4, kv_tile=16, most=32, parallel="dynamic", skew=1.0, **_):
+def streams(seed, requests=16, regions=4, kv_tile=16, most=32, parallel="dynamic", softmax="published", skew=1.0, **_):
     rows = lengths(seed, requests, kv_tile, most, skew)
     numbers = {"request": np.arange(requests), "tiles": rows // kv_tile + 1, "valid": rows % kv_tile, "last": rows // kv_tile}
+    if softmax == "online":  # which tile is the first of its request
+        numbers["begins"] = [[0] + [1] * n for n in rows // kv_tile]
     if parallel == "coarse":
         share = requests // regions
         return {f"{n}_{r}": v[r * share : (r + 1) * share] for n, v in numbers.items() for r in range(regions)}

@@ -12,7 +12,7 @@ SMALL = load("small_fpga")
 CASES = [("simple_moe", {}), ("simple_moe", {"rows": 3, "experts": 3})]
 CASES += [("moe", dict(tokens=24, tile_rows=n, regions=r, skew=s)) for n in (0, 8) for r in (0, 2) for s in (0.0, 2.0)]
 CASES += [("moe", dict(tokens=2, experts=8, tile_rows=0))]  # experts without a token
-CASES += [("attention", dict(requests=8, regions=2, most=3, parallel=p, softmax=s, skew=1.5)) for p in ("coarse", "interleaved", "dynamic") for s in ("published", "stable")]
+CASES += [("attention", dict(requests=8, regions=2, most=3, parallel=p, softmax=s, skew=1.5)) for p in ("coarse", "interleaved", "dynamic") for s in ("published", "stable", "online")]
 
 
 @pytest.mark.parametrize("name,params", CASES)
@@ -40,6 +40,18 @@ def test_dynamic_tiling_loads_the_weights_once_for_each_expert_with_a_token():
     (dynamic, used), (static, _) = traffic(tile_rows=0), traffic(tile_rows=4)
     rows = 2 * 24 * 16 * 2 + 24 * 2 * 2  # x, y and the shares in bf16
     assert dynamic == len(used) * 3 * 16 * 32 * 2 + rows < static
+
+
+@pytest.mark.parametrize("softmax,right", [("published", False), ("stable", True), ("online", True)])
+def test_a_stabilised_softmax_bears_large_scores(softmax, right):
+    """Scores of several hundred: e to them overflows, e to their distance from the maximum does not."""
+    program = build("attention", dict(requests=4, regions=2, most=3, softmax=softmax), SMALL)
+    tensors, streams = program.inputs(1), program.streams(1)
+    tensors["q"] *= 128
+    want = program.reference64(tensors, streams)["y"]
+    with np.errstate(all="ignore"):
+        got, _ = expected(program.graph, tensors, SMALL.machine.t, streams)
+    assert (np.abs(got["y"].astype(float) - want) <= 3e-2 * np.abs(want).max()).all() == right
 
 
 @pytest.mark.parametrize("name,params,message", [
