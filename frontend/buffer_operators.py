@@ -202,6 +202,8 @@ class Streamify(Operator):
                 continue
             beats, rank = self.read(buffer)
             turns = repeat[k % len(repeat)] if self.listed else repeat or 1
+            if self.listed and turns == 1 and len(beats) == 1 and beats[0][0] is None:
+                raise ev.error(f"{self.label}: an empty buffer is streamed once by a list of repeats: such a stream cannot be written")
             for i in range(turns):
                 yield from beats[:-1]
                 yield beats[-1][0], rank if i < turns - 1 else rank + s + new

@@ -10,7 +10,7 @@ from penstock.machine.functions import lookup
 from .functions import Elementwise, Function, Matmul, as_function
 from .graph import Operator, operator
 from .stream_functions import Collect, Expanding, Retile
-from .types import BufferType, StreamType, TileType, TupleType, same_shape, show_shape
+from .types import BufferType, StreamType, TileType, TupleType, ceil_div, same_shape, show_shape
 
 REDUCTIONS = ("add", "max", "matmul", "retile_row", "retile_col", "all_read")
 
@@ -160,11 +160,21 @@ class Reduction(HigherOrder):
 
     def update(self, ev, acc, values):
         fn = self.args["fn"]
+        if acc is not None and not isinstance(fn, Collect) and not self.result.static:
+            self.check_sizes(ev, acc, values)
         if isinstance(fn, Matmul):
             return ev.matmul(acc, *values, self.operands()[0], fn.transposed)
         if isinstance(fn, Collect):
             return fn.update(ev, self.start(ev) if acc is None else acc, values[0])
         return values[0] if acc is None else ev.reduce(fn.op, acc, values[0])
+
+    def check_sizes(self, ev, acc, values) -> None:
+        """Tiles of run-time size that are reduced take as many physical tiles each."""
+        a = values[0]
+        for axis, d in enumerate((self.result.rows, self.result.cols)):
+            size = a.shape[axis] if axis == 0 or len(values) == 1 else acc.shape[1]
+            if d.value is None and acc.size and a.size and ceil_div(size, ev.t) != ceil_div(acc.shape[axis], ev.t):
+                raise ev.error(f"{self.label}: reduces tiles of {acc.shape[axis]} and {size} {('rows', 'columns')[axis]}: those of a group take as many physical tiles")
 
 
 @operator
@@ -204,6 +214,8 @@ class Accum(Reduction):
             if values is not None:
                 acc, open_ = self.update(ev, acc, values), True
             if s >= b:
+                if values is None and b > 1 and last < b and not self.args["fn"].ends_empty:
+                    raise ev.error(f"{self.label}: an empty part ends a group whose tiles lie side by side: such a tile cannot be written")
                 if not open_ and s > b and last > b:
                     yield None, s - b  # the groups themselves are missing
                 else:
@@ -241,9 +253,11 @@ class Scan(Reduction):
     def evaluate(self, ev, *streams):
         acc = None
         for values, s in self.elements(streams):
-            if values is not None:
+            if values is None or not self.result.static and not values[0].size:  # an empty tile of run-time size goes by, like an empty dimension
+                yield (None if values is None else values[0]), s
+            else:
                 acc = self.update(ev, acc, values)
-            yield (None if values is None else acc), s
+                yield acc, s
             if s >= self.args["rank"]:
                 acc = None
 

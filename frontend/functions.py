@@ -37,6 +37,7 @@ class Function:
     operators: tuple[str, ...] = ("Map",)
     rule = "fixed"
     cost = 0
+    ends_empty = True  # whether a group that Accum folds may end with an empty part
 
     def result(self, *operands):
         """Element type of the result; ProgramError where the operands do not suit."""

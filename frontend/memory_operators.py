@@ -49,6 +49,15 @@ def static_tiles(op: Operator, i: int) -> TileType:
     return t
 
 
+def place(ev, tensor: TensorRef, out: np.ndarray, row: int, col: int, tile: np.ndarray) -> None:
+    """Write the valid part of a tile into a tensor's values; RunError where it reaches beyond the tensor."""
+    rows, cols = tile.shape
+    if tile.size and (row + rows > tensor.rows or col + cols > tensor.cols):
+        raise ev.error(f"a tile of {rows} x {cols} valid elements at [{row}, {col}] reaches beyond tensor {tensor.name} [{tensor.rows}, {tensor.cols}]")
+    if tile.size:
+        out[row : row + rows, col : col + cols] = tile
+
+
 def _check_tensor(op: Operator, role: str | None = None) -> TensorRef:
     tensor = op.args["tensor"]
     if not isinstance(tensor, TensorRef) or role and tensor.role != role:
@@ -189,8 +198,7 @@ class RandomOffChipStore(RandomAccess):
             if tile is None:
                 raise self.error("has more addresses than tiles", rule="one address per tile")
             r, c = self.place(ev, a)
-            valid = tile[: tensor.rows - r, : tensor.cols - c]
-            out[r : r + valid.shape[0], c : c + valid.shape[1]] = valid
+            place(ev, tensor, out, r, c, tile)
             yield 1, s
         if next(held, None) is not None:
             raise self.error("has more tiles than addresses", rule="one address per tile")
@@ -381,8 +389,7 @@ class LinearOffChipStore(Operator):
             if i >= (width * ceil_div(tensor.rows, rows) if self.args["order"] is None else len(self.args["order"])):
                 raise self.error("has more tiles than its tensor", rule="a store fills its tensor once")
             r, c = (i // width * rows, i % width * cols) if self.args["order"] is None else self.args["order"][i]
-            valid = tile[: tensor.rows - r, : tensor.cols - c]
-            out[r : r + valid.shape[0], c : c + valid.shape[1]] = valid
+            place(ev, tensor, out, r, c, tile)
         ev.outputs[tensor.name] = out
         return iter(())
 

@@ -54,12 +54,13 @@ class Evaluator:
         self.sinks: dict[str, list] = {}
         self.ended: list[tuple] = []
         self.symbols: dict[str, Fraction] = {}
+        self.streams: dict[tuple[str, int], list[tuple]] = {}
 
     def run(self, graph: Graph) -> dict[str, np.ndarray]:
         """Evaluate all operators; the stored tensors by name, of the evaluator's own dtype.
 
-        Raises RunError where a stream has not the shape that its type, or an assertion, says. Afterwards ``sinks`` holds what each Sink took, and
-        ``symbols`` the measured sizes by name: of a ragged dimension the mean, which makes every total exact.
+        Raises RunError where a stream has not the shape that its type, or an assertion, says. Afterwards ``sinks`` holds what each Sink took, ``streams`` what
+        every (operator, output) gave, and ``symbols`` the measured sizes by name: of a ragged dimension the mean, which makes every total exact.
         """
         edges = nx.DiGraph([(s.node.name, n.name) for n in graph.nodes for s in n.inputs])
         edges.add_nodes_from(n.name for n in graph.nodes)
@@ -78,6 +79,7 @@ class Evaluator:
             for p in started:
                 while not p.done:
                     p.step()
+        self.streams = {at: feed.items for at, feed in streams.items()}
         for node, stream, what in self.ended:
             if next(stream, None) is not None:
                 raise RunError(what, node.label)
@@ -85,6 +87,17 @@ class Evaluator:
             for s in node:
                 self.check_shape(s, streams[s.node.name, s.port].items)
         return self.outputs
+
+    def apply(self, node, inputs: list[list]) -> list[list]:
+        """What one operator gives, output by output, for inputs that are at hand as lists; shapes are checked as in :meth:`run`."""
+        process = _Process(self, node)
+        feeds = [Feed(process, i) for i in range(len(node.outputs))]
+        process.start([iter(x) for x in inputs])
+        while not process.done:
+            process.step()
+        for s, feed in zip(node, feeds):
+            self.check_shape(s, feed.items)
+        return [feed.items for feed in feeds]
 
     def check_shape(self, stream: Stream, items: list) -> None:
         """Compare the sizes that a stream's stops tell with its type, and learn the symbols in it."""
@@ -223,7 +236,7 @@ class Evaluator:
         """Each row to one column: a balanced tree over t columns at a time, these in order."""
         if not x.size:
             return np.zeros((x.shape[0], 0), self.dtype)
-        width = 1 << (min(self.t, x.shape[1]) - 1).bit_length() if self.t > x.shape[1] else self.t
+        width = min(self.t, 2 << (x.shape[1] - 1).bit_length())  # one step with identities is enough: it makes 0 of -0, further ones change nothing
         out = None
         for i in range(0, x.shape[1], self.t):
             part = _fit(x[:, i : i + self.t], (x.shape[0], width), lookup(name).identity)
@@ -292,7 +305,7 @@ class _Process:
         self.running = False
         if item is None:
             self.done = True
-        elif len(self.feeds) == 1:
+        elif len(item) == 2:
             self.feeds[0].put(*item)
         else:
             self.feeds[item[0]].put(*item[1:])

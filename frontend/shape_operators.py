@@ -169,7 +169,7 @@ class Reshape(Shape):
 
     def evaluate(self, ev, stream):
         d, chunk, pad = self.args["dim"], self.args["chunk"], self.args["pad"] is not None
-        padding, count = ev.padding(self.inputs[0].element), 0
+        padding, count = ev.padding(self.inputs[0].element) if pad else None, 0
 
         def emit(value, stop, padded=False):
             return [(0, value, stop), (1, None if value is None else int(padded), stop)] if pad else [(value, stop)]

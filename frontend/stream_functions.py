@@ -45,6 +45,10 @@ class Retile(Collect):
     along: str
 
     @property
+    def ends_empty(self) -> bool:
+        return self.along == "rows"
+
+    @property
     def name(self) -> str:
         return "retile_row" if self.along == "rows" else "retile_col"
 
@@ -127,7 +131,7 @@ class RowAppend(Function):
 
 @dataclass(frozen=True)
 class RowOffset(Function):
-    """Sets the number of valid rows of a tile to a scalar; the rows below read as zero and do not count."""
+    """Cuts the valid rows of a tile to a scalar at most; the rows below read as zero and do not count."""
 
     name = rule = "row_offset"
     arity = 2
@@ -137,14 +141,13 @@ class RowOffset(Function):
         need_tiles(self.name, a)
         if not isinstance(b, ScalarType):
             raise ProgramError(f"row_offset takes a tile and a count, not {b}")
+        if not a.static:
+            raise ProgramError(f"cannot cut the rows of {a}", rule="row_offset takes a tile of static size", remedy="give the tile a static size")
         return a
 
     def value(self, ev, operands, *values):
         tile, count = values
-        out = np.zeros((min(int(count), operands[0].rows.value), tile.shape[1]), tile.dtype)
-        rows = min(len(out), len(tile))
-        out[:rows] = tile[:rows]
-        return out
+        return tile[: int(count)]
 
     def lower(self, low, node):
         return low.pair(node, "row_offset")

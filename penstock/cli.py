@@ -101,6 +101,13 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     _quiet(c)
     c.set_defaults(handler=cmd_regress)
 
+    from .fuzz import cli as fuzz
+
+    c = _command(sub, "fuzz", "random programs: model against RTL on every beat, values against NumPy")
+    fuzz.add_arguments(c)
+    _quiet(c)
+    c.set_defaults(handler=lambda args: fuzz.command(args, display=_shown))
+
     c = _command(sub, "explain", "where a run's cycles went")
     c.add_argument("record", metavar="RECORD.json", help="records, as `--json` writes them")
     c.set_defaults(handler=cmd_explain)
@@ -134,6 +141,12 @@ def _command(sub, name: str, what: str) -> argparse.ArgumentParser:
 
 def _quiet(c: argparse.ArgumentParser) -> None:
     c.add_argument("--quiet", action="store_true", help="no progress on standard error")
+
+
+def _shown(quiet: bool):
+    from .progress import display
+
+    return display(quiet)
 
 
 def _display(args):

@@ -17,7 +17,7 @@ from penstock.machine.unitgraph import UnitGraph
 from penstock.model import published
 from penstock.tb.agents import beats, whole_beats
 
-__all__ = ["source_beats", "source_tokens", "sinks_agree", "arrivals", "watched"]
+__all__ = ["source_beats", "source_tokens", "sinks_agree", "sinks_at_fault", "arrivals", "watched"]
 
 ARRIVAL_KINDS = ("eager_merge", "reassemble")
 
@@ -132,14 +132,41 @@ def watched(graph: Graph, units: UnitGraph) -> bool:
     return any(u.kind in ARRIVAL_KINDS for u in units.units) or any(True for _ in _sunk(graph, units))
 
 
-def sinks_agree(graph: Graph, units: UnitGraph, run: Run, want: dict[str, list]) -> bool:
-    """Whether each Sink took, beat for beat, what the program's NumPy meaning says."""
+def _only_empty(payload: Payload, stream: SourceBeats, digests: np.ndarray, differ: np.ndarray) -> bool:
+    """Whether these beats differ only in how they say that a tile has no valid element: no rows, no columns, or neither."""
+    for i in differ:
+        word, at, forms = int.from_bytes(np.ascontiguousarray(stream.payload[i], "<u4").tobytes(), "little"), 0, [0]
+        for leaf in leaves(payload):
+            bits, own = word >> at & (1 << leaf.bits) - 1, []
+            if isinstance(leaf, Tile):
+                n, k = leaf.count_bits, leaf.bits - 2 * leaf.count_bits
+                rows, cols = bits >> k & (1 << n) - 1, bits >> k + n
+                if not rows or not cols:
+                    own = [r << k | c << k + n for r in range(leaf.t + 1) for c in range(leaf.t + 1) if not r or not c]
+            forms = [f | x << at for f in forms for x in own or [bits]]
+            at += leaf.bits
+        stop = int(stream.stop[i])
+        if int(digests[i]) not in {int(_digests(payload, beats(payload, [(f, stop), None]))[0]) for f in forms}:
+            return False
+    return True
+
+
+def sinks_at_fault(graph: Graph, units: UnitGraph, run: Run, want: dict[str, list]) -> list[str]:
+    """Names of the Sinks that did not take, beat for beat, what the program's NumPy meaning says."""
+    wrong = []
     for node, channel in _sunk(graph, units):
         stream = physical(want[node.name], node.inputs[0].element, channel.payload, units.t)
         got = run.channels[channel.id]
-        if len(got.stop) != len(stream.stop) or (got.stop != stream.stop).any() or (got.data != stream.data).any() or (got.digest != _digests(channel.payload, stream)).any():
-            return False
-    return True
+        if len(got.stop) != len(stream.stop) or (got.stop != stream.stop).any() or (got.data != stream.data).any():
+            wrong.append(node.name)
+        elif (differ := got.digest != _digests(channel.payload, stream)).any() and not _only_empty(channel.payload, stream, got.digest, np.flatnonzero(differ)):
+            wrong.append(node.name)
+    return wrong
+
+
+def sinks_agree(graph: Graph, units: UnitGraph, run: Run, want: dict[str, list]) -> bool:
+    """Whether each Sink took, beat for beat, what the program's NumPy meaning says."""
+    return not sinks_at_fault(graph, units, run, want)
 
 
 def arrivals(units: UnitGraph, run: Run) -> dict[str, list[int]]:

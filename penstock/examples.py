@@ -29,6 +29,10 @@ EXAMPLES = {
     "regress": (
         "penstock regress --only small_fpga --out out   # regress.json, regress.txt, records.json",
     ),
+    "fuzz": (
+        "penstock fuzz --count 300 --seed 1   # on the model, half a minute",
+        "penstock fuzz --count 20 --seed 1 --on rtl --keep failures   # every beat; minutes, most of them one simulator build",
+    ),
     "explain": (
         "penstock explain a.json",
     ),

@@ -112,7 +112,10 @@ class StreamUnits:
         if t.cols.value is None or t.cols.value % self.t or self.grid(t)[0] != 1:
             raise self.error(node, f"stream {node.inputs[0].name} carries {t}", rule=f"tiles side by side are one band (at most {self.t} rows) of full columns (a multiple of {self.t})",
                              remedy=f"use tiles of at most {self.t} rows")
-        port = self.chain(self.take(node, 0), "flatten", node, {"lo": 0, "hi": 1 + rank}, "row")
+        port = self.take(node, 0)
+        if rank > 1:  # a step of its own, which tells an empty part that ends a group
+            port = self.chain(port, "flatten", node, {"lo": 1, "hi": 1 + rank}, "groups")
+        port = self.chain(port, "flatten", node, {"lo": 0, "hi": 2 if rank == 1 else 1}, "row")
         return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
 
     def retile_streamify(self, node: Operator, fn: RetileStreamify) -> Port:

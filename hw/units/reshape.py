@@ -114,7 +114,7 @@ class Reshape(Unit):
             moved.eq(self.o0.valid & self.o0.ready),
             flag.valid.eq(moved & (beat.stop >= self.flags)),
             flag.payload.stop.eq(Mux(is_done(beat), STOP_DONE, beat.stop - self.flags)),
-            flag.payload.data.eq(~is_done(beat) & (beat.data | (beat.stop <= self.flags) | (before < beat.stop))),
+            flag.payload.data.eq(~is_done(beat) & (beat.data | (beat.stop <= self.flags) | ((before <= self.flags) if self.flags else 0))),
             flag.payload.value.eq(padding & flag.payload.data),
         ]
         with m.If(moved):

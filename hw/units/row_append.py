@@ -4,7 +4,6 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 
 from penstock.machine.faults import Fault
 
-from ..beat import is_done
 from .unit import Unit
 
 
@@ -42,9 +41,9 @@ class RowAppend(Unit):
         takes, needs, wrong, crowded, fire = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             takes.eq(tile.data & ~placed & (tile.rows != t)),
-            needs.eq(takes | is_done(tile)),
+            needs.eq(takes | ~tile.data),
             wrong.eq(self.i0.valid & needs & self.i1.valid
-                     & Mux(takes, ~row.data | ((row.stop != 0) != (tile.stop != 0)), ~is_done(row))),
+                     & Mux(takes, ~row.data | ((row.stop != 0) != (tile.stop != 0)), row.data | (row.stop != tile.stop))),
             crowded.eq(self.i0.valid & tile.data & ~takes & ~placed & (tile.stop >= 2)),
             o.valid.eq(self.i0.valid & (~needs | self.i1.valid) & ~wrong & ~crowded),
             fire.eq(o.valid & o.ready),

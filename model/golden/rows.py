@@ -166,11 +166,11 @@ class RowAppend(Unit):
 
     def plan(self):
         tile, row = self.ins[0].peek(), self.ins[1].peek()
-        if tile is None or tile.done and row is None:
+        if tile is None or not tile.data and row is None:
             return None
         if not tile.data:
-            assert not tile.done or row.done, "stop mismatch"
-            return {0: tile}, [0, 1] if tile.done else [0], lambda: None
+            assert (row.data, row.stop) == (tile.data, tile.stop), "stop mismatch"
+            return {0: tile}, [0, 1], lambda: None
         takes = not self.placed and tile.numbers[0] < self.g.t
         if takes and row is None:
             return None

@@ -75,7 +75,7 @@ class Reshape(Unit):
         level, before = self.p.get("flags"), self.last
         out = {0: b}
         if level is not None and (b.done or b.stop >= level):
-            bare = not b.data and b.stop > level and before >= b.stop
+            bare = not b.data and b.stop > level and (not level or before > level)
             out[1] = b if b.done else Beat(b.stop - level, 0) if bare else Beat(b.stop - level, 1, (int(pad), 0))
 
         def both():

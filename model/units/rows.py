@@ -211,13 +211,14 @@ def row_append(S, V, LOG, u, c):
         return 0
     y = head(S, rows_from, c)
     s, rows, cols = S[x + X_STOP], S[x + X_META], S[x + X_META + 1]
-    takes = S[x + X_DATA] and not S[u + RA_PLACED] and rows < t
-    if (takes or is_done(S, x)) and y < 0:
+    bare = not S[x + X_DATA]
+    takes = not bare and not S[u + RA_PLACED] and rows < t
+    if (takes or bare) and y < 0:
         return 0
-    if is_done(S, x) and not is_done(S, y) or takes and (not S[y + X_DATA] or (S[y + X_STOP] > 0) != (s > 0)):
+    if bare and (S[y + X_DATA] or S[y + X_STOP] != s) or takes and (not S[y + X_DATA] or (S[y + X_STOP] > 0) != (s > 0)):
         fail(S, FAULT_STOP, u, c)
         return 0
-    if S[x + X_DATA] and not takes and not S[u + RA_PLACED] and s >= 2:
+    if not bare and not takes and not S[u + RA_PLACED] and s >= 2:
         fail(S, FAULT_ROWS, u, c)
         return 0
     if not ready(S, out, c):
@@ -230,9 +231,9 @@ def row_append(S, V, LOG, u, c):
         commit(S, V, LOG, out, slot, c)
     else:
         forward(S, V, LOG, x, out, c, s)
-    if takes or is_done(S, x):
+    if takes or bare:
         take(S, LOG, rows_from, c)
-    if S[x + X_DATA]:
+    if not bare:
         S[u + RA_PLACED] = 1 if s < 2 and (S[u + RA_PLACED] or takes and s == 1) else 0
     take(S, LOG, source, c)
     return BUSY

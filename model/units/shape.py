@@ -118,7 +118,7 @@ def reshape_flag(S, V, LOG, u, c, stop, data, pad):
     if stop == STOP_DONE and not data:
         push_done(S, V, LOG, out, c)
         return
-    full = 1 if data or stop <= level or before < stop else 0
+    full = 1 if data or stop <= level or level and before <= level else 0
     slot = push(S, out, c, stop - level, full)
     S[slot + X_META] = pad
     commit(S, V, LOG, out, slot, c)

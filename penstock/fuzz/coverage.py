@@ -1,0 +1,82 @@
+"""What a session has met: operators, their ports, stop levels, and empty tensors, each with its number of hits and the least that is asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from penstock.frontend.edge_operators import Sink
+from penstock.frontend.graph import Graph
+from penstock.frontend.types import SelectorType
+from penstock.machine.beat import MAX_STOP, STOP_DONE
+from penstock.machine.trace import Run
+from penstock.machine.unitgraph import UnitGraph
+
+__all__ = ["Coverage", "LEAST"]
+
+LEAST = 100
+"""Hits that a session of full size has to have of everything."""
+MOST_PORT = 3  # ports from here on count together
+
+
+class Coverage:
+    """Hits by (group, what)."""
+
+    def __init__(self):
+        self.hits: Counter[tuple[str, str]] = Counter()
+
+    def add_program(self, graph: Graph, streams: dict[tuple[str, int], list]) -> None:
+        """Count a program's operators, and the elements that its streams carried."""
+        for node in graph.nodes:
+            kind = type(node).__name__
+            fn = node.args.get("fn")
+            self.hits["operator", f"{kind} {fn.name}" if fn is not None else kind] += 1
+            ports = [(f"in {self._port(node, i)}", (s.node.name, s.port)) for i, s in enumerate(node.inputs)]
+            ports += [(f"out {min(i, MOST_PORT)}", (node.name, i)) for i in range(len(node.outputs))]
+            for port, at in ports:
+                items = streams[at]
+                self.hits["port", f"{kind} {port}"] += len(items)
+                self.hits["empty", f"{kind} {port}: a stream without elements"] += not items
+                self.hits["empty", f"{kind} {port}: an empty dimension"] += sum(v is None for v, _ in items)
+            if isinstance(node, Sink):
+                continue
+            for i, s in enumerate(node.inputs):
+                if isinstance(s.element, SelectorType) and kind in ("Partition", "Reassemble") and i == len(node.inputs) - 1:
+                    items = streams[s.node.name, s.port]
+                    self.hits["empty", f"{kind}: a selector without a target"] += sum(v is not None and not v for v, _ in items)
+                    self.hits["empty", f"{kind}: a selector of several targets"] += sum(v is not None and len(v) > 1 for v, _ in items)
+                    named = {t for v, _ in items for t in v or ()}
+                    self.hits["empty", f"{kind}: a target that no selector names"] += s.element.n - len(named)
+
+    @staticmethod
+    def _port(node, i: int) -> str:
+        names = node.streams
+        if names and names[0].endswith("*"):
+            return names[-1] if len(names) > 1 and i == len(node.inputs) - 1 else str(min(i, MOST_PORT))
+        return names[i].rstrip("?") if i < len(names) else str(i)
+
+    def add_run(self, graph: UnitGraph, run: Run) -> None:
+        """Count the beats at the inputs of every kind of unit, by stop level, and the bare ones."""
+        kinds = [u.kind for u in graph.units]
+        for c in graph.channels:
+            kind, trace = kinds[c.dst[0]], run.channels[c.id]
+            self.hits["unit", f"{kind} in {min(c.dst[1], MOST_PORT)}"] += len(trace.stop)
+            for stop, data in zip(trace.stop.tolist(), trace.data.tolist()):
+                if stop == STOP_DONE:
+                    continue
+                self.hits["stop", f"level {stop}"] += 1
+                if not data:
+                    self.hits["stop", f"bare, level {stop}"] += 1
+                    self.hits["unit", f"{kind}: a bare stop"] += 1
+
+    def missing(self, wanted: Iterable[tuple[str, str]], least: int = LEAST) -> list[tuple[str, str, int]]:
+        """(group, what, hits) of all that has fewer than ``least`` hits."""
+        return [(*key, self.hits[key]) for key in wanted if self.hits[key] < least]
+
+    def rows(self, groups: Iterable[str]) -> list[dict]:
+        """Table rows in order of group and name."""
+        return [{"group": g, "what": w, "hits": n} for (g, w), n in sorted(self.hits.items()) if g in groups and n]
+
+
+STOPS = [("stop", f"level {s}") for s in range(MAX_STOP + 1)] + [("stop", f"bare, level {s}") for s in range(1, MAX_STOP + 1)]
+"""Every level that a beat can have."""

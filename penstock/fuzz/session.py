@@ -1,0 +1,261 @@
+"""A fuzzing session: draws programs and streams, runs them on model and RTL, shrinks and keeps what fails, and counts what it has met."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock import model
+from penstock.machine.config import Config, from_dict, to_dict
+from penstock.machine.errors import LoweringError, PenstockError, RunError
+from penstock.machine.record import write_text
+from penstock.model.deadlock import freeing_depth
+from penstock.progress import Progress
+from penstock.progress import of as progress_of
+
+from . import fabric, programs
+from .coverage import Coverage
+from .draw import VARIANTS, draw
+from .programs import Case, Mismatch
+from .recipe import Recipe
+from .shrink import shrink
+
+__all__ = ["Failure", "Session", "run_programs", "replay", "BATCH"]
+
+BATCH = 50
+"""Programs side by side in one fabric."""
+MOST_PORTS = 60
+SHRINK_MODEL, SHRINK_RTL = 300, 24
+
+
+@dataclass
+class Failure:
+    """What went wrong, and what it takes to see it again.
+
+    Attributes
+    ----------
+    backend
+        ``model`` (values, or an error that no program should raise) or ``rtl`` (it differs from the model).
+    message
+        The first difference, or the error.
+    """
+
+    backend: str
+    message: str
+    recipe: Recipe
+    config: Config
+    origin: str
+    path: Path | None = None
+
+    def to_dict(self) -> dict:
+        return {"backend": self.backend, "message": self.message, "origin": self.origin, "config": to_dict(self.config), "recipe": self.recipe.to_dict()}
+
+
+@dataclass
+class Session:
+    """What a session has done so far."""
+
+    coverage: Coverage = field(default_factory=Coverage)
+    failures: list[Failure] = field(default_factory=list)
+    counts: Counter = field(default_factory=Counter)
+    seconds: Counter = field(default_factory=Counter)
+    deadline: float | None = None
+
+    def late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+
+def config_of(data: dict) -> Config:
+    """A configuration from a stored one."""
+    return from_dict({k: v for k, v in data.items() if k in ("machine", "published")}, data["name"])
+
+
+def run_programs(session: Session, count: int, seed: int, *, on: str = "model", batch: int = BATCH, keep: Path | None = None,
+                 progress: Progress | Callable[[str], None] | None = None, only: list[str] | None = None, wrong: Callable | None = None) -> None:
+    """Draw and run ``count`` programs.
+
+    Parameters
+    ----------
+    on
+        ``model``: values against NumPy. ``rtl``: also every beat of every program against the model's, ``batch`` programs to a simulator build.
+    keep
+        Folder for failures, as files that :func:`replay` takes.
+    only
+        Names of :data:`penstock.fuzz.draw.VARIANTS` to build programs around, in turn (default: all).
+    wrong
+        For tests: a context in which the fabric is made, with a bug planted.
+    """
+    show = progress_of(progress)
+    show.plan(count * (2 if on == "rtl" else 1))
+    names = only or list(VARIANTS)
+    made = 0
+    while made < count and not session.late():
+        index = made // batch
+        config = programs.machine((seed, 1, index))
+        cases: list[Case] = []
+        while made < count and len(cases) < batch and (not cases or sum(len(c.graph.ports) for c in cases) < MOST_PORTS):
+            case = _one(session, config, (seed, 2, made), names[made % len(names)], keep)
+            show.done(f"program {made}")
+            made += 1
+            if case is not None:
+                cases.append(case)
+            if made % batch == 0:
+                break
+        if on == "rtl" and cases:
+            _on_rtl(session, cases, config, f"seed {seed} batch {index}", keep, show, wrong)
+
+
+def _one(session: Session, config: Config, seed: tuple[int, ...], focus: str, keep: Path | None) -> Case | None:
+    """Draw one program and run it on the model; None if it failed."""
+    m = config.machine
+    for attempt in range(20):
+        start = time.perf_counter()
+        recipe = draw((*seed, attempt), m.t, m.dtype, focus)
+        recipe.run = {"depths": recipe.seed, "depth": 0, "stalls": recipe.seed + 1 if recipe.seed % 4 else None}
+        session.seconds["draw"] += time.perf_counter() - start
+        try:
+            case = programs.prepare(recipe, config)
+        except LoweringError:  # this machine has no form for it, and says so
+            session.counts["refused"] += 1
+            continue
+        start = time.perf_counter()
+        try:
+            case = _run(session, case, config)
+            session.counts["programs"] += 1
+            return case
+        except RunError as e:
+            if programs.is_deadlock(e):  # diagnosed; there is none to compare
+                session.counts["deadlocks"] += 1
+                continue
+            _fail(session, "model", str(e), recipe, config, f"seed {seed}", keep)
+            return None
+        finally:
+            session.seconds["model"] += time.perf_counter() - start
+    raise PenstockError(f"no program around {focus} can be lowered and run", f"seed {seed}")
+
+
+def _run(session: Session, case: Case, config: Config) -> Case:
+    """Run a program on the model and check its values; where its channels are too shallow to finish, with the depth that the diagnosis names."""
+    try:
+        run = programs.run_model(case, config)
+    except RunError as e:
+        if not programs.is_deadlock(e):
+            raise
+        depth = freeing_depth(case.graph, config, case.sources, case.sinks, most=programs.MOST_DEPTH)
+        if depth is None:
+            raise
+        session.counts["freed by the named depth"] += 1
+        recipe = case.recipe.copy()
+        recipe.run["depth"] = depth
+        case = programs.prepare(recipe, config)
+        run = programs.run_model(case, config)
+    ev = programs.check_values(case, config, run)
+    session.coverage.add_program(case.built.graph, ev.streams)
+    session.coverage.add_run(case.graph, run)
+    session.counts["beats on the model"] += sum(len(c.stop) for c in run.channels)
+    return case
+
+
+def _on_rtl(session: Session, cases: list[Case], config: Config, origin: str, keep: Path | None, show: Progress, wrong) -> None:
+    """Run programs side by side on model and RTL, and compare."""
+    start = time.perf_counter()
+    found = compare(session, cases, config, show, wrong)
+    session.seconds["RTL"] += time.perf_counter() - start
+    session.counts["RTL builds"] += 1
+    for k, case in enumerate(cases):
+        show.done("RTL")
+        if k in found:
+            _fail(session, "rtl", found[k], case.recipe, config, f"{origin} program {k}", keep, wrong)
+    if -1 in found and not set(found) - {-1}:  # nobody in particular
+        for case in cases:
+            one = compare(session, [case], config, show, wrong)
+            if one:
+                _fail(session, "rtl", next(iter(one.values())), case.recipe, config, origin, keep, wrong)
+                return
+        raise Mismatch(found[-1], origin)
+
+
+def compare(session: Session, cases: list[Case], config: Config, show: Progress | None = None, wrong: Callable | None = None) -> dict[int, str]:
+    """Differences between model and RTL by program (-1: of none in particular)."""
+    from penstock.tb import api, check
+
+    graph, parts = fabric.side_by_side([c.graph for c in cases], "fuzz")
+    tensors = {p.prefix + n: a for p, c in zip(parts, cases) for n, a in c.tensors.items()}
+    sources = {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sources.items()}
+    sinks = {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sinks.items()}
+    want = model.run(graph, config, tensors, trace=True, sources=sources, sinks=sinks)
+    point = api.Point(graph, tensors, sources, sinks)
+    (got,) = fabric.simulate(point, config, wrong, show.stage if show else None)
+    if isinstance(got, RunError):
+        return {_owner(str(got)): str(got)}
+    session.seconds["RTL build"] += got.extra["export_s"] + got.extra["build_s"]
+    report = check.compare(want, got, graph)
+    session.counts["beats compared on RTL"] += report.beats
+    session.counts["cycles on RTL"] += got.cycles
+    if report.observed != report.total:
+        raise Mismatch(f"{report.observed} of {report.total} channels observed", "RTL")
+    out: dict[int, str] = {}
+    for d in report.differences:
+        out.setdefault(_owner(d.where), str(d))
+    if not report.differences:
+        for k, (part, case) in enumerate(zip(parts, cases)):
+            try:
+                programs.check_values(case, config, fabric.view(part, got))
+            except Mismatch as e:
+                out[k] = str(e)
+            session.counts["programs on RTL"] += 1
+    return out
+
+
+def _owner(text: str) -> int:
+    """The program that a name belongs to."""
+    import re
+
+    found = re.search(r"\bp(\d+)_", text)
+    return int(found[1]) if found else -1
+
+
+def fails_on_model(recipe: Recipe, config: Config) -> str | None:
+    """What is wrong with a program's run on the model, or None."""
+    try:
+        _run(Session(), programs.prepare(recipe, config), config)
+    except RunError as e:
+        return None if programs.is_deadlock(e) else str(e)
+    return None
+
+
+def fails_on_rtl(recipe: Recipe, config: Config, wrong: Callable | None = None) -> str | None:
+    """How a program's run on RTL differs from the model's, or None."""
+    case = _run(Session(), programs.prepare(recipe, config), config)
+    return next(iter(compare(Session(), [case], config, None, wrong).values()), None)
+
+
+def _fail(session: Session, backend: str, message: str, recipe: Recipe, config: Config, origin: str, keep: Path | None, wrong: Callable | None = None) -> None:
+    """Shrink a failure and keep it."""
+    m = config.machine
+
+    def again(r: Recipe) -> bool:
+        return (fails_on_model(r, config) if backend == "model" else fails_on_rtl(r, config, wrong)) is not None
+
+    small = shrink(recipe, again, m.t, m.dtype, SHRINK_MODEL if backend == "model" else SHRINK_RTL if wrong is None else 0)
+    failure = Failure(backend, message, small, config, origin)
+    session.failures.append(failure)
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        failure.path = keep / f"fuzz_{backend}_{len(session.failures)}_{recipe.seed}.json"
+        write_text(failure.path, json.dumps(failure.to_dict(), indent=1) + "\n")
+
+
+def replay(path: Path, on: str | None = None) -> str | None:
+    """Run a kept failure again; what is wrong, or None. ``on``: model or rtl (default: where it failed)."""
+    try:
+        data = json.loads(Path(path).read_text())
+        recipe, config, backend = Recipe.from_dict(data["recipe"]), config_of(data["config"]), data["backend"]
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise PenstockError(f"is not a kept failure: {e}", str(path), remedy="give a file that `penstock fuzz --keep` wrote") from None
+    on = on or backend
+    return fails_on_model(recipe, config) if on == "model" else fails_on_model(recipe, config) or fails_on_rtl(recipe, config)
