@@ -11,9 +11,9 @@ from pathlib import Path
 
 from penstock import model
 from penstock.machine.config import Config, from_dict, to_dict
+from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import LoweringError, PenstockError, RunError
 from penstock.machine.record import write_text
-from penstock.model.deadlock import freeing_depth
 from penstock.progress import Progress
 from penstock.progress import of as progress_of
 
@@ -127,10 +127,10 @@ def _one(session: Session, config: Config, seed: tuple[int, ...], focus: str, ke
             case = _run(session, case, config)
             session.counts["programs"] += 1
             return case
+        except DeadlockError:  # diagnosed; there is nothing to compare
+            session.counts["deadlocks"] += 1
+            continue
         except RunError as e:
-            if programs.is_deadlock(e):  # diagnosed; there is none to compare
-                session.counts["deadlocks"] += 1
-                continue
             _fail(session, "model", str(e), recipe, config, f"seed {seed}", keep)
             return None
         finally:
@@ -142,11 +142,9 @@ def _run(session: Session, case: Case, config: Config) -> Case:
     """Run a program on the model and check its values; where its channels are too shallow to finish, with the depth that the diagnosis names."""
     try:
         run = programs.run_model(case, config)
-    except RunError as e:
-        if not programs.is_deadlock(e):
-            raise
-        depth = freeing_depth(case.graph, config, case.sources, case.sinks, most=programs.MOST_DEPTH)
-        if depth is None:
+    except DeadlockError as e:
+        depth = e.deadlock.uniform
+        if depth is None or depth > programs.MOST_DEPTH:
             raise
         session.counts["freed by the named depth"] += 1
         recipe = case.recipe.copy()
@@ -223,8 +221,10 @@ def fails_on_model(recipe: Recipe, config: Config) -> str | None:
     """What is wrong with a program's run on the model, or None."""
     try:
         _run(Session(), programs.prepare(recipe, config), config)
+    except DeadlockError:
+        return None
     except RunError as e:
-        return None if programs.is_deadlock(e) else str(e)
+        return str(e)
     return None
 
 
