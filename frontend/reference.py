@@ -212,8 +212,8 @@ class Evaluator:
             last = s
 
     def padding(self, element) -> np.ndarray:
-        """A padding element: a tile without valid rows."""
-        return np.zeros((0, element.cols.value), self.dtype)
+        """A padding element: a tile without a valid row or column."""
+        return np.zeros((0, 0), self.dtype)
 
     def initial(self, name: str, t: TileType) -> np.ndarray:
         """What a reduction of no elements gives: the function's identity, or no row where the tile's size is known only at run time."""

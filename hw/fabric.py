@@ -89,12 +89,8 @@ class Fabric(wiring.Component):
 
     def _unit(self, u: int) -> Unit:
         unit = self.graph.units[u]
-        more = {"posts": len(self.graph.posters(u)), "drops": self._drops(u)} if kind_of(unit.kind).memory else {}
+        more = {"posts": len(self.graph.posters(u)), "drops": self.graph.drops(u)} if kind_of(unit.kind).memory else {}
         return component(unit.kind)(params=unit.params, t=self.graph.t, config=self.config.machine, payloads=self._payloads(u), **more)
-
-    def _drops(self, memory: int) -> bool:
-        """Whether a unit lowers the reference counts of a memory unit."""
-        return any(kind_of(self.graph.units[u].kind).drops for u in self.graph.posters(memory))
 
     def _unit_module(self, u: int) -> str:
         """Name of a unit's module: equal for units that differ in run-time parameters only."""

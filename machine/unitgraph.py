@@ -89,6 +89,10 @@ class UnitGraph:
         """Ids of the units that change the reference counts of a memory unit."""
         return [u.id for u in self.units if kind_of(u.kind).posts_to(u.params) == memory]
 
+    def drops(self, memory: int) -> bool:
+        """Whether any unit lowers the reference counts of a memory unit."""
+        return any(kind_of(self.units[u].kind).drops for u in self.posters(memory))
+
     def ends(self) -> list[int]:
         """Ids of the units that the run waits for."""
         return [u.id for u in self.units if kind_of(u.kind).ends_run]

@@ -157,9 +157,9 @@ def _display(args):
 
 def _dag_run(commands) -> None:
     c = commands.add_parser("run", help="run a schedule on the machine: cycles beside predicted latency, values checked")
-    c.add_argument("problem", metavar="IN.json")
-    c.add_argument("solution", metavar="OUT.json")
-    c.add_argument("--on", choices=("model", "rtl", "both"), default="model")
+    c.add_argument("problem", metavar="IN.json", help="the problem")
+    c.add_argument("solution", metavar="OUT.json", help="its schedule")
+    c.add_argument("--on", choices=("model", "rtl", "both"), default="model", help="both: run both and compare every beat")
     c.add_argument("--scale", type=int, default=1, metavar="N", help="divide every length by N, capacity and costs by N*N (default 1)")
     c.add_argument("--tile", type=int, metavar="T", help="edge of the machine's tiles (default 16; 4 with --on rtl or both)")
     c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
@@ -351,6 +351,8 @@ def cmd_show(args) -> int:
     program = build(args.program, one_value(args.params), config)
     print(program.text())
     print(program.analysis().text())
+    if text := scratchpads(program.graph, config):
+        print(text)
     if args.units:
         print(lower(program.graph, config, timing=args.timing))
     if args.png:
@@ -360,6 +362,26 @@ def cmd_show(args) -> int:
 
         draw_fabric(lower(program.graph, config), config, args.fabric)
     return 0
+
+
+def scratchpads(graph, config) -> str:
+    """A line for every scratchpad of a program's fabric: its size, and the bits that it keeps besides the tiles; none where the machine cannot run the program."""
+    from penstock.frontend import lower
+    from penstock.machine.beat import beat_bits
+    from penstock.machine.errors import LoweringError
+    from penstock.machine.limits import metadata_bits
+
+    try:
+        units = lower(graph, config)
+    except LoweringError:
+        return ""
+    lines = []
+    for u in units.memories():
+        p, tile = units.units[u].params, units.inputs(u)[0].payload
+        data = p["pages"] * p["frames"] * beat_bits(tile)
+        bits = metadata_bits(p["pages"], units.drops(u))
+        lines.append(f"scratchpad {units.units[u].name}: {p['pages']} pages of {p['frames']} tiles, {data // 8} B; metadata {bits} bits ({bits / data:.2%})")
+    return "\n".join(lines)
 
 
 def cmd_deadlock(args) -> int:

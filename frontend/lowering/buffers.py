@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from penstock.machine.beat import BufferRef
 
 from ..buffer_operators import Bufferize, Streamify
@@ -25,6 +27,17 @@ class Buffers:
         self.connect(Port(unit, 0, BufferRef(pages)), unit, 1)
         if ref is not None:
             self.connect(ref, unit, 2)
+        return Port(unit, 1, src.payload)
+
+    def reordered(self, node: Operator, src: Port, rank: int, trips: list[int], strides: list[int], role: str, what: str) -> Port:
+        """Each buffer of ``rank`` dimensions of physical tiles once, in an affine order: a dimension for each of ``trips``, outermost first."""
+        tiles, loops = prod(trips), len(trips)
+        self.check_fits(node, tiles, what)
+        pages = self.pages(tiles)
+        unit = self.unit("scratchpad", node, {"pages": pages, "frames": self.m.frames, "writers": [{"rank": rank}], "repeat": [0],
+                                              "readers": [{"rank": loops, "repeat_dim": False, "affine": loops}], "shape": trips, "stride": strides}, role)
+        self.connect(src, unit, 0)
+        self.connect(Port(unit, 0, BufferRef(pages)), unit, 1)
         return Port(unit, 1, src.payload)
 
     def pages(self, tiles: int | None, writers: int = 1) -> int:

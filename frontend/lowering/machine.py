@@ -211,9 +211,16 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
         port = self.accum(node, port, [0], 1, node.outputs[0].element, "over_tiles", fn=op)
         return self.chain(port, "promote", node, {"level": 0, "outermost": False}, "columns")
 
+    @staticmethod
+    def has_buffer(element) -> bool:
+        """Whether an element refers to buffers, or has a member that does."""
+        return any(isinstance(x, BufferType) for x in (element, *getattr(element, "members", ())))
+
     def zip(self, node: Operator) -> Port:
         ports = [self.take(node, i) for i in range(2)]
         a, b = node.inputs[0].element, node.inputs[1].element
+        if any(self.has_buffer(x) for x in (a, b)):
+            raise self.error(node, f"pairs {a} with {b}", rule="references to buffers are counted on streams of their own", remedy="put Streamify in front, or keep the streams apart")
         tiles = [self.grid(x) for x in (a, b) if isinstance(x, TileType)]
         if inner_dims(a) != inner_dims(b) or len(set(tiles)) > 1:
             raise self.error(node, f"cannot pair {a} with {b}", rule="both elements take as many physical tiles")

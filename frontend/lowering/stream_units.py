@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from penstock.machine.beat import Scalar, Selector
 from penstock.machine.kinds import KINDS
 
@@ -107,16 +109,25 @@ class StreamUnits:
         return self.chain(self.take(node, 0), "row_pack", node, {"depth": cols, "level": 2 + node.args["rank"], "bands": bands or 0, "cols": out.cols.value})
 
     def retile_col(self, node: Operator) -> Port:
-        """Tiles of a group side by side: only stops change where a tile is one band of full columns."""
+        """Tiles of a group side by side: where a tile is one band of full columns only stops change, several bands are read from a scratchpad band by band."""
         t, rank = self.tile(node, 0), node.args["rank"]
-        if t.cols.value is None or t.cols.value % self.t or self.grid(t)[0] != 1:
-            raise self.error(node, f"stream {node.inputs[0].name} carries {t}", rule=f"tiles side by side are one band (at most {self.t} rows) of full columns (a multiple of {self.t})",
-                             remedy=f"use tiles of at most {self.t} rows")
-        port = self.take(node, 0)
-        if rank > 1:  # a step of its own, which tells an empty part that ends a group
-            port = self.chain(port, "flatten", node, {"lo": 1, "hi": 1 + rank}, "groups")
-        port = self.chain(port, "flatten", node, {"lo": 0, "hi": 2 if rank == 1 else 1}, "row")
-        return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
+        bands, cols = self.grid(t)
+        if t.cols.value is None or t.cols.value % self.t:
+            raise self.error(node, f"stream {node.inputs[0].name} carries {t}", rule=f"tiles side by side have full columns (a multiple of {self.t})",
+                             remedy="choose another tile size")
+        if bands == 1:
+            port = self.take(node, 0)
+            if rank > 1:  # a step of its own, which tells an empty part that ends a group
+                port = self.chain(port, "flatten", node, {"lo": 1, "hi": 1 + rank}, "groups")
+            port = self.chain(port, "flatten", node, {"lo": 0, "hi": 2 if rank == 1 else 1}, "row")
+            return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
+        sizes = [d.value for d in node.inputs[0].shape[-rank:]]
+        if bands is None or None in sizes:
+            raise self.error(node, f"stream {node.inputs[0].name} {node.inputs[0].type} has groups of run-time size",
+                             rule=f"tiles of several bands (more than {self.t} rows) stand side by side in groups of static size", remedy=f"use tiles of at most {self.t} rows")
+        n = prod(sizes)
+        port = self.reordered(node, self.take(node, 0), 2 + rank, [bands, n, cols], [cols, bands * cols, 1], "bands", f"a row of {n} tiles {t}")
+        return self.chain(port, "flatten", node, {"lo": 0, "hi": 1}, "row")
 
     def retile_streamify(self, node: Operator, fn: RetileStreamify) -> Port:
         """Parts of a tile: single rows, or whole physical tiles, where only stops change."""

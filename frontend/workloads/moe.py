@@ -7,7 +7,7 @@
 
 import numpy as np
 
-from penstock.frontend import (Accum, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Map, Partition, Promote,
+from penstock.frontend import (Accum, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Map, Partition, Promote,
                                RandomOffChipLoad, Reassemble, Reshape, Source, add, cast, ceil_div, expert_addresses, matmul, mul, retile_row, retile_streamify, silu)
 from penstock.machine.errors import ProgramError
 
@@ -29,7 +29,7 @@ def program(tokens=64, dim=16, inter=32, experts=8, top_k=2, tile_rows=16, tile_
 
     # route the rows, and each row's share of every expert
     chosen = Source(graph=g, shape=(tokens,), selector=experts, name="chosen")  # multi-hot: the experts of a token
-    returning = Source(graph=g, shape=(tokens,), selector=experts, name="returning")  # the same; it waits at the end while the rows go through
+    returning = Fifo(chosen, depth=tokens, name="returning")  # the same; it waits at the end while the rows go through
     each = Source(graph=g, shape=(tokens, top_k), selector=experts, name="each")  # the same, one by one
     rows = Flatten(LinearOffChipLoad(x, tile=(1, dim), name="x"), lo=0, hi=2)
     routed = Partition(rows, chosen, rank=0, outputs=experts, name="rows")
@@ -77,7 +77,7 @@ def program(tokens=64, dim=16, inter=32, experts=8, top_k=2, tile_rows=16, tile_
 
 def streams(seed, tokens=64, experts=8, top_k=2, skew=1.0, **_):
     chosen = routing(seed, tokens, experts, top_k, skew)
-    return dict.fromkeys(("chosen", "returning", "each"), chosen.tolist())
+    return dict.fromkeys(("chosen", "each"), chosen.tolist())
 
 
 def inputs(seed, tokens=64, dim=16, inter=32, experts=8, top_k=2, regions=0, **_):
@@ -92,7 +92,7 @@ def inputs(seed, tokens=64, dim=16, inter=32, experts=8, top_k=2, regions=0, **_
     return out
 
 
-def reference(x, shares, chosen, returning, each, **weights):
+def reference(x, shares, chosen, each, **weights):
     """The layer in float64."""
     dim = x.shape[1]
     gate, up = (np.concatenate([weights[f"{n}{i}"].reshape(-1, dim, weights["gate0"].shape[1]) for i in range(len(weights) // 3)]) for n in ("gate", "up"))

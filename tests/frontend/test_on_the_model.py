@@ -8,7 +8,7 @@ import pytest
 import penstock
 from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, LoweringError, Map, Partition,
                                Reassemble, Reshape, Scan, SelectorType, Sink, Source, Streamify, StreamType, add, address, address_range, div, exp, last_tile_filter, lower,
-                               matmul, maximum, mul, retile_col, retile_row, retile_streamify, row_max, row_sum, scale, sub)
+                               matmul, maximum, mul, retile_col, retile_row, retile_streamify, row_max, row_sum, scale, sub, Zip)
 from penstock.frontend.program import Program
 from penstock.machine.config import load
 
@@ -80,6 +80,7 @@ def test_affine_reads_running_sums_and_padding():
     Sink(Scan(c.tiles("m", (2, ragged(c, "E")), (6, 3), 3, 1), fn=maximum(), rank=1))
     padded, flags = Reshape(c.tiles("p", (5,), (1, 6)), dim=0, chunk=2, pad=0)
     Sink(Accum(padded, fn=retile_row(), rank=1))
+    Sink(padded, name="padded")
     Sink(flags)
     c.run()
 
@@ -116,6 +117,7 @@ def test_retiling_by_rows_and_columns():
     Sink(wide)
     Sink(FlatMap(wide, fn=retile_streamify("cols", 8)))
     Sink(FlatMap(c.tiles("y", (2,), (8, 4)), fn=retile_streamify("rows", 4), rank=1))
+    Sink(Accum(c.tiles("z", (2, 3), (10, 8), 3, 3), fn=retile_col(), rank=1))
     c.run()
 
 
@@ -150,8 +152,13 @@ def test_what_the_machine_cannot_do_is_refused():
     assert "its result takes 150 tiles of 4 x 4 of partial sums, an accumulator holds 64" in refused(
         lambda c: Accum(Expand(Accum(Source(graph=c.g, shape=(2, c.g.dynamic("N", most=100)), tile=(1, 4)), fn=retile_row(), rank=1), count=2),
                         Source(graph=c.g, shape=(2, 2), tile=(4, 24)), fn=matmul(), rank=1))
-    assert "tiles side by side are one band (at most 4 rows) of full columns (a multiple of 4)" in refused(
-        lambda c: Accum(Source(graph=c.g, shape=(2, 3), tile=(8, 4)), fn=retile_col(), rank=1))
+    assert "tiles side by side have full columns (a multiple of 4)" in refused(lambda c: Accum(Source(graph=c.g, shape=(2, 3), tile=(4, 6)), fn=retile_col(), rank=1))
+    assert "tiles of several bands (more than 4 rows) stand side by side in groups of static size" in refused(
+        lambda c: Accum(Source(graph=c.g, shape=(2, c.g.dynamic("N")), tile=(8, 4)), fn=retile_col(), rank=1))
+    assert "a row of 80 tiles tile {8, 4} fp32 takes 160 tiles of 4 x 4" in refused(
+        lambda c: Accum(Source(graph=c.g, shape=(2, 80), tile=(8, 4)), fn=retile_col(), rank=1))
+    assert "references to buffers are counted on streams of their own" in refused(
+        lambda c: Zip(Source(graph=c.g, shape=(2,), scalar=8), Bufferize(Source(graph=c.g, shape=(2, 3), tile=(4, 4)), rank=1)))
     assert "this machine cuts single rows" in refused(lambda c: FlatMap(Source(graph=c.g, shape=(2,), tile=(6, 4)), fn=retile_streamify("rows", 3)))
     assert "of run-time size" in refused(lambda c: Map(Source(graph=c.g, shape=(2,), tile=(4, 4)), Source(graph=c.g, shape=(2,), tile=(4, c.g.dynamic("N"))), fn=matmul()))
 
