@@ -97,7 +97,7 @@ class Fabric(wiring.Component):
         unit = self.graph.units[u]
         kind = kind_of(unit.kind)
         fixed = sorted((k, v) for k, v in unit.params.items() if k not in kind.runtime and k != kind.posts)
-        return module_name(unit.kind, fixed, kind.posts_to(unit.params) is None, len(self.graph.posters(u)), self._drops(u), self.graph.t, self._payloads(u),
+        return module_name(unit.kind, fixed, kind.posts_to(unit.params) is None, len(self.graph.posters(u)), self.graph.drops(u), self.graph.t, self._payloads(u),
                            sorted(vars(self.config.machine).items()))
 
     def _address_map(self) -> list[dict]:
