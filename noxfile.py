@@ -41,6 +41,7 @@ def bench(session: nox.Session) -> None:
 
 @nox.session
 def report(session: nox.Session) -> None:
-    """The README's results and the pictures, from the stored records (1 minute)."""
+    """The README's results, those of the DAG scheduler and the pictures, from the stored records (1 minute)."""
     install(session)
     session.run("python", "bench/report.py", *session.posargs)
+    session.run("python", "bench/dag_report.py")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from pathlib import Path
 
@@ -31,6 +32,9 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("penstock: interrupted", file=sys.stderr)
         return 130
+    finally:
+        if argv is None:
+            gc.freeze()  # the process ends here; a last search for garbage takes tenths of a second
 
 
 def parser(only: str | None = None) -> argparse.ArgumentParser:

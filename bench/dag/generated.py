@@ -1,27 +1,33 @@
-"""200 generated problems: valid, against three simple schedules, gap to the proven bound.
+"""200 generated problems: valid, against three simple schedules, gap to the proven bound, optimal where every choice can be tried.
 
     python bench/dag/generated.py [--count 200] [--time 3] [--json FILE]
 
-Every problem runs in this process (compilation cached after the first).  Exit status 1 if a schedule is invalid or
-behind a simple one.
+Every problem runs in this process (compilation cached after the first).  Exit status 1 if a schedule is invalid or behind a simple one, if one
+of a small problem is not the best of all (`exhaustive.py`), or if a first schedule takes half a second.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import statistics
 import sys
 from pathlib import Path
 
+from exhaustive import least_latency
+from records import write_records
+
+from penstock.points import print_table
 from penstock.scheduler.dag import Readings, evaluate
 from penstock.scheduler.dag.generate import KINDS, generate
-from penstock.scheduler.dag.jsonio import write_atomically
 from penstock.scheduler.dag.solve import solve
 from penstock.scheduler.dag.solve.baselines import chain_fusion, one_op_per_subgraph, power_of_two_latency
+from penstock.scheduler.dag.solve.tiles import compile_search
 
 SIZES = (5, 8, 12, 20, 30, 50, 80, 110, 150)
+SMALL = 8
+"""Operations up to which every sequence of subgraphs is tried, if there are not too many."""
+FIRST_SECONDS = 0.5
 
 
 def measure(kind: str, ops: int, seed: int, seconds: float) -> dict:
@@ -31,11 +37,13 @@ def measure(kind: str, ops: int, seed: int, seconds: float) -> dict:
     latency = evaluate(problem, result.schedule).latency
     simple = {"one_op": one_op_per_subgraph(problem, readings).stated_latency, "chains": chain_fusion(problem, readings).stated_latency,
               "powers_of_two": power_of_two_latency(problem, result.schedule, readings)}
+    least = least_latency(problem) if len(problem.ops) <= SMALL else None
     return {"workload": f"dag:{problem.name}", "kind": kind, "ops": len(problem.ops), "seed": seed, "time_limit_s": seconds,
             "latency": latency, "bound": result.bound, "gap": 1 - result.bound / latency, "exact_cover": result.exact_cover,
             "first_s": result.history[0].seconds, "settled_s": result.history[-1].seconds,
             **{f"simple_{name}": value if math.isfinite(value) else None for name, value in simple.items()},
-            "behind": any(latency > value * (1 + 1e-9) for value in simple.values())}
+            "behind": any(latency > value * (1 + 1e-9) for value in simple.values()), "least": least,
+            "optimal": None if least is None else latency <= least * (1 + 1e-9)}
 
 
 def main() -> int:
@@ -44,15 +52,22 @@ def main() -> int:
     parser.add_argument("--time", type=float, default=3.0, help="seconds per problem")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
-    records = []
-    solve(generate("random", 5, 0), seconds=60)  # compile
+    records: list[dict] = []
+    compile_search(generate("random", 5, 0))
     for index in range(args.count):
         kind, ops = list(KINDS)[index % len(KINDS)], SIZES[(index // len(KINDS)) % len(SIZES)]
         records.append(measure(kind, ops, index, args.time))
         print(f"\r{index + 1}/{args.count}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    print(f"{'kind':10} {'problems':>8} {'median gap':>10} {'worst gap':>9} {'vs one op':>9} {'vs chains':>9} {'vs 2^n':>7} "
-          f"{'first s':>8} {'behind':>6}")
+    print_table(summary(records))
+    if args.json:
+        write_records(args.json, records)
+    return int(any(r["behind"] or r["optimal"] is False or r["first_s"] >= FIRST_SECONDS for r in records))
+
+
+def summary(records: list[dict]) -> list[dict]:
+    """A row for each kind, and one for all."""
+    table = []
     for kind in [*KINDS, "all"]:
         rows = [r for r in records if kind in (r["kind"], "all")]
         if not rows:
@@ -61,12 +76,13 @@ def main() -> int:
         def ratio(name: str) -> float:
             return statistics.geometric_mean(r["latency"] / r[name] for r in rows if r[name])
 
-        print(f"{kind:10} {len(rows):8} {statistics.median(r['gap'] for r in rows):10.1%} {max(r['gap'] for r in rows):9.1%} "
-              f"{ratio('simple_one_op'):9.3f} {ratio('simple_chains'):9.3f} {ratio('simple_powers_of_two'):7.3f} "
-              f"{max(r['first_s'] for r in rows):8.2f} {sum(r['behind'] for r in rows):6}")
-    if args.json:
-        write_atomically(args.json, json.dumps(records, indent=1) + "\n")
-    return int(any(r["behind"] for r in records))
+        tried = [r["optimal"] for r in rows if r["optimal"] is not None]
+        table.append({"kind": kind, "problems": len(rows), "operations": f"{min(r['ops'] for r in rows)}-{max(r['ops'] for r in rows)}",
+                      "behind a simple one": sum(r["behind"] for r in rows), "optimal": f"{sum(tried)} of {len(tried)}",
+                      "median gap": f"{statistics.median(r['gap'] for r in rows):.1%}", "worst gap": f"{max(r['gap'] for r in rows):.1%}",
+                      "to one op each": f"{ratio('simple_one_op'):.3f}", "to chains": f"{ratio('simple_chains'):.3f}",
+                      "to powers of two": f"{ratio('simple_powers_of_two'):.3f}", "first, s": f"{max(r['first_s'] for r in rows):.2f}"})
+    return table
 
 
 if __name__ == "__main__":

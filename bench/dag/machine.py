@@ -12,8 +12,9 @@ schedules and over all subgraphs (predicted against simulated, in units of time)
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+
+from records import write_records
 
 from penstock import dag_run
 from penstock.points import print_table
@@ -55,40 +56,76 @@ def main() -> int:
     for kind, ops, seed in GENERATED:
         problem = generate(kind, ops, seed)
         cases.append((problem, solve(problem, seconds=5, seed=0).schedule))
-    runs = [dag_run.run_schedule(problem, schedule)[0] for problem, schedule in cases]
-    rows, failed = [], []
-    for run in runs:
-        lines = run.total("elements") / run.total("predicted_elements")
-        judge = lines <= LINES
-        good = all(s.values_ok for s in run.subgraphs) and (not judge or 0.7 <= run.ratio_after_fill <= 1.1)
-        rows.append({"problem": run.problem, "subgraphs": len(run.subgraphs), "predicted": round(run.total("predicted")), "simulated": int(run.total("cycles")),
-                     "ratio": run.ratio, "after fill": run.ratio_after_fill, "lines / elements": lines, "Spearman": run.spearman,
-                     "values": all(s.values_ok for s in run.subgraphs), "judged": judge})
-        failed += [] if good else [run.problem]
-    print_table(rows)
-    schedules = dag_run.spearman([r.total("predicted") / r.cycles_per_time for r in runs], [r.total("cycles") / r.cycles_per_time for r in runs])
-    parts = [(s.predicted / r.cycles_per_time, s.cycles / r.cycles_per_time) for r in runs for s in r.subgraphs]
-    subgraphs = dag_run.spearman(*zip(*parts))
-    judged = sum(row["judged"] for row in rows)
-    print(f"Spearman over {len(runs)} schedules {schedules:.3f}, over {len(parts)} subgraphs {subgraphs:.3f}; {judged} schedules judged by their ratio")
-    records = [r.to_dict() for r in runs]
+    records = [dag_run.run_schedule(problem, schedule)[0].to_dict() for problem, schedule in cases]
     if args.rtl:
         for problem, schedule in EXAMPLES:
             if problem.name in ON_RTL:
                 small, scaled = shrink(problem, schedule, ON_RTL[problem.name])
-                model, rtl = dag_run.run_schedule(small, scaled, on="both", t=4, scale=ON_RTL[problem.name])
-                records += [model.to_dict(), rtl.to_dict()]
-                values = all(s.values_ok for s in rtl.subgraphs)
-                failed += [] if values else [small.name]
-                print(f"{small.name}: RTL {int(rtl.total('cycles'))} cycles, model {int(model.total('cycles'))}, every beat equal, "
-                      f"predicted / simulated {rtl.ratio:.3f}, after fill {rtl.ratio_after_fill:.3f}, values {'equal' if values else 'DIFFER'}")
+                runs = dag_run.run_schedule(small, scaled, on="both", t=4, scale=ON_RTL[problem.name])
+                records += [r.to_dict() for r in runs]
+    judged = judge(records)
+    print_table(summary(records))
+    print_table(reduced(records))
+    print(f"Spearman over {judged['schedules']} schedules {judged['over_schedules']:.3f}, over {judged['subgraphs']} subgraphs {judged['over_subgraphs']:.3f}; "
+          f"{judged['ratios']} schedules judged by their ratio")
     if args.json:
-        with open(args.json, "w") as f:
-            json.dump(records, f, indent=1)
-    if failed or judged < 10 or min(schedules, subgraphs) < 0.9:
-        print(f"failed: {', '.join(failed) or 'too few judged, or the rank correlation'}")
-        return 1
-    return 0
+        write_records(args.json, records)
+    if judged["failed"]:
+        print(f"failed: {', '.join(judged['failed'])}")
+    return int(bool(judged["failed"]))
+
+
+def total(record: dict, name: str) -> float:
+    return sum(s[name] for s in record["subgraphs"])
+
+
+def lines(record: dict) -> float:
+    """Elements moved for each one that the problem's model moves."""
+    return total(record, "elements") / total(record, "predicted_elements")
+
+
+def values_ok(record: dict) -> bool:
+    return all(s["values_ok"] for s in record["subgraphs"])
+
+
+def full_size(records: list[dict]) -> list[dict]:
+    return [r for r in records if r["scale"] == 1]
+
+
+def times(records: list[dict]) -> list[tuple[float, float]]:
+    """(predicted, simulated) of every subgraph, in the problem's units of time."""
+    return [(s["predicted"] / r["cycles_per_time"], s["cycles"] / r["cycles_per_time"]) for r in records for s in r["subgraphs"]]
+
+
+def judge(records: list[dict]) -> dict:
+    """What the module's first lines say, and the names of the runs that miss it."""
+    runs = full_size(records)
+    ratios = [r for r in runs if lines(r) <= LINES]
+    schedules = dag_run.spearman(*zip(*((r["predicted"] / r["cycles_per_time"], r["cycles"] / r["cycles_per_time"]) for r in runs)))
+    subgraphs = dag_run.spearman(*zip(*times(runs)))
+    failed = [r["problem"] for r in records if not values_ok(r) or any(s["mismatches"] for s in r["subgraphs"])]
+    failed += [r["problem"] for r in ratios if not 0.7 <= r["ratio_after_fill"] <= 1.1]
+    if len(ratios) < 10 or min(schedules, subgraphs) < 0.9:
+        failed.append("too few judged, or the rank correlation")
+    return {"schedules": len(runs), "subgraphs": len(times(runs)), "over_schedules": schedules, "over_subgraphs": subgraphs, "ratios": len(ratios),
+            "failed": failed}
+
+
+def summary(records: list[dict]) -> list[dict]:
+    """A row for each schedule at full size."""
+    return [{"problem": r["problem"], "subgraphs": len(r["subgraphs"]), "predicted": f"{r['predicted']:,.0f}", "simulated": f"{r['cycles']:,}",
+             "predicted / simulated": f"{r['ratio']:.3f}", "after fill": f"{r['ratio_after_fill']:.3f}", "lines / elements": f"{lines(r):.3f}",
+             "largest error": f"{max(s['max_rel_err'] for s in r['subgraphs']):.1e}", "values": "equal" if values_ok(r) else "DIFFER",
+             "judged by the ratio": "yes" if lines(r) <= LINES else "no"} for r in full_size(records)]
+
+
+def reduced(records: list[dict]) -> list[dict]:
+    """A row for each schedule on RTL."""
+    rtl = [r for r in records if r["backend"] == "rtl"]
+    model = {(r["problem"], r["scale"]): r for r in records if r["backend"] == "model"}
+    return [{"problem": r["problem"], "model, cycles": f"{model[r['problem'], r['scale']]['cycles']:,}", "RTL, cycles": f"{r['cycles']:,}",
+             "mismatched beats": f"{total(r, 'mismatches'):.0f}", "predicted / simulated": f"{r['ratio']:.3f}", "after fill": f"{r['ratio_after_fill']:.3f}",
+             "values": "equal" if values_ok(r) else "DIFFER"} for r in rtl]
 
 
 if __name__ == "__main__":

@@ -11,7 +11,15 @@ from .solution import Schedule
 
 __all__ = ["draw", "layers"]
 
-_MOST_LABELLED = 70
+_MOST_LABELLED = 120
+"""Operations up to which each is labelled."""
+
+
+def _colour(group: int) -> tuple[float, ...]:
+    """Of a subgraph: light enough for a label on it."""
+    import matplotlib.pyplot as plt
+
+    return tuple(0.35 + 0.65 * c for c in plt.get_cmap("tab20")(group % 20)[:3])
 
 
 def layers(problem: Problem) -> list[int]:
@@ -61,10 +69,7 @@ def _places(problem: Problem) -> dict[int, tuple[float, float]]:
 
 
 def _draw_graph(axis, problem: Problem, schedule: Schedule | None) -> None:
-    import matplotlib.pyplot as plt
-
     place = _places(problem)
-    colours = plt.get_cmap("tab20")
     groups: dict[int, list[int]] = {op: [] for op in range(len(problem.ops))}
     kept: set[int] = set()
     if schedule is not None:
@@ -79,37 +84,43 @@ def _draw_graph(axis, problem: Problem, schedule: Schedule | None) -> None:
                 continue
             inside = set(groups[producer]) & set(groups[consumer])
             if inside:
-                style = {"color": colours(min(inside) % 20), "lw": 3}
+                style = {"color": _colour(min(inside)), "lw": 4}
             else:
                 style = {"color": "black", "lw": 1.0 if tensor in kept else 0.5, "ls": "--" if tensor in kept else "-"}
             axis.annotate("", place[consumer], place[producer], arrowprops={"arrowstyle": "->", "shrinkA": 5, "shrinkB": 5, **style})
     for op, (x, y) in place.items():
-        colour = colours(groups[op][0] % 20) if groups[op] else "lightgrey"
+        colour = _colour(groups[op][0]) if groups[op] else "lightgrey"
         marker = "s" if problem.ops[op].is_matmul else "o"
-        axis.plot(x, y, marker, color=colour, markeredgecolor="red" if len(groups[op]) > 1 else "black", markersize=11)
+        again = len(groups[op]) > 1
+        axis.plot(x, y, marker, color=colour, markeredgecolor="red" if again else "black", markeredgewidth=2 if again else 0.7, markersize=13)
         if len(problem.ops) <= _MOST_LABELLED:
             axis.annotate(str(op), (x, y), ha="center", va="center", fontsize=7)
+            if groups[op]:
+                axis.annotate("#" + ",".join(map(str, groups[op])), (x, y), xytext=(9, 0), textcoords="offset points", va="center", fontsize=6, color="dimgrey")
     axis.set_title(f"{problem.name}: {len(problem.ops)} operations (squares: MatMul)"
                    + ("" if schedule is None else f", {len(schedule.subgraphs)} subgraphs\n"
-                      "thick: inside a subgraph, dashed: retained, red: recomputed"))
+                      "#: subgraph, in order of execution; thick: inside one, dashed: retained, red: recomputed"))
     axis.set_axis_off()
     axis.margins(0.05)
 
 
 def _draw_times(axis, evaluation: Evaluation) -> None:
     index = range(len(evaluation.subgraphs))
-    axis.bar(index, [s.latency for s in evaluation.subgraphs], color="lightgrey", label="latency")
-    axis.plot(index, [s.compute for s in evaluation.subgraphs], "v", label="compute")
-    axis.plot(index, [s.memory for s in evaluation.subgraphs], "x", label="memory")
+    axis.bar(index, [s.latency for s in evaluation.subgraphs], color=[_colour(i) for i in index], label="latency")
+    axis.plot(index, [s.compute for s in evaluation.subgraphs], "kv", markersize=5, label="compute")
+    axis.plot(index, [s.memory for s in evaluation.subgraphs], "kx", markersize=5, label="memory")
     axis.set_xlabel("subgraph")
+    axis.xaxis.get_major_locator().set_params(integer=True)
     axis.set_ylabel("units of time")
+    axis.yaxis.set_major_formatter("{x:,.0f}")
+    axis.set_ylim(top=1.15 * max(s.latency for s in evaluation.subgraphs))
     axis.set_title(f"total latency {evaluation.latency:,.1f}")
-    axis.legend()
+    axis.legend(ncols=3, loc="upper right")
 
 
 def _draw_roofline(axis, problem: Problem, evaluation: Evaluation) -> None:
     """Compute per element moved against compute per latency: 1 is the compute roof, the slope the bandwidth."""
-    points = [(s.compute / moved, s.compute / s.latency) for s in evaluation.subgraphs
+    points = [(s.compute / moved, s.compute / s.latency, _colour(i)) for i, s in enumerate(evaluation.subgraphs)
               if (moved := s.loaded + s.stored) and s.compute and s.latency]
     if not points:
         axis.set_axis_off()
@@ -118,9 +129,13 @@ def _draw_roofline(axis, problem: Problem, evaluation: Evaluation) -> None:
     low = min(min(p[0] for p in points), ridge) / 2
     high = max(max(p[0] for p in points), ridge) * 2
     axis.plot([low, ridge, high], [low / ridge, 1, 1], "k-", lw=1)
-    axis.scatter(*zip(*points), alpha=0.7)
+    across, up, colours = zip(*points)
+    axis.scatter(across, up, c=colours, edgecolors="black", zorder=3)
     axis.set_xscale("log")
     axis.set_yscale("log")
+    for side in (axis.xaxis, axis.yaxis):
+        side.set_major_formatter("{x:g}")
+        side.set_minor_formatter("")
     axis.set_xlabel("compute time per element moved")
     axis.set_ylabel("share of the compute roof")
     axis.set_title("roofline, one point per subgraph")

@@ -1,10 +1,11 @@
 """Compile the tiling search once, so that the time budgets of the tests measure the solver."""
 
 import pytest
+from dag_cases import EXAMPLES
 
-from penstock.scheduler.dag.generate import generate
-from penstock.scheduler.dag.solve import solve
+from penstock.scheduler.dag.solve.tiles import compile_search
+
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled():
-    solve(generate("random", 5, 0), seconds=300)
+    compile_search(EXAMPLES[4])

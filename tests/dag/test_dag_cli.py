@@ -132,7 +132,7 @@ def test_progress_lines_tell_the_stage_while_nothing_better_comes(tmp_path, monk
     generate("residual", 60, 1).save(problem)
     assert main(["solve", str(problem), str(tmp_path / "out.json"), "--time", "3"]) == 0
     lines = capsys.readouterr().err.splitlines()
-    assert "(first)" in lines[0] and any("groups of up to" in line and "..." in line and "gap" in line for line in lines)
+    assert "(first)" in lines[0] and any(line.endswith(" ...)") for line in lines)
 
 
 def test_worked_example_files_check(tmp_path, capsys):

@@ -78,3 +78,13 @@ def test_example_with_its_own_function_unit_and_operator():
     text = "from penstock import api\nm, r = api.run('docs/examples/rotary.py', 'small_fpga', on='both')\nassert m.cycles == r.cycles and r.values_ok and r.mismatches == 0"
     done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_dag_results_are_of_the_stored_records():
+    """`python bench/dag_report.py` was run after the records changed."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    import dag_report
+
+    text = (ROOT / "docs" / "dag_scheduler.md").read_text()
+    for name, block in dag_report.blocks().items():
+        assert dag_report.between(text, name) == block

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..demand import Plan
+from ..demand import Plan, make_plan
 from ..problem import Problem
 from ..readings import Readings
 from ..solution import Granularity
 
-__all__ = ["Tiling", "TileSearch", "snake_order"]
+__all__ = ["Tiling", "TileSearch", "compile_search", "snake_order"]
 
 
 Request = tuple[Plan, tuple[int, ...], tuple[int, ...]]
@@ -129,6 +129,11 @@ class TileSearch:
         return (np.array(slices, np.int64).reshape(-1, 9), np.array(made, np.int64).reshape(-1, 10),
                 np.array(costs, np.float64), np.array(outputs, np.int64).reshape(-1, 3), np.array(machine, np.float64),
                 np.array(sorted({s.width for s in shapes}), np.int64), np.array(sorted({s.height for s in shapes}), np.int64))
+
+
+def compile_search(problem: Problem) -> None:
+    """Compile the search, or load it where that was done before; any problem will do."""
+    TileSearch(problem, Readings()).best(make_plan(problem, (problem.topological[0],), Readings()))
 
 
 def _tiling(latency: float, choice: np.ndarray) -> Tiling | None:

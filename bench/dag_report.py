@@ -1,0 +1,131 @@
+"""Writes the results of docs/dag_scheduler.md from the records in docs/results: `python bench/dag_report.py`.
+
+The records: dag_contest.json, dag_generated.json, dag_growth.json and dag_machine.json, as the scripts in bench/dag write them (--json).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "dag"))
+
+import contest  # noqa: E402
+import generated  # noqa: E402
+import growth  # noqa: E402
+import machine  # noqa: E402
+
+from penstock.machine.record import write_text  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "dag_scheduler.md"
+RESULTS = ROOT / "docs" / "results"
+
+
+def stored(name: str) -> list[dict]:
+    """The stored records of a bench."""
+    return json.loads((RESULTS / f"dag_{name}.json").read_text())
+
+
+def markdown(rows: Sequence[dict]) -> str:
+    names = list(rows[0])
+    align = ["--:" if all(str(r[n])[:1] in "0123456789+-" for r in rows) else "---" for n in names]
+    return "\n".join("| " + " | ".join(map(str, cells)) + " |" for cells in (names, *(r.values() for r in rows))).replace("\n", f"\n|{'|'.join(align)}|\n", 1)
+
+
+def blocks() -> dict[str, str]:
+    """The text of every generated block."""
+    start, *solved = stored("contest")
+    judged = machine.judge(records := stored("machine"))
+    met = sum(contest.verdict(r) == "met" for r in solved)
+    grown = stored("growth")
+    return {
+        "contest": f"{markdown(contest.summary(solved))}\n\n{met} of {len(solved)} met, with compilation cached and one job. A small problem with nothing compiled takes "
+                   f"{start['cold_s']:.1f} s ({start['cold_cpu_s']:.1f} s of CPU), then {start['cached_s']:.1f} s ({start['cached_cpu_s']:.1f} s). {_load([start, *solved])}",
+        "generated": markdown(generated.summary(stored("generated"))),
+        "growth": f"{markdown(growth.summary(grown))}\n\n{grown[0]['time_limit_s']:g} s each. {_load(grown)}",
+        "machine": f"{markdown(machine.summary(records))}\n\nRank correlation (Spearman) {judged['over_schedules']:.3f} over {judged['schedules']} schedules, "
+                   f"{judged['over_subgraphs']:.3f} over {judged['subgraphs']} subgraphs. {judged['ratios']} schedules are judged by their ratio: those with at most "
+                   f"{machine.LINES} elements moved for each that the problem's model moves.\n\nOn RTL, every length divided:\n\n{markdown(machine.reduced(records))}",
+    }
+
+
+def _load(records: list[dict]) -> str:
+    return f"Wall clock on {records[0]['cores']} cores, load average {min(r['load'] for r in records):.1f} to {max(r['load'] for r in records):.1f}."
+
+
+def marks(name: str) -> tuple[str, str]:
+    return f"<!-- {name}: written by bench/dag_report.py -->\n", f"\n<!-- end of {name} -->"
+
+
+def between(text: str, name: str) -> str:
+    """The text between the marks of a block."""
+    begin, end = marks(name)
+    return text.partition(begin)[2].partition(end)[0]
+
+
+def draw_growth(path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    records = stored("growth")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    for kind in dict.fromkeys(r["kind"] for r in records):
+        rows = [r for r in records if r["kind"] == kind]
+        ops = [r["ops"] for r in rows]
+        left.plot(ops, [r["within_1_percent_cpu_s"] for r in rows], "o-", label=kind)
+        right.plot(ops, [r["peak_memory_mb"] for r in rows], "o-", label=kind)
+    left.set_yscale("log")
+    left.set_ylabel("CPU seconds to within 1 % of the final latency")
+    right.set_ylabel("peak memory, MB")
+    right.set_ylim(bottom=0)
+    for axis in (left, right):
+        axis.set_xlabel("operations")
+    right.legend(loc="lower right")
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
+
+
+def draw_machine(path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axis = plt.subplots(figsize=(6.5, 5.5), layout="constrained")
+    runs = machine.full_size(stored("machine"))
+    groups = ((f"at most {machine.LINES} elements moved per element asked for", "o", [r for r in runs if machine.lines(r) <= machine.LINES]),
+              ("more: narrow slices, whole lines", "x", [r for r in runs if machine.lines(r) > machine.LINES]))
+    for label, marker, rows in groups:
+        if rows:
+            axis.scatter(*zip(*machine.times(rows)), marker=marker, alpha=0.6, label=f"{label} ({len(rows)} schedules)")
+    ends = [min(min(p) for p in machine.times(runs)) * 0.8, max(max(p) for p in machine.times(runs)) * 1.25]
+    axis.plot(ends, ends, "k-", lw=0.8, label="equal")
+    axis.plot(ends, [e / 0.7 for e in ends], "k:", lw=0.8, label="predicted / simulated 0.7 and 1.1")
+    axis.plot(ends, [e / 1.1 for e in ends], "k:", lw=0.8)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlabel("predicted latency of a subgraph, units of time")
+    axis.set_ylabel("simulated on the model, units of time")
+    axis.legend(fontsize=8, loc="lower right")
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
+
+
+def main() -> None:
+    text = PAGE.read_text()
+    for name, block in blocks().items():
+        begin, end = marks(name)
+        head, _, rest = text.partition(begin)
+        text = f"{head}{begin}{block}{end}{rest.partition(end)[2]}"
+    write_text(PAGE, text)
+    draw_growth(RESULTS / "dag_growth.png")
+    draw_machine(RESULTS / "dag_machine.png")
+
+
+if __name__ == "__main__":
+    main()
