@@ -45,8 +45,8 @@ def ragged(rng: np.random.Generator, rank: int, most: int) -> list[int]:
     return [*stops[:-1], rank]
 
 
-def value(rng: np.random.Generator, payload: Payload, rows: int | None = None, cols: int | None = None) -> int:
-    """Random payload bits; a tile's invalid elements are zero."""
+def value(rng: np.random.Generator, payload: Payload, rows: int | None = None, cols: int | None = None, infinite: float = 0.0) -> int:
+    """Random payload bits; a tile's invalid elements are zero, the share ``infinite`` of the others (of a tile alone) is infinite."""
     if isinstance(payload, Tuple):
         bits, at = 0, 0
         for member in payload.members:
@@ -60,9 +60,22 @@ def value(rng: np.random.Generator, payload: Payload, rows: int | None = None, c
     cols = int(rng.integers(0, t + 1)) if cols is None else cols
     a = np.zeros((t, t), np.float32)
     a[:rows, :cols] = rng.standard_normal((rows, cols)) * 2.0 ** rng.integers(-3, 4)
+    if infinite:
+        a[:rows, :cols][rng.random((rows, cols)) < infinite] = np.inf
     raw = (a.view(np.uint32) >> 16).astype("<u2").tobytes() if payload.dtype == "bf16" else a.astype("<f4").tobytes()
     n = 8 * len(raw)
     return int.from_bytes(raw, "little") | rows << n | cols << (n + payload.count_bits)
+
+
+class Draw(np.random.Generator):
+    """What the streams of one unit are drawn from: the same numbers at all its inputs, and numbers of each one's own."""
+
+    def __init__(self, seeds: Sequence[int], port: int):
+        super().__init__(np.random.PCG64(np.random.SeedSequence(seeds)))
+        self.port = port
+
+    def own(self) -> np.random.Generator:
+        return np.random.default_rng([self.port, int(self.integers(1 << 32))])
 
 
 @dataclass
@@ -77,7 +90,7 @@ class Zoo:
     depth: int = 2
     units: list[Unit] = field(default_factory=list)
     channels: list[Channel] = field(default_factory=list)
-    streams: dict[int, Callable[[np.random.Generator], Items]] = field(default_factory=dict)
+    streams: dict[int, Callable[[Draw], Items]] = field(default_factory=dict)
     tensors: list[Tensor] = field(default_factory=list)
     runtime: dict[int, Callable[[np.random.Generator], dict]] = field(default_factory=dict)
     bytes: int = 0
@@ -121,7 +134,7 @@ class Zoo:
         for u in graph.units:
             if u.kind == "source":
                 payload = graph.outputs(u.id)[0].payload
-                items = self.streams[u.id](np.random.default_rng([seed, *self.seed_of(u.id)]))
+                items = self.streams[u.id](Draw([seed, *self.seed_of(u.id)], graph.outputs(u.id)[0].dst[1]))
                 sources[u.id] = beats(payload, items, releases(len(items) + 1, source, seed * 100 + u.id))
             if u.kind == "sink":
                 sinks[u.id] = releases(200, sink, seed * 100 + u.id)
@@ -139,14 +152,14 @@ class Zoo:
 
 
 def _ragged(payload: Payload, rank: int, most: int, *, full: bool = False, bare: float = 0.0) -> Callable[[np.random.Generator], Items]:
-    """Random beats on a ragged stream; of those that end a group, the share ``bare`` has no data. Stops and that are drawn first, so that
-    inputs of one unit agree in them."""
+    """Random beats on a ragged stream; of those that end a group, the share ``bare`` has no data. The inputs of one unit agree in stops
+    and that, not in values and valid rows and columns."""
 
-    def items(rng: np.random.Generator) -> Items:
+    def items(rng: Draw) -> Items:
         stops = ragged(rng, rank, most)
         empty = [s > 0 and rng.random() < bare for s in stops]
-        t = payload.t if full else None
-        return [(None if e else value(rng, payload, t, t), s) for s, e in zip(stops, empty)]
+        t, own = payload.t if full else None, rng.own()
+        return [(None if e else value(own, payload, t, t, 0.02), s) for s, e in zip(stops, empty)]
 
     return items
 
@@ -414,7 +427,7 @@ def listed(t: int = 2, dtype: str = "fp32") -> Zoo:
 
 
 def triggered(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
-    """Loads that streams start, by any beat and by the number of a tile; sizes and alignment from ``seed``, the structure always the same."""
+    """Loads that streams start, by any beat and by the number of a tile, one of them copied by a store; sizes and alignment from ``seed``, the structure always the same."""
     z = Zoo("triggered", t)
     rng = np.random.default_rng([seed, 12])
     tile, width = Tile(t, dtype), {"fp32": 4, "bf16": 2}[dtype]
@@ -431,6 +444,10 @@ def triggered(t: int = 2, dtype: str = "fp32", seed: int = 0) -> Zoo:
         u = z.unit("load", _common(x, tr, tc) | loops, f"in{i}")
         z.source((u, 0), payload, _numbers(2, down << shift if trigger == "address" else 8))
         z.sink((u, 0), tile)
+    x, y = (_tensor(z, name, 3 * t, 30, dtype, role) for name, role in (("original", "input"), ("copy", "output")))
+    u = z.unit("load", _common(x, t, 30) | {"rank": 1, "shape": [3], "row_step": [t], "col_step": [0], "trigger": "ref"}, "original")
+    z.source((u, 0), Scalar(1), _numbers(1, 2))
+    z.join((u, 0), (z.unit("store", _common(y, t, 30) | {"order": [[0, 0], [t, 0], [2 * t, 0]]}, "copy"), 0), tile)
     return z
 
 
@@ -481,7 +498,7 @@ def _numbers(rank: int, most: int) -> Callable[[np.random.Generator], Items]:
 
 
 def each(t: int = 2, dtype: str = "fp32") -> Zoo:
-    """One unit of every kind, each with a stream that it can pass at full rate."""
+    """One unit of every kind, each with a stream that it can pass at full rate; those whose interval is a parameter have one of two cycles."""
     z = memory(t, dtype, 1)
     z.name = "each"
     tile, wide, ref = Tile(t, dtype), Tile(t, "fp32"), BufferRef(16)
@@ -491,17 +508,17 @@ def each(t: int = 2, dtype: str = "fp32") -> Zoo:
     z.add("promote", {"level": 1, "outermost": False}, [(tile, row)], [tile])
     z.add("reshape", {"dim": 0, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1}, [(tile, row)], [tile])
     z.add("repeat", {"count": 2}, [(tile, row)], [tile])
-    z.add("pace", {"interval": 16}, [(tile, row)], [tile])
+    z.add("pace", {"interval": 32}, [(tile, row)], [tile])
     z.add("zip", {}, [(tile, row)] * 2, [Tuple((tile, tile))])
     z.add("split", {"n": 1}, [(tile, row)], [tile])
     z.add("merge", {"n": 1}, [(tile, row)], [tile])
-    z.add("map", {"fn": "add", "arity": 2, "lanes": t, "tuple_in": False}, [(wide, _regular(wide, (8,)))] * 2, [wide])
+    z.add("map", {"fn": "div", "arity": 2, "lanes": t * t // 2, "tuple_in": False}, [(wide, _regular(wide, (8,)))] * 2, [wide])
     z.add("row_reduce", {"fn": "add"}, [(wide, _regular(wide, (8,)))], [wide])
     z.add("row_pack", {"depth": 2, "level": 2, "bands": 0, "cols": 2 * t}, [(tile, _banded(tile, 3, 1, 2, valid=(1, 2)))], [tile])
     z.add("row_unpack", {"depth": 2, "mask": True, "rows": t}, [(tile, _banded(tile, 3, 1, 1, valid=(t, t + 1)))], [tile])
     z.add("row_append", {}, [(tile, _banded(tile, 2, 1, 1, valid=(0, t))), (tile, _banded(tile, 2, 1, 1, valid=(1, 2)))], [tile])
-    z.add("matmul", {"rows_per_cycle": t, "transposed": False}, [(tile, row)] * 2, [wide])
-    z.add("accum", {"fn": "add", "reduce": 0b10, "depth": 8, "lanes": t * t, "init_rows": 0, "init_cols": 0}, [(wide, _regular(wide, (2, 4)))], [wide])
+    z.add("matmul", {"rows_per_cycle": t // 2, "transposed": False}, [(tile, row)] * 2, [wide])
+    z.add("accum", {"fn": "add", "reduce": 0b10, "depth": 8, "lanes": t * t // 2, "init_rows": 0, "init_cols": 0}, [(wide, _regular(wide, (2, 4)))], [wide])
     one, word = _every(Selector(1), 1, 24), Scalar(16)
     z.add("partition", {"n": 1, "rank": 0, "scratchpad": None}, [(tile, _every(tile, None, 24)), (Selector(1), one)], [tile])
     z.add("reassemble", {"n": 1, "rank": 0}, [(tile, _every(tile, None, 24)), (Selector(1), one)], [tile])

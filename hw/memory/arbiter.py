@@ -22,6 +22,8 @@ class Arbiter(wiring.Component):
     Members
     -------
     requests : In(clients)
+    clear : In(1)
+        The pointer is 0 from the next cycle on (wins over a grant).
     grant : Out(clients)
         One-hot: the request granted; zero without any.
     index : Out(range(clients))
@@ -38,7 +40,7 @@ class Arbiter(wiring.Component):
         if policy not in ("need", "round_robin"):
             raise ValueError(f"Policy must be 'need' or 'round_robin', not {policy!r}")
         self.clients, self.policy = clients, policy
-        super().__init__({"requests": In(clients), "grant": Out(clients), "index": Out(range(max(2, clients)))})
+        super().__init__({"requests": In(clients), "clear": In(1), "grant": Out(clients), "index": Out(range(max(2, clients)))})
 
     def elaborate(self, platform):
         m = Module()
@@ -60,6 +62,8 @@ class Arbiter(wiring.Component):
                         first_from(start)
             with m.If(self.requests.any()):
                 m.d.sync += pointer.eq(Mux(self.index == n - 1, 0, self.index + 1))
+            with m.If(self.clear):
+                m.d.sync += pointer.eq(0)
         with m.If(self.requests.any()):
             m.d.comb += self.grant.bit_select(self.index, 1).eq(1)
         return m

@@ -50,6 +50,8 @@ class Reader(wiring.Component):
         The page whose follower is looked up.
     outside : Out(1)
         A point of the loop nest lies outside the buffer.
+    ended : Out(1)
+        A Done is taken in this cycle.
     i : In(stream.Signature(beat_layout(reference))), o : Out(stream.Signature(beat_layout(tile)))
     tokens : In(stream.Signature(beat_layout(token)))
         The stream that drives the reads (only with ``ref``).
@@ -89,6 +91,7 @@ class Reader(wiring.Component):
             **{f"{name}_{d}": In(REPEAT_BITS) for name in ("shape", "stride") for d in range(affine)},
             "mismatch": Out(1),
             "outside": Out(1),
+            "ended": Out(1),
             "link": Out(page),
             "i": In(stream.Signature(beat_layout(reference))),
             "o": Out(stream.Signature(self._tile)),
@@ -119,13 +122,14 @@ class Reader(wiring.Component):
         repeat = self.repeat
         if self._turns:
             m.submodules.turns = turns = self._turns
-            m.d.comb += turns.advance.eq(finishes & ~hollow)
+            m.d.comb += [turns.advance.eq(finishes & ~hollow), turns.clear.eq(self.ended)]
             repeat = turns.entry.repeat
         m.d.comb += [
             serve.eq(self.grant & ~filling),
             self.link.eq(page),
             self.releases.eq(last_tile & last_pass & ~hollow & ~filling),
             finishes.eq(serve & last_tile & last_pass),
+            self.ended.eq(self.i.valid & self.i.ready & end),
             delivered.eq(self.o.valid & self.o.ready),
         ]
         level = Signal(STOP_BITS)  # with which a pass ends
@@ -189,13 +193,13 @@ class Reader(wiring.Component):
             replaces.eq(1 if self.affine else last_tile),
             blank.eq(nothing),
             stop.eq(Mux(last_tile, level, ends) if self.affine else level),
-            credit.eq(credit + (serve | (self.i.valid & self.i.ready & end)) - delivered),
+            credit.eq(credit + (serve | self.ended) - delivered),
         ]
         beat = data.View(self._tile, with_stop(self.stored, Mux(replaces, stop, self.stored.stop)))
         m.d.comb += [queue.i.payload.eq(beat), queue.i.valid.eq(coming)]
         with m.If(blank):
             m.d.comb += queue.i.payload.eq(Cat(Const(0, len(beat.as_value()) - STOP_BITS - 1), stop, 0))
-        with m.If(self.i.valid & self.i.ready & end):
+        with m.If(self.ended):
             m.d.comb += [queue.i.payload.eq(self._tile.const({"stop": STOP_DONE})), queue.i.valid.eq(1)]
         m.d.comb += [self.o.payload.eq(queue.o.payload), self.o.valid.eq(queue.o.valid), queue.o.ready.eq(self.o.ready)]
         return m

@@ -129,7 +129,7 @@ class Scratchpad(Unit):
                 arbiter.requests[w].eq(writer.request),
                 writer.grant.eq(arbiter.grant[w]),
             ]
-        m.d.comb += [port.en.eq(arbiter.grant.any()), self.error[Fault.REFERENCES].eq(counts.overflow | Cat(writer.overflow for writer in writers).any())]
+        m.d.comb += [port.en.eq(arbiter.grant.any()), arbiter.clear.eq(Cat(writer.ended for writer in writers).any()), self.error[Fault.REFERENCES].eq(counts.overflow | Cat(writer.overflow for writer in writers).any())]
         with m.Switch(arbiter.index):
             for w, writer in enumerate(writers):
                 with m.Case(w):
@@ -188,5 +188,6 @@ class Scratchpad(Unit):
             pages.give.last.eq(lasts.data.page),
             pages.give.count.eq(lasts.data.count),
         ]
+        m.d.comb += arbiter.clear.eq(Cat(reader.ended for reader in readers).any())
         m.d.comb += self.error[Fault.ADDRESS].eq(Cat(reader.outside for reader in readers).any())
         return Cat(reader.mismatch for reader in readers).any()

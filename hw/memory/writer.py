@@ -44,6 +44,8 @@ class Writer(wiring.Component):
         The open buffer's last page before this cycle.
     closes, first, tiles : Out
         With ``grant``: the buffer is complete; its first page and its tiles.
+    ended : Out(1)
+        A Done is taken in this cycle.
     overflow : Out(1)
         A buffer has more tiles than a reference counts.
 
@@ -71,6 +73,7 @@ class Writer(wiring.Component):
             "last": Out(page),
             "closes": Out(1),
             "tiles": Out(TILES_BITS),
+            "ended": Out(1),
             "overflow": Out(1),
             "first": Out(page),
         })
@@ -97,6 +100,7 @@ class Writer(wiring.Component):
             self.tiles.eq(tiles + 1),
             self.overflow.eq(self.grant & tiles.all()),
             self.i.ready.eq(Mux(passes, queue.level == 0, self.grant)),
+            self.ended.eq(self.i.valid & self.i.ready & end),
         ]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += before.eq(beat.stop)

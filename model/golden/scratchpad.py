@@ -98,7 +98,7 @@ class Scratchpad(Unit):
                 self.offers = True
 
     def write(self, c, free):
-        n, asking = len(self.writers), []
+        n, asking, ended = len(self.writers), [], False
         for i, w in enumerate(self.writers):
             channel, queued = self.ins[i], len(w.queue)
             b = channel.peek()
@@ -111,6 +111,7 @@ class Scratchpad(Unit):
                     channel.take()
                     w.queue.append((c + 1, b if b.done else Beat(b.stop - w.rank, 0)))
                     w.last = b.stop
+                    ended |= b.done
             self.deliver(w.queue, self.outs[i], c)
         for i in ((self.write_turn + k) % n for k in range(n)):
             if not asking[i]:
@@ -130,7 +131,9 @@ class Scratchpad(Unit):
                 w.queue.append((c + 1, Beat(b.stop - w.rank, 1, (first, len(self.tiles[first])))))
                 w.pages = []
             self.write_turn = (i + 1) % n
-            return
+            break
+        if ended:
+            self.write_turn = 0
 
     def start(self, r, beat):
         r.q, r.at, r.turn, r.known = beat.stop, 0, 0, 1
@@ -142,7 +145,7 @@ class Scratchpad(Unit):
         r.buffer = self.tiles[r.first]
 
     def read(self, c):
-        n, w, asking = len(self.readers), len(self.writers), []
+        n, w, asking, ended = len(self.readers), len(self.writers), [], False
         for i, r in enumerate(self.readers):
             b, token = self.ins[w + i].peek(), r.tokens.peek() if r.tokens else None
             asking.append(r.buffer is not None and len(r.queue) < 4 and (r.ref is None or token is not None and not token.done))
@@ -155,13 +158,16 @@ class Scratchpad(Unit):
                     r.queue.append((c + 1, self.ins[w + i].take()))
                     if r.tokens:
                         r.tokens.take()
+                    ended = True
         for i in ((self.read_turn + k) % n for k in range(n)):
             if not asking[i]:
                 continue
             r = self.readers[i]
             self.read_turn = (i + 1) % n
             self.serve(r, self.ins[w + i], c)
-            return
+            break
+        if ended:
+            self.read_turn = 0
 
     def serve(self, r, channel, c):
         """A tile of the buffer held, or a bare stop."""

@@ -96,7 +96,7 @@ def scratchpad(S, V, LOG, u, c):
             flags = ACTIVE
     free = S[u + M_FREE_COUNT]
     # Writers: requests and Done on the levels at the start of the cycle, then the reference queues.
-    nw = S[u + M_NW]
+    nw, ended = S[u + M_NW], False
     for i in range(nw):
         w = S[u + M_WRITERS] + i * WRITER_WORDS
         channel, out = S[S[u + U_IN] + i], S[S[u + U_OUT] + i]
@@ -112,6 +112,7 @@ def scratchpad(S, V, LOG, u, c):
                 e = w + W_QUEUE + first * 5
                 S[e], S[e + 1], S[e + 2] = c + 1, s if is_done(S, slot) else s - S[w + W_RANK], 0
                 S[w + W_QUEUED], S[w + W_LAST] = 1, s
+                ended |= is_done(S, slot)
                 take(S, LOG, channel, c)
                 flags |= BUSY
         if queued:
@@ -168,8 +169,10 @@ def scratchpad(S, V, LOG, u, c):
         take(S, LOG, channel, c)
         flags |= BUSY
         break
+    if ended:
+        S[u + M_WRITE_TURN] = 0
     # Readers.
-    nr = S[u + M_NR]
+    nr, ended = S[u + M_NR], False
     for i in range(nr):
         z = S[u + M_READERS] + i * READER_WORDS
         channel, out = S[S[u + U_IN] + nw + i], S[S[u + U_OUT] + nw + i]
@@ -188,6 +191,7 @@ def scratchpad(S, V, LOG, u, c):
                     e = z + Z_QUEUE + first * ENTRY
                     S[e], S[e + X_STOP], S[e + X_DATA] = c + 1, STOP_DONE, 0
                     S[z + Z_QUEUED] = 1
+                    S[z + Z_TURNS_AT], ended = 0, True
                     take(S, LOG, channel, c)
                     if S[z + Z_REF] >= 0:
                         take(S, LOG, S[z + Z_TOKENS], c)
@@ -273,4 +277,6 @@ def scratchpad(S, V, LOG, u, c):
         wake(S, S[u + U_ID], c + 2)
         flags |= ACTIVE
         break
+    if ended:
+        S[u + M_READ_TURN] = 0
     return flags | BLOCKED if blocked and not flags & BUSY else flags

@@ -90,6 +90,8 @@ class ScratchpadModel:
             if (frame or free_at_start > 0) and (not ends or self.references[w].room):
                 wanting.append(w)
         w = self._serve(0, wanting)
+        if any(inputs[x] is None for x in taken):
+            self.turn[0] = 0
         if w is not None:
             value, stop = inputs[w]
             taken.add(w)
@@ -146,6 +148,8 @@ class ScratchpadModel:
             taken.add(nw + q)
             self.held[q] = [beat, 0, 0]
 
+        if any(inputs[x] is None for x in taken if x >= nw):
+            self.turn[1] = 0
         for page, delta in changes:
             self.count[page] += delta
         if released and self.count[released[0]] == 0:
