@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from penstock.machine.config import Config, check, load
@@ -18,20 +18,37 @@ from .progress import of as progress_of
 
 @dataclass(frozen=True)
 class Design:
-    """A program at several points on one machine (one simulator build where the structure is equal)."""
+    """A program at several points on one machine (one simulator build where the structure is equal).
+
+    Attributes
+    ----------
+    name
+        Of the design, as the table shows it.
+    config
+        Preset name or TOML file.
+    points
+        Parameters of the program, one dict a point.
+    fields
+        Fields of ``[machine]`` that differ from the preset's.
+    program
+        Workload name or program file.
+    """
 
     name: str
     config: str
     points: tuple[dict, ...]
-    units: int = 1
+    fields: Mapping = field(default_factory=dict)
     program: str = "swiglu"
 
     def machine(self) -> Config:
         config = load(self.config)
-        if self.units == 1:
+        if not self.fields:
             return config
-        return check(replace(config, name=f"{config.name}_x{self.units}",
-                             machine=replace(config.machine, units={"matmul": self.units, "map": self.units})))
+        return check(replace(config, name=self.name.removeprefix(f"{self.program} ").replace(" ", "_"), machine=replace(config.machine, **self.fields)))
+
+
+def _units(n: int) -> dict:
+    return {"units": {"matmul": n, "map": n}}
 
 
 def _p(batch: int, dim: int, inter: int, tile_b: int, tile_inter: int) -> dict:
@@ -44,9 +61,12 @@ FIG8 = tuple({"tile_b": b, "tile_inter": i} for b in (16, 32, 64) for i in (16, 
 
 DESIGNS = (
     Design("swiglu small_fpga", "small_fpga", SMALL),
-    Design("swiglu small_fpga x2", "small_fpga", SMALL[:3], units=2),
-    Design("swiglu small_fpga x4", "small_fpga", SMALL[:3], units=4),
+    Design("swiglu small_fpga x2", "small_fpga", SMALL, _units(2)),
+    Design("swiglu small_fpga x4", "small_fpga", SMALL, _units(4)),
+    Design("swiglu small_fpga narrow", "small_fpga", SMALL, {"rows_per_cycle": 2, "lanes": {"default": 4, "silu": 1, "accum": 8}}),
     Design("swiglu paper_hdl_bf16", "paper_hdl_bf16", WIDE),
+    Design("swiglu paper_hdl_bf16 x2", "paper_hdl_bf16", WIDE, _units(2)),
+    Design("swiglu paper_hdl_bf16 x4", "paper_hdl_bf16", WIDE, _units(4)),
     Design("swiglu fig8", "fig8", FIG8),
 )
 

@@ -85,7 +85,8 @@ class Point:
     whole
         Keep in the traces what happens after `done` (streams with a second input); the run then lasts until all of it has passed.
     mutate
-        Unit kind -> ``latency``, ``interval`` or ``value``: the RTL's units of this kind are one cycle slower, or wrong, to see the check fail.
+        Unit kind -> one of :data:`penstock.tb.mutation.MUTATIONS`: the RTL's units of this kind are one cycle slower or faster, or wrong, to see
+        the check fail.
     """
 
     graph: UnitGraph
@@ -262,7 +263,7 @@ class _watching:
 def _mutations(p: Point) -> list[int]:
     if not p.mutate:
         return []
-    from .design import mutation_bits
+    from .mutation import mutation_bits
 
     return mutation_bits(p.graph, p.mutate)
 

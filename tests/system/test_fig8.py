@@ -50,12 +50,11 @@ def test_values_are_bit_equal_and_close_to_float64(config, bound):
     assert r.values_ok and r.max_rel_err <= bound
 
 
-def long(design):
-    """Simulators that take minutes to build."""
-    return design.machine().machine.t > 4 or design.units > 2
+QUICK = ("swiglu small_fpga", "swiglu small_fpga x2")
+"""Designs whose simulators take seconds to build; the others take minutes."""
 
 
-@pytest.mark.parametrize("design", [pytest.param(d, marks=pytest.mark.deep if long(d) else ()) for d in regress.DESIGNS], ids=lambda d: d.name)
+@pytest.mark.parametrize("design", [pytest.param(d, marks=() if d.name in QUICK else pytest.mark.deep) for d in regress.DESIGNS], ids=lambda d: d.name)
 def test_rtl_equals_model(design):
     records, rows = regress.run(designs=(design,))
     assert [r["failed"] for r in rows if "failed" in r] == []
