@@ -26,6 +26,13 @@ def deep(session: nox.Session) -> None:
 
 
 @nox.session
+def formal(session: nox.Session) -> None:
+    """All proofs of docs/formal.md (2 minutes)."""
+    install(session)
+    session.run("pytest", "-m", "deep or not deep", "tests/formal", "tests/token/test_router_proof.py", *session.posargs)
+
+
+@nox.session
 def regress(session: nox.Session) -> None:
     """The cocotb regressions with their table."""
     install(session)

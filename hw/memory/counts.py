@@ -47,6 +47,8 @@ class ReferenceCounts(wiring.Component):
 
     def __init__(self, *, pages: int, page_bits: int, posts: int, drops: bool = False):
         self.pages, self.posts, self.drops = pages, posts, drops
+        self._counts = [Signal(COUNT_BITS, name=f"count{page}") for page in range(pages)]
+        self._waiting = Signal(pages, name="waiting")  # without a reference, not yet freed
         change = data.StructLayout({"valid": 1, "page": page_bits})
         super().__init__({
             "open": In(change),
@@ -58,7 +60,7 @@ class ReferenceCounts(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        counts = Array(Signal(COUNT_BITS, name=f"count{page}") for page in range(self.pages))
+        counts = Array(self._counts)
         posts = [getattr(self, f"post{k}") for k in range(self.posts)]
 
         def total(page):
@@ -79,7 +81,7 @@ class ReferenceCounts(wiring.Component):
             m.d.sync += counts[self.open.page].eq(1)
         m.d.comb += self.overflow.eq(Cat(overflows).any())
         if self.drops:
-            waiting, unused = Signal(self.pages), Signal(self.pages)
+            waiting, unused = self._waiting, Signal(self.pages)
             fresh = 0
             for zero, page in zeros:
                 fresh = fresh | (zero << page)

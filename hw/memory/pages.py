@@ -46,6 +46,8 @@ class PageList(wiring.Component):
         page, count = range(max(2, pages)), range(pages + 1)
         self._chains = Memory(shape=unsigned((max(2, pages) - 1).bit_length()), depth=pages, init=[])
         self._splices = Memory(shape=unsigned(pages.bit_length()), depth=pages, init=[])
+        self._chained = Signal(pages, name="chained")  # the page has a follower in its buffer
+        self._fresh = Signal(range(pages + 1), name="fresh")  # the first page never taken since reset
         super().__init__({
             "free": Out(count, init=pages),
             "head": Out(count),
@@ -62,8 +64,7 @@ class PageList(wiring.Component):
         set_chain, set_splice = self._chains.write_port(), self._splices.write_port()
         follow, free_chain = self._chains.read_port(domain="comb"), self._chains.read_port(domain="comb")
         free_splice = self._splices.read_port(domain="comb")
-        chained = Signal(self.pages)  # the page has a follower in its buffer
-        fresh, after = Signal(range(self.pages + 1)), Signal(range(self.pages + 1))
+        chained, fresh, after = self._chained, self._fresh, Signal(range(self.pages + 1))
         m.d.comb += [
             follow.addr.eq(self.page),
             self.follower.eq(follow.data),

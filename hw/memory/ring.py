@@ -60,6 +60,8 @@ class Ring(wiring.Component):
         self.groups, self.lanes, self.responses = groups, lanes, responses
         self._lines = data.ArrayLayout(LINE_BITS, lanes)
         self._memory = Memory(shape=self._lines, depth=groups, init=[])
+        self._level, self._head = Signal(range(groups + 1), name="level"), Signal(range(groups), name="head")
+        self._missing = [Signal(groups, name=f"missing{lane}") for lane in range(lanes)]  # lines reserved that have not come
         super().__init__({
             "reserve": In(1),
             "mask": In(lanes),
@@ -76,8 +78,7 @@ class Ring(wiring.Component):
         writes = [memory.write_port(granularity=1) for _ in range(self.responses)]
         read = memory.read_port(transparent_for=writes)
 
-        level = Signal(range(self.groups + 1))
-        head, head_next = Signal(range(self.groups)), Signal(range(self.groups))
+        level, head, head_next = self._level, self._head, Signal(range(self.groups))
         take = Signal()
         m.d.comb += [
             self.free.eq(level != self.groups),
@@ -101,7 +102,7 @@ class Ring(wiring.Component):
         reserved = Signal(self.groups)
         m.d.comb += reserved.eq(Mux(self.reserve, 1 << self.tail, 0))
         for lane in range(self.lanes):
-            missing = Signal(self.groups, name=f"missing{lane}")
+            missing = self._missing[lane]
             come = Signal(self.groups, name=f"come{lane}")
             hits = [Mux(line.valid & (line.lane == lane), 1 << line.group, 0) for line in self.arrivals]
             m.d.comb += come.eq(reduce(or_, hits))

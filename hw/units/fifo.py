@@ -38,6 +38,7 @@ class Fifo(wiring.Component):
             raise ValueError(f"Depth must be at least 1, not {depth!r}")
         self.depth = depth
         self._memory = Memory(shape=shape, depth=depth, init=[])
+        self._to, self._start = Signal(range(depth), name="to"), Signal(range(depth), name="start")
         super().__init__({
             "i": In(stream.Signature(shape)),
             "o": Out(stream.Signature(shape)),
@@ -57,8 +58,8 @@ class Fifo(wiring.Component):
 
         m.submodules.memory = memory = self._memory
         write = memory.write_port()
-        to = Signal(range(self.depth))
-        start, start_next = Signal(range(self.depth)), Signal(range(self.depth))
+        to, start = self._to, self._start
+        start_next = Signal.like(start)
         m.d.comb += [write.en.eq(put), write.addr.eq(to), write.data.eq(self.i.payload), start_next.eq(start)]
         with m.If(put):
             m.d.sync += to.eq(Mux(to == self.depth - 1, 0, to + 1))

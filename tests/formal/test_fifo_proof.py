@@ -1,0 +1,57 @@
+"""The channel proved by induction: what is accepted leaves, once, in order and unchanged, whatever its two sides do."""
+
+import pytest
+from amaranth.hdl import Mux, Signal, unsigned
+
+import prover
+from penstock.hw.units.fifo import Fifo
+
+
+class Watched(Fifo):
+    """A FIFO with one beat watched: any that the solver marks when it is accepted.
+
+    Invariant: the level is that of the pointers, and the watched beat lies unchanged behind as many others as were held when it came, less
+    those that have left since. ``broken`` plants a bug.
+    """
+
+    def __init__(self, depth: int, broken: str):
+        self.broken = broken
+        super().__init__(shape=unsigned(2), depth=depth)
+        self.mark, self.ok, self.fair = Signal(), Signal(name="ok"), Signal(name="fair")
+        self.chosen = [self.mark, self.i.payload, self.i.valid, self.o.ready]
+
+    def elaborate(self, platform):
+        look = self._memory.read_port(domain="comb")
+        m = super().elaborate(platform)
+        depth, put, get = self.depth, self.i.valid & self.i.ready, self.o.valid & self.o.ready
+        watched, ahead, bits = Signal(), Signal(range(depth + 1)), Signal(2)
+        wrap = lambda x: Mux(x >= depth, x - depth, x)  # noqa: E731
+        with m.If(put & self.mark & ~watched):
+            m.d.sync += [watched.eq(1), ahead.eq(self.level - get), bits.eq(self.i.payload)]
+        with m.Elif(watched & get):
+            m.d.sync += [ahead.eq(ahead - 1), watched.eq(ahead != 0)]
+        level = self.level
+        m.d.comb += [
+            look.addr.eq(wrap(self._start + ahead)),
+            self.fair.eq(1),
+            self.ok.eq((self.i.ready == (level < depth)) & (self.o.valid == (level > 0)) & (level <= depth) & (self._start < depth) & (self._to < depth)
+                       & (wrap(self._start + level) == self._to)
+                       & (~watched | ((ahead < level) & (look.data == bits) & ((ahead != 0) | (self.o.payload == bits))))),
+        ]
+        if self.broken == "bits":  # a beat that comes while one leaves is spoilt
+            with m.If(put & get):
+                m.d.comb += m.submodules.memory._write_ports[0].data.eq(~self.i.payload)
+        if self.broken == "order":
+            with m.If(get & put):
+                m.d.sync += self._start.eq(self._start)
+        return m
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 4, 8])
+def test_order_and_content(depth, tmp_path):
+    assert prover.prove(Watched(depth, ""), tmp_path, steps=2) == "proved"
+
+
+@pytest.mark.parametrize("broken", ["bits", "order"])
+def test_a_planted_bug_is_found(broken, tmp_path):
+    assert prover.prove(Watched(2, broken), tmp_path, steps=6) == "refuted"

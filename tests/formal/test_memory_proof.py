@@ -1,0 +1,173 @@
+"""The interconnect's reordering and the reference counts proved: lines leave their port in the order of their requests, buffers are freed once."""
+
+import pytest
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
+from amaranth.lib import data, wiring
+
+import prover
+from penstock.hw.memory import counts as counts_module
+from penstock.hw.memory import ring as ring_module
+from penstock.hw.memory.arbiter import Arbiter
+from penstock.hw.memory.counts import ReferenceCounts
+from penstock.hw.memory.ring import Ring
+
+GROUPS, LANES, RESPONSES = 4, 2, 2
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch):
+    """Lines of two bits and counts of three: what is proved does not depend on the width."""
+    monkeypatch.setattr(ring_module, "LINE_BITS", 2)
+    monkeypatch.setattr(counts_module, "COUNT_BITS", 3)
+
+
+class Reordered(Ring):
+    """A ring with one request watched, any that the solver marks; lines come in any order, each once.
+
+    Invariant: the lines of the watched group that have come lie in the memory, and it is behind as many groups as were reserved before it,
+    less those that have left; so groups leave in order, complete and unchanged. ``broken`` plants a bug.
+    """
+
+    def __init__(self, broken: bool = False):
+        self.broken = broken
+        super().__init__(groups=GROUPS, lanes=LANES, responses=RESPONSES)
+        self.ok, self.fair, self.mark = Signal(name="ok"), Signal(name="fair"), Signal()
+        self.chosen = [self.reserve, self.mask, self.arrivals, self.group.ready, self.mark]
+
+    def elaborate(self, platform):
+        look = self._memory.read_port(domain="comb")
+        front = self._memory.read_port(domain="comb")
+        m = super().elaborate(platform)
+        # The plain meaning: which lines each group waits for, and how many groups there are.
+        level, head = Signal(range(GROUPS + 1)), Signal(range(GROUPS))
+        due = [Signal(LANES, name=f"due{g}") for g in range(GROUPS)]
+        take = self.group.valid & self.group.ready
+        tail = (head + level)[: head.shape().width]
+        m.d.sync += [level.eq(level + self.reserve - take), head.eq(head + take)]
+        for g in range(GROUPS):
+            come = [Cat((x.valid & (x.group == g) & (x.lane == lane)) for x in self.arrivals) for lane in range(LANES)]
+            m.d.sync += due[g].eq(Mux(self.reserve & (tail == g), self.mask, due[g] & ~Cat(c.any() for c in come)))
+        wanted = [Array(due)[x.group].bit_select(x.lane, 1) for x in self.arrivals]
+        same = self.arrivals[0].valid & self.arrivals[1].valid & (self.arrivals[0].group == self.arrivals[1].group) & (self.arrivals[0].lane == self.arrivals[1].lane)
+        m.d.comb += self.fair.eq((~self.reserve | (level != GROUPS)) & Cat(~x.valid | w for x, w in zip(self.arrivals, wanted)).all() & ~same)
+
+        watched, ahead, want, got = Signal(), Signal(range(GROUPS + 1)), Signal(LANES), Signal(LANES)
+        lines = [Signal(2, name=f"line{lane}") for lane in range(LANES)]
+        place = Signal(range(GROUPS))
+        with m.If(self.reserve & self.mark & ~watched):
+            m.d.sync += [watched.eq(1), ahead.eq(level - take), want.eq(self.mask), got.eq(0)]
+        with m.Elif(watched & take):
+            m.d.sync += [ahead.eq(ahead - 1), watched.eq(ahead != 0)]
+        m.d.comb += [place.eq(head + ahead), look.addr.eq(place), front.addr.eq(head)]
+        for x in self.arrivals:
+            with m.If(watched & x.valid & (x.group == place)):
+                for lane in range(LANES):
+                    with m.If(x.lane == lane):
+                        m.d.sync += [lines[lane].eq(x.line), got[lane].eq(1)]
+        stored = Cat(~got[lane] | (look.data[lane] == lines[lane]) for lane in range(LANES)).all()
+        out = Cat(~want[lane] | (self.group.payload[lane] == lines[lane]) for lane in range(LANES)).all()
+        window = [((head + k)[: head.shape().width], k) for k in range(GROUPS)]
+        m.d.comb += self.ok.eq(
+            (self._level == level) & (self._head == head) & (self.tail == tail) & (level <= GROUPS)
+            & Cat(missing[g] == due[g][lane] for lane, missing in enumerate(self._missing) for g in range(GROUPS)).all() & (self.free == (level != GROUPS)) & (~self.fair | ~self.stray)
+            & Cat((k < level) | (Array(due)[g] == 0) for g, k in window).all()
+            & ((level == 0) | (self.group.payload.as_value() == front.data.as_value()))
+            & (self.group.valid == ((level != 0) & (Array(due)[head] == 0)))
+            & (~watched | ((ahead < level) & stored & (want == (got | Array(due)[place])) & ((got & Array(due)[place]) == 0) & (~(self.group.valid & (ahead == 0)) | out))))
+        if self.broken:  # a group of which one line has come goes
+            with m.If((self._level != 0) & (Array(due)[head] == 1)):
+                m.d.comb += self.group.valid.eq(1)
+        return m
+
+
+class Counted(wiring.Component):
+    """Reference counts beside plain ones, under any legal use: a buffer is opened at a page without one, references that exist are copied or
+    dropped, two units and a reader at a time.
+
+    Invariant: counts are the plain ones; a buffer is freed once, after its last reference, and every buffer without one is on its way to be.
+    """
+
+    PAGES = 3
+
+    def __init__(self, broken: bool = False):
+        self.broken = broken
+        self.counts = ReferenceCounts(pages=self.PAGES, page_bits=2, posts=2, drops=True)
+        super().__init__({})
+        self.ok, self.fair = Signal(name="ok"), Signal(name="fair")
+        c = self.counts
+        self.inputs = [Signal(len(Value.cast(x)), name=f"in{k}") for k, x in enumerate((c.open, c.release, c.post0, c.post1))]
+        self.chosen = self.inputs
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.counts = c = self.counts
+        opens, *changes = (data.View(x.shape(), given) for x, given in zip((c.open, c.release, c.post0, c.post1), self.inputs))
+        release, post0, post1 = changes
+        lost = self.broken & post0.valid & post1.valid & (post0.page == post1.page)  # the second of two posts on one page
+        m.d.comb += [c.open.eq(opens), c.release.eq(release), c.post0.eq(post0), Value.cast(c.post1).eq(Mux(lost, 0, post1.as_value()))]
+        live, exists = Signal(self.PAGES), [Signal(4, name=f"exists{p}") for p in range(self.PAGES)]
+        fair, held = [], []
+        for change in changes:
+            fair.append(~change.valid | ((change.page < self.PAGES) & (Array(exists)[change.page] != 0)))
+        fair += [~post.valid | (post.delta >= -1) & (post.delta <= 1) for post in (post0, post1)]
+        fair.append(~opens.valid | ((opens.page < self.PAGES) & ~live.bit_select(opens.page, 1)))
+        for p in range(self.PAGES):
+            after = exists[p] + sum(Mux(post.valid & (post.page == p), post.delta, 0) for post in (post0, post1)) - (release.valid & (release.page == p))
+            fair.append((after >= 0) & (after < 8))
+            opened = opens.valid & (opens.page == p)
+            freed = c.freed.valid & (c.freed.page == p)
+            m.d.sync += exists[p].eq(Mux(opened, 1, after))
+            m.d.sync += live[p].eq((live[p] | opened) & ~freed)
+            held += [~freed | (live[p] & (after == 0)), live[p] | (exists[p] == 0), exists[p] < 8]
+            held += [~live[p] | (c._counts[p] == exists[p]), c._waiting[p] == (live[p] & (exists[p] == 0))]
+        idle = Cat(live[p] & (exists[p] == 0) for p in range(self.PAGES))  # its last reference went in an earlier cycle
+        held.append(~idle.any() | c.freed.valid)
+        held.append(~c.overflow)
+        m.d.comb += [self.fair.eq(Cat(fair).all()), self.ok.eq(Cat(held).all())]
+        return m
+
+
+def test_lines_leave_in_the_order_of_their_requests(tmp_path):
+    assert prover.prove(Reordered(), tmp_path, steps=2) == "proved"
+
+
+def test_buffers_are_freed_once_after_their_last_reference(tmp_path):
+    assert prover.prove(Counted(), tmp_path, steps=2) == "proved"
+
+
+@pytest.mark.parametrize("top", [Reordered, Counted])
+def test_a_planted_bug_is_found(top, tmp_path):
+    assert prover.prove(top(broken=True), tmp_path, steps=8) == "refuted"
+
+
+class Fair(Arbiter):
+    """A round-robin arbiter of three clients, one of them watched while it asks.
+
+    ``broken`` takes the grant of the last client away while all ask.
+    """
+
+    def __init__(self, broken: bool = False):
+        self.broken = broken
+        super().__init__(clients=3, policy="round_robin")
+        self.ok, self.fair, self.who = Signal(name="ok"), Signal(name="fair"), Signal(range(3))
+        self.chosen = [self.requests, self.clear, self.who]
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        grant = self.grant & ~(self.broken & (self.who == 2) & self.requests.all()) if self.broken else self.grant
+        passed, before, ever = Signal(3), Signal.like(self.who), Signal()
+        asks, gets = self.requests.bit_select(self.who, 1), grant.bit_select(self.who, 1)
+        m.d.sync += [passed.eq(Mux(asks & ~gets & ~self.clear, passed + 1, 0)), before.eq(self.who), ever.eq(1)]
+        m.d.comb += [
+            self.fair.eq((self.who < 3) & (~ever | (self.who == before))),
+            self.ok.eq((grant & ~self.requests == 0) & (grant & (grant - 1) == 0) & (grant.any() == self.requests.any()) & (passed < 3)),
+        ]
+        return m
+
+
+def test_a_request_is_granted_within_a_round(tmp_path):
+    assert prover.prove(Fair(), tmp_path, steps=6) == "proved"
+
+
+def test_an_arbiter_that_starves_a_client_is_found(tmp_path):
+    assert prover.prove(Fair(broken=True), tmp_path, steps=6) == "refuted"
