@@ -24,7 +24,7 @@ from penstock.machine.config import load as load_config
 from penstock.machine.errors import PenstockError, RunError
 from penstock.machine.functions import lookup
 from penstock.machine.kinds import kind_of
-from penstock.machine.record import Record
+from penstock.machine.record import Record, folder_writable
 from penstock.machine.record import load as load_records
 from penstock.machine.record import save as save_records
 from penstock.machine.trace import Run
@@ -35,7 +35,7 @@ from . import edges
 from .progress import Progress
 from .progress import of as progress_of
 
-__all__ = ["run", "sweep", "run_points", "outcomes", "Outcome", "grid_points", "table", "load_config", "load_records", "save_records", "BACKENDS", "TIMINGS"]
+__all__ = ["run", "sweep", "run_points", "outcomes", "Outcome", "grid_points", "table", "verilog", "load_config", "load_records", "save_records", "BACKENDS", "TIMINGS"]
 
 BACKENDS = ("model", "rtl", "both")
 TIMINGS = ("machine", "published")
@@ -329,6 +329,26 @@ def allocated_flops(kind: str, params: dict, t: int) -> int:
     if kind == "accum":
         return params["lanes"]
     return getattr(kind_of(kind), "flops_per_cycle", 0)
+
+
+def verilog(program: str, config: str | Config = "fig8", params: dict | None = None, *, out: str | Path, progress: Progress | Callable[[str], None] | None = None) -> list[Path]:
+    """Write the Verilog of a program's fabric, and its sidecar (ports, registers, stream layouts, versions), into a folder that is made if needed.
+
+    Raises
+    ------
+    PenstockError
+        What ``run`` raises before it runs; nothing is written then.
+    """
+    from penstock.frontend import build, lower
+    from penstock.hw.export import write
+    from penstock.hw.fabric import Fabric
+
+    config = load_config(config) if isinstance(config, str) else config
+    graph = lower(build(program, params or {}, config).graph, config)
+    folder_writable(Path(out))
+    progress_of(progress).stage(f"export Verilog of {graph.name}")
+    Path(out).mkdir(parents=True, exist_ok=True)
+    return write(Fabric(graph, config), Path(out))
 
 
 def table(records: list[Record], columns: Iterable[str] | None = None) -> list[dict]:

@@ -420,17 +420,10 @@ def cmd_figures(args) -> int:
 
 
 def cmd_verilog(args) -> int:
-    from penstock.frontend import build, lower
-    from penstock.hw.export import write
-    from penstock.hw.fabric import Fabric
-    from penstock.machine.config import load
+    from . import api
 
-    config = load(args.config)
-    graph = lower(build(args.program, one_value(args.params), config).graph, config)
-    _check_folder(args.out)
     with _display(args) as progress:
-        progress.stage(f"export Verilog of {graph.name}")
-        written = write(Fabric(graph, config), _folder(args.out))
+        written = api.verilog(args.program, args.config, one_value(args.params), out=args.out, progress=progress)
     for path in written:
         print(f"wrote {path}")
     return 0

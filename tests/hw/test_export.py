@@ -11,6 +11,7 @@ from penstock.hw.fabric import Fabric
 from penstock.hw.beat import Payloads
 from penstock.hw.registry import component
 from penstock.machine.beat import Scalar, Selector, Tile, Tuple
+from penstock.machine.kinds import KINDS
 
 TILE, BF16 = Tile(4, "fp32"), Tile(4, "bf16")
 
@@ -72,6 +73,9 @@ UNITS = {
     "promote": ({"level": 2, "outermost": True}, [TILE], [TILE]),
     "reshape": ({"dim": 2, "chunk": 2, "pad": True, "pad_rows": 2, "pad_cols": 2}, [TILE], [TILE]),
     "repeat": ({"count": 3}, [TILE], [TILE]),
+    "pace": ({"interval": 40}, [TILE], [TILE]),
+    "source": ({}, [], [TILE]),
+    "sink": ({}, [TILE], []),
     "zip": ({}, [TILE, BF16], [Tuple((TILE, BF16))]),
     "split": ({"n": 3}, [TILE], [TILE] * 3),
     "merge": ({"n": 3}, [TILE] * 3, [TILE]),
@@ -91,6 +95,10 @@ UNITS = {
     "address": ({"stride": 4}, [Scalar(16), Scalar(16)], [Scalar(32)]),
     "accum": ({"fn": "add", "reduce": 2, "depth": 64, "lanes": 4, "init_rows": 0, "init_cols": 0}, [TILE], [TILE]),
 }
+
+
+def test_every_kind_is_among_them():
+    assert set(KINDS) - {"scratchpad", "load", "store", "random_store"} == set(UNITS)  # those: tests/hw_memory/test_synthesis.py
 
 
 @pytest.mark.parametrize("kind", UNITS)
