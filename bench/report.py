@@ -3,16 +3,16 @@
 * figure 8: the RTL's records in penstock/published/fig8_rtl.json (with --records renewed from DIR, as `penstock figures fig8 --rtl --out DIR`
   leaves them) beside the model, run here in a second;
 * speed: docs/results/speed.json, which `nox -s bench` writes;
-* the output of the README's program on model and RTL; the pictures in docs/results.
+* the README's program, a workload, and its output on model and RTL; the pictures in docs/results.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import io
 import json
-import os
 import re
 import tempfile
 from dataclasses import replace
@@ -21,6 +21,7 @@ from pathlib import Path
 from penstock import api, cli, figures
 from penstock.frontend import build, lower
 from penstock.frontend.draw import draw_fabric
+from penstock.frontend.workloads import simple_moe
 from penstock.machine.config import load
 from penstock.machine.record import Record, write_text
 
@@ -30,7 +31,7 @@ RESULTS = ROOT / "docs" / "results"
 STORED_RTL = ROOT / "penstock" / "published" / "fig8_rtl.json"
 SPEED_RECORD = RESULTS / "speed.json"
 FIGURE, SPEED = "figure 8", "speed"
-COMMAND = ["run", "scores.py", "--config", "small_fpga", "--on", "both"]
+COMMAND = ["run", "simple_moe", "--config", "small_fpga", "--on", "both"]
 
 
 def stored_records() -> list[Record]:
@@ -107,18 +108,17 @@ def insert(readme: str, name: str, text: str) -> str:
     return f"{head}{begin}{text}{end}{rest.partition(end)[2]}"
 
 
-def program_output(readme: str) -> str:
-    """What the README's command prints about the README's program."""
-    code = re.search(r"```python\n(.*?)```", readme, re.S).group(1)
-    out, here = io.StringIO(), os.getcwd()
-    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(out):
-        os.chdir(folder)
-        try:
-            Path("scores.py").write_text(code)
-            if cli.main([*COMMAND, "--quiet"]):
-                raise SystemExit(1)
-        finally:
-            os.chdir(here)
+def program_code() -> str:
+    """The README's program."""
+    return inspect.getsource(simple_moe.program)
+
+
+def program_output() -> str:
+    """What the README's command prints about it."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        if cli.main([*COMMAND, "--quiet"]):
+            raise SystemExit(1)
     return out.getvalue()
 
 
@@ -133,8 +133,8 @@ def main() -> None:
     readme = README.read_text()
     readme = insert(readme, FIGURE, figure_block(records))
     readme = insert(readme, SPEED, speed_block(json.loads(SPEED_RECORD.read_text())))
-    output = program_output(readme)
-    readme = re.sub(r"```text\n.*?```", lambda _: f"```text\n{output}```", readme, count=1, flags=re.S)
+    for language, text in (("python", program_code()), ("text", program_output())):
+        readme = re.sub(rf"```{language}\n.*?```", lambda _: f"```{language}\n{text}```", readme, count=1, flags=re.S)
     write_text(README, readme)
     with tempfile.TemporaryDirectory() as folder:
         figures.fig8(Path(folder), records)

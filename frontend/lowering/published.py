@@ -50,9 +50,7 @@ class PublishedLowering(Lowering):
             super().connect(end, unit, port)
 
     def finish(self) -> UnitGraph:
-        loads = [u.id for u in self.units if self.kinds[u.kind].offchip == "read"]
-        order = self.port_order()
-        ports = [u for u in order if u in loads] + [u.id for u in self.units if self.kinds[u.kind].offchip == "write"]
+        ports = [u.id for way in ("read", "write") for u in self.units if self.kinds[u.kind].offchip == way]
         self.meta = {"timing": "published", "config": self.config.name, "asserted": self.asserted()}
         out = UnitGraph(self.graph.name, 0, tuple(self.units), tuple(self.channels), (), tuple(ports), 0, self.meta)
         published_kinds.validate(out)

@@ -1,6 +1,6 @@
 """Built-in programs by name. A module defines ``program(**params)`` and may define ``inputs``, ``streams`` (of its sources) and ``reference``."""
 
-WORKLOADS: dict[str, str] = {name: f"penstock.frontend.workloads.{name}" for name in ("swiglu", "simple_moe", "moe", "attention", "published_moe")}
+WORKLOADS: dict[str, str] = {name: f"penstock.frontend.workloads.{name}" for name in ("swiglu", "simple_moe", "moe", "attention", "published_moe", "published_attention")}
 
 
 def register(name: str, module: str) -> None:

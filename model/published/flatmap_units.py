@@ -98,5 +98,5 @@ def generate(net, u, t):
             word = (1 if i == reg[COUNT] - 1 else 2) if mode == LAST else (reg[HELD_WORD] + i) & 0xFFFFFFFF
             send(net, out, t, reg[STAMP] if mode == RANGE else t, _part_stop(net, u), word, 0)
             reg[NEXT] += 1
-            reg[STAMP] = t + reg[NEXT]
+            reg[STAMP] += 1
         reg[PHASE] = FREE

@@ -291,5 +291,5 @@ def test_bad_parameters_of_swiglu(params, message):
 
 
 def test_unknown_program():
-    with pytest.raises(ProgramError, match="no program named 'swigloo'; known: swiglu, simple_moe, moe, attention, published_moe; or give the path of a .py file"):
+    with pytest.raises(ProgramError, match="no program named 'swigloo'; known: swiglu, simple_moe, moe, attention, published_moe, published_attention; or give the path of a .py file"):
         build("swigloo")

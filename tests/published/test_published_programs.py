@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from penstock import api
-from penstock.frontend import build, lower
+from penstock.frontend import ProgramError, build, lower
 from penstock.machine.config import load
 from penstock.reference import expected
 
 SMALL = load("small_fpga")
-TRACES = Path(__file__).parents[3] / "shared/data/routing"
+TRACES, LENGTHS = (Path(__file__).parents[3] / "shared/data" / name for name in ("routing", "kv_lengths"))
 
 CASES = [("swiglu", {}), ("simple_moe", {}), ("simple_moe", {"rows": 3, "experts": 3})]
 CASES += [("moe", dict(tokens=24, tile_rows=n, regions=r, skew=s)) for n in (0, 8) for r in (0, 2) for s in (0.0, 2.0)]
@@ -60,12 +60,47 @@ def test_the_published_cycles_of_the_mixture_of_experts(model, params, cycles):
         assert r.dram_bytes == 704_151_552  # every 96-B row of a weight tile takes two lines
 
 
+PUBLISHED_ATTENTION = {  # trace: cycles with coarse and with dynamic parallelisation
+    "1457_0961": (95860, 64554), "1374_3239": (64548, 67025), "1370_1727": (75526, 68970), "0996_4007": (70210, 49094), "0995_3123": (66610, 57669),
+    "0995_0733": (52164, 42671), "0508_2019": (56188, 46770), "0484_4185": (48710, 42624), "0477_0271": (43392, 39962),
+}
+
+
+@pytest.mark.parametrize("parallel", ["coarse", "dynamic"])
+@pytest.mark.parametrize("trace", PUBLISHED_ATTENTION)
+def test_the_published_cycles_of_attention(trace, parallel):
+    """Figure 14, within a thousandth."""
+    found = list(LENGTHS.glob(f"b64_stdev{trace}_*.npy"))
+    if not found:
+        pytest.skip(f"no trace {trace} in {LENGTHS}")
+    (r,) = api.run("published_attention", "paper_attention", {"parallel": parallel, "trace": str(found[0])}, timing="published", values=False)
+    assert r.cycles == pytest.approx(PUBLISHED_ATTENTION[trace][parallel == "dynamic"], rel=1e-3)
+
+
+@pytest.mark.parametrize("batch, coarse, dynamic", [(16, 43790, 16105), (32, 43790, 22691), (48, 43790, 30922)])
+def test_the_published_gain_of_dynamic_parallelisation_grows_as_the_batch_shrinks(batch, coarse, dynamic):
+    """Figure 15: the first requests of one trace; coarse leaves the regions idle whose 16 requests are missing."""
+    found = list(LENGTHS.glob("b64_stdev0996_4007_*.npy"))
+    if not found:
+        pytest.skip(f"no trace in {LENGTHS}")
+    size = {"requests": batch, "trace": str(found[0])}
+    for params, cycles in (({"parallel": "coarse", "regions": batch // 16}, coarse), ({"parallel": "dynamic"}, dynamic)):
+        (r,) = api.run("published_attention", "paper_attention", size | params, timing="published", values=False)
+        assert r.cycles == pytest.approx(cycles, rel=1e-3)
+
+
+@pytest.mark.parametrize("text, params", [
+    ("parallel must be coarse or dynamic, not 'interleaved'", dict(parallel="interleaved")), ("trace nothing.npy cannot be read", dict(trace="nothing.npy")),
+])
+def test_bad_parameters_of_the_published_attention(text, params):
+    with pytest.raises(ProgramError, match=text):
+        build("published_attention", params, SMALL).streams(0)
+
+
 @pytest.mark.parametrize("text, params", [
     ("inter .48. must be a multiple of tile_inter .64.", dict(inter=48)), ("experts .128. of the regions .3.", dict(regions=3)),
     ("trace nothing.npz cannot be read", dict(trace="nothing.npz")),
 ])
 def test_bad_parameters_of_the_published_program(text, params):
-    from penstock.frontend import ProgramError
-
     with pytest.raises(ProgramError, match=text):
         build("published_moe", params | dict(tokens=8), SMALL).streams(0)

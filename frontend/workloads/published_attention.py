@@ -1,0 +1,106 @@
+"""Attention of the paper's figures 14, 15 and 21, operator for operator as its experiments build it (timing `published`): one KV head, one new token per request.
+
+``parallel``: "coarse" gives each region as many consecutive requests; "dynamic" gives the next request to the region that has read its keys first. ``trace``: an .npy file
+with the lengths of the requests' caches (more requests than asked for: the first ones); without one they are drawn. The defaults are Qwen3-30B-A3B with a batch of 64.
+"""
+
+import numpy as np
+
+from penstock.frontend import (Accum, Broadcast, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, Loop, Map, Partition, RandomOffChipLoad, RandomOffChipStore,
+                               Reassemble, SelectorType, Sink, Source, StreamType, add, address, address_range, all_read, cast, dim, div, exp, last_tile_filter, matmul,
+                               row_append, row_offset, row_sum)
+from penstock.machine.errors import ProgramError
+
+from .traffic import kv_lengths
+
+NUMBERS = ("request", "tiles", "valid")  # of each request: its index, KV tiles, valid rows of the last one
+
+
+def program(requests=64, regions=4, heads=8, head_dim=64, kv_tile=32, most=202, parallel="dynamic", skew=1.0, trace="", dtype="bf16"):
+    if parallel not in ("coarse", "dynamic") or requests % regions or parallel == "dynamic" and requests == regions:
+        raise ProgramError(f"parallel must be coarse or dynamic, not {parallel!r}, and the requests ({requests}) a multiple of the regions ({regions}), dynamic: a larger one")
+    g = Graph("published_attention")
+    y = g.output("y", (requests * heads, head_dim), dtype)
+    cache = {n: g.input(f"cache_{n}", ((requests * most + 1) * kv_tile, head_dim), dtype) for n in "kv"}
+    heights = {"q": heads, "new_k": 1, "new_v": 1}
+
+    def path(n, r, given):
+        """Keys or values of the requests, the new row in the last tile, which is also stored: [n, tiles], and the tiles as they are loaded."""
+        addresses = FlatMap(given["request"], given["tiles"], fn=address_range(most), rank=1, name=f"addresses_{n}{r}")
+        loaded = RandomOffChipLoad(addresses, cache[n], tile=(kv_tile, head_dim), name=f"cache_{n}{r}")
+        which = FlatMap(given["tiles"], fn=last_tile_filter(), rank=1, name=f"which_{n}{r}")
+        last, rest = Partition(loaded, which, rank=0, outputs=2, name=f"split_{n}{r}")
+        row = Flatten(given[f"new_{n}"], lo=0, hi=1, name=f"row_{n}{r}")
+        filled = Map(Map(last, given["valid"], fn=row_offset(), name=f"cut_{n}{r}"), row, fn=row_append(), name=f"append_{n}{r}")
+        whole = Flatten(Reassemble(filled, rest, which, rank=0, name=f"whole_{n}{r}"), lo=0, hi=1, name=f"{n}{r}")
+        place = Map(given["request"], given["tiles"], fn=address(most), name=f"place_{n}{r}")
+        RandomOffChipStore(place, Broadcast(filled, n=1, name=f"back_{n}{r}"), cache[n], name=f"keep_{n}{r}")
+        return whole, loaded
+
+    def region(r, given):
+        """Attention of one region's requests; returns the keys as they are loaded."""
+        (k, loaded), (v, _) = (path(n, r, given) for n in "kv")
+        q = Expand(given["q"], ref=k, rank=1, name=f"every_q{r}")
+        p = Map(Map(q, k, fn=matmul(transposed=True), name=f"scores{r}"), fn=exp(), name=f"exp{r}")
+        weighted = Accum(cast(p, dtype), v, fn=matmul(), rank=1, name=f"weighted{r}")
+        total = Map(Accum(p, fn=add(), rank=1, name=f"totals{r}"), fn=row_sum(), name=f"total{r}")
+        out = Map(weighted, total, fn=div(), write_back=True, name=f"out{r}")
+        RandomOffChipStore(given["request"], cast(out, dtype), y, name=f"y{r}")
+        return loaded
+
+    def load(name, n, suffix=""):
+        t = g.input(f"{name}{suffix}", (n * heights[name], head_dim), dtype)
+        return LinearOffChipLoad(t, tile=(heights[name], head_dim), shape=(n, 1), stride=(1, 1), name=f"load_{name}{suffix}").stream
+
+    def numbers(name, n, suffix=""):
+        return Source(graph=g, shape=(1, n), scalar=32, name=f"{name}{suffix}").stream
+
+    def selectors(shape, targets, name):
+        return Source(graph=g, shape=shape, selector=targets, name=name).stream
+
+    if parallel == "coarse":
+        n = requests // regions
+        given = [{} for _ in range(regions)]
+        for name in (*heights, *NUMBERS):
+            for r in range(regions):
+                given[r][name] = Flatten(load(name, n, f"_{r}"), lo=1, hi=2).stream if name in heights else Flatten(numbers(name, n, f"_{r}"), lo=0, hi=1).stream
+        for r in range(regions):
+            region(r, given[r])
+        return g
+
+    streams = {name: load(name, requests) for name in heights} | {name: numbers(name, requests) for name in NUMBERS}
+    first = Flatten(selectors((1, regions), regions, "first"), lo=0, hi=1)
+    again = Loop(StreamType(SelectorType(regions), (dim(requests - regions),)), graph=g, name="again")
+    to = Flatten(Reassemble(first, again, selectors((1, requests), 2, "turn"), rank=0, name="dispatch"), lo=0, hi=1, name="to").stream.assert_shape((1, requests))
+    dealt = {name: Partition(s, to, rank=int(name in heights), outputs=regions, name=f"deal_{name}") for name, s in streams.items()}
+    read = [region(r, {name: d[r] for name, d in dealt.items()}) for r in range(regions)]
+    ready = EagerMerge([Accum(k, fn=all_read(), rank=1, name=f"read{r}") for r, k in enumerate(read)], name="ready")
+    Sink(ready[0], name="tokens")
+    rest, back = Partition(ready[1], Flatten(selectors((1, requests), 2, "feed"), lo=0, hi=1), rank=0, outputs=2, name="feedback")
+    Sink(rest, name="idle")
+    again.close(back)
+    return g
+
+
+def lengths(seed, requests, kv_tile, most, skew, trace):
+    """Rows in the cache of each request before the new one."""
+    if not trace:
+        return kv_lengths(seed, requests, most * kv_tile, skew)
+    try:
+        rows = np.load(trace)
+    except (OSError, ValueError) as e:
+        raise ProgramError(f"trace {trace} cannot be read: {e}", remedy="give an .npy file of lengths") from None
+    if rows.ndim != 1 or len(rows) < requests or rows[:requests].min() < 0 or rows[:requests].max() >= most * kv_tile:
+        raise ProgramError(f"trace {trace} has {list(rows.shape)} lengths of up to {rows.max()}", rule=f"{requests} lengths of less than {most} tiles of {kv_tile} rows",
+                           remedy="set requests and most as the trace needs")
+    return rows[:requests]
+
+
+def streams(seed, requests=64, regions=4, kv_tile=32, most=202, parallel="dynamic", skew=1.0, trace="", **_):
+    rows = lengths(seed, requests, kv_tile, most, skew, trace)
+    numbers = {"request": np.arange(requests), "tiles": (rows + kv_tile) // kv_tile, "valid": rows % kv_tile}
+    if parallel == "coarse":
+        share = requests // regions
+        return {f"{n}_{r}": [v[r * share : (r + 1) * share].tolist()] for n, v in numbers.items() for r in range(regions)}
+    more = requests - regions
+    return {n: [v.tolist()] for n, v in numbers.items()} | {"first": [list(range(regions))], "turn": [[0] * regions + [1] * more], "feed": [[1] * more + [0] * regions]}
