@@ -6,10 +6,14 @@ from amaranth.lib import data, wiring
 
 import prover
 from penstock.hw.memory import counts as counts_module
+from penstock.hw.memory import interconnect as interconnect_module
+from penstock.hw.memory import port as port_module
 from penstock.hw.memory import ring as ring_module
 from penstock.hw.memory.arbiter import Arbiter
 from penstock.hw.memory.counts import ReferenceCounts
+from penstock.hw.memory.interconnect import Interconnect
 from penstock.hw.memory.ring import Ring
+from penstock.machine.config import Dram, Machine
 
 GROUPS, LANES, RESPONSES = 4, 2, 2
 
@@ -17,7 +21,8 @@ GROUPS, LANES, RESPONSES = 4, 2, 2
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch):
     """Lines of two bits and counts of three: what is proved does not depend on the width."""
-    monkeypatch.setattr(ring_module, "LINE_BITS", 2)
+    for module in (interconnect_module, port_module, ring_module):
+        monkeypatch.setattr(module, "LINE_BITS", 2)
     monkeypatch.setattr(counts_module, "COUNT_BITS", 3)
 
 
@@ -171,3 +176,61 @@ def test_a_request_is_granted_within_a_round(tmp_path):
 
 def test_an_arbiter_that_starves_a_client_is_found(tmp_path):
     assert prover.prove(Fair(broken=True), tmp_path, steps=6) == "refuted"
+
+
+class Routed(Interconnect):
+    """An interconnect of two reading ports with one request watched, any of either port, before a memory that answers in any order.
+
+    What is watched leaves at its own port, behind the requests made there before it, with the line that answered it. ``broken`` plants a bug.
+    """
+
+    def __init__(self, broken: bool = False):
+        self.broken = broken
+        super().__init__(ports=["read", "read"], config=Machine(t=2, port_lanes=1, load_lines=2, arbitration="round_robin", dram=Dram(kind="ideal")))
+        self.ok, self.fair, self.mark, self.who = Signal(name="ok"), Signal(name="fair"), Signal(), Signal()
+        self.chosen = [self.mark, self.who, self.mem_rsp_valid, self.mem_rsp_port, self.mem_rsp_tag, self.mem_rsp_data]
+        for port in (self.port0, self.port1):
+            self.chosen += [port.request.valid, port.request.payload, port.group.ready]
+
+    def elaborate(self, platform):
+        m = super().elaborate(platform)
+        ports = [self.port0, self.port1]
+        grants = [p.request.valid & p.request.ready for p in ports]
+        takes = [p.group.valid & p.group.ready for p in ports]
+        response, tag, answers = self.mem_rsp_port[0], self.mem_rsp_tag[0], self.mem_rsp_valid[0]
+        flight, held = Signal(4), [Signal(2, name=f"held{p}") for p in range(2)]
+        asked = self.mem_req_valid & ~self.mem_req_write
+        m.d.sync += flight.eq((flight | Mux(asked, 1 << (self.mem_req_port[:1] * 2 + self.mem_req_group[:1]), 0)) & ~Mux(answers, 1 << (response[:1] * 2 + tag[:1]), 0))
+        for p in range(2):
+            m.d.sync += held[p].eq(held[p] + grants[p] - takes[p])
+        before, ever = Signal(), Signal()
+        m.d.sync += [before.eq(self.who), ever.eq(1)]
+        m.d.comb += self.fair.eq(
+            Cat(~p.request.valid | (p.free & (p.request.payload.mask == 1)) for p in ports).all() & (~ever | (self.who == before))
+            & (~answers | ((response < 2) & (tag < 2) & flight.bit_select(response[:1] * 2 + tag[:1], 1))))
+
+        watched, asks, ahead, name, got, line = Signal(), Signal(), Signal(2), Signal(), Signal(), Signal(2)
+        granted, taken, outstanding = Array(grants)[self.who], Array(takes)[self.who], Array(held)[self.who]
+        shown = Array([p.group.payload.as_value() for p in ports])[self.who]
+        with m.If(granted & self.mark & ~watched):
+            m.d.sync += [watched.eq(1), asks.eq(1), ahead.eq(outstanding - taken), got.eq(0)]
+        with m.Elif(watched):
+            m.d.sync += [asks.eq(0), ahead.eq(ahead - taken), watched.eq(~(taken & (ahead == 0)))]
+            with m.If(asks):
+                m.d.sync += name.eq(self.mem_req_group)
+            with m.If(answers & ~asks & (response == self.who) & (tag == name)):
+                m.d.sync += [got.eq(1), line.eq(self.mem_rsp_data)]
+        m.d.comb += self.ok.eq((self.error == 0) & (~asks | (self.mem_req_valid & (self.mem_req_port == self.who)))
+                               & (~(watched & taken & (ahead == 0)) | (got & (shown == line))))
+        if self.broken:  # the second port's lines are taken for one another
+            with m.If(answers & (response == 1)):
+                m.d.comb += m.submodules.ring1.arrivals[0].group.eq(~tag[:1])
+        return m
+
+
+def test_lines_come_to_the_port_that_asked(tmp_path):
+    assert prover.prove(Routed(), tmp_path, steps=9) != "refuted"
+
+
+def test_a_line_that_goes_astray_is_found(tmp_path):
+    assert prover.prove(Routed(broken=True), tmp_path, steps=9) == "refuted"

@@ -93,12 +93,13 @@ def test_feedback_loop(regions, requests):
 
 
 def test_offchip_units():
-    agree("memory", machine(2, "fp32", kind="pipe", channels=4), sizes(2, "fp32", 24))
+    points = sizes(2, "fp32", 24)
+    agree("memory", machine(2, "fp32", kind="pipe", channels=4), [*points[:-1], replace(points[-1], resets_at=[2, 40])])
 
 
 def test_offchip_units_in_listed_orders():
     zoo = units.listed()
-    agree("listed", machine(2, "fp32", kind="pipe", channels=4), [zoo.point(0), zoo.point(1, sink="random")])
+    agree("listed", machine(2, "fp32", kind="pipe", channels=4), [zoo.point(0), replace(zoo.point(1, sink="random"), resets_at=[2, 70])])
 
 
 def test_triggered_loads():
