@@ -24,7 +24,7 @@ class Record:
     cycles, first_request
         Total cycles (`machine`: docs/timing.md section 5; `published`: latest local time), cycle of the first off-chip request.
     offchip_bytes
-        Logical traffic in B, from the symbolic analysis (padding never counts).
+        Logical traffic in B, from the symbolic analysis (padding never counts); where that leaves symbols, `published`: the bytes of the tiles moved.
     dram_bytes
         64-B lines moved x 64.
     onchip_bytes, onchip_rule

@@ -269,6 +269,8 @@ class _Point:
         analysis = self.program.analysis(self.onchip_rule).subs(self.measured)
         r = Record(self.program.name, self.config.name, self.program.params, run.backend, self.timing, int(run.cycles), int(run.first_request))
         r.offchip_bytes, r.onchip_bytes, r.onchip_rule = analysis.offchip_bytes, analysis.onchip_bytes, analysis.onchip_rule
+        if r.offchip_bytes is None:
+            r.offchip_bytes = run.extra.get("offchip_bytes")
         r.flops = analysis.flops
         r.dram_bytes = LINE_BYTES * int(run.lines_read + run.lines_written)
         dram = self.config.published.dram if self.timing == "published" else self.config.machine.dram

@@ -24,7 +24,7 @@ from . import report
 from .build import build, idle
 from .engine import simulate
 from .state import (
-    BLOCKED, GROW, G_FAULT, G_FIRST, G_LOGGED, G_READ, G_STORED, G_TOKENS, G_WRITTEN, OK, OWN, STARVED, U_FINISH, Net,
+    BLOCKED, GROW, G_FAULT, G_FIRST, G_LOGGED, G_MOVED, G_READ, G_STORED, G_TOKENS, G_WRITTEN, OK, OWN, STARVED, U_FINISH, Net,
     plain, tile_cols, tile_rows, tile_valid,
 )
 from .tokens import Tokens, selector_words, tile_word, tokens
@@ -61,7 +61,7 @@ def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[
     Run
         `cycles` as the published tools count them. `busy`, `blocked` and `starved` are the cycles a unit's clock advanced
         by its own rule (roofline, memory transfer, a token of a buffer), waiting for room, and waiting for a token, up to
-        its own end. ``extra["finish"]`` has the final clock of every unit.
+        its own end. ``extra["finish"]`` has the final clock of every unit, ``extra["offchip_bytes"]`` the bytes of all tiles moved.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[
         busy=net.spent[:, OWN].copy(), blocked=net.spent[:, BLOCKED].copy(), starved=net.spent[:, STARVED].copy(),
         lines_read=int(net.g[G_READ]), lines_written=int(net.g[G_WRITTEN]),
         events=int(net.g[G_TOKENS] + net.g[G_READ] + net.g[G_WRITTEN]), wall_s=end - setup, setup_s=setup - start,
-        extra={"finish": finish},
+        extra={"finish": finish, "offchip_bytes": int(net.g[G_MOVED])},
     )
     if trace:
         _add_trace(result, net, len(graph.channels))

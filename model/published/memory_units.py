@@ -3,8 +3,8 @@
 from .channels import END, WAIT, finish, peek, room, send, sleep, slot, take
 from .hbm import transfer
 from .state import (
-    ENDS_EARLY, G_ELEMENT, G_READ, G_WRITTEN, OWN, PHASE, S_STOP, S_WORD, U_IN_AT, U_OUT_AT, U_WHY, ceil_div, fail, tile, tile_cols,
-    tile_rows, inner,
+    ENDS_EARLY, G_ELEMENT, G_MOVED, G_READ, G_WRITTEN, OWN, PHASE, S_STOP, S_WORD, U_IN_AT, U_OUT_AT, U_WHY, ceil_div, fail, tile, tile_bytes,
+    tile_cols, tile_rows, inner,
 )
 
 LINE = 64
@@ -55,6 +55,7 @@ def load(net, u, t):
             if lines > 0:
                 transfer(net, par[PORT], lines)
                 net.g[G_READ] += lines
+                net.g[G_MOVED] += par[ROWS] * par[COLS] * net.g[G_ELEMENT]
                 net.unit[u, U_WHY] = OWN
                 return
 
@@ -88,6 +89,7 @@ def load_by_reference(net, u, t):
         if lines > 0:
             transfer(net, par[PORT], lines)
             net.g[G_READ] += lines
+            net.g[G_MOVED] += par[ROWS] * par[COLS] * net.g[G_ELEMENT]
             net.unit[u, U_WHY] = OWN
             return
 
@@ -121,6 +123,7 @@ def store_at(net, u, t):
         if lines > 0:
             transfer(net, par[PORT], lines)
             net.g[G_WRITTEN] += lines
+            net.g[G_MOVED] += tile_bytes(net, word)
             net.unit[u, U_WHY] = OWN
             return
 
@@ -144,6 +147,7 @@ def store(net, u, t):
         if lines > 0:
             transfer(net, par[PORT], lines)
             net.g[G_WRITTEN] += lines
+            net.g[G_MOVED] += tile_bytes(net, word)
             net.unit[u, U_WHY] = OWN
             return
 
