@@ -30,7 +30,7 @@ The paper's large graphs are not public; graphs of the same size stand in (colum
 
 ## What the ratio is made of
 
-Cycles over those of the best static variant of the same mesh, each variant with the placement (cut or connectivity) that suits it better. `wake2` serves two consumers of a packet a cycle (docs/overlay.md section 3.1; model only).
+Cycles over those of the best static variant of the same mesh, each variant with the placement (cut or connectivity) that suits it better. `wake2` serves two consumers of a packet a cycle (docs/overlay.md section 3.1).
 
 ![causes](results/overlay_causes.png)
 

@@ -6,7 +6,6 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.errors import ConfigError
 from penstock.machine.overlay import MEMORIES, Layout, Overlay as Config, Sizes, bits_for, memories
 
 from .noc.mesh import connect_mesh
@@ -71,8 +70,6 @@ class Overlay(wiring.Component):
     LOOK_CYCLES = 4
 
     def __init__(self, *, overlay: Config, sizes: Sizes, classes: Mapping[int, frozenset[str]]):
-        if overlay.pe == "dynamic" and overlay.wake != 1:
-            raise ConfigError(f"the RTL's PEs serve one consumer a cycle, not {overlay.wake}", "overlay", remedy="run wake = 2 on the model")
         self.overlay, self.sizes = overlay, sizes
         self.classes = {pe: frozenset(classes[pe]) for pe in range(overlay.pes)}
         make = DynamicTile if overlay.pe == "dynamic" else StaticTile

@@ -47,7 +47,7 @@ def add_machine(c) -> None:
     c.add_argument("--mesh", action="append", metavar="RxC", help="mesh, rows x columns; may be repeated (default 4x4)")
     for name in LISTS:
         c.add_argument(f"--{name}", action="append", choices=CHOICES[name], help="may be repeated" if name != "pe" else "kind of PE (default both)")
-    c.add_argument("--wake", action="append", type=int, choices=(1, 2), help="consumers of a packet that a dynamic PE serves in a cycle (default 1; 2: per_pe, model only)")
+    c.add_argument("--wake", action="append", type=int, choices=(1, 2), help="consumers of a packet that a dynamic PE serves in a cycle (default 1; 2: per_pe only)")
     c.add_argument("--alu", choices=CHOICES["alu"], default="unit", help="latency 1 (the paper's), or the pipelined ALU's")
     c.add_argument("--format", choices=CHOICES["format"], default="fp32", help="of every value")
     c.add_argument("--kinds", choices=CHOICES["kinds"], default="homogeneous", help="whether every PE does every operation")

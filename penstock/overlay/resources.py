@@ -100,6 +100,7 @@ FURTHER = (
     Part("dynamic", "PE", "fifo per_pe", lambda bits, n: _dynamic_pe(bits, n, packets="per_pe")),
     Part("dynamic", "PE", "criticality per_edge", lambda bits, n: _dynamic_pe(bits, n, ready="criticality")),
     Part("dynamic", "PE", "criticality per_pe", lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe")),
+    Part("dynamic", "PE", "criticality per_pe wake2", lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe", wake=2)),
     Part("dynamic", "switch", "hoplite", lambda bits, n: _router(bits, n, "hoplite")),
 )
 """At 32 bits and full capacity only."""

@@ -39,7 +39,6 @@ def test_compare_writes_records_and_a_table(tmp_path, capsys):
     (["--memory", "value=1"], r"needs \d+ words, but has 1"),
     (["--memory", "cache=1"], "there is no memory 'cache'"),
     (["--pe", "static", "--ready", "fifo"], "--ready is of dynamic PEs only"),
-    (["--wake", "2", "--packets", "per_pe", "--pe", "dynamic", "--on", "rtl"], "the RTL's PEs serve one consumer a cycle, not 2"),
     (["--fifo-depth", "1"], "fifo_depth must be at least 2, not 1"),
 ])
 def test_refusals(arguments, message, capsys):

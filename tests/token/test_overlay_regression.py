@@ -19,6 +19,7 @@ QUICK = ["device:diode", "device:jfet", "device:diode*5", "gen:gates:25"]
 GENERATED = ["gen:ladder:60", "gen:ring:30", "gen:gates:25"]
 FROM_FILES = ["mna_s27.mtx", "mna_s344.mtx", "fpga_dcop_01.mtx"]
 DYNAMIC = [dict(network=network, ready=ready, packets=packets) for network in ("mesh", "hoplite") for ready in ("fifo", "criticality") for packets in ("per_edge", "per_pe")]
+DYNAMIC += [dict(network=network, ready=ready, packets="per_pe", wake=2) for network in ("mesh", "hoplite") for ready in ("fifo", "criticality")]
 STATIC = [dict(pe="static", sends=sends, sources=sources) for sends in ("edge", "pe", "multicast") for sources in ("fired", "stored")]
 
 
@@ -68,14 +69,14 @@ def test_every_variant(keys, mesh):
 
 @pytest.mark.deep
 @pytest.mark.parametrize("kinds", ["homogeneous", "specialised"])
-@pytest.mark.parametrize("keys", [DYNAMIC[0], DYNAMIC[3], DYNAMIC[4], STATIC[4]], ids=name)
+@pytest.mark.parametrize("keys", [DYNAMIC[0], DYNAMIC[3], DYNAMIC[4], DYNAMIC[9], STATIC[4]], ids=name)
 def test_pipelined_alus(keys, kinds):
     check(DEVICE_GRAPHS + GENERATED, rows=4, cols=4, alu="pipelined", kinds=kinds, **keys)
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("alu", ["unit", "pipelined"])
-@pytest.mark.parametrize("keys", [DYNAMIC[0], DYNAMIC[3], STATIC[4]], ids=name)
+@pytest.mark.parametrize("keys", [DYNAMIC[0], DYNAMIC[3], DYNAMIC[9], STATIC[4]], ids=name)
 def test_fp64(keys, alu):
     check(GENERATED + FROM_FILES[:2], rows=4, cols=4, format="fp64", alu=alu, **keys)
 

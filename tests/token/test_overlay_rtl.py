@@ -20,6 +20,7 @@ QUICK = [
     dict(rows=2, cols=2),
     dict(rows=3, cols=2, ready="criticality", packets="per_pe", alu="pipelined"),
     dict(rows=2, cols=3, ready="criticality", network="hoplite", alu="pipelined", format="fp64"),
+    dict(rows=2, cols=2, ready="criticality", packets="per_pe", wake=2),
     dict(rows=2, cols=2, pe="static"),
     dict(rows=2, cols=2, pe="static", sends="edge", sources="stored"),  # on the build of the one before
     dict(rows=1, cols=2, pe="static", alu="pipelined", kinds="specialised"),
@@ -27,6 +28,8 @@ QUICK = [
 DEEP = [dict(rows=rows, cols=cols, ready=ready, packets=packets, network=network, alu=alu, fifo_depth=2 + (rows + cols) % 3)
         for rows, cols in ((1, 1), (4, 3)) for ready in ("fifo", "criticality") for packets in ("per_edge", "per_pe")
         for network in ("mesh", "hoplite") for alu in ("unit", "pipelined")]
+DEEP += [dict(rows=rows, cols=cols, ready=ready, packets="per_pe", network=network, alu=alu, wake=2, format=fmt)
+         for rows, cols in ((1, 1), (4, 3)) for ready in ("fifo", "criticality") for network in ("mesh", "hoplite") for alu in ("unit", "pipelined") for fmt in ("fp32", "fp64")]
 DEEP += [dict(rows=rows, cols=cols, pe="static", sends=sends, sources=sources, alu=alu, kinds=kinds)
          for rows, cols in ((1, 1), (4, 3)) for sends in ("edge", "pe", "multicast") for sources in ("fired", "stored") for alu in ("unit", "pipelined")
          for kinds in ("homogeneous", "specialised")]

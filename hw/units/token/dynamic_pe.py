@@ -7,7 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.overlay import CONTROL, MEMORIES, ONLY, OP_BITS, RIGHT, Overlay, Sizes, memories, packet
+from penstock.machine.overlay import CONTROL, MEMORIES, ONLY, OP_BITS, RIGHT, WAITING, Overlay, Sizes, memories, packet
 from penstock.machine.token_ops import OP_CLASS, Op
 
 from ...arith.format import FP32, FP64
@@ -16,9 +16,13 @@ from .alu import Alu
 from .host import host_layout
 from .ready_bits import ReadyBits
 from .ready_queue import ReadyQueue
+from .waiting import Waiting
 
 
 __all__ = ["DynamicPE"]
+
+BANKED = {name: (f"{name}0", f"{name}1") for name in ("op", "token", "present")}
+"""With wake = 2: memories of which even and odd addresses are apart."""
 
 
 class DynamicPE(wiring.Component):
@@ -58,7 +62,7 @@ class DynamicPE(wiring.Component):
 
     Timing
     ------
-    Four stages: consume (S), operate (A), select (R), generate (G), one token in and one out a cycle. ``i.ready`` depends on registers and on the
+    Four stages: consume (S), operate (A), select (R), generate (G), one token in and one out a cycle; with wake = 2 a token has up to two consumers. ``i.ready`` depends on registers and on the
     memory read for A, not on ``i.valid``; ``o.valid`` on registers and memory outputs. Stalled by two results that would be written in one cycle, by consumers chained to
     a packet, and by the network. Source: docs/overlay.md section 3 (DFM 2014, figure 2b).
     """
@@ -70,8 +74,13 @@ class DynamicPE(wiring.Component):
         self.specs = specs = memories(overlay, sizes)
         self.form = {"fp32": FP32, "fp64": FP64}[overlay.format]
         self.token = struct(packet(overlay, sizes))
-        held = [name for name in specs if name not in ("control", "ready", "seed")]
-        self._memories = {name: Memory(shape=struct(specs[name].layout), depth=specs[name].depth, init=[], attrs=ram_attributes(None)) for name in held}
+        self._consumers = ("node", "slot") + (("pair", "node2", "slot2") if overlay.wake == 2 else ())   # fields of a token and of a chain's link
+        self._memories = {}
+        for name, spec in specs.items():
+            if name not in ("control", "ready", "seed"):
+                banks = BANKED[name] if overlay.wake == 2 and name in BANKED else (name,)
+                for bank in banks:
+                    self._memories[bank] = Memory(shape=struct(spec.layout), depth=-(-spec.depth // len(banks)), init=[], attrs=ram_attributes(None))
         senders = specs["first"].depth
         if overlay.ready == "fifo":
             self._ready = ReadyQueue(senders=senders, depth=specs["ready"].depth)
@@ -107,10 +116,14 @@ class DynamicPE(wiring.Component):
         self._writes, self._registers = {}, {}
         host = self.host
         numbers = {name: k for k, name in enumerate(MEMORIES["dynamic"])}
-        for name, memory in self._memories.items():
-            port = self._writes[name] = memory.write_port()
-            if self.specs[name].loaded:
-                m.d.comb += [port.en.eq(host.valid & (host.memory == numbers[name])), port.addr.eq(host.address), port.data.eq(host.data)]
+        for name, spec in self.specs.items():
+            banks = [bank for bank in (name, *BANKED.get(name, ())) if bank in self._memories]
+            for k, bank in enumerate(banks):
+                port = self._writes[bank] = self._memories[bank].write_port()
+                if spec.loaded:
+                    mine = host.valid & (host.memory == numbers[name])
+                    m.d.comb += [port.en.eq(mine if len(banks) == 1 else mine & (host.address[0] == k)),
+                                 port.addr.eq(host.address if len(banks) == 1 else host.address[1:]), port.data.eq(host.data)]
         with m.If(host.valid & (host.memory == numbers["control"])):
             with m.Switch(host.address):
                 for k, name in enumerate(CONTROL["dynamic"]):
@@ -133,8 +146,6 @@ class DynamicPE(wiring.Component):
         token = Signal(self.token)
         followed = Signal()                    # a token was consumed, whose chain has been read
         arrived = Signal(self.overlay.width)   # its value
-        slot = Signal(2)
-
         chain = None
         if "chain" in self._memories:
             chain = self._memories["chain"].read_port()
@@ -147,27 +158,68 @@ class DynamicPE(wiring.Component):
         ]
         if chain is not None:
             with m.If(chained):
-                m.d.comb += [token.node.eq(chain.data.node), token.slot.eq(chain.data.slot), token.value.eq(arrived)]
-
-        present, put_present = self._memories["present"].read_port(domain="comb"), self._writes["present"]
-        stored, put_stored = self._memories["token"].read_port(), self._writes["token"]
-        op = self._memories["op"].read_port()
-        fires = Signal()
-        m.d.comb += [
-            present.addr.eq(token.node), stored.addr.eq(token.node), op.addr.eq(token.node), stored.en.eq(consume), op.en.eq(consume),
-            fires.eq(consume & ((token.slot == ONLY) | present.data.bit)),
-            put_present.addr.eq(token.node), put_present.data.eq(~present.data.bit), put_present.en.eq(consume & (token.slot != ONLY)),
-            put_stored.addr.eq(token.node), put_stored.data.eq(token.value), put_stored.en.eq(consume & (token.slot != ONLY) & ~present.data.bit),
-        ]
-        valid, node = Signal(name="trigger_valid"), Signal.like(token.node, name="trigger_node")
+                m.d.comb += [token.value.eq(arrived), *(getattr(token, name).eq(getattr(chain.data, name)) for name in self._consumers)]
         with m.If(~stall):
-            m.d.sync += [followed.eq(consume), valid.eq(fires)]
+            m.d.sync += followed.eq(consume)
         with m.If(consume):
-            m.d.sync += [arrived.eq(token.value), slot.eq(token.slot), node.eq(token.node)]
-        stored_first = Signal(name="stored_first")
-        m.d.comb += stored_first.eq(slot == RIGHT)
-        return {"valid": valid, "node": node, "op": op.data.op, "stall": stall, "fires": fires, "next_node": token.node,
-                "left": Mux(stored_first, stored.data.as_value(), arrived), "right": Mux(stored_first, arrived, stored.data.as_value())}
+            m.d.sync += arrived.eq(token.value)
+
+        if self.overlay.wake == 2:
+            return self._match_two(m, token, consume, arrived, stall)
+        issue = Signal()
+        trigger = self._match(m, 0, token.node, token.slot, consume, token.value, arrived)
+        m.d.comb += stall.eq(trigger["valid"] & ~issue)
+        with m.If(~stall):
+            m.d.sync += trigger["valid"].eq(trigger["fires"])
+        return trigger | {"issue": issue}
+
+    def _match(self, m: Module, bank: int, node, slot, consume, value, arrived) -> dict[str, object]:
+        """A consumer meets its operand: what triggers in the next cycle (``fires``, ``next_node``), and the trigger of the last; the caller sets its ``valid``."""
+        name = lambda memory: memory if self.overlay.wake == 1 else BANKED[memory][bank]  # noqa: E731
+        present, put_present = self._memories[name("present")].read_port(domain="comb"), self._writes[name("present")]
+        stored, put_stored = self._memories[name("token")].read_port(), self._writes[name("token")]
+        op = self._memories[name("op")].read_port()
+        address = node if self.overlay.wake == 1 else node[1:]
+        fires = Signal(name=name("op") + "_fires")
+        m.d.comb += [
+            present.addr.eq(address), stored.addr.eq(address), op.addr.eq(address), stored.en.eq(consume), op.en.eq(consume),
+            fires.eq(consume & ((slot == ONLY) | present.data.bit)),
+            put_present.addr.eq(address), put_present.data.eq(~present.data.bit), put_present.en.eq(consume & (slot != ONLY)),
+            put_stored.addr.eq(address), put_stored.data.eq(value), put_stored.en.eq(consume & (slot != ONLY) & ~present.data.bit),
+        ]
+        valid, held = Signal(name=name("op") + "_valid"), Signal(2, name=name("op") + "_slot")
+        last_node = Signal(self.token["node"].shape, name=name("op") + "_node")
+        stored_first = Signal(name=name("op") + "_stored_first")
+        with m.If(consume):
+            m.d.sync += [held.eq(slot), last_node.eq(node)]
+        m.d.comb += stored_first.eq(held == RIGHT)
+        operand = stored.data.as_value()
+        return {"valid": valid, "node": last_node, "op": op.data.op, "fires": fires, "next_node": node,
+                "left": Mux(stored_first, operand, arrived), "right": Mux(stored_first, arrived, operand)}
+
+    def _match_two(self, m: Module, token, consume, arrived, stall) -> dict[str, object]:
+        """Two consumers, each in its bank; their triggers wait for their turn."""
+        second = token.node[0]                 # the bank of the first consumer
+        banks = []
+        for bank in range(2):
+            mine = Mux(second == bank, consume, consume & token.pair)
+            banks.append(self._match(m, bank, Mux(second == bank, token.node, token.node2), Mux(second == bank, token.slot, token.slot2), mine, token.value, arrived))
+            m.d.sync += banks[bank]["valid"].eq(banks[bank]["fires"])
+        swapped = Signal()                     # in the last cycle the first consumer's bank was 1
+        m.d.sync += swapped.eq(second)
+
+        shape = data.StructLayout({"node": self.token["node"].shape, "op": OP_BITS, "left": self.overlay.width, "right": self.overlay.width})
+        m.submodules.waiting = waiting = Waiting(trigger=shape, depth=WAITING)
+        for place in range(2):
+            now, soon = waiting.i[place], waiting.soon[place]
+            m.d.comb += [now.valid.eq(Mux(swapped ^ place, banks[1]["valid"], banks[0]["valid"])),
+                         *(getattr(now.trigger, name).eq(Mux(swapped ^ place, banks[1][name], banks[0][name])) for name in ("node", "op", "left", "right")),
+                         soon.valid.eq(Mux(second ^ place, banks[1]["fires"], banks[0]["fires"])),
+                         soon.node.eq(Mux(second ^ place, banks[1]["next_node"], banks[0]["next_node"]))]
+        oldest = waiting.o.trigger
+        m.d.comb += stall.eq(~waiting.room)
+        return {"valid": waiting.o.valid, "node": oldest.node, "op": oldest.op, "left": oldest.left, "right": oldest.right, "issue": waiting.issue,
+                "fires": waiting.following.valid, "next_node": waiting.following.node}
 
     # A
 
@@ -175,7 +227,7 @@ class DynamicPE(wiring.Component):
         """What is written to ``value`` in this cycle, and what enters the ready set."""
         due = data.StructLayout({"valid": 1, "node": self.token["node"].shape})
         written, enter = Signal(due), Signal(due)
-        issue, result = Signal(), Signal(self.overlay.width)
+        issue, result = trigger["issue"], Signal(self.overlay.width)
         if self.with_alu:
             m.submodules.alu = alu = Alu(form=self.form, latencies=self.latencies)
             m.d.comb += [alu.en.eq(issue), alu.op.eq(trigger["op"]), alu.a.eq(trigger["left"]), alu.b.eq(trigger["right"]), result.eq(alu.o)]
@@ -200,8 +252,7 @@ class DynamicPE(wiring.Component):
                     with m.Case(*(op for op in Op if OP_CLASS.get(op) == name)):
                         m.d.comb += lands.eq(1 << latency - 1)
             m.d.comb += [
-                trigger["stall"].eq(trigger["valid"] & (lands & taken).any()), issue.eq(trigger["valid"] & ~trigger["stall"]),
-                written.eq(queue[0]),
+                issue.eq(trigger["valid"] & ~(lands & taken).any()), written.eq(queue[0]),
             ]
             for k in range(deepest):
                 follower = queue[k + 1] if k + 1 < deepest else Const(0, due.size)
@@ -235,7 +286,7 @@ class DynamicPE(wiring.Component):
         follow = Signal(self.specs["first"].layout.fields[-1][1])   # where in `rest` the next but one is
         token, last = Signal(self.token), Signal()
         m.d.comb += last.eq(Mux(further, rest.data.last, first.data.last))
-        for name in ("x", "y", "node", "slot"):
+        for name in ("x", "y", *self._consumers):
             m.d.comb += getattr(token, name).eq(Mux(further, getattr(rest.data, name), getattr(first.data, name)))
         m.d.comb += token.value.eq(value.data.as_value())
 
