@@ -31,7 +31,7 @@ RULES = {
     "row_reduce": "R x C to R x 1; FLOPs: `flops` x R x C",
     "retile_row": "rows of all tiles of a group one below the other; no cycle",
     "retile_col": "columns of all tiles of a group side by side; no cycle",
-    "fixed": "shape of the first operand; one cycle, no on-chip transfer",
+    "fixed": "shape of the first operand; one cycle, or the load where that is longer",
     "row_offset": "as fixed, with as many valid rows as the second operand says",
     "row_append": "as fixed, with one more valid row",
     "address": "`stride` times the first number plus the second; one cycle",
@@ -54,6 +54,7 @@ _FUNCTION = {
     "compute_bw": "FLOP a cycle (0: the configuration's)",
     "write_back_mu": "whether the result is put into an on-chip memory unit",
 }
+_OPERANDS = {"tiles": "operands that are tiles, the first ones (default: all); others are numbers or selectors"}
 _ACCUM = _FUNCTION | {"rank": "innermost dimensions reduced", "init_rows": "rows of the initial accumulator tile", "init_cols": "its columns"}
 
 _kind("load", "linear off-chip load, one logical tile at a time",
@@ -68,9 +69,9 @@ _kind("store_at", "off-chip store of tiles (input 1) at addresses (input 0), ack
       {"par_dispatch": "64-B requests a cycle (0: the configuration's)"}, inputs=2, offchip="write", ends_run=True)
 _kind("map", "function of one or two streams of equal shape",
       _FUNCTION | {"arity": "operands, 1 or 2", "tuple_in": "whether two operands come as one stream of pairs"},
-      inputs=lambda p: 1 if p["tuple_in"] else p["arity"], optional={"stride": "of rule address"})
+      inputs=lambda p: 1 if p["tuple_in"] else p["arity"], optional={"stride": "of rule address", **_OPERANDS})
 _kind("map_accum", "function of two streams, summed over the innermost dimensions", _ACCUM, inputs=2)
-_kind("accum", "one stream reduced over the innermost dimensions", _ACCUM)
+_kind("accum", "one stream reduced over the innermost dimensions", _ACCUM, optional=_OPERANDS)
 _kind("scan", "accum that sends its state after every token", _ACCUM)
 _kind("broadcast", "copies each token to n outputs", {"n": "outputs"}, outputs=lambda p: p["n"])
 _kind("flatten", "merges dimensions lo..hi", {"lo": "innermost dimension merged", "hi": "outermost dimension merged"})

@@ -99,6 +99,9 @@ class PublishedLowering(Lowering):
             if any(not isinstance(m, TileType | ScalarType) for m in getattr(x, "members", (x,))):
                 raise self.error(node, f"{fn.name} on {x} has no form in the published simulator", rule="its functions take and give tiles and numbers")
         out = {"fn": fn.name, "rule": fn.rule, "flops": fn.cost, "compute_bw": node.args["compute_bw"] or 0, "write_back_mu": bool(node.args["write_back"])}
+        operands = node.operands()
+        if not all(isinstance(x, TileType) for x in operands):
+            out["tiles"] = sum(isinstance(x, TileType) for x in operands)
         return out | ({"stride": fn.stride} if fn.rule == "address" else {})
 
     def map(self, node: Operator) -> list[Port]:

@@ -33,8 +33,8 @@ __all__ = ["run", "relieved", "Tokens", "tokens", "tile_word", "selector_words"]
 
 PATIENCE = 2.0
 """Seconds that a run may take for its deadlock's depth to be looked for unasked."""
-DRAIN = 2
-"""Cycles from the end of the last off-chip unit to that of the HBM node: it sees the end, then drains its channels."""
+DRAIN = {"load": 2, "load_ref": 2, "store": 2, "store_at": 3}
+"""Cycles from the end of an off-chip unit to that of the HBM node: it sees the end, then drains its channels."""
 
 
 def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[int, Tokens] | None = None, search: bool = True) -> Run:
@@ -82,9 +82,9 @@ def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[
         if search and end - setup < PATIENCE and any(s.why == "room" for s in found.circle):
             found = replace(found, uniform=depths.smallest(_channels(graph, config), _trial(graph, config, sources)))
         raise report.error(graph, found)
-    off_chip = max((int(finish[u]) for u in graph.ports), default=-DRAIN)
+    off_chip = max((int(finish[u]) + DRAIN[graph.units[u].kind] for u in graph.ports), default=0)
     result = Run(
-        backend="model", cycles=max(int(finish.max(initial=0)), off_chip + DRAIN), first_request=int(net.g[G_FIRST]),
+        backend="model", cycles=max(int(finish.max(initial=0)), off_chip), first_request=int(net.g[G_FIRST]),
         busy=net.spent[:, OWN].copy(), blocked=net.spent[:, BLOCKED].copy(), starved=net.spent[:, STARVED].copy(),
         lines_read=int(net.g[G_READ]), lines_written=int(net.g[G_WRITTEN]),
         events=int(net.g[G_TOKENS] + net.g[G_READ] + net.g[G_WRITTEN]), wall_s=end - setup, setup_s=setup - start,

@@ -64,6 +64,7 @@ def _fill_params(row: np.ndarray, unit: Unit, config: Published, port: int, aux:
             m = compute_units
             row[m.RULE], row[m.FLOPS], row[m.WRITE_BACK] = _RULE_CODES[p["rule"]], p["flops"], p["write_back_mu"]
             row[m.BW] = p["compute_bw"] or config.compute_bw
+            row[m.TILES] = p.get("tiles", 2)
             if unit.kind == "map":
                 row[m.PAIRED], row[m.STRIDE] = p["tuple_in"], p.get("stride", 0)
             else:

@@ -12,7 +12,7 @@ from .state import (
 )
 
 # columns of par
-RULE, FLOPS, BW, WRITE_BACK, RANK, INIT, PAIRED, STRIDE = range(8)
+RULE, FLOPS, BW, WRITE_BACK, RANK, INIT, PAIRED, STRIDE, TILES = range(9)
 # registers
 LAST_A, LAST_B, CYCLES, RESULT, GROUP, OUT_STOP, STORE = range(1, 8)
 
@@ -28,8 +28,8 @@ def apply(net, u, a, b):
         return True
     rule, mu = par[RULE], par[WRITE_BACK]
     rows, cols, valid = tile_rows(a), tile_cols(a), tile_valid(a)
-    load = transfer_cycles(net, a) if in_memory(a) else 0
-    if b >= 0 and in_memory(b):
+    load = transfer_cycles(net, a) if par[TILES] > 0 and in_memory(a) else 0
+    if par[TILES] > 1 and b >= 0 and in_memory(b):
         load += transfer_cycles(net, b)
     flops = 0
     if rule == MATMUL or rule == MATMUL_T:
@@ -58,7 +58,7 @@ def apply(net, u, a, b):
     if rule == RETILE_ROW or rule == RETILE_COL:
         cycles = 0
     elif rule >= FIXED:
-        cycles = 1
+        cycles = max(1, load)
     if rule == ROW_OFFSET:
         valid = min(b, rows)
     elif rule == ROW_APPEND:

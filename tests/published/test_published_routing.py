@@ -65,7 +65,7 @@ def test_a_store_at_an_address_acknowledges_and_then_takes_both():
     r = g.run()
     assert g.into("end")[:2] == ([21, 41], [0, 1])
     assert [list(r.channels[i].take) for i in (0, 1)] == [[21, 41]] * 2
-    assert r.lines_written == 4
+    assert (r.lines_written, r.cycles) == (4, 41 + 3)  # the off-chip memory ends three cycles after it
 
 
 # -- partition ------------------------------------------------------------------------------------
@@ -267,6 +267,15 @@ def test_valid_rows_and_addresses_follow_from_numbers():
     assert r.extra["tiles"][c.id].tolist() == [[8, 16, 6]]
     assert g.into("address") == ([2], [0], [34])  # one cycle
     assert r.busy[cut] == r.busy[grown] == 1
+
+
+def test_a_function_of_one_cycle_takes_its_operands_from_memory_first():
+    g = Streams()
+    grown = g.unit("grown", "map", [g.tiles(4, stops=[1]), load(g, 1, rows=1, cols=80, name="row")], **map_of("row_append", "row_append", 0, 2))
+    sink(g, g.unit("signal", "accum", [load(g, 1, rows=4, cols=16)], **function("all_read", "fixed", 0, rank=1, init_rows=0, init_cols=0)), "read")
+    sink(g, grown)
+    r = g.run()
+    assert r.busy[grown] == 320 // 64 and r.busy[next(u.id for u in g.units if u.name == "signal")] == 256 // 64
 
 
 # -- errors ---------------------------------------------------------------------------------------
