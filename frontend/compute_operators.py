@@ -9,6 +9,7 @@ from penstock.machine.functions import lookup
 
 from .functions import Elementwise, Function, Matmul, as_function
 from .graph import Operator, operator
+from .streams import pairs
 from .stream_functions import Collect, Expanding, Retile
 from .types import BufferType, StreamType, TileType, TupleType, ceil_div, same_shape, show_shape
 
@@ -35,10 +36,7 @@ class HigherOrder(Operator):
             for v, s in streams[0]:
                 yield (None if v is None else tuple(v) if paired else (v,)), s
         else:
-            for (a, s), (b, r) in zip(*streams, strict=True):
-                if s != r or (a is None) != (b is None):
-                    raise self.error(f"its inputs differ: stop {s}, and stop {r}", rule="operands have equal shapes")
-                yield (None if a is None else (a, b)), s
+            yield from pairs(self, *streams, "operands have equal shapes")
 
     def check_function(self, arity: int) -> None:
         fn: Function = self.args["fn"]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import sympy
 
 from .graph import Operator, operator
+from .streams import pairs
 from .types import BufferType, Dim, DimKind, ScalarType, StreamType, TileType, TupleType, cardinality, dim, same_shape, same_size, show_shape
 
 
@@ -312,10 +313,7 @@ class Zip(Shape):
         return low.pair(self)
 
     def evaluate(self, ev, a, b):
-        for (x, s), (y, r) in zip(a, b, strict=True):
-            if s != r or (x is None) != (y is None):
-                raise self.error(f"its inputs differ: stop {s}, and stop {r}", rule="both inputs have one shape")
-            yield (None if x is None else (x, y)), s
+        yield from pairs(self, a, b, "both inputs have one shape")
 
 
 @operator

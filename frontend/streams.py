@@ -7,6 +7,7 @@ collections of targets (selectors; an integer is one target). An empty list is a
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 import numpy as np
@@ -40,6 +41,17 @@ def _walk(nested, t: StreamType, level: int, out: list, where: str) -> None:
         out[-1] = (out[-1][0], level + 1)
     else:
         out.append((None, level + 1))
+
+
+def pairs(node, a: Iterable[tuple], b: Iterable[tuple], rule: str):
+    """Elements of two streams of one shape as ((x, y), stop); ProgramError of the operator ``node`` where they differ."""
+    for one, other in itertools.zip_longest(a, b):
+        if one is None or other is None:
+            raise node.error("one of its inputs ends before the other", rule=rule)
+        (x, s), (y, r) = one, other
+        if s != r or (x is None) != (y is None):
+            raise node.error(f"its inputs differ: stop {s}, and stop {r}", rule=rule)
+        yield (None if x is None else (x, y)), s
 
 
 def element(x, t, where: str):

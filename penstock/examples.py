@@ -31,7 +31,8 @@ EXAMPLES = {
     ),
     "fuzz": (
         "penstock fuzz --count 300 --seed 1   # on the model, half a minute",
-        "penstock fuzz --count 20 --seed 1 --on rtl --keep failures   # every beat; minutes, most of them one simulator build",
+        "penstock fuzz --count 40 --seed 1 --on rtl --keep failures   # every beat; minutes, most of them one simulator build",
+        "penstock fuzz --count 0 --streams 2000 --on rtl",
     ),
     "explain": (
         "penstock explain a.json",

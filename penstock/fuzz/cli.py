@@ -2,36 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from pathlib import Path
 
 from penstock.machine.errors import PenstockError
+from penstock.machine.record import folder_writable, writable, write_text
 
 __all__ = ["add_arguments", "command"]
 
 
 def add_arguments(c) -> None:
     c.add_argument("--count", type=int, default=200, metavar="N", help="programs (default 200)")
+    c.add_argument("--streams", type=int, default=0, metavar="N", help="single-unit streams (default none)")
     c.add_argument("--seed", type=int, default=0, metavar="S", help="seed of everything that is drawn")
     c.add_argument("--on", choices=("model", "rtl"), default="model", help="model: values against NumPy; rtl: also every beat of the RTL against the model's")
     c.add_argument("--time", type=float, metavar="SECONDS", help="draw no more after so long")
     c.add_argument("--keep", type=Path, metavar="DIR", help="keep failures, shrunk, as files")
+    c.add_argument("--least", type=int, default=0, metavar="N", help="fail where an operator, port, stop level or way of being empty was met less often")
+    c.add_argument("--json", metavar="OUT", help="write counts, hits and failures")
     c.add_argument("--replay", type=Path, metavar="FILE", help="run a kept failure again, and nothing else")
 
 
 def command(args, display) -> int:
-    """Run a session, or replay a failure; 0 if nothing differs."""
+    """Run a session, or replay a failure; 0 if nothing differs and all has been met as often as it should."""
     from penstock import points
 
     from . import session as sessions
+    from .streams import run_streams
 
     if args.replay is not None:
         wrong = sessions.replay(args.replay)
         print(f"{args.replay}: {'all equal' if wrong is None else wrong}", file=sys.stderr if wrong else sys.stdout)
         return int(wrong is not None)
-    if args.count < 1 or args.seed < 0:
-        raise PenstockError(f"--count must be at least 1 and --seed at least 0, not {args.count} and {args.seed}")
+    for name, value in (("count", args.count), ("streams", args.streams), ("seed", args.seed), ("least", args.least)):
+        if value < 0:
+            raise PenstockError(f"--{name} must be at least 0, not {value}")
+    if args.json:
+        writable(args.json)
+    if args.keep is not None:
+        folder_writable(args.keep)
     if args.on == "rtl":
         from penstock.tb.runner import require_tools
 
@@ -39,9 +50,15 @@ def command(args, display) -> int:
     session = sessions.Session(deadline=None if args.time is None else time.monotonic() + args.time)
     with display(args.quiet) as progress:
         sessions.run_programs(session, args.count, args.seed, on=args.on, keep=args.keep, progress=progress)
-    points.print_table(session.coverage.rows(("operator", "port", "stop", "empty")))
+        run_streams(session, args.streams, args.seed, on=args.on, keep=args.keep, progress=progress)
+    told = sessions.report(session, args.least)
+    points.print_table(told["hits"])
     points.print_table([{"what": what, "number": n} for what, n in sorted(session.counts.items())])
+    if args.json:
+        write_text(Path(args.json), json.dumps(told, indent=1) + "\n")
     for f in session.failures:
         print(f"{f.backend}, {f.origin}: {f.message}" + (f"\n  kept: {f.path}" if f.path else ""), file=sys.stderr)
-    print(f"{session.counts['programs']} programs, {len(session.failures)} failures")
-    return int(bool(session.failures))
+    for group, what, n in told["below"]:
+        print(f"{group} {what}: {n} hits of at least {args.least}", file=sys.stderr)
+    print(f"{session.counts['programs']} programs and {session.counts['streams']} streams, {len(session.failures)} failures")
+    return int(bool(session.failures or told["below"]))

@@ -6,17 +6,16 @@ from collections import Counter
 from collections.abc import Iterable
 
 from penstock.frontend.edge_operators import Sink
-from penstock.frontend.graph import Graph
+from penstock.frontend.graph import OPERATORS, Graph
 from penstock.frontend.types import SelectorType
 from penstock.machine.beat import MAX_STOP, STOP_DONE
+from penstock.machine.functions import FUNCTIONS
 from penstock.machine.trace import Run
 from penstock.machine.unitgraph import UnitGraph
 
-__all__ = ["Coverage", "LEAST"]
+__all__ = ["Coverage", "wanted", "STOPS"]
 
-LEAST = 100
-"""Hits that a session of full size has to have of everything."""
-MOST_PORT = 3  # ports from here on count together
+MOST_PORT = 2  # ports from here on count together
 
 
 class Coverage:
@@ -36,8 +35,8 @@ class Coverage:
             for port, at in ports:
                 items = streams[at]
                 self.hits["port", f"{kind} {port}"] += len(items)
-                self.hits["empty", f"{kind} {port}: a stream without elements"] += not items
-                self.hits["empty", f"{kind} {port}: an empty dimension"] += sum(v is None for v, _ in items)
+                self.hits["empty", f"{kind}: a stream without elements"] += not items
+                self.hits["empty", f"{kind}: an empty dimension"] += sum(v is None for v, _ in items)
             if isinstance(node, Sink):
                 continue
             for i, s in enumerate(node.inputs):
@@ -69,7 +68,7 @@ class Coverage:
                     self.hits["stop", f"bare, level {stop}"] += 1
                     self.hits["unit", f"{kind}: a bare stop"] += 1
 
-    def missing(self, wanted: Iterable[tuple[str, str]], least: int = LEAST) -> list[tuple[str, str, int]]:
+    def missing(self, wanted: Iterable[tuple[str, str]], least: int) -> list[tuple[str, str, int]]:
         """(group, what, hits) of all that has fewer than ``least`` hits."""
         return [(*key, self.hits[key]) for key in wanted if self.hits[key] < least]
 
@@ -80,3 +79,31 @@ class Coverage:
 
 STOPS = [("stop", f"level {s}") for s in range(MAX_STOP + 1)] + [("stop", f"bare, level {s}") for s in range(1, MAX_STOP + 1)]
 """Every level that a beat can have."""
+
+FUNCTIONS_OF = {
+    "Map": [*FUNCTIONS, "matmul", "scale", "row_sum", "row_max", "row_append", "row_offset", "address"],
+    "Accum": ["add", "max", "matmul", "retile_row", "retile_col", "all_read"], "Scan": ["add", "max"],
+    "FlatMap": ["retile_streamify", "address_range", "expert_addresses", "last_tile_filter"],
+}
+OUTPUTS = {"Partition": 3, "EagerMerge": 2, "Reshape": 2, "Broadcast": 3, "LinearOffChipStore": 0, "Sink": 0}
+"""Outputs, or input streams of any number, that are told apart; other operators have one."""
+ALWAYS_FULL = ("LinearOffChipStore", "Loop")  # a static number of tiles; what a loop needs to go on
+
+
+def wanted() -> list[tuple[str, str]]:
+    """What a session of full size has to meet: every operator with every function, every port, every stop level, every way of being empty."""
+    out = []
+    for kind, cls in OPERATORS.items():
+        if not cls.__module__.startswith("penstock.frontend"):
+            continue
+        out += [("operator", f"{kind} {fn}") for fn in FUNCTIONS_OF[kind]] if kind in FUNCTIONS_OF else [("operator", kind)]
+        for name in cls.streams:
+            many = name.endswith("*")
+            names = [str(k) for k in range((1 if kind == "Scan" else 2) if cls.higher_order else MOST_PORT + 1)] if many else [name.rstrip("?")]
+            out += [("port", f"{kind} in {n}") for n in names]
+        out += [("port", f"{kind} out {k}") for k in range(OUTPUTS.get(kind, 1))]
+        if kind not in ALWAYS_FULL:
+            out += [("empty", f"{kind}: a stream without elements"), ("empty", f"{kind}: an empty dimension")]
+    for kind in ("Partition", "Reassemble"):
+        out += [("empty", f"{kind}: {what}") for what in ("a selector without a target", "a selector of several targets", "a target that no selector names")]
+    return out + STOPS

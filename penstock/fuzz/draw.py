@@ -79,7 +79,7 @@ class Drawer:
         for node in self.built.nodes[at]:
             for s in node:
                 items = self.built.items[at, s.port]
-                if sum(self.tiles_of(s.element, v) for v, _ in items) > MOST_TILES or s.rank + 4 > MAX_STOP:
+                if sum(self.tiles_of(s.element, v) for v, _ in items) > MOST_TILES or s.rank + 3 > MAX_STOP:
                     self.drop()
                     raise Refused
         self.recipe.steps.append(step)
@@ -140,7 +140,7 @@ class Drawer:
     def source(self, rank: int | None = None, *, tile: tuple | None = None, dtype: str = "fp32", selector: int | None = None, scalar: int | None = None,
                most: int = 9, full: bool = False, one_hot: bool = False, regular: bool = False) -> Live:
         """A new source with a shape of its own; ``regular``: of static sizes."""
-        rank = (self.one_of(0, 0, 1, 1, 1, 2, 2, 3) if not self.chance(0.04) else self.number(4, MAX_STOP - 5)) if rank is None else rank
+        rank = (self.one_of(0, 0, 1, 1, 1, 2, 2, 3) if not self.chance(0.06) else self.number(4, MAX_STOP - 4)) if rank is None else rank
         kinds, counts = self.shape(rank, regular)
         return self.filled(kinds, counts, rank, tile=tile, dtype=dtype, selector=selector, scalar=scalar, most=most, full=full, one_hot=one_hot)
 
@@ -150,7 +150,7 @@ class Drawer:
             def leaf():
                 if one_hot:
                     return [self.number(0, selector - 1)]
-                return sorted({self.number(0, selector - 1) for _ in range(self.one_of(0, 1, 1, 1, 2, selector))})
+                return sorted(map(int, self.rng.permutation(selector)[: self.one_of(0, 1, 1, min(2, selector), selector)]))
             kind = {"selector": selector}
         elif scalar is not None:
             def leaf():
@@ -519,7 +519,7 @@ def _inner(d: Drawer, s: Live, extra: int, depth: int | None = None) -> Live:
 
 def partition(d: Drawer):
     s = d.any(lambda s: s.fixed and not isinstance(d.element(s), TupleType))
-    rank, n = d.number(0, d.rank(s)), d.one_of(1, 2, 2, 3, 4)
+    rank, n = d.number(0, d.rank(s)), d.one_of(1, 2, 3, 4, 4)
     sel = d.like(s, d.rank(s) + 1 - rank, selector=n)
     outs = d.add("Partition", [s, sel], args={"rank": rank, "outputs": n})
     if d.chance(0.4):  # back together, in the order of the same selector
@@ -554,7 +554,7 @@ def _siblings(d: Drawer, n: int) -> list[Live]:
 
     out = []
     for _ in range(n):
-        elements = [counts(0) if rank else None for _ in range(d.number(0, 5))]
+        elements = [counts(0) if rank else None for _ in range(d.one_of(0, 0, 1, 2, 3, 5))]
         out.append(d.filled(_told(["dynamic", *kinds], elements), elements, rank, **kind))
     return out
 
@@ -579,7 +579,7 @@ def reassemble(d: Drawer):
 
 
 def eager_merge(d: Drawer):
-    n = d.number(1, 4)
+    n = d.one_of(1, 2, 3, 4, 4)
     data = _siblings(d, n)
     merged = d.add("EagerMerge", data, fixed=n == 1)
     if n > 1 and d.chance(0.5):  # back to where they came from
@@ -692,6 +692,9 @@ VARIANTS: dict[str, Callable] = {
     "Expand count": expand_count, "Expand ref": expand_reference, "Zip": zipped, "Fifo": fifo, "Broadcast": broadcast,
 }
 """What a step can be; every program has one of them in the middle, in turn."""
+RARE = ["RandomOffChipLoad", "RandomOffChipStore", "LinearOffChipLoad ref", "FlatMap expert_addresses", "Map address", "Accum retile_col", "Flatten", "Broadcast", "Fifo",
+        "Map cast_fp32", "Partition", "Reassemble", "FlatMap address_range", "Accum retile_row", "Accum matmul", "Scan add", "Zip", "Streamify once"]
+"""What fits few streams: tried more often."""
 
 
 def draw(seed: tuple[int, ...], t: int, dtype: str, focus: str | None = None) -> Recipe:
@@ -701,7 +704,7 @@ def draw(seed: tuple[int, ...], t: int, dtype: str, focus: str | None = None) ->
     for _ in range(50):
         d = Drawer(rng, t, dtype, int(rng.integers(1 << 31)))
         wanted, before = d.number(2, 6), d.number(0, 2)
-        names, k = list(VARIANTS), 0
+        names, k = [*VARIANTS, *RARE * 3], 0
         done = False
         for _attempt in range(60):
             if len(d.recipe.steps) >= MOST_STEPS or done and k >= wanted:
@@ -711,9 +714,23 @@ def draw(seed: tuple[int, ...], t: int, dtype: str, focus: str | None = None) ->
             if _try(d, name):
                 k += 1
                 done = done or name == focus
-        if done:
+        if done and _read(d):
             return d.recipe
     raise PenstockError(f"no program with {focus} could be drawn from seed {seed}")
+
+
+def _read(d: Drawer) -> bool:
+    """Give every on-chip memory somebody that reads it."""
+    read = {d.element(Live(step["ins"][0], True)).memory for step in d.recipe.steps if step["op"] == "Streamify"}
+    for s in list(d.live):
+        e = d.element(s)
+        if isinstance(e, BufferType) and e.memory not in read and not s.readers:
+            read.add(e.memory)
+            try:
+                d.add("Streamify", [s])
+            except (Refused, PenstockError):
+                return False
+    return True
 
 
 def _try(d: Drawer, name: str) -> bool:

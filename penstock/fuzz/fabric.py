@@ -68,21 +68,21 @@ def view(part: Part, run: Run) -> Run:
     return out
 
 
-def simulate(point, config, wrong: Callable | None = None, stage=None) -> list:
-    """Run a point on the RTL; its run or its error. ``wrong``: a context in which the fabric is exported, with a bug planted (not cached)."""
+def simulate(points: list, config, wrong: Callable | None = None, stage=None) -> list:
+    """Run points of one structure on the RTL; of each its run or its error. ``wrong``: a context in which the fabric is exported, with a bug planted (not cached)."""
     from penstock.tb import api
 
     if wrong is None:
-        return api.run_many([point], config, keep_going=True, stage=stage)
+        return api.run_many(points, config, keep_going=True, stage=stage)
     from penstock.hw import export
     from penstock.hw.fabric import Fabric
 
     with wrong():
-        done = export.export(Fabric(point.graph, config, probes=True))
+        done = export.export(Fabric(points[0].graph, config, probes=True))
     dram = config.machine.dram
-    design = api.Design(point.graph, {"fabric.v": done.verilog}, done.top, tuple(done.sidecar["registers"]), (), config.machine.port_lanes,
+    design = api.Design(points[0].graph, {"fabric.v": done.verilog}, done.top, tuple(done.sidecar["registers"]), (), config.machine.port_lanes,
                         dram.channels if dram.kind == "pipe" else config.machine.port_lanes)
     try:
-        return api.simulate(design, [point], config, keep_going=True, stage=stage)
+        return api.simulate(design, points, config, keep_going=True, stage=stage)
     except RunError as e:
-        return [e]
+        return [e] * len(points)

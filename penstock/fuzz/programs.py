@@ -18,7 +18,7 @@ from penstock.tb.agents import PATTERNS, releases
 
 from .recipe import Built, Recipe, build
 
-__all__ = ["Case", "Mismatch", "machine", "prepare", "check_values", "run_model"]
+__all__ = ["Case", "Mismatch", "machine", "prepare", "check_values", "run_model", "evaluation"]
 
 SINK_RELEASES = 200
 MOST_DEPTH = 256
@@ -60,7 +60,7 @@ def machine(seed: tuple[int, ...]) -> Config:
     def one_of(*options):
         return options[int(rng.integers(len(options)))]
 
-    t = one_of(2, 2, 4)
+    t = one_of(2, 2, 2, 2, 4)
     dram = Dram(kind="pipe", channels=one_of(1, 2, 4), interval=int(rng.integers(1, 4)), latency=int(rng.integers(1, 9)), start_up=int(rng.integers(0, 20)))
     if rng.random() < 0.3:
         dram = Dram(kind="ideal", latency=int(rng.integers(1, 40)))
@@ -97,9 +97,14 @@ def run_model(case: Case, config: Config) -> Run:
     return model.run(case.graph, config, case.tensors, trace=True, sources=case.sources, sinks=case.sinks)
 
 
+def evaluation(case: Case, config: Config, order: dict | None = None) -> tuple[dict[str, np.ndarray], Evaluator]:
+    """A program's NumPy meaning: output tensors, and the evaluator with what its streams carried; ``order``: arrivals of a run."""
+    return expected(case.built.graph, case.tensors, config.machine.t, case.built.given, order)
+
+
 def check_values(case: Case, config: Config, run: Run) -> Evaluator:
     """Compare a run's tensors and sinks, bit for bit, with the program's NumPy meaning; Mismatch where they differ. Returns the evaluation."""
-    want, ev = expected(case.built.graph, case.tensors, config.machine.t, case.built.given, edges.arrivals(case.graph, run))
+    want, ev = evaluation(case, config, edges.arrivals(case.graph, run))
     for name, got in run.outputs.items():
         if got.dtype != want[name].dtype or got.tobytes() != want[name].tobytes():
             raise Mismatch(f"tensor {name} differs from the NumPy meaning", f"{run.backend}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -24,7 +25,7 @@ from penstock.frontend.types import BufferType, Dim, SelectorType, StreamType, T
 from penstock.machine.errors import ProgramError
 from penstock.reference import evaluator
 
-__all__ = ["Recipe", "Built", "build"]
+__all__ = ["Recipe", "Built", "build", "vary", "lists"]
 
 
 @dataclass
@@ -92,6 +93,40 @@ def renumbered(step: dict, new: dict[int, int]) -> dict:
         if step["op"] == "Source" and step.get(key):
             step[key] = [["of", new[x[1]], *x[2:]] if isinstance(x, list) else x for x in step[key]]
     return step
+
+
+def vary(recipe: Recipe, rng: np.random.Generator) -> Recipe:
+    """The recipe with other values and waits, and some elements less or more: the same places of all sources that are alike there."""
+    out = recipe.copy()
+    out.seed = int(rng.integers(1 << 31))
+    if out.run["stalls"] is not None:
+        out.run["stalls"] = int(rng.integers(1 << 31))
+    sources = [s for s in out.steps if s["op"] == "Source"]
+    for _ in range(int(rng.integers(0, 4))):
+        depth = int(rng.integers(0, 3))
+        sizes = sorted({len(x) for s in sources for x in lists(s["elements"], depth, len(s["shape"])) if len(x)})
+        if not sizes:
+            continue
+        n = sizes[int(rng.integers(len(sizes)))]
+        index, how = int(rng.integers(n)), int(rng.integers(5))
+        for s in sources:
+            for x in list(lists(s["elements"], depth, len(s["shape"]))):
+                if len(x) == n and how < 2:
+                    x.insert(index, copy.deepcopy(x[index]))
+                elif len(x) == n:
+                    del x[slice(index, index + 1) if how < 4 else slice(None)]
+    return out
+
+
+def lists(x: list, depth: int, dims: int) -> Iterator[list]:
+    """The lists of one dimension of nested ones, 0 the outermost."""
+    if depth >= dims:
+        return
+    if depth == 0:
+        yield x
+        return
+    for y in x:
+        yield from lists(y, depth - 1, dims - 1)
 
 
 class Built:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import numpy as np
 
 from penstock import model
 from penstock.machine.config import Config, from_dict, to_dict
@@ -18,16 +21,19 @@ from penstock.progress import Progress
 from penstock.progress import of as progress_of
 
 from . import fabric, programs
-from .coverage import Coverage
+from .coverage import Coverage, wanted
 from .draw import VARIANTS, draw
 from .programs import Case, Mismatch
-from .recipe import Recipe
+from .recipe import Recipe, vary
 from .shrink import shrink
+from .streams import run_streams
 
-__all__ = ["Failure", "Session", "run_programs", "replay", "BATCH"]
+__all__ = ["Failure", "Session", "run_programs", "replay", "BATCH", "report"]
 
-BATCH = 50
-"""Programs side by side in one fabric."""
+BATCH = 40
+"""Structures side by side in one fabric."""
+VARIANTS_OF = 4
+"""Programs of one structure."""
 MOST_PORTS = 60
 SHRINK_MODEL, SHRINK_RTL = 300, 24
 
@@ -56,11 +62,28 @@ class Failure:
 
 
 @dataclass
+class StreamFailure:
+    """A point of single-unit streams that went wrong: its seed says all."""
+
+    message: str
+    seed: int
+    backend: str = "streams"
+    path: Path | None = None
+
+    @property
+    def origin(self) -> str:
+        return f"point {self.seed}"
+
+    def to_dict(self) -> dict:
+        return {"backend": self.backend, "message": self.message, "seed": self.seed}
+
+
+@dataclass
 class Session:
     """What a session has done so far."""
 
     coverage: Coverage = field(default_factory=Coverage)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[Failure | StreamFailure] = field(default_factory=list)
     counts: Counter = field(default_factory=Counter)
     seconds: Counter = field(default_factory=Counter)
     deadline: float | None = None
@@ -75,7 +98,7 @@ def config_of(data: dict) -> Config:
 
 
 def run_programs(session: Session, count: int, seed: int, *, on: str = "model", batch: int = BATCH, keep: Path | None = None,
-                 progress: Progress | Callable[[str], None] | None = None, only: list[str] | None = None, wrong: Callable | None = None) -> None:
+                 progress: Progress | Callable[[str], None] | None = None, only: list[str] | None = None, wrong: Callable | None = None, variants: int = VARIANTS_OF) -> None:
     """Draw and run ``count`` programs.
 
     Parameters
@@ -84,6 +107,8 @@ def run_programs(session: Session, count: int, seed: int, *, on: str = "model", 
         ``model``: values against NumPy. ``rtl``: also every beat of every program against the model's, ``batch`` programs to a simulator build.
     keep
         Folder for failures, as files that :func:`replay` takes.
+    variants
+        Programs of one structure, at most: they differ in the sizes of dynamic dimensions, empty places, values and waits, and share hardware.
     only
         Names of :data:`penstock.fuzz.draw.VARIANTS` to build programs around, in turn (default: all).
     wrong
@@ -92,21 +117,31 @@ def run_programs(session: Session, count: int, seed: int, *, on: str = "model", 
     show = progress_of(progress)
     show.plan(count * (2 if on == "rtl" else 1))
     names = only or list(VARIANTS)
-    made = 0
+    made = drawn = index = 0
     while made < count and not session.late():
-        index = made // batch
         config = programs.machine((seed, 1, index))
-        cases: list[Case] = []
-        while made < count and len(cases) < batch and (not cases or sum(len(c.graph.ports) for c in cases) < MOST_PORTS):
-            case = _one(session, config, (seed, 2, made), names[made % len(names)], keep)
-            show.done(f"program {made}")
+        structures: list[list[Case]] = []  # each with its variants
+        while made < count and len(structures) < batch and sum(len(v[0].graph.ports) for v in structures) < MOST_PORTS:
+            case = _one(session, config, (seed, 2, drawn), names[drawn % len(names)], keep)
+            drawn += 1
+            show.done(f"program {drawn}")
             made += 1
-            if case is not None:
-                cases.append(case)
-            if made % batch == 0:
-                break
-        if on == "rtl" and cases:
-            _on_rtl(session, cases, config, f"seed {seed} batch {index}", keep, show, wrong)
+            if case is None:
+                continue
+            session.counts["structures"] += 1
+            structures.append([case])
+            rng = np.random.default_rng((seed, 3, drawn))
+            for _ in range(3 * (variants - 1)):
+                if len(structures[-1]) == variants or made == count:
+                    break
+                other = _variant(session, case, config, rng, f"seed {seed} program {drawn}, a variant", keep)
+                if other is not None:
+                    structures[-1].append(other)
+                    made += 1
+                    show.done(f"program {drawn}, a variant")
+        index += 1
+        if on == "rtl" and structures:
+            _on_rtl(session, structures, config, f"seed {seed} batch {index - 1}", keep, show, wrong)
 
 
 def _one(session: Session, config: Config, seed: tuple[int, ...], focus: str, keep: Path | None) -> Case | None:
@@ -158,61 +193,94 @@ def _run(session: Session, case: Case, config: Config) -> Case:
     return case
 
 
-def _on_rtl(session: Session, cases: list[Case], config: Config, origin: str, keep: Path | None, show: Progress, wrong) -> None:
+def _variant(session: Session, case: Case, config: Config, rng: np.random.Generator, origin: str, keep: Path | None) -> Case | None:
+    """A program of the same structure with other sizes, values and waits; None where the draw does not suit."""
+    recipe = vary(case.recipe, rng)
+    start = time.perf_counter()
+    try:
+        other = programs.prepare(recipe, config)
+        if other.graph.structure().to_dict() != case.graph.structure().to_dict():
+            return None
+        programs.evaluation(other, config)  # where sizes that depend on each other no longer agree, it says so
+    except PenstockError:
+        return None
+    try:
+        out = _run(session, other, config)
+        session.counts["programs"] += 1
+        return out if out is not None and out.recipe.run["depth"] == recipe.run["depth"] else None
+    except DeadlockError:
+        session.counts["deadlocks"] += 1
+    except RunError as e:
+        _fail(session, "model", str(e), recipe, config, origin, keep)
+    finally:
+        session.seconds["model"] += time.perf_counter() - start
+    return None
+
+
+def _on_rtl(session: Session, structures: list[list[Case]], config: Config, origin: str, keep: Path | None, show: Progress, wrong) -> None:
     """Run programs side by side on model and RTL, and compare."""
     start = time.perf_counter()
-    found = compare(session, cases, config, show, wrong)
+    rounds = [[v[min(k, len(v) - 1)] for v in structures] for k in range(max(map(len, structures)))]
+    found = compare(session, rounds, config, show, wrong)
     session.seconds["RTL"] += time.perf_counter() - start
     session.counts["RTL builds"] += 1
-    for k, case in enumerate(cases):
-        show.done("RTL")
-        if k in found:
-            _fail(session, "rtl", found[k], case.recipe, config, f"{origin} program {k}", keep, wrong)
-    if -1 in found and not set(found) - {-1}:  # nobody in particular
-        for case in cases:
-            one = compare(session, [case], config, show, wrong)
+    session.counts["programs on RTL"] += sum(map(len, structures))
+    for v in structures:
+        for _ in v:
+            show.done("RTL")
+    told = set()
+    for (k, i), message in found.items():
+        if i >= 0 and i not in told:
+            told.add(i)
+            _fail(session, "rtl", message, rounds[k][i].recipe, config, f"{origin} program {i}", keep, wrong)
+    if found and not told:  # of nobody in particular: one after the other
+        (k, _), message = next(iter(found.items()))
+        for case in rounds[k]:
+            one = compare(session, [[case]], config, show, wrong)
             if one:
                 _fail(session, "rtl", next(iter(one.values())), case.recipe, config, origin, keep, wrong)
                 return
-        raise Mismatch(found[-1], origin)
+        raise Mismatch(message, origin)
 
 
-def compare(session: Session, cases: list[Case], config: Config, show: Progress | None = None, wrong: Callable | None = None) -> dict[int, str]:
-    """Differences between model and RTL by program (-1: of none in particular)."""
+def compare(session: Session, rounds: list[list[Case]], config: Config, show: Progress | None = None, wrong: Callable | None = None) -> dict[tuple[int, int], str]:
+    """Differences between model and RTL by (round, program); each round runs all structures side by side once. Program -1: none in particular."""
     from penstock.tb import api, check
 
-    graph, parts = fabric.side_by_side([c.graph for c in cases], "fuzz")
-    tensors = {p.prefix + n: a for p, c in zip(parts, cases) for n, a in c.tensors.items()}
-    sources = {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sources.items()}
-    sinks = {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sinks.items()}
-    want = model.run(graph, config, tensors, trace=True, sources=sources, sinks=sinks)
-    point = api.Point(graph, tensors, sources, sinks)
-    (got,) = fabric.simulate(point, config, wrong, show.stage if show else None)
-    if isinstance(got, RunError):
-        return {_owner(str(got)): str(got)}
-    session.seconds["RTL build"] += got.extra["export_s"] + got.extra["build_s"]
-    report = check.compare(want, got, graph)
-    session.counts["beats compared on RTL"] += report.beats
-    session.counts["cycles on RTL"] += got.cycles
-    if report.observed != report.total:
-        raise Mismatch(f"{report.observed} of {report.total} channels observed", "RTL")
-    out: dict[int, str] = {}
-    for d in report.differences:
-        out.setdefault(_owner(d.where), str(d))
-    if not report.differences:
-        for k, (part, case) in enumerate(zip(parts, cases)):
-            try:
-                programs.check_values(case, config, fabric.view(part, got))
-            except Mismatch as e:
-                out[k] = str(e)
-            session.counts["programs on RTL"] += 1
+    points, models, parts = [], [], []
+    for cases in rounds:
+        graph, parts = fabric.side_by_side([c.graph for c in cases], "fuzz")
+        tensors = {p.prefix + n: a for p, c in zip(parts, cases) for n, a in c.tensors.items()}
+        sources = {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sources.items()}
+        sinks = {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sinks.items()}
+        models.append(model.run(graph, config, tensors, trace=True, sources=sources, sinks=sinks))
+        points.append(api.Point(graph, tensors, sources, sinks))
+    out: dict[tuple[int, int], str] = {}
+    for k, (cases, point, want, got) in enumerate(zip(rounds, points, models, fabric.simulate(points, config, wrong, show.stage if show else None))):
+        if isinstance(got, RunError):
+            out[k, _owner(str(got))] = str(got)
+            continue
+        if k == 0:
+            session.seconds["RTL build"] += got.extra["export_s"] + got.extra["build_s"]
+        report = check.compare(want, got, point.graph)
+        session.counts["beats compared on RTL"] += report.beats
+        session.counts["cycles on RTL"] += got.cycles
+        if report.observed != report.total:
+            raise Mismatch(f"{report.observed} of {report.total} channels observed", "RTL")
+        for d in report.differences:
+            out.setdefault((k, _owner(d.where)), str(d))
+        if not report.differences:
+            for i, (part, case) in enumerate(zip(parts, cases)):
+                part = replace(part, graph=case.graph)
+                try:
+                    programs.check_values(case, config, fabric.view(part, got))
+                except Mismatch as e:
+                    out[k, i] = str(e)
     return out
 
 
 def _owner(text: str) -> int:
     """The program that a name belongs to."""
-    import re
-
     found = re.search(r"\bp(\d+)_", text)
     return int(found[1]) if found else -1
 
@@ -231,7 +299,7 @@ def fails_on_model(recipe: Recipe, config: Config) -> str | None:
 def fails_on_rtl(recipe: Recipe, config: Config, wrong: Callable | None = None) -> str | None:
     """How a program's run on RTL differs from the model's, or None."""
     case = _run(Session(), programs.prepare(recipe, config), config)
-    return next(iter(compare(Session(), [case], config, None, wrong).values()), None)
+    return next(iter(compare(Session(), [[case]], config, None, wrong).values()), None)
 
 
 def _fail(session: Session, backend: str, message: str, recipe: Recipe, config: Config, origin: str, keep: Path | None, wrong: Callable | None = None) -> None:
@@ -254,8 +322,19 @@ def replay(path: Path, on: str | None = None) -> str | None:
     """Run a kept failure again; what is wrong, or None. ``on``: model or rtl (default: where it failed)."""
     try:
         data = json.loads(Path(path).read_text())
+        if data["backend"] == "streams":
+            session = Session()
+            run_streams(session, 1, int(data["seed"]), on=on or "rtl", exact=True)
+            return session.failures[0].message if session.failures else None
         recipe, config, backend = Recipe.from_dict(data["recipe"]), config_of(data["config"]), data["backend"]
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise PenstockError(f"is not a kept failure: {e}", str(path), remedy="give a file that `penstock fuzz --keep` wrote") from None
     on = on or backend
     return fails_on_model(recipe, config) if on == "model" else fails_on_model(recipe, config) or fails_on_rtl(recipe, config)
+
+
+def report(session: Session, least: int) -> dict:
+    """What a session did, as plain data: counts, seconds, failures, hits of everything that is asked for, and what has fewer than ``least``."""
+    return {"counts": dict(session.counts), "seconds": {k: round(v, 1) for k, v in session.seconds.items()}, "failures": [f.to_dict() for f in session.failures],
+            "hits": [{"group": g, "what": w, "hits": session.coverage.hits[g, w]} for g, w in wanted()],
+            "least": least, "below": [[g, w, n] for g, w, n in session.coverage.missing(wanted(), least)]}

@@ -8,7 +8,7 @@ from penstock.frontend.streams import nested
 from penstock.frontend.types import ScalarType, SelectorType, TileType
 from penstock.machine.errors import PenstockError
 
-from .recipe import Recipe, build, references, renumbered, without
+from .recipe import Recipe, build, lists, references, renumbered, without
 
 __all__ = ["shrink"]
 
@@ -128,24 +128,13 @@ def _thin(recipe: Recipe) -> Iterator[Recipe]:
     """Fewer elements: the same index of the same dimension goes from all sources that have it."""
     sources = [s for s in recipe.steps if s["op"] == "Source"]
     for depth in range(3):
-        sizes = {len(x) for s in sources for x in _lists(s["elements"], depth, len(s["shape"]))}
+        sizes = {len(x) for s in sources for x in lists(s["elements"], depth, len(s["shape"]))}
         for n in sorted(sizes, reverse=True):
             for index in range(n):
                 out = recipe.copy()
                 for s in out.steps:
                     if s["op"] == "Source" and len(s["shape"]) > depth:
-                        for x in _lists(s["elements"], depth, len(s["shape"])):
+                        for x in lists(s["elements"], depth, len(s["shape"])):
                             if len(x) == n:
                                 del x[index]
                 yield out
-
-
-def _lists(x: list, depth: int, dims: int) -> Iterator[list]:
-    """The lists of one dimension, 0 the outermost."""
-    if depth >= dims:
-        return
-    if depth == 0:
-        yield x
-        return
-    for y in x:
-        yield from _lists(y, depth - 1, dims - 1)
