@@ -193,12 +193,21 @@ def _tiles(payload: Payload, rank: int) -> Callable[[np.random.Generator], Items
     return items
 
 
-def _banded(payload: Payload, rank: int, bands: int, cols: int, *, valid: tuple[int, int]) -> Callable[[np.random.Generator], Items]:
+def _sometimes_bare(rng: np.random.Generator, rank: int, share: float) -> list[tuple[bool, int]]:
+    """(data, stop) of a ragged stream: of the beats that end a group, ``share`` have no data. Drawn first, so that inputs of one unit agree."""
+    stops = ragged(rng, rank, 3)
+    return [(not s or rng.random() >= share, s) for s in stops]
+
+
+def _banded(payload: Payload, rank: int, bands: int, cols: int, *, valid: tuple[int, int], bare: float = 0.0) -> Callable[[np.random.Generator], Items]:
     """Logical tiles of ``bands`` x ``cols`` physical ones on a ragged stream, their valid rows drawn from ``valid`` and contiguous."""
 
     def items(rng: np.random.Generator) -> Items:
         out, t = [], payload.t
-        for s in ragged(rng, rank, 3):
+        for data, s in _sometimes_bare(rng, rank, bare):
+            if not data:
+                out.append((None, 2 + s))
+                continue
             rows = int(rng.integers(*valid))
             for b in range(bands):
                 here = min(max(rows - b * t, 0), t)
@@ -209,11 +218,11 @@ def _banded(payload: Payload, rank: int, bands: int, cols: int, *, valid: tuple[
     return items
 
 
-def _counts(payload: Payload, rank: int, most: int) -> Callable[[np.random.Generator], Items]:
+def _counts(payload: Payload, rank: int, most: int, bare: float = 0.0) -> Callable[[np.random.Generator], Items]:
     """Numbers below ``most`` on a ragged stream of tiles, with the stops that `_banded` draws."""
 
     def items(rng: np.random.Generator) -> Items:
-        return [(int(rng.integers(0, most)), s) for s in ragged(rng, rank, 3)]
+        return [(int(rng.integers(0, most)) if data else None, s) for data, s in _sometimes_bare(rng, rank, bare)]
 
     return items
 
@@ -223,12 +232,12 @@ def rows(t: int = 2, dtype: str = "fp32") -> Zoo:
     z = Zoo("rows", t)
     tile, number = Tile(t, dtype), Scalar(8)
     for cols in (1, 2):
-        u = z.add("row_pack", {"depth": 2, "level": 3, "bands": 0, "cols": cols * t}, [(tile, _banded(tile, 3, 1, cols, valid=(0, 2)))], [tile])
+        u = z.add("row_pack", {"depth": 2, "level": 3, "bands": 0, "cols": cols * t}, [(tile, _banded(tile, 3, 1, cols, valid=(0, 2), bare=0.2))], [tile])
         z.runtime[u] = lambda rng: {"bands": int(rng.choice([0, 2, 5])), "cols": cols * t}
         for mask in (False, True):
-            z.add("row_unpack", {"depth": 2, "mask": mask, "rows": 2 * t}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t + 1)))], [tile])
-        z.add("row_append", {}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t))), (tile, _banded(tile, 2, 1, cols, valid=(1, 2)))], [tile])
-        z.add("row_offset", {}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t + 1))), (number, _counts(number, 2, 2 * t + 2))], [tile])
+            z.add("row_unpack", {"depth": 2, "mask": mask, "rows": 2 * t}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t + 1), bare=0.2))], [tile])
+        z.add("row_append", {}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t), bare=0.2)), (tile, _banded(tile, 2, 1, cols, valid=(1, 2), bare=0.2))], [tile])
+        z.add("row_offset", {}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t + 1), bare=0.2)), (number, _counts(number, 2, 2 * t + 2, 0.2))], [tile])
     return z
 
 
