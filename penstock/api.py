@@ -11,7 +11,7 @@ import functools
 import itertools
 import platform
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -143,15 +143,19 @@ class Outcome:
         return [r for r in (self.model, self.rtl) if r]
 
 
-def outcomes(program: str, config: str | Config, points: list[dict], *, on: str = "model", timing: str = "machine", values: bool = True, seed: int = 0,
-             onchip_rule: str = "published", progress: Progress | Callable[[str], None] | None = None, waves: str | None = None,
+def outcomes(program: str, config: str | Config, points: list[dict], *, on: str = "model", timing: str = "machine", values: bool = True,
+             seed: int | Sequence[int] = 0, onchip_rule: str = "published", progress: Progress | Callable[[str], None] | None = None, waves: str | None = None,
              keep_going: bool = True) -> list[Outcome]:
     """Run a program at each of ``points``; a point that fails carries its error and the others go on.
 
-    Arguments are those of :func:`run`; with ``keep_going`` False the first error is raised. What is wrong with the call itself and not with a point (a
+    Arguments are those of :func:`run`; ``seed`` may also be a list, one for each point; with ``keep_going`` False the first error is raised. What is wrong with the call itself and not with a point (a
     configuration, a backend, a missing tool) is always raised.
     """
-    _check_options(on, timing, values, seed, waves)
+    seeds = list(seed) if isinstance(seed, (list, tuple, range)) else [seed] * len(points)
+    if len(seeds) != len(points):
+        raise PenstockError(f"{len(seeds)} seeds for {len(points)} points", remedy="give one seed, or one for each point")
+    for one in seeds:
+        _check_options(on, timing, values, one, waves)
     show = progress_of(progress)
     config = config if isinstance(config, Config) else load_config(config)
     on_model, on_rtl = on in ("model", "both"), on in ("rtl", "both")
@@ -165,10 +169,10 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
     found = [Outcome(p) for p in points]
     show.plan(len(points) * (on_model + on_rtl))
     live: list[tuple[Outcome, _Point, Run | None]] = []
-    for o in found:
+    for o, one in zip(found, seeds):
         show.step(f"model {_label(program, o.params)}")
         with _kept(o, keep_going):
-            p = _Point(program, config, o.params, timing, seed, onchip_rule)
+            p = _Point(program, config, o.params, timing, one, onchip_rule)
             run = p.run_model(values, trace=on_rtl) if on_model else None
             if run:
                 o.model = p.record(run)

@@ -100,6 +100,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
 
     c = _command(sub, "regress", "the cocotb regressions: RTL against model, every beat")
     c.add_argument("--only", metavar="TEXT", help="designs whose name contains TEXT")
+    c.add_argument("--deep", action="store_true", help="also the workloads at their larger sizes (8 experts, 16 requests; minutes each)")
     c.add_argument("--json", metavar="OUT", help="write the records")
     c.add_argument("--out", type=Path, metavar="DIR", help="store the table (regress.json, regress.txt) and the records")
     _quiet(c)
@@ -435,7 +436,7 @@ def cmd_regress(args) -> int:
     _check_out(args.json)
     _check_folder(args.out)
     with _display(args) as progress:
-        records, rows = regress.run(args.only, progress)
+        records, rows = regress.run(args.only, progress, deep=args.deep)
     points.print_table(rows)
     if args.json:
         api.save_records(records, args.json)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from penstock.frontend.workloads.operators import PARTS
 from penstock.machine.config import Config, check, load
 from penstock.machine.errors import PenstockError
 from penstock.machine.record import Record, write_text
@@ -32,6 +33,10 @@ class Design:
         Fields of ``[machine]`` that differ from the preset's.
     program
         Workload name or program file.
+    seeds
+        Draws of inputs and streams that every point is run at.
+    deep
+        Left out unless asked for.
     """
 
     name: str
@@ -39,6 +44,8 @@ class Design:
     points: tuple[dict, ...]
     fields: Mapping = field(default_factory=dict)
     program: str = "swiglu"
+    seeds: int = 1
+    deep: bool = False
 
     def machine(self) -> Config:
         config = load(self.config)
@@ -59,7 +66,31 @@ SMALL = (_p(8, 16, 16, 4, 8), _p(8, 16, 24, 8, 8), _p(16, 8, 16, 8, 16), _p(6, 1
 WIDE = (_p(32, 64, 64, 16, 32), _p(64, 64, 64, 64, 64), _p(16, 32, 96, 16, 48), _p(40, 72, 56, 20, 28), _p(24, 40, 40, 24, 40))
 FIG8 = tuple({"tile_b": b, "tile_inter": i} for b in (16, 32, 64) for i in (16, 32, 64, 128, 256))
 
+MOE = {"tokens": 12, "experts": 2, "dim": 8, "inter": 8, "tile_inter": 8}
+ATTENTION = {"requests": 4, "regions": 2, "most": 3}
+FULL_MOE = {"tokens": 64, "experts": 8}
+FULL_ATTENTION = {"requests": 16, "regions": 4, "most": 32}
+
+
+def _one(program: str, what: str, *, seeds: int = 3, deep: bool = False, **params) -> Design:
+    """A program at one point, on ``small_fpga``."""
+    return Design(f"{program} {what}".strip(), "small_fpga", (params,), program=program, seeds=seeds, deep=deep)
+
+
 DESIGNS = (
+    *(_one("operators", part, part=part, seeds=8) for part in PARTS),
+    _one("simple_moe", ""),
+    _one("moe", "static", tile_rows=4, **MOE),
+    _one("moe", "dynamic", tile_rows=0, **MOE),
+    _one("moe", "time-multiplexed", tile_rows=0, regions=1, **MOE),
+    _one("attention", "coarse", parallel="coarse", softmax="published", **ATTENTION),
+    _one("attention", "interleaved", parallel="interleaved", softmax="stable", **ATTENTION),
+    _one("attention", "dynamic", parallel="dynamic", softmax="online", **ATTENTION),
+    _one("moe", "8 experts static", tile_rows=16, deep=True, **FULL_MOE),
+    _one("moe", "8 experts dynamic", tile_rows=0, deep=True, **FULL_MOE),
+    _one("moe", "8 experts time-multiplexed", tile_rows=0, regions=4, deep=True, **FULL_MOE),
+    *(_one("attention", f"16 requests {p}", parallel=p, softmax=s, deep=True, **FULL_ATTENTION)
+      for p, s in (("coarse", "online"), ("interleaved", "published"), ("dynamic", "stable"))),
     Design("swiglu small_fpga", "small_fpga", SMALL),
     Design("swiglu small_fpga x2", "small_fpga", SMALL, _units(2)),
     Design("swiglu small_fpga x4", "small_fpga", SMALL, _units(4)),
@@ -71,8 +102,9 @@ DESIGNS = (
 )
 
 
-def run(only: str | None = None, progress: Progress | Callable[[str], None] | None = None, designs: tuple[Design, ...] = DESIGNS) -> tuple[list[Record], list[dict]]:
-    """Run every design whose name contains ``only``.
+def run(only: str | None = None, progress: Progress | Callable[[str], None] | None = None, designs: tuple[Design, ...] = DESIGNS,
+        deep: bool = False) -> tuple[list[Record], list[dict]]:
+    """Run every design whose name contains ``only``; the deep ones (workloads at the paper's reduced sizes, minutes each) if asked for.
 
     Returns
     -------
@@ -80,16 +112,19 @@ def run(only: str | None = None, progress: Progress | Callable[[str], None] | No
         All records, and one table row per point with the totals last. A row of a point that failed has its message in ``failed``; the other
         points of its design keep their rows.
     """
+    designs = tuple(d for d in designs if deep or not d.deep)
     chosen = [d for d in designs if not only or only in d.name]
     if not chosen:
-        raise PenstockError(f"no design's name contains {only!r}", remedy=f"designs: {', '.join(d.name for d in designs)}")
+        raise PenstockError(f"no design's name contains {only!r}", remedy=f"designs: {', '.join(d.name for d in designs)}{'' if deep else '; more with --deep'}")
     show = progress_of(progress)
     records, rows = [], []
     for d in chosen:
         show.stage(d.name)
-        for o in api.outcomes(d.program, d.machine(), list(d.points), on="both", progress=show):
+        runs = [(p, seed) for p in d.points for seed in range(d.seeds)]
+        for o, (p, seed) in zip(api.outcomes(d.program, d.machine(), [p for p, _ in runs], on="both", seed=[seed for _, seed in runs], progress=show), runs):
             records += o.records
-            rows.append(points.row(o, design=d.name, point=" ".join(f"{k}={v}" for k, v in o.params.items())))
+            drawn = {"seed": seed} if d.seeds > 1 else {}
+            rows.append(points.row(o, design=d.name, point=" ".join(f"{k}={v}" for k, v in (p | drawn).items())))
     return records, [*rows, points.total(rows, design="total")]
 
 

@@ -3,7 +3,7 @@
 ``softmax``: "published" sums exp(s) as it is; "stable" keeps a request's scores on chip until their maximum is known; "online" goes over them once, with a running maximum, and
 rescales the sums so far when it grows.
 ``parallel``: "coarse" gives each region as many consecutive requests; "interleaved" deals them round robin; "dynamic" gives the next request to the region
-that has read its cache first, by a feedback loop.
+that has used up its cache first, by a feedback loop.
 
 The cache of a request is ``most`` tiles of ``kv_tile`` rows; a request of length L reads L // kv_tile + 1 of them. The new row of K and V is put below
 the valid rows of the last one, which is written back.
@@ -67,12 +67,13 @@ def program(requests=16, regions=4, heads=4, head_dim=16, kv_tile=16, most=32, p
         return summed(Map(cast(p, dtype), v, fn=matmul(), name=f"product{r}").stream, "weighted"), summed(Map(p, fn=row_sum(), name=f"row_total{r}").stream, "total")
 
     def region(numbers, r):
-        """Attention of the requests of one region; returns a token for each cache that has been read."""
+        """Attention of the requests of one region; returns a token for each cache that has been used up."""
         addresses = FlatMap(numbers["request"], numbers["tiles"], fn=address_range(most), rank=1, name=f"addresses{r}")
         raw = {n: RandomOffChipLoad(addresses, cache[n], tile=(kv_tile, head_dim), name=f"cache_{n}{r}") for n in "kv"}
         k, v = (updated(n, raw[n], numbers, r) for n in "kv")
         qs = Expand(Promote(numbers["q"], level=0), ref=k, rank=1, name=f"q{r}")
-        scores = Map(Map(qs, k, fn=matmul(transposed=True), name=f"scores{r}"), fn=scale(head_dim**-0.5), name=f"scaled{r}")
+        product = Map(qs, k, fn=matmul(transposed=True), name=f"scores{r}")
+        scores = Map(product, fn=scale(head_dim**-0.5), name=f"scaled{r}")
         if softmax == "stable":
             top = Map(Accum(scores, fn=maximum(), rank=1, name=f"tops{r}"), fn=row_max(), name=f"top{r}")
             scores = Streamify(Bufferize(scores, rank=1, name=f"held{r}"), name=f"held_scores{r}")
@@ -85,7 +86,7 @@ def program(requests=16, regions=4, heads=4, head_dim=16, kv_tile=16, most=32, p
             weighted = Accum(cast(p, dtype), v, fn=matmul(), rank=1, name=f"weighted{r}")
         out = Map(weighted, total, fn=div(), name=f"out{r}")
         RandomOffChipStore(numbers["request"], cast(out, dtype), y, name=f"y{r}")
-        return Accum(raw["k"], fn=all_read(), rank=1, name=f"read{r}") if parallel == "dynamic" else None
+        return Accum(product, fn=all_read(), rank=1, name=f"read{r}") if parallel == "dynamic" else None
 
     def arrive(places, suffix=""):
         """What is known of each request, in the order of ``places``: [n] streams."""
@@ -111,7 +112,8 @@ def program(requests=16, regions=4, heads=4, head_dim=16, kv_tile=16, most=32, p
                      graph=g, name="again")
         turn = Source(graph=g, shape=(requests,), selector=2, name="turn")
         to = Flatten(Reassemble(first, again, turn, rank=0, name="dispatch"), lo=0, hi=1, name="to").stream.assert_shape((requests,))
-    dealt = {name: Partition(s, to, rank=s.rank, outputs=regions, name=f"deal_{name}") for name, s in arrive(range(requests)).items()}
+    # room for a whole request in front of each region: one that waits there does not hold up those of the others
+    dealt = {name: [Fifo(d, depth=2).stream for d in Partition(s, to, rank=s.rank, outputs=regions, name=f"deal_{name}")] for name, s in arrive(range(requests)).items()}
     tokens = [region({name: d[r] for name, d in dealt.items()}, r) for r in range(regions)]
     if parallel == "dynamic":
         ready = EagerMerge(tokens, name="ready")
