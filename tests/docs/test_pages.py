@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,22 @@ def test_readme_results_are_of_the_stored_records():
     text = (ROOT / "README.md").read_text()
     assert report.between(text, report.FIGURE) == report.figure_block(report.stored_records())
     assert report.between(text, report.SPEED) == report.speed_block(json.loads(report.SPEED_RECORD.read_text()))
+
+
+def test_the_page_of_dynamic_against_static_is_of_the_stored_record():
+    """`python bench/dynamic.py --page` was run after the record changed; on the skewed draws the dynamic side wins in the median, with no draw left out."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    import dynamic
+
+    rows = dynamic.read()
+    assert dynamic.PAGE.read_text() == dynamic.page(rows)
+    for size in dynamic.SIZES:
+        s = dynamic.Study(rows, size)
+        assert len(s.draws(True)) == len(s.draws(False)) == dynamic.DRAWS // 2
+        assert all(len([r for r in rows if (r.size, r.study, r.name) == (size, v.study, v.name)]) == dynamic.DRAWS for v in dynamic.variants(size))
+        assert min(statistics.median(s.distances(q, True)) for q in ("onchip", "peak")) > 1
+        assert min(statistics.median(s.ratios("attention", n, ("attention", "dynamic"), "cycles", True)) for n in ("coarse", "interleaved")) > 1
+    assert not [r for r in rows if r.failed or r.values_ok is not True or r.mismatches or r.cycles_rtl not in (None, r.cycles)]
 
 
 def test_the_deadlock_page_is_of_the_stored_findings():

@@ -1,0 +1,26 @@
+"""The bench of dynamic against static: its distance is the paper's, and a record grows run by run."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+import dynamic
+
+
+def test_the_distance_is_that_of_the_paper():
+    static = [(100, 10), (50, 20), (40, 40), (60, 30)]  # the last one is dominated
+    assert dynamic.distance((50, 10), static) == 2.0 and dynamic.distance((50, 20), static) == 1.0
+    assert dynamic.distance((80, 16), static) == 1.25 and dynamic.distance((100, 40), static) == pytest.approx(0.5)
+    assert dynamic.distance((45, 22), [(60, 30)]) == pytest.approx(30 / 22)  # alone it is the front
+
+
+def test_runs_replace_those_of_the_same_variant_and_draw(tmp_path):
+    path = tmp_path / "r.json"
+    rows = [dynamic.Row("small", "tiling", "dynamic", d, True, cycles=10 + d) for d in range(2)]
+    dynamic.store(path, rows)
+    other = dynamic.Row("small", "tiling", "static 4", 0, True, cycles=7)
+    kept = dynamic.store(path, [dynamic.Row("small", "tiling", "dynamic", 1, True, cycles=99, cycles_rtl=99), other])
+    assert kept == dynamic.read(path) and [(r.name, r.draw, r.cycles) for r in kept] == [("static 4", 0, 7), ("dynamic", 0, 10), ("dynamic", 1, 99)]
+    assert "1 of 3 runs" in dynamic.checked(kept) and "tiling dynamic" in dynamic.checked(kept)
