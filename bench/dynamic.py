@@ -148,7 +148,7 @@ def tables(rows: Sequence[Row], size: str) -> list[str]:
     s = Study(rows, size)
     kinds = [(k, "skewed" if k else "balanced") for k in (True, False) if s.draws(k)]
     lines = []
-    if "dynamic" in s.names("tiling"):
+    if "dynamic" in s.names("tiling") and len(s.names("tiling")) > 1:
         lines += ["#### Tiling", "", "| draws | on-chip bytes | PID of dynamic tiling, median | worst | draws beyond the static front |", "|---|---|--:|--:|--:|"]
         for k, name in kinds:
             for q, title in (("onchip", "symbolic"), ("peak", "measured, peak of pages in use")):

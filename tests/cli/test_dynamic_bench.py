@@ -24,3 +24,7 @@ def test_runs_replace_those_of_the_same_variant_and_draw(tmp_path):
     kept = dynamic.store(path, [dynamic.Row("small", "tiling", "dynamic", 1, True, cycles=99, cycles_rtl=99), other])
     assert kept == dynamic.read(path) and [(r.name, r.draw, r.cycles) for r in kept] == [("static 4", 0, 7), ("dynamic", 0, 10), ("dynamic", 1, 99)]
     assert "1 of 3 runs" in dynamic.checked(kept) and "tiling dynamic" in dynamic.checked(kept)
+
+
+def test_a_study_without_its_counterpart_has_no_table():
+    assert dynamic.tables([dynamic.Row("small", "tiling", "dynamic", 0, True, cycles=10, onchip=1, peak=1, offchip=1)], "small") == []
