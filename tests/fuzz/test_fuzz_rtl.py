@@ -1,11 +1,16 @@
 """Random programs and single-unit streams on the RTL, every beat against the model's; planted bugs are found."""
 
 import functools
+import re
 
 import pytest
 
-from penstock.fuzz import session
+from penstock.fuzz import fabric, programs, session
+from penstock.fuzz.draw import draw
 from penstock.fuzz.streams import run_streams
+from penstock.machine.deadlock import DeadlockError
+from penstock.machine.errors import LoweringError, RunError
+from penstock.tb import api
 
 from planted import BUGS, planted, seed_for
 
@@ -34,3 +39,35 @@ def test_streams_are_equal_in_every_beat():
     s = session.Session()
     run_streams(s, 1500, 2, on="rtl")
     assert not s.failures and s.counts["streams on RTL"] >= 1500, "\n".join(f"{f.origin}: {f.message}" for f in s.failures)
+
+
+@pytest.mark.deep
+@pytest.mark.xdist_group("fuzz_rtl")
+def test_a_deadlock_is_told_on_both_sides():
+    """Programs that deadlock, side by side: the RTL stops too, with the channels full that wait for each other on the model; and runs with the depth that the model names."""
+    config = next(c for c in (programs.machine((s, 5)) for s in range(20)) if c.machine.t == 2)
+    stuck = []
+    for seed in range(200):
+        recipe = draw((seed, 6), 2, config.machine.dtype, "Partition")
+        recipe.run = {"depths": seed, "depth": 0, "stalls": None}
+        try:
+            case = programs.prepare(recipe, config)
+            programs.run_model(case, config)
+        except DeadlockError as e:
+            stuck.append((len(case.graph.channels), seed, case, e.deadlock))
+        except LoweringError:
+            continue
+    stuck = sorted(stuck, key=lambda x: x[:2])[:3]
+    assert stuck
+    graph, parts = fabric.side_by_side([case.graph for _, _, case, _ in stuck], "stuck")
+    sources = {u + p.unit: s for p, (_, _, case, _) in zip(parts, stuck) for u, s in case.sources.items()}
+    tensors = {p.prefix + n: a for p, (_, _, case, _) in zip(parts, stuck) for n, a in case.tensors.items()}
+    (told,) = fabric.simulate([api.Point(graph, tensors, sources, {})], config)
+    assert isinstance(told, RunError) and "deadlock: nothing moved" in told.what
+    full = re.search(r"full channels: (.*?);", told.what)[1].split(", ")
+    for part, (_, _, case, found) in zip(parts, stuck):
+        circle = [part.prefix + s.channel for s in found.circle if s.why == "room"]
+        assert circle and set(circle) <= set(full)
+        freed = case.recipe.copy()
+        freed.run["depth"] = found.uniform
+        programs.run_model(programs.prepare(freed, config), config)
