@@ -122,7 +122,7 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
             raise self.error(node, f"its result takes {tiles} tiles of {self.t} x {self.t} of partial sums, an accumulator holds {self.m.accum_tiles}",
                              remedy="use smaller tiles, or raise machine.accum_tiles")
         mask = sum(1 << d for d in reduce)
-        params = {"fn": fn, "reduce": mask, "depth": self.m.accum_tiles, "lanes": self.m.lanes_for("accum"), "init_rows": out.rows.value or 0, "init_cols": out.cols.value or 0}
+        params = {"fn": fn, "reduce": mask, "depth": self.m.accum_tiles, "lanes": self.m.lanes_for("accum"), "init_rows": out.rows.value if out.static else 0, "init_cols": out.cols.value or 0}
         if scan:
             params["scan"] = True
         return self.chain(src, "accum", node, params, role, Tile(self.t, "fp32"))

@@ -122,7 +122,7 @@ def run_programs(session: Session, count: int, seed: int, *, on: str = "model", 
         config = programs.machine((seed, 1, index))
         structures: list[list[Case]] = []  # each with its variants
         while made < count and len(structures) < batch and sum(len(v[0].graph.ports) for v in structures) < MOST_PORTS:
-            case = _one(session, config, (seed, 2, drawn), names[drawn % len(names)], keep)
+            case = _one(session, config, (seed, 2, drawn), _focus(session, drawn, names), keep)
             drawn += 1
             show.done(f"program {drawn}")
             made += 1
@@ -142,6 +142,18 @@ def run_programs(session: Session, count: int, seed: int, *, on: str = "model", 
         index += 1
         if on == "rtl" and structures:
             _on_rtl(session, structures, config, f"seed {seed} batch {index - 1}", keep, show, wrong)
+
+
+def _focus(session: Session, drawn: int, names: list[str]) -> str:
+    """What the next program is built around: the operators in turn, and every other time what has been met least."""
+    if drawn % 2 and drawn > len(names):
+        ranked = sorted((session.coverage.hits[key], key[1]) for key in wanted() if key[0] != "stop")
+        for _, what in ranked:
+            kind = what.split(":")[0]
+            found = [n for n in names if n == kind] or [n for n in names if n.split()[0] == kind.split()[0]]
+            if found:
+                return found[drawn // 2 % len(found)]
+    return names[(drawn // 2 if drawn > len(names) else drawn) % len(names)]
 
 
 def _one(session: Session, config: Config, seed: tuple[int, ...], focus: str, keep: Path | None) -> Case | None:
