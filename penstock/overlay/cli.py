@@ -129,7 +129,7 @@ def assumptions(overlays, records, tile) -> str:
 
 
 def cmd_figures(args) -> int:
-    from penstock.cli import _check_folder, _display, _folder
+    from penstock.cli import _check_folder, _display
     from penstock.points import print_table
 
     from . import figures

