@@ -12,6 +12,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "dag"))
 
+from blocks import Blocks  # noqa: E402
+
 import contest  # noqa: E402
 import generated  # noqa: E402
 import growth  # noqa: E402
@@ -22,6 +24,8 @@ from penstock.machine.record import write_text  # noqa: E402
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "dag_scheduler.md"
 RESULTS = ROOT / "docs" / "results"
+BLOCKS = Blocks("bench/dag_report.py")
+between = BLOCKS.between
 
 
 def stored(name: str) -> list[dict]:
@@ -54,16 +58,6 @@ def blocks() -> dict[str, str]:
 
 def _load(records: list[dict]) -> str:
     return f"Wall clock on {records[0]['cores']} cores, load average {min(r['load'] for r in records):.1f} to {max(r['load'] for r in records):.1f}."
-
-
-def marks(name: str) -> tuple[str, str]:
-    return f"<!-- {name}: written by bench/dag_report.py -->\n", f"\n<!-- end of {name} -->"
-
-
-def between(text: str, name: str) -> str:
-    """The text between the marks of a block."""
-    begin, end = marks(name)
-    return text.partition(begin)[2].partition(end)[0]
 
 
 def draw_growth(path: Path) -> None:
@@ -119,9 +113,7 @@ def draw_machine(path: Path) -> None:
 def main() -> None:
     text = PAGE.read_text()
     for name, block in blocks().items():
-        begin, end = marks(name)
-        head, _, rest = text.partition(begin)
-        text = f"{head}{begin}{block}{end}{rest.partition(end)[2]}"
+        text = BLOCKS.insert(text, name, block)
     write_text(PAGE, text)
     draw_growth(RESULTS / "dag_growth.png")
     draw_machine(RESULTS / "dag_machine.png")

@@ -18,6 +18,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+from blocks import Blocks
+
 from penstock import api, cli, figures
 from penstock.frontend import build, lower
 from penstock.frontend.draw import draw_fabric
@@ -28,6 +30,8 @@ from penstock.machine.record import Record, write_text
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 RESULTS = ROOT / "docs" / "results"
+BLOCKS = Blocks("bench/report.py")
+between, insert = BLOCKS.between, BLOCKS.insert
 STORED_RTL = ROOT / "penstock" / "published" / "fig8_rtl.json"
 SPEED_RECORD = RESULTS / "speed.json"
 FIGURE, SPEED = "figure 8", "speed"
@@ -89,23 +93,6 @@ def _amount(x: float) -> str:
         if x >= size:
             return f"{x / size:.3g}{letter}"
     return f"{x:.3g}"
-
-
-def _marks(name: str) -> tuple[str, str]:
-    return f"<!-- {name}: written by bench/report.py -->\n", f"\n<!-- end of {name} -->"
-
-
-def between(readme: str, name: str) -> str:
-    """The text between the marks of a block."""
-    begin, end = _marks(name)
-    return readme.partition(begin)[2].partition(end)[0]
-
-
-def insert(readme: str, name: str, text: str) -> str:
-    """The README with another text between the marks of a block."""
-    begin, end = _marks(name)
-    head, _, rest = readme.partition(begin)
-    return f"{head}{begin}{text}{end}{rest.partition(end)[2]}"
 
 
 def program_code() -> str:

@@ -11,8 +11,8 @@ the answer may have changed. Nothing a unit does in a cycle can be seen by anoth
 
 from .calendar import wake
 from .state import (
-    BLOCKED, C_BASE, C_CLOSED, C_COUNT, C_DEPTH, C_DST, C_HEAD, C_SRC, C_WANTS, G_LOGGED, G_LOGGING, G_TOKENS, OWN,
-    STARVED, S_FREE, S_SENT, S_STOP, S_VISIBLE, S_WORD, S_WORD2, U_FINISH, U_ON, U_OUT_AT, U_WHY, inner,
+    BLOCKED, C_BASE, C_CLOSED, C_COUNT, C_DEPTH, C_DST, C_HEAD, C_SRC, C_WANTS, ENDS_EARLY, G_LOGGED, G_LOGGING, G_TOKENS, OWN,
+    STARVED, S_FREE, S_SENT, S_STOP, S_VISIBLE, S_WORD, S_WORD2, U_FINISH, U_IN_AT, U_ON, U_OUT_AT, U_WHY, fail, inner,
 )
 
 WAIT, TOKEN, END = range(3)
@@ -73,6 +73,22 @@ def take(net, c, t):
 def _tail(net, c):
     at = net.chan[c, C_HEAD] + net.chan[c, C_COUNT]
     return net.chan[c, C_BASE] + (at if at < net.chan[c, C_DEPTH] else at - net.chan[c, C_DEPTH])
+
+
+@inner
+def heads(net, u, t):
+    """Peek the unit's one or two inputs: WAIT, TOKEN or END; may fail, where only one has ended."""
+    first = net.unit[u, U_IN_AT]
+    seen = peek(net, u, net.ins[first], t)
+    if seen == WAIT or net.unit[u + 1, U_IN_AT] - first == 1:
+        return seen
+    other = peek(net, u, net.ins[first + 1], t)
+    if other == WAIT:
+        return WAIT
+    if other != seen:
+        fail(net, u, ENDS_EARLY)
+        return WAIT
+    return seen
 
 
 @inner

@@ -5,9 +5,9 @@ ceil(bytes / onchip_bw); compute = ceil(FLOPs / compute_bw); store = ceil(bytes 
 is put into a memory unit.
 """
 
-from .channels import END, TOKEN, WAIT, finish, peek, room, send, sleep, slot, take
+from .channels import END, TOKEN, WAIT, finish, heads, room, send, sleep, slot, take
 from .state import (
-    ENDS_EARLY, PHASE, SHAPES_DIFFER, STOPS_DIFFER, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, ceil_div,
+    PHASE, SHAPES_DIFFER, STOPS_DIFFER, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, ceil_div,
     fail, in_memory, tile, tile_cols, tile_rows, tile_valid, transfer_cycles, inner,
 )
 
@@ -73,16 +73,10 @@ def apply(net, u, a, b):
 def both(net, u, t):
     """Peek the unit's one or two inputs: WAIT, TOKEN (with equal stops) or END; may fail."""
     first = net.unit[u, U_IN_AT]
-    seen = peek(net, u, net.ins[first], t)
-    if seen == WAIT or net.unit[u + 1, U_IN_AT] - first == 1:
+    seen = heads(net, u, t)
+    if seen != TOKEN or net.unit[u + 1, U_IN_AT] - first == 1:
         return seen
-    other = peek(net, u, net.ins[first + 1], t)
-    if other == WAIT:
-        return WAIT
-    if other != seen:
-        fail(net, u, ENDS_EARLY)
-        return WAIT
-    if seen == TOKEN and net.slot[slot(net, net.ins[first]), S_STOP] != net.slot[slot(net, net.ins[first + 1]), S_STOP]:
+    if net.slot[slot(net, net.ins[first]), S_STOP] != net.slot[slot(net, net.ins[first + 1]), S_STOP]:
         fail(net, u, STOPS_DIFFER)
         return WAIT
     return seen

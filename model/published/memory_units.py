@@ -1,9 +1,9 @@
 """Loads, stores, sources, sink."""
 
-from .channels import END, WAIT, finish, peek, room, send, sleep, slot, take
+from .channels import END, WAIT, finish, heads, peek, room, send, sleep, slot, take
 from .hbm import transfer
 from .state import (
-    ENDS_EARLY, G_ELEMENT, G_MOVED, G_READ, G_WRITTEN, OWN, PHASE, S_STOP, S_WORD, U_IN_AT, U_OUT_AT, U_WHY, ceil_div, fail, tile, tile_bytes,
+    G_ELEMENT, G_MOVED, G_READ, G_WRITTEN, OWN, PHASE, S_STOP, S_WORD, U_IN_AT, U_OUT_AT, U_WHY, ceil_div, tile, tile_bytes,
     tile_cols, tile_rows, inner,
 )
 
@@ -21,6 +21,35 @@ ASK, MOVE, EMIT = range(3)
 def tile_lines(net, rows, cols):
     """Requests of a tile: every row is rounded up to whole lines."""
     return rows * ceil_div(cols * net.g[G_ELEMENT], LINE)
+
+
+@inner
+def request(net, u, lines):
+    """Ask the memory for lines; whether the unit has to wait for any."""
+    if lines == 0:
+        return False
+    transfer(net, net.par[u, PORT], lines)
+    net.unit[u, U_WHY] = OWN
+    return True
+
+
+@inner
+def read_tile(net, u):
+    """Ask for the unit's tile; whether it has to wait."""
+    rows, cols = net.par[u, ROWS], net.par[u, COLS]
+    lines = tile_lines(net, rows, cols)
+    net.g[G_READ] += lines
+    net.g[G_MOVED] += rows * cols * net.g[G_ELEMENT]
+    return request(net, u, lines)
+
+
+@inner
+def write_tile(net, u, word):
+    """Write a tile; whether the unit has to wait."""
+    lines = tile_lines(net, tile_rows(word), tile_cols(word))
+    net.g[G_WRITTEN] += lines
+    net.g[G_MOVED] += tile_bytes(net, word)
+    return request(net, u, lines)
 
 
 @inner
@@ -51,12 +80,7 @@ def load(net, u, t):
             if reg[INDEX] == par[TILES]:
                 return finish(net, u, t)
             reg[PHASE] = EMIT
-            lines = tile_lines(net, par[ROWS], par[COLS])
-            if lines > 0:
-                transfer(net, par[PORT], lines)
-                net.g[G_READ] += lines
-                net.g[G_MOVED] += par[ROWS] * par[COLS] * net.g[G_ELEMENT]
-                net.unit[u, U_WHY] = OWN
+            if read_tile(net, u):
                 return
 
 
@@ -85,19 +109,14 @@ def load_by_reference(net, u, t):
             reg[STOP] = net.slot[slot(net, c), S_STOP]
             take(net, c, t)
         reg[PHASE] = EMIT
-        lines = tile_lines(net, par[ROWS], par[COLS])
-        if lines > 0:
-            transfer(net, par[PORT], lines)
-            net.g[G_READ] += lines
-            net.g[G_MOVED] += par[ROWS] * par[COLS] * net.g[G_ELEMENT]
-            net.unit[u, U_WHY] = OWN
+        if read_tile(net, u):
             return
 
 
 @inner
 def store_at(net, u, t):
     """Shows an address and a tile, writes, waits for all acknowledgements, sends one of its own, and takes both."""
-    par, reg = net.par[u], net.reg[u]
+    reg = net.reg[u]
     at, data, out = net.ins[net.unit[u, U_IN_AT]], net.ins[net.unit[u, U_IN_AT] + 1], net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == EMIT:
@@ -107,31 +126,20 @@ def store_at(net, u, t):
             take(net, at, t)
             take(net, data, t)
             reg[PHASE] = ASK
-        seen = peek(net, u, at, t)
+        seen = heads(net, u, t)
         if seen == WAIT:
             return
-        other = peek(net, u, data, t)
-        if other == WAIT:
-            return
-        if other != seen:
-            return fail(net, u, ENDS_EARLY)
         if seen == END:
             return finish(net, u, t)
         reg[PHASE] = EMIT
-        word = net.slot[slot(net, data), S_WORD]
-        lines = tile_lines(net, tile_rows(word), tile_cols(word))
-        if lines > 0:
-            transfer(net, par[PORT], lines)
-            net.g[G_WRITTEN] += lines
-            net.g[G_MOVED] += tile_bytes(net, word)
-            net.unit[u, U_WHY] = OWN
+        if write_tile(net, u, net.slot[slot(net, data), S_WORD]):
             return
 
 
 @inner
 def store(net, u, t):
     """Shows a tile, writes it, waits for all acknowledgements, and only then takes it."""
-    par, reg, c = net.par[u], net.reg[u], net.ins[net.unit[u, U_IN_AT]]
+    reg, c = net.reg[u], net.ins[net.unit[u, U_IN_AT]]
     while True:
         if reg[PHASE] == MOVE:
             take(net, c, t)
@@ -142,13 +150,7 @@ def store(net, u, t):
         if seen == END:
             return finish(net, u, t)
         reg[PHASE] = MOVE
-        word = net.slot[slot(net, c), S_WORD]
-        lines = tile_lines(net, tile_rows(word), tile_cols(word))
-        if lines > 0:
-            transfer(net, par[PORT], lines)
-            net.g[G_WRITTEN] += lines
-            net.g[G_MOVED] += tile_bytes(net, word)
-            net.unit[u, U_WHY] = OWN
+        if write_tile(net, u, net.slot[slot(net, c), S_WORD]):
             return
 
 

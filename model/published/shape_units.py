@@ -1,9 +1,9 @@
 """Broadcast, flatten, promote, reshape, repeat, expand, zip: no cycles of their own but the channel's one."""
 
-from .channels import END, TOKEN, WAIT, finish, peek, room, send, sleep, slot, take
+from .channels import END, TOKEN, WAIT, finish, heads, peek, room, send, sleep, slot, take
 from .compute_units import both, take_all
 from .state import (
-    ENDS_EARLY, PARTIAL_CHUNK, PHASE, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, fail, in_memory, tile, tile_cols, tile_rows, inner,
+    PARTIAL_CHUNK, PHASE, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, fail, in_memory, tile, tile_cols, tile_rows, inner,
 )
 
 # columns of par
@@ -194,14 +194,9 @@ def expand(net, u, t):
     c, ref = net.ins[first], net.ins[first + 1]
     while True:
         if reg[PHASE] == FREE:
-            seen = peek(net, u, c, t)
+            seen = heads(net, u, t)
             if seen == WAIT:
                 return
-            driven = peek(net, u, ref, t)
-            if driven == WAIT:
-                return
-            if seen != driven:
-                return fail(net, u, ENDS_EARLY)
             if seen == END:
                 return finish(net, u, t)
             reg[HELD_STOP] = net.slot[slot(net, ref), S_STOP]
