@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
+from blocks import Blocks
 
 from penstock.frontend.spice import graph_from
 from penstock.frontend.spice.devices import DEVICES, device_graph, equations, table
@@ -28,6 +28,7 @@ COLUMNS = ("memplus.mtx.gz:17671:d=3,balanced", "circuit_1.mtx:2564:d=2,arrival"
 OTHERS = ("gen:ladder:1000", "gen:ring:301", "gen:gates:1000", "step:swiglu,t=4", "step:swiglu,t=4,silu=spelled", "device:mos*16")
 TARGET = ("circuit_1", 30.0)
 PAGE = ROOT / "docs" / "dataflow_graphs.md"
+BLOCKS = Blocks("bench/graphs.py")
 
 
 def main() -> int:
@@ -53,17 +54,12 @@ def main() -> int:
         write_text(Path(args.json), json.dumps(rows, indent=1) + "\n")
     print_table([{k: "-" if v is None else f"{v:.1e}" if k == "max_rel_err" else v for k, v in r.items()} for r in rows], "Dataflow graphs")
     if args.docs:
-        page = fill(PAGE.read_text(), "devices", table())
+        page = BLOCKS.insert(PAGE.read_text(), "devices", table())
         if len(files) == sum(r["graph"].startswith(("lu:", "column:")) for r in rows):
             lines = [f"| `{r['graph']}` | {r['nodes']} | {r['edges']} | {r['depth']} | {r['max_fan_out']} |" for r in rows if r["graph"].startswith(("lu:", "column:"))]
-            page = fill(page, "factorisations", "\n".join(["| graph | nodes | edges | depth | largest fan-out |", "|---|--:|--:|--:|--:|", *lines]))
+            page = BLOCKS.insert(page, "factorisations", "\n".join(["| graph | nodes | edges | depth | largest fan-out |", "|---|--:|--:|--:|--:|", *lines]))
         write_text(PAGE, page)
     return int(missed)
-
-
-def fill(page: str, name: str, text: str) -> str:
-    """The page with another text between the marks of ``name``."""
-    return re.sub(rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)", lambda m: f"{m[1]}{text}\n{m[2]}", page, flags=re.S)
 
 
 def error(name: str, graph, single: np.ndarray) -> float | None:

@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from penstock.machine.beat import LINE_BYTES, Tile
+from penstock.machine.limits import ADDRESS_BITS
 
 from ..beat import beat_layout
 from ..units.fifo import Fifo
@@ -14,7 +15,7 @@ from .port import LINE_BITS
 from .rotate import rotate
 
 
-__all__ = ["Packing", "chunk_layout"]
+__all__ = ["Packing", "chunk_layout", "offsets"]
 
 QUEUE = 2  # blocks, docs/timing.md section 5
 
@@ -24,6 +25,29 @@ def chunk_layout(lanes: int) -> data.StructLayout:
     return data.StructLayout({
         "mask": lanes, "data": data.ArrayLayout(LINE_BITS, lanes), "bytes": data.ArrayLayout(LINE_BYTES, lanes),
     })
+
+
+def offsets(m: Module, packing: "Packing", pitch, t: int, lanes: int, next_tile) -> tuple[Signal, Signal, Signal]:
+    """Offsets in bytes at which the current band, step and chunk of ``packing`` begin, from the first tile's place.
+
+    Chunks of W = ``lanes`` rows follow each other down a step, steps of one line along a band, bands of t rows down a logical tile, one tile the next
+    at ``next_tile``; ``pitch`` is the bytes from row to row.
+    """
+    place = packing.place
+    band, step, chunk, after = (Signal(ADDRESS_BITS, name=name) for name in ("band", "step", "chunk", "after"))
+    with m.If(place.last_step & place.ends_tile):
+        m.d.comb += after.eq(next_tile)
+    with m.Elif(place.last_step):
+        m.d.comb += after.eq(band + pitch * t)
+    with m.Else():
+        m.d.comb += after.eq(step + LINE_BYTES)
+    with m.If(packing.advance):
+        m.d.sync += chunk.eq(chunk + pitch * lanes)
+        with m.If(place.last_chunk):
+            m.d.sync += [chunk.eq(after), step.eq(after)]
+            with m.If(place.last_step):
+                m.d.sync += band.eq(after)
+    return band, step, chunk
 
 
 class Packing(wiring.Component):

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
-from penstock.machine.beat import LINE_BYTES, STOP_BITS, STOP_DONE, Scalar, Tile
+from penstock.machine.beat import STOP_BITS, STOP_DONE, Scalar, Tile
 from penstock.machine.faults import Fault
 from penstock.machine.limits import ADDRESS_BITS, FLIGHT_BITS, SIZE_BITS, STORE_ADDRESSES, STORE_TILES
 
@@ -13,7 +13,7 @@ from ..units.fifo import Fifo
 from ..units.unit import Unit
 from .interconnect import response_lanes
 from .locate import locate, place_layout
-from .packing import Packing
+from .packing import Packing, offsets
 from .port import WritePort
 from .walk import SHIFT_BITS
 
@@ -141,21 +141,8 @@ class RandomStore(Unit):
         return m
 
     def _address(self, m: Module, packing: Packing, offset):
-        """Byte address of the current chunk's first line; keeps the offsets of band, step and chunk within the logical tile."""
-        cfg, place = self.cfg, packing.place
-        band, step, chunk, after = (Signal(ADDRESS_BITS, name=name) for name in ("band", "step", "chunk", "after"))
-        with m.If(place.last_step & place.ends_tile):
-            m.d.comb += after.eq(0)
-        with m.Elif(place.last_step):
-            m.d.comb += after.eq(band + cfg.pitch * self.t)
-        with m.Else():
-            m.d.comb += after.eq(step + LINE_BYTES)
-        with m.If(packing.advance):
-            m.d.sync += chunk.eq(chunk + cfg.pitch * self.config.port_lanes)
-            with m.If(place.last_chunk):
-                m.d.sync += [chunk.eq(after), step.eq(after)]
-                with m.If(place.last_step):
-                    m.d.sync += band.eq(after)
+        """Byte address of the current chunk's first line, within a tile that starts at ``offset``."""
+        _, _, chunk = offsets(m, packing, self.cfg.pitch, self.t, self.config.port_lanes, next_tile=0)
         line = Signal(ADDRESS_BITS)
-        m.d.comb += line.eq(cfg.base + offset + chunk)
+        m.d.comb += line.eq(self.cfg.base + offset + chunk)
         return Cat(Const(0, 6), line[6:])

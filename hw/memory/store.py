@@ -10,7 +10,7 @@ from penstock.machine.limits import ADDRESS_BITS, FLIGHT_BITS, SIZE_BITS
 from ..beat import is_done
 from ..units.unit import Unit
 from .interconnect import response_lanes
-from .packing import Packing
+from .packing import Packing, offsets
 from .port import WritePort
 from .walk import order_table
 
@@ -111,13 +111,12 @@ class Store(Unit):
         return m
 
     def _address(self, m: Module, packing: Packing, column: Signal):
-        """Byte address of the current chunk's first line; keeps the offsets of logical tile, band, step and chunk."""
+        """Byte address of the current chunk's first line; keeps the offset of the logical tile."""
         cfg, place = self.cfg, packing.place
         element_log = (LINE_BYTES // packing.columns - 1).bit_length()
         tile_row_bytes = Signal(ADDRESS_BITS, reset_less=True)
         m.d.sync += tile_row_bytes.eq(cfg.rows * cfg.pitch)
-        tile_row, tile, band = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
-        step, chunk = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        tile_row, tile = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         listed = Signal(ADDRESS_BITS, reset_less=True)  # of a listed place; the others count from the first tile
         column_next, tile_next, tile_row_next = Signal(SIZE_BITS + 1), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
         wraps = Signal()
@@ -141,23 +140,11 @@ class Store(Unit):
             ]
             m.d.sync += listed.eq(table.following.row * cfg.pitch + (table.following.col << element_log))
 
-        after = Signal(ADDRESS_BITS)
-        with m.If(place.last_step & place.ends_tile):
-            m.d.comb += after.eq(tile_next)
-        with m.Elif(place.last_step):
-            m.d.comb += after.eq(band + cfg.pitch * self.t)
-        with m.Else():
-            m.d.comb += after.eq(step + LINE_BYTES)
-        with m.If(packing.advance):
-            m.d.sync += chunk.eq(chunk + cfg.pitch * self.config.port_lanes)
-            with m.If(place.last_chunk):
-                m.d.sync += [chunk.eq(after), step.eq(after)]
-                with m.If(place.last_step):
-                    m.d.sync += band.eq(after)
-                    with m.If(place.ends_tile):
-                        m.d.sync += [tile.eq(tile_next), *([] if table else [column.eq(column_next)])]
-                        with m.If(wraps):
-                            m.d.sync += [tile_row.eq(tile_row_next), *([] if table else [column.eq(0)])]
+        band, step, chunk = offsets(m, packing, cfg.pitch, self.t, self.config.port_lanes, tile_next)
+        with m.If(packing.advance & place.last_chunk & place.last_step & place.ends_tile):
+            m.d.sync += [tile.eq(tile_next), *([] if table else [column.eq(column_next)])]
+            with m.If(wraps):
+                m.d.sync += [tile_row.eq(tile_row_next), *([] if table else [column.eq(0)])]
         with m.If(self.i0.valid & self.i0.ready & is_done(self.i0.payload)):
             m.d.sync += [x.eq(0) for x in (tile_row, tile, band, step, chunk, *([] if table else [column]))]
         if table:
