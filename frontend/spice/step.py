@@ -7,6 +7,7 @@ is that of ``docs/arithmetic.md``, and values are those of the tiled machine bit
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import contextmanager
 
 import numpy as np
 import sympy
@@ -69,21 +70,34 @@ SHORT: dict[str, Callable] = {"silu": _short_silu}
 class _Nodes(Evaluator):
     """The evaluator over object arrays of nodes; padding is the number 0, and what is computed from numbers alone stays a number."""
 
-    def __init__(self, builder: Builder, tensors: dict[str, np.ndarray], t: int, scalar: dict[str, Callable]):
-        super().__init__(tensors, t, self._dot, self._function, object)
+    def __init__(self, builder: Builder, tensors: dict[str, np.ndarray], t: int, scalar: dict[str, Callable], sources: dict | None,
+                 order: dict[str, list[int]] | None):
+        super().__init__(tensors, t, self._dot, self._function, object, sources, order)
         self.builder, self.scalar = builder, scalar
 
-    def tensor(self, ref):
+    @contextmanager
+    def _numbers(self):
+        """Within, inputs are read as what they are given as: fp32 numbers."""
         self.dtype = np.dtype(np.float32)
-        values = super().tensor(ref)
+        yield
         self.dtype = np.dtype(object)
-        out = np.empty(values.shape, object)
-        for (i, j), v in np.ndenumerate(values):
-            out[i, j] = self.builder.input(f"{ref.name}[{i},{j}]", float(v))
-        return out
+
+    def tensor(self, ref):
+        with self._numbers():
+            values = super().tensor(ref)
+        return self._inputs(ref.name, values)
 
     def source(self, node):
-        raise ProgramError("elements come from outside the program", node.label, "a program that becomes a graph loads its inputs", "load them with LinearOffChipLoad")
+        with self._numbers():
+            elements = super().source(node)
+        return [(self._inputs(f"{node.name}[{k}]", v) if isinstance(v, np.ndarray) else v, s) for k, (v, s) in enumerate(elements)]
+
+    def _inputs(self, name: str, values: np.ndarray) -> np.ndarray:
+        self._room_for(values.size)
+        out = np.empty(values.shape, object)
+        for (i, j), v in np.ndenumerate(values):
+            out[i, j] = self.builder.input(f"{name}[{i},{j}]", float(v))
+        return out
 
     def _function(self, name: str):
         if name not in self.scalar:
@@ -141,21 +155,28 @@ def _too_large(title: str) -> ProgramError:
     return ProgramError(f"has more than {NODE_LIMIT} nodes", f"graph {title}", remedy="choose smaller tensors, for example with t=4")
 
 
-def scalarise(graph: Graph, tensors: dict[str, np.ndarray], t: int, exact: bool = True, title: str = "step") -> DataflowGraph:
+def scalarise(graph: Graph, tensors: dict[str, np.ndarray], t: int, exact: bool = True, title: str = "step", sources: dict | None = None,
+              order: dict[str, list[int]] | None = None) -> DataflowGraph:
     """The dataflow graph of a STeP program for the tile edge ``t`` (which fixes the order of sums); not ``exact``: with the shorter forms
     of :data:`SHORT`.
 
-    Inputs ``tensor[row,col]`` with the given values as defaults, outputs likewise; a bf16 number travels as the fp32 number of the same value, and
-    what is fed to a bf16 tensor must be one. ProgramError for a function with no meaning on nodes, streams from outside, and more than NODE_LIMIT nodes.
+    Numbers become nodes; what chooses and addresses (selectors, scalars, sizes) is fixed by ``sources``, the elements of each Source by operator name.
+    Inputs are ``tensor[row,col]``, and ``source[k][row,col]`` for tile k of a Source, with the given values as defaults; outputs are stored tensors and the tiles
+    of each Sink, likewise. A bf16 number travels as the fp32 number of the same value, and what is fed to a bf16 tensor must be one. Units that are taken as they arrive
+    are taken in turn, or in the ``order`` of a run (as of :class:`~penstock.frontend.reference.Evaluator`). ProgramError for a function with no meaning on nodes, a Source without elements, a program without numbers to store, and more than NODE_LIMIT nodes.
     """
     g = Builder(title, CONSTANT_USES)
     flops = sum((node.flops() for node in graph.nodes), sympy.Integer(0))
     if flops.is_number and flops > NODE_LIMIT:
         raise _too_large(title)
-    outputs = _Nodes(g, tensors, t, SCALAR if exact else SCALAR | SHORT).run(graph)
-    for name, array in outputs.items():
-        for (i, j), v in np.ndenumerate(array):
-            g.output(f"{name}[{i},{j}]", v)
+    nodes = _Nodes(g, tensors, t, SCALAR if exact else SCALAR | SHORT, sources, order)
+    stored = nodes.run(graph)
+    taken = {f"{name}[{k}]": v for name, items in nodes.sinks.items() for k, (v, _) in enumerate(items) if isinstance(v, np.ndarray)}
+    numbers = {f"{name}[{i},{j}]": v for name, array in (stored | taken).items() for (i, j), v in np.ndenumerate(array)}
+    if not numbers:
+        raise ProgramError("stores no numbers", f"graph {title}", "outputs of the graph are stored tensors and the tiles of sinks")
+    for name, v in numbers.items():
+        g.output(name, v)
     return g.graph()
 
 
@@ -168,4 +189,4 @@ def step_graph(spec: str, name: str, params: dict, size: int | None = None, tile
             raise ProgramError(f"t must be at least 1, not {size}", f"graph {spec}")
         params = {k: size for k, v in build(name, params).params.items() if type(v) is int} | params
     program: Program = build(name, params)
-    return scalarise(program.graph, program.inputs(seed), tile, bool(exact), spec)
+    return scalarise(program.graph, program.inputs(seed), tile, bool(exact), spec, program.streams(seed))

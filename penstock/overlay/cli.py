@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import re
 from pathlib import Path
 
+from penstock.examples import EXAMPLES
 from penstock.machine.errors import PenstockError
 from penstock.machine.overlay import CHOICES
 
@@ -21,7 +23,8 @@ def add_parser(subparsers) -> None:
     parser = subparsers.add_parser("overlay", help="the token-dataflow overlay: static against dynamic PEs")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    c = commands.add_parser("compare", help="a graph on meshes of dynamic and static PEs, one table", epilog="GRAPH: " + "; ".join(f"{k}: {v}" for k, v in FORMS.items()))
+    c = commands.add_parser("compare", help="a graph on meshes of dynamic and static PEs, one table", formatter_class=argparse.RawDescriptionHelpFormatter,
+                            epilog="\n".join(["GRAPH:", *(f"  {form}\n      {what}" for form, what in FORMS.items()), "", "examples:", *(f"  {line}" for line in EXAMPLES["overlay compare"])]))
     c.add_argument("graph", metavar="GRAPH", help="what to run: see below")
     add_machine(c)
     c.add_argument("--on", choices=("model", "rtl", "both"), default="model", help="both: run both and compare values and cycles")

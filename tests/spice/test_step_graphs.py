@@ -5,15 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock import model
+from penstock import edges, model
 from penstock.frontend.lowering import lower
 from penstock.frontend.program import build
 from penstock.frontend.spice import Builder, graph_from
 from penstock.frontend.spice.exact_silu import exact_silu
-from penstock.frontend.spice.step import _cast_bf16, _maximum
+from penstock.frontend.spice.step import _cast_bf16, _maximum, scalarise
 from penstock.machine import arith
 from penstock.machine.config import load
 from penstock.machine.errors import ProgramError
+from penstock.reference import expected
 
 
 def machine(name):
@@ -135,6 +136,82 @@ def program(n=2):
     padded = [np.pad(m, (0, 1)) for m in (a, b)]
     want = arith.exp(arith.matmul(*padded)[:3, :3])
     assert np.array_equal([[out[f"y[{i},{j}]"] for j in range(3)] for i in range(3)], want)
+
+
+def equals_what_the_machine_stores(name, params, config, seed=0):
+    """Stored tensors against the tiled machine's model, tiles of sinks against the program's NumPy meaning."""
+    p = build(name, params)
+    tensors, streams = p.inputs(seed), p.streams(seed)
+    units = lower(p.graph, config)
+    run = model.run(units, config, tensors, sources=edges.source_beats(p.graph, units, streams), trace=True)
+    order = edges.arrivals(units, run)
+    _, meaning = expected(p.graph, tensors, config.machine.t, streams, order)
+    graph = scalarise(p.graph, tensors, config.machine.t, sources=streams, order=order)
+    results = graph.results(graph.evaluate())
+    want = {n: np.asarray(a, np.float32) for n, a in run.outputs.items()}
+    want |= {f"{n}[{k}]": np.asarray(v, np.float32) for n, items in meaning.sinks.items() for k, (v, _) in enumerate(items) if isinstance(v, np.ndarray)}
+    assert len(results) == sum(a.size for a in want.values()) and any(a.any() for a in want.values())
+    for n, a in want.items():
+        got = np.array([[results[f"{n}[{i},{j}]"] for j in range(a.shape[1])] for i in range(a.shape[0])], np.float32).reshape(a.shape)
+        assert np.array_equal(got.view(np.uint32), np.ascontiguousarray(a).view(np.uint32)), n
+    return graph
+
+
+@pytest.mark.parametrize("sizes", [dict(rows=1, dim=1, out=4, tiles=1), dict(rows=2, dim=2, out=4, tile_rows=2, tiles=1), dict(rows=4, dim=4, out=8, tile_rows=2, tiles=2),
+                                   dict(rows=5, dim=10, out=8, tile_rows=4, tiles=2)])
+def test_an_expert_of_the_simplified_mixture_equals_the_tiled_machine(sizes):
+    graph = equals_what_the_machine_stores("simple_moe", sizes | {"experts": 1}, machine("small_fpga"))
+    assert graph.statistics.ops["mul"] == sizes["rows"] * sizes["dim"] * sizes["out"]
+    spec = graph_from("step:simple_moe,experts=1," + ",".join(f"{k}={v}" for k, v in sizes.items()))
+    assert spec.text().partition("\n")[2] == graph.text().partition("\n")[2]
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_rows_meet_the_experts_that_the_seed_draws(seed):
+    sizes = dict(rows=6, dim=4, out=4, experts=3, tile_rows=2, tiles=1)
+    graph = equals_what_the_machine_stores("simple_moe", sizes, machine("small_fpga"), seed)
+    assert graph.statistics.ops["mul"] == 6 * 4 * 4  # one expert for each row
+
+
+@pytest.mark.parametrize("part, seed", [("routing", 0), ("routing", 1), ("memory", 0), ("memory", 1)])
+def test_every_kind_of_operator_has_a_scalar_form(part, seed):
+    equals_what_the_machine_stores("operators", {"part": part}, load("small_fpga"), seed)
+
+
+@pytest.mark.parametrize("regions", [0, 1])
+def test_a_mixture_of_experts_as_it_ran(regions):
+    """Three experts a token: the order in which their rows arrive decides the sum."""
+    sizes = dict(tokens=3, dim=4, inter=4, experts=3, top_k=3, tile_inter=4, tile_rows=2 * (not regions), regions=regions)
+    equals_what_the_machine_stores("moe", sizes, load("small_fpga"))
+
+
+@pytest.mark.deep
+def test_every_function_has_a_scalar_form():
+    equals_what_the_machine_stores("operators", {"part": "compute"}, load("small_fpga"))
+
+
+OWN = """
+from penstock.frontend import *
+
+def program(part="all"):
+    g = Graph("own")
+    x = LinearOffChipLoad(g.input("x", (2, 2), "fp32"), tile=(2, 2))
+    if part == "signal":
+        Sink(Accum(x, fn=all_read(), rank=1))
+    else:
+        choice = Source(graph=g, shape=(1, 1, 1), selector=2, name="choice")
+        one, other = Partition(x, choice, rank=0, outputs=2)
+        LinearOffChipStore(one, g.output("y", (2, 2), "fp32"))
+        Sink(other)
+    return g
+"""
+
+
+@pytest.mark.parametrize("part, message", [("signal", "stores no numbers"), ("all", "streams\\(\\) gives no elements for source 'choice'")])
+def test_programs_without_a_graph_are_told(part, message, tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    with pytest.raises(ProgramError, match=message):
+        graph_from(f"step:{tmp_path / 'own.py'},part={part}")
 
 
 @pytest.mark.parametrize("spec, message", [
