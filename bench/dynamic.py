@@ -1,9 +1,10 @@
 """Dynamic against static: tiling, time-multiplexing and parallelisation over seeded draws of routing and lengths.
 
-    python bench/dynamic.py [--on both|model] [--size small|full] [--only tiling|regions|attention] [--draws N] [--json OUT] [--page]
+    python bench/dynamic.py [--on both|model] [--size small|full] [--only TEXT] [--draws N] [--json OUT] [--page]
 
 Half of the draws are skewed, half balanced, and none is left out. Every variant is one structure: its draws differ in streams and tensors only and share one
-simulator build. ``--json`` adds the runs to a record (those of the same size, variant and draw are replaced), ``--page`` writes docs/dynamic.md from the
+simulator build. ``--only`` picks variants whose study and name contain the text, ``--draws`` the first of the skewed and of the balanced draws.
+``--json`` adds the runs to a record (those of the same size, variant and draw are replaced) after every variant, ``--page`` writes docs/dynamic.md from the
 stored one (docs/results/dynamic.json).
 """
 
@@ -11,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,7 +23,7 @@ from pathlib import Path
 from penstock import api
 from penstock.machine.config import Config, check, load
 from penstock.machine.record import writable, write_text
-from penstock.progress import display
+from penstock.progress import Progress, display
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "docs" / "results" / "dynamic.json"
@@ -74,6 +77,58 @@ class Row:
     failed: str | None = None
 
 
+@dataclass(frozen=True)
+class Cost:
+    """What one variant cost on the RTL: wall-clock and CPU seconds (of this process and its children) of its export, its simulator's build (None: both came from the cache),
+    and all its ``draws`` together: simulated, compared beat by beat on every one of its ``channels``, values checked.
+    """
+
+    size: str
+    study: str
+    name: str
+    draws: int
+    channels: int
+    export_s: float | None
+    export_cpu_s: float | None
+    build_s: float | None
+    build_cpu_s: float | None
+    run_s: float
+    run_cpu_s: float
+
+
+class Meter(Progress):
+    """Hands a display what it is told, and keeps the wall-clock and CPU time of every stage, by its first word."""
+
+    def __init__(self, shown: Progress):
+        super().__init__()
+        self.shown, self.spent, self.name, self.since = shown, {}, "model", self._now()
+
+    @staticmethod
+    def _now() -> tuple[float, float]:
+        t = os.times()
+        return time.perf_counter(), t.user + t.system + t.children_user + t.children_system
+
+    def plan(self, steps: int) -> None:
+        self.shown.plan(steps)
+
+    def step(self, what: str) -> None:
+        self.shown.step(what)
+
+    def done(self, what: str) -> None:
+        self.shown.done(what)
+
+    def stage(self, what: str) -> None:
+        self.end(what.split()[0])
+        self.shown.stage(what)
+
+    def end(self, name: str = "") -> None:
+        """The stage is over, and another one begins."""
+        now = self._now()
+        wall, cpu = self.spent.get(self.name, (0.0, 0.0))
+        self.spent[self.name] = (wall + now[0] - self.since[0], cpu + now[1] - self.since[1])
+        self.name, self.since = name, now
+
+
 def variants(size: str) -> list[Variant]:
     """Everything that is laid side by side. ``small``: 4 experts, 32 tokens; 8 requests over 2 regions. ``full``: 8 experts, 64 tokens; 16 requests over 4 regions, 1 to 32 KV tiles."""
     moe = {"tokens": 32, "experts": 4} if size == "small" else {"tokens": 64, "experts": 8}
@@ -88,18 +143,23 @@ def variants(size: str) -> list[Variant]:
     ]
 
 
-def measure(v: Variant, size: str, draws: int, on: str, progress=None) -> list[Row]:
-    """One variant at every draw: one simulator build where the RTL is asked for."""
-    skewed = [i < draws // 2 for i in range(draws)]
-    found = api.outcomes(v.program, machine(v.study), [v.params | {"skew": SKEW if s else 0.0} for s in skewed], on=on, seed=range(draws), progress=progress)
+def measure(v: Variant, size: str, draws: Sequence[int], on: str, progress: Progress) -> tuple[list[Row], Cost | None]:
+    """One variant at some of the draws: one simulator build where the RTL is asked for, and then what that cost."""
+    skewed = [i < DRAWS // 2 for i in draws]
+    meter = Meter(progress)
+    found = api.outcomes(v.program, machine(v.study), [v.params | {"skew": SKEW if s else 0.0} for s in skewed], on=on, seed=draws, progress=meter)
+    meter.end()
+    cost = None
+    if any(o.rtl for o in found):
+        cost = Cost(size, v.study, v.name, len(draws), max(o.rtl.channels_total for o in found if o.rtl), *(round(s, 1) if s is not None else None for k in ("export", "build", "simulate") for s in meter.spent.get(k, (None, None))))
     rows = []
-    for i, (o, s) in enumerate(zip(found, skewed)):
+    for i, o, s in zip(draws, found, skewed):
         row = Row(size, v.study, v.name, i, s, failed=str(o.error).splitlines()[0] if o.error else None)
         if r := o.rtl or o.model:
             row = replace(row, cycles=o.model.cycles, cycles_rtl=o.rtl.cycles if o.rtl else None, onchip=r.onchip_bytes, peak=r.onchip_peak_bytes, offchip=r.offchip_bytes,
                           utilisation=r.compute_utilisation, mismatches=r.mismatches if o.rtl else None, values_ok=r.values_ok)
         rows.append(row)
-    return rows
+    return rows, cost
 
 
 def distance(point: tuple[float, float], base: Iterable[tuple[float, float]]) -> float:
@@ -214,28 +274,57 @@ def checked(rows: Sequence[Row]) -> str:
     return text
 
 
+def expenses(costs: Sequence[Cost], size: str) -> list[str]:
+    """What the RTL runs of one size cost, a row for each variant."""
+    mine = [c for c in costs if c.size == size and c.build_s is not None]
+    if not mine:
+        return []
+    lines = ["### Seconds on RTL", "", "From an empty cache to the last compared beat: wall clock, and CPU of all processes, on a machine of 2 cores that did other work too. One build serves all draws; *one run* is its mean",
+             "over the draws of this measurement, with the comparison of every beat and the check of the values; *whole* is export, build and one run.", "",
+             "| | channels | export | CPU | build | CPU | one run | CPU | whole | CPU |", "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    for c in mine:
+        one, one_cpu = c.run_s / c.draws, c.run_cpu_s / c.draws
+        cells = (c.export_s, c.export_cpu_s, c.build_s, c.build_cpu_s, one, one_cpu, c.export_s + c.build_s + one, c.export_cpu_s + c.build_cpu_s + one_cpu)
+        lines.append(f"| {c.study} {c.name} | {c.channels} | {' | '.join(f'{x:.1f}' for x in cells)} |")
+    return [*lines, ""]
+
+
 def read(path: Path = RECORD) -> list[Row]:
     """Rows of a stored record."""
     return [Row(**r) for r in json.loads(path.read_text())["rows"]]
 
 
-def store(path: Path, rows: Sequence[Row]) -> list[Row]:
-    """Put rows into a record, in place of those of the same size, variant and draw; returns all of them."""
-    def key(r):
-        return r.size, r.study, r.name, r.draw
+def read_costs(path: Path = RECORD) -> list[Cost]:
+    """What the runs of a stored record cost."""
+    return [Cost(**c) for c in json.loads(path.read_text()).get("costs", [])]
 
-    kept = {key(r): r for r in (read(path) if path.exists() else [])} | {key(r): r for r in rows}
+
+def store(path: Path, rows: Sequence[Row], cost: Cost | None = None) -> list[Row]:
+    """Put rows into a record, in place of those of the same size, variant and draw, and what they cost; returns all rows.
+
+    A cost takes over export and build from the one that was there if its own came from the cache.
+    """
     order = {(size, v.study, v.name): i for i, (size, v) in enumerate((size, v) for size in SIZES for v in variants(size))}
-    every = sorted(kept.values(), key=lambda r: (order[r.size, r.study, r.name], r.draw))
-    body = ",\n".join(json.dumps(asdict(r)) for r in every)
-    write_text(path, f'{{"versions": {json.dumps(api.versions())},\n"rows": [\n{body}\n]}}\n')
+
+    def variant(r):
+        return r.size, r.study, r.name
+
+    kept = {(*variant(r), r.draw): r for r in [*(read(path) if path.exists() else []), *rows]}
+    every = sorted(kept.values(), key=lambda r: (order[variant(r)], r.draw))
+    costs = {variant(c): c for c in (read_costs(path) if path.exists() else [])}
+    if cost:
+        if before := costs.get(variant(cost)):
+            cost = replace(cost, **{k: getattr(before, k) for k in ("export_s", "export_cpu_s", "build_s", "build_cpu_s") if getattr(cost, k) is None})
+        costs[variant(cost)] = cost
+    parts = [",\n".join(json.dumps(asdict(r)) for r in part) for part in (sorted(costs.values(), key=lambda c: order[variant(c)]), every)]
+    write_text(path, f'{{"versions": {json.dumps(api.versions())},\n"costs": [\n{parts[0]}\n],\n"rows": [\n{parts[1]}\n]}}\n')
     return every
 
 
 SIZES = {"small": "4 experts, top-2, 32 tokens; 8 requests over 2 regions, 1 to 8 KV tiles", "full": "8 experts, top-2, 64 tokens; 16 requests over 4 regions, 1 to 32 KV tiles"}
 
 
-def page(rows: Sequence[Row]) -> str:
+def page(rows: Sequence[Row], costs: Sequence[Cost]) -> str:
     """docs/dynamic.md."""
     lines = ["# Dynamic against static", "",
              "The paper's three uses of run-time information, as the machine runs them: tiles as large as an expert's share of the tokens, experts that share hardware, requests that go",
@@ -246,7 +335,7 @@ def page(rows: Sequence[Row]) -> str:
              "Written by `python bench/dynamic.py --page` from docs/results/dynamic.json; renewed by `python bench/dynamic.py --on both --json docs/results/dynamic.json`.", ""]
     for size, what in SIZES.items():
         if mine := [r for r in rows if r.size == size]:
-            lines += [f"## {what}", "", checked(mine), "", *(line.replace("####", "###") for line in tables(rows, size))]
+            lines += [f"## {what}", "", checked(mine), "", *(line.replace("####", "###") for line in tables(rows, size)), *expenses(costs, size)]
     return "\n".join([*lines, *READING, ""])
 
 
@@ -267,23 +356,25 @@ def main() -> int:
     p.add_argument("--on", choices=("model", "both"), default="model")
     p.add_argument("--size", choices=tuple(SIZES), default="small")
     p.add_argument("--only", default="", metavar="TEXT", help="variants whose study and name contain TEXT")
-    p.add_argument("--draws", type=int, default=DRAWS)
+    p.add_argument("--draws", type=int, default=DRAWS, metavar="N", help="the first N / 2 skewed draws and as many balanced ones")
     p.add_argument("--json", type=Path, metavar="OUT")
     p.add_argument("--page", action="store_true")
     p.add_argument("--quiet", action="store_true")
     args = p.parse_args()
     if args.page:
-        write_text(PAGE, page(read()))
+        write_text(PAGE, page(read(), read_costs()))
         return 0
     if args.json:
         writable(args.json)
+    draws = [first + i for first in (0, DRAWS // 2) for i in range(min(args.draws // 2, DRAWS // 2))]
     rows = []
     with display(args.quiet) as progress:
         for v in variants(args.size):
             if args.only in f"{v.study} {v.name}":
-                rows += measure(v, args.size, args.draws, args.on, progress)
+                got, cost = measure(v, args.size, draws, args.on, progress)
+                rows += got
                 if args.json:
-                    store(args.json, [r for r in rows if (r.study, r.name) == (v.study, v.name)])
+                    store(args.json, got, cost)
     print("\n".join([*tables(rows, args.size), checked(rows)]))
     for r in rows:
         if r.failed:

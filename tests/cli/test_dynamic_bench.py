@@ -28,3 +28,25 @@ def test_runs_replace_those_of_the_same_variant_and_draw(tmp_path):
 
 def test_a_study_without_its_counterpart_has_no_table():
     assert dynamic.tables([dynamic.Row("small", "tiling", "dynamic", 0, True, cycles=10, onchip=1, peak=1, offchip=1)], "small") == []
+
+
+def test_a_cost_keeps_the_build_that_it_found_in_the_cache(tmp_path):
+    path = tmp_path / "r.json"
+    cold = dynamic.Cost("small", "tiling", "dynamic", 2, 40, 10.0, 9.0, 50.0, 45.0, 4.0, 3.0)
+    dynamic.store(path, [], cold)
+    warm = dynamic.Cost("small", "tiling", "dynamic", 4, 40, None, None, None, None, 12.0, 8.0)
+    dynamic.store(path, [], warm)
+    (kept,) = dynamic.read_costs(path)
+    assert (kept.draws, kept.export_s, kept.build_cpu_s, kept.run_s) == (4, 10.0, 45.0, 12.0)
+    assert dynamic.expenses([kept], "small")[-2].split("|")[-3:] == [" 63.0 ", " 56.0 ", ""] and not dynamic.expenses([warm], "small")
+
+
+def test_the_meter_tells_stages_apart():
+    told = []
+    meter = dynamic.Meter(dynamic.Progress())
+    meter.shown.stage = told.append
+    meter.stage("export Verilog of moe, build 1 of 1")
+    meter.stage("simulate 2 points")
+    meter.end()
+    assert told == ["export Verilog of moe, build 1 of 1", "simulate 2 points"] and set(meter.spent) == {"model", "export", "simulate"}
+    assert all(wall >= 0 and cpu >= 0 for wall, cpu in meter.spent.values())

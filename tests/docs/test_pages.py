@@ -60,7 +60,7 @@ def test_the_page_of_dynamic_against_static_is_of_the_stored_record():
     import dynamic
 
     rows = dynamic.read()
-    assert dynamic.PAGE.read_text() == dynamic.page(rows)
+    assert dynamic.PAGE.read_text() == dynamic.page(rows, dynamic.read_costs())
     for size in dynamic.SIZES:
         s = dynamic.Study(rows, size)
         assert len(s.draws(True)) == len(s.draws(False)) == dynamic.DRAWS // 2
