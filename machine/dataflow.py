@@ -63,6 +63,8 @@ class DataflowGraph:
         Their names, unique; by default ``name`` of the node. (One node may be several outputs, or an input and an output.)
     title : str
         What the graph is, for tables.
+    meta : dict
+        What the graph was made from: of a factorisation ``factors``, of a front solve its ``column`` too (`frontend/spice/lu.py`). Copies side by side have none.
 
     Raises
     ------
@@ -247,7 +249,7 @@ class DataflowGraph:
         return DataflowGraph(np.tile(self.op, count), shift(self.a), shift(self.b), np.tile(self.value, count),
                              {k * n + i: f"{k}.{s}" for k in range(count) for i, s in self.name.items()},
                              [k * n + i for k in range(count) for i in self.outputs], [f"{k}.{s}" for k in range(count) for s in self.output_names],
-                             f"{self.title}*{count}", self.meta)
+                             f"{self.title}*{count}")
 
     def text(self) -> str:
         """The readable file form (docs/dataflow_graphs.md); :meth:`parse` reads it back."""

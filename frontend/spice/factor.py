@@ -55,6 +55,13 @@ class Factors:
             return sp.csc_array((np.concatenate([diagonal, *values]), (rows, cols)), shape=(n, n))
         return build(self.lower, self.l, np.ones(n)), build(self.upper, self.u, self.pivot)
 
+    def blocks(self) -> sp.csc_array:
+        """P A Q without the entries outside the diagonal blocks: the product of L and U."""
+        entries = self.a[self.rows][:, self.cols].tocoo()
+        block = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        inside = block[entries.row] == block[entries.col]
+        return sp.csc_array((entries.data[inside], (entries.row[inside], entries.col[inside])), shape=self.a.shape)
+
     def entries(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Column k of P A Q within its block: pivot indices (ascending) and values."""
         i, v = _column(self.a, self.inverse, self.starts, k, self.cols)

@@ -101,7 +101,7 @@ def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
         node[above], node[lower], node[rows] = -1, -1, -1
     if not outputs:
         raise ProgramError("is triangular after permutation: there is nothing to factorise", title)
-    return g.graph(name=names, outputs=np.concatenate(outputs).tolist(), output_names=output_names, title=title)
+    return g.graph(name=names, outputs=np.concatenate(outputs).tolist(), output_names=output_names, title=title, meta={"factors": f})
 
 
 def front_solve(f: Factors, column: int, depth: int = 1, shape: str = "balanced", title: str = "column") -> DataflowGraph:
@@ -146,7 +146,7 @@ def front_solve(f: Factors, column: int, depth: int = 1, shape: str = "balanced"
         for i in group:
             solved[i] = g.sum([(g.product(factors), s) for factors, s in expanded[i]])
     outputs = [i for i in pattern if i in uses]
-    return g.graph([(f"{'' if solved[i][1] else '-'}x[{i}]", solved[i][0]) for i in outputs], title)
+    return g.graph([(f"{'' if solved[i][1] else '-'}x[{i}]", solved[i][0]) for i in outputs], title, {"factors": f, "column": column})
 
 
 class _Build:
@@ -199,9 +199,9 @@ class _Build:
     def sum(self, terms: list[tuple[int, bool]]) -> tuple[int, bool]:
         return self._tree(terms, self._signed, lambda x: x[0])
 
-    def graph(self, outputs: list[tuple[str, int]], title: str) -> DataflowGraph:
+    def graph(self, outputs: list[tuple[str, int]], title: str, meta: Mapping) -> DataflowGraph:
         op, a, b, value = zip(*self.nodes)
-        return DataflowGraph(op, a, b, value, {i: s for s, i in self.names.items()}, [i for _, i in outputs], [s for s, _ in outputs], title)
+        return DataflowGraph(op, a, b, value, {i: s for s, i in self.names.items()}, [i for _, i in outputs], [s for s, _ in outputs], title, meta)
 
 
 def entry_values(results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

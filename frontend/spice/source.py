@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.errors import ProgramError
 
 from .builder import expression
-from .factor import factorise
+from .factor import Factors, factorise
 from .generate import circuit_matrix
 from .lu import SHAPES, front_solve, whole_lu
 from .matrix import read_matrix
@@ -73,7 +74,20 @@ _ORDER = {"order": "amd|mmd|natural"}
 
 def _lu(spec: str, rest: str) -> DataflowGraph:
     file, _, options = rest.partition(":") if not Path(rest).is_file() else (rest, "", "")
-    return whole_lu(factorise(read_matrix(file), _options(options, _ORDER, spec).get("order", "amd"), where=f"matrix {file}"), spec)
+    return whole_lu(_factors(file, _options(options, _ORDER, spec).get("order", "amd")), spec)
+
+
+def _factors(file: str, order: str) -> Factors:
+    with suppress(OSError):
+        stat = Path(file).stat()
+        return _factors_of(file, order, (stat.st_mtime_ns, stat.st_size))
+    return _factors_of(file, order, None)
+
+
+@lru_cache(maxsize=2)
+def _factors_of(file: str, order: str, stamp: object) -> Factors:
+    """Several graphs of one file share its factorisation."""
+    return factorise(read_matrix(file), order, where=f"matrix {file}")
 
 
 def _column(spec: str, rest: str) -> DataflowGraph:
@@ -84,8 +98,7 @@ def _column(spec: str, rest: str) -> DataflowGraph:
     shapes = [s for s in SHAPES if s in options]
     if len(shapes) > 1:
         raise ProgramError(f"has two shapes, {' and '.join(shapes)}", f"graph {spec}", remedy="name one")
-    factors = factorise(read_matrix(file), options.get("order", "amd"), where=f"matrix {file}")
-    return front_solve(factors, k, _number(options.get("d", "1"), "d", spec), *shapes, title=spec)
+    return front_solve(_factors(file, options.get("order", "amd")), k, _number(options.get("d", "1"), "d", spec), *shapes, title=spec)
 
 
 def _gen(spec: str, rest: str) -> DataflowGraph:

@@ -126,6 +126,9 @@ def assumptions(overlays, records, tile) -> str:
     if any(x.pe == "static" for x in overlays):
         lines.append("static: one issue per PE and cycle, sources included (stored: not); local operands are read in place; one send, one write per PE and cycle; a cycle per hop")
     lines.append("cycles: docs/overlay.md; bound: the largest of depth, work and link bounds of the placement; x static: over the best static variant of the mesh; memory: all PEs and switches, copies for read ports included")
+    lines.append("error: of the outputs against the same operations in float64 (NumPy), relative to the largest; values: equal to the NumPy reference of the format, every bit")
+    if any(r.overlay["scipy"] for r in records):
+        lines.append("SciPy: largest difference from SuperLU's factors with the same pivots (float64), relative to the largest entry; residual: of |L U - A| / (|L| |U|), largest entry, in roundings of the format")
     if tile:
         lines.append(f"{records[0].overlay['instances']} instances on tiles of {tile[0]}x{tile[1]} (first mesh); eval/kcycle counts all")
     return "\n".join(lines)

@@ -21,7 +21,7 @@ from penstock.scheduler.token import Mapped, map_graph
 from penstock.scheduler.token.bounds import link_uses
 from penstock.scheduler.token.partition import objective_of
 
-from .reference import float64, relative_error
+from .reference import against_scipy, float64, relative_error
 
 Mesh = tuple[int, int]
 
@@ -62,7 +62,7 @@ def instances(graph: DataflowGraph, count: int) -> DataflowGraph:
     names = {int(i) + k * n: f"{k}.{s}" for k in range(count) for i, s in graph.name.items()}
     return DataflowGraph(np.tile(graph.op, count), np.concatenate([shift(graph.a, k) for k in range(count)]), np.concatenate([shift(graph.b, k) for k in range(count)]),
                          np.tile(graph.value, count), names, [i + k * n for k in range(count) for i in graph.outputs],
-                         [f"{k}.{s}" for k in range(count) for s in graph.output_names], f"{graph.title} x {count}", graph.meta)
+                         [f"{k}.{s}" for k in range(count) for s in graph.output_names], f"{graph.title} x {count}")
 
 
 def tile_map(graph: DataflowGraph, overlay: Overlay, tile: Mesh, **options) -> Mapped:
@@ -139,6 +139,7 @@ def _record(graph: DataflowGraph, m: Mapped, copies: int, backend: str, cycles: 
     if copies > 1:
         params["instances"] = copies
     memories = m.image.memories()
+    scipy = against_scipy(m.graph, got)
     return Record(
         workload=graph.title, config=f"overlay {o.rows}x{o.cols} {o.name()}", params=params, backend=backend, timing="machine", cycles=cycles,
         onchip_capacity_bytes=m.image.bits // 8, onchip_rule="memories of all PEs and switches, copies included", flops=operations, allocated_flops_per_cycle=o.pes,
@@ -148,7 +149,7 @@ def _record(graph: DataflowGraph, m: Mapped, copies: int, backend: str, cycles: 
                  "evaluations_per_kilocycle": 1000 * copies / cycles if cycles else None,
                  "bounds": vars(m.bounds) | {"best": m.bounds.best}, "cut_edges": m.cut, "pairs": m.pairs, "memory_bits": m.image.bits,
                  "memory_words": {n: x.depth for n, x in memories.items()}, "context_words": m.image.sizes.contexts if o.pe == "static" else None,
-                 "nodes_per_pe": int(np.diff(m.image.base).max()), "seconds": m.seconds})
+                 "nodes_per_pe": int(np.diff(m.image.base).max()), "seconds": m.seconds, "scipy": vars(scipy) if scipy else None})
 
 
 def _use(m: Mapped, outcome) -> dict:
@@ -200,14 +201,17 @@ def table(records: list[Record]) -> list[dict]:
             key = r.params["mesh"], r.seed, r.backend
             best[key] = min(best.get(key, r.cycles), r.cycles)
     rows = []
+    digits = lambda x, n=2: float(f"{x:.{n}g}") if x is not None else None  # noqa: E731
     for r in records:
         o = r.overlay
+        scipy = o.get("scipy") or {}
         static = best.get((r.params["mesh"], r.seed, r.backend))
         percent = lambda x: None if x is None else round(100 * x, 1)  # noqa: E731
         rows.append({"mesh": r.params["mesh"], "variant": o["variant"], "backend": r.backend, "cycles": r.cycles, "x static": round(r.cycles / static, 2) if static else None,
-                     "bound": o["bounds"]["best"], "by": max(("depth", "work", "link"), key=lambda k: o["bounds"][k]), "eval/kcycle": float(f"{o['evaluations_per_kilocycle']:.4g}") if o["evaluations_per_kilocycle"] else None,
+                     "bound": o["bounds"]["best"], "by": max(("depth", "work", "link"), key=lambda k: o["bounds"][k]), "eval/kcycle": digits(o["evaluations_per_kilocycle"] or None, 4),
                      "memory kbit": round(o["memory_bits"] / 1000), "nodes/PE": o["nodes_per_pe"], "contexts": o["context_words"], "ALU %": percent(r.compute_utilisation), "links %": percent(o.get("link_use")),
-                     "ready": o.get("peak_ready"), "error": float(f"{r.max_rel_err:.2g}") if r.max_rel_err is not None else None, "values": r.values_ok, "seed": r.seed})
+                     "ready": o.get("peak_ready"), "error": digits(r.max_rel_err), "values": r.values_ok,
+                     **({"SciPy": digits(scipy["error"])} if scipy else {}), **({"residual": digits(scipy["residual"])} if scipy and scipy["residual"] is not None else {}), "seed": r.seed})
     if len({r["seed"] for r in rows}) == 1:
         for row in rows:
             del row["seed"]

@@ -20,6 +20,7 @@ from penstock.machine.record import Record, write_text
 from penstock.progress import Progress
 from penstock.scheduler.token.partition import OBJECTIVES
 
+from . import sweep
 from .compare import compare, variants
 
 
@@ -53,10 +54,6 @@ CAUSES_AT = (2, 4, 8, 12, 16)
 """Sides of the meshes at which ready order and grouping are taken apart."""
 
 
-BEST = {"pe": ["dynamic"], "ready": ["criticality"], "packets": ["per_pe"], "wake": [2]}
-"""The best dynamic PE: criticality, packets per PE, two consumers a cycle."""
-
-
 def published() -> list[dict]:
     """The digitised curves: figure, graph, pe, pes, cycles."""
     text = files("penstock.published").joinpath("overlay_cycles.csv").read_text()
@@ -86,15 +83,15 @@ def graph_of(curve: Curve, matrices: Path | None) -> DataflowGraph:
 
 def measure(curve: Curve, graph: DataflowGraph, seeds: int, progress: Progress) -> list[Record]:
     """Figures 10 to 12: the paper's reading (FIFO, a token per edge; static multicast), placed for least cut as the paper did."""
-    plain = variants({"ready": ["fifo"], "packets": ["per_edge"], "sends": ["multicast"]})
-    overlays = plain if curve.figure == 10 else plain + variants({"ready": ["fifo"], "packets": ["per_edge"], "sends": ["multicast"]}, kinds="specialised")
+    plain = variants(sweep.PLAIN)
+    overlays = plain if curve.figure == 10 else plain + variants(sweep.PLAIN, kinds="specialised")
     return compare(graph, [(k, k) for k in SIDES[curve.figure]], overlays, seeds=range(seeds), objective="cut", progress=progress)
 
 
 def causes(graph: DataflowGraph, seeds: int, progress: Progress) -> list[Record]:
     """All ready orders and groupings, and all ways of static sending, with either placement."""
     meshes = [(k, k) for k in CAUSES_AT if k * k * 8 <= len(graph)]
-    return [r for objective in OBJECTIVES for r in compare(graph, meshes, variants() + variants(BEST), seeds=range(seeds), objective=objective, progress=progress)]
+    return [r for objective in OBJECTIVES for r in compare(graph, meshes, variants() + variants(sweep.BEST), seeds=range(seeds), objective=objective, progress=progress)]
 
 
 def _cycles(records: list[Record], **wanted) -> int | None:
@@ -151,11 +148,17 @@ def write_all(out: Path, matrices: Path | None = None, seeds: int = 3, progress:
         records += found
         rows += rows_of(curve, graph, found)
         if curve.figure == 10 and len(graph) > 1000:
-            found = causes(graph, 1, progress)
+            found = causes(graph, seeds, progress)
             records += found
             cause += cause_rows(curve, found)
+    swept: list[dict] = []
+    for spec, graph in sweep.listed(matrices):
+        found = sweep.sweep(graph, progress=progress)
+        records += found
+        swept += sweep.rows_of(spec, graph, found)
     out.mkdir(parents=True, exist_ok=True)
     write_text(out / "overlay_cycles.csv", to_csv(rows))
+    write_text(out / "overlay_sweep.csv", to_csv(swept))
     write_text(out / "overlay_causes.csv", to_csv(cause))
     api.save_records(records, out / "overlay_records.json")
     for figure in (10, 11):
@@ -163,8 +166,8 @@ def write_all(out: Path, matrices: Path | None = None, seeds: int = 3, progress:
     draw_ratios(rows, out / "fig12.png")
     draw_causes(cause, out / "overlay_causes.png")
     shown = [{k: v for k, v in r.items() if k not in ("nodes", "edges", "depth") and v is not None} for r in rows]
-    tables = {f"Figure {f}": [r for r in shown if r["figure"] == f] for f in (10, 11)} | {"Ready order and packets (cycles over the best static variant)": cause}
-    return ["overlay_cycles.csv", "overlay_causes.csv", "overlay_records.json", "fig10.png", "fig11.png", "fig12.png", "overlay_causes.png"], tables
+    tables = {f"Figure {f}": [r for r in shown if r["figure"] == f] for f in (10, 11)} | {"Ready order and packets (cycles over the best static variant)": cause, "All listed graphs": swept}
+    return ["overlay_cycles.csv", "overlay_causes.csv", "overlay_sweep.csv", "overlay_records.json", "fig10.png", "fig11.png", "fig12.png", "overlay_causes.png"], tables
 
 
 def _axes(count: int, width: float = 11, height: float = 4.8):

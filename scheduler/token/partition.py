@@ -145,9 +145,11 @@ def _hypergraph(nodes: int, e: Edges, weight: np.ndarray, parts: int, seed: int)
     context = _initialised.context_from_preset(mtkahypar.PresetType.DETERMINISTIC)
     context.set_partitioning_parameters(parts, IMBALANCE, mtkahypar.Objective.KM1)
     context.logging = False
-    pairs = np.unique(e.src.astype(np.int64) * nodes + e.dst)
+    # the preset does without chance, so another seed is another numbering of the nodes
+    number = np.random.default_rng(seed).permutation(nodes) if seed else np.arange(nodes)
+    pairs = np.unique(number[e.src].astype(np.int64) * nodes + number[e.dst])
     src, dst = pairs // nodes, pairs % nodes
     cuts = np.flatnonzero(np.diff(src)) + 1
     nets = [[int(s[0]), *d.tolist()] for s, d in zip(np.split(src, cuts), np.split(dst, cuts), strict=True)]
-    graph = _initialised.create_hypergraph(context, nodes, len(nets), nets, weight.tolist(), [1] * len(nets))
-    return np.asarray(graph.partition(context).get_partition(), np.int64)
+    graph = _initialised.create_hypergraph(context, nodes, len(nets), nets, weight[np.argsort(number)].tolist(), [1] * len(nets))
+    return np.asarray(graph.partition(context).get_partition(), np.int64)[number]

@@ -5,10 +5,8 @@ import numpy as np
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.overlay import Overlay
 from penstock.machine.token_ops import ARITY, FORMATS, Op
+from penstock.overlay.regression import DYNAMIC, STATIC
 
-DYNAMIC = [dict(network=n, ready=r, packets=p) for n in ("mesh", "hoplite") for r in ("fifo", "criticality") for p in ("per_edge", "per_pe")]
-DYNAMIC += [dict(network=n, ready=r, packets="per_pe", wake=2) for n in ("mesh", "hoplite") for r in ("fifo", "criticality")]
-STATIC = [dict(pe="static", sends=s, sources=f) for s in ("edge", "pe", "multicast") for f in ("fired", "stored")]
 VARIANTS = DYNAMIC + STATIC
 
 

@@ -1,6 +1,7 @@
 """`penstock overlay compare`: tables, tiles, refusals; the paper's curves."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -27,6 +28,8 @@ def test_compare_writes_records_and_a_table(tmp_path, capsys):
     for r in records:
         assert r["values_ok"] and r["max_rel_err"] < 1e-6 and r["cycles"] >= r["overlay"]["bounds"]["best"]
         assert r["overlay"]["variant"] in text
+        assert r["overlay"]["scipy"]["error"] < 1e-6 and r["overlay"]["scipy"]["residual"] < r["overlay"]["depth"]
+    assert "SciPy" in text and "residual" in text
     one = {r["overlay"]["variant"]: r for r in records if r["params"]["mesh"] == "1x1"}
     assert one["static multicast"]["cycles"] == one["static multicast"]["overlay"]["nodes"]
 
@@ -42,10 +45,32 @@ def test_compare_writes_records_and_a_table(tmp_path, capsys):
     (["--fifo-depth", "1"], "fifo_depth must be at least 2, not 1"),
 ])
 def test_refusals(arguments, message, capsys):
-    import re
-
     assert main(["overlay", "compare", "gen:ladder:12", "--quiet", *arguments]) == 1
     assert re.search(message, capsys.readouterr().err)
+
+
+MTX = "%%MatrixMarket matrix coordinate real general\n"
+
+
+@pytest.mark.parametrize("name,text,graph,arguments,message", [
+    ("a.mtx", MTX + "2 3 3\n1 1 1.0\n2 2 1.0\n1 3 1.0\n", "lu:a.mtx", [], r"matrix a\.mtx: is 2 x 3 \(rule: a matrix to be factorised is square"),
+    ("a.mtx", MTX + "2 2 4\n1 1 1.0\n1 2 1.0\n2 1 1.0\n2 2 1.0\n", "lu:a.mtx", [], r"matrix a\.mtx: is singular: no pivot in column 1"),
+    ("a.mtx", MTX + "2 2 4\n1 1 1.0\n1 2 1.0\n2 1 1.0\n2 2 1.0\n", "column:a.mtx:1", [], r"matrix a\.mtx: is singular: no pivot in column 1"),
+    ("a.mtx", MTX + "3 3 4\n1 1 1.0\n1 2 1.0\n2 1 1.0\n2 2 1.0\n", "lu:a.mtx", [], r"matrix a\.mtx: is structurally singular"),
+    ("a.mtx", MTX + "2 2 3\n1 1 nan\n1 2 1.0\n2 2 1.0\n", "lu:a.mtx", [], r"matrix a\.mtx: entry \(0, 0\) is nan"),
+    ("a.dfg", "graph g\nx = input 1.0\na = add x b\nb = mul a x\noutput y = b\n", "a.dfg", [], r"a\.dfg:\d: .*cycle"),
+    ("a.dfg", "graph g\nx = input 1.0\na = add x\noutput y = a\n", "a.dfg", [], r"a\.dfg:3: add has 1 operand .*; a missing operand must be named"),
+    ("a.dfg", "graph g\nx = input 1.0\na = add x z\noutput y = a\n", "a.dfg", [], r"a\.dfg:3: .*z"),
+    ("a.dfg", "graph g\nx = input 1.0\na = add x x\nb = mul a x\noutput y = b\n", "a.dfg", ["--mesh", "1x1", "--memory", "op=2"], r"memory op of PE 0: needs 3 words, but has 2 .*use a larger mesh"),
+    ("a.dfg", "graph g\nx = input 1.0\na = add x x\nb = mul a x\noutput y = b\n", "a.dfg", ["--mesh", "1x1", "--memory", "context=2"], r"memory context of PE 0: needs \d words, but has 2"),
+], ids=["not square", "singular", "singular front solve", "structurally singular", "NaN", "cycle", "missing operand", "unknown operand", "small memory", "few contexts"])
+def test_bad_input_is_one_message_and_leaves_no_file(name, text, graph, arguments, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).write_text(text)
+    assert main(["overlay", "compare", graph, "--quiet", "--json", "out.json", *arguments]) == 1
+    told = capsys.readouterr()
+    assert re.search(message, told.err) and told.err.count("\n") == 1 and told.out == ""
+    assert [p.name for p in tmp_path.iterdir()] == [name]
 
 
 @pytest.mark.parametrize("kw", [v for v in VARIANTS if v.get("network") != "hoplite"], ids=str)
