@@ -83,7 +83,7 @@ class Streamify(Operator):
     streamed again. A buffer of static size may be read in an affine order (``shape``, ``stride``), others are read as they were stored.
     """
 
-    stops = "inside a buffer as stored; its last element ends the buffer's rank b, the last repeat b + 1 + s, s the reference's stop. Driven: b + s with s the driving stop; one of at least the level ends the buffer"
+    stops = "inside a buffer as stored; its last element ends the buffer's rank b, the last repeat b + 1 + s, s the reference's stop (listed repeats: b + s). Driven: b + s with s the driving stop; one of at least the level ends the buffer"
     streams = ("buffers", "ref?")
     arguments = {"repeat": "times each buffer is streamed (default: once, without a new dimension), or a list of them",
                  "shape": "elements read in each dimension, outermost first (default: as stored)",
@@ -195,15 +195,14 @@ class Streamify(Operator):
             yield from self.evaluate_reference(stream, ref)
             return
         repeat, rank = self.args["repeat"], len(self.args["shape"] or self.inputs[0].element.shape)
-        for k, (buffer, s) in enumerate(stream):
-            new = int(repeat is not None and not self.listed)
+        new, k = int(repeat is not None and not self.listed), 0
+        for buffer, s in stream:
             if buffer is None:
                 yield None, rank + new + s
                 continue
             beats, rank = self.read(buffer)
             turns = repeat[k % len(repeat)] if self.listed else repeat or 1
-            if self.listed and turns == 1 and len(beats) == 1 and beats[0][0] is None:
-                raise ev.error(f"{self.label}: an empty buffer is streamed once by a list of repeats: such a stream cannot be written")
+            k += 1
             for i in range(turns):
                 yield from beats[:-1]
                 yield beats[-1][0], rank if i < turns - 1 else rank + s + new

@@ -209,7 +209,7 @@ class Expanding(Function):
 
 @dataclass(frozen=True)
 class RetileStreamify(Expanding):
-    """Cuts a tile into tiles of ``size`` rows or columns; with ``mask`` only those with a valid row or column leave."""
+    """Cuts a tile into tiles of ``size`` rows or columns; with ``mask`` only those with a valid row or column leave (no row, no column)."""
 
     along: str = "rows"
     size: int = 1
@@ -236,7 +236,7 @@ class RetileStreamify(Expanding):
     def values(self, ev, operands, *values):
         tile, axis = values[0], SPLIT.index(self.along)
         whole = getattr(operands[0], self.along).value
-        end = tile.shape[axis] if self.mask else whole
+        end = (tile.shape[axis] if axis == 0 or tile.shape[0] else 0) if self.mask else whole
         for i in range(0, end, self.size):
             yield tile[i : i + self.size] if axis == 0 else tile[:, i : i + self.size]
 

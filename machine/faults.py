@@ -18,7 +18,7 @@ class Fault(enum.IntEnum):
         self._value_, self.what, self.rule, self.remedy = bit, what, rule, remedy
         return self
 
-    STOP = 0, "its inputs differ in stop level or end at different beats, or a tensor ends within a row of tiles", "operands have equal shapes"
+    STOP = 0, "its inputs differ in stop level or end at different beats, tiles that it reduces differ in their number of physical tiles, or a tensor ends within a row of tiles", "operands have equal shapes"
     ACCUMULATORS = 1, "more accumulator tiles are needed than it has", None, "raise machine.accum_tiles, or tile the program differently"
     REFERENCES = 2, "a buffer has more references, or tiles, than are counted", None, "use smaller buffers, or fewer readers"
     STRAY = 3, "a memory response came without a request"

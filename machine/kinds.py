@@ -197,6 +197,12 @@ def _address(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
     return (Scalar(ADDRESS_BITS),)
 
 
+def accum_levels(reduce: int) -> tuple[int, int]:
+    """Lowest dimension that an `accum` reduces, and the lowest one with only reduced dimensions from it to the highest."""
+    kept = ~reduce & (1 << reduce.bit_length()) - 1
+    return (reduce & -reduce).bit_length() - 1, kept.bit_length()
+
+
 def _reduced(p: dict, stops: tuple[int, ...]) -> tuple[int, ...]:
     return stops if "scan" in p else (sum(not p["reduce"] >> d & 1 for d in range(stops[0])),)
 
@@ -277,9 +283,15 @@ register(Kind("accum", "reduction over some dimensions into a memory of accumula
 register(Kind("row_pack", "concatenates the valid rows of one-band tiles (docs/timing.md section 3.3)",
               {"depth": "tiles of a band, at most", "level": "stop level that ends a group", "bands": "bands of the result, 0: of run-time size",
                "cols": "columns of the result in elements"}, lambda p: (1, 1), runtime=("bands", "cols"), payloads=_rows, stop=lambda p, s: (max(1, 2 + s[0] - p["level"]),)))
-register(Kind("row_unpack", "streams the rows of tiles one by one (docs/timing.md section 3.3)",
+def _unpacked(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+    need(p.get("along", "rows") in ("rows", "cols"), "along is 'rows' or 'cols'")
+    return _rows(p, inputs)
+
+
+register(Kind("row_unpack", "streams the rows, or the columns, of tiles one by one (docs/timing.md section 3.3)",
               {"depth": "tiles of a band, at most", "mask": "whether only valid rows leave", "rows": "rows of a logical tile (used without mask)"},
-              lambda p: (1, 1), runtime=("rows",), payloads=_rows, stop=lambda p, s: (max(s[0] + 1, 2),)))
+              lambda p: (1, 1), runtime=("rows",), payloads=_unpacked, stop=lambda p, s: (max(s[0] + 1, 2),),
+              optional={"along": "'cols': columns leave instead of rows, and a band is a column of tiles"}))
 _shape("row_append", "puts a row below a tile's valid rows", {}, lambda p: (2, 1), payloads=_rows)
 _shape("row_offset", "sets how many rows of a tile are valid", {}, lambda p: (2, 1), payloads=_counted)
 def _buffers(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload | None, ...]:
@@ -304,7 +316,7 @@ def _buffers(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload | None, ...]
 _LINES = dict.fromkeys(("base", "pitch"), limits.ADDRESSES) | dict.fromkeys(("tensor_rows", "tensor_cols"), limits.SIZES) | dict.fromkeys(
     ("rows", "cols"), limits.COUNTS) | dict.fromkeys(("shape", "row_step", "col_step"), limits.SIZES) | {"shift": limits.SHIFTS}
 register(Kind("scratchpad", "paged memory of buffers (docs/timing.md section 4)",
-              {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}, with turns (repeats of each buffer, in turn) where they differ, with ref (the level of a stream that drives the reads), or with affine (loop dimensions of the order in which the tiles of a buffer are read: its rank)",
+              {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "readers": "list of {rank, repeat_dim}, with turns (repeats of each buffer, in turn, a dimension or not) where they differ, with ref (the level of a stream that drives the reads), or with affine (loop dimensions of the order in which the tiles of a buffer are read: its rank)",
                "repeat": "list: repeats per reader (run time)"},
               lambda p: (len(p["writers"]) + len(p["readers"]) + sum("ref" in r for r in p["readers"]), len(p["writers"]) + len(p["readers"])),
               runtime=("repeat", "shape", "stride"), memory=True, payloads=_buffers,

@@ -12,7 +12,7 @@ from penstock.machine.beat import LINE_BYTES, Payload
 from penstock.machine.config import Config
 from penstock.machine.errors import RunError
 from penstock.machine.functions import identity_bits
-from penstock.machine.kinds import kind_of, queue_entries
+from penstock.machine.kinds import accum_levels, kind_of, queue_entries
 from penstock.machine.trace import SourceBeats
 from penstock.machine.unitgraph import Unit, UnitGraph, validate
 from penstock.model import dram, kernels
@@ -287,8 +287,8 @@ class Layout:
 
     def put_accum(self, u, p, ins, outs):
         t, reduce = self.graph.t, p["reduce"]
-        dims = max(16, reduce.bit_length())
-        return k.K_ACCUM, {k.A_INTERVAL: kind_of("accum").interval(t, p), k.A_DEPTH: p["depth"], k.A_REDUCE: reduce, k.A_TOP: reduce.bit_length() - 1,
+        dims, lowest, outer = max(16, reduce.bit_length()), *accum_levels(reduce)
+        return k.K_ACCUM, {k.A_INTERVAL: kind_of("accum").interval(t, p), k.A_DEPTH: p["depth"], k.A_REDUCE: reduce, k.A_TOP: reduce.bit_length() - 1, k.A_LOWEST: lowest, k.A_OUTER: outer,
                            k.A_LAST: LONG_AGO, k.A_STARTS: self.alloc(dims), k.A_FIRSTS: self.put([1] * dims), k.A_MEMORY: self.alloc(3 * p["depth"]),
                            k.A_VALUE: self.alloc_values(p["depth"] * t * t), k.A_KERNEL: kernels.address(p["fn"]) if self.values else 0, k.A_STOP: beats.STOP_DONE, k.A_ROWS: p["init_rows"],
                            k.A_COLS: p["init_cols"], k.A_IDENTITY: identity_bits(p["fn"]), k.A_SPARE: self.alloc_values(t * t),
@@ -299,7 +299,7 @@ class Layout:
                               k.RP_EXTENT: self.alloc(p["depth"]), k.RP_VALUE: self.alloc_values((p["depth"] + 1) * self.graph.t**2)}
 
     def put_row_unpack(self, u, p, ins, outs):
-        return k.K_ROW_UNPACK, {k.RU_DEPTH: p["depth"], k.RU_MASK: bool(p["mask"]), k.RU_ROWS: p["rows"], k.RU_BANDS: self.alloc(2 * k.BAND_WORDS),
+        return k.K_ROW_UNPACK, {k.RU_DEPTH: p["depth"], k.RU_MASK: bool(p["mask"]), k.RU_ROWS: p["rows"], k.RU_ACROSS: p.get("along") == "cols", k.RU_BANDS: self.alloc(2 * k.BAND_WORDS),
                                 k.RU_EXTENT: self.alloc(2 * p["depth"]), k.RU_VALUE: self.alloc_values(2 * p["depth"] * self.graph.t**2)}
 
     def put_row_append(self, u, p, ins, outs):
@@ -321,6 +321,7 @@ class Layout:
             z = z_at + i * k.READER_WORDS
             self.set(z + k.Z_RANK, r["rank"])
             self.set(z + k.Z_REPEAT, p["repeat"][i] if r["repeat_dim"] else 0)
+            self.set(z + k.Z_DIMENSION, bool(r["repeat_dim"]))
             self.set(z + k.Z_REF, r.get("ref", -1))
             if "ref" in r:
                 self.set(z + k.Z_TOKENS, self.channel_at(next(tokens).id))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from penstock import model
 from penstock.machine.config import Config
 from penstock.machine.errors import RunError
 from penstock.machine.faults import Fault
@@ -214,7 +215,7 @@ def simulate(design: Design, points: Sequence[Point], config: Config | None, *, 
     spent = sum(float(out["simulate_s"]) for out in loaded)
     for p, out in zip(points, loaded):
         try:
-            r = _run(p, out, trace, sorted(record), max_cycles)
+            r = _run(p, out, trace, sorted(record), max_cycles, config)
         except RunError as e:
             if not keep_going:
                 raise
@@ -297,10 +298,10 @@ def _inputs(p: Point, sources, sinks, load_lines: int) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _run(p: Point, out: Mapping[str, np.ndarray], trace: bool, recorded: Sequence[int], max_cycles: int | None) -> Run:
+def _run(p: Point, out: Mapping[str, np.ndarray], trace: bool, recorded: Sequence[int], max_cycles: int | None, config: Config | None) -> Run:
     graph = p.graph
     status = dict(zip(STATUS, map(int, out["status"])))
-    _check(graph, status, out, max_cycles)
+    _check(p, status, out, max_cycles, config)
     stats = out["stats"]
     cycles = status["done_cycle"] + 1
     if not p.whole:
@@ -342,7 +343,19 @@ def _occupancy(c: ChannelTrace, cycles: int) -> float:
     return float(np.maximum(left - c.accept, 0).sum() / cycles)
 
 
-def _check(graph: UnitGraph, status: Mapping[str, int], out: Mapping[str, np.ndarray], max_cycles: int | None) -> None:
+def _told(p: Point, config: Config | None, cycle: int) -> str:
+    """What the model says of a fault of the RTL, whose ``error`` names no unit."""
+    if config is None:
+        return ""
+    try:
+        model.run(p.graph, config, p.tensors, sources=p.sources, sinks=p.sinks, max_cycles=cycle + 2)
+    except RunError as e:
+        return f"; the model: {e}"
+    return "; the model has no fault"
+
+
+def _check(p: Point, status: Mapping[str, int], out: Mapping[str, np.ndarray], max_cycles: int | None, config: Config | None) -> None:
+    graph = p.graph
     where = f"RTL of {graph.name}"
     halt = HALT[status["halt"]]
     if halt == "fault":
@@ -354,7 +367,7 @@ def _check(graph: UnitGraph, status: Mapping[str, int], out: Mapping[str, np.nda
         raise RunError(f"{what} (cycle {at}, index {status['fault_index']}, value {status['fault_value']})", where)
     if error := status["error"]:
         flags = "; ".join(f"a unit's fault: {fault.what}" for fault in Fault if error >> fault & 1)
-        raise RunError(f"{flags} (cycle {status['cycles_seen'] - 1})", where)
+        raise RunError(f"{flags} (cycle {status['cycles_seen'] - 1})" + _told(p, config, status["cycles_seen"]), where)
     if halt in ("cycle limit", "no activity"):
         full, waiting = [], []
         for c in graph.channels:

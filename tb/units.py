@@ -218,6 +218,25 @@ def _banded(payload: Payload, rank: int, bands: int, cols: int, *, valid: tuple[
     return items
 
 
+def _upright(payload: Payload, rank: int, high: int, wide: int) -> Callable[[np.random.Generator], Items]:
+    """Logical tiles of ``high`` x ``wide`` physical ones, column by column, with valid parts of any size and empty groups among them."""
+
+    def items(rng: np.random.Generator) -> Items:
+        out, t = [], payload.t
+        for data, s in _sometimes_bare(rng, rank, 0.2):
+            if not data:
+                out.append((None, 2 + s))
+                continue
+            rows, cols = int(rng.integers(0, high * t + 1)), int(rng.integers(0, wide * t + 1))
+            for j in range(wide):
+                here = min(max(cols - j * t, 0), t)
+                stops = [0] * (high - 1) + [2 + s if j == wide - 1 else 1]
+                out += [(value(rng, payload, min(max(rows - i * t, 0), t), here), stop) for i, stop in enumerate(stops)]
+        return out
+
+    return items
+
+
 def _counts(payload: Payload, rank: int, most: int, bare: float = 0.0) -> Callable[[np.random.Generator], Items]:
     """Numbers below ``most`` on a ragged stream of tiles, with the stops that `_banded` draws."""
 
@@ -236,6 +255,7 @@ def rows(t: int = 2, dtype: str = "fp32") -> Zoo:
         z.runtime[u] = lambda rng: {"bands": int(rng.choice([0, 2, 5])), "cols": cols * t}
         for mask in (False, True):
             z.add("row_unpack", {"depth": 2, "mask": mask, "rows": 2 * t}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t + 1), bare=0.2))], [tile])
+            z.add("row_unpack", {"depth": cols, "mask": mask, "rows": 2 * t, "along": "cols"}, [(tile, _upright(tile, 2, cols, 2))], [tile])
         z.add("row_append", {}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t), bare=0.2)), (tile, _banded(tile, 2, 1, cols, valid=(1, 2), bare=0.2))], [tile])
         z.add("row_offset", {}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t + 1), bare=0.2)), (number, _counts(number, 2, 2 * t + 2, 0.2))], [tile])
     return z
@@ -316,7 +336,7 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
 
     def pad(pages: int, frames: int, ranks: Sequence[int], repeats: Sequence[Sequence[bool]], turns: Sequence[int] = ()) -> None:
         """Writer w has rank ranks[w] and one reader per entry of repeats[w]; ``turns``: repeats of each buffer in turn."""
-        readers = [{"rank": rank, "repeat_dim": r} | ({"turns": list(turns)} if r and turns else {}) for rank, rs in zip(ranks, repeats) for r in rs]
+        readers = [{"rank": rank, "repeat_dim": r} | ({"turns": list(turns)} if turns else {}) for rank, rs in zip(ranks, repeats) for r in rs]
         ref = BufferRef(pages)
         u = z.unit("scratchpad", {"pages": pages, "frames": frames, "writers": [{"rank": r} for r in ranks], "readers": readers,
                                   "repeat": [1] * len(readers)})
@@ -336,7 +356,7 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
     pad(16, 1, [2], [[True]])
     pad(16, 4, [1], [[True, False]])
     pad(32, 2, [1, 2], [[True], [False, True]])
-    pad(16, 2, [1], [[True, True]], [2, 1, 3])
+    pad(16, 2, [1], [[True, False]], [2, 1, 3])
     u, ref = z.unit("scratchpad", {"pages": 8, "frames": 1, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": False}], "repeat": [0]}), BufferRef(8)
     copies, route = z.unit("broadcast", {"n": 2, "scratchpad": u}), z.unit("partition", {"n": 2, "rank": 0, "scratchpad": u})
     z.source((u, 0), tile, _regular(tile, (7, 2)))

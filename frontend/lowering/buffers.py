@@ -92,7 +92,7 @@ class Buffers:
     def reader(self, node: Streamify) -> dict:
         """A scratchpad's parameters for one Streamify."""
         rank = len(node.inputs[0].element.shape) + 2
-        out = {"rank": rank, "repeat_dim": node.args["repeat"] is not None}
+        out = {"rank": rank, "repeat_dim": node.args["repeat"] is not None and not node.listed}
         if node.listed:
             out["turns"] = list(node.args["repeat"])
         if node.by_reference:
@@ -111,11 +111,7 @@ class Buffers:
         self.connect(self.take(node, 0), unit, i)
         if ref is not None:
             self.connect(self.tokens(node, 1), unit, ref)
-        port = Port(unit, i, self.payload(node.outputs[0].element, node))
-        if node.listed:  # the repeats are a dimension on the wire
-            rank = self.reader(node)["rank"]
-            port = self.chain(port, "flatten", node, {"lo": rank, "hi": rank + 1}, "repeats")
-        return port
+        return Port(unit, i, self.payload(node.outputs[0].element, node))
 
     def expand(self, node: Operator) -> Port:
         """Copies of each element: a bare repeat for elements of one beat, a scratchpad for larger ones."""

@@ -9,7 +9,7 @@ from penstock.machine.kinds import KINDS
 
 from ..graph import Operator
 from ..stream_functions import RetileStreamify
-from ..types import BufferType
+from ..types import BufferType, TileType, ceil_div
 from .base import Port
 
 
@@ -130,20 +130,51 @@ class StreamUnits:
         return self.chain(port, "flatten", node, {"lo": 0, "hi": 1}, "row")
 
     def retile_streamify(self, node: Operator, fn: RetileStreamify) -> Port:
-        """Parts of a tile: single rows, or whole physical tiles, where only stops change."""
-        src, t = self.take(node, 0), self.tile(node, 0)
+        """Parts of a tile: whole physical tiles where that will do, else single rows or columns, the rows packed again."""
+        src, t, size = self.take(node, 0), self.tile(node, 0), fn.size
         rows, cols = self.grid(t)
-        if fn.along == "rows" and fn.size == 1 and cols is not None:
-            return self.chain(src, "row_unpack", node, {"depth": cols, "mask": fn.mask, "rows": t.rows.value or 0}, "rows")
-        if not fn.mask and fn.size % self.t == 0 and t.static:
-            chunk = {"chunk": fn.size // self.t, "pad": False, "pad_rows": 1, "pad_cols": 1}
-            if fn.along == "rows":
-                return self.chain(src, "reshape", node, {"dim": 1, **chunk}, "bands")
-            if rows == 1:
-                port = self.chain(src, "flatten", node, {"lo": 0, "hi": 1}, "columns")
-                port = self.chain(port, "reshape", node, {"dim": 0, **chunk}, "parts")
-                return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
-        raise self.error(node, f"cannot cut {t} with {fn}", rule=f"this machine cuts single rows, or (without mask) bands and, of one band, columns in multiples of {self.t}")
+        whole = not fn.mask and size % self.t == 0 and t.static  # only stops and the order of physical tiles change
+        if whole and fn.along == "rows":
+            return self.chain(src, "reshape", node, {"dim": 1, **self.chunks(size // self.t)}, "bands")
+        if whole and rows == 1:
+            port = self.chain(src, "flatten", node, {"lo": 0, "hi": 1}, "columns")
+            port = self.chain(port, "reshape", node, {"dim": 0, **self.chunks(size // self.t)}, "parts")
+            return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
+        if whole:
+            width = size // self.t
+            return self.reordered(node, src, 2, [cols // width, rows, width], [width, cols, 1], "parts", f"a tile {t}")
+        if fn.along == "rows" and cols is not None:
+            port = self.chain(src, "row_unpack", node, {"depth": cols, "mask": fn.mask, "rows": t.rows.value or 0}, "rows")
+            return port if size == 1 else self.packed(node, port, size, cols, fn.mask)
+        if fn.along == "cols" and size == 1 and (fn.mask or t.static):
+            port, depth = self.by_columns(node, src, t)
+            return self.chain(port, "row_unpack", node, {"depth": depth, "mask": fn.mask, "rows": t.cols.value or 0, "along": "cols"}, "columns")
+        raise self.error(node, f"cannot cut {t} with {fn}", rule=f"this machine cuts rows of tiles of static width, single columns (with mask, or of static tiles), and (without mask) columns in multiples of {self.t}",
+                         remedy="cut single columns, or rows")
+
+    @staticmethod
+    def chunks(chunk: int, pad: int = 0) -> dict:
+        """Parameters of a `reshape`; ``pad``: columns of physical tiles of what fills a chunk up (0: no padding)."""
+        return {"chunk": chunk, "pad": pad > 0, "pad_rows": 1, "pad_cols": pad or 1}
+
+    def packed(self, node: Operator, rows: Port, size: int, cols: int, ragged: bool) -> Port:
+        """``size`` of the single rows of each logical tile at a time, one below the other; ``ragged``: fewer at a tile's end."""
+        if cols > self.m.accum_tiles:
+            raise self.error(node, f"a band takes {cols} tiles of {self.t} x {self.t}, a row packer holds {self.m.accum_tiles}", remedy="use narrower tiles, or raise machine.accum_tiles")
+        port = self.chain(rows, "reshape", node, {"dim": 2, **self.chunks(size, cols if ragged else 0)}, "parts")
+        return self.chain(port, "row_pack", node, {"depth": cols, "level": 3, "bands": ceil_div(size, self.t), "cols": node.result.cols.value}, "packed")
+
+    def by_columns(self, node: Operator, src: Port, t: TileType) -> tuple[Port, int]:
+        """The physical tiles of each logical tile column by column, and the most that a column has."""
+        rows, cols = self.grid(t)
+        if rows == 1 or cols == 1:
+            if (rows, cols) == (1, 1):
+                return src, 1
+            port = self.chain(src, "flatten", node, {"lo": 0, "hi": 1}, "order")
+            return self.chain(port, "promote", node, {"level": 0 if rows == 1 else 1, "outermost": False}, "bands"), rows or self.m.accum_tiles
+        if not t.static:
+            raise self.error(node, f"cuts columns of {t}", rule="a tile of run-time size is cut by columns where it is one physical tile high or wide", remedy=f"use tiles of at most {self.t} rows")
+        return self.reordered(node, src, 2, [cols, rows], [1, cols], "by_columns", f"a tile {t}"), rows
 
 
 __all__ = ["StreamUnits"]

@@ -74,6 +74,8 @@ def _memory(s):
     regular = Bufferize(s.tiles("u", (2, 3), (4, 4), 3, 3), rank=1)
     Sink(Streamify(regular))
     Sink(Streamify(regular, shape=(2, 2), stride=(1, 1), repeat=2))
+    groups = s.source("o", (2, 2, s.ragged("O", 2)), [[[s.tile(4, 4) for _ in range(int(s.rng.integers(0, 3)))] for _ in range(2)] for _ in range(2)], tile=(4, 4))
+    Sink(Streamify(Bufferize(groups, rank=1), repeat=(1, 2)))
     Sink(Expand(s.tiles("v", (2,), (4, 8)), count=3))
 
     # two requests, each with its tiles of 4 rows in a cache of 3; a row goes below the valid ones of the last tile, which is written back
@@ -101,7 +103,11 @@ def _compute(s):
     Sink(FlatMap(product, fn=retile_streamify(mask=True), rank=1))
     a, b = (s.tiles(n, (2, 3), (4, 8), 3, 3, dtype="bf16") for n in "ab")
     Sink(Accum(a, b, fn=matmul(transposed=True), rank=1))
+    cut = s.source("cut", (3,), [s.tile(*map(int, s.rng.integers(0, (7, 11)))) for _ in range(3)], tile=(6, 10))
+    Sink(FlatMap(cut, fn=retile_streamify("cols", 1, mask=True), rank=1))
+    Sink(FlatMap(cut, fn=retile_streamify("rows", 2), rank=1))
     wide = s.tiles("parts", (2, 3), (4, 4), 3, 3)
+    Sink(FlatMap(wide, fn=retile_streamify("cols", 1)))
     Sink(FlatMap(Accum(wide, fn=retile_col(), rank=1), fn=retile_streamify("cols", 4)))
     Sink(Scan(wide, fn=add(), rank=1))
     Sink(Accum(wide, fn=maximum(), rank=1))

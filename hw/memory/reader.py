@@ -26,7 +26,7 @@ class Reader(wiring.Component):
     rank : int
         b, stop level of a buffer's end.
     repeat_dim : bool
-        Whether repeats are a dimension of the stream, ``repeat`` of them; otherwise a buffer is read once.
+        Whether repeats are a dimension of the stream, ``repeat`` of them; otherwise a buffer is read once, or as ``turns`` say.
     turns : list of int, or None
         Repeats of each buffer in turn, instead of ``repeat``.
     ref : int, or None
@@ -137,7 +137,7 @@ class Reader(wiring.Component):
             m.d.comb += [
                 end.eq(is_done(self.i.payload)),
                 nothing.eq(hollow),
-                last_pass.eq(hollow | (passes + 1 >= repeat) if self.repeat_dim else 1),
+                last_pass.eq(hollow | (passes + 1 >= repeat) if self.repeat_dim or self._turns else 1),
                 level.eq(Mux(last_pass, self.rank + self.repeat_dim + above, self.rank)),
                 self.request.eq(holding & (credit != QUEUE)),
                 self.i.ready.eq(Mux(end, ~holding & (credit == 0), ~holding | finishes)),

@@ -8,7 +8,7 @@ from penstock.machine.beat import STOP_DONE, Tile
 from penstock.machine.faults import Fault
 from penstock.machine.functions import identity_bits
 from penstock.machine.functions import lookup as entry
-from penstock.machine.kinds import kind_of
+from penstock.machine.kinds import accum_levels, kind_of
 from penstock.machine.limits import SIZE_BITS
 
 from ..beat import is_bare, is_done, words
@@ -35,7 +35,8 @@ class Accum(Unit):
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.init_rows``, ``cfg.init_cols``: 20 bits each. ``error`` bit ``Fault.ACCUMULATORS``: a group has more than ``depth`` kept positions.
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.init_rows``, ``cfg.init_cols``: 20 bits each. ``error`` bits
+    ``Fault.ACCUMULATORS``: a group has more than ``depth`` kept positions; ``Fault.STOP``: the tiles that are reduced together differ in their physical tiles.
 
     Timing
     ------
@@ -102,12 +103,16 @@ class Accum(Unit):
         ]
         with m.If(take):
             m.d.sync += before.eq(beat.stop)
-        with m.If(closes | passes | (taken & last)):
+        with m.If((closes | passes | taken) & last):
             m.d.sync += high.eq(0)
         with m.Elif(taken & (high <= index)):
             m.d.sync += high.eq(index + 1)
         m.d.sync += wait.eq(Mux(taken | closes, steps - 1, Mux(wait == 0, 0, wait - 1)))
         initial = self._walk(m, taken, (closes | passes) & last, index, index_next, top)
+        lowest, outer = accum_levels(self.reduce)
+        differs = []  # a pass over a reduced dimension that visits other accumulators than the first did
+        if outer != lowest:
+            differs += [~initial & (index >= high), (beat.stop >= outer) & (high > index + 1)]
 
         # One step a cycle: the operands of the first come from the input, the others' are held.
         step, target, fresh = Signal(range(steps)), Signal.like(index), Signal()
@@ -137,6 +142,16 @@ class Accum(Unit):
             tile_in.addr.eq(index_next if steps == 1 else Mux((wait > 1) | taken, target, index)),
             extent_in.addr.eq(index_next),
         ]
+
+        if lowest:
+            stop_in, ends, ended = self._stops.read_port(transparent_for=[stop_write]), Signal(range(lowest + 1)), Signal(range(lowest + 1))
+            m.d.comb += [
+                stop_in.addr.eq(index_next),
+                ends.eq(Mux(beat.stop < lowest, beat.stop, lowest)),
+                ended.eq(Mux(stop_in.data < lowest, stop_in.data, lowest)),
+            ]
+            differs.append(~initial & (ends != ended))
+        m.d.comb += self.error[Fault.STOP].eq(taken & Cat(differs).any())
 
         old = Signal(len(group))
         m.d.comb += old.eq(tile_in.data[0] if steps == 1 else Array(tile_in.data)[first_step])

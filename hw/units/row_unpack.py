@@ -1,4 +1,4 @@
-"""Streaming the rows of tiles."""
+"""Streaming the rows or columns of tiles."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
@@ -15,13 +15,13 @@ __all__ = ["RowUnpack"]
 
 
 class RowUnpack(Unit):
-    """Streams the rows of each logical tile one by one, as tiles of one row.
+    """Streams the rows of each logical tile one by one, as tiles of one row; or its columns, as tiles of one column.
 
     Parameters
     ----------
     params : dict
         ``depth``: tiles of a band, at most; ``mask``: whether only valid rows leave; ``rows``: rows of a logical tile (run time; used
-        without ``mask``).
+        without ``mask``); optional ``along``: ``cols`` for columns: a band is a column of tiles then, and what is said of rows holds of columns.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same tiles.
 
@@ -39,12 +39,12 @@ class RowUnpack(Unit):
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         self.expect(1, 1)
-        self.depth, self.mask = params["depth"], bool(params["mask"])
+        self.depth, self.mask, self.across = params["depth"], bool(params["mask"]), params.get("along") == "cols"
         if self.depth < 1:
             raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
         tile = payloads.inputs[0]
         self._tiles = Memory(shape=data.ArrayLayout(tile.element_bits * t, t), depth=2 * self.depth, init=[])
-        self._cols = Memory(shape=tile.count_bits, depth=2 * self.depth, init=[])
+        self._extents = Memory(shape=tile.count_bits, depth=2 * self.depth, init=[])  # the other way: columns of each tile, or rows
 
     @classmethod
     def cfg_layout(cls, params):
@@ -53,9 +53,9 @@ class RowUnpack(Unit):
     def elaborate(self, platform):
         m = Module()
         t, depth, beat = self.t, self.depth, self.i0.payload
-        m.submodules.tiles, m.submodules.cols = self._tiles, self._cols
-        tile_write, cols_write = self._tiles.write_port(), self._cols.write_port()
-        tile_out, cols_out = self._tiles.read_port(transparent_for=[tile_write]), self._cols.read_port(transparent_for=[cols_write])
+        m.submodules.tiles, m.submodules.extents = self._tiles, self._extents
+        tile_write, extent_write = self._tiles.write_port(), self._extents.write_port()
+        tile_out, extent_out = self._tiles.read_port(transparent_for=[tile_write]), self._extents.read_port(transparent_for=[extent_write])
 
         # Complete bands: two places, `count` in use from `head` on; width 0 is a bare stop.
         head, count = Signal(), Signal(2)
@@ -64,13 +64,18 @@ class RowUnpack(Unit):
         at, band_row = Signal(range(depth + 1)), Signal(SIZE_BITS)
         which, done, take = Signal(), Signal(), Signal()
         leave, left = Signal(range(t + 1)), Signal(SIZE_BITS)
+        ours, theirs = (Mux(beat.rows == 0, 0, beat.cols), beat.rows) if self.across else (beat.rows, beat.cols)
+        first, valid_rows = Signal(range(t + 1)), Signal(range(t + 1))  # of a band's first tile
+        with m.If(take & beat.data & (at == 0)):
+            m.d.sync += first.eq(ours)
         m.d.comb += [
+            valid_rows.eq(Mux(at == 0, ours, first)),
             which.eq(head ^ count[0]),
             done.eq(is_done(beat)),
             take.eq(self.i0.valid & ~done & (count != 2)),
             self.i0.ready.eq(Mux(done, self.o0.ready & (count == 0), count != 2)),
             left.eq(Mux(self.cfg.rows > band_row, self.cfg.rows - band_row, 0)),
-            leave.eq(beat.rows if self.mask else Mux(left < t, left, t)),
+            leave.eq(valid_rows if self.mask else Mux(left < t, left, t)),
             self.error[Fault.ROWS].eq(take & beat.data & (at >= depth)),
         ]
         complete, ends_before, pushes = Signal(), Signal(), Signal()
@@ -81,9 +86,9 @@ class RowUnpack(Unit):
             tile_write.addr.eq(at + Mux(which, depth, 0)),
             tile_write.en.eq(take & beat.data),
             tile_write.data.eq(beat.elements.as_value()),
-            cols_write.addr.eq(tile_write.addr),
-            cols_write.en.eq(tile_write.en),
-            cols_write.data.eq(beat.cols),
+            extent_write.addr.eq(tile_write.addr),
+            extent_write.en.eq(tile_write.en),
+            extent_write.data.eq(theirs),
         ]
         with m.If(take & beat.data):
             m.d.sync += at.eq(Mux(complete, 0, at + 1))
@@ -91,7 +96,7 @@ class RowUnpack(Unit):
             m.d.sync += band_row.eq(Mux(beat.stop >= 2, 0, band_row + t))
         for k, b in enumerate(bands):
             with m.If(pushes & (which == k)):
-                m.d.sync += [b.width.eq(Mux(beat.data & (leave != 0), at + 1, 0)), b.valid.eq(beat.rows), b.leave.eq(leave), b.end.eq(beat.stop)]
+                m.d.sync += [b.width.eq(Mux(beat.data & (leave != 0), at + 1, 0)), b.valid.eq(valid_rows), b.leave.eq(leave), b.end.eq(beat.stop)]
             with m.If(ends_before & (which != k)):
                 m.d.sync += b.end.eq(beat.stop)
 
@@ -111,7 +116,7 @@ class RowUnpack(Unit):
             head_next.eq(head ^ pops),
             col_next.eq(Mux(pops | (delivers & row_ends), 0, col + delivers)),
             tile_out.addr.eq(col_next + Mux(head_next, depth, 0)),
-            cols_out.addr.eq(tile_out.addr),
+            extent_out.addr.eq(tile_out.addr),
         ]
         m.d.sync += [count.eq(count + pushes - pops), head.eq(head_next), col.eq(col_next)]
         with m.If(pops):
@@ -130,12 +135,18 @@ class RowUnpack(Unit):
             m.d.comb += o.stop.eq(now.end + 1)
         with m.Else():
             chosen = Signal(len(tile_out.data[0]))
+            bits, ours, theirs = len(chosen) // t, *((o.cols, o.rows) if self.across else (o.rows, o.cols))
+            if self.across:
+                column = Cat(tile_out.data[r].word_select(row, bits) for r in range(t))
+                elements = Cat(Cat(chosen.word_select(r, bits), Const(0, bits * (t - 1))) for r in range(t))
+            else:
+                elements = Cat(chosen, Const(0, len(chosen) * (t - 1)))
             m.d.comb += [
-                chosen.eq(Mux(valid, tile_out.data[row], 0)),
-                o.elements.as_value().eq(Cat(chosen, Const(0, len(chosen) * (t - 1)))),
-                o.rows.eq(valid),
-                o.cols.eq(cols_out.data),
-                o.stop.eq(Mux(~row_ends, 0, Mux(last_row & (now.end >= 2), now.end + 1, 2))),
+                chosen.eq(Mux(valid, column if self.across else tile_out.data[row], 0)),
+                o.elements.as_value().eq(elements),
+                ours.eq(valid),
+                theirs.eq(extent_out.data),
+                o.stop.eq(Mux(~row_ends, int(self.across), Mux(last_row & (now.end >= 2), now.end + 1, 2))),
                 o.data.eq(1),
             ]
         self.report(m, offers=self.o0.valid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from penstock.machine.beat import STOP_DONE
-from penstock.machine.kinds import kind_of, queue_entries
+from penstock.machine.kinds import accum_levels, kind_of, queue_entries
 
 from .core import Beat, Unit
 
@@ -47,6 +47,8 @@ class Accum(Unit):
         self.interval = kind_of("accum").interval(self.g.t, self.p)
         self.reduce = {d for d in range(16) if self.p["reduce"] >> d & 1}
         self.top = max(self.reduce)
+        self.lowest, self.outer = accum_levels(self.p["reduce"])
+        self.opened = {}  # stop of the beat that opened each accumulator, up to `lowest`
         self.memory, self.taken_at, self.last = {}, -self.interval, STOP_DONE
         self.leaving = None  # a beat without data that leaves next
         self.group, self.drained, self.since = [], 0, 0  # tiles of the group that drains
@@ -134,8 +136,14 @@ class Accum(Unit):
     def accept(self, b, c):
         s, index = b.stop, self.index
         assert index < self.p["depth"], "accumulator overflow"
+        before = self.high
         self.taken_at, self.high = c, max(self.high, index + 1)
-        numbers = b.numbers if all(self.first.values()) else tuple(map(max, b.numbers, self.memory[index].numbers))
+        if all(self.first.values()):
+            self.opened[index], numbers = min(s, self.lowest), b.numbers
+        else:
+            assert index < before and self.opened[index] == min(s, self.lowest), "stop mismatch"
+            numbers = tuple(map(max, b.numbers, self.memory[index].numbers))
+        assert s < self.outer or index + 1 == self.high, "stop mismatch"
         self.memory[index] = Beat(self.kept(s), 1, numbers)
         if s > self.top:
             self.drain([self.memory[i] for i in range(index + 1)], c)

@@ -94,6 +94,8 @@ class RowUnpack(Unit):
         self.queue = []  # complete bands: [columns of its tiles or None for a bare stop, valid rows, rows that leave, stop of its end]
         self.open, self.band = [], 0  # columns of the open band's tiles; its place in the logical tile
         self.row = self.col = 0  # of the tile that leaves next
+        self.across = self.p.get("along") == "cols"  # whether a band's columns leave, and "rows" below are columns
+        self.valid = 0  # of the open band: rows of its first tile
 
     def step(self, c):
         queued, tail = len(self.queue), self.queue[-1] if self.queue else None
@@ -121,6 +123,10 @@ class RowUnpack(Unit):
                 after.append([None, 0, 0, s])
             return None
         rows, cols = b.numbers
+        if self.across:
+            rows, cols = cols if rows else 0, rows
+        self.valid = self.valid if self.open else rows
+        rows = self.valid
         self.open.append(cols)
         assert len(self.open) <= self.p["depth"], "rows do not fit"
         if not s:
@@ -145,7 +151,8 @@ class RowUnpack(Unit):
             if last and end == 1 and queued == 1 and self.p["mask"]:
                 return
             ends = self.col == len(cols) - 1
-            out = Beat(0 if not ends else end + 1 if last and end >= 2 else 2, 1, (int(self.row < valid), cols[self.col]))
+            numbers = (int(self.row < valid), cols[self.col])
+            out = Beat(int(self.across) if not ends else end + 1 if last and end >= 2 else 2, 1, numbers[::-1] if self.across else numbers)
             pops = ends and last
         if not self.outs[0].ready():
             self.offers = True

@@ -39,7 +39,8 @@ class Writer:
 @dataclass
 class Reader:
     rank: int
-    repeat: int
+    repeat: int  # 1 where a buffer is read once
+    dimension: bool  # whether the repeats are one
     turns: Iterator[int] | None = None  # repeats of each buffer, where they differ
     buffer: list | None = None  # tiles as beats
     first: int = 0
@@ -60,7 +61,7 @@ class Scratchpad(Unit):
         p = self.p
         self.free = list(range(p["pages"]))  # head first
         self.writers = [Writer(w["rank"]) for w in p["writers"]]
-        self.readers = [Reader(r["rank"], n if r["repeat_dim"] else 0, cycle(r["turns"]) if r.get("turns") else None, ref=r.get("ref"))
+        self.readers = [Reader(r["rank"], n if r["repeat_dim"] else 1, r["repeat_dim"], cycle(r["turns"]) if r.get("turns") else None, ref=r.get("ref"))
                         for r, n in zip(p["readers"], p["repeat"])]
         for r, channel in zip([r for r in self.readers if r.ref is not None], self.ins[len(self.writers) + len(self.readers):]):
             r.tokens = channel
@@ -191,7 +192,7 @@ class Scratchpad(Unit):
                 assert not last_turn or token.stop == r.ref + r.q, "stop mismatch"
             else:
                 last_turn = hollow or r.turn + 1 >= r.repeat
-                stop = r.rank if not last_turn else r.rank + r.q + (1 if r.repeat else 0)
+                stop = r.rank if not last_turn else r.rank + r.q + r.dimension
             b = b._replace(stop=stop)
             r.at, r.turn = 0, r.turn + 1
             if last_turn:

@@ -6,7 +6,7 @@ from .state import *  # noqa: F403 - offsets, channel functions
 
 (A_INTERVAL, A_DEPTH, A_REDUCE, A_TOP, A_LAST, A_INDEX, A_TILES, A_DRAINED, A_FROM, A_LEAVING, A_STARTS, A_FIRSTS, A_MEMORY, A_VALUE,
  A_KERNEL, A_HIGH, A_STOP, A_INITIAL, A_ROWS, A_COLS, A_IDENTITY, A_SPARE,
- A_SCAN, A_HELD) = range(U_OWN, U_OWN + 24)
+ A_SCAN, A_HELD, A_LOWEST, A_OUTER) = range(U_OWN, U_OWN + 26)
 # A_LEAVING: 1 + stop of a beat without data that leaves next (scan: of any; A_HELD: its accumulator + 1, or 0); A_INITIAL: 1 + last stop while initial values drain;
 # A_HIGH: tiles of the open group; A_STOP: stop of the beat before; A_SPARE: values of one tile.
 
@@ -52,6 +52,15 @@ def reset_group(S, u):
     for j in range(S[u + A_TOP] + 1):
         S[S[u + A_FIRSTS] + j] = 1
         S[S[u + A_STARTS] + j] = 0
+
+
+@fast
+def fits(S, u, s, index, initialising):
+    """Whether a beat of stop `s` for the accumulator `index` stands where it stood in the passes before."""
+    lowest, outer, high = S[u + A_LOWEST], S[u + A_OUTER], S[u + A_HIGH]
+    if not initialising and (index >= high or min(S[S[u + A_MEMORY] + 3 * index + 2], lowest) != min(s, lowest)):
+        return False
+    return s < outer or index + 1 >= high
 
 
 @fast
@@ -131,7 +140,12 @@ def scan(S, V, LOG, u, c):
         if index >= S[u + A_DEPTH]:
             fail(S, FAULT_ACCUMULATORS, u, c)
             return flags
-        accumulate(S, V, u, slot, S[u + A_MEMORY] + 3 * index, S[u + A_VALUE] + index * size, opens(S, u))
+        m, initialising = S[u + A_MEMORY] + 3 * index, opens(S, u)
+        if not fits(S, u, s, index, initialising):
+            fail(S, FAULT_STOP, u, c)
+            return flags
+        accumulate(S, V, u, slot, m, S[u + A_VALUE] + index * size, initialising)
+        S[m + 2] = kept(S, u, s)
         S[u + A_HELD], S[u + A_FROM], S[u + A_LAST] = index + 1, c + S[u + A_INTERVAL], c
         if s <= top:
             group_step(S, u, s, index)
@@ -196,8 +210,11 @@ def accum(S, V, LOG, u, c):
     if index >= S[u + A_DEPTH]:
         fail(S, FAULT_ACCUMULATORS, u, c)
         return flags
-    m, size = S[u + A_MEMORY] + 3 * index, S[G_T] * S[G_T]
-    accumulate(S, V, u, slot, m, S[u + A_VALUE] + index * size, opens(S, u))
+    m, size, initialising = S[u + A_MEMORY] + 3 * index, S[G_T] * S[G_T], opens(S, u)
+    if not fits(S, u, s, index, initialising):
+        fail(S, FAULT_STOP, u, c)
+        return flags
+    accumulate(S, V, u, slot, m, S[u + A_VALUE] + index * size, initialising)
     S[m + 2] = kept(S, u, s)
     S[u + A_LAST], S[u + A_STOP] = c, s
     take(S, LOG, source, c)

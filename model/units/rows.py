@@ -111,7 +111,8 @@ def row_pack(S, V, LOG, u, c):
     return BUSY
 
 
-(RU_DEPTH, RU_MASK, RU_ROWS, RU_HEAD, RU_COUNT, RU_AT, RU_BAND, RU_ROW, RU_COL, RU_BANDS, RU_EXTENT, RU_VALUE) = range(U_OWN, U_OWN + 12)
+(RU_DEPTH, RU_MASK, RU_ROWS, RU_HEAD, RU_COUNT, RU_AT, RU_BAND, RU_ROW, RU_COL, RU_BANDS, RU_EXTENT, RU_VALUE, RU_ACROSS, RU_VALID) = range(U_OWN, U_OWN + 14)
+# RU_ACROSS: 1 where a band is a column of tiles, and what is called a row here is a column; RU_VALID: rows of the open band's first tile.
 RB_WIDTH, RB_VALID, RB_LEAVE, RB_END, BAND_WORDS = range(5)  # a complete band; width 0: a bare stop
 
 
@@ -126,8 +127,11 @@ def unpack_take(S, V, u, slot):
             return 0
         S[b + RB_WIDTH], S[b + RB_LEAVE], S[b + RB_END] = 0, 0, s
         return 1
-    at, rows = S[u + RU_AT], S[slot + X_META]
-    S[S[u + RU_EXTENT] + which * depth + at] = S[slot + X_META + 1]
+    at, across = S[u + RU_AT], S[u + RU_ACROSS]
+    if at == 0:
+        S[u + RU_VALID] = S[slot + X_META + across] if S[slot + X_META] else 0  # without a row no column is valid
+    rows = S[u + RU_VALID]
+    S[S[u + RU_EXTENT] + which * depth + at] = S[slot + X_META + 1 - across]
     copy_values(S, V, S[slot + X_VALUE], S[u + RU_VALUE] + (which * depth + at) * t * t, t * t)
     S[u + RU_AT] = at + 1
     if s == 0:
@@ -170,13 +174,18 @@ def row_unpack(S, V, LOG, u, c):
                     commit(S, V, LOG, out, push(S, out, c, end + 1, 0), c)
                 else:
                     ends = col == width - 1
-                    tile = push(S, out, c, 0 if not ends else end + 1 if last and end >= 2 else 2, 1)
+                    across = S[u + RU_ACROSS]
+                    tile = push(S, out, c, across if not ends else end + 1 if last and end >= 2 else 2, 1)
                     valid = row < S[b + RB_VALID]
-                    S[tile + X_META], S[tile + X_META + 1] = 1 if valid else 0, S[S[u + RU_EXTENT] + which * S[u + RU_DEPTH] + col]
+                    S[tile + X_META + across], S[tile + X_META + 1 - across] = 1 if valid else 0, S[S[u + RU_EXTENT] + which * S[u + RU_DEPTH] + col]
                     if S[G_VALUES]:
-                        from_ = S[u + RU_VALUE] + (which * S[u + RU_DEPTH] + col) * t * t + row * t
+                        along, step = (1, t) if across else (t, 1)  # from a row to the next, and within one
+                        from_, to = S[u + RU_VALUE] + (which * S[u + RU_DEPTH] + col) * t * t + row * along, S[tile + X_VALUE]
                         for k in range(t * t):
-                            V[S[tile + X_VALUE] + k] = V[from_ + k] if valid and k < t else 0
+                            V[to + k] = 0
+                        if valid:
+                            for k in range(t):
+                                V[to + k * step] = V[from_ + k * step]
                     commit(S, V, LOG, out, tile, c)
                     pops = ends and last
                     S[u + RU_COL] = 0 if ends else col + 1

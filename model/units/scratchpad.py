@@ -9,7 +9,7 @@ from .state import *  # noqa: F403 - offsets, channel functions
 W_RANK, W_FIRST, W_PAGE, W_FILL, W_COUNT, W_HEAD, W_QUEUED, W_ASKS, W_LAST, W_QUEUE = range(10)  # queue: 2 x (from cycle, stop, data, page, tiles)
 WRITER_WORDS = 20
 (Z_RANK, Z_REPEAT, Z_HOLDS, Z_FIRST, Z_PAGE, Z_FRAME, Z_LEFT, Z_TILES, Z_TURN, Z_STOP, Z_HEAD, Z_QUEUED, Z_ASKS, Z_TURNS, Z_TURNS_COUNT, Z_TURNS_AT,
- Z_REF, Z_TOKENS, Z_AFFINE, Z_LOOPS, Z_TABLE, Z_KNOWN, Z_AT, Z_SPAN, Z_QUEUE) = range(25)  # Z_REF: level of the stream that drives the reads, or -1, Z_TOKENS its channel; Z_SPAN: tiles of a pass; queue: 4 x ENTRY
+ Z_REF, Z_TOKENS, Z_AFFINE, Z_LOOPS, Z_TABLE, Z_KNOWN, Z_AT, Z_SPAN, Z_DIMENSION, Z_QUEUE) = range(26)  # Z_REF: level of the stream that drives the reads, or -1, Z_TOKENS its channel; Z_SPAN: tiles of a pass; Z_DIMENSION: whether the repeats are one; queue: 4 x ENTRY
 READER_WORDS = 50
 LOOP_WORDS = 3  # trips, stride, index
 FRAME = 4  # words of a stored tile: stop, data, rows, cols
@@ -256,7 +256,7 @@ def scratchpad(S, V, LOG, u, c):
                 turns, stop = S[z + Z_REPEAT], S[z + Z_RANK]
                 last_turn = hollow or S[z + Z_TURN] + 1 >= turns
                 if last_turn:
-                    stop += S[z + Z_STOP] + (1 if turns else 0)
+                    stop += S[z + Z_STOP] + S[z + Z_DIMENSION]
             if last_turn:
                 first = S[z + Z_FIRST]
                 if first >= 0:

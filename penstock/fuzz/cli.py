@@ -26,14 +26,14 @@ def add_arguments(c) -> None:
 
 
 def command(args, display) -> int:
-    """Run a session, or replay a failure; 0 if nothing differs and all has been met as often as it should."""
+    """Run a campaign, or replay a failure; 0 if nothing differs and all has been met as often as it should."""
     from penstock import points
 
-    from . import session as sessions
+    from . import campaign as campaigns
     from .streams import run_streams
 
     if args.replay is not None:
-        wrong = sessions.replay(args.replay)
+        wrong = campaigns.replay(args.replay)
         print(f"{args.replay}: {'all equal' if wrong is None else wrong}", file=sys.stderr if wrong else sys.stdout)
         return int(wrong is not None)
     for name, value in (("count", args.count), ("streams", args.streams), ("seed", args.seed), ("least", args.least)):
@@ -47,18 +47,18 @@ def command(args, display) -> int:
         from penstock.tb.runner import require_tools
 
         require_tools()
-    session = sessions.Session(deadline=None if args.time is None else time.monotonic() + args.time)
+    campaign = campaigns.Campaign(deadline=None if args.time is None else time.monotonic() + args.time)
     with display(args.quiet) as progress:
-        sessions.run_programs(session, args.count, args.seed, on=args.on, keep=args.keep, progress=progress)
-        run_streams(session, args.streams, args.seed, on=args.on, keep=args.keep, progress=progress)
-    told = sessions.report(session, args.least)
+        campaigns.run_programs(campaign, args.count, args.seed, on=args.on, keep=args.keep, progress=progress)
+        run_streams(campaign, args.streams, args.seed, on=args.on, keep=args.keep, progress=progress)
+    told = campaigns.report(campaign, args.least)
     points.print_table(told["hits"])
-    points.print_table([{"what": what, "number": n} for what, n in sorted(session.counts.items())])
+    points.print_table([{"what": what, "number": n} for what, n in sorted(campaign.counts.items())])
     if args.json:
         write_text(Path(args.json), json.dumps(told, indent=1) + "\n")
-    for f in session.failures:
+    for f in campaign.failures:
         print(f"{f.backend}, {f.origin}: {f.message}" + (f"\n  kept: {f.path}" if f.path else ""), file=sys.stderr)
     for group, what, n in told["below"]:
         print(f"{group} {what}: {n} hits of at least {args.least}", file=sys.stderr)
-    print(f"{session.counts['programs']} programs and {session.counts['streams']} streams, {len(session.failures)} failures")
-    return int(bool(session.failures or told["below"]))
+    print(f"{campaign.counts['programs']} programs and {campaign.counts['streams']} streams, {len(campaign.failures)} failures")
+    return int(bool(campaign.failures or told["below"]))

@@ -1,4 +1,4 @@
-"""What a session has met: operators, their ports, stop levels, and empty tensors, each with its number of hits and the least that is asked for."""
+"""What a campaign has met: operators, their ports, stop levels, and empty tensors, each with its number of hits and the least that is asked for."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ ALWAYS_FULL = ("LinearOffChipStore", "Loop")  # a static number of tiles; what a
 
 
 def wanted() -> list[tuple[str, str]]:
-    """What a session of full size has to meet: every operator with every function, every port, every stop level, every way of being empty."""
+    """What a campaign of full size has to meet: every operator with every function, every port, every stop level, every way of being empty."""
     out = []
     for kind, cls in OPERATORS.items():
         if not cls.__module__.startswith("penstock.frontend"):

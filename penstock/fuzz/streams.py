@@ -59,7 +59,11 @@ def tall(t: int = 2, dtype: str = "fp32") -> Zoo:
         z.add("signal", {"level": level}, [(number, items(number, top))], [Scalar(1)])
     z.add("reshape", {"dim": 0, "chunk": 2, "pad": True, "pad_rows": 1, "pad_cols": 1, "flags": 0}, [(number, items(number, top - 1))], [number, Scalar(1)])
     z.add("address", {"stride": 3}, [(number, items(number, top))] * 2, [Scalar(32)])
-    z.add("accum", {"fn": "add", "reduce": 0b100, "depth": 8, "lanes": t * t, "init_rows": 1, "init_cols": 1}, [(Tile(t, "fp32"), items(Tile(t, "fp32"), top))], [Tile(t, "fp32")])
+
+    def tiles(rng):  # those of a group take as many physical tiles each
+        return [beat for value, s in items(Tile(t, "fp32"), top - 2)(rng) for beat in ([(None, s + 2)] if value is None else [(value, 0), (value, s + 2)])]
+
+    z.add("accum", {"fn": "add", "reduce": 0b100, "depth": 8, "lanes": t * t, "init_rows": 1, "init_cols": 1}, [(Tile(t, "fp32"), tiles)], [Tile(t, "fp32")])
     return z
 
 
@@ -102,7 +106,7 @@ def point(seed: int) -> _Point:
                   {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sources.items()}, {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sinks.items()}, seed)
 
 
-def run_streams(session, count: int, seed: int, *, on: str = "rtl", keep: Path | None = None, progress: Progress | Callable[[str], None] | None = None,
+def run_streams(campaign, count: int, seed: int, *, on: str = "rtl", keep: Path | None = None, progress: Progress | Callable[[str], None] | None = None,
                 wrong: Callable | None = None, exact: bool = False) -> None:
     """Run at least ``count`` single-unit streams on the model and, ``on`` rtl, compare every beat of the RTL's; ``exact``: ``seed`` is a point's own."""
     from penstock.tb import api, check as checks
@@ -113,42 +117,42 @@ def run_streams(session, count: int, seed: int, *, on: str = "rtl", keep: Path |
     wanted = -(-count // per)
     show.plan(wanted)
     number = 0
-    while number < wanted and not session.late():
+    while number < wanted and not campaign.late():
         points = [point(seed if exact else seed * 100_003 + number + i) for i in range(min(TOGETHER, wanted - number))]
         number += len(points)
         start = time.perf_counter()
         models = []
         for p in points:
             run = model.run(p.graph, config, p.tensors, trace=True, sources=p.sources, sinks=p.sinks)
-            session.coverage.add_run(p.graph, run)
-            session.counts["streams"] += per
-            session.counts["beats on the model"] += sum(len(c.stop) for c in run.channels)
+            campaign.coverage.add_run(p.graph, run)
+            campaign.counts["streams"] += per
+            campaign.counts["beats on the model"] += sum(len(c.stop) for c in run.channels)
             models.append(run)
-        session.seconds["model"] += time.perf_counter() - start
+        campaign.seconds["model"] += time.perf_counter() - start
         if on == "rtl":
             start = time.perf_counter()
             cases = [api.Point(p.graph, p.tensors, p.sources, p.sinks) for p in points]
             runs = api.run_many(cases, config, keep_going=True, stage=show.stage) if wrong is None else fabric.simulate(cases, config, wrong)
             for p, want, got in zip(points, models, runs):
                 if isinstance(got, RunError):
-                    _fail(session, p, str(got), config, keep)
+                    _fail(campaign, p, str(got), config, keep)
                     continue
                 report = checks.compare(want, got, p.graph)
-                session.counts["beats compared on RTL"] += report.beats
-                session.counts["cycles on RTL"] += got.cycles
-                session.counts["streams on RTL"] += per
+                campaign.counts["beats compared on RTL"] += report.beats
+                campaign.counts["cycles on RTL"] += got.cycles
+                campaign.counts["streams on RTL"] += per
                 if not report.ok:
-                    _fail(session, p, "\n".join(str(d) for d in report.differences[:4]) or f"{report.observed} of {report.total} channels observed", config, keep)
-            session.seconds["RTL"] += time.perf_counter() - start
+                    _fail(campaign, p, "\n".join(str(d) for d in report.differences[:4]) or f"{report.observed} of {report.total} channels observed", config, keep)
+            campaign.seconds["RTL"] += time.perf_counter() - start
         for p in points:
             show.done(f"streams of seed {p.seed}")
 
 
-def _fail(session, p: _Point, message: str, config: Config, keep: Path | None) -> None:
-    from .session import StreamFailure
+def _fail(campaign, p: _Point, message: str, config: Config, keep: Path | None) -> None:
+    from .campaign import StreamFailure
 
     failure = StreamFailure(message, p.seed)
-    session.failures.append(failure)
+    campaign.failures.append(failure)
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
         failure.path = keep / f"fuzz_streams_{p.seed}.json"

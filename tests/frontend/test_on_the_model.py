@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 import penstock
+from penstock import model
+from penstock.edges import source_beats
 from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, LoweringError, Map, Partition,
                                Reassemble, Reshape, Scan, SelectorType, Sink, Source, Streamify, StreamType, add, address, address_range, div, exp, last_tile_filter, lower,
                                matmul, maximum, mul, retile_col, retile_row, retile_streamify, row_max, row_sum, scale, sub, Zip)
 from penstock.frontend.program import Program
 from penstock.machine.config import load
+from penstock.machine.errors import RunError
 
 SMALL = load("small_fpga")
 CONFIG = replace(SMALL, machine=replace(SMALL.machine, dtype="fp32", pages=16))
@@ -121,6 +124,52 @@ def test_retiling_by_rows_and_columns():
     c.run()
 
 
+def partly(c, name, size, valid, shape=None):
+    """Tiles of ``size`` with valid parts of their own."""
+    return c.source(name, shape or (len(valid),), [c.tile(*v) for v in valid], tile=size)
+
+
+def test_tiles_cut_to_rows_and_columns_of_any_size():
+    c = Case()
+    low, high = partly(c, "low", (3, 10), [(3, 10), (2, 5), (0, 10), (1, 0), (3, 9)]), partly(c, "high", (10, 6), [(10, 6), (3, 5), (9, 1), (0, 6), (5, 4)])
+    tall = Accum(c.tiles("t", (4, ragged(c, "K")), (1, 3), 9, 2, 0, 4), fn=retile_row(), rank=1)  # of run-time height, one physical tile wide
+    wide = Accum(c.tiles("w", (4, ragged(c, "J")), (3, 4), 3, 1, 0, 2), fn=retile_col(), rank=1)  # of run-time width, one physical tile high
+    for x in (low, high, tall, wide):
+        Sink(FlatMap(x, fn=retile_streamify("cols", 1, mask=True), rank=1))
+    for x in (low, high):
+        Sink(FlatMap(x, fn=retile_streamify("cols")))
+        Sink(FlatMap(x, fn=retile_streamify("rows", 1), rank=1))
+    for size in (2, 5):
+        Sink(FlatMap(high, fn=retile_streamify("rows", size), rank=1))
+        Sink(FlatMap(high, fn=retile_streamify("rows", size, mask=True), rank=1))
+    Sink(FlatMap(c.tiles("v", (2,), (10, 16)), fn=retile_streamify("cols", 8), rank=1))
+    c.run()
+
+
+def test_a_list_of_repeats_with_empty_buffers():
+    c = Case()
+    held = Bufferize(c.source("x", (2, 3, ragged(c, "D")), [[[c.tile(4, 6) for _ in range(n)] for n in row] for row in ((0, 2, 0), (1, 0, 0))], tile=(4, 6)), rank=1)
+    for repeat in ((1, 2, 1), (2, 1, 1), (1, 1, 3)):
+        Sink(Streamify(held, repeat=repeat))
+    c.run()
+
+
+@pytest.mark.parametrize("what", ["rows", "columns", "products"])
+def test_tiles_of_a_group_that_differ_in_size_are_a_fault(what):
+    c = Case()
+    if what == "columns":
+        x = Accum(c.source("x", (1, 2, ragged(c, "J")), [[[c.tile(3, 4) for _ in range(n)] for n in (2, 1)]], tile=(3, 4)), fn=retile_col(), rank=1)
+    else:
+        x = Accum(c.source("x", (1, 2, ragged(c, "K")), [[[c.tile(1, 4) for _ in range(n)] for n in (9, 3)]], tile=(1, 4)), fn=retile_row(), rank=1)
+    if what == "products":
+        Sink(Accum(x, c.tiles("w", (1, 2), (4, 6), 2), fn=matmul(), rank=1))
+    else:
+        Sink(Accum(x, fn=add(), rank=1))
+    units = lower(c.g, CONFIG)
+    with pytest.raises(RunError, match=r"unit Accum.*tiles that it reduces differ in their number of physical tiles, or .*, in cycle \d+"):
+        model.run(units, CONFIG, sources=source_beats(c.g, units, c.given))
+
+
 def test_routing_stores_and_sinks():
     c = Case()
     x, y = c.g.input("x", (10, 8)), c.g.output("y", (10, 8))
@@ -159,7 +208,10 @@ def test_what_the_machine_cannot_do_is_refused():
         lambda c: Accum(Source(graph=c.g, shape=(2, 80), tile=(8, 4)), fn=retile_col(), rank=1))
     assert "references to buffers are counted on streams of their own" in refused(
         lambda c: Zip(Source(graph=c.g, shape=(2,), scalar=8), Bufferize(Source(graph=c.g, shape=(2, 3), tile=(4, 4)), rank=1)))
-    assert "this machine cuts single rows" in refused(lambda c: FlatMap(Source(graph=c.g, shape=(2,), tile=(6, 4)), fn=retile_streamify("rows", 3)))
+    assert "this machine cuts rows of tiles of static width, single columns" in refused(lambda c: FlatMap(Source(graph=c.g, shape=(2,), tile=(6, 6)), fn=retile_streamify("cols", 3)))
+    assert "a tile of run-time size is cut by columns where it is one physical tile high or wide" in refused(
+        lambda c: FlatMap(Accum(Source(graph=c.g, shape=(2, 3), tile=(c.g.dynamic("N"), 8)), fn=add(), rank=1), fn=retile_streamify("cols", mask=True)))
+    assert "a band takes 65 tiles of 4 x 4, a row packer holds 64" in refused(lambda c: FlatMap(Source(graph=c.g, shape=(2,), tile=(4, 260)), fn=retile_streamify("rows", 2)))
     assert "of run-time size" in refused(lambda c: Map(Source(graph=c.g, shape=(2,), tile=(4, 4)), Source(graph=c.g, shape=(2,), tile=(4, c.g.dynamic("N"))), fn=matmul()))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock import cli
-from penstock.fuzz import session
+from penstock.fuzz import campaign
 from penstock.fuzz.draw import VARIANTS, draw
 from penstock.fuzz.recipe import Recipe, build
 
@@ -14,17 +14,17 @@ FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 
 
 def test_programs_of_every_operator_have_the_values_of_numpy():
-    s = session.Session()
-    session.run_programs(s, 3 * len(VARIANTS), 11)
+    s = campaign.Campaign()
+    campaign.run_programs(s, 5 * len(VARIANTS), 11)
     assert not s.failures, "\n".join(f"{f.origin}: {f.message}\n{json.dumps(f.recipe.to_dict())}" for f in s.failures)
-    assert s.counts["programs"] == 3 * len(VARIANTS)
+    assert s.counts["programs"] == 5 * len(VARIANTS)
     met = {what for group, what in s.coverage.hits if group == "operator"}
     assert {v.split()[0] for v in VARIANTS} <= {m.split()[0] for m in met} and {"Accum retile_row", "Map matmul", "FlatMap address_range", "Scan max"} <= met
 
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda p: p.stem)
 def test_what_was_found_stays_right(path):
-    assert session.replay(path) is None
+    assert campaign.replay(path) is None
 
 
 def test_a_seed_draws_the_same_program():
@@ -36,7 +36,7 @@ def test_a_failure_is_shrunk_kept_and_replayed(tmp_path, monkeypatch, capsys):
     from penstock.model import functions
 
     right = functions.lookup("exp").reference
-    s = session.Session()
+    s = campaign.Campaign()
     with monkeypatch.context() as m:
         import penstock.reference as reference
 
@@ -46,7 +46,7 @@ def test_a_failure_is_shrunk_kept_and_replayed(tmp_path, monkeypatch, capsys):
             reference = staticmethod(lambda x: right(x) * 2)
 
         m.setattr(reference, "lookup", lambda name: Wrong if name == "exp" else lookup(name))
-        session.run_programs(s, 4, 5, keep=tmp_path, only=["Map exp"])
+        campaign.run_programs(s, 8, 7, keep=tmp_path, only=["Map exp"])
         assert all(len(f.recipe.steps) == 2 for f in s.failures)
         failure = next(f for f in s.failures if f.recipe.steps[1]["op"] == "Map")  # the other operator with an exp in it is a feedback loop
         assert cli.main(["fuzz", "--replay", str(failure.path)]) == 1

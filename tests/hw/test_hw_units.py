@@ -241,6 +241,46 @@ def test_rows(unit, bands, source, sink):
 
 
 @stalls
+@pytest.mark.parametrize("mask", [False, True])
+def test_columns(mask, source, sink):
+    """The columns of tiles of 7 x 6 elements, of which 5 x `n` are valid, in order and none lost; padding is not among them."""
+    tile, rng = Tile(4, "fp32"), np.random.default_rng(3)
+    whole, stream, want = [rng.integers(1, 99, (5, n)).astype(np.float32) for n in (6, 5, 2, 0, 4)], [], []
+    for k, a in enumerate(whole):
+        end = 3 if k % 2 else 2
+        for j in (0, 4):
+            for i in (0, 4):
+                part = np.zeros((4, 4), np.float32)
+                here = a[i : i + 4, j : j + 4]
+                part[: here.shape[0], : here.shape[1]] = here
+                stream.append((bench.tile_bits(tile, part, *here.shape), 0 if i == 0 else end if j else 1))
+        want += [[*map(float, column)] for column in a.T] + [[0.0] * 5] * (0 if mask else 6 - a.shape[1])
+    got, error = check("row_unpack", {"depth": 2, "mask": mask, "rows": 6, "along": "cols"}, [tile], [tile], [stream + [(0, 15)]], t=4, source=source, sink=sink, depth=2)
+    assert error == 0
+    out = [(tile_of(tile, bits), stop) for bits, stop, data in got[1].beats if data]
+    assert [[*upper[:, 0], lower[0, 0]] for ((upper, _, _), _), ((lower, _, _), _) in zip(out[::2], out[1::2])] == want
+    assert all(stop == 1 for _, stop in out[::2]) and all(stop >= 2 for _, stop in out[1::2])
+
+
+def test_columns_at_full_rate():
+    """A tile a cycle leaves, from the cycle after a column of tiles is complete."""
+    tile = Tile(4, "fp32")
+    stream = [(bench.tile_bits(tile, np.ones((4, 4), np.float32), 4, 4), 0 if k % 2 == 0 else 2) for k in range(8)]
+    got, error = check("row_unpack", {"depth": 2, "mask": True, "rows": 4, "along": "cols"}, [tile], [tile], [stream + [(0, 15)]], t=4, depth=2)
+    assert error == 0 and got[1].accept[0] - got[0].take[1] == 1
+    assert np.diff(got[1].accept[:32]).tolist() == [1] * 31
+
+
+@pytest.mark.parametrize("reduce, stops_", [(0b100, [0, 2, 0, 1, 3]), (0b100, [0, 1, 2, 3]), (0b1010, [0, 1, 0, 2, 0, 3, 0, 1, 0, 2, 0, 2, 0, 4]), (0b1010, [0, 2, 0, 3, 0, 4])])
+def test_tiles_of_a_group_that_differ(reduce, stops_):
+    """A reduction over tiles that do not take as many physical tiles each, and in the same rows, is told."""
+    params = {"fn": "add", "reduce": reduce, "depth": 8, "lanes": 4, "init_rows": 0, "init_cols": 0}
+    g = bench.graph("accum", params, [TILE], [TILE], 2, 2)
+    _, _, error = bench.simulate(g, bench.config(2), [[(0, s) for s in stops_]], [[0] * len(stops_)], [[]], 30)
+    assert error == 1
+
+
+@stalls
 def test_row_append(source, sink):
     """Tiles of two bands, the first one full in half of them."""
     tile, rng = Tile(4, "fp32"), np.random.default_rng(0)

@@ -4,13 +4,15 @@ import dataclasses
 import math
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tuple
 from penstock.machine.config import Dram
+from penstock.machine.errors import RunError
 
-from graphs import FULL, T, TILE, Build, compare, configuration
+from graphs import FULL, T, TILE, Build, compare, configuration, run
 
 many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], derandomize=True)
 counts = st.tuples(st.integers(0, T), st.integers(0, T))
@@ -185,6 +187,48 @@ def test_accum_of_ragged_groups_and_of_none(data):
 
 @many
 @given(st.data())
+def test_accum_of_tiles_that_differ(data):
+    """Random stops: the passes over a reduced dimension visit the same accumulators, or both sides tell the fault."""
+    beats = [(s, FULL) for s in data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=14))]
+    b = Build(2)
+    at = b.source(beats, [0] * (len(beats) + 1))
+    scan = {"scan": True} if data.draw(st.booleans()) else {}
+    a = b.unit("accum", fn="add", reduce=data.draw(st.sampled_from([1, 2, 4, 6, 10])), depth=20, lanes=16, init_rows=0, init_cols=0, **scan)
+    b.link(at, a)
+    b.link(a, b.sink([]))
+    try:
+        compare(b, configuration())
+    except AssertionError as e:
+        if "stop mismatch" not in str(e):
+            raise
+        with pytest.raises(RunError, match="tiles that it reduces differ"):
+            run(b, configuration())
+
+
+@many
+@given(st.data())
+def test_columns_of_tiles(data):
+    """Columns of tiles one by one: tiles of `high` x `wide` physical ones, column by column, some without a valid row or column."""
+    high, wide = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2))
+    stops = []
+    for s in data.draw(st.lists(st.integers(0, 3), max_size=8)):
+        if s and data.draw(st.integers(0, 3)) == 0:
+            stops.append((2 + s, None))
+            continue
+        rows, cols = data.draw(st.integers(0, high * T)), data.draw(st.integers(0, wide * T))
+        for j in range(wide):
+            for i in range(high):
+                valid = max(min(rows - i * T, T), 0), max(min(cols - j * T, T), 0)
+                stops.append((0 if i < high - 1 else 1 if j < wide - 1 else 2 + s, valid if all(valid) or data.draw(st.booleans()) else (0, 0)))
+    b = Build(data.draw(st.integers(1, 3)))
+    u = b.unit("row_unpack", depth=high, mask=data.draw(st.booleans()), rows=data.draw(st.integers((wide - 1) * T + 1, wide * T)), along="cols")
+    b.link(b.source(stops, data.draw(waits(len(stops) + 1))), u)
+    b.link(u, b.sink(data.draw(waits(60))))
+    compare(b, configuration())
+
+
+@many
+@given(st.data())
 def test_rows_of_tiles(data):
     """Rows packed to bands, in groups of several, one or none, and streamed again."""
     width = data.draw(st.integers(1, 3))
@@ -244,7 +288,7 @@ def test_scratchpad(data):
     readers = [(rank, data.draw(st.booleans())) for _ in range(n_writers * fan)]
     b = Build(data.draw(st.integers(1, 3)))
     pad = b.unit("scratchpad", pages=26 * n_writers, frames=frames, writers=[{"rank": rank}] * n_writers,
-                 readers=[{"rank": r, "repeat_dim": d} | ({"turns": data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))} if d and data.draw(st.booleans()) else {})
+                 readers=[{"rank": r, "repeat_dim": d} | ({"turns": data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))} if data.draw(st.booleans()) else {})
                           for r, d in readers], repeat=[data.draw(st.integers(1, 3)) for _ in readers])
     ref = BufferRef(26 * n_writers)
     for w in range(n_writers):

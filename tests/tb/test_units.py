@@ -119,7 +119,20 @@ def test_a_number_of_no_tile_is_told_on_both_sides():
     wrong = replace(right, sources={**right.sources, source: beats(Scalar(12), [(0, 0), (4000, 1)])})
     with pytest.raises(RunError, match="lies outside tensor in1"):
         model.run(wrong.graph, config, wrong.tensors, sources=wrong.sources, sinks=wrong.sinks)
-    with pytest.raises(RunError, match=Fault.ADDRESS.what):
+    with pytest.raises(RunError, match=rf"{Fault.ADDRESS.what} \(cycle \d+\); the model: .*lies outside tensor in1"):
+        api.run_many([wrong], config)
+
+
+def test_tiles_of_a_group_that_differ_are_told_on_both_sides():
+    zoo, config = units.arithmetic(2, "fp32"), machine(2, "fp32")
+    right = zoo.point(1)
+    u = next(u for u in right.graph.units if u.kind == "accum" and u.params["reduce"] == 0b1100 and not u.params.get("scan"))
+    wide = right.graph.inputs(u.id)[0]
+    wrong = replace(right, sources={**right.sources, wide.src[0]: beats(wide.payload, [(0, 0), (0, 0), (0, 2), (0, 0), (0, 2), (0, 5)])})
+    told = rf"unit {u.name}: .*tiles that it reduces differ in their number of physical tiles.* in cycle \d+"
+    with pytest.raises(RunError, match=told):
+        model.run(wrong.graph, config, wrong.tensors, sources=wrong.sources, sinks=wrong.sinks)
+    with pytest.raises(RunError, match=f"RTL of arithmetic: a unit's fault: .*; the model: {told}"):
         api.run_many([wrong], config)
 
 

@@ -1,4 +1,4 @@
-"""A fuzzing session: draws programs and streams, runs them on model and RTL, shrinks and keeps what fails, and counts what it has met."""
+"""A fuzzing campaign: draws programs and streams, runs them on model and RTL, shrinks and keeps what fails, and counts what it has met."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .recipe import Recipe, vary
 from .shrink import shrink
 from .streams import run_streams
 
-__all__ = ["Failure", "Session", "run_programs", "replay", "BATCH", "report"]
+__all__ = ["Failure", "Campaign", "run_programs", "replay", "BATCH", "report"]
 
 BATCH = 40
 """Structures side by side in one fabric."""
@@ -79,8 +79,8 @@ class StreamFailure:
 
 
 @dataclass
-class Session:
-    """What a session has done so far."""
+class Campaign:
+    """What a campaign has done so far."""
 
     coverage: Coverage = field(default_factory=Coverage)
     failures: list[Failure | StreamFailure] = field(default_factory=list)
@@ -97,7 +97,7 @@ def config_of(data: dict) -> Config:
     return from_dict({k: v for k, v in data.items() if k in ("machine", "published")}, data["name"])
 
 
-def run_programs(session: Session, count: int, seed: int, *, on: str = "model", batch: int = BATCH, keep: Path | None = None,
+def run_programs(campaign: Campaign, count: int, seed: int, *, on: str = "model", batch: int = BATCH, keep: Path | None = None,
                  progress: Progress | Callable[[str], None] | None = None, only: list[str] | None = None, wrong: Callable | None = None, variants: int = VARIANTS_OF) -> None:
     """Draw and run ``count`` programs.
 
@@ -118,36 +118,36 @@ def run_programs(session: Session, count: int, seed: int, *, on: str = "model", 
     show.plan(count * (2 if on == "rtl" else 1))
     names = only or list(VARIANTS)
     made = drawn = index = 0
-    while made < count and not session.late():
+    while made < count and not campaign.late():
         config = programs.machine((seed, 1, index))
         structures: list[list[Case]] = []  # each with its variants
         while made < count and len(structures) < batch and sum(len(v[0].graph.ports) for v in structures) < MOST_PORTS:
-            case = _one(session, config, (seed, 2, drawn), _focus(session, drawn, names), keep)
+            case = _one(campaign, config, (seed, 2, drawn), _focus(campaign, drawn, names), keep)
             drawn += 1
             show.done(f"program {drawn}")
             made += 1
             if case is None:
                 continue
-            session.counts["structures"] += 1
+            campaign.counts["structures"] += 1
             structures.append([case])
             rng = np.random.default_rng((seed, 3, drawn))
             for _ in range(3 * (variants - 1)):
                 if len(structures[-1]) == variants or made == count:
                     break
-                other = _variant(session, case, config, rng, f"seed {seed} program {drawn}, a variant", keep)
+                other = _variant(campaign, case, config, rng, f"seed {seed} program {drawn}, a variant", keep)
                 if other is not None:
                     structures[-1].append(other)
                     made += 1
                     show.done(f"program {drawn}, a variant")
         index += 1
         if on == "rtl" and structures:
-            _on_rtl(session, structures, config, f"seed {seed} batch {index - 1}", keep, show, wrong)
+            _on_rtl(campaign, structures, config, f"seed {seed} batch {index - 1}", keep, show, wrong)
 
 
-def _focus(session: Session, drawn: int, names: list[str]) -> str:
+def _focus(campaign: Campaign, drawn: int, names: list[str]) -> str:
     """What the next program is built around: the operators in turn, and every other time what has been met least."""
     if drawn % 2 and drawn > len(names):
-        ranked = sorted((session.coverage.hits[key], key[1]) for key in wanted() if key[0] != "stop")
+        ranked = sorted((campaign.coverage.hits[key], key[1]) for key in wanted() if key[0] != "stop")
         for _, what in ranked:
             kind = what.split(":")[0]
             found = [n for n in names if n == kind] or [n for n in names if n.split()[0] == kind.split()[0]]
@@ -156,36 +156,36 @@ def _focus(session: Session, drawn: int, names: list[str]) -> str:
     return names[(drawn // 2 if drawn > len(names) else drawn) % len(names)]
 
 
-def _one(session: Session, config: Config, seed: tuple[int, ...], focus: str, keep: Path | None) -> Case | None:
+def _one(campaign: Campaign, config: Config, seed: tuple[int, ...], focus: str, keep: Path | None) -> Case | None:
     """Draw one program and run it on the model; None if it failed."""
     m = config.machine
     for attempt in range(20):
         start = time.perf_counter()
         recipe = draw((*seed, attempt), m.t, m.dtype, focus)
         recipe.run = {"depths": recipe.seed, "depth": 0, "stalls": recipe.seed + 1 if recipe.seed % 4 else None}
-        session.seconds["draw"] += time.perf_counter() - start
+        campaign.seconds["draw"] += time.perf_counter() - start
         try:
             case = programs.prepare(recipe, config)
         except LoweringError:  # this machine has no form for it, and says so
-            session.counts["refused"] += 1
+            campaign.counts["refused"] += 1
             continue
         start = time.perf_counter()
         try:
-            case = _run(session, case, config)
-            session.counts["programs"] += 1
+            case = _run(campaign, case, config)
+            campaign.counts["programs"] += 1
             return case
         except DeadlockError:  # diagnosed; there is nothing to compare
-            session.counts["deadlocks"] += 1
+            campaign.counts["deadlocks"] += 1
             continue
         except RunError as e:
-            _fail(session, "model", str(e), recipe, config, f"seed {seed}", keep)
+            _fail(campaign, "model", str(e), recipe, config, f"seed {seed}", keep)
             return None
         finally:
-            session.seconds["model"] += time.perf_counter() - start
+            campaign.seconds["model"] += time.perf_counter() - start
     raise PenstockError(f"no program around {focus} can be lowered and run", f"seed {seed}")
 
 
-def _run(session: Session, case: Case, config: Config) -> Case:
+def _run(campaign: Campaign, case: Case, config: Config) -> Case:
     """Run a program on the model and check its values; where its channels are too shallow to finish, with the depth that the diagnosis names."""
     try:
         run = programs.run_model(case, config)
@@ -193,19 +193,19 @@ def _run(session: Session, case: Case, config: Config) -> Case:
         depth = e.deadlock.uniform
         if depth is None or depth > programs.MOST_DEPTH:
             raise
-        session.counts["freed by the named depth"] += 1
+        campaign.counts["freed by the named depth"] += 1
         recipe = case.recipe.copy()
         recipe.run["depth"] = depth
         case = programs.prepare(recipe, config)
         run = programs.run_model(case, config)
     ev = programs.check_values(case, config, run)
-    session.coverage.add_program(case.built.graph, ev.streams)
-    session.coverage.add_run(case.graph, run)
-    session.counts["beats on the model"] += sum(len(c.stop) for c in run.channels)
+    campaign.coverage.add_program(case.built.graph, ev.streams)
+    campaign.coverage.add_run(case.graph, run)
+    campaign.counts["beats on the model"] += sum(len(c.stop) for c in run.channels)
     return case
 
 
-def _variant(session: Session, case: Case, config: Config, rng: np.random.Generator, origin: str, keep: Path | None) -> Case | None:
+def _variant(campaign: Campaign, case: Case, config: Config, rng: np.random.Generator, origin: str, keep: Path | None) -> Case | None:
     """A program of the same structure with other sizes, values and waits; None where the draw does not suit."""
     recipe = vary(case.recipe, rng)
     start = time.perf_counter()
@@ -217,26 +217,26 @@ def _variant(session: Session, case: Case, config: Config, rng: np.random.Genera
     except PenstockError:
         return None
     try:
-        out = _run(session, other, config)
-        session.counts["programs"] += 1
+        out = _run(campaign, other, config)
+        campaign.counts["programs"] += 1
         return out if out is not None and out.recipe.run["depth"] == recipe.run["depth"] else None
     except DeadlockError:
-        session.counts["deadlocks"] += 1
+        campaign.counts["deadlocks"] += 1
     except RunError as e:
-        _fail(session, "model", str(e), recipe, config, origin, keep)
+        _fail(campaign, "model", str(e), recipe, config, origin, keep)
     finally:
-        session.seconds["model"] += time.perf_counter() - start
+        campaign.seconds["model"] += time.perf_counter() - start
     return None
 
 
-def _on_rtl(session: Session, structures: list[list[Case]], config: Config, origin: str, keep: Path | None, show: Progress, wrong) -> None:
+def _on_rtl(campaign: Campaign, structures: list[list[Case]], config: Config, origin: str, keep: Path | None, show: Progress, wrong) -> None:
     """Run programs side by side on model and RTL, and compare."""
     start = time.perf_counter()
     rounds = [[v[min(k, len(v) - 1)] for v in structures] for k in range(max(map(len, structures)))]
-    found = compare(session, rounds, config, show, wrong)
-    session.seconds["RTL"] += time.perf_counter() - start
-    session.counts["RTL builds"] += 1
-    session.counts["programs on RTL"] += sum(map(len, structures))
+    found = compare(campaign, rounds, config, show, wrong)
+    campaign.seconds["RTL"] += time.perf_counter() - start
+    campaign.counts["RTL builds"] += 1
+    campaign.counts["programs on RTL"] += sum(map(len, structures))
     for v in structures:
         for _ in v:
             show.done("RTL")
@@ -244,18 +244,18 @@ def _on_rtl(session: Session, structures: list[list[Case]], config: Config, orig
     for (k, i), message in found.items():
         if i >= 0 and i not in told:
             told.add(i)
-            _fail(session, "rtl", message, rounds[k][i].recipe, config, f"{origin} program {i}", keep, wrong)
+            _fail(campaign, "rtl", message, rounds[k][i].recipe, config, f"{origin} program {i}", keep, wrong)
     if found and not told:  # of nobody in particular: one after the other
         (k, _), message = next(iter(found.items()))
         for case in rounds[k]:
-            one = compare(session, [[case]], config, show, wrong)
+            one = compare(campaign, [[case]], config, show, wrong)
             if one:
-                _fail(session, "rtl", next(iter(one.values())), case.recipe, config, origin, keep, wrong)
+                _fail(campaign, "rtl", next(iter(one.values())), case.recipe, config, origin, keep, wrong)
                 return
         raise Mismatch(message, origin)
 
 
-def compare(session: Session, rounds: list[list[Case]], config: Config, show: Progress | None = None, wrong: Callable | None = None) -> dict[tuple[int, int], str]:
+def compare(campaign: Campaign, rounds: list[list[Case]], config: Config, show: Progress | None = None, wrong: Callable | None = None) -> dict[tuple[int, int], str]:
     """Differences between model and RTL by (round, program); each round runs all structures side by side once. Program -1: none in particular."""
     from penstock.tb import api, check
 
@@ -273,10 +273,10 @@ def compare(session: Session, rounds: list[list[Case]], config: Config, show: Pr
             out[k, _owner(str(got))] = str(got)
             continue
         if k == 0:
-            session.seconds["RTL build"] += got.extra["export_s"] + got.extra["build_s"]
+            campaign.seconds["RTL build"] += got.extra["export_s"] + got.extra["build_s"]
         report = check.compare(want, got, point.graph)
-        session.counts["beats compared on RTL"] += report.beats
-        session.counts["cycles on RTL"] += got.cycles
+        campaign.counts["beats compared on RTL"] += report.beats
+        campaign.counts["cycles on RTL"] += got.cycles
         if report.observed != report.total:
             raise Mismatch(f"{report.observed} of {report.total} channels observed", "RTL")
         for d in report.differences:
@@ -300,7 +300,7 @@ def _owner(text: str) -> int:
 def fails_on_model(recipe: Recipe, config: Config) -> str | None:
     """What is wrong with a program's run on the model, or None."""
     try:
-        _run(Session(), programs.prepare(recipe, config), config)
+        _run(Campaign(), programs.prepare(recipe, config), config)
     except DeadlockError:
         return None
     except RunError as e:
@@ -310,11 +310,11 @@ def fails_on_model(recipe: Recipe, config: Config) -> str | None:
 
 def fails_on_rtl(recipe: Recipe, config: Config, wrong: Callable | None = None) -> str | None:
     """How a program's run on RTL differs from the model's, or None."""
-    case = _run(Session(), programs.prepare(recipe, config), config)
-    return next(iter(compare(Session(), [[case]], config, None, wrong).values()), None)
+    case = _run(Campaign(), programs.prepare(recipe, config), config)
+    return next(iter(compare(Campaign(), [[case]], config, None, wrong).values()), None)
 
 
-def _fail(session: Session, backend: str, message: str, recipe: Recipe, config: Config, origin: str, keep: Path | None, wrong: Callable | None = None) -> None:
+def _fail(campaign: Campaign, backend: str, message: str, recipe: Recipe, config: Config, origin: str, keep: Path | None, wrong: Callable | None = None) -> None:
     """Shrink a failure and keep it."""
     m = config.machine
 
@@ -323,10 +323,10 @@ def _fail(session: Session, backend: str, message: str, recipe: Recipe, config: 
 
     small = shrink(recipe, again, m.t, m.dtype, SHRINK_MODEL if backend == "model" else SHRINK_RTL if wrong is None else 0)
     failure = Failure(backend, message, small, config, origin)
-    session.failures.append(failure)
+    campaign.failures.append(failure)
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
-        failure.path = keep / f"fuzz_{backend}_{len(session.failures)}_{recipe.seed}.json"
+        failure.path = keep / f"fuzz_{backend}_{len(campaign.failures)}_{recipe.seed}.json"
         write_text(failure.path, json.dumps(failure.to_dict(), indent=1) + "\n")
 
 
@@ -335,9 +335,9 @@ def replay(path: Path, on: str | None = None) -> str | None:
     try:
         data = json.loads(Path(path).read_text())
         if data["backend"] == "streams":
-            session = Session()
-            run_streams(session, 1, int(data["seed"]), on=on or "rtl", exact=True)
-            return session.failures[0].message if session.failures else None
+            campaign = Campaign()
+            run_streams(campaign, 1, int(data["seed"]), on=on or "rtl", exact=True)
+            return campaign.failures[0].message if campaign.failures else None
         recipe, config, backend = Recipe.from_dict(data["recipe"]), config_of(data["config"]), data["backend"]
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise PenstockError(f"is not a kept failure: {e}", str(path), remedy="give a file that `penstock fuzz --keep` wrote") from None
@@ -345,8 +345,8 @@ def replay(path: Path, on: str | None = None) -> str | None:
     return fails_on_model(recipe, config) if on == "model" else fails_on_model(recipe, config) or fails_on_rtl(recipe, config)
 
 
-def report(session: Session, least: int) -> dict:
-    """What a session did, as plain data: counts, seconds, failures, hits of everything that is asked for, and what has fewer than ``least``."""
-    return {"counts": dict(session.counts), "seconds": {k: round(v, 1) for k, v in session.seconds.items()}, "failures": [f.to_dict() for f in session.failures],
-            "hits": [{"group": g, "what": w, "hits": session.coverage.hits[g, w]} for g, w in wanted()],
-            "least": least, "below": [[g, w, n] for g, w, n in session.coverage.missing(wanted(), least)]}
+def report(campaign: Campaign, least: int) -> dict:
+    """What a campaign did, as plain data: counts, seconds, failures, hits of everything that is asked for, and what has fewer than ``least``."""
+    return {"counts": dict(campaign.counts), "seconds": {k: round(v, 1) for k, v in campaign.seconds.items()}, "failures": [f.to_dict() for f in campaign.failures],
+            "hits": [{"group": g, "what": w, "hits": campaign.coverage.hits[g, w]} for g, w in wanted()],
+            "least": least, "below": [[g, w, n] for g, w, n in campaign.coverage.missing(wanted(), least)]}

@@ -1,0 +1,167 @@
+"""Steps that run a function: Map, Accum, Scan and FlatMap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.frontend.types import BufferType, SelectorType, TupleType
+
+from ..drawer import Drawer, Live, Refused, sizes, static
+
+__all__ = ["address", "address_range", "all_read", "bands", "binary", "columns", "expert_addresses", "last_tile_filter", "paired", "parts", "product", "reduction", "retile_col",
+           "retile_row", "row_append", "row_offset", "scaled", "unary", "unpack"]
+
+def unary(name: str, **args) -> Callable:
+    def make(d: Drawer):
+        d.add("Map", [d.tile("bf16" if name == "cast_fp32" else "fp32")], fn=[name, args])
+    return make
+
+
+def scaled(d: Drawer):
+    d.add("Map", [d.tile()], fn=["scale", {"factor": float(d.one_of(0.5, -1.25, 0.0, 3.0))}])
+
+
+def binary(name: str) -> Callable:
+    def make(d: Drawer):
+        a = d.tile()
+        rows, cols = sizes(d, a)
+        how = d.one_of("same", "same", "row", "column", "one", "self", "reduced")
+        if how == "self":
+            d.add("Map", [a, d.add("Map", [a], fn=[d.one_of("exp", "silu"), {}])[0]], fn=[name, {}])
+        elif how == "reduced":
+            d.add("Map", [a, d.add("Map", [a], fn=["row_max", {}])[0]], fn=[name, {}])
+        else:
+            if not isinstance(rows, int) and how in ("same", "column") or not isinstance(cols, int):
+                raise Refused  # the sizes of each element would have to be repeated
+            b = d.like(a, tile={"same": (rows, cols), "row": (1, cols), "column": (rows, 1), "one": (1, 1)}[how], full=how != "same")
+            d.add("Map", [a, b], fn=[name, {}])
+    return make
+
+
+def paired(d: Drawer):
+    """A function of two operands on a stream of pairs."""
+    a = d.tile(suits=lambda s: static(d, s))
+    b = d.like(a, tile=sizes(d, a))
+    (pair,) = d.add("Zip", [a, b])
+    if d.chance(0.8):
+        d.add("Map", [pair], fn=[d.one_of("add", "sub", "mul", "max"), {}])
+
+
+def product(rank: int) -> Callable:
+    def make(d: Drawer):
+        a = d.tile(d.dtype, fixed=True, rank=rank)
+        k = sizes(d, a)[1]
+        if not isinstance(k, int):
+            raise Refused
+        n, transposed = d.size(), d.chance(0.5)
+        b = d.like(a, tile=(n, k) if transposed else (k, n), dtype=d.element(a).dtype, full=True)
+        fn = ["matmul", {"transposed": transposed}]
+        if rank:
+            d.add("Accum", [a, b], fn=fn, args={"rank": d.number(1, d.rank(a))})
+        else:
+            d.add("Map", [a, b], fn=fn)
+    return make
+
+
+def row_append(d: Drawer):
+    rows, cols = d.number(2, 2 * d.t), d.size()
+    a = d.source(tile=(rows, cols), full=True)
+    step = d.recipe.steps[-1]
+    _shorten(step["elements"], d.rank(a), lambda: [d.number(0, rows - 1), cols])
+    d.drop()
+    d.add("Map", [a, d.like(a, tile=(1, cols), full=True)], fn=["row_append", {}])
+
+
+def row_offset(d: Drawer):
+    a = d.tile(None, fixed=True, suits=lambda s: static(d, s))
+    rows = sizes(d, a)[0]
+    d.add("Map", [a, d.like(a, scalar=8, most=(rows if isinstance(rows, int) else 4) + 2)], fn=["row_offset", {}])
+
+
+def address(d: Drawer):
+    a = d.scalars()
+    d.add("Map", [a, d.like(a, scalar=32, most=40)], fn=["address", {"stride": d.one_of(0, 1, 7, 1 << 20)}])
+
+
+def reduction(op: str, name: str) -> Callable:
+    def make(d: Drawer):
+        s = d.tile(rank=1)
+        d.add(op, [s], fn=[name, {}], args={"rank": d.number(1, d.rank(s))})
+    return make
+
+
+def retile_row(d: Drawer):
+    rows = d.one_of(*[r for r in (1, 2, 4, 8) if r <= d.t])
+    s = d.tile(None, rank=1, suits=lambda s: sizes(d, s)[0] == rows and isinstance(sizes(d, s)[1], int) and _whole(d, s), tile=(rows, d.size()), full=True)
+    d.add("Accum", [s], fn=["retile_row", {}], args={"rank": d.number(1, d.rank(s))})
+
+
+def retile_col(d: Drawer):
+    s = d.tile(None, rank=1, suits=lambda s: _columns(d, s), tile=(d.number(1, d.t), d.t * d.number(1, 2)), full=True)
+    d.add("Accum", [s], fn=["retile_col", {}], args={"rank": d.number(1, d.rank(s))})
+
+
+def _columns(d: Drawer, s: Live) -> bool:
+    rows, cols = sizes(d, s)
+    return isinstance(cols, int) and cols % d.t == 0 and isinstance(rows, int) and rows <= d.t and _whole(d, s)
+
+
+def _whole(d: Drawer, s: Live) -> bool:
+    """Whether all tiles of a stream are full."""
+    e = d.element(s)
+    return all(v is None or v.shape == (e.rows.value, e.cols.value) for v, _ in d.items(s))
+
+
+def all_read(d: Drawer):
+    s = d.any(lambda s: not isinstance(d.element(s), (BufferType, TupleType)), rank=1)
+    d.add("Accum", [s], fn=["all_read", {}], args={"rank": d.number(1, d.rank(s))})
+
+
+def unpack(along: str, mask: bool) -> Callable:
+    """Single rows or columns."""
+    def make(d: Drawer):
+        s = d.tile(None, suits=lambda s: mask or static(d, s))
+        d.add("FlatMap", [s], fn=["retile_streamify", {"along": along, "size": 1, "mask": mask}], args={"rank": d.number(0, 1)})
+    return make
+
+
+def parts(d: Drawer):
+    """Several rows at a time, of a number that tiles need not divide."""
+    k = d.number(2, d.t + 1)
+    s = d.tile(None, suits=lambda s: static(d, s) and sizes(d, s)[0] % k == 0, tile=(k * d.number(1, 3), d.size()))
+    d.add("FlatMap", [s], fn=["retile_streamify", {"along": "rows", "size": k, "mask": d.chance(0.6)}], args={"rank": d.number(0, 1)})
+
+
+def bands(d: Drawer):
+    k = d.t * d.number(1, 2)
+    s = d.tile(None, suits=lambda s: static(d, s) and sizes(d, s)[0] % k == 0, tile=(k * d.number(1, 2), d.size()))
+    d.add("FlatMap", [s], fn=["retile_streamify", {"along": "rows", "size": k, "mask": False}], args={"rank": d.number(0, 1)})
+
+
+def columns(d: Drawer):
+    k = d.t * d.number(1, 2)
+    s = d.tile(None, suits=lambda s: static(d, s) and sizes(d, s)[1] % k == 0, tile=(d.size(), k * d.number(1, 2)))
+    d.add("FlatMap", [s], fn=["retile_streamify", {"along": "cols", "size": k, "mask": False}], args={"rank": d.number(0, 1)})
+
+
+def address_range(d: Drawer):
+    a = d.scalars(most=20)
+    d.add("FlatMap", [a, d.like(a, scalar=8, most=4)], fn=["address_range", {"stride": d.number(0, 9)}], args={"rank": d.number(0, 1)})
+
+
+def expert_addresses(d: Drawer):
+    s = d.pick(lambda s: isinstance(d.element(s), SelectorType) and all(v is None or len(v) == 1 for v, _ in d.items(s)),
+               lambda: d.source(selector=d.number(1, 6), one_hot=True))
+    d.add("FlatMap", [s], fn=["expert_addresses", {"count": d.number(1, 4)}], args={"rank": d.number(0, 1)})
+
+
+def last_tile_filter(d: Drawer):
+    d.add("FlatMap", [d.source(scalar=d.one_of(4, 32), most=4)], fn=["last_tile_filter", {}], args={"rank": d.number(0, 1)})
+
+
+def _shorten(x: list, rank: int, leaf: Callable) -> None:
+    for i, y in enumerate(x):
+        if rank:
+            _shorten(y, rank - 1, leaf)
+        else:
+            x[i] = leaf()
