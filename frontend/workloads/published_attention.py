@@ -1,6 +1,6 @@
 """Attention of the paper's figures 14, 15 and 21, operator for operator as its experiments build it (timing `published`): one KV head, one new token per request.
 
-``parallel``: "coarse" gives each region as many consecutive requests; "dynamic" gives the next request to the region that has read its keys first. ``trace``: an .npy file
+``parallel``: "coarse" gives each region as many consecutive requests; "interleaved" deals them in turn; "dynamic" gives the next request to the region that has read its keys first. ``trace``: an .npy file
 with the lengths of the requests' caches (more requests than asked for: the first ones); without one they are drawn. The defaults are Qwen3-30B-A3B with a batch of 64.
 """
 
@@ -17,8 +17,8 @@ NUMBERS = ("request", "tiles", "valid")  # of each request: its index, KV tiles,
 
 
 def program(requests=64, regions=4, heads=8, head_dim=64, kv_tile=32, most=202, parallel="dynamic", skew=1.0, trace="", dtype="bf16"):
-    if parallel not in ("coarse", "dynamic") or requests % regions or parallel == "dynamic" and requests == regions:
-        raise ProgramError(f"parallel must be coarse or dynamic, not {parallel!r}, and the requests ({requests}) a multiple of the regions ({regions}), dynamic: a larger one")
+    if parallel not in ("coarse", "interleaved", "dynamic") or requests % regions or parallel == "dynamic" and requests == regions:
+        raise ProgramError(f"parallel must be coarse, interleaved or dynamic, not {parallel!r}, and the requests ({requests}) a multiple of the regions ({regions}), dynamic: a larger one")
     g = Graph("published_attention")
     y = g.output("y", (requests * heads, head_dim), dtype)
     cache = {n: g.input(f"cache_{n}", ((requests * most + 1) * kv_tile, head_dim), dtype) for n in "kv"}
@@ -68,12 +68,20 @@ def program(requests=64, regions=4, heads=8, head_dim=64, kv_tile=32, most=202, 
             region(r, given[r])
         return g
 
+    def deal(to):
+        """What each region is given, where streams of selectors say whose each request is."""
+        dealt = {name: Partition(s, to[name], rank=int(name in heights), outputs=regions, name=f"deal_{name}") for name, s in streams.items()}
+        return [{name: d[r] for name, d in dealt.items()} for r in range(regions)]
+
     streams = {name: load(name, requests) for name in heights} | {name: numbers(name, requests) for name in NUMBERS}
+    if parallel == "interleaved":
+        for r, given in enumerate(deal({name: selectors((1, requests), regions, f"to_{name}") for name in streams})):
+            region(r, given)
+        return g
     first = Flatten(selectors((1, regions), regions, "first"), lo=0, hi=1)
     again = Loop(StreamType(SelectorType(regions), (dim(requests - regions),)), graph=g, name="again")
     to = Flatten(Reassemble(first, again, selectors((1, requests), 2, "turn"), rank=0, name="dispatch"), lo=0, hi=1, name="to").stream.assert_shape((1, requests))
-    dealt = {name: Partition(s, to, rank=int(name in heights), outputs=regions, name=f"deal_{name}") for name, s in streams.items()}
-    read = [region(r, {name: d[r] for name, d in dealt.items()}) for r in range(regions)]
+    read = [region(r, given) for r, given in enumerate(deal(dict.fromkeys(streams, to)))]
     ready = EagerMerge([Accum(k, fn=all_read(), rank=1, name=f"read{r}") for r, k in enumerate(read)], name="ready")
     Sink(ready[0], name="tokens")
     rest, back = Partition(ready[1], Flatten(selectors((1, requests), 2, "feed"), lo=0, hi=1), rank=0, outputs=2, name="feedback")
@@ -102,5 +110,7 @@ def streams(seed, requests=64, regions=4, kv_tile=32, most=202, parallel="dynami
     if parallel == "coarse":
         share = requests // regions
         return {f"{n}_{r}": [v[r * share : (r + 1) * share].tolist()] for n, v in numbers.items() for r in range(regions)}
+    if parallel == "interleaved":
+        return {n: [v.tolist()] for n, v in numbers.items()} | {f"to_{n}": [[i % regions for i in range(requests)]] for n in ("q", "new_k", "new_v", *NUMBERS)}
     more = requests - regions
     return {n: [v.tolist()] for n, v in numbers.items()} | {"first": [list(range(regions))], "turn": [[0] * regions + [1] * more], "feed": [[1] * more + [0] * regions]}
