@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,9 @@ from penstock.machine.overlay import Overlay
 from penstock.machine.token_ops import Op, format_of
 from penstock.model.overlay import simulate
 from penstock.scheduler.token import map_graph
+from penstock.scheduler.token.partition import objective_of
+
+from .traffic import TRAFFIC
 
 DYNAMIC = [dict(network=n, ready=r, packets=p) for n in ("mesh", "hoplite") for r in ("fifo", "criticality") for p in ("per_edge", "per_pe")]
 DYNAMIC += [dict(network=n, ready=r, packets="per_pe", wake=2) for n in ("mesh", "hoplite") for r in ("fifo", "criticality")]
@@ -37,11 +41,14 @@ class Case:
         What the case belongs to; a suite's cases differ in ``overlay`` only.
     overlay, graphs
         The machine, and specifications of what runs on it.
+    traffic
+        Placements of :data:`~.traffic.TRAFFIC`, each graph on each of them; none: the graph's own.
     """
 
     suite: str
     overlay: Overlay
     graphs: tuple[str, ...]
+    traffic: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -50,8 +57,8 @@ class Case:
         return f"{self.suite}: {o.rows}x{o.cols} {o.name()} {o.alu} {o.format}{further}"
 
 
-def _cases(suite: str, graphs: Iterable[str], meshes: Iterable[int], keys: Iterable[dict], **fixed) -> list[Case]:
-    return [Case(suite, Overlay(rows=k, cols=k, **v, **fixed), tuple(graphs)) for k in meshes for v in keys]
+def _cases(suite: str, graphs: Iterable[str], meshes: Iterable[int], keys: Iterable[dict], traffic: Iterable[str] = (), **fixed) -> list[Case]:
+    return [Case(suite, Overlay(rows=k, cols=k, **v, **fixed), tuple(graphs), tuple(traffic)) for k in meshes for v in keys]
 
 
 ALL = (*DEVICE_GRAPHS, *GENERATED, *FROM_FILES)
@@ -65,6 +72,7 @@ SUITES = {
     "fp64": [c for alu in ("unit", "pipelined") for c in _cases("fp64", (*GENERATED, *FROM_FILES[:2]), (4,), [_MULTICAST, _PLAIN, _BEST, _WAKE2], format="fp64", alu=alu)],
     "pipelined": [c for kinds in ("homogeneous", "specialised")
                   for c in _cases("pipelined", (*DEVICE_GRAPHS, *GENERATED), (4,), [_MULTICAST, _PLAIN, _BEST, DYNAMIC[4], _WAKE2], alu="pipelined", kinds=kinds)],
+    "adversarial": _cases("adversarial", ("gen:gates:25", "device:diode*5"), (4,), [_PLAIN, _BEST, _WAKE2, DYNAMIC[4], DYNAMIC[11]], traffic=TRAFFIC, fifo_depth=2),
 }
 """Suite -> cases."""
 
@@ -76,7 +84,7 @@ class Outcome:
     Attributes
     ----------
     graph, nodes
-        What ran.
+        What ran, with its placement where that is not its own.
     cycles, model, scheduled
         Of the RTL; of the model; of the schedule (static PEs, else None).
     wrong
@@ -104,31 +112,40 @@ class Ran:
     seconds: dict
 
 
-def graphs_of(case: Case, matrices: Path | None) -> list[DataflowGraph]:
-    """The case's graphs; those of files only where the folder has them."""
-    found = []
-    for spec in case.graphs:
-        if spec.startswith("lu:"):
-            file = (matrices or Path()) / spec[3:]
-            if matrices is None or not file.exists():
-                continue
-            found.append(replace(graph_from(f"lu:{file}"), title=spec))
-        else:
-            found.append(graph_from(spec))
-    return found
+def graphs_of(case: Case, matrices: Path | None) -> dict[str, DataflowGraph]:
+    """The case's graphs by specification: those that the format can do, and those of files only where the folder has them."""
+    known = format_of(case.overlay.format).ops
+    here = lambda spec: not spec.startswith("lu:") or (matrices is not None and (matrices / spec[3:]).exists())  # noqa: E731
+    found = {spec: _graph(spec, matrices) for spec in case.graphs if here(spec)}
+    return {spec: g for spec, g in found.items() if {Op(c) for c in np.unique(g.op)} <= known}
+
+
+@lru_cache(maxsize=32)
+def _graph(spec: str, matrices: Path | None) -> DataflowGraph:
+    return replace(graph_from(f"lu:{matrices / spec[3:]}"), title=spec) if spec.startswith("lu:") else graph_from(spec)
+
+
+@lru_cache(maxsize=256)
+def _placement(spec: str, matrices: Path | None, overlay: Overlay, objective: str) -> np.ndarray:
+    """Cases that differ in what the placement does not see share it."""
+    return map_graph(_graph(spec, matrices), overlay, objective=objective).pe
 
 
 def run(case: Case, matrices: Path | None = None) -> Ran:
     """Run a case: every graph mapped, run on the model and on the RTL, all values read back."""
     from penstock.tb.overlay_api import run_images
 
-    known = format_of(case.overlay.format)
-    graphs = [g for g in graphs_of(case, matrices) if {Op(c) for c in np.unique(g.op)} <= known.ops]
-    mapped = [map_graph(g, case.overlay) for g in graphs]
-    runs = run_images([m.image for m in mapped])
+    o = case.overlay
+    graphs = graphs_of(case, matrices)
+    seen = Overlay(rows=o.rows, cols=o.cols, kinds=o.kinds, format=o.format)
+    if case.traffic:
+        mapped = {f"{spec}, {t}": map_graph(g, o, pe=TRAFFIC[t](g, o.rows, np.random.default_rng(k))) for spec, g in graphs.items() for k, t in enumerate(case.traffic)}
+    else:
+        mapped = {spec: map_graph(g, o, pe=_placement(spec, matrices, seen, objective_of(o))) for spec, g in graphs.items()}
+    runs = run_images([m.image for m in mapped.values()])
     outcomes = []
-    for g, m, rtl in zip(graphs, mapped, runs, strict=True):
-        wanted = g.evaluate(fmt=case.overlay.format).view(known.word)
-        outcomes.append(Outcome(g.title, len(g), rtl.cycles, simulate(m.image).cycles, m.schedule.length if m.schedule else None, int(np.count_nonzero(rtl.values != wanted))))
+    for (what, m), rtl in zip(mapped.items(), runs, strict=True):
+        wanted = m.graph.evaluate(fmt=o.format).view(format_of(o.format).word)
+        outcomes.append(Outcome(what, len(m.graph), rtl.cycles, simulate(m.image).cycles, m.schedule.length if m.schedule else None, int(np.count_nonzero(rtl.values != wanted))))
     first = runs[0]
-    return Ran(tuple(outcomes), first.clocks, {"map": sum(sum(m.seconds.values()) for m in mapped), "export": first.export_s, "build": first.build_s, "simulate": first.simulate_s})
+    return Ran(tuple(outcomes), first.clocks, {"map": sum(sum(m.seconds.values()) for m in mapped.values()), "export": first.export_s, "build": first.build_s, "simulate": first.simulate_s})

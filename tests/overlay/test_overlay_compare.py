@@ -11,12 +11,13 @@ from penstock.cli import main
 from penstock.machine.errors import ConfigError, RunError
 from penstock.machine.overlay import Overlay
 from penstock.model import overlay as model
-from penstock.overlay import compare, run, table, variants
+from penstock.overlay import compare, run, sweep, table, variants
 from penstock.overlay.compare import tile_map
 from penstock.overlay.figures import CURVES, published, rows_of
 from penstock.overlay.reference import float64, relative_error
 from penstock.scheduler.token import check, map_graph, place
 from penstock.scheduler.token.edges import edges
+from penstock.scheduler.token.partition import OBJECTIVES
 
 
 def test_compare_writes_records_and_a_table(tmp_path, capsys):
@@ -149,3 +150,22 @@ def test_figures_lay_ours_beside_the_published_curves():
     assert rows[0]["published dynamic"] == next(p["cycles"] for p in published() if (p["graph"], p["pe"], p["pes"]) == ("diode_simple", "dynamic", 1))
     assert {p["graph"] for p in published()} == {c.name for c in CURVES}
     assert table(records)[0]["x static"] == round(records[0].cycles / records[1].cycles, 2)
+
+
+def test_the_sweep_has_the_best_of_either_kind():
+    graph = random_graph(150, 40, 11)
+    records = sweep.sweep(graph, (1, 2))
+    one, four = sweep.rows_of("random", graph, records)
+    assert (one["PEs"], four["PEs"]) == (1, 4) and one["nodes"] == 150
+    at = [r for r in records if r.params["mesh"] == "2x2"]
+    assert four["best static"] == min(r.cycles for r in at if r.params["pe"] == "static") <= four["static"]
+    assert four["best dynamic"] == next(r.cycles for r in at if r.params.get("wake") == 2)
+    assert four["ratio"] == round(four["dynamic"] / four["static"], 2) and four["best ratio"] == round(four["best dynamic"] / four["best static"], 2)
+    assert [spec for spec, _ in sweep.listed(None)] == [s for s in sweep.LISTED if s.startswith("device:")]
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_another_seed_is_another_placement(objective):
+    graph = random_graph(400, 100, 12)
+    pes = [map_graph(graph, Overlay(2, 2), seed=s, objective=objective).pe for s in (0, 0, 1)]
+    assert np.array_equal(pes[0], pes[1]) and not np.array_equal(pes[0] == pes[0][0], pes[2] == pes[2][0])

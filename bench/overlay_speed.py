@@ -1,0 +1,141 @@
+"""Measures the overlay's tool chain in one run, and judges it against its targets: exit 1 on a miss.
+
+    python bench/overlay_speed.py [--skip rtl] [--matrices DIR] [--json OUT]
+
+The graph of 20,000 nodes is the LU of mna_c880; without the matrices a generated circuit of that size. The large one is the LU of circuit_1 (2,624 rows, 0.7 million nodes), left out
+without them. Compiled code is warm (numba keeps it on disk; a first small run loads it); the RTL is built from an empty cache. `--json docs/results/overlay_speed.json` stores the record
+that docs/overlay_results.md shows. Run it on a machine that does nothing else: ``cpu_s`` is what the process and its children took, whatever else ran.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from penstock import api
+from penstock.frontend.spice import graph_from
+from penstock.machine.dataflow import DataflowGraph
+from penstock.machine.overlay import Overlay
+from penstock.machine.record import writable, write_text
+from penstock.model import overlay as model
+from penstock.overlay.sweep import BEST
+from penstock.points import print_table
+from penstock.scheduler.token import map_graph
+
+ROOT = Path(__file__).parents[1]
+SMALL, SMALL_GENERATED, LARGE = "mna_c880.mtx", "gen:gates:230", "circuit_1.mtx"
+KINDS = {"static": {"pe": "static"}, "dynamic": {}, "best dynamic": {k: v[0] for k, v in BEST.items()}}
+"""Static multicast; FIFO and a token per edge; the best dynamic PE."""
+
+
+@dataclass
+class Line:
+    """One measurement with its target: seconds of wall clock and of CPU (children included), at most ``limit`` of the former."""
+
+    what: str
+    graph: str
+    nodes: int
+    limit: float
+    wall_s: float
+    cpu_s: float
+    cycles: int | None = None
+
+    @property
+    def verdict(self) -> str:
+        return "met" if self.wall_s <= self.limit else "MISSED"
+
+
+def timed(work: Callable):
+    """What ``work`` returns, and the seconds of wall clock and of CPU that it took."""
+    spent = lambda: sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))  # noqa: E731
+    wall, cpu = time.perf_counter(), spent()
+    result = work()
+    return result, time.perf_counter() - wall, spent() - cpu
+
+
+def run_model(image):
+    """Cycles and every value."""
+    outcome = model.simulate(image)
+    model.values(image, outcome)
+    return outcome
+
+
+def warm() -> None:
+    """Load all compiled code."""
+    graph = graph_from("gen:gates:12")
+    for keys in KINDS.values():
+        run_model(map_graph(graph, Overlay(2, 2, **keys)).image)
+        run_model(map_graph(graph, Overlay(2, 2, **keys), objective="cut").image)
+
+
+def on_the_model(name: str, graph: DataflowGraph) -> list[Line]:
+    """A graph of 20,000 nodes at 16x16, mapped and modelled."""
+    lines = []
+    for kind, keys in KINDS.items():
+        m, wall, cpu = timed(lambda o=Overlay(16, 16, **keys): map_graph(graph, o))
+        lines.append(Line(f"placement and {'schedule' if kind == 'static' else 'image'}, {kind} 16x16", name, len(graph), 5, wall, cpu))
+        outcome, wall, cpu = timed(lambda m=m: run_model(m.image))
+        lines.append(Line(f"model with values, {kind} 16x16", name, len(graph), 2, wall, cpu, outcome.cycles))
+    return lines
+
+
+def on_the_rtl(name: str, graph: DataflowGraph) -> list[Line]:
+    """The same graph at 4x4 on RTL, with mapping, export and build from an empty cache."""
+    from penstock.tb.overlay_api import run_image
+
+    lines = []
+    for kind, keys in KINDS.items():
+        rtl, wall, cpu = timed(lambda o=Overlay(4, 4, **keys): run_image(map_graph(graph, o).image))
+        lines.append(Line(f"RTL with build, {kind} 4x4", name, len(graph), 90, wall, cpu, rtl.cycles))
+    return lines
+
+
+def large(name: str, spec: str) -> list[Line]:
+    """The LU of a matrix from its file: graph, placement and schedule or image, model."""
+    lines = []
+    for kind in ("static", "dynamic"):
+        def work(keys=KINDS[kind]):
+            graph = graph_from(spec)
+            return graph, run_model(map_graph(graph, Overlay(16, 16, **keys)).image)
+
+        (graph, outcome), wall, cpu = timed(work)
+        lines.append(Line(f"read, factorised, built, placed and modelled, {kind} 16x16", name, len(graph), 90, wall, cpu, outcome.cycles))
+    return lines
+
+
+def main() -> int:
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("--skip", action="append", default=[], choices=("rtl", "large"), help="leave a measurement out; may be repeated")
+    p.add_argument("--matrices", type=Path, default=ROOT.parent / "shared" / "data" / "matrices", metavar="DIR", help="folder of the matrices")
+    p.add_argument("--json", metavar="OUT", help="write the record")
+    args = p.parse_args()
+    if args.json:
+        writable(args.json)
+    at = lambda name: args.matrices / name  # noqa: E731
+    name, spec = (f"lu:{SMALL}", f"lu:{at(SMALL)}") if at(SMALL).exists() else (SMALL_GENERATED, SMALL_GENERATED)
+    graph = graph_from(spec)
+    warm()
+    lines = on_the_model(name, graph)
+    if "large" not in args.skip and at(LARGE).exists():
+        lines += large(f"lu:{LARGE}", f"lu:{at(LARGE)}")
+    if "rtl" not in args.skip:
+        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as empty:
+            os.environ["PENSTOCK_CACHE"] = empty  # builds are part of the time
+            lines += on_the_rtl(name, graph)
+    table = [{k: round(v, 2) if isinstance(v, float) else v for k, v in asdict(line).items()} | {"verdict": line.verdict} for line in lines]
+    print_table(table)
+    if args.json:
+        write_text(args.json, json.dumps({"measured": table, "cores": os.cpu_count(), "versions": api.versions()}, indent=1) + "\n")
+    return 1 if any(line.verdict == "MISSED" for line in lines) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
