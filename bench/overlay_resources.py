@@ -142,6 +142,8 @@ def page() -> str:
     block, block_switch = f.part("static", "PE", BLOCK), f.part("static", "switch", BLOCK)
     share, published_share = (router[k] / (router[k] + pe[k]) for k in ("lut", "published lut"))
     alu = f.alu("ALU")
+    least = min(r["contexts"] for r in xc7["resources"] if r["variant"] == BLOCK)
+    short = sum(r["lut"] for r in xc7["resources"] if (r["variant"], r["contexts"]) == (BLOCK, least))
     text = f"""# What the overlay costs
 
 One PE and one switch, synthesised apart by Yosys, beside figures 5 to 7 of the paper (Vivado HLS, Zynq Z7010). Sections 1 to 4 are for Xilinx 7 (`synth_xilinx -family xc7`), the paper's family; section 5 is for Lattice ECP5. LUTs count those used as memory; a block RAM is one of 36 kbit,
@@ -161,7 +163,7 @@ half for 18. PEs are without ALU, as in the paper; packets carry the address of 
   contexts: these can be loaded while the FPGA runs, and a LUT RAM with a port to write and one to read holds three quarters of what a ROM holds (the paper's 1.05 LUTs per context of 67 bits is a ROM's).
 * So the paper's ratio does not survive: with contexts in LUT RAM, dynamic over static is {first['lut, contexts in LUT RAM']:.2f} in LUTs at {first['contexts']} contexts (published {first['published lut']:.2f}) and {last['lut, contexts in LUT RAM']:.2f} at {last['contexts']} ({last['published lut']:.2f}): there the dynamic
   tile is the smaller one. In flip-flops it is {last['ff, contexts in LUT RAM']:.2f} ({last['published ff']:.2f}), in block RAM {last['bram, contexts in LUT RAM']:.2f} ({last['published bram']:.2f}).
-* The advantage comes back from where the schedule lies: with contexts in block RAM, the natural choice at this depth, the static tile takes {block['lut'] + block_switch['lut']} LUTs at any length of schedule; the ratio is
+* The advantage comes back from where the schedule lies: with contexts in block RAM, the natural choice at this depth, the static tile takes {short} LUTs at {least} contexts and {block['lut'] + block_switch['lut']} at {CAPACITY}; the ratio is
   {last['lut, contexts in block RAM']:.2f} in LUTs and {last['bram, contexts in block RAM']:.2f} in block RAM.
 * What a better dynamic PE costs: criticality order makes it {best['lut'] / pe['lut']:.1f} times as large ({best['lut']} LUTs, for ready bits and two leading-one detectors); consumer chains cost a memory ({best['bram']} block RAMs in all), and no logic to speak of;
   serving two consumers a cycle (`wake` = 2) makes it {wake['lut'] / pe['lut']:.1f} times as large ({wake['lut']} LUTs, {cell(wake['bram'])} block RAMs), and the router {wide['lut']} LUTs for the wider packets.
@@ -171,7 +173,7 @@ half for 18. PEs are without ALU, as in the paper; packets carry the address of 
 
 ## 3. Block RAM is inferred
 
-Memories read a cycle after their address, at 32 bits and full capacity, and the block RAM that Yosys gave. What is read asynchronously (presence, with criticality the ready bits) and the router's FIFOs are LUT RAM; so are memories of one or two bits (payloads 1 and 2 below).
+Memories read a cycle after their address, at 32 bits and full capacity, and the block RAM that Yosys gave. What is read asynchronously (presence, with criticality the ready bits) and the router's FIFOs are LUT RAM; so are memories of one or two bits or of few words (payloads 1 and 2, 16 and 64 nodes below).
 
 {table(xc7["memories"])}
 

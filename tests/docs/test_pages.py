@@ -108,3 +108,11 @@ def test_dag_results_are_of_the_stored_records():
     text = (ROOT / "docs" / "dag_scheduler.md").read_text()
     for name, block in dag_report.blocks().items():
         assert dag_report.between(text, name) == block
+
+
+def test_the_overlays_costs_are_of_the_stored_tables():
+    """`python bench/overlay_resources.py` was run after the tables changed."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    import overlay_resources
+
+    assert (ROOT / "docs" / "overlay_resources.md").read_text() == overlay_resources.page()
