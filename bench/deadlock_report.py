@@ -32,6 +32,9 @@ Qwen3-30B-A3B's layer with a batch of {tokens} tokens, the published routing, th
 With tiles of few rows an expert with many tokens fills its pipeline, and its next token blocks the partition; the reassemble waits for a token of an expert whose tile is not full yet, and which only the
 blocked partition could fill. Larger tiles leave an expert with fewer of them in flight than the channels hold. (The published tool's authors set its depth to 1024 for this experiment.) *slots*: channels times depth.
 
+The same can happen to any program with static tiles whose rows are gathered in their order. The workload `moe` therefore declares the room in front of each expert for as many tiles as it can get
+(`waiting`), and finishes with every routing; with `waiting=0` it has what the machine's channels hold.
+
 ### The circle at tile {tile}, after cycle {cycle}
 
 {circle}

@@ -3,6 +3,10 @@
 ``tile_rows`` N: rows of an expert are packed into tiles of N, the last one padded (static tiling); 0: into one tile of as many rows as the expert gets
 (dynamic tiling). ``regions`` 0: each expert has hardware of its own; R: the experts share R regions, whose weights follow the tile that arrived
 (configuration time-multiplexing).
+
+Static tiles need room: an expert whose tile is not full yet waits for rows that are routed later, and the rows of the other experts, which may not be gathered before
+its own, wait meanwhile. ``waiting`` is the number of tiles that may do so in front of each expert (and, with regions, behind it); as many as an expert can get, the
+default, let every routing finish. A dynamic tile is the only one of its expert and waits on chip.
 """
 
 import numpy as np
@@ -14,7 +18,7 @@ from penstock.machine.errors import ProgramError
 from .traffic import routing
 
 
-def program(tokens=64, dim=16, inter=32, experts=8, top_k=2, tile_rows=16, tile_inter=16, regions=0, skew=1.0, dtype="bf16"):
+def program(tokens=64, dim=16, inter=32, experts=8, top_k=2, tile_rows=16, tile_inter=16, regions=0, waiting=None, skew=1.0, dtype="bf16"):
     if regions and experts % regions:
         raise ProgramError(f"experts ({experts}) are not a multiple of the regions ({regions})")
     g = Graph("moe")
@@ -42,6 +46,12 @@ def program(tokens=64, dim=16, inter=32, experts=8, top_k=2, tile_rows=16, tile_
             return Accum(Reshape(stream, dim=0, chunk=tile_rows, pad=0)[0], fn=retile_row(), rank=1, name=f"pack{i}").stream
         return Accum(Promote(stream), fn=retile_row(), rank=1, name=f"pack{i}").stream
 
+    if waiting is None:
+        waiting = ceil_div(tokens, tile_rows) if 0 < tile_rows < tokens else 0
+
+    def room(tiles):
+        return Fifo(tiles, depth=waiting).stream if waiting else tiles
+
     def layer(tiles, gates, ups, downs, i):
         """The expert's layer on tiles of rows, in ``steps`` parts of the inner dimension: [n] -> [n]."""
         xs = Expand(tiles, count=steps, name=f"again{i}")
@@ -52,7 +62,7 @@ def program(tokens=64, dim=16, inter=32, experts=8, top_k=2, tile_rows=16, tile_
         """The same stream, each tile stored as a whole before it goes on."""
         return Flatten(Expand(tiles, count=1), lo=0, hi=1)
 
-    packed = [pack(routed[i], i) for i in range(experts)]
+    packed = [room(pack(routed[i], i)) for i in range(experts)]
     done = []
     if not regions:
         for i, tiles in enumerate(packed):
@@ -66,7 +76,7 @@ def program(tokens=64, dim=16, inter=32, experts=8, top_k=2, tile_rows=16, tile_
             addresses = FlatMap(merged[1], fn=expert_addresses(steps), rank=1, name=f"addresses{r}")
             weights = [RandomOffChipLoad(addresses, w[r], tile=t, name=w[r].name) for w, t in ((gate, (dim, tile_inter)), (up, (dim, tile_inter)), (down, (tile_inter, dim)))]
             back = Partition(layer(merged[0], *weights, r), merged[1], rank=0, outputs=per, name=f"back{r}")
-            done += [on_chip(t) for t in back]  # an expert's rows wait here until their turn, and do not hold up the others of the region
+            done += [room(on_chip(t)) for t in back]  # an expert's rows wait here until their turn, and do not hold up the others of the region
 
     # rows again, weighted, gathered and summed for each token
     results = [Map(FlatMap(tiles, fn=retile_streamify(mask=True), name=f"unpack{i}"), cast(parts[i], "fp32"), fn=mul(), name=f"weighted{i}") for i, tiles in enumerate(done)]

@@ -1,11 +1,14 @@
-"""A program that gathers its rows in another order than it deals them deadlocks in both timings, for one reason and with one cure."""
+"""Rows that are gathered in another order than they are dealt deadlock in both timings, for one reason and with one cure; a program can make the room that its data need."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from penstock import deadlock
-from penstock.frontend import Graph, LinearOffChipLoad, LinearOffChipStore, Flatten, Partition, Reassemble, Source
+from penstock import deadlock, load_config, run
+from penstock.frontend import Graph, LinearOffChipLoad, LinearOffChipStore, Flatten, Partition, Reassemble, Source, build
 from penstock.frontend.program import Program
+from penstock.machine.errors import RunError
 
 ROWS = 8
 
@@ -36,3 +39,29 @@ def test_found_explained_and_freed(timing):
         assert (again.deadlock is None) == (depth == d.uniform)
     (right,) = deadlock.find(dealt(False), "small_fpga", [{}], timing=timing)
     assert right.deadlock is None and right.cycles > 0
+
+
+def lopsided(waiting, regions=0):
+    """The first and the last row go to expert 1, all others to expert 0: its rows wait for the first one, whose tile only the last one fills."""
+    params = dict(tokens=160, dim=8, inter=16, experts=2, top_k=1, tile_rows=4, tile_inter=8, regions=regions, waiting=waiting)
+    rows = [[1]] + [[0]] * 158 + [[1]]
+    return replace(build("moe", params, load_config("small_fpga")), _streams=lambda seed, **_: {"chosen": rows, "each": rows})
+
+
+@pytest.mark.parametrize("regions", [0, 1])
+def test_static_tiles_have_the_room_that_any_routing_asks_for(regions):
+    (r,) = run(lopsided(None, regions), "small_fpga")
+    assert r.values_ok
+    (found,) = deadlock.find(lopsided(0, regions), "small_fpga", [{}])
+    assert found.deadlock and {"gather", "back0" if regions else "rows"} <= {s.unit for s in found.deadlock.circle}
+    with pytest.raises(RunError, match="deadlock"):
+        run(lopsided(0, regions), "small_fpga")
+
+
+@pytest.mark.deep
+@pytest.mark.xdist_group("rtl-lopsided")
+def test_the_rtl_finishes_and_deadlocks_like_the_model():
+    model, rtl = run(lopsided(None), "small_fpga", on="both")
+    assert rtl.cycles == model.cycles and rtl.mismatches == 0 and rtl.values_ok
+    with pytest.raises(RunError, match="deadlock"):
+        run(lopsided(0), "small_fpga", on="rtl")
