@@ -228,7 +228,7 @@ class Operator:
         Yields (value, stop), or (output, value, stop) where the operator has several outputs. A value of None is a bare stop
         (docs/timing.md section 3.4): an empty tensor.
         """
-        raise NotImplementedError(f"operator {type(self).__name__} has no NumPy meaning")
+        raise self.error("has no NumPy meaning", remedy="define evaluate(ev, *inputs), a generator of (value, stop)")
 
     def check_complete(self) -> None:
         """Check what only a whole program can tell."""

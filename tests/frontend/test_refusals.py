@@ -1,0 +1,263 @@
+"""What only lowering, the elements of a run, or the text of a program can show to be wrong: one message each."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, Operator, ProgramError,
+                               RandomOffChipLoad, RandomOffChipStore, Sink, Source, Streamify, Zip, add, address, all_read, build, expert_addresses, lower, matmul, mul,
+                               operator, read_graph, retile_col, retile_row, row_append, row_offset, row_sum)
+from penstock.frontend.functions import Function
+from penstock.frontend.graph import FUNCTIONAL, OPERATORS
+from penstock.frontend.reference import evaluate64
+from penstock.frontend.stream_functions import Collect, Expanding
+from penstock.frontend.types import dim
+from penstock.machine.config import load
+from penstock.machine.errors import PenstockError, RunError
+from penstock.reference import expected
+
+SMALL = load("small_fpga")
+CONFIG = replace(SMALL, machine=replace(SMALL.machine, dtype="fp32", pages=16))
+
+
+def tiles(g, *shape, tile=(4, 4), dtype="fp32", name=None):
+    return Source(graph=g, shape=shape, tile=tile, dtype=dtype, name=name)
+
+
+def numbers(g, *shape, name=None):
+    return Source(graph=g, shape=shape, scalar=32, name=name)
+
+
+def pairs(g):
+    return Zip(tiles(g, 2), tiles(g, 2))
+
+
+@dataclass(frozen=True)
+class Bare(Function):
+    """A function without a unit."""
+
+    name = rule = "bare"
+    arity = 1
+
+    def result(self, *operands):
+        return operands[0]
+
+
+@dataclass(frozen=True)
+class BareCollect(Collect):
+    name = rule = "bare_collect"
+
+    def result_of(self, graph, element, dims):
+        return element
+
+
+@dataclass(frozen=True)
+class BareParts(Expanding):
+    name = "bare_parts"
+    arity = 1
+
+    def parts(self, graph, key, *operands):
+        return operands[0], dim(2)
+
+
+LOWERED = {
+    "a function without a unit": (lambda g: Map(tiles(g, 2), fn=Bare()), r"bare\(\) has no unit on this machine"),
+    "a reduction without a unit": (lambda g: Accum(tiles(g, 2, 2), fn=BareCollect(), rank=1), r"bare_collect\(\) has no unit on this machine"),
+    "parts without a unit": (lambda g: FlatMap(tiles(g, 2), fn=BareParts(), rank=1), r"bare_parts\(\) has no unit on this machine"),
+    "copies of pairs": (lambda g: Expand(pairs(g), count=2), "cannot be expanded on this machine; expand in front of Zip"),
+    "copies of pairs by reference": (lambda g: Expand(Zip(tiles(g, 2, 1), tiles(g, 2, 1)), ref=numbers(g, 2, 3)), "cannot be expanded on this machine; expand in front of Zip"),
+    "pairs of other sizes": (lambda g: Zip(tiles(g, 2), tiles(g, 2, tile=(8, 4))), "both elements take as many physical tiles"),
+    "more levels than stops": (lambda g: tiles(g, *[1] * 13), "needs stops up to 15, a beat has 14; flatten dimensions"),
+    "tensors beyond 32 bits": (lambda g: LinearOffChipLoad(g.input("x", (1 << 20, 1 << 12)), tile=(4, 4), shape=(1,), stride=(0,)), "tensors take 17179869184 B .* addresses have 32 bits"),
+    "a row spread in pairs": (lambda g: Map(Zip(tiles(g, 2, tile=(4, 8)), tiles(g, 2, tile=(1, 8))), fn=mul()), "in a stream of pairs; pass the two streams, not their Zip"),
+    "a column spread over run-time columns": (lambda g: Map(tiles(g, 2, tile=(4, g.dynamic("N"))), tiles(g, 2, tile=(4, 1)), fn=mul()), "spread over columns of static number"),
+    "sums of run-time rows": (lambda g: Map(tiles(g, 2, tile=(4, g.dynamic("N"))), fn=row_sum()), "the number of columns is static"),
+    "products of another dtype": (lambda g: Map(tiles(g, 2, dtype="bf16"), tiles(g, 2, dtype="bf16"), fn=matmul()), "carries bf16, matmul units of machine small_fpga take fp32; put cast"),
+    "products of run-time K": (lambda g: Map(tiles(g, 2, tile=(4, g.dynamic("N"))), tiles(g, 2, tile=(8, 4)), fn=matmul()), "of operand A only the rows may be of run-time size"),
+    "addresses in pairs": (lambda g: Map(Zip(numbers(g, 2), numbers(g, 2)), fn=address(3)), "a unit `address` has two inputs"),
+    "tokens of buffers": (lambda g: LinearOffChipLoad(g.input("x", (4, 4)), tile=(4, 4), ref=Bufferize(tiles(g, 2, 3), rank=1)), "tokens are made of tiles, selectors or scalars"),
+    "rows of run-time width": (lambda g: Accum(tiles(g, 2, 3, tile=(1, g.dynamic("N"))), fn=retile_row(), rank=1), "tiles are packed by rows of a static number of columns"),
+    "rows too wide": (lambda g: Accum(tiles(g, 2, 3, tile=(1, 260)), fn=retile_row(), rank=1), "a band takes 65 tiles of 4 x 4, a row packer holds 64"),
+    "a channel for tiles without a bound": (lambda g: Fifo(tiles(g, 2, tile=(g.dynamic("N"), 4)), depth=2), r"bound the size: graph.dynamic\(name, most=...\)"),
+    "addresses of three columns": (lambda g: RandomOffChipLoad(numbers(g, 2), g.input("w", (8, 12)), tile=(4, 4)), "has 3 tiles of 4 columns in a row .*a power of two"),
+}
+
+
+@pytest.mark.parametrize("case", LOWERED)
+def test_lowering_refuses(case):
+    make, message = LOWERED[case]
+    g = Graph("p")
+    Sink(make(g))
+    with pytest.raises(LoweringError, match=message) as e:
+        lower(g, CONFIG)
+    assert "operator " in str(e.value)
+
+
+def test_what_the_published_timing_has_no_form_for():
+    for make, message in ((lambda g: Accum(Source(graph=g, shape=(2, 2), selector=2), fn=all_read(), rank=1), "its functions take and give tiles and numbers"),
+                          (lambda g: FlatMap(tiles(g, 2), fn=BareParts(), rank=1), r"bare_parts\(\) has no form in the published simulator")):
+        g = Graph("p")
+        Sink(make(g))
+        with pytest.raises(PenstockError, match=message):
+            lower(g, CONFIG, timing="published")
+    with pytest.raises(LoweringError, match="no timing 'exact'; one of machine, published"):
+        lower(g, CONFIG, timing="exact")
+
+
+@pytest.fixture
+def idle():
+    """An operator of which only the types are known."""
+    @operator
+    class Idle(Operator):
+        """Does nothing."""
+
+        arguments = {}
+
+        def shape_rule(self):
+            return [self.inputs[0].type]
+
+    yield Idle
+    del OPERATORS["Idle"], FUNCTIONAL["idle"]
+
+
+def test_an_operator_without_lowering_or_meaning(idle):
+    g = Graph("p")
+    Sink(idle(tiles(g, 2, name="x")))
+    for timing in ("machine", "published"):
+        with pytest.raises(LoweringError, match=f"Idle has no lowering for the timing `{timing}`"):
+            lower(g, CONFIG, timing=timing)
+    with pytest.raises(ProgramError, match="operator Idle at .* has no NumPy meaning; define evaluate"):
+        expected(g, {}, 4, {"x": [np.ones((4, 4))] * 2})
+    for wrong, error, message in ((lambda self, ev, x: list(x), ProgramError, "evaluate returns list; write it as a generator"),
+                                  (lambda self, ev, x: ((v, s + 1) for v, s in x), RunError, "has a stop of level 1, its rank is 0"),
+                                  (lambda self, ev, x: iter([next(x)]), RunError, "dimension 0 is 1 in the run, not 2")):
+        idle.evaluate = wrong
+        with pytest.raises(error, match=message):
+            expected(g, {}, 4, {"x": [np.ones((4, 4))] * 2})
+
+    class Other(Operator):
+        """An operator of the same name from elsewhere."""
+
+        __module__ = "elsewhere"
+
+    Other.__name__ = "Idle"
+    with pytest.raises(ProgramError, match="an operator named 'Idle' is already registered"):
+        operator(Other)
+
+
+def whole(n, *size):
+    return [np.ones(size, np.float32) for _ in range(n)]
+
+
+def run_time(g, name="N"):
+    return g.dynamic(name, ragged=True)
+
+
+RUN = {
+    "no elements": (lambda g: tiles(g, 2, name="a"), {}, "operator a .*: no elements given; give them as nested lists"),
+    "references without a buffer": (lambda g: Streamify(Bufferize(tiles(g, g.dynamic("N"), 1, name="a"), rank=1), ref=numbers(g, g.dynamic("M"), name="r")),
+                                    {"a": [whole(1, 4, 4)], "r": [1, 2]}, "its reference goes on when the buffers have ended"),
+    "references of another group": (lambda g: Streamify(Bufferize(tiles(g, 2, run_time(g), 1, name="a"), rank=1), ref=numbers(g, 2, run_time(g, "M"), name="r")),
+                                    {"a": [[whole(1, 4, 4)], [whole(1, 4, 4)] * 2], "r": [[1, 2], [3]]}, "a buffer of stop 1 meets references that end with 0"),
+    "references without an element": (lambda g: Expand(tiles(g, g.dynamic("N"), 1, name="a"), ref=numbers(g, g.dynamic("M"), run_time(g, "L"), name="r")),
+                                      {"a": [whole(1, 4, 4)], "r": [[1], [2]]}, "its reference goes on when the input has ended"),
+    "tiles that differ in a reduction": (lambda g: Accum(Accum(tiles(g, 1, 2, run_time(g), tile=(1, 4), name="a"), fn=retile_row(), rank=1), fn=add(), rank=1),
+                                         {"a": [[whole(9, 1, 4), whole(3, 1, 4)]]}, "reduces tiles of 9 and 3 rows: those of a group take as many physical tiles"),
+    "rows of other widths": (lambda g: Accum(tiles(g, 1, 2, tile=(1, 4), name="a"), fn=retile_row(), rank=1), {"a": [[*whole(1, 1, 4), *whole(1, 1, 3)]]}, "concatenates tiles of .* by rows"),
+    "columns of other heights": (lambda g: Accum(tiles(g, 1, 2, name="a"), fn=retile_col(), rank=1), {"a": [[*whole(1, 4, 4), *whole(1, 3, 4)]]}, "concatenates tiles of .* by cols"),
+    "an empty part at the end": (lambda g: Accum(tiles(g, 1, 2, run_time(g), name="a"), fn=retile_col(), rank=2), {"a": [[whole(1, 4, 4), []]]}, "an empty part ends a group whose tiles lie side by side"),
+    "a row too many": (lambda g: Map(tiles(g, 1, name="a"), tiles(g, 1, tile=(1, 4), name="b"), fn=row_append()), {"a": whole(1, 4, 4), "b": whole(1, 1, 4)}, "a tile of 4 valid rows has no room"),
+    "two experts": (lambda g: FlatMap(Source(graph=g, shape=(1,), selector=3, name="s"), fn=expert_addresses(2), rank=1), {"s": [[0, 2]]}, r"selector \[0, 2\] has 2 targets, not one"),
+    "addresses without tiles": (lambda g: RandomOffChipStore(numbers(g, g.dynamic("N"), name="a"), tiles(g, g.dynamic("M"), name="b"), g.output("y", (8, 4))),
+                                {"a": [0, 1], "b": whole(1, 4, 4)}, "has more addresses than tiles"),
+    "tiles without addresses": (lambda g: RandomOffChipStore(numbers(g, g.dynamic("N"), name="a"), tiles(g, g.dynamic("M"), name="b"), g.output("y", (8, 4))),
+                                {"a": [0], "b": whole(2, 4, 4)}, "has more tiles than addresses"),
+    "tiles beyond a tensor": (lambda g: LinearOffChipStore(tiles(g, g.dynamic("N"), name="a"), g.output("y", (8, 4))), {"a": whole(3, 4, 4)}, "has more tiles than its tensor"),
+    "an offset of a tile's rows": (lambda g: Map(tiles(g, 2, name="a"), numbers(g, g.dynamic("N"), name="b"), fn=row_offset()), {"a": whole(2, 4, 4), "b": [1]}, "operands have equal shapes"),
+}
+
+
+@pytest.mark.parametrize("case", RUN)
+def test_a_run_refuses(case):
+    make, given, message = RUN[case]
+    g = Graph("p")
+    node = make(g)
+    if node.outputs:
+        Sink(node)
+    with pytest.raises(PenstockError, match=message):
+        expected(g, {}, 4, given)
+
+
+def test_tensors_that_a_run_lacks_or_cannot_take():
+    g = Graph("p")
+    LinearOffChipStore(LinearOffChipLoad(g.input("x", (4, 4)), tile=(4, 4)), g.output("y", (4, 4)))
+    with pytest.raises(ProgramError, match=r"input tensor x: no values given; pass an array of shape \[4, 4\]"):
+        expected(g, {}, 4)
+    with pytest.raises(ProgramError, match=r"input tensor x: has shape \[4, 3\], the program says \[4, 4\]"):
+        expected(g, {"x": np.ones((4, 3))}, 4)
+
+
+def test_a_record_of_arrivals_that_cannot_be():
+    g = Graph("p")
+    merge = EagerMerge(tiles(g, 1, name="a"), tiles(g, 1, name="b"), name="merge")
+    for s in merge:
+        Sink(s)
+    with pytest.raises(RunError, match=r"merge.*: input 5 arrives in the record, \[0, 1\] are possible"):
+        expected(g, {}, 4, {"a": whole(1, 4, 4), "b": whole(1, 4, 4)}, {"merge": [5, 0]})
+
+
+def test_a_function_without_a_float64_meaning():
+    from penstock.frontend.functions import FLOAT64
+
+    g = Graph("p")
+    LinearOffChipStore(Map(LinearOffChipLoad(g.input("x", (4, 4)), tile=(4, 4)), fn="exp"), g.output("y", (4, 4)))
+    right = FLOAT64.pop("exp")
+    try:
+        with pytest.raises(ProgramError, match="function 'exp' has no float64 meaning"):
+            evaluate64(g, {"x": np.ones((4, 4))})
+    finally:
+        FLOAT64["exp"] = right
+
+
+@pytest.mark.parametrize("text, message", [
+    ("x = Source(shape=[2], selector=2)\n", "no program yet: |the first line is program"), ("program('p')\nx = 3\n", "not a call: "), ("program('p')\nfor x in y: pass\n", "not a call: "),
+    ("program('p')\nx = Tanh()\n", "unknown operator 'Tanh'"), ("program('p')\nx = LinearOffChipLoad(tensor=tensor('w'), tile=[4, 4])\n", "no tensor 'w' so far"),
+    ("program('p')\nSink(x)\n", "no stream 'x' so far"),
+])
+def test_program_text_that_cannot_be_read(text, message):
+    with pytest.raises(ProgramError, match=message):
+        read_graph(text)
+
+
+def test_programs_that_cannot_be_built(tmp_path):
+    with pytest.raises(ProgramError, match="no such file: nothing.py"):
+        build("nothing.py")
+    g = Graph("p")
+    Sink(tiles(g, 2))
+    with pytest.raises(ProgramError, match="unknown parameter 'n'; a graph that is built takes none"):
+        build(g, {"n": 1})
+    path = tmp_path / "mine.py"
+    path.write_text("from penstock.frontend import *\ndef program():\n    g = Graph('mine')\n    Sink(Source(graph=g, shape=(2,), scalar=8))\n    return g\ndef streams(seed):\n    return 3\n")
+    with pytest.raises(ProgramError, match=r"streams\(\) returns int, not a dict of nested lists"):
+        build(str(path)).streams(0)
+
+
+@pytest.mark.parametrize("name, params, message", [
+    ("operators", dict(part="everything"), "part must be one of routing, memory, compute, not 'everything'"),
+    ("swiglu", dict(silu="lisp"), "silu must be unit or spelled, not 'lisp'"),
+])
+def test_parameters_of_workloads(name, params, message):
+    with pytest.raises(ProgramError, match=message):
+        build(name, params)
+
+
+def test_traces_that_do_not_fit(tmp_path):
+    np.savez(tmp_path / "experts.npz", data=np.full((4, 2), 9))
+    np.save(tmp_path / "lengths.npy", np.full(4, 10**6))
+    with pytest.raises(ProgramError, match=r"has \[4, 2\] experts from 9 to 9"):
+        build("published_moe", dict(tokens=4, dim=64, inter=64, experts=8, top_k=2, trace=str(tmp_path / "experts.npz"))).streams(0)
+    with pytest.raises(ProgramError, match=r"has \[4\] lengths of up to 1000000"):
+        build("published_attention", dict(requests=4, regions=2, trace=str(tmp_path / "lengths.npy"))).streams(0)
+
+
