@@ -304,7 +304,8 @@ class _Point:
         r.onchip_capacity_bytes = sum(m.pages * m.frames * b for b in tile_bytes.values())
         r.onchip_peak_bytes = sum(run.peak_pages.get(u, 0) * m.frames * b for u, b in tile_bytes.items())
         r.allocated_flops_per_cycle = sum(allocated_flops(u.kind, u.params, m.t) for u in self.graph.units)
-        r.compute_utilisation = r.flops / (r.cycles * r.allocated_flops_per_cycle) if r.allocated_flops_per_cycle else None
+        known = r.flops is not None and r.allocated_flops_per_cycle  # the work of a program of run-time sizes is known with its values
+        r.compute_utilisation = r.flops / (r.cycles * r.allocated_flops_per_cycle) if known else None
 
     def check_values(self, run: Run) -> tuple[bool, float]:
         """Bit-equality of tensors and sinks with the reference of the stated arithmetic, and the error against float64 (max norm).

@@ -33,7 +33,7 @@ class RowPack(Unit):
 
     Timing
     ------
-    II = 1 while a band fills; a full band costs one cycle when the first row behind it comes, and drains a tile a cycle while the next fills. A
+    II = 1 while a band fills; a full band costs two cycles when the first row behind it comes, and drains a tile a cycle while the next fills. A
     group that ends in c drains from c + 1. The band is read one cycle ahead (block RAM). Source: docs/timing.md section 3.3.
     """
 
