@@ -54,6 +54,15 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def overlay(session: nox.Session) -> None:
+    """Records of the token overlay: RTL against the model in every variant (20 minutes of CPU; cases on record are not run again), speed against its targets, and the page that shows them."""
+    install(session)
+    session.run("python", "bench/overlay_rtl.py", *session.posargs)
+    session.run("python", "bench/overlay_speed.py", "--json", "docs/results/overlay_speed.json")
+    session.run("python", "bench/overlay_report.py")
+
+
+@nox.session
 def report(session: nox.Session) -> None:
     """The README's results, those of the DAG scheduler and the pictures, from the stored records (1 minute)."""
     install(session)
