@@ -53,6 +53,8 @@ Cycles over those of the best static variant of the same mesh, each variant with
 *dynamic*, *static*: the reading above (FIFO, a token per edge; static multicast; least edge cut). *best static*: the best of the three ways of sending, with either placement; *best dynamic*: criticality, packets per PE,
 two consumers a cycle, placed by connectivity. Graphs: [dataflow_graphs.md](dataflow_graphs.md).
 
+![sweep](results/overlay_sweep.png)
+
 {sweep}
 """
 
@@ -107,7 +109,7 @@ def keep(folder: Path) -> None:
     assumptions = (f"{', '.join(sorted(formats))}, {', '.join(sorted(alus))} ALU latency, a cycle per hop, router FIFOs {', '.join(sorted({str(r.params['fifo_depth']) for r in records if 'fifo_depth' in r.params}))} deep, "
                    f"memories sized per graph, placement seeds {', '.join(map(str, seeds))}; {len(records)} runs of the model, whose values "
                    + ("all equal the NumPy reference bit for bit" if all(r.values_ok for r in records) else "DO NOT all equal the NumPy reference"))
-    for name in ("fig10", "fig11", "fig12", "overlay_causes"):
+    for name in ("fig10", "fig11", "fig12", "overlay_causes", "overlay_sweep"):
         shutil.copy(folder / f"{name}.png", RESULTS / (f"overlay_{name}.png" if name.startswith("fig") else f"{name}.png"))
     tables = {name: rows(folder / f"overlay_{name}.csv") for name in ("cycles", "causes", "sweep")}
     write_text(FIGURES, json.dumps({"assumptions": assumptions, **tables, "versions": api.versions()}, indent=1) + "\n")

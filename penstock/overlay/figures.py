@@ -165,9 +165,10 @@ def write_all(out: Path, matrices: Path | None = None, seeds: int = 3, progress:
         draw_cycles([r for r in rows if r["figure"] == figure], out / f"fig{figure}.png")
     draw_ratios(rows, out / "fig12.png")
     draw_causes(cause, out / "overlay_causes.png")
+    draw_sweep(swept, out / "overlay_sweep.png")
     shown = [{k: v for k, v in r.items() if k not in ("nodes", "edges", "depth") and v is not None} for r in rows]
     tables = {f"Figure {f}": [r for r in shown if r["figure"] == f] for f in (10, 11)} | {"Ready order and packets (cycles over the best static variant)": cause, "All listed graphs": swept}
-    return ["overlay_cycles.csv", "overlay_causes.csv", "overlay_sweep.csv", "overlay_records.json", "fig10.png", "fig11.png", "fig12.png", "overlay_causes.png"], tables
+    return ["overlay_cycles.csv", "overlay_causes.csv", "overlay_sweep.csv", "overlay_records.json", "fig10.png", "fig11.png", "fig12.png", "overlay_causes.png", "overlay_sweep.png"], tables
 
 
 def _axes(count: int, width: float = 11, height: float = 4.8):
@@ -263,3 +264,24 @@ def draw_causes(rows: list[dict], path: Path) -> None:
     axes[0].legend(frameon=False, fontsize=7.5, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1))
     _save(plt, fig, path)
 
+
+
+def draw_sweep(rows: list[dict], path: Path) -> None:
+    """Every listed graph: dynamic over static cycles by mesh, in the paper's reading (left) and with the best PEs of either kind (right). Devices are dashed."""
+    plt, fig, axes = _axes(2, height=5.6)
+    names = list(dict.fromkeys(r["graph"] for r in rows))
+    colours = plt.get_cmap("tab20")
+    for ax, column, title in zip(axes, ("ratio", "best ratio"), ("FIFO, a token per edge / static multicast", "best dynamic / best static"), strict=True):
+        for i, name in enumerate(names):
+            mine = [r for r in rows if r["graph"] == name]
+            ax.plot([r["PEs"] ** 0.5 for r in mine], [r[column] for r in mine], color=colours(i % 20), ls="--" if name.startswith("device:") else "-", marker="o", ms=3, lw=1.2, label=name)
+        for y in (1, 1.3):
+            ax.axhline(y, color="0.6", lw=0.8, ls="-" if y == 1 else ":")
+        ax.set_xticks(sweep.SIDES)
+        ax.set_xlabel("side of the mesh (PEs = side x side)")
+        ax.set_title(title, fontsize=10)
+        ax.set_ylim(bottom=0)
+    axes[0].set_ylabel("cycles, dynamic / static")
+    handles, labels = axes[0].get_legend_handles_labels()
+    fig.legend(handles, labels, frameon=False, fontsize=7, ncols=4, loc="outside lower center")
+    _save(plt, fig, path)

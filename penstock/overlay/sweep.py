@@ -20,8 +20,8 @@ MATRICES = ("lu:mna_s27.mtx", "lu:mna_s344.mtx", "lu:mna_c880.mtx", "lu:fpga_dco
 LISTED = (*MATRICES, *(f"device:{name}" for name in DEVICES))
 """Graphs of the sweep; matrices by their name in the folder that is given."""
 
-SIDES = (1, 2, 4, 8, 12, 16)
-"""Sides of the square meshes."""
+SIDES, SIDES_LARGE, LARGE = (1, 2, 4, 8, 12, 16), (1, 4, 16), 100_000
+"""Sides of the square meshes; of graphs of more than LARGE nodes, whose placements take most of the time."""
 
 PLAIN = {"ready": ["fifo"], "packets": ["per_edge"], "sends": ["multicast"]}
 BEST = {"pe": ["dynamic"], "ready": ["criticality"], "packets": ["per_pe"], "wake": [2]}
@@ -51,9 +51,9 @@ def listed(matrices: Path | None) -> list[tuple[str, DataflowGraph]]:
     return found
 
 
-def sweep(graph: DataflowGraph, sides: Iterable[int] = SIDES, seeds: Iterable[int] = (0,), progress: Progress | None = None) -> list[Record]:
+def sweep(graph: DataflowGraph, sides: Iterable[int] | None = None, seeds: Iterable[int] = (0,), progress: Progress | None = None) -> list[Record]:
     """The paper's reading placed for least cut (both kinds of PE alike), and the best PEs with the placement that suits them."""
-    meshes, seeds = [(k, k) for k in sides], list(seeds)
+    meshes, seeds = [(k, k) for k in sides or (SIDES if len(graph) <= LARGE else SIDES_LARGE)], list(seeds)
     return (compare(graph, meshes, variants(PLAIN), seeds=seeds, objective="cut", progress=progress)
             + compare(graph, meshes, variants({"pe": ["static"]}) + variants(BEST), seeds=seeds, objective="connectivity", progress=progress))
 
