@@ -193,6 +193,7 @@ class Streamify(Operator):
     def evaluate(self, ev, stream, ref=None):
         if ref is not None:
             yield from self.evaluate_reference(stream, ref)
+            ev.at_end(self, stream, "has buffers left when its reference has ended")
             return
         repeat, rank = self.args["repeat"], len(self.args["shape"] or self.inputs[0].element.shape)
         new, k = int(repeat is not None and not self.listed), 0

@@ -20,7 +20,7 @@ from penstock.machine.image import DTYPES
 from .functions import FLOAT64
 from .graph import Graph, Stream, TensorRef
 from .streams import START, tokens
-from .types import Dim, TileType, ceil_div
+from .types import Dim, ScalarType, TileType, ceil_div
 
 
 class Evaluator:
@@ -211,9 +211,9 @@ class Evaluator:
                 yield None, s - (hi - lo)
             last = s
 
-    def padding(self, element) -> np.ndarray:
-        """A padding element: a tile without a valid row or column."""
-        return np.zeros((0, 0), self.dtype)
+    def padding(self, element) -> "np.ndarray | int | frozenset":
+        """A padding element: a tile without a valid row or column, the number 0, a selector without a target."""
+        return np.zeros((0, 0), self.dtype) if isinstance(element, TileType) else 0 if isinstance(element, ScalarType) else frozenset()
 
     def initial(self, name: str, t: TileType) -> np.ndarray:
         """What a reduction of no elements gives: the function's identity, or no row where the tile's size is known only at run time."""

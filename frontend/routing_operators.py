@@ -116,7 +116,9 @@ class Partition(Routing):
         b = self.args["rank"]
         for targets, q in selector:
             if targets is None:
-                v, s = next(stream)
+                v, s = next(stream, (None, None))
+                if s is None:
+                    raise self.error("has more selectors than units", rule="one selector per unit")
                 if v is not None or s != b + q:
                     raise self.error(f"a bare selector of stop {q} meets a unit", rule="selector and data have equal shapes")
                 continue

@@ -9,7 +9,7 @@ import sympy
 
 from .graph import Operator, operator
 from .streams import pairs
-from .types import BufferType, Dim, DimKind, ScalarType, StreamType, TileType, TupleType, cardinality, dim, same_shape, same_size, show_shape
+from .types import BufferType, Dim, DimKind, ScalarType, SelectorType, StreamType, TileType, TupleType, cardinality, dim, same_shape, same_size, show_shape
 
 
 def _index(op: Operator, name: str, least: int, most: int) -> int:
@@ -116,7 +116,7 @@ class Reshape(Shape):
 
     stops = "below dim: copied; the chunk-th element's stop s becomes s + 1; with padding the end of the dimension comes with the last padding element"
     arguments = {"dim": "dimension split", "chunk": "size of a chunk",
-                 "pad": "value of padding elements: 0 (default: no padding; the dimension must be divisible)"}
+                 "pad": "value of padding elements: 0, a tile without valid rows, or a selector without a target (default: no padding; the dimension must be divisible)"}
     defaults = {"pad": None}
 
     def check(self):
@@ -126,8 +126,9 @@ class Reshape(Shape):
         if isinstance(self.inputs[0].element, BufferType):
             raise self.stream_error(0, f"carries {self.inputs[0].element}", rule="Reshape takes no buffers", remedy="put Streamify in front")
         if self.args["pad"] is not None:
-            if not isinstance(self.inputs[0].element, TileType) or not self.inputs[0].element.static:
-                raise self.stream_error(0, f"carries {self.inputs[0].element}", rule="padding elements are tiles of static size")
+            e = self.inputs[0].element
+            if not isinstance(e, (TileType, ScalarType, SelectorType)) or isinstance(e, TileType) and not e.static:
+                raise self.stream_error(0, f"carries {e}", rule="padding elements are tiles of static size, scalars or selectors")
             if d:
                 raise self.stream_error(0, f"dimension {d} cannot be padded", rule="only the innermost dimension is padded")
             if self.args["pad"] != 0:
@@ -166,6 +167,8 @@ class Reshape(Shape):
         pad = self.args["pad"] is not None
         if pad and self.graph.consumers(self[1]):
             raise low.error(self, "the padding stream has no unit in the published simulator", remedy="leave output 1 unread")
+        if pad and not isinstance(self.inputs[0].element, TileType):
+            raise low.error(self, f"padding of {self.inputs[0].element} has no form in the published simulator", rule="it pads with tiles")
         return low.one(self, "reshape", {"dim": self.args["dim"], "chunk": self.args["chunk"], "pad": pad, "add_outer": False}) + [None] * pad
 
     def evaluate(self, ev, stream):
@@ -286,6 +289,7 @@ class Expand(Shape):
                 if held[1] != s:
                     raise self.error(f"an element of stop {held[1]} meets references that end with {s}", rule="the reference has the stream's shape outside")
                 held = None
+        ev.at_end(self, stream, "has elements left when its reference has ended")
 
 
 @operator

@@ -93,7 +93,7 @@ class StreamUnits:
     def reshape(self, node: Operator) -> list[Port | None]:
         """Reshape; one flag of the padding stream stands for an element, so for all its physical tiles."""
         k, pad, d, chunk = self.inner(node, 0), node.args["pad"] is not None, node.args["dim"], node.args["chunk"]
-        rows, cols = self.grid(self.static_tile(node, 0)) if pad else (1, 1)
+        rows, cols = self.grid(self.static_tile(node, 0)) if pad and k else (1, 1)
         flags = {"flags": k} if pad and self.graph.consumers(node[1]) else {}
         out = self.chain(self.take(node, 0), "reshape", node, {"dim": d + k, "chunk": chunk, "pad": pad, "pad_rows": rows, "pad_cols": cols, **flags})
         return [out, Port(out.unit, 1, self.token) if flags else None] if pad else [out]

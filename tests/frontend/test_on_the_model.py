@@ -181,6 +181,8 @@ def test_routing_stores_and_sinks():
     for s in EagerMerge([Map(p, fn=row_sum()) for p in parts]):
         Sink(s)
     Sink(Accum(Reshape(total, dim=0, chunk=4, pad=0)[0], fn=retile_row(), rank=1))
+    for s in (*Reshape(chosen, dim=0, chunk=4, pad=0), *Reshape(c.source("m", (2, ragged(c, "M")), [[1, 2, 3, 4], []], scalar=8), dim=0, chunk=3, pad=0)):
+        Sink(s)
     a, n = c.source("a", (3,), [1, 2, 3], scalar=32), c.source("n", (3,), [2, 1, 4], scalar=32)
     for s in (FlatMap(a, n, fn=address_range(10), rank=1), FlatMap(n, fn=last_tile_filter(), rank=1), Map(a, n, fn=address(4))):
         Sink(s)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, Operator, ProgramError,
-                               RandomOffChipLoad, RandomOffChipStore, Sink, Source, Streamify, Zip, add, address, all_read, build, expert_addresses, lower, matmul, mul,
+from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, Operator, Partition, ProgramError,
+                               RandomOffChipLoad, RandomOffChipStore, Reshape, Sink, Source, Streamify, Zip, add, address, all_read, build, expert_addresses, lower, matmul, mul,
                                operator, read_graph, retile_col, retile_row, row_append, row_offset, row_sum)
 from penstock.frontend.functions import Function
 from penstock.frontend.graph import FUNCTIONAL, OPERATORS
@@ -95,7 +95,8 @@ def test_lowering_refuses(case):
 
 
 def test_what_the_published_timing_has_no_form_for():
-    for make, message in ((lambda g: Accum(Source(graph=g, shape=(2, 2), selector=2), fn=all_read(), rank=1), "its functions take and give tiles and numbers"),
+    for make, message in ((lambda g: Reshape(numbers(g, 3), dim=0, chunk=2, pad=0)[0], "padding of scalar 32 has no form in the published simulator"),
+                          (lambda g: Accum(Source(graph=g, shape=(2, 2), selector=2), fn=all_read(), rank=1), "its functions take and give tiles and numbers"),
                           (lambda g: FlatMap(tiles(g, 2), fn=BareParts(), rank=1), r"bare_parts\(\) has no form in the published simulator")):
         g = Graph("p")
         Sink(make(g))
@@ -162,6 +163,12 @@ RUN = {
                                     {"a": [[whole(1, 4, 4)], [whole(1, 4, 4)] * 2], "r": [[1, 2], [3]]}, "a buffer of stop 1 meets references that end with 0"),
     "references without an element": (lambda g: Expand(tiles(g, g.dynamic("N"), 1, name="a"), ref=numbers(g, g.dynamic("M"), run_time(g, "L"), name="r")),
                                       {"a": [whole(1, 4, 4)], "r": [[1], [2]]}, "its reference goes on when the input has ended"),
+    "buffers without references": (lambda g: Streamify(Bufferize(tiles(g, g.dynamic("N"), 1, name="a"), rank=1), ref=numbers(g, g.dynamic("M"), name="r")),
+                                   {"a": [whole(1, 4, 4)] * 2, "r": [1]}, "has buffers left when its reference has ended"),
+    "elements without references": (lambda g: Expand(tiles(g, g.dynamic("N"), 1, name="a"), ref=numbers(g, g.dynamic("M"), run_time(g, "L"), name="r")),
+                                    {"a": [whole(1, 4, 4)] * 2, "r": [[1, 2]]}, "has elements left when its reference has ended"),
+    "empty selectors without units": (lambda g: Partition(tiles(g, 1, g.dynamic("N"), name="a"), Source(graph=g, shape=(g.dynamic("M"), run_time(g, "L")), selector=2, name="s"), rank=0, outputs=2),
+                                      {"a": [whole(1, 4, 4)], "s": [[0], []]}, "has more selectors than units"),
     "tiles that differ in a reduction": (lambda g: Accum(Accum(tiles(g, 1, 2, run_time(g), tile=(1, 4), name="a"), fn=retile_row(), rank=1), fn=add(), rank=1),
                                          {"a": [[whole(9, 1, 4), whole(3, 1, 4)]]}, "reduces tiles of 9 and 3 rows: those of a group take as many physical tiles"),
     "rows of other widths": (lambda g: Accum(tiles(g, 1, 2, tile=(1, 4), name="a"), fn=retile_row(), rank=1), {"a": [[*whole(1, 1, 4), *whole(1, 1, 3)]]}, "concatenates tiles of .* by rows"),
@@ -182,9 +189,8 @@ RUN = {
 def test_a_run_refuses(case):
     make, given, message = RUN[case]
     g = Graph("p")
-    node = make(g)
-    if node.outputs:
-        Sink(node)
+    for s in make(g):
+        Sink(s)
     with pytest.raises(PenstockError, match=message):
         expected(g, {}, 4, given)
 

@@ -236,6 +236,7 @@ CASES = {
     "affine read of other ranks": lambda g: Streamify(Bufferize(source(g, 2, 4, name="a"), rank=1, name="b"), shape=(2, 2), stride=(1,)),
     "no copies": lambda g: Expand(source(g, 2, name="a"), count=0),
     "rank of an expand": lambda g: Expand(source(g, 2, 1, name="a"), ref=scalar(g, 2, 4), rank=2),
+    "padding of pairs": lambda g: Reshape(Zip(scalar(g, 3), scalar(g, 3, name="others"), name="pairs"), dim=0, chunk=2, pad=0),
     "padding with ones": lambda g: Reshape(source(g, 2, 3, name="a"), dim=0, chunk=2, pad=1),
     "more than a tile a cycle": lambda g: Map(source(g, 2, name="a"), fn=silu(), interval=8),
     "product of pairs": lambda g: Accum(Zip(source(g, 2, 3, tile=(4, 4)), source(g, 2, 3, tile=(4, 4)), name="pairs"), fn=matmul(), rank=1),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from penstock.frontend.types import BufferType, TileType, TupleType
+from penstock.frontend.types import BufferType, ScalarType, SelectorType, TileType, TupleType
 
 from ..drawer import Drawer, Refused, sizes, static
 
@@ -26,7 +26,7 @@ def promote(outermost: bool) -> Callable:
 def reshape(pad: bool) -> Callable:
     def make(d: Drawer):
         if pad:
-            s = d.tile(None, suits=lambda s: static(d, s))
+            s = d.any(lambda s: isinstance(d.element(s), (ScalarType, SelectorType))) if d.chance(0.3) else d.tile(None, suits=lambda s: static(d, s))
             out = d.add("Reshape", [s], args={"dim": 0, "chunk": d.number(1, 4), "pad": 0})
             if d.chance(0.3):
                 d.live.remove(out[1])  # stays unread
