@@ -23,6 +23,7 @@ from penstock.progress import of as progress_of
 from . import fabric, programs
 from .coverage import Coverage, wanted
 from .draw import VARIANTS, draw
+from .focus import Focus
 from .programs import Case, Mismatch
 from .recipe import Recipe, vary
 from .shrink import shrink
@@ -35,6 +36,8 @@ BATCH = 40
 VARIANTS_OF = 4
 """Programs of one structure."""
 MOST_PORTS = 60
+CLEARING = 0.8
+"""Share of the variants that lose all elements somewhere, where that is what has been met least."""
 SHRINK_MODEL, SHRINK_RTL = 300, 24
 
 
@@ -116,13 +119,13 @@ def run_programs(campaign: Campaign, count: int, seed: int, *, on: str = "model"
     """
     show = progress_of(progress)
     show.plan(count * (2 if on == "rtl" else 1))
-    names = only or list(VARIANTS)
+    focus = Focus(campaign.coverage, only or list(VARIANTS))
     made = drawn = index = 0
     while made < count and not campaign.late():
         config = programs.machine((seed, 1, index))
         structures: list[list[Case]] = []  # each with its variants
         while made < count and len(structures) < batch and sum(len(v[0].graph.ports) for v in structures) < MOST_PORTS:
-            case = _one(campaign, config, (seed, 2, drawn), _focus(campaign, drawn, names), keep)
+            case = _one(campaign, config, (seed, 2, drawn), focus.next(), keep)
             drawn += 1
             show.done(f"program {drawn}")
             made += 1
@@ -134,7 +137,7 @@ def run_programs(campaign: Campaign, count: int, seed: int, *, on: str = "model"
             for _ in range(3 * (variants - 1)):
                 if len(structures[-1]) == variants or made == count:
                     break
-                other = _variant(campaign, case, config, rng, f"seed {seed} program {drawn}, a variant", keep)
+                other = _variant(campaign, case, config, rng, f"seed {seed} program {drawn}, a variant", keep, focus.clear)
                 if other is not None:
                     structures[-1].append(other)
                     made += 1
@@ -142,18 +145,6 @@ def run_programs(campaign: Campaign, count: int, seed: int, *, on: str = "model"
         index += 1
         if on == "rtl" and structures:
             _on_rtl(campaign, structures, config, f"seed {seed} batch {index - 1}", keep, show, wrong)
-
-
-def _focus(campaign: Campaign, drawn: int, names: list[str]) -> str:
-    """What the next program is built around: the operators in turn, and every other time what has been met least."""
-    if drawn % 2 and drawn > len(names):
-        ranked = sorted((campaign.coverage.hits[key], key[1]) for key in wanted() if key[0] != "stop")
-        for _, what in ranked:
-            kind = what.split(":")[0]
-            found = [n for n in names if n == kind] or [n for n in names if n.split()[0] == kind.split()[0]]
-            if found:
-                return found[drawn // 2 % len(found)]
-    return names[(drawn // 2 if drawn > len(names) else drawn) % len(names)]
 
 
 def _one(campaign: Campaign, config: Config, seed: tuple[int, ...], focus: str, keep: Path | None) -> Case | None:
@@ -205,9 +196,9 @@ def _run(campaign: Campaign, case: Case, config: Config) -> Case:
     return case
 
 
-def _variant(campaign: Campaign, case: Case, config: Config, rng: np.random.Generator, origin: str, keep: Path | None) -> Case | None:
-    """A program of the same structure with other sizes, values and waits; None where the draw does not suit."""
-    recipe = vary(case.recipe, rng)
+def _variant(campaign: Campaign, case: Case, config: Config, rng: np.random.Generator, origin: str, keep: Path | None, clear: tuple[int, ...] = ()) -> Case | None:
+    """A program of the same structure with other sizes, values and waits (``clear``: depths, as of :func:`vary`); None where the draw does not suit."""
+    recipe = vary(case.recipe, rng, clear if rng.random() < CLEARING else ())
     start = time.perf_counter()
     try:
         other = programs.prepare(recipe, config)

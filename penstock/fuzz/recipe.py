@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -95,20 +95,24 @@ def renumbered(step: dict, new: dict[int, int]) -> dict:
     return step
 
 
-def vary(recipe: Recipe, rng: np.random.Generator) -> Recipe:
-    """The recipe with other values and waits, and some elements less or more: the same places of all sources that are alike there."""
+def vary(recipe: Recipe, rng: np.random.Generator, clear: Sequence[int] = ()) -> Recipe:
+    """The recipe with other values and waits, and some elements less or more: the same places of all sources that are alike there.
+
+    ``clear``: depths (0 the outermost dimension), at one of which all elements go.
+    """
     out = recipe.copy()
     out.seed = int(rng.integers(1 << 31))
     if out.run["stalls"] is not None:
         out.run["stalls"] = int(rng.integers(1 << 31))
     sources = [s for s in out.steps if s["op"] == "Source"]
-    for _ in range(int(rng.integers(0, 4))):
-        depth = int(rng.integers(0, 3))
+    for edit in range(int(rng.integers(bool(clear), 4))):
+        sure = clear and edit == 0
+        depth = int(rng.choice(clear)) if sure else int(rng.integers(0, 3))
         sizes = sorted({len(x) for s in sources for x in lists(s["elements"], depth, len(s["shape"])) if len(x)})
         if not sizes:
             continue
         n = sizes[int(rng.integers(len(sizes)))]
-        index, how = int(rng.integers(n)), int(rng.integers(5))
+        index, how = int(rng.integers(n)), 4 if sure else int(rng.integers(5))
         for s in sources:
             for x in list(lists(s["elements"], depth, len(s["shape"]))):
                 if len(x) == n and how < 2:
