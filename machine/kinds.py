@@ -280,17 +280,18 @@ register(Kind("accum", "reduction over some dimensions into a memory of accumula
                "init_rows": "rows of an empty group's result in elements, 0: of run-time size", "init_cols": "its columns"},
               lambda p: (1, 1), runtime=("init_rows", "init_cols"), ranges=dict.fromkeys(("init_rows", "init_cols"), limits.SIZES), latency=_lane_interval, interval=_lane_interval, payloads=_sum,
               optional={"scan": "the state leaves after every beat, instead of the groups' results"}, stop=_reduced))
-register(Kind("row_pack", "concatenates the valid rows of one-band tiles (docs/timing.md section 3.3)",
-              {"depth": "tiles of a band, at most", "level": "stop level that ends a group", "bands": "bands of the result, 0: of run-time size",
-               "cols": "columns of the result in elements"}, lambda p: (1, 1), runtime=("bands", "cols"), payloads=_rows, stop=lambda p, s: (max(1, 2 + s[0] - p["level"]),)))
-def _unpacked(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
+def _along(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload, ...]:
     need(p.get("along", "rows") in ("rows", "cols"), "along is 'rows' or 'cols'")
     return _rows(p, inputs)
 
 
+register(Kind("row_pack", "concatenates the valid rows of one-band tiles (docs/timing.md section 3.3)",
+              {"depth": "tiles of a band, at most", "level": "stop level that ends a group", "bands": "bands of the result, 0: of run-time size",
+               "cols": "columns of the result in elements"}, lambda p: (1, 1), runtime=("bands", "cols"), payloads=_along, stop=lambda p, s: (max(1, 2 + s[0] - p["level"]),),
+              optional={"along": "'cols': columns are packed instead of rows, and a band is a column of tiles"}))
 register(Kind("row_unpack", "streams the rows, or the columns, of tiles one by one (docs/timing.md section 3.3)",
               {"depth": "tiles of a band, at most", "mask": "whether only valid rows leave", "rows": "rows of a logical tile (used without mask)"},
-              lambda p: (1, 1), runtime=("rows",), payloads=_unpacked, stop=lambda p, s: (max(s[0] + 1, 2),),
+              lambda p: (1, 1), runtime=("rows",), payloads=_along, stop=lambda p, s: (max(s[0] + 1, 2),),
               optional={"along": "'cols': columns leave instead of rows, and a band is a column of tiles"}))
 _shape("row_append", "puts a row below a tile's valid rows", {}, lambda p: (2, 1), payloads=_rows)
 _shape("row_offset", "sets how many rows of a tile are valid", {}, lambda p: (2, 1), payloads=_counted)

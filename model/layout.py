@@ -296,7 +296,7 @@ class Layout:
 
     def put_row_pack(self, u, p, ins, outs):
         return k.K_ROW_PACK, {k.RP_DEPTH: p["depth"], k.RP_LEVEL: p["level"], k.RP_BANDS: p["bands"], k.RP_COLS: p["cols"], k.RP_LAST: beats.STOP_DONE,
-                              k.RP_EXTENT: self.alloc(p["depth"]), k.RP_VALUE: self.alloc_values((p["depth"] + 1) * self.graph.t**2)}
+                              k.RP_EXTENT: self.alloc(p["depth"]), k.RP_VALUE: self.alloc_values((p["depth"] + 2) * self.graph.t**2), k.RP_ACROSS: p.get("along") == "cols"}
 
     def put_row_unpack(self, u, p, ins, outs):
         return k.K_ROW_UNPACK, {k.RU_DEPTH: p["depth"], k.RU_MASK: bool(p["mask"]), k.RU_ROWS: p["rows"], k.RU_ACROSS: p.get("along") == "cols", k.RU_BANDS: self.alloc(2 * k.BAND_WORDS),

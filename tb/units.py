@@ -256,6 +256,12 @@ def rows(t: int = 2, dtype: str = "fp32") -> Zoo:
         for mask in (False, True):
             z.add("row_unpack", {"depth": 2, "mask": mask, "rows": 2 * t}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t + 1), bare=0.2))], [tile])
             z.add("row_unpack", {"depth": cols, "mask": mask, "rows": 2 * t, "along": "cols"}, [(tile, _upright(tile, 2, cols, 2))], [tile])
+        u = z.unit("row_pack", {"depth": cols, "level": 4, "bands": 0, "cols": cols * t, "along": "cols"})
+        single = z.unit("row_unpack", {"depth": cols, "mask": True, "rows": 2 * t, "along": "cols"})
+        z.runtime[u] = lambda rng: {"bands": int(rng.choice([0, 2, 5])), "cols": cols * t - 1}
+        z.source((single, 0), tile, _upright(tile, 2, cols, 2))
+        z.join((single, 0), (u, 0), tile)
+        z.sink((u, 0), tile)
         z.add("row_append", {}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t), bare=0.2)), (tile, _banded(tile, 2, 1, cols, valid=(1, 2), bare=0.2))], [tile])
         z.add("row_offset", {}, [(tile, _banded(tile, 2, 2, cols, valid=(0, 2 * t + 1), bare=0.2)), (number, _counts(number, 2, 2 * t + 2, 0.2))], [tile])
     return z

@@ -109,12 +109,17 @@ class StreamUnits:
         return self.chain(self.take(node, 0), "row_pack", node, {"depth": cols, "level": 2 + node.args["rank"], "bands": bands or 0, "cols": out.cols.value})
 
     def retile_col(self, node: Operator) -> Port:
-        """Tiles of a group side by side: where a tile is one band of full columns only stops change, several bands are read from a scratchpad band by band."""
+        """Tiles of a group side by side: where a tile is one band of full columns only stops change, or its columns are packed one by one; several bands are read from a
+        scratchpad band by band."""
         t, rank = self.tile(node, 0), node.args["rank"]
         bands, cols = self.grid(t)
         if t.cols.value is None or t.cols.value % self.t:
-            raise self.error(node, f"stream {node.inputs[0].name} carries {t}", rule=f"tiles side by side have full columns (a multiple of {self.t})",
-                             remedy="choose another tile size")
+            if bands != 1:
+                raise self.error(node, f"stream {node.inputs[0].name} carries {t}", rule=f"tiles of several bands (more than {self.t} rows) have full columns (a multiple of {self.t}) side by side",
+                                 remedy=f"choose another tile size, or tiles of at most {self.t} rows")
+            port = self.single_columns(node, *self.by_columns(node, self.take(node, 0), t), True, 0)
+            port = self.pack_columns(node, port, 1, 3 + rank, self.grid(node.outputs[0].element)[1] or 0, t.rows.value)
+            return self.row_major(node, port, 1, None)
         if bands == 1:
             port = self.take(node, 0)
             if rank > 1:  # a step of its own, which tells an empty part that ends a group
@@ -146,22 +151,44 @@ class StreamUnits:
         if fn.along == "rows" and cols is not None:
             port = self.chain(src, "row_unpack", node, {"depth": cols, "mask": fn.mask, "rows": t.rows.value or 0}, "rows")
             return port if size == 1 else self.packed(node, port, size, cols, fn.mask)
-        if fn.along == "cols" and size == 1 and (fn.mask or t.static):
+        if fn.along == "cols" and (fn.mask and (size == 1 or rows is not None) or t.static):
             port, depth = self.by_columns(node, src, t)
-            return self.chain(port, "row_unpack", node, {"depth": depth, "mask": fn.mask, "rows": t.cols.value or 0, "along": "cols"}, "columns")
-        raise self.error(node, f"cannot cut {t} with {fn}", rule=f"this machine cuts rows of tiles of static width, single columns (with mask, or of static tiles), and (without mask) columns in multiples of {self.t}",
-                         remedy="cut single columns, or rows")
+            port = self.single_columns(node, port, depth, fn.mask, t.cols.value or 0)
+            if size == 1:
+                return port
+            port = self.chain(port, "reshape", node, {"dim": 2, **self.chunks(size, fn.mask, rows, 1)}, "parts")
+            width = ceil_div(size, self.t)
+            return self.row_major(node, self.pack_columns(node, port, rows, 3, width, t.rows.value), rows, width)
+        raise self.error(node, f"cannot cut {t} with {fn}", rule="this machine cuts rows of tiles of static width; columns of static tiles, of static rows with mask, and single ones with mask",
+                         remedy="cut rows, or give the tile a static size")
 
     @staticmethod
-    def chunks(chunk: int, pad: int = 0) -> dict:
-        """Parameters of a `reshape`; ``pad``: columns of physical tiles of what fills a chunk up (0: no padding)."""
-        return {"chunk": chunk, "pad": pad > 0, "pad_rows": 1, "pad_cols": pad or 1}
+    def chunks(chunk: int, pad: bool = False, rows: int = 1, cols: int = 1) -> dict:
+        """Parameters of a `reshape`; ``pad``: whether a chunk is filled up, with elements of ``rows`` x ``cols`` physical tiles."""
+        return {"chunk": chunk, "pad": pad, "pad_rows": rows if pad else 1, "pad_cols": cols if pad else 1}
+
+    def single_columns(self, node: Operator, port: Port, depth: int, mask: bool, cols: int) -> Port:
+        """The columns of each logical tile, which comes column of tiles by column of tiles."""
+        return self.chain(port, "row_unpack", node, {"depth": depth, "mask": mask, "rows": cols, "along": "cols"}, "columns")
+
+    def pack_columns(self, node: Operator, port: Port, depth: int, level: int, width: int, rows: int) -> Port:
+        """Single columns of ``rows`` side by side, up to a stop of ``level``: ``width`` columns of ``depth`` tiles (0: of run-time size)."""
+        return self.chain(port, "row_pack", node, {"depth": depth, "level": level, "bands": width, "cols": rows, "along": "cols"}, "packed")
+
+    def row_major(self, node: Operator, port: Port, rows: int, cols: int | None) -> Port:
+        """Logical tiles that come column by column, row by row."""
+        if rows == 1 or cols == 1:
+            if (rows, cols) == (1, 1):
+                return port
+            port = self.chain(port, "flatten", node, {"lo": 0, "hi": 1}, "whole")
+            return self.chain(port, "promote", node, {"level": 1 if rows == 1 else 0, "outermost": False}, "by_rows")
+        return self.reordered(node, port, 2, [rows, cols], [1, rows], "by_rows", f"a tile {node.result}")
 
     def packed(self, node: Operator, rows: Port, size: int, cols: int, ragged: bool) -> Port:
         """``size`` of the single rows of each logical tile at a time, one below the other; ``ragged``: fewer at a tile's end."""
         if cols > self.m.accum_tiles:
             raise self.error(node, f"a band takes {cols} tiles of {self.t} x {self.t}, a row packer holds {self.m.accum_tiles}", remedy="use narrower tiles, or raise machine.accum_tiles")
-        port = self.chain(rows, "reshape", node, {"dim": 2, **self.chunks(size, cols if ragged else 0)}, "parts")
+        port = self.chain(rows, "reshape", node, {"dim": 2, **self.chunks(size, ragged, 1, cols)}, "parts")
         return self.chain(port, "row_pack", node, {"depth": cols, "level": 3, "bands": ceil_div(size, self.t), "cols": node.result.cols.value}, "packed")
 
     def by_columns(self, node: Operator, src: Port, t: TileType) -> tuple[Port, int]:

@@ -106,6 +106,8 @@ def _compute(s):
     cut = s.source("cut", (3,), [s.tile(*map(int, s.rng.integers(0, (7, 11)))) for _ in range(3)], tile=(6, 10))
     Sink(FlatMap(cut, fn=retile_streamify("cols", 1, mask=True), rank=1))
     Sink(FlatMap(cut, fn=retile_streamify("rows", 2), rank=1))
+    Sink(FlatMap(cut, fn=retile_streamify("cols", 5), rank=1))
+    Sink(Accum(s.tiles("narrow", (2, s.ragged("N", 4)), (4, 3), *map(int, s.rng.integers(1, 5, 2))), fn=retile_col(), rank=1))
     wide = s.tiles("parts", (2, 3), (4, 4), 3, 3)
     Sink(FlatMap(wide, fn=retile_streamify("cols", 1)))
     Sink(FlatMap(Accum(wide, fn=retile_col(), rank=1), fn=retile_streamify("cols", 4)))

@@ -1,4 +1,4 @@
-"""Packing rows into tiles."""
+"""Packing rows, or columns, into tiles."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
@@ -22,7 +22,8 @@ class RowPack(Unit):
     ----------
     params : dict
         ``depth``: tiles of a band, at most; ``level``: stop level that ends a group; ``bands``: bands of the result, 0 if known at run time
-        only; ``cols``: columns of the result in elements (both run time).
+        only; ``cols``: columns of the result in elements (both run time); optional ``along``: ``cols`` for columns: a band is a column
+        of tiles then, and what is said of rows holds of columns (``cols``: rows of the result).
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same tiles.
 
@@ -40,14 +41,14 @@ class RowPack(Unit):
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         self.expect(1, 1)
-        self.depth, self.level = params["depth"], params["level"]
+        self.depth, self.level, self.across = params["depth"], params["level"], params.get("along") == "cols"
         if self.depth < 1:
             raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
         if not 2 <= self.level <= 14:
             raise ValueError(f"Level must be from 2 to 14, not {self.level!r}")
         tile = payloads.inputs[0]
         self._tiles = Memory(shape=data.ArrayLayout(tile.element_bits * t, t), depth=self.depth, init=[])
-        self._cols = Memory(shape=tile.count_bits, depth=self.depth, init=[])
+        self._extents = Memory(shape=tile.count_bits, depth=self.depth, init=[])  # the other way: columns of each tile, or rows
 
     @classmethod
     def cfg_layout(cls, params):
@@ -56,9 +57,10 @@ class RowPack(Unit):
     def elaborate(self, platform):
         m = Module()
         t, beat, level = self.t, self.i0.payload, self.level
-        m.submodules.tiles, m.submodules.cols = self._tiles, self._cols
-        tile_write, cols_write = self._tiles.write_port(granularity=1), self._cols.write_port()
-        tile_out, cols_out = self._tiles.read_port(transparent_for=[tile_write]), self._cols.read_port(transparent_for=[cols_write])
+        m.submodules.tiles, m.submodules.extents = self._tiles, self._extents
+        valid, theirs = (Mux(beat.rows == 0, 0, beat.cols), beat.rows) if self.across else (beat.rows, beat.cols)
+        tile_write, extent_write = self._tiles.write_port(granularity=1), self._extents.write_port()
+        tile_out, extent_out = self._tiles.read_port(transparent_for=[tile_write]), self._extents.read_port(transparent_for=[extent_write])
 
         # The open band and the group.
         fill, at, width = Signal(range(t + 1)), Signal(range(self.depth + 1)), Signal(range(self.depth + 1))
@@ -70,20 +72,24 @@ class RowPack(Unit):
         m.d.comb += [
             done.eq(is_done(beat)),
             bare.eq(is_bare(beat)),
-            full.eq(self.i0.valid & beat.data & (at == 0) & (fill == t) & (beat.rows != 0) & ~leaving),
+            full.eq(self.i0.valid & beat.data & (at == 0) & (fill == t) & (valid != 0) & ~leaving),
             ends_group.eq(beat.stop >= level),
             self.i0.ready.eq(~leaving & ~full & ~(draining & (ends_group | (beat.data & (at >= drained))))),
             take.eq(self.i0.valid & self.i0.ready),
         ]
         taken, row_ends, closes, passes = Signal(), Signal(), Signal(), Signal()
+        first, ours = Signal(range(t + 1)), Signal(range(t + 1))  # rows of the open row of tiles: those of its first one
+        with m.If(taken & (at == 0)):
+            m.d.sync += first.eq(valid)
+        m.d.comb += ours.eq(Mux(at == 0, valid, first))
         filled = Signal(range(2 * t + 1))
         m.d.comb += [
             taken.eq(take & beat.data),
-            row_ends.eq(beat.data & (beat.stop != 0)),
-            filled.eq(fill + Mux(row_ends, beat.rows, 0)),
+            row_ends.eq(beat.data & (beat.stop > int(self.across))),
+            filled.eq(fill + Mux(row_ends, ours, 0)),
             passes.eq(take & (done | (bare & ends_group & ~open_ & (before > level) & (beat.stop > level)))),
             closes.eq(take & ends_group & ~passes),
-            self.error[Fault.ROWS].eq(taken & ((fill + beat.rows > t) | (at >= self.depth))),
+            self.error[Fault.ROWS].eq(taken & ((fill + ours > t) | (at >= self.depth))),
         ]
         with m.If(take):
             m.d.sync += before.eq(beat.stop)
@@ -93,19 +99,20 @@ class RowPack(Unit):
                 m.d.sync += width.eq(at + 1)
         with m.If(closes | passes):
             m.d.sync += [open_.eq(0), at.eq(0), fill.eq(0), gone.eq(0)]
-        row_bits = len(beat.elements.as_value()) // t
-        rows = [beat.elements.as_value().word_select(r, row_bits) for r in range(t)]
+        bits = len(beat.elements.as_value()) // t**2
+        cells = [[beat.elements.as_value().word_select(r * t + c, bits) for c in range(t)] for r in range(t)]
+        rows = [Cat(row) for row in (zip(*cells) if self.across else cells)]
         m.d.comb += [
             tile_write.addr.eq(at),
-            cols_write.addr.eq(at),
-            cols_write.data.eq(beat.cols),
-            cols_write.en.eq(taken & (beat.rows != 0)),
+            extent_write.addr.eq(at),
+            extent_write.data.eq(theirs),
+            extent_write.en.eq(taken & (ours != 0)),
         ]
         with m.Switch(fill):
             for f in range(t):
                 with m.Case(f):
                     for r in range(f, t):
-                        m.d.comb += [tile_write.data[r].eq(rows[r - f]), tile_write.en[r].eq(taken & (beat.rows > r - f))]
+                        m.d.comb += [tile_write.data[r].eq(rows[r - f]), tile_write.en[r].eq(taken & (ours > r - f))]
 
         # What drains: the open band, then empty ones.
         starts, has_band, more_next = Signal(), Signal(), Signal(SIZE_BITS)
@@ -134,7 +141,7 @@ class RowPack(Unit):
             last.eq(Mux(in_band, band_end & (more == 0), blank_end & (more == 1))),
             drained_next.eq(Mux(starts, 0, drained + delivers)),
             tile_out.addr.eq(drained_next),
-            cols_out.addr.eq(drained_next),
+            extent_out.addr.eq(drained_next),
         ]
         m.d.sync += drained.eq(drained_next)
         with m.If(starts):
@@ -159,12 +166,16 @@ class RowPack(Unit):
         left = Signal(SIZE_BITS)
         m.d.comb += [self.o0.valid.eq(draining | leaving), left.eq(self.cfg.cols - column)]
         with m.If(draining):
+            stored = [Mux(in_band & (r < band_rows), tile_out.data[r], 0) for r in range(t)]
+            if self.across:
+                stored = [Cat(row.word_select(r, bits) for row in stored) for r in range(t)]
+            packed, other = (o.cols, o.rows) if self.across else (o.rows, o.cols)
             m.d.comb += [
                 o.data.eq(1),
-                o.rows.eq(Mux(in_band, band_rows, 0)),
-                o.cols.eq(Mux(in_band, cols_out.data, Mux(left < t, left, t))),
+                packed.eq(Mux(in_band, band_rows, 0)),
+                other.eq(Mux(in_band, extent_out.data, Mux(left < t, left, t))),
                 o.stop.eq(Mux(last, stop, Mux(in_band, band_end, blank_end))),
-                o.elements.as_value().eq(Cat(Mux(in_band & (r < band_rows), tile_out.data[r], 0) for r in range(t))),
+                o.elements.as_value().eq(Cat(stored)),
             ]
         with m.Else():
             m.d.comb += o.stop.eq(leaving_stop)

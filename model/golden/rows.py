@@ -11,10 +11,11 @@ class RowPack(Unit):
     def setup(self):
         self.leaving, self.last = None, STOP_DONE  # a beat without data that leaves next; stop of the beat before
         self.group, self.drained, self.since = [], 0, 0  # tiles that drain
+        self.across = self.p.get("along") == "cols"  # whether columns are packed, and "rows" below are columns
         self.reset()
 
     def reset(self):
-        self.fill = self.at = self.bands = 0  # rows of the open band; tiles of the open row of tiles; bands drained of the group
+        self.fill = self.at = self.bands = self.valid = 0  # rows of the open band; tiles of the open row of tiles; bands drained of the group; rows of the open row of tiles
         self.cols, self.open = {}, False
 
     def drain(self, group, c):
@@ -50,7 +51,8 @@ class RowPack(Unit):
         drained, draining = self.drained, bool(self.group)
         if draining and c >= self.since:
             if self.outs[0].ready():
-                self.outs[0].push(self.group[drained])
+                leaving = self.group[drained]
+                self.outs[0].push(leaving._replace(numbers=leaving.numbers[::-1]) if self.across else leaving)
                 self.drained += 1
                 if self.drained == len(self.group):
                     self.group = []
@@ -60,7 +62,12 @@ class RowPack(Unit):
         if b is None:
             return
         s, level = b.stop, self.p["level"]
-        if b.data and self.at == 0 and self.fill == self.g.t and b.numbers[0]:  # a full band makes room
+        rows, cols = b.numbers if b.data else (0, 0)
+        if self.across:
+            rows, cols = cols if rows else 0, rows
+        rows = self.valid if self.at else rows  # those of its first tile
+        ends = s >= 2 if self.across else s >= 1  # the last tile of a row
+        if b.data and self.at == 0 and self.fill == self.g.t and rows:  # a full band makes room
             if not draining:
                 self.drain(self.band(1), c)
             return
@@ -69,13 +76,12 @@ class RowPack(Unit):
         self.ins[0].take()
         stop = 2 + s - level
         if b.data:
-            rows, cols = b.numbers
             assert self.fill + rows <= self.g.t and self.at < self.p["depth"], "rows do not fit"
-            self.open = True
+            self.open, self.valid = True, rows
             if rows:
                 self.cols[self.at] = cols
-            self.at = 0 if s else self.at + 1
-            self.fill += rows if s else 0
+            self.at = 0 if ends else self.at + 1
+            self.fill += rows if ends else 0
             if s >= level:
                 self.close(stop, c)
         elif b.done:

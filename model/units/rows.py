@@ -5,9 +5,10 @@ from __future__ import annotations
 from .state import *  # noqa: F403 - offsets, channel functions
 
 (RP_DEPTH, RP_LEVEL, RP_BANDS, RP_COLS, RP_FILL, RP_AT, RP_OUT, RP_WIDTH, RP_OPEN, RP_LAST, RP_LEAVING, RP_LEFT, RP_DRAINED, RP_FROM, RP_STOP,
- RP_DRAIN_ROWS, RP_DRAIN_WIDTH, RP_EXTENT, RP_VALUE) = range(U_OWN, U_OWN + 19)
+ RP_DRAIN_ROWS, RP_DRAIN_WIDTH, RP_EXTENT, RP_VALUE, RP_ACROSS, RP_VALID) = range(U_OWN, U_OWN + 21)
 # RP_FILL: rows of the open band; RP_AT: tiles of the open row of tiles; RP_OUT: bands of the group that have left; RP_WIDTH: tiles of a band;
-# RP_LEFT, RP_DRAINED: tiles of the drain to come, and gone; RP_EXTENT: columns of each tile.
+# RP_LEFT, RP_DRAINED: tiles of the drain to come, and gone; RP_EXTENT: columns of each tile. RP_ACROSS: 1 where columns are packed: a row is a column here,
+# and the band's tiles are kept transposed. RP_VALID: rows of the open row of tiles, those of its first one.
 
 
 @fast
@@ -47,6 +48,14 @@ def pack_emit(S, V, LOG, u, out, c):
         stop = 1 if j == width - 1 else 0
     if S[u + RP_LEFT] == 1:
         stop = S[u + RP_STOP]
+    if S[u + RP_ACROSS]:
+        rows, cols = cols, rows
+        if S[G_VALUES]:
+            spare = S[u + RP_VALUE] + (S[u + RP_DEPTH] + 1) * t * t
+            for r in range(t):
+                for k in range(t):
+                    V[spare + r * t + k] = V[value + k * t + r]
+            value = spare
     push_tile(S, V, LOG, out, c, stop, rows, cols, value)
     S[u + RP_DRAINED], S[u + RP_LEFT] = i + 1, S[u + RP_LEFT] - 1
 
@@ -71,7 +80,11 @@ def row_pack(S, V, LOG, u, c):
     slot = head(S, source, c)
     if slot < 0:
         return flags
-    s, data, rows, level = S[slot + X_STOP], S[slot + X_DATA], S[slot + X_META], S[u + RP_LEVEL]
+    s, data, rows, level, across = S[slot + X_STOP], S[slot + X_DATA], S[slot + X_META], S[u + RP_LEVEL], S[u + RP_ACROSS]
+    if S[u + RP_AT]:
+        rows = S[u + RP_VALID]
+    elif across and rows > 0:
+        rows = S[slot + X_META + 1]
     if data and S[u + RP_AT] == 0 and S[u + RP_FILL] == t and rows > 0:  # a full band makes room
         if not draining:
             S[u + RP_OUT] += 1
@@ -86,12 +99,18 @@ def row_pack(S, V, LOG, u, c):
         if fill + rows > t or at >= S[u + RP_DEPTH]:
             fail(S, FAULT_ROWS, u, c)
             return flags
-        S[u + RP_OPEN] = 1
+        S[u + RP_OPEN], S[u + RP_VALID] = 1, rows
         if rows:
-            S[S[u + RP_EXTENT] + at] = S[slot + X_META + 1]
-            copy_values(S, V, S[slot + X_VALUE], S[u + RP_VALUE] + at * t * t + fill * t, rows * t)
+            S[S[u + RP_EXTENT] + at] = S[slot + X_META + 1 - across]
+            to = S[u + RP_VALUE] + at * t * t + fill * t
+            if not across:
+                copy_values(S, V, S[slot + X_VALUE], to, rows * t)
+            elif S[G_VALUES]:
+                for r in range(rows):
+                    for k in range(t):
+                        V[to + r * t + k] = V[S[slot + X_VALUE] + k * t + r]
         S[u + RP_AT] = at + 1
-        if s:
+        if s > across:
             S[u + RP_WIDTH], S[u + RP_AT] = at + 1, 0
             S[u + RP_FILL] += rows
         take(S, LOG, source, c)

@@ -139,10 +139,25 @@ def test_tiles_cut_to_rows_and_columns_of_any_size():
     for x in (low, high):
         Sink(FlatMap(x, fn=retile_streamify("cols")))
         Sink(FlatMap(x, fn=retile_streamify("rows", 1), rank=1))
+    for x, size in ((high, 2), (high, 3), (low, 5)):
+        Sink(FlatMap(x, fn=retile_streamify("cols", size), rank=1))
+        Sink(FlatMap(x, fn=retile_streamify("cols", size, mask=True), rank=1))
     for size in (2, 5):
         Sink(FlatMap(high, fn=retile_streamify("rows", size), rank=1))
         Sink(FlatMap(high, fn=retile_streamify("rows", size, mask=True), rank=1))
     Sink(FlatMap(c.tiles("v", (2,), (10, 16)), fn=retile_streamify("cols", 8), rank=1))
+    c.run()
+
+
+def test_tiles_of_any_width_side_by_side():
+    c = Case()
+    for k, (width, groups) in enumerate(((3, (2, 4, 1)), (5, (3, 3, 3)), (6, (2, 0, 3)))):
+        x = c.tiles(f"x{k}", (3, ragged(c, f"D{k}") if len(set(groups)) > 1 else 3), (4, width), *groups)
+        Sink(Accum(x, fn=retile_col(), rank=1))
+        Sink(Map(x, fn=row_sum()))
+    valid = [[c.tile(3, int(n)) for n in c.rng.integers(0, 6, 3)] for _ in range(4)]
+    Sink(Accum(c.source("v", (4, 3), valid, tile=(3, 5)), fn=retile_col(), rank=1))
+    Sink(Accum(Accum(c.source("w", (1, 2, 2, ragged(c, "W")), [[[[c.tile(2, 3) for _ in range(n)] for n in row] for row in ((1, 3), (2, 1))]], tile=(2, 3)), fn=retile_col(), rank=2), fn=retile_col(), rank=1))
     c.run()
 
 
@@ -203,14 +218,15 @@ def test_what_the_machine_cannot_do_is_refused():
     assert "its result takes 150 tiles of 4 x 4 of partial sums, an accumulator holds 64" in refused(
         lambda c: Accum(Expand(Accum(Source(graph=c.g, shape=(2, c.g.dynamic("N", most=100)), tile=(1, 4)), fn=retile_row(), rank=1), count=2),
                         Source(graph=c.g, shape=(2, 2), tile=(4, 24)), fn=matmul(), rank=1))
-    assert "tiles side by side have full columns (a multiple of 4)" in refused(lambda c: Accum(Source(graph=c.g, shape=(2, 3), tile=(4, 6)), fn=retile_col(), rank=1))
+    assert "have full columns (a multiple of 4) side by side" in refused(lambda c: Accum(Source(graph=c.g, shape=(2, 3), tile=(8, 6)), fn=retile_col(), rank=1))
     assert "tiles of several bands (more than 4 rows) stand side by side in groups of static size" in refused(
         lambda c: Accum(Source(graph=c.g, shape=(2, c.g.dynamic("N")), tile=(8, 4)), fn=retile_col(), rank=1))
     assert "a row of 80 tiles tile {8, 4} fp32 takes 160 tiles of 4 x 4" in refused(
         lambda c: Accum(Source(graph=c.g, shape=(2, 80), tile=(8, 4)), fn=retile_col(), rank=1))
     assert "references to buffers are counted on streams of their own" in refused(
         lambda c: Zip(Source(graph=c.g, shape=(2,), scalar=8), Bufferize(Source(graph=c.g, shape=(2, 3), tile=(4, 4)), rank=1)))
-    assert "this machine cuts rows of tiles of static width, single columns" in refused(lambda c: FlatMap(Source(graph=c.g, shape=(2,), tile=(6, 6)), fn=retile_streamify("cols", 3)))
+    assert "this machine cuts rows of tiles of static width; columns of static tiles" in refused(
+        lambda c: FlatMap(Source(graph=c.g, shape=(2,), tile=(c.g.dynamic("N"), 6)), fn=retile_streamify("cols", 3, mask=True)))
     assert "a tile of run-time size is cut by columns where it is one physical tile high or wide" in refused(
         lambda c: FlatMap(Accum(Source(graph=c.g, shape=(2, 3), tile=(c.g.dynamic("N"), 8)), fn=add(), rank=1), fn=retile_streamify("cols", mask=True)))
     assert "a band takes 65 tiles of 4 x 4, a row packer holds 64" in refused(lambda c: FlatMap(Source(graph=c.g, shape=(2,), tile=(4, 260)), fn=retile_streamify("rows", 2)))

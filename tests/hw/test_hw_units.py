@@ -247,7 +247,7 @@ def test_columns(mask, source, sink):
     tile, rng = Tile(4, "fp32"), np.random.default_rng(3)
     whole, stream, want = [rng.integers(1, 99, (5, n)).astype(np.float32) for n in (6, 5, 2, 0, 4)], [], []
     for k, a in enumerate(whole):
-        end = 3 if k % 2 else 2
+        end = 3 if k % 2 or k == 4 else 2
         for j in (0, 4):
             for i in (0, 4):
                 part = np.zeros((4, 4), np.float32)
@@ -260,6 +260,13 @@ def test_columns(mask, source, sink):
     out = [(tile_of(tile, bits), stop) for bits, stop, data in got[1].beats if data]
     assert [[*upper[:, 0], lower[0, 0]] for ((upper, _, _), _), ((lower, _, _), _) in zip(out[::2], out[1::2])] == want
     assert all(stop == 1 for _, stop in out[::2]) and all(stop >= 2 for _, stop in out[1::2])
+    if mask:  # packed again, the columns of two tiles side by side
+        again = [(bits if data else None, stop) for bits, stop, data in got[1].beats]
+        got, error = check("row_pack", {"depth": 2, "level": 4, "bands": 0, "cols": 7, "along": "cols"}, [tile], [tile], [again], t=4, source=source, sink=sink)
+        assert error == 0
+        out = [tile_of(tile, bits) for bits, _, data in got[1].beats if data]
+        columns = [[*upper[:, j], lower[0, j]] for (upper, _, n), (lower, _, _) in zip(out[::2], out[1::2]) for j in range(n)]
+        assert columns == want and [n for _, _, n in out[::2]] == [4, 4, 3, 2, 4]
 
 
 def test_columns_at_full_rate():

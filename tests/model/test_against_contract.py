@@ -208,7 +208,7 @@ def test_accum_of_tiles_that_differ(data):
 @many
 @given(st.data())
 def test_columns_of_tiles(data):
-    """Columns of tiles one by one: tiles of `high` x `wide` physical ones, column by column, some without a valid row or column."""
+    """Columns of tiles one by one, and packed again: tiles of `high` x `wide` physical ones, column by column, some without a valid row or column."""
     high, wide = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 2))
     stops = []
     for s in data.draw(st.lists(st.integers(0, 3), max_size=8)):
@@ -223,6 +223,10 @@ def test_columns_of_tiles(data):
     b = Build(data.draw(st.integers(1, 3)))
     u = b.unit("row_unpack", depth=high, mask=data.draw(st.booleans()), rows=data.draw(st.integers((wide - 1) * T + 1, wide * T)), along="cols")
     b.link(b.source(stops, data.draw(waits(len(stops) + 1))), u)
+    if data.draw(st.booleans()):  # and packed again, of one logical tile or of several
+        pack = b.unit("row_pack", depth=high, level=data.draw(st.integers(3, 5)), bands=data.draw(st.sampled_from([0, 3])), cols=high * T - 1, along="cols")
+        b.link(u, pack)
+        u = pack
     b.link(u, b.sink(data.draw(waits(60))))
     compare(b, configuration())
 

@@ -97,13 +97,13 @@ def retile_row(d: Drawer):
 
 
 def retile_col(d: Drawer):
-    s = d.tile(None, rank=1, suits=lambda s: _columns(d, s), tile=(d.number(1, d.t), d.t * d.number(1, 2)), full=True)
+    s = d.tile(None, rank=1, suits=lambda s: _columns(d, s), tile=(d.number(1, d.t), d.one_of(d.t, 2 * d.t, d.size())), full=True)
     d.add("Accum", [s], fn=["retile_col", {}], args={"rank": d.number(1, d.rank(s))})
 
 
 def _columns(d: Drawer, s: Live) -> bool:
     rows, cols = sizes(d, s)
-    return isinstance(cols, int) and cols % d.t == 0 and isinstance(rows, int) and rows <= d.t and _whole(d, s)
+    return isinstance(cols, int) and isinstance(rows, int) and rows <= d.t and _whole(d, s)
 
 
 def _whole(d: Drawer, s: Live) -> bool:
@@ -126,10 +126,11 @@ def unpack(along: str, mask: bool) -> Callable:
 
 
 def parts(d: Drawer):
-    """Several rows at a time, of a number that tiles need not divide."""
-    k = d.number(2, d.t + 1)
-    s = d.tile(None, suits=lambda s: static(d, s) and sizes(d, s)[0] % k == 0, tile=(k * d.number(1, 3), d.size()))
-    d.add("FlatMap", [s], fn=["retile_streamify", {"along": "rows", "size": k, "mask": d.chance(0.6)}], args={"rank": d.number(0, 1)})
+    """Several rows or columns at a time, of a number that t need not divide."""
+    k, along = d.number(2, d.t + 1), d.one_of("rows", "cols")
+    axis, size = ("rows", "cols").index(along), (k * d.number(1, 3), d.size())
+    s = d.tile(None, suits=lambda s: static(d, s) and sizes(d, s)[axis] % k == 0, tile=size if axis == 0 else size[::-1])
+    d.add("FlatMap", [s], fn=["retile_streamify", {"along": along, "size": k, "mask": d.chance(0.6)}], args={"rank": d.number(0, 1)})
 
 
 def bands(d: Drawer):
