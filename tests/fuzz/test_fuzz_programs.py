@@ -17,7 +17,7 @@ def test_programs_of_every_operator_have_the_values_of_numpy():
     s = campaign.Campaign()
     campaign.run_programs(s, 5 * len(VARIANTS), 11)
     assert not s.failures, "\n".join(f"{f.origin}: {f.message}\n{json.dumps(f.recipe.to_dict())}" for f in s.failures)
-    assert s.counts["programs"] == 5 * len(VARIANTS)
+    assert s.counts["programs"] >= 5 * len(VARIANTS)
     met = {what for group, what in s.coverage.hits if group == "operator"}
     assert {v.split()[0] for v in VARIANTS} <= {m.split()[0] for m in met} and {"Accum retile_row", "Map matmul", "FlatMap address_range", "Scan max"} <= met
 
