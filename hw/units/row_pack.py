@@ -166,16 +166,17 @@ class RowPack(Unit):
         left = Signal(SIZE_BITS)
         m.d.comb += [self.o0.valid.eq(draining | leaving), left.eq(self.cfg.cols - column)]
         with m.If(draining):
-            stored = [Mux(in_band & (r < band_rows), tile_out.data[r], 0) for r in range(t)]
+            within = [c < extent_out.data for c in range(t)]  # rows packed together may differ in their columns
+            stored = [[Mux(in_band & (r < band_rows) & within[c], tile_out.data[r].word_select(c, bits), 0) for c in range(t)] for r in range(t)]
             if self.across:
-                stored = [Cat(row.word_select(r, bits) for row in stored) for r in range(t)]
+                stored = zip(*stored)
             packed, other = (o.cols, o.rows) if self.across else (o.rows, o.cols)
             m.d.comb += [
                 o.data.eq(1),
                 packed.eq(Mux(in_band, band_rows, 0)),
                 other.eq(Mux(in_band, extent_out.data, Mux(left < t, left, t))),
                 o.stop.eq(Mux(last, stop, Mux(in_band, band_end, blank_end))),
-                o.elements.as_value().eq(Cat(stored)),
+                o.elements.as_value().eq(Cat(Cat(row) for row in stored)),
             ]
         with m.Else():
             m.d.comb += o.stop.eq(leaving_stop)
