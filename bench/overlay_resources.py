@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penstock.machine.record import write_text
-from penstock.overlay.resources import CAPACITY, TABLES
+from penstock.overlay.resources import CAPACITY, COARSE, TABLES
+from penstock.overlay.route import DEVICE
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "overlay_resources.md"
@@ -183,12 +184,13 @@ Memories read a cycle after their address, at 32 bits and full capacity, and the
 """
     if ecp5["resources"]:
         e = Facts(ecp5)
+        steps = ", in larger steps (`--coarse`)" if len({r["payload"] for r in ecp5["resources"]}) == len(COARSE["payloads"]) else ""
         lut, bram = (e.part("static", "PE", v)["lut"] + e.part("static", "switch", v)["lut"] for v in ("contexts in LUT RAM", BLOCK))
         dynamic = e.part("dynamic", "PE", "fifo per_edge")["lut"] + e.part("dynamic", "switch", "mesh")["lut"]
         text += f"""
 ## 5. Lattice ECP5
 
-`synth_ecp5 -noabc9`; 4-input LUTs, the two of a carry cell count; a block RAM is one of 18 kbit. LUT RAM is 16 words deep here, four LUTs for 4 bits: contexts in LUT RAM cost {lut / bram:.1f} times the tile with contexts in block RAM ({lut} LUTs against {bram}; the dynamic tile takes {dynamic}).
+`synth_ecp5 -noabc9`{steps}; 4-input LUTs, the two of a carry cell count; a block RAM is one of 18 kbit. LUT RAM is 16 words deep here, four LUTs for 4 bits: contexts in LUT RAM cost {lut / bram:.1f} times the tile with contexts in block RAM ({lut} LUTs against {bram}; the dynamic tile takes {dynamic}).
 
 ![the same for ECP5](results/overlay_resources/ecp5/resources.png)
 
@@ -200,7 +202,26 @@ Memories read a cycle after their address, at 32 bits and full capacity, and the
 
 {tables(ecp5)}
 """
+    if ecp5["clocks"]:
+        text += f"""
+## 6. Clock rates
+
+{DEVICE}, placed and routed by nextpnr (`--fmax`), each part by itself between registers on all its ports, so that every path through it is one between registers; 32 bits, {CAPACITY} nodes, edges and contexts, PEs and switches without ALU, tiles with the pipelined one.
+`share` is the largest share of the device, of logic cells, block RAM or multipliers: so many tiles fit at most.
+
+{table(ecp5["clocks"])}
+
+{clock_text(ecp5["clocks"])}
+"""
     return text
+
+
+def clock_text(rows: list[dict]) -> str:
+    """What the clock rates say."""
+    mhz = {(r["part"], r["variant"]): r["mhz"] for r in rows}
+    parts = {kind: min(((v, part, variant) for (part, variant), v in mhz.items() if part in (f"{kind} PE", f"{kind} switch") and variant in (*SWEPT.values(), BLOCK))) for kind in ("dynamic", "static")}
+    told = ", ".join(f"{kind} {mhz[f'{kind} tile', 'every operation, pipelined']:.0f} MHz (its parts without ALU: {parts[kind][0]:.0f} MHz, the {parts[kind][1].split()[1]} the slower)" for kind in parts)
+    return f"""Tiles with the pipelined ALU: {told}; the ALU by itself: {mhz['ALU, pipelined', 'every operation']:.0f} MHz. The paper's clocks (HLS, Zynq): 10 to 15 ns dynamic, 4 to 6 ns static."""
 
 
 def main() -> None:

@@ -19,6 +19,8 @@ __all__ = ["PAYLOADS", "CONTEXTS", "published", "published_ratios", "sweep", "ra
 
 PAYLOADS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (16, 32, 64, 128, 256, 512, 1024)
+COARSE = {"payloads": (1, 8, 32, 64), "contexts": (16, 128, 1024)}
+"""Half the runs: the same ranges in larger steps."""
 CAPACITY = 1024
 """Nodes, edges and contexts per PE unless they are swept, as in the paper."""
 MESH = 16
@@ -181,8 +183,8 @@ def ratios(rows: Sequence[dict]) -> list[dict]:
 EVERY = "every operation"
 
 
-def alus(family: str = "xc7", progress: Progress | None = None) -> list[dict]:
-    """ALUs by themselves, homogeneous and specialised, latency 1 and pipelined, fp32 and fp64; and whole PEs with one."""
+def alus(family: str = "xc7", progress: Progress | None = None, formats: Sequence[str] = ("fp32", "fp64")) -> list[dict]:
+    """ALUs by themselves, homogeneous and specialised, latency 1 and pipelined; and whole PEs with one (fp32)."""
     from penstock.hw.arith.format import FP32, FP64
     from penstock.hw.units.token.alu import Alu
     from penstock.hw.units.token.dynamic_pe import DynamicPE
@@ -193,7 +195,7 @@ def alus(family: str = "xc7", progress: Progress | None = None) -> list[dict]:
     forms = {"fp32": FP32, "fp64": FP64}
     points = [*(("fp32", kind, "pipelined") for kind in reversed(kinds)), ("fp32", EVERY, "unit"), ("fp64", EVERY, "pipelined")]
     work = []
-    for fmt, kind, alu in points:
+    for fmt, kind, alu in (p for p in points if p[0] in formats):
         classes = [c for c in kinds[kind] if c in PIPELINED[fmt]]
         overlay = Overlay(rows=MESH, cols=MESH, format=fmt, alu=alu)
         latencies = {c: overlay.latency(c) for c in classes}
@@ -283,10 +285,12 @@ TABLES = {"resources": "PE (without ALU) and switch", "ratios": "dynamic / stati
 
 
 def write_all(out: Path, family: str, graphs: Sequence[str], meshes: Sequence[tuple[int, int]], progress: Progress | None = None,
-              clocks: bool = False) -> tuple[list[str], dict[str, list[dict]]]:
-    """Write one CSV file per table of :data:`TABLES` and resources.png into ``out``; returns the files and the tables by title. ``clocks``: place and route as well (ecp5)."""
-    rows = sweep(family, progress=progress)
-    with_alu = alus(family, progress)
+              clocks: bool = False, coarse: bool = False) -> tuple[list[str], dict[str, list[dict]]]:
+    """Write one CSV file per table of :data:`TABLES` and resources.png into ``out``; returns the files and the tables by title. ``clocks``: place and route as well (ecp5);
+    ``coarse``: fewer payloads and contexts, and no fp64.
+    """
+    rows = sweep(family, progress=progress, **(COARSE if coarse else {}))
+    with_alu = alus(family, progress, ("fp32",) if coarse else ("fp32", "fp64"))
     made = {"resources": rows, "ratios": ratios(rows), "memories": inference(rows, BLOCK_KBIT[family]), "alus": with_alu,
             "density": density(rows, graphs, meshes, with_alu, progress)}
     if clocks:

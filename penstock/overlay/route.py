@@ -127,5 +127,5 @@ def clock_rates(progress: Progress | None = None) -> list[dict]:
     return rows
 
 
-LEFT_OUT = ("fifo per_pe", "criticality per_edge", "contexts in LUT RAM")
-"""Variants not placed and routed: between others, or unsuited to 16-word LUT RAM."""
+LEFT_OUT = ("fifo per_pe", "criticality per_edge", "criticality per_pe", "mesh wake2", "contexts in LUT RAM")
+"""Variants not placed and routed: like others, or unsuited to LUT RAM of 16 words."""

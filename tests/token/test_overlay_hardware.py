@@ -76,6 +76,13 @@ def test_a_switch_is_placed_and_routed():
     assert 14 * 8 <= routed.ff <= 14 * 8 + 60 and routed.lut > 40
 
 
+def test_the_coarse_grid_has_half_the_points_and_the_same_ends():
+    every, coarse = (resources.points(**grid) for grid in ({}, resources.COARSE))
+    assert {(p.part, p.variant, b, n) for p, b, n in coarse} < {(p.part, p.variant, b, n) for p, b, n in every} and len(coarse) < 0.6 * len(every)
+    for grid in (every, coarse):
+        assert {(b, n) for _, b, n in grid} >= {(1, 1024), (64, 1024), (32, 16), (32, 1024)}
+
+
 def test_published_ratios_follow_from_the_published_parts():
     rows = resources.published()
     at = {(r["pe"], r["payload"], r["contexts"]): r for r in rows}
