@@ -68,15 +68,16 @@ def pivot(rows: list[dict], by: str, keep: Callable[[dict], bool]) -> list[dict]
 def tables(found: dict[str, list[dict]]) -> str:
     """The tables of one family."""
     rows = found["resources"]
+    beside = "; published: LUT / FF" if any(r["published lut"] is not None for r in rows) else ""
     by_payload = pivot(rows, "payload", lambda r: r["contexts"] == CAPACITY and r["variant"] != BLOCK)
     by_contexts = pivot(rows, "contexts", lambda r: r["payload"] == 32)
-    return f"""### By payload, {CAPACITY} nodes, edges and contexts (LUT / FF / block RAM; published: LUT / FF)
+    return f"""### By payload, {CAPACITY} nodes, edges and contexts (LUT / FF / block RAM{beside})
 
 {table(by_payload)}
 
 ### By nodes, edges and contexts, 32 bits
 
-The static PE keeps {CAPACITY} values; its contexts and the switch's are swept. The dynamic PE is swept in nodes and edges; the published one has one capacity.
+The static PE keeps {CAPACITY} values; its contexts and the switch's are swept. The dynamic PE is swept in nodes and edges{'; the published one has one capacity' if beside else ''}.
 
 {table(by_contexts)}
 
