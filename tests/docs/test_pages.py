@@ -70,6 +70,23 @@ def test_the_page_of_dynamic_against_static_is_of_the_stored_record():
     assert not [r for r in rows if r.failed or r.values_ok is not True or r.mismatches or r.cycles_rtl not in (None, r.cycles)]
 
 
+def test_the_regression_page_is_of_the_stored_table():
+    """`python bench/regress_report.py` was run after the table changed; every workload and operator is in it, equal on model and RTL in every beat."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    import regress_report
+    from penstock.frontend.workloads import WORKLOADS
+    from penstock.regress import DESIGNS
+
+    table = json.loads(regress_report.RECORD.read_text())
+    assert regress_report.PAGE.read_text() == regress_report.page(table)
+    names = {r["design"] for r in table["rows"]}
+    assert {d.program for d in DESIGNS if d.name in names} == {d.program for d in DESIGNS} <= set(WORKLOADS)
+    assert {d.name for d in DESIGNS if d.program != "swiglu" and not d.deep} <= names and all(regress_report.uses(names)[0].values())
+    for r in table["rows"]:
+        observed, channels = r["channels"].split("/")
+        assert "failed" not in r and r["cycles RTL"] == r["cycles model"] and r["differ"] == 0 and r["values"] and observed == channels
+
+
 def test_the_deadlock_page_is_of_the_stored_findings():
     """`python bench/deadlock_report.py` was run after the findings changed."""
     sys.path.insert(0, str(ROOT / "bench"))
