@@ -73,7 +73,7 @@ Graphs of the small meshes and of 8x8: {graphs}. *adversarial*: placements that 
 SPEED_TEXT = """
 ## Speed
 
-`python bench/overlay_speed.py`, {cores} cores. *wall s* is what is judged; *CPU s* has all children in it.
+`python bench/overlay_speed.py`, {cores} cores, load average {load} before it began. *wall s* is what is judged (with a load beside it, that counts against it); *CPU s* has all children in it.
 
 {table}
 """
@@ -134,7 +134,7 @@ def speed_section(record: dict) -> str:
     """The lines of bench/overlay_speed.py."""
     names = {"what": "what", "graph": "graph", "nodes": "nodes", "limit": "at most s", "wall_s": "wall s", "cpu_s": "CPU s", "cycles": "cycles", "verdict": "verdict"}
     table = [{title: "" if r[key] is None else str(r[key]) for key, title in names.items()} for r in record["measured"]]
-    return SPEED_TEXT.format(cores=record["cores"], table=markdown(table, list(names.values())))
+    return SPEED_TEXT.format(cores=record["cores"], load=record["load"], table=markdown(table, list(names.values())))
 
 
 def main(folder: Path | None) -> None:

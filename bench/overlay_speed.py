@@ -4,7 +4,7 @@
 
 The graph of 20,000 nodes is the LU of mna_c880; without the matrices a generated circuit of that size. The large one is the LU of circuit_1 (2,624 rows, 0.7 million nodes), left out
 without them. Compiled code is warm (numba keeps it on disk; a first small run loads it); the RTL is built from an empty cache. `--json docs/results/overlay_speed.json` stores the record
-that docs/overlay_results.md shows. Run it on a machine that does nothing else: ``cpu_s`` is what the process and its children took, whatever else ran.
+that docs/overlay_results.md shows. Run it on a machine that does nothing else; the record has the load average at the start. ``cpu_s`` is what the process and its children took.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from penstock import api
-from penstock.frontend.spice import graph_from
+from penstock.frontend.spice import graph_from, source
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.overlay import Overlay
 from penstock.machine.record import writable, write_text
@@ -58,7 +58,9 @@ def timed(work: Callable):
     spent = lambda: sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))  # noqa: E731
     wall, cpu = time.perf_counter(), spent()
     result = work()
-    return result, time.perf_counter() - wall, spent() - cpu
+    taken = time.perf_counter() - wall, spent() - cpu
+    print(f"{taken[0]:.2f} s, {taken[1]:.2f} s of CPU", file=sys.stderr, flush=True)
+    return result, *taken
 
 
 def run_model(image):
@@ -103,6 +105,7 @@ def large(name: str, spec: str) -> list[Line]:
     lines = []
     for kind in ("static", "dynamic"):
         def work(keys=KINDS[kind]):
+            source._factors_of.cache_clear()
             graph = graph_from(spec)
             return graph, run_model(map_graph(graph, Overlay(16, 16, **keys)).image)
 
@@ -120,6 +123,7 @@ def main() -> int:
     if args.json:
         writable(args.json)
     at = lambda name: args.matrices / name  # noqa: E731
+    load = os.getloadavg()[0]
     name, spec = (f"lu:{SMALL}", f"lu:{at(SMALL)}") if at(SMALL).exists() else (SMALL_GENERATED, SMALL_GENERATED)
     graph = graph_from(spec)
     warm()
@@ -133,7 +137,7 @@ def main() -> int:
     table = [{k: round(v, 2) if isinstance(v, float) else v for k, v in asdict(line).items()} | {"verdict": line.verdict} for line in lines]
     print_table(table)
     if args.json:
-        write_text(args.json, json.dumps({"measured": table, "cores": os.cpu_count(), "versions": api.versions()}, indent=1) + "\n")
+        write_text(args.json, json.dumps({"measured": table, "cores": os.cpu_count(), "load": round(load, 1), "versions": api.versions()}, indent=1) + "\n")
     return 1 if any(line.verdict == "MISSED" for line in lines) else 0
 
 
