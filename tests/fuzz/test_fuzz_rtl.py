@@ -22,7 +22,8 @@ def test_a_batch_of_programs_is_equal_in_every_beat():
     s = campaign.Campaign()
     campaign.run_programs(s, 12, 21, on="rtl", batch=4, variants=3)
     assert not s.failures, "\n".join(f"{f.origin}: {f.message}" for f in s.failures)
-    assert s.counts["programs on RTL"] == s.counts["programs"] == 12 and s.counts["beats compared on RTL"] == s.counts["beats on the model"] > 0
+    assert s.counts["programs on RTL"] == s.counts["programs"] == 12
+    assert s.counts["beats compared on RTL"] >= s.counts["beats on the model"] > 0  # a program with fewer variants than its neighbours runs again beside them
 
 
 @pytest.mark.xdist_group("fuzz_rtl")
