@@ -3,7 +3,7 @@
     python bench/overlay_rtl.py [--only TEXT ...] [--matrices DIR] [--json docs/results/overlay_rtl.json] [--fresh]
 
 A case is one build of the RTL and the graphs that run on it, one after the other, without a reset in between (`penstock/overlay/regression.py`). Cases that the record
-holds are not run again unless ``--fresh``: a long session can be stopped and taken up. docs/overlay_results.md shows the record.
+holds are not run again unless ``--fresh``: a long run can be stopped and taken up. docs/overlay_results.md shows the record.
 """
 
 from __future__ import annotations
