@@ -13,6 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "dag"))
 
 from blocks import Blocks  # noqa: E402
+from tables import frame  # noqa: E402
 
 import contest  # noqa: E402
 import generated  # noqa: E402
@@ -35,8 +36,7 @@ def stored(name: str) -> list[dict]:
 
 def markdown(rows: Sequence[dict]) -> str:
     names = list(rows[0])
-    align = ["--:" if all(str(r[n])[:1] in "0123456789+-" for r in rows) else "---" for n in names]
-    return "\n".join("| " + " | ".join(map(str, cells)) + " |" for cells in (names, *(r.values() for r in rows))).replace("\n", f"\n|{'|'.join(align)}|\n", 1)
+    return frame(names, [[*map(str, r.values())] for r in rows], [all(str(r[n])[:1] in "0123456789+-" for r in rows) for n in names])
 
 
 def blocks() -> dict[str, str]:

@@ -6,6 +6,8 @@ import argparse
 import shutil
 from pathlib import Path
 
+from tables import frame
+
 from penstock.deadlock import Finding, load
 from penstock.machine.record import write_text
 
@@ -46,8 +48,7 @@ The same can happen to any program with static tiles whose rows are gathered in 
 
 
 def markdown(header: tuple[str, ...], rows: list[tuple]) -> str:
-    lines = ["| " + " | ".join(header) + " |", "|" + "".join("--:|" if isinstance(x, int) else "---|" for x in rows[0])]
-    return "\n".join(lines + ["| " + " | ".join("" if x is None else str(x) for x in r) + " |" for r in rows])
+    return frame(header, [["" if x is None else str(x) for x in r] for r in rows], [isinstance(x, int) for x in rows[0]])
 
 
 def command(found: list[Finding]) -> str:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+import clock
 
 from penstock import api
 from penstock.machine.config import Config, check, load
@@ -101,12 +101,7 @@ class Meter(Progress):
 
     def __init__(self, shown: Progress):
         super().__init__()
-        self.shown, self.spent, self.name, self.since = shown, {}, "model", self._now()
-
-    @staticmethod
-    def _now() -> tuple[float, float]:
-        t = os.times()
-        return time.perf_counter(), t.user + t.system + t.children_user + t.children_system
+        self.shown, self.spent, self.name, self.since = shown, {}, "model", clock.now()
 
     def plan(self, steps: int) -> None:
         self.shown.plan(steps)
@@ -123,7 +118,7 @@ class Meter(Progress):
 
     def end(self, name: str = "") -> None:
         """The stage is over, and another one begins."""
-        now = self._now()
+        now = clock.now()
         wall, cpu = self.spent.get(self.name, (0.0, 0.0))
         self.spent[self.name] = (wall + now[0] - self.since[0], cpu + now[1] - self.since[1])
         self.name, self.since = name, now

@@ -12,8 +12,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from penstock import api
+from tables import frame
 
+from penstock import api
 from penstock.machine.record import load, write_text
 
 ROOT = Path(__file__).parents[1]
@@ -85,8 +86,7 @@ def rows(path: Path) -> list[dict]:
 
 
 def markdown(table: list[dict], columns: list[str]) -> str:
-    lines = ["| " + " | ".join(columns) + " |", "|" + "".join("---|" if i < 2 else "--:|" for i in range(len(columns)))]
-    return "\n".join(lines + ["| " + " | ".join(r.get(c, "") for c in columns) + " |" for r in table])
+    return frame(columns, [[r.get(c, "") for c in columns] for r in table], [i >= 2 for i in range(len(columns))])
 
 
 def saturation(cycles: list[dict]) -> list[dict]:

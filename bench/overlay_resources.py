@@ -9,6 +9,8 @@ import csv
 from collections.abc import Callable
 from pathlib import Path
 
+from tables import frame
+
 from penstock.machine.record import write_text
 from penstock.overlay.resources import CAPACITY, COARSE, TABLES
 from penstock.overlay.route import DEVICE
@@ -45,8 +47,7 @@ def table(rows: list[dict], columns: dict[str, str] | None = None) -> str:
     """Columns by key, with their titles (default: every column that has a value)."""
     columns = columns or {k: k for k in dict.fromkeys(k for r in rows for k in r) if any(r.get(k) is not None for r in rows)}
     numeric = [all(isinstance(r.get(k), (int, float, type(None))) for r in rows) for k in columns]
-    lines = ["| " + " | ".join(columns.values()) + " |", "|" + "|".join("--:" if n else "---" for n in numeric) + "|"]
-    return "\n".join(lines + ["| " + " | ".join(cell(r.get(k)) for k in columns) + " |" for r in rows])
+    return frame([*columns.values()], [[cell(r.get(k)) for k in columns] for r in rows], numeric)
 
 
 SWEPT = {("dynamic", "PE"): "fifo per_edge", ("dynamic", "switch"): "mesh"}

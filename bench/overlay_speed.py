@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from clock import now
 
 from penstock import api
 from penstock.frontend.spice import graph_from, source
@@ -55,10 +55,9 @@ class Line:
 
 def timed(work: Callable):
     """What ``work`` returns, and the seconds of wall clock and of CPU that it took."""
-    spent = lambda: sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))  # noqa: E731
-    wall, cpu = time.perf_counter(), spent()
+    since = now()
     result = work()
-    taken = time.perf_counter() - wall, spent() - cpu
+    taken = [end - start for end, start in zip(now(), since)]
     print(f"{taken[0]:.2f} s, {taken[1]:.2f} s of CPU", file=sys.stderr, flush=True)
     return result, *taken
 

@@ -6,6 +6,8 @@ import argparse
 import json
 from pathlib import Path
 
+from tables import frame
+
 from penstock import points, regress
 from penstock.frontend import build
 from penstock.frontend.graph import OPERATORS
@@ -37,9 +39,8 @@ values; `--deep` adds the workloads at larger sizes. This page is written from i
 
 def markdown(header: tuple[str, ...], rows: list[tuple]) -> str:
     """A table; numbers stand at the right."""
-    rule = ["--:" if rows and isinstance(rows[0][i], (int, float)) else "---" for i in range(len(header))]
     cells = [[f"{v:.2g}" if isinstance(v, float) else str(v) for v in row] for row in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (header, *cells)).replace("\n", f"\n|{'|'.join(rule)}|\n", 1)
+    return frame(header, cells, [bool(rows) and isinstance(rows[0][i], (int, float)) for i in range(len(header))])
 
 
 def by_design(rows: list[dict]) -> list[tuple]:
