@@ -16,7 +16,7 @@ class Stall:
     unit, kind
         Who waits: unit name and kind.
     why
-        ``room``: its output is full; ``beat``: its input is empty; ``page``: its scratchpad has no free page.
+        ``room``: its output is full; ``beat``: its input is empty; ``page``: it writes buffers, and may take no further page.
     channel, held, depth
         The channel that it waits at (empty for a page), the beats in it and its slots.
     on
@@ -67,19 +67,22 @@ class Deadlock:
         Smallest depth that, given to every channel, frees the run; None: none does, or it was not looked for.
     reliefs
         Likewise, of channels of one name alone; the fewest slots first.
+    buffers
+        Smallest ``machine.buffers`` that frees the run; None: none does, or no writer holds as many pages as it may.
     """
 
     cycle: int
     circle: tuple[Stall, ...]
     uniform: int | None = None
     reliefs: tuple[Relief, ...] = ()
+    buffers: int | None = None
 
     def to_dict(self) -> dict:
         return asdict(self)
 
     @staticmethod
     def from_dict(d: dict) -> "Deadlock":
-        return Deadlock(d["cycle"], tuple(Stall(**s) for s in d["circle"]), d["uniform"], tuple(Relief(**r) for r in d["reliefs"]))
+        return Deadlock(**d | {"circle": tuple(Stall(**s) for s in d["circle"]), "reliefs": tuple(Relief(**r) for r in d["reliefs"])})
 
 
 class DeadlockError(RunError):

@@ -24,8 +24,8 @@ SHIFTS = range(ADDRESS_BITS)
 FRAMES = range(1, 1 << 12)
 
 
-def metadata_bits(pages: int, drops: bool = False) -> int:
+def metadata_bits(pages: int, drops: bool = False, writers: int = 1) -> int:
     """Bits that a scratchpad of ``pages`` pages keeps besides its tiles: links of chains and of the free list and which of them holds, reference
-    counts, last page and number of pages of each buffer, and, with ``drops``, which buffers wait to be freed (docs/timing.md section 4)."""
+    counts, last page, number of pages and writer of each buffer, and, with ``drops``, which buffers wait to be freed (docs/timing.md section 4)."""
     page, count = max(2, pages) - 1, pages.bit_length()
-    return pages * (2 * page.bit_length() + count + 1 + COUNT_BITS + count + drops)
+    return pages * (2 * page.bit_length() + count + 1 + COUNT_BITS + count + (writers - 1).bit_length() + drops)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import networkx as nx
@@ -62,12 +62,18 @@ def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
     blocked = {w.waiter for w in slots}
     pages = []
     for u in graph.memories():
-        if S[state.unit_at(u) + k.M_FREE_COUNT] == 0:
-            n = len(graph.units[u].params["writers"])
-            writers = [c.dst[1] for c in graph.inputs(u) if c.dst[1] < n and S[state.channel_at(c.id) + k.C_LEVEL] and (u, c.dst[1]) not in blocked]
-            readers = range(n, kind_of(graph.units[u].kind).arity(graph.units[u].params)[1])
-            pages += [Wait((u, w), (u, r)) for w in writers for r in readers]
+        n = len(graph.units[u].params["writers"])
+        writers = [c.dst[1] for c in graph.inputs(u) if c.dst[1] < n and S[state.channel_at(c.id) + k.C_LEVEL] and (u, c.dst[1]) not in blocked
+                   and (S[state.unit_at(u) + k.M_FREE_COUNT] == 0 or _at_limit(state, u, c.dst[1]))]
+        readers = range(n, kind_of(graph.units[u].kind).arity(graph.units[u].params)[1])
+        pages += [Wait((u, w), (u, r)) for w in writers for r in readers]
     return slots + [w for w in beats if w.waiter not in blocked] + pages
+
+
+def _at_limit(state: Layout, unit: int, writer: int) -> bool:
+    """Whether a writer of a scratchpad holds as many pages as it may."""
+    w = state.S[state.unit_at(unit) + k.M_WRITERS] + writer * k.WRITER_WORDS
+    return state.S[w + k.W_HELD] == state.S[w + k.W_LIMIT]
 
 
 def circle(found: Iterable[Wait]) -> list[Wait]:
@@ -86,7 +92,7 @@ def explain(graph: UnitGraph, config: Config, state: Layout, sources=None, sinks
     """The error of a run in which nothing will happen any more."""
     levels = [int(state.S[state.channel_at(c.id) + k.C_LEVEL]) for c in graph.channels]
     around = circle(waits(graph, state))
-    parts = [_tell(graph, w, levels) for w in around]
+    parts = [_tell(graph, state, w, levels) for w in around]
     if not parts:
         names = [u.name for u in graph.units]
         held = [f"{c.name} ({names[c.src[0]]} to {names[c.dst[0]]}): {n} of {c.depth}" for c, n in zip(graph.channels, levels) if n]
@@ -94,15 +100,40 @@ def explain(graph: UnitGraph, config: Config, state: Layout, sources=None, sinks
     full = [graph.channels[w.channel] for w in around if w.channel is not None and levels[w.channel] == graph.channels[w.channel].depth]
     last = max(int(state.S[state.unit_at(u.id) + k.U_EVAL]) for u in graph.units)
 
+    def ends(other: UnitGraph) -> bool:
+        return _finishes(other, config, sources or {}, sinks or {})
+
     def finishes(chosen: Mapping[int, int]) -> bool:
-        return _finishes(replace(graph, channels=tuple(replace(c, depth=chosen.get(c.id, c.depth)) for c in graph.channels)), config, sources or {}, sinks or {})
+        return ends(replace(graph, channels=tuple(replace(c, depth=chosen.get(c.id, c.depth)) for c in graph.channels)))
 
     uniform = depths.smallest(graph.channels, finishes)
-    found = Deadlock(last, tuple(_stall(graph, w, levels) for w in around), uniform, () if uniform is None else depths.reliefs(graph, graph.channels, finishes, full))
+    reliefs = () if uniform is None else depths.reliefs(graph, graph.channels, finishes, full)
+    found = Deadlock(last, tuple(_stall(graph, w, levels) for w in around), uniform, reliefs, _buffers(graph, config.machine.buffers, state, ends))
     return DeadlockError(found, f"deadlock after cycle {last}: " + "; ".join(parts), f"graph {graph.name}", remedy(found))
 
 
+def _buffers(graph: UnitGraph, now: int, state: Layout, ends: Callable[[UnitGraph], bool]) -> int | None:
+    """The smallest ``machine.buffers`` that frees a run with ``now``, where writers hold as many pages as they may and there are more."""
+    pads = {u: graph.units[u].params for u in graph.memories()}
+    held = [(u, w) for u, p in pads.items() for w, n in enumerate(p["limit"]) if n < p["pages"] and _at_limit(state, u, w)]
+    if not held or not now:
+        return None
+
+    def enough(buffers: int) -> bool:
+        more = {u: p | {"limit": [min(p["pages"], -(-n * buffers // now)) for n in p["limit"]]} for u, p in pads.items()}
+        return ends(replace(graph, units=tuple(replace(u, params=more.get(u.id, u.params)) for u in graph.units)))
+
+    return depths.least(now, enough, 2 * now * max(pads[u]["pages"] for u, _ in held))
+
+
 def remedy(found: Deadlock) -> str:
+    """What frees a run, in words."""
+    if found.buffers is None:
+        return depths_that_free(found)
+    return f"machine.buffers = {found.buffers} frees it" + ("" if found.uniform is None else f"; {depths_that_free(found)}")
+
+
+def depths_that_free(found: Deadlock) -> str:
     """The depths that free a run, in words."""
     if found.uniform is None:
         return f"no channel depth up to {depths.DEEPEST} frees it"
@@ -121,7 +152,7 @@ def _stall(graph: UnitGraph, w: Wait, levels: list[int]) -> Stall:
     return Stall(unit.name, unit.kind, "room" if levels[c.id] else "beat", c.name, levels[c.id], c.depth, on)
 
 
-def _tell(graph: UnitGraph, w: Wait, levels: list[int]) -> str:
+def _tell(graph: UnitGraph, state: Layout, w: Wait, levels: list[int]) -> str:
     def name(place):
         u = graph.units[place[0]]
         if not kind_of(u.kind).memory:
@@ -130,7 +161,9 @@ def _tell(graph: UnitGraph, w: Wait, levels: list[int]) -> str:
         return f"writer {place[1]} of {u.name}" if place[1] < n else f"reader {place[1] - n} of {u.name}"
 
     if w.channel is None:
-        return f"{name(w.waiter)} waits for a page that {name(w.holder)} may free (none of {graph.units[w.waiter[0]].params['pages']} is free)"
+        p = graph.units[w.waiter[0]].params
+        why = f"it holds {p['limit'][w.waiter[1]]} of {p['pages']}, as many as it may" if state.S[state.unit_at(w.waiter[0]) + k.M_FREE_COUNT] else f"none of {p['pages']} is free"
+        return f"{name(w.waiter)} waits for a page that {name(w.holder)} may free ({why})"
     c = graph.channels[w.channel]
     how = f"full channel {c.name} into" if levels[c.id] else f"empty channel {c.name} from"
     return f"{name(w.waiter)} waits for the {how} {name(w.holder)} ({levels[c.id]} of {c.depth} beats)"

@@ -32,7 +32,11 @@ def smallest(channels: Sequence[Channel], finishes: Finishes, most: int = DEEPES
     def enough(depth: int) -> bool:
         return finishes({c.id: max(c.depth, depth) for c in channels})
 
-    low = min(c.depth for c in channels)
+    return least(min(c.depth for c in channels), enough, most)
+
+
+def least(low: int, enough: Callable[[int], bool], most: int) -> int | None:
+    """The smallest number of at most ``most`` that is enough, above ``low``, which is not; None if there is none."""
     high = 2 * low
     while not enough(high):
         low, high = high, 2 * high

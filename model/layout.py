@@ -313,6 +313,7 @@ class Layout:
         w_at, z_at = self.alloc(len(writers) * k.WRITER_WORDS), self.alloc(len(readers) * k.READER_WORDS)
         for i, w in enumerate(writers):
             self.set(w_at + i * k.WRITER_WORDS + k.W_RANK, w["rank"])
+            self.set(w_at + i * k.WRITER_WORDS + k.W_LIMIT, p["limit"][i])
             self.set(w_at + i * k.WRITER_WORDS + k.W_FIRST, -1)
             self.set(w_at + i * k.WRITER_WORDS + k.W_LAST, beats.STOP_DONE)
         tokens = iter(ins[len(writers) + len(readers):])
@@ -338,7 +339,7 @@ class Layout:
         return k.K_SCRATCHPAD, {k.M_FRAMES: frames, k.M_NW: len(writers), k.M_NR: len(readers), k.M_FREE: 0, k.M_FREE_COUNT: pages,
                                 k.M_NEXT: self.put([*range(1, pages), 0]), k.M_REFS: self.pad_refs[u.id], k.M_LAST_PAGE: self.alloc(pages),
                                 k.M_TILE: self.alloc(k.FRAME * pages * frames), k.M_VALUE: self.alloc_values(pages * frames * t * t), k.M_PAGES: pages,
-                                k.M_WRITERS: w_at, k.M_READERS: z_at}
+                                k.M_WRITERS: w_at, k.M_READERS: z_at, k.M_OWNER: self.alloc(pages)}
 
     def off_chip(self, p, payload) -> dict:
         element = payload.element_bits // 8

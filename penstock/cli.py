@@ -384,7 +384,7 @@ def scratchpads(graph, config) -> str:
     for u in units.memories():
         p, tile = units.units[u].params, units.inputs(u)[0].payload
         data = p["pages"] * p["frames"] * beat_bits(tile)
-        bits = metadata_bits(p["pages"], units.drops(u))
+        bits = metadata_bits(p["pages"], units.drops(u), len(p["writers"]))
         lines.append(f"scratchpad {units.units[u].name}: {p['pages']} pages of {p['frames']} tiles, {data // 8} B; metadata {bits} bits ({bits / data:.2%})")
     return "\n".join(lines)
 

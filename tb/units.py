@@ -344,9 +344,9 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
         """Writer w has rank ranks[w] and one reader per entry of repeats[w]; ``turns``: repeats of each buffer in turn."""
         readers = [{"rank": rank, "repeat_dim": r} | ({"turns": list(turns)} if turns else {}) for rank, rs in zip(ranks, repeats) for r in rs]
         ref = BufferRef(pages)
-        u = z.unit("scratchpad", {"pages": pages, "frames": frames, "writers": [{"rank": r} for r in ranks], "readers": readers,
+        u = z.unit("scratchpad", {"pages": pages, "frames": frames, "writers": [{"rank": r} for r in ranks], "limit": [pages] * len(ranks), "readers": readers,
                                   "repeat": [1] * len(readers)})
-        z.runtime[u] = lambda rng: {"repeat": [int(rng.integers(1, 4)) for _ in readers]}
+        z.runtime[u] = lambda rng: {"limit": rng.integers(3 * pages // 4, pages + 1, len(ranks)).tolist(), "repeat": [int(rng.integers(1, 4)) for _ in readers]}
         r = len(ranks)
         for w, (rank, rs) in enumerate(zip(ranks, repeats)):
             z.source((u, w), tile, _ragged(tile, rank + 1, 3, bare=0.2))
@@ -363,7 +363,7 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
     pad(16, 4, [1], [[True, False]])
     pad(32, 2, [1, 2], [[True], [False, True]])
     pad(16, 2, [1], [[True, False]], [2, 1, 3])
-    u, ref = z.unit("scratchpad", {"pages": 8, "frames": 1, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": False}], "repeat": [0]}), BufferRef(8)
+    u, ref = z.unit("scratchpad", {"pages": 8, "frames": 1, "writers": [{"rank": 1}], "limit": [8], "readers": [{"rank": 1, "repeat_dim": False}], "repeat": [0]}), BufferRef(8)
     copies, route = z.unit("broadcast", {"n": 2, "scratchpad": u}), z.unit("partition", {"n": 2, "rank": 0, "scratchpad": u})
     z.source((u, 0), tile, _regular(tile, (7, 2)))
     z.join((u, 0), (copies, 0), ref)
@@ -373,14 +373,14 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
     for src in ((copies, 1), (route, 1)):
         z.join(src, (z.unit("sink", {"scratchpad": u}), 0), ref)
     z.sink((u, 1), tile)
-    u = z.unit("scratchpad", {"pages": 32, "frames": 2, "writers": [{"rank": 1}], "readers": [{"rank": 2, "repeat_dim": True, "affine": 2}], "repeat": [1],
+    u = z.unit("scratchpad", {"pages": 32, "frames": 2, "writers": [{"rank": 1}], "limit": [32], "readers": [{"rank": 2, "repeat_dim": True, "affine": 2}], "repeat": [1],
                               "shape": [2, 2], "stride": [0, 1]})
     z.runtime[u] = lambda rng: {"repeat": [int(rng.integers(1, 4))], "shape": [int(x) for x in rng.integers(1, 4, 2)], "stride": [int(x) for x in rng.integers(0, 2, 2)]}
     z.source((u, 0), tile, _regular(tile, (3, 5)))
     z.join((u, 0), (u, 1), BufferRef(32))
     z.sink((u, 1), tile)
     for rank, level in ((1, 1), (2, 0), (0, 2)):
-        u = z.unit("scratchpad", {"pages": 32, "frames": 2, "writers": [{"rank": rank}], "readers": [{"rank": rank, "repeat_dim": False, "ref": level}], "repeat": [0]})
+        u = z.unit("scratchpad", {"pages": 32, "frames": 2, "writers": [{"rank": rank}], "limit": [32], "readers": [{"rank": rank, "repeat_dim": False, "ref": level}], "repeat": [0]})
         z.source((u, 0), tile, _ragged(tile, rank + 2, 3, bare=0.2))
         z.join((u, 0), (u, 1), BufferRef(32))
         z.source((u, 2), Scalar(1), _drive(rank, level))
@@ -567,7 +567,7 @@ def each(t: int = 2, dtype: str = "fp32") -> Zoo:
     z.source((u, 0), Scalar(4), _counts(Scalar(4), 2, 16))
     z.source((u, 1), tile, _banded(tile, 2, 1, 1, valid=(t, t + 1)))
     z.sink((u, 0), Scalar(1))
-    pad = z.unit("scratchpad", {"pages": 16, "frames": 2, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": True}], "repeat": [2]})
+    pad = z.unit("scratchpad", {"pages": 16, "frames": 2, "writers": [{"rank": 1}], "limit": [16], "readers": [{"rank": 1, "repeat_dim": True}], "repeat": [2]})
     z.source((pad, 0), tile, row)
     z.join((pad, 0), (pad, 1), ref)
     z.sink((pad, 1), tile)

@@ -20,11 +20,9 @@ class Buffers:
         """A scratchpad of one writer and one reader: each buffer of ``rank`` dimensions is read ``repeat`` times, or once for each token of ``ref``."""
         self.check_fits(node, tiles, what)
         reader = {"rank": rank, "repeat_dim": ref is None} | ({} if ref is None else {"ref": level})
-        pages = self.pages(tiles)
-        unit = self.unit("scratchpad", node, {"pages": pages, "frames": self.m.frames, "writers": [{"rank": rank}],
-                                              "readers": [reader], "repeat": [repeat or 0]}, role)
+        unit = self.unit("scratchpad", node, self.paged([rank], [tiles]) | {"readers": [reader], "repeat": [repeat or 0]}, role)
         self.connect(src, unit, 0)
-        self.connect(Port(unit, 0, BufferRef(pages)), unit, 1)
+        self.connect(Port(unit, 0, self.reference(unit)), unit, 1)
         if ref is not None:
             self.connect(ref, unit, 2)
         return Port(unit, 1, src.payload)
@@ -33,18 +31,24 @@ class Buffers:
         """Each buffer of ``rank`` dimensions of physical tiles once, in an affine order: a dimension for each of ``trips``, outermost first."""
         tiles, loops = prod(trips), len(trips)
         self.check_fits(node, tiles, what)
-        pages = self.pages(tiles)
-        unit = self.unit("scratchpad", node, {"pages": pages, "frames": self.m.frames, "writers": [{"rank": rank}], "repeat": [0],
-                                              "readers": [{"rank": loops, "repeat_dim": False, "affine": loops}], "shape": trips, "stride": strides}, role)
+        unit = self.unit("scratchpad", node, self.paged([rank], [tiles]) | {
+            "repeat": [0], "readers": [{"rank": loops, "repeat_dim": False, "affine": loops}], "shape": trips, "stride": strides}, role)
         self.connect(src, unit, 0)
-        self.connect(Port(unit, 0, BufferRef(pages)), unit, 1)
+        self.connect(Port(unit, 0, self.reference(unit)), unit, 1)
         return Port(unit, 1, src.payload)
 
-    def pages(self, tiles: int | None, writers: int = 1) -> int:
-        """Pages of a scratchpad for buffers of at most so many tiles (None: only the run can tell)."""
-        if not self.m.buffers or tiles is None:
-            return self.m.pages
-        return min(self.m.pages, self.m.buffers * writers * ceil_div(tiles, self.m.frames))
+    def paged(self, ranks: list[int], tiles: list[int | None]) -> dict:
+        """A scratchpad's parameters for writers of buffers of these ranks, of at most so many tiles (None: only the run can tell)."""
+        def limit(n: int | None) -> int:
+            return min(self.m.pages, self.m.buffers * ceil_div(n, self.m.frames)) if self.m.buffers and n is not None else self.m.pages
+
+        limits = [limit(n) for n in tiles]
+        pages = min(self.m.pages, sum(limits)) if self.m.sized else self.m.pages
+        return {"pages": pages, "frames": self.m.frames, "writers": [{"rank": rank} for rank in ranks], "limit": limits}
+
+    def reference(self, unit: int) -> BufferRef:
+        """The payload of a scratchpad's references."""
+        return BufferRef(self.units[unit].params["pages"])
 
     def check_fits(self, node: Operator, tiles: int | None, what: str) -> None:
         """Refuse a buffer that never fits; ``tiles`` None: only the run can tell."""
@@ -74,10 +78,8 @@ class Buffers:
         writers = [n for n in self.graph.nodes if isinstance(n, Bufferize) and n.memory == node.memory]
         readers = [n for n in self.graph.nodes if isinstance(n, Streamify) and n.inputs[0].element.memory == node.memory]
         if node.memory not in self.buffers:
-            sizes = [self.tiles_of(w.outputs[0].element) for w in writers]
-            pages = self.pages(None if None in sizes else max(sizes), len(writers))
-            params = {"pages": pages, "frames": self.m.frames, "writers": [{"rank": w.args["rank"] + 2} for w in writers],
-                      "readers": [self.reader(r) for r in readers], "repeat": [1 if r.listed else r.args["repeat"] or 0 for r in readers]}
+            params = self.paged([w.args["rank"] + 2 for w in writers], [self.tiles_of(w.outputs[0].element) for w in writers]) | {
+                "readers": [self.reader(r) for r in readers], "repeat": [1 if r.listed else r.args["repeat"] or 0 for r in readers]}
             if walks := [self.affine_walk(r) for r in readers if r.affine]:
                 params |= {"shape": [n for trips, _ in walks for n in trips], "stride": [n for _, strides in walks for n in strides]}
             self.buffers[node.memory] = self.unit("scratchpad", node, params)
@@ -87,7 +89,7 @@ class Buffers:
                 self.readers[r.name] = len(writers) + i, n + driven.index(r.name) if r.by_reference else None
         unit, w = self.buffers[node.memory], writers.index(node)
         self.connect(self.take(node, 0), unit, w)
-        return Port(unit, w, BufferRef(self.units[unit].params["pages"]))
+        return Port(unit, w, self.reference(unit))
 
     def reader(self, node: Streamify) -> dict:
         """A scratchpad's parameters for one Streamify."""

@@ -85,7 +85,7 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
             return Tile(self.t, element.dtype)
         if isinstance(element, BufferType):
             pad = self.scratchpad_of(element)
-            return BufferRef(self.m.pages if pad is None else self.units[pad].params["pages"])
+            return BufferRef(self.m.pages) if pad is None else self.reference(pad)
         if isinstance(element, SelectorType):
             return Selector(element.n)
         if isinstance(element, ScalarType):

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out
 from penstock.machine.beat import BufferRef, Tile
 from penstock.machine.faults import Fault
 from penstock.machine.kinds import kind_of
-from penstock.machine.limits import SIZE_BITS
+from penstock.machine.limits import PAGES_BITS, SIZE_BITS
 
 from ..beat import beat_layout
 from ..stream import connect
@@ -45,7 +45,7 @@ class Scratchpad(Unit):
     Members
     -------
     cfg : In(StructLayout)
-        ``repeat_r`` (20 bits) for each reader; ``shape_k``, ``stride_k`` (20 bits) for each loop of the affine readers, one after the other.
+        ``limit_w`` (16 bits) for each writer: pages that it may hold; ``repeat_r`` (20 bits) for each reader; ``shape_k``, ``stride_k`` (20 bits) for each loop of the affine readers, one after the other.
     post0, post1, ... : In(post_layout(page_bits))
         References added by copies, or dropped.
     peak : Out(16)
@@ -59,7 +59,7 @@ class Scratchpad(Unit):
     Timing
     ------
     One tile in and one tile out a cycle, shared round robin among writers and among readers. A reference is offered from the cycle
-    after its buffer's last tile, a tile from two cycles after it was read. A writer waits while no page is free. The data memory has
+    after its buffer's last tile, a tile from two cycles after it was read. A writer waits while no page is free, and while its buffers hold as many as they may. The data memory has
     one write and one synchronous read port (block RAM); a frame is never written in the cycle in which it is read.
     Source: docs/timing.md section 4.
     """
@@ -80,8 +80,8 @@ class Scratchpad(Unit):
         if references != {BufferRef(self.pages)}:
             raise ValueError(f"References of a scratchpad of {self.pages} pages must be {BufferRef(self.pages)!r}, not {references!r}")
         (self.tile,), (self.reference,) = tiles, references
-        # Last page of the buffer that begins with a page, and the number of its pages.
-        self._lasts = Memory(shape=data.StructLayout({"page": self.reference.page_bits, "count": range(self.pages + 1)}), depth=self.pages, init=[])
+        # Last page of the buffer that begins with a page, the number of its pages, and who wrote it.
+        self._lasts = Memory(shape=data.StructLayout({"page": self.reference.page_bits, "count": range(self.pages + 1), "writer": range(self.writers)}), depth=self.pages, init=[])
         self._memory = Memory(shape=beat_layout(self.tile), depth=self.pages * frames, init=[], attrs={"no_rw_check": True})
         members = {f"post{k}": In(post_layout(self.reference.page_bits)) for k in range(posts)}
         super().__init__(params=params, t=t, config=config, payloads=payloads, members={**members, "peak": Out(16)})
@@ -90,7 +90,7 @@ class Scratchpad(Unit):
     @classmethod
     def cfg_layout(cls, params: dict) -> dict[str, int]:
         loops = sum(r.get("affine", 0) for r in params["readers"])
-        return {f"repeat_{r}": SIZE_BITS for r in range(len(params["readers"]))} | {f"{name}_{k}": SIZE_BITS for name in ("shape", "stride") for k in range(loops)}
+        return {f"limit_{w}": PAGES_BITS for w in range(len(params["writers"]))} | {f"repeat_{r}": SIZE_BITS for r in range(len(params["readers"]))} | {f"{name}_{k}": SIZE_BITS for name in ("shape", "stride") for k in range(loops)}
 
     def elaborate(self, platform):
         m = Module()
@@ -98,7 +98,15 @@ class Scratchpad(Unit):
         m.submodules.lasts = self._lasts
         m.submodules.pages = pages = PageList(pages=self.pages)
         m.submodules.counts = counts = ReferenceCounts(pages=self.pages, page_bits=self.reference.page_bits, posts=self.posts, drops=self.drops)
-        self._write(m, memory.write_port(), pages, counts)
+        freed = self._lasts.read_port(domain="comb")
+        m.d.comb += [
+            freed.addr.eq(counts.freed.page),
+            pages.give.valid.eq(counts.freed.valid),
+            pages.give.first.eq(counts.freed.page),
+            pages.give.last.eq(freed.data.page),
+            pages.give.count.eq(freed.data.count),
+        ]
+        self._write(m, memory.write_port(), pages, counts, freed.data.writer)
         mismatch = self._read(m, memory.read_port(), pages, counts)
         for k in range(self.posts):
             m.d.comb += getattr(counts, f"post{k}").eq(getattr(self, f"post{k}"))
@@ -113,7 +121,8 @@ class Scratchpad(Unit):
         m.d.comb += [self.error[Fault.STOP].eq(mismatch)]
         return m
 
-    def _write(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> None:
+    def _write(self, m: Module, port, pages: PageList, counts: ReferenceCounts, owner: Value) -> None:
+        """The writers; ``owner``: who wrote the buffer that is given back."""
         m.submodules.write_arbiter = arbiter = Arbiter(clients=self.writers, policy="round_robin")
         lasts = self._lasts.write_port()
         writers = []
@@ -121,10 +130,13 @@ class Scratchpad(Unit):
             writer = Writer(rank=params["rank"], frames=self.frames, tile=self.tile, reference=self.reference)
             m.submodules[f"writer{w}"] = writer
             writers.append(writer)
+            held = Signal(range(self.pages + 1), name=f"held_{w}")
+            gave = Mux(pages.give.valid & (owner == w), pages.give.count, 0)
+            m.d.sync += held.eq(held + (writer.grant & writer.takes_page) - gave)
             connect(m, wiring.flipped(self.inputs[w]), writer.i)
             connect(m, writer.o, wiring.flipped(self.outputs[w]))
             m.d.comb += [
-                writer.any_free.eq(pages.free != 0),
+                writer.may_take.eq((pages.free != 0) & (held < self.cfg[f"limit_{w}"])),
                 writer.head.eq(pages.head),
                 arbiter.requests[w].eq(writer.request),
                 writer.grant.eq(arbiter.grant[w]),
@@ -144,12 +156,12 @@ class Scratchpad(Unit):
                         lasts.en.eq(writer.grant & writer.closes),
                         lasts.addr.eq(writer.first),
                         lasts.data.page.eq(writer.page),
+                        lasts.data.writer.eq(w),
                         lasts.data.count.eq((writer.tiles + self.frames - 1) >> (self.frames - 1).bit_length()),
                     ]
 
     def _read(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> Value:
         m.submodules.read_arbiter = arbiter = Arbiter(clients=self.readers, policy="round_robin")
-        lasts = self._lasts.read_port(domain="comb")
         readers, driven, loops = [], 0, 0
         for r, params in enumerate(self.params["readers"]):
             token = self.payloads.inputs[self.writers + self.readers + driven] if "ref" in params else None
@@ -181,13 +193,6 @@ class Scratchpad(Unit):
                         counts.release.valid.eq(reader.grant & reader.releases),
                         counts.release.page.eq(reader.first),
                     ]
-        m.d.comb += [
-            lasts.addr.eq(counts.freed.page),
-            pages.give.valid.eq(counts.freed.valid),
-            pages.give.first.eq(counts.freed.page),
-            pages.give.last.eq(lasts.data.page),
-            pages.give.count.eq(lasts.data.count),
-        ]
         m.d.comb += arbiter.clear.eq(Cat(reader.ended for reader in readers).any())
         m.d.comb += self.error[Fault.ADDRESS].eq(Cat(reader.outside for reader in readers).any())
         return Cat(reader.mismatch for reader in readers).any()

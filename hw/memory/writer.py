@@ -30,10 +30,10 @@ class Writer(wiring.Component):
     Members
     -------
     i : In(stream.Signature(beat_layout(tile))), o : Out(stream.Signature(beat_layout(reference)))
-    any_free : In(1)
-        A page is free at the start of the cycle.
+    may_take : In(1)
+        A page is free at the start of the cycle, and the writer may hold one more.
     head : In(page)
-        That page.
+        The free page.
     request : Out(1), grant : In(1)
         A tile can be stored; it is, in this cycle.
     takes_page, extends : Out(1)
@@ -62,7 +62,7 @@ class Writer(wiring.Component):
         super().__init__({
             "i": In(stream.Signature(beat_layout(tile))),
             "o": Out(stream.Signature(self._reference)),
-            "any_free": In(1),
+            "may_take": In(1),
             "head": In(page),
             "request": Out(1),
             "grant": In(1),
@@ -93,7 +93,7 @@ class Writer(wiring.Component):
             self.takes_page.eq(~is_open | (filled == self.frames)),
             self.extends.eq(is_open & (filled == self.frames)),
             self.closes.eq(beat.stop >= self.rank),
-            self.request.eq(self.i.valid & ~passes & (~self.takes_page | self.any_free) & (~self.closes | queue.i.ready)),
+            self.request.eq(self.i.valid & ~passes & (~self.takes_page | self.may_take) & (~self.closes | queue.i.ready)),
             self.page.eq(Mux(self.takes_page, self.head, self.last)),
             self.frame.eq(Mux(self.takes_page, 0, filled)),
             self.first.eq(Mux(is_open, first, self.head)),

@@ -25,6 +25,8 @@ def points(shape: list[int], stride: list[int]) -> list[tuple[int, int]]:
 @dataclass
 class Writer:
     rank: int
+    limit: int  # pages that it may hold
+    held: int = 0  # pages of its buffers, from taken to freed
     pages: list = field(default_factory=list)  # of the open buffer
     fill: int = 0
     count: int = 0
@@ -60,7 +62,7 @@ class Scratchpad(Unit):
     def setup(self):
         p = self.p
         self.free = list(range(p["pages"]))  # head first
-        self.writers = [Writer(w["rank"]) for w in p["writers"]]
+        self.writers = [Writer(w["rank"], limit) for w, limit in zip(p["writers"], p["limit"])]
         self.readers = [Reader(r["rank"], n if r["repeat_dim"] else 1, r["repeat_dim"], cycle(r["turns"]) if r.get("turns") else None, ref=r.get("ref"))
                         for r, n in zip(p["readers"], p["repeat"])]
         for r, channel in zip([r for r in self.readers if r.ref is not None], self.ins[len(self.writers) + len(self.readers):]):
@@ -69,7 +71,7 @@ class Scratchpad(Unit):
         for r, given in zip(self.readers, p["readers"]):
             if n := given.get("affine"):
                 r.order = points([next(shapes) for _ in range(n)], [next(strides) for _ in range(n)])
-        self.tiles, self.chain, self.refs, self.posts = {}, {}, {}, []
+        self.tiles, self.chain, self.refs, self.owner, self.posts = {}, {}, {}, {}, []
         self.unused = set()  # buffers without a reference that are not free yet
         self.write_turn = self.read_turn = self.peak = 0
 
@@ -90,6 +92,7 @@ class Scratchpad(Unit):
             first = min(self.unused)
             self.unused.remove(first)
             self.free[:0] = self.chain[first]
+            self.owner[first].held -= len(self.chain[first])
 
     def deliver(self, queue, out, c):
         if queue and queue[0][0] <= c:
@@ -104,7 +107,7 @@ class Scratchpad(Unit):
             channel, queued = self.ins[i], len(w.queue)
             b = channel.peek()
             if b is not None and not b.done and not w.has_no_buffer(b):
-                fits = free > 0 or (w.pages and w.fill < self.p["frames"])
+                fits = (free > 0 and w.held < w.limit) or (w.pages and w.fill < self.p["frames"])
                 asking.append(fits and (b.stop < w.rank or queued < 2))
             else:
                 asking.append(False)
@@ -122,13 +125,14 @@ class Scratchpad(Unit):
             w.last = b.stop
             if not w.pages or w.fill == self.p["frames"]:
                 w.pages.append(self.free.pop(0))
+                w.held += 1
                 w.fill = 0
             w.fill += 1
             self.tiles.setdefault((i, "open"), []).append(b)
             if b.stop >= w.rank:
                 first = w.pages[0]
                 self.tiles[first] = self.tiles.pop((i, "open"))
-                self.chain[first], self.refs[first] = w.pages, 1
+                self.chain[first], self.refs[first], self.owner[first] = w.pages, 1, w
                 w.queue.append((c + 1, Beat(b.stop - w.rank, 1, (first, len(self.tiles[first])))))
                 w.pages = []
             self.write_turn = (i + 1) % n

@@ -66,7 +66,7 @@ def machine(seed: tuple[int, ...]) -> Config:
         dram = Dram(kind="ideal", latency=int(rng.integers(1, 40)))
     lanes = {"default": one_of(1, t, t * t), "silu": one_of(1, t), "accum": one_of(1, t, t * t)}
     m = Machine(t=t, dtype=one_of("fp32", "bf16"), channel_depth=2, rows_per_cycle=one_of(1, t), lanes=lanes, accum_tiles=32, pages=one_of(24, 40, 64), frames=one_of(1, 2, 4),
-                buffers=one_of(0, 0, 4), port_lanes=one_of(1, 2), load_lines=one_of(8, 16), arbitration=one_of("need", "round_robin"), dram=dram)
+                buffers=one_of(2, 0, 4), sized=one_of(False, False, True), port_lanes=one_of(1, 2), load_lines=one_of(8, 16), arbitration=one_of("need", "round_robin"), dram=dram)
     return check(Config("fuzz", m, Published()))
 
 

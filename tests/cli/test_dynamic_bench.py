@@ -26,6 +26,11 @@ def test_runs_replace_those_of_the_same_variant_and_draw(tmp_path):
     assert "1 of 3 runs" in dynamic.checked(kept) and "tiling dynamic" in dynamic.checked(kept)
 
 
+def test_pages_in_use_are_held_against_the_bound():
+    rows = [dynamic.Row("small", "tiling", "dynamic", d, True, cycles=10, cycles_rtl=10, mismatches=0, values_ok=True, peak=3 + d, bound=8) for d in range(2)]
+    assert "2 of 2 runs" in dynamic.checked(rows) and "at most 50.0% of" in dynamic.checked(rows)
+
+
 def test_a_study_without_its_counterpart_has_no_table():
     assert dynamic.tables([dynamic.Row("small", "tiling", "dynamic", 0, True, cycles=10, onchip=1, peak=1, offchip=1)], "small") == []
 

@@ -27,10 +27,10 @@ class Channel:
 
 
 class ScratchpadModel:
-    """``writers``: ranks; ``readers``: (rank, repeat or None). A tile is (value, stop), a reference (page, tiles, stop); Done is None,
+    """``writers``: ranks; ``limit``: pages that each writer's buffers may hold; ``readers``: (rank, repeat or None). A tile is (value, stop), a reference (page, tiles, stop); Done is None,
     and a stream that shows nothing is ``()``. ``copies[w]``: the reader's references come from writer w, ``copies[w]`` of each."""
 
-    def __init__(self, *, pages, frames, writers, readers):
+    def __init__(self, *, pages, frames, writers, limit, readers):
         self.frames, self.ranks, self.readers = frames, writers, readers
         self.free = list(range(pages))
         self.memory = {}  # (page, frame) -> (value, stop)
@@ -38,6 +38,8 @@ class ScratchpadModel:
         self.count = {}
         self.pages = pages
         self.peak = 0
+        self.limit = limit
+        self.writer = {}  # page -> who took it
         self.opened = [None] * len(writers)  # [first page, tiles, page]
         self.references = [Channel(2) for _ in writers]
         self.held = [None] * len(readers)  # [reference, index, pass]
@@ -87,7 +89,8 @@ class ScratchpadModel:
             o = self.opened[w]
             frame = o is not None and o[1] % self.frames != 0
             ends = beat[1] >= self.ranks[w]
-            if (frame or free_at_start > 0) and (not ends or self.references[w].room):
+            mine = sum(page not in self.free and by == w for page, by in self.writer.items())
+            if (frame or (free_at_start > 0 and mine < self.limit[w])) and (not ends or self.references[w].room):
                 wanting.append(w)
         w = self._serve(0, wanting)
         if any(inputs[x] is None for x in taken):
@@ -97,6 +100,7 @@ class ScratchpadModel:
             taken.add(w)
             if self.opened[w] is None or self.opened[w][1] % self.frames == 0:
                 page = self.free.pop(0)
+                self.writer[page] = w
                 self.peak = max(self.peak, self.pages - len(self.free))
                 if self.opened[w] is None:
                     self.opened[w] = [page, 0, page]

@@ -66,12 +66,13 @@ def encode_reference(beat, page_bits):
     return page | tiles << page_bits | stop << (page_bits + 16) | 1 << (page_bits + 20)
 
 
-def compare(tiles, *, pages, frames, writers, readers, routes=None, moves=lambda *_: True, cycles, reset_after=0):
-    """Run model and RTL side by side; returns the output beats [(cycle, output, beat)] and the peak of pages."""
+def compare(tiles, *, pages, frames, writers, readers, limit=None, routes=None, moves=lambda *_: True, cycles, reset_after=0):
+    """Run model and RTL side by side, writers that may hold ``limit`` pages (None: all); returns the output beats [(cycle, output, beat)] and the peak of pages."""
     routes = routes or [[0]] * len(writers)
+    limit = limit or [pages] * len(writers)
     reference = BufferRef(pages)
     nw, nr = len(writers), len(readers)
-    params = {"pages": pages, "frames": frames, "writers": [{"rank": b} for b in writers],
+    params = {"pages": pages, "frames": frames, "writers": [{"rank": b} for b in writers], "limit": limit,
               "readers": [{"rank": b, "repeat_dim": n is not None} for b, n in readers], "repeat": [n or 0 for _, n in readers]}
     dut = Scratchpad(params=params, t=T, config=CONFIG, posts=nw,
                      payloads=Payloads((TILE,) * nw + (reference,) * nr, (reference,) * nw + (TILE,) * nr))
@@ -83,12 +84,14 @@ def compare(tiles, *, pages, frames, writers, readers, routes=None, moves=lambda
     async def bench(ctx):
         for length, compared in ([(reset_after, False)] if reset_after else []) + [(cycles, True)]:
             ctx.set(domain.rst, 1)
+            for w, n in enumerate(limit):
+                ctx.set(dut.cfg[f"limit_{w}"], n)
             for r, (_, n) in enumerate(readers):
                 ctx.set(dut.cfg[f"repeat_{r}"], n or 0)
             for _ in range(2):
                 await ctx.tick()
             ctx.set(domain.rst, 0)
-            model = ScratchpadModel(pages=pages, frames=frames, writers=writers, readers=readers)
+            model = ScratchpadModel(pages=pages, frames=frames, writers=writers, limit=limit, readers=readers)
             wires = Wires(tiles, routes, nr)
             for cycle in range(length):
                 inputs = wires.visible(cycle, moves)
@@ -173,11 +176,20 @@ def test_repeats_add_a_dimension():
     assert stops == [0, 2, 0, 2, 0, 3] + [0, 1, 2, 0, 1, 2, 0, 1, 4]
 
 
-def test_a_writer_waits_for_pages():
-    """Two pages for buffers of two: one is written while the other is read, and all of it comes out."""
-    log, peak = compare([buffers([4] * 6, rank=1)], pages=4, frames=2, writers=[1], readers=[(1, 2)], cycles=120)
+@pytest.mark.parametrize("pages, limit", [(4, None), (9, [4])])
+def test_a_writer_waits_for_pages(pages, limit):
+    """Two pages for buffers of two, or no more of many: one is written while the other is read, and all of it comes out."""
+    log, peak = compare([buffers([4] * 6, rank=1)], pages=pages, limit=limit, frames=2, writers=[1], readers=[(1, 2)], cycles=120)
     assert peak == 4
     assert [beat[0] for _, out, beat in log if out == 1 and beat] == [4 * b + i + 1 for b in range(6) for _ in range(2) for i in range(4)]
+
+
+def test_a_writer_at_its_limit_leaves_the_pages_to_others():
+    """The tiles of writer 0 do not leave for long, so it stops at two buffers; writer 1 goes on in the pages that are left."""
+    log, peak = compare([buffers([2] * 8, rank=1), buffers([2] * 8, rank=1)], pages=6, limit=[4, 2], frames=1, writers=[1, 1], readers=[(1, None), (1, None)],
+                        routes=[[0], [1]], moves=lambda kind, i, cycle: (kind, i) != ("out", 2) or cycle > 100, cycles=200)
+    assert peak == 6
+    assert len([1 for cycle, out, beat in log if out == 3 and beat and cycle < 60]) == 16
 
 
 def test_a_writer_waits_for_its_reference_queue():
@@ -201,7 +213,7 @@ def test_many_writers_and_readers(seed, share):
     frames = r.choice([1, 2, 4])
     tiles = [buffers([r.randint(1, 7) for _ in range(8)], rank=2, first=1 + 1000 * w, above=w % 2) for w in range(3)]
     readers = [(2, None), (2, 2), (2, 1)]
-    compare(tiles, pages=24 // frames, frames=frames, writers=[2, 2, 2], readers=readers, routes=[[0], [1, 2], [2, 2, 1]],
+    compare(tiles, pages=24 // frames, limit=[r.randint(8 // frames, 24 // frames) for _ in range(3)], frames=frames, writers=[2, 2, 2], readers=readers, routes=[[0], [1, 2], [2, 2, 1]],
             moves=(lambda *_: True) if share == 1 else random_moves(seed, share), cycles=700)
 
 
@@ -219,7 +231,7 @@ def test_a_second_run_after_done():
 
 
 def test_a_count_that_overflows_is_told():
-    dut = Scratchpad(params={"pages": 2, "frames": 1, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": False}], "repeat": [0]},
+    dut = Scratchpad(params={"pages": 2, "frames": 1, "writers": [{"rank": 1}], "limit": [2], "readers": [{"rank": 1, "repeat_dim": False}], "repeat": [0]},
                      t=T, config=CONFIG, posts=1, payloads=Payloads((TILE, BufferRef(2)), (BufferRef(2), TILE)))
 
     async def bench(ctx):
@@ -242,6 +254,6 @@ def test_a_count_that_overflows_is_told():
     (dict(writers=[]), "at least one each, not 0 and 1"),
 ])
 def test_bad_parameters_are_refused(change, message):
-    params = {"pages": 2, "frames": 1, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": False}], "repeat": [0], **change}
+    params = {"pages": 2, "frames": 1, "writers": [{"rank": 1}], "limit": [2], "readers": [{"rank": 1, "repeat_dim": False}], "repeat": [0], **change}
     with pytest.raises(ValueError, match=message):
         Scratchpad(params=params, t=T, config=CONFIG, payloads=Payloads((TILE, BufferRef(2)), (BufferRef(2), TILE)))

@@ -16,7 +16,7 @@ from penstock.machine.yosys import yosys
 
 CONFIG = Machine(t=4, dtype="bf16", port_lanes=1, load_lines=64, rows_per_cycle=4, dram=Dram(kind="ideal"))
 TILE, REFERENCE = Tile(4, "bf16"), BufferRef(64)
-SCRATCHPAD = {"pages": 64, "frames": 8, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": True}], "repeat": [1]}
+SCRATCHPAD = {"pages": 64, "frames": 8, "writers": [{"rank": 1}], "limit": [64], "readers": [{"rank": 1, "repeat_dim": True}], "repeat": [1]}
 
 DESIGNS = {
     "load": lambda: Load(params={"rank": 2}, t=4, config=CONFIG, payloads=Payloads((), (TILE,))),

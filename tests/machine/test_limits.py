@@ -11,7 +11,7 @@ from penstock.machine.unitgraph import Channel, Unit, UnitGraph, validate
 
 TILE = Tile(4, "bf16")
 LOAD = {"tensor": "x", "base": 0, "pitch": 64, "tensor_rows": 4, "tensor_cols": 4, "rows": 4, "cols": 4, "rank": 1, "shape": [2], "row_step": [0], "col_step": [0]}
-PAD = {"pages": 4, "frames": 2, "writers": [{"rank": 1}], "readers": [{"rank": 1, "repeat_dim": False}], "repeat": [0]}
+PAD = {"pages": 4, "frames": 2, "writers": [{"rank": 1}], "limit": [4], "readers": [{"rank": 1, "repeat_dim": False}], "repeat": [0]}
 
 
 def load(**changes):

@@ -37,7 +37,7 @@ def test_highest_stop_of_a_kind(kind, params, top, out):
 def test_highest_stops_of_a_scratchpad_and_of_routing():
     units = [Unit(0, "sel", "source", {}), Unit(1, "p", "partition", {"n": 1, "rank": 2, "scratchpad": None}), Unit(2, "sink", "sink", {})]
     g = chain(("repeat", {"count": 2}), top=6)
-    pad = Unit(1, "pad", "scratchpad", {"pages": 4, "frames": 2, "writers": [{"rank": 2}], "readers": [{"rank": 2, "repeat_dim": True}], "repeat": [2]})
+    pad = Unit(1, "pad", "scratchpad", {"pages": 4, "frames": 2, "writers": [{"rank": 2}], "limit": [4], "readers": [{"rank": 2, "repeat_dim": True}], "repeat": [2]})
     ref = BufferRef(4)
     channels = (g.channels[0], Channel(1, "ref", (1, 0), (1, 1), 2, ref), Channel(2, "out", (1, 1), (2, 0), 2, TILE))
     assert highest_stops(replace(g, units=(g.units[0], pad, g.units[2]), channels=channels)) == [6, 4, 7]

@@ -84,7 +84,7 @@ def test_accum_interleaves_reduced_and_kept_dimensions():
 def test_scratchpad_has_no_bubble_between_buffers():
     b = Build()
     stops = [0, 1, 0, 1, 0, 2]
-    pad = b.unit("scratchpad", pages=8, frames=2, writers=[{"rank": 1}], readers=[{"rank": 1, "repeat_dim": True}], repeat=[2])
+    pad = b.unit("scratchpad", pages=8, frames=2, writers=[{"rank": 1}], limit=[8], readers=[{"rank": 1, "repeat_dim": True}], repeat=[2])
     b.link(b.source([(s, FULL) for s in stops]), pad)
     b.link((pad, 0), (pad, 1), BufferRef(8))
     b.link((pad, 1), b.sink())
@@ -159,7 +159,7 @@ def fork_that_needs(depth):
     b = Build(2)
     fork = b.unit("broadcast", n=2, scratchpad=None)
     b.link(b.source([(s, FULL) for s in [0, 0, 0, 0, 0, 1]]), fork)
-    pad = b.unit("scratchpad", pages=8, frames=2, writers=[{"rank": 1}], readers=[{"rank": 1, "repeat_dim": False}], repeat=[1])
+    pad = b.unit("scratchpad", pages=8, frames=2, writers=[{"rank": 1}], limit=[8], readers=[{"rank": 1, "repeat_dim": False}], repeat=[1])
     b.link((fork, 0), pad)
     b.link((pad, 0), (pad, 1), BufferRef(8))
     z = b.unit("map", fn="add", arity=2, lanes=16, tuple_in=False)
@@ -182,7 +182,7 @@ def test_deadlock_names_the_cycle_and_the_depth_that_frees_it():
 
 def test_deadlock_that_no_depth_cures_says_so():
     b = Build()
-    pad = b.unit("scratchpad", pages=1, frames=2, writers=[{"rank": 1}], readers=[{"rank": 1, "repeat_dim": False}], repeat=[1])
+    pad = b.unit("scratchpad", pages=1, frames=2, writers=[{"rank": 1}], limit=[1], readers=[{"rank": 1, "repeat_dim": False}], repeat=[1])
     b.link(b.source([(s, FULL) for s in [0, 0, 0, 1]]), pad)
     b.link((pad, 0), (pad, 1), BufferRef(1))
     b.link((pad, 1), b.sink())
@@ -209,7 +209,7 @@ def test_deadlock_names_the_one_channel_whose_depth_frees_it():
 def test_a_scratchpad_between_two_units_is_not_the_circle():
     """Its internal reference channel is empty because its writer is starved, and that because a join waits for a beat that never comes."""
     b = Build(2)
-    pad = b.unit("scratchpad", pages=8, frames=2, writers=[{"rank": 1}], readers=[{"rank": 1, "repeat_dim": False}], repeat=[1])
+    pad = b.unit("scratchpad", pages=8, frames=2, writers=[{"rank": 1}], limit=[8], readers=[{"rank": 1, "repeat_dim": False}], repeat=[1])
     z = b.unit("partition", n=2, rank=0, scratchpad=None)
     b.link(b.source([(0, FULL)]), (z, 0))
     selectors = b.source([])
@@ -293,7 +293,7 @@ def test_triggers_follow_each_other_without_a_gap():
 def test_affine_passes_follow_each_other_without_a_gap():
     """A buffer of 2 x 2 tiles on two pages, read twice by columns: one cycle to fill the page table, then a tile a cycle."""
     b = Build(8)
-    pad = b.unit("scratchpad", pages=4, frames=2, writers=[{"rank": 1}], readers=[{"rank": 2, "repeat_dim": True, "affine": 2}], repeat=[2], shape=[2, 2], stride=[1, 2])
+    pad = b.unit("scratchpad", pages=4, frames=2, writers=[{"rank": 1}], limit=[4], readers=[{"rank": 2, "repeat_dim": True, "affine": 2}], repeat=[2], shape=[2, 2], stride=[1, 2])
     b.link(b.source([(0, (1, 1)), (0, (2, 2)), (0, (3, 3)), (1, (4, 4))]), pad)
     b.link(pad, (pad, 1), BufferRef(4))
     out = b.link((pad, 1), b.sink())

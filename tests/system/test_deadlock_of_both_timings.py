@@ -1,4 +1,4 @@
-"""Rows that are gathered in another order than they are dealt deadlock in both timings, for one reason and with one cure; a program can make the room that its data need."""
+"""Rows that are gathered in another order than they are dealt deadlock in both timings, for one reason and with one cure; a program can make the room that its data need, and so can more buffers."""
 
 from dataclasses import replace
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from penstock import deadlock, load_config, run
-from penstock.frontend import Graph, LinearOffChipLoad, LinearOffChipStore, Flatten, Partition, Reassemble, Source, build
+from penstock.frontend import (Accum, Broadcast, Bufferize, Expand, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Map, Partition, Promote, Reassemble, Sink, Source, Streamify,
+                               add, build, cast, sub)
 from penstock.frontend.program import Program
 from penstock.machine.errors import RunError
 
@@ -56,6 +57,27 @@ def test_static_tiles_have_the_room_that_any_routing_asks_for(regions):
     assert found.deadlock and {"gather", "back0" if regions else "rows"} <= {s.unit for s in found.deadlock.circle}
     with pytest.raises(RunError, match="deadlock"):
         run(lopsided(0, regions), "small_fpga")
+
+
+def centred():
+    """Every tile less the sum of all: six buffers have to wait on chip, in channels and in queues, until it is known."""
+    g = Graph("centred")
+    tiles = Broadcast(cast(LinearOffChipLoad(g.input("x", (24, 16), "bf16"), tile=(4, 4)), "fp32"), n=2)
+    total = Flatten(Expand(Promote(Accum(tiles[0], fn=add(), rank=2), level=0), count=24), lo=1, hi=2)
+    Sink(Map(Flatten(Streamify(Bufferize(tiles[1], rank=1)), lo=0, hi=1), total, fn=sub()))
+    return Program("centred", {}, g, None, None, lambda seed: {})
+
+
+def test_more_buffers_free_a_writer_that_holds_what_it_may():
+    config = load_config("small_fpga")
+    (found,) = deadlock.find(centred(), config, [{}])
+    assert ("Bufferize", "page") in {(s.unit, s.why) for s in found.deadlock.circle}
+    needed = found.deadlock.buffers
+    for buffers, finishes in ((needed - 1, False), (needed, True), (0, True)):
+        (again,) = deadlock.find(centred(), replace(config, machine=replace(config.machine, buffers=buffers)), [{}])
+        assert (again.deadlock is None) == finishes
+    with pytest.raises(RunError, match=f"of 32, as many as it may.*machine.buffers = {needed} frees it; channels of depth"):
+        run(centred(), config)
 
 
 @pytest.mark.deep

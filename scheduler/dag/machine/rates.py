@@ -74,7 +74,7 @@ def derive(problem: Problem, lowered: Sequence[Lowered], t: int) -> Fabric:
     buffers = [ceil_div(r, t) * ceil_div(c, t) for x in lowered for r, c in x.buffers]
     sums = [math.prod(ceil_div(n, t) for n in w.elements[:2]) for x in lowered for w in x.work.values()]
     machine = Machine(t=t, dtype="fp32", rows_per_cycle=t, lanes={"default": t * t, "silu": t}, accum_tiles=max(sums, default=1), frames=FRAMES,
-                      pages=2 * ceil_div(max(buffers, default=1), FRAMES), buffers=2, port_lanes=1, load_lines=32, arbitration="round_robin",
+                      pages=2 * ceil_div(max(buffers, default=1), FRAMES), buffers=2, sized=True, port_lanes=1, load_lines=32, arbitration="round_robin",
                       dram=Dram(kind="pipe", channels=1, interval=interval))
     return Fabric(check(Config(f"dag:{problem.name}", machine, Published())), cycles, intervals)
 
