@@ -23,6 +23,7 @@ class Bufferize(Operator):
     arguments = {"rank": "inner dimensions that make one buffer",
                  "memory": "name of the on-chip memory: Bufferizes that give one name share it (default: one of its own)"}
     defaults = {"memory": None}
+    forms = {"rank": (0, 1, 2), "fixed": (True, False), "shared": (False, True)}
 
     def check(self):
         static_tiles(self, 0)
@@ -45,6 +46,16 @@ class Bufferize(Operator):
     def memory(self) -> str:
         """Name of the on-chip memory."""
         return self.args["memory"] or self.name
+
+    @property
+    def fixed(self) -> bool:
+        """Whether its buffers are of static size."""
+        return self.outputs[0].element.static
+
+    @property
+    def shared(self) -> bool:
+        """Whether another Bufferize writes the same memory."""
+        return any(isinstance(n, Bufferize) and n is not self and n.memory == self.memory for n in self.graph.nodes)
 
     def shape_rule(self):
         s, b = self.inputs[0].type, self.args["rank"]
@@ -89,6 +100,17 @@ class Streamify(Operator):
                  "shape": "elements read in each dimension, outermost first (default: as stored)",
                  "stride": "distance in elements of each dimension (default: row-major over shape)"}
     defaults = {"repeat": None, "shape": None, "stride": None}
+    forms = {"turns order": (("once", "repeated", "listed", "by reference"), ("static", "dynamic", "affine"))}
+
+    @property
+    def turns(self) -> str:
+        """What says how often a buffer is streamed."""
+        return "by reference" if self.by_reference else "listed" if self.listed else "once" if self.args["repeat"] is None else "repeated"
+
+    @property
+    def order(self) -> str:
+        """In which order elements are read: as stored, in a buffer of static or run-time size, or an affine one."""
+        return "affine" if self.affine else "static" if self.inputs[0].element.static else "dynamic"
 
     @property
     def by_reference(self) -> bool:
@@ -131,7 +153,7 @@ class Streamify(Operator):
 
     def check_affine(self) -> None:
         held = self.inputs[0].element.shape
-        if any(d.value is None for d in held):
+        if not self.inputs[0].element.static:
             raise self.stream_error(0, f"carries {self.inputs[0].element}", rule="only buffers of static size are read in an affine order",
                                     remedy="leave out shape and stride: the buffer is read as it was stored")
         shape = self.args["shape"] = _int_tuple(self, "shape", 1)

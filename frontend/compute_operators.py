@@ -7,11 +7,11 @@ import sympy
 from penstock.machine.errors import ProgramError
 from penstock.machine.functions import lookup
 
-from .functions import Elementwise, Function, Matmul, as_function
+from .functions import Elementwise, Function, Matmul, as_function, spread_of
 from .graph import Operator, operator
 from .streams import pairs
 from .stream_functions import Collect, Expanding, Retile
-from .types import BufferType, StreamType, TileType, TupleType, ceil_div, same_shape, show_shape
+from .types import NUMBER, TILES, TUPLE, BufferType, StreamType, TileType, TupleType, ceil_div, same_shape, show_shape
 
 REDUCTIONS = ("add", "max", "matmul", "retile_row", "retile_col", "all_read")
 
@@ -99,6 +99,13 @@ class Map(HigherOrder):
     arguments = {"fn": "function of one or two elements: matmul(), element-wise ones (a second operand of one row or column stands for all), "
                        "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)", **UNITS}
     defaults = {"units": None, "compute_bw": None, "write_back": False, "interval": None}
+    forms = {"carries": (*TILES, NUMBER, TUPLE), "spread": ("none", "rows", "cols", "both")}
+
+    @property
+    def spread(self) -> str | None:
+        """How the second operand of an element-wise function is repeated over the first; None for other functions."""
+        fn = self.args["fn"]
+        return (spread_of(self.operands()) or "none") if isinstance(fn, Elementwise) and fn.arity == 2 else None
 
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])
@@ -183,6 +190,7 @@ class Accum(Reduction):
     arguments = {"fn": "add(), maximum(); matmul() over two streams, whose products are summed; retile_row(), retile_col(), which concatenate tiles; "
                        "all_read(), a token per group", "rank": "inner dimensions reduced", **UNITS}
     defaults = Map.defaults
+    forms = {"rank": (1, 2), "carries": (*TILES, NUMBER)}
 
     def shape_rule(self):
         s = self.inputs[0].type
@@ -229,6 +237,7 @@ class Scan(Reduction):
     stops = "copied; one of at least rank starts the state anew"
     arguments = {"fn": "add() or maximum()", "rank": "inner dimensions over which the state runs", **UNITS}
     defaults = Map.defaults
+    forms = {"rank": (1, 2), "carries": TILES}
 
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])
@@ -268,6 +277,7 @@ class FlatMap(HigherOrder):
     arguments = {"fn": "retile_streamify(along, size, mask), address_range(stride), expert_addresses(count), last_tile_filter()",
                  "rank": "0: the parts of all elements of the innermost dimension follow each other in it; 1: the parts of an element are a new dimension"}
     defaults = {"rank": 0}
+    forms = {"rank": (0, 1), "carries": (*TILES, NUMBER)}
 
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])

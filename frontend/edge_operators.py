@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.machine.errors import ProgramError
 
 from .graph import Operator, Stream, as_stream, operator
-from .types import ScalarType, SelectorType, StreamType, TileType, check_dtype, dim, same_element, same_shape
+from .types import NUMBER, TILES, ScalarType, SelectorType, StreamType, TileType, check_dtype, dim, same_element, same_shape
 
 
 @operator
@@ -17,6 +17,7 @@ class Source(Operator):
     arguments = {"shape": "stream shape, outermost first", "tile": "[rows, cols] of a tile in elements", "dtype": "element type of the tile",
                  "selector": "or: targets of a selector", "scalar": "or: bits of a scalar"}
     defaults = {"tile": None, "dtype": "fp32", "selector": None, "scalar": None}
+    forms = {"carries": (*TILES, NUMBER)}
 
     def check(self):
         kinds = [n for n in ("tile", "selector", "scalar") if self.args[n] is not None]

@@ -19,6 +19,10 @@ from penstock.machine.functions import FUNCTIONS, UnknownFunctionError, lookup
 from .types import StreamType, TileType, dim, same_size
 
 
+DIVIDED = "a multiple of t"
+"""In ``forms``: the numbers that t divides, from the last one named."""
+
+
 class Function:
     """What a higher-order operator runs on elements. Subclasses are frozen dataclasses; their fields are the arguments in a program's text.
 
@@ -37,6 +41,7 @@ class Function:
     operators: tuple[str, ...] = ("Map",)
     rule = "fixed"
     cost = 0
+    forms: dict[str, tuple] = {}  # what tells its forms apart (frontend/forms.py)
     ends_empty = True  # whether a group that Accum folds may end with an empty part
 
     def result(self, *operands):
@@ -80,6 +85,7 @@ class Matmul(Function):
     name = "matmul"
     operators = ("Map", "Accum")
     cost = 2
+    forms = {"transposed": (False, True)}
 
     @property
     def rule(self) -> str:

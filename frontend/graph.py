@@ -14,7 +14,7 @@ import sympy
 
 from penstock.machine.errors import ProgramError
 
-from .types import Dim, DimKind, StreamType, check_dtype, dim, same_size, show_shape
+from .types import Dim, DimKind, StreamType, check_dtype, dim, element_kind, same_size, show_shape
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -123,6 +123,7 @@ class Operator:
     arguments: dict[str, str] = {}
     defaults: dict = {}
     stops: str = ""  # the stop-token rule, in words
+    forms: dict[str, tuple] = {}  # what tells its forms apart (frontend/forms.py)
     higher_order = False  # runs a function on elements: counts as compute
 
     graph: "Graph"
@@ -238,6 +239,11 @@ class Operator:
         return False
 
     # -- helpers -----------------------------------------------------------------------------------------------
+
+    @property
+    def carries(self) -> str:
+        """Kind of element of the first stream: of :data:`penstock.frontend.types.ELEMENT_KINDS`."""
+        return element_kind((self.inputs or self)[0].element)
 
     @property
     def label(self) -> str:

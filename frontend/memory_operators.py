@@ -219,6 +219,12 @@ class LinearOffChipLoad(Operator):
                  "stride": "distance in tiles of each dimension (default: row-major over shape)",
                  "order": "[row, col] in elements of each tile, instead of shape and stride: any order, any repeats; outside the tensor a tile is empty"}
     defaults = {"shape": None, "stride": None, "order": None}
+    forms = {"ordered": (False, True)}
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the place of each tile is listed."""
+        return self.args["order"] is not None
 
     def check(self):
         _check_tensor(self)
@@ -335,6 +341,8 @@ class LinearOffChipStore(Operator):
     arguments = {"tensor": "off-chip tensor written",
                  "order": "[row, col] in elements of each tile of the stream (default: row-major); a place outside the tensor takes an empty tile"}
     defaults = {"order": None}
+    forms = {"ordered": (False, True)}
+    ordered = LinearOffChipLoad.ordered
 
     def check(self):
         tensor = _check_tensor(self, "output")

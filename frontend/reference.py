@@ -20,7 +20,7 @@ from penstock.machine.image import DTYPES
 from .functions import FLOAT64
 from .graph import Graph, Stream, TensorRef
 from .streams import START, tokens
-from .types import Dim, ScalarType, TileType, ceil_div
+from .types import Dim, ScalarType, TileType, ceil_div, inner_dims
 
 
 class Evaluator:
@@ -198,7 +198,7 @@ class Evaluator:
 
     def flatten(self, node, items, lo: int, hi: int, element):
         """Merge dimensions ``lo`` to ``hi``, with bare stops (docs/timing.md section 3.4)."""
-        inner, last = 2 if isinstance(element, TileType) else 0, START
+        inner, last = inner_dims(element), START
         for v, s in items:
             if v is not None or s <= lo:
                 yield v, s if s <= lo else lo if s <= hi else s - (hi - lo)

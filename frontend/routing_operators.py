@@ -5,8 +5,10 @@ from __future__ import annotations
 from penstock.machine.errors import RunError
 
 from .graph import Operator, operator
-from .types import BufferType, DimKind, SelectorType, StreamType, TileType, TupleType, cardinality, Dim, same_element, same_shape, show_shape
+from .types import (BUFFER, NUMBER, TILES, BufferType, Dim, DimKind, SelectorType, StreamType, TileType, TupleType, cardinality, same_element,
+                    same_shape, show_shape)
 
+ROUTED = (*TILES, NUMBER, BUFFER)  # kinds of elements
 SELECTOR_LIMIT = 128  # targets of a selector: bits on the wire
 
 
@@ -86,6 +88,12 @@ class Partition(Routing):
     stops = "a unit ends with rank + the selector's stop, and leaves each output with rank (0: plain)"
     streams = ("input", "selector")
     arguments = {"rank": "inner dimensions of a unit (0: each element)", "outputs": "number of outputs"}
+    forms = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
+
+    @property
+    def outer(self) -> int:
+        """Rank of the selector."""
+        return self.inputs[-1].rank
 
     def check(self):
         b = self.check_rank(0)
@@ -141,6 +149,8 @@ class Reassemble(Routing):
     stops = "a unit's last element leaves with rank, the last one of a selector with rank + 1 + the selector's stop. A selector without a target gives an empty dimension"
     streams = ("inputs*", "selector")
     arguments = {"rank": "rank of the inputs, and of a unit: their dimensions but the outermost"}
+    forms = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
+    outer = Partition.outer
 
     def check(self):
         *data, sel = self.inputs
@@ -192,6 +202,12 @@ class EagerMerge(Routing):
     stops = "those of the units; selectors are plain"
     streams = ("inputs*",)
     arguments = {}
+    forms = {"rank": (0, 1, 2), "carries": ROUTED}
+
+    @property
+    def rank(self) -> int:
+        """Inner dimensions of a unit."""
+        return self.inputs[0].rank
 
     def check(self):
         self.check_limit(len(self.inputs))

@@ -9,7 +9,8 @@ import sympy
 
 from .graph import Operator, operator
 from .streams import pairs
-from .types import BufferType, Dim, DimKind, ScalarType, SelectorType, StreamType, TileType, TupleType, cardinality, dim, same_shape, same_size, show_shape
+from .types import (BUFFER, ELEMENT_KINDS, NUMBER, TILES, TUPLE, BufferType, Dim, DimKind, ScalarType, SelectorType, StreamType, TileType,
+                    TupleType, cardinality, dim, same_shape, same_size, show_shape)
 
 
 def _index(op: Operator, name: str, least: int, most: int) -> int:
@@ -29,6 +30,12 @@ class Flatten(Shape):
 
     stops = "s up to lo: s; up to hi: lo; above: s - (hi - lo)"
     arguments = {"lo": "innermost dimension merged", "hi": "outermost dimension merged"}
+    forms = {"lo": (0, 1), "merged": (1, 2, 3), "carries": ELEMENT_KINDS}
+
+    @property
+    def merged(self) -> int:
+        """Dimensions that become one."""
+        return self.args["hi"] - self.args["lo"] + 1
 
     def check(self):
         lo = _index(self, "lo", 0, self.inputs[0].rank)
@@ -59,6 +66,7 @@ class Promote(Shape):
     stops = "s below level: s; else s + 1. Outermost: the stream's last element ends it; an empty stream stays empty"
     arguments = {"level": "dimensions that stay inside the new one (default: all)"}
     defaults = {"level": None}
+    forms = {"outermost": (False, True), "level": (0, 1, 2), "carries": ELEMENT_KINDS}
 
     def check(self):
         if self.args["level"] is None:
@@ -118,6 +126,20 @@ class Reshape(Shape):
     arguments = {"dim": "dimension split", "chunk": "size of a chunk",
                  "pad": "value of padding elements: 0, a tile without valid rows, or a selector without a target (default: no padding; the dimension must be divisible)"}
     defaults = {"pad": None}
+    forms = {"dim": (0, 1, 2), "chunk": (1, 2), "carries": (*TILES, NUMBER, TUPLE), "padding": ("none", "tile", "selector", "scalar"), "marked": (False, True)}
+
+    @property
+    def padding(self) -> str:
+        """Kind of element that fills chunks up, or none."""
+        if self.args["pad"] is None:
+            return "none"
+        e = self.inputs[0].element
+        return "tile" if isinstance(e, TileType) else "selector" if isinstance(e, SelectorType) else "scalar"
+
+    @property
+    def marked(self) -> bool | None:
+        """Whether something reads where the padding is; None without padding."""
+        return bool(self.graph.consumers(self[1])) if self.args["pad"] is not None else None
 
     def check(self):
         d = _index(self, "dim", 0, self.inputs[0].rank)
@@ -227,6 +249,7 @@ class Expand(Shape):
     streams = ("input", "ref?")
     arguments = {"count": "copies of each element", "rank": "with ref: inner dimensions that are repeated (default 1)"}
     defaults = {"count": None, "rank": None}
+    forms = {"count": (1, 2), "rank": (1, 2), "carries": (*TILES, NUMBER, BUFFER)}
 
     @property
     def by_reference(self) -> bool:
@@ -327,6 +350,7 @@ class Fifo(Shape):
 
     stops = "copied"
     arguments = {"depth": "elements that the channel holds"}
+    forms = {"carries": ELEMENT_KINDS}
 
     def check(self):
         self.positive("depth")
@@ -355,6 +379,7 @@ class Broadcast(Shape):
 
     stops = "copied"
     arguments = {"n": "outputs"}
+    forms = {"n": (1, 2, 3), "carries": ELEMENT_KINDS}
 
     def check(self):
         self.positive("n")

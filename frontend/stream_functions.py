@@ -10,7 +10,7 @@ import sympy
 
 from penstock.machine.errors import ProgramError
 
-from .functions import FORMS, Function, need_tiles
+from .functions import DIVIDED, FORMS, Function, need_tiles
 from .types import Dim, DimKind, ScalarType, SelectorType, TileType, dim, same_size
 
 SPLIT = ("rows", "cols")
@@ -216,6 +216,7 @@ class RetileStreamify(Expanding):
     mask: bool = False
 
     name = "retile_streamify"
+    forms = {"along mask size": (SPLIT, (False, True), (1, 2, DIVIDED))}
 
     def parts(self, graph, key, *operands):
         need_tiles(self.name, *operands)

@@ -127,6 +127,10 @@ class BufferType:
     memory: str = ""
 
     @property
+    def static(self) -> bool:
+        return all(d.value is not None for d in self.shape)
+
+    @property
     def elements(self) -> sympy.Expr:
         return cardinality(self.shape) * self.element.elements
 
@@ -173,6 +177,30 @@ class TupleType:
 
 
 ElementType = TileType | SelectorType | BufferType | ScalarType | TupleType
+
+
+STATIC_TILE, DYNAMIC_TILE, NUMBER, BUFFER, TUPLE = ELEMENT_KINDS = ("static tile", "dynamic tile", "number", "buffer", "tuple")
+"""Kinds of elements: a tile is dynamic if only the run knows its size; a number is a selector or a scalar."""
+TILES = (STATIC_TILE, DYNAMIC_TILE)
+
+
+def element_kind(element: ElementType) -> str:
+    """The kind of an element type."""
+    match element:
+        case TileType():
+            return STATIC_TILE if element.static else DYNAMIC_TILE
+        case BufferType():
+            return BUFFER
+        case TupleType():
+            return TUPLE
+    return NUMBER
+
+
+def inner_dims(element: ElementType) -> int:
+    """Inner dimensions that tiling adds to a stream of such elements."""
+    if isinstance(element, TupleType):
+        return inner_dims(element.members[0])
+    return 2 if isinstance(element, TileType) else 0
 
 
 @dataclass(frozen=True)

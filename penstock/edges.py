@@ -9,7 +9,7 @@ import numpy as np
 
 from penstock.frontend.graph import Graph
 from penstock.frontend.streams import tokens
-from penstock.frontend.types import BufferType, SelectorType, TileType, TupleType
+from penstock.frontend.types import BufferType, SelectorType, TileType, TupleType, inner_dims
 from penstock.machine.beat import FNV_OFFSET, FNV_PRIME, Payload, Selector, Tile, leaves
 from penstock.machine.errors import RunError
 from penstock.machine.trace import Run, SourceBeats
@@ -50,7 +50,7 @@ def _parts(element, t: int, value) -> list[list[tuple]] | None:
 
 def physical(items: Iterable[tuple], element, payload: Payload, t: int) -> SourceBeats:
     """The beats of a logical stream: each tile as its physical tiles, row-major, with the stops that these add."""
-    inner = 2 if isinstance((element.members[0] if isinstance(element, TupleType) else element), TileType) else 0
+    inner = inner_dims(element)
     members = element.members if isinstance(element, TupleType) else (element,)
     out, bare = [], []
     for value, stop in items:

@@ -12,7 +12,7 @@ from penstock.machine.kinds import Kind
 from penstock.machine.unitgraph import Channel, Unit, UnitGraph
 
 from ..graph import Graph, Operator, Stream
-from ..types import TileType, TupleType
+from ..types import TileType, TupleType, inner_dims
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,6 @@ class Port:
     port: int
     payload: Payload
     depth: int = 0  # beats of the channel from here; 0: the configuration's
-
-
-def inner_dims(element) -> int:
-    """Inner dimensions that tiling adds to a stream of such elements."""
-    if isinstance(element, TupleType):
-        return inner_dims(element.members[0])
-    return 2 if isinstance(element, TileType) else 0
 
 
 class Lowering:

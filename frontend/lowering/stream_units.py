@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from penstock.machine.beat import Scalar, Selector
+from penstock.machine.beat import MAX_STOP, Scalar, Selector
 from penstock.machine.kinds import KINDS
 
 from ..graph import Operator
@@ -156,7 +156,7 @@ class StreamUnits:
             port = self.single_columns(node, port, depth, fn.mask, t.cols.value or 0)
             if size == 1:
                 return port
-            port = self.chain(port, "reshape", node, {"dim": 2, **self.chunks(size, fn.mask, rows, 1)}, "parts")
+            port = self.parts(node, port, size, fn.mask, rows, 1)
             width = ceil_div(size, self.t)
             return self.row_major(node, self.pack_columns(node, port, rows, 3, width, t.rows.value), rows, width)
         raise self.error(node, f"cannot cut {t} with {fn}", rule="this machine cuts rows of tiles of static width; columns of static tiles, of static rows with mask, and single ones with mask",
@@ -188,8 +188,15 @@ class StreamUnits:
         """``size`` of the single rows of each logical tile at a time, one below the other; ``ragged``: fewer at a tile's end."""
         if cols > self.m.accum_tiles:
             raise self.error(node, f"a band takes {cols} tiles of {self.t} x {self.t}, a row packer holds {self.m.accum_tiles}", remedy="use narrower tiles, or raise machine.accum_tiles")
-        port = self.chain(rows, "reshape", node, {"dim": 2, **self.chunks(size, ragged, 1, cols)}, "parts")
+        port = self.parts(node, rows, size, ragged, 1, cols)
         return self.chain(port, "row_pack", node, {"depth": cols, "level": 3, "bands": ceil_div(size, self.t), "cols": node.result.cols.value}, "packed")
+
+    def parts(self, node: Operator, port: Port, size: int, pad: bool, rows: int, cols: int) -> Port:
+        """``size`` at a time of the single rows or columns of each logical tile, of ``rows`` x ``cols`` physical ones: a dimension more on the way."""
+        top = node.inputs[0].rank + 4
+        if top > MAX_STOP:
+            raise self.error(node, f"stream {node.inputs[0].name} {node.inputs[0].type} needs stops up to {top} where it is cut, a beat has {MAX_STOP}", remedy="flatten dimensions")
+        return self.chain(port, "reshape", node, {"dim": 2, **self.chunks(size, pad, rows, cols)}, "parts")
 
     def by_columns(self, node: Operator, src: Port, t: TileType) -> tuple[Port, int]:
         """The physical tiles of each logical tile column by column, and the most that a column has."""

@@ -22,7 +22,7 @@ from penstock.progress import of as progress_of
 
 from . import fabric, programs
 from .coverage import Coverage, wanted
-from .draw import VARIANTS, draw
+from .draw import VARIANTS, Goal, draw
 from .focus import Focus
 from .programs import Case, Mismatch
 from .recipe import Recipe, vary
@@ -33,7 +33,7 @@ __all__ = ["Failure", "Campaign", "run_programs", "replay", "BATCH", "report"]
 
 BATCH = 40
 """Structures side by side in one fabric."""
-VARIANTS_OF = 4
+VARIANTS_OF = 6
 """Programs of one structure."""
 MOST_PORTS = 60
 CLEARING = 0.8
@@ -119,13 +119,14 @@ def run_programs(campaign: Campaign, count: int, seed: int, *, on: str = "model"
     """
     show = progress_of(progress)
     show.plan(count * (2 if on == "rtl" else 1))
-    focus = Focus(campaign.coverage, only or list(VARIANTS))
+    focus = Focus(campaign.coverage, only, 1) if only else Focus(campaign.coverage, list(VARIANTS))
     made = drawn = index = 0
     while made < count and not campaign.late():
         config = programs.machine((seed, 1, index))
         structures: list[list[Case]] = []  # each with its variants
         while made < count and len(structures) < batch and sum(len(v[0].graph.ports) for v in structures) < MOST_PORTS:
-            case = _one(campaign, config, (seed, 2, drawn), focus.next(), keep)
+            aim = focus.next()
+            case = _one(campaign, config, (seed, 2, drawn), aim.goals, keep)
             drawn += 1
             show.done(f"program {drawn}")
             made += 1
@@ -137,7 +138,7 @@ def run_programs(campaign: Campaign, count: int, seed: int, *, on: str = "model"
             for _ in range(3 * (variants - 1)):
                 if len(structures[-1]) == variants or made == count:
                     break
-                other = _variant(campaign, case, config, rng, f"seed {seed} program {drawn}, a variant", keep, focus.clear)
+                other = _variant(campaign, case, config, rng, f"seed {seed} program {drawn}, a variant", keep, aim.clear)
                 if other is not None:
                     structures[-1].append(other)
                     made += 1
@@ -147,12 +148,12 @@ def run_programs(campaign: Campaign, count: int, seed: int, *, on: str = "model"
             _on_rtl(campaign, structures, config, f"seed {seed} batch {index - 1}", keep, show, wrong)
 
 
-def _one(campaign: Campaign, config: Config, seed: tuple[int, ...], focus: str, keep: Path | None) -> Case | None:
+def _one(campaign: Campaign, config: Config, seed: tuple[int, ...], goals: tuple[Goal, ...], keep: Path | None) -> Case | None:
     """Draw one program and run it on the model; None if it failed."""
     m = config.machine
     for attempt in range(20):
         start = time.perf_counter()
-        recipe = draw((*seed, attempt), m.t, m.dtype, focus)
+        recipe = draw((*seed, attempt), m.t, m.dtype, goals)
         recipe.run = {"depths": recipe.seed, "depth": 0, "stalls": recipe.seed + 1 if recipe.seed % 4 else None}
         campaign.seconds["draw"] += time.perf_counter() - start
         try:
@@ -173,7 +174,7 @@ def _one(campaign: Campaign, config: Config, seed: tuple[int, ...], focus: str, 
             return None
         finally:
             campaign.seconds["model"] += time.perf_counter() - start
-    raise PenstockError(f"no program around {focus} can be lowered and run", f"seed {seed}")
+    raise PenstockError(f"no program around {goals[0]} can be lowered and run", f"seed {seed}")
 
 
 def _run(campaign: Campaign, case: Case, config: Config) -> Case:
@@ -190,7 +191,7 @@ def _run(campaign: Campaign, case: Case, config: Config) -> Case:
         case = programs.prepare(recipe, config)
         run = programs.run_model(case, config)
     ev = programs.check_values(case, config, run)
-    campaign.coverage.add_program(case.built.graph, ev.streams)
+    campaign.coverage.add_program(case.built.graph, ev.streams, config.machine.t)
     campaign.coverage.add_run(case.graph, run)
     campaign.counts["beats on the model"] += sum(len(c.stop) for c in run.channels)
     return case

@@ -20,7 +20,7 @@ def add_arguments(c) -> None:
     c.add_argument("--on", choices=("model", "rtl"), default="model", help="model: values against NumPy; rtl: also every beat of the RTL against the model's")
     c.add_argument("--time", type=float, metavar="SECONDS", help="draw no more after so long")
     c.add_argument("--keep", type=Path, metavar="DIR", help="keep failures, shrunk, as files")
-    c.add_argument("--least", type=int, default=0, metavar="N", help="fail where an operator, port, stop level or way of being empty was met less often")
+    c.add_argument("--least", type=int, default=0, metavar="N", help="fail where an operator, form, port, stop level or way of being empty was met less often")
     c.add_argument("--json", metavar="OUT", help="write counts, hits and failures")
     c.add_argument("--replay", type=Path, metavar="FILE", help="run a kept failure again, and nothing else")
 

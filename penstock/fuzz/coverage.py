@@ -1,4 +1,4 @@
-"""What a campaign has met: operators, their ports, stop levels, and empty tensors, each with its number of hits and the least that is asked for."""
+"""What a campaign has met: operators and their forms, ports, stop levels, and empty tensors, each with its number of hits and the least that is asked for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from penstock.frontend.edge_operators import Sink
+from penstock.frontend.forms import forms_of, forms_of_class
 from penstock.frontend.graph import OPERATORS, Graph
 from penstock.frontend.types import SelectorType
 from penstock.machine.beat import MAX_STOP, STOP_DONE
@@ -24,8 +25,8 @@ class Coverage:
     def __init__(self):
         self.hits: Counter[tuple[str, str]] = Counter()
 
-    def add_program(self, graph: Graph, streams: dict[tuple[str, int], list]) -> None:
-        """Count a program's operators, and the elements that its streams carried."""
+    def add_program(self, graph: Graph, streams: dict[tuple[str, int], list], t: int) -> None:
+        """Count a program's operators, their forms where elements came or went, and the elements that its streams carried (tiles of t x t)."""
         for node in graph.nodes:
             kind = type(node).__name__
             fn = node.args.get("fn")
@@ -37,6 +38,8 @@ class Coverage:
                 self.hits["port", f"{kind} {port}"] += len(items)
                 self.hits["empty", f"{kind}: a stream without elements"] += not items
                 self.hits["empty", f"{kind}: an empty dimension"] += sum(v is None for v, _ in items)
+            if any(v is not None for _, at in ports for v, _ in streams[at]):
+                self.hits.update(("form", form) for form in forms_of(node, t))
             if isinstance(node, Sink):
                 continue
             for i, s in enumerate(node.inputs):
@@ -91,12 +94,13 @@ ALWAYS_FULL = ("LinearOffChipStore", "Loop")  # a static number of tiles; what a
 
 
 def wanted() -> list[tuple[str, str]]:
-    """What a campaign of full size has to meet: every operator with every function, every port, every stop level, every way of being empty."""
+    """What a campaign of full size has to meet: every operator with every function, in every form, every port, every stop level, every way of being empty."""
     out = []
     for kind, cls in OPERATORS.items():
         if not cls.__module__.startswith("penstock.frontend"):
             continue
         out += [("operator", f"{kind} {fn}") for fn in FUNCTIONS_OF[kind]] if kind in FUNCTIONS_OF else [("operator", kind)]
+        out += [("form", form) for form in forms_of_class(cls)]
         for name in cls.streams:
             many = name.endswith("*")
             names = [str(k) for k in range((1 if kind == "Scan" else 2) if cls.higher_order else MOST_PORT + 1)] if many else [name.rstrip("?")]

@@ -16,6 +16,7 @@ from .recipe import Built, Recipe, measure
 __all__ = ["Drawer", "Live", "Refused", "told", "sizes", "static"]
 
 MOST_TILES = 80  # physical tiles of one stream
+RUN_TIME = (0.15, 0.6)  # share of the sources of tiles whose size only the run knows: at large, and where such a tile is the goal
 
 
 @dataclass
@@ -40,6 +41,7 @@ class Drawer:
         self.built = Built(t, dtype, seed)
         self.live: list[Live] = []
         self.hungry = False  # whether a step may make a source of its own
+        self.sized = False  # whether tiles of run-time size are asked for
 
     # -- dice --------------------------------------------------------------------------------------------------
 
@@ -69,12 +71,13 @@ class Drawer:
     def add(self, op: str, ins: list[Live] = (), *, fixed: bool = True, **step) -> list[Live]:
         """Add a step, if its rules and the size of what it gives allow; the streams it gives."""
         step = {"op": op, **({"ins": [list(s.at) for s in ins]} if ins else {}), **step}
+        before = self.built.saved()
         at = self.built.add(step)
         for node in self.built.nodes[at]:
             for s in node:
                 items = self.built.items[at, s.port]
                 if sum(self.tiles_of(s.element, v) for v, _ in items) > MOST_TILES or s.rank + 3 > MAX_STOP:
-                    self.drop()
+                    self.built.restore(before)
                     raise Refused
         self.recipe.steps.append(step)
         sources = [*ins, *([Live(step["ref"], True)] if step.get("ref") else [])]
@@ -85,7 +88,7 @@ class Drawer:
         return new
 
     def drop(self) -> None:
-        """Take back the last step by building all others again."""
+        """Build all steps again, after one was changed."""
         self.built = Built(self.t, self.dtype, self.recipe.seed)
         for step in self.recipe.steps:
             self.built.add(step)
@@ -152,10 +155,13 @@ class Drawer:
             kind = {"scalar": scalar}
         else:
             rows, cols = tile or (self.size(), self.size())
-            partly = not full and self.chance(0.2)
+            if tile is None and not full and self.chance(RUN_TIME[self.sized]):
+                rows, cols = self.one_of(("ragged", cols), ("dynamic", cols), (rows, "ragged"), (rows, "dynamic"), ("ragged", "dynamic"))
+            partly = not full and isinstance(rows, int) and isinstance(cols, int) and self.chance(0.2)  # with a run-time size all is valid
+            same = [self.number(1, self.t + 1) for _ in range(2)]
 
             def leaf():
-                r, c = ((x if isinstance(x, int) else 2) for x in (rows, cols))
+                r, c = (x if isinstance(x, int) else self.number(1, 2 * self.t) if x == "ragged" else same[axis] if x == "dynamic" else 2 for axis, x in enumerate((rows, cols)))
                 return [self.number(0, r), c] if partly else [r, c]
             kind = {"tile": [rows, cols], "dtype": dtype}
         given = iter(values) if values is not None else None
@@ -218,22 +224,32 @@ class Drawer:
         return self.pick(ok, new)
 
     def any(self, suits: Callable | None = None, rank: int = 0) -> Live:
-        """A stream of anything but pairs."""
+        """A stream of anything."""
         def ok(s: Live) -> bool:
             return self.rank(s) >= rank and (suits is None or suits(s))
 
         def new() -> Live:
             r = self.one_of(rank, rank, rank + 1) if rank else None
-            s = self.one_of(lambda: self.source(r), lambda: self.source(r, dtype="bf16"), lambda: self.source(r, selector=self.number(1, 5)), lambda: self.source(r, scalar=self.one_of(1, 8, 32)))()
+            s = self.one_of(lambda: self.source(r), lambda: self.source(r, dtype="bf16"), lambda: self.source(r, selector=self.number(1, 5)), lambda: self.source(r, scalar=self.one_of(1, 8, 32)),
+                            lambda: self.source(r), lambda: self.buffers(self.number(0, 2), r), lambda: self.pairs(r))()
             if not ok(s):
                 raise Refused
             return s
 
         return self.pick(ok, new)
 
+    def buffers(self, depth: int, rank: int | None = None, *, regular: bool = False) -> Live:
+        """References to new buffers of ``depth`` dimensions, of a memory of their own; ``regular``: of static sizes."""
+        s = self.source((self.one_of(0, 0, 1, 1, 2) if rank is None else rank) + depth, tile=(self.size(), self.size()), regular=regular)
+        return self.add("Bufferize", [s], args={"rank": depth})[0]
+
+    def pairs(self, rank: int | None = None) -> Live:
+        """Numbers and selectors side by side."""
+        s = self.source(rank, scalar=8)
+        return self.add("Zip", [s, self.like(s, selector=3)])[0]
+
     def scalars(self, **kw) -> Live:
         return self.pick(lambda s: False, lambda: self.source(scalar=32, **kw))
-
 
 
 def told(kinds: list, counts: list) -> list:

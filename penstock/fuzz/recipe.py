@@ -161,7 +161,7 @@ class Built:
     def add(self, step: dict) -> int:
         """Build one step; PenstockError where a rule forbids it, and then nothing is added."""
         make = getattr(self, f"_{step['op'].lower()}", self._operator)
-        index, saved = len(self.nodes), self._saved()
+        index, saved = len(self.nodes), self.saved()
         try:
             nodes = make(step, index)
             if self.ev is not None and nodes:
@@ -169,7 +169,7 @@ class Built:
                 outs = self.ev.apply(node, [self.items_of(s) for s in node.inputs])
                 self.items |= {(index, port): items for port, items in enumerate(outs)}
         except Exception:
-            self._restore(saved)
+            self.restore(saved)
             raise
         self.nodes.append(nodes)
         return index
@@ -178,15 +178,16 @@ class Built:
         step = next(i for i, nodes in enumerate(self.nodes) if nodes and nodes[0] is s.node)
         return self.items[step, s.port]
 
-    def _saved(self) -> list:
+    def saved(self) -> list:
+        """What :meth:`restore` takes back to."""
         g = self.graph
-        return [list(g.nodes), dict(g.tensors), dict(g.symbols), set(g.derived_symbols), dict(g.bounds), dict(g._derived), dict(g._names),
+        return [list(self.nodes), dict(self.items), list(g.nodes), dict(g.tensors), dict(g.symbols), set(g.derived_symbols), dict(g.bounds), dict(g._derived), dict(g._names),
                 {k: list(v) for k, v in g._readers.items()}, dict(self.given), dict(self.tensors), *([dict(self.ev.symbols), dict(self.ev.outputs)] if self.ev else [])]
 
-    def _restore(self, saved: list) -> None:
-        """Take back what a step that failed has left."""
+    def restore(self, saved: list) -> None:
+        """Take back all steps since."""
         g = self.graph
-        g.nodes, g.tensors, g.symbols, g.derived_symbols, g.bounds, g._derived, g._names, g._readers, given, tensors, *more = saved
+        self.nodes, self.items, g.nodes, g.tensors, g.symbols, g.derived_symbols, g.bounds, g._derived, g._names, g._readers, given, tensors, *more = saved
         for now, before in ((self.given, given), (self.tensors, tensors)):
             now.clear()
             now.update(before)

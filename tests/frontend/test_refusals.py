@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, Operator, Partition, ProgramError,
+from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, Operator, Partition, ProgramError,
                                RandomOffChipLoad, RandomOffChipStore, Reshape, Sink, Source, Streamify, Zip, add, address, all_read, build, expert_addresses, lower, matmul, mul,
-                               operator, read_graph, retile_col, retile_row, row_append, row_offset, row_sum)
+                               operator, read_graph, retile_col, retile_row, retile_streamify, row_append, row_offset, row_sum)
 from penstock.frontend.functions import Function
 from penstock.frontend.graph import FUNCTIONAL, OPERATORS
 from penstock.frontend.reference import evaluate64
@@ -69,6 +69,7 @@ LOWERED = {
     "copies of pairs by reference": (lambda g: Expand(Zip(tiles(g, 2, 1), tiles(g, 2, 1)), ref=numbers(g, 2, 3)), "cannot be expanded on this machine; expand in front of Zip"),
     "pairs of other sizes": (lambda g: Zip(tiles(g, 2), tiles(g, 2, tile=(8, 4))), "both elements take as many physical tiles"),
     "more levels than stops": (lambda g: tiles(g, *[1] * 13), "needs stops up to 15, a beat has 14; flatten dimensions"),
+    "more levels than stops within a cut": (lambda g: FlatMap(tiles(g, *[1] * 12, tile=(6, 4)), fn=retile_streamify("rows", 3)), "needs stops up to 15 where it is cut, a beat has 14; flatten dimensions"),
     "tensors beyond 32 bits": (lambda g: LinearOffChipLoad(g.input("x", (1 << 20, 1 << 12)), tile=(4, 4), shape=(1,), stride=(0,)), "tensors take 17179869184 B .* addresses have 32 bits"),
     "a row spread in pairs": (lambda g: Map(Zip(tiles(g, 2, tile=(4, 8)), tiles(g, 2, tile=(1, 8))), fn=mul()), "in a stream of pairs; pass the two streams, not their Zip"),
     "a column spread over run-time columns": (lambda g: Map(tiles(g, 2, tile=(4, g.dynamic("N"))), tiles(g, 2, tile=(4, 1)), fn=mul()), "spread over columns of static number"),
@@ -174,6 +175,8 @@ RUN = {
     "rows of other widths": (lambda g: Accum(tiles(g, 1, 2, tile=(1, 4), name="a"), fn=retile_row(), rank=1), {"a": [[*whole(1, 1, 4), *whole(1, 1, 3)]]}, "concatenates tiles of .* by rows"),
     "columns of other heights": (lambda g: Accum(tiles(g, 1, 2, name="a"), fn=retile_col(), rank=1), {"a": [[*whole(1, 4, 4), *whole(1, 3, 4)]]}, "concatenates tiles of .* by cols"),
     "an empty part at the end": (lambda g: Accum(tiles(g, 1, 2, run_time(g), name="a"), fn=retile_col(), rank=2), {"a": [[whole(1, 4, 4), []]]}, "an empty part ends a group whose tiles lie side by side"),
+    "an empty part of pairs at the end": (lambda g: Flatten(Zip(*(tiles(g, 1, run_time(g, f"M{x}"), run_time(g, f"N{x}"), name=x) for x in "ab")), lo=0, hi=1),
+                                          {x: [[whole(1, 4, 4), []]] for x in "ab"}, "an empty part ends a dimension that is merged"),
     "a row too many": (lambda g: Map(tiles(g, 1, name="a"), tiles(g, 1, tile=(1, 4), name="b"), fn=row_append()), {"a": whole(1, 4, 4), "b": whole(1, 1, 4)}, "a tile of 4 valid rows has no room"),
     "two experts": (lambda g: FlatMap(Source(graph=g, shape=(1,), selector=3, name="s"), fn=expert_addresses(2), rank=1), {"s": [[0, 2]]}, r"selector \[0, 2\] has 2 targets, not one"),
     "addresses without tiles": (lambda g: RandomOffChipStore(numbers(g, g.dynamic("N"), name="a"), tiles(g, g.dynamic("M"), name="b"), g.output("y", (8, 4))),

@@ -6,6 +6,7 @@ import inspect
 import sys
 
 from penstock.fuzz import campaign, programs
+from penstock.fuzz.draw import Goal
 from penstock.hw.memory.pages import PageList
 from penstock.hw.units.arrival import ArrivalOrder
 from penstock.hw.units.flatten import Flatten
@@ -53,7 +54,7 @@ def seed_for(bug: str) -> int:
     found = []
     for seed in range(60):
         config = programs.machine((seed, 1, 0))
-        case = campaign._one(campaign.Campaign(), config, (seed, 2, 0), focus, None) if config.machine.t == 2 else None
+        case = campaign._one(campaign.Campaign(), config, (seed, 2, 0), (Goal((focus,)),), None) if config.machine.t == 2 else None
         if case is not None:
             run = programs.run_model(case, config)
             if any(shows(case.graph, run, u) for u in case.graph.units):

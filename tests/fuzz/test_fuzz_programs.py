@@ -3,11 +3,18 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from penstock import cli
+from penstock.frontend.edge_operators import Sink
+from penstock.frontend.forms import forms_of, forms_of_class
+from penstock.frontend.types import DYNAMIC_TILE
 from penstock.fuzz import campaign
-from penstock.fuzz.draw import VARIANTS, draw
+from penstock.fuzz.coverage import Coverage, wanted
+from penstock.fuzz.draw import VARIANTS, Goal, attempt, draw
+from penstock.fuzz.drawer import Drawer
+from penstock.fuzz.focus import Focus
 from penstock.fuzz.recipe import Recipe, build
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
@@ -28,7 +35,46 @@ def test_what_was_found_stays_right(path):
 
 
 def test_a_seed_draws_the_same_program():
-    assert draw((3, 4), 2, "fp32", "Partition").key() == draw((3, 4), 2, "fp32", "Partition").key()
+    goals = [Goal(("Partition",)), Goal(("Streamify affine",), "Streamify: turns listed, order affine")]
+    assert draw((3, 4), 2, "fp32", goals).key() == draw((3, 4), 2, "fp32", goals).key()
+
+
+def test_what_has_been_met_least_is_drawn_next():
+    """With all met but one form, the next programs have it, and count for it alone where elements passed."""
+    missing = "Streamify: turns by reference, order affine"
+    coverage = Coverage()
+    coverage.hits.update({key: 1000 for key in wanted() if key != ("form", missing)})
+    focus = Focus(coverage, list(VARIANTS))
+    for _ in VARIANTS:  # each of these first
+        focus.next()
+    aim = focus.next()
+    assert missing == aim.goals[0].form
+    built = build(draw((1,), 2, "fp32", aim.goals), 2, "fp32", evaluate=True)
+    assert any(missing in forms_of(n, 2) for n in built.graph.nodes)
+
+
+def test_every_form_can_be_drawn():
+    """Each form of each operator of the paper comes out of a step that is aimed at it."""
+    aims = Focus(Coverage(), list(VARIANTS)).around
+    forms = [key for key in wanted() if key[0] == "form" and not key[1].startswith("Source:")]  # sources come with every step
+    assert len(forms) > 100
+    for key in forms:
+        goal = Goal(tuple(aims[key]), form := key[1])
+        for seed in range(2000):
+            d = Drawer(np.random.default_rng(seed), 2, "fp32", seed)
+            d.hungry, d.sized = True, DYNAMIC_TILE in form
+            if attempt(d, d.one_of(*goal.names), goal):
+                break
+        else:
+            pytest.fail(f"{form} is never drawn")
+
+
+def test_the_forms_of_drawn_operators_are_the_ones_that_their_classes_have():
+    known = {what for group, what in wanted() if group == "form"}
+    for seed in range(12):
+        for node in build(draw((seed, 9), 4, "bf16"), 4, "bf16").graph.nodes:
+            assert set(forms_of(node, 4)) <= known | set(forms_of_class(Sink))
+            assert len(forms_of(node, 4)) >= bool(type(node).forms)
 
 
 def test_a_failure_is_shrunk_kept_and_replayed(tmp_path, monkeypatch, capsys):

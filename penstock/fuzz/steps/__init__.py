@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .functions import (address, address_range, all_read, bands, binary, columns, expert_addresses, last_tile_filter, paired, parts, product, reduction, retile_col, retile_row,
-                        row_append, row_offset, scaled, unary, unpack)
+from .functions import (address, address_range, all_read, binary, expert_addresses, last_tile_filter, paired, parts, product, reduction, retile_col, retile_row, row_append,
+                        row_offset, scaled, unary, unpack)
 from .memory import bufferize, copied, linear_load, linear_store, random_load, random_store, streamify
 from .routing import eager_merge, feedback, merged_references, partition, reassemble
 from .shapes import broadcast, expand_count, expand_reference, fifo, flatten, promote, reshape, zipped
@@ -19,7 +19,7 @@ VARIANTS: dict[str, Callable] = {
     "Accum add": reduction("Accum", "add"), "Accum max": reduction("Accum", "max"), "Accum matmul": product(1), "Accum retile_row": retile_row,
     "Accum retile_col": retile_col, "Accum all_read": all_read, "Scan add": reduction("Scan", "add"), "Scan max": reduction("Scan", "max"),
     **{f"FlatMap {'masked ' * mask}{what}": unpack(along, mask) for along, what in (("rows", "rows"), ("cols", "single columns")) for mask in (False, True)},
-    "FlatMap parts": parts, "FlatMap bands": bands, "FlatMap columns": columns, "FlatMap address_range": address_range,
+    **{f"FlatMap {'masked ' * mask}{what}": parts(along, mask) for along, what in (("rows", "bands"), ("cols", "columns")) for mask in (False, True)}, "FlatMap address_range": address_range,
     "FlatMap expert_addresses": expert_addresses, "FlatMap last_tile_filter": last_tile_filter,
     "LinearOffChipLoad": linear_load(False), "LinearOffChipLoad ref": linear_load(True), "LinearOffChipStore": linear_store, "LinearOffChipStore copied": copied, "RandomOffChipLoad": random_load,
     "RandomOffChipStore": random_store, "Bufferize": bufferize, **{f"Streamify {h}": streamify(h) for h in ("once", "repeat", "list", "affine", "ref")},

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.frontend.stream_functions import SPLIT
 from penstock.frontend.types import BufferType, SelectorType, TupleType
 
 from ..drawer import Drawer, Live, Refused, sizes, static
 
-__all__ = ["address", "address_range", "all_read", "bands", "binary", "columns", "expert_addresses", "last_tile_filter", "paired", "parts", "product", "reduction", "retile_col",
+__all__ = ["address", "address_range", "all_read", "binary", "expert_addresses", "last_tile_filter", "paired", "parts", "product", "reduction", "retile_col",
            "retile_row", "row_append", "row_offset", "scaled", "unary", "unpack"]
 
 def unary(name: str, **args) -> Callable:
@@ -125,24 +126,21 @@ def unpack(along: str, mask: bool) -> Callable:
     return make
 
 
-def parts(d: Drawer):
-    """Several rows or columns at a time, of a number that t need not divide."""
-    k, along = d.number(2, d.t + 1), d.one_of("rows", "cols")
-    axis, size = ("rows", "cols").index(along), (k * d.number(1, 3), d.size())
-    s = d.tile(None, suits=lambda s: static(d, s) and sizes(d, s)[axis] % k == 0, tile=size if axis == 0 else size[::-1])
-    d.add("FlatMap", [s], fn=["retile_streamify", {"along": along, "size": k, "mask": d.chance(0.6)}], args={"rank": d.number(0, 1)})
+def parts(along: str, mask: bool) -> Callable:
+    """Several rows or columns at a time, of a number that t divides or not."""
+    axis = SPLIT.index(along)
 
+    def make(d: Drawer):
+        k = d.one_of(d.t, 2 * d.t, d.t + 1, d.number(2, d.t + 1))
+        whole, other = d.one_of("ragged", k * d.number(1, 2)) if mask else k * d.number(1, 2), d.size()
 
-def bands(d: Drawer):
-    k = d.t * d.number(1, 2)
-    s = d.tile(None, suits=lambda s: static(d, s) and sizes(d, s)[0] % k == 0, tile=(k * d.number(1, 2), d.size()))
-    d.add("FlatMap", [s], fn=["retile_streamify", {"along": "rows", "size": k, "mask": False}], args={"rank": d.number(0, 1)})
+        def suits(s: Live) -> bool:
+            n = sizes(d, s)[axis]
+            return isinstance(sizes(d, s)[1 - axis], int) and (n % k == 0 if isinstance(n, int) else mask)
 
-
-def columns(d: Drawer):
-    k = d.t * d.number(1, 2)
-    s = d.tile(None, suits=lambda s: static(d, s) and sizes(d, s)[1] % k == 0, tile=(d.size(), k * d.number(1, 2)))
-    d.add("FlatMap", [s], fn=["retile_streamify", {"along": "cols", "size": k, "mask": False}], args={"rank": d.number(0, 1)})
+        s = d.tile(None, suits=suits, tile=(other, whole) if axis else (whole, other))
+        d.add("FlatMap", [s], fn=["retile_streamify", {"along": along, "size": k, "mask": mask}], args={"rank": d.number(0, 1)})
+    return make
 
 
 def address_range(d: Drawer):

@@ -71,8 +71,13 @@ def random_store(d: Drawer):
 
 
 def bufferize(d: Drawer, regular: bool = False) -> Live:
-    s = d.source(d.number(0, 2), tile=(d.size(), d.size()), regular=True) if regular else d.tile(None, suits=lambda s: static(d, s))
+    if regular:
+        return d.buffers(d.number(0, 2), d.number(0, 1), regular=True)
+    s = d.tile(None, suits=lambda s: static(d, s))
     memory = {"memory": d.one_of("cache", "other")} if d.chance(0.4) else {}
+    if memory and d.chance(0.4):  # two write it
+        other = d.source(d.number(0, 2), tile=(d.size(), d.size()), dtype=d.element(s).dtype)
+        d.add("Bufferize", [other], args={"rank": d.number(0, d.rank(other)), **memory})
     return d.add("Bufferize", [s], args={"rank": d.number(0, d.rank(s)), **memory})[0]
 
 
@@ -90,26 +95,27 @@ def buffers(d: Drawer, suits: Callable | None = None, regular: bool = False) -> 
     return d.pick(ok, new)
 
 
+def _static_buffer(d: Drawer, s: Live) -> bool:
+    return bool(d.element(s).shape) and d.element(s).static
+
+
 def streamify(how: str) -> Callable:
     def make(d: Drawer):
+        affine = how == "affine"
+        turns = d.one_of("once", "repeat", "list", "ref") if affine else how
+        s = buffers(d, lambda s: (not affine or _static_buffer(d, s)) and (turns != "ref" or s.fixed) and (turns != "list" or d.type(s).shape[-1].value is not None),
+                    affine or turns == "list" and d.chance(0.3))
         args, ref = {}, {}
-        if how == "list":
-            s = buffers(d, lambda s: d.type(s).shape[-1].value is not None, d.chance(0.3))
-            n = d.type(s).shape[-1].value
-            args = {"repeat": [d.number(1, 3) for _ in range(n)]}
-        elif how == "affine":
-            s = buffers(d, lambda s: all(x.value is not None for x in d.element(s).shape) and d.element(s).shape, True)
+        if affine:
             size = int(np.prod([x.value for x in d.element(s).shape]))
             n, k = d.number(1, 3), d.number(1, 2)
             step = d.number(0, max(0, (size - 1) // max(n * k - 1, 1)))
             args = {"shape": [n] if k == 1 else [n, k], "stride": [step] if k == 1 else [step, step]}
-            if d.chance(0.4):
-                args["repeat"] = d.number(1, 3)
-        else:
-            s = buffers(d, lambda s: how != "ref" or s.fixed)
-            if how == "repeat":
-                args = {"repeat": d.number(1, 3)}
-            if how == "ref":
-                ref = {"ref": list(d.inner(s, d.number(0, 2)).at)}
+        if turns == "repeat":
+            args["repeat"] = d.number(1, 3)
+        if turns == "list":
+            args["repeat"] = [d.number(1, 3) for _ in range(d.type(s).shape[-1].value)]
+        if turns == "ref":
+            ref = {"ref": list(d.inner(s, d.number(0, 2)).at)}
         d.add("Streamify", [s], args=args, **ref)
     return make

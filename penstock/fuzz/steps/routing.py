@@ -36,8 +36,10 @@ def _units(d: Drawer, s: Live) -> int:
 
 def _siblings(d: Drawer, n: int) -> list[Live]:
     """Streams that can be merged: a new source, and others of its shape but for the outermost dimension."""
-    kind = d.one_of({"tile": (d.size(), d.size())}, {"selector": d.number(1, 4)}, {"scalar": 8})
+    kind = d.one_of({"tile": (d.size(), d.size())}, {"tile": (d.one_of("ragged", d.size()), d.one_of("ragged", d.size()))}, {"selector": d.number(1, 4)}, {"scalar": 8}, {})
     rank = d.one_of(0, 0, 1, 2)
+    if not kind:
+        return _buffers(d, n, rank)
     kinds = [d.one_of("static", "ragged") for _ in range(rank)]
     fixed = [d.number(1, 3) for _ in range(rank)]
 
@@ -48,6 +50,25 @@ def _siblings(d: Drawer, n: int) -> list[Live]:
     for _ in range(n):
         elements = [counts(0) if rank else None for _ in range(d.one_of(0, 0, 1, 2, 3, 5))]
         out.append(d.filled(told(["dynamic", *kinds], elements), elements, rank, **kind))
+    return out
+
+
+def _buffers(d: Drawer, n: int, rank: int) -> list[Live]:
+    """References to buffers of one memory that can be merged."""
+    tile, memory, depth = (d.size(), d.size()), f"merged{len(d.recipe.steps)}", d.number(0, 1)
+    inner = [d.number(1, 2) for _ in range(rank)]
+    held = ["static" if d.chance(0.5) else "ragged"] * depth
+
+    def counts(i):
+        if i < rank:
+            return [counts(i + 1) for _ in range(inner[i])]
+        return [None] * (2 if held[0] == "static" else d.number(0, 3)) if depth else None
+
+    out = []
+    for _ in range(n):
+        elements = [counts(0) for _ in range(d.one_of(0, 1, 2, 3))]
+        s = d.filled(told(["dynamic", *["static"] * rank, *held], elements), elements, rank + depth, tile=tile)
+        out += d.add("Bufferize", [s], args={"rank": depth, "memory": memory})
     return out
 
 

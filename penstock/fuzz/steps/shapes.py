@@ -11,7 +11,7 @@ from ..drawer import Drawer, Refused, sizes, static
 __all__ = ["flatten", "promote", "reshape", "expand_count", "expand_reference", "zipped", "fifo", "broadcast"]
 
 def flatten(d: Drawer):
-    s = d.any()
+    s = d.any(lambda s: s.fixed)  # which empty groups can be written depends on their order
     lo = d.number(0, d.rank(s))
     d.add("Flatten", [s], args={"lo": lo, "hi": d.number(lo, d.rank(s))})
 
@@ -29,6 +29,8 @@ def reshape(pad: bool) -> Callable:
             s = d.any(lambda s: isinstance(d.element(s), (ScalarType, SelectorType))) if d.chance(0.3) else d.tile(None, suits=lambda s: static(d, s))
             out = d.add("Reshape", [s], args={"dim": 0, "chunk": d.number(1, 4), "pad": 0})
             if d.chance(0.3):
+                d.add("Fifo", [out[1]], args={"depth": d.number(1, 3)})
+            elif d.chance(0.4):
                 d.live.remove(out[1])  # stays unread
             return
         s = d.any(lambda s: not isinstance(d.element(s), BufferType))
