@@ -68,7 +68,7 @@ class Deadlock:
     reliefs
         Likewise, of channels of one name alone; the fewest slots first.
     buffers
-        Smallest ``machine.buffers`` that frees the run; None: none does, or no writer holds as many pages as it may.
+        Smallest ``machine.buffers`` that frees the run; None: none does, or no writer holds as many as it may.
     """
 
     cycle: int

@@ -299,7 +299,7 @@ def _buffers(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload | None, ...]
     writers, readers = len(p["writers"]), p["readers"]
     need(writers and readers, "a scratchpad has at least one writer and one reader")
     need(not p["frames"] & (p["frames"] - 1), "tiles a page are a power of two")
-    need(len(p["limit"]) == writers and max(p["limit"]) <= p["pages"], "each writer may hold a number of its pages")
+    need(len(p["limit"]) == writers and max(p["limit"]) <= p["pages"], "each writer may hold a number of buffers, of at most as many as there are pages")
     need(len(p["repeat"]) == len(readers), "each reader has its repeats")
     loops = [r.get("affine", 0) for r in readers]
     need(len(p.get("shape", ())) == len(p.get("stride", ())) == sum(loops), "each loop of an affine reader has its trips and its stride")
@@ -318,7 +318,7 @@ def _buffers(p: dict, inputs: tuple[Payload, ...]) -> tuple[Payload | None, ...]
 _LINES = dict.fromkeys(("base", "pitch"), limits.ADDRESSES) | dict.fromkeys(("tensor_rows", "tensor_cols"), limits.SIZES) | dict.fromkeys(
     ("rows", "cols"), limits.COUNTS) | dict.fromkeys(("shape", "row_step", "col_step"), limits.SIZES) | {"shift": limits.SHIFTS}
 register(Kind("scratchpad", "paged memory of buffers (docs/timing.md section 4)",
-              {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "limit": "list: pages that each writer's buffers may hold at a time (run time)", "readers": "list of {rank, repeat_dim}, with turns (repeats of each buffer, in turn, a dimension or not) where they differ, with ref (the level of a stream that drives the reads), or with affine (loop dimensions of the order in which the tiles of a buffer are read: its rank)",
+              {"pages": "pages", "frames": "tiles a page", "writers": "list of {rank}", "limit": "list: buffers that each writer may hold at a time (run time)", "readers": "list of {rank, repeat_dim}, with turns (repeats of each buffer, in turn, a dimension or not) where they differ, with ref (the level of a stream that drives the reads), or with affine (loop dimensions of the order in which the tiles of a buffer are read: its rank)",
                "repeat": "list: repeats per reader (run time)"},
               lambda p: (len(p["writers"]) + len(p["readers"]) + sum("ref" in r for r in p["readers"]), len(p["writers"]) + len(p["readers"])),
               runtime=("limit", "repeat", "shape", "stride"), memory=True, payloads=_buffers,

@@ -71,9 +71,9 @@ def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
 
 
 def _at_limit(state: Layout, unit: int, writer: int) -> bool:
-    """Whether a writer of a scratchpad holds as many pages as it may."""
+    """Whether a writer of a scratchpad holds as many buffers as it may, and none of them is open."""
     w = state.S[state.unit_at(unit) + k.M_WRITERS] + writer * k.WRITER_WORDS
-    return state.S[w + k.W_HELD] == state.S[w + k.W_LIMIT]
+    return state.S[w + k.W_FIRST] < 0 and state.S[w + k.W_HELD] == state.S[w + k.W_LIMIT]
 
 
 def circle(found: Iterable[Wait]) -> list[Wait]:
@@ -113,17 +113,17 @@ def explain(graph: UnitGraph, config: Config, state: Layout, sources=None, sinks
 
 
 def _buffers(graph: UnitGraph, now: int, state: Layout, ends: Callable[[UnitGraph], bool]) -> int | None:
-    """The smallest ``machine.buffers`` that frees a run with ``now``, where writers hold as many pages as they may and there are more."""
+    """The smallest ``machine.buffers`` that frees a run with ``now``, where writers hold as many as they may and there are more pages."""
     pads = {u: graph.units[u].params for u in graph.memories()}
-    held = [(u, w) for u, p in pads.items() for w, n in enumerate(p["limit"]) if n < p["pages"] and _at_limit(state, u, w)]
+    held = [p["pages"] for u, p in pads.items() for w, n in enumerate(p["limit"]) if n < p["pages"] and _at_limit(state, u, w)]
     if not held or not now:
         return None
 
     def enough(buffers: int) -> bool:
-        more = {u: p | {"limit": [min(p["pages"], -(-n * buffers // now)) for n in p["limit"]]} for u, p in pads.items()}
+        more = {u: p | {"limit": [min(p["pages"], buffers)] * len(p["limit"])} for u, p in pads.items()}
         return ends(replace(graph, units=tuple(replace(u, params=more.get(u.id, u.params)) for u in graph.units)))
 
-    return depths.least(now, enough, 2 * now * max(pads[u]["pages"] for u, _ in held))
+    return depths.least(now, enough, 2 * max(held))
 
 
 def remedy(found: Deadlock) -> str:
@@ -162,7 +162,7 @@ def _tell(graph: UnitGraph, state: Layout, w: Wait, levels: list[int]) -> str:
 
     if w.channel is None:
         p = graph.units[w.waiter[0]].params
-        why = f"it holds {p['limit'][w.waiter[1]]} of {p['pages']}, as many as it may" if state.S[state.unit_at(w.waiter[0]) + k.M_FREE_COUNT] else f"none of {p['pages']} is free"
+        why = f"it holds {p['limit'][w.waiter[1]]} buffers, as many as it may" if state.S[state.unit_at(w.waiter[0]) + k.M_FREE_COUNT] else f"none of {p['pages']} is free"
         return f"{name(w.waiter)} waits for a page that {name(w.holder)} may free ({why})"
     c = graph.channels[w.channel]
     how = f"full channel {c.name} into" if levels[c.id] else f"empty channel {c.name} from"

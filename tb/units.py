@@ -346,7 +346,7 @@ def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
         ref = BufferRef(pages)
         u = z.unit("scratchpad", {"pages": pages, "frames": frames, "writers": [{"rank": r} for r in ranks], "limit": [pages] * len(ranks), "readers": readers,
                                   "repeat": [1] * len(readers)})
-        z.runtime[u] = lambda rng: {"limit": rng.integers(3 * pages // 4, pages + 1, len(ranks)).tolist(), "repeat": [int(rng.integers(1, 4)) for _ in readers]}
+        z.runtime[u] = lambda rng: {"limit": rng.integers(1, 5, len(ranks)).tolist(), "repeat": [int(rng.integers(1, 4)) for _ in readers]}
         r = len(ranks)
         for w, (rank, rs) in enumerate(zip(ranks, repeats)):
             z.source((u, w), tile, _ragged(tile, rank + 1, 3, bare=0.2))

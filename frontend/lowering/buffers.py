@@ -39,12 +39,10 @@ class Buffers:
 
     def paged(self, ranks: list[int], tiles: list[int | None]) -> dict:
         """A scratchpad's parameters for writers of buffers of these ranks, of at most so many tiles (None: only the run can tell)."""
-        def limit(n: int | None) -> int:
-            return min(self.m.pages, self.m.buffers * ceil_div(n, self.m.frames)) if self.m.buffers and n is not None else self.m.pages
-
-        limits = [limit(n) for n in tiles]
-        pages = min(self.m.pages, sum(limits)) if self.m.sized else self.m.pages
-        return {"pages": pages, "frames": self.m.frames, "writers": [{"rank": rank} for rank in ranks], "limit": limits}
+        pages = self.m.pages
+        if self.m.sized and self.m.buffers and None not in tiles:
+            pages = min(pages, self.m.buffers * sum(ceil_div(n, self.m.frames) for n in tiles))
+        return {"pages": pages, "frames": self.m.frames, "writers": [{"rank": rank} for rank in ranks], "limit": [min(self.m.buffers or pages, pages)] * len(ranks)}
 
     def reference(self, unit: int) -> BufferRef:
         """The payload of a scratchpad's references."""

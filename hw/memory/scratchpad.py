@@ -45,7 +45,8 @@ class Scratchpad(Unit):
     Members
     -------
     cfg : In(StructLayout)
-        ``limit_w`` (16 bits) for each writer: pages that it may hold; ``repeat_r`` (20 bits) for each reader; ``shape_k``, ``stride_k`` (20 bits) for each loop of the affine readers, one after the other.
+        ``limit_w`` (16 bits) for each writer: buffers that it may hold; ``repeat_r`` (20 bits) for each reader; ``shape_k``, ``stride_k``
+        (20 bits) for each loop of the affine readers, one after the other.
     post0, post1, ... : In(post_layout(page_bits))
         References added by copies, or dropped.
     peak : Out(16)
@@ -59,8 +60,9 @@ class Scratchpad(Unit):
     Timing
     ------
     One tile in and one tile out a cycle, shared round robin among writers and among readers. A reference is offered from the cycle
-    after its buffer's last tile, a tile from two cycles after it was read. A writer waits while no page is free, and while its buffers hold as many as they may. The data memory has
-    one write and one synchronous read port (block RAM); a frame is never written in the cycle in which it is read.
+    after its buffer's last tile, a tile from two cycles after it was read. A writer waits while no page is free, and
+    before a buffer while it holds as many as it may. The data memory has one write and one synchronous read port (block RAM); a frame is never written
+    in the cycle in which it is read.
     Source: docs/timing.md section 4.
     """
 
@@ -81,7 +83,8 @@ class Scratchpad(Unit):
             raise ValueError(f"References of a scratchpad of {self.pages} pages must be {BufferRef(self.pages)!r}, not {references!r}")
         (self.tile,), (self.reference,) = tiles, references
         # Last page of the buffer that begins with a page, the number of its pages, and who wrote it.
-        self._lasts = Memory(shape=data.StructLayout({"page": self.reference.page_bits, "count": range(self.pages + 1), "writer": range(self.writers)}), depth=self.pages, init=[])
+        last = data.StructLayout({"page": self.reference.page_bits, "count": range(self.pages + 1), "writer": range(self.writers)})
+        self._lasts = Memory(shape=last, depth=self.pages, init=[])
         self._memory = Memory(shape=beat_layout(self.tile), depth=self.pages * frames, init=[], attrs={"no_rw_check": True})
         members = {f"post{k}": In(post_layout(self.reference.page_bits)) for k in range(posts)}
         super().__init__(params=params, t=t, config=config, payloads=payloads, members={**members, "peak": Out(16)})
@@ -90,7 +93,9 @@ class Scratchpad(Unit):
     @classmethod
     def cfg_layout(cls, params: dict) -> dict[str, int]:
         loops = sum(r.get("affine", 0) for r in params["readers"])
-        return {f"limit_{w}": PAGES_BITS for w in range(len(params["writers"]))} | {f"repeat_{r}": SIZE_BITS for r in range(len(params["readers"]))} | {f"{name}_{k}": SIZE_BITS for name in ("shape", "stride") for k in range(loops)}
+        limits = {f"limit_{w}": PAGES_BITS for w in range(len(params["writers"]))}
+        repeats = {f"repeat_{r}": SIZE_BITS for r in range(len(params["readers"]))}
+        return limits | repeats | {f"{name}_{k}": SIZE_BITS for name in ("shape", "stride") for k in range(loops)}
 
     def elaborate(self, platform):
         m = Module()
@@ -131,12 +136,12 @@ class Scratchpad(Unit):
             m.submodules[f"writer{w}"] = writer
             writers.append(writer)
             held = Signal(range(self.pages + 1), name=f"held_{w}")
-            gave = Mux(pages.give.valid & (owner == w), pages.give.count, 0)
-            m.d.sync += held.eq(held + (writer.grant & writer.takes_page) - gave)
+            m.d.sync += held.eq(held + (writer.grant & writer.begins) - (pages.give.valid & (owner == w)))
             connect(m, wiring.flipped(self.inputs[w]), writer.i)
             connect(m, writer.o, wiring.flipped(self.outputs[w]))
             m.d.comb += [
-                writer.may_take.eq((pages.free != 0) & (held < self.cfg[f"limit_{w}"])),
+                writer.any_free.eq(pages.free != 0),
+                writer.may_begin.eq(held < self.cfg[f"limit_{w}"]),
                 writer.head.eq(pages.head),
                 arbiter.requests[w].eq(writer.request),
                 writer.grant.eq(arbiter.grant[w]),

@@ -30,14 +30,16 @@ class Writer(wiring.Component):
     Members
     -------
     i : In(stream.Signature(beat_layout(tile))), o : Out(stream.Signature(beat_layout(reference)))
-    may_take : In(1)
-        A page is free at the start of the cycle, and the writer may hold one more.
+    any_free : In(1)
+        A page is free at the start of the cycle.
     head : In(page)
-        The free page.
+        That page.
+    may_begin : In(1)
+        The writer may hold one more buffer.
     request : Out(1), grant : In(1)
         A tile can be stored; it is, in this cycle.
-    takes_page, extends : Out(1)
-        With ``grant``: the free page is taken; it follows ``last`` in the buffer.
+    begins, takes_page, extends : Out(1)
+        With ``grant``: a buffer is begun; the free page is taken; it follows ``last`` in the buffer.
     page, frame : Out
         Where the tile goes.
     last : Out(page)
@@ -62,10 +64,12 @@ class Writer(wiring.Component):
         super().__init__({
             "i": In(stream.Signature(beat_layout(tile))),
             "o": Out(stream.Signature(self._reference)),
-            "may_take": In(1),
+            "any_free": In(1),
+            "may_begin": In(1),
             "head": In(page),
             "request": Out(1),
             "grant": In(1),
+            "begins": Out(1),
             "takes_page": Out(1),
             "extends": Out(1),
             "page": Out(page),
@@ -90,10 +94,11 @@ class Writer(wiring.Component):
         m.d.comb += [
             end.eq(is_done(beat)),
             passes.eq(end | (is_bare(beat) & (beat.stop > self.rank) & (before > self.rank))),
+            self.begins.eq(~is_open),
             self.takes_page.eq(~is_open | (filled == self.frames)),
             self.extends.eq(is_open & (filled == self.frames)),
             self.closes.eq(beat.stop >= self.rank),
-            self.request.eq(self.i.valid & ~passes & (~self.takes_page | self.may_take) & (~self.closes | queue.i.ready)),
+            self.request.eq(self.i.valid & ~passes & (~self.takes_page | self.any_free) & (~self.begins | self.may_begin) & (~self.closes | queue.i.ready)),
             self.page.eq(Mux(self.takes_page, self.head, self.last)),
             self.frame.eq(Mux(self.takes_page, 0, filled)),
             self.first.eq(Mux(is_open, first, self.head)),

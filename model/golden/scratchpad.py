@@ -25,8 +25,8 @@ def points(shape: list[int], stride: list[int]) -> list[tuple[int, int]]:
 @dataclass
 class Writer:
     rank: int
-    limit: int  # pages that it may hold
-    held: int = 0  # pages of its buffers, from taken to freed
+    limit: int  # buffers that it may hold
+    held: int = 0  # its buffers, from begun to freed
     pages: list = field(default_factory=list)  # of the open buffer
     fill: int = 0
     count: int = 0
@@ -92,7 +92,7 @@ class Scratchpad(Unit):
             first = min(self.unused)
             self.unused.remove(first)
             self.free[:0] = self.chain[first]
-            self.owner[first].held -= len(self.chain[first])
+            self.owner[first].held -= 1
 
     def deliver(self, queue, out, c):
         if queue and queue[0][0] <= c:
@@ -107,7 +107,7 @@ class Scratchpad(Unit):
             channel, queued = self.ins[i], len(w.queue)
             b = channel.peek()
             if b is not None and not b.done and not w.has_no_buffer(b):
-                fits = (free > 0 and w.held < w.limit) or (w.pages and w.fill < self.p["frames"])
+                fits = w.fill < self.p["frames"] or free > 0 if w.pages else free > 0 and w.held < w.limit
                 asking.append(fits and (b.stop < w.rank or queued < 2))
             else:
                 asking.append(False)
@@ -124,8 +124,8 @@ class Scratchpad(Unit):
             b = self.ins[i].take()
             w.last = b.stop
             if not w.pages or w.fill == self.p["frames"]:
+                w.held += not w.pages
                 w.pages.append(self.free.pop(0))
-                w.held += 1
                 w.fill = 0
             w.fill += 1
             self.tiles.setdefault((i, "open"), []).append(b)

@@ -6,7 +6,7 @@ from .state import *  # noqa: F403 - offsets, channel functions
 
 (M_FRAMES, M_NW, M_NR, M_FREE, M_FREE_COUNT, M_WRITE_TURN, M_READ_TURN, M_NEXT, M_REFS, M_LAST_PAGE, M_TILE, M_VALUE, M_USED, M_PEAK,
  M_WRITERS, M_READERS, M_PAGES, M_OWNER) = range(U_OWN, U_OWN + 18)  # M_OWNER: the writer of the buffer that begins with a page
-W_RANK, W_FIRST, W_PAGE, W_FILL, W_COUNT, W_HEAD, W_QUEUED, W_ASKS, W_LAST, W_LIMIT, W_HELD, W_QUEUE = range(12)  # pages it may hold, and holds; queue: 2 x (from cycle, stop, data, page, tiles)
+W_RANK, W_FIRST, W_PAGE, W_FILL, W_COUNT, W_HEAD, W_QUEUED, W_ASKS, W_LAST, W_LIMIT, W_HELD, W_QUEUE = range(12)  # buffers it may hold, and holds; queue: 2 x (from cycle, stop, data, page, tiles)
 WRITER_WORDS = 22
 (Z_RANK, Z_REPEAT, Z_HOLDS, Z_FIRST, Z_PAGE, Z_FRAME, Z_LEFT, Z_TILES, Z_TURN, Z_STOP, Z_HEAD, Z_QUEUED, Z_ASKS, Z_TURNS, Z_TURNS_COUNT, Z_TURNS_AT,
  Z_REF, Z_TOKENS, Z_AFFINE, Z_LOOPS, Z_TABLE, Z_KNOWN, Z_AT, Z_SPAN, Z_DIMENSION, Z_QUEUE) = range(26)  # Z_REF: level of the stream that drives the reads, or -1, Z_TOKENS its channel; Z_SPAN: tiles of a pass; Z_DIMENSION: whether the repeats are one; queue: 4 x ENTRY
@@ -81,7 +81,7 @@ def free_lowest(S, u, counts, c):
         S[u + M_FREE] = lowest
         S[u + M_FREE_COUNT] += n
         S[u + M_USED] -= n
-        S[S[S[u + M_OWNER] + lowest] + W_HELD] -= n
+        S[S[S[u + M_OWNER] + lowest] + W_HELD] -= 1
         S[counts + COUNTS_WORDS + 2 * lowest + 1] = -1
     return others
 
@@ -107,7 +107,7 @@ def scratchpad(S, V, LOG, u, c):
         if slot >= 0:
             s = S[slot + X_STOP]
             if not is_done(S, slot) and (S[slot + X_DATA] or s <= S[w + W_RANK] or S[w + W_LAST] <= S[w + W_RANK]):
-                if ((S[w + W_FIRST] >= 0 and S[w + W_FILL] < frames) or free > 0 and S[w + W_HELD] < S[w + W_LIMIT]) and (S[slot + X_STOP] < S[w + W_RANK] or queued < REF_QUEUE):
+                if (S[w + W_FILL] < frames or free > 0 if S[w + W_FIRST] >= 0 else free > 0 and S[w + W_HELD] < S[w + W_LIMIT]) and (S[slot + X_STOP] < S[w + W_RANK] or queued < REF_QUEUE):
                     S[w + W_ASKS] = 1
             elif queued == 0:
                 e = w + W_QUEUE + first * 5
@@ -143,11 +143,11 @@ def scratchpad(S, V, LOG, u, c):
             S[u + M_FREE] = S[following + page]
             S[u + M_FREE_COUNT] -= 1
             S[u + M_USED] += 1
-            S[w + W_HELD] += 1
             if S[u + M_USED] > S[u + M_PEAK]:
                 S[u + M_PEAK] = S[u + M_USED]
             if S[w + W_FIRST] < 0:
                 S[w + W_FIRST], S[w + W_COUNT] = page, 0
+                S[w + W_HELD] += 1
             else:
                 S[following + S[w + W_PAGE]] = page
             S[w + W_PAGE], S[w + W_FILL] = page, 0

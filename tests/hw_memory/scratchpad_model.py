@@ -27,7 +27,7 @@ class Channel:
 
 
 class ScratchpadModel:
-    """``writers``: ranks; ``limit``: pages that each writer's buffers may hold; ``readers``: (rank, repeat or None). A tile is (value, stop), a reference (page, tiles, stop); Done is None,
+    """``writers``: ranks; ``limit``: buffers that each writer may hold; ``readers``: (rank, repeat or None). A tile is (value, stop), a reference (page, tiles, stop); Done is None,
     and a stream that shows nothing is ``()``. ``copies[w]``: the reader's references come from writer w, ``copies[w]`` of each."""
 
     def __init__(self, *, pages, frames, writers, limit, readers):
@@ -39,7 +39,7 @@ class ScratchpadModel:
         self.pages = pages
         self.peak = 0
         self.limit = limit
-        self.writer = {}  # page -> who took it
+        self.owner = {}  # first page of a buffer that is not free -> its writer
         self.opened = [None] * len(writers)  # [first page, tiles, page]
         self.references = [Channel(2) for _ in writers]
         self.held = [None] * len(readers)  # [reference, index, pass]
@@ -89,8 +89,8 @@ class ScratchpadModel:
             o = self.opened[w]
             frame = o is not None and o[1] % self.frames != 0
             ends = beat[1] >= self.ranks[w]
-            mine = sum(page not in self.free and by == w for page, by in self.writer.items())
-            if (frame or (free_at_start > 0 and mine < self.limit[w])) and (not ends or self.references[w].room):
+            mine = list(self.owner.values()).count(w)
+            if (frame or (free_at_start > 0 and (o is not None or mine < self.limit[w]))) and (not ends or self.references[w].room):
                 wanting.append(w)
         w = self._serve(0, wanting)
         if any(inputs[x] is None for x in taken):
@@ -100,10 +100,10 @@ class ScratchpadModel:
             taken.add(w)
             if self.opened[w] is None or self.opened[w][1] % self.frames == 0:
                 page = self.free.pop(0)
-                self.writer[page] = w
                 self.peak = max(self.peak, self.pages - len(self.free))
                 if self.opened[w] is None:
                     self.opened[w] = [page, 0, page]
+                    self.owner[page] = w
                 else:
                     self.chain[self.opened[w][2]] = page
                     self.opened[w][2] = page
@@ -158,4 +158,5 @@ class ScratchpadModel:
             self.count[page] += delta
         if released and self.count[released[0]] == 0:
             self.free = self.buffer_pages(released) + self.free
+            del self.owner[released[0]]
         return taken, out

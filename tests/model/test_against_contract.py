@@ -291,7 +291,7 @@ def test_scratchpad(data):
     rank, frames = data.draw(st.integers(0, 2)), data.draw(st.sampled_from([1, 2, 4]))
     readers = [(rank, data.draw(st.booleans())) for _ in range(n_writers * fan)]
     b = Build(data.draw(st.integers(1, 3)))
-    pad = b.unit("scratchpad", pages=26 * n_writers, frames=frames, writers=[{"rank": rank}] * n_writers, limit=data.draw(st.lists(st.integers(26, 26 * n_writers), min_size=n_writers, max_size=n_writers)),
+    pad = b.unit("scratchpad", pages=26 * n_writers, frames=frames, writers=[{"rank": rank}] * n_writers, limit=data.draw(st.lists(st.integers(1, 4), min_size=n_writers, max_size=n_writers)),
                  readers=[{"rank": r, "repeat_dim": d} | ({"turns": data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4))} if data.draw(st.booleans()) else {})
                           for r, d in readers], repeat=[data.draw(st.integers(1, 3)) for _ in readers])
     ref = BufferRef(26 * n_writers)
@@ -323,7 +323,7 @@ def test_scratchpad_read_by_reference(data):
             tokens += data.draw(with_bare(inner, st.just((1, 0)))) + [(level + s - rank, None if level and data.draw(st.booleans()) else (1, 0))]
         last = s
     b = Build(data.draw(st.integers(1, 3)))
-    pad = b.unit("scratchpad", pages=26, frames=2, writers=[{"rank": rank}], limit=[26], readers=[{"rank": rank, "repeat_dim": False}, {"rank": rank, "repeat_dim": False, "ref": level}],
+    pad = b.unit("scratchpad", pages=26, frames=2, writers=[{"rank": rank}], limit=[data.draw(st.integers(1, 4))], readers=[{"rank": rank, "repeat_dim": False}, {"rank": rank, "repeat_dim": False, "ref": level}],
                  repeat=[0, 0])
     ref = BufferRef(26)
     b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
@@ -358,7 +358,7 @@ def test_scratchpad_read_in_affine_order(data):
     b = Build(data.draw(st.integers(1, 3)))
     reader = {"rank": n, "repeat_dim": not driven and data.draw(st.booleans()), "affine": n} | ({"ref": 1} if driven else {})
     pages = 7 * (len(tokens) + 1)
-    pad = b.unit("scratchpad", pages=pages, frames=data.draw(st.sampled_from([1, 2, 4])), writers=[{"rank": 1}], limit=[pages], readers=[{"rank": 1, "repeat_dim": False}, reader],
+    pad = b.unit("scratchpad", pages=pages, frames=data.draw(st.sampled_from([1, 2, 4])), writers=[{"rank": 1}], limit=[data.draw(st.integers(1, min(pages, 4)))], readers=[{"rank": 1, "repeat_dim": False}, reader],
                  repeat=[0, data.draw(st.integers(1, 3))], shape=shape, stride=stride)
     ref = BufferRef(pages)
     b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
@@ -389,10 +389,9 @@ def test_references_that_are_dropped(data):
                 selectors.append((s - 1, (data.draw(st.integers(0, 3)), 0)))
                 largest, size = max(largest, size), 0
         last = s
-    limit = -(-largest // frames) + data.draw(st.integers(0, 3))
-    pages = limit + data.draw(st.integers(0, 2))
+    pages = -(-largest // frames) + data.draw(st.integers(0, 3))
     ref = BufferRef(pages)
-    pad = b.unit("scratchpad", pages=pages, frames=frames, writers=[{"rank": 1}], limit=[limit], readers=[{"rank": 1, "repeat_dim": False}], repeat=[0])
+    pad = b.unit("scratchpad", pages=pages, frames=frames, writers=[{"rank": 1}], limit=[data.draw(st.integers(1, pages))], readers=[{"rank": 1, "repeat_dim": False}], repeat=[0])
     b.link(b.source(beats, data.draw(waits(len(beats) + 1))), pad)
     fork = b.unit("broadcast", n=2, scratchpad=pad)
     b.link((pad, 0), fork, ref)
@@ -415,14 +414,13 @@ def test_references_that_are_dropped(data):
 @many
 @given(st.data())
 def test_small_scratchpad_is_back_pressure(data):
-    """Fewer pages than the stream needs, or than the writer may hold: it waits for the reader's releases."""
+    """Fewer pages than the stream needs, or fewer buffers that the writer may hold: it waits for the reader's releases."""
     frames = data.draw(st.sampled_from([1, 2]))
     sizes = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=6))
     stops = [s for n in sizes for s in [0] * (n - 1) + [1]]
     b = Build()
-    limit = data.draw(st.integers(3, 5))
-    pages = limit + data.draw(st.integers(0, 3))
-    pad = b.unit("scratchpad", pages=pages, frames=frames, writers=[{"rank": 1}], limit=[limit], readers=[{"rank": 1, "repeat_dim": True}],
+    pages = data.draw(st.integers(3, 5))
+    pad = b.unit("scratchpad", pages=pages, frames=frames, writers=[{"rank": 1}], limit=[data.draw(st.integers(1, pages))], readers=[{"rank": 1, "repeat_dim": True}],
                  repeat=[data.draw(st.integers(1, 2))])
     b.link(b.source([(s, FULL) for s in stops]), pad)
     b.link((pad, 0), (pad, 1), BufferRef(pages))
