@@ -126,6 +126,16 @@ def folder_writable(path: str | Path) -> None:
         raise PenstockError(f"cannot write into the folder {there}: {e.strerror}", remedy="give a folder you may write to") from None
 
 
+def folder(path: str | Path) -> Path:
+    """An output folder, made if it is not there."""
+    path = Path(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise PenstockError(f"cannot make the folder {path}: {e.strerror}", remedy="give a folder you may write to") from None
+    return path
+
+
 def _beside(path: str | Path) -> tuple[int, str]:
     """A temporary file in the folder of ``path``, open for writing."""
     if not str(path):

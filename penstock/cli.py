@@ -178,6 +178,7 @@ def _dag_run(commands) -> None:
 def cmd_dag_run(args) -> int:
     import json
 
+    from penstock.machine.record import folder
     from penstock.scheduler.dag import Problem, Schedule, evaluate
     from penstock.scheduler.dag.jsonio import write_atomically
     from penstock.scheduler.dag.machine import shrink
@@ -202,7 +203,7 @@ def cmd_dag_run(args) -> int:
         if args.on == "both" and run.backend == "rtl":
             print("model = RTL in every beat of every subgraph")
         if args.out:
-            args.out.mkdir(parents=True, exist_ok=True)
+            folder(args.out)
             path = args.out / f"{Path(args.problem).stem}_{run.backend}.png"
             dag_run.draw(path, run)
             print(f"drawn: {path}")
@@ -267,15 +268,6 @@ def _check_folder(path: Path | None) -> None:
 
     if path is not None:
         folder_writable(path)
-
-
-def _folder(path: Path) -> Path:
-    """An output folder, made if it is not there."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise PenstockError(f"cannot make the folder {path}: {e.strerror}", remedy="give a folder you may write to") from None
-    return path
 
 
 def cmd_run(args) -> int:
@@ -406,13 +398,16 @@ def cmd_deadlock(args) -> int:
 
 
 def cmd_figures(args) -> int:
+    from penstock.machine.record import folder
+
     from . import api, figures, points
 
     given = [r for path in args.records for r in api.load_records(path)]
     _check_folder(args.out)
     with _display(args) as progress:
         records = figures.fig8_records(args.rtl, progress) + given
-    rows, agreements = figures.fig8(_folder(args.out), records)
+    folder(args.out)
+    rows, agreements = figures.fig8(args.out, records)
     points.print_table(rows)
     points.print_table(agreements)
     api.save_records(records, args.out / "fig8_records.json")
@@ -441,7 +436,7 @@ def cmd_regress(args) -> int:
     if args.json:
         api.save_records(records, args.json)
     if args.out:
-        for path in regress.save(_folder(args.out), records, rows):
+        for path in regress.save(args.out, records, rows):
             print(f"wrote {path}")
     return _verdict(rows[:-1])
 
@@ -467,7 +462,7 @@ def cmd_demo(args) -> int:
     from . import demo
 
     _check_folder(args.out)
-    return demo.run(_folder(args.out), args.quiet)
+    return demo.run(args.out, args.quiet)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.machine.record import folder
+
 from . import api, cli, explain, figures, points
 from .progress import display
 
@@ -14,6 +16,7 @@ def run(out: Path, quiet: bool = False) -> int:
     """Model and RTL at one point with values, Verilog, a timeline, figure 8 from model and published numbers; files go to ``out``."""
     print(f"1. SwiGLU at {' '.join(f'{k}={v}' for k, v in POINT.items())} on the model and on the RTL of the paper's machine "
           "(the first time, compiling the model and building the simulator take three or four minutes)", flush=True)
+    folder(out)
     with display(quiet) as progress:
         records = api.run("swiglu", figures.FIG8_CONFIG, POINT, on="both", progress=progress)
     api.save_records(records, out / "demo.json")

@@ -10,7 +10,7 @@ from pathlib import Path
 from penstock.frontend.workloads.operators import PARTS
 from penstock.machine.config import Config, check, load
 from penstock.machine.errors import PenstockError
-from penstock.machine.record import Record, write_text
+from penstock.machine.record import Record, folder, write_text
 
 from . import api, points
 from .progress import Progress
@@ -129,7 +129,8 @@ def run(only: str | None = None, progress: Progress | Callable[[str], None] | No
 
 
 def save(out: Path, records: list[Record], rows: list[dict]) -> list[Path]:
-    """Write regress.json (rows and versions), regress.txt (the table) and records.json into a folder; returns their paths."""
+    """Write regress.json (rows and versions), regress.txt (the table) and records.json into a folder, which is made if need be; returns their paths."""
+    folder(out)
     text = points.text_table(rows) + "".join(f"\n{line}" for line in points.failures(rows[:-1]).splitlines())
     table = {"rows": rows[:-1], "total": rows[-1], "versions": api.versions()}
     write_text(out / "regress.json", json.dumps(table, indent=1) + "\n")

@@ -11,11 +11,11 @@ the valid rows of the last one, which is written back.
 
 import numpy as np
 
-from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, Loop, Map, Partition, Promote, RandomOffChipLoad,
-                               RandomOffChipStore, Reassemble, Scan, SelectorType, Sink, Source, Streamify, StreamType, add, address, address_range, all_read, cast, dim,
-                               div, exp, last_tile_filter, matmul, maximum, mul, row_append, row_max, row_offset, row_sum, scale, sub)
+from penstock.frontend import (Accum, Bufferize, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, Loop, Map, Partition, Promote, RandomOffChipLoad,
+                               RandomOffChipStore, Reassemble, Scan, Sink, Source, Streamify, add, address, address_range, all_read, cast, div, exp, last_tile_filter, matmul, maximum, mul, row_append, row_max, row_offset, row_sum, scale, sub)
 from penstock.machine.errors import ProgramError
 
+from .dealing import deal, turns
 from .traffic import kv_lengths
 
 PARALLEL, SOFTMAX = ("coarse", "interleaved", "dynamic"), ("published", "stable", "online")
@@ -107,20 +107,12 @@ def program(requests=16, regions=4, heads=4, head_dim=16, kv_tile=16, most=32, p
     if parallel == "interleaved":
         to = Source(graph=g, shape=(requests,), selector=regions, name="to").stream
     else:
-        first = Source(graph=g, shape=(regions,), selector=regions, name="first")
-        again = Loop(StreamType(SelectorType(regions), (dim(requests - regions),)) if requests > regions else StreamType(SelectorType(regions), (g.dynamic("rest"),)),
-                     graph=g, name="again")
-        turn = Source(graph=g, shape=(requests,), selector=2, name="turn")
-        to = Flatten(Reassemble(first, again, turn, rank=0, name="dispatch"), lo=0, hi=1, name="to").stream.assert_shape((requests,))
+        to, close = deal(g, requests, regions)
     # room for a whole request in front of each region: one that waits there does not hold up those of the others
     dealt = {name: [Fifo(d, depth=2).stream for d in Partition(s, to, rank=s.rank, outputs=regions, name=f"deal_{name}")] for name, s in arrive(range(requests)).items()}
     tokens = [region({name: d[r] for name, d in dealt.items()}, r) for r in range(regions)]
     if parallel == "dynamic":
-        ready = EagerMerge(tokens, name="ready")
-        Sink(ready[0], name="tokens")
-        back, rest = Partition(ready[1], Source(graph=g, shape=(requests,), selector=2, name="feed"), rank=0, outputs=2, name="feedback")
-        again.close(back)
-        Sink(rest, name="idle")
+        close(tokens)
     return g
 
 
@@ -139,7 +131,7 @@ def streams(seed, requests=16, regions=4, kv_tile=16, most=32, parallel="dynamic
         return {f"{n}_{r}": v[r * share : (r + 1) * share] for n, v in numbers.items() for r in range(regions)}
     if parallel == "interleaved":
         return numbers | {"to": np.arange(requests) % regions}
-    return numbers | {"first": np.arange(regions), "turn": [0] * regions + [1] * (requests - regions), "feed": [0] * (requests - regions) + [1] * regions}
+    return numbers | turns(requests, regions)
 
 
 def inputs(seed, requests=16, heads=4, head_dim=16, kv_tile=16, most=32, skew=1.0, **_):

@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from penstock.frontend import (Accum, Broadcast, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, Map, Partition, Promote,
-                               RandomOffChipLoad, RandomOffChipStore, Reassemble, Reshape, Scan, SelectorType, Sink, Source, Streamify, StreamType, Zip, add, address,
+from penstock.frontend import (Accum, Broadcast, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Map, Partition, Promote,
+                               RandomOffChipLoad, RandomOffChipStore, Reassemble, Reshape, Scan, Sink, Source, Streamify, Zip, add, address,
                                address_range, all_read, cast, div, exp, expert_addresses, last_tile_filter, matmul, maximum, mul, retile_col, retile_row, retile_streamify,
                                row_append, row_max, row_offset, row_sum, scale, silu, sub)
 from penstock.machine.errors import ProgramError
+
+from .dealing import deal, turns
 
 
 class _Sketch:
@@ -51,15 +53,10 @@ def _routing(s):
     a, b = s.numbers("a", s.rng.integers(0, 9, 4)), s.numbers("b", s.rng.integers(0, 9, 4))
     Sink(Promote(Zip(a, b), level=0))
 
-    again = Loop(StreamType(SelectorType(2), (s.g.dynamic("F"),)), graph=s.g, name="again")
-    first, control = s.source("first", (2,), [0, 1], selector=2), s.source("control", (6,), [0, 0, 1, 1, 1, 1], selector=2)
-    where = Flatten(Reassemble(first, again, control, rank=0), lo=0, hi=1).stream.assert_shape([6])
-    dealt = Partition(s.tiles("work", (6,), (4, 4)), where, rank=0, outputs=2)
-    merged = EagerMerge(dealt[0], Map(dealt[1], fn=exp()))
-    Sink(merged[0])
-    back = Partition(merged[1], s.source("keep", merged[1].shape, [0, 0, 0, 0, 1, 1], selector=2), rank=0, outputs=2)
-    again.close(back[0])
-    Sink(back[1])
+    to, close = deal(s.g, 6, 2)
+    s.given |= turns(6, 2)
+    dealt = Partition(s.tiles("work", (6,), (4, 4)), to, rank=0, outputs=2)
+    close([dealt[0], Map(dealt[1], fn=exp())])
 
 
 def _memory(s):

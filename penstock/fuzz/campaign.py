@@ -16,7 +16,7 @@ from penstock import model
 from penstock.machine.config import Config, from_dict, to_dict
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import LoweringError, PenstockError, RunError
-from penstock.machine.record import write_text
+from penstock.machine.record import folder, write_text
 from penstock.progress import Progress
 from penstock.progress import of as progress_of
 
@@ -317,7 +317,7 @@ def _fail(campaign: Campaign, backend: str, message: str, recipe: Recipe, config
     failure = Failure(backend, message, small, config, origin)
     campaign.failures.append(failure)
     if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
+        folder(keep)
         failure.path = keep / f"fuzz_{backend}_{len(campaign.failures)}_{recipe.seed}.json"
         write_text(failure.path, json.dumps(failure.to_dict(), indent=1) + "\n")
 

@@ -16,12 +16,15 @@ import numpy as np
 
 from penstock.frontend import graph as graphs
 from penstock.frontend.buffer_operators import Streamify
-from penstock.frontend.edge_operators import Loop, Sink, Source
+from penstock.frontend.compute_operators import Map
+from penstock.frontend.edge_operators import Sink, Source
 from penstock.frontend.functions import FORMS
 from penstock.frontend.graph import Graph, Stream
 from penstock.frontend.memory_operators import LinearOffChipStore
 from penstock.frontend.reference import Evaluator
-from penstock.frontend.types import BufferType, Dim, SelectorType, StreamType, TileType, dim
+from penstock.frontend.routing_operators import Partition
+from penstock.frontend.types import BufferType, Dim, TileType, dim
+from penstock.frontend.workloads.dealing import deal, turns
 from penstock.machine.errors import ProgramError
 from penstock.reference import evaluator
 
@@ -289,31 +292,14 @@ class Built:
 
     def _feedback(self, step: dict, index: int) -> list:
         """Round trip: tiles go to the region whose report comes back first; the last reports leave the loop."""
-        from penstock.frontend.compute_operators import Map
-        from penstock.frontend.routing_operators import EagerMerge, Partition, Reassemble
-        from penstock.frontend.shape_operators import Flatten
-
         s = self.stream(step["ins"][0])
-        n, regions, g, k = s.shape[0].value, step["regions"], self.graph, f"loop{index}_"
+        n, regions, k = s.shape[0].value, step["regions"], f"loop{index}_"
         if s.rank or n is None or n < regions or not isinstance(s.element, TileType) or s.element.dtype != "fp32":
             raise ProgramError("a feedback loop takes a static list of fp32 tiles")
-
-        def source(name, elements, targets):
-            self.given[k + name] = elements
-            return Source(graph=g, shape=(len(elements),), selector=targets, name=k + name)
-
-        after = n - regions
-        again = Loop(StreamType(SelectorType(regions), (g.dynamic(f"{k}n", most=n),)), graph=g, name=f"{k}again")
-        where = Flatten(Reassemble(source("first", list(range(regions)), regions), again, source("turn", [0] * regions + [1] * after, 2), rank=0, name=f"{k}deal"),
-                        lo=0, hi=1, name=f"{k}where").stream.assert_shape([n])
-        route = Partition(s, where, rank=0, outputs=regions, name=f"{k}route")
-        merged = EagerMerge([Map(route[i], fn="exp" if i else "silu", name=f"{k}work{i}") for i in range(regions)], name=f"{k}merge")
-        Sink(merged[0], name=f"{k}data")
-        self.given[f"{k}keep"] = [0] * after + [1] * regions
-        keep = Source(graph=g, shape=merged[1].shape, selector=2, name=f"{k}keep")
-        back = Partition(merged[1], keep, rank=0, outputs=2, name=f"{k}back")
-        again.close(back[0])
-        Sink(back[1], name=f"{k}rest")
+        to, close = deal(self.graph, n, regions, k)
+        self.given |= turns(n, regions, k)
+        route = Partition(s, to, rank=0, outputs=regions, name=f"{k}route")
+        close([Map(route[i], fn="exp" if i else "silu", name=f"{k}work{i}") for i in range(regions)])
         return []
 
 

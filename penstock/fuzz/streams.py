@@ -14,7 +14,7 @@ from penstock import model
 from penstock.machine.beat import MAX_STOP, BufferRef, Scalar, Tile, Tuple
 from penstock.machine.config import Config, Dram, Machine, Published, check
 from penstock.machine.errors import RunError
-from penstock.machine.record import write_text
+from penstock.machine.record import folder, write_text
 from penstock.machine.unitgraph import UnitGraph
 from penstock.progress import Progress
 from penstock.progress import of as progress_of
@@ -154,7 +154,7 @@ def _fail(campaign, p: _Point, message: str, config: Config, keep: Path | None) 
     failure = StreamFailure(message, p.seed)
     campaign.failures.append(failure)
     if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
+        folder(keep)
         failure.path = keep / f"fuzz_streams_{p.seed}.json"
         write_text(failure.path, json.dumps(failure.to_dict(), indent=1) + "\n")
 

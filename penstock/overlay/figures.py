@@ -16,7 +16,7 @@ from penstock.figures import to_csv
 from penstock.frontend.spice.source import graph_from
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.errors import PenstockError
-from penstock.machine.record import Record, write_text
+from penstock.machine.record import Record, folder, write_text
 from penstock.progress import Progress
 from penstock.scheduler.token.partition import OBJECTIVES
 
@@ -156,7 +156,7 @@ def write_all(out: Path, matrices: Path | None = None, seeds: int = 3, progress:
         found = sweep.sweep(graph, progress=progress)
         records += found
         swept += sweep.rows_of(spec, graph, found)
-    out.mkdir(parents=True, exist_ok=True)
+    folder(out)
     write_text(out / "overlay_cycles.csv", to_csv(rows))
     write_text(out / "overlay_sweep.csv", to_csv(swept))
     write_text(out / "overlay_causes.csv", to_csv(cause))

@@ -8,10 +8,11 @@ import pytest
 import penstock
 from penstock import model
 from penstock.edges import source_beats
-from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, LoweringError, Map, Partition,
-                               Reassemble, Reshape, Scan, SelectorType, Sink, Source, Streamify, StreamType, add, address, address_range, div, exp, last_tile_filter, lower,
+from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, Partition,
+                               Reassemble, Reshape, Scan, Sink, Source, Streamify, add, address, address_range, div, exp, last_tile_filter, lower,
                                matmul, maximum, mul, retile_col, retile_row, retile_streamify, row_max, row_sum, scale, sub, Zip)
 from penstock.frontend.program import Program
+from penstock.frontend.workloads.dealing import deal, turns
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
 
@@ -102,15 +103,10 @@ def test_operands_of_one_row_or_column():
 
 def test_a_feedback_loop():
     c = Case()
-    again = Loop(StreamType(SelectorType(2), (c.g.dynamic("F"),)), graph=c.g, name="again")
-    first, control = c.source("first", (2,), [0, 1], selector=2), c.source("control", (6,), [0, 0, 1, 1, 1, 1], selector=2)
-    where = Flatten(Reassemble(first, again, control, rank=0), lo=0, hi=1).stream.assert_shape([6])
-    route = Partition(c.tiles("x", (6,), (4, 4)), where, rank=0, outputs=2)
-    merged = EagerMerge(route[0], Map(route[1], fn=exp()))
-    Sink(merged[0])
-    back = Partition(merged[1], c.source("keep", merged[1].shape, [0, 0, 0, 0, 1, 1], selector=2), rank=0, outputs=2)
-    again.close(back[0])
-    Sink(back[1])
+    to, close = deal(c.g, 7, 3)
+    c.given |= turns(7, 3)
+    route = Partition(c.tiles("x", (7,), (4, 4)), to, rank=0, outputs=3)
+    close([route[0], Map(route[1], fn=exp()), route[2]])
     c.run()
 
 
