@@ -64,7 +64,7 @@ class DataflowGraph:
     title : str
         What the graph is, for tables.
     meta : dict
-        What the graph was made from: of a factorisation ``factors``, of a front solve its ``column`` too (`frontend/spice/lu.py`). Copies side by side have none.
+        What the graph was made from: of a factorisation ``factors``, of a front solve its ``column`` too (`frontend/spice/lu.py`); of a STeP program ``rounds`` (`frontend/spice/step.py`). Copies side by side have none.
 
     Raises
     ------

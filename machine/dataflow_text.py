@@ -38,7 +38,7 @@ def load(text: str, file: str = "text") -> DataflowGraph:
     """The graph of a text.
 
     Raises ProgramError, with file and line, for a statement that cannot be read, a name defined twice or not at all, a wrong number
-    of operands, a bad number, no output, and operations that depend on themselves (with the cycle).
+    of operands, a bad number or a NaN, no output, and operations that depend on themselves (with the cycle).
     """
     title, rows, outputs, line_of = "graph", {}, {}, {}
     for number, raw in enumerate(text.splitlines(), 1):
@@ -75,6 +75,8 @@ def load(text: str, file: str = "text") -> DataflowGraph:
                 rows[name] = (op, (), float(operands[0]) if operands else 0.0)
             except ValueError:
                 raise ProgramError(f"{operands[0]!r} is not a number", where) from None
+            if np.isnan(rows[name][2]):
+                raise ProgramError(f"the value of {name} is a NaN", where, "a value is a number or an infinity", "a NaN may come of operations, or be given as an input of a run")
         else:
             if len(operands) != want:
                 raise ProgramError(f"{words[0]} has {len(operands)} operand{'s' * (len(operands) != 1)}", where, f"{words[0]} has {want}",

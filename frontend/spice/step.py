@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import sympy
@@ -67,6 +68,10 @@ SHORT: dict[str, Callable] = {"silu": _short_silu}
 """Shorter forms of those that take many nodes, not bit for bit."""
 
 
+ROUNDING = (exact_silu, _cast_bf16)
+"""Meanings that round with operations of the format: in another format the same operations give something else."""
+
+
 class _Nodes(Evaluator):
     """The evaluator over object arrays of nodes; padding is the number 0, and what is computed from numbers alone stays a number."""
 
@@ -74,6 +79,7 @@ class _Nodes(Evaluator):
                  order: dict[str, list[int]] | None):
         super().__init__(tensors, t, self._dot, self._function, object, sources, order)
         self.builder, self.scalar = builder, scalar
+        self.rounds = False  # whether a meaning of ROUNDING is in use
 
     @contextmanager
     def _numbers(self):
@@ -109,6 +115,7 @@ class _Nodes(Evaluator):
                 b = Builder()  # a number stays a number: what the graph would give
                 b.output("y", f(*(b.constant(float(x)) for x in operands)))
                 return float(b.graph().evaluate()[-1])
+            self.rounds |= f in ROUNDING
             return f(*(self.builder.lift(x) for x in operands))
 
         def on_arrays(*arrays):
@@ -163,7 +170,8 @@ def scalarise(graph: Graph, tensors: dict[str, np.ndarray], t: int, exact: bool 
     Numbers become nodes; what chooses and addresses (selectors, scalars, sizes) is fixed by ``sources``, the elements of each Source by operator name.
     Inputs are ``tensor[row,col]``, and ``source[k][row,col]`` for tile k of a Source, with the given values as defaults; outputs are stored tensors and the tiles
     of each Sink, likewise. A bf16 number travels as the fp32 number of the same value, and what is fed to a bf16 tensor must be one. Units that are taken as they arrive
-    are taken in turn, or in the ``order`` of a run (as of :class:`~penstock.frontend.reference.Evaluator`). ProgramError for a function with no meaning on nodes, a Source without elements, a program without numbers to store, and more than NODE_LIMIT nodes.
+    are taken in turn, or in the ``order`` of a run (as of :class:`~penstock.frontend.reference.Evaluator`). ``meta["rounds"]``: whether values are rounded by operations that only fp32
+    makes so. ProgramError for a function with no meaning on nodes, a Source without elements, a program without numbers to store, and more than NODE_LIMIT nodes.
     """
     g = Builder(title, CONSTANT_USES)
     flops = sum((node.flops() for node in graph.nodes), sympy.Integer(0))
@@ -177,7 +185,7 @@ def scalarise(graph: Graph, tensors: dict[str, np.ndarray], t: int, exact: bool 
         raise ProgramError("stores no numbers", f"graph {title}", "outputs of the graph are stored tensors and the tiles of sinks")
     for name, v in numbers.items():
         g.output(name, v)
-    return g.graph()
+    return replace(g.graph(), meta={"rounds": nodes.rounds})
 
 
 def step_graph(spec: str, name: str, params: dict, size: int | None = None, tile: int = 4, seed: int = 0, exact: int = 1) -> DataflowGraph:

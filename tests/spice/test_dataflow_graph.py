@@ -116,6 +116,8 @@ def test_values_agree_with_a_walk_in_order():
     ("a = input\n\na = input\noutput z = a", "f.dfg:3: node a is defined twice; the first is on line 1"),
     ("a = pow b c", "f.dfg:1: unknown operation 'pow'"),
     ("a = const one", "f.dfg:1: 'one' is not a number"),
+    ("x = input nan\noutput z = x", "f.dfg:1: the value of x is a NaN"),
+    ("k = const -NaN\noutput z = k", "f.dfg:1: the value of k is a NaN"),
     ("a = const", "f.dfg:1: const a has 0 values"),
     ("a + b", "f.dfg:1: cannot read"),
     ("a b = input", "f.dfg:1: cannot read"),

@@ -16,7 +16,7 @@ def _smooth_min(eq: Equations, name: str, limit, x, delta, spread):
 
 
 def equations() -> Equations:
-    """Drain and substrate current, junction currents, gate, bulk, drain and source charges, and all slopes to vgs, vds, vbs."""
+    """Currents into drain, bulk and source, charges of gate, bulk, drain and source (each of them sum to zero), and all slopes to vgs, vds, vbs."""
     eq = Equations("mos", "MOS transistor after the published equations of BSIM3v3 (Cheng, Hu 1999): body effect, narrow and short channels, DIBL, subthreshold "
                           "smoothing, mobility and velocity saturation, source/drain resistance, channel-length modulation, DIBL and substrate effects on the output resistance, charges and junctions")
     vgs = eq.bias("vgs", -0.5, 3.0, 1.2)
@@ -158,8 +158,9 @@ def equations() -> Equations:
     ibd = eq.let("ibd", junction_current(eq, "diode_d", vbd, js, vt) + gmin * vbd)
     isub_s = eq.let("isub_s", sy.Piecewise((impact, turned), (0, True)))
     isub_d = eq.let("isub_d", sy.Piecewise((0, turned), (impact, True)))
-    eq.out("id", ids + isub_d - ibd)
-    eq.out("ib", ibs + ibd - isub_s - isub_d)
+    drain = eq.out("id", ids + isub_d - ibd)
+    substrate = eq.out("ib", ibs + ibd - isub_s - isub_d)
+    eq.out("is", -(drain + substrate))
 
     # intrinsic charges: accumulation and depletion of the bulk, inversion split 40/60 between drain and source
     coxwl, acde, cgso, cgdo, ckappa = eq.param(coxwl=7.9e-15, acde=0.03, cgso=1.2e-15, cgdo=1.2e-15, ckappa=0.6)
@@ -192,7 +193,6 @@ def equations() -> Equations:
     q_gs = eq.let("q_gs", cgso * vgs)
     qjs = Depletion(4e-15, 0.8, 0.45).charge(eq, "js_q", vbs)
     qjd = Depletion(4e-15, 0.8, 0.45).charge(eq, "jd_q", vbd)
-    eq.out("qg", -(qinv + qb) + q_gd + q_gs)
-    eq.out("qb", qb + qjs + qjd)
-    eq.out("qd", sy.Piecewise((q_source, turned), (q_drain, True)) - q_gd - qjd)
+    charges = [eq.out("qg", -(qinv + qb) + q_gd + q_gs), eq.out("qb", qb + qjs + qjd), eq.out("qd", sy.Piecewise((q_source, turned), (q_drain, True)) - q_gd - qjd)]
+    eq.out("qs", -sum(charges))
     return eq
