@@ -28,6 +28,9 @@ PIPELINED = {
 WAITING = 16
 """Triggers that stage A holds with wake = 2; S consumes while there is room for two more at the start of the cycle."""
 
+CHAINED = {1: 1, 2: 8}
+"""Chained consumers that may wait in a bank of a dynamic PE, by wake: with so many, no token enters the bank."""
+
 SPECIALISED = {"add": "add", "compare": "add", "mul": "mul", "div": "div", "sqrt": "div", "exp": "exp", "log": "exp"}
 """Class of operation -> kind of specialised PE that does it."""
 
@@ -216,7 +219,7 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
            Memory("value", one("value", w), fixed.get("value", sizes.nodes)), Memory("first", Layout(token + (("rest", bits_for(rest)),)), first),
            Memory("rest", Layout(token), rest)]
     if overlay.packets == "per_pe":
-        out.append(Memory("chain", Layout((("valid", 1), ("node", a), ("slot", 2)) + second), fixed.get("chain", 2 * sizes.nodes)))
+        out.append(Memory("chain", Layout((("valid", 1), ("node", a), ("slot", 2))), fixed.get("chain", 2 * sizes.nodes)))
     if overlay.ready == "criticality":
         out.append(Memory("seed", one("bits", READY_WORD), fixed.get("seed", -(-first // READY_WORD))))
     out += [Memory("token", one("value", w), fixed.get("token", sizes.nodes), loaded=False),

@@ -92,7 +92,7 @@ class DynamicImage(Image):
     chain_*
         [2 * local addresses], at 2 * (base[p] + node) + (slot == RIGHT); empty for per_edge.
     *_node2, *_slot2
-        wake = 2: the second consumer of an entry or link, node -1 where it has one only.
+        wake = 2: the second consumer of an entry, in the other bank; node -1 where it has one only.
     seed
         bool [senders of all PEs]: ready at the start (criticality).
     """
@@ -119,8 +119,6 @@ class DynamicImage(Image):
     chain_valid: np.ndarray
     chain_node: np.ndarray
     chain_slot: np.ndarray
-    chain_node2: np.ndarray
-    chain_slot2: np.ndarray
     seed: np.ndarray
 
     def fullest(self, memory: str) -> int:
@@ -144,14 +142,13 @@ class DynamicImage(Image):
             return self._second("rest", at) | {"x": self.rest_pe[at] % cols, "y": self.rest_pe[at] // cols, "node": self.rest_node[at], "slot": self.rest_slot[at], "last": self.rest_last[at]}
         if memory == "chain":
             at = slice(2 * self.base[pe], 2 * self.base[pe + 1])
-            return self._second("chain", at) | {"valid": self.chain_valid[at], "node": self.chain_node[at], "slot": self.chain_slot[at]}
+            return {"valid": self.chain_valid[at], "node": self.chain_node[at], "slot": self.chain_slot[at]}
         if memory == "seed":
             bits = self.seed[self.first_base[pe] : self.first_base[pe + 1]]
             padded = np.zeros(-(-len(bits) // READY_WORD) * READY_WORD, np.uint64)
             padded[: len(bits)] = bits
             return {"bits": (padded.reshape(-1, READY_WORD) << np.arange(READY_WORD, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)}
         raise KeyError(memory)
-
 
     def _second(self, memory: str, at: slice) -> dict[str, np.ndarray]:
         node, slot = getattr(self, f"{memory}_node2")[at], getattr(self, f"{memory}_slot2")[at]

@@ -16,8 +16,8 @@ RING = 64
 
 P, W, E, N, S = range(5)
 
-NODE = 0xFFFFFF
-"""Mask of a node in a token: local addresses below 2^24."""
+CONSUMER = 0x3FFFFFF
+"""Mask of a consumer in a token, node and slot: local addresses below 2^24."""
 
 
 @numba.njit(cache=True, inline="always")
@@ -53,9 +53,9 @@ def _token(pe, node, slot, node2, slot2):
 
 
 @numba.njit(cache=True)
-def run(rows, cols, hoplite, critical, depth, wake, waiting, base, latency, senders, sources, fires,
+def run(rows, cols, hoplite, critical, depth, wake, waiting, room, base, latency, senders, sources, fires,
         first_base, first_pe, first_node, first_slot, first_node2, first_slot2, first_last, first_rest, rest_base, rest_pe, rest_node, rest_slot, rest_node2, rest_slot2, rest_last,
-        chain_valid, chain_node, chain_slot, chain_node2, chain_slot2, seed, written, links, consumed, generated, peak_ready, stalled, deflected):
+        chain_valid, chain_node, chain_slot, seed, written, links, consumed, generated, peak_ready, stalled, deflected):
     """Run to the end; returns cycles, or -(cycle) - 1 when nothing has moved for long.
 
     Outputs, zeroed by the caller: ``written`` (cycle by local address, -1 before), ``links`` [routers, 5] tokens out of each port,
@@ -67,7 +67,11 @@ def run(rows, cols, hoplite, critical, depth, wake, waiting, base, latency, send
     # A: triggers in order, the oldest first
     a_node = np.empty((pes, waiting), np.int64)
     a_count = np.zeros(pes, np.int64)
-    chain = np.full(pes, -1, np.int64)
+    # chained consumers that wait, by bank, the oldest first
+    chain = np.empty((pes, 2, room), np.int64)
+    chains = np.zeros((pes, 2), np.int64)
+    serve = np.empty(2, np.int64)
+    odd = wake - 1
     pend = np.full((pes, RING), -1, np.int64)
     pending = np.zeros(pes, np.int64)
     # generator: node (-1 empty), token, index of the next rest entry, last
@@ -128,7 +132,7 @@ def run(rows, cols, hoplite, critical, depth, wake, waiting, base, latency, send
         npush = 0
         for p in range(pes):
             on_links = link_w[p] >= 0 or link_n[p] >= 0 if hoplite else held[p] > 0
-            if not on_links and ready[p] == 0 and g_node[p] < 0 and a_count[p] == 0 and pending[p] == 0 and chain[p] < 0:
+            if not on_links and ready[p] == 0 and g_node[p] < 0 and a_count[p] == 0 and pending[p] == 0 and chains[p, 0] == 0 and chains[p, 1] == 0:
                 continue
             # A
             stall = wake == 2 and a_count[p] > waiting - 2
@@ -162,7 +166,7 @@ def run(rows, cols, hoplite, critical, depth, wake, waiting, base, latency, send
                     ready[p] += 1
                     peak_ready[p] = max(peak_ready[p], ready[p])
             # network of this PE's router
-            may_eat = not stall and chain[p] < 0
+            may_eat = not stall and chains[p, 0] < room and chains[p, 1] < room
             token = np.int64(-1)
             remote = g_node[p] >= 0 and g_token[p] >> 53 != p
             leaves = False
@@ -241,29 +245,45 @@ def run(rows, cols, hoplite, critical, depth, wake, waiting, base, latency, send
                     push_token[npush] = g_token[p]
                     npush += 1
                     leaves = True
-            # S
-            if not stall:
-                if chain[p] >= 0:
-                    token = chain[p]
-                    chain[p] = -1
-                elif token < 0 and g_node[p] >= 0 and not remote:
+            # S: a token, and in banks that it leaves free a chained consumer
+            if not stall and token < 0 and g_node[p] >= 0 and not remote:
+                bank = (g_token[p] >> 2) & odd
+                if chains[p, bank] < room and (not g_token[p] >> 52 & 1 or chains[p, 1 - bank] < room):
                     token = g_token[p]
                     leaves = True
+            serve[:] = -1
+            older = 0
             if token >= 0:
+                bank = (token >> 2) & odd
+                serve[bank] = token & CONSUMER
+                if token >> 52 & 1:
+                    serve[1 - bank] = token >> 26 & CONSUMER
+                    older = bank
+            if not stall:
+                for k in range(wake):
+                    if serve[k] < 0 and chains[p, k] > 0:
+                        serve[k] = chain[p, k, 0]
+                        chains[p, k] -= 1
+                        for i in range(chains[p, k]):
+                            chain[p, k, i] = chain[p, k, i + 1]
+            for i in range(wake):
+                k = older ^ i
+                if serve[k] < 0:
+                    continue
                 moved = True
-                link = 2 * (base[p] + ((token >> 2) & NODE)) + (1 if token & 3 == 1 else 0)
-                for k in range(2 if token >> 52 & 1 else 1):
-                    consumed[p] += 1
-                    node = (token >> 2) & NODE
-                    if token & 3 == 2 or present[base[p] + node]:
-                        present[base[p] + node] = 0
-                        a_node[p, a_count[p]] = node
-                        a_count[p] += 1
-                    else:
-                        present[base[p] + node] = 1
-                    token >>= 26
-                if chained and chain_valid[link]:
-                    chain[p] = _token(p, chain_node[link], chain_slot[link], chain_node2[link], chain_slot2[link])
+                consumed[p] += 1
+                node, slot = serve[k] >> 2, serve[k] & 3
+                if slot == 2 or present[base[p] + node]:
+                    present[base[p] + node] = 0
+                    a_node[p, a_count[p]] = node
+                    a_count[p] += 1
+                else:
+                    present[base[p] + node] = 1
+                if chained:
+                    link = 2 * (base[p] + node) + (1 if slot == 1 else 0)
+                    if chain_valid[link]:
+                        chain[p, k, chains[p, k]] = np.int64(chain_node[link]) << 2 | np.int64(chain_slot[link])
+                        chains[p, k] += 1
             # G, R
             if leaves:
                 moved = True

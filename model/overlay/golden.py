@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.machine.overlay import LEFT, ONLY, PORTS, RIGHT, SWITCH_CODES, WAITING, WRITE_ALU, WRITE_NET
+from penstock.machine.overlay import CHAINED, LEFT, ONLY, PORTS, RIGHT, SWITCH_CODES, WAITING, WRITE_ALU, WRITE_NET
 from penstock.machine.overlay_image import DynamicImage, StaticImage
 
 Apply = Callable[[int, int, int], int]
@@ -36,7 +36,7 @@ class Pe:
     token: dict[int, int] = field(default_factory=dict)  # present: the key exists
     triggers: list[tuple[int, int, int]] = field(default_factory=list)  # A: node, operands; the oldest first
     due: dict[int, tuple[int, int]] = field(default_factory=dict)  # cycle of writing -> node, result
-    chained: Token | None = None
+    chained: tuple[deque, deque] = field(default_factory=lambda: (deque(), deque()))  # by bank: node, slot, value; the oldest first
     sending: list[Token] = field(default_factory=list)  # the generator's node's tokens, the next one first
     queue: deque = field(default_factory=deque)
     bits: set = field(default_factory=set)
@@ -70,6 +70,12 @@ def dynamic(image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int =
     written = np.full(base[-1], -1, np.int64)
     left, c, cycles = int(image.fires.sum()), 0, 0
 
+    def bank(node: int) -> int:
+        return node % o.wake
+
+    def consumers(t: Token) -> list[tuple[int, int]]:
+        return [(t.node, t.slot)] + ([(t.node2, t.slot2)] if t.node2 >= 0 else [])
+
     def route(t: Token, p: int) -> int:
         dx, dy = t.pe % cols - p % cols, t.pe // cols - p // cols
         return PORTS.index("E" if dx > 0 else "W" if dx < 0 else "S" if dy > 0 else "N" if dy < 0 else "P")
@@ -99,7 +105,8 @@ def dynamic(image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int =
                 cycles = c + 1
                 if node < image.senders[p]:
                     pe.bits.add(node) if critical else pe.queue.append(node)
-            can_consume = not stall and pe.chained is None
+            full = [len(chain) >= CHAINED[o.wake] for chain in pe.chained]
+            can_consume = not stall and not any(full)
             offered = pe.sending[0] if pe.sending else None
             remote = offered is not None and offered.pe != p
             leaves, token = False, None
@@ -145,23 +152,24 @@ def dynamic(image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int =
                     later.append(lambda f=pe.fifos[0], t=offered: f.append(t))
                     leaves = True
             # S
-            if not stall and pe.chained:
-                token, pe.chained = pe.chained, None
-            elif not stall and token is None and offered and not remote:
+            if not stall and token is None and offered and not remote and not any(full[bank(node)] for node, _ in consumers(offered)):
                 token, leaves = offered, True
-            if token:
-                for node, slot in [(token.node, token.slot)] + ([(token.node2, token.slot2)] if token.node2 >= 0 else []):
-                    if slot == ONLY:
-                        pe.triggers.append((node, token.value, 0))
-                    elif node in pe.token:
-                        other = pe.token.pop(node)
-                        pe.triggers.append((node, token.value, other) if slot == LEFT else (node, other, token.value))
-                    else:
-                        pe.token[node] = token.value
-                if len(image.chain_valid):
-                    at = 2 * (base[p] + token.node) + (token.slot == RIGHT)
-                    if image.chain_valid[at]:
-                        pe.chained = Token(p, int(image.chain_node[at]), int(image.chain_slot[at]), int(image.chain_node2[at]), int(image.chain_slot2[at]), token.value)
+            serve = [(bank(node), node, slot, token.value) for node, slot in consumers(token)] if token else []
+            if not stall:
+                serve += [(k, *pe.chained[k].popleft()) for k in range(o.wake) if pe.chained[k] and k not in {s[0] for s in serve}]
+            if len(serve) == 2 and not (token and token.node2 >= 0):
+                serve.sort(key=lambda s: s[0])
+            for k, node, slot, value in serve:
+                if slot == ONLY:
+                    pe.triggers.append((node, value, 0))
+                elif node in pe.token:
+                    other = pe.token.pop(node)
+                    pe.triggers.append((node, value, other) if slot == LEFT else (node, other, value))
+                else:
+                    pe.token[node] = value
+                at = 2 * (base[p] + node) + (slot == RIGHT)
+                if len(image.chain_valid) and image.chain_valid[at]:
+                    pe.chained[k].append((int(image.chain_node[at]), int(image.chain_slot[at]), value))
             # G and R
             if leaves:
                 pe.sending.pop(0)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from penstock.machine.errors import RunError
-from penstock.machine.overlay import WAITING, WRITE_ALU, WRITE_NONE
+from penstock.machine.overlay import CHAINED, WAITING, WRITE_ALU, WRITE_NONE
 from penstock.machine.overlay_image import DynamicImage, Image, StaticImage
 
 from . import dynamic
@@ -59,9 +59,9 @@ def simulate(image: Image) -> Run:
     o = image.overlay
     run = Run(0, written, zeros(pes), zeros(pes), zeros(pes), zeros(pes), zeros(pes), zeros(pes, 5))
     run.cycles = int(dynamic.run(
-        o.rows, o.cols, o.network == "hoplite", o.ready == "criticality", o.fifo_depth, o.wake, WAITING if o.wake == 2 else 1, image.base, o.latencies()[image.op].astype(np.int64), image.senders, image.sources,
+        o.rows, o.cols, o.network == "hoplite", o.ready == "criticality", o.fifo_depth, o.wake, WAITING if o.wake == 2 else 1, CHAINED[o.wake], image.base, o.latencies()[image.op].astype(np.int64), image.senders, image.sources,
         image.fires, image.first_base, image.first_pe, image.first_node, image.first_slot, image.first_node2, image.first_slot2, image.first_last, image.first_rest, image.rest_base, image.rest_pe,
-        image.rest_node, image.rest_slot, image.rest_node2, image.rest_slot2, image.rest_last, image.chain_valid, image.chain_node, image.chain_slot, image.chain_node2, image.chain_slot2, image.seed,
+        image.rest_node, image.rest_slot, image.rest_node2, image.rest_slot2, image.rest_last, image.chain_valid, image.chain_node, image.chain_slot, image.seed,
         written, run.links, run.consumed, run.generated, run.peak_ready, run.stalled, run.deflected))
     if run.cycles < 0:
         late = int(np.count_nonzero(written < 0)) - int(np.count_nonzero(o.latencies()[image.op] == 0))

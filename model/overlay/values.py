@@ -48,10 +48,11 @@ def _dynamic(image: DynamicImage, run: Run):
     producer = np.concatenate([image.base[sender_pe] + local, np.repeat(image.base[sender_pe] + local, count)])
     listed = lambda name: np.concatenate([getattr(image, f"first_{name}"), getattr(image, f"rest_{name}")[entry]]).astype(np.int64)  # noqa: E731
     base, token = image.base[listed("pe")], {n: listed(n) for n in ("node", "slot", "node2", "slot2")}
+    pair = np.flatnonzero(token["node2"] >= 0)
+    base, producer = np.concatenate([base, base[pair]]), np.concatenate([producer, producer[pair]])
+    token = {n: np.concatenate([token[n], token[f"{n}2"][pair]]) for n in ("node", "slot")}
     while len(base):
-        pair = np.flatnonzero(token["node2"] >= 0)
         operand[(token["slot"] == RIGHT).astype(np.int64), base + token["node"]] = producer
-        operand[(token["slot2"][pair] == RIGHT).astype(np.int64), base[pair] + token["node2"][pair]] = producer[pair]
         if not len(image.chain_valid):
             break
         link = 2 * (base + token["node"]) + (token["slot"] == RIGHT)

@@ -1,4 +1,4 @@
-"""Two consumers at a time (wake = 2): which nodes share a bank, and which consumers are served together (docs/overlay.md section 3).
+"""Two consumers at a time (wake = 2): which nodes share a bank (docs/overlay.md section 3.1).
 
 A node's bank is the lowest bit of its address. Every node is consumer of at most two values, so the wanted pairs are paths and cycles, and
 nearly all can have both colours.
@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import numba
 import numpy as np
-
-WINDOW = 8
-"""How far ahead in a list a partner in the other bank is looked for."""
 
 
 @numba.njit(cache=True)
@@ -84,26 +81,3 @@ def banked(order, base, region, colour):
             head[best] += 1
         first = end
     return out
-
-
-@numba.njit(cache=True)
-def served(by_pair, heads, dst, address):
-    """Positions in ``by_pair`` that are served, in order, and the edge served with each (-1: none)."""
-    m = len(by_pair)
-    taken = np.zeros(m, np.uint8)
-    serving = np.empty(m, np.int64)
-    partner = np.full(m, -1, np.int64)
-    count = 0
-    for i in range(m):
-        if taken[i]:
-            continue
-        for j in range(i + 1, min(m, i + 1 + WINDOW)):
-            if heads[j]:
-                break
-            if not taken[j] and (address[dst[by_pair[i]]] ^ address[dst[by_pair[j]]]) & 1:
-                taken[j] = 1
-                partner[count] = by_pair[j]
-                break
-        serving[count] = i
-        count += 1
-    return serving[:count], partner[:count]

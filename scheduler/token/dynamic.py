@@ -7,7 +7,7 @@ import numpy as np
 from penstock.machine.overlay import RIGHT, Overlay, Sizes
 from penstock.machine.overlay_image import DynamicImage
 
-from .banks import banked, pair_colours, served
+from .banks import banked, pair_colours
 from .edges import Edges
 
 
@@ -66,12 +66,10 @@ def dynamic_image(overlay: Overlay, op: np.ndarray, value: np.ndarray, source: n
     second_slot = np.where(has, e.slot[partner], 0).astype(np.uint8) if len(e.src) else np.zeros(0, np.uint8)
     total = base[-1] if overlay.packets == "per_pe" else 0
     chain_valid, chain_node, chain_slot = np.zeros(2 * total, np.uint8), np.zeros(2 * total, np.int32), np.zeros(2 * total, np.uint8)
-    chain_node2, chain_slot2 = np.full(2 * total, -1, np.int32), np.zeros(2 * total, np.uint8)
     if total:
         link, following = chain
         index = 2 * (base[pe[e.dst[link]]] + address[e.dst[link]]) + (e.slot[link] == RIGHT)
         chain_valid[index], chain_node[index], chain_slot[index] = 1, address[e.dst[following]], e.slot[following]
-        chain_node2[index], chain_slot2[index] = second[following], second_slot[following]
 
     seed = np.zeros(first_base[-1] if critical else 0, bool)
     if critical:
@@ -85,7 +83,7 @@ def dynamic_image(overlay: Overlay, op: np.ndarray, value: np.ndarray, source: n
         first_base, first(pe[dst[at_first]]), first(address[dst[at_first]]), first(slot[at_first], np.uint8), first(second[entry[at_first]], empty=-1),
         first(second_slot[entry[at_first]], np.uint8), first(last[at_first], np.uint8),
         first(np.maximum(rest_index[at_first + 1], 0) * ~last[at_first]), rest_base, pe[dst[at_rest]].astype(np.int32), address[dst[at_rest]], slot[at_rest],
-        second[entry[at_rest]], second_slot[entry[at_rest]], last[at_rest].astype(np.uint8), chain_valid, chain_node, chain_slot, chain_node2, chain_slot2, seed)
+        second[entry[at_rest]], second_slot[entry[at_rest]], last[at_rest].astype(np.uint8), chain_valid, chain_node, chain_slot, seed)
 
 
 def _sending_order(overlay: Overlay, e: Edges, latency, tail) -> np.ndarray:
@@ -103,7 +101,7 @@ def _by_pair(overlay: Overlay, e: Edges, order: np.ndarray, pe: np.ndarray) -> t
 
 
 def _wanted_pairs(overlay: Overlay, e: Edges, latency, tail, pe) -> tuple[np.ndarray, np.ndarray]:
-    """Consumers that should be served together: of each value at each PE the first two, the next two, and so on."""
+    """Consumers that should be in different banks: of each value at each PE the first two, the next two, and so on."""
     by_pair, heads = _by_pair(overlay, e, _sending_order(overlay, e, latency, tail), pe)
     start = np.flatnonzero(heads)
     within = np.arange(len(by_pair)) - np.repeat(start, np.diff(np.append(start, len(by_pair))))
@@ -114,23 +112,26 @@ def _wanted_pairs(overlay: Overlay, e: Edges, latency, tail, pe) -> tuple[np.nda
 def _tokens(overlay: Overlay, e: Edges, latency, tail, pe, address):
     """The edges that become tokens, by producer in the order of sending; per edge its second consumer's edge or -1; and (per_pe) the chain as pairs of edges (one, the next)."""
     m = len(e.src)
-    alone = np.full(m, -1, np.int64)
+    partner = np.full(m, -1, np.int64)
     order = _sending_order(overlay, e, latency, tail)
     if overlay.packets == "per_edge":
-        return order, alone, None
+        return order, partner, None
     # position of each edge in its producer's order; PEs in the order of their first consumers
     position = np.empty(m, np.int64)
     position[order] = np.arange(m)
     by_pair, heads = _by_pair(overlay, e, order, pe)
-    if overlay.wake == 2:
-        serving, partner = served(by_pair, heads, e.dst, address)
-        heads = heads[serving]
-        by_pair = by_pair[serving]
-        alone[by_pair] = partner
     entry = by_pair[heads]
+    if overlay.wake == 2:
+        # a chain per bank; the entry names the first of both
+        key = 2 * (np.cumsum(heads) - 1) + (address[e.dst[by_pair]] & 1)
+        by_bank = np.argsort(key, kind="stable")
+        by_pair, key = by_pair[by_bank], key[by_bank]
+        heads = np.diff(key, prepend=-1) != 0
+        begins, entry_of = by_pair[heads], entry[key[heads] // 2]
+        partner[entry_of[begins != entry_of]] = begins[begins != entry_of]
     entry = entry[np.argsort(position[entry], kind="stable")]
     follows = np.flatnonzero(~heads)
-    return entry, alone, (by_pair[follows - 1], by_pair[follows])
+    return entry, partner, (by_pair[follows - 1], by_pair[follows])
 
 
 def _offsets(pe: np.ndarray, pes: int) -> np.ndarray:

@@ -1,11 +1,14 @@
 """The compiled model and the images against the contract's plain meaning, and the anchors of one PE."""
 
+from functools import reduce
+
 import numpy as np
 import pytest
 from overlay_graphs import DYNAMIC, STATIC, overlays, random_graph
 
+from penstock.frontend.spice import Builder
 from penstock.machine.errors import RunError
-from penstock.machine.overlay import Overlay
+from penstock.machine.overlay import CHAINED, Overlay
 from penstock.machine.token_ops import ARITY, FORMATS, Op, apply
 from penstock.model.overlay import golden, simulate
 from penstock.model.overlay import values as model_values
@@ -65,6 +68,30 @@ def test_one_dynamic_pe_takes_a_cycle_an_edge(kw):
         assert run.cycles < 0.85 * len(graph.edges)
     else:
         assert run.cycles == len(graph.edges) + 2
+
+
+@pytest.mark.parametrize("ready", ["fifo", "criticality"])
+def test_two_banks_serve_chains_beside_the_tokens_of_other_values(ready):
+    """One value with k consumers, each of which waits for a value of its own: 2 k consumers, served in k cycles."""
+    k = 40
+    g = Builder("hub")
+    hub = g.input("hub", 2.0)
+    for i in range(k):
+        g.output(f"y{i}", hub * g.input(f"x{i}", i))
+    cycles = [check_against_meaning(g.graph(), Overlay(1, 1, ready=ready, packets="per_pe", wake=wake))[1].cycles for wake in (1, 2)]
+    assert cycles == [2 * k + 2, k + 3]
+
+
+@pytest.mark.parametrize("ready", ["fifo", "criticality"])
+def test_full_chains_hold_up_tokens(ready):
+    """Values with many consumers each, so that more than CHAINED wait in both banks, on one PE and over a mesh."""
+    g = Builder("hubs")
+    hubs = [g.input(f"hub{i}", 1.0 + i) for i in range(4 * CHAINED[2])]
+    sums = [reduce(lambda x, y: x + y, [hubs[(i + j) % len(hubs)] for j in range(9)]) for i in range(len(hubs))]
+    for i, s in enumerate(sums):
+        g.output(f"y{i}", s * hubs[i])
+    for mesh in ((1, 1), (2, 2)):
+        check_against_meaning(g.graph(), Overlay(*mesh, ready=ready, packets="per_pe", wake=2))
 
 
 @pytest.mark.parametrize("kw", STATIC, ids=str)

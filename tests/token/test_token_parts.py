@@ -17,6 +17,7 @@ from penstock.hw.noc.xy_router import XYRouter
 from penstock.hw.units.token.alu import Alu
 from penstock.hw.arith.format import FP32
 from penstock.hw.units.token.leading_one import LeadingOne
+from penstock.hw.units.token.links import Links
 from penstock.hw.units.token.ready_bits import ReadyBits
 from penstock.hw.units.token.ready_queue import ReadyQueue
 from penstock.machine.overlay import Layout
@@ -187,6 +188,31 @@ def test_networks_lose_nothing_duplicate_nothing_and_never_stick(kind, pattern):
             for receiver in places:
                 nodes = [t["node"] for p, t in arrived if p == receiver and sent[t["node"]][0] == sender]
                 assert nodes == sorted(nodes)
+
+
+@settings(max_examples=10, deadline=None)
+@given(depth=st.integers(1, 8), seed=st.integers(0, 2**32 - 1))
+def test_links_leave_in_order_also_in_the_cycle_in_which_they_come(depth, seed):
+    rng = np.random.default_rng(seed)
+    dut = Links(link=struct(Layout((("node", 8),))), depth=depth)
+
+    async def bench(ctx):
+        held, coming = [], 0
+        for k in range(200):
+            come = coming and len(held) < depth  # what was read in the last cycle, of a link for which there was room
+            ctx.set(dut.i, {"valid": int(come), "link": {"node": k}})
+            held += [k] if come else []
+            assert ctx.get(dut.room) == (len(held) < depth)
+            assert ctx.get(dut.o.valid) == bool(held)
+            if held:
+                assert ctx.get(dut.o.link.node) == held[0]
+            take = bool(held) and rng.random() < 0.5
+            ctx.set(dut.take, int(take))
+            await ctx.tick()
+            held = held[1:] if take else held
+            coming = rng.random() < 0.6
+
+    simulate(dut, bench)
 
 
 def test_switch_follows_its_contexts():

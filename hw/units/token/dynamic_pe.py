@@ -7,13 +7,14 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.overlay import CONTROL, MEMORIES, ONLY, OP_BITS, RIGHT, WAITING, Overlay, Sizes, memories, packet
+from penstock.machine.overlay import CHAINED, CONTROL, MEMORIES, ONLY, OP_BITS, RIGHT, WAITING, Overlay, Sizes, memories, packet
 from penstock.machine.token_ops import OP_CLASS, Op
 
 from ...arith.format import FP32, FP64
 from ...noc.token import ram_attributes, struct
 from .alu import Alu
 from .host import host_layout
+from .links import Links
 from .ready_bits import ReadyBits
 from .ready_queue import ReadyQueue
 from .waiting import Waiting
@@ -21,8 +22,8 @@ from .waiting import Waiting
 
 __all__ = ["DynamicPE"]
 
-BANKED = {name: (f"{name}0", f"{name}1") for name in ("op", "token", "present")}
-"""With wake = 2: memories of which even and odd addresses are apart."""
+BANKED = {name: (f"{name}0", f"{name}1") for name in ("op", "token", "present", "chain")}
+"""With wake = 2: memories of which even and odd nodes are apart."""
 
 
 class DynamicPE(wiring.Component):
@@ -74,13 +75,14 @@ class DynamicPE(wiring.Component):
         self.specs = specs = memories(overlay, sizes)
         self.form = {"fp32": FP32, "fp64": FP64}[overlay.format]
         self.token = struct(packet(overlay, sizes))
-        self._consumers = ("node", "slot") + (("pair", "node2", "slot2") if overlay.wake == 2 else ())   # fields of a token and of a chain's link
+        self._consumers = ("node", "slot") + (("pair", "node2", "slot2") if overlay.wake == 2 else ())   # fields of a token
         self._memories = {}
         for name, spec in specs.items():
             if name not in ("control", "ready", "seed"):
                 banks = BANKED[name] if overlay.wake == 2 and name in BANKED else (name,)
+                words = 2 if name == "chain" else 1   # of a node
                 for bank in banks:
-                    self._memories[bank] = Memory(shape=struct(spec.layout), depth=-(-spec.depth // len(banks)), init=[], attrs=ram_attributes(None))
+                    self._memories[bank] = Memory(shape=struct(spec.layout), depth=words * -(-spec.depth // (words * len(banks))), init=[], attrs=ram_attributes(None))
         senders = specs["first"].depth
         if overlay.ready == "fifo":
             self._ready = ReadyQueue(senders=senders, depth=specs["ready"].depth)
@@ -118,12 +120,13 @@ class DynamicPE(wiring.Component):
         numbers = {name: k for k, name in enumerate(MEMORIES["dynamic"])}
         for name, spec in self.specs.items():
             banks = [bank for bank in (name, *BANKED.get(name, ())) if bank in self._memories]
+            bit = 1 if name == "chain" else 0      # of the address: the bank
             for k, bank in enumerate(banks):
                 port = self._writes[bank] = self._memories[bank].write_port()
                 if spec.loaded:
                     mine = host.valid & (host.memory == numbers[name])
-                    m.d.comb += [port.en.eq(mine if len(banks) == 1 else mine & (host.address[0] == k)),
-                                 port.addr.eq(host.address if len(banks) == 1 else host.address[1:]), port.data.eq(host.data)]
+                    m.d.comb += [port.en.eq(mine if len(banks) == 1 else mine & (host.address[bit] == k)),
+                                 port.addr.eq(host.address if len(banks) == 1 else Cat(host.address[:bit], host.address[bit + 1:])), port.data.eq(host.data)]
         with m.If(host.valid & (host.memory == numbers["control"])):
             with m.Switch(host.address):
                 for k, name in enumerate(CONTROL["dynamic"]):
@@ -142,6 +145,8 @@ class DynamicPE(wiring.Component):
     # S
 
     def _consume(self, m: Module, local: stream.Interface) -> dict[str, Signal]:
+        if self.overlay.wake == 2:
+            return self._consume_two(m, local)
         chained, stall, consume = Signal(), Signal(), Signal()
         token = Signal(self.token)
         followed = Signal()                    # a token was consumed, whose chain has been read
@@ -164,8 +169,6 @@ class DynamicPE(wiring.Component):
         with m.If(consume):
             m.d.sync += arrived.eq(token.value)
 
-        if self.overlay.wake == 2:
-            return self._match_two(m, token, consume, arrived, stall)
         issue = Signal()
         trigger = self._match(m, 0, token.node, token.slot, consume, token.value, arrived)
         m.d.comb += stall.eq(trigger["valid"] & ~issue)
@@ -197,15 +200,50 @@ class DynamicPE(wiring.Component):
         return {"valid": valid, "node": last_node, "op": op.data.op, "fires": fires, "next_node": node,
                 "left": Mux(stored_first, operand, arrived), "right": Mux(stored_first, arrived, operand)}
 
-    def _match_two(self, m: Module, token, consume, arrived, stall) -> dict[str, object]:
-        """Two consumers, each in its bank; their triggers wait for their turn."""
-        second = token.node[0]                 # the bank of the first consumer
-        banks = []
+    def _consume_two(self, m: Module, local: stream.Interface) -> dict[str, object]:
+        """Two banks, each of which serves one consumer a cycle: the token's, else one chained to an earlier consumer of this bank."""
+        stall, consume, delivered = Signal(), Signal(), Signal()
+        token = Signal(self.token)
+        chains = []
         for bank in range(2):
-            mine = Mux(second == bank, consume, consume & token.pair)
-            banks.append(self._match(m, bank, Mux(second == bank, token.node, token.node2), Mux(second == bank, token.slot, token.slot2), mine, token.value, arrived))
+            link = data.StructLayout({**{name: self.token[name].shape for name in ("node", "slot")}, "value": self.overlay.width})
+            chains.append(Links(link=link, depth=CHAINED[2]))
+            m.submodules[f"links{bank}"] = chains[bank]
+        room = Cat(chain.room for chain in chains)
+        first = local.payload.node[0]
+        m.d.comb += [
+            self.i.ready.eq(self.running & ~stall & room.all()),
+            delivered.eq(self.i.valid & self.i.ready),
+            local.ready.eq(self.running & ~stall & ~delivered & Mux(local.payload.pair, room.all(), Mux(first, room[1], room[0]))),
+            consume.eq(delivered | (local.valid & local.ready)),
+            token.eq(Mux(delivered, self.i.payload, local.payload)),
+        ]
+        banks = []
+        for bank, waiting in enumerate(chains):
+            leads = token.node[0] == bank          # the token's first consumer is this bank's
+            mine, serve = Signal(name=f"mine{bank}"), Signal(name=f"serve{bank}")
+            consumer = Signal(waiting.link, name=f"consumer{bank}")
+            arrived, followed = Signal(self.overlay.width, name=f"arrived{bank}"), Signal(name=f"followed{bank}")
+            chain = self._memories[BANKED["chain"][bank]].read_port()
+            m.d.comb += [
+                mine.eq(consume & (leads | token.pair)),
+                waiting.take.eq(waiting.o.valid & ~stall & ~mine), serve.eq(mine | waiting.take), consumer.eq(waiting.o.link),
+                chain.en.eq(serve), chain.addr.eq(Cat(consumer.slot == RIGHT, consumer.node[1:])),
+                waiting.i.valid.eq(followed & chain.data.valid),
+                waiting.i.link.node.eq(chain.data.node), waiting.i.link.slot.eq(chain.data.slot), waiting.i.link.value.eq(arrived),
+            ]
+            with m.If(mine):
+                m.d.comb += [consumer.node.eq(Mux(leads, token.node, token.node2)), consumer.slot.eq(Mux(leads, token.slot, token.slot2)), consumer.value.eq(token.value)]
+            m.d.sync += followed.eq(serve)
+            with m.If(serve):
+                m.d.sync += arrived.eq(consumer.value)
+            banks.append(self._match(m, bank, consumer.node, consumer.slot, serve, consumer.value, arrived))
             m.d.sync += banks[bank]["valid"].eq(banks[bank]["fires"])
-        swapped = Signal()                     # in the last cycle the first consumer's bank was 1
+        return self._in_turn(m, banks, consume & token.pair & token.node[0], stall)
+
+    def _in_turn(self, m: Module, banks: list[dict], second, stall) -> dict[str, object]:
+        """The triggers of both banks, one after the other; ``second``: bank 1's before bank 0's."""
+        swapped = Signal()                     # `second` of the last cycle
         m.d.sync += swapped.eq(second)
 
         shape = data.StructLayout({"node": self.token["node"].shape, "op": OP_BITS, "left": self.overlay.width, "right": self.overlay.width})
