@@ -35,10 +35,11 @@ def add_parser(subparsers) -> None:
     c.add_argument("--quiet", action="store_true", help="no progress on standard error")
     c.set_defaults(handler=cmd_compare)
 
-    c = commands.add_parser("figures", help="the paper's figures 10, 11 and 12: published against ours")
+    c = commands.add_parser("figures", help="the paper's figures 10, 11 and 12, with --resources 5, 6 and 7 as well: published against ours")
     c.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder of the files, made if it is not there")
     c.add_argument("--matrices", type=Path, metavar="DIR", help="folder with memplus.mtx[.gz] and circuit_1.mtx; without it generated circuits stand in")
     c.add_argument("--seeds", type=int, default=3, metavar="N", help="placements per point; the median is drawn")
+    c.add_argument("--resources", action="store_true", help="figures 5, 6 and 7 as well, as `penstock overlay resources` makes them")
     c.add_argument("--quiet", action="store_true", help="no progress on standard error")
     c.set_defaults(handler=cmd_figures)
 
@@ -50,7 +51,7 @@ def add_machine(c) -> None:
     c.add_argument("--mesh", action="append", metavar="RxC", help="mesh, rows x columns; may be repeated (default 4x4)")
     for name in LISTS:
         c.add_argument(f"--{name}", action="append", choices=CHOICES[name], help="may be repeated" if name != "pe" else "kind of PE (default both)")
-    c.add_argument("--wake", action="append", type=int, choices=(1, 2), help="consumers of a packet that a dynamic PE serves in a cycle (default 1; 2: per_pe only)")
+    c.add_argument("--wake", action="append", type=int, choices=(1, 2), help="consumers that a dynamic PE serves in a cycle (default 1; 2: per_pe only)")
     c.add_argument("--alu", choices=CHOICES["alu"], default="unit", help="latency 1 (the paper's), or the pipelined ALU's")
     c.add_argument("--format", choices=CHOICES["format"], default="fp32", help="of every value")
     c.add_argument("--kinds", choices=CHOICES["kinds"], default="homogeneous", help="whether every PE does every operation")
@@ -122,15 +123,17 @@ def assumptions(overlays, records, tile) -> str:
              + f"; placement by {', '.join(sorted({r.params['objective'] for r in records}))}, seed {', '.join(map(str, sorted({r.seed for r in records})))}"]
     if any(x.pe == "dynamic" for x in overlays):
         lines.append(f"dynamic: one token consumed and one generated per PE and cycle, local ones included; a cycle per hop; router FIFOs {o.fifo_depth} deep; "
-                     "per_edge: a token per edge; per_pe: a packet per (value, PE), its consumers there one a cycle (wake2: two)")
+                     "per_edge: a token per edge; per_pe: a packet per (value, PE), its consumers there one a cycle (wake2: two, also of two values)")
     if any(x.pe == "static" for x in overlays):
         lines.append("static: one issue per PE and cycle, sources included (stored: not); local operands are read in place; one send, one write per PE and cycle; a cycle per hop")
     lines.append("cycles: docs/overlay.md; bound: the largest of depth, work and link bounds of the placement; x static: over the best static variant of the mesh; memory: all PEs and switches, copies for read ports included")
-    lines.append("error: of the outputs against the same operations in float64 (NumPy), relative to the largest; values: equal to the NumPy reference of the format, every bit")
+    bare = "; none where a graph makes roundings of its own (to bf16, in SiLU): values are what counts there" if any(r.max_rel_err is None for r in records) else ""
+    lines.append(f"error: of the outputs against the same operations in float64 (NumPy), relative to the largest{bare}; values: equal to the NumPy reference of the format, every bit")
     if any(r.overlay["scipy"] for r in records):
         lines.append("SciPy: largest difference from SuperLU's factors with the same pivots (float64), relative to the largest entry; residual: of |L U - A| / (|L| |U|), largest entry, in roundings of the format")
     if tile:
-        lines.append(f"{records[0].overlay['instances']} instances on tiles of {tile[0]}x{tile[1]} (first mesh); eval/kcycle counts all")
+        counts = dict.fromkeys(f"{r.overlay['instances']} on {r.params['mesh']}" for r in records)
+        lines.append(f"instances on tiles of {tile[0]}x{tile[1]}: {', '.join(counts)}; eval/kcycle counts all")
     return "\n".join(lines)
 
 
@@ -138,13 +141,16 @@ def cmd_figures(args) -> int:
     from penstock.cli import _check_folder, _display
     from penstock.points import print_table
 
-    from . import figures
+    from . import figures, resources
 
     if args.seeds < 1:
         raise PenstockError(f"--seeds must be at least 1, not {args.seeds}")
     _check_folder(args.out)
     with _display(args) as progress:
         written, rows = figures.write_all(args.out, args.matrices, args.seeds, progress)
+        if args.resources:
+            files, costs = resources.write_all(args.out, "xc7", hardware.DENSITY_GRAPHS, [mesh_of(m) for m in hardware.DENSITY_MESHES], progress)
+            written, rows = [*written, *files], rows | costs
     for title, table in rows.items():
         print_table(table, title)
     print("wrote " + ", ".join(written))

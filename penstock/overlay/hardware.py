@@ -8,13 +8,14 @@ from pathlib import Path
 from penstock.examples import EXAMPLES
 from penstock.machine.errors import PenstockError
 from penstock.machine.overlay import CHOICES, MEMORIES, Overlay, Sizes
-from penstock.machine.record import write_text
+from penstock.machine.record import folder, write_text
 
 __all__ = ["add_commands"]
 
 DEFAULT_WORDS = 1024
 """Depth of memories that neither a graph nor --memory sizes."""
 VARIANT = ("pe", "network", "ready", "packets", "sends", "sources", "alu", "format", "kinds")
+"""Fields with named values that are options."""
 DENSITY_GRAPHS = ("device:mos", "gen:gates:50", "gen:gates:120")
 DENSITY_MESHES = ("4x4", "8x8")
 
@@ -29,6 +30,7 @@ def add_commands(commands) -> None:
     c.add_argument("--mesh", default="4x4", metavar="RxC", help="rows x columns (default 4x4)")
     for name in VARIANT:
         c.add_argument(f"--{name}", choices=CHOICES[name], default=getattr(Overlay, name), help=f"default {getattr(Overlay, name)}")
+    c.add_argument("--wake", type=int, choices=(1, 2), default=Overlay.wake, help=f"consumers that a dynamic PE serves in a cycle (default {Overlay.wake}; 2: per_pe only)")
     c.add_argument("--fifo-depth", type=int, default=Overlay.fifo_depth, metavar="N", help=f"of the router FIFOs (default {Overlay.fifo_depth})")
     c.add_argument("--memory", action="append", default=[], metavar="NAME=WORDS", help="depth of a PE memory")
     c.add_argument("--seed", type=int, default=0, help="of the placement")
@@ -48,7 +50,7 @@ def add_commands(commands) -> None:
 
 
 def cmd_verilog(args) -> int:
-    from penstock.cli import _check_folder, _folder
+    from penstock.cli import _check_folder
     from penstock.hw.export import write
     from penstock.hw.overlay import Overlay as Component
     from penstock.machine.token_ops import OP_CLASS, format_of
@@ -57,7 +59,7 @@ def cmd_verilog(args) -> int:
 
     rows, cols = mesh_of(args.mesh)
     memories = memory_depths(args.memory)
-    overlay = Overlay(rows=rows, cols=cols, fifo_depth=args.fifo_depth, memories=memories, **{name: getattr(args, name) for name in VARIANT})
+    overlay = Overlay(rows=rows, cols=cols, wake=args.wake, fifo_depth=args.fifo_depth, memories=memories, **{name: getattr(args, name) for name in VARIANT})
     _check_folder(args.out)
     image, sizes = None, Sizes(**dict.fromkeys(vars(Sizes()), DEFAULT_WORDS))
     if args.graph:
@@ -72,7 +74,8 @@ def cmd_verilog(args) -> int:
     else:
         every = frozenset(OP_CLASS[op] for op in format_of(overlay.format).ops if op in OP_CLASS)
         classes = dict.fromkeys(range(overlay.pes), every)
-    paths = write(Component(overlay=overlay, sizes=sizes, classes=classes), _folder(args.out), "penstock_overlay")
+    folder(args.out)
+    paths = write(Component(overlay=overlay, sizes=sizes, classes=classes), args.out, "penstock_overlay")
     if image:
         paths.append(args.out / "load.hex")
         write_text(paths[-1], _load_words(image))
@@ -97,7 +100,7 @@ def _load_words(image) -> str:
 
 
 def cmd_resources(args) -> int:
-    from penstock.cli import _check_folder, _display, _folder
+    from penstock.cli import _check_folder, _display
     from penstock.points import print_table
 
     from . import resources, route
@@ -109,8 +112,9 @@ def cmd_resources(args) -> int:
     if args.fmax:
         route.check(args.family)
     _check_folder(args.out)
+    folder(args.out)
     with _display(args) as progress:
-        written, tables = resources.write_all(_folder(args.out), args.family, args.graph or DENSITY_GRAPHS, meshes, progress, args.fmax, args.coarse)
+        written, tables = resources.write_all(args.out, args.family, args.graph or DENSITY_GRAPHS, meshes, progress, args.fmax, args.coarse)
     for title, rows in tables.items():
         print_table(rows, title)
     print("wrote " + ", ".join(written))

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+import numpy as np
+
 from penstock.frontend.spice.devices import DEVICES
 from penstock.frontend.spice.source import graph_from
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.record import Record
+from penstock.machine.token_ops import Op
 from penstock.progress import Progress
 
 from .compare import compare, variants
@@ -59,8 +62,13 @@ def sweep(graph: DataflowGraph, sides: Iterable[int] | None = None, seeds: Itera
 
 
 def rows_of(spec: str, graph: DataflowGraph, records: Sequence[Record]) -> list[dict]:
-    """One row per mesh: cycles of the paper's reading, of the best static and the best dynamic PE (medians over seeds), and dynamic over static."""
+    """One row per mesh: cycles of the paper's reading, of the best static and the best dynamic PE (medians over seeds), and dynamic over static.
+
+    ``read``: nodes with fan-out; ``results``: operations whose results nobody reads.
+    """
     statistics = graph.statistics
+    unread = graph.fan_out == 0
+    read, results = int(np.count_nonzero(~unread)), int(np.count_nonzero(unread & (graph.op >= Op.ADD)))
 
     def cycles(mesh: str, **wanted) -> int | None:
         found = [r.cycles for r in records if r.params["mesh"] == mesh and all(r.params.get(k) == v for k, v in wanted.items())]
@@ -72,6 +80,6 @@ def rows_of(spec: str, graph: DataflowGraph, records: Sequence[Record]) -> list[
         dynamic, static = cycles(mesh, pe="dynamic", ready="fifo"), cycles(mesh, pe="static", sends="multicast", objective="cut")
         least = min(c for s in ("edge", "pe", "multicast") for o in ("cut", "connectivity") if (c := cycles(mesh, pe="static", sends=s, objective=o)))
         best = cycles(mesh, pe="dynamic", wake=2)
-        rows.append({"graph": spec, "nodes": statistics.nodes, "edges": statistics.edges, "depth": statistics.depth, "PEs": k * k, "dynamic": dynamic, "static": static, "ratio": round(dynamic / static, 2),
+        rows.append({"graph": spec, "nodes": statistics.nodes, "edges": statistics.edges, "depth": statistics.depth, "read": read, "results": results, "PEs": k * k, "dynamic": dynamic, "static": static, "ratio": round(dynamic / static, 2),
                      "best static": least, "best dynamic": best, "best ratio": round(best / least, 2)})
     return rows

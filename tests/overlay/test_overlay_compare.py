@@ -8,6 +8,7 @@ import pytest
 from overlay_graphs import VARIANTS, random_graph
 
 from penstock.cli import main
+from penstock.frontend.spice import graph_from
 from penstock.machine.errors import ConfigError, RunError
 from penstock.machine.overlay import Overlay
 from penstock.model import overlay as model
@@ -140,6 +141,12 @@ def test_float64_reference_is_close_to_fp32():
     assert relative_error(np.array([1.0, np.nan]), np.array([2.0, np.nan])) == 0.5
 
 
+@pytest.mark.parametrize("spec, rounds", [("step:swiglu,t=1", True), ("step:swiglu,t=1,silu=spelled", False)])
+def test_no_error_is_told_of_roundings_that_float64_does_not_make(spec, rounds):
+    (record,) = compare(graph_from(spec), [(1, 1)], variants({"pe": ["static"], "sends": ["multicast"]}))
+    assert record.values_ok and (record.max_rel_err is None) == rounds
+
+
 def test_figures_lay_ours_beside_the_published_curves():
     curve = next(c for c in CURVES if c.name == "diode_simple")
     graph = random_graph(100, 30, 10)
@@ -156,7 +163,7 @@ def test_the_sweep_has_the_best_of_either_kind():
     graph = random_graph(150, 40, 11)
     records = sweep.sweep(graph, (1, 2))
     one, four = sweep.rows_of("random", graph, records)
-    assert (one["PEs"], four["PEs"]) == (1, 4) and one["nodes"] == 150
+    assert (one["PEs"], four["PEs"]) == (1, 4) and one["nodes"] == 150 and one["static"] == one["read"] + one["results"]
     at = [r for r in records if r.params["mesh"] == "2x2"]
     assert four["best static"] == min(r.cycles for r in at if r.params["pe"] == "static") <= four["static"]
     assert four["best dynamic"] == next(r.cycles for r in at if r.params.get("wake") == 2)
