@@ -10,6 +10,7 @@ import csv
 import json
 import shutil
 import sys
+from collections import Counter
 from pathlib import Path
 
 from tables import frame
@@ -48,6 +49,13 @@ Cycles over those of the best static variant of the same mesh, each variant with
 ## Device models: where they saturate
 
 {saturation}
+
+## One PE
+
+What one PE takes is known: dynamic PEs (FIFO, a token per edge) a cycle an edge, static ones a cycle a node that fires, which are the nodes with fan-out (*read*) and the operations whose results nobody reads (*results*): these have to be computed
+too. *over*: cycles over edges, and over nodes with fan-out.
+
+{anchors}
 
 ## All listed graphs, 1 to 256 PEs
 
@@ -101,6 +109,17 @@ def saturation(cycles: list[dict]) -> list[dict]:
     return out
 
 
+def anchors(sweep: list[dict]) -> list[dict]:
+    """Per graph: cycles of one PE, and what they exceed its edges and its nodes with fan-out by."""
+    out = []
+    for r in sweep:
+        if r["PEs"] == "1":
+            over = lambda cycles, count: f"{int(cycles) - int(count)} ({100 * (int(cycles) / int(count) - 1):.2f} %)"  # noqa: E731
+            out.append({n: r[n] for n in ("graph", "nodes", "depth", "edges", "dynamic")} | {"over edges": over(r["dynamic"], r["edges"])}
+                       | {n: r[n] for n in ("read", "results", "static")} | {"over read": over(r["static"], r["read"])})
+    return out
+
+
 def keep(folder: Path) -> None:
     """The record and the pictures of `penstock overlay figures`."""
     records = load(folder / "overlay_records.json")
@@ -127,7 +146,13 @@ def rtl_section(record: dict) -> str:
     runs = [g for case in record["cases"] for g in case["graphs"]]
     wrong = sum(not g["equal"] for g in runs)
     return RTL_TEXT.format(runs=len(runs), cases=len(record["cases"]), cycles=sum(g["cycles"] for g in runs), clocks=sum(case["clocks"] for case in record["cases"]), bad=f"; {wrong} DIFFER" if wrong else "",
-                           table=markdown(table, ["variant", *columns]), graphs=", ".join(f"`{g}`" for g in max(([g["graph"] for g in c["graphs"]] for c in record["cases"]), key=len)))
+                           table=markdown(table, ["variant", *columns]), graphs=", ".join(f"`{g}` ({_nodes(g, runs)})" for g in max(([g["graph"] for g in c["graphs"]] for c in record["cases"]), key=len)))
+
+
+def _nodes(graph: str, runs: list[dict]) -> str:
+    """Nodes of a graph, the usual number first; several where the record has runs of an earlier form of it."""
+    counts = Counter(r["nodes"] for r in runs if r["graph"] == graph).most_common()
+    return f"{counts[0][0]} nodes" + "".join(f"; {n} in {k} runs, another form" for n, k in counts[1:])
 
 
 def speed_section(record: dict) -> str:
@@ -144,8 +169,8 @@ def main(folder: Path | None) -> None:
     cycles, causes, sweep = record["cycles"], record["causes"], record["sweep"]
     columns = [c for c in cycles[0] if c not in ("figure", "nodes", "edges", "depth")]
     short = [c for c in causes[0] if c in ("graph", "PEs") or c.startswith("static multicast") or c.endswith("ratio")]
-    found = saturation(cycles)
-    page = TEXT.format(assumptions=record["assumptions"], cycles=markdown(cycles, columns), causes=markdown(causes, short), saturation=markdown(found, list(found[0])), sweep=markdown(sweep, list(sweep[0])))
+    found, one = saturation(cycles), anchors(sweep)
+    page = TEXT.format(assumptions=record["assumptions"], cycles=markdown(cycles, columns), causes=markdown(causes, short), saturation=markdown(found, list(found[0])), anchors=markdown(one, list(one[0])), sweep=markdown(sweep, [c for c in sweep[0] if c not in ("read", "results")]))
     for file, section in ((RTL, rtl_section), (SPEED, speed_section)):
         if file.exists():
             page += section(json.loads(file.read_text()))
