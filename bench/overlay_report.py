@@ -159,7 +159,7 @@ def speed_section(record: dict) -> str:
     """The lines of bench/overlay_speed.py."""
     names = {"what": "what", "graph": "graph", "nodes": "nodes", "limit": "at most s", "wall_s": "wall s", "cpu_s": "CPU s", "cycles": "cycles", "verdict": "verdict"}
     table = [{title: "" if r[key] is None else str(r[key]) for key, title in names.items()} for r in record["measured"]]
-    return SPEED_TEXT.format(cores=record["cores"], load=record["load"], table=markdown(table, list(names.values())))
+    return SPEED_TEXT.format(cores=record["cores"], load=record["load"], table=markdown(table, list(names.values()))) + (f"\n{record['note']}\n" if "note" in record else "")
 
 
 def main(folder: Path | None) -> None:
