@@ -141,19 +141,21 @@ def _solve(args: argparse.Namespace) -> int:
     if not Path(args.solution).absolute().parent.is_dir():
         raise PenstockError("the folder does not exist", where=args.solution)
 
-    lines, cpu = _Lines(args.started, args.quiet), []
+    lines, cpu, interrupt = _Lines(args.started, args.quiet), [], _Interrupt()
 
     def progress(step, schedule: Schedule) -> None:
         cpu.append(time.process_time())
         schedule.save(args.solution)
         lines.better(step)
+        interrupt.heed()
 
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    def stage(step) -> None:
+        lines.stage(step)
+        interrupt.heed()
+
     budget = max(0.8 * args.time, args.time - _OVERHEAD)
-    with lines:
-        result = solve(problem, seconds=budget, readings=readings, seed=args.seed, jobs=args.jobs, started=args.started, on_progress=progress,
-                       on_stage=lines.stage)
+    with interrupt, lines:
+        result = solve(problem, seconds=budget, readings=readings, seed=args.seed, jobs=args.jobs, started=args.started, on_progress=progress, on_stage=stage)
     result.schedule.save(args.solution)
     seconds = time.monotonic() - args.started
     print(f"{problem.name}: latency {result.latency:,.1f} in {len(result.schedule.subgraphs)} subgraphs, proven bound {result.bound:,.1f} "
@@ -163,6 +165,30 @@ def _solve(args: argparse.Namespace) -> int:
     if args.json:
         write_atomically(args.json, json.dumps([_record(problem, readings, result, seconds, cpu, args)], indent=1) + "\n")
     return 0
+
+
+class _Interrupt:
+    """SIGINT and SIGTERM raise KeyboardInterrupt at once; where that is lost (code that is being compiled calls back and ignores it), :meth:`heed` raises it."""
+
+    def __init__(self):
+        self.asked, self.before = False, {}
+
+    def heed(self) -> None:
+        if self.asked:
+            raise KeyboardInterrupt
+
+    def _ask(self, *_: Any) -> None:
+        self.asked = True
+        raise KeyboardInterrupt
+
+    def __enter__(self) -> "_Interrupt":
+        if threading.current_thread() is threading.main_thread():
+            self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *exc) -> None:
+        for s, handler in self.before.items():
+            signal.signal(s, handler)
 
 
 class _Lines:
