@@ -10,7 +10,6 @@ import csv
 import json
 import shutil
 import sys
-from collections import Counter
 from pathlib import Path
 
 from tables import frame
@@ -145,21 +144,16 @@ def rtl_section(record: dict) -> str:
     table = [{"variant": v} | {c: f"{sum(row[c])} of {len(row[c])}" if c in row else "" for c in columns} for v, row in cells.items()]
     runs = [g for case in record["cases"] for g in case["graphs"]]
     wrong = sum(not g["equal"] for g in runs)
+    nodes = {g["graph"]: g["nodes"] for g in runs}
     return RTL_TEXT.format(runs=len(runs), cases=len(record["cases"]), cycles=sum(g["cycles"] for g in runs), clocks=sum(case["clocks"] for case in record["cases"]), bad=f"; {wrong} DIFFER" if wrong else "",
-                           table=markdown(table, ["variant", *columns]), graphs=", ".join(f"`{g}` ({_nodes(g, runs)})" for g in max(([g["graph"] for g in c["graphs"]] for c in record["cases"]), key=len)))
-
-
-def _nodes(graph: str, runs: list[dict]) -> str:
-    """Nodes of a graph, the usual number first; several where the record has runs of an earlier form of it."""
-    counts = Counter(r["nodes"] for r in runs if r["graph"] == graph).most_common()
-    return f"{counts[0][0]} nodes" + "".join(f"; {n} in {k} runs, another form" for n, k in counts[1:])
+                           table=markdown(table, ["variant", *columns]), graphs=", ".join(f"`{g}` ({nodes[g]} nodes)" for g in max(([g["graph"] for g in c["graphs"]] for c in record["cases"]), key=len)))
 
 
 def speed_section(record: dict) -> str:
     """The lines of bench/overlay_speed.py."""
     names = {"what": "what", "graph": "graph", "nodes": "nodes", "limit": "at most s", "wall_s": "wall s", "cpu_s": "CPU s", "cycles": "cycles", "verdict": "verdict"}
     table = [{title: "" if r[key] is None else str(r[key]) for key, title in names.items()} for r in record["measured"]]
-    return SPEED_TEXT.format(cores=record["cores"], load=record["load"], table=markdown(table, list(names.values()))) + (f"\n{record['note']}\n" if "note" in record else "")
+    return SPEED_TEXT.format(cores=record["cores"], load=record["load"], table=markdown(table, list(names.values())))
 
 
 def main(folder: Path | None) -> None:
