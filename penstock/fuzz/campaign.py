@@ -50,7 +50,7 @@ class Failure:
     backend
         ``model`` (values, or an error that no program should raise) or ``rtl`` (it differs from the model).
     message
-        The first difference, or the error.
+        The first difference, or the error, of the shrunk program.
     """
 
     backend: str
@@ -306,15 +306,24 @@ def fails_on_rtl(recipe: Recipe, config: Config, wrong: Callable | None = None) 
     return next(iter(compare(Campaign(), [[case]], config, None, wrong).values()), None)
 
 
+def kind_of(message: str) -> str:
+    """What sort of failure a message tells of: its words, without names, numbers and values, so that a smaller program that fails in another way is told apart."""
+    told = re.sub(r"\([^()]*\)", " ", message.splitlines()[0].split(": model ")[0])
+    return " ".join(w for w in re.findall(r"[^\s:,;]+", told) if w.isalpha())
+
+
 def _fail(campaign: Campaign, backend: str, message: str, recipe: Recipe, config: Config, origin: str, keep: Path | None, wrong: Callable | None = None) -> None:
     """Shrink a failure and keep it."""
     m = config.machine
+    told = {recipe.key(): message}
 
     def again(r: Recipe) -> bool:
-        return (fails_on_model(r, config) if backend == "model" else fails_on_rtl(r, config, wrong)) is not None
+        text = fails_on_model(r, config) if backend == "model" else fails_on_rtl(r, config, wrong)
+        told[r.key()] = text
+        return text is not None and kind_of(text) == kind_of(message)
 
     small = shrink(recipe, again, m.t, m.dtype, SHRINK_MODEL if backend == "model" else SHRINK_RTL if wrong is None else 0)
-    failure = Failure(backend, message, small, config, origin)
+    failure = Failure(backend, told[small.key()], small, config, origin)
     campaign.failures.append(failure)
     if keep is not None:
         folder(keep)

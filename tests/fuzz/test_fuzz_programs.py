@@ -103,6 +103,13 @@ def test_a_failure_is_shrunk_kept_and_replayed(tmp_path, monkeypatch, capsys):
     assert cli.main(["fuzz", "--replay", str(failure.path)]) == 0
 
 
+def test_a_smaller_program_that_fails_in_another_way_is_another_failure():
+    value = "channel p3_map_7.out -> p3_zip_1.in beat 12: payload digest (3 of 40 beats): model 00ab, RTL 00cd"
+    assert campaign.kind_of(value) == campaign.kind_of("channel p0_exp.out -> p0_x.in beat 0: payload digest (1 of 1 beats): model 7, RTL 8")
+    assert campaign.kind_of(value) != campaign.kind_of("channel p3_map_7.out -> p3_zip_1.in beat 12: accepted: model in cycle 4, RTL in cycle 5")
+    assert campaign.kind_of("tensor y differs from the NumPy meaning") != campaign.kind_of("sink_2 took other elements than the NumPy meaning gives")
+
+
 def test_a_file_that_is_no_failure_is_refused(tmp_path, capsys):
     (tmp_path / "x.json").write_text("[]")
     assert cli.main(["fuzz", "--replay", str(tmp_path / "x.json")]) == 1
