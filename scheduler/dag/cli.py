@@ -189,6 +189,8 @@ class _Interrupt:
     def __exit__(self, *exc) -> None:
         for s, handler in self.before.items():
             signal.signal(s, handler)
+        if self.asked:
+            exec("")  # CPython notes an interrupt that leaves an exec of text (libraries define classes that way) and ends the process by it, caught or not, until the next exec
 
 
 class _Lines:

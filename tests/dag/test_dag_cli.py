@@ -132,6 +132,13 @@ def test_an_interrupt_that_is_lost_in_other_code_is_heeded_at_the_next_step():
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_an_interrupt_inside_a_text_that_is_executed_does_not_end_the_process_afterwards():
+    """Libraries execute text; the interpreter notes an interrupt that leaves such text and would end by it."""
+    code = ("import contextlib, signal; from penstock.scheduler.dag.cli import _Interrupt\n"
+            "with _Interrupt(), contextlib.suppress(KeyboardInterrupt): exec('signal.raise_signal(signal.SIGINT)')")
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
 def test_a_first_schedule_needs_neither_compiled_code_nor_the_front_end():
     """What `penstock dag` loads before it works; the front end alone takes longer than a first schedule may."""
     code = "import sys; from penstock.cli import parser; parser('dag'); sys.exit(' '.join({'sympy', 'numba', 'scipy'} & set(sys.modules)))"
