@@ -54,4 +54,4 @@ def test_what_a_scratchpad_of_512_kb_keeps_besides_its_tiles(t, frames):
     """At most 6 % of the tiles' bits, at the default page of 8 tiles and at smaller ones of larger tiles."""
     tile = Tile(t, "bf16")
     pages = (8 * 512 << 10) // (frames * tile.t**2 * tile.element_bits)
-    assert limits.metadata_bits(pages, drops=True) <= 0.06 * pages * frames * beat_bits(tile)
+    assert limits.metadata_bits(pages, drops=True, writers=16) <= 0.06 * pages * frames * beat_bits(tile)
