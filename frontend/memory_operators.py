@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import sympy
 
@@ -66,6 +68,27 @@ def _check_tensor(op: Operator, role: str | None = None) -> TensorRef:
     return tensor
 
 
+def _writers(op: Operator, kind: type | tuple[type, ...]) -> list[Operator]:
+    """The stores of ``kind`` that write the tensor of ``op``."""
+    return [n for n in op.graph.nodes if isinstance(n, kind) and n.args["tensor"] is op.args["tensor"]]
+
+
+def _check_read(op: Operator) -> None:
+    """Refuse a read of what a LinearOffChipStore writes."""
+    for store in _writers(op, LinearOffChipStore):
+        raise op.error(f"reads tensor {op.args['tensor'].name}, which {store.name} stores", rule="a LinearOffChipStore does not tell when its tiles can be read",
+                       remedy="store with RandomOffChipStore, and let its acknowledgements start the reads")
+
+
+def _reader(op: Operator, ev) -> Callable[[int, int], np.ndarray]:
+    """The tile of ``op``'s tensor at an element row and column: of its values, or of what random stores have made of them so far."""
+    tensor, (rows, cols) = op.args["tensor"], op.args["tile"]
+    if not _writers(op, RandomOffChipStore):
+        data = ev.tensor(tensor)
+        return lambda r, c: data[r : r + rows, c : c + cols]
+    return lambda r, c: ev.stored(tensor)[r : r + rows, c : c + cols].copy()
+
+
 def _check_addresses(op: Operator, i: int) -> None:
     if not isinstance(op.inputs[i].element, ScalarType):
         raise op.stream_error(i, f"carries {op.inputs[i].element}", rule="an address is a scalar: a tile of the tensor's row-major tile grid")
@@ -118,6 +141,8 @@ class RandomOffChipLoad(RandomAccess):
         _tile_type(self)
         _check_addresses(self, 0)
 
+    check_complete = _check_read
+
     def shape_rule(self):
         return [StreamType(_tile_type(self), self.inputs[0].shape)]
 
@@ -137,18 +162,17 @@ class RandomOffChipLoad(RandomAccess):
         return low.load(self, _tile_type(self), [])
 
     def evaluate(self, ev, addresses):
-        data, (rows, cols) = ev.tensor(self.args["tensor"]), self.args["tile"]
+        read = _reader(self, ev)
         for a, s in addresses:
-            if a is None:
-                yield None, s
-                continue
-            r, c = self.place(ev, a)
-            yield data[r : r + rows, c : c + cols], s
+            yield (None if a is None else read(*self.place(ev, a))), s
 
 
 @operator
 class RandomOffChipStore(RandomAccess):
-    """Stores each tile at its address and acknowledges it, with the addresses' shape, when a later read sees it."""
+    """Stores each tile at its address and acknowledges it, with the addresses' shape, when a later read sees it.
+
+    A load that waits for the acknowledgement (its reference, or what its addresses are made of) reads what was stored; the order of others is open.
+    """
 
     stops = "those of the addresses"
     streams = ("addresses", "tiles")
@@ -252,6 +276,8 @@ class LinearOffChipLoad(Operator):
             raise self.error(f"reads tile {last}, tensor {t.name} [{t.rows}, {t.cols}] has tiles 0 to {tiles - 1}",
                              rule="the last address of an affine read lies in the tensor", remedy="check shape and stride")
 
+    check_complete = _check_read
+
     @property
     def grid(self) -> tuple[int, int]:
         """Tile rows and tile columns of the tensor."""
@@ -288,38 +314,58 @@ class LinearOffChipLoad(Operator):
         return size * 2 if rule == "paper" else size
 
     def lower_machine(self, low):
-        tile = _tile_type(self)
         if self.args["order"] is not None:
-            unit = low.unit("load", self, {**low.tensor(self.args["tensor"], self), "rows": self.args["tile"][0], "cols": self.args["tile"][1], "rank": 1,
-                                           "shape": list(self.args["shape"]), "row_step": [0], "col_step": [0], "order": [list(p) for p in self.args["order"]]})
-            return [low.port(unit, 0, low.payload(tile, self))]
-        rows_per, cols_per, shape = [], [], self.args["shape"]
-        grid_cols = self.grid[1]
-        for n, s in zip(shape, self.args["stride"]):
-            r, c = (0, 0) if n == 1 else divmod(s, grid_cols)
-            rows_per.append(r * self.args["tile"][0])
-            cols_per.append(c * self.args["tile"][1])
-        reach = sum((n - 1) * c for n, c in zip(shape, cols_per)) // self.args["tile"][1]
-        if reach >= grid_cols:
-            raise low.error(self, f"the walk reaches tile column {reach} of a grid of {grid_cols} and would wrap into the next row",
-                            rule="each loop dimension of a load steps whole rows and whole columns of tiles",
-                            remedy="split the dimension that wraps into one over columns and one over rows")
+            return [self.lower_listed(low, self.args["order"])]
+        loops, merged = self.loops()
+        if sum((n - 1) * (s % self.grid[1]) for n, s in loops if n > 1) >= self.grid[1]:
+            return [self.lower_wrapping(low)]
+        (rows, cols), steps = self.args["tile"], [divmod(s, self.grid[1]) if n > 1 else (0, 0) for n, s in loops]
         by = {"trigger": "ref"} if self.inputs else {}
-        unit = low.unit("load", self, {**low.tensor(self.args["tensor"], self), "rows": self.args["tile"][0], "cols": self.args["tile"][1],
-                                       "rank": len(shape), "shape": list(shape), "row_step": rows_per, "col_step": cols_per, **by})
+        unit = low.unit("load", self, {**low.tensor(self.args["tensor"], self), "rows": rows, "cols": cols, "rank": len(loops), "shape": [n for n, _ in loops],
+                                       "row_step": [r * rows for r, _ in steps], "col_step": [c * cols for _, c in steps], **by})
         if self.inputs:
             low.connect(low.tokens(self, 0), unit, 0)
-        return [low.port(unit, 0, low.payload(tile, self))]
+        port = low.port(unit, 0, low.payload(_tile_type(self), self))
+        for d in merged:
+            port = low.chain(port, "flatten", self, {"lo": 2 + d, "hi": 3 + d}, f"rows{d}")
+        return [port]
+
+    def loops(self) -> tuple[list[tuple[int, int]], list[int]]:
+        """(trips, stride) of each loop, outermost first, where one that runs over several whole tile rows is two; and the dimensions, innermost first, that these make."""
+        out, merged, width = [], [], self.grid[1]
+        for d, (n, s) in enumerate(zip(reversed(self.args["shape"]), reversed(self.args["stride"]))):
+            row = width // s if 0 < s < width and width % s == 0 else n
+            if row < n and n % row == 0:
+                out[:0] = [(n // row, width), (row, s)]
+                merged.append(d)
+            else:
+                out.insert(0, (n, s))
+        return out, merged
+
+    def lower_listed(self, low, places):
+        """A load of tiles that lie where a list says: one dimension."""
+        rows, cols = self.args["tile"]
+        unit = low.unit("load", self, {**low.tensor(self.args["tensor"], self), "rows": rows, "cols": cols, "rank": 1, "shape": [len(places)], "row_step": [0], "col_step": [0],
+                                       "order": [[int(r), int(c)] for r, c in places]})
+        return low.port(unit, 0, low.payload(_tile_type(self), self))
+
+    def lower_wrapping(self, low):
+        """A walk that goes on in the next tile row within a loop: its places are listed, and the loops' dimensions made of them."""
+        if self.inputs:
+            raise low.error(self, f"the walk over {list(self.args['shape'])} tiles with strides {list(self.args['stride'])} passes the end of a row of {self.grid[1]} tiles inside a dimension",
+                            rule="a load that a stream starts steps whole rows and whole columns of tiles", remedy="split the dimension that wraps, or use RandomOffChipLoad")
+        port = self.lower_listed(low, self.origins())
+        for d, n in enumerate(reversed(self.args["shape"][1:])):
+            port = low.chain(port, "reshape", self, {"dim": 2 + d, **low.chunks(n)}, f"chunks{d}")
+        return port
 
     def lower_published(self, low):
         return low.load(self, _tile_type(self), self.args["shape"])
 
     def evaluate(self, ev, *ref):
-        data, (rows, cols) = ev.tensor(self.args["tensor"]), self.args["tile"]
-        shape = self.args["shape"]
-        tiles = [data[r : r + rows, c : c + cols] for r, c in self.origins()]
-        stops = [0] * len(tiles)
-        for i in range(len(tiles)):
+        read, shape, places = _reader(self, ev), self.args["shape"], self.origins()
+        stops = [0] * len(places)
+        for i in range(len(places)):
             size = 1
             for level, n in enumerate(reversed(shape), 1):
                 size *= n
@@ -329,8 +375,9 @@ class LinearOffChipLoad(Operator):
             if trigger is None:
                 yield None, len(shape) + outer
                 continue
-            yield from zip(tiles[:-1], stops[:-1])
-            yield tiles[-1], len(shape) + outer
+            stops[-1] = len(shape) + outer
+            for (r, c), stop in zip(places, stops):
+                yield read(r, c), stop
 
 
 @operator
@@ -346,9 +393,7 @@ class LinearOffChipStore(Operator):
 
     def check(self):
         tensor = _check_tensor(self, "output")
-        for other in self.graph.nodes:
-            if other is not self and isinstance(other, (LinearOffChipStore, RandomOffChipStore)) and other.args["tensor"] is tensor:
-                raise self.error(f"tensor {tensor.name} is already stored by {other.name}", remedy="declare another output tensor")
+        self.check_alone()
         t = static_tiles(self, 0)
         if t.dtype != tensor.dtype:
             raise self.stream_error(0, f"carries {t.dtype}, tensor {tensor.name} holds {tensor.dtype}", remedy=f"store cast(stream, {tensor.dtype!r})")
@@ -366,6 +411,14 @@ class LinearOffChipStore(Operator):
             if (count - rows * cols).is_nonzero:
                 raise self.stream_error(0, f"has {count} tiles, tensor {tensor.name} [{tensor.rows}, {tensor.cols}] takes {rows} x {cols}",
                                         rule="a store fills its tensor once", remedy="check the tensor's shape and the tile size")
+
+    def check_alone(self) -> None:
+        """Refuse a tensor that another operator stores, too."""
+        for other in _writers(self, (LinearOffChipStore, RandomOffChipStore)):
+            if other is not self:
+                raise self.error(f"tensor {self.args['tensor'].name} is already stored by {other.name}", remedy="declare another output tensor")
+
+    check_complete = check_alone
 
     def shape_rule(self):
         return []

@@ -61,7 +61,7 @@ class Flatten(Shape):
 
 @operator
 class Promote(Shape):
-    """Inserts a dimension of size 1: outside all others, or inside dimension ``level``."""
+    """Inserts a dimension of size 1: outside all others, or inside dimension ``level``. Around an empty dimension it is empty, of size 0."""
 
     stops = "s below level: s; else s + 1. Outermost: the stream's last element ends it; an empty stream stays empty"
     arguments = {"level": "dimensions that stay inside the new one (default: all)"}
@@ -80,8 +80,9 @@ class Promote(Shape):
     def shape_rule(self):
         s = self.inputs[0].type
         cut = len(s.shape) - self.args["level"]
-        outer = s.shape[0]
-        new = dim(1) if not self.outermost or outer.value else Dim(sympy.Piecewise((1, outer.size >= 1), (0, True)), DimKind.DYNAMIC_REGULAR)
+        inside = s.shape[cut] if self.args["level"] else dim(1)  # the outermost dimension that stays inside
+        present = sympy.Piecewise((1, inside.size >= 1), (0, True))
+        new = dim(1) if inside.value else Dim(present, DimKind.DYNAMIC_REGULAR) if self.outermost else self.graph.derived(present, inside)
         return [StreamType(s.element, s.shape[:cut] + (new,) + s.shape[cut:])]
 
     def lower_machine(self, low):

@@ -209,7 +209,7 @@ class Expanding(Function):
 
 @dataclass(frozen=True)
 class RetileStreamify(Expanding):
-    """Cuts a tile into tiles of ``size`` rows or columns; with ``mask`` only those with a valid row or column leave (no row, no column)."""
+    """Cuts a tile into tiles of ``size`` rows or columns; with ``mask`` only those with a valid row or column leave (no row, no column), the last one perhaps smaller."""
 
     along: str = "rows"
     size: int = 1
@@ -224,8 +224,8 @@ class RetileStreamify(Expanding):
         whole = getattr(a, self.along)
         if whole.value is None and not self.mask:
             raise ProgramError(f"cuts {a} of run-time size", rule="a tile of run-time size is cut by its valid part", remedy="give mask=True")
-        if whole.value is not None and whole.value % self.size:
-            raise ProgramError(f"{whole} {self.along} are not a multiple of {self.size}", remedy="choose a size that divides the tile")
+        if whole.value is not None and whole.value % self.size and not self.mask:
+            raise ProgramError(f"{whole} {self.along} are not a multiple of {self.size}", remedy="choose a size that divides the tile, or give mask=True: the last part is smaller then")
         if self.mask:
             most = graph.most(whole)
             n = graph.fresh("V", key, DimKind.DYNAMIC_RAGGED, most and -(-most // self.size))

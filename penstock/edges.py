@@ -48,13 +48,19 @@ def _parts(element, t: int, value) -> list[list[tuple]] | None:
     return out
 
 
+def _members(element, value) -> list[tuple]:
+    """(element type, value) of an element, or of each member of a tuple and of the tuples in it."""
+    if not isinstance(element, TupleType):
+        return [(element, value)]
+    return [m for part in zip(element.members, value) for m in _members(*part)]
+
+
 def physical(items: Iterable[tuple], element, payload: Payload, t: int) -> SourceBeats:
     """The beats of a logical stream: each tile as its physical tiles, row-major, with the stops that these add."""
     inner = inner_dims(element)
-    members = element.members if isinstance(element, TupleType) else (element,)
     out, bare = [], []
     for value, stop in items:
-        parts = None if value is None else [_parts(m, t, v) for m, v in zip(members, value if isinstance(element, TupleType) else (value,))]
+        parts = None if value is None else [_parts(m, t, v) for m, v in _members(element, value)]
         if parts is None or None in parts:
             out.append((0, stop + inner))
             bare.append(len(out) - 1)

@@ -56,6 +56,11 @@ class Lowering:
     def error(self, node: Operator, what: str, rule: str | None = None, remedy: str | None = None) -> LoweringError:
         return LoweringError(what, f"{node.label} at {node.line}" if node.line else node.label, rule, remedy)
 
+    def apart(self, node: Operator, kind: str) -> None:
+        """Refuse operands that come as one stream of pairs, where a unit of ``kind`` has an input for each."""
+        if len(node.inputs) < node.args["fn"].arity:
+            raise self.error(node, "takes its operands as one stream of pairs", rule=f"a unit `{kind}` has two inputs", remedy="pass the two streams, not their Zip")
+
     def unsupported(self, node: Operator) -> LoweringError:
         return self.error(node, f"{type(node).__name__} has no lowering for the timing `{self.timing}`")
 

@@ -21,6 +21,7 @@ class Products:
         physical tiles drives the reads of B.
         """
         fn: Matmul = node.args["fn"]
+        self.apart(node, "matmul")
         a, b = self.tile(node, 0), self.static_tile(node, 1)
         for i, x in enumerate((a, b)):
             if x.dtype != self.m.dtype:

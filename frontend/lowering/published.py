@@ -138,6 +138,7 @@ class PublishedLowering(Lowering):
     def expanding(self, node: Operator) -> list[Port]:
         """A FlatMap's unit."""
         kind, params = node.args["fn"].published()
+        self.apart(node, kind)
         return self.one(node, kind, {**params, "new": bool(node.args["rank"])})
 
     def source(self, node: Operator) -> list[Port]:

@@ -23,8 +23,7 @@ class StreamUnits:
 
     def pair(self, node: Operator, kind: str, params: dict | None = None) -> Port:
         """A unit that takes a node's two inputs as they are."""
-        if len(node.inputs) != 2:
-            raise self.error(node, "takes its operands as one stream of pairs", rule=f"a unit `{kind}` has two inputs", remedy="pass the two streams, not their Zip")
+        self.apart(node, kind)
         unit = self.unit(kind, node, params or {})
         self.feed_all(node, unit)
         return Port(unit, 0, self.payload(node.outputs[0].element, node))
@@ -63,6 +62,7 @@ class StreamUnits:
         return [Port(unit, 0, self.take(node, 0).payload), Port(unit, 1, Selector(n))]
 
     def generate(self, node: Operator, fn: str, params: dict) -> Port:
+        self.apart(node, "generate")
         unit = self.unit("generate", node, {"fn": fn, "stride": 0, "count": 0} | params)
         self.feed_all(node, unit)
         return Port(unit, 0, self.payload(node.outputs[0].element, node))

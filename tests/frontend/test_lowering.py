@@ -210,10 +210,10 @@ def test_an_accumulator_too_small_is_refused_with_the_figures():
     assert "its result takes 16 tiles of 4 x 4 of partial sums, an accumulator holds 8" in message(lambda: lower(g, config))
 
 
-def test_a_walk_that_wraps_is_refused():
+def test_a_started_walk_that_wraps_within_a_row_is_refused():
     g = Graph()
-    LinearOffChipStore(tiles(g, "a", 8, 8, (4, 4), (4,), (1,)), g.output("y", (8, 8)))
-    assert "the walk reaches tile column 3 of a grid of 2 and would wrap into the next row" in message(lambda: lower(g, FP32))
+    LinearOffChipStore(LinearOffChipLoad(g.input("a", (12, 12)), tile=(4, 4), shape=(4,), stride=(2,), ref=tiles(g, "b", 4, 4, (4, 4))), g.output("y", (16, 4)))
+    assert "the walk over [4] tiles with strides [2] passes the end of a row of 3 tiles inside a dimension" in message(lambda: lower(g, FP32))
 
 
 def test_wrong_machine_dtype_is_refused():

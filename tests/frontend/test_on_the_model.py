@@ -8,9 +8,9 @@ import pytest
 import penstock
 from penstock import model
 from penstock.edges import source_beats
-from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, Partition,
-                               Reassemble, Reshape, Scan, Sink, Source, Streamify, add, address, address_range, div, exp, last_tile_filter, lower,
-                               matmul, maximum, mul, retile_col, retile_row, retile_streamify, row_max, row_sum, scale, sub, Zip)
+from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, LoweringError, Map, Partition,
+                               Promote, RandomOffChipLoad, RandomOffChipStore, Reassemble, Reshape, ScalarType, Scan, Sink, Source, Streamify, StreamType, add, address,
+                               address_range, all_read, div, exp, last_tile_filter, lower, matmul, maximum, mul, retile_col, retile_row, retile_streamify, row_max, row_sum, scale, sub, Zip)
 from penstock.frontend.program import Program
 from penstock.frontend.workloads.dealing import deal, turns
 from penstock.machine.config import load
@@ -227,6 +227,69 @@ def test_what_the_machine_cannot_do_is_refused():
         lambda c: FlatMap(Accum(Source(graph=c.g, shape=(2, 3), tile=(c.g.dynamic("N"), 8)), fn=add(), rank=1), fn=retile_streamify("cols", mask=True)))
     assert "a band takes 65 tiles of 4 x 4, a row packer holds 64" in refused(lambda c: FlatMap(Source(graph=c.g, shape=(2,), tile=(4, 260)), fn=retile_streamify("rows", 2)))
     assert "of run-time size" in refused(lambda c: Map(Source(graph=c.g, shape=(2,), tile=(4, 4)), Source(graph=c.g, shape=(2,), tile=(4, c.g.dynamic("N"))), fn=matmul()))
+
+
+@pytest.mark.parametrize("shape, stride, started", [((16,), (1,), True), ((2, 8, 2), (0, 2, 1), True), ((2, 16), (0, 1), False), ((6,), (1,), False), ((2, 3, 2), (1, 4, 3), False)])
+def test_a_walk_goes_on_in_the_next_row_of_tiles(shape, stride, started):
+    c = Case()
+    ref = {"ref": c.source("r", (2, ragged(c, "N")), [[1, 1], [0]], selector=2)} if started else {}
+    Sink(LinearOffChipLoad(c.g.input("w", (14, 15)), tile=(4, 4), shape=shape, stride=stride, **ref))
+    c.run()
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("along, size, tile", [("rows", 4, (6, 8)), ("rows", 20, (13, 9)), ("cols", 3, (6, 8)), ("cols", 5, (13, 9))])
+def test_tiles_are_cut_by_sizes_that_do_not_divide_them(along, size, tile, rank):
+    c = Case()
+    valid = [tile, (tile[0] - 3, tile[1]), (tile[0], tile[1] - 5), (0, tile[1]), (1, 1)]
+    Sink(FlatMap(c.source("x", (5,), [c.tile(*v) for v in valid], tile=tile), fn=retile_streamify(along, size, mask=True), rank=rank))
+    c.run()
+
+
+@pytest.mark.parametrize("level", [0, 1, 2, None])
+def test_a_new_dimension_around_an_empty_one_is_empty(level):
+    c = Case()
+    x = c.source("x", (3, 2, ragged(c, "D")), [[[c.tile(6, 4) for _ in range(n)] for n in part] for part in ((2, 0), (0, 1), (0, 0))], tile=(6, 4))
+    new = Promote(x, level=level)
+    assert new.stream.shape[-1 - (3 if level is None else level)].value == (None if level in (1,) else 1)
+    Sink(new)
+    c.run()
+
+
+def test_pairs_of_pairs():
+    c = Case()
+    a, b, d = (c.source(n, (2, ragged(c, n.upper())), [[1, 2], [3]], scalar=k) for n, k in (("a", 8), ("b", 3), ("d", 32)))
+    Sink(Zip(Zip(a, b), Zip(d, c.source("s", (2, ragged(c, "S")), [[[0, 1], []], [[2]]], selector=3))))
+    c.run()
+
+
+@pytest.mark.parametrize("by", ["reference", "address"])
+def test_a_read_after_the_acknowledgement_sees_what_was_stored(by):
+    c = Case()
+    y = c.g.output("y", (16, 8), "fp32")
+    stored = RandomOffChipStore(c.source("at", (2, 4), [[3, 0, 2, 0], [1, 3, 6, 5]], scalar=8), c.tiles("x", (8,), (4, 4)), y)
+    whole = Accum(Flatten(Promote(stored), lo=0, hi=1), fn=all_read(), rank=1)  # one token when all are stored
+    if by == "reference":
+        Sink(LinearOffChipLoad(y, tile=(4, 4), ref=whole))
+    else:
+        places = FlatMap(Map(whole, c.source("zero", (1,), [0], scalar=8), fn=address(0)), c.source("n", (1,), [8], scalar=8), fn=address_range(8))
+        Sink(RandomOffChipLoad(places, y, tile=(4, 4)))
+    c.run()
+
+
+def test_tiles_off_chip_that_are_read_changed_and_written_in_a_loop():
+    """A sum for each address: the next address waits for the acknowledgement of the one before."""
+    c = Case()
+    n, y = 6, c.g.output("y", (8, 4), "fp32")
+    acks = Loop(StreamType(ScalarType(1), (c.g.dynamic("A"),)), graph=c.g, name="acks")
+    turn = c.source("turn", (n,), [0] + [1] * (n - 1), selector=2)
+    gate = Flatten(Reassemble(c.source("first", (1,), [1], scalar=1), acks, turn, rank=0), lo=0, hi=1).stream.assert_shape([n])
+    at = Map(gate, c.source("at", (n,), [0, 1, 1, 0, 1, 1], scalar=8), fn=address(0))
+    tiles = Map(RandomOffChipLoad(at, y, tile=(4, 4)), c.tiles("x", (n,), (4, 4)), fn=add())
+    stored = Partition(RandomOffChipStore(Fifo(at, depth=2), tiles, y), c.source("keep", (n,), [0] * (n - 1) + [1], selector=2), rank=0, outputs=2)
+    acks.close(stored[0])
+    Sink(stored[1])
+    c.run()
 
 
 @pytest.mark.parametrize("name,params", [

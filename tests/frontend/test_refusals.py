@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, Operator, Partition, ProgramError,
-                               RandomOffChipLoad, RandomOffChipStore, Reshape, Sink, Source, Streamify, Zip, add, address, all_read, build, expert_addresses, lower, matmul, mul,
+                               RandomOffChipLoad, RandomOffChipStore, Reshape, Sink, Source, Streamify, Zip, add, address, address_range, all_read, build, expert_addresses, lower, matmul, mul,
                                operator, read_graph, retile_col, retile_row, retile_streamify, row_append, row_offset, row_sum)
 from penstock.frontend.functions import Function
 from penstock.frontend.graph import FUNCTIONAL, OPERATORS
@@ -77,6 +77,8 @@ LOWERED = {
     "products of another dtype": (lambda g: Map(tiles(g, 2, dtype="bf16"), tiles(g, 2, dtype="bf16"), fn=matmul()), "carries bf16, matmul units of machine small_fpga take fp32; put cast"),
     "products of run-time K": (lambda g: Map(tiles(g, 2, tile=(4, g.dynamic("N"))), tiles(g, 2, tile=(8, 4)), fn=matmul()), "of operand A only the rows may be of run-time size"),
     "addresses in pairs": (lambda g: Map(Zip(numbers(g, 2), numbers(g, 2)), fn=address(3)), "a unit `address` has two inputs"),
+    "numbers in pairs": (lambda g: FlatMap(Zip(numbers(g, 2), numbers(g, 2)), fn=address_range(3)), "a unit `generate` has two inputs.* pass the two streams, not their Zip"),
+    "a product of pairs": (lambda g: Map(pairs(g), fn=matmul()), "a unit `matmul` has two inputs.* pass the two streams, not their Zip"),
     "tokens of buffers": (lambda g: LinearOffChipLoad(g.input("x", (4, 4)), tile=(4, 4), ref=Bufferize(tiles(g, 2, 3), rank=1)), "tokens are made of tiles, selectors or scalars"),
     "rows of run-time width": (lambda g: Accum(tiles(g, 2, 3, tile=(1, g.dynamic("N"))), fn=retile_row(), rank=1), "tiles are packed by rows of a static number of columns"),
     "rows too wide": (lambda g: Accum(tiles(g, 2, 3, tile=(1, 260)), fn=retile_row(), rank=1), "a band takes 65 tiles of 4 x 4, a row packer holds 64"),
@@ -98,6 +100,7 @@ def test_lowering_refuses(case):
 def test_what_the_published_timing_has_no_form_for():
     for make, message in ((lambda g: Reshape(numbers(g, 3), dim=0, chunk=2, pad=0)[0], "padding of scalar 32 has no form in the published simulator"),
                           (lambda g: Accum(Source(graph=g, shape=(2, 2), selector=2), fn=all_read(), rank=1), "its functions take and give tiles and numbers"),
+                          (lambda g: FlatMap(Zip(numbers(g, 2), numbers(g, 2)), fn=address_range(3)), "a unit `address_range` has two inputs"),
                           (lambda g: FlatMap(tiles(g, 2), fn=BareParts(), rank=1), r"bare_parts\(\) has no form in the published simulator")):
         g = Graph("p")
         Sink(make(g))

@@ -213,6 +213,8 @@ CASES = {
     "store of another dtype": lambda g: LinearOffChipStore(source(g, 2, 2, name="a"), g.output("y", (8, 16), "bf16")),
     "store of another size": lambda g: LinearOffChipStore(source(g, 2, 2, name="a"), g.output("y", (8, 8))),
     "stored twice": lambda g: [LinearOffChipStore(s, g.tensors.get("y") or g.output("y", (8, 8))) for s in (source(g, 2), source(g, 2))],
+    "stored in two ways": lambda g: [LinearOffChipStore(source(g, 2), y := g.output("y", (8, 8))), Sink(RandomOffChipStore(scalar(g, 2), source(g, 2), y)).graph.check()],
+    "a read of what is stored in order": lambda g: [LinearOffChipStore(source(g, 2), y := g.output("y", (8, 8))), Sink(LinearOffChipLoad(y, tile=(4, 8))).graph.check()],
     "asserted another size": lambda g: source(g, 2, 3, name="a").stream.assert_shape([2, 4]),
     "asserted another rank": lambda g: source(g, 2, 3, name="a").stream.assert_shape([6]),
     "nothing reads": lambda g: Flatten(source(g, 2, 3, name="a"), lo=0, hi=1).graph.check(),
