@@ -19,7 +19,10 @@ class Bufferize(Operator):
     Of the buffered dimensions the outermost may be ragged; the others are regular, and any may be dynamic.
     """
 
+    shapes = "[D_a, ..., D_0] of tiles of static size -> [D_a, ..., D_rank] of references to buffers [D_{rank-1}, ..., D_0]"
     stops = "a buffer ends with the first stop s of at least rank and leaves with s - rank"
+    costs = "on chip: a tile and two buffers"
+    limits = "no tiles of run-time size (type class S of appendix B.1), no ragged dimensions inside a buffer's outermost one (section 3.2.2)"
     arguments = {"rank": "inner dimensions that make one buffer",
                  "memory": "name of the on-chip memory: Bufferizes that give one name share it (default: one of its own)"}
     defaults = {"memory": None}
@@ -94,7 +97,10 @@ class Streamify(Operator):
     streamed again. A buffer of static size may be read in an affine order (``shape``, ``stride``), others are read as they were stored.
     """
 
+    shapes = "references [D_b, ..., D_0], and a reference stream [D_b, ..., D_0, E_c, ..., E_1] or none -> [D_b, ..., D_0, E_c, ..., E_1 (or the repeats), then the buffer's dimensions, or S_k, ..., S_1 of shape]"
     stops = "inside a buffer as stored; its last element ends the buffer's rank b, the last repeat b + 1 + s, s the reference's stop (listed repeats: b + s). Driven: b + s with s the driving stop; one of at least the level ends the buffer"
+    costs = "on chip: nothing (rule `paper`), a buffer and a tile (`published`)"
+    limits = "the reference stream may not carry references to buffers, which somebody has to give up. In the timing `published` no list of repeats"
     streams = ("buffers", "ref?")
     arguments = {"repeat": "times each buffer is streamed (default: once, without a new dimension), or a list of them",
                  "shape": "elements read in each dimension, outermost first (default: as stored)",

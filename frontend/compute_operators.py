@@ -95,7 +95,10 @@ UNITS = {"units": "hardware units that share the work (default: the configuratio
 class Map(HigherOrder):
     """Applies a function to every element, or to pairs of elements of two streams; the shape stays."""
 
+    shapes = "[D_a, ..., D_0] of A (not buffers), or two streams of A and B of one shape, or pairs (A, B) -> [D_a, ..., D_0] of the function's result"
     stops = "copied; operands of two streams carry equal ones"
+    costs = "on chip, matmul: 16 x columns of A + the weight tile B (rule `paper`), nothing (`published`)"
+    limits = "one stream of pairs suits element-wise functions only: other units have an input for each operand. matmul: of run-time size are at most the rows of A (how often A is repeated and B read again are registers of the units, and a token for each row of A starts a read). row_sum, row_max: the number of columns is static. row_append, row_offset: tiles of static size"
     arguments = {"fn": "function of one or two elements: matmul(), element-wise ones (a second operand of one row or column stands for all), "
                        "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)", **UNITS}
     defaults = {"units": None, "compute_bw": None, "write_back": False, "interval": None}
@@ -186,7 +189,10 @@ class Reduction(HigherOrder):
 class Accum(Reduction):
     """Reduces the inner ``rank`` dimensions: folds a function over the elements of each group. An empty group gives the initial value."""
 
+    shapes = "[D_a, ..., D_0] of A (not buffers; two streams for matmul) -> [D_a, ..., D_rank] of the accumulator"
     stops = "s below rank: nothing leaves; s = rank: a plain result; above: s - rank. An empty group gives the initial value"
+    costs = "on chip: the accumulator, a result tile (rules `paper` and, at 4 B an element, `published`); matmul by rule `paper` as in Map, and the result tile"
+    limits = "what it sums are tiles of as many physical tiles in a group: a pass over it visits the accumulators of the one before. Not over pairs. retile_row: columns of static number, a band of them fits the row packer. retile_col: tiles of more than t rows have full columns and stand in groups of static size"
     arguments = {"fn": "add(), maximum(); matmul() over two streams, whose products are summed; retile_row(), retile_col(), which concatenate tiles; "
                        "all_read(), a token per group", "rank": "inner dimensions reduced", **UNITS}
     defaults = Map.defaults
@@ -234,7 +240,10 @@ class Accum(Reduction):
 class Scan(Reduction):
     """Accum that gives the state after every element: the running sum or maximum over the inner ``rank`` dimensions. The shape stays."""
 
+    shapes = "[D_a, ..., D_0] of tiles -> the same shape of the accumulator"
     stops = "copied; one of at least rank starts the state anew"
+    costs = "on chip: the accumulator, a result tile"
+    limits = "add() and maximum(): a state that grows with the stream (retile_row) has no place to wait"
     arguments = {"fn": "add() or maximum()", "rank": "inner dimensions over which the state runs", **UNITS}
     defaults = Map.defaults
     forms = {"rank": (1, 2), "carries": TILES}
@@ -273,7 +282,9 @@ class Scan(Reduction):
 class FlatMap(HigherOrder):
     """Expands each element to several: with ``rank`` 0 into the innermost dimension, with ``rank`` 1 into a dimension of their own."""
 
+    shapes = "[D_a, ..., D_0] of A (not buffers) -> rank 0: [D_a, ..., D_1, the sum of the parts]; rank 1: [D_a, ..., D_0, the parts of each]"
     stops = "the last part of an element of stop s gets s (rank 0) or s + 1 (rank 1); within, parts carry none. An element without parts is an empty group (rank 1) or nothing (rank 0)"
+    limits = "generators take their two numbers as two streams. retile_streamify: without mask sizes that divide a tile of static size; tiles of run-time size by columns where they are one physical tile high or wide, or single columns"
     arguments = {"fn": "retile_streamify(along, size, mask), address_range(stride), expert_addresses(count), last_tile_filter()",
                  "rank": "0: the parts of all elements of the innermost dimension follow each other in it; 1: the parts of an element are a new dimension"}
     defaults = {"rank": 0}

@@ -12,6 +12,7 @@ from .types import NUMBER, TILES, ScalarType, SelectorType, StreamType, TileType
 class Source(Operator):
     """A stream from outside the fabric: of tiles, selectors or scalars; the run is given its elements."""
 
+    shapes = "nothing -> shape of tiles, selectors or scalars"
     stops = "as the nested lists say"
     streams = ()
     arguments = {"shape": "stream shape, outermost first", "tile": "[rows, cols] of a tile in elements", "dtype": "element type of the tile",
@@ -57,6 +58,7 @@ class Source(Operator):
 class Sink(Operator):
     """A stream to outside the fabric; the run gives its elements."""
 
+    shapes = "[D_a, ..., D_0] of any type -> nothing"
     stops = "taken"
     arguments = {}
 
@@ -84,6 +86,7 @@ class Loop(Operator):
     EagerMerge with an input outside the loop).
     """
 
+    shapes = "the stream that close() is given, of the type -> that type"
     stops = "copied"
     streams = ()
     arguments = {"type": "StreamType of the stream"}

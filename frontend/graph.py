@@ -117,12 +117,17 @@ class Operator:
         Argument name -> one line of meaning. Values are held in ``args``.
     defaults : dict
         Arguments that may be left out, with their values.
+    shapes, stops, costs, limits : str
+        For the reference page: types and shapes, the stop-token rule, costs in general, and what is refused with the reason.
     """
 
     streams: tuple[str, ...] = ("input",)
     arguments: dict[str, str] = {}
     defaults: dict = {}
+    shapes: str = ""  # element types and shapes, outermost first: what it takes -> what it gives
     stops: str = ""  # the stop-token rule, in words
+    costs: str = ""  # off-chip traffic and on-chip requirement, in words; empty: none
+    limits: str = ""  # what it does not take, and why
     forms: dict[str, tuple] = {}  # what tells its forms apart (frontend/forms.py)
     higher_order = False  # runs a function on elements: counts as compute
 

@@ -131,7 +131,10 @@ class RandomAccess(Operator):
 class RandomOffChipLoad(RandomAccess):
     """Streams one tile of an off-chip tensor per address; the shape is that of the addresses."""
 
+    shapes = "addresses [D_a, ..., D_0], scalars -> [D_a, ..., D_0] of tiles of static size"
     stops = "those of the addresses"
+    costs = "off chip: ||output|| x a tile; on chip: 2 tiles (rule `paper`), 1 (`published`)"
+    limits = "a row of the tensor holds 1, 2, 4, ... tiles: the unit splits a number by a shift, not a division"
     streams = ("addresses",)
     arguments = {"tensor": "off-chip tensor read", "tile": "[rows, cols] of a tile in elements"}
 
@@ -174,7 +177,10 @@ class RandomOffChipStore(RandomAccess):
     A load that waits for the acknowledgement (its reference, or what its addresses are made of) reads what was stored; the order of others is open.
     """
 
+    shapes = "addresses [D_b, ..., D_0] and as many tiles of static size, in a shape of their own -> [D_b, ..., D_0] of scalars of one bit"
     stops = "those of the addresses"
+    costs = "off chip: ||output|| x a tile; on chip: 2 tiles (rule `paper`), 1 (`published`)"
+    limits = "a row of the tensor holds 1, 2, 4, ... tiles: the unit splits a number by a shift, not a division"
     streams = ("addresses", "tiles")
     arguments = {"tensor": "off-chip tensor written"}
 
@@ -236,7 +242,10 @@ class LinearOffChipLoad(Operator):
     shape has a leading 1. The tensor's last tiles may be partial.
     """
 
+    shapes = "reference [D_b, ..., D_0] of any type but buffers, or none: [1] -> [D_b, ..., D_0, S_a, ..., S_1] of tiles of static size, S the argument shape"
     stops = "the last tile of each loop dimension ends it; a reference of stop s adds s to the last tile of its pass"
+    costs = "off chip: ||output|| x a tile, of partial ones what lies in the tensor; on chip: 2 tiles (rule `paper`), 1 (`published`)"
+    limits = "a reference stream may not carry references to buffers, which somebody has to give up: take it in front of Bufferize. A load that a stream starts goes on in the next row of tiles within a dimension only where rows are whole"
     streams = ("ref?",)
     arguments = {"tensor": "off-chip tensor read", "tile": "[rows, cols] of a tile in elements",
                  "shape": "tiles read in each dimension, outermost first (default: the tensor's tile grid)",
@@ -384,7 +393,10 @@ class LinearOffChipLoad(Operator):
 class LinearOffChipStore(Operator):
     """Stores a stream's tiles to an off-chip tensor: in order to its row-major tile grid, or where a list says."""
 
+    shapes = "[D_a, ..., D_0] of tiles of static size, as many as the tensor has -> nothing"
     stops = "ignored beyond the tiles' own order"
+    costs = "off chip: the tensor; on chip: 2 tiles (rule `paper`), 1 of 4 B an element (`published`)"
+    limits = "no tiles of run-time size, which have no place of their own in a tensor: cut them into rows first. Nothing reads the tensor in the same run"
     arguments = {"tensor": "off-chip tensor written",
                  "order": "[row, col] in elements of each tile of the stream (default: row-major); a place outside the tensor takes an empty tile"}
     defaults = {"order": None}

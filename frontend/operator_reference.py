@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 from penstock.machine.config import load
 from penstock.machine.errors import LoweringError
+from penstock.machine.functions import FUNCTIONS
 from penstock.machine.kinds import KINDS
+from penstock.machine.unitgraph import Unit
 
 from .graph import FUNCTIONAL, OPERATORS, Graph, Operator
 from .text import print_graph
@@ -68,54 +70,132 @@ def _closed(loop, stream):
     return loop
 
 
-def _example(make: Example) -> list[str]:
-    """What one operator makes of typical streams: types, equations, units."""
+def _function_examples() -> list[tuple[str, Callable[[Graph, dict], Operator]]]:
+    """Each function as a program writes it, with an operator that runs it."""
+    from . import stream_functions as f
+    from .edge_operators import Source
+    from .functions import matmul, row_max, row_sum, scale
+
+    o = OPERATORS
+
+    def tile(g: Graph, i: dict, *size: int, dtype: str = "fp32", shape: tuple = ()):
+        return Source(graph=g, shape=shape or (i["n"],), tile=size, dtype=dtype)
+
+    def elementwise(name: str):
+        dtype = "bf16" if name == "cast_fp32" else "fp32"
+        return lambda g, i: o["Map"](*(tile(g, i, 8, 16, dtype=dtype) for _ in range(FUNCTIONS[name].arity)), fn=name)
+
+    return [
+        *((f"{'maximum' if name == 'max' else name}()" if not name.startswith("cast") else f'"{name}"', elementwise(name)) for name in FUNCTIONS),
+        ("scale(factor)", lambda g, i: o["Map"](tile(g, i, 8, 16), fn=scale(0.5))),
+        ("row_sum()", lambda g, i: o["Map"](tile(g, i, 8, 16), fn=row_sum())), ("row_max()", lambda g, i: o["Map"](tile(g, i, 8, 16), fn=row_max())),
+        ("matmul()", lambda g, i: o["Map"](tile(g, i, 8, 16), tile(g, i, 16, 24), fn=matmul())),
+        ("matmul(transposed=True)", lambda g, i: o["Map"](tile(g, i, 8, 16), tile(g, i, 24, 16), fn=matmul(True))),
+        ("row_append()", lambda g, i: o["Map"](tile(g, i, 8, 16), tile(g, i, 1, 16), fn=f.row_append())),
+        ("row_offset()", lambda g, i: o["Map"](tile(g, i, 8, 16), i["number"](), fn=f.row_offset())),
+        ("address(stride)", lambda g, i: o["Map"](i["number"](), i["number"]("b"), fn=f.address(4))),
+        ("retile_row()", lambda g, i: o["Accum"](i["rows"](), fn=f.retile_row(), rank=1)),
+        ("retile_col()", lambda g, i: o["Accum"](tile(g, i, 8, 16, shape=(i["n"], i["m"])), fn=f.retile_col(), rank=1)),
+        ("all_read()", lambda g, i: o["Accum"](i["x"](), fn=f.all_read(), rank=1)),
+        ('retile_streamify("rows", size, mask)', lambda g, i: o["FlatMap"](tile(g, i, 8, 16), fn=f.retile_streamify("rows", 2), rank=1)),
+        ('retile_streamify("cols", size, mask)', lambda g, i: o["FlatMap"](tile(g, i, 8, 16), fn=f.retile_streamify("cols", 2, True), rank=1)),
+        ("address_range(stride)", lambda g, i: o["FlatMap"](i["number"](), i["number"]("b"), fn=f.address_range(4), rank=1)),
+        ("expert_addresses(count)", lambda g, i: o["FlatMap"](i["choice"](), fn=f.expert_addresses(3), rank=1)),
+        ("last_tile_filter()", lambda g, i: o["FlatMap"](i["number"](), fn=f.last_tile_filter(), rank=1)),
+    ]
+
+
+MACHINE = "paper_hdl"
+"""Configuration whose latencies and intervals the page shows."""
+
+
+def _units(g: Graph, node: Operator) -> str:
+    """The units of an operator, with latency and interval."""
     from .edge_operators import Sink
     from .lowering import MachineLowering
 
-    g = Graph("example")
-    node = make(g, _inputs(g))
-    line = next(x for x in print_graph(g).splitlines() if x.startswith(f"{node.name} = ")).split("  #")[0].split(" = ", 1)[1]
-    takes = "; ".join(f"{s.name}: {s.type}" for s in node.inputs) or "nothing"
-    lines = [f"Example: `{line}`", "", f"- takes {takes}", f"- gives {'; '.join(map(str, node.outputs)) or 'nothing'}",
-             f"- off-chip traffic: {node.offchip()} B; operations: {node.flops()} FLOP", f"- on-chip requirement: {node.onchip('paper')} B (rule `paper`), {node.onchip('published')} B (rule `published`)"]
-    for s in node:
+    streams = list(node)
+    for s in streams:
         Sink(s)
     for other in list(g.nodes):
         for s in other:
             if not g.consumers(s):
                 Sink(s)
-    low = MachineLowering(g, load("paper_hdl"))
+    low = MachineLowering(g, load(MACHINE))
     try:
         low.lower_nodes()
-        names = {u.kind for u in low.units if u.node == node.name}
-        lines.append("- units: " + (", ".join(f"`{n}`{_pace(n)}" for n in sorted(names)) or "none"))
     except LoweringError as e:
-        lines.append(f"- units: refused, {e.what}")
-    return lines
+        return f"refused, {e.what}"
+    own = {f"`{u.kind}`{_pace(u)}" for u in low.units if u.node == node.name}
+    if not own and streams:
+        unit = low.units[low.take(g.consumers(streams[0])[0][0], 0).unit]
+        own = {f"a port of the `{unit.kind}`{_pace(unit)} of {unit.node}"} if KINDS[unit.kind].memory else own
+    return ", ".join(sorted(own)) or "none"
 
 
-def _pace(kind: str) -> str:
-    k = KINDS.get(kind)
-    return " (L 0, II 1)" if k is not None and k.latency is not None and k.interval is not None and k.latency.__name__ == "_zero" else ""
+def _pace(unit: Unit) -> str:
+    k, t = KINDS[unit.kind], load(MACHINE).machine.t
+    return "" if k.latency is None or k.interval is None else f" (L {k.latency(t, unit.params)}, II {k.interval(t, unit.params)})"
+
+
+def _example(make: Example) -> list[str]:
+    """What one operator makes of typical streams: types, equations, units."""
+    g = Graph("example")
+    node = make(g, _inputs(g))
+    line = next(x for x in print_graph(g).splitlines() if x.startswith(f"{node.name} = ")).split("  #")[0].split(" = ", 1)[1]
+    takes = "; ".join(f"{s.name}: {s.type}" for s in node.inputs) or "nothing"
+    return [f"Example: `{line}`", "", f"- takes {takes}", f"- gives {'; '.join(map(str, node.outputs)) or 'nothing'}",
+            f"- off-chip traffic: {node.offchip()} B; operations: {node.flops()} FLOP", f"- on-chip requirement: {node.onchip('paper')} B (rule `paper`), {node.onchip('published')} B (rule `published`)",
+            f"- units: {_units(g, node)}"]
+
+
+def _functions() -> list[str]:
+    """A table of the functions."""
+    lines = ["## Functions", "", "Of `Map`, `Accum`, `Scan` and `FlatMap`; an element-wise function is also `function(\"name\")`, and a string with its name does. Each row is an example with its units; lengths of groups are symbols.",
+             "In the timing `published` a function takes the longest of load, compute and store by its FLOP ([published_timing.md](published_timing.md)).", "",
+             "| function | operators | takes | gives | FLOP | units | |", "|---|---|---|---|---|---|---|"]
+    for text, make in _function_examples():
+        g = Graph("example")
+        node = make(g, _inputs(g))
+        fn = node.args["fn"]
+        doc = FUNCTIONS[fn.op].doc if getattr(fn, "op", None) in FUNCTIONS and fn.name == fn.op else inspect.getdoc(type(fn)).split("\n\n")[0].replace("\n", " ").replace("``", "`")
+        kinds = " ".join(sorted(o for o in fn.operators if o in ("Map", "FlatMap") or _reduces(o, fn)))
+        takes = "; ".join(str(s.type) for s in node.inputs)
+        lines.append(f"| `{text}` | {kinds} | {takes} | {'; '.join(map(str, node.outputs))} | {node.flops()} | {_units(g, node)} | {doc} |")
+    return [*lines, ""]
+
+
+def _reduces(kind: str, fn) -> bool:
+    """Whether Accum or Scan can run a function of theirs: an element-wise one needs an identity."""
+    return FUNCTIONS[fn.op].identity is not None if fn.name in FUNCTIONS else True
+
+
+def _call(cls: type[Operator]) -> str:
+    """How an operator is called: streams, then arguments by name, with their defaults."""
+    streams = [s[:-1] + ", ..." if s.endswith("*") else s for s in cls.streams if not s.endswith("?")]
+    named = [f"{s[:-1]}=None" for s in cls.streams if s.endswith("?")] + [f"{a}={cls.defaults[a]!r}" if a in cls.defaults else a for a in cls.arguments]
+    return f"{cls.__name__}({', '.join([*streams, *(['*', *named] if named else [])])})"
 
 
 def operator_reference() -> str:
-    """Markdown: every registered operator with its streams, arguments, stop rule, an example with its equations, and the timings it lowers to."""
+    """Markdown: every registered operator with its call, arguments, shapes, stop rule, costs, limits, an example with its equations and units, and the timings it lowers to; every function."""
     lines = ["# Operators", "", "Made from the declarations in `frontend/`. Dimensions count from 0, innermost first; a stop rides on the last element of its dimension.",
-             "How long a unit takes is in [timing.md](timing.md) by kind; a unit without a note has its own latency and interval there.", ""]
+             f"Dimensions are written outermost first; equations are of the example's streams. *Units* are those of the timing `machine`, with latency and interval on `{MACHINE}` (t = {load(MACHINE).machine.t});",
+             "those without have a section of [timing.md](timing.md), sections 3 to 5. How long an operator takes in the timing `published`: [published_timing.md](published_timing.md).",
+             "A stream has stops up to 14, two of them for a tile's own physical tiles.", ""]
     functions, examples = {call.__doc__: name for name, call in FUNCTIONAL.items()}, _examples()
     for name, cls in OPERATORS.items():
-        lines += [f"## {name}", "", inspect.getdoc(cls), "", f"As a function: `{functions[inspect.getdoc(cls)]}`.", ""]
+        lines += [f"## {name}", "", inspect.getdoc(cls), "", f"`{_call(cls)}`; as a function: `{functions[inspect.getdoc(cls)]}`.", ""]
         streams = [f"`{s[:-1]}` (optional, by name)" if s.endswith("?") else f"`{s[:-1]}` (one or more)" if s.endswith("*") else f"`{s}`" for s in cls.streams]
         lines += [f"Streams: {', '.join(streams) or 'none'}.", ""]
         for argument, meaning in cls.arguments.items():
             lines.append(f"- `{argument}`: {meaning}")
         lines += [""] * bool(cls.arguments)
-        if cls.stops:
-            lines += [f"Stops: {cls.stops}.", ""]
+        for title in ("shapes", "stops", "costs", "limits"):
+            if text := getattr(cls, title):
+                lines += [f"{title.capitalize()}: {text}.", ""]
         if name in examples:
             lines += [*_example(examples[name]), ""]
         timings = [t for t in ("machine", "published") if getattr(cls, f"lower_{t}") is not getattr(Operator, f"lower_{t}")]
         lines += [f"Lowers to: {', '.join(timings) or 'nothing yet'}.", ""]
-    return "\n".join(lines)
+    return "\n".join(lines + _functions())

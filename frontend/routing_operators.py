@@ -85,7 +85,9 @@ def units(tokens, rank: int):
 class Partition(Routing):
     """Sends each unit of ``rank`` inner dimensions to the outputs that its selector names: several, one, or none."""
 
+    shapes = "[D_a, ..., D_0] of any type, selectors [D_a, ..., D_rank] -> for each output i [P_i, D_{rank-1}, ..., D_0], P_i what the run sends there; ragged dimensions are other ones in each output"
     stops = "a unit ends with rank + the selector's stop, and leaves each output with rank (0: plain)"
+    limits = "at most 128 outputs, the bits of a selector"
     streams = ("input", "selector")
     arguments = {"rank": "inner dimensions of a unit (0: each element)", "outputs": "number of outputs"}
     forms = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
@@ -146,7 +148,9 @@ class Partition(Routing):
 class Reassemble(Routing):
     """Per selector, collects one unit of each selected input, in the order in which they arrive, into a new dimension."""
 
+    shapes = "inputs i [N_i, U_{rank-1}, ..., U_0] of any type, selectors [D_b, ..., D_0] -> [D_b, ..., D_0, the inputs taken, U_{rank-1}, ..., U_0]; a U that differs between inputs becomes a ragged one"
     stops = "a unit's last element leaves with rank, the last one of a selector with rank + 1 + the selector's stop. A selector without a target gives an empty dimension"
+    limits = "at most 128 inputs; references to buffers of one memory. An empty dimension ends a run in the timing `published`, whose streams have none"
     streams = ("inputs*", "selector")
     arguments = {"rank": "rank of the inputs, and of a unit: their dimensions but the outermost"}
     forms = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
@@ -199,7 +203,9 @@ class Reassemble(Routing):
 class EagerMerge(Routing):
     """Merges units in the order in which they arrive. Output 0: the data; output 1: for each unit, a one-hot selector of the input it came from."""
 
+    shapes = "inputs i [N_i, U_{a-1}, ..., U_0] of any type -> data [sum of N_i, U_{a-1}, ..., U_0]; selectors [sum of N_i]"
     stops = "those of the units; selectors are plain"
+    limits = "at most 128 inputs; references to buffers of one memory"
     streams = ("inputs*",)
     arguments = {}
     forms = {"rank": (0, 1, 2), "carries": ROUTED}

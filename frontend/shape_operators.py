@@ -28,7 +28,9 @@ class Shape(Operator):
 class Flatten(Shape):
     """Merges dimensions ``lo`` to ``hi`` into one."""
 
+    shapes = "[D_a, ..., D_hi, ..., D_lo, ..., D_0] of any type -> [D_a, ..., the product of D_lo to D_hi, ..., D_0]; a new ragged dimension where one of them is ragged"
     stops = "s up to lo: s; up to hi: lo; above: s - (hi - lo)"
+    limits = "a stream in which an empty part ends a dimension that is merged inside groups (lo above 0) cannot be written on the wire: the run ends with an error"
     arguments = {"lo": "innermost dimension merged", "hi": "outermost dimension merged"}
     forms = {"lo": (0, 1), "merged": (1, 2, 3), "carries": ELEMENT_KINDS}
 
@@ -63,7 +65,9 @@ class Flatten(Shape):
 class Promote(Shape):
     """Inserts a dimension of size 1: outside all others, or inside dimension ``level``. Around an empty dimension it is empty, of size 0."""
 
+    shapes = "[D_a, ..., D_0] of any type -> [1, D_a, ..., D_0], or [D_a, ..., D_level, 1, D_{level-1}, ..., D_0]; 0 for 1 where what is inside is empty"
     stops = "s below level: s; else s + 1. Outermost: the stream's last element ends it; an empty stream stays empty"
+    limits = "in the timing `published` a new outermost dimension only around rank 0, around a dimension of 1, or (level 2) around what a Reshape has just split: no stop marks the end of a stream there"
     arguments = {"level": "dimensions that stay inside the new one (default: all)"}
     defaults = {"level": None}
     forms = {"outermost": (False, True), "level": (0, 1, 2), "carries": ELEMENT_KINDS}
@@ -123,7 +127,9 @@ class Promote(Shape):
 class Reshape(Shape):
     """Splits dimension ``dim`` into chunks; the innermost may be padded, which also gives a stream that marks the padding."""
 
+    shapes = "[D_a, ..., D_0] of A (not buffers) -> data [D_a, ..., ceil(D_dim / chunk), chunk, ..., D_0], and with pad the padding stream of the same shape, scalars of one bit (1: padding)"
     stops = "below dim: copied; the chunk-th element's stop s becomes s + 1; with padding the end of the dimension comes with the last padding element"
+    limits = "without pad the dimension is static and chunk divides it; with pad it is dimension 0. What fills up is an empty tile, 0, or a selector without a target: no other values, no pairs, no tiles of run-time size (an empty one is an empty group). In the timing `published` tiles only, and nothing may read the padding stream, which it does not have"
     arguments = {"dim": "dimension split", "chunk": "size of a chunk",
                  "pad": "value of padding elements: 0, a tile without valid rows, or a selector without a target (default: no padding; the dimension must be divisible)"}
     defaults = {"pad": None}
@@ -246,7 +252,10 @@ class Expand(Shape):
     By reference the inner ``rank`` dimensions are of size 1, and the result has the reference's shape.
     """
 
+    shapes = "count: [D_a, ..., D_0] of any type -> [D_a, ..., D_0, count]. By reference: [D_a, ..., D_rank, 1, ..., 1] and a reference [D_a, ..., D_0] -> [D_a, ..., D_0]"
     stops = "count: copies are plain, the last has s + 1. By reference: the reference's; one of at least rank takes the element"
+    costs = "on chip: a result tile (rules `paper` and, at 4 B an element, `published`)"
+    limits = "no references to buffers by count (the unit that repeats does not count them: let Streamify repeat), no pairs (expand in front of Zip), no reference stream of references to buffers"
     streams = ("input", "ref?")
     arguments = {"count": "copies of each element", "rank": "with ref: inner dimensions that are repeated (default 1)"}
     defaults = {"count": None, "rank": None}
@@ -320,7 +329,9 @@ class Expand(Shape):
 class Zip(Shape):
     """Groups two streams of one shape into a stream of pairs."""
 
+    shapes = "two streams [D_a, ..., D_0] of any types -> [D_a, ..., D_0] of pairs"
     stops = "copied; both carry equal ones"
+    limits = "a pair is one beat, so both have as many physical tiles; references to buffers are counted on streams of their own. In the timing `published` a pair has two words"
     streams = ("first", "second")
     arguments = {}
 
@@ -349,6 +360,7 @@ class Fifo(Shape):
     """Lets a stream run ahead: its channel holds ``depth`` elements at least. Where paths part and join again, the faster one needs room for what the
     slower one keeps (a selector that waits for the rows it has routed)."""
 
+    shapes = "[D_a, ..., D_0] of any type -> the same"
     stops = "copied"
     arguments = {"depth": "elements that the channel holds"}
     forms = {"carries": ELEMENT_KINDS}
@@ -378,6 +390,7 @@ class Fifo(Shape):
 class Broadcast(Shape):
     """Copies a stream to ``n`` outputs. Lowering inserts it where a stream has several readers; a program need not."""
 
+    shapes = "[D_a, ..., D_0] of any type -> the same, n times"
     stops = "copied"
     arguments = {"n": "outputs"}
     forms = {"n": (1, 2, 3), "carries": ELEMENT_KINDS}

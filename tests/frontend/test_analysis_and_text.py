@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from penstock.frontend.draw import draw_fabric, fabric_parts
-from penstock.frontend import (Accum, Bufferize, Expand, Graph, LinearOffChipLoad, LinearOffChipStore, Map, OPERATORS, ProgramError, Reshape, Sink, Source,
+from penstock.frontend import (Accum, Bufferize, Expand, Graph, LinearOffChipLoad, LinearOffChipStore, Map, Operator, OPERATORS, ProgramError, Reshape, Sink, Source,
                                Streamify, add, analyse, build, draw, exp, lower, matmul, metric, operator_reference, print_graph, read_graph, register_rule, to_dot)
 from penstock.frontend.analysis import RULES
+from penstock.frontend.functions import FORMS
 from penstock.frontend.reference import evaluate64
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
+from penstock.machine.functions import FUNCTIONS
 from penstock.model import published
 from penstock.reference import evaluate, evaluator
 
@@ -110,6 +112,15 @@ def test_reference_page_lists_every_operator():
     page = operator_reference()
     assert all(f"## {name}\n" in page for name in OPERATORS)
     assert "- `count`: copies of each element\n" in page and "Lowers to: machine, published." in page
+    parts = dict(p.split("\n", 1) for p in page.split("\n## ")[1:])
+    for name, cls in OPERATORS.items():
+        if cls.__module__.startswith("penstock.frontend"):
+            assert all(f"\n{title}" in parts[name] for title in ("Shapes: ", "Stops: ", "Example: ", "- off-chip traffic: ", "- on-chip requirement: ", "- units: ")), name
+            assert ("Costs: " in parts[name]) == any(getattr(cls, cost) is not getattr(Operator, cost) for cost in ("offchip", "onchip")), name
+    rows = parts["Functions"].splitlines()
+    for name in {*FORMS, *FUNCTIONS} - {"function", "max"}:
+        (row, *_) = [r for r in rows if r.startswith((f"| `{name}(", f'| `"{name}"'))]
+        assert row.split(" | ")[5].startswith("`"), name  # its units
 
 
 def test_a_users_cost_function():
