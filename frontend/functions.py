@@ -152,7 +152,8 @@ class Elementwise(Function):
             if any(same_size(x, y) is False and y.value != 1 for x, y in ((a.rows, b.rows), (a.cols, b.cols))):
                 raise ProgramError(f"tiles are {{{a.rows}, {a.cols}}} and {{{b.rows}, {b.cols}}}",
                                    rule=f"{self.name} takes two tiles of one shape, or a second one of one row or one column",
-                                   remedy="load or compute tiles that agree")
+                                   remedy="load or compute tiles that agree" if not all(same_size(x, y) or x.value == 1 for x, y in ((a.rows, b.rows), (a.cols, b.cols)))
+                                   else "let the larger tile be the first operand")
         return TileType(operands[0].rows, operands[0].cols, "bf16" if self.name == "cast_bf16" else "fp32")
 
     def flops(self, *operands) -> sympy.Expr:

@@ -126,17 +126,19 @@ class Evaluator:
             raise RunError("ends within a dimension", where, rule)
         sizes[-1].append(open_[-1])
         for level, (d, seen) in enumerate(zip(reversed(stream.shape), sizes)):
-            self.learn(d, seen, f"dimension {level}", where, rule, "correct the assertion" if asserted else None)
+            self.learn(d, seen, f"dimension {level}", where, rule, "correct the assertion" if asserted else None, stream.graph.most(d))
         if isinstance(stream.element, TileType):
             tiles = [v.shape for v, _ in items if v is not None]
             for axis, d in enumerate((stream.element.rows, stream.element.cols)):
                 if d.value is None:
-                    self.learn(d, [t[axis] for t in tiles], ("rows", "columns")[axis] + " of a tile", where, rule, None)
+                    self.learn(d, [t[axis] for t in tiles], ("rows", "columns")[axis] + " of a tile", where, rule, None, stream.graph.most(d))
 
-    def learn(self, d: Dim, seen: list[int], what: str, where: str, rule: str, remedy: str | None) -> None:
-        """Give a symbol the size that the run has, and check what is known."""
+    def learn(self, d: Dim, seen: list[int], what: str, where: str, rule: str, remedy: str | None, most: int | None = None) -> None:
+        """Give a symbol the size that the run has, and check what is known: a number, or the ``most`` that it can be."""
         if not seen:
             return
+        if d.value is None and most is not None and max(seen) > most:
+            raise RunError(f"{what} is {max(seen)} in the run, {d} is at most {most}", where, "the program guarantees the bounds of its symbols (most)", "raise the bound")
         if d.size.is_Symbol and str(d.size) not in self.symbols:
             self.symbols[str(d.size)] = Fraction(sum(seen), len(seen)) if d.kind.ragged else Fraction(seen[0])
         want = d.size.subs({s: self.symbols[str(s)] for s in d.size.free_symbols if str(s) in self.symbols})

@@ -160,6 +160,8 @@ def run_time(g, name="N"):
 
 
 RUN = {
+    "more rows than a bound": (lambda g: Accum(tiles(g, 2, g.dynamic("N", ragged=True, most=3), tile=(1, 4), name="a"), fn=retile_row(), rank=1), {"a": [whole(2, 1, 4), whole(5, 1, 4)]},
+                               r"dimension 0 is 5 in the run, N is at most 3 \(rule: the program guarantees the bounds of its symbols \(most\)\); raise the bound"),
     "no elements": (lambda g: tiles(g, 2, name="a"), {}, "operator a .*: no elements given; give them as nested lists"),
     "references without a buffer": (lambda g: Streamify(Bufferize(tiles(g, g.dynamic("N"), 1, name="a"), rank=1), ref=numbers(g, g.dynamic("M"), name="r")),
                                     {"a": [whole(1, 4, 4)], "r": [1, 2]}, "its reference goes on when the buffers have ended"),

@@ -138,6 +138,7 @@ CASES = {
     "mixed dtypes": lambda g: Map(source(g, 2, tile=(4, 4), name="a"), source(g, 2, tile=(4, 4), dtype="bf16", name="b"), fn=matmul()),
     "wrong dtype of a function": lambda g: Map(source(g, 2, dtype="bf16", name="a"), fn=silu()),
     "different tiles": lambda g: Map(source(g, 2, name="a"), source(g, 2, tile=(4, 4), name="b"), fn=add()),
+    "a number times a row": lambda g: Map(source(g, 2, tile=(1, 1), name="a"), source(g, 2, tile=(1, 4), name="b"), fn=mul()),
     "unknown dtype": lambda g: g.input("a", (8, 8), "int8"),
     "zero-size tensor": lambda g: g.input("a", (0, 8)),
     "zero-size dimension": lambda g: source(g, 2, 0),
