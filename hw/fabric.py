@@ -8,11 +8,13 @@ from amaranth.lib.wiring import In, Out
 
 from penstock.machine.beat import beat_bits
 from penstock.machine.config import Config
+from penstock.machine.errors import LoweringError
 from penstock.machine.kinds import kind_of
+from penstock.machine.limits import INPUT_BITS
 from penstock.machine.unitgraph import Channel, UnitGraph, validate
 
 from .beat import Payloads, beat_layout
-from .place import module_name, place
+from .place import module_name, place, ports_of
 from .registry import component
 from .stream import connect, share
 from .units.fifo import Fifo
@@ -48,6 +50,11 @@ class Fabric(wiring.Component):
     registers : list of dict
         Run-time registers: ``unit``, ``param``, ``index`` (None for a scalar), ``addr``, ``bits``, ``init``.
 
+    Raises
+    ------
+    LoweringError
+        Its inputs have more bits than Amaranth numbers of one module.
+
     Timing
     ------
     docs/timing.md. ``done`` and ``stat_data`` are combinational; ``error`` shows a fault from the cycle after it.
@@ -75,6 +82,14 @@ class Fabric(wiring.Component):
             self._interconnect = Interconnect(ports=self._directions(), config=config.machine, tags=self._tags())
             members |= {name: member for name, member in self._interconnect.signature.members.items() if name.startswith("mem_")}
         super().__init__(members)
+        self._check_inputs()
+
+    def _check_inputs(self):
+        bits = sum(len(value) for value, flow in ports_of(self).values() if flow == In)
+        if bits > INPUT_BITS:
+            sources = sum(u.kind == "source" for u in self.graph.units)
+            raise LoweringError(f"its inputs have {bits:,} bits, most of them those of {sources} sources", f"graph {self.graph.name}", f"the inputs of a fabric have at most {INPUT_BITS:,} bits",
+                                "load tiles from off-chip tensors in place of some sources, or use smaller tiles; the model runs it as it is")
 
     def _payloads(self, u: int) -> Payloads:
         return Payloads(tuple(c.payload for c in self.graph.inputs(u)), tuple(c.payload for c in self.graph.outputs(u)))

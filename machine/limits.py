@@ -16,6 +16,8 @@ COUNT_BITS, DELTA_BITS = 10, 9
 """Bits of a buffer's reference count, and of a change of it (signed)."""
 PAGES_BITS = 16
 """Bits of the number of pages of a buffer."""
+INPUT_BITS = 1 << 16
+"""Bits of all the inputs of a fabric, the streams of its sources above all: as many as Amaranth numbers of one module."""
 SIZES, COUNTS = range(1 << SIZE_BITS), range(1, 1 << SIZE_BITS)
 """Values of sizes, steps and repeats that may be 0, and of those that may not."""
 ADDRESSES = range(1 << ADDRESS_BITS)

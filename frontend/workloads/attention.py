@@ -69,7 +69,9 @@ def program(requests=16, regions=4, heads=4, head_dim=16, kv_tile=16, most=32, p
     def region(numbers, r):
         """Attention of the requests of one region; returns a token for each cache that has been used up."""
         addresses = FlatMap(numbers["request"], numbers["tiles"], fn=address_range(most), rank=1, name=f"addresses{r}")
-        raw = {n: RandomOffChipLoad(addresses, cache[n], tile=(kv_tile, head_dim), name=f"cache_{n}{r}") for n in "kv"}
+        # V is not read before the maximum over K is known: so long its addresses wait
+        where = {"k": addresses, "v": Fifo(addresses, depth=most) if softmax == "stable" else addresses}
+        raw = {n: RandomOffChipLoad(where[n], cache[n], tile=(kv_tile, head_dim), name=f"cache_{n}{r}") for n in "kv"}
         k, v = (updated(n, raw[n], numbers, r) for n in "kv")
         qs = Expand(Promote(numbers["q"], level=0), ref=k, rank=1, name=f"q{r}")
         product = Map(qs, k, fn=matmul(transposed=True), name=f"scores{r}")

@@ -6,17 +6,20 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from penstock import model
+from penstock.machine.beat import beat_bits
 from penstock.machine.config import Config, from_dict, to_dict
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import LoweringError, PenstockError, RunError
+from penstock.machine.limits import INPUT_BITS
 from penstock.machine.record import folder, write_text
+from penstock.machine.unitgraph import UnitGraph
 from penstock.progress import Progress
 from penstock.progress import of as progress_of
 
@@ -36,6 +39,8 @@ BATCH = 40
 VARIANTS_OF = 6
 """Programs of one structure."""
 MOST_PORTS = 60
+MOST_SOURCE_BITS = INPUT_BITS * 3 // 4
+"""Off-chip ports of the structures of a fabric, and bits of its sources, at which it takes no further one."""
 CLEARING = 0.8
 """Share of the variants that lose all elements somewhere, where that is what has been met least."""
 SHRINK_MODEL, SHRINK_RTL = 300, 24
@@ -124,7 +129,7 @@ def run_programs(campaign: Campaign, count: int, seed: int, *, on: str = "model"
     while made < count and not campaign.late():
         config = programs.machine((seed, 1, index))
         structures: list[list[Case]] = []  # each with its variants
-        while made < count and len(structures) < batch and sum(len(v[0].graph.ports) for v in structures) < MOST_PORTS:
+        while made < count and len(structures) < batch and _room(v[0].graph for v in structures):
             aim = focus.next()
             case = _one(campaign, config, (seed, 2, drawn), aim.goals, keep)
             drawn += 1
@@ -146,6 +151,15 @@ def run_programs(campaign: Campaign, count: int, seed: int, *, on: str = "model"
         index += 1
         if on == "rtl" and structures:
             _on_rtl(campaign, structures, config, f"seed {seed} batch {index - 1}", keep, show, wrong)
+
+
+def _room(graphs: Iterable[UnitGraph]) -> bool:
+    """Whether one more program has room beside these."""
+    ports = source_bits = 0
+    for g in graphs:
+        ports += len(g.ports)
+        source_bits += sum(beat_bits(c.payload) for c in g.channels if g.units[c.src[0]].kind == "source")
+    return ports < MOST_PORTS and source_bits < MOST_SOURCE_BITS
 
 
 def _one(campaign: Campaign, config: Config, seed: tuple[int, ...], goals: tuple[Goal, ...], keep: Path | None) -> Case | None:

@@ -6,6 +6,7 @@ from amaranth.hdl import Module, Value
 from amaranth.lib import stream
 from amaranth.sim import Simulator
 
+from penstock.fuzz.fabric import side_by_side
 from penstock.hw.beat import Payloads, beat_layout
 from penstock.hw.fabric import Fabric
 from penstock.hw.registry import component, register
@@ -182,6 +183,10 @@ def test_other_refusals():
     g = bench.graph("repeat", {"count": 2**32}, [TILE], [TILE], 2)
     with pytest.raises(LoweringError, match="count of a repeat is from 1 to 4294967295"):
         Fabric(g, bench.config(2))
+    wide = Tile(16, "fp32")
+    g, _ = side_by_side([bench.graph("zip", {}, [wide, wide], [Tuple((wide, wide))], 16)] * 4, "wide")
+    with pytest.raises(LoweringError, match="graph wide: its inputs have 65,[78].. bits, most of them those of 8 sources.*at most 65,536 bits.*load tiles from off-chip tensors"):
+        Fabric(g, bench.config(16))
     g = bench.graph("reshape", {"dim": 0, "chunk": 1, "pad": True, "pad_rows": 1 << 16, "pad_cols": 1}, [TILE], [TILE], 2)
     with pytest.raises(ValueError, match="Parameter 'pad_rows' of unit 'dut' must fit in 16 bits, not 65536"):
         Fabric(g, bench.config(2))

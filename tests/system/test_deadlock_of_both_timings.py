@@ -87,3 +87,12 @@ def test_the_rtl_finishes_and_deadlocks_like_the_model():
     assert rtl.cycles == model.cycles and rtl.mismatches == 0 and rtl.values_ok
     with pytest.raises(RunError, match="deadlock"):
         run(lopsided(0), "small_fpga", on="rtl")
+
+
+@pytest.mark.parametrize("softmax", ["published", "stable", "online"])
+@pytest.mark.parametrize("parallel", ["coarse", "interleaved", "dynamic"])
+def test_attention_of_long_requests_finishes_with_shallow_channels(parallel, softmax):
+    """Up to 32 tiles of V wait for the maximum over as many of K; their addresses do the waiting."""
+    for seed in range(2):
+        (found,) = deadlock.find("attention", "small_fpga", [{"parallel": parallel, "softmax": softmax, "requests": 16, "regions": 4, "most": 32}], seed=seed)
+        assert found.deadlock is None and found.cycles > 4000
