@@ -332,7 +332,7 @@ def page(rows: Sequence[Row], costs: Sequence[Cost]) -> str:
              f"to the region that is free. Machine `{CONFIG}` (attention: matmul at one row a cycle, memory of a line a cycle), tiles of 16 x 16 elements (4 x 4 physical ones) and their static alternatives. Draws: seeds 0, 1, ...; the first half skewed",
              f"(experts' popularity 1 / rank^{SKEW}, log-normal lengths of deviation {SKEW}), the second balanced (uniform routing, equal lengths); none is left out. *Worst* is the least",
              "favourable draw for the dynamic side (largest cycles and bytes in the tables of absolute numbers). PID is the Pareto Improvement Distance of section 5.2: above 1, no static tile",
-             "is as good in both cycles and on-chip bytes. On-chip bytes are *symbolic* (the published rule, with the draw's sizes) and *measured* (peak of scratchpad pages in use; every writer may hold two of its buffers, so that this is",
+             "is as good in both cycles and on-chip bytes. On-chip bytes are *symbolic* (the published rule, with the draw's sizes, the largest of a ragged one) and *measured* (peak of scratchpad pages in use; every writer may hold two of its buffers, so that this is",
              "within the requirement of the text's own equations, rule `paper`).", "",
              "Written by `python bench/dynamic.py --page` from docs/results/dynamic.json; renewed by `python bench/dynamic.py --on both --json docs/results/dynamic.json`.", ""]
     for size, what in SIZES.items():
@@ -349,7 +349,7 @@ READING = [
     "* Static tiles need something that neither figure of bytes counts: channels in front of the experts for all tiles that one may get (`waiting` of the workload `moe`), as the rows of an",
     "  expert wait there while another's tile waits for its next row. Without them some routings deadlock; a dynamic tile waits as a whole on chip.",
     "* Dynamic tiling starts an expert only when the expert's last row is known; static tiles start with the first full one. That is what it loses where one expert gets nearly everything.",
-    "* Regions trade cycles for compute that stands idle: the fewer, the higher the utilisation; a tile waits on chip as a whole before and after its turn, which is what many regions pay in pages.",
+    "* Regions trade cycles for compute that stands idle: the fewer, the higher the utilisation; a tile waits on chip as a whole before and after its turn, which is what many regions pay in pages. The symbolic figure counts each region at its largest tile.",
     "* Dynamic attention needs three things: regions whose compute is the limit (with one memory port as the limit every order takes as long), room for a whole request in front of each",
     "  region, and a signal from where a cache is used up: one from where it is loaded comes early by all that the region's buffers hold. It loses the draws in which a long request comes last.",
 ]

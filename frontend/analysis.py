@@ -119,8 +119,9 @@ class Analysis:
         """Metric -> operators to be measured."""
         return {m.name: m.unresolved for m in (self.offchip, self.onchip, self.flops_metric) if m.unresolved}
 
-    def subs(self, values: Mapping) -> "Analysis":
-        return Analysis(self.offchip.subs(values), self.onchip.subs(values), self.flops_metric.subs(values), self.onchip_rule)
+    def subs(self, values: Mapping, largest: Mapping | None = None) -> "Analysis":
+        """With symbols (by name) replaced; ``largest``: their values in the on-chip requirement, where a ragged dimension takes its largest size."""
+        return Analysis(self.offchip.subs(values), self.onchip.subs(values if largest is None else {**values, **largest}), self.flops_metric.subs(values), self.onchip_rule)
 
     def merge(self, measured: Mapping[str, Mapping[str, int]]) -> "Analysis":
         """With a run's measurements: metric name ("offchip", "onchip", "flops") -> operator -> number."""

@@ -54,13 +54,14 @@ class Evaluator:
         self.sinks: dict[str, list] = {}
         self.ended: list[tuple] = []
         self.symbols: dict[str, Fraction] = {}
+        self.largest: dict[str, int] = {}
         self.streams: dict[tuple[str, int], list[tuple]] = {}
 
     def run(self, graph: Graph) -> dict[str, np.ndarray]:
         """Evaluate all operators; the stored tensors by name, of the evaluator's own dtype.
 
         Raises RunError where a stream has not the shape that its type, or an assertion, says. Afterwards ``sinks`` holds what each Sink took, ``streams`` what
-        every (operator, output) gave, and ``symbols`` the measured sizes by name: of a ragged dimension the mean, which makes every total exact.
+        every (operator, output) gave, and ``symbols`` the measured sizes by name: of a ragged dimension the mean, which makes every total exact; ``largest`` holds the largest size that each symbol took, which is what has to fit on chip.
         """
         edges = nx.DiGraph([(s.node.name, n.name) for n in graph.nodes for s in n.inputs])
         edges.add_nodes_from(n.name for n in graph.nodes)
@@ -139,6 +140,8 @@ class Evaluator:
             return
         if d.value is None and most is not None and max(seen) > most:
             raise RunError(f"{what} is {max(seen)} in the run, {d} is at most {most}", where, "the program guarantees the bounds of its symbols (most)", "raise the bound")
+        if d.size.is_Symbol:
+            self.largest[str(d.size)] = max(max(seen), self.largest.get(str(d.size), 0))
         if d.size.is_Symbol and str(d.size) not in self.symbols:
             self.symbols[str(d.size)] = Fraction(sum(seen), len(seen)) if d.kind.ragged else Fraction(seen[0])
         want = d.size.subs({s: self.symbols[str(s)] for s in d.size.free_symbols if str(s) in self.symbols})

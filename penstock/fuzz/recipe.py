@@ -185,7 +185,7 @@ class Built:
         """What :meth:`restore` takes back to."""
         g = self.graph
         return [list(self.nodes), dict(self.items), list(g.nodes), dict(g.tensors), dict(g.symbols), set(g.derived_symbols), dict(g.bounds), dict(g._derived), dict(g._names),
-                {k: list(v) for k, v in g._readers.items()}, dict(self.given), dict(self.tensors), *([dict(self.ev.symbols), dict(self.ev.outputs)] if self.ev else [])]
+                {k: list(v) for k, v in g._readers.items()}, dict(self.given), dict(self.tensors), *([dict(self.ev.symbols), dict(self.ev.largest), dict(self.ev.outputs)] if self.ev else [])]
 
     def restore(self, saved: list) -> None:
         """Take back all steps since."""
@@ -195,7 +195,7 @@ class Built:
             now.clear()
             now.update(before)
         if more:
-            self.ev.symbols, self.ev.outputs = more
+            self.ev.symbols, self.ev.largest, self.ev.outputs = more
             self.ev.ended.clear()
 
     def close(self) -> Graph:

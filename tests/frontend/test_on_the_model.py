@@ -263,6 +263,14 @@ def test_pairs_of_pairs():
     c.run()
 
 
+def test_the_symbolic_figure_holds_the_largest_buffers():
+    """Two of 32 tiles one after the other, and small ones: the requirement is that of the large ones, which fill whole pages."""
+    c = Case()
+    Sink(Streamify(Bufferize(c.tiles("x", (8, ragged(c, "D")), (4, 4), 32, 32, *[8] * 6), rank=1), repeat=2))
+    (r,) = penstock.run(Program("case", {}, c.g, None, None, lambda seed: c.given), CONFIG, onchip_rule="paper")
+    assert r.onchip_peak_bytes == 2 * 32 * 64 and r.onchip_bytes == r.onchip_peak_bytes + 64
+
+
 @pytest.mark.parametrize("by", ["reference", "address"])
 def test_a_read_after_the_acknowledgement_sees_what_was_stored(by):
     c = Case()
