@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from penstock.machine.errors import ProgramError
@@ -21,7 +22,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Arrow:
-    """An edge between boxes, by name; ``label`` may be empty. Arrows back up are not drawn: boxes come in topological order."""
+    """An edge between boxes, by name; ``label`` may be empty."""
 
     src: str
     dst: str
@@ -36,8 +37,24 @@ def to_dot(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow]) -> str:
     return "\n".join(lines + ["}"]) + "\n"
 
 
+def feedback(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> set[int]:
+    """Indices of the arrows that lead back: on a circle, and from a box to one that is not after it in the list. Without them there is no circle."""
+    place = {b.name: i for i, b in enumerate(boxes)}
+    readers = {b.name: [a.dst for a in arrows if a.src == b.name] for b in boxes}
+
+    def reached(start: str) -> set[str]:
+        seen, todo = {start}, [start]
+        while todo:
+            new = set(readers[todo.pop()]) - seen
+            seen |= new
+            todo += new
+        return seen
+
+    return {i for i, a in enumerate(arrows) if place[a.src] >= place[a.dst] and a.src in reached(a.dst)}
+
+
 def layers(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> tuple[list[list[tuple]], list[list[tuple]]]:
-    """A layered layout.
+    """A layered layout of boxes in any order and arrows without a circle.
 
     Returns the layers, top first, as lists of keys: ``(box name,)``, or ``(arrow index, layer)`` where an arrow passes; and for each arrow
     the keys on its way.
@@ -45,8 +62,8 @@ def layers(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> tuple[list[list[tup
     inputs = {b.name: [a.src for a in arrows if a.dst == b.name] for b in boxes}
     readers = {b.name: [a.dst for a in arrows if a.src == b.name] for b in boxes}
     depth: dict[str, int] = {}
-    for b in boxes:
-        depth[b.name] = 1 + max((depth[s] for s in inputs[b.name]), default=-1)
+    for name in TopologicalSorter(inputs).static_order():
+        depth[name] = 1 + max((depth[s] for s in inputs[name]), default=-1)
     for b in reversed(boxes):
         if b.late and readers[b.name] and not inputs[b.name]:
             depth[b.name] = min(depth[r] for r in readers[b.name]) - 1
@@ -73,7 +90,7 @@ def layers(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> tuple[list[list[tup
 
 
 def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | Path) -> None:
-    """Write a drawing; the suffix chooses DOT or a format of matplotlib."""
+    """Write a drawing; the suffix chooses DOT or a format of matplotlib. Feedback goes up, dashed."""
     path = Path(path)
     if path.suffix == ".dot":
         path.write_text(to_dot(name, boxes, arrows))
@@ -85,6 +102,9 @@ def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | P
     formats = FigureCanvasAgg.get_supported_filetypes()
     if path.suffix[1:] not in formats:
         raise ProgramError(f"cannot draw to {path.name!r}", remedy=f"suffixes are .dot, {', '.join('.' + f for f in sorted(formats))}")
+    arrows = [a for a in arrows if a.src != a.dst]
+    back = feedback(boxes, arrows)
+    arrows = [replace(a, src=a.dst, dst=a.src) if i in back else a for i, a in enumerate(arrows)]  # laid out downwards; the head is drawn at the other end
     rows, ways = layers(boxes, arrows)
     width, height, dx, dy = 2.5, 0.62, 3.1, 1.3 if any(a.label for a in arrows) else 0.95
     centre = {key: ((i - (len(row) - 1) / 2) * dx, -d * dy) for d, row in enumerate(rows) for i, key in enumerate(row)}
@@ -117,10 +137,11 @@ def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | P
             x, y = centre[key]
             points += [(x, y + height / 2), (x, y - height / 2)]
         points.append((centre[way[-1]][0] + arrive[i], centre[way[-1]][1] + height / 2))
-        for a, b in zip(points[:-2], points[1:-1]):
-            ax.plot(*zip(a, b), color="#444444", linewidth=0.9, zorder=1, solid_capstyle="round")
-        ax.annotate("", xy=points[-1], xytext=points[-2], zorder=1,
-                    arrowprops={"arrowstyle": "-|>", "color": "#444444", "linewidth": 0.9, "shrinkA": 0, "shrinkB": 0})
+        line, shown = "--" if i in back else "-", points[::-1] if i in back else points
+        for a, b in zip(shown[:-2], shown[1:-1]):
+            ax.plot(*zip(a, b), color="#444444", linewidth=0.9, linestyle=line, zorder=1, solid_capstyle="round")
+        ax.annotate("", xy=shown[-1], xytext=shown[-2], zorder=1,
+                    arrowprops={"arrowstyle": "-|>", "color": "#444444", "linewidth": 0.9, "linestyle": line, "shrinkA": 0, "shrinkB": 0})
         if arrow.label:
             (x0, y0), (x1, y1) = points[:2]
             ax.text(x0 + (x1 - x0) * 0.35, y0 + (y1 - y0) * 0.35, arrow.label, ha="center", va="center", fontsize=6.5, color="#333333",

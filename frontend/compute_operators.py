@@ -75,6 +75,8 @@ class HigherOrder(Operator):
 
     def reduction_rank(self) -> int:
         s, b = self.inputs[0].type, self.args["rank"]
+        if s.rank == 0:
+            raise self.stream_error(0, "has no inner dimension to reduce", "the outermost dimension of a stream is not reduced", "put Promote(stream) in front, which makes it an inner one")
         if isinstance(b, bool) or not isinstance(b, int) or not 1 <= b <= s.rank:
             raise self.stream_error(0, f"rank must be an integer from 1 to the stream's rank {s.rank}, not {b!r}")
         return b

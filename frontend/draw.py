@@ -57,10 +57,10 @@ def fabric_parts(graph: UnitGraph, config: Config) -> tuple[list[Box], list[Arro
     """A fabric's units and channels, with its memory: interconnect and DRAM above the loads, below the stores."""
     m = config.machine
     names = [u.name for u in graph.units]
-    loads = [names[u] for u in graph.ports if not graph.inputs(u)]
-    stores = [names[u] for u in graph.ports if graph.inputs(u)]
-    memory = f"{m.dram.kind}: {m.dram.channels} channels, {m.dram.bytes_per_cycle:g} B/cycle"
-    ports = f"{len(graph.ports)} ports, {m.port_lanes} lines per cycle each"
+    ways = {u: kind_of(graph.units[u].kind).offchip for u in graph.ports}
+    loads, stores = ([names[u] for u in graph.ports if ways[u] == way] for way in ("read", "write"))
+    memory = f"{m.dram.kind}: {_count(m.dram.channels, 'channel')}, {m.dram.bytes_per_cycle:g} B/cycle"
+    ports = f"{_count(len(graph.ports), 'port')}, {_count(m.port_lanes, 'line')} per cycle each"
     units = []
     for u in graph.units:
         shade = OFFCHIP if u.id in graph.ports else ONCHIP if u.kind == "scratchpad" else COMPUTE if u.kind in COMPUTE_KINDS or kind_of(u.kind).values else SHAPE
@@ -70,6 +70,10 @@ def fabric_parts(graph: UnitGraph, config: Config) -> tuple[list[Box], list[Arro
     arrows = [*([Arrow("off-chip memory", "memory interconnect")] if top else []), *(Arrow("memory interconnect", n) for n in loads), *arrows]
     bottom = [Box("interconnect, off-chip memory", "the same as above", OFFCHIP)] if stores else []
     return [*top, *units, *bottom], [*arrows, *(Arrow(n, bottom[0].name) for n in stores)]
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"
 
 
 def unit_caption(unit: Unit, m: Machine) -> str:

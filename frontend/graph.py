@@ -14,7 +14,7 @@ import sympy
 
 from penstock.machine.errors import ProgramError
 
-from .types import Dim, DimKind, StreamType, check_dtype, dim, element_kind, same_size, show_shape
+from .types import Dim, DimKind, StreamType, check_dtype, dim, element_kind, same_size, show_shape, shown
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -144,7 +144,7 @@ class Operator:
         self.line = _user_line()
         self.name = name or cls.__name__
         if name is not None and (not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name)):
-            raise ProgramError(f"name must be an identifier, not {name!r}", f"operator {cls.__name__} at {self.line}")
+            raise ProgramError(f"name must be an identifier, not {name!r}", f"operator {cls.__name__} at {self.line}", remedy="choose one that is no word of Python" if name in keyword.kwlist else None)
         given = args.pop("graph", None)
         self.inputs, self.asserted, self.outputs = [], {}, []
         streams = []
@@ -270,7 +270,14 @@ class Operator:
         for name in names:
             v = self.args[name]
             if isinstance(v, bool) or not isinstance(v, int) or v < 1:
-                raise self.error(f"{name} must be an integer of at least 1, not {v!r}")
+                raise self.error(f"{name} must be an integer of at least 1, not {shown(v)}", remedy=self.run_time(name, v))
+
+    def run_time(self, name: str, v) -> str | None:
+        """Remedy where the argument ``name`` is a size, or a list with one, that only the run knows."""
+        sizes = v if isinstance(v, (list, tuple)) else [v]
+        if not any(isinstance(d, Dim) and d.value is None for d in sizes):
+            return None
+        return "what only the run knows comes by a stream: pass ref" if "ref?" in self.streams and name != "tile" else "a size that only the run knows cannot stand here"
 
     def __getitem__(self, port: int) -> Stream:
         if not 0 <= port < len(self.outputs):
@@ -468,7 +475,7 @@ class Graph:
         return self._readers.get((stream.node.name, stream.port), [])
 
     def check(self) -> "Graph":
-        """Whole-program checks: something is stored, and no stream is left without a reader."""
+        """Whole-program checks: no stream is left without a reader, and no output tensor without what stores it."""
         if not self.nodes:
             raise ProgramError("has no operators", f"program {self.name}")
         for node in self.nodes:
@@ -477,6 +484,11 @@ class Graph:
                 if not self.consumers(s) and not node.optional_output(i):
                     raise node.error("nothing reads its output", stream=f"stream {s.name} {s.type}",
                                      rule="every stream has a reader", remedy="store it with LinearOffChipStore, or leave the operator out")
+        stored = {n.args["tensor"].name for n in self.nodes if isinstance(n.args.get("tensor"), TensorRef)}
+        for t in self.tensors.values():
+            if t.role == "output" and t.name not in stored:
+                raise ProgramError("nothing stores it", f"output tensor {t.name} of program {self.name}", "every output tensor is stored",
+                                   "store a stream to it with LinearOffChipStore, or leave the tensor out")
         return self
 
     def __str__(self) -> str:

@@ -9,13 +9,13 @@ import sympy
 
 from .graph import Operator, TensorRef, operator
 from .functions import require_tiles
-from .types import BufferType, ScalarType, StreamType, TileType, ceil_div, dim, element_bytes, strides
+from .types import BufferType, ScalarType, StreamType, TileType, ceil_div, dim, element_bytes, shown, strides
 
 
 def _int_tuple(op: Operator, name: str, least: int) -> tuple[int, ...]:
     v = op.args[name]
     if not isinstance(v, (tuple, list)) or any(isinstance(x, bool) or not isinstance(x, int) or x < least for x in v):
-        raise op.error(f"{name} must be a list of integers of at least {least}, not {v!r}")
+        raise op.error(f"{name} must be a list of integers of at least {least}, not {shown(v)}", remedy=op.run_time(name, v))
     return tuple(v)
 
 

@@ -65,7 +65,15 @@ class Program:
         missing = [n for n in wanted if n not in given]
         if missing:
             raise ProgramError(f"inputs() gives no tensor {missing[0]!r}", f"program {self.name}")
-        return {n: _round(given[n], t.dtype) for n, t in wanted.items()}
+        return {n: self._rounded(given[n], t) for n, t in wanted.items()}
+
+    def _rounded(self, given, t) -> np.ndarray:
+        """What inputs() gives for a tensor, in its dtype."""
+        try:
+            a = np.asarray(given, np.float32)
+        except (TypeError, ValueError):
+            raise ProgramError(f"inputs() gives {t.name!r} as no array of numbers", f"program {self.name}", remedy=f"return {{{t.name!r}: array of shape [{t.rows}, {t.cols}], ...}}") from None
+        return a.astype(ml_dtypes.bfloat16).astype(np.float32) if t.dtype == "bf16" else a
 
     def streams(self, seed: int = 0) -> dict[str, list]:
         """Elements of each Source as nested lists (frontend/streams.py), from the program's own ``streams(seed, **params)``."""
@@ -114,11 +122,6 @@ class Program:
         from .draw import draw
 
         draw(self.graph, path)
-
-
-def _round(a, dtype: str) -> np.ndarray:
-    a = np.asarray(a, np.float32)
-    return a.astype(ml_dtypes.bfloat16).astype(np.float32) if dtype == "bf16" else a
 
 
 def _guard(where: str, call: Callable):

@@ -8,7 +8,7 @@ collections of targets (selectors; an integer is one target). An empty list is a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -33,8 +33,11 @@ def _walk(nested, t: StreamType, level: int, out: list, where: str) -> None:
     for x in nested:
         if level:
             _walk(x, t, level - 1, out, where)
-        else:
+            continue
+        try:
             out.append((element(x, t.element, where), 0))
+        except ProgramError as e:
+            raise ProgramError(e.what, e.where, e.rule, e.remedy or f"give the elements of {t} as a list nested {t.rank + 1} deep") from None
     if level == t.rank:  # the outermost dimension has no stop of its own
         return
     if len(nested):
@@ -54,19 +57,30 @@ def pairs(node, a: Iterable[tuple], b: Iterable[tuple], rule: str):
         yield (None if x is None else (x, y)), s
 
 
+def _whole(x) -> bool:
+    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
+
+
 def element(x, t, where: str):
     """One element in the form that operators compute with."""
     if isinstance(t, SelectorType):
-        targets = frozenset([x] if isinstance(x, (int, np.integer)) else (int(i) for i in x))
+        targets = [x] if _whole(x) else list(x) if isinstance(x, Collection) and getattr(x, "ndim", 1) else None
+        if targets is None or not all(_whole(i) for i in targets) or len(set(targets)) < len(targets):
+            raise ProgramError(f"a selector of {x!r}", where, rule="a selector is the numbers of its targets, each once: [0, 2], or 2 for [2]")
         if any(not 0 <= i < t.n for i in targets):
-            raise ProgramError(f"selector {sorted(targets)} names a target outside 0 to {t.n - 1}", where)
+            raise ProgramError(f"selector {sorted(map(int, targets))} names a target outside 0 to {t.n - 1}", where, remedy="give the Source more targets, or correct the elements")
         return frozenset(int(i) for i in targets)
     if isinstance(t, ScalarType):
-        if not 0 <= int(x) < 1 << t.bits:
-            raise ProgramError(f"scalar {x} does not fit into {t.bits} bits", where)
+        if not _whole(x):
+            raise ProgramError(f"a scalar of {x!r}", where, rule="a scalar is an integer")
+        if not 0 <= x < 1 << t.bits:
+            raise ProgramError(f"scalar {x} does not fit into {t.bits} bits", where, remedy="give the Source more bits, or correct the elements")
         return int(x)
     if isinstance(t, TileType):
-        a = np.asarray(x, np.float32)
+        try:
+            a = np.asarray(x, np.float32)
+        except (TypeError, ValueError):
+            raise ProgramError(f"a tile of {type(x).__name__} that is no array of numbers", where, rule=f"the stream carries {t}") from None
         if a.ndim != 2 or any(d.value is not None and n > d.value for n, d in zip(a.shape, (t.rows, t.cols))):
             raise ProgramError(f"a tile of shape {list(a.shape)}", where, rule=f"the stream carries {t}")
         return a

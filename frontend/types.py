@@ -64,6 +64,13 @@ class Dim:
         return str(self.size)
 
 
+def shown(value) -> str:
+    """An argument as a message names it; dimensions by their size."""
+    if isinstance(value, (list, tuple)) and any(isinstance(v, Dim) for v in value):
+        return f"[{', '.join(map(str, value))}]"
+    return f"the dimension {value}" if isinstance(value, Dim) else repr(value)
+
+
 def dim(size: "Dim | int | sympy.Expr") -> Dim:
     """A dimension from a number (static-regular) or from an expression of such."""
     if isinstance(size, Dim):

@@ -6,7 +6,7 @@ The names a user needs are here; the command line is ``penstock`` (penstock/cli.
 import importlib
 
 _NAMES = {
-    "run": "penstock.api", "sweep": "penstock.api", "table": "penstock.api", "verilog": "penstock.api",
+    "run": "penstock.api", "sweep": "penstock.api", "table": "penstock.api", "timeline": "penstock.api", "verilog": "penstock.api",
     "Record": "penstock.machine.record", "load_records": "penstock.api", "save_records": "penstock.api",
     "load_config": "penstock.api",
     "PenstockError": "penstock.machine.errors",

@@ -322,9 +322,17 @@ class _Point:
         for name, got in run.outputs.items():
             want = stated[name]
             ok &= got.dtype == want.dtype and got.tobytes() == want.tobytes()
-            scale = np.max(np.abs(exact[name])) or 1.0
-            worst = max(worst, float(np.max(np.abs(got.astype(np.float64) - exact[name])) / scale))
+            worst = max(worst, max_error(got.astype(np.float64), exact[name]))
         return bool(ok), worst
+
+
+def max_error(got: np.ndarray, exact: np.ndarray) -> float:
+    """Largest difference of two arrays over the largest finite number of ``exact``; where one of two elements is infinite or NaN and the other is not the same, infinite."""
+    finite = np.isfinite(exact) & np.isfinite(got)
+    if not np.array_equal(got[~finite], exact[~finite], equal_nan=True):
+        return float("inf")
+    scale = np.max(np.abs(exact[finite]), initial=0.0) or 1.0
+    return float(np.max(np.abs(got[finite] - exact[finite]), initial=0.0) / scale)
 
 
 def allocated_flops(kind: str, params: dict, t: int) -> int:
@@ -336,6 +344,17 @@ def allocated_flops(kind: str, params: dict, t: int) -> int:
     if kind == "accum":
         return params["lanes"]
     return getattr(kind_of(kind), "flops_per_cycle", 0)
+
+
+def timeline(program: str, config: str | Config = "fig8", params: dict | None = None, *, out: str | Path, seed: int = 0) -> Path:
+    """Write the timeline of a model run (timing `machine`; open it at ui.perfetto.dev)."""
+    from penstock import model
+    from penstock.model.timeline import write
+
+    p = _Point(program, config if isinstance(config, Config) else load_config(config), params or {}, "machine", seed, "published")
+    path = Path(out)
+    write(path, p.graph, model.run(p.graph, p.config, values=False, trace=True, timeline=True, sources=p.sources()))
+    return path
 
 
 def verilog(program: str, config: str | Config = "fig8", params: dict | None = None, *, out: str | Path, progress: Progress | Callable[[str], None] | None = None) -> list[Path]:

@@ -290,7 +290,7 @@ def cmd_run(args) -> int:
     if args.json:
         api.save_records(records, args.json)
     if args.timeline:
-        write_timeline(args.program, args.config, params, args.timeline)
+        api.timeline(args.program, args.config, params, out=args.timeline, seed=args.seed)
     return 0 if all(r.values_ok in (True, None) for r in records) else 1
 
 
@@ -325,18 +325,6 @@ def _verdict(rows: list[dict]) -> int:
         print(text, file=sys.stderr)
         return 1
     return 0
-
-
-def write_timeline(program: str, config: str, params: dict, path: str | Path) -> None:
-    """The model's timeline of one point, for Perfetto."""
-    from penstock import model
-    from penstock.frontend import build, lower
-    from penstock.machine.config import load
-    from penstock.model import timeline
-
-    config = load(config)
-    graph = lower(build(program, params, config).graph, config)
-    timeline.write(path, graph, model.run(graph, config, values=False, trace=True, timeline=True))
 
 
 def cmd_show(args) -> int:

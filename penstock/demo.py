@@ -27,7 +27,7 @@ def run(out: Path, quiet: bool = False) -> int:
     print("2. Verilog of a small fabric", flush=True)
     cli.main(["verilog", "swiglu", "--config", "small_fpga", "--out", str(out), *(["--quiet"] if quiet else [])])
     print("3. Timeline (open it at ui.perfetto.dev)", flush=True)
-    cli.write_timeline("swiglu", figures.FIG8_CONFIG, POINT, out / "timeline.json")
+    api.timeline("swiglu", figures.FIG8_CONFIG, POINT, out=out / "timeline.json")
     print(f"wrote {out / 'timeline.json'}\n4. Figure 8, model beside published numbers", flush=True)
     with display(quiet) as progress:
         rows, agreements = figures.fig8(out, figures.fig8_records(False, progress))

@@ -89,7 +89,8 @@ class Lowering:
     def publish(self, stream: Stream, port: Port) -> None:
         """Give a stream to its readers, through a broadcast where there are several."""
         readers = self.graph.consumers(stream)
-        ports = [port] if len(readers) < 2 else self.broadcast(stream.node, port, len(readers), "broadcast", stream.element)
+        role = f"broadcast{stream.port or ''}"
+        ports = [port] if len(readers) < 2 else self.broadcast(stream.node, port, len(readers), role, stream.element)
         for (reader, i), p in zip(readers, ports):
             self.ready[stream.node.name, stream.port, reader.name, i] = p
 

@@ -354,6 +354,8 @@ def replay(path: Path, on: str | None = None) -> str | None:
             run_streams(campaign, 1, int(data["seed"]), on=on or "rtl", exact=True)
             return campaign.failures[0].message if campaign.failures else None
         recipe, config, backend = Recipe.from_dict(data["recipe"]), config_of(data["config"]), data["backend"]
+    except FileNotFoundError:
+        raise PenstockError(f"no such file: {path}") from None
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise PenstockError(f"is not a kept failure: {e}", str(path), remedy="give a file that `penstock fuzz --keep` wrote") from None
     on = on or backend

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from penstock import cli
@@ -211,3 +212,12 @@ def test_a_folder_that_is_a_file(capsys, tmp_path):
     (tmp_path / "f").write_text("")
     code, err = run(capsys, "verilog", "swiglu", "--config", "small_fpga", "--out", str(tmp_path / "f"))
     assert code == 1 and "Traceback" not in err
+
+
+def test_the_error_against_float64_counts_what_is_finite():
+    from penstock.api import max_error
+
+    inf, nan = np.inf, np.nan
+    assert max_error(np.array([[1.5, nan, inf]]), np.array([[2.0, nan, inf]])) == 0.25
+    assert max_error(np.array([[1.0, nan]]), np.array([[1.0, 2.0]])) == max_error(np.array([[1.0, 2.0]]), np.array([[1.0, -inf]])) == inf
+    assert max_error(np.array([[nan]]), np.array([[nan]])) == 0

@@ -1,8 +1,12 @@
-"""What `penstock show` says of a program's scratchpads."""
+"""What `penstock show` says of a program's scratchpads, and what it draws; names of units."""
 
+import json
 import re
 
-from penstock import cli
+from penstock import api, cli
+from penstock.frontend import build, lower
+from penstock.frontend.boxes import feedback
+from penstock.frontend.draw import fabric_parts, parts
 from penstock.machine.config import load, presets_dir
 
 
@@ -25,3 +29,54 @@ def test_at_most_six_percent_of_512_kb(capsys, tmp_path):
     (tmp_path / "large.toml").write_text(text.replace("pages = 64", "pages = 128"))  # of 8 tiles of 512 B
     rows = shown(capsys, "swiglu", "--config", str(tmp_path / "large.toml"))
     assert rows and all(int(size) >= 512 << 10 and float(share) <= 6 for *_, size, _, share in rows)
+
+
+PROGRAM = """
+from penstock.frontend import *
+
+def program(dtype="bf16"):
+    g = Graph("looped")
+    x, y = g.input("x", (4, 4), dtype), g.output("y", (4, 4), dtype)
+    chosen = Source(graph=g, shape=(2,), selector=2, name="chosen")
+    routed = Partition(Source(graph=g, shape=(2,), tile=(4, 4), name="tiles"), chosen, rank=0, outputs=2, name="route")
+    for i in range(2):
+        Sink(LinearOffChipLoad(x, tile=(4, 4), shape=(1,), stride=(1,), ref=routed[i], name=f"load{i}"))
+        Sink(routed[i])
+    LinearOffChipStore(LinearOffChipLoad(x, tile=(4, 4), name="once"), y, name="store")
+    back = Loop(type=StreamType(ScalarType(8), (dim(1),)), graph=g, name="back")
+    both = Flatten(Reassemble(Source(graph=g, shape=(1,), scalar=8, name="start"), back, Source(graph=g, shape=(2,), selector=2, name="turn"), rank=0, name="enter"), lo=0, hi=1)
+    again, out = Partition(both, Source(graph=g, shape=(2,), selector=2, name="leave"), rank=0, outputs=2, name="leaves")
+    back.close(again)
+    Sink(out)
+    return g
+
+def streams(seed, **_):
+    return {"chosen": [seed, [0, 1]], "tiles": [[[1.0]], [[2.0]]], "start": [3], "turn": [0, 1], "leave": [0, 1]}
+"""
+
+
+def test_a_program_with_sources_feedback_and_started_loads(tmp_path):
+    """It is drawn, feedback upwards; every unit has a name of its own; reads come from memory; its timeline is of the seed's elements."""
+    (tmp_path / "p.py").write_text(PROGRAM)
+    config = load("small_fpga")
+    graph = build(str(tmp_path / "p.py"), config=config).graph
+    units = lower(graph, config)
+    names = [u.name for u in units.units]
+    assert len(set(names)) == len(names) and {"route.broadcast", "route.broadcast1"} <= set(names)
+
+    boxes, arrows = parts(graph)
+    assert [(arrows[i].src, arrows[i].dst) for i in feedback(boxes, arrows)] == [("leaves", "back")]
+    _, arrows = fabric_parts(units, config)
+    memory = {(a.src, a.dst) for a in arrows if "interconnect" in a.src + a.dst and "memory" not in a.src}
+    memory |= {("memory", a.dst) for a in arrows if a.src == "memory interconnect"}
+    assert memory == {("memory", "load0"), ("memory", "load1"), ("memory", "once"), ("store", "interconnect, off-chip memory")}
+
+    out = [str(tmp_path / n) for n in ("p.png", "f.svg")]
+    assert cli.main(["show", str(tmp_path / "p.py"), "--config", "small_fpga", "--png", out[0], "--fabric", out[1]]) == 0
+    assert all((tmp_path / n).stat().st_size for n in ("p.png", "f.svg"))
+
+    def busy(seed):
+        events = json.loads(api.timeline(str(tmp_path / "p.py"), "small_fpga", out=tmp_path / "t.json", seed=seed).read_text())["traceEvents"]
+        return {e["args"]["node"]: e["dur"] for e in events if e["ph"] == "X" and e["args"]["node"].startswith("load")}
+
+    assert busy(0).keys() == busy(1).keys() == {"load0", "load1"} and busy(0) != busy(1)

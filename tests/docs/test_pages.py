@@ -104,6 +104,24 @@ def test_api_page_runs(tmp_path, monkeypatch):
         exec(compile(code, f"docs/api.md block {i + 1}", "exec"), names)
 
 
+def test_the_page_on_programs_shows_programs_that_run():
+    import numpy as np
+
+    from penstock import api
+    from penstock.reference import expected
+
+    example = ROOT / "docs" / "examples" / "top2.py"
+    whole, loop = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "programs.md").read_text(), re.S)
+    assert example.read_text().endswith(f'"""\n\n{whole}')
+    for seed in range(3):
+        record, = api.run(str(example), "small_fpga", seed=seed)
+        assert record.values_ok and record.max_rel_err < 1e-2
+    names = {}
+    exec(compile(loop, "docs/programs.md", "exec"), names)
+    _, ran = expected(names["g"], {}, 4, {"start": [np.ones((4, 4))], "turn": [0, 1, 1], "leave": [0, 0, 1]})
+    assert np.array_equal(ran.sinks["eight_times"][0][0], np.full((4, 4), 8))
+
+
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
 def test_examples_of_the_command_line_parse(line):
     words = shlex.split(line.partition(">")[0], comments=True)

@@ -203,6 +203,26 @@ def test_a_run_refuses(case):
         expected(g, {}, 4, given)
 
 
+@pytest.mark.parametrize("kind, given, message", [
+    (dict(scalar=4), [16, 0], "scalar 16 does not fit into 4 bits; give the Source more bits"),
+    (dict(scalar=4), [1.5, 0], "a scalar of 1.5 .rule: a scalar is an integer.; give the elements of .2. scalar 4 as a list nested 1 deep"),
+    (dict(scalar=4), [[1], [0]], r"a scalar of \[1\] "),
+    (dict(selector=3), [3, 0], r"selector \[3\] names a target outside 0 to 2; give the Source more targets"),
+    (dict(selector=3), [None, 0], "a selector of None .rule: a selector is the numbers of its targets, each once"),
+    (dict(selector=3), [[[1], 2], 0], r"a selector of \[\[1\], 2\] "),
+    (dict(selector=3), [[0, 1, 1], 0], r"a selector of \[0, 1, 1\] .rule: a selector is the numbers of its targets, each once"),
+    (dict(selector=3), np.eye(2, 3, dtype=bool), "a selector of array"),
+    (dict(tile=(4, 4)), ["x", "y"], "a tile of str that is no array of numbers .rule: the stream carries tile"),
+    (dict(tile=(4, 4)), [[[1, 2], [3]], [[1]]], "a tile of list that is no array of numbers"),
+    (dict(tile=(4, 4)), np.ones((2, 5, 4)), r"a tile of shape \[5, 4\] .rule: the stream carries tile"),
+])
+def test_elements_that_a_source_cannot_stream(kind, given, message):
+    g = Graph("p")
+    Sink(Source(graph=g, shape=(2,), name="a", **kind))
+    with pytest.raises(ProgramError, match=message):
+        expected(g, {}, 4, {"a": given})
+
+
 def test_tensors_that_a_run_lacks_or_cannot_take():
     g = Graph("p")
     LinearOffChipStore(LinearOffChipLoad(g.input("x", (4, 4)), tile=(4, 4)), g.output("y", (4, 4)))
@@ -255,6 +275,10 @@ def test_programs_that_cannot_be_built(tmp_path):
     path.write_text("from penstock.frontend import *\ndef program():\n    g = Graph('mine')\n    Sink(Source(graph=g, shape=(2,), scalar=8))\n    return g\ndef streams(seed):\n    return 3\n")
     with pytest.raises(ProgramError, match=r"streams\(\) returns int, not a dict of nested lists"):
         build(str(path)).streams(0)
+    path.write_text("from penstock.frontend import *\ndef program():\n    g = Graph('mine')\n    Sink(LinearOffChipLoad(g.input('x', (4, 4)), tile=(4, 4)))\n    return g\n"
+                    "def inputs(seed):\n    return {'x': [['a']]}\n")
+    with pytest.raises(ProgramError, match=r"inputs\(\) gives 'x' as no array of numbers; return {'x': array of shape \[4, 4\], ...}"):
+        build(str(path)).inputs(0)
 
 
 @pytest.mark.parametrize("name, params, message", [

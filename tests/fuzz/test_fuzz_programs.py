@@ -114,3 +114,5 @@ def test_a_file_that_is_no_failure_is_refused(tmp_path, capsys):
     (tmp_path / "x.json").write_text("[]")
     assert cli.main(["fuzz", "--replay", str(tmp_path / "x.json")]) == 1
     assert "is not a kept failure" in capsys.readouterr().err
+    assert cli.main(["fuzz", "--replay", str(tmp_path / "y.json")]) == 1
+    assert capsys.readouterr().err == f"penstock: no such file: {tmp_path / 'y.json'}\n"
