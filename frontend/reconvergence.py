@@ -2,6 +2,7 @@
 
 A stream with several readers goes on only when all of them take it. Where two of the paths meet in an operator that takes an element of each, and one of them gives its
 first only after ``n`` elements (an Accum or a Bufferize of n), the other has to hold these n: its channels and units, up to the operator. If they hold fewer, nothing moves any more.
+So it is where one path tells of an element when it has all beats of it (a reference), and the other does not hold these beats.
 
 Checked for streams of static shape, whatever the data; paths through operators whose first element depends on the data are left to the run.
 """
@@ -62,12 +63,14 @@ def _check_stream(low: Lowering, leaving: dict[tuple[int, int], Channel], stream
     for path in _paths([reader] for reader in readers):
         join, i = path[-1]
         need = _needed(path[:-1])
+        whole = any((n.name, k) in low.wholes for n, k in path[:-1])
         for s in shorts:
-            # elements before the last one come whole; of that one a beat may do. One more stays at the fork.
-            if s.join == join.name and s.port != i and need > 1 and (need - 1) * beats + 1 > s.beats + 1:
+            # elements before the last one come whole; of that one a beat may do, where nobody waits for all of it. One more stays at the fork.
+            if s.join == join.name and s.port != i and (need > 1 or whole) and (need - 1) * beats + (beats if whole else 1) > s.beats + 1:
                 first = max((n for n, _ in path[:-1]), key=lambda n: _needed([(n, 0)]))
-                raise LoweringError(f"stream {stream.name} parts and joins again in {join.name}, which waits for the first element that {first.name} gives after {need}; "
-                                    f"the other way holds {s.beats // beats if beats > 1 else s.beats}",
+                waits = f"the first element that {first.name} gives after {need}" if need > 1 else f"a whole element of {beats} beats"
+                raise LoweringError(f"stream {stream.name} parts and joins again in {join.name}, which waits for {waits}; "
+                                    f"the other way holds {s.beats // beats if beats > 1 and need > 1 else s.beats}",
                                     f"{join.label} at {join.line}" if join.line else join.label, "the shorter way holds what the longer one needs before its first element",
                                     f"let it run ahead: Fifo({stream.name}, depth={need}) on the way to input {s.port}, or Bufferize it")
 

@@ -69,6 +69,8 @@ class Deadlock:
         Likewise, of channels of one name alone; the fewest slots first.
     buffers
         Smallest ``machine.buffers`` that frees the run; None: none does, or no writer holds as many as it may.
+    pages
+        Smallest ``machine.pages`` that frees the run; None: none does, or no writer of the circle waits for a scratchpad without a free page.
     """
 
     cycle: int
@@ -76,6 +78,7 @@ class Deadlock:
     uniform: int | None = None
     reliefs: tuple[Relief, ...] = ()
     buffers: int | None = None
+    pages: int | None = None
 
     def to_dict(self) -> dict:
         return asdict(self)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import networkx as nx
 import numpy as np
 
+from penstock.machine.beat import BufferRef, Payload, Tuple
 from penstock.machine.config import Config
 from penstock.machine.deadlock import Deadlock, DeadlockError, Stall
 from penstock.machine.kinds import kind_of
@@ -17,6 +18,8 @@ from penstock.model import units as k
 from penstock.model.layout import Layout
 
 SUNK_ROWS = 1 << 12
+MOST_PAGES = 1 << 12
+"""Pages of a scratchpad up to which enough of them are looked for."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,8 @@ def explain(graph: UnitGraph, config: Config, state: Layout, sources=None, sinks
 
     uniform = depths.smallest(graph.channels, finishes)
     reliefs = () if uniform is None else depths.reliefs(graph, graph.channels, finishes, full)
-    found = Deadlock(last, tuple(_stall(graph, w, levels) for w in around), uniform, reliefs, _buffers(graph, config.machine.buffers, state, ends))
+    found = Deadlock(last, tuple(_stall(graph, w, levels) for w in around), uniform, reliefs, _buffers(graph, config.machine.buffers, state, ends),
+                     _pages(graph, config.machine.buffers, state, around, ends))
     return DeadlockError(found, f"deadlock after cycle {last}: " + "; ".join(parts), f"graph {graph.name}", remedy(found))
 
 
@@ -118,19 +122,37 @@ def _buffers(graph: UnitGraph, now: int, state: Layout, ends: Callable[[UnitGrap
     held = [p["pages"] for u, p in pads.items() for w, n in enumerate(p["limit"]) if n < p["pages"] and _at_limit(state, u, w)]
     if not held or not now:
         return None
+    return depths.least(now, lambda buffers: ends(_with_scratchpads(graph, lambda pages: (pages, buffers))), 2 * max(held))
 
-    def enough(buffers: int) -> bool:
-        more = {u: p | {"limit": [min(p["pages"], buffers)] * len(p["limit"])} for u, p in pads.items()}
-        return ends(replace(graph, units=tuple(replace(u, params=more.get(u.id, u.params)) for u in graph.units)))
 
-    return depths.least(now, enough, 2 * max(held))
+def _pages(graph: UnitGraph, buffers: int, state: Layout, around: Iterable[Wait], ends: Callable[[UnitGraph], bool]) -> int | None:
+    """The smallest ``machine.pages`` that frees a run, where a writer of the circle waits for a scratchpad without a free one."""
+    used_up = [graph.units[w.waiter[0]].params["pages"] for w in around if w.channel is None and not state.S[state.unit_at(w.waiter[0]) + k.M_FREE_COUNT]]
+    if not used_up:
+        return None
+    return depths.least(min(used_up), lambda n: ends(_with_scratchpads(graph, lambda pages: (max(pages, n), buffers or max(pages, n)))), MOST_PAGES)
+
+
+def _with_scratchpads(graph: UnitGraph, size: Callable[[int], tuple[int, int]]) -> UnitGraph:
+    """The graph with other pages, and buffers that a writer may hold, of its scratchpads: ``size`` of the pages that one has."""
+    def changed(p: Mapping) -> dict:
+        pages, buffers = size(p["pages"])
+        return {**p, "pages": pages, "limit": [min(pages, buffers)] * len(p["limit"])}
+
+    def carried(payload: Payload) -> Payload:
+        if isinstance(payload, Tuple):
+            return Tuple(tuple(map(carried, payload.members)))
+        return BufferRef(size(payload.pages)[0]) if isinstance(payload, BufferRef) else payload
+
+    pads = set(graph.memories())
+    return replace(graph, units=tuple(replace(u, params=changed(u.params)) if u.id in pads else u for u in graph.units),
+                   channels=tuple(replace(c, payload=carried(c.payload)) for c in graph.channels))
 
 
 def remedy(found: Deadlock) -> str:
     """What frees a run, in words."""
-    if found.buffers is None:
-        return depths_that_free(found)
-    return f"machine.buffers = {found.buffers} frees it" + ("" if found.uniform is None else f"; {depths_that_free(found)}")
+    fields = [f"machine.{name} = {n} frees it" for name, n in (("pages", found.pages), ("buffers", found.buffers)) if n is not None]
+    return "; ".join(fields + ([depths_that_free(found)] if found.uniform is not None or not fields else []))
 
 
 def depths_that_free(found: Deadlock) -> str:

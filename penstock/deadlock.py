@@ -106,8 +106,9 @@ def row(f: Finding) -> dict:
         return out | {"result": "finishes"}
     best = d.reliefs[0] if d.reliefs else None
     out |= {"result": f"deadlock after cycle {d.cycle}", "units in the circle": len(d.circle), "depth of all that frees": d.uniform}
-    if d.buffers is not None:
-        out["or machine.buffers"] = d.buffers
+    for name, n in (("buffers", d.buffers), ("pages", d.pages)):
+        if n is not None:
+            out[f"or machine.{name}"] = n
     if best:
         out["or depth"] = best.depth
         out["of"] = best.channel if best.count == 1 else f"{best.channel} and {best.count - 1} like it"

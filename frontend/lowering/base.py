@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.machine.beat import Payload
 from penstock.machine.config import Config
@@ -24,6 +24,10 @@ class Port:
     payload: Payload
     depth: int = 0  # beats of the channel from here; 0: the configuration's
 
+    def deeper(self, beats: int) -> "Port":
+        """With room for at least so many beats in its channel."""
+        return replace(self, depth=max(self.depth, beats))
+
 
 class Lowering:
     """What both lowerings share: units, channels, fan-out."""
@@ -36,6 +40,7 @@ class Lowering:
         self.units: list[Unit] = []
         self.channels: list[Channel] = []
         self.ready: dict[tuple[str, int, str, int], Port] = {}  # (producer, output, reader, input) -> port to connect
+        self.wholes: set[tuple[str, int]] = set()  # (reader, input) that are told of an element when they have all its beats
         self.meta: dict = {}
         self.loops: list[tuple[Operator, int]] = []  # a Loop and the unit that its end feeds
 

@@ -11,6 +11,7 @@ from penstock.machine.unitgraph import Tensor, UnitGraph, validate
 
 from ..functions import Elementwise, spread_of
 from ..graph import Graph, Operator, Stream, TensorRef
+from ..shape_operators import Expand
 from ..types import BufferType, ScalarType, SelectorType, TileType, TupleType, ceil_div, element_bytes
 from .base import Lowering, Port, inner_dims
 from .buffers import Buffers
@@ -156,7 +157,7 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
 
     def elementwise(self, node: Operator, fn: Elementwise, constant: int | None = None) -> Port:
         """An element-wise function, the second operand spread over the first where it has one row or column, or a ``constant`` (fp32 bits)."""
-        inputs = [self.take(node, i) for i in range(len(node.inputs))]
+        inputs = self.operands(node)
         tuple_in = isinstance(node.inputs[0].element, TupleType)
         params = {"fn": fn.name, "arity": fn.arity, "lanes": self.m.lanes_for(fn.name), "tuple_in": tuple_in}
         if constant is not None:
@@ -170,6 +171,15 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
         inputs[0] = self.paced(node, inputs[0])
         return self.spread(node, "map", params, inputs, self.payload(node.outputs[0].element, node))
 
+    def operands(self, node: Operator) -> list[Port]:
+        """What feeds a node's inputs. Where one is an Expand by the other, that one has room for a whole tile: the reference is told of it with its last physical tile."""
+        ports = [self.take(node, i) for i in range(len(node.inputs))]
+        for i, s in enumerate(node.inputs):
+            for other in node.inputs:
+                if isinstance(other.node, Expand) and other.node.by_reference and (ref := other.node.inputs[1]).node is s.node and ref.port == s.port and (tiles := self.most_tiles(s.element)) and tiles > 1:
+                    ports[i] = ports[i].deeper(tiles + self.depth)
+        return ports
+
     def spread_operand(self, node: Operator, how: str, a: Port, b: Port) -> list[Port]:
         """Both operands with as many physical tiles: the second repeated over the first's grid."""
         first, second = node.operands()
@@ -180,7 +190,7 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
         if own == (rows, cols) and rows is not None:
             return [a, b]
         if how == "cols":  # [rows, 1]: each tile as often as there are columns
-            a = Port(a.unit, a.port, a.payload, cols + self.depth)  # the column is often made of the row itself, which waits for it here
+            a = a.deeper(cols + self.depth)  # the column is often made of the row itself, which waits for it here
             return [a, self.chain(self.chain(b, "flatten", node, {"lo": 0, "hi": 1}, "second"), "repeat", node, {"count": cols}, "second_cols")]
         flat = self.chain(b, "flatten", node, {"lo": 0 if how == "both" else 1, "hi": 2}, "second")
         if rows is not None and how == "both":
@@ -189,7 +199,7 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
             return [a, self.scratchpad(node, flat, 1, rows, cols, "second_rows", f"operand {second}")]
         else:
             a, token = self.broadcast(node, a, 2, "first_fork", first)
-            a = Port(a.unit, a.port, a.payload, cols + self.depth)  # a row's token comes with its last tile
+            a = a.deeper(cols + self.depth)  # a row's token comes with its last tile
             bands = self.chain(token, "signal", node, {"level": 1}, "first_rows", self.token)
             if how == "rows":
                 return [a, self.scratchpad(node, flat, 1, None, cols, "second_rows", f"operand {second}", ref=bands, level=1)]

@@ -40,7 +40,7 @@ class Products:
             port_a = self.scratchpad(node, port_a, 1, n, k, "a_buffer", f"a row of operand A {{{a.rows}, {a.cols}}}")
         else:
             if rows is not None:  # a row's token comes with its last tile: the others wait in the channel
-                port_a = Port(port_a.unit, port_a.port, port_a.payload, k + self.depth)
+                port_a = port_a.deeper(k + self.depth)
             port_a = self.chain(port_a, "repeat", node, {"count": n}, "a_repeat")
         port_a = self.paced(node, port_a)
         port_b = self.scratchpad(node, port_b, 2, m, n * k, "b_buffer", f"operand B {{{b.rows}, {b.cols}}}", ref=rows, level=1)

@@ -38,7 +38,8 @@ class StreamUnits:
         return self.chain(self.take(node, i), "signal", node, {"level": level}, role, Scalar(1))
 
     def tokens(self, node: Operator, i: int) -> Port:
-        """One token for each element of an input."""
+        """One token for each element of an input, with its last beat."""
+        self.wholes.add((node.name, i))
         return self.signal(node, i, self.inner(node, i), f"{node.streams[i].rstrip('?')}_tokens")
 
     # -- routing -----------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from penstock import model
-from penstock.frontend import (Accum, Expand, Fifo, Graph, LinearOffChipLoad, LinearOffChipStore, Map, add, cast, div, exp, lower)
+from penstock.frontend import (Accum, Expand, Fifo, Graph, LinearOffChipLoad, LinearOffChipStore, Map, add, cast, div, exp, lower, sub)
 from penstock.frontend import reconvergence
 from penstock.machine.config import load
 from penstock.machine.deadlock import DeadlockError
@@ -70,3 +70,28 @@ def test_the_remedy_runs(timing, tile, monkeypatch):
 def test_deeper_channels_are_enough_too():
     deep = replace(SMALL, machine=replace(SMALL.machine, channel_depth=16))
     lower(softmax(12), deep)
+
+
+def shifted(tile=16, far=False, fifo=0):
+    """Each tile less a column that is spread by the tiles themselves; ``far``: a function on the tiles' own way."""
+    g = Graph("shifted")
+    x, c, y = g.input("x", (2 * tile, 2 * tile), "bf16"), g.input("c", (2 * tile, 1), "bf16"), g.output("y", (2 * tile, 2 * tile), "bf16")
+    xs = cast(LinearOffChipLoad(x, tile=(tile, tile), shape=(2, 2), stride=(2, 1)), "fp32")
+    column = cast(LinearOffChipLoad(c, tile=(tile, 1), shape=(2, 1), stride=(1, 1)), "fp32")
+    ahead = Fifo(xs, depth=fifo).stream if fifo else xs
+    LinearOffChipStore(cast(Map(Map(ahead, fn=exp()) if far else ahead, Expand(column, ref=xs), fn=sub(), name="share"), "bf16"), y)
+    return g
+
+
+@pytest.mark.parametrize("tile", [4, 8, 12, 16])
+def test_a_tile_whose_reference_is_itself_has_room(tile, monkeypatch):
+    """The reference is told of a tile with its last physical one; the others wait in the channel."""
+    assert not refused(shifted(tile), "machine") and runs(shifted(tile), "machine", monkeypatch)
+
+
+def test_a_way_too_short_for_a_whole_tile_is_refused(monkeypatch):
+    with pytest.raises(LoweringError, match=r"share, which waits for a whole element of 36 beats; the other way holds \d+ .*Fifo\(.*, depth=1\) on the way to input 0"):
+        lower(shifted(24, far=True), SMALL)
+    assert not runs(shifted(24, far=True), "machine", monkeypatch)
+    assert not refused(shifted(24, far=True, fifo=1), "machine") and runs(shifted(24, far=True, fifo=1), "machine", monkeypatch)
+    assert not refused(shifted(24, far=True), "published") and runs(shifted(24, far=True), "published", monkeypatch)

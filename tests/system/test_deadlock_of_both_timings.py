@@ -80,6 +80,19 @@ def test_more_buffers_free_a_writer_that_holds_what_it_may():
         run(centred(), config)
 
 
+def test_more_pages_free_a_buffer_that_is_larger_than_its_scratchpad():
+    config = load_config("small_fpga")
+    params = {"parallel": "coarse", "softmax": "stable", "requests": 4, "regions": 1, "heads": 8, "most": 40, "skew": 2.0}
+    (found,) = deadlock.find("attention", config, [params], seed=3)
+    needed = found.deadlock.pages
+    assert needed > config.machine.pages and found.deadlock.uniform is None
+    for pages, finishes in ((needed - 1, False), (needed, True)):
+        (again,) = deadlock.find("attention", replace(config, machine=replace(config.machine, pages=pages)), [params], seed=3)
+        assert (again.deadlock is None) == finishes
+    with pytest.raises(RunError, match=rf"none of {config.machine.pages} is free.*machine.pages = {needed} frees it$"):
+        run("attention", config, params=params, seed=3, values=False)
+
+
 @pytest.mark.deep
 @pytest.mark.xdist_group("rtl-lopsided")
 def test_the_rtl_finishes_and_deadlocks_like_the_model():
@@ -92,7 +105,7 @@ def test_the_rtl_finishes_and_deadlocks_like_the_model():
 @pytest.mark.parametrize("softmax", ["published", "stable", "online"])
 @pytest.mark.parametrize("parallel", ["coarse", "interleaved", "dynamic"])
 def test_attention_of_long_requests_finishes_with_shallow_channels(parallel, softmax):
-    """Up to 32 tiles of V wait for the maximum over as many of K; their addresses do the waiting."""
-    for seed in range(2):
-        (found,) = deadlock.find("attention", "small_fpga", [{"parallel": parallel, "softmax": softmax, "requests": 16, "regions": 4, "most": 32}], seed=seed)
+    """Up to 32 tiles of V wait for the maximum over as many of K (their addresses do the waiting), and a tile of scores of several rows for its own maximum."""
+    for heads in (4, 8):
+        (found,) = deadlock.find("attention", "small_fpga", [{"parallel": parallel, "softmax": softmax, "requests": 16, "regions": 4, "most": 32, "heads": heads}])
         assert found.deadlock is None and found.cycles > 4000
