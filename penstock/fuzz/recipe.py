@@ -20,7 +20,7 @@ from penstock.frontend.compute_operators import Map
 from penstock.frontend.edge_operators import Sink, Source
 from penstock.frontend.functions import FORMS
 from penstock.frontend.graph import Graph, Stream
-from penstock.frontend.memory_operators import LinearOffChipStore
+from penstock.frontend.memory_operators import LinearOffChipStore, RandomOffChipStore
 from penstock.frontend.reference import Evaluator
 from penstock.frontend.routing_operators import Partition
 from penstock.frontend.types import BufferType, Dim, TileType, dim
@@ -66,7 +66,7 @@ class Recipe:
 
 def references(step: dict) -> set[int]:
     """Indices of the steps that a step depends on."""
-    found = {s for s, _ in step.get("ins", ())} | ({step["ref"][0]} if step.get("ref") else set())
+    found = {s for s, _ in step.get("ins", ())} | ({step["ref"][0]} if step.get("ref") else set()) | ({step["again"]} if "again" in step else set())
     for spec in [*step.get("shape", ()), *step.get("tile", ())]:
         if isinstance(spec, list):
             found.add(spec[1])
@@ -92,6 +92,8 @@ def renumbered(step: dict, new: dict[int, int]) -> dict:
         step["ins"] = [[new[s], p] for s, p in step["ins"]]
     if step.get("ref"):
         step["ref"] = [new[step["ref"][0]], step["ref"][1]]
+    if "again" in step:
+        step["again"] = new[step["again"]]
     for key in ("shape", "tile"):
         if step["op"] == "Source" and step.get(key):
             step[key] = [["of", new[x[1]], *x[2:]] if isinstance(x, list) else x for x in step[key]]
@@ -220,11 +222,22 @@ class Built:
             args["fn"] = FORMS[name](**given) if name in FORMS else name
         if "ref" in step and step["ref"]:
             args["ref"] = self.stream(step["ref"])
-        if "tensor" in step:
+        if "again" in step:
+            args["tensor"] = self._stored(step)
+        elif "tensor" in step:
             args["tensor"] = self._tensor(step, index)
         if step["op"] in ("RandomOffChipLoad", "LinearOffChipLoad"):
             args["tile"] = tuple(step["load_tile"])
         return [graphs.OPERATORS[step["op"]](*map(self.stream, step.get("ins", ())), graph=self.graph, name=f"{step['op'].lower()}{index}", **args)]
+
+    def _stored(self, step: dict):
+        """The tensor that an earlier step stores, for a load that waits for its acknowledgements."""
+        store, waits = self.nodes[step["again"]][0], [self.stream(step["ref"]).node]
+        for node in waits:
+            waits += [s.node for s in node.inputs if s.node not in waits]
+        if not isinstance(store, RandomOffChipStore) or store not in waits:
+            raise ProgramError("a load reads what is stored when that is acknowledged")
+        return store.args["tensor"]
 
     def _tensor(self, step: dict, index: int):
         rows, cols = step["tensor"]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .functions import (address, address_range, all_read, binary, expert_addresses, last_tile_filter, paired, parts, product, reduction, retile_col, retile_row, row_append,
                         row_offset, scaled, unary, unpack)
-from .memory import bufferize, copied, linear_load, linear_store, random_load, random_store, streamify
+from .memory import bufferize, copied, linear_load, linear_store, random_load, random_store, read_again, streamify
 from .routing import eager_merge, feedback, merged_references, partition, reassemble
 from .shapes import broadcast, expand_count, expand_reference, fifo, flatten, promote, reshape, zipped
 
@@ -22,7 +22,7 @@ VARIANTS: dict[str, Callable] = {
     **{f"FlatMap {'masked ' * mask}{what}": parts(along, mask) for along, what in (("rows", "bands"), ("cols", "columns")) for mask in (False, True)}, "FlatMap address_range": address_range,
     "FlatMap expert_addresses": expert_addresses, "FlatMap last_tile_filter": last_tile_filter,
     "LinearOffChipLoad": linear_load(False), "LinearOffChipLoad ref": linear_load(True), "LinearOffChipStore": linear_store, "LinearOffChipStore copied": copied, "RandomOffChipLoad": random_load,
-    "RandomOffChipStore": random_store, "Bufferize": bufferize, **{f"Streamify {h}": streamify(h) for h in ("once", "repeat", "list", "affine", "ref")},
+    "RandomOffChipStore": random_store, "RandomOffChipStore read again": read_again, "Bufferize": bufferize, **{f"Streamify {h}": streamify(h) for h in ("once", "repeat", "list", "affine", "ref")},
     "Partition": partition, "Reassemble": reassemble, "EagerMerge": eager_merge, "EagerMerge references": merged_references, "Loop": feedback,
     "Flatten": flatten, "Promote": promote(False), "Promote outermost": promote(True), "Reshape": reshape(False), "Reshape pad": reshape(True),
     "Expand count": expand_count, "Expand ref": expand_reference, "Zip": zipped, "Fifo": fifo, "Broadcast": broadcast,

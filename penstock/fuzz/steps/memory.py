@@ -11,7 +11,7 @@ from penstock.machine.errors import RunError
 
 from ..drawer import Drawer, Live, Refused, sizes, static
 
-__all__ = ["linear_load", "linear_store", "copied", "random_load", "random_store", "bufferize", "streamify"]
+__all__ = ["linear_load", "linear_store", "copied", "random_load", "random_store", "read_again", "bufferize", "streamify"]
 
 def linear_load(by_reference: bool) -> Callable:
     def make(d: Drawer):
@@ -63,11 +63,21 @@ def random_load(d: Drawer):
     d.add("RandomOffChipLoad", [a], load_tile=list(tile), tensor=tensor)
 
 
-def random_store(d: Drawer):
+def random_store(d: Drawer) -> Live:
     s = d.tile(d.dtype, fixed=True, suits=lambda s: static(d, s), full=d.chance(0.5))
     down, shift, (rows, cols) = d.number(1, 3), d.number(0, 1), sizes(d, s)
     a = d.like(s, scalar=d.one_of(8, 32), most=(down << shift) - 1)
-    d.add("RandomOffChipStore", [a, s], tensor=[down * rows, cols << shift])
+    return d.add("RandomOffChipStore", [a, s], tensor=[down * rows, cols << shift])[0]
+
+
+def read_again(d: Drawer):
+    """A tensor that is loaded when all that is stored to it has been acknowledged."""
+    acks = random_store(d)
+    store, rank = d.built.stream(acks.at).node, d.rank(acks)
+    (whole,) = d.add("Promote", [acks])
+    (whole,) = d.add("Accum", [whole], fn=["all_read", {}], args={"rank": rank + 1})
+    tile = store.inputs[1].element
+    d.add("LinearOffChipLoad", load_tile=[tile.rows.value, tile.cols.value], ref=list(whole.at), again=acks.at[0])
 
 
 def bufferize(d: Drawer, regular: bool = False) -> Live:
