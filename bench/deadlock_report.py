@@ -19,7 +19,8 @@ TEXT = """# Deadlocks
 A run in which nothing can move any more ends with one message: the units that wait for each other, the channels between them with what they hold, and the smallest depth of all channels that frees
 it. `penstock deadlock` looks further: it runs a program without values at every combination of parameters and also names, for each full channel of the circle, the depth that frees
 the run where only it and its copies (channels between units of the same names but for their numbers) are deepened. Where a writer of a scratchpad waits for a page, the least
-`machine.pages` or `machine.buffers` that frees it is named as well. All these are found by running (`model/depths.py`): one less does not free the run.
+`machine.pages` or `machine.buffers` that frees it is named as well. All these are found by running (`model/depths.py`): one less does not free the run. `Fifo(stream, depth=N)` in the program
+deepens one channel, `machine.channel_depth` (`published.fifo_depth`) all of them.
 
 Before any run, lowering refuses what can be told from the program: a feedback loop that no beat can enter, and paths that part and join again where one needs
 more beats before its first than the other can hold (an Accum of many elements, or a reference, which is told of a tile with the last physical one).

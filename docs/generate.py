@@ -53,7 +53,8 @@ def cli() -> str:
     """Every command with its arguments, from the parser itself."""
     lines = ["# Command line", "", "`penstock COMMAND --help` says the same. A command that fails prints one message on standard error and exits with 1 (2: the command line itself",
              "is wrong) and leaves no half-written file. Progress goes to standard error: a bar on a terminal, plain lines elsewhere, nothing with `--quiet`.",
-             "The same calls from Python: [api.md](api.md). Simulator builds are kept in `PENSTOCK_CACHE`, or in the user's cache folder.", ""]
+             "The same calls from Python: [api.md](api.md). The first run after an installation compiles the model (about a minute). Simulator builds (a minute or two for each new structure) are kept in",
+             "`PENSTOCK_CACHE`, or in the user's cache folder.", ""]
     for name, parser in _commands().items():
         what = _help_of(name)
         lines += [f"## `penstock {name}`", "", f"{what[0].upper()}{what[1:]}.", ""]

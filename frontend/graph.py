@@ -12,7 +12,7 @@ from pathlib import Path
 
 import sympy
 
-from penstock.machine.errors import ProgramError
+from penstock.machine.errors import PenstockError, ProgramError
 
 from .types import Dim, DimKind, StreamType, check_dtype, dim, element_kind, same_size, show_shape, shown
 
@@ -490,6 +490,12 @@ class Graph:
                 raise ProgramError("nothing stores it", f"output tensor {t.name} of program {self.name}", "every output tensor is stored",
                                    "store a stream to it with LinearOffChipStore, or leave the tensor out")
         return self
+
+    def located(self, e: PenstockError) -> PenstockError:
+        """An error of a unit, or of a channel from it, with the line of its operator, after which units are named."""
+        of = re.match(r"(?:unit|channel) (\w+)", e.where or "")
+        line = next((n.line for n in self.nodes if of and n.name == of[1]), "")
+        return type(e)(e.what, f"{e.where} at {line}", e.rule, e.remedy) if line else e
 
     def __str__(self) -> str:
         from .text import print_graph

@@ -185,7 +185,7 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
         for (o, p, model_run), rtl in zip(live, runs):
             with _kept(o, keep_going):
                 if isinstance(rtl, PenstockError):
-                    raise rtl
+                    raise p.program.graph.located(rtl)
                 o.rtl = p.record(rtl)
                 if on_model:
                     report = check.compare(model_run, rtl, p.graph)
@@ -257,13 +257,16 @@ class _Point:
         return self._tensors
 
     def run_model(self, values: bool, trace: bool) -> Run:
-        if self.timing == "published":
-            from penstock.model import published
+        try:
+            if self.timing == "published":
+                from penstock.model import published
 
-            return published.run(self.graph, self.config, sources=edges.source_tokens(self.program.graph, self.graph, self.streams()))
-        from penstock import model
+                return published.run(self.graph, self.config, sources=edges.source_tokens(self.program.graph, self.graph, self.streams()))
+            from penstock import model
 
-        return model.run(self.graph, self.config, self.tensors() if values else None, values=values, trace=trace or self.asserts or values and self.traced, sources=self.sources())
+            return model.run(self.graph, self.config, self.tensors() if values else None, values=values, trace=trace or self.asserts or values and self.traced, sources=self.sources())
+        except RunError as e:
+            raise self.program.graph.located(e) from None
 
     def record(self, run: Run) -> Record:
         """The result record of a finished run; symbols that the program leaves open take the sizes measured on the values, on chip the largest."""

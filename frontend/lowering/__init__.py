@@ -42,7 +42,10 @@ def _checked(low: Lowering) -> UnitGraph:
     """The unit graph, unless it is certain to deadlock."""
     from ..reconvergence import check
 
-    units = low.run()
+    try:
+        units = low.run()
+    except LoweringError as e:
+        raise low.graph.located(e) from None
     check(low)
     return units
 

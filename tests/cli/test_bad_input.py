@@ -221,3 +221,15 @@ def test_the_error_against_float64_counts_what_is_finite():
     assert max_error(np.array([[1.5, nan, inf]]), np.array([[2.0, nan, inf]])) == 0.25
     assert max_error(np.array([[1.0, nan]]), np.array([[1.0, 2.0]])) == max_error(np.array([[1.0, 2.0]]), np.array([[1.0, -inf]])) == inf
     assert max_error(np.array([[nan]]), np.array([[nan]])) == 0
+
+
+@pytest.mark.parametrize("line, message", [
+    ("Sink(RandomOffChipLoad(a, tensor=x, tile=(4, 8), name='rows'))", "unit rows at {line}: address 0x100 lies outside tensor x (0x0 to 0x100)"),
+    ("Sink(a), Sink(Expand(LinearOffChipLoad(x, tile=(4, 8)), count=1 << 20, name='held'))", "unit held at {line}: repeat is 1048576 (rule: repeat of a scratchpad is from 0 to 1048575)"),
+])
+def test_an_error_of_a_unit_names_the_line_of_its_operator(capsys, tmp_path, line, message):
+    path = tmp_path / "p.py"
+    path.write_text("from penstock.frontend import *\n\ndef program(dtype='bf16'):\n    g = Graph('p')\n    x = g.input('x', (4, 8), dtype)\n    a = Source(graph=g, shape=(2,), scalar=32)\n"
+                    f"    {line}\n    return g\n\ndef streams(seed, **_):\n    return {{'Source': [0, 1]}}\n")
+    code, err = run(capsys, "run", str(path), "--config", "small_fpga", "--quiet")
+    assert (code, err) == (1, f"penstock: {message.format(line=f'{path}:7')}\n")
