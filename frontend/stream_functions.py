@@ -228,7 +228,7 @@ class RetileStreamify(Expanding):
             raise ProgramError(f"{whole} {self.along} are not a multiple of {self.size}", remedy="choose a size that divides the tile, or give mask=True: the last part is smaller then")
         if self.mask:
             most = graph.most(whole)
-            n = graph.fresh("V", key, DimKind.DYNAMIC_RAGGED, most and -(-most // self.size))
+            n = graph.fresh("V", (key, self.along, self.size), DimKind.DYNAMIC_RAGGED, most and -(-most // self.size))
         else:
             n = dim(whole.value // self.size)
         part = (dim(self.size), a.cols) if self.along == "rows" else (a.rows, dim(self.size))

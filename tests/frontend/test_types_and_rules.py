@@ -344,3 +344,11 @@ def test_bad_parameters_of_swiglu(params, message):
 def test_unknown_program():
     with pytest.raises(ProgramError, match=f"no program named 'swigloo'; known: {', '.join(WORKLOADS)}; or give the path of a .py file"):
         build("swigloo")
+
+
+def test_cuts_of_one_stream_into_parts_of_other_sizes_have_numbers_of_their_own():
+    g = Graph("cuts")
+    x = Source(graph=g, shape=(2,), tile=(2, 6), dtype="bf16").stream
+    by_2, by_3, again = (FlatMap(x, fn=retile_streamify("cols", n, mask=True)).stream.shape[-1] for n in (2, 3, 2))
+    assert by_2.size == again.size != by_3.size
+    assert (g.most(by_2), g.most(by_3)) == (2 * 3, 2 * 2)
