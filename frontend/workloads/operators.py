@@ -60,7 +60,7 @@ def _routing(s):
 
 
 def _memory(s):
-    """Loads started by a stream, random reads and writes, buffers read again, by reference and in affine order, a cache that grows by a row."""
+    """Loads started by a stream, random reads and writes, a read of what was written, buffers read again, by reference and in affine order, a cache that grows by a row."""
     w, out = s.g.input("w", (24, 8), "bf16"), s.g.output("out", (24, 8), "bf16")
     n = [int(v) for v in s.rng.integers(1, 3, 2)]
     r = s.source("r", (2, s.ragged("D", 2)), [list(range(k)) for k in n], scalar=32)
@@ -81,7 +81,9 @@ def _memory(s):
     loaded = RandomOffChipLoad(FlatMap(request, count, fn=address_range(3), rank=1), w, tile=(4, 8))
     last, others = Partition(loaded, FlatMap(count, fn=last_tile_filter(), rank=1), rank=0, outputs=2)
     grown = Map(Map(last, s.numbers("valid", valid), fn=row_offset()), s.tiles("row", (2,), (1, 8), dtype="bf16"), fn=row_append())
-    Sink(RandomOffChipStore(Map(request, s.numbers("last", [k - 1 for k in tiles]), fn=address(3)), grown, out))
+    stored = RandomOffChipStore(Map(request, s.numbers("last", [k - 1 for k in tiles]), fn=address(3)), grown, out)
+    Sink(stored)
+    Sink(LinearOffChipLoad(out, tile=(4, 8), shape=(6,), stride=(1,), ref=Accum(Promote(stored), fn=all_read(), rank=1)))  # reads what was stored
     Sink(others)
     Sink(Accum(loaded, fn=all_read(), rank=1))
     Sink(FlatMap(s.source("expert", (3,), [int(v) for v in s.rng.integers(0, 4, 3)], selector=4), fn=expert_addresses(2), rank=1))
