@@ -60,9 +60,9 @@ class Metric:
         """Operators whose share only a run can tell."""
         return tuple(n for n, e in self.per_node.items() if e.free_symbols)
 
-    def subs(self, values: Mapping) -> "Metric":
-        """With symbols (by name) replaced by numbers or expressions."""
-        return replace(self, per_node={n: _substitute(e, values) for n, e in self.per_node.items()})
+    def subs(self, values: Mapping, own: Mapping[str, Mapping] | None = None) -> "Metric":
+        """With symbols (by name) replaced by numbers or expressions; ``own``: by operator, what comes before ``values`` in its share."""
+        return replace(self, per_node={n: _substitute(e, {**values, **(own or {}).get(n, {})}) for n, e in self.per_node.items()})
 
     def merge(self, measured: Mapping[str, int]) -> "Metric":
         """With measured shares of operators in place of symbolic ones."""
@@ -119,9 +119,9 @@ class Analysis:
         """Metric -> operators to be measured."""
         return {m.name: m.unresolved for m in (self.offchip, self.onchip, self.flops_metric) if m.unresolved}
 
-    def subs(self, values: Mapping, largest: Mapping | None = None) -> "Analysis":
-        """With symbols (by name) replaced; ``largest``: their values in the on-chip requirement, where a ragged dimension takes its largest size."""
-        return Analysis(self.offchip.subs(values), self.onchip.subs(values if largest is None else {**values, **largest}), self.flops_metric.subs(values), self.onchip_rule)
+    def subs(self, values: Mapping, largest: Mapping | None = None, own: Mapping[str, Mapping] | None = None) -> "Analysis":
+        """With symbols (by name) replaced; ``largest``: their values in the on-chip requirement, where a ragged dimension takes its largest size; ``own``: by operator, in its traffic and FLOP."""
+        return Analysis(self.offchip.subs(values, own), self.onchip.subs(values if largest is None else {**values, **largest}), self.flops_metric.subs(values, own), self.onchip_rule)
 
     def merge(self, measured: Mapping[str, Mapping[str, int]]) -> "Analysis":
         """With a run's measurements: metric name ("offchip", "onchip", "flops") -> operator -> number."""

@@ -55,13 +55,15 @@ class Evaluator:
         self.ended: list[tuple] = []
         self.symbols: dict[str, Fraction] = {}
         self.largest: dict[str, int] = {}
+        self.means: dict[tuple[str, int], dict[str, Fraction]] = {}
         self.streams: dict[tuple[str, int], list[tuple]] = {}
 
     def run(self, graph: Graph) -> dict[str, np.ndarray]:
         """Evaluate all operators; the stored tensors by name, of the evaluator's own dtype.
 
         Raises RunError where a stream has not the shape that its type, or an assertion, says. Afterwards ``sinks`` holds what each Sink took, ``streams`` what
-        every (operator, output) gave, and ``symbols`` the measured sizes by name: of a ragged dimension the mean, which makes every total exact; ``largest`` holds the largest size that each symbol took, which is what has to fit on chip.
+        every (operator, output) gave, and ``symbols`` the measured sizes by name: of a ragged dimension the mean; ``means`` the means of ragged sizes in each (operator, output), whose product is the number of its elements;
+        ``largest`` holds the largest size that each symbol took, which is what has to fit on chip.
         """
         edges = nx.DiGraph([(s.node.name, n.name) for n in graph.nodes for s in n.inputs])
         edges.add_nodes_from(n.name for n in graph.nodes)
@@ -126,13 +128,30 @@ class Evaluator:
         if any(open_[:-1]):
             raise RunError("ends within a dimension", where, rule)
         sizes[-1].append(open_[-1])
+        means = self.means[stream.node.name, stream.port] = {}
         for level, (d, seen) in enumerate(zip(reversed(stream.shape), sizes)):
             self.learn(d, seen, f"dimension {level}", where, rule, "correct the assertion" if asserted else None, stream.graph.most(d))
+            self.mean(means, d, seen)
         if isinstance(stream.element, TileType):
             tiles = [v.shape for v, _ in items if v is not None]
             for axis, d in enumerate((stream.element.rows, stream.element.cols)):
                 if d.value is None:
                     self.learn(d, [t[axis] for t in tiles], ("rows", "columns")[axis] + " of a tile", where, rule, None, stream.graph.most(d))
+                    self.mean(means, d, [t[axis] for t in tiles])
+
+    @staticmethod
+    def mean(means: dict[str, Fraction], d: Dim, seen: list[int]) -> None:
+        """Note the mean of a ragged size in one stream."""
+        if seen and d.size.is_Symbol and d.kind.ragged:
+            means.setdefault(str(d.size), Fraction(sum(seen), len(seen)))
+
+    def shares(self, graph: Graph) -> dict[str, dict[str, Fraction]]:
+        """For each operator the means of ragged sizes in its own streams, those of the stream with most of them where they differ: its traffic and FLOP are exact with them."""
+        found = {}
+        for node in graph.nodes:
+            streams = [(s.node.name, s.port) for s in (*node.inputs, *node)]
+            found[node.name] = {k: v for means in sorted((self.means.get(at, {}) for at in streams), key=len) for k, v in means.items()}
+        return found
 
     def learn(self, d: Dim, seen: list[int], what: str, where: str, rule: str, remedy: str | None, most: int | None = None) -> None:
         """Give a symbol the size that the run has, and check what is known: a number, or the ``most`` that it can be."""

@@ -233,7 +233,7 @@ class _Point:
         from penstock.frontend import build, lower
 
         self.config, self.params, self.timing, self.seed, self.onchip_rule = config, params, timing, seed, onchip_rule
-        self.measured: tuple[dict, dict] = {}, {}
+        self.measured: tuple[dict, dict, dict] = {}, {}, {}
         self.program = build(program, params, config)
         self.graph: UnitGraph = lower(self.program.graph, config, timing=timing)
         self.label = _label(self.program.name, params)
@@ -319,7 +319,7 @@ class _Point:
 
         order = edges.arrivals(self.graph, run)
         stated, ev = expected(self.program.graph, self.tensors(), self.config.machine.t, self.streams(), order)
-        self.measured = ev.symbols, ev.largest
+        self.measured = ev.symbols, ev.largest, ev.shares(self.program.graph)
         exact = self.program.reference64(self.tensors(), self.streams(), order)
         ok, worst = edges.sinks_agree(self.program.graph, self.graph, run, ev.sinks), 0.0
         for name, got in run.outputs.items():

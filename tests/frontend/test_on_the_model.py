@@ -271,6 +271,18 @@ def test_the_symbolic_figure_holds_the_largest_buffers():
     assert r.onchip_peak_bytes == 2 * 32 * 64 and r.onchip_bytes == r.onchip_peak_bytes + 64
 
 
+def test_traffic_and_flop_are_counted_where_two_sizes_are_ragged():
+    """Buffers of 1, 2 and 5 tiles, read 4 times, once and twice: 16 tiles, not 3 x 8/3 x 7/3."""
+    c = Case()
+    held = Bufferize(c.tiles("x", (3, ragged(c, "D")), (4, 4), 1, 2, 5), rank=1)
+    again = Streamify(held, ref=c.source("times", (3, ragged(c, "R")), [[0] * 4, [0], [0, 0]], scalar=8))
+    Sink(Accum(again, fn=add(), rank=2))
+    w = LinearOffChipLoad(c.g.input("w", (4, 16)), tile=(4, 16), shape=(1,), stride=(1,), ref=again)
+    Sink(Accum(w, fn=all_read(), rank=3))
+    (r,) = c.run()
+    assert (r.flops, r.offchip_bytes, r.dram_bytes) == (16 * 16, 16 * 4 * 64, 16 * 4 * 64)
+
+
 @pytest.mark.parametrize("by", ["reference", "address"])
 def test_a_read_after_the_acknowledgement_sees_what_was_stored(by):
     c = Case()
