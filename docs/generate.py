@@ -18,7 +18,8 @@ HERE = Path(__file__).parent
 
 def configuration() -> str:
     """Every field of a machine configuration."""
-    lines = ["# Configurations", "", "A TOML file with a `[machine]` and a `[published]` table (`sim_configs/` has the presets); unknown fields are refused.", ""]
+    lines = ["# Configurations", "", "A TOML file with a `[machine]` and a `[published]` table (`sim_configs/` has the presets); unknown fields are refused.",
+             "What is left out has its default. `description` is a text; `[defaults.NAME]` gives parameters of the program NAME (a workload, or the name of a file without `.py`) that hold on this machine unless `--set` says otherwise.", ""]
     for name, cls in (("machine", Machine), ("published", Published)):
         lines += [f"## `[{name}]`", "", "| field | default | meaning, unit, source |", "|---|---|---|"]
         lines += _rows(cls, "")

@@ -189,6 +189,9 @@ def build(name: "str | Graph | Program", params: dict | None = None, config: Con
     for key in given:
         if key not in names and not open_ended:
             raise ProgramError(f"unknown parameter {key!r}", f"program {name}", remedy=f"parameters are {', '.join(names) or 'none'}")
+        default = signature.parameters[key].default if key in names else None
+        if isinstance(default, (int, float)) and isinstance(given[key], str):
+            raise ProgramError(f"parameter {key!r} takes a number, not {given[key]!r}", f"program {name}", remedy=f"its default is {default}")
     if config is not None:
         defaults = config.defaults.get(Path(name).stem, {})
         if unknown := [k for k in defaults if k not in names and not open_ended]:

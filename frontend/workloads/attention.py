@@ -25,7 +25,7 @@ NUMBERS = ("request", "tiles", "valid", "last")  # of each request: its index, K
 def program(requests=16, regions=4, heads=4, head_dim=16, kv_tile=16, most=32, parallel="dynamic", softmax="published", skew=1.0, dtype="bf16"):
     if parallel not in PARALLEL or softmax not in SOFTMAX:
         raise ProgramError(f"parallel must be one of {', '.join(PARALLEL)} and softmax one of {', '.join(SOFTMAX)}, not {parallel!r} and {softmax!r}")
-    if requests % regions:
+    if regions < 1 or requests % regions:
         raise ProgramError(f"requests ({requests}) are not a multiple of the regions ({regions})")
     g = Graph("attention")
     cache_rows = requests * most * kv_tile

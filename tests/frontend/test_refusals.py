@@ -283,6 +283,8 @@ def test_programs_that_cannot_be_built(tmp_path):
 
 @pytest.mark.parametrize("name, params, message", [
     ("operators", dict(part="everything"), "part must be one of routing, memory, compute, not 'everything'"),
+    ("attention", dict(regions=0), r"requests \(16\) are not a multiple of the regions \(0\)"),
+    ("attention", dict(skew="flat"), "parameter 'skew' takes a number, not 'flat'; its default is 1.0"),
     ("swiglu", dict(silu="lisp"), "silu must be unit or spelled, not 'lisp'"),
 ])
 def test_parameters_of_workloads(name, params, message):

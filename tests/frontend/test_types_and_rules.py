@@ -332,7 +332,8 @@ def test_program_files_that_fail(tmp_path, text, params, message):
 
 @pytest.mark.parametrize("params,message", [
     ({"tile_b": 0}, r"program swiglu: cannot cut a size of 64 into parts of 0"),
-    ({"tile_b": "big"}, r"sizes must be integers, not 'big'"),
+    ({"tile_b": "big"}, r"parameter 'tile_b' takes a number, not 'big'; its default is 16"),
+    ({"tile_b": 4.5}, r"sizes must be integers, not 4.5"),
     ({"batch": 0}, r"tensor x at .*swiglu.py:\d+: rows and cols must be integers of at least 1"),
     ({"dtype": "int4"}, r"dtype must be one of bf16, fp32, not 'int4'"),
 ])
