@@ -332,8 +332,8 @@ def page(rows: Sequence[Row], costs: Sequence[Cost]) -> str:
              f"to the region that is free. Machine `{CONFIG}` (attention: matmul at one row a cycle, memory of a line a cycle), tiles of 16 x 16 elements (4 x 4 physical ones) and their static alternatives. Draws: seeds 0, 1, ...; the first half skewed",
              f"(experts' popularity 1 / rank^{SKEW}, log-normal lengths of deviation {SKEW}), the second balanced (uniform routing, equal lengths); none is left out. *Worst* is the least",
              "favourable draw for the dynamic side (largest cycles and bytes in the tables of absolute numbers). PID is the Pareto Improvement Distance of section 5.2: above 1, no static tile",
-             "is as good in both cycles and on-chip bytes. On-chip bytes are *symbolic* (the published rule, with the draw's sizes, the largest of a ragged one) and *measured* (peak of scratchpad pages in use; every writer may hold two of its buffers, so that this is",
-             "within the requirement of the text's own equations, rule `paper`).", "",
+             "is as good in both cycles and on-chip bytes. On-chip bytes are *symbolic* (the published rule: one of each buffer, of the largest size in the draw) and *measured* (peak of scratchpad pages in use: up to two of each buffer, and",
+             "never more than the rule `machine`, [timing.md](timing.md) section 4).", "",
              "Written by `python bench/dynamic.py --page` from docs/results/dynamic.json; renewed by `python bench/dynamic.py --on both --json docs/results/dynamic.json`.", ""]
     for size, what in SIZES.items():
         if mine := [r for r in rows if r.size == size]:

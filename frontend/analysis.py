@@ -1,7 +1,8 @@
 """Symbolic analysis: off-chip traffic, on-chip requirement, FLOPs, operational intensity (paper section 4.2).
 
 On-chip rules by name: ``paper`` is the text's equations, in bytes; ``published`` is what the published figures counted (one tile per
-off-chip operator, results at 4 B per element). Users add rules and cost functions with :func:`register_rule`.
+off-chip operator, results at 4 B per element); ``machine`` is the pages that a configuration's scratchpads take at most (frontend/onchip.py),
+and no run takes more. Users add rules and cost functions with :func:`register_rule`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ from dataclasses import dataclass, replace
 
 import sympy
 
+from penstock.machine.config import Config
 from penstock.machine.errors import ProgramError
+from penstock.machine.unitgraph import UnitGraph
 
+from . import onchip
 from .graph import Graph, Operator
 
 Cost = Callable[[Operator], "sympy.Expr | int"]
@@ -22,7 +26,7 @@ RULES: dict[str, Cost] = {"paper": lambda node: node.onchip("paper"), "published
 
 def register_rule(name: str, cost: Cost) -> None:
     """Add a cost function: operator -> bytes (or whatever it counts), summed over the program."""
-    if name in RULES:
+    if name in (*RULES, onchip.RULE):
         raise ProgramError(f"a cost function named {name!r} is already registered", remedy="choose another name")
     RULES[name] = cost
 
@@ -62,7 +66,7 @@ class Metric:
 
     def subs(self, values: Mapping, own: Mapping[str, Mapping] | None = None) -> "Metric":
         """With symbols (by name) replaced by numbers or expressions; ``own``: by operator, what comes before ``values`` in its share."""
-        return replace(self, per_node={n: _substitute(e, {**values, **(own or {}).get(n, {})}) for n, e in self.per_node.items()})
+        return replace(self, per_node={n: substitute(e, {**values, **(own or {}).get(n, {})}) for n, e in self.per_node.items()})
 
     def merge(self, measured: Mapping[str, int]) -> "Metric":
         """With measured shares of operators in place of symbolic ones."""
@@ -72,7 +76,8 @@ class Metric:
         return replace(self, per_node={n: sympy.Integer(int(measured[n])) if n in measured and e.free_symbols else e for n, e in self.per_node.items()})
 
 
-def _substitute(expr: sympy.Expr, values: Mapping) -> sympy.Expr:
+def substitute(expr: sympy.Expr, values: Mapping) -> sympy.Expr:
+    """An expression with symbols, by name, replaced by numbers or expressions."""
     by_name = {str(k): v for k, v in values.items()}
     return expr.subs({s: sympy.sympify(by_name[str(s)]) for s in expr.free_symbols if str(s) in by_name})
 
@@ -141,8 +146,26 @@ def _show(x: sympy.Expr) -> str:
     return f"{float(x):.2f}" if x.is_number else str(x)
 
 
-def analyse(graph: Graph, rule: str = "published") -> Analysis:
-    """The metrics of a program, on-chip bytes by the named rule."""
-    if rule not in RULES:
-        raise ProgramError(f"no on-chip rule {rule!r}", remedy=f"known: {', '.join(RULES)}; add one with register_rule")
-    return Analysis(metric(graph, "offchip", lambda n: n.offchip()), metric(graph, "onchip", RULES[rule]), metric(graph, "flops", lambda n: n.flops()), rule)
+def analyse(graph: Graph, rule: str = "published", config: Config | None = None, units: UnitGraph | None = None) -> Analysis:
+    """The metrics of a program, on-chip bytes by the named rule.
+
+    ``config`` is for the rule ``machine``; ``units``: the program lowered for it, where that is at hand. Raises ProgramError for an unknown rule, for
+    ``machine`` without a configuration or with another timing's units, and LoweringError where the machine has no form for the program.
+    """
+    if rule == onchip.RULE:
+        pages = _pages(graph, config, units)
+        held = metric(graph, "onchip", lambda n: pages.get(n.name, 0))
+    elif rule in RULES:
+        held = metric(graph, "onchip", RULES[rule])
+    else:
+        raise ProgramError(f"no on-chip rule {rule!r}", remedy=f"known: {', '.join((*RULES, onchip.RULE))}; add one with register_rule")
+    return Analysis(metric(graph, "offchip", lambda n: n.offchip()), held, metric(graph, "flops", lambda n: n.flops()), rule)
+
+
+def _pages(graph: Graph, config: Config | None, units: UnitGraph | None) -> dict[str, sympy.Expr]:
+    """Shares of the rule ``machine`` by operator."""
+    from .lowering import lower
+
+    if config is None:
+        raise ProgramError(f"on-chip rule `{onchip.RULE}` needs a configuration: it counts the pages of a machine", remedy="pass config, or use the rule `paper` or `published`")
+    return onchip.requirement(lower(graph, config) if units is None else units, config.machine)

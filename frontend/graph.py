@@ -335,6 +335,11 @@ def operator(cls: type[Operator]) -> type[Operator]:
     return cls
 
 
+def count_symbol(name: str) -> sympy.Symbol:
+    """The symbol of a size."""
+    return sympy.Symbol(name, integer=True, nonnegative=True)
+
+
 class Graph:
     """A STeP program: off-chip tensors, operators in order of creation, and symbols."""
 
@@ -417,7 +422,7 @@ class Graph:
             if isinstance(most, bool) or not isinstance(most, int) or most < 1:
                 raise ProgramError(f"most must be an integer of at least 1, not {most!r}", f"symbol {name}")
             self.bounds[name] = most
-        self.symbols[name] = Dim(sympy.Symbol(name, integer=True, nonnegative=True), kind)
+        self.symbols[name] = Dim(count_symbol(name), kind)
         return self.symbols[name]
 
     def derived(self, expr: sympy.Expr, *parts: Dim) -> Dim:

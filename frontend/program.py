@@ -17,6 +17,7 @@ import numpy as np
 
 from penstock.machine.config import Config
 from penstock.machine.errors import ConfigError, PenstockError, ProgramError
+from penstock.machine.unitgraph import UnitGraph
 
 from .analysis import Analysis, analyse
 from .edge_operators import Source
@@ -111,8 +112,9 @@ class Program:
             raise ProgramError(f"reference() gives {t.name!r} {'as no array of numbers' if array is None else f'the shape {list(array.shape)}'}", where, remedy=remedy)
         return array
 
-    def analysis(self, rule: str = "published") -> Analysis:
-        return analyse(self.graph, rule)
+    def analysis(self, rule: str = "published", config: Config | None = None, units: UnitGraph | None = None) -> Analysis:
+        """The symbolic metrics, arguments as of :func:`analyse`."""
+        return analyse(self.graph, rule, config, units)
 
     def text(self) -> str:
         return str(self.graph)

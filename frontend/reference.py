@@ -22,6 +22,9 @@ from .graph import Graph, Stream, TensorRef
 from .streams import START, tokens
 from .types import Dim, ScalarType, TileType, ceil_div, inner_dims
 
+UNTILED = 1 << 20
+"""Edge of a tile where nothing is tiled."""
+
 
 class Evaluator:
     """Evaluates a program.
@@ -63,7 +66,7 @@ class Evaluator:
 
         Raises RunError where a stream has not the shape that its type, or an assertion, says. Afterwards ``sinks`` holds what each Sink took, ``streams`` what
         every (operator, output) gave, and ``symbols`` the measured sizes by name: of a ragged dimension the mean; ``means`` the means of ragged sizes in each (operator, output), whose product is the number of its elements;
-        ``largest`` holds the largest size that each symbol took, which is what has to fit on chip.
+        ``largest`` holds the largest size that each symbol took (0: it never occurred), which is what has to fit on chip.
         """
         edges = nx.DiGraph([(s.node.name, n.name) for n in graph.nodes for s in n.inputs])
         edges.add_nodes_from(n.name for n in graph.nodes)
@@ -156,6 +159,8 @@ class Evaluator:
     def learn(self, d: Dim, seen: list[int], what: str, where: str, rule: str, remedy: str | None, most: int | None = None) -> None:
         """Give a symbol the size that the run has, and check what is known: a number, or the ``most`` that it can be."""
         if not seen:
+            if d.size.is_Symbol:
+                self.largest.setdefault(str(d.size), 0)
             return
         if d.value is None and most is not None and max(seen) > most:
             raise RunError(f"{what} is {max(seen)} in the run, {d} is at most {most}", where, "the program guarantees the bounds of its symbols (most)", "raise the bound")
@@ -270,13 +275,14 @@ class Evaluator:
         return out
 
     def matmul(self, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, a_type, transposed: bool) -> np.ndarray:
-        """acc + a b, t columns of A at a time; the first product of all is taken as it is."""
+        """acc + a b, t columns of A at a time (all of them where nothing is tiled); the first product of all is taken as it is."""
         if transposed:
             b = b.T
-        k = ceil_div(a_type.cols.value, self.t) * self.t
+        t = a_type.cols.value if self.t == UNTILED else self.t
+        k = ceil_div(a_type.cols.value, t) * t
         a, b = _fit(a, (a.shape[0], k)), _fit(b, (k, b.shape[1]))
-        for i in range(0, k, self.t):
-            product = self.dot(a[:, i : i + self.t], b[i : i + self.t])
+        for i in range(0, k, t):
+            product = self.dot(a[:, i : i + t], b[i : i + t])
             acc = product if acc is None else self.reduce("add", acc, product)
         return acc
 
@@ -353,4 +359,4 @@ def _float64(name: str) -> Callable:
 
 def evaluate64(graph: Graph, tensors: dict[str, np.ndarray], sources: dict | None = None, order: dict | None = None) -> dict[str, np.ndarray]:
     """The stored tensors in float64: no rounding but that of the inputs to their own type."""
-    return Evaluator(tensors, 1 << 20, np.matmul, _float64, np.float64, sources, order).run(graph)
+    return Evaluator(tensors, UNTILED, np.matmul, _float64, np.float64, sources, order).run(graph)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.machine.beat import LINE_BYTES, ELEMENT_BITS
+from penstock.machine.beat import LINE_BYTES
 from penstock.machine.config import Config
 from penstock.machine.config import load as load_config
 from penstock.machine.errors import PenstockError, RunError
@@ -89,7 +89,7 @@ def run(program: str, config: str | Config = "fig8", params: dict | None = None,
     seed
         Of the inputs, where the program does not give its own; an integer of at least 0.
     onchip_rule
-        Rule of the symbolic on-chip requirement: ``published``, ``paper``, or one registered with ``frontend.register_rule``.
+        Rule of the symbolic on-chip requirement: ``published``, ``paper``, ``machine`` (the pages that this machine takes at most), or one registered with ``frontend.register_rule``.
     progress
         A display of penstock.progress, or a function that is called with one line per step.
     waves
@@ -232,10 +232,11 @@ class _Point:
     def __init__(self, program: str, config: Config, params: dict, timing: str, seed: int, onchip_rule: str):
         from penstock.frontend import build, lower
 
-        self.config, self.params, self.timing, self.seed, self.onchip_rule = config, params, timing, seed, onchip_rule
+        self.config, self.params, self.timing, self.seed = config, params, timing, seed
         self.measured: tuple[dict, dict, dict] = {}, {}, {}
         self.program = build(program, params, config)
         self.graph: UnitGraph = lower(self.program.graph, config, timing=timing)
+        self.analysis = self.program.analysis(onchip_rule, config, self.graph)
         self.label = _label(self.program.name, params)
         self._tensors = self._streams = None
         self.asserts = timing == "machine" and bool(self.graph.meta["asserted"])
@@ -273,7 +274,7 @@ class _Point:
         if self.asserts:
             check_asserted(self.graph, run)
         checked = self.check_values(run) if run.outputs is not None and self.timing == "machine" else None
-        analysis = self.program.analysis(self.onchip_rule).subs(*self.measured)
+        analysis = self.analysis.subs(*self.measured)
         r = Record(self.program.name, self.config.name, self.program.params, run.backend, self.timing, int(run.cycles), int(run.first_request))
         r.offchip_bytes, r.onchip_bytes, r.onchip_rule = analysis.offchip_bytes, analysis.onchip_bytes, analysis.onchip_rule
         if r.offchip_bytes is None:
@@ -299,13 +300,12 @@ class _Point:
         return r
 
     def _fill_machine(self, r: Record, run: Run) -> None:
+        from penstock.frontend.onchip import page_bytes
+
         m = self.config.machine
-        tile_bytes, memories = {}, set(self.graph.memories())
-        for c in self.graph.channels:
-            if c.dst[0] in memories and c.payload.kind == "tile":
-                tile_bytes[c.dst[0]] = m.t * m.t * ELEMENT_BITS[c.payload.dtype] // 8
-        r.onchip_capacity_bytes = sum(m.pages * m.frames * b for b in tile_bytes.values())
-        r.onchip_peak_bytes = sum(run.peak_pages.get(u, 0) * m.frames * b for u, b in tile_bytes.items())
+        sizes = page_bytes(self.graph, m)
+        r.onchip_capacity_bytes = sum(m.pages * b for b in sizes.values())
+        r.onchip_peak_bytes = sum(run.peak_pages.get(u, 0) * b for u, b in sizes.items())
         r.allocated_flops_per_cycle = sum(allocated_flops(u.kind, u.params, m.t) for u in self.graph.units)
         known = r.flops is not None and r.allocated_flops_per_cycle  # the work of a program of run-time sizes is known with its values
         r.compute_utilisation = r.flops / (r.cycles * r.allocated_flops_per_cycle) if known else None

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from math import prod
 
+import sympy
+
 from penstock.machine.beat import BufferRef
 
 from ..buffer_operators import Bufferize, Streamify
 from ..graph import Operator
-from ..types import BufferType, TileType, TupleType, ceil_div
+from ..onchip import most_pages
+from ..types import BufferType, Dim, TileType, TupleType, ceil_div, dim
 from .base import Port
 
 
 class Buffers:
     """A part of MachineLowering: everything that goes through a scratchpad."""
 
-    def scratchpad(self, node: Operator, src: Port, rank: int, repeat: int | None, tiles: int | None, role: str, what: str, *, ref: Port | None = None,
+    def scratchpad(self, node: Operator, src: Port, rank: int, repeat: int | None, tiles: sympy.Expr | int, role: str, what: str, *, ref: Port | None = None,
                    level: int = 0) -> Port:
-        """A scratchpad of one writer and one reader: each buffer of ``rank`` dimensions is read ``repeat`` times, or once for each token of ``ref``."""
+        """A scratchpad of one writer and one reader: each buffer of ``rank`` dimensions and ``tiles`` physical tiles is read ``repeat`` times, or once for each token of ``ref``."""
         self.check_fits(node, tiles, what)
         reader = {"rank": rank, "repeat_dim": ref is None} | ({} if ref is None else {"ref": level})
-        unit = self.unit("scratchpad", node, self.paged([rank], [tiles]) | {"readers": [reader], "repeat": [repeat or 0]}, role)
+        unit = self.paged(node, [rank], [tiles], {"readers": [reader], "repeat": [repeat or 0]}, role)
         self.connect(src, unit, 0)
         self.connect(Port(unit, 0, self.reference(unit)), unit, 1)
         if ref is not None:
@@ -31,37 +34,41 @@ class Buffers:
         """Each buffer of ``rank`` dimensions of physical tiles once, in an affine order: a dimension for each of ``trips``, outermost first."""
         tiles, loops = prod(trips), len(trips)
         self.check_fits(node, tiles, what)
-        unit = self.unit("scratchpad", node, self.paged([rank], [tiles]) | {
+        unit = self.paged(node, [rank], [tiles], {
             "repeat": [0], "readers": [{"rank": loops, "repeat_dim": False, "affine": loops}], "shape": trips, "stride": strides}, role)
         self.connect(src, unit, 0)
         self.connect(Port(unit, 0, self.reference(unit)), unit, 1)
         return Port(unit, 1, src.payload)
 
-    def paged(self, ranks: list[int], tiles: list[int | None]) -> dict:
-        """A scratchpad's parameters for writers of buffers of these ranks, of at most so many tiles (None: only the run can tell)."""
-        pages = self.m.pages
-        if self.m.sized and self.m.buffers and None not in tiles:
-            pages = min(pages, self.m.buffers * sum(ceil_div(n, self.m.frames) for n in tiles))
-        return {"pages": pages, "frames": self.m.frames, "writers": [{"rank": rank} for rank in ranks], "limit": [min(self.m.buffers or pages, pages)] * len(ranks)}
+    def paged(self, node: Operator, ranks: list[int], tiles: list[sympy.Expr | int], params: dict, role: str = "") -> int:
+        """A scratchpad of writers of buffers of these ranks and numbers of physical tiles, with ``params`` of its readers."""
+        pages = self.m.sized and self.graph.most(dim(most_pages(self.m, tiles))) or self.m.pages
+        unit = self.unit("scratchpad", node, {"pages": pages, "frames": self.m.frames, "writers": [{"rank": rank} for rank in ranks],
+                                              "limit": [min(self.m.buffers or pages, pages)] * len(ranks)} | params, role)
+        self.held.append({"unit": unit, "tiles": [int(n) if dim(n).value else str(n) for n in tiles]})
+        return unit
 
     def reference(self, unit: int) -> BufferRef:
         """The payload of a scratchpad's references."""
         return BufferRef(self.units[unit].params["pages"])
 
-    def check_fits(self, node: Operator, tiles: int | None, what: str) -> None:
-        """Refuse a buffer that never fits; ``tiles`` None: only the run can tell."""
-        room = self.m.pages * self.m.frames
+    def check_fits(self, node: Operator, tiles: sympy.Expr | int, what: str) -> None:
+        """Refuse a buffer that never fits, as far as its size is known before the run."""
+        tiles, room = self.graph.most(dim(tiles)), self.m.pages * self.m.frames
         if tiles is not None and tiles > room:
             raise self.error(node, f"{what} takes {tiles} tiles of {self.t} x {self.t}, a scratchpad holds {self.m.pages} pages x {self.m.frames} frames = {room}",
                              rule="a buffer fits in one scratchpad", remedy="use smaller tiles, or raise machine.pages")
 
-    def tiles_of(self, t: BufferType) -> int | None:
-        """Most physical tiles of a buffer, or None."""
-        tiles = self.most_tiles(t.element)
-        for d in t.shape:
-            most = self.graph.most(d)
-            tiles = None if tiles is None or most is None else tiles * most
-        return tiles
+    def tiles_of(self, x: TileType | BufferType) -> sympy.Expr | int:
+        """Physical tiles of a logical tile or of a buffer, over the program's symbols; an empty one takes the place of one."""
+        if isinstance(x, BufferType):
+            return prod(map(self.places, x.shape)) * self.tiles_of(x.element)
+        return self.places(x.rows, self.t) * self.places(x.cols, self.t)
+
+    @staticmethod
+    def places(d: Dim, edge: int = 1) -> sympy.Expr | int:
+        """Tiles of ``edge`` along a dimension."""
+        return sympy.Max(1, sympy.ceiling(d.size / edge)) if d.value is None else ceil_div(d.value, edge)
 
     def scratchpad_of(self, element) -> int | None:
         """The unit that holds the buffers which an element refers to."""
@@ -76,11 +83,10 @@ class Buffers:
         writers = [n for n in self.graph.nodes if isinstance(n, Bufferize) and n.memory == node.memory]
         readers = [n for n in self.graph.nodes if isinstance(n, Streamify) and n.inputs[0].element.memory == node.memory]
         if node.memory not in self.buffers:
-            params = self.paged([w.args["rank"] + 2 for w in writers], [self.tiles_of(w.outputs[0].element) for w in writers]) | {
-                "readers": [self.reader(r) for r in readers], "repeat": [1 if r.listed else r.args["repeat"] or 0 for r in readers]}
+            params = {"readers": [self.reader(r) for r in readers], "repeat": [1 if r.listed else r.args["repeat"] or 0 for r in readers]}
             if walks := [self.affine_walk(r) for r in readers if r.affine]:
                 params |= {"shape": [n for trips, _ in walks for n in trips], "stride": [n for _, strides in walks for n in strides]}
-            self.buffers[node.memory] = self.unit("scratchpad", node, params)
+            self.buffers[node.memory] = self.paged(node, [w.args["rank"] + 2 for w in writers], [self.tiles_of(w.outputs[0].element) for w in writers], params)
             n = len(writers) + len(readers)
             driven = [r.name for r in readers if r.by_reference]
             for i, r in enumerate(readers):
@@ -122,7 +128,7 @@ class Buffers:
         if not isinstance(element, TileType):
             return self.chain(src, "repeat", node, {"count": count}, "repeat")
         if not self.one_beat(element):
-            return self.scratchpad(node, src, 2, count, self.most_tiles(element), "", f"tile {element}")
+            return self.scratchpad(node, src, 2, count, self.tiles_of(element), "", f"tile {element}")
         return self.wrap(node, self.chain(self.unwrap(node, src), "repeat", node, {"count": count}, "repeat"))
 
     def expand_by_reference(self, node: Operator) -> Port:
@@ -132,7 +138,7 @@ class Buffers:
             raise self.error(node, f"a stream of {element} cannot be expanded on this machine", remedy="expand in front of Zip")
         if isinstance(element, TileType) and not self.one_beat(element):
             src = self.chain(src, "flatten", node, {"lo": 2, "hi": 2 + level}, "places")  # the dimensions of size 1
-            return self.scratchpad(node, src, 2, None, self.most_tiles(element), "", f"tile {element}", ref=ref, level=level)
+            return self.scratchpad(node, src, 2, None, self.tiles_of(element), "", f"tile {element}", ref=ref, level=level)
         tile = isinstance(element, TileType)
         if tile:
             src = self.unwrap(node, src)

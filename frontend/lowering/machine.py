@@ -12,7 +12,7 @@ from penstock.machine.unitgraph import Tensor, UnitGraph, validate
 from ..functions import Elementwise, spread_of
 from ..graph import Graph, Operator, Stream, TensorRef
 from ..shape_operators import Expand
-from ..types import BufferType, ScalarType, SelectorType, TileType, TupleType, ceil_div, element_bytes
+from ..types import BufferType, ScalarType, SelectorType, TileType, TupleType, ceil_div, dim, element_bytes
 from .base import Lowering, Port, inner_dims
 from .buffers import Buffers
 from .matmul import Products
@@ -33,11 +33,12 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
         self.tensors: dict[str, Tensor] = {}
         self.used = 0
         self.buffers: dict[str, int] = {}  # on-chip memory -> scratchpad unit
+        self.held: list[dict] = []  # scratchpad unit, and the physical tiles of a buffer of each writer
         self.readers: dict[str, tuple[int, int | None]] = {}  # Streamify -> its port, and the input of its reference
         self.token = Scalar(1)
 
     def finish(self) -> UnitGraph:
-        self.meta = {"timing": "machine", "config": self.config.name, "asserted": self.asserted()}
+        self.meta = {"timing": "machine", "config": self.config.name, "asserted": self.asserted(), "buffers": self.held}
         out = UnitGraph(self.graph.name, self.t, tuple(self.units), tuple(self.channels), tuple(self.tensors.values()),
                         tuple(self.port_order()), self.used, self.meta)
         validate(out)
@@ -78,8 +79,7 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
 
     def most_tiles(self, tile: TileType) -> int | None:
         """Most physical tiles of a logical tile, or None where no bound is known."""
-        most = [self.graph.most(d) for d in (tile.rows, tile.cols)]
-        return None if None in most else ceil_div(most[0], self.t) * ceil_div(most[1], self.t)
+        return self.graph.most(dim(self.tiles_of(tile)))
 
     def payload(self, element, node: Operator) -> Payload:
         if isinstance(element, TileType):

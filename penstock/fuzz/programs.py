@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock import edges, model
+from penstock.frontend.analysis import substitute
 from penstock.frontend.lowering import lower
+from penstock.frontend.onchip import scratchpad_pages
 from penstock.frontend.reference import Evaluator
 from penstock.machine.config import Config, Dram, Machine, Published, check
 from penstock.machine.errors import RunError
@@ -103,7 +105,7 @@ def evaluation(case: Case, config: Config, order: dict | None = None) -> tuple[d
 
 
 def check_values(case: Case, config: Config, run: Run) -> Evaluator:
-    """Compare a run's tensors and sinks, bit for bit, with the program's NumPy meaning; Mismatch where they differ. Returns the evaluation."""
+    """Compare a run's tensors and sinks, bit for bit, with the program's NumPy meaning, and its pages with their bound; Mismatch where they differ, or are more. Returns the evaluation."""
     want, ev = evaluation(case, config, edges.arrivals(case.graph, run))
     for name, got in run.outputs.items():
         if got.dtype != want[name].dtype or got.tobytes() != want[name].tobytes():
@@ -111,5 +113,14 @@ def check_values(case: Case, config: Config, run: Run) -> Evaluator:
     wrong = edges.sinks_at_fault(case.built.graph, case.graph, run, ev.sinks)
     if wrong:
         raise Mismatch(f"{wrong[0]} took other elements than the NumPy meaning gives", f"{run.backend}")
+    check_pages(case, config, run, ev)
     return ev
+
+
+def check_pages(case: Case, config: Config, run: Run, ev: Evaluator) -> None:
+    """Compare the peak pages of every scratchpad with the on-chip rule `machine`, for the sizes of an evaluation; Mismatch where they are more."""
+    for unit, most in scratchpad_pages(case.graph, config.machine).items():
+        most = substitute(most, {**ev.symbols, **ev.largest})
+        if most.is_number and run.peak_pages[unit] > int(most):
+            raise Mismatch(f"{run.peak_pages[unit]} pages were in use, at most {most} by the on-chip rule `machine`", f"{run.backend}, unit {case.graph.units[unit].name}")
 
