@@ -24,6 +24,14 @@ def test_scratchpads_and_their_metadata(capsys):
         assert float(share) == round(100 * int(bits) / (8 * int(size)), 2)
 
 
+def test_the_pages_that_a_machine_takes_at_most(capsys):
+    args = ["attention", "--config", "small_fpga", "--set", "parallel=dynamic", "--set", "softmax=stable", "--set", "most=8"]
+    assert cli.main(["show", *args, "--onchip-rule", "machine"]) == 0
+    (figure,) = re.findall(r"on-chip requirement \(rule machine\): +(.+) B", capsys.readouterr().out)
+    record = api.run("attention", "small_fpga", {"parallel": "dynamic", "softmax": "stable", "most": 8}, onchip_rule="machine")[0]
+    assert "Min(32, 2*ceiling(" in figure and 0 < record.onchip_peak_bytes <= record.onchip_bytes
+
+
 def test_at_most_six_percent_of_512_kb(capsys, tmp_path):
     text = (presets_dir() / "paper_hdl_bf16.toml").read_text()
     (tmp_path / "large.toml").write_text(text.replace("pages = 64", "pages = 128"))  # of 8 tiles of 512 B

@@ -10,7 +10,7 @@ from penstock import cli
 from penstock.frontend.edge_operators import Sink
 from penstock.frontend.forms import forms_of, forms_of_class
 from penstock.frontend.types import DYNAMIC_TILE
-from penstock.fuzz import campaign
+from penstock.fuzz import campaign, programs
 from penstock.fuzz.coverage import Coverage, wanted
 from penstock.fuzz.draw import VARIANTS, Goal, attempt, draw
 from penstock.fuzz.drawer import Drawer
@@ -75,6 +75,18 @@ def test_the_forms_of_drawn_operators_are_the_ones_that_their_classes_have():
         for node in build(draw((seed, 9), 4, "bf16"), 4, "bf16").graph.nodes:
             assert set(forms_of(node, 4)) <= known | set(forms_of_class(Sink))
             assert len(forms_of(node, 4)) >= bool(type(node).forms)
+
+
+def test_more_pages_than_the_rule_counts_are_a_mismatch(monkeypatch):
+    config = programs.machine((5, 1, 0))
+    m = config.machine
+    case = programs.prepare(draw((5, 2), m.t, m.dtype, [Goal(("Bufferize",))]), config)
+    run = programs.run_model(case, config)
+    programs.check_values(case, config, run)
+    pad = next(iter(run.peak_pages))
+    monkeypatch.setitem(run.peak_pages, pad, m.pages + 1)
+    with pytest.raises(programs.Mismatch, match=f"{m.pages + 1} pages were in use, at most .* by the on-chip rule `machine`"):
+        programs.check_values(case, config, run)
 
 
 def test_a_failure_is_shrunk_kept_and_replayed(tmp_path, monkeypatch, capsys):
