@@ -18,6 +18,8 @@ from penstock.model import units as k
 from penstock.model.layout import Layout
 
 SUNK_ROWS = 1 << 12
+TOLD = 8
+"""Units of a circle that a message tells of."""
 MOST_PAGES = 1 << 12
 """Pages of a scratchpad up to which enough of them are looked for."""
 
@@ -113,6 +115,8 @@ def explain(graph: UnitGraph, config: Config, state: Layout, sources=None, sinks
     reliefs = () if uniform is None else depths.reliefs(graph, graph.channels, finishes, full)
     found = Deadlock(last, tuple(_stall(graph, w, levels) for w in around), uniform, reliefs, _buffers(graph, config.machine.buffers, state, ends),
                      _pages(graph, config.machine.buffers, state, around, ends))
+    if len(parts) > TOLD:
+        parts = [*parts[:TOLD], f"and {len(parts) - TOLD} more units in this circle (`penstock deadlock` lists them)"]
     return DeadlockError(found, f"deadlock after cycle {last}: " + "; ".join(parts), f"graph {graph.name}", remedy(found))
 
 
