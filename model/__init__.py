@@ -6,3 +6,10 @@ def run(graph, config, tensors=None, **options):
     from penstock.model.simulate import run
 
     return run(graph, config, tensors, **options)
+
+
+def compiled() -> bool:
+    """See :func:`penstock.model.simulate.compiled`."""
+    from penstock.model.simulate import compiled
+
+    return compiled()

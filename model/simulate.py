@@ -22,6 +22,11 @@ SUNK_ROWS = 1 << 12
 FOREVER = 1 << 62
 
 
+def compiled() -> bool:
+    """Whether the engine's compiled code is at hand; else the first run makes it, which takes about a minute, once."""
+    return bool(engine.advance.signatures or engine.advance._cache._cache_file._load_index())
+
+
 def run(graph: UnitGraph, config: Config, tensors: dict[str, np.ndarray] | None = None, *, values: bool = True, trace: bool = False,
         sources: dict[int, SourceBeats] | None = None, sinks: dict[int, np.ndarray] | None = None, max_cycles: int | None = None,
         timeline: bool = False, record: Collection[int] = ()) -> Run:

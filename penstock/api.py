@@ -169,8 +169,14 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
     found = [Outcome(p) for p in points]
     show.plan(len(points) * (on_model + on_rtl))
     live: list[tuple[Outcome, _Point, Run | None]] = []
+    first = ""
+    if on_model and timing == "machine":
+        from penstock import model
+
+        first = "" if model.compiled() else ", which is compiled first (about a minute, once)"
     for o, one in zip(found, seeds):
-        show.step(f"model {_label(program, o.params)}")
+        show.step(f"model {_label(program, o.params)}{first}")
+        first = ""
         with _kept(o, keep_going):
             p = _Point(program, config, o.params, timing, one, onchip_rule)
             run = p.run_model(values, trace=on_rtl) if on_model else None
