@@ -7,7 +7,7 @@ import sympy
 from penstock.machine.errors import ProgramError
 from penstock.machine.functions import lookup
 
-from .functions import Elementwise, Function, Matmul, as_function, spread_of
+from .functions import Elementwise, Function, Matmul, RowReduce, as_function, spread_of
 from .graph import Operator, operator
 from .streams import pairs
 from .stream_functions import Collect, Expanding, Retile
@@ -100,11 +100,19 @@ class Map(HigherOrder):
     shapes = "[D_a, ..., D_0] of A (not buffers), or two streams of A and B of one shape, or pairs (A, B) -> [D_a, ..., D_0] of the function's result"
     stops = "copied; operands of two streams carry equal ones"
     costs = "on chip, matmul: 16 x columns of A + the weight tile B (rule `paper`), nothing (`published`)"
-    limits = "one stream of pairs suits element-wise functions only: other units have an input for each operand. matmul: of run-time size are at most the rows of A (how often A is repeated and B read again are registers of the units, and a token for each row of A starts a read). row_sum, row_max: the number of columns is static. row_append, row_offset: tiles of static size"
+    limits = "one stream of pairs suits element-wise functions only: other units have an input for each operand. matmul: of run-time size are at most the rows of A (how often A is repeated and B read again are registers of the units, and a token for each row of A starts a read). row_sum, row_max: a row without a column, of a tile of static rows and run-time columns, gives 0 or -inf. A second operand of one column or one row that is spread over run-time columns: these have a bound (`most`), for the first operand waits in its channel; a column of more than t rows is not spread over an empty tile. row_append, row_offset: tiles of static size"
     arguments = {"fn": "function of one or two elements: matmul(), element-wise ones (a second operand of one row or column stands for all), "
                        "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)", **UNITS}
     defaults = {"units": None, "compute_bw": None, "write_back": False, "interval": None}
-    forms = {"carries": (*TILES, NUMBER, TUPLE), "spread": ("none", "rows", "cols", "both")}
+    forms = {"carries": (*TILES, NUMBER, TUPLE), "spread": ("none", "rows", "cols", "both"), "run_time_columns": ("row_sum", "row_max", "spread rows", "spread cols", "spread both")}
+
+    @property
+    def run_time_columns(self) -> str | None:
+        """What is done over columns whose number only the run tells: a reduction of rows, or how a second operand is repeated; None for all else."""
+        fn, first = self.args["fn"], self.operands()[0]
+        if not isinstance(first, TileType) or first.cols.value is not None:
+            return None
+        return fn.name if isinstance(fn, RowReduce) else f"spread {self.spread}" if self.spread not in (None, "none") else None
 
     @property
     def spread(self) -> str | None:

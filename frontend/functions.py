@@ -161,6 +161,8 @@ class Elementwise(Function):
 
     def value(self, ev, operands, *values):
         if len(values) == 2:
+            if operands[0].cols.value is None and not values[0].size and spread_of(operands) == "cols" and values[1].shape[0] > ev.t:
+                raise ev.error(f"{self.name} spreads a column of {values[1].shape[0]} rows over an empty tile: that one has no beat for each of more than {ev.t} rows")
             values = (values[0], spread_value(values[1], operands, values[0].shape))
         return ev.elementwise(self.op, *values)
 
@@ -215,7 +217,7 @@ class Scale(Function):
 
 @dataclass(frozen=True)
 class RowReduce(Function):
-    """Each row's sum or maximum: {R, C} to {R, 1}."""
+    """Each row's sum or maximum: {R, C} to {R, 1}. Rows without a column, of a tile of static rows and run-time columns, give the identity."""
 
     op: str
 
@@ -234,6 +236,8 @@ class RowReduce(Function):
         return operands[0].elements
 
     def value(self, ev, operands, *values):
+        if operands[0].cols.value is None and operands[0].rows.value is not None and not values[0].shape[1]:
+            return ev.initial(self.op, self.result(*operands))
         return ev.row_reduce(self.op, values[0])
 
     def lower(self, low, node):

@@ -185,7 +185,7 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
         first, second = node.operands()
         rows, cols = self.grid(first)
         if cols is None:
-            raise self.error(node, f"spreads {second} over {first}", rule="an operand is spread over columns of static number")
+            return self.spread_by_tokens(node, how, a, b)
         own = self.grid(second)
         if own == (rows, cols) and rows is not None:
             return [a, b]
@@ -210,15 +210,45 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
             flat = Port(unit, 0, flat.payload)
         return [a, self.chain(flat, "repeat", node, {"count": cols}, "second_cols")]
 
+    def spread_by_tokens(self, node: Operator, how: str, a: Port, b: Port) -> list[Port]:
+        """Both operands with as many physical tiles, over columns that only the run tells: tokens of the first ask for the second's."""
+        first, second = node.operands()
+        rows = self.grid(first)[0]
+        if how == "rows" and rows == 1:
+            return [a, b]
+        wide = self.graph.most(first.cols)
+        if wide is None:
+            raise self.error(node, f"spreads {second} over {first}, whose columns have no bound", rule="the first operand waits in its channel for the second",
+                             remedy="bound the size: graph.dynamic(name, most=...)")
+        wide = ceil_div(wide, self.t)
+        if how == "rows":  # kept for a pass a row of tiles, whose token comes with its last tile
+            a, token = self.broadcast(node, a, 2, "first_fork", first)
+            bands = self.chain(token, "signal", node, {"level": 1}, "first_rows", self.token)
+            kept = self.scratchpad(node, b, 2, None, wide, "second_rows", f"operand {second}", ref=bands, level=1)
+            return [a.deeper(wide + self.depth), self.chain(kept, "flatten", node, {"lo": 1, "hi": 2}, "second")]
+        # the column is often made of the tile itself, which waits here: for a row of tiles, or for all where row_reduce tells of an empty one
+        a = a.deeper(wide * (rows or 1) + self.depth)
+        a, token = self.broadcast(node, a, 2, "first_fork", first)
+        unit = self.unit("expand", node, {"level": 2 if how == "both" else 1, "scratchpad": None}, "second_cols")
+        self.connect(b, unit, 0)
+        self.connect(self.chain(token, "signal", node, {"level": 0}, "first_tiles", self.token), unit, 1)
+        return [a, Port(unit, 0, b.payload)]
+
     def row_reduce(self, node: Operator, op: str) -> Port:
         """Each row to one column: physical tiles on their own, then over the tiles of a row."""
-        cols = self.grid(self.tile(node, 0))[1]
-        if cols is None:
-            raise self.error(node, f"reduces rows of {node.inputs[0].element}", rule="the number of columns is static")
+        t, out = self.tile(node, 0), node.outputs[0].element
+        rows, cols = self.grid(t)
         port = self.spread(node, "row_reduce", {"fn": op}, [self.paced(node, self.take(node, 0))], Tile(self.t, "fp32"))
         if cols == 1:
             return port
-        port = self.accum(node, port, [0], 1, node.outputs[0].element, "over_tiles", fn=op)
+        if cols is None and rows is not None:  # over the tile as well, though it is one: so an empty one gives the identity
+            top = node.inputs[0].rank + 4
+            if top > MAX_STOP:
+                raise self.error(node, f"stream {node.inputs[0].name} {node.inputs[0].type} needs stops up to {top} where its rows are reduced, a beat has {MAX_STOP}", remedy="flatten dimensions")
+            for level, role in ((0, "places"), (3, "whole")):
+                port = self.chain(port, "promote", node, {"level": level, "outermost": False}, role)
+            return self.accum(node, port, [1, 3], rows, out, "over_tiles", fn=op)
+        port = self.accum(node, port, [0], 1, out, "over_tiles", fn=op)
         return self.chain(port, "promote", node, {"level": 0, "outermost": False}, "columns")
 
     @staticmethod

@@ -22,6 +22,8 @@ from .steps import RARE, VARIANTS
 __all__ = ["VARIANTS", "Goal", "attempt", "draw"]
 
 MOST_STEPS = 18
+SIZED = (DYNAMIC_TILE, "run_time_columns")
+"""Words in forms of tiles whose size only the run knows."""
 MOST_TRIES = (200, 100)
 """Tries to reach the first goal, and each further one."""
 
@@ -48,7 +50,7 @@ def draw(seed: tuple[int, ...], t: int, dtype: str, goals: Sequence[Goal] = ()) 
         for i, goal in enumerate(goals):
             if i and goal.form and goal.met(d) or len(d.recipe.steps) >= MOST_STEPS:
                 continue
-            d.sized = DYNAMIC_TILE in (goal.form or "")
+            d.sized = any(what in (goal.form or "") for what in SIZED)
             for _try_again in range(MOST_TRIES[i > 0]):
                 d.hungry = True
                 if met := attempt(d, d.one_of(*goal.names), goal):

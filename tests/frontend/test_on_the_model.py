@@ -15,6 +15,7 @@ from penstock.frontend.program import Program
 from penstock.frontend.workloads.dealing import deal, turns
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
+from penstock.reference import expected
 
 SMALL = load("small_fpga")
 CONFIG = replace(SMALL, machine=replace(SMALL.machine, dtype="fp32", pages=16))
@@ -99,6 +100,67 @@ def test_operands_of_one_row_or_column():
     for second in (rows, one, Map(n, fn=row_sum())):
         Sink(Map(n, second, fn=mul()))
     c.run()
+
+
+def widths(c, name, rows, sizes):
+    """Tiles of ``rows`` (or of as many as ``sizes`` say) and of run-time width; ``sizes``: [rows, columns] of each, in nested lists for groups."""
+    ranked = isinstance(sizes[0][0], list)
+    tile = (rows or c.g.dynamic(f"{name}_rows", ragged=True, most=9), c.g.dynamic(f"{name}_cols", ragged=True, most=17))
+    return c.source(name, (len(sizes), ragged(c, f"{name}_group")) if ranked else (len(sizes),), [[c.tile(*v) for v in group] for group in sizes] if ranked else [c.tile(*v) for v in sizes], tile=tile)
+
+
+@pytest.mark.parametrize("rows, sizes", [
+    (1, [[1, 5], [1, 0], [1, 17]]), (4, [[4, 5], [4, 0], [4, 1], [4, 17], [4, 4]]), (4, [[[4, 5], [4, 0]], [[4, 0], [4, 3]], [[4, 0]], []]), (6, [[6, 5], [6, 17], [6, 1]]),
+    (None, [[1, 5], [9, 17], [0, 0], [4, 1], [6, 4]]), (None, [[[5, 3]], [[0, 0], [9, 17]], [[3, 0], [2, 2], [8, 4]]])])
+def test_a_softmax_over_columns_of_run_time_number(rows, sizes):
+    c = Case()
+    x = widths(c, "x", rows, sizes)
+    e = Map(Map(x, Map(x, fn=row_max()), fn=sub()), fn=exp())
+    out = Map(e, Map(e, fn=row_sum()), fn=div())
+    Sink(out, name="out")
+    assert lower(c.g, CONFIG, timing="published").units
+    c.run()
+    _, ev = expected(c.g, {}, 4, c.given)
+    tiles = [(want, got) for (want, _), (got, _) in zip(ev.streams["x", 0], ev.sinks["out"], strict=True) if want is not None and want.size]
+    assert tiles
+    for x, got in tiles:
+        power = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+        assert np.allclose(got, power / power.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_sums_of_rows_without_a_column():
+    c = Case()
+    few, many = (widths(c, name, rows, [[rows, n] for n in (5, 0, 13, 0)]) for name, rows in (("few", 3), ("many", 9)))
+    for x in (few, many):
+        for fn in (row_sum(), row_max()):
+            Sink(Map(x, fn=fn), name=f"{x.name}_{fn.name}")
+    Sink(Map(widths(c, "groups", 9, [[[9, 5], [9, 0]], [[9, 0]], [[9, 13], [9, 0], [9, 2]]]), fn=row_max()))
+    c.run()
+    _, ev = expected(c.g, {}, 4, c.given)
+    assert all((ev.sinks[f"{x.name}_{fn}"][1][0] == value).all() for x in (few, many) for fn, value in (("row_sum", 0), ("row_max", -np.inf)))
+
+
+def test_operands_spread_over_columns_of_run_time_number():
+    c = Case()
+    for name, rows, sizes in (("few", 3, [[3, 5], [3, 0], [3, 17]]), ("many", 9, [[9, 5], [9, 0], [9, 17]]), ("any", None, [[9, 5], [3, 0], [5, 17], [0, 3]])):
+        x = widths(c, name, rows, sizes)
+        n = len(sizes)
+        row = c.source(f"{name}_row", (n,), [c.tile(1, k) for _, k in sizes], tile=(1, x.stream.element.cols))
+        one = c.tiles(f"{name}_one", (n,), (1, 1))
+        for second in (row, one):
+            Sink(Map(x, second, fn=mul()))
+    full = [[9, 5], [9, 17]]
+    Sink(Map(widths(c, "full", 9, full), c.tiles("column", (2,), (9, 1)), fn=sub()))
+    c.run()
+
+
+def test_a_column_of_several_bands_over_an_empty_tile_is_an_error():
+    c = Case()
+    Sink(Map(widths(c, "x", 9, [[9, 5], [9, 0]]), c.tiles("column", (2,), (9, 1)), fn=sub()))
+    with pytest.raises(RunError, match="sub spreads a column of 9 rows over an empty tile"):
+        expected(c.g, {}, 4, c.given)
+    with pytest.raises(RunError, match=r"unit Map\.second_cols .* its inputs differ in stop level"):
+        c.run()
 
 
 def test_a_feedback_loop():

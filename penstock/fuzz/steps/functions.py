@@ -32,11 +32,16 @@ def binary(name: str) -> Callable:
         elif how == "reduced":
             d.add("Map", [a, d.add("Map", [a], fn=["row_max", {}])[0]], fn=[name, {}])
         else:
-            if not isinstance(rows, int) and how in ("same", "column") or not isinstance(cols, int):
-                raise Refused  # the sizes of each element would have to be repeated
-            b = d.like(a, tile={"same": (rows, cols), "row": (1, cols), "column": (rows, 1), "one": (1, 1)}[how], full=how != "same")
-            d.add("Map", [a, b], fn=[name, {}])
+            tile = {"same": (rows, cols), "row": (1, cols), "column": (rows, 1), "one": (1, 1)}[how]
+            d.add("Map", [a, d.like(a, tile=tile, full=how != "same", values=_sizes(d, a, tile))], fn=[name, {}])
     return make
+
+
+def _sizes(d: Drawer, a: Live, tile: tuple) -> list | None:
+    """Rows and columns of each element of a stream that agrees with another in those of run-time size; None where all are static."""
+    if all(isinstance(n, int) for n in tile):
+        return None
+    return [[n if isinstance(n, int) else v.shape[axis] for axis, n in enumerate(tile)] for v, _ in d.items(a) if v is not None]
 
 
 def paired(d: Drawer):
