@@ -236,8 +236,8 @@ class RowReduce(Function):
         return operands[0].elements
 
     def value(self, ev, operands, *values):
-        if operands[0].cols.value is None and operands[0].rows.value is not None and not values[0].shape[1]:
-            return ev.initial(self.op, self.result(*operands))
+        if operands[0].cols.value is None and not values[0].shape[1]:  # of run-time rows such a tile has no element, and so has what is made of it
+            return ev.initial(self.op, self.result(*operands)) if operands[0].rows.value is not None else np.zeros((0, 0), ev.dtype)
         return ev.row_reduce(self.op, values[0])
 
     def lower(self, low, node):
