@@ -100,7 +100,7 @@ class Map(HigherOrder):
     shapes = "[D_a, ..., D_0] of A (not buffers), or two streams of A and B of one shape, or pairs (A, B) -> [D_a, ..., D_0] of the function's result"
     stops = "copied; operands of two streams carry equal ones"
     costs = "on chip, matmul: 16 x columns of A + the weight tile B (rule `paper`), nothing (`published`)"
-    limits = "one stream of pairs suits element-wise functions only: other units have an input for each operand. matmul: of run-time size are at most the rows of A (how often A is repeated and B read again are registers of the units, and a token for each row of A starts a read). row_sum, row_max: a row without a column, of a tile of static rows and run-time columns, gives 0 or -inf. A second operand of one column or one row that is spread over run-time columns: these have a bound (`most`), for the first operand waits in its channel; a column of more than t rows is not spread over an empty tile. row_append, row_offset: tiles of static size"
+    limits = "one stream of pairs suits element-wise functions only: other units have an input for each operand. matmul: sizes known only at run time agree in K; where a row of tiles waits for its token (plain: M of run-time size; transposed: N), K has a bound (most). No product over an empty K (its zeros are written nowhere; Accum adds nothing for it), and an empty B where A is not only with A of one row of physical tiles of static size (plain: of one tile). row_sum, row_max: a row without a column, of a tile of static rows and run-time columns, gives 0 or -inf. A second operand of one column or one row that is spread over run-time columns: these have a bound (`most`), for the first operand waits in its channel; a column of more than t rows is not spread over an empty tile. row_append, row_offset: tiles of static size"
     arguments = {"fn": "function of one or two elements: matmul(), element-wise ones (a second operand of one row or column stands for all), "
                        "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)", **UNITS}
     defaults = {"units": None, "compute_bw": None, "write_back": False, "interval": None}
@@ -181,17 +181,19 @@ class Reduction(HigherOrder):
         if acc is not None and not isinstance(fn, Collect) and not self.result.static:
             self.check_sizes(ev, acc, values)
         if isinstance(fn, Matmul):
-            return ev.matmul(acc, *values, self.operands()[0], fn.transposed)
+            return ev.matmul(acc, *values, fn.measured(ev, self.operands(), *values)[1], fn.transposed)
         if isinstance(fn, Collect):
             return fn.update(ev, self.start(ev) if acc is None else acc, values[0])
         return values[0] if acc is None else ev.reduce(fn.op, acc, values[0])
 
     def check_sizes(self, ev, acc, values) -> None:
         """Tiles of run-time size that are reduced take as many physical tiles each."""
-        a = values[0]
+        shape = values[0].shape
+        if len(values) == 2:
+            shape = shape[0], values[1].shape[0 if self.args["fn"].transposed else 1]
         for axis, d in enumerate((self.result.rows, self.result.cols)):
-            size = a.shape[axis] if axis == 0 or len(values) == 1 else acc.shape[1]
-            if d.value is None and acc.size and a.size and ceil_div(size, ev.t) != ceil_div(acc.shape[axis], ev.t):
+            size = shape[axis]
+            if d.value is None and acc.size and 0 not in shape and ceil_div(size, ev.t) != ceil_div(acc.shape[axis], ev.t):
                 raise ev.error(f"{self.label}: reduces tiles of {acc.shape[axis]} and {size} {('rows', 'columns')[axis]}: those of a group take as many physical tiles")
 
 
@@ -231,12 +233,14 @@ class Accum(Reduction):
         return low.accum(self)
 
     def evaluate(self, ev, *streams):
-        b, acc, open_, last = self.args["rank"], None, False, ev.START
+        fn, b, acc, open_, last = self.args["fn"], self.args["rank"], None, False, ev.START
         for values, s in self.elements(streams):
+            if values is not None and isinstance(fn, Matmul) and not fn.measured(ev, self.operands(), *values)[1]:
+                values = None  # a product over an empty K adds nothing: its operands are empty on the wire
             if values is not None:
                 acc, open_ = self.update(ev, acc, values), True
             if s >= b:
-                if values is None and b > 1 and last < b and not self.args["fn"].ends_empty:
+                if values is None and b > 1 and last < b and not fn.ends_empty:
                     raise ev.error(f"{self.label}: an empty part ends a group whose tiles lie side by side: such a tile cannot be written")
                 if not open_ and s > b and last > b:
                     yield None, s - b  # the groups themselves are missing

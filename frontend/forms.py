@@ -78,5 +78,5 @@ def forms_of(node: Operator, t: int) -> list[str]:
     kind, fn = type(node).__name__, node.args.get("fn")
     out = list(_have(kind, _declared(type(node)), of, t))
     if fn is not None and fn.forms:
-        out += _have(f"{kind} {fn.name}", fn.forms, lambda name: getattr(fn, name), t)
+        out += _have(f"{kind} {fn.name}", fn.forms, lambda name: fn.form(name, *node.operands()), t)
     return out

@@ -16,7 +16,7 @@ import sympy
 from penstock.machine.errors import ProgramError
 from penstock.machine.functions import FUNCTIONS, UnknownFunctionError, lookup
 
-from .types import StreamType, TileType, dim, same_size
+from .types import StreamType, TileType, ceil_div, dim, same_size
 
 
 DIVIDED = "a multiple of t"
@@ -43,6 +43,10 @@ class Function:
     cost = 0
     forms: dict[str, tuple] = {}  # what tells its forms apart (frontend/forms.py)
     ends_empty = True  # whether a group that Accum folds may end with an empty part
+
+    def form(self, name: str, *operands):
+        """What it is that ``forms`` calls ``name``, on operands of these types."""
+        return getattr(self, name)
 
     def result(self, *operands):
         """Element type of the result; ProgramError where the operands do not suit."""
@@ -85,7 +89,22 @@ class Matmul(Function):
     name = "matmul"
     operators = ("Map", "Accum")
     cost = 2
-    forms = {"transposed": (False, True)}
+    forms = {"transposed sized": ((False, True), ("none", "M", "K", "N", "several"))}
+
+    def form(self, name, *operands):
+        """``sized``: which of M, K and N are of run-time size."""
+        if name != "sized":
+            return super().form(name)
+        sized = [x for x, d in zip("MKN", self.sizes(*operands)) if d.value is None]
+        return "several" if len(sized) > 1 else "".join(sized) or "none"
+
+    def inner(self, b: TileType):
+        """B's dimension K."""
+        return b.cols if self.transposed else b.rows
+
+    def sizes(self, a: TileType, b: TileType) -> tuple:
+        """M, K and N; K of the operand that knows it."""
+        return a.rows, a.cols if a.cols.value is not None else self.inner(b), b.rows if self.transposed else b.cols
 
     @property
     def rule(self) -> str:
@@ -110,8 +129,26 @@ class Matmul(Function):
         a, b = operands
         return 2 * a.rows.size * a.cols.size * (b.rows.size if self.transposed else b.cols.size)
 
+    def measured(self, ev, operands, a, b) -> tuple[int, int, int]:
+        """M, K and N of one product, sizes known only at run time as the elements have them. RunError where the operands differ in K, or a product without elements cannot be told from an empty one."""
+        b_shape = b.shape[::-1] if self.transposed else b.shape
+        ours, theirs = (shape if d.value is None else d.value for d, shape in ((operands[0].cols, a.shape[1]), (self.inner(operands[1]), b_shape[0])))
+        if ours != theirs:
+            raise ev.error(f"matmul: A has {ours} columns, B has {theirs} {'columns' if self.transposed else 'rows'}")
+        m, _, n = (shape if d.value is None else d.value for d, shape in zip(self.sizes(*operands), (a.shape[0], ours, b_shape[1])))
+        tiles = 1 if self.transposed else ceil_div(ours, ev.t)
+        if m and ours and not n and (operands[0].rows.value is None or m > ev.t or tiles > 1):
+            raise ev.error(f"matmul: B is empty (N = 0) where A has {m} rows and {ours} columns: a tile of rows without columns stands for one row of physical tiles"
+                           f"{'' if self.transposed else ', made of one tile'}, of static size")
+        if m and ours and n and not (a.shape[0] and b_shape[1]) and not self.result(*operands).static:
+            raise ev.error(f"matmul: the product {{{m}, {n}}}, of run-time size, has no valid {'column' if a.shape[0] else 'row'}: such a tile reads as an empty one")
+        return m, ours, n
+
     def value(self, ev, operands, *values):
-        return ev.matmul(None, *values, operands[0], self.transposed)
+        m, k, n = self.measured(ev, operands, *values)
+        if m and n and not k:
+            raise ev.error(f"matmul: operands are empty (K = 0) where the product has {m} rows and {n} columns: nothing on the wire stands for its zeros")
+        return ev.matmul(None, *values, k, self.transposed)
 
     def lower(self, low, node):
         return low.matmul(node, fused=0)

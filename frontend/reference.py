@@ -274,12 +274,14 @@ class Evaluator:
             out = part if out is None else self.functions(name)(out, part).astype(self.dtype)
         return out
 
-    def matmul(self, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, a_type, transposed: bool) -> np.ndarray:
-        """acc + a b, t columns of A at a time (all of them where nothing is tiled); the first product of all is taken as it is."""
+    def matmul(self, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, k: int, transposed: bool) -> np.ndarray:
+        """acc + a b over ``k`` columns of A, t at a time (all of them where nothing is tiled); the first product of all is taken as it is."""
         if transposed:
             b = b.T
-        t = a_type.cols.value if self.t == UNTILED else self.t
-        k = ceil_div(a_type.cols.value, t) * t
+        if not k:
+            return np.zeros((a.shape[0], b.shape[1]), self.dtype) if acc is None else acc
+        t = k if self.t == UNTILED else self.t
+        k = ceil_div(k, t) * t
         a, b = _fit(a, (a.shape[0], k)), _fit(b, (k, b.shape[1]))
         for i in range(0, k, t):
             product = self.dot(a[:, i : i + t], b[i : i + t])

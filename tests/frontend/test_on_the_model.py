@@ -8,7 +8,7 @@ import pytest
 import penstock
 from penstock import model
 from penstock.edges import source_beats
-from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, LoweringError, Map, Partition,
+from penstock.frontend import (Accum, analyse, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, LoweringError, Map, Partition,
                                Promote, RandomOffChipLoad, RandomOffChipStore, Reassemble, Reshape, ScalarType, Scan, Sink, Source, Streamify, StreamType, add, address,
                                address_range, all_read, div, exp, last_tile_filter, lower, matmul, maximum, mul, retile_col, retile_row, retile_streamify, row_max, row_sum, scale, sub, Zip)
 from penstock.frontend.program import Program
@@ -61,6 +61,92 @@ def test_products_of_tiles_of_run_time_size(transposed, fused):
     Sink(Map(Map(p, fn=row_sum()), fn=exp()))
     Sink(FlatMap(p, fn=retile_streamify(mask=True), rank=1))
     c.run()
+
+
+def packed(c, name, size, *counts, width=8):
+    """Tiles of as many rows as each group has."""
+    return Accum(c.tiles(name, (len(counts), size), (1, width), *counts), fn=retile_row(), rank=1)
+
+
+def test_attention_over_keys_of_run_time_number():
+    """q K^T and (q K^T) V, where each element has keys of its own number; q of static (one and three rows of physical tiles) and of run-time rows."""
+    c = Case()
+    n, keys = c.g.dynamic("N", ragged=True, most=13), (1, 5, 13, 4)
+    k, v = packed(c, "k", n, *keys), packed(c, "v", n, *keys)
+    for q in (c.tiles("q4", (4,), (4, 8)), c.tiles("q10", (4,), (10, 8)), packed(c, "qm", c.g.dynamic("M", ragged=True), 3, 9, 5, 1)):
+        scores = Map(q, k, fn=matmul(True))
+        assert str(scores.stream.element.cols) == "N"
+        Sink(Map(scores, v, fn=matmul()))
+        assert analyse(c.g, "paper").onchip.per_node[scores.name].subs({n.size: 13}) == 16 * 8 * 4 + 13 * 8 * 4
+        Sink(scores)
+    c.run()
+    assert penstock.run(Program("case", {}, c.g, None, None, lambda seed: c.given), CONFIG, timing="published")[0].cycles > 0
+
+
+SIDES = {"M": (3, 9, 5, 1), "K": (6, 1, 13, 4), "N": (12, 2, 1, 8)}
+
+
+def operands(c, sized, transposed, groups=None, **sizes):
+    """Two streams of tiles for a product: the sides in ``sized`` of run-time size, each with a list of sizes, the others as large as the first."""
+    sizes = {**SIDES, **sizes}
+    dims = {x: c.g.dynamic(x, ragged=True, most=20) if x in sized else sizes[x][0] for x in "MKN"}
+    shape, own = ((len(sizes["K"]),), iter) if groups is None else ((len(groups), ragged(c, "G")), lambda all_: iter([[all_.pop(0) for _ in range(n)] for n in groups]))
+    out = []
+    for name, sides in (("a", "MK"), ("b", "NK" if transposed else "KN")):
+        tiles = [c.tile(*(sizes[x][i] if x in sized else dims[x] for x in sides)) for i in range(len(sizes["K"]))]
+        out.append(c.source(name, shape, list(own(tiles)), tile=tuple(dims[x] for x in sides)))
+    return out
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_products_with_sides_of_run_time_size(transposed):
+    for sized in ("K", "N", "MK", "MN", "KN", "MKN"):
+        c = Case()
+        Sink(Map(*operands(c, sized, transposed), fn=matmul(transposed)))
+        c.run()
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_sums_of_products_with_sides_of_run_time_size(transposed):
+    """Groups of three, none, one and two products: an empty K adds nothing."""
+    for sized in ("K", "MKN"):
+        c = Case()
+        sides = {"M": (3, 3, 3, 9, 5, 5), "K": (6, 0, 13, 4, 0, 7), "N": (12, 12, 9, 2, 2, 2)}
+        Sink(Accum(*operands(c, sized, transposed, (3, 0, 1, 2), **sides), fn=matmul(transposed), rank=1))
+        c.run()
+
+
+def test_empty_sides_of_products():
+    """An empty N or M makes an empty product, where the machine can tell it; other empty and unequal sides are told."""
+    for transposed, m, k in ((True, 4, 8), (False, 4, 4)):
+        c = Case()
+        Sink(Map(*operands(c, "N", transposed, M=(m,), K=(k,) * 4, N=(5, 0, 3, 2)), fn=matmul(transposed)))
+        Sink(Map(*operands(second := Case(), "MN", transposed, M=(5, 0, 3, 2), K=(k,) * 4, N=(1, 0, 5, 9)), fn=matmul(transposed)))
+        c.run()
+        second.run()
+    for sized, transposed, sides, message in (
+            ("K", False, {"M": (4,), "K": (3, 0, 1, 2), "N": (4,)}, r"operands are empty \(K = 0\) where the product has 4 rows and 4 columns"),
+            ("N", True, {"M": (5,), "K": (4,) * 4, "N": (5, 0, 3, 2)}, r"B is empty \(N = 0\) where A has 5 rows and 4 columns: .* one row of physical tiles, of static size"),
+            ("MN", True, {"M": (5, 1, 3, 2), "K": (4,) * 4, "N": (5, 0, 3, 2)}, r"B is empty \(N = 0\) where A has 1 rows"),
+            ("N", False, {"M": (4,), "K": (8,) * 4, "N": (5, 0, 3, 2)}, r"B is empty \(N = 0\) where A has 4 rows and 8 columns: .* made of one tile")):
+        c = Case()
+        Sink(Map(*operands(c, sized, transposed, **sides), fn=matmul(transposed)))
+        with pytest.raises(RunError, match=message):
+            evaluated(c)
+    c = Case()
+    Sink(Map(partly(c, "q", (5, 4), [(5, 4), (0, 4)]), packed(c, "k", c.g.dynamic("N", ragged=True), 3, 2, width=4), fn=matmul(True)))
+    with pytest.raises(RunError, match=r"the product \{5, 2\}, of run-time size, has no valid row: such a tile reads as an empty one"):
+        evaluated(c)
+    c = Case()
+    k, l = c.g.dynamic("K"), c.g.dynamic("L")
+    Sink(Map(c.source("a", (1,), [c.tile(4, 3)], tile=(4, k)), c.source("b", (1,), [c.tile(4, 4)], tile=(l, 4)), fn=matmul()))
+    with pytest.raises(RunError, match="matmul: A has 3 columns, B has 4 rows"):
+        evaluated(c)
+
+
+def evaluated(c):
+    """The NumPy meaning alone."""
+    return expected(c.g, {}, CONFIG.machine.t, c.given)
 
 
 def test_reads_and_copies_by_reference():
@@ -288,7 +374,8 @@ def test_what_the_machine_cannot_do_is_refused():
     assert "a tile of run-time size is cut by columns where it is one physical tile high or wide" in refused(
         lambda c: FlatMap(Accum(Source(graph=c.g, shape=(2, 3), tile=(c.g.dynamic("N"), 8)), fn=add(), rank=1), fn=retile_streamify("cols", mask=True)))
     assert "a band takes 65 tiles of 4 x 4, a row packer holds 64" in refused(lambda c: FlatMap(Source(graph=c.g, shape=(2,), tile=(4, 260)), fn=retile_streamify("rows", 2)))
-    assert "of run-time size" in refused(lambda c: Map(Source(graph=c.g, shape=(2,), tile=(4, 4)), Source(graph=c.g, shape=(2,), tile=(4, c.g.dynamic("N"))), fn=matmul()))
+    assert "operand B {60, N} takes 150 tiles of 4 x 4, a scratchpad holds 16 pages x 8 frames = 128" in refused(
+        lambda c: Map(Source(graph=c.g, shape=(2,), tile=(4, 60)), Source(graph=c.g, shape=(2,), tile=(60, c.g.dynamic("N", most=40))), fn=matmul()))
 
 
 @pytest.mark.parametrize("shape, stride, started", [((16,), (1,), True), ((2, 8, 2), (0, 2, 1), True), ((2, 16), (0, 1), False), ((6,), (1,), False), ((2, 3, 2), (1, 4, 3), False)])

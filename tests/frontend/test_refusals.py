@@ -75,7 +75,7 @@ LOWERED = {
     "a column spread over columns without a bound": (lambda g: Map(tiles(g, 2, tile=(4, g.dynamic("N"))), tiles(g, 2, tile=(4, 1)), fn=mul()), r"whose columns have no bound .*bound the size: graph.dynamic\(name, most=...\)"),
     "more levels than stops where rows are reduced": (lambda g: Map(tiles(g, *[1] * 12, tile=(4, g.dynamic("N"))), fn=row_sum()), "needs stops up to 15 where its rows are reduced, a beat has 14; flatten dimensions"),
     "products of another dtype": (lambda g: Map(tiles(g, 2, dtype="bf16"), tiles(g, 2, dtype="bf16"), fn=matmul()), "carries bf16, matmul units of machine small_fpga take fp32; put cast"),
-    "products of run-time K": (lambda g: Map(tiles(g, 2, tile=(4, g.dynamic("N"))), tiles(g, 2, tile=(8, 4)), fn=matmul()), "of operand A only the rows may be of run-time size"),
+    "products of K without a bound": (lambda g: Map(*(tiles(g, 2, tile=(g.dynamic(n), k)) for k in (g.dynamic("K"),) for n in "MN"), fn=matmul(True)), r"deep as the physical tiles along K that wait in it.* bound the size: graph.dynamic\(name, most=...\)"),
     "addresses in pairs": (lambda g: Map(Zip(numbers(g, 2), numbers(g, 2)), fn=address(3)), "a unit `address` has two inputs"),
     "numbers in pairs": (lambda g: FlatMap(Zip(numbers(g, 2), numbers(g, 2)), fn=address_range(3)), "a unit `generate` has two inputs.* pass the two streams, not their Zip"),
     "a product of pairs": (lambda g: Map(pairs(g), fn=matmul()), "a unit `matmul` has two inputs.* pass the two streams, not their Zip"),

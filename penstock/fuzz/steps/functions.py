@@ -55,12 +55,19 @@ def paired(d: Drawer):
 
 def product(rank: int) -> Callable:
     def make(d: Drawer):
-        a = d.tile(d.dtype, fixed=True, rank=rank)
-        k = sizes(d, a)[1]
-        if not isinstance(k, int):
-            raise Refused
-        n, transposed = d.size(), d.chance(0.5)
-        b = d.like(a, tile=(n, k) if transposed else (k, n), dtype=d.element(a).dtype, full=True)
+        run_time = ("dynamic",) if rank else ("dynamic", "ragged")  # those of a group take as many physical tiles
+        if d.chance(0.4):
+            a = d.source(d.number(rank, 2), tile=(d.one_of(d.size(), *run_time), d.one_of("dynamic", "ragged")), dtype=d.dtype)
+        else:
+            a = d.tile(d.dtype, fixed=True, rank=rank)
+        k, n, transposed = sizes(d, a)[1], d.one_of(d.size(), d.size(), d.one_of(*run_time)), d.chance(0.5)
+        same, most = d.number(1, d.t + 1), 2 * d.t
+
+        def values(_counts):
+            sides = [(x.shape[1] if isinstance(k, list) else k, same if n == "dynamic" else d.number(1, most) if n == "ragged" else n) for x, _ in d.items(a) if x is not None]
+            return [list(x[::-1] if transposed else x) for x in sides]
+
+        b = d.like(a, tile=(n, k) if transposed else (k, n), dtype=d.element(a).dtype, full=True, values=values)
         fn = ["matmul", {"transposed": transposed}]
         if rank:
             d.add("Accum", [a, b], fn=fn, args={"rank": d.number(1, d.rank(a))})
