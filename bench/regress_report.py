@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from pathlib import Path
 
 from tables import frame
@@ -21,7 +22,7 @@ TEXT = """# The regression
 `penstock regress --out DIR` runs programs over all operators and all workloads on model and RTL, several draws of inputs and streams to a build, and compares every beat of every channel, cycles and
 values; `--deep` adds the workloads at larger sizes. This page is written from its stored table by `python bench/regress_report.py` (new records: `--records DIR`).
 
-{passed}; {cycles} RTL cycles, {channels} channels observed, {differ} beats differ; simulations {wall:.0f} s (commit {commit}, Verilator {verilator}).
+{passed}; {cycles} RTL cycles, {channels} channels observed, {differ} beats differ; simulations {wall:.0f} s ({commits}, Verilator {verilator}).
 
 {designs}
 
@@ -81,20 +82,34 @@ def page(table: dict) -> str:
         return [(f"`{n}`", ", ".join(designs[:4]) + (f" and {len(designs) - 4} more" if len(designs) > 4 else "")) for n, designs in sorted(found.items())]
 
     return TEXT.format(passed=total["point"], cycles=total["cycles RTL"], channels=total["channels"], differ=total["differ"], wall=total["wall s"],
-                       commit=versions.get("commit", "-").rstrip("+"), verilator=versions["verilator"],
+                       commits=told(rows, versions), verilator=versions["verilator"],
                        designs=markdown(("design", "points", "cycles, model", "RTL", "channels", "differ", "bit-equal to NumPy", "error against float64"), by_design(rows)),
                        missing=f" Not in the stored table: {', '.join(missing)}; with `--deep`: {', '.join(deep)}." if missing else f" Not in the stored table, with `--deep`: {', '.join(deep)}." if deep else "",
                        operators=markdown(("operator", "designs"), listed(operators)), functions=markdown(("function", "designs"), listed(functions)))
 
 
+def told(rows: list[dict], versions: dict) -> str:
+    """The commits that the designs ran at, the one of most rows first."""
+    count = Counter(r.get("commit", versions.get("commit", "-")).rstrip("+") for r in rows)
+    (first, _), *others = count.most_common()
+    return f"commit {first}" + "".join(f"; {', '.join(dict.fromkeys(r['design'] for r in rows if r.get('commit', '').rstrip('+') == c))}: {c}" for c, _ in others)
+
+
+def joined(tables: list[dict]) -> dict:
+    """One table of several runs, in the order of the designs; a design of several is that of the last, and each row has the commit of its run."""
+    last = {r["design"]: t for t in tables for r in t["rows"]}
+    order = [d.name for d in regress.DESIGNS]
+    rows = [r | {"commit": r.get("commit", t["versions"]["commit"])} for t in tables for r in t["rows"] if last[r["design"]] is t]
+    rows.sort(key=lambda r: order.index(r["design"]))
+    return {"rows": rows, "total": points.total(rows, design="total"), "versions": tables[-1]["versions"]}
+
+
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--records", type=Path, nargs="+", metavar="DIR", help="folders that `penstock regress --out` wrote (designs of their own each)")
+    p.add_argument("--records", type=Path, nargs="+", metavar="DIR", help="folders that `penstock regress --out` wrote; a design of several is that of the last")
     args = p.parse_args()
     if args.records:
-        tables = [json.loads((folder / "regress.json").read_text()) for folder in args.records]
-        rows = [r for t in tables for r in t["rows"]]
-        write_text(RECORD, json.dumps({"rows": rows, "total": points.total(rows, design="total"), "versions": tables[0]["versions"]}, indent=1) + "\n")
+        write_text(RECORD, json.dumps(joined([json.loads((folder / "regress.json").read_text()) for folder in args.records]), indent=1) + "\n")
     write_text(PAGE, page(json.loads(RECORD.read_text())))
 
 
