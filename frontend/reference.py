@@ -140,16 +140,18 @@ class Evaluator:
             for axis, d in enumerate((stream.element.rows, stream.element.cols)):
                 if d.value is None:
                     self.learn(d, [t[axis] for t in tiles], ("rows", "columns")[axis] + " of a tile", where, rule, None, stream.graph.most(d))
-                    self.mean(means, d, [t[axis] for t in tiles])
+                    rows = [t[0] for t in tiles] if axis and stream.element.rows.value is None else []
+                    self.mean(means, d, [t[axis] for t in tiles], rows if any(rows) else None)
 
     @staticmethod
-    def mean(means: dict[str, Fraction], d: Dim, seen: list[int]) -> None:
-        """Note the mean of a ragged size in one stream."""
+    def mean(means: dict[str, Fraction], d: Dim, seen: list[int], weights: list[int] | None = None) -> None:
+        """Note the mean of a ragged size in one stream: of the columns of tiles by their rows, for an element stands for so many."""
         if seen and d.size.is_Symbol and d.kind.ragged:
-            means.setdefault(str(d.size), Fraction(sum(seen), len(seen)))
+            weights = weights or [1] * len(seen)
+            means.setdefault(str(d.size), Fraction(sum(n * w for n, w in zip(seen, weights)), sum(weights)))
 
     def shares(self, graph: Graph) -> dict[str, dict[str, Fraction]]:
-        """For each operator the means of ragged sizes in its own streams, those of the stream with most of them where they differ: its traffic and FLOP are exact with them."""
+        """For each operator the means of ragged sizes in its own streams, those of the stream with most of them where they differ: its traffic and FLOP are exact with them, but for a product whose M, K and N are all ragged."""
         found = {}
         for node in graph.nodes:
             streams = [(s.node.name, s.port) for s in (*node.inputs, *node)]

@@ -106,6 +106,16 @@ def test_products_with_sides_of_run_time_size(transposed):
         c.run()
 
 
+@pytest.mark.parametrize("sized", ["MK", "MN", "KN"])
+def test_flop_of_products_with_two_ragged_sides(sized):
+    """The sum over the elements, not the product of the means."""
+    for transposed in (False, True):
+        c = Case()
+        Sink(Map(*operands(c, sized, transposed), fn=matmul(transposed)))
+        sides = [SIDES[x] if x in sized else SIDES[x][:1] * 4 for x in "MKN"]
+        assert c.run()[0].flops == sum(2 * m * k * n for m, k, n in zip(*sides))
+
+
 @pytest.mark.parametrize("transposed", [False, True])
 def test_sums_of_products_with_sides_of_run_time_size(transposed):
     """Groups of three, none, one and two products: an empty K adds nothing."""
