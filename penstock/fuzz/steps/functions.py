@@ -58,6 +58,8 @@ def product(rank: int) -> Callable:
         run_time = ("dynamic",) if rank else ("dynamic", "ragged")  # those of a group take as many physical tiles
         if d.chance(0.4):
             a = d.source(d.number(rank, 2), tile=(d.one_of(d.size(), *run_time), d.one_of("dynamic", "ragged")), dtype=d.dtype)
+        elif d.chance(0.2):
+            a = d.source(d.number(rank, 2), tile=(d.one_of(*run_time), d.size()), dtype=d.dtype)
         else:
             a = d.tile(d.dtype, fixed=True, rank=rank)
         k, n, transposed = sizes(d, a)[1], d.one_of(d.size(), d.size(), d.one_of(*run_time)), d.chance(0.5)
