@@ -10,8 +10,8 @@ from penstock.machine.functions import lookup
 from .functions import Elementwise, Function, Matmul, RowReduce, as_function, spread_of
 from .graph import Operator, operator
 from .streams import pairs
-from .stream_functions import Collect, Expanding, Retile
-from .types import NUMBER, TILES, TUPLE, BufferType, StreamType, TileType, TupleType, ceil_div, same_shape, show_shape
+from .stream_functions import Collect, Expanding, Retile, RowAppend, RowOffset
+from .types import NUMBER, TILES, TUPLE, BufferType, StreamType, TileType, TupleType, ceil_div, same_shape, show_shape, vacant
 
 REDUCTIONS = ("add", "max", "matmul", "retile_row", "retile_col", "all_read")
 
@@ -100,19 +100,19 @@ class Map(HigherOrder):
     shapes = "[D_a, ..., D_0] of A (not buffers), or two streams of A and B of one shape, or pairs (A, B) -> [D_a, ..., D_0] of the function's result"
     stops = "copied; operands of two streams carry equal ones"
     costs = "on chip, matmul: 16 x columns of A + the weight tile B (rule `paper`), nothing (`published`)"
-    limits = "one stream of pairs suits element-wise functions only: other units have an input for each operand. matmul: sizes known only at run time agree in K; where a row of tiles waits for its token (plain: M of run-time size; transposed: N), K has a bound (most). No product over an empty K (its zeros are written nowhere; Accum adds nothing for it), and an empty B where A is not only with A of one row of physical tiles of static size (plain: of one tile). row_sum, row_max: a row without a column, of a tile of static rows and run-time columns, gives 0 or -inf. A second operand of one column or one row that is spread over run-time columns: these have a bound (`most`), for the first operand waits in its channel; a column of more than t rows is not spread over an empty tile. row_append, row_offset: tiles of static size"
+    limits = "one stream of pairs suits element-wise functions only: other units have an input for each operand. matmul: sizes known only at run time agree in K; where a row of tiles waits for its token (plain: M of run-time size; transposed: N), K has a bound (most). No product over an empty K (its zeros are written nowhere; Accum adds nothing for it), and an empty B where A is not only with A of one row of physical tiles of static size (plain: of one tile). row_sum, row_max: a row without a column, of a tile of static rows and run-time columns, gives 0 or -inf. A second operand of one column or one row that is spread over run-time columns: these have a bound (`most`), for the first operand waits in its channel; a column of more than t rows is not spread over an empty tile. row_append, row_offset: rows of static number; row_offset: no empty tile of run-time columns"
     arguments = {"fn": "function of one or two elements: matmul(), element-wise ones (a second operand of one row or column stands for all), "
                        "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)", **UNITS}
     defaults = {"units": None, "compute_bw": None, "write_back": False, "interval": None}
-    forms = {"carries": (*TILES, NUMBER, TUPLE), "spread": ("none", "rows", "cols", "both"), "run_time_columns": ("row_sum", "row_max", "spread rows", "spread cols", "spread both")}
+    forms = {"carries": (*TILES, NUMBER, TUPLE), "spread": ("none", "rows", "cols", "both"), "run_time_columns": ("row_sum", "row_max", "spread rows", "spread cols", "spread both", "row_append", "row_offset")}
 
     @property
     def run_time_columns(self) -> str | None:
-        """What is done over columns whose number only the run tells: a reduction of rows, or how a second operand is repeated; None for all else."""
+        """What is done over columns whose number only the run tells: rows are reduced, appended or cut, or how a second operand is repeated; None for all else."""
         fn, first = self.args["fn"], self.operands()[0]
         if not isinstance(first, TileType) or first.cols.value is not None:
             return None
-        return fn.name if isinstance(fn, RowReduce) else f"spread {self.spread}" if self.spread not in (None, "none") else None
+        return fn.name if isinstance(fn, (RowReduce, RowAppend, RowOffset)) else f"spread {self.spread}" if self.spread not in (None, "none") else None
 
     @property
     def spread(self) -> str | None:
@@ -283,7 +283,7 @@ class Scan(Reduction):
     def evaluate(self, ev, *streams):
         acc = None
         for values, s in self.elements(streams):
-            if values is None or not self.result.static and not values[0].size:  # an empty tile of run-time size goes by, like an empty dimension
+            if values is None or vacant(values[0].shape, self.result):  # an empty tile of run-time size goes by, like an empty dimension
                 yield (None if values is None else values[0]), s
             else:
                 acc = self.update(ev, acc, values)

@@ -16,7 +16,7 @@ import sympy
 from penstock.machine.errors import ProgramError
 from penstock.machine.functions import FUNCTIONS, UnknownFunctionError, lookup
 
-from .types import StreamType, TileType, ceil_div, dim, same_size
+from .types import StreamType, TileType, ceil_div, dim, same_size, vacant
 
 
 DIVIDED = "a multiple of t"
@@ -198,7 +198,7 @@ class Elementwise(Function):
 
     def value(self, ev, operands, *values):
         if len(values) == 2:
-            if operands[0].cols.value is None and not values[0].size and spread_of(operands) == "cols" and values[1].shape[0] > ev.t:
+            if operands[0].cols.value is None and vacant(values[0].shape, operands[0]) and spread_of(operands) == "cols" and values[1].shape[0] > ev.t:
                 raise ev.error(f"{self.name} spreads a column of {values[1].shape[0]} rows over an empty tile: that one has no beat for each of more than {ev.t} rows")
             values = (values[0], spread_value(values[1], operands, values[0].shape))
         return ev.elementwise(self.op, *values)

@@ -20,7 +20,7 @@ from penstock.machine.image import DTYPES
 from .functions import FLOAT64
 from .graph import Graph, Stream, TensorRef
 from .streams import START, tokens
-from .types import Dim, ScalarType, TileType, ceil_div, inner_dims
+from .types import Dim, ScalarType, TileType, ceil_div, inner_dims, vacant
 
 UNTILED = 1 << 20
 """Edge of a tile where nothing is tiled."""
@@ -298,11 +298,11 @@ class Feed:
         self.process, self.items, self.last = process, [], START
         process.feeds.append(self)
         element = process.node.outputs[port].element
-        self.dynamic = isinstance(element, TileType) and not element.static
+        self.tile = element if isinstance(element, TileType) and not element.static else None
 
     def put(self, value, stop: int) -> None:
         """Add an element. An empty tile that ends a dimension in which it would stand alone reads as an empty dimension: a stream has one form."""
-        if self.dynamic and value is not None and not value.size and stop and self.last:
+        if self.tile and value is not None and vacant(value.shape, self.tile) and stop and self.last:
             value = None
         self.items.append((value, stop))
         self.last = stop

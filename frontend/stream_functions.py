@@ -11,7 +11,7 @@ import sympy
 from penstock.machine.errors import ProgramError
 
 from .functions import DIVIDED, FORMS, Function, need_tiles
-from .types import Dim, DimKind, ScalarType, SelectorType, TileType, dim, same_size
+from .types import Dim, DimKind, ScalarType, SelectorType, TileType, dim, same_size, vacant
 
 SPLIT = ("rows", "cols")
 
@@ -115,12 +115,17 @@ class RowAppend(Function):
         a, b = operands
         if b.rows.value != 1 or same_size(a.cols, b.cols) is False or a.dtype != b.dtype:
             raise ProgramError(f"cannot put {b} below the rows of {a}", rule="row_append takes a tile {R, C} and a row {1, C} of one dtype")
-        if not a.static:
-            raise ProgramError(f"cannot put a row below {a}", rule="row_append takes a tile of static size", remedy="give the tile a static size")
+        if a.rows.value is None:
+            raise ProgramError(f"cannot put a row below {a}", rule="row_append takes a tile of static rows", remedy="give the tile a static number of rows")
         return a
 
     def value(self, ev, operands, *values):
         tile, row = values
+        if operands[0].cols.value is None:
+            if tile.shape[1] != row.shape[1]:
+                raise ev.error(f"puts a row of {row.shape[1]} columns below a tile of {tile.shape[1]}")
+            if not tile.shape[1]:
+                return tile
         if tile.shape[0] >= operands[0].rows.value:
             raise ev.error(f"a tile of {tile.shape[0]} valid rows has no room for another")
         return np.concatenate([tile.reshape(-1, row.shape[1]), row])
@@ -141,12 +146,14 @@ class RowOffset(Function):
         need_tiles(self.name, a)
         if not isinstance(b, ScalarType):
             raise ProgramError(f"row_offset takes a tile and a count, not {b}")
-        if not a.static:
-            raise ProgramError(f"cannot cut the rows of {a}", rule="row_offset takes a tile of static size", remedy="give the tile a static size")
+        if a.rows.value is None:
+            raise ProgramError(f"cannot cut the rows of {a}", rule="row_offset takes a tile of static rows", remedy="give the tile a static number of rows")
         return a
 
     def value(self, ev, operands, *values):
         tile, count = values
+        if vacant(tile.shape, operands[0]):
+            raise ev.error("cuts an empty tile, which has no beat for its count to meet")
         return tile[: int(count)]
 
     def lower(self, low, node):

@@ -248,6 +248,11 @@ def cardinality(shape: Iterable[Dim]) -> sympy.Expr:
     return sympy.prod([d.size for d in shape]) if shape else sympy.Integer(1)
 
 
+def vacant(shape: Sequence[int], t: TileType) -> bool:
+    """Whether a tile of this shape has no place on the wire: no row, or no column, of those whose number only the run tells."""
+    return any(d.value is None and not n for d, n in zip((t.rows, t.cols), shape))
+
+
 def same_size(a: Dim, b: Dim) -> bool | None:
     """Whether two dimensions have the same size; None where only the run can tell."""
     if a.size == b.size:

@@ -10,7 +10,7 @@ from penstock import model
 from penstock.edges import source_beats
 from penstock.frontend import (Accum, analyse, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, LoweringError, Map, Partition,
                                Promote, RandomOffChipLoad, RandomOffChipStore, Reassemble, Reshape, ScalarType, Scan, Sink, Source, Streamify, StreamType, add, address,
-                               address_range, all_read, div, exp, last_tile_filter, lower, matmul, maximum, mul, retile_col, retile_row, retile_streamify, row_max, row_sum, scale, sub, Zip)
+                               address_range, all_read, div, exp, last_tile_filter, lower, matmul, maximum, mul, retile_col, retile_row, retile_streamify, row_append, row_max, row_offset, row_sum, scale, sub, Zip)
 from penstock.frontend.program import Program
 from penstock.frontend.workloads.dealing import deal, turns
 from penstock.machine.config import load
@@ -248,6 +248,29 @@ def test_operands_spread_over_columns_of_run_time_number():
     full = [[9, 5], [9, 17]]
     Sink(Map(widths(c, "full", 9, full), c.tiles("column", (2,), (9, 1)), fn=sub()))
     c.run()
+
+
+@pytest.mark.parametrize("rows", [3, 9])
+def test_rows_of_run_time_width_are_appended_and_cut(rows):
+    c = Case()
+    sizes = [[rows - 1, 5], [0, 3], [2, 17], [rows - 2, 1]]
+    x = widths(c, "x", rows, sizes)
+    row = c.source("row", (4,), [c.tile(1, n) for _, n in sizes], tile=(1, x.stream.element.cols))
+    longer = Map(x, row, fn=row_append())
+    Sink(longer)
+    Sink(Map(longer, c.source("n", (4,), [1, 0, 3, rows], scalar=8), fn=row_offset()))
+    many = widths(c, "groups", rows, [[[0, 3], [0, 7]], [[0, 2]], []])
+    Sink(Map(many, c.source("m", many.stream.shape, [[2, 0], [1], []], scalar=8), fn=row_offset()))
+    thin = widths(c, "thin", rows, [[1, 3], [0, 0], [rows - 1, 2]])
+    Sink(Map(thin, c.source("under", (3,), [c.tile(1, n) for n in (3, 0, 2)], tile=(1, thin.stream.element.cols)), fn=row_append()))
+    c.run()
+
+
+def test_an_empty_tile_is_not_cut():
+    c = Case()
+    Sink(Map(widths(c, "x", 3, [[3, 2], [0, 0]]), c.source("n", (2,), [1, 1], scalar=8), fn=row_offset()))
+    with pytest.raises(RunError, match="cuts an empty tile, which has no beat for its count to meet"):
+        expected(c.g, {}, 4, c.given)
 
 
 def test_a_column_of_several_bands_over_an_empty_tile_is_an_error():

@@ -79,18 +79,18 @@ def product(rank: int) -> Callable:
 
 
 def row_append(d: Drawer):
-    rows, cols = d.number(2, 2 * d.t), d.size()
+    rows, cols = d.number(2, 2 * d.t), d.one_of(d.size(), "ragged")
     a = d.source(tile=(rows, cols), full=True)
     step = d.recipe.steps[-1]
-    _shorten(step["elements"], d.rank(a), lambda: [d.number(0, rows - 1), cols])
+    _shorten(step["elements"], d.rank(a), lambda: [d.number(0, rows - 1), cols if isinstance(cols, int) else d.number(1, 2 * d.t)])
     d.drop()
-    d.add("Map", [a, d.like(a, tile=(1, cols), full=True)], fn=["row_append", {}])
+    tile = (1, sizes(d, a)[1])
+    d.add("Map", [a, d.like(a, tile=tile, full=True, values=_sizes(d, a, tile))], fn=["row_append", {}])
 
 
 def row_offset(d: Drawer):
-    a = d.tile(None, fixed=True, suits=lambda s: static(d, s))
-    rows = sizes(d, a)[0]
-    d.add("Map", [a, d.like(a, scalar=8, most=(rows if isinstance(rows, int) else 4) + 2)], fn=["row_offset", {}])
+    a = d.tile(None, fixed=True, suits=lambda s: isinstance(sizes(d, s)[0], int))
+    d.add("Map", [a, d.like(a, scalar=8, most=sizes(d, a)[0] + 2)], fn=["row_offset", {}])
 
 
 def address(d: Drawer):
