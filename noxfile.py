@@ -34,9 +34,9 @@ def formal(session: nox.Session) -> None:
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """2,500 random programs and 20,000 single-unit streams on model and RTL, every operator, form, port, stop level and way of being empty at least 100 times (under 2 hours)."""
+    """3,200 random programs and 20,000 single-unit streams on model and RTL, every operator, form, port, stop level and way of being empty at least 100 times (under 2 hours)."""
     install(session)
-    session.run("penstock", "fuzz", "--count", "2500", "--streams", "20000", "--on", "rtl", "--least", "100", "--keep", "out/fuzz", "--json", "out/fuzz.json", *session.posargs)
+    session.run("penstock", "fuzz", "--count", "3200", "--streams", "20000", "--on", "rtl", "--least", "100", "--keep", "out/fuzz", "--json", "out/fuzz.json", *session.posargs)
 
 
 @nox.session

@@ -36,7 +36,7 @@ __all__ = ["Failure", "Campaign", "run_programs", "replay", "BATCH", "report"]
 
 BATCH = 40
 """Structures side by side in one fabric."""
-VARIANTS_OF = 6
+VARIANTS_OF = 8
 """Programs of one structure."""
 MOST_PORTS = 60
 MOST_SOURCE_BITS = INPUT_BITS * 3 // 4

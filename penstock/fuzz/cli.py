@@ -21,13 +21,14 @@ def add_arguments(c) -> None:
     c.add_argument("--time", type=float, metavar="SECONDS", help="draw no more after so long")
     c.add_argument("--keep", type=Path, metavar="DIR", help="keep failures, shrunk, as files")
     c.add_argument("--least", type=int, default=0, metavar="N", help="fail where an operator, form, port, stop level or way of being empty was met less often")
-    c.add_argument("--json", metavar="OUT", help="write counts, hits and failures")
+    c.add_argument("--json", metavar="OUT", help="write counts, hits, failures and versions")
     c.add_argument("--replay", type=Path, metavar="FILE", help="run a kept failure again, and nothing else")
 
 
 def command(args, display) -> int:
     """Run a campaign, or replay a failure; 0 if nothing differs and all has been met as often as it should."""
     from penstock import points
+    from penstock.api import versions
 
     from . import campaign as campaigns
     from .streams import run_streams
@@ -47,11 +48,12 @@ def command(args, display) -> int:
         from penstock.tb.runner import require_tools
 
         require_tools()
-    campaign = campaigns.Campaign(deadline=None if args.time is None else time.monotonic() + args.time)
+    start = time.monotonic()
+    campaign = campaigns.Campaign(deadline=None if args.time is None else start + args.time)
     with display(args.quiet) as progress:
         campaigns.run_programs(campaign, args.count, args.seed, on=args.on, keep=args.keep, progress=progress)
         run_streams(campaign, args.streams, args.seed, on=args.on, keep=args.keep, progress=progress)
-    told = campaigns.report(campaign, args.least)
+    told = {**campaigns.report(campaign, args.least), "on": args.on, "seed": args.seed, "wall_s": round(time.monotonic() - start, 1), "versions": versions()}
     points.print_table(told["hits"])
     points.print_table([{"what": what, "number": n} for what, n in sorted(campaign.counts.items())])
     if args.json:
