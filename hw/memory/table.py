@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, ResetSignal, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -32,8 +32,8 @@ class Table(wiring.Component):
 
     Timing
     ------
-    ``entry`` is there in every cycle, from the first after reset. ``following`` depends on ``advance`` and ``clear`` in the same cycle; a
-    register without reset that takes it holds ``entry`` of the cycle it is read in.
+    ``entry`` is there in every cycle, from the first after reset. ``following`` depends on ``advance`` and ``clear`` in the same cycle, and is the
+    first entry in reset; a register without reset that takes it holds ``entry`` of the cycle it is read in.
     """
 
     def __init__(self, *, entries: Sequence[Sequence[int]], fields: dict[str, int]):
@@ -53,7 +53,8 @@ class Table(wiring.Component):
                 m.d.comb += then.addr.eq(0)
         with m.Else():
             m.d.comb += then.addr.eq(now.addr)
-        with m.If(self.clear):
+        # In reset the user may say advance already: the position stays at the first entry, and what follows it is the first.
+        with m.If(self.clear | ResetSignal(allow_reset_less=True)):
             m.d.comb += then.addr.eq(0)
         position = Signal.like(now.addr)
         m.d.sync += position.eq(then.addr)

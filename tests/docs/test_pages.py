@@ -95,6 +95,14 @@ def test_the_deadlock_page_is_of_the_stored_findings():
     assert deadlock_report.PAGE.read_text() == deadlock_report.page(deadlock_report.load(deadlock_report.RECORD))
 
 
+def test_the_fuzzing_page_has_the_stored_campaign():
+    """`python bench/fuzz_report.py` was run after the record changed."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    import fuzz_report
+
+    assert fuzz_report.BLOCKS.between(fuzz_report.PAGE.read_text(), fuzz_report.NAME) == fuzz_report.block(json.loads(fuzz_report.RECORD.read_text()))
+
+
 @pytest.mark.xdist_group("rtl-small")
 def test_api_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
