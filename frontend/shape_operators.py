@@ -373,10 +373,9 @@ class Fifo(Shape):
 
     def lower_machine(self, low):
         element = self.inputs[0].element
-        tiles = low.most_tiles(element) if isinstance(element, TileType) else 1
-        if tiles is None:
-            raise low.error(self, f"stream {self.inputs[0].name} carries {element}", rule="a channel is as deep as the physical tiles of its elements ask for",
-                            remedy="bound the size: graph.dynamic(name, most=...)")
+        tiles = 1
+        if isinstance(element, TileType):
+            tiles = low.bounded(self, low.tiles_of(element), f"stream {self.inputs[0].name} carries {element}", "a channel is as deep as the physical tiles of its elements ask for")
         return [replace(low.take(self, 0), depth=self.args["depth"] * tiles + 1)]  # one for Done, which the other readers of the stream wait for too
 
     def lower_published(self, low):

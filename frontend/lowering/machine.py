@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import sympy
+
 from penstock.machine.beat import LINE_BYTES, MAX_STOP, BufferRef, Payload, Scalar, Selector, Tile, Tuple
 from penstock.machine.config import Config
 from penstock.machine.kinds import KINDS
@@ -80,6 +82,13 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
     def most_tiles(self, tile: TileType) -> int | None:
         """Most physical tiles of a logical tile, or None where no bound is known."""
         return self.graph.most(dim(self.tiles_of(tile)))
+
+    def bounded(self, node: Operator, tiles: sympy.Expr | int, what: str, rule: str) -> int:
+        """The most physical tiles that wait somewhere; refused, with ``what`` and ``rule``, where their number has no bound."""
+        most = self.graph.most(dim(tiles))
+        if most is None:
+            raise self.error(node, what, rule=rule, remedy="bound the size: graph.dynamic(name, most=...)")
+        return most
 
     def payload(self, element, node: Operator) -> Payload:
         if isinstance(element, TileType):
@@ -216,11 +225,7 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
         rows = self.grid(first)[0]
         if how == "rows" and rows == 1:
             return [a, b]
-        wide = self.graph.most(first.cols)
-        if wide is None:
-            raise self.error(node, f"spreads {second} over {first}, whose columns have no bound", rule="the first operand waits in its channel for the second",
-                             remedy="bound the size: graph.dynamic(name, most=...)")
-        wide = ceil_div(wide, self.t)
+        wide = self.bounded(node, self.places(first.cols, self.t), f"spreads {second} over {first}, whose columns have no bound", "the first operand waits in its channel for the second")
         if how == "rows":  # kept for a pass a row of tiles, whose token comes with its last tile
             a, token = self.broadcast(node, a, 2, "first_fork", first)
             bands = self.chain(token, "signal", node, {"level": 1}, "first_rows", self.token)

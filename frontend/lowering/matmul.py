@@ -68,11 +68,7 @@ class Products:
 
     def waiting(self, node: Operator, tiles: sympy.Expr | int) -> int:
         """Physical tiles of a row that wait in a channel until its last has passed; refused where their number has no bound."""
-        most = self.graph.most(dim(tiles))
-        if most is None:
-            raise self.error(node, f"multiplies {node.operands()[0]} by {node.operands()[1]}", rule="a channel is as deep as the physical tiles along K that wait in it",
-                             remedy="bound the size: graph.dynamic(name, most=...)")
-        return most
+        return self.bounded(node, tiles, f"multiplies {node.operands()[0]} by {node.operands()[1]}", "a channel is as deep as the physical tiles along K that wait in it")
 
 
 __all__ = ["Products"]
