@@ -36,7 +36,7 @@ def formal(session: nox.Session) -> None:
 def fuzz(session: nox.Session) -> None:
     """3,200 random programs and 20,000 single-unit streams on model and RTL, every operator, form, port, stop level and way of being empty at least 100 times (under 2 hours)."""
     install(session)
-    session.run("penstock", "fuzz", "--count", "3200", "--streams", "20000", "--on", "rtl", "--least", "100", "--keep", "out/fuzz", "--json", "out/fuzz.json", *session.posargs)
+    session.run("penstock", "fuzz", "--count", "3300", "--streams", "20000", "--on", "rtl", "--least", "100", "--keep", "out/fuzz", "--json", "out/fuzz.json", *session.posargs)
 
 
 @nox.session

@@ -11,7 +11,7 @@ from .functions import Elementwise, Function, Matmul, RowReduce, as_function, sp
 from .graph import Operator, operator
 from .streams import pairs
 from .stream_functions import Collect, Expanding, Retile, RowAppend, RowOffset
-from .types import NUMBER, TILES, TUPLE, BufferType, StreamType, TileType, TupleType, ceil_div, same_shape, show_shape, vacant
+from .types import NUMBER, TILES, TUPLE, BufferType, StreamType, TileType, TupleType, same_shape, show_shape, vacant
 
 REDUCTIONS = ("add", "max", "matmul", "retile_row", "retile_col", "all_read")
 
@@ -191,10 +191,7 @@ class Reduction(HigherOrder):
         shape = values[0].shape
         if len(values) == 2:
             shape = shape[0], values[1].shape[0 if self.args["fn"].transposed else 1]
-        for axis, d in enumerate((self.result.rows, self.result.cols)):
-            size = shape[axis]
-            if d.value is None and acc.size and 0 not in shape and ceil_div(size, ev.t) != ceil_div(acc.shape[axis], ev.t):
-                raise ev.error(f"{self.label}: reduces tiles of {acc.shape[axis]} and {size} {('rows', 'columns')[axis]}: those of a group take as many physical tiles")
+        ev.meet(f"{self.label}: reduces", "those of a group", acc.shape, shape, [i for i, d in enumerate((self.result.rows, self.result.cols)) if d.value is None])
 
 
 @operator

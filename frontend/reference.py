@@ -227,6 +227,12 @@ class Evaluator:
         """An element that a function cannot take."""
         return RunError(what, "evaluation")
 
+    def meet(self, does: str, rule: str, a, b, axes=(0, 1)) -> None:
+        """Check that tiles of shapes ``a`` and ``b`` with elements have as many physical tiles along ``axes``."""
+        for axis in axes:
+            if 0 not in (*a, *b) and ceil_div(a[axis], self.t) != ceil_div(b[axis], self.t):
+                raise self.error(f"{does} tiles of {a[axis]} and {b[axis]} {('rows', 'columns')[axis]}: {rule} take as many physical tiles")
+
     def flatten(self, node, items, lo: int, hi: int, element):
         """Merge dimensions ``lo`` to ``hi``, with bare stops (docs/timing.md section 3.4)."""
         inner, last = inner_dims(element), START

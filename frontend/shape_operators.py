@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import numpy as np
 import sympy
 
 from .graph import Operator, operator
@@ -317,6 +318,8 @@ class Expand(Shape):
                 held = next(stream, None)
                 if held is None:
                     raise self.error("its reference goes on when the input has ended", rule="one group of references per element")
+            if r is not None and held[0] is None:
+                raise self.error(f"its reference has an element where its input is empty, before stop {held[1]}", rule="the reference has the stream's shape outside")
             yield (None if r is None else held[0]), s
             if s >= b:
                 if held[1] != s:
@@ -352,7 +355,10 @@ class Zip(Shape):
         return low.pair(self)
 
     def evaluate(self, ev, a, b):
-        yield from pairs(self, a, b, "both inputs have one shape")
+        for both, s in pairs(self, a, b, "both inputs have one shape"):
+            if both is not None and all(isinstance(x, np.ndarray) for x in both):
+                ev.meet(f"{self.label}: pairs", "both", *(x.shape for x in both))
+            yield both, s
 
 
 @operator

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, Operator, Partition, ProgramError,
+from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, Operator, Partition, ProgramError, Promote,
                                RandomOffChipLoad, RandomOffChipStore, Reshape, Sink, Source, Streamify, Zip, add, address, address_range, all_read, build, expert_addresses, lower, matmul, mul,
                                operator, read_graph, retile_col, retile_row, retile_streamify, row_append, row_offset, row_sum)
 from penstock.frontend.functions import Function
@@ -169,6 +169,8 @@ RUN = {
                                     {"a": [[whole(1, 4, 4)], [whole(1, 4, 4)] * 2], "r": [[1, 2], [3]]}, "a buffer of stop 1 meets references that end with 0"),
     "references without an element": (lambda g: Expand(tiles(g, g.dynamic("N"), 1, name="a"), ref=numbers(g, g.dynamic("M"), run_time(g, "L"), name="r")),
                                       {"a": [whole(1, 4, 4)], "r": [[1], [2]]}, "its reference goes on when the input has ended"),
+    "a reference where nothing is": (lambda g: (lambda k: Expand(Promote(tiles(g, 1, k, name="a"), level=0), ref=numbers(g, 1, k, g.dynamic("M"), name="r")))(run_time(g)),
+                                     {"a": [[]], "r": [[[1]]]}, "its reference has an element where its input is empty, before stop 2"),
     "buffers without references": (lambda g: Streamify(Bufferize(tiles(g, g.dynamic("N"), 1, name="a"), rank=1), ref=numbers(g, g.dynamic("M"), name="r")),
                                    {"a": [whole(1, 4, 4)] * 2, "r": [1]}, "has buffers left when its reference has ended"),
     "elements without references": (lambda g: Expand(tiles(g, g.dynamic("N"), 1, name="a"), ref=numbers(g, g.dynamic("M"), run_time(g, "L"), name="r")),
@@ -177,6 +179,10 @@ RUN = {
                                       {"a": [whole(1, 4, 4)], "s": [[0], []]}, "has more selectors than units"),
     "tiles that differ in a reduction": (lambda g: Accum(Accum(tiles(g, 1, 2, run_time(g), tile=(1, 4), name="a"), fn=retile_row(), rank=1), fn=add(), rank=1),
                                          {"a": [[whole(9, 1, 4), whole(3, 1, 4)]]}, "reduces tiles of 9 and 3 rows: those of a group take as many physical tiles"),
+    "operands of other sizes": (lambda g: Map(*(tiles(g, 1, tile=(run_time(g, f"R{x}"), 4), name=x) for x in "ab"), fn=add()), {"a": whole(1, 5, 4), "b": whole(1, 4, 4)},
+                                "add takes tiles of 5 and 4 rows: operands take as many physical tiles"),
+    "pairs of other sizes": (lambda g: Zip(*(tiles(g, 1, tile=(4, run_time(g, f"R{x}")), name=x) for x in "ab")), {"a": whole(1, 4, 4), "b": whole(1, 4, 9)},
+                             "pairs tiles of 4 and 9 columns: both take as many physical tiles"),
     "rows of other widths": (lambda g: Accum(tiles(g, 1, 2, tile=(1, 4), name="a"), fn=retile_row(), rank=1), {"a": [[*whole(1, 1, 4), *whole(1, 1, 3)]]}, "concatenates tiles of .* by rows"),
     "columns of other heights": (lambda g: Accum(tiles(g, 1, 2, name="a"), fn=retile_col(), rank=1), {"a": [[*whole(1, 4, 4), *whole(1, 3, 4)]]}, "concatenates tiles of .* by cols"),
     "an empty part at the end": (lambda g: Accum(tiles(g, 1, 2, run_time(g), name="a"), fn=retile_col(), rank=2), {"a": [[whole(1, 4, 4), []]]}, "an empty part ends a group whose tiles lie side by side"),
