@@ -100,7 +100,7 @@ class Streamify(Operator):
     shapes = "references [D_b, ..., D_0], and a reference stream [D_b, ..., D_0, E_c, ..., E_1] or none -> [D_b, ..., D_0, E_c, ..., E_1 (or the repeats), then the buffer's dimensions, or S_k, ..., S_1 of shape]"
     stops = "inside a buffer as stored; its last element ends the buffer's rank b, the last repeat b + 1 + s, s the reference's stop (listed repeats: b + s). Driven: b + s with s the driving stop; one of at least the level ends the buffer"
     costs = "on chip: nothing (rule `paper`), a buffer and a tile (`published`)"
-    limits = "the reference stream may not carry references to buffers, which somebody has to give up. In the timing `published` no list of repeats"
+    limits = ("the reference stream may not carry references to buffers, which somebody has to give up", "in the timing `published` no list of repeats")
     streams = ("buffers", "ref?")
     arguments = {"repeat": "times each buffer is streamed (default: once, without a new dimension), or a list of them",
                  "shape": "elements read in each dimension, outermost first (default: as stored)",

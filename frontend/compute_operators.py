@@ -100,7 +100,13 @@ class Map(HigherOrder):
     shapes = "[D_a, ..., D_0] of A (not buffers), or two streams of A and B of one shape, or pairs (A, B) -> [D_a, ..., D_0] of the function's result"
     stops = "copied; operands of two streams carry equal ones"
     costs = "on chip, matmul: 16 x columns of A + the weight tile B (rule `paper`), nothing (`published`)"
-    limits = "one stream of pairs suits element-wise functions only: other units have an input for each operand. matmul: sizes known only at run time agree in K; where a row of tiles waits for its token (plain: M of run-time size; transposed: N), K has a bound (most). No product over an empty K (its zeros are written nowhere; Accum adds nothing for it), and an empty B where A is not only with A of one row of physical tiles of static size (plain: of one tile). row_sum, row_max: a row without a column, of a tile of static rows and run-time columns, gives 0 or -inf. A second operand of one column or one row that is spread over run-time columns: these have a bound (`most`), for the first operand waits in its channel; a column of more than t rows is not spread over an empty tile. row_append, row_offset: rows of static number; row_offset: no empty tile of run-time columns"
+    limits = ("one stream of pairs suits element-wise functions only: other units have an input for each operand",
+              "matmul: sizes known only at run time agree in K; where a row of tiles waits for its token (plain: M of run-time size; transposed: N), K has a bound (`most`)",
+              "matmul: no product over an empty K (its zeros are written nowhere; Accum adds nothing for it), and an empty B where A is not only with A of one row of physical tiles of static size (plain: of one tile)",
+              "row_sum, row_max: a row without a column, of a tile of static rows and run-time columns, gives 0 or -inf",
+              "element-wise functions: tiles of two operands have as many physical tiles",
+              "a second operand of one column or one row that is spread over run-time columns: these have a bound (`most`), for the first operand waits in its channel; a column of more than t rows is not spread over an empty tile",
+              "row_append, row_offset: rows of static number; row_offset: no empty tile of run-time columns")
     arguments = {"fn": "function of one or two elements: matmul(), element-wise ones (a second operand of one row or column stands for all), "
                        "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)", **UNITS}
     defaults = {"units": None, "compute_bw": None, "write_back": False, "interval": None}
@@ -201,7 +207,10 @@ class Accum(Reduction):
     shapes = "[D_a, ..., D_0] of A (not buffers; two streams for matmul) -> [D_a, ..., D_rank] of the accumulator"
     stops = "s below rank: nothing leaves; s = rank: a plain result; above: s - rank. An empty group gives the initial value"
     costs = "on chip: the accumulator, a result tile (rules `paper` and, at 4 B an element, `published`); matmul by rule `paper` as in Map, and the result tile"
-    limits = "what it sums are tiles of as many physical tiles in a group: a pass over it visits the accumulators of the one before. Not over pairs. retile_row: columns of static number, a band of them fits the row packer. retile_col: tiles of more than t rows have full columns and stand in groups of static size"
+    limits = ("what it sums are tiles of as many physical tiles in a group: a pass over it visits the accumulators of the one before",
+              "not over pairs",
+              "retile_row: columns of static number, a band of them fits the row packer",
+              "retile_col: tiles of more than t rows have full columns and stand in groups of static size")
     arguments = {"fn": "add(), maximum(); matmul() over two streams, whose products are summed; retile_row(), retile_col(), which concatenate tiles; "
                        "all_read(), a token per group", "rank": "inner dimensions reduced", **UNITS}
     defaults = Map.defaults
@@ -295,7 +304,8 @@ class FlatMap(HigherOrder):
 
     shapes = "[D_a, ..., D_0] of A (not buffers) -> rank 0: [D_a, ..., D_1, the sum of the parts]; rank 1: [D_a, ..., D_0, the parts of each]"
     stops = "the last part of an element of stop s gets s (rank 0) or s + 1 (rank 1); within, parts carry none. An element without parts is an empty group (rank 1) or nothing (rank 0)"
-    limits = "generators take their two numbers as two streams. retile_streamify: without mask sizes that divide a tile of static size; tiles of run-time size by columns where they are one physical tile high or wide, or single columns"
+    limits = ("generators take their two numbers as two streams",
+              "retile_streamify: without mask sizes that divide a tile of static size; tiles of run-time size by columns where they are one physical tile high or wide, or single columns")
     arguments = {"fn": "retile_streamify(along, size, mask), address_range(stride), expert_addresses(count), last_tile_filter()",
                  "rank": "0: the parts of all elements of the innermost dimension follow each other in it; 1: the parts of an element are a new dimension"}
     defaults = {"rank": 0}

@@ -117,7 +117,7 @@ class Operator:
         Argument name -> one line of meaning. Values are held in ``args``.
     defaults : dict
         Arguments that may be left out, with their values.
-    shapes, stops, costs, limits : str
+    shapes, stops, costs, limits : str (limits: or several)
         For the reference page: types and shapes, the stop-token rule, costs in general, and what is refused with the reason.
     """
 
@@ -127,7 +127,7 @@ class Operator:
     shapes: str = ""  # element types and shapes, outermost first: what it takes -> what it gives
     stops: str = ""  # the stop-token rule, in words
     costs: str = ""  # off-chip traffic and on-chip requirement, in words; empty: none
-    limits: str = ""  # what it does not take, and why
+    limits: str | tuple[str, ...] = ""  # what it does not take, and why
     forms: dict[str, tuple] = {}  # what tells its forms apart (frontend/forms.py)
     higher_order = False  # runs a function on elements: counts as compute
 

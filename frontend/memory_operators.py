@@ -245,7 +245,8 @@ class LinearOffChipLoad(Operator):
     shapes = "reference [D_b, ..., D_0] of any type but buffers, or none: [1] -> [D_b, ..., D_0, S_a, ..., S_1] of tiles of static size, S the argument shape"
     stops = "the last tile of each loop dimension ends it; a reference of stop s adds s to the last tile of its pass"
     costs = "off chip: ||output|| x a tile, of partial ones what lies in the tensor; on chip: 2 tiles (rule `paper`), 1 (`published`)"
-    limits = "a reference stream may not carry references to buffers, which somebody has to give up: take it in front of Bufferize. A load that a stream starts goes on in the next row of tiles within a dimension only where rows are whole"
+    limits = ("a reference stream may not carry references to buffers, which somebody has to give up: take it in front of Bufferize",
+              "a load that a stream starts goes on in the next row of tiles within a dimension only where rows are whole")
     streams = ("ref?",)
     arguments = {"tensor": "off-chip tensor read", "tile": "[rows, cols] of a tile in elements",
                  "shape": "tiles read in each dimension, outermost first (default: the tensor's tile grid)",
@@ -396,7 +397,7 @@ class LinearOffChipStore(Operator):
     shapes = "[D_a, ..., D_0] of tiles of static size, as many as the tensor has -> nothing"
     stops = "ignored beyond the tiles' own order"
     costs = "off chip: the tensor; on chip: 2 tiles (rule `paper`), 1 of 4 B an element (`published`)"
-    limits = "no tiles of run-time size, which have no place of their own in a tensor: cut them into rows first. Nothing reads the tensor in the same run"
+    limits = ("no tiles of run-time size, which have no place of their own in a tensor: cut them into rows first", "nothing reads the tensor in the same run")
     arguments = {"tensor": "off-chip tensor written",
                  "order": "[row, col] in elements of each tile of the stream (default: row-major); a place outside the tensor takes an empty tile"}
     defaults = {"order": None}

@@ -193,7 +193,7 @@ def operator_reference() -> str:
         lines += [""] * bool(cls.arguments)
         for title in ("shapes", "stops", "costs", "limits"):
             if text := getattr(cls, title):
-                lines += [f"{title.capitalize()}: {text}.", ""]
+                lines += [f"{title.capitalize()}: {text}.", ""] if isinstance(text, str) else [f"{title.capitalize()}:", "", *(f"- {x}" for x in text), ""]
         if name in examples:
             lines += [*_example(examples[name]), ""]
         timings = [t for t in ("machine", "published") if getattr(cls, f"lower_{t}") is not getattr(Operator, f"lower_{t}")]

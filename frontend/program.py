@@ -126,8 +126,8 @@ class Program:
         draw(self.graph, path)
 
 
-def _guard(where: str, call: Callable):
-    """Run a user's code; what it raises becomes one message with the innermost line of it."""
+def _guard(where: str, call: Callable, params: dict | None = None):
+    """Run a user's code, with ``params``; what it raises becomes one message with the innermost line of it."""
     try:
         return call()
     except PenstockError as e:
@@ -138,7 +138,8 @@ def _guard(where: str, call: Callable):
         raise
     except (Exception, SystemExit) as e:
         frame = traceback.extract_tb(e.__traceback__)[-1]
-        raise ProgramError(f"raises {type(e).__name__}: {e}", f"program {where} ({frame.filename}:{frame.lineno})") from None
+        zero = [n for n, v in (params or {}).items() if v == 0 and not isinstance(v, bool)] if isinstance(e, ZeroDivisionError) else []
+        raise ProgramError(f"raises {type(e).__name__}: {e}", f"program {where} ({frame.filename}:{frame.lineno})", remedy=f"{' and '.join(zero)} may have to be above 0" if zero else None) from None
 
 
 def _load(name: str) -> ModuleType:
@@ -204,7 +205,7 @@ def build(name: "str | Graph | Program", params: dict | None = None, config: Con
     missing = [n for n in names if n not in given and signature.parameters[n].default is inspect.Parameter.empty]
     if missing:
         raise ProgramError(f"parameter {missing[0]!r} is not given", f"program {name}", remedy=f"pass {missing[0]}=...")
-    graph = _guard(str(name), lambda: make(**given))
+    graph = _guard(str(name), lambda: make(**given), given)
     if not isinstance(graph, Graph):
         raise ProgramError(f"program() returns {type(graph).__name__}, not a Graph", f"program {name}", remedy="return the graph it built")
     graph.check()

@@ -150,7 +150,7 @@ class Reassemble(Routing):
 
     shapes = "inputs i [N_i, U_{rank-1}, ..., U_0] of any type, selectors [D_b, ..., D_0] -> [D_b, ..., D_0, the inputs taken, U_{rank-1}, ..., U_0]; a U that differs between inputs becomes a ragged one"
     stops = "a unit's last element leaves with rank, the last one of a selector with rank + 1 + the selector's stop. A selector without a target gives an empty dimension"
-    limits = "at most 128 inputs; references to buffers of one memory. An empty dimension ends a run in the timing `published`, whose streams have none"
+    limits = ("at most 128 inputs", "references to buffers of one memory", "an empty dimension ends a run in the timing `published`, whose streams have none")
     streams = ("inputs*", "selector")
     arguments = {"rank": "rank of the inputs, and of a unit: their dimensions but the outermost"}
     forms = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
@@ -205,7 +205,7 @@ class EagerMerge(Routing):
 
     shapes = "inputs i [N_i, U_{a-1}, ..., U_0] of any type -> data [sum of N_i, U_{a-1}, ..., U_0]; selectors [sum of N_i]"
     stops = "those of the units; selectors are plain"
-    limits = "at most 128 inputs; references to buffers of one memory"
+    limits = ("at most 128 inputs", "references to buffers of one memory")
     streams = ("inputs*",)
     arguments = {}
     forms = {"rank": (0, 1, 2), "carries": ROUTED}

@@ -130,7 +130,9 @@ class Reshape(Shape):
 
     shapes = "[D_a, ..., D_0] of A (not buffers) -> data [D_a, ..., ceil(D_dim / chunk), chunk, ..., D_0], and with pad the padding stream of the same shape, scalars of one bit (1: padding)"
     stops = "below dim: copied; the chunk-th element's stop s becomes s + 1; with padding the end of the dimension comes with the last padding element"
-    limits = "without pad the dimension is static and chunk divides it; with pad it is dimension 0. What fills up is an empty tile, 0, or a selector without a target: no other values, no pairs, no tiles of run-time size (an empty one is an empty group). In the timing `published` tiles only, and nothing may read the padding stream, which it does not have"
+    limits = ("without pad the dimension is static and chunk divides it; with pad it is dimension 0",
+              "what fills up is an empty tile, 0, or a selector without a target: no other values, no pairs, no tiles of run-time size (an empty one is an empty group)",
+              "in the timing `published` tiles only, and nothing may read the padding stream, which it does not have")
     arguments = {"dim": "dimension split", "chunk": "size of a chunk",
                  "pad": "value of padding elements: 0, a tile without valid rows, or a selector without a target (default: no padding; the dimension must be divisible)"}
     defaults = {"pad": None}
@@ -256,7 +258,8 @@ class Expand(Shape):
     shapes = "count: [D_a, ..., D_0] of any type -> [D_a, ..., D_0, count]. By reference: [D_a, ..., D_rank, 1, ..., 1] and a reference [D_a, ..., D_0] -> [D_a, ..., D_0]"
     stops = "count: copies are plain, the last has s + 1. By reference: the reference's; one of at least rank takes the element"
     costs = "on chip: a result tile (rules `paper` and, at 4 B an element, `published`)"
-    limits = "no references to buffers by count (the unit that repeats does not count them: let Streamify repeat), no pairs (expand in front of Zip), no reference stream of references to buffers"
+    limits = ("no references to buffers by count: the unit that repeats does not count them; let Streamify repeat", "no pairs: expand in front of Zip",
+              "no reference stream of references to buffers")
     streams = ("input", "ref?")
     arguments = {"count": "copies of each element", "rank": "with ref: inner dimensions that are repeated (default 1)"}
     defaults = {"count": None, "rank": None}
@@ -334,7 +337,8 @@ class Zip(Shape):
 
     shapes = "two streams [D_a, ..., D_0] of any types -> [D_a, ..., D_0] of pairs"
     stops = "copied; both carry equal ones"
-    limits = "a pair is one beat, so both have as many physical tiles; references to buffers are counted on streams of their own. In the timing `published` a pair has two words"
+    limits = ("a pair is one beat, so both have as many physical tiles", "references to buffers are counted on streams of their own",
+              "in the timing `published` a pair has two words")
     streams = ("first", "second")
     arguments = {}
 

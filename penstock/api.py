@@ -24,7 +24,7 @@ from penstock.machine.config import load as load_config
 from penstock.machine.errors import PenstockError, RunError
 from penstock.machine.functions import lookup
 from penstock.machine.kinds import kind_of
-from penstock.machine.record import Record, folder, folder_writable
+from penstock.machine.record import Record, folder_writable
 from penstock.machine.record import load as load_records
 from penstock.machine.record import save as save_records
 from penstock.machine.trace import Run
@@ -382,7 +382,7 @@ def verilog(program: str, config: str | Config = "fig8", params: dict | None = N
     graph = lower(build(program, params or {}, config).graph, config)
     folder_writable(Path(out))
     progress_of(progress).stage(f"export Verilog of {graph.name}")
-    return write(Fabric(graph, config), folder(out))
+    return write(Fabric(graph, config), out)
 
 
 def table(records: list[Record], columns: Iterable[str] | None = None) -> list[dict]:

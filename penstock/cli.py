@@ -281,6 +281,10 @@ def cmd_run(args) -> int:
     with _display(args) as progress:
         records = api.run(args.program, args.config, params, on=args.on, timing=args.timing, values=not args.no_values,
                           seed=args.seed, onchip_rule=args.onchip_rule, progress=progress, waves=args.waves)
+    if args.json:  # files first: who reads the table may stop reading
+        api.save_records(records, args.json)
+    if args.timeline:
+        api.timeline(args.program, args.config, params, out=args.timeline, seed=args.seed)
     first = records[0]
     print(f"{' '.join([first.workload, *(f'{k}={v}' for k, v in first.params.items())])} on {first.config}, {first.timing} timing")
     points.print_table(points.quantities(records))
@@ -288,10 +292,6 @@ def cmd_run(args) -> int:
         if r.channels_observed is not None:
             print(f"model = RTL: {r.channels_observed}/{r.channels_total} channels observed, {r.mismatches} mismatched beats")
     print("; ".join(f"{r.backend.replace('rtl', 'RTL')} {r.wall_s:.3g} s, {r.cycles / r.wall_s:.3g} cycles/s, set-up {r.setup_s:.2g} s" for r in records if r.wall_s))
-    if args.json:
-        api.save_records(records, args.json)
-    if args.timeline:
-        api.timeline(args.program, args.config, params, out=args.timeline, seed=args.seed)
     return 0 if all(r.values_ok in (True, None) for r in records) else 1
 
 
@@ -421,12 +421,12 @@ def cmd_regress(args) -> int:
     _check_folder(args.out)
     with _display(args) as progress:
         records, rows = regress.run(args.only, progress, deep=args.deep)
-    points.print_table(rows)
     if args.json:
         api.save_records(records, args.json)
-    if args.out:
-        for path in regress.save(args.out, records, rows):
-            print(f"wrote {path}")
+    written = regress.save(args.out, records, rows) if args.out else []
+    points.print_table(rows)
+    for path in written:
+        print(f"wrote {path}")
     return _verdict(rows[:-1])
 
 

@@ -74,7 +74,6 @@ def cmd_verilog(args) -> int:
     else:
         every = frozenset(OP_CLASS[op] for op in format_of(overlay.format).ops if op in OP_CLASS)
         classes = dict.fromkeys(range(overlay.pes), every)
-    folder(args.out)
     paths = write(Component(overlay=overlay, sizes=sizes, classes=classes), args.out, "penstock_overlay")
     if image:
         paths.append(args.out / "load.hex")

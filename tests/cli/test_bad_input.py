@@ -33,6 +33,7 @@ def program(n=8):
         (["run", "swiglu", "--set", "tile_b"], "--set takes NAME=VALUE, not 'tile_b'"),
         (["run", "swiglu", "--set", "tile_b=0"], "into parts of 0"),
         (["run", "swiglu", "--set", "dim=0"], "must be integers of at least 1, not [64, 0]"),
+        (["run", "simple_moe", "--set", "tiles=0"], "tiles may have to be above 0"),
         (["run", "swiglu", "--set", "dtype=int8"], "dtype must be"),
         (["run", "swiglu", "--timing", "published", "--on", "rtl"], "the `published` timing has no RTL"),
         (["run", "swiglu", "--json", "absent/x.json"], "no such folder absent"),

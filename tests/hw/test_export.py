@@ -68,6 +68,17 @@ def test_write_leaves_verilog_and_sidecar(tmp_path):
     assert [(r["param"], r["addr"], r["init"]) for r in registers] == [("chunk", 0, 3), ("pad_rows", 1, 1), ("pad_cols", 2, 1)]
 
 
+def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("penstock.hw.export.yosys", interrupted)
+    g = bench.graph("reshape", {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1}, [TILE], [TILE], 4)
+    with pytest.raises(KeyboardInterrupt):
+        write(Fabric(g, bench.config(4)), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 UNITS = {
     "broadcast": ({"n": 3, "scratchpad": None}, [TILE], [TILE] * 3),
     "flatten": ({"lo": 0, "hi": 2}, [TILE], [TILE]),
