@@ -23,6 +23,7 @@ import clock
 from penstock import api
 from penstock.machine.config import Config, check, load
 from penstock.machine.record import writable, write_text
+from penstock.pareto import distance
 from penstock.progress import Progress, display
 
 ROOT = Path(__file__).parents[1]
@@ -159,13 +160,6 @@ def measure(v: Variant, size: str, draws: Sequence[int], on: str, progress: Prog
                           utilisation=r.compute_utilisation, mismatches=r.mismatches if o.rtl else None, values_ok=r.values_ok)
         rows.append(row)
     return rows, cost
-
-
-def distance(point: tuple[float, float], base: Iterable[tuple[float, float]]) -> float:
-    """Pareto Improvement Distance of (cycles, bytes) to the Pareto-optimal part of ``base`` (section 5.2 of the paper): above 1, the point lies beyond it."""
-    base = list(base)
-    front = [q for q in base if not any(r[0] <= q[0] and r[1] <= q[1] and r != q for r in base)]
-    return min(max(q[0] / point[0], q[1] / point[1]) for q in front)
 
 
 class Study:

@@ -7,7 +7,7 @@ and no run takes more. Users add rules and cost functions with :func:`register_r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 
 import sympy
@@ -68,6 +68,10 @@ class Metric:
         """With symbols (by name) replaced by numbers or expressions; ``own``: by operator, what comes before ``values`` in its share."""
         return replace(self, per_node={n: substitute(e, {**values, **(own or {}).get(n, {})}) for n, e in self.per_node.items()})
 
+    def of(self, nodes: Container[str]) -> "Metric":
+        """What some of the operators have."""
+        return replace(self, per_node={n: e for n, e in self.per_node.items() if n in nodes})
+
     def merge(self, measured: Mapping[str, int]) -> "Metric":
         """With measured shares of operators in place of symbolic ones."""
         wrong = [n for n in measured if n not in self.per_node]
@@ -127,6 +131,10 @@ class Analysis:
     def subs(self, values: Mapping, largest: Mapping | None = None, own: Mapping[str, Mapping] | None = None) -> "Analysis":
         """With symbols (by name) replaced; ``largest``: their values in the on-chip requirement, where a ragged dimension takes its largest size; ``own``: by operator, in its traffic and FLOP."""
         return Analysis(self.offchip.subs(values, own), self.onchip.subs(values if largest is None else {**values, **largest}), self.flops_metric.subs(values, own), self.onchip_rule)
+
+    def of(self, nodes: Container[str]) -> "Analysis":
+        """What some of the operators have of each metric."""
+        return Analysis(*(m.of(nodes) for m in (self.offchip, self.onchip, self.flops_metric)), self.onchip_rule)
 
     def merge(self, measured: Mapping[str, Mapping[str, int]]) -> "Analysis":
         """With a run's measurements: metric name ("offchip", "onchip", "flops") -> operator -> number."""

@@ -158,6 +158,11 @@ class Evaluator:
             found[node.name] = {k: v for means in sorted((self.means.get(at, {}) for at in streams), key=len) for k, v in means.items()}
         return found
 
+    def active(self, graph: Graph) -> set[str]:
+        """Names of the operators that were given an element, or gave one."""
+        some = {at for at, items in self.streams.items() if any(v is not None for v, _ in items)}
+        return {n.name for n in graph.nodes if any((s.node.name, s.port) in some for s in (*n.inputs, *n))}
+
     def learn(self, d: Dim, seen: list[int], what: str, where: str, rule: str, remedy: str | None, most: int | None = None) -> None:
         """Give a symbol the size that the run has, and check what is known: a number, or the ``most`` that it can be."""
         if not seen:

@@ -29,6 +29,8 @@ class Record:
         64-B lines moved x 64.
     onchip_bytes, onchip_rule
         Symbolic on-chip requirement in B and the name of the rule that gave it.
+    onchip_active_bytes
+        The part of it that operators have which were given an element, or gave one: what is allocated on demand.
     onchip_capacity_bytes, onchip_peak_bytes
         Scratchpad bytes allocated in the fabric; most bytes of pages in use at once.
     flops, allocated_flops_per_cycle, compute_utilisation
@@ -65,6 +67,7 @@ class Record:
     dram_bytes: int | None = None
     onchip_bytes: int | None = None
     onchip_rule: str = ""
+    onchip_active_bytes: int | None = None
     onchip_capacity_bytes: int | None = None
     onchip_peak_bytes: int | None = None
     flops: int | None = None

@@ -239,7 +239,7 @@ class _Point:
         from penstock.frontend import build, lower
 
         self.config, self.params, self.timing, self.seed = config, params, timing, seed
-        self.measured: tuple[dict, dict, dict] = {}, {}, {}
+        self.measured = None  # the evaluation of a run, which tells sizes
         self.program = build(program, params, config)
         self.graph: UnitGraph = lower(self.program.graph, config, timing=timing)
         self.analysis = self.program.analysis(onchip_rule, config, self.graph)
@@ -276,16 +276,22 @@ class _Point:
             raise self.program.graph.located(e) from None
 
     def record(self, run: Run) -> Record:
-        """The result record of a finished run; symbols that the program leaves open take the sizes measured on the values, on chip the largest."""
+        """The result record of a finished run; symbols that the program leaves open take the sizes that its streams have, on chip the largest."""
         if self.asserts:
             check_asserted(self.graph, run)
         checked = self.check_values(run) if run.outputs is not None and self.timing == "machine" else None
-        analysis = self.analysis.subs(*self.measured)
+        if not checked and self.analysis.symbols:
+            self.measured = self.measure_sizes()
+        ev, analysis = self.measured, self.analysis
+        if ev is not None:
+            analysis = analysis.subs(ev.symbols, ev.largest, ev.shares(self.program.graph))
         r = Record(self.program.name, self.config.name, self.program.params, run.backend, self.timing, int(run.cycles), int(run.first_request))
         r.offchip_bytes, r.onchip_bytes, r.onchip_rule = analysis.offchip_bytes, analysis.onchip_bytes, analysis.onchip_rule
         if r.offchip_bytes is None:
             r.offchip_bytes = run.extra.get("offchip_bytes")
         r.flops = analysis.flops
+        if ev is not None:
+            r.onchip_active_bytes = analysis.of(ev.active(self.program.graph)).onchip_bytes
         r.dram_bytes = LINE_BYTES * int(run.lines_read + run.lines_written)
         dram = self.config.published.dram if self.timing == "published" else self.config.machine.dram
         r.offchip_bytes_per_cycle = dram.bytes_per_cycle
@@ -316,6 +322,15 @@ class _Point:
         known = r.flops is not None and r.allocated_flops_per_cycle  # the work of a program of run-time sizes is known with its values
         r.compute_utilisation = r.flops / (r.cycles * r.allocated_flops_per_cycle) if known else None
 
+    def measure_sizes(self):
+        """An evaluation of sizes alone; None where they depend on the order of arrivals."""
+        from penstock.frontend.sizes import sizes
+
+        try:
+            return sizes(self.program.graph, self.config.machine.t, self.streams())
+        except PenstockError:
+            return None
+
     def check_values(self, run: Run) -> tuple[bool, float]:
         """Bit-equality of tensors and sinks with the reference of the stated arithmetic, and the error against float64 (max norm).
 
@@ -325,7 +340,7 @@ class _Point:
 
         order = edges.arrivals(self.graph, run)
         stated, ev = expected(self.program.graph, self.tensors(), self.config.machine.t, self.streams(), order)
-        self.measured = ev.symbols, ev.largest, ev.shares(self.program.graph)
+        self.measured = ev
         exact = self.program.reference64(self.tensors(), self.streams(), order)
         ok, worst = edges.sinks_agree(self.program.graph, self.graph, run, ev.sinks), 0.0
         for name, got in run.outputs.items():

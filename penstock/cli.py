@@ -85,11 +85,13 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
     _quiet(c)
     c.set_defaults(handler=cmd_deadlock)
 
-    c = _command(sub, "figures", "reproduce a figure of the paper")
-    c.add_argument("figure", choices=("fig8",), help="cycles and traffic of SwiGLU at 15 tile sizes")
+    c = _command(sub, "figures", "reproduce figures of the paper: ours beside the published numbers, tables and pictures")
+    c.add_argument("figure", metavar="FIGURE", help="fig8 (SwiGLU by tile size, with the machine's timing and RTL); in the timing `published` fig9 and fig10 (dynamic tiling; with 19 and 20), fig12 and fig13 "
+                                                    "(time-multiplexing), fig14, fig15 and fig21 (attention); or all")
     c.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder of the files, made if it is not there")
-    c.add_argument("--rtl", action="store_true", help="run the RTL afresh (minutes) in place of the stored records")
-    c.add_argument("--records", metavar="JSON", action="append", default=[], help="take points from these records")
+    c.add_argument("--traces", type=Path, metavar="DIR", help="published traces: routing/MODEL_bBATCH.npz and kv_lengths/bBATCH_stdevNAME.npy (default: seeded draws of the same sizes; no published numbers then)")
+    c.add_argument("--rtl", action="store_true", help="figure 8: run the RTL afresh (minutes) in place of the stored records")
+    c.add_argument("--records", metavar="JSON", action="append", default=[], help="figure 8: take points from these records")
     _quiet(c)
     c.set_defaults(handler=cmd_figures)
 
@@ -391,16 +393,30 @@ def cmd_figures(args) -> int:
 
     from . import api, figures, points
 
+    names = ["fig8", *figures.FIGURES] if args.figure == "all" else [args.figure]
+    if names[0] not in ("fig8", *figures.FIGURES):
+        raise PenstockError(f"no figure {names[0]!r}", remedy=f"known: fig8, {', '.join(figures.FIGURES)}, all")
+    if "fig8" not in names and (args.rtl or args.records):
+        raise PenstockError(f"--rtl and --records are for figure 8, not {names[0]}", remedy="leave them out: its timing `published` runs on the model only")
+    traces = figures.Traces(args.traces)
+    for name in figures.FIGURES.keys() & set(names):
+        figures.FIGURES[name].points(traces)  # a trace that is not there is told before anything runs
     given = [r for path in args.records for r in api.load_records(path)]
     _check_folder(args.out)
-    with _display(args) as progress:
-        records = figures.fig8_records(args.rtl, progress) + given
-    folder(args.out)
-    rows, agreements = figures.fig8(args.out, records)
-    points.print_table(rows)
-    points.print_table(agreements)
-    api.save_records(records, args.out / "fig8_records.json")
-    print(f"wrote {args.out}/fig8.csv, fig8.png and fig8_records.json")
+    for name in names:
+        with _display(args) as progress:
+            if name == "fig8":
+                records = figures.fig8_records(args.rtl, progress) + given
+                rows, agreements = figures.fig8(folder(args.out), records)
+                summary = []
+                api.save_records(records, args.out / "fig8_records.json")
+                written = [args.out / f for f in ("fig8.csv", "fig8.png", "fig8_records.json")]
+            else:
+                rows, agreements, summary, written = figures.write(figures.FIGURES[name], args.out, traces, progress)
+        points.print_table(rows, None if name == "fig8" else figures.FIGURES[name].title)
+        for table in filter(None, (agreements, summary)):
+            points.print_table(table)
+        print(f"wrote {', '.join(map(str, written))}")
     return 0
 
 

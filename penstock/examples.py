@@ -22,6 +22,7 @@ EXAMPLES = {
     "figures": (
         "penstock figures fig8 --out out   # seconds: the RTL's records are stored",
         "penstock figures fig8 --out out --rtl   # minutes: every point on RTL afresh",
+        "penstock figures fig14 --out out   # attention, coarse, interleaved and dynamic: seconds, on drawn KV lengths",
     ),
     "verilog": (
         "penstock verilog swiglu --config small_fpga --out out",

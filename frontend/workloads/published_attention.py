@@ -1,7 +1,7 @@
 """Attention of the paper's figures 14, 15 and 21, operator for operator as its experiments build it (timing `published`): one KV head, one new token per request.
 
-``parallel``: "coarse" gives each region as many consecutive requests; "interleaved" deals them in turn; "dynamic" gives the next request to the region that has read its keys first. ``trace``: an .npy file
-with the lengths of the requests' caches (more requests than asked for: the first ones); without one they are drawn. The defaults are Qwen3-30B-A3B with a batch of 64.
+``parallel``: "coarse" gives each region as many consecutive requests (``share``: groups of so many, to one region after the other, which may leave some without); "interleaved" deals them in turn; "dynamic" gives the next request to the region that has read its keys first. ``trace``: an .npy file
+with the lengths of the requests' caches (more requests than asked for: the first ones; ``a.npy+b.npy``: those of both); without one they are drawn. The defaults are Qwen3-30B-A3B with a batch of 64.
 """
 
 import numpy as np
@@ -16,8 +16,10 @@ from .traffic import kv_lengths
 NUMBERS = ("request", "tiles", "valid")  # of each request: its index, KV tiles, valid rows of the last one
 
 
-def program(requests=64, regions=4, heads=8, head_dim=64, kv_tile=32, most=202, parallel="dynamic", skew=1.0, trace="", dtype="bf16"):
-    if parallel not in ("coarse", "interleaved", "dynamic") or requests % regions or parallel == "dynamic" and requests == regions:
+def program(requests=64, regions=4, heads=8, head_dim=64, kv_tile=32, most=202, parallel="dynamic", share=0, skew=1.0, trace="", dtype="bf16"):
+    if share and (parallel != "coarse" or share < 0):
+        raise ProgramError(f"share is {share} with parallel={parallel!r}", rule="a positive number of consecutive requests, for parallel=coarse", remedy="leave it out")
+    if parallel not in ("coarse", "interleaved", "dynamic") or requests % regions and not share or parallel == "dynamic" and requests == regions:
         raise ProgramError(f"parallel must be coarse, interleaved or dynamic, not {parallel!r}, and the requests ({requests}) a multiple of the regions ({regions}), dynamic: a larger one")
     g = Graph("published_attention")
     y = g.output("y", (requests * heads, head_dim), dtype)
@@ -59,13 +61,13 @@ def program(requests=64, regions=4, heads=8, head_dim=64, kv_tile=32, most=202, 
         return Source(graph=g, shape=shape, selector=targets, name=name).stream
 
     if parallel == "coarse":
-        n = requests // regions
-        given = [{} for _ in range(regions)]
+        shares = consecutive(requests, regions, share)
+        given = [{} for _ in shares]
         for name in (*heights, *NUMBERS):
-            for r in range(regions):
-                given[r][name] = Flatten(load(name, n, f"_{r}"), lo=1, hi=2).stream if name in heights else Flatten(numbers(name, n, f"_{r}"), lo=0, hi=1).stream
-        for r in range(regions):
-            region(r, given[r])
+            for r, mine in enumerate(shares):
+                given[r][name] = Flatten(load(name, len(mine), f"_{r}"), lo=1, hi=2).stream if name in heights else Flatten(numbers(name, len(mine), f"_{r}"), lo=0, hi=1).stream
+        for r, each in enumerate(given):
+            region(r, each)
         return g
 
     def deal(to):
@@ -90,12 +92,19 @@ def program(requests=64, regions=4, heads=8, head_dim=64, kv_tile=32, most=202, 
     return g
 
 
+def consecutive(requests, regions, share):
+    """The requests of each region that has any: groups of ``share`` (0: equal shares), to one region after the other."""
+    size = share or requests // regions
+    groups = [list(range(i, min(i + size, requests))) for i in range(0, requests, size)]
+    return [sum(groups[r::regions], []) for r in range(min(regions, len(groups)))]
+
+
 def lengths(seed, requests, kv_tile, most, skew, trace):
     """Rows in the cache of each request before the new one."""
     if not trace:
         return kv_lengths(seed, requests, most * kv_tile, skew)
     try:
-        rows = np.load(trace)
+        rows = np.concatenate([np.load(part) for part in trace.split("+")])
     except (OSError, ValueError) as e:
         raise ProgramError(f"trace {trace} cannot be read: {e}", remedy="give an .npy file of lengths") from None
     if rows.ndim != 1 or len(rows) < requests or rows[:requests].min() < 0 or rows[:requests].max() >= most * kv_tile:
@@ -104,12 +113,11 @@ def lengths(seed, requests, kv_tile, most, skew, trace):
     return rows[:requests]
 
 
-def streams(seed, requests=64, regions=4, kv_tile=32, most=202, parallel="dynamic", skew=1.0, trace="", **_):
+def streams(seed, requests=64, regions=4, kv_tile=32, most=202, parallel="dynamic", share=0, skew=1.0, trace="", **_):
     rows = lengths(seed, requests, kv_tile, most, skew, trace)
     numbers = {"request": np.arange(requests), "tiles": (rows + kv_tile) // kv_tile, "valid": rows % kv_tile}
     if parallel == "coarse":
-        share = requests // regions
-        return {f"{n}_{r}": [v[r * share : (r + 1) * share].tolist()] for n, v in numbers.items() for r in range(regions)}
+        return {f"{n}_{r}": [v[mine].tolist()] for n, v in numbers.items() for r, mine in enumerate(consecutive(requests, regions, share))}
     if parallel == "interleaved":
         return {n: [v.tolist()] for n, v in numbers.items()} | {f"to_{n}": [[i % regions for i in range(requests)]] for n in ("q", "new_k", "new_v", *NUMBERS)}
     more = requests - regions

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 
 from penstock import api
-from penstock.figures import to_csv
+from penstock.points import to_csv
 from penstock.frontend.spice.source import graph_from
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.errors import PenstockError

@@ -6,7 +6,18 @@ import csv
 from importlib.resources import files
 from typing import NamedTuple
 
-__all__ = ["Fig8Row", "fig8"]
+__all__ = ["Fig8Row", "attention", "fig8", "moe_regions", "moe_tiling", "statements"]
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    """Rows of a table of this folder; lines that begin with # are its title."""
+    text = files(__package__).joinpath(f"{name}.csv").read_text()
+    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+
+
+def _numbers(row: dict[str, str], *keys: str) -> dict[str, int | float]:
+    """What a row has besides ``keys``, as numbers; empty cells are left out."""
+    return {k: float(v) if "." in v else int(v) for k, v in row.items() if v and k not in keys}
 
 
 class Fig8Row(NamedTuple):
@@ -35,7 +46,24 @@ class Fig8Row(NamedTuple):
 
 def fig8() -> list[Fig8Row]:
     """The 15 points of figure 8, by tile_b, then tile_inter."""
-    text = files(__package__).joinpath("fig8.csv").read_text()
-    rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    kinds = {"hdl_mb": float}
-    return [Fig8Row(**{k: kinds.get(k, int)(v) if v else None for k, v in row.items()}) for row in rows]
+    return [Fig8Row(**dict.fromkeys(Fig8Row._fields) | _numbers(row)) for row in _rows("fig8")]
+
+
+def moe_tiling() -> dict[tuple[str, int, int | str], dict[str, int]]:
+    """Figures 9 and 19: cycles, wall_s, offchip_bytes and onchip_bytes by model, batch, and rows of a tile (or ``dynamic``)."""
+    return {(r["model"], int(r["batch"]), r["tile"] if r["tile"] == "dynamic" else int(r["tile"])): _numbers(r, "model", "batch", "tile") for r in _rows("moe_tiling")}
+
+
+def moe_regions() -> dict[int, dict[str, int | float]]:
+    """Figure 12: cycles, wall_s, onchip_bytes and utilisation (percent) by the number of regions."""
+    return {int(r["regions"]): _numbers(r, "regions") for r in _rows("moe_regions")}
+
+
+def attention() -> dict[tuple[str, int], dict[str, int]]:
+    """Figures 14 and 15: cycles of ``coarse``, ``interleaved`` and ``dynamic`` parallelisation, as far as they were published, by trace and number of requests."""
+    return {(r["trace"], int(r["requests"])): _numbers(r, "trace", "requests") for r in _rows("attention")}
+
+
+def statements(figure: str) -> dict[str, int | float]:
+    """What the paper's text says of a figure, and the ``hours`` that its artifact takes."""
+    return {r["what"]: _numbers(r, "figure", "what")["value"] for r in _rows("statements") if r["figure"] == figure}

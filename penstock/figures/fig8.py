@@ -1,4 +1,4 @@
-"""The paper's figures, from records and from the published numbers; nothing here is typed by hand."""
+"""Figure 8: SwiGLU at 15 tile sizes, on the published simulator and hardware model, our model in both timings, and our RTL."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
+from penstock import api
 from penstock.machine.errors import PenstockError
 from penstock.machine.record import Record, write_text
+from penstock.points import to_csv
+from penstock.progress import Progress
+from penstock.published import fig8 as published_fig8
 
-from . import api
-from .points import to_csv
-from .progress import Progress
-from .published import fig8 as published_fig8
+from .base import agreement, save
 
 FIG8_GRID = {"tile_b": [16, 32, 64], "tile_inter": [16, 32, 64, 128, 256]}
 FIG8_CONFIG = "fig8"
@@ -47,15 +48,6 @@ def fig8_rows(records: list[Record]) -> list[dict]:
         row |= {"step_onchip_bytes": p.onchip_bytes, "onchip_bytes": get["published"].onchip_bytes if get["published"] else None}
         rows.append(row)
     return rows
-
-
-def agreement(rows: list[dict], a: str, b: str) -> dict | None:
-    """Pearson correlation and largest relative error of column ``b`` against ``a``, over rows that have both."""
-    pairs = np.array([(r[a], r[b]) for r in rows if r[a] is not None and r[b] is not None], float)
-    if len(pairs) < 2:
-        return None
-    error = np.max(np.abs(pairs[:, 1] / pairs[:, 0] - 1))
-    return {"of": b, "against": a, "points": len(pairs), "pearson": float(np.corrcoef(pairs.T)[0, 1]), "max_error": float(error)}
 
 
 def fig8_agreements(rows: list[dict]) -> list[dict]:
@@ -105,7 +97,4 @@ def plot_fig8(rows: list[dict], agreements: list[dict], path: Path) -> None:
     low.set_xlabel("tile_b (upper) and tile_inter (lower)")
     for ax in (top, low):
         ax.spines[["top", "right"]].set_visible(False)
-    tmp = path.with_suffix(".part.png")
-    fig.savefig(tmp, dpi=130, metadata={"Software": None})
-    plt.close(fig)
-    tmp.replace(path)
+    save(fig, path)

@@ -1,0 +1,86 @@
+"""Writes docs/figures.md from the stored tables of `penstock figures`; with `--records DIR` from new ones, which it stores with their pictures: `python bench/figures_report.py`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+
+from tables import frame
+
+from penstock.figures import FIGURES
+from penstock.machine.record import folder, write_text
+from penstock.published import statements
+
+ROOT = Path(__file__).parents[1]
+PAGE, STORED = ROOT / "docs" / "figures.md", ROOT / "docs" / "results" / "figures"
+
+TEXT = """# The paper's figures
+
+    penstock figures all --out DIR --traces TRACES
+
+makes figure 8 ([top.md](top.md), with the machine's timing and the RTL) and those below: mixtures of experts and attention at full model size, in the timing `published`
+([its rules](published_timing.md), and why a few points are near and not exact), on one core of the machine that wrote this page in {seconds:.0f} s together; the published artifact takes {hours:.1f} h for
+them on 8 vCPU. TRACES has the published routing (`routing/MODEL_bBATCH.npz`) and KV lengths (`kv_lengths/bBATCH_stdevNAME.npy`); without `--traces` both are drawn
+(seeded, of the same sizes), and no published numbers stand beside ours. This page is written by `python bench/figures_report.py` from the tables that the command left; *step* columns are published numbers.
+
+Two things of the published numbers, so that they can be read:
+
+* *On-chip memory* is that of all experts where tiles are static (`onchip_bytes`), and that of experts with tokens where they are dynamic or experts share regions (`onchip_active_bytes`: only operators that
+  were given an element). Our tables have both for every point, and the distances by each; with one rule for both kinds of tiles the advantage of dynamic ones is smaller than the paper's text says.
+* *Compute used* (figure 12) counts a SiLU as 8 FLOP for each element of the product behind it, 14/6 of the program's FLOP (`flops`); the gain by sharing is the same.
+
+Figure 21 has nine traces of 16 requests in the paper and three here. Coarse parallelisation gives a region 16 consecutive requests: with a batch of 16 one region works, with 80 the first one works twice. Figure 17 (end to end) was published without a script and is not made.
+{figures}"""
+
+SECTION = """
+## {title}
+
+![{name}](results/figures/{name}.png)
+
+{summary}
+
+{agreements}
+
+{rows}
+"""
+
+
+def text(x) -> str:
+    return "" if x is None else f"{x:.4g}" if isinstance(x, float) else str(x)
+
+
+def table(rows: list[dict]) -> str:
+    names = list(dict.fromkeys(k for r in rows for k in r))
+    right = [not any(isinstance(r.get(n), str) for r in rows) for n in names]
+    return frame(names, [[text(r.get(n)) for n in names] for r in rows], right)
+
+
+def section(name: str) -> str:
+    found = json.loads((STORED / f"{name}.json").read_text())
+    return SECTION.format(name=name, title=f"{found['title']} ({found['traces']})", **{k: table(found[k]) for k in ("summary", "agreements", "rows")})
+
+
+def seconds(name: str) -> float:
+    return next(s["ours"] for s in json.loads((STORED / f"{name}.json").read_text())["summary"] if s["what"] == "seconds to make")
+
+
+def page() -> str:
+    return TEXT.format(figures="".join(map(section, FIGURES)), seconds=sum(map(seconds, FIGURES)), hours=sum(statements(n)["hours"] for n in FIGURES))
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__)
+    p.add_argument("--records", type=Path, metavar="DIR", help="what `penstock figures all --traces ... --out DIR` left")
+    args = p.parse_args()
+    if args.records:
+        folder(STORED)
+        for name in FIGURES:
+            for end in (".json", ".png"):
+                shutil.copyfile(args.records / f"{name}{end}", STORED / f"{name}{end}")
+    write_text(PAGE, page())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""The sizes of a run without its values: an evaluator whose tiles have a shape and nothing in them.
+
+Sizes follow from selectors, numbers and the sizes of sources, never from what tiles hold, so a layer at full model size is measured in a second.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .graph import Graph, TensorRef
+from .reference import Evaluator
+
+__all__ = ["sizes"]
+
+
+def _tile(rows: int, cols: int) -> np.ndarray:
+    """A tile without memory behind it."""
+    return np.broadcast_to(np.False_, (rows, cols))
+
+
+class _Sizes(Evaluator):
+    def __init__(self, t: int, sources: dict, order: dict | None):
+        super().__init__({}, t, None, None, np.bool_, sources, order)
+
+    def tensor(self, ref: TensorRef) -> np.ndarray:
+        return _tile(ref.rows, ref.cols)
+
+    def elementwise(self, name: str, *operands: np.ndarray) -> np.ndarray:
+        return operands[0]
+
+    def reduce(self, name: str, acc: np.ndarray, x: np.ndarray) -> np.ndarray:
+        return acc if acc.shape == x.shape else _tile(*np.maximum(acc.shape, x.shape))
+
+    def row_reduce(self, name: str, x: np.ndarray) -> np.ndarray:
+        return _tile(x.shape[0], int(x.size > 0))
+
+    def matmul(self, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, k: int, transposed: bool) -> np.ndarray:
+        product = _tile(a.shape[0], b.shape[0 if transposed else 1])
+        return product if acc is None else self.reduce("add", acc, product)
+
+
+def sizes(graph: Graph, t: int, sources: dict, order: dict | None = None) -> Evaluator:
+    """An evaluator that has run ``graph`` on elements of its sources (nested lists), without values: ``symbols``, ``largest``, ``shares`` and ``active`` are those of a run with them.
+
+    ``order``: arrivals that a run recorded; without it inputs that are merged take turns. Raises PenstockError where sizes disagree.
+    """
+    ev = _Sizes(t, sources, order)
+    ev.run(graph)
+    return ev

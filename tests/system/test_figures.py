@@ -1,0 +1,79 @@
+"""The figures of the timing `published`: ours beside the published numbers, on drawn and on published traces."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from penstock import cli, figures
+from penstock.frontend import build
+from penstock.frontend.sizes import sizes
+from penstock.machine.config import load
+from penstock.published import statements
+from penstock.reference import expected
+
+TRACES = Path(__file__).parents[3] / "shared/data"
+SMALL = load("small_fpga")
+
+
+def published_traces():
+    if not TRACES.is_dir():
+        pytest.skip(f"no traces in {TRACES}")
+    return figures.Traces(TRACES)
+
+
+def test_a_figure_on_drawn_lengths(capsys, tmp_path):
+    assert cli.main(["figures", "fig15", "--out", str(tmp_path / "new"), "--quiet"]) == 0
+    rows = list(csv.DictReader((tmp_path / "new" / "fig15.csv").read_text().splitlines()))
+    assert [(r["requests"], r["parallel"]) for r in rows] == [(str(n), p) for n in (16, 32, 48, 64) for p in ("coarse", "dynamic")]
+    assert not any(k.startswith("step_") for k in rows[0]) and all(int(r["cycles"]) > 0 for r in rows)
+    assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["fig15.csv", "fig15.json", "fig15.png", "fig15_records.json"]
+    assert "dynamic over coarse at 16" in capsys.readouterr().out
+
+
+def test_figure_15_is_the_published_one(tmp_path):
+    _, (cycles,), summary, _ = figures.write(figures.FIGURES["fig15"], tmp_path, published_traces())
+    assert (cycles["points"], cycles["max_error"]) == (8, 0)
+    said = {s["what"]: s for s in summary}
+    for n in (16, 64):
+        s = said[f"dynamic over coarse at {n}"]
+        assert s["ours"] == pytest.approx(s["published"], abs=5e-3)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_every_figure_says_what_the_paper_says(name, tmp_path):
+    """Cycles within two percent, memory exactly, ratios of the text as far as the traces are those of the paper."""
+    _, agreements, summary, _ = figures.write(figures.FIGURES[name], tmp_path, published_traces())
+    for a in agreements:
+        assert a["max_error"] <= (0 if "onchip" in a["of"] else 0.02), a
+    for s in summary:
+        if s["published"] and s["what"] != "seconds to make":
+            assert s["ours"] == pytest.approx(s["published"], rel=0.05 if name == "fig21" else 0.015), s
+        if s["what"] == "seconds to make":
+            assert s["published"] == statements(name)["hours"] * 3600
+
+
+@pytest.mark.parametrize(("argv", "message"), [
+    (["fig11"], "no figure 'fig11'; known: fig8, fig9"), (["fig9", "--rtl"], "--rtl and --records are for figure 8"),
+    (["fig9", "--traces", "nowhere"], "no such folder: nowhere"), (["fig9", "--traces", "."], "no trace"), (["fig14", "--traces", "."], "no trace b64_stdev"),
+])
+def test_bad_calls(argv, message, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["figures", *argv, "--out", "out", "--quiet"]) == 1
+    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(("name", "params"), [
+    ("moe", dict(tokens=24, tile_rows=0, skew=2.0)), ("moe", dict(tokens=24, tile_rows=8, regions=2)), ("simple_moe", {}), ("operators", dict(part="memory")),
+    ("operators", dict(part="compute")), ("attention", dict(requests=8, regions=2, most=3, parallel="interleaved", softmax="online")), ("attention", dict(requests=8, regions=2, most=3)),
+    ("published_moe", dict(tokens=16, dim=64, inter=64, experts=4, top_k=2, tile_rows=0, tile_inter=16, regions=2)),
+])
+def test_sizes_are_those_of_a_run_with_values(name, params):
+    program = build(name, params, SMALL)
+    t, streams = SMALL.machine.t, program.streams(3)
+    _, values = expected(program.graph, program.inputs(3), t, streams)
+    alone = sizes(program.graph, t, streams)
+    assert (alone.symbols, alone.largest, alone.shares(program.graph), alone.active(program.graph)) == (values.symbols, values.largest, values.shares(program.graph), values.active(program.graph))
+    assert all([(v.shape, s) if hasattr(v, "shape") else (v, s) for v, s in alone.streams[at]] == [(v.shape, s) if hasattr(v, "shape") else (v, s) for v, s in items]
+               for at, items in values.streams.items() if not any(isinstance(v, (tuple, list)) for v, _ in items))
