@@ -118,6 +118,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
 
     c = _command(sub, "explain", "where a run's cycles went")
     c.add_argument("record", metavar="RECORD.json", help="records, as `--json` writes them")
+    c.add_argument("--all", action="store_true", help="all units of a large program, in its order (default: the busiest)")
     c.set_defaults(handler=cmd_explain)
 
     c = _command(sub, "diff", "lay two sets of records side by side")
@@ -452,7 +453,7 @@ def cmd_explain(args) -> int:
     records = api.load_records(args.record)
     if not records:
         raise PenstockError("holds no records", args.record, remedy="write records with `penstock run ... --json`")
-    print("\n\n".join(explain.text(r) for r in records))
+    print("\n\n".join(explain.text(r, args.all) for r in records))
     return 0
 
 

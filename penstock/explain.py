@@ -64,8 +64,12 @@ def roofline(r: Record) -> dict[str, float]:
     return out
 
 
-def text(r: Record) -> str:
-    """The report of `penstock explain`."""
+MOST_UNITS = 80
+"""Units that the report lists, where not all are asked for."""
+
+
+def text(r: Record, every: bool = False) -> str:
+    """The report of `penstock explain`; of more than ``MOST_UNITS`` units the busiest, unless ``every`` one is asked for."""
     lines = [f"{r.workload} on {r.config}, {r.backend}, {r.timing} timing: {r.cycles} cycles"]
     bounds = roofline(r)
     lines.append(f"  off-chip: {r.dram_bytes} B moved in {bounds['traffic']:.0f} cycles at peak, {r.offchip_utilisation:.1%} of the bandwidth used")
@@ -76,9 +80,12 @@ def text(r: Record) -> str:
     lines.append(f"  roofline: {binding} binds; the run is {r.cycles / bounds[binding]:.3f} x that bound")
     if has_counters(r):
         lines.append(f"  {'unit':32s} {'kind':11s} {'busy':>7s} {'blocked':>8s} {'starved':>8s}")
-        for u in r.units:
+        listed = r.units if every or len(r.units) <= MOST_UNITS else sorted(r.units, key=lambda u: -u["busy"])[:MOST_UNITS]
+        for u in listed:
             lines.append(f"  {u['name'][:32]:32s} {u['kind']:11s} {share(u, 'busy', r.cycles):7.1%} {share(u, 'blocked', r.cycles):8.1%} "
                          f"{share(u, 'starved', r.cycles):8.1%}")
+        if len(listed) < len(r.units):
+            lines.append(f"  the busiest {len(listed)} of {len(r.units)} units (all of them: --all)")
         lines.append("  bounding chain:")
         lines += [f"    {name}: {why}" for name, why in bounding_chain(r)]
     return "\n".join(lines)

@@ -179,14 +179,19 @@ def test_missing_compiler(capsys, monkeypatch):
     assert "not found" in err and "install it" in err
 
 
-def test_records_and_reports(capsys, tmp_path):
+def test_records_and_reports(capsys, tmp_path, monkeypatch):
     out = tmp_path / "a.json"
     assert cli.main(["run", "swiglu", "--set", "batch=16", "--set", "dim=32", "--set", "inter=32", "--set", "tile_b=16", "--set", "tile_inter=16",
                      "--json", str(out)]) == 0
     record = json.loads(out.read_text())[0]
     assert record["values_ok"] is True and record["max_rel_err"] < 1e-5
     assert cli.main(["explain", str(out)]) == 0
-    assert "bounding chain" in capsys.readouterr().out
+    whole = capsys.readouterr().out
+    assert "bounding chain" in whole and "busiest" not in whole
+    monkeypatch.setattr("penstock.explain.MOST_UNITS", 3)
+    assert cli.main(["explain", str(out)]) == 0
+    assert f"the busiest 3 of {len(record['units'])} units (all of them: --all)" in capsys.readouterr().out
+    assert cli.main(["explain", str(out), "--all"]) == 0 and capsys.readouterr().out == whole
     assert cli.main(["diff", str(out), str(out)]) == 0
 
 
