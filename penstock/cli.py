@@ -90,6 +90,7 @@ def parser(only: str | None = None) -> argparse.ArgumentParser:
                                                     "(time-multiplexing), fig14, fig15 and fig21 (attention); or all")
     c.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder of the files, made if it is not there")
     c.add_argument("--traces", type=Path, metavar="DIR", help="published traces: routing/MODEL_bBATCH.npz and kv_lengths/bBATCH_stdevNAME.npy (default: seeded draws of the same sizes; no published numbers then)")
+    c.add_argument("--machine", action="store_true", help="also the cycles in this machine's own timing, which are those of its RTL (figure 10: minutes)")
     c.add_argument("--rtl", action="store_true", help="figure 8: run the RTL afresh (minutes) in place of the stored records")
     c.add_argument("--records", metavar="JSON", action="append", default=[], help="figure 8: take points from these records")
     _quiet(c)
@@ -413,7 +414,7 @@ def cmd_figures(args) -> int:
                 api.save_records(records, args.out / "fig8_records.json")
                 written = [args.out / f for f in ("fig8.csv", "fig8.png", "fig8_records.json")]
             else:
-                rows, agreements, summary, written = figures.write(figures.FIGURES[name], args.out, traces, progress)
+                rows, agreements, summary, written = figures.write(figures.FIGURES[name], args.out, traces, args.machine, progress)
         points.print_table(rows, None if name == "fig8" else figures.FIGURES[name].title)
         for table in filter(None, (agreements, summary)):
             points.print_table(table)

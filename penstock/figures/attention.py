@@ -7,7 +7,7 @@ from statistics import geometric_mean
 from penstock.machine.config import load
 from penstock.published import attention, statements
 
-from .base import Figure, Point, gain
+from .base import MACHINE, Figure, Point, gain, timings
 from .traces import Lengths, Traces
 
 CONFIG = "paper_attention"
@@ -47,21 +47,23 @@ def where(r: dict) -> tuple:
 
 
 def fig14_summary(rows: list[dict]) -> list[dict]:
-    return [{"what": f"dynamic over {way}, geometric mean", "published": None, "ours": gain(rows, way, "dynamic", where)} for way in WAYS[:2]]
+    return [{"what": f"dynamic over {way}, geometric mean{timing}", "published": None, "ours": gain(rows, way, "dynamic", where, cycles)} for cycles, timing in timings(rows) for way in WAYS[:2]]
 
 
 def fig15_summary(rows: list[dict]) -> list[dict]:
     said = statements("fig15")
-    return [{"what": what, "published": said.get(what), "ours": gain(rows, "coarse", "dynamic", where, requests=n)} for n in FIG15_REQUESTS for what in [f"dynamic over coarse at {n}"]]
+    return [{"what": what + timing, "published": None if timing else said.get(what), "ours": gain(rows, "coarse", "dynamic", where, cycles, requests=n)}
+            for cycles, timing in timings(rows) for n in FIG15_REQUESTS for what in [f"dynamic over coarse at {n}"]]
 
 
 def fig21_summary(rows: list[dict]) -> list[dict]:
     """Gains over all batches, each of equal weight, and by batch."""
     said, out = statements("fig21"), []
-    for way in WAYS[1::-1]:
-        by_batch = {n: gain(rows, way, "dynamic", where, requests=n) for n in MOST}
-        out.append({"what": f"dynamic over {way}", "published": said[f"dynamic over {way}"], "ours": geometric_mean(by_batch.values())})
-        out += [{"what": f"dynamic over {way}, batch {n}", "published": None, "ours": g} for n, g in by_batch.items()]
+    for cycles, timing in timings(rows):
+        for way in WAYS[1::-1]:
+            by_batch = {n: gain(rows, way, "dynamic", where, cycles, requests=n) for n in MOST}
+            out.append({"what": f"dynamic over {way}{timing}", "published": None if timing else said[f"dynamic over {way}"], "ours": geometric_mean(by_batch.values())})
+            out += [{"what": f"dynamic over {way}, batch {n}{timing}", "published": None, "ours": g} for n, g in by_batch.items()]
     return out
 
 
@@ -81,9 +83,12 @@ def plot_bars(fig, rows: list[dict]) -> None:
             known = [(at, r["step_cycles"] / 1e3) for at, r in zip(x, bars) if "step_cycles" in r]
             if known:
                 ax.plot(*zip(*known), "_", markersize=14, color="black", label="published" if way == ways[-1] else None)
+        if MACHINE in mine[0]:
+            own = [(names.index(r["requests"] if single else r["trace"]) + (ways.index(r["parallel"]) - (len(ways) - 1) / 2) * width, r[MACHINE] / 1e3) for r in mine]
+            ax.plot(*zip(*own), "D", markersize=4, color="#31a354", label="this machine")
         ax.set_xticks(range(len(names)), names, fontsize=8)
         ax.set(ylabel="cycles (thousands)", xlabel="requests" if single else f"KV lengths of {mine[0]['requests']} requests")
-    fig.axes[0].legend(frameon=False, fontsize=9, ncols=4)
+    fig.axes[0].legend(frameon=False, fontsize=9, ncols=5)
 
 
 FIGURES = (

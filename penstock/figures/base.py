@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise, zip_longest
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -21,7 +21,13 @@ from penstock.published import statements
 
 from .traces import Traces
 
-__all__ = ["Figure", "Point", "agreement", "draw", "gain", "run", "write"]
+__all__ = ["Figure", "Point", "agreement", "draw", "gain", "run", "timings", "write"]
+
+
+MACHINE = "machine_cycles"
+"""Column of the cycles in this machine's own timing."""
+SECONDS = "seconds to make"
+"""What a summary calls the wall clock of a figure's runs; the published one is that of its artifact on 8 vCPU."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,7 @@ class Point:
     Attributes
     ----------
     program, config, params, seed
-        What is run, in the timing `published`, without values.
+        What is run, without values: in the timing `published`, and in the timing `machine` where that is asked for.
     at
         Its place in the figure: the row's first columns.
     published
@@ -71,18 +77,26 @@ class Figure:
     size: tuple[float, float] = (11, 5)
 
 
-def run(figure: Figure, traces: Traces, progress: Progress | None = None) -> tuple[list[Record], list[dict]]:
-    """Run all points of a figure; their records, and rows of ours beside the published numbers."""
-    points = figure.points(traces)
-    records: list[Record] = []
+def run(figure: Figure, traces: Traces, machine: bool = False, progress: Progress | None = None) -> tuple[list[Record], list[dict], list[float]]:
+    """Run all points of a figure, with ``machine`` in that timing, too; their records, rows of ours beside the published numbers, and the seconds that each timing took."""
+    points, clock = figure.points(traces), [time.perf_counter()]
+    records = _records(points, "published", progress)
+    clock.append(time.perf_counter())
+    ours = _records(points, "machine", progress) if machine else []
+    clock.append(time.perf_counter())
+    rows = []
+    for p, r, m in zip_longest(points, records, ours):
+        row = {**p.at, "cycles": r.cycles, "offchip_bytes": r.offchip_bytes, "onchip_bytes": r.onchip_bytes, **figure.columns(p, r)}
+        rows.append(row | ({MACHINE: m.cycles} if m else {}) | {f"step_{k}": v for k, v in p.published.items()})
+    return records + ours, rows, [b - a for a, b in pairwise(clock)]
+
+
+def _records(points: list[Point], timing: str, progress: Progress | None) -> list[Record]:
+    out = []
     for _, group in groupby(points, key=lambda p: (p.program, p.config)):
         group = list(group)
-        found = api.outcomes(group[0].program, group[0].config, [p.params for p in group], timing="published", values=False, seed=[p.seed for p in group], keep_going=False, progress=progress)
-        records += [o.model for o in found]
-    rows = []
-    for p, r in zip(points, records):
-        rows.append({**p.at, "cycles": r.cycles, "offchip_bytes": r.offchip_bytes, "onchip_bytes": r.onchip_bytes, **figure.columns(p, r), **{f"step_{k}": v for k, v in p.published.items()}})
-    return records, rows
+        out += api.outcomes(group[0].program, group[0].config, [p.params for p in group], timing=timing, values=False, seed=[p.seed for p in group], keep_going=False, progress=progress)
+    return [o.model for o in out]
 
 
 def agreement(rows: list[dict], a: str, b: str) -> dict | None:
@@ -100,9 +114,14 @@ def agreements(rows: list[dict]) -> list[dict]:
     return [x for x in (agreement(rows, n, n.removeprefix("step_")) for n in names) if x]
 
 
-def gain(rows: list[dict], slow: str, fast: str, by: Callable[[dict], object], **where) -> float:
+def timings(rows: list[dict]) -> list[tuple[str, str]]:
+    """Columns of cycles that rows have, and how a summary calls them."""
+    return [("cycles", ""), *([(MACHINE, ", this machine")] if MACHINE in rows[0] else [])]
+
+
+def gain(rows: list[dict], slow: str, fast: str, by: Callable[[dict], object], cycles: str = "cycles", **where) -> float:
     """Geometric mean of how much faster ``fast`` is than ``slow`` (values of the column ``parallel``), over the rows that ``where`` selects, paired by ``by``."""
-    cycles = {(r["parallel"], by(r)): r["cycles"] for r in rows if all(r[k] == v for k, v in where.items())}
+    cycles = {(r["parallel"], by(r)): r[cycles] for r in rows if all(r[k] == v for k, v in where.items())}
     return geometric_mean(cycles[slow, k] / c for (way, k), c in cycles.items() if way == fast)
 
 
@@ -131,21 +150,16 @@ def save(fig, path: Path) -> None:
     tmp.replace(path)
 
 
-def write(figure: Figure, out: Path, traces: Traces, progress: Progress | None = None) -> tuple[list[dict], list[dict], list[dict], list[Path]]:
+def write(figure: Figure, out: Path, traces: Traces, machine: bool = False, progress: Progress | None = None) -> tuple[list[dict], list[dict], list[dict], list[Path]]:
     """Run a figure and write its CSV, picture and records into ``out``; returns its rows, the agreement of columns with published ones, what the text says beside ours (all these are in its JSON, too), and the files."""
-    start = time.perf_counter()
-    records, rows = run(figure, traces, progress)
+    records, rows, seconds = run(figure, traces, machine, progress)
     out = folder(out)
     csv, png, json_, all_ = (out / f"{figure.name}{end}" for end in (".csv", ".png", ".json", "_records.json"))
     write_text(csv, to_csv(rows))
     draw(figure, rows, png, traces.kind)
     api.save_records(records, all_)
-    compared, summary = agreements(rows), figure.summary(rows) + _seconds(figure.name, time.perf_counter() - start)
+    compared, hours = agreements(rows), statements(figure.name).get("hours")
+    took = [{"what": SECONDS + timing, "published": None if timing or hours is None else hours * 3600, "ours": s} for (_, timing), s in zip(timings(rows), seconds)]
+    summary = figure.summary(rows) + took
     write_text(json_, json.dumps({"figure": figure.name, "title": figure.title, "traces": traces.kind, "rows": rows, "agreements": compared, "summary": summary, "versions": api.versions()}, indent=1) + "\n")
     return rows, compared, summary, [csv, png, json_, all_]
-
-
-def _seconds(name: str, ours: float) -> list[dict]:
-    """The time that a figure takes, the published one on 8 vCPU."""
-    hours = statements(name).get("hours")
-    return [{"what": "seconds to make", "published": hours * 3600, "ours": ours}] if hours else []

@@ -12,7 +12,7 @@ from penstock.machine.record import Record
 from penstock.pareto import distance
 from penstock.published import moe_regions, moe_tiling, statements
 
-from .base import Figure, Point
+from .base import MACHINE, Figure, Point, timings
 from .traces import Traces
 
 CONFIG = "paper_moe"
@@ -38,7 +38,7 @@ def tiling(batch: int):
         for model, size in MODELS.items():
             config = load(CONFIG)
             if (model, batch) == ("qwen", 1024):
-                config = replace(config, published=replace(config.published, fifo_depth=DEPTH_1024))
+                config = replace(config, published=replace(config.published, fifo_depth=DEPTH_1024), machine=replace(config.machine, channel_depth=DEPTH_1024))
             for tile in (*TILES[batch], "dynamic"):
                 params = {**size, "tokens": batch, "tile_inter": 64, **traces.routing(model, batch)}
                 params |= {"tile_rows": 0, "compute_bw": DYNAMIC_BW} if tile == "dynamic" else {"tile_rows": tile}
@@ -62,9 +62,9 @@ def as_plotted(r: dict) -> int:
     return r["onchip_active_bytes" if r["tile"] == "dynamic" else "onchip_bytes"]
 
 
-def improvement(rows: list[dict], model: str, memory) -> float:
+def improvement(rows: list[dict], model: str, memory, cycles: str = "cycles") -> float:
     """Pareto Improvement Distance of a model's dynamic tiles; ``memory(row)``: its on-chip bytes."""
-    at = {r["tile"]: (r["cycles"], memory(r)) for r in rows if r["model"] == model}
+    at = {r["tile"]: (r[cycles], memory(r)) for r in rows if r["model"] == model}
     return distance(at.pop("dynamic"), at.values())
 
 
@@ -74,8 +74,10 @@ def tiling_summary(name: str):
         for m in MODELS:
             what = f"{m} Pareto Improvement Distance"
             out.append({"what": what, "published": said[what], "ours": improvement(rows, m, as_plotted)})
-            out += [{"what": f"{what}, memory of {which}", "published": None, "ours": improvement(rows, m, lambda r: r[key])}
-                    for key, which in (("onchip_bytes", "all experts"), ("onchip_active_bytes", "experts with tokens"))]
+            memories = {"as published": as_plotted, "all experts": lambda r: r["onchip_bytes"], "experts with tokens": lambda r: r["onchip_active_bytes"]}
+            for cycles, timing in timings(rows):
+                out += [{"what": f"{what}{timing}, memory of {which}" if which != "as published" else what + timing, "published": None, "ours": improvement(rows, m, memory, cycles)}
+                        for which, memory in memories.items() if timing or which != "as published"]
         return out
 
     return summary
@@ -92,6 +94,9 @@ def plot_tiling(fig, rows: list[dict]) -> None:
             for x, y, tile in points:
                 if kind == "static":
                     top.annotate(tile, (x, y), textcoords="offset points", xytext=(5, 5), fontsize=8)
+            if MACHINE in mine[0]:
+                own = [(as_plotted(r) / 1e6, r[MACHINE] / 1e6) for r in mine if (r["tile"] == "dynamic") == (kind == "dynamic")]
+                top.plot(*zip(*own), style.replace("-", ":"), color=colour, fillstyle="none", markersize=13 if kind == "dynamic" else 6, label=f"{kind} tiles, this machine")
         known = [r for r in mine if "step_cycles" in r]
         if known:
             top.plot([r.get("step_onchip_bytes", r.get("step_onchip_active_bytes")) / 1e6 for r in known], [r["step_cycles"] / 1e6 for r in known], "s", markersize=11, fillstyle="none", color="0.4", label="published")
@@ -139,7 +144,7 @@ def multiplexed_summary(name: str):
         at = {r["regions"]: r for r in rows}
         alone, shared = at[REGIONS[0]], at[32]
         return [{"what": "utilisation gained", "published": statements(name)["utilisation gained"], "ours": shared["utilisation"] / alone["utilisation"]},
-                {"what": "cycles at 32 regions, of those without sharing", "published": None, "ours": shared["cycles"] / alone["cycles"]},
+                *({"what": f"cycles at 32 regions, of those without sharing{timing}", "published": None, "ours": shared[cycles] / alone[cycles]} for cycles, timing in timings(rows)),
                 {"what": "compute saved at 32 regions", "published": None, "ours": 1 - shared["allocated_flops_per_cycle"] / alone["allocated_flops_per_cycle"]},
                 {"what": "on-chip memory saved at 32 regions", "published": None, "ours": 1 - shared["onchip_active_bytes"] / alone["onchip_active_bytes"]}]
 
@@ -154,6 +159,8 @@ def plot_multiplexed(fig, rows: list[dict]) -> None:
         ax.bar(x, [r[key] / scale for r in rows], 0.7, color="#3182bd", label="ours")
         if any(f"step_{key}" in r for r in rows):
             ax.plot([i for i, r in zip(x, rows) if f"step_{key}" in r], [r[f"step_{key}"] / scale for r in rows if f"step_{key}" in r], "s", markersize=9, fillstyle="none", color="0.2", label="published")
+        if key == "cycles" and MACHINE in rows[0]:
+            ax.plot(x, [r[MACHINE] / scale for r in rows], "D", color="#31a354", label="this machine")
         ax.set_xticks(x, names)
         ax.set(xlabel="regions that 128 experts share", ylabel=unit)
         ax.legend(frameon=False, fontsize=9, loc="upper center")

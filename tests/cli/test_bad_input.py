@@ -185,6 +185,7 @@ def test_records_and_reports(capsys, tmp_path, monkeypatch):
                      "--json", str(out)]) == 0
     record = json.loads(out.read_text())[0]
     assert record["values_ok"] is True and record["max_rel_err"] < 1e-5
+    capsys.readouterr()
     assert cli.main(["explain", str(out)]) == 0
     whole = capsys.readouterr().out
     assert "bounding chain" in whole and "busiest" not in whole

@@ -23,16 +23,17 @@ def published_traces():
 
 
 def test_a_figure_on_drawn_lengths(capsys, tmp_path):
-    assert cli.main(["figures", "fig15", "--out", str(tmp_path / "new"), "--quiet"]) == 0
+    assert cli.main(["figures", "fig15", "--machine", "--out", str(tmp_path / "new"), "--quiet"]) == 0
     rows = list(csv.DictReader((tmp_path / "new" / "fig15.csv").read_text().splitlines()))
     assert [(r["requests"], r["parallel"]) for r in rows] == [(str(n), p) for n in (16, 32, 48, 64) for p in ("coarse", "dynamic")]
-    assert not any(k.startswith("step_") for k in rows[0]) and all(int(r["cycles"]) > 0 for r in rows)
+    assert not any(k.startswith("step_") for k in rows[0]) and all(int(r["cycles"]) > int(r["machine_cycles"]) > 0 for r in rows)
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["fig15.csv", "fig15.json", "fig15.png", "fig15_records.json"]
-    assert "dynamic over coarse at 16" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "dynamic over coarse at 16 " in out and "dynamic over coarse at 16, this machine" in out
 
 
 def test_figure_15_is_the_published_one(tmp_path):
-    _, (cycles,), summary, _ = figures.write(figures.FIGURES["fig15"], tmp_path, published_traces())
+    _, (cycles,), summary, _ = figures.write(figures.FIGURES["fig15"], tmp_path, published_traces(), machine=False)
     assert (cycles["points"], cycles["max_error"]) == (8, 0)
     said = {s["what"]: s for s in summary}
     for n in (16, 64):
