@@ -91,6 +91,8 @@ DESIGNS = (
     _one("moe", "8 experts time-multiplexed", tile_rows=0, regions=4, deep=True, **FULL_MOE),
     *(_one("attention", f"16 requests {p}", parallel=p, softmax=s, deep=True, **FULL_ATTENTION)
       for p, s in (("coarse", "online"), ("interleaved", "published"), ("dynamic", "stable"))),
+    _one("published_moe", "dynamic", tokens=8, dim=8, inter=8, experts=4, top_k=2, tile_rows=0, tile_inter=4),
+    _one("published_attention", "dynamic", requests=8, regions=2, heads=4, head_dim=8, kv_tile=4, most=3, parallel="dynamic"),
     Design("swiglu small_fpga", "small_fpga", SMALL),
     Design("swiglu small_fpga x2", "small_fpga", SMALL, _units(2)),
     Design("swiglu small_fpga x4", "small_fpga", SMALL, _units(4)),

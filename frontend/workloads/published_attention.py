@@ -1,4 +1,4 @@
-"""Attention of the paper's figures 14, 15 and 21, operator for operator as its experiments build it (timing `published`): one KV head, one new token per request.
+"""Attention of the paper's figures 14, 15 and 21, operator for operator as its experiments build it for the published simulator: one KV head, one new token per request.
 
 ``parallel``: "coarse" gives each region as many consecutive requests (``share``: groups of so many, to one region after the other, which may leave some without); "interleaved" deals them in turn; "dynamic" gives the next request to the region that has read its keys first. ``trace``: an .npy file
 with the lengths of the requests' caches (more requests than asked for: the first ones; ``a.npy+b.npy``: those of both); without one they are drawn. The defaults are Qwen3-30B-A3B with a batch of 64.

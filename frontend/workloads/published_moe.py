@@ -1,4 +1,4 @@
-"""The mixture-of-experts layer of the paper's figures 9, 10, 12 and 13, operator for operator as its experiments build it (timing `published`).
+"""The mixture-of-experts layer of the paper's figures 9, 10, 12 and 13, operator for operator as its experiments build it for the published simulator.
 
 ``tile_rows`` N: rows of an expert are packed into tiles of N; 0: into one tile of as many rows as the expert gets. ``regions`` R: the experts
 share R regions (configuration time-multiplexing); 0: each has its own. ``trace``: an .npz file whose array ``data`` [tokens, top_k] has the experts of
