@@ -23,19 +23,20 @@ def program(requests=64, regions=4, heads=8, head_dim=64, kv_tile=32, most=202, 
         raise ProgramError(f"parallel must be coarse, interleaved or dynamic, not {parallel!r}, and the requests ({requests}) a multiple of the regions ({regions}), dynamic: a larger one")
     g = Graph("published_attention")
     y = g.output("y", (requests * heads, head_dim), dtype)
-    cache = {n: g.input(f"cache_{n}", ((requests * most + 1) * kv_tile, head_dim), dtype) for n in "kv"}
+    room = most + 1  # a request's tiles, and one behind them: there the published experiments store the last tile again
+    cache = {n: g.input(f"cache_{n}", (requests * room * kv_tile, head_dim), dtype) for n in "kv"}
     heights = {"q": heads, "new_k": 1, "new_v": 1}
 
     def path(n, r, given):
         """Keys or values of the requests, the new row in the last tile, which is also stored: [n, tiles], and the tiles as they are loaded."""
-        addresses = FlatMap(given["request"], given["tiles"], fn=address_range(most), rank=1, name=f"addresses_{n}{r}")
+        addresses = FlatMap(given["request"], given["tiles"], fn=address_range(room), rank=1, name=f"addresses_{n}{r}")
         loaded = RandomOffChipLoad(addresses, cache[n], tile=(kv_tile, head_dim), name=f"cache_{n}{r}")
         which = FlatMap(given["tiles"], fn=last_tile_filter(), rank=1, name=f"which_{n}{r}")
         last, rest = Partition(loaded, which, rank=0, outputs=2, name=f"split_{n}{r}")
         row = Flatten(given[f"new_{n}"], lo=0, hi=1, name=f"row_{n}{r}")
         filled = Map(Map(last, given["valid"], fn=row_offset(), name=f"cut_{n}{r}"), row, fn=row_append(), name=f"append_{n}{r}")
         whole = Flatten(Reassemble(filled, rest, which, rank=0, name=f"whole_{n}{r}"), lo=0, hi=1, name=f"{n}{r}")
-        place = Map(given["request"], given["tiles"], fn=address(most), name=f"place_{n}{r}")
+        place = Map(given["request"], given["tiles"], fn=address(room), name=f"place_{n}{r}")
         RandomOffChipStore(place, Broadcast(filled, n=1, name=f"back_{n}{r}"), cache[n], name=f"keep_{n}{r}")
         return whole, loaded
 
