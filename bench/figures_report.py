@@ -36,6 +36,8 @@ Two things of the published numbers, so that they can be read:
 streams through as physical ones (`sim_configs/paper_moe.toml`, `paper_attention.toml`). Where the memory is the bound (figure 9, Mixtral) both agree; attention, which is bound by compute there, is bound by memory here, and
 gains less by dynamic parallelisation.
 
+Figures 12 and 13 are not made in this machine's timing: with few regions (4, say) the program deadlocks there, where a channel holds two physical tiles, not two logical ones; the workload `moe` has the channels that it takes ([dynamic.md](dynamic.md)). `--machine` for figure 10 takes some ten minutes; its column is not in the table below.
+
 Figure 21 has nine traces of 16 requests in the paper and three here. Coarse parallelisation gives a region 16 consecutive requests: with a batch of 16 one region works, with 80 the first one works twice. Figure 17 (end to end) was published without a script and is not made.
 {figures}"""
 

@@ -173,6 +173,6 @@ def plot_multiplexed(fig, rows: list[dict]) -> None:
 FIGURES = (
     Figure("fig9", "Figures 9 and 19: dynamic tiling, batch 64", tiling(64), tiling_summary("fig9"), plot_tiling, on_demand, size=(11, 8)),
     Figure("fig10", "Figures 10 and 20: dynamic tiling, batch 1024", tiling(1024), tiling_summary("fig10"), plot_tiling, on_demand, size=(11, 8)),
-    Figure("fig12", "Figure 12: configuration time-multiplexing, static tiles", multiplexed(True), multiplexed_summary("fig12"), plot_multiplexed, utilisation),
-    Figure("fig13", "Figure 13: configuration time-multiplexing, dynamic tiles", multiplexed(False), multiplexed_summary("fig13"), plot_multiplexed, utilisation),
+    Figure("fig12", "Figure 12: configuration time-multiplexing, static tiles", multiplexed(True), multiplexed_summary("fig12"), plot_multiplexed, utilisation, machine=False),
+    Figure("fig13", "Figure 13: configuration time-multiplexing, dynamic tiles", multiplexed(False), multiplexed_summary("fig13"), plot_multiplexed, utilisation, machine=False),
 )
