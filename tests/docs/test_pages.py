@@ -87,6 +87,16 @@ def test_the_regression_page_is_of_the_stored_table():
         assert "failed" not in r and r["cycles RTL"] == r["cycles model"] and r["differ"] == 0 and r["values"] and observed == channels
 
 
+def test_the_figures_page_is_of_the_stored_tables():
+    """`python bench/figures_report.py` was run after a table changed; every figure was made on the published traces."""
+    sys.path.insert(0, str(ROOT / "bench"))
+    import figures_report
+
+    assert figures_report.PAGE.read_text() == figures_report.page()
+    for name in figures_report.FIGURES:
+        assert json.loads((figures_report.STORED / f"{name}.json").read_text())["traces"] == "published traces" and (figures_report.STORED / f"{name}.png").is_file()
+
+
 def test_the_deadlock_page_is_of_the_stored_findings():
     """`python bench/deadlock_report.py` was run after the findings changed."""
     sys.path.insert(0, str(ROOT / "bench"))
