@@ -33,10 +33,10 @@ Two things of the published numbers, so that they can be read:
 * *Compute used* (figure 12) counts a SiLU as 8 FLOP for each element of the product behind it, 14/6 of the program's FLOP (`flops`); the gain by sharing is the same.
 
 *This machine* is another one than the published simulator's: its operators compute a product of two physical tiles a cycle (8,192 FLOP, published 1,024 to 6,400), its loads move on while a tile waits, a logical tile
-streams through as physical ones (`sim_configs/paper_moe.toml`, `paper_attention.toml`). Where the memory is the bound (figure 9, Mixtral) both agree; attention, which is bound by compute there, is bound by memory here, and
+streams through as physical ones (`sim_configs/paper_moe.toml`, `paper_attention.toml`). Where the memory is the bound (figure 9, Mixtral) both are near each other; attention, which is bound by compute there, is bound by memory here, and
 gains less by dynamic parallelisation.
 
-Figures 12 and 13 are not made in this machine's timing: with few regions (4, say) the program deadlocks there, where a channel holds two physical tiles, not two logical ones; the workload `moe` has the channels that it takes ([dynamic.md](dynamic.md)). `--machine` for figure 10 takes some ten minutes; its column is not in the table below.
+Figures 12 and 13 are not made in this machine's timing: with few regions (4, say) the program deadlocks there, where a channel holds two physical tiles, not two logical ones; the workload `moe` has the channels that it takes ([dynamic.md](dynamic.md)). Figure 10, the longest, is below without it, too.
 
 Figure 21 has nine traces of 16 requests in the paper and three here. Coarse parallelisation gives a region 16 consecutive requests: with a batch of 16 one region works, with 80 the first one works twice. Figure 17 (end to end) was published without a script and is not made.
 {figures}"""

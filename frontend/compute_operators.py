@@ -10,7 +10,7 @@ from penstock.machine.functions import lookup
 from .functions import Elementwise, Function, Matmul, RowReduce, as_function, spread_of
 from .graph import Operator, operator
 from .streams import pairs
-from .stream_functions import Collect, Expanding, Retile, RowAppend, RowOffset
+from .stream_functions import Collect, Expanding, RowAppend, RowOffset
 from .types import NUMBER, TILES, TUPLE, BufferType, StreamType, TileType, TupleType, same_shape, show_shape, vacant
 
 REDUCTIONS = ("add", "max", "matmul", "retile_row", "retile_col", "all_read")

@@ -19,8 +19,8 @@ def _tile(rows: int, cols: int) -> np.ndarray:
 
 
 class _Sizes(Evaluator):
-    def __init__(self, t: int, sources: dict, order: dict | None):
-        super().__init__({}, t, None, None, np.bool_, sources, order)
+    def __init__(self, t: int, sources: dict):
+        super().__init__({}, t, None, None, np.bool_, sources)
 
     def tensor(self, ref: TensorRef) -> np.ndarray:
         return _tile(ref.rows, ref.cols)
@@ -39,11 +39,11 @@ class _Sizes(Evaluator):
         return product if acc is None else self.reduce("add", acc, product)
 
 
-def sizes(graph: Graph, t: int, sources: dict, order: dict | None = None) -> Evaluator:
+def sizes(graph: Graph, t: int, sources: dict) -> Evaluator:
     """An evaluator that has run ``graph`` on elements of its sources (nested lists), without values: ``symbols``, ``largest``, ``shares`` and ``active`` are those of a run with them.
 
-    ``order``: arrivals that a run recorded; without it inputs that are merged take turns. Raises PenstockError where sizes disagree.
+    Inputs that are merged take turns. Raises PenstockError where sizes disagree.
     """
-    ev = _Sizes(t, sources, order)
+    ev = _Sizes(t, sources)
     ev.run(graph)
     return ev

@@ -122,9 +122,9 @@ def timings(rows: list[dict]) -> list[tuple[str, str]]:
     return [("cycles", ""), *([(MACHINE, ", this machine")] if MACHINE in rows[0] else [])]
 
 
-def gain(rows: list[dict], slow: str, fast: str, by: Callable[[dict], object], cycles: str = "cycles", **where) -> float:
-    """Geometric mean of how much faster ``fast`` is than ``slow`` (values of the column ``parallel``), over the rows that ``where`` selects, paired by ``by``."""
-    cycles = {(r["parallel"], by(r)): r[cycles] for r in rows if all(r[k] == v for k, v in where.items())}
+def gain(rows: list[dict], slow: str, fast: str, by: Callable[[dict], object], column: str = "cycles", **where) -> float:
+    """Geometric mean of how much faster ``fast`` is than ``slow`` (values of ``parallel``) by a column of cycles, over the rows that ``where`` selects, paired by ``by``."""
+    cycles = {(r["parallel"], by(r)): r[column] for r in rows if all(r[k] == v for k, v in where.items())}
     return geometric_mean(cycles[slow, k] / c for (way, k), c in cycles.items() if way == fast)
 
 

@@ -101,7 +101,8 @@ def plot_tiling(fig, rows: list[dict]) -> None:
         if known:
             top.plot([r.get("step_onchip_bytes", r.get("step_onchip_active_bytes")) / 1e6 for r in known], [r["step_cycles"] / 1e6 for r in known], "s", markersize=11, fillstyle="none", color="0.4", label="published")
         top.set_xscale("log")
-        top.set_xticks([as_plotted(r) / 1e6 for r in mine if r["tile"] != "dynamic"], [f"{as_plotted(r) / 1e6:.3g}" for r in mine if r["tile"] != "dynamic"])
+        at = [as_plotted(r) / 1e6 for r in mine if r["tile"] != "dynamic"]
+        top.set_xticks(at, [f"{x:.0f}" if x >= 100 else f"{x:.1f}" for x in at])
         top.set_xticks([], minor=True)
         top.set(title=f"{TITLES[model]}: Pareto Improvement Distance {improvement(rows, model, as_plotted):.2f}", xlabel="on-chip memory (MB)",
                 ylabel="cycles (millions)", ylim=(0, None))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from penstock.frontend.stream_functions import SPLIT
 from penstock.frontend.types import BufferType, SelectorType, TupleType
 
-from ..drawer import Drawer, Live, Refused, sizes, static
+from ..drawer import Drawer, Live, sizes, static
 
 __all__ = ["address", "address_range", "all_read", "binary", "expert_addresses", "last_tile_filter", "paired", "parts", "product", "reduction", "retile_col",
            "retile_row", "row_append", "row_offset", "scaled", "unary", "unpack"]
