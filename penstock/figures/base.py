@@ -163,6 +163,6 @@ def write(figure: Figure, out: Path, traces: Traces, machine: bool = False, prog
     api.save_records(records, all_)
     compared, hours = agreements(rows), statements(figure.name).get("hours")
     took = [{"what": SECONDS + timing, "published": None if timing or hours is None else hours * 3600, "ours": s} for (_, timing), s in zip(timings(rows), seconds)]
-    summary = figure.summary(rows) + took
+    summary = [s if traces.folder else {**s, "published": None} for s in figure.summary(rows)] + took  # the text speaks of the published traces
     write_text(json_, json.dumps({"figure": figure.name, "title": figure.title, "traces": traces.kind, "rows": rows, "agreements": compared, "summary": summary, "versions": api.versions()}, indent=1) + "\n")
     return rows, compared, summary, [csv, png, json_, all_]

@@ -1,6 +1,7 @@
 """The figures of the timing `published`: ours beside the published numbers, on drawn and on published traces."""
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ def test_a_figure_on_drawn_lengths(capsys, tmp_path):
     assert [(r["requests"], r["parallel"]) for r in rows] == [(str(n), p) for n in (16, 32, 48, 64) for p in ("coarse", "dynamic")]
     assert not any(k.startswith("step_") for k in rows[0]) and all(int(r["cycles"]) > int(r["machine_cycles"]) > 0 for r in rows)
     assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["fig15.csv", "fig15.json", "fig15.png", "fig15_records.json"]
+    summary = json.loads((tmp_path / "new" / "fig15.json").read_text())["summary"]
+    assert not any(s["published"] for s in summary if s["what"] != "seconds to make")
     out = capsys.readouterr().out
     assert "dynamic over coarse at 16 " in out and "dynamic over coarse at 16, this machine" in out
 
