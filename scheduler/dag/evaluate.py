@@ -125,9 +125,15 @@ def _check_retained(plan: Plan, retain: tuple[int, ...], problem: Problem, readi
 
 def _check_order(order: tuple[int, ...] | None, meter: Meter, where: str) -> None:
     tiles = meter.rows * meter.columns
-    if order is not None and sorted(order) != list(range(tiles)):
+    if order is not None and not _is_permutation(order, tiles):
         raise ScheduleError(f"the traversal order is not a permutation of 0..{tiles - 1}", where=where,
                             rule=f"the grid has {meter.columns} x {meter.rows} tiles, each executed once")
+
+
+def _is_permutation(order: tuple[int, ...], tiles: int) -> bool:
+    if len(order) != tiles or min(order) < 0 or max(order) >= tiles:
+        return False
+    return len(set(order)) == tiles
 
 
 def _check_complete(problem: Problem, schedule: Schedule, in_slow: set[int]) -> None:

@@ -56,6 +56,16 @@ class SubgraphCost:
         return "compute" if self.compute >= self.memory else "memory"
 
 
+@dataclass(frozen=True, slots=True)
+class _Visit:
+    """Tiles that cost alike: how many, one of them, and the tile before it (None: the first)."""
+
+    count: int
+    row: int
+    column: int
+    before: tuple[int, int] | None
+
+
 def tile_grid(plan: Plan, granularity: Granularity) -> tuple[int, int]:
     """(columns, rows) of the tile grid."""
     return -(-plan.width // granularity[0]), -(-plan.height // granularity[1])
@@ -213,37 +223,85 @@ class Meter:
     def measure(self, order: tuple[int, ...] | None = None) -> SubgraphCost:
         """Totals over all steps.
 
-        Under the default reuse a tile's cost depends only on its clipped size and on whether it shares its row or
-        its column with the tile before, so equal tiles are costed once, and so are equal steps in a row.
+        A tile's cost depends only on its clipped size and on whether it shares its row or its
+        column with the tile before, so equal tiles are costed once, and so are equal steps in a
+        row.  Two readings need every step in turn: `reuse=lru`, and unions of several slices of
+        one tensor.
         """
-        if self.readings.reuse != "previous-step" or self.readings.sharing == "union":
+        if self._walked():
             return self._total([(1, [(1, cost) for cost in self.steps(order)])])
-        groups: dict[tuple, list] = {}
-        last_row = last_column = -1
-        for row, column in self.tiles(order):
-            key = (self._clips(row, self.h, False), self._clips(column, self.w, True), row == last_row, column == last_column, last_row < 0)
-            if key in groups:
-                groups[key][0] += 1
-            else:
-                groups[key] = [1, self._tile(row, column, last_row, last_column)]
-            last_row, last_column = row, column
-        return self._total(list(groups.values()))
+        visits = self._raster() if order is None else self._visits(order)
+        return self._total([(visit.count, self._tile(visit)) for visit in visits])
 
     def work(self, part: Execution, order: tuple[int, ...] | None = None) -> float:
         """Compute of one execution over all tiles, units of time."""
-        classes: dict[tuple, list] = {}
-        for row, column in self.tiles(order):
-            classes.setdefault((self._clips(row, self.h, False), self._clips(column, self.w, True)), [0, row, column])[0] += 1
-        return math.fsum(count * math.fsum(self._compute(part, row, column, step) for step in range(self.steps_per_tile)
-                                           if part.activity.at(step, self.steps_per_tile, self.k)) for count, row, column in classes.values())
+        total = 0.0
+        for rows in self._classes(across=False):
+            for columns in self._classes(across=True):
+                steps = math.fsum(
+                    self._compute(part, rows.start, columns.start, step)
+                    for step in range(self.steps_per_tile)
+                    if part.activity.at(step, self.steps_per_tile, self.k))
+                total += len(rows) * len(columns) * steps
+        return total
 
-    def _clips(self, tile: int, size: int, across: bool) -> tuple[int, ...]:
-        lengths = {t.width if across else t.height for t in (self.problem.tensors[x] for x in (*self.plan.outputs, *self.plan.inputs))}
-        return tuple(max(0, min(size, length - tile * size)) for length in sorted(lengths))
+    # -- tiles that cost alike --------------------------------------------------------------------
 
-    def _tile(self, row: int, column: int, last_row: int, last_column: int) -> list[tuple[int, StepCost]]:
+    def _walked(self) -> bool:
+        """Whether a step's cost depends on more than its tile's class and the move into it."""
+        if self.readings.reuse == "lru":
+            return True
+        if self.readings.reuse == "previous-step" and self.readings.sharing != "union":
+            return False
+        return len({part.tensor for part in self.slices}) < len(self.slices)
+
+    def _classes(self, across: bool) -> list[range]:
+        """The rows (columns, if `across`) of the grid in ranges that every tensor clips alike."""
+        size, tiles = (self.w, self.columns) if across else (self.h, self.rows)
+        starts = {0}
+        for tensor in (*self.plan.outputs, *self.plan.inputs):
+            shape = self.problem.tensors[tensor]
+            length = shape.width if across else shape.height
+            starts.update(s for s in (length // size, -(-length // size)) if s < tiles)
+        bounds = [*sorted(starts), tiles]
+        return [range(low, high) for low, high in zip(bounds, bounds[1:])]
+
+    def _raster(self) -> Iterator[_Visit]:
+        """The classes of tiles in raster order, in closed form."""
+        last = self.columns - 1
+        all_columns = self._classes(across=True)
+        for rows in self._classes(across=False):
+            if rows.start == 0:
+                yield _Visit(1, 0, 0, None)
+            entered = rows[1:] if rows.start == 0 else rows
+            if entered:
+                yield _Visit(len(entered), entered.start, 0, (entered.start - 1, last))
+            for columns in all_columns:
+                inner = columns[1:] if columns.start == 0 else columns
+                if inner:
+                    before = rows.start, inner.start - 1
+                    yield _Visit(len(rows) * len(inner), rows.start, inner.start, before)
+
+    def _visits(self, order: tuple[int, ...]) -> Iterator[_Visit]:
+        """The classes of tiles in a given order."""
+        import numpy as np  # the default order does without
+
+        row, column = np.divmod(np.asarray(order, np.int64), self.columns)
+        yield _Visit(1, int(row[0]), int(column[0]), None)
+        classes = []
+        for across, line in ((False, row), (True, column)):
+            starts = [tiles.start for tiles in self._classes(across)]
+            classes.append(np.searchsorted(starts, line[1:], side="right"))
+        same_row, same_column = row[1:] == row[:-1], column[1:] == column[:-1]
+        code = (classes[0] * (self.columns + 1) + classes[1]) * 4 + same_row * 2 + same_column
+        _, first, count = np.unique(code, return_index=True, return_counts=True)
+        for at, tiles in zip(first.tolist(), count.tolist()):
+            before = int(row[at]), int(column[at])
+            yield _Visit(tiles, int(row[at + 1]), int(column[at + 1]), before)
+
+    def _tile(self, visit: _Visit) -> list[tuple[int, StepCost]]:
         """(how many, cost) of the runs of equal steps of one tile."""
-        count = self.steps_per_tile
+        count, row, column = self.steps_per_tile, visit.row, visit.column
         starts = {0, min(1, count - 1), count - 1}
         for depth in self.plan.depths:
             starts.update(s for s in (depth // self.k, -(-depth // self.k)) if s < count)
@@ -253,7 +311,7 @@ class Meter:
             if step:
                 before = self.buffers(row, column, step - 1)
             else:
-                before = {} if last_row < 0 else self.buffers(last_row, last_column, count - 1)
+                before = {} if visit.before is None else self.buffers(*visit.before, count - 1)
             costs.append((end - step, self.step(row, column, step, before)[0]))
         return costs
 

@@ -245,17 +245,20 @@ class _Run:
 
     def _entry(self, candidate: Candidate) -> Subgraph:
         """The schedule entry of a candidate, with its latency from the exact evaluator; raster order if as good."""
-        from .tiles import snake_order
+        from .tiles import traversal
 
         key = candidate.key
         if key not in self.entries:
             plan, tiling = candidate.plan, candidate.tiling
             meter = Meter(self.problem, plan, self.readings, tiling.granularity, candidate.resident, candidate.retain)
-            order = snake_order(tiling.route, *tile_grid(plan, tiling.granularity))
-            latency = meter.measure(order).latency
-            raster = meter.measure(None).latency if order != tuple(range(len(order))) else latency
-            if raster <= latency * (1 + 1e-12):
-                order, latency = None, raster
+            order = traversal(tiling.route, *tile_grid(plan, tiling.granularity))
+            latency = meter.measure(None).latency
+            if order is not None:
+                snake = meter.measure(order).latency
+                if snake < latency * (1 - 1e-12):
+                    latency = snake
+                else:
+                    order = None
             self.entries[key] = Subgraph(plan.ops, tiling.granularity, candidate.retain, order, latency)
         return self.entries[key]
 

@@ -10,7 +10,8 @@ Arrays (integers unless said otherwise), one row per item:
 - ``made``: matmul, outer, rows, cols, height, width, K, first, last, depth; ``costs`` (float) alongside
 - ``outputs``: height, width, retained
 - ``machine`` (float): capacity - kept, bandwidth, native width, native height, what one base_cost's reduction is
-  (0: the whole K), 1 if inner extents are padded, grid width, grid height, 1 if a tensor has one buffer per step, 1 if any depth is a candidate
+  (0: the whole K), 1 if inner extents are padded, grid width, grid height, 1 if a tensor has one buffer per step, 1 if any depth is a candidate,
+  tiles of the largest grid that a snake may visit (raster order above)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["search", "traversal_cost", "NOT_FOUND"]
 NOT_FOUND = np.inf
 _TILE, _STEP, _COVER = int(Extent.TILE), int(Extent.STEP), int(Extent.COVER)
 _0, _1 = np.int64(0), np.int64(1)  # a literal as an argument would compile the callee once more
-_START, _ALONG_ROW, _ALONG_COLUMN = _0, _1, np.int64(2)
+_START, _ALONG_ROW, _ALONG_COLUMN, _JUMP = _0, _1, np.int64(2), np.int64(3)
 _RUNS = 12  # clip classes along one axis; more distinct tensor sizes than that do not fit one subgraph in practice
 _options = {"cache": True, "nogil": True, "error_model": "numpy"}
 
@@ -146,8 +147,8 @@ def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
                 same = same and not stepping
             else:
                 same = same and move != _START and not (stepping and steps > 1)
-                same = same and not (move == _ALONG_ROW and slices[i, 2] == _TILE)
-                same = same and not (move == _ALONG_COLUMN and slices[i, 1] == _TILE)
+                same = same and not (move != _ALONG_COLUMN and slices[i, 2] == _TILE)
+                same = same and not (move != _ALONG_ROW and slices[i, 1] == _TILE)
             if one_buffer:
                 if size > group_held:
                     group_held = size
@@ -247,6 +248,11 @@ def _working_set(slices, made, outputs, machine, w, h, k, runs):
 
 
 @njit(**_options)
+def _raster_only(rows, nr, cols, nc, machine):
+    return float(rows[nr]) * cols[nc] > machine[10]
+
+
+@njit(**_options)
 def _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table):
     """table[row class, column class, move]: latency of a tile; False if one does not fit."""
     steps = _steps(slices, made, k)
@@ -267,7 +273,7 @@ def _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, 
                 moved = loaded + (stored if step == steps - 1 else 0.0)
                 later += (runs[r + 1] - step) * max(_compute(made, costs, machine, top, left, w, h, k, step, steps), moved / bandwidth)
             compute = _compute(made, costs, machine, top, left, w, h, k, _0, steps)
-            for move in (_START, _ALONG_ROW, _ALONG_COLUMN):
+            for move in range(4 if _raster_only(rows, nr, cols, nc, machine) else 3):
                 held, loaded = _buffers(slices, machine, top, left, w, h, k, _0, steps, move)
                 if held + fixed > machine[0]:
                     return False
@@ -330,7 +336,23 @@ def _best_snake(table, across, lines, nl, places, np_, best, route):
 
 
 @njit(**_options)
-def _best_traversal(table, rows, nr, cols, nc, best, route):
+def _raster(table, rows, nr, cols, nc):
+    """Latency of the raster order."""
+    total = table[0, 0, _START]
+    turn = _JUMP if cols[nc] > 1 else _ALONG_COLUMN
+    for i in range(nr):
+        lines = rows[i + 1] - rows[i]
+        total += (lines - (i == 0)) * table[i, 0, turn]
+        for j in range(nc):
+            total += lines * (cols[j + 1] - cols[j] - (j == 0)) * table[i, j, _ALONG_ROW]
+    return total
+
+
+@njit(**_options)
+def _best_traversal(table, rows, nr, cols, nc, machine, best, route):
+    if _raster_only(rows, nr, cols, nc, machine):
+        route[0], route[1], route[2], route[3] = 2, 0, 0, 0
+        return _raster(table, rows, nr, cols, nc)
     best = _best_snake(table, _0, rows, nr, cols, nc, best, route)
     return _best_snake(table, _1, cols, nc, rows, nr, best, route)
 
@@ -415,7 +437,7 @@ def _evaluate(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc
     """Latency of the best snake at one granularity, which goes into `route`; infinite if a tile does not fit."""
     if not _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table):
         return np.inf
-    return _best_traversal(table, rows, nr, cols, nc, np.inf, route)
+    return _best_traversal(table, rows, nr, cols, nc, machine, np.inf, route)
 
 
 @njit(**_options)
@@ -467,7 +489,7 @@ def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, b
     runs = np.empty(64, np.int64)
     rows = np.empty(_RUNS + 1, np.int64)
     cols = np.empty(_RUNS + 1, np.int64)
-    table = np.empty((_RUNS, _RUNS, 3))
+    table = np.empty((_RUNS, _RUNS, 4))
     route = np.zeros(4, np.int64)
     least_so_far = np.array([best])
     fits = np.full((ws.shape[0], hs.shape[0]), -1, np.int64)  # index of the deepest k that fits, once known
@@ -529,7 +551,7 @@ def traversal_cost(slices, made, costs, outputs, machine, widths, heights, w, h,
     runs = np.empty(64, np.int64)
     rows = np.empty(_RUNS + 1, np.int64)
     cols = np.empty(_RUNS + 1, np.int64)
-    table = np.empty((_RUNS, _RUNS, 3))
+    table = np.empty((_RUNS, _RUNS, 4))
     nc = _axis_runs(widths, w, int(machine[6]), cols)
     nr = _axis_runs(heights, h, int(machine[7]), rows)
     choice[0], choice[1], choice[2] = w, h, k

@@ -6,6 +6,8 @@ operations are called; the encoded plan is the key, so a repeated block is searc
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
@@ -17,7 +19,14 @@ from ..problem import Problem
 from ..readings import Readings
 from ..solution import Granularity
 
-__all__ = ["Tiling", "TileSearch", "compile_search", "snake_order"]
+__all__ = ["Tiling", "TileSearch", "compile_search", "snake_order", "traversal", "LONGEST_ORDER"]
+
+LONGEST_ORDER = 1 << 17
+"""Tiles of the largest grid whose order is written down; larger ones are visited in raster order."""
+EVERY_SIZE = 256
+"""Sizes along an axis of which every one is tried; of more, a choice."""
+RASTER = 2
+"""`Tiling.route[0]` of the raster order."""
 
 
 Request = tuple[Plan, tuple[int, ...], tuple[int, ...]]
@@ -28,7 +37,8 @@ Request = tuple[Plan, tuple[int, ...], tuple[int, ...]]
 class Tiling:
     """A granularity, the snake that visits the tiles, and the latency (units of time).
 
-    `route` is (0: along rows, 1: along columns; first line; place where even lines are entered; where odd ones are).
+    `route` is (0: along rows, 1: along columns; first line; place where even lines are entered; where odd ones are),
+    or (2, 0, 0, 0): raster order.
     """
 
     latency: float
@@ -37,12 +47,16 @@ class Tiling:
 
 
 class TileSearch:
-    """Searches tilings for one problem under one set of readings; safe to call from several threads."""
+    """Searches tilings for one problem under one set of readings; safe to call from several threads.
 
-    def __init__(self, problem: Problem, readings: Readings):
+    Grids of more than `longest_order` tiles are visited in raster order.
+    """
+
+    def __init__(self, problem: Problem, readings: Readings, longest_order: int = LONGEST_ORDER):
         from . import kernel  # compiled code: what can do without need not wait for it
 
         self.kernel = kernel
+        self.longest_order = longest_order
         self.problem, self.readings = problem, readings
         self.memo: dict[bytes, Tiling | None] = {}
 
@@ -124,7 +138,8 @@ class TileSearch:
         outputs = [(tensors[t].height, tensors[t].width, t in retain) for t in plan.outputs if t not in resident]
         machine = (room, problem.bandwidth, problem.native[0], problem.native[1],
                    0 if readings.matmul_cost == "full-k" else problem.native_depth, readings.inner_matmul == "padded",
-                   plan.width, plan.height, readings.sharing == "once-per-tensor", readings.tiling == "any")
+                   plan.width, plan.height, readings.sharing == "once-per-tensor", readings.tiling == "any",
+                   self.longest_order)
         shapes = [tensors[t] for t in (*plan.outputs, *(s.tensor for s in plan.slices))]
         return (np.array(slices, np.int64).reshape(-1, 9), np.array(made, np.int64).reshape(-1, 10),
                 np.array(costs, np.float64), np.array(outputs, np.int64).reshape(-1, 3), np.array(machine, np.float64),
@@ -145,31 +160,62 @@ def _tiling(latency: float, choice: np.ndarray) -> Tiling | None:
 
 def _sizes(least: int, length: int, native: int, readings: Readings) -> np.ndarray:
     """Candidate sizes along one axis, descending."""
-    most = max(least, min(length, native) if readings.above_native == "refused" else length)
-    if readings.above_native == "refused" and least > native:
+    above = readings.above_native == "allowed"
+    if not above and least > native:
         return np.zeros(0, np.int64)
-    sizes = range(most, least - 1, -1)
+    most = max(least, length if above else min(length, native))
     if readings.tiling == "divisors":
-        sizes = [s for s in sizes if length % s == 0]
+        sizes = _divisors(length)
     elif readings.tiling == "powers-of-two":
-        if length < native or readings.above_native == "allowed":  # one tile may be wider than the tensor
-            sizes = range(max(most, 1 << (length - 1).bit_length()), least - 1, -1)
-        sizes = [s for s in sizes if s & (s - 1) == 0 and (readings.above_native == "allowed" or s <= native)]
-    elif readings.above_native == "allowed":
-        sizes = [s for s in sizes if s <= native or s % native == 0 or s == length]
-    return np.array(list(sizes), np.int64)
+        if length < native or above:  # one tile may be wider than the tensor
+            most = max(most, 1 << (length - 1).bit_length())
+        sizes = {1 << power for power in range(most.bit_length())}
+        sizes = {size for size in sizes if above or size <= native}
+    else:
+        sizes = _spread(least, min(native, most), length)
+        if above:
+            sizes.update(native * times for times in _spread(1, most // native, -(-length // native)))
+            sizes.update((least, most))
+    return np.array(sorted((s for s in sizes if least <= s <= most), reverse=True), np.int64)
 
 
+def _divisors(length: int) -> set[int]:
+    small = [size for size in range(1, math.isqrt(length) + 1) if length % size == 0]
+    return {*small, *(length // size for size in small)}
+
+
+def _spread(least: int, most: int, length: int) -> set[int]:
+    """All sizes of a short range; of a long one those that part `length` evenly, and a geometric row."""
+    if most - least < EVERY_SIZE:
+        return set(range(least, most + 1))
+    even = {-(-length // parts) for parts in range(1, EVERY_SIZE // 4)}
+    halves = {most >> power for power in range(most.bit_length())}
+    spaced = {int(2 ** (eighth / 8)) for eighth in range(8 * most.bit_length())}
+    return {size for size in (*even, *halves, *spaced, least) if least <= size <= most}
+
+
+def traversal(route: tuple[int, int, int, int], columns: int, rows: int) -> tuple[int, ...] | None:
+    """The tile indices in the order of a route; None for raster order."""
+    return None if route[0] == RASTER else snake_order(route, columns, rows)
+
+
+@functools.lru_cache(maxsize=256)
 def snake_order(route: tuple[int, int, int, int], columns: int, rows: int) -> tuple[int, ...]:
     """The tile indices in the order the snake visits them."""
     across, first, enter, leave = route
     lines, places = (columns, rows) if across else (rows, columns)
-    order = []
-    for position, line in enumerate([first, *(i for i in range(lines) if i != first)]):
-        begin, end = (enter, leave) if position % 2 == 0 else (leave, enter)
-        inner = [p for p in range(places) if p != begin and p != end]
-        if begin > end:
-            inner.reverse()
-        visit = [begin, *inner, *([end] if end != begin else [])]
-        order.extend((place * columns + line) if across else (line * columns + place) for place in visit)
-    return tuple(order)
+    visit = np.concatenate(([first], np.delete(np.arange(lines), first)))
+    place = _line(places, enter, leave)
+    grid = np.empty((lines, places), np.int64)
+    grid[0::2] = place
+    grid[1::2] = _line(places, leave, enter)
+    index = grid * columns + visit[:, None] if across else visit[:, None] * columns + grid
+    return tuple(index.ravel().tolist())
+
+
+def _line(places: int, begin: int, end: int) -> np.ndarray:
+    """The places of a line from `begin` to `end`, the others in between in index order or against it."""
+    inner = np.delete(np.arange(places), list({begin, end}))
+    if begin > end:
+        inner = inner[::-1]
+    return np.concatenate(([begin], inner, [end] if end != begin else [])).astype(np.int64)
