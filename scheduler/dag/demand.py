@@ -104,7 +104,9 @@ class Plan:
     """The granularity-independent work of one subgraph.
 
     `outputs` are the tensors made in full tiles and written out unless retained; `depths` the reductions of the
-    outer MatMuls; (`width`, `height`) the extent of the grid.
+    outer MatMuls, `limit` the largest k allowed; (`width`, `height`) the extent of the grid.  `formed` are the
+    products made tile by tile (not only in slices of a reduction), `carried` those made on a tile's first step for
+    a MatMul that consumes them in the later steps too.
     """
 
     ops: tuple[int, ...]
@@ -116,6 +118,9 @@ class Plan:
     executions: tuple[Execution, ...]
     depths: tuple[int, ...]
     covers: tuple[Cover, ...]
+    limit: int
+    formed: tuple[int, ...]
+    carried: tuple[Slice, ...]
 
 
 def make_plan(problem: Problem, ops: tuple[int, ...], readings: Readings, where: str = "subgraph") -> Plan:
@@ -130,6 +135,7 @@ class _Planner:
         self.slices: dict[Slice, Slice] = {}
         self.executions: dict[Execution, Execution] = {}
         self.covers: dict[Cover, None] = {}
+        self.carried: dict[Slice, Slice] = {}
 
     def plan(self) -> Plan:
         problem, members = self.problem, set(self.ops)
@@ -140,10 +146,18 @@ class _Planner:
         for tensor in outputs:
             self.ask(tensor, Role.POINTWISE, Extent.TILE, Extent.TILE, Activity(last=True))
         inputs = dict.fromkeys(t for op in self.ops for t in problem.ops[op].inputs if t not in self.inside)
-        outer = [e for e in self.executions.values() if e.outer]
+        executions = tuple(self.executions.values())
+        depths = tuple(problem.reduction(e.op) for e in executions if e.outer)
         return Plan(self.ops, outputs, tuple(inputs), max(s.width for s in shapes), max(s.height for s in shapes),
-                    tuple(self.slices.values()), tuple(self.executions.values()),
-                    tuple(problem.reduction(e.op) for e in outer), tuple(self.covers))
+                    tuple(self.slices.values()), executions, depths, tuple(self.covers), self._depth_limit(depths),
+                    tuple(dict.fromkeys(problem.ops[e.op].output for e in executions if _in_tiles(e))),
+                    tuple(self.carried.values()))
+
+    def _depth_limit(self, depths: tuple[int, ...]) -> int:
+        if self.readings.depth_limit == "every-matmul":
+            depths = tuple(self.problem.reduction(op) for op in self.ops if self.problem.ops[op].is_matmul)
+            return min(depths, default=1)
+        return max(depths, default=1)
 
     def _is_output(self, tensor: int, members: set[int]) -> bool:
         users = self.problem.consumers[tensor]
@@ -191,6 +205,14 @@ class _Planner:
         axis = "w" if role is Role.LEFT else "h"
         self.covers[Cover(axis, self.problem.reduction(op), maker)] = None
         if role is Role.LEFT:
-            self.ask(tensor, role, rows, Extent.COVER, Activity(first=True))
+            cols = Extent.COVER
         else:
-            self.ask(tensor, role, Extent.COVER, cols, Activity(first=True))
+            rows = Extent.COVER
+        if self.readings.carried_products == "counted":
+            product = Slice(tensor, Role.POINTWISE, rows, cols)
+            self.carried.setdefault(product, product).activity.add(when)
+        self.ask(tensor, role, rows, cols, Activity(first=True))
+
+
+def _in_tiles(made: Execution) -> bool:
+    return {made.rows, made.cols} <= {Extent.TILE, Extent.COVER}

@@ -64,7 +64,7 @@ def evaluate(problem: Problem, schedule: Schedule, readings: Readings = Readings
 def check_granularity(problem: Problem, plan: Plan, granularity: Granularity, readings: Readings, where: str) -> None:
     """Refuse a [w, h, k] the readings do not allow for this subgraph."""
     natives = (*problem.native, problem.native_depth)
-    lengths = (plan.width, plan.height, *([max(plan.depths)] if plan.depths else []))  # k means nothing without a MatMul
+    lengths = (plan.width, plan.height, *([max(plan.depths)] if plan.depths else []))  # no MatMul: k means nothing
     for name, value, native, length in zip("whk", granularity, natives, lengths):
         if readings.above_native == "refused" and value > native:
             raise ScheduleError(f"{name} = {value} is above the native {native}", where=where, rule="w, h and k are at most native")
@@ -72,8 +72,8 @@ def check_granularity(problem: Problem, plan: Plan, granularity: Granularity, re
             raise ScheduleError(f"{name} = {value} is not a power of two", where=where, rule="reading tiling=powers-of-two")
         if readings.tiling == "divisors" and length % value:
             raise ScheduleError(f"{name} = {value} does not divide {length}", where=where, rule="reading tiling=divisors")
-    if plan.depths and granularity[2] > max(plan.depths):
-        raise ScheduleError(f"k = {granularity[2]} is above the reduction depth {max(plan.depths)}", where=where, rule="k is at most K")
+    if plan.depths and granularity[2] > plan.limit:
+        raise ScheduleError(f"k = {granularity[2]} is above the reduction depth {plan.limit}", where=where, rule="k is at most K")
     for cover in plan.covers:
         have = granularity["wh".index(cover.axis)]
         if have < cover.least:
@@ -121,6 +121,9 @@ def _check_retained(plan: Plan, retain: tuple[int, ...], problem: Problem, readi
         if not produced and not (readings.retainable == "loaded-too" and tensor in plan.inputs):
             raise ScheduleError(f"tensor {tensor} is retained but not produced here", where=where,
                                 rule="only tensors produced in the subgraph can be retained")
+        if produced and readings.inner_retention == "refused" and tensor not in plan.formed:
+            raise ScheduleError(f"tensor {tensor} is retained but only made in slices of a reduction", where=where,
+                                rule="a retained tensor is made tile by tile", remedy="reading inner_retention=allowed")
 
 
 def _check_order(order: tuple[int, ...] | None, meter: Meter, where: str) -> None:

@@ -4,8 +4,9 @@ This is the plain meaning of the model, written for reading; the search uses a c
 readings (`solve.kernel`) and every schedule it returns is costed again here.
 
 A tile takes ceil(max K / k) steps.  A step takes max(compute, (loaded + stored) / bandwidth); its working set is the
-buffers of its input slices, the output tiles, one more tile per accumulator that has no output tile, what was kept
-from the subgraph before, and what is kept for the next one at full size.
+buffers of its input slices, the output tiles, one more tile per accumulator that has no output tile, the slices that
+pointwise operations made for a MatMul in an earlier step, what was kept from the subgraph before, and what is kept for
+the next one at full size.
 """
 
 from __future__ import annotations
@@ -91,6 +92,7 @@ class Meter:
         self.resident, self.retain = frozenset(resident), frozenset(retain)
         self.slices = [s for s in plan.slices if s.tensor not in self.resident]
         counted = self.resident if readings.unused_residents == "counted" else self.resident & set(plan.inputs)
+        self.carried = [p for p in plan.carried if p.tensor not in self.retain]
         self.kept = sum(problem.tensors[t].size for t in counted | self.retain)
         self.free_space: OrderedDict[tuple, float] = OrderedDict()
 
@@ -197,6 +199,9 @@ class Meter:
         accumulators = len(self.plan.depths) if self.steps_per_tile > 1 else 0
         fixed = self.kept + sum(size for t, size in tiles.items() if t not in self.retain | self.resident)
         fixed += max(0, accumulators - len(tiles)) * min(self.w, self.plan.width) * min(self.h, self.plan.height)
+        if step:
+            fixed += sum(_area(self._region(p, p.tensor, row, column, step)) for p in self.carried
+                         if p.activity.at(step, self.steps_per_tile, self.k))
         working_set = fixed + self._held_size(held)
         loaded = self._loaded(held, before, self.problem.capacity - fixed)
         stored = sum(size for t, size in tiles.items() if t not in self.retain) if step == self.steps_per_tile - 1 else 0

@@ -27,10 +27,13 @@ class Readings:
     sharing: Literal["same-slice", "union", "once-per-tensor"] = "same-slice"
     consumed_outside: Literal["ephemeral", "written"] = "ephemeral"
     retainable: Literal["produced", "loaded-too"] = "produced"
+    inner_retention: Literal["refused", "allowed"] = "refused"
     unused_residents: Literal["counted", "free"] = "counted"
     pointwise_into_matmul: Literal["covering", "free"] = "covering"
+    carried_products: Literal["counted", "free"] = "counted"
     inner_matmul: Literal["proportional", "padded", "forbidden"] = "proportional"
     several_split_k: Literal["allowed", "forbidden"] = "allowed"
+    depth_limit: Literal["every-matmul", "deepest-matmul"] = "every-matmul"
     output_shapes: Literal["masked", "same"] = "masked"
     tiling: Literal["any", "divisors", "powers-of-two"] = "any"
 
@@ -75,12 +78,17 @@ SOURCES: dict[str, str] = {
                "(#59, #65, #70, #73). union: the union of the rectangles. once-per-tensor: the largest slice only.",
     "consumed_outside": "A tensor consumed inside and outside its subgraph: ephemeral, never written (example 3B, #51), or written.",
     "retainable": "What may stay for the next subgraph: tensors produced (#34, #52, #61), or loaded inputs too (older text).",
+    "inner_retention": "A product made only in slices of a reduction (an inner MatMul's, or a pointwise one's between MatMuls): not retained, "
+                       "because no tile of it ever exists (the statement retains 'output tensors'), or retained all the same.",
     "unused_residents": "Tensors kept from the step before but not used: counted at full size, or free.",
     "pointwise_into_matmul": "Pointwise feeding a MatMul in one subgraph: covering = only if the tile covers K, fired once per tile "
                              "(#71, #82); free = for any slice, fired whenever it is asked for.",
+    "carried_products": "What such a pointwise operation made on a tile's first step, while the MatMul consumes it in later steps: counted in "
+                        "the working set of these, or free (the statement's ephemeral data takes no room, but passes on directly).",
     "inner_matmul": "MatMul feeding a MatMul: extents from the reduction cost proportionally (example 5B, #71, #85), "
                     "are padded to native, or the chain is forbidden.",
     "several_split_k": "Several split-K MatMuls in one subgraph: allowed with an accumulator each (statement silent), or forbidden.",
+    "depth_limit": "k is at most the reduction depth of every MatMul of the subgraph (#78: k above K is refused), or of the deepest only.",
     "output_shapes": "Outputs of different size: one grid, the largest, smaller ones masked (#58), or refused.",
     "tiling": "Granularities: any (edge tiles clipped in memory, padded in compute; examples 2, 4, #28), divisors of the "
               "extent, or powers of two.",

@@ -20,6 +20,8 @@ def subgraph(problem, ops, granularity, order=None, resident=(), retain=()):
     width = max(problem.tensors[t].width for t in outs)
     height = max(problem.tensors[t].height for t in outs)
     columns, rows = ceil(width / w), ceil(height / h)
+    if any(k > problem.reduction(o) for o in ops if problem.ops[o].is_matmul):
+        return None
     streaming = [o for o in ops if problem.ops[o].is_matmul and _makes_tiles(problem, made, outs, o)]
     steps = max([ceil(problem.reduction(o) / k) for o in streaming], default=1)
     total, peak, before = 0.0, 0.0, set()
@@ -27,7 +29,7 @@ def subgraph(problem, ops, granularity, order=None, resident=(), retain=()):
         y, x = divmod(index, columns)
         for s in range(steps):
             try:
-                held, work = _demand(problem, made, outs, granularity, y, x, s, steps)
+                held, work, carried = _demand(problem, made, outs, granularity, y, x, s, steps)
             except _Illegal:
                 return None
             held = {b: e for b, e in held.items() if b[0] not in resident}
@@ -37,6 +39,7 @@ def subgraph(problem, ops, granularity, order=None, resident=(), retain=()):
             tiles = {t: len(_cells(problem, t, range(y * h, y * h + h), range(x * w, x * w + w))) for t in outs}
             size = sum(buffers.values()) + sum(problem.tensors[t].size for t in {*resident, *retain})
             size += sum(n for t, n in tiles.items() if t not in retain)
+            size += sum(n for t, n in carried.items() if s > 0 and t[0] not in retain)
             if steps > 1:
                 size += max(0, len(streaming) - len(outs)) * min(w, width) * min(h, height)
             peak = max(peak, size)
@@ -77,6 +80,7 @@ def _demand(problem, made, outs, granularity, y, x, s, steps):
     w, h, k = granularity
     held: dict = {}
     done: dict = {}
+    carried: dict = {}
     tile_rows, tile_cols = range(y * h, y * h + h), range(x * w, x * w + w)
 
     def native(kind, count, size):
@@ -113,6 +117,8 @@ def _demand(problem, made, outs, granularity, y, x, s, steps):
                     if free not in "tc" or (w, h)[side] < depth:
                         raise _Illegal
                     kinds[1 - side] = "c"
+                    carried[operand, *kinds] = (count(kinds[0], tile_rows, problem.tensors[operand].height)
+                                                * count(kinds[1], tile_cols, problem.tensors[operand].width))
                     if s > 0:
                         continue
                 ask(operand, ("left", "right")[side], *kinds, False)
@@ -135,4 +141,4 @@ def _demand(problem, made, outs, granularity, y, x, s, steps):
 
     for tensor in outs:
         final(tensor)
-    return held, sum(done.values())
+    return held, sum(done.values()), carried

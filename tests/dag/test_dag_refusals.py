@@ -89,6 +89,31 @@ READING_CASES = [
 ]
 
 
+# op 0 (MatMul) -> op 1 (MatMul, the second consumer is op 2): product 2 exists in slices of op 1's reduction only
+CHAIN = problem([([0, 1], 2), ([2, 3], 4), ([2, 5], 6)], [1] * 3, [MM] * 3,
+                [SQUARE, (64, 128), (64, 128), (128, 64), SQUARE, (128, 64), SQUARE], capacity=60_000)
+DEFAULT_CASES = [
+    ("inner_retention=allowed", CHAIN, schedule(([0, 1], (64, 64, 32), [2]), ([2], (64, 64, 64))),
+     "tensor 2 is retained but only made in slices of a reduction"),
+    ("depth_limit=deepest-matmul", problem([([0, 1], 2), ([2, 3], 4)], [1] * 2, [MM] * 2, [(32, 128), (128, 32), SQUARE, SQUARE, SQUARE],
+                                           capacity=80_000), schedule(([0, 1], (64, 64, 64))), "k = 64 is above the reduction depth 32"),
+    ("carried_products=free", problem([([0, 1], 2), ([2], 3), ([3, 4], 5)], [1] * 3, [MM, PW, MM],
+                                      [(8, 128), (128, 8), SQUARE, SQUARE, SQUARE, SQUARE], capacity=30_000),
+     schedule(([0, 1, 2], (128, 128, 8))), "out of memory"),
+]
+
+
+@pytest.mark.parametrize("setting, case, plan, reason", DEFAULT_CASES, ids=[c[0] for c in DEFAULT_CASES])
+def test_a_looser_reading_allows_what_the_default_refuses(setting, case, plan, reason):
+    evaluate(case, plan, Readings.parse([setting]), check_latencies=False)
+    with pytest.raises(ScheduleError, match=reason):
+        evaluate(case, plan, check_latencies=False)
+
+
+def test_a_product_made_tile_by_tile_may_be_retained_where_it_is_consumed():
+    evaluate(EXAMPLES[3], schedule(([0, 1], NATIVE, [1, 2]), ([2], NATIVE)), Readings(), check_latencies=False)
+
+
 @pytest.mark.parametrize("setting, case, plan, reason", READING_CASES, ids=[c[0] for c in READING_CASES])
 def test_a_stricter_reading_refuses_what_the_default_allows(setting, case, plan, reason):
     evaluate(case, plan, check_latencies=False)

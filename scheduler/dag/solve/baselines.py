@@ -19,7 +19,7 @@ __all__ = ["one_op_per_subgraph", "chain_fusion", "power_of_two_latency", "nativ
 
 def native_granularity(problem: Problem, plan: Plan, readings: Readings, where: str) -> Granularity:
     """The native size, halved (depth first, then the longer side) until it is allowed and fits."""
-    length = [plan.width, plan.height, max(plan.depths, default=1)]
+    length = [plan.width, plan.height, plan.limit]
     native = (*problem.native, problem.native_depth)
     least = [1, 1, 1]
     for cover in plan.covers:

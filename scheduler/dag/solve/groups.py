@@ -200,8 +200,9 @@ class Pool:
 
     def retainable(self, mask: int) -> list[int]:
         """Products of the set that others consume and that fit, in index order."""
-        problem = self.problem
-        return sorted(t for op in self.members(mask) if problem.tensors[t := problem.ops[op].output].size < problem.capacity
+        problem, plan = self.problem, self.plans[mask]
+        products = plan.formed if self.readings.inner_retention == "refused" else [problem.ops[op].output for op in plan.ops]
+        return sorted(t for t in products if problem.tensors[t].size < problem.capacity
                       and any(not mask >> user & 1 for user in problem.consumers[t]))
 
     def receivable(self, mask: int) -> list[int]:

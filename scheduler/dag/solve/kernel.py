@@ -7,7 +7,8 @@ step depends only on how the tile was reached, so the cost of a whole traversal 
 Arrays (integers unless said otherwise), one row per item:
 
 - ``slices``: tensor, rows, cols, height, width, first, last, depth, role; sorted by tensor
-- ``made``: matmul, outer, rows, cols, height, width, K, first, last, depth; ``costs`` (float) alongside
+- ``made``: matmul, outer, rows, cols, height, width, K, first, last, depth, depth up to which the product is carried; ``costs``
+  (float) alongside
 - ``outputs``: height, width, retained
 - ``machine`` (float): capacity - kept, bandwidth, native width, native height, what one base_cost's reduction is
   (0: the whole K), 1 if inner extents are padded, grid width, grid height, 1 if a tensor has one buffer per step, 1 if any depth is a candidate,
@@ -75,6 +76,16 @@ def _fixed(made, outputs, machine, top, left, w, h, steps):
             spare += made[e, 1]
         if spare > 0:
             total += spare * min(w, machine[6]) * min(h, machine[7])
+    return total
+
+
+@njit(**_options)
+def _carried(made, top, left, w, h, k, step):
+    """Products of the tile's first step that this step consumes, elements."""
+    total = 0.0
+    for e in range(made.shape[0]):
+        if 0 < step * k < made[e, 10]:
+            total += _side(made[e, 2], top, h, step, k, made[e, 4]) * _side(made[e, 3], left, w, step, k, made[e, 5])
     return total
 
 
@@ -243,7 +254,7 @@ def _working_set(slices, made, outputs, machine, w, h, k, runs):
     most = 0.0
     for i in range(n):
         held, _ = _buffers(slices, machine, _0, _0, w, h, k, runs[i], steps, _START)
-        most = max(most, held)
+        most = max(most, held + _carried(made, _0, _0, w, h, k, runs[i]))
     return most + _fixed(made, outputs, machine, _0, _0, w, h, steps)
 
 
@@ -268,7 +279,7 @@ def _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, 
             for r in range(1, n):
                 step = runs[r]
                 held, loaded = _buffers(slices, machine, top, left, w, h, k, step, steps, _START)
-                if held + fixed > machine[0]:
+                if held + fixed + _carried(made, top, left, w, h, k, step) > machine[0]:
                     return False
                 moved = loaded + (stored if step == steps - 1 else 0.0)
                 later += (runs[r + 1] - step) * max(_compute(made, costs, machine, top, left, w, h, k, step, steps), moved / bandwidth)

@@ -113,9 +113,10 @@ class TileSearch:
         least = {axis: max((c.least for c in plan.covers if c.axis == axis), default=1) for axis in "wh"}
         deepest = max(plan.depths, default=1)
         shallowest = deepest if readings.several_split_k == "forbidden" and len(plan.depths) > 1 else 1
+        depths = _sizes(shallowest, deepest, problem.native_depth, readings)
         return (_sizes(least["w"], plan.width, problem.native[0], readings),
                 _sizes(least["h"], plan.height, problem.native[1], readings),
-                _sizes(shallowest, deepest, problem.native_depth, readings))
+                depths[depths <= plan.limit])
 
     def _encode(self, plan: Plan, resident: tuple[int, ...], retain: tuple[int, ...]) -> tuple[np.ndarray, ...] | None:
         """The kernel's arrays; None if what is kept alone overflows the fast memory."""
@@ -129,11 +130,12 @@ class TileSearch:
         slices = sorted((local.setdefault(s.tensor, len(local)), s.rows, s.cols, tensors[s.tensor].height, tensors[s.tensor].width,
                          s.activity.first, s.activity.last, s.activity.depth, s.role) for s in plan.slices if s.tensor not in resident)
         made, costs = [], []
+        carried = {(c.tensor, c.rows, c.cols): c.activity.depth for c in plan.carried if c.tensor not in retain}
         for e in plan.executions:
             op = problem.ops[e.op]
             shape = tensors[op.output]
             made.append((op.is_matmul, e.outer, e.rows, e.cols, shape.height, shape.width, problem.reduction(e.op),
-                         e.activity.first, e.activity.last, e.activity.depth))
+                         e.activity.first, e.activity.last, e.activity.depth, carried.get((op.output, e.rows, e.cols), 0)))
             costs.append(op.cost)
         outputs = [(tensors[t].height, tensors[t].width, t in retain) for t in plan.outputs if t not in resident]
         machine = (room, problem.bandwidth, problem.native[0], problem.native[1],
@@ -141,7 +143,7 @@ class TileSearch:
                    plan.width, plan.height, readings.sharing == "once-per-tensor", readings.tiling == "any",
                    self.longest_order)
         shapes = [tensors[t] for t in (*plan.outputs, *(s.tensor for s in plan.slices))]
-        return (np.array(slices, np.int64).reshape(-1, 9), np.array(made, np.int64).reshape(-1, 10),
+        return (np.array(slices, np.int64).reshape(-1, 9), np.array(made, np.int64).reshape(-1, 11),
                 np.array(costs, np.float64), np.array(outputs, np.int64).reshape(-1, 3), np.array(machine, np.float64),
                 np.array(sorted({s.width for s in shapes}), np.int64), np.array(sorted({s.height for s in shapes}), np.int64))
 
