@@ -1,4 +1,6 @@
-"""Writes docs/figures.md from the stored tables of `penstock figures`; with `--records DIR` from new ones, which it stores with their pictures: `python bench/figures_report.py`."""
+"""Writes docs/figures.md from the stored tables of `penstock figures`;
+with `--records DIR` from new ones, which it stores with their pictures; with `--pictures` the
+pictures are drawn again from the stored tables: `python bench/figures_report.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from pathlib import Path
 from tables import frame
 
 from penstock.figures import FIGURES
-from penstock.figures.base import SECONDS
+from penstock.figures.base import SECONDS, draw
 from penstock.machine.record import folder, write_text
 from penstock.published import statements
 
@@ -81,12 +83,17 @@ def page() -> str:
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("--records", type=Path, metavar="DIR", help="what `penstock figures all --machine --traces ... --out DIR` left")
+    p.add_argument("--pictures", action="store_true", help="draw the stored tables again")
     args = p.parse_args()
     if args.records:
         folder(STORED)
         for name in FIGURES:
             for end in (".json", ".png"):
                 shutil.copyfile(args.records / f"{name}{end}", STORED / f"{name}{end}")
+    if args.pictures:
+        for name, figure in FIGURES.items():
+            found = json.loads((STORED / f"{name}.json").read_text())
+            draw(figure, found["rows"], STORED / f"{name}.png", found["traces"])
     write_text(PAGE, page())
 
 

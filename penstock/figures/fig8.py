@@ -67,6 +67,23 @@ def fig8(out: Path, records: list[Record]) -> tuple[list[dict], list[dict]]:
     return rows, agreements
 
 
+SERIES = {
+    "step_cycles": ("STeP simulator (published)", "0.75"),
+    "hdl_cycles": ("HDL (published)", "0.45"),
+    "published_cycles": ("Penstock, published timing", "#9ecae1"),
+    "model_cycles": ("Penstock model", "#3182bd"),
+    "rtl_cycles": ("Penstock RTL", "#e6550d"),
+}
+"""Columns of cycles that the picture shows: how its legend and its box call them, and their colours."""
+
+
+def agreement_text(a: dict) -> str:
+    """A line of the picture's box: an agreement in the words of the legend."""
+    compared, against = (SERIES[a[k]][0] for k in ("of", "against"))
+    return (f"{compared} against {against}: "
+            f"r = {a['pearson']:.4f}, largest error {a['max_error']:.1%} ({a['points']} points)")
+
+
 def plot_fig8(rows: list[dict], agreements: list[dict], path: Path) -> None:
     """Cycles and traffic by tile size, as in the paper's figure 8."""
     import matplotlib
@@ -74,23 +91,25 @@ def plot_fig8(rows: list[dict], agreements: list[dict], path: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    series = {"step_cycles": ("STeP simulator (published)", "0.75"), "hdl_cycles": ("HDL (published)", "0.45"),
-              "published_cycles": ("Penstock, published timing", "#9ecae1"), "model_cycles": ("Penstock model", "#3182bd"),
-              "rtl_cycles": ("Penstock RTL", "#e6550d")}
-    series = {k: v for k, v in series.items() if any(r[k] is not None for r in rows)}
+    series = {k: v for k, v in SERIES.items() if any(r[k] is not None for r in rows)}
     x = np.arange(len(rows))
     width = 0.8 / len(series)
-    fig, (top, low) = plt.subplots(2, 1, figsize=(11, 7), sharex=True, height_ratios=[2, 1], layout="constrained")
+    fig, (top, low) = plt.subplots(
+        2, 1, figsize=(11, 7), sharex=True, height_ratios=[2, 1], layout="constrained")
     for i, (key, (label, colour)) in enumerate(series.items()):
-        top.bar(x + (i - (len(series) - 1) / 2) * width, [r[key] or 0 for r in rows], width, label=label, color=colour)
+        left = x + (i - (len(series) - 1) / 2) * width
+        top.bar(left, [r[key] or 0 for r in rows], width, label=label, color=colour)
     top.set_ylabel("cycles")
     top.legend(frameon=False, fontsize=9)
     top.set_title("SwiGLU layer, batch 64, hidden 256, intermediate 512")
-    note = "\n".join(f"{a['of']} vs {a['against']}: r = {a['pearson']:.4f}, max error {a['max_error']:.1%} ({a['points']} points)" for a in agreements)
-    top.text(0.995, 0.62, note, transform=top.transAxes, ha="right", va="top", fontsize=8, family="monospace")
-    for i, (key, label, colour) in enumerate((("step_offchip_bytes", "STeP (published)", "0.75"), ("hdl_offchip_bytes", "HDL (published)", "0.45"),
-                                              ("model_dram_bytes", "Penstock", "#3182bd"))):
-        low.bar(x + (i - 1) * 0.27, [(r[key] or 0) / 1e6 for r in rows], 0.27, label=label, color=colour)
+    note = "\n".join(agreement_text(a) for a in agreements)
+    top.text(0.995, 0.62, note, transform=top.transAxes, ha="right", va="top", fontsize=8)
+    traffic = {"step_offchip_bytes": "step_cycles", "hdl_offchip_bytes": "hdl_cycles",
+               "model_dram_bytes": "model_cycles"}
+    for i, (key, named) in enumerate(traffic.items()):
+        label, colour = SERIES[named]
+        heights = [(r[key] or 0) / 1e6 for r in rows]
+        low.bar(x + (i - 1) * 0.27, heights, 0.27, label=label, color=colour)
     low.set_ylabel("off-chip traffic (MB)")
     low.legend(frameon=False, fontsize=9)
     low.set_xticks(x, [f"{r['tile_b']}\n{r['tile_inter']}" for r in rows])

@@ -86,29 +86,55 @@ def tiling_summary(name: str):
 def plot_tiling(fig, rows: list[dict]) -> None:
     """Cycles over on-chip memory, and off-chip traffic (figures 19 and 20), a column for each model."""
     axes = fig.subplots(2, len(MODELS), height_ratios=[2, 1])
-    for (top, low), model in zip(axes.T, MODELS):
+    for (top, low), model in zip(axes.T, MODELS, strict=True):
         mine = [r for r in rows if r["model"] == model]
-        for kind, style, colour in (("static", "o-", "#3182bd"), ("dynamic", "*", "#e6550d")):
-            points = [(as_plotted(r) / 1e6, r["cycles"] / 1e6, r["tile"]) for r in mine if (r["tile"] == "dynamic") == (kind == "dynamic")]
-            top.plot([x for x, _, _ in points], [y for _, y, _ in points], style, color=colour, markersize=13 if kind == "dynamic" else 6, label=f"{kind} tiles")
-            for x, y, tile in points:
-                if kind == "static":
-                    top.annotate(tile, (x, y), textcoords="offset points", xytext=(5, 5), fontsize=8)
-            if MACHINE in mine[0]:
-                own = [(as_plotted(r) / 1e6, r[MACHINE] / 1e6) for r in mine if (r["tile"] == "dynamic") == (kind == "dynamic")]
-                top.plot(*zip(*own), style.replace("-", ":"), color=colour, fillstyle="none", markersize=13 if kind == "dynamic" else 6, label=f"{kind} tiles, this machine")
+        for kind in TILE_STYLES:
+            _plot_kind(top, [r for r in mine if (r["tile"] == "dynamic") == (kind == "dynamic")], kind)
         known = [r for r in mine if "step_cycles" in r]
         if known:
-            top.plot([r.get("step_onchip_bytes", r.get("step_onchip_active_bytes")) / 1e6 for r in known], [r["step_cycles"] / 1e6 for r in known], "s", markersize=11, fillstyle="none", color="0.4", label="published")
-        top.set_xscale("log")
-        at = [as_plotted(r) / 1e6 for r in mine if r["tile"] != "dynamic"]
-        top.set_xticks(at, [f"{x:.0f}" if x >= 100 else f"{x:.1f}" for x in at])
-        top.set_xticks([], minor=True)
-        top.set(title=f"{TITLES[model]}: Pareto Improvement Distance {improvement(rows, model, as_plotted):.2f}", xlabel="on-chip memory (MB)",
+            memory = [r.get("step_onchip_bytes", r.get("step_onchip_active_bytes")) for r in known]
+            top.plot([m / 1e6 for m in memory], [r["step_cycles"] / 1e6 for r in known], "s",
+                     markersize=11, fillstyle="none", color="0.4", label="published")
+        _memory_axis(top, [as_plotted(r) / 1e6 for r in mine])
+        pid = improvement(rows, model, as_plotted)
+        top.set(title=f"{TITLES[model]}: Pareto Improvement Distance {pid:.2f}",
                 ylabel="cycles (millions)", ylim=(0, None))
-        top.legend(frameon=False, fontsize=9)
-        low.bar([str(r["tile"]) for r in mine], [r["offchip_bytes"] / 1e9 for r in mine], color=["#e6550d" if r["tile"] == "dynamic" else "#3182bd" for r in mine])
+        top.legend(frameon=False, fontsize=9, loc="lower right")
+        low.bar([str(r["tile"]) for r in mine], [r["offchip_bytes"] / 1e9 for r in mine],
+                color=[TILE_STYLES["dynamic" if r["tile"] == "dynamic" else "static"][1] for r in mine])
         low.set(xlabel="rows of a tile", ylabel="off-chip traffic (GB)")
+
+
+TILE_STYLES = {"static": ("o-", "#3182bd", 6), "dynamic": ("*", "#e6550d", 13)}
+"""How a picture draws each kind of tiles: format, colour, size of the marker in points."""
+
+
+def _plot_kind(ax, mine: list[dict], kind: str) -> None:
+    """Points of one kind of tiles, each with its rows of a tile, or `dynamic`; hollow ones are this machine's."""
+    from matplotlib.patheffects import withStroke
+
+    style, colour, size = TILE_STYLES[kind]
+    memory = [as_plotted(r) / 1e6 for r in mine]
+    cycles = [r["cycles"] / 1e6 for r in mine]
+    ax.plot(memory, cycles, style, color=colour, markersize=size, label=f"{kind} tiles")
+    for x, y, r in zip(memory, cycles, mine, strict=True):
+        ax.annotate(str(r["tile"]), (x, y), textcoords="offset points", xytext=(8, 6), fontsize=8,
+                    path_effects=[withStroke(linewidth=3, foreground="white")])
+    if MACHINE in mine[0]:
+        ax.plot(memory, [r[MACHINE] / 1e6 for r in mine], style.replace("-", ":"), color=colour,
+                fillstyle="none", markersize=size, label=f"{kind} tiles, this machine")
+
+
+def _memory_axis(ax, at: list[float]) -> None:
+    """A logarithmic axis in MB with a tick at every point, but for those too close to one before to be read."""
+    ax.set_xscale("log")
+    ticks = []
+    for x in sorted(at):
+        if not ticks or np.log(x / ticks[-1]) > 0.05 * np.log(max(at) / min(at)):
+            ticks.append(x)
+    ax.set_xticks(ticks, [f"{x:.0f}" if x >= 100 else f"{x:.1f}" for x in ticks])
+    ax.set_xticks([], minor=True)
+    ax.set_xlabel("on-chip memory (MB, logarithmic)")
 
 
 def multiplexed(static: bool):

@@ -1,0 +1,30 @@
+"""What pictures say is said in their own words."""
+
+import json
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+from penstock import figures
+from penstock.figures.fig8 import agreement_text
+
+STORED = Path(__file__).parents[2] / "docs" / "results" / "figures"
+
+
+def test_figure_9_says_its_scale_and_labels_every_point():
+    rows = json.loads((STORED / "fig9.json").read_text())["rows"]
+    fig = plt.figure()
+    figures.FIGURES["fig9"].plot(fig, rows)
+    for ax, model in zip(fig.axes[:2], ("mixtral", "qwen"), strict=True):
+        assert ax.get_xscale() == "log" and "logarithmic" in ax.get_xlabel()
+        tiles = [str(r["tile"]) for r in rows if r["model"] == model]
+        assert "dynamic" in tiles and sorted(t.get_text() for t in ax.texts) == sorted(tiles)
+    plt.close(fig)
+
+
+def test_figure_8_compares_in_the_words_of_its_legend():
+    compared = {"of": "model_cycles", "against": "hdl_cycles", "points": 5, "pearson": 0.96, "max_error": 0.1}
+    assert agreement_text(compared) == "Penstock model against HDL (published): r = 0.9600, largest error 10.0% (5 points)"
