@@ -1,6 +1,6 @@
 """Penstock: a cycle-exact hardware model of a spatial dataflow accelerator for Streaming Tensor Programs.
 
-The names a user needs are here; the command line is ``penstock`` (penstock/cli.py).
+The names a user needs are here; the command line is ``penstock`` (penstock/cli).
 """
 
 import importlib

@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from penstock.machine.record import Record
 
-from .api import Outcome
+if TYPE_CHECKING:
+    from .api import Outcome
 
 __all__ = ["row", "total", "quantities", "to_csv", "text_table", "fitting", "print_table", "failures", "one_message"]
 

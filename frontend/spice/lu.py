@@ -14,15 +14,13 @@ import scipy.sparse as sp
 
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.errors import ProgramError
+from penstock.machine.graph_forms import SHAPES
 from penstock.machine.token_ops import Op
 
 from .factor import Factors
 
 
 __all__ = ["whole_lu", "front_solve", "entry_values", "read_factors", "SHAPES"]
-
-SHAPES = ("balanced", "arrival", "chains")
-"""How sums and products of several terms are built: balanced trees, trees that join what is there first, or one after the other."""
 
 
 class _Arrays:

@@ -8,27 +8,16 @@ from pathlib import Path
 
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.errors import ProgramError
+from penstock.machine.graph_forms import FORMS, SHAPES
 
 from .builder import expression
 from .factor import Factors, factorise
 from .generate import circuit_matrix
-from .lu import SHAPES, front_solve, whole_lu
+from .lu import front_solve, whole_lu
 from .matrix import read_matrix
 
 
 __all__ = ["graph_from", "FORMS"]
-
-FORMS = {
-    "device:NAME[*N]": "N instances of a device model",
-    "lu:FILE[:order=ORDER]": "sparse LU of a Matrix Market file (.mtx, .mtx.gz); ORDER amd, mmd or natural",
-    "column:FILE:K[:d=D,SHAPE,order=ORDER]": f"front solve of column K (pivot order), D rows substituted together (1), SHAPE one of {', '.join(SHAPES)}",
-    "gen:KIND:N[:SEED]": "sparse LU of a generated circuit: ladder, ring or gates of N elements",
-    "step:PROGRAM[,t=T,tile=E,seed=S,exact=0,param=value..]": "a small STeP program (name or .py file), scalarised: T is every size not given, E the tile edge (4), S draws inputs and routing; "
-                                                               "exact=0: a short SiLU, not bit for bit",
-    "expr:NAME = EXPRESSION; ..": "NumPy-like assignments",
-    "FILE.dfg": "a graph file",
-}
-"""What :func:`graph_from` reads."""
 
 
 def graph_from(spec: str) -> DataflowGraph:

@@ -1,5 +1,12 @@
 """The token-dataflow overlay from Python: run a graph on meshes of dynamic and static PEs, and compare (docs/overlay.md)."""
 
-from .compare import compare, instances, run, table, variants
+import importlib
 
 __all__ = ["compare", "instances", "run", "table", "variants"]
+
+
+def __getattr__(name: str):
+    """Import on first use: the help of ``penstock overlay`` needs no model."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(".comparison", __name__), name)

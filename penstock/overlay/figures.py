@@ -21,7 +21,7 @@ from penstock.progress import Progress
 from penstock.scheduler.token.partition import OBJECTIVES
 
 from . import sweep
-from .compare import compare, variants
+from .comparison import compare, variants
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from penstock.machine.record import Record
 from penstock.machine.token_ops import Op
 from penstock.progress import Progress
 
-from .compare import compare, variants
+from .comparison import compare, variants
 
 MATRICES = ("lu:mna_s27.mtx", "lu:mna_s344.mtx", "lu:mna_c880.mtx", "lu:fpga_dcop_01.mtx", "lu:add20.mtx", "lu:circuit_1.mtx",
             "column:memplus.mtx.gz:17671:d=3", "column:circuit_1.mtx:2564:d=2,arrival", "column:circuit_1.mtx:2522:d=3", "column:memplus.mtx.gz:993:d=2,chains", "column:add20.mtx:2007:d=2,arrival")

@@ -12,7 +12,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from .problem import Problem
 from .readings import SOURCES, Readings
 from .solution import Schedule
 
-__all__ = ["add_parser", "main", "process_start"]
+__all__ = ["add_arguments", "main", "process_start"]
 
 _OVERHEAD = 0.6
 """Seconds of a time budget kept for the final check, the write and the end of the process (a fifth of it at most)."""
@@ -32,12 +31,16 @@ _SILENCE = 5.0
 """Seconds without a better schedule after which a progress line says what is going on."""
 
 
-def add_parser(subparsers: Any, more: Callable[[Any], None] | None = None) -> argparse.ArgumentParser:
-    """Add the ``dag`` command; each sub-command sets ``handler``, a function of the parsed arguments. ``more`` adds further ones."""
-    readings = "\n".join(f"  {name}: {' | '.join(values)}\n      {SOURCES[name]}" for name, values in Readings.names().items())
+def add_arguments(parser: argparse.ArgumentParser) -> Any:
+    """Add the commands to a parser; each sets ``handler``, a function of the parsed arguments.
+
+    Returns what further commands can be added to.
+    """
     started = time.monotonic()
-    parser = subparsers.add_parser("dag", help="memory-constrained DAG schedules: solve, check, show, bench",
-                                   formatter_class=argparse.RawDescriptionHelpFormatter, epilog="readings (default first):\n" + readings)
+    readings = "\n".join(f"  {name}: {' | '.join(values)}\n      {SOURCES[name]}"
+                         for name, values in Readings.names().items())
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = f"readings (default first):\n{readings}"
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     c = commands.add_parser("solve", help="find a schedule")
@@ -72,15 +75,13 @@ def add_parser(subparsers: Any, more: Callable[[Any], None] | None = None) -> ar
     c.add_argument("--json", metavar="FILE", help="write the records")
     _add_readings(c)
     c.set_defaults(handler=_bench)
-    if more:
-        more(commands)
-    return parser
+    return commands
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run ``dag`` on its own; errors are one message and exit status 1."""
     top = argparse.ArgumentParser(prog="penstock", description="The DAG memory scheduler.")
-    add_parser(top.add_subparsers(required=True, metavar="COMMAND"))
+    add_arguments(top.add_subparsers(required=True, metavar="COMMAND").add_parser("dag"))
     arguments = sys.argv[1:] if argv is None else argv
     args = top.parse_args(["dag", *arguments])
     if argv is None and "started" in args:

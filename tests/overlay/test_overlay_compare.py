@@ -13,7 +13,7 @@ from penstock.machine.errors import ConfigError, RunError
 from penstock.machine.overlay import Overlay
 from penstock.model import overlay as model
 from penstock.overlay import compare, run, sweep, table, variants
-from penstock.overlay.compare import tile_map
+from penstock.overlay.comparison import tile_map
 from penstock.overlay.figures import CURVES, published, rows_of
 from penstock.overlay.reference import float64, relative_error
 from penstock.scheduler.token import check, map_graph, place

@@ -1,26 +1,24 @@
-"""``penstock overlay``: compare, figures, and the commands of :mod:`.hardware`."""
+"""``penstock overlay``: compare, figures, and the commands of :mod:`.overlay_hardware`."""
 
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 
 from penstock.examples import EXAMPLES
 from penstock.machine.errors import PenstockError
+from penstock.machine.graph_forms import FORMS
 from penstock.machine.overlay import CHOICES
 
-from . import hardware
+from . import overlay_hardware as hardware
+from .options import add_quiet, check_folder, check_writable, display
+from .overlay_options import mesh_of, memory_depths
 
 LISTS = ("pe", "ready", "packets", "sends", "sources", "network")
 """Fields that --FIELD may name several times: every combination is run."""
 
 
-def add_parser(subparsers) -> None:
-    """Add the ``overlay`` command."""
-    from penstock.frontend.spice.source import FORMS
-
-    parser = subparsers.add_parser("overlay", help="the token-dataflow overlay: static against dynamic PEs")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     c = commands.add_parser("compare", help="a graph on meshes of dynamic and static PEs, one table", formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -32,7 +30,7 @@ def add_parser(subparsers) -> None:
     c.add_argument("--objective", choices=("cut", "connectivity"), help="of the placement (default: what suits the way of sending)")
     c.add_argument("--seed", type=int, action="append", help="of the placement; may be repeated")
     c.add_argument("--json", metavar="OUT", help="write the records")
-    c.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    add_quiet(c)
     c.set_defaults(handler=cmd_compare)
 
     c = commands.add_parser("figures", help="the paper's figures 10, 11 and 12, with --resources 5, 6 and 7 as well: published against ours")
@@ -40,7 +38,7 @@ def add_parser(subparsers) -> None:
     c.add_argument("--matrices", type=Path, metavar="DIR", help="folder with memplus.mtx[.gz] and circuit_1.mtx; without it generated circuits stand in")
     c.add_argument("--seeds", type=int, default=3, metavar="N", help="placements per point; the median is drawn")
     c.add_argument("--resources", action="store_true", help="figures 5, 6 and 7 as well, as `penstock overlay resources` makes them")
-    c.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    add_quiet(c)
     c.set_defaults(handler=cmd_figures)
 
     hardware.add_commands(commands)
@@ -59,27 +57,9 @@ def add_machine(c) -> None:
     c.add_argument("--memory", action="append", default=[], metavar="NAME=WORDS", help="fix the depth of a PE memory (default: sized per graph)")
 
 
-def mesh_of(text: str, what: str = "--mesh") -> tuple[int, int]:
-    """Rows and columns of RxC."""
-    if not (m := re.fullmatch(r"(\d+)x(\d+)", text)):
-        raise PenstockError(f"{what} takes ROWSxCOLUMNS, not {text!r}")
-    return int(m[1]), int(m[2])
-
-
-def memory_depths(pairs: list[str]) -> dict[str, int]:
-    """Depths of NAME=WORDS."""
-    memories = {}
-    for pair in pairs:
-        name, eq, words = pair.partition("=")
-        if not eq or not words.isdigit():
-            raise PenstockError(f"--memory takes NAME=WORDS, not {pair!r}")
-        memories[name] = int(words)
-    return memories
-
-
 def overlays_of(args) -> list:
     """The overlays that the options name, on a 1x1 mesh."""
-    from .compare import ONLY_OF, variants
+    from penstock.overlay.comparison import ONLY_OF, variants
 
     memories = memory_depths(args.memory)
     lists = {n: getattr(args, n) for n in (*LISTS, "wake")}
@@ -94,18 +74,16 @@ def overlays_of(args) -> list:
 
 def cmd_compare(args) -> int:
     from penstock import api
-    from penstock.cli import _check_out, _display
     from penstock.frontend.spice.source import graph_from
+    from penstock.overlay.comparison import compare, table
     from penstock.points import print_table
 
-    from .compare import compare, table
-
-    _check_out(args.json)
+    check_writable(args.json)
     overlays = overlays_of(args)
     meshes = [mesh_of(m) for m in args.mesh or ["4x4"]]
     tile = mesh_of(args.tile, "--tile") if args.tile else None
     graph = graph_from(args.graph)
-    with _display(args) as progress:
+    with display(args) as progress:
         records = compare(graph, meshes, overlays, args.on, seeds=args.seed or [0], objective=args.objective, tile=tile, progress=progress)
     s = graph.statistics
     print(f"{graph.title}: {s.nodes} nodes ({s.inputs} inputs, {s.constants} constants), {s.edges} edges, depth {s.depth}, largest fan-out {s.max_fan_out}")
@@ -138,15 +116,13 @@ def assumptions(overlays, records, tile) -> str:
 
 
 def cmd_figures(args) -> int:
-    from penstock.cli import _check_folder, _display
+    from penstock.overlay import figures, resources
     from penstock.points import print_table
-
-    from . import figures, resources
 
     if args.seeds < 1:
         raise PenstockError(f"--seeds must be at least 1, not {args.seeds}")
-    _check_folder(args.out)
-    with _display(args) as progress:
+    check_folder(args.out)
+    with display(args) as progress:
         written, rows = figures.write_all(args.out, args.matrices, args.seeds, progress)
         if args.resources:
             files, costs = resources.write_all(args.out, "xc7", hardware.DENSITY_GRAPHS, [mesh_of(m) for m in hardware.DENSITY_MESHES], progress)

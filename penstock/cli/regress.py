@@ -1,0 +1,36 @@
+"""``penstock regress``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from .options import add_quiet, check_folder, check_writable, display, verdict
+
+
+def add_arguments(c: argparse.ArgumentParser) -> None:
+    c.add_argument("--only", metavar="TEXT", help="designs whose name contains TEXT")
+    c.add_argument("--deep", action="store_true",
+                   help="also the workloads at their larger sizes "
+                        "(8 experts, 16 requests; minutes each)")
+    c.add_argument("--json", metavar="OUT", help="write the records")
+    c.add_argument("--out", type=Path, metavar="DIR",
+                   help="store the table (regress.json, regress.txt) and the records")
+    add_quiet(c)
+    c.set_defaults(handler=command)
+
+
+def command(args) -> int:
+    from penstock import api, points, regress
+
+    check_writable(args.json)
+    check_folder(args.out)
+    with display(args) as progress:
+        records, rows = regress.run(args.only, progress, deep=args.deep)
+    if args.json:
+        api.save_records(records, args.json)
+    written = regress.save(args.out, records, rows) if args.out else []
+    points.print_table(rows)
+    for path in written:
+        print(f"wrote {path}")
+    return verdict(rows[:-1])

@@ -1,0 +1,44 @@
+"""``penstock run``."""
+
+from __future__ import annotations
+
+import argparse
+
+from penstock.machine.errors import PenstockError
+
+from .options import add_program, add_quiet, add_run, check_writable, display, one_value
+
+
+def add_arguments(c: argparse.ArgumentParser) -> None:
+    add_program(c)
+    add_run(c)
+    c.add_argument("--timeline", metavar="OUT",
+                   help="write the model run's timeline (open it in Perfetto)")
+    c.add_argument("--waves", metavar="STEM",
+                   help="write a waveform of the RTL run and a viewer layout")
+    add_quiet(c)
+    c.set_defaults(handler=command)
+
+
+def command(args) -> int:
+    from penstock import api, points
+
+    check_writable(args.json, args.timeline, args.waves)
+    params = one_value(args.params)
+    if args.timeline and args.timing != "machine":
+        raise PenstockError("--timeline shows the `machine` timing", remedy="leave out --timing published")
+    with display(args) as progress:
+        records = api.run(args.program, args.config, params, on=args.on, timing=args.timing, values=not args.no_values,
+                          seed=args.seed, onchip_rule=args.onchip_rule, progress=progress, waves=args.waves)
+    if args.json:  # files first: who reads the table may stop reading
+        api.save_records(records, args.json)
+    if args.timeline:
+        api.timeline(args.program, args.config, params, out=args.timeline, seed=args.seed)
+    first = records[0]
+    print(f"{' '.join([first.workload, *(f'{k}={v}' for k, v in first.params.items())])} on {first.config}, {first.timing} timing")
+    points.print_table(points.quantities(records))
+    for r in records:
+        if r.channels_observed is not None:
+            print(f"model = RTL: {r.channels_observed}/{r.channels_total} channels observed, {r.mismatches} mismatched beats")
+    print("; ".join(f"{r.backend.replace('rtl', 'RTL')} {r.wall_s:.3g} s, {r.cycles / r.wall_s:.3g} cycles/s, set-up {r.setup_s:.2g} s" for r in records if r.wall_s))
+    return 0 if all(r.values_ok in (True, None) for r in records) else 1

@@ -1,0 +1,59 @@
+"""``penstock show``."""
+
+from __future__ import annotations
+
+import argparse
+
+from .options import add_program, add_rule, add_timing, check_writable, one_value
+
+
+def add_arguments(c: argparse.ArgumentParser) -> None:
+    add_program(c)
+    add_timing(c)
+    add_rule(c)
+    c.add_argument("--units", action="store_true", help="also the lowered unit graph")
+    c.add_argument("--png", metavar="OUT", help="draw the program")
+    c.add_argument("--fabric", metavar="OUT", help="draw the fabric: units, channels, memory")
+    c.set_defaults(handler=command)
+
+
+def command(args) -> int:
+    from penstock.frontend import build, lower
+    from penstock.machine.config import load
+
+    check_writable(args.png, args.fabric)
+    config = load(args.config)
+    program = build(args.program, one_value(args.params), config)
+    print(program.text())
+    print(program.analysis(args.onchip_rule, config).text())
+    if text := scratchpads(program.graph, config):
+        print(text)
+    if args.units:
+        print(lower(program.graph, config, timing=args.timing))
+    if args.png:
+        program.draw(args.png)
+    if args.fabric:
+        from penstock.frontend.draw import draw_fabric
+
+        draw_fabric(lower(program.graph, config), config, args.fabric)
+    return 0
+
+
+def scratchpads(graph, config) -> str:
+    """A line for every scratchpad of a program's fabric: its size, and the bits that it keeps besides the tiles; none where the machine cannot run the program."""
+    from penstock.frontend import lower
+    from penstock.machine.beat import beat_bits
+    from penstock.machine.errors import LoweringError
+    from penstock.machine.limits import metadata_bits
+
+    try:
+        units = lower(graph, config)
+    except LoweringError:
+        return ""
+    lines = []
+    for u in units.memories():
+        p, tile = units.units[u].params, units.inputs(u)[0].payload
+        data = p["pages"] * p["frames"] * beat_bits(tile)
+        bits = metadata_bits(p["pages"], units.drops(u), len(p["writers"]))
+        lines.append(f"scratchpad {units.units[u].name}: {p['pages']} pages of {p['frames']} tiles, {data // 8} B; metadata {bits} bits ({bits / data:.2%})")
+    return "\n".join(lines)
