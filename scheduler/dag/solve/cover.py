@@ -55,6 +55,7 @@ class _Rows:
         self.col: list[int] = []
         self.low: list[float] = []
         self.high: list[float] = []
+        self.columns = 0
 
     def add(self, entries: Sequence[tuple[int, float]], low: float, high: float = np.inf) -> None:
         for column, value in entries:
@@ -64,8 +65,8 @@ class _Rows:
         self.low.append(low)
         self.high.append(high)
 
-    def matrix(self, columns: int) -> csr_matrix:
-        return csr_matrix((self.data, (self.row, self.col)), shape=(len(self.low), columns))
+    def matrix(self) -> csr_matrix:
+        return csr_matrix((self.data, (self.row, self.col)), shape=(len(self.low), self.columns))
 
 
 def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: float, incumbent: float = np.inf,
@@ -89,9 +90,12 @@ def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: flo
         rows = _constraints(problem, candidates, cuts)
         if rows is None:
             return Cover((), exact)
-        limits = LinearConstraint(rows.matrix(len(candidates)), rows.low, rows.high)
-        cost = np.array([c.latency for c in candidates])
-        result = _interruptibly(lambda: milp(cost, integrality=np.ones(len(cost)), bounds=Bounds(0, 1), constraints=limits,
+        limits = LinearConstraint(rows.matrix(), rows.low, rows.high)
+        cost = np.zeros(rows.columns)
+        cost[:len(candidates)] = [c.latency for c in candidates]
+        whole = np.zeros(rows.columns)
+        whole[:len(candidates)] = 1
+        result = _interruptibly(lambda: milp(cost, integrality=whole, bounds=Bounds(0, 1), constraints=limits,
                                              options={"time_limit": left, "mip_rel_gap": 1e-9}))
         if result.x is None:
             if result.status == 2:
@@ -233,14 +237,14 @@ def _constraints(problem: Problem, candidates: list[Candidate], cuts: list[Cut])
         rows.add([(i, 1.0) for i in writers[tensor]], 1.0)
     for entries in links.values():
         rows.add(entries, 0.0, 0.0)
-    readers: dict[int, list[int]] = defaultdict(list)
+    written: dict[int, int] = {}  # the variable that says that a tensor is written
     for index, candidate in enumerate(candidates):
         for tensor in candidate.needs:
-            readers[tensor].append(index)
-    for tensor, users in readers.items():
-        made = [(i, 1.0) for i in writers[tensor]]
-        for index in users:
-            rows.add([*made, (index, -1.0)], 0.0)
+            if tensor not in written:
+                written[tensor] = len(candidates) + len(written)
+                rows.add([*((i, 1.0) for i in writers[tensor]), (written[tensor], -1.0)], 0.0)
+            rows.add([(written[tensor], 1.0), (index, -1.0)], 0.0)
+    rows.columns = len(candidates) + len(written)
     for keys, tensors in cuts:
         stuck = [(i, -1.0) for i, c in enumerate(candidates) if c.key in keys]
         if len(stuck) < len(keys):
@@ -256,8 +260,9 @@ def _relaxation(problem: Problem, candidates: list[Candidate], cuts: list[Cut], 
     left = deadline - time.monotonic()
     if rows is None or left < 0.05:
         return None
-    matrix = rows.matrix(len(candidates))
-    cost = np.array([c.latency for c in candidates])
+    matrix = rows.matrix()
+    cost = np.zeros(rows.columns)
+    cost[:len(candidates)] = [c.latency for c in candidates]
     equal = np.array(rows.low) == np.array(rows.high)
     low = np.array(rows.low)
     result = _interruptibly(lambda: linprog(
