@@ -20,7 +20,7 @@ import generated  # noqa: E402
 import growth  # noqa: E402
 import machine  # noqa: E402
 
-from penstock.machine.record import write_text  # noqa: E402
+from penstock.machine.output import write_text  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "dag_scheduler.md"

@@ -22,7 +22,7 @@ import clock
 
 from penstock import api
 from penstock.machine.config import Config, check, load
-from penstock.machine.record import writable, write_text
+from penstock.machine.output import writable, write_text
 from penstock.pareto import distance
 from penstock.progress import Progress, display
 

@@ -13,7 +13,7 @@ from tables import frame
 
 from penstock.figures import FIGURES
 from penstock.figures.base import SECONDS, draw
-from penstock.machine.record import folder, write_text
+from penstock.machine.output import folder, write_text
 from penstock.published import statements
 
 ROOT = Path(__file__).parents[1]

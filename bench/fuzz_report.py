@@ -9,7 +9,7 @@ from pathlib import Path
 from blocks import Blocks
 from tables import frame
 
-from penstock.machine.record import write_text
+from penstock.machine.output import write_text
 
 ROOT = Path(__file__).parents[1]
 PAGE, RECORD = ROOT / "docs" / "fuzzing.md", ROOT / "docs" / "results" / "fuzz.json"

@@ -19,7 +19,7 @@ from blocks import Blocks
 
 from penstock.frontend.spice import graph_from
 from penstock.frontend.spice.devices import DEVICES, device_graph, equations, table
-from penstock.machine.record import write_text
+from penstock.machine.output import write_text
 from penstock.points import print_table
 
 ROOT = Path(__file__).parents[1]

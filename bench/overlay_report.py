@@ -15,7 +15,8 @@ from pathlib import Path
 from tables import frame
 
 from penstock import api
-from penstock.machine.record import load, write_text
+from penstock.machine.output import write_text
+from penstock.machine.record import load
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "overlay_results.md"

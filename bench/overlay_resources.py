@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tables import frame
 
-from penstock.machine.record import write_text
+from penstock.machine.output import write_text
 from penstock.overlay.resources import CAPACITY, COARSE, TABLES
 from penstock.overlay.route import DEVICE
 

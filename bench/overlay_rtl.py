@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from penstock import api
-from penstock.machine.record import write_text
+from penstock.machine.output import write_text
 from penstock.overlay.regression import SUITES, Case, run
 
 ROOT = Path(__file__).parents[1]

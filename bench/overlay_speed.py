@@ -24,7 +24,7 @@ from penstock import api
 from penstock.frontend.spice import graph_from, source
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.overlay import Overlay
-from penstock.machine.record import writable, write_text
+from penstock.machine.output import writable, write_text
 from penstock.model import overlay as model
 from penstock.overlay.sweep import BEST
 from penstock.points import print_table

@@ -12,7 +12,7 @@ from tables import frame
 from penstock import points, regress
 from penstock.frontend import build
 from penstock.frontend.graph import OPERATORS
-from penstock.machine.record import write_text
+from penstock.machine.output import write_text
 
 ROOT = Path(__file__).parents[1]
 PAGE, RECORD = ROOT / "docs" / "regression.md", ROOT / "docs" / "results" / "regress.json"

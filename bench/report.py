@@ -25,7 +25,8 @@ from penstock.frontend import build, lower
 from penstock.frontend.draw import draw_fabric
 from penstock.frontend.workloads import simple_moe
 from penstock.machine.config import load
-from penstock.machine.record import Record, write_text
+from penstock.machine.output import write_text
+from penstock.machine.record import Record
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"

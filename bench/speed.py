@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass
 from penstock import api, figures, model
 from penstock.frontend import build, lower
 from penstock.machine.config import load
-from penstock.machine.record import writable, write_text
+from penstock.machine.output import writable, write_text
 from penstock.points import print_table
 from penstock.progress import Progress, display
 

@@ -55,7 +55,9 @@ def cli() -> str:
     lines = ["# Command line", "", "`penstock COMMAND --help` says the same. A command that fails prints one message on standard error and exits with 1 (2: the command line itself",
              "is wrong) and leaves no half-written file. Progress goes to standard error: a bar on a terminal, plain lines elsewhere, nothing with `--quiet`.",
              "The same calls from Python: [api.md](api.md). The first run after an installation compiles the model (about a minute). Simulator builds (a minute or two for each new structure) are kept in",
-             "`PENSTOCK_CACHE`, or in the user's cache folder.", ""]
+             "`PENSTOCK_CACHE`, or in the user's cache folder.", "",
+             "A file to write may be `-`, standard output: what the command prints goes to standard error then. Devices and",
+             "pipes are written to, links are followed, and any other file appears whole or not at all and keeps its mode.", ""]
     for name, parser in _commands().items():
         what = _help_of(name)
         lines += [f"## `penstock {name}`", "", f"{what[0].upper()}{what[1:]}.", ""]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from penstock.machine.errors import ProgramError
+from penstock.machine.output import picture_format, write_picture, write_text
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,13 @@ def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | P
     """Write a drawing; the suffix chooses DOT or a format of matplotlib. Feedback goes up, dashed."""
     path = Path(path)
     if path.suffix == ".dot":
-        path.write_text(to_dot(name, boxes, arrows))
+        write_text(path, to_dot(name, boxes, arrows))
         return
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.patches import FancyBboxPatch
 
-    formats = FigureCanvasAgg.get_supported_filetypes()
-    if path.suffix[1:] not in formats:
-        raise ProgramError(f"cannot draw to {path.name!r}", remedy=f"suffixes are .dot, {', '.join('.' + f for f in sorted(formats))}")
+    picture_format(path, {*FigureCanvasAgg.get_supported_filetypes(), "dot"})
     arrows = [a for a in arrows if a.src != a.dst]
     back = feedback(boxes, arrows)
     arrows = [replace(a, src=a.dst, dst=a.src) if i in back else a for i, a in enumerate(arrows)]  # laid out downwards; the head is drawn at the other end
@@ -146,4 +144,4 @@ def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | P
             (x0, y0), (x1, y1) = points[:2]
             ax.text(x0 + (x1 - x0) * 0.35, y0 + (y1 - y0) * 0.35, arrow.label, ha="center", va="center", fontsize=6.5, color="#333333",
                     zorder=4, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85})
-    figure.savefig(path)
+    write_picture(path, figure)

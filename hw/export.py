@@ -13,7 +13,7 @@ from amaranth.lib import data, wiring
 
 from penstock.machine.config import to_dict
 from penstock.machine.errors import RunError
-from penstock.machine.record import folder, write_text
+from penstock.machine.output import folder, write_text
 from penstock.machine.yosys import yosys
 
 from .fabric import TOP, Fabric

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from .errors import PenstockError
+from .output import folder, folder_writable, writable, write_text
 
 
 @dataclass
@@ -93,65 +92,6 @@ class Record:
     def key(self) -> tuple:
         """What makes two records the same experiment (backend and timing apart)."""
         return self.workload, self.config, tuple(sorted((k, str(v)) for k, v in self.params.items()))
-
-
-def write_text(path: str | Path, text: str) -> None:
-    """Write a file atomically: a reader sees the old or the new text, never half of it."""
-    fd, tmp = _beside(path)
-    path = Path(path)
-    try:
-        with os.fdopen(fd, "w") as f:
-            f.write(text)
-        os.chmod(tmp, 0o644)
-        os.replace(tmp, path)
-    except BaseException:
-        os.unlink(tmp)
-        raise
-
-
-def writable(path: str | Path) -> None:
-    """Raise PenstockError if :func:`write_text` could not write this file: asked before work that takes long."""
-    fd, tmp = _beside(path)
-    os.close(fd)
-    os.unlink(tmp)
-
-
-def folder_writable(path: str | Path) -> None:
-    """Raise PenstockError unless a folder is there, or can be made, and takes new files."""
-    path = Path(path)
-    there = next(p for p in (path, *path.absolute().parents) if p.exists())
-    if not there.is_dir():
-        raise PenstockError(f"cannot make the folder {path}: {there} is a file", remedy="give the path of a folder")
-    try:
-        with tempfile.TemporaryFile(dir=there):
-            pass
-    except OSError as e:
-        raise PenstockError(f"cannot write into the folder {there}: {e.strerror}", remedy="give a folder you may write to") from None
-
-
-def folder(path: str | Path) -> Path:
-    """An output folder, made if it is not there."""
-    path = Path(path)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise PenstockError(f"cannot make the folder {path}: {e.strerror}", remedy="give a folder you may write to") from None
-    return path
-
-
-def _beside(path: str | Path) -> tuple[int, str]:
-    """A temporary file in the folder of ``path``, open for writing."""
-    if not str(path):
-        raise PenstockError("cannot write to a file without a name", remedy="give the path of a file")
-    path = Path(path)
-    if path.is_dir():
-        raise PenstockError(f"cannot write {path}: it is a folder", remedy="give the path of a file")
-    if not path.parent.is_dir():
-        raise PenstockError(f"cannot write {path}: no such folder {path.parent}", remedy="create it first")
-    try:
-        return tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    except OSError as e:
-        raise PenstockError(f"cannot write {path}: {e.strerror}", remedy="give the path of a file in a folder you may write to") from None
 
 
 def save(records: list[Record], path: str | Path) -> None:

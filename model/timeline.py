@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.machine.record import write_text
+from penstock.machine.output import write_text
 from penstock.machine.trace import Run
 from penstock.machine.unitgraph import UnitGraph
 

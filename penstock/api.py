@@ -24,7 +24,8 @@ from penstock.machine.config import load as load_config
 from penstock.machine.errors import PenstockError, RunError
 from penstock.machine.functions import lookup
 from penstock.machine.kinds import kind_of
-from penstock.machine.record import Record, folder_writable
+from penstock.machine.output import folder_writable
+from penstock.machine.record import Record
 from penstock.machine.record import load as load_records
 from penstock.machine.record import save as save_records
 from penstock.machine.trace import Run

@@ -11,6 +11,7 @@ import numpy as np
 from penstock.frontend import lower
 from penstock.machine.beat import LINE_BYTES
 from penstock.machine.errors import PenstockError, RunError
+from penstock.machine.output import write_picture
 from penstock.machine.trace import Run, SourceBeats
 from penstock.machine.unitgraph import UnitGraph
 from penstock.scheduler.dag import Problem, evaluate
@@ -373,5 +374,5 @@ def draw(path: str | Path, run: ScheduleRun) -> None:
     axis.set_ylabel("cycles")
     axis.set_title(f"{run.problem}: predicted / simulated {run.ratio:.3f}, after fill {run.ratio_after_fill:.3f}")
     axis.legend()
-    figure.savefig(path, dpi=110)
+    write_picture(path, figure, dpi=110)
     plt.close(figure)

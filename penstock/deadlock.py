@@ -12,7 +12,7 @@ from penstock.machine.config import Config
 from penstock.machine.config import load as load_config
 from penstock.machine.deadlock import Deadlock, DeadlockError
 from penstock.machine.errors import PenstockError
-from penstock.machine.record import write_text
+from penstock.machine.output import write_text
 
 from . import edges
 from .api import TIMINGS, versions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.machine.record import folder
+from penstock.machine.output import folder
 
 from . import api, cli, explain, figures, points
 from .progress import display

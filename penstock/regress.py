@@ -10,7 +10,8 @@ from pathlib import Path
 from penstock.frontend.workloads.operators import PARTS
 from penstock.machine.config import Config, check, load
 from penstock.machine.errors import PenstockError
-from penstock.machine.record import Record, folder, write_text
+from penstock.machine.output import folder, write_text
+from penstock.machine.record import Record
 
 from . import api, points
 from .progress import Progress

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, MutableMapping
 from pathlib import Path
 
 from penstock.machine.config import Config, to_dict
-from penstock.machine.record import write_text
+from penstock.machine.output import write_text
 from penstock.machine.unitgraph import UnitGraph
 
 from . import mutation

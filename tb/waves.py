@@ -11,6 +11,7 @@ from vcd.gtkw import GTKWSave
 
 from penstock.machine.beat import ELEMENT_BITS, STOP_BITS, STOP_DONE, BufferRef, Payload, Tile, Tuple
 from penstock.machine.errors import RunError
+from penstock.machine.output import writing
 from penstock.machine.unitgraph import UnitGraph
 
 __all__ = ["decode", "tile_values", "payload_differences", "collect"]
@@ -122,11 +123,12 @@ def collect(folder: Path, stem: str, graph: UnitGraph) -> list[str]:
     if not dumps:
         raise RunError("the simulator wrote no waveform", f"RTL of {graph.name}")
     target = Path(f"{stem}{dumps[0].suffix}")
-    target.parent.mkdir(parents=True, exist_ok=True)
     probes = _probes(dumps[0], len(graph.channels)) if target.suffix == ".vcd" else {}
-    shutil.move(dumps[0], target)
-    layout = target.with_suffix(".gtkw")
-    with layout.open("w") as file:
+    with dumps[0].open("rb") as dump, writing(target, "wb") as file:
+        shutil.copyfileobj(dump, file)
+    dumps[0].unlink()
+    layout = Path(f"{stem}.gtkw")
+    with writing(layout) as file:
         save = GTKWSave(file)
         save.dumpfile(str(target.resolve()))
         save.treeopen("penstock_bench.")

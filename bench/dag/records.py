@@ -6,11 +6,11 @@ import json
 import os
 from pathlib import Path
 
-from penstock.scheduler.dag.jsonio import write_atomically
+from penstock.machine.output import write_text
 
 __all__ = ["write_records"]
 
 
 def write_records(path: str | os.PathLike[str], records: list[dict]) -> None:
     """Write the records atomically."""
-    write_atomically(Path(path), "[\n" + ",\n".join(json.dumps(r) for r in records) + "\n]\n")
+    write_text(Path(path), "[\n" + ",\n".join(json.dumps(r) for r in records) + "\n]\n")

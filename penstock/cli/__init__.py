@@ -13,6 +13,7 @@ import importlib
 import sys
 
 from penstock.examples import EXAMPLES
+from penstock.machine import output
 from penstock.machine.errors import PenstockError
 
 __all__ = ["COMMANDS", "main", "parser"]
@@ -44,11 +45,15 @@ def main(argv: list[str] | None = None) -> int:
 
         args.started = process_start()
     try:
-        return args.handler(args) or 0
+        with output.prepared(vars(args)):
+            status = args.handler(args) or 0
+        output.flush()
+        return status
     except PenstockError as e:
         print(f"penstock: {e}", file=sys.stderr)
         return 1
     except BrokenPipeError:
+        output.abandon()
         return 1
     except OSError as e:
         place = f": {e.filename}" if e.filename else ""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from penstock.machine import output
 from penstock.machine.errors import PenstockError
 from penstock.scheduler.dag import cli as dag
 
-from .options import add_quiet, check_writable, display
+from .options import add_quiet, display
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -25,8 +26,9 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
                    help="edge of the machine's tiles (default 16; 4 with --on rtl or both)")
     c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
     c.add_argument("--no-values", action="store_true", help="cycles only (model)")
-    c.add_argument("--json", metavar="OUT", help="write the records")
-    c.add_argument("--out", type=Path, metavar="DIR",
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT",
+                   help="write the records")
+    c.add_argument("--out", type=output.folder_option, metavar="DIR",
                    help="write a chart of predicted and simulated cycles")
     add_quiet(c)
     c.set_defaults(handler=run)
@@ -35,15 +37,12 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 def run(args) -> int:
     import json
 
-    from penstock.machine.record import folder
     from penstock.scheduler.dag import Problem, Schedule, evaluate
-    from penstock.scheduler.dag.jsonio import write_atomically
     from penstock.scheduler.dag.machine import shrink
 
     from penstock import dag_run
     from penstock.points import print_table
 
-    check_writable(args.json)
     if args.scale < 1:
         raise PenstockError(f"--scale must be at least 1, not {args.scale}")
     given, chosen = Problem.load(args.problem), Schedule.load(args.solution)
@@ -60,10 +59,10 @@ def run(args) -> int:
         if args.on == "both" and run.backend == "rtl":
             print("model = RTL in every beat of every subgraph")
         if args.out:
-            folder(args.out)
+            output.folder(args.out)
             path = args.out / f"{Path(args.problem).stem}_{run.backend}.png"
             dag_run.draw(path, run)
             print(f"drawn: {path}")
     if args.json:
-        write_atomically(args.json, json.dumps([run.to_dict() for run in runs], indent=1) + "\n")
+        output.write_text(args.json, json.dumps([run.to_dict() for run in runs], indent=1) + "\n")
     return 0 if all(s.values_ok in (True, None) for run in runs for s in run.subgraphs) else 1

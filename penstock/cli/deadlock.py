@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from .options import SEVERAL, add_program, add_quiet, check_writable, display, parse_params
+from penstock.machine import output
+
+from .options import SEVERAL, add_program, add_quiet, display, parse_params
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -14,7 +16,8 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument("--depth", type=int, metavar="N",
                    help="slots of every channel (default: the configuration's)")
     c.add_argument("--seed", type=int, default=0, help="seed of the program's streams")
-    c.add_argument("--json", metavar="OUT", help="write what was found")
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT",
+                   help="write what was found")
     add_quiet(c)
     c.set_defaults(handler=command)
 
@@ -22,7 +25,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 def command(args) -> int:
     from penstock import api, deadlock, points
 
-    check_writable(args.json)
     with display(args) as progress:
         found = deadlock.find(args.program, args.config, api.grid_points(parse_params(args.params)), timing=args.timing, depth=args.depth, seed=args.seed,
                               progress=progress)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from .options import add_out, add_quiet, check_folder
+from .options import add_out, add_quiet
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
-    add_out(c, default=Path("out"))
+    add_out(c, default="out")
     add_quiet(c)
     c.set_defaults(handler=command)
 
@@ -17,5 +16,4 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 def command(args) -> int:
     from penstock import demo
 
-    check_folder(args.out)
     return demo.run(args.out, args.quiet)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from penstock.machine import output
 from penstock.machine.errors import PenstockError
 
-from .options import add_out, add_quiet, check_folder, display
+from .options import add_out, add_quiet, display
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -33,8 +34,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def command(args) -> int:
-    from penstock.machine.record import folder
-
     from penstock import api, figures, points
 
     names = ["fig8", *figures.FIGURES] if args.figure == "all" else [args.figure]
@@ -46,12 +45,11 @@ def command(args) -> int:
     for name in figures.FIGURES.keys() & set(names):
         figures.FIGURES[name].points(traces)  # a trace that is not there is told before anything runs
     given = [r for path in args.records for r in api.load_records(path)]
-    check_folder(args.out)
     for name in names:
         with display(args) as progress:
             if name == "fig8":
                 records = figures.fig8_records(args.rtl, progress) + given
-                rows, agreements = figures.fig8(folder(args.out), records)
+                rows, agreements = figures.fig8(output.folder(args.out), records)
                 summary = []
                 api.save_records(records, args.out / "fig8_records.json")
                 written = [args.out / f for f in ("fig8.csv", "fig8.png", "fig8_records.json")]

@@ -8,8 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+from penstock.machine import output
 from penstock.machine.errors import PenstockError
-from penstock.machine.record import folder_writable, writable, write_text
 
 from .options import add_quiet, display
 
@@ -20,9 +20,9 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument("--seed", type=int, default=0, metavar="S", help="seed of everything that is drawn")
     c.add_argument("--on", choices=("model", "rtl"), default="model", help="model: values against NumPy; rtl: also every beat of the RTL against the model's")
     c.add_argument("--time", type=float, metavar="SECONDS", help="draw no more after so long")
-    c.add_argument("--keep", type=Path, metavar="DIR", help="keep failures, shrunk, as files")
+    c.add_argument("--keep", type=output.folder_option, metavar="DIR", help="keep failures, shrunk, as files")
     c.add_argument("--least", type=int, default=0, metavar="N", help="fail where an operator, form, port, stop level or way of being empty was met less often")
-    c.add_argument("--json", metavar="OUT", help="write counts, hits, failures and versions")
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write counts, hits, failures and versions")
     c.add_argument("--replay", type=Path, metavar="FILE", help="run a kept failure again, and nothing else")
     add_quiet(c)
     c.set_defaults(handler=command)
@@ -43,10 +43,6 @@ def command(args) -> int:
     for name, value in (("count", args.count), ("streams", args.streams), ("seed", args.seed), ("least", args.least)):
         if value < 0:
             raise PenstockError(f"--{name} must be at least 0, not {value}")
-    if args.json:
-        writable(args.json)
-    if args.keep is not None:
-        folder_writable(args.keep)
     if args.on == "rtl":
         from penstock.tb.runner import require_tools
 
@@ -60,7 +56,7 @@ def command(args) -> int:
     points.print_table(told["hits"])
     points.print_table([{"what": what, "number": n} for what, n in sorted(campaign.counts.items())])
     if args.json:
-        write_text(Path(args.json), json.dumps(told, indent=1) + "\n")
+        output.write_text(args.json, json.dumps(told, indent=1) + "\n")
     for f in campaign.failures:
         print(f"{f.backend}, {f.origin}: {f.message}" + (f"\n  kept: {f.path}" if f.path else ""), file=sys.stderr)
     for group, what, n in told["below"]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.machine import output
 from penstock.machine.errors import PenstockError
 
 if TYPE_CHECKING:
@@ -46,12 +46,13 @@ def add_run(c: argparse.ArgumentParser, both: str = "") -> None:
     c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
     add_rule(c)
     c.add_argument("--no-values", action="store_true", help="timing only (model)")
-    c.add_argument("--json", metavar="OUT", help="write the records")
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT",
+                   help="write the records")
 
 
 def add_out(c: argparse.ArgumentParser, **options) -> None:
     """The folder of what a command writes; ``options`` as of `add_argument`."""
-    c.add_argument("--out", type=Path, metavar="DIR", **options,
+    c.add_argument("--out", type=output.folder_option, metavar="DIR", **options,
                    help="folder of the files, made if it is not there")
 
 
@@ -102,23 +103,6 @@ def _number(text: str) -> int | float | str:
         except ValueError:
             continue
     return text
-
-
-def check_writable(*paths: str | Path | None) -> None:
-    """Files that are written after the work can be written: better known before."""
-    from penstock.machine.record import writable
-
-    for path in paths:
-        if path is not None:
-            writable(path)
-
-
-def check_folder(path: Path | None) -> None:
-    """Likewise for an output folder."""
-    from penstock.machine.record import folder_writable
-
-    if path is not None:
-        folder_writable(path)
 
 
 def verdict(rows: list[dict]) -> int:

@@ -6,12 +6,13 @@ import argparse
 from pathlib import Path
 
 from penstock.examples import EXAMPLES
+from penstock.machine import output
 from penstock.machine.errors import PenstockError
 from penstock.machine.graph_forms import FORMS
 from penstock.machine.overlay import CHOICES
 
 from . import overlay_hardware as hardware
-from .options import add_quiet, check_folder, check_writable, display
+from .options import add_quiet, display
 from .overlay_options import mesh_of, memory_depths
 
 LISTS = ("pe", "ready", "packets", "sends", "sources", "network")
@@ -29,12 +30,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     c.add_argument("--tile", metavar="RxC", help="split every mesh into tiles of this size, each with an instance of its own")
     c.add_argument("--objective", choices=("cut", "connectivity"), help="of the placement (default: what suits the way of sending)")
     c.add_argument("--seed", type=int, action="append", help="of the placement; may be repeated")
-    c.add_argument("--json", metavar="OUT", help="write the records")
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT",
+                   help="write the records")
     add_quiet(c)
     c.set_defaults(handler=cmd_compare)
 
     c = commands.add_parser("figures", help="the paper's figures 10, 11 and 12, with --resources 5, 6 and 7 as well: published against ours")
-    c.add_argument("--out", required=True, type=Path, metavar="DIR", help="folder of the files, made if it is not there")
+    c.add_argument("--out", required=True, type=output.folder_option, metavar="DIR", help="folder of the files, made if it is not there")
     c.add_argument("--matrices", type=Path, metavar="DIR", help="folder with memplus.mtx[.gz] and circuit_1.mtx; without it generated circuits stand in")
     c.add_argument("--seeds", type=int, default=3, metavar="N", help="placements per point; the median is drawn")
     c.add_argument("--resources", action="store_true", help="figures 5, 6 and 7 as well, as `penstock overlay resources` makes them")
@@ -78,7 +80,6 @@ def cmd_compare(args) -> int:
     from penstock.overlay.comparison import compare, table
     from penstock.points import print_table
 
-    check_writable(args.json)
     overlays = overlays_of(args)
     meshes = [mesh_of(m) for m in args.mesh or ["4x4"]]
     tile = mesh_of(args.tile, "--tile") if args.tile else None
@@ -121,7 +122,6 @@ def cmd_figures(args) -> int:
 
     if args.seeds < 1:
         raise PenstockError(f"--seeds must be at least 1, not {args.seeds}")
-    check_folder(args.out)
     with display(args) as progress:
         written, rows = figures.write_all(args.out, args.matrices, args.seeds, progress)
         if args.resources:

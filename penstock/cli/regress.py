@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from .options import add_quiet, check_folder, check_writable, display, verdict
+from penstock.machine import output
+
+from .options import add_quiet, display, verdict
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -13,8 +14,9 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument("--deep", action="store_true",
                    help="also the workloads at their larger sizes "
                         "(8 experts, 16 requests; minutes each)")
-    c.add_argument("--json", metavar="OUT", help="write the records")
-    c.add_argument("--out", type=Path, metavar="DIR",
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT",
+                   help="write the records")
+    c.add_argument("--out", type=output.folder_option, metavar="DIR",
                    help="store the table (regress.json, regress.txt) and the records")
     add_quiet(c)
     c.set_defaults(handler=command)
@@ -23,8 +25,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 def command(args) -> int:
     from penstock import api, points, regress
 
-    check_writable(args.json)
-    check_folder(args.out)
     with display(args) as progress:
         records, rows = regress.run(args.only, progress, deep=args.deep)
     if args.json:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import argparse
 
+from penstock.machine import output
 from penstock.machine.errors import PenstockError
 
-from .options import add_program, add_quiet, add_run, check_writable, display, one_value
+from .options import add_program, add_quiet, add_run, display, one_value
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(c)
     add_run(c)
-    c.add_argument("--timeline", metavar="OUT",
+    c.add_argument("--timeline", type=output.file("--timeline"), metavar="OUT",
                    help="write the model run's timeline (open it in Perfetto)")
-    c.add_argument("--waves", metavar="STEM",
+    c.add_argument("--waves", type=output.stem("--waves"), metavar="STEM",
                    help="write a waveform of the RTL run and a viewer layout")
     add_quiet(c)
     c.set_defaults(handler=command)
@@ -23,7 +24,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 def command(args) -> int:
     from penstock import api, points
 
-    check_writable(args.json, args.timeline, args.waves)
     params = one_value(args.params)
     if args.timeline and args.timing != "machine":
         raise PenstockError("--timeline shows the `machine` timing", remedy="leave out --timing published")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from .options import add_program, add_rule, add_timing, check_writable, one_value
+from penstock.machine import output
+
+from .options import add_program, add_rule, add_timing, one_value
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -12,8 +14,10 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     add_timing(c)
     add_rule(c)
     c.add_argument("--units", action="store_true", help="also the lowered unit graph")
-    c.add_argument("--png", metavar="OUT", help="draw the program")
-    c.add_argument("--fabric", metavar="OUT", help="draw the fabric: units, channels, memory")
+    c.add_argument("--png", type=output.file("--png"), metavar="OUT",
+                   help="draw the program")
+    c.add_argument("--fabric", type=output.file("--fabric"), metavar="OUT",
+                   help="draw the fabric: units, channels, memory")
     c.set_defaults(handler=command)
 
 
@@ -21,7 +25,6 @@ def command(args) -> int:
     from penstock.frontend import build, lower
     from penstock.machine.config import load
 
-    check_writable(args.png, args.fabric)
     config = load(args.config)
     program = build(args.program, one_value(args.params), config)
     print(program.text())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .options import SEVERAL, add_program, add_quiet, add_run, check_writable, display, parse_params, verdict
+from .options import SEVERAL, add_program, add_quiet, add_run, display, parse_params, verdict
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -18,7 +18,6 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 def command(args) -> int:
     from penstock import api, points
 
-    check_writable(args.json)
     grid = parse_params(args.params)
     with display(args) as progress:
         found = api.outcomes(args.program, args.config, api.grid_points(grid), on=args.on, timing=args.timing, values=not args.no_values, seed=args.seed,

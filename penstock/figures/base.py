@@ -14,7 +14,8 @@ import numpy as np
 
 from penstock import api
 from penstock.machine.config import Config
-from penstock.machine.record import Record, folder, write_text
+from penstock.machine.output import folder, write_picture, write_text
+from penstock.machine.record import Record
 from penstock.points import to_csv
 from penstock.progress import Progress
 from penstock.published import statements
@@ -147,10 +148,8 @@ def save(fig, path: Path) -> None:
     """Write a picture as a whole or not at all."""
     import matplotlib.pyplot as plt
 
-    tmp = path.with_suffix(".part.png")
-    fig.savefig(tmp, dpi=130, metadata={"Software": None})
+    write_picture(path, fig, dpi=130, metadata={"Software": None})
     plt.close(fig)
-    tmp.replace(path)
 
 
 def write(figure: Figure, out: Path, traces: Traces, machine: bool = False, progress: Progress | None = None) -> tuple[list[dict], list[dict], list[dict], list[Path]]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from penstock import api
 from penstock.machine.errors import PenstockError
-from penstock.machine.record import Record, write_text
+from penstock.machine.output import write_text
+from penstock.machine.record import Record
 from penstock.points import to_csv
 from penstock.progress import Progress
 from penstock.published import fig8 as published_fig8

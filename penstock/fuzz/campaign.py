@@ -18,7 +18,7 @@ from penstock.machine.config import Config, from_dict, to_dict
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import LoweringError, PenstockError, RunError
 from penstock.machine.limits import INPUT_BITS
-from penstock.machine.record import folder, write_text
+from penstock.machine.output import folder, write_text
 from penstock.machine.unitgraph import UnitGraph
 from penstock.progress import Progress
 from penstock.progress import of as progress_of

@@ -14,7 +14,7 @@ from penstock import model
 from penstock.machine.beat import MAX_STOP, BufferRef, Scalar, Tile, Tuple
 from penstock.machine.config import Config, Dram, Machine, Published, check
 from penstock.machine.errors import RunError
-from penstock.machine.record import folder, write_text
+from penstock.machine.output import folder, write_text
 from penstock.machine.unitgraph import UnitGraph
 from penstock.progress import Progress
 from penstock.progress import of as progress_of

@@ -16,7 +16,8 @@ from penstock.points import to_csv
 from penstock.frontend.spice.source import graph_from
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.errors import PenstockError
-from penstock.machine.record import Record, folder, write_text
+from penstock.machine.output import folder, write_picture, write_text
+from penstock.machine.record import Record
 from penstock.progress import Progress
 from penstock.scheduler.token.partition import OBJECTIVES
 
@@ -184,10 +185,8 @@ def _axes(count: int, width: float = 11, height: float = 4.8):
 
 
 def _save(plt, fig, path: Path) -> None:
-    tmp = path.with_suffix(".part.png")
-    fig.savefig(tmp, dpi=130, metadata={"Software": None})
+    write_picture(path, fig, dpi=130, metadata={"Software": None})
     plt.close(fig)
-    tmp.replace(path)
 
 
 def _lines(ax, rows: list[dict], columns: dict[str, dict], labelled: bool) -> None:

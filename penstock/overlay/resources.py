@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from penstock.machine.overlay import PIPELINED, Overlay, Sizes, packet
-from penstock.machine.record import write_text
+from penstock.machine.output import write_picture, write_text
 from penstock.points import to_csv
 from penstock.progress import Progress
 
@@ -326,10 +326,8 @@ def plot(rows: Sequence[dict], relations: Sequence[dict], densities: Sequence[di
         ax.spines[["top", "right"]].set_visible(False)
     theirs = ", published by Vivado HLS for Zynq" if any(r["published lut"] is not None for r in rows) else ""
     fig.suptitle(f"one PE without ALU, one switch; ours by Yosys for {family}{theirs}")
-    tmp = path.with_suffix(".part.png")
-    fig.savefig(tmp, dpi=110, metadata={"Software": None})
+    write_picture(path, fig, dpi=110, metadata={"Software": None})
     plt.close(fig)
-    tmp.replace(path)
 
 
 def _luts(ax, rows, pe: str, by: str, variants: dict[str, str], title: str) -> None:

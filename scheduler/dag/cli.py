@@ -15,10 +15,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from penstock.machine import output
 from penstock.machine.errors import PenstockError
 
 from .evaluate import Evaluation, evaluate
-from .jsonio import write_atomically
 from .problem import Problem
 from .readings import SOURCES, Readings
 from .solution import Schedule
@@ -45,12 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> Any:
 
     c = commands.add_parser("solve", help="find a schedule")
     c.add_argument("problem", metavar="IN.json", help="the problem")
-    c.add_argument("solution", metavar="OUT.json", help="the schedule")
+    c.add_argument("solution", metavar="OUT.json", type=output.file("OUT.json"), help="the schedule")
     c.add_argument("--time", type=_seconds, default=10.0, metavar="S", help="time budget in seconds from process start (default 10)")
     c.add_argument("--jobs", type=_positive, default=1, metavar="N", help="threads that search tilings (default 1)")
     c.add_argument("--seed", type=int, default=0, help="seed of the local search")
     c.add_argument("--quiet", action="store_true", help="no progress lines")
-    c.add_argument("--json", metavar="FILE", help="write a record of the run")
+    c.add_argument("--json", type=output.file("--json"), metavar="FILE", help="write a record of the run")
     _add_readings(c)
     c.set_defaults(handler=_solve, started=started)
 
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> Any:
     c = commands.add_parser("show", help="draw the DAG, its groups and where the time goes")
     c.add_argument("problem", metavar="IN.json", help="the problem")
     c.add_argument("solution", metavar="OUT.json", nargs="?", help="a schedule of it")
-    c.add_argument("--out", metavar="FILE", help="image file (default: the problem's name with .png, in this folder)")
+    c.add_argument("--out", type=output.file("--out"), metavar="FILE", help="image file (default: the problem's name with .png, in this folder)")
     _add_readings(c)
     c.set_defaults(handler=_show)
 
@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> Any:
     c.add_argument("--time", type=_seconds, metavar="S", help="time budget per problem (default: the contest's limit, else 10)")
     c.add_argument("--jobs", type=_positive, default=1, metavar="N", help="threads that search tilings (default 1)")
     c.add_argument("--seed", type=int, default=0, help="seed of the local search")
-    c.add_argument("--json", metavar="FILE", help="write the records")
+    c.add_argument("--json", type=output.file("--json"), metavar="FILE", help="write the records")
     _add_readings(c)
     c.set_defaults(handler=_bench)
     return commands
@@ -87,7 +87,8 @@ def main(argv: list[str] | None = None) -> int:
     if argv is None and "started" in args:
         args.started = process_start()
     try:
-        return args.handler(args)
+        with output.prepared(vars(args)):
+            return args.handler(args)
     except PenstockError as error:
         print(f"penstock: {error}", file=sys.stderr)
         return 1
@@ -139,14 +140,13 @@ def _solve(args: argparse.Namespace) -> int:
     from .solve import solve
 
     problem, readings = Problem.load(args.problem), Readings.parse(args.reading)
-    if not Path(args.solution).absolute().parent.is_dir():
-        raise PenstockError("the folder does not exist", where=args.solution)
-
+    kept = output.replaced(args.solution)  # else only the last one is written
     lines, cpu, interrupt = _Lines(args.started, args.quiet), [], _Interrupt()
 
     def progress(step, schedule: Schedule) -> None:
         cpu.append(time.process_time())
-        schedule.save(args.solution)
+        if kept:
+            schedule.save(args.solution)
         lines.better(step)
         interrupt.heed()
 
@@ -164,7 +164,7 @@ def _solve(args: argparse.Namespace) -> int:
     if result.exact_cover:
         print(f"  best over the {result.candidates:,} candidate subgraphs found ({result.searches:,} tilings searched)")
     if args.json:
-        write_atomically(args.json, json.dumps([_record(problem, readings, result, seconds, cpu, args)], indent=1) + "\n")
+        output.write_text(args.json, json.dumps([_record(problem, readings, result, seconds, cpu, args)], indent=1) + "\n")
     return 0
 
 
@@ -281,10 +281,8 @@ def _show(args: argparse.Namespace) -> int:
         evaluation = evaluate(problem, schedule, readings)
         print(_subgraph_table(schedule, evaluation))
     out = args.out or f"{problem.name}.png"
-    try:
-        draw(out, problem, schedule, evaluation)
-    except (OSError, ValueError) as error:
-        raise PenstockError(f"cannot draw: {error}", where=out) from None
+    output.writable(out)
+    draw(out, problem, schedule, evaluation)
     print(f"drawn: {out}")
     return 0
 
@@ -324,7 +322,7 @@ def _bench(args: argparse.Namespace) -> int:
     print(_table(["problem", "ops", "limit s", "latency", "bound", "gap", "best known", "vs best", "vs winner", "first s", "settled s",
                   "process s"], rows))
     if args.json:
-        write_atomically(args.json, json.dumps(records, indent=1) + "\n")
+        output.write_text(args.json, json.dumps(records, indent=1) + "\n")
     return 1 if failed or not records else 0
 
 

@@ -1,16 +1,15 @@
-"""JSON files in and out: one clear error for a bad file, and never half a file."""
+"""JSON files in: one clear error for a bad file."""
 
 from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from penstock.machine.errors import PenstockError
 
-__all__ = ["read_object", "write_atomically", "take_list", "take_int", "take_number"]
+__all__ = ["read_object", "take_list", "take_int", "take_number"]
 
 
 def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -33,30 +32,6 @@ def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise PenstockError(f"the top level is a {type(value).__name__}", where=where, rule="the file holds one JSON object")
     return value
-
-
-def write_atomically(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file so that a reader sees the old content or the new, never a part."""
-    target = Path(path)
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".tmp", dir=target.parent)
-    except OSError as error:
-        raise PenstockError(f"cannot write: {error.strerror or error}", where=str(path)) from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(name, 0o666 & ~umask)
-        os.replace(name, target)
-    except OSError as error:
-        os.unlink(name)
-        raise PenstockError(f"cannot write: {error.strerror or error}", where=str(path)) from None
-    except BaseException:
-        os.unlink(name)
-        raise
 
 
 def take_list(value: Any, where: str, rule: str) -> list[Any]:

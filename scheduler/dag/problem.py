@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import Any
 
 from penstock.machine.errors import PenstockError
+from penstock.machine.output import write_text
 
-from .jsonio import read_object, take_int, take_list, take_number, write_atomically
+from .jsonio import read_object, take_int, take_list, take_number
 
 __all__ = ["OpType", "Tensor", "Op", "Problem"]
 
@@ -188,7 +189,7 @@ class Problem:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the problem file (atomically)."""
-        write_atomically(path, json.dumps(self.to_json()) + "\n")
+        write_text(path, json.dumps(self.to_json()) + "\n")
 
 
 _LARGEST = 1 << 24

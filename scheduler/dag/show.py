@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 
+from penstock.machine.output import write_picture
+
 from .evaluate import Evaluation
 from .fold import Folded, fold
 from .problem import Problem
@@ -74,7 +76,7 @@ def draw(
         _draw_roofline(roofline, problem, evaluation)
         for axis in (times, roofline):
             _enlarge(axis, scale)
-    figure.savefig(path, dpi=110)
+    write_picture(path, figure, dpi=110)
     plt.close(figure)
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.machine.errors import PenstockError
+from penstock.machine.output import write_text
 
-from .jsonio import read_object, take_int, take_list, take_number, write_atomically
+from .jsonio import read_object, take_int, take_list, take_number
 
 __all__ = ["Granularity", "Subgraph", "Schedule"]
 
@@ -89,7 +90,7 @@ class Schedule:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the solution file (atomically)."""
         rows = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in self.to_json().items())
-        write_atomically(path, "{\n" + rows + "\n}\n")
+        write_text(path, "{\n" + rows + "\n}\n")
 
 
 _FIELDS = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.machine import record
+from penstock.machine import output, record
 from penstock.machine.errors import PenstockError
 
 
@@ -21,8 +21,8 @@ def test_bad_files_are_refused(tmp_path, text, message):
 
 def test_nothing_half_written(tmp_path):
     with pytest.raises(PenstockError, match="no such folder"):
-        record.write_text(tmp_path / "absent" / "a.json", "x")
+        output.write_text(tmp_path / "absent" / "a.json", "x")
     target = tmp_path / "a.json"
     with pytest.raises(TypeError):
-        record.write_text(target, 3)
+        output.write_text(target, 3)
     assert list(tmp_path.iterdir()) == []

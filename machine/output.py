@@ -1,0 +1,438 @@
+"""Files that a command writes: one writer for all of them, and the checks that come before the work.
+
+1. ``-`` is standard output. While a command writes a file there, what it prints goes to standard
+   error.
+2. A device, a pipe or a socket is written to and stays what it is.
+3. A link is followed: the file that it leads to is written.
+4. Any other file appears whole or not at all. One that is replaced keeps its mode and its owner.
+5. Two outputs of a command are never one file, and no output is a file that the command reads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+from .errors import PenstockError
+
+__all__ = [
+    "OutputFile", "OutputFolder", "OutputStem", "file", "folder_option", "stem", "prepared",
+    "writing", "write_text", "write_bytes", "write_picture", "picture_format", "writable", "replaced",
+    "folder", "folder_writable", "flush", "abandon", "STANDARD",
+]
+
+STANDARD = "-"
+"""The path of standard output."""
+WAVES = (".fst", ".vcd", ".gtkw")
+"""Suffixes of the files of a waveform."""
+_MOST_LINKS = 40
+_REMEDIES = {
+    errno.ENOSPC: "free some space, or give the path of a file on another disk",
+    errno.EDQUOT: "free some space, or give the path of a file on another disk",
+    errno.EACCES: "give the path of a file that you may write to",
+    errno.EPERM: "give the path of a file that you may write to",
+    errno.EROFS: "give the path of a file on a disk that can be written",
+}
+
+_claimed: list[IO[str]] = []
+"""Standard outputs that a command's file has taken from what the command prints."""
+
+
+# -- arguments of a command -------------------------------------------------------------------------
+
+
+class OutputFile(str):
+    """The path of a file that a command writes.
+
+    Attributes
+    ----------
+    option
+        How the command line calls it.
+    """
+
+    option: str
+
+    def files(self) -> list[str]:
+        """The files that are written."""
+        return [str(self)]
+
+
+class OutputStem(OutputFile):
+    """The path of a waveform's files, without their suffix."""
+
+    def files(self) -> list[str]:
+        return [f"{self}{suffix}" for suffix in WAVES]
+
+
+class OutputFolder(type(Path())):
+    """A folder that a command writes files into; made if it is not there."""
+
+
+def file(option: str) -> Callable[[str], OutputFile]:
+    """The type of a command-line argument that names a file to write."""
+    return lambda text: _named(OutputFile(text), option)
+
+
+def stem(option: str) -> Callable[[str], OutputStem]:
+    """The type of a command-line argument that names a waveform's files."""
+    return lambda text: _named(OutputStem(text), option)
+
+
+def folder_option(text: str) -> OutputFolder:
+    """The type of a command-line argument that names a folder to write into."""
+    return OutputFolder(text)
+
+
+def _named(path: OutputFile, option: str) -> OutputFile:
+    path.option = option
+    return path
+
+
+@contextlib.contextmanager
+def prepared(arguments: Mapping[str, object]) -> Iterator[None]:
+    """Check every output among the arguments of a command, then do its work.
+
+    Raises
+    ------
+    PenstockError
+        An output cannot be written, two outputs are one file, or an output is a file that another
+        argument names.
+    """
+    values = list(_flat(arguments.values()))
+    outputs = [v for v in values if isinstance(v, OutputFile)]
+    for output in outputs:
+        for path in output.files():
+            writable(path)
+    for one in values:
+        if isinstance(one, OutputFolder):
+            folder_writable(one)
+    _refuse_clashes(outputs, [v for v in values if isinstance(v, (str, Path))])
+    if not any(map(_is_standard, outputs)):
+        yield
+        return
+    _claimed.append(sys.stdout)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _claimed.pop()
+
+
+def _flat(values: Iterable[object]) -> Iterator[object]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _flat(value)
+        else:
+            yield value
+
+
+def _refuse_clashes(outputs: list[OutputFile], values: list[str | Path]) -> None:
+    """Rule 5; inputs are all other arguments that name a file, also behind a colon (lu:FILE)."""
+    seen: dict[object, OutputFile] = {}
+    for output in outputs:
+        for path in output.files():
+            key = _identity(path)
+            if key in seen:
+                raise PenstockError(f"{seen[key].option} and {output.option} name one file, {path}",
+                                    remedy="give each a path of its own")
+            if key is not None:
+                seen[key] = output
+    read = [part for v in values if not isinstance(v, (OutputFile, OutputFolder))
+            for part in (str(v), *str(v).split(":")[1:2])]
+    for path in read:
+        output = seen.get(_identity(path)) if os.path.isfile(path) else None
+        if output is not None:
+            raise PenstockError(f"{output.option} would replace {path}, which the command reads",
+                                remedy="give the path of another file")
+
+
+def _identity(path: str) -> object:
+    """What two names of one file share; None for a device, which any number may write to."""
+    if _is_standard(path):
+        return STANDARD
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return os.path.realpath(path)
+    if stat.S_ISCHR(found.st_mode):
+        return None
+    return found.st_dev, found.st_ino
+
+
+# -- the writer -------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def writing(path: str | Path, mode: str = "w") -> Iterator[IO]:
+    """A file that is open for writing inside the block and has its name after it.
+
+    Parameters
+    ----------
+    path
+        Of the file; ``-`` is standard output.
+    mode
+        ``w`` (text, UTF-8) or ``wb``.
+
+    Raises
+    ------
+    PenstockError
+        The file cannot be written. What was there before is as it was.
+    """
+    if _is_standard(path):
+        stream = _claimed[-1] if _claimed else sys.stdout
+        yield stream.buffer if "b" in mode else stream
+        stream.flush()
+        return
+    with _told(path):
+        target, found = _target(path)
+        if found is not None and not stat.S_ISREG(found.st_mode) or _is_descriptor(target):
+            opened = _in_place(target, mode)
+        else:
+            opened = _replacing(target, found, mode)
+        with opened as stream:
+            yield stream
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file (UTF-8); arguments and errors as of :func:`writing`."""
+    with writing(path) as stream:
+        stream.write(text)
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Write a binary file; arguments and errors as of :func:`writing`."""
+    with writing(path, "wb") as stream:
+        stream.write(data)
+
+
+def write_picture(path: str | Path, figure, **options) -> None:
+    """Write a figure of matplotlib; the suffix names the format (none, and ``-``: PNG).
+
+    Raises
+    ------
+    PenstockError
+        As of :func:`writing`, and for a suffix that matplotlib does not know.
+    """
+    form = picture_format(path, figure.canvas.get_supported_filetypes())
+    drawn = io.BytesIO()
+    try:
+        figure.savefig(drawn, format=form, **options)
+    except (OSError, RuntimeError, ValueError) as e:
+        raise PenstockError(f"cannot draw to {str(path)!r}: {e}") from None
+    write_bytes(path, drawn.getvalue())
+
+
+def picture_format(path: str | Path, known: Iterable[str]) -> str:
+    """The format that a picture's path names, one of those known; PNG where it has no suffix.
+
+    Raises PenstockError for any other.
+    """
+    form = Path(path).suffix[1:].lower() or "png"
+    if form not in known:
+        suffixes = ", ".join(f".{one}" for one in sorted(known))
+        raise PenstockError(f"cannot draw to {str(path)!r}", remedy=f"suffixes are {suffixes}")
+    return form
+
+
+def replaced(path: str | Path) -> bool:
+    """Whether writing replaces a file, so that it may be written several times; else what is
+    written follows what was (standard output, a device, a pipe)."""
+    if _is_standard(path):
+        return False
+    with _told(path):
+        target, found = _target(path)
+        return not _is_descriptor(target) and (found is None or stat.S_ISREG(found.st_mode))
+
+
+def _in_place(target: str, mode: str) -> IO:
+    own = f"/proc/{os.getpid()}/fd/"
+    opened: int | str = os.dup(int(target.removeprefix(own))) if target.startswith(own) else target
+    return open(opened, mode, encoding=None if "b" in mode else "utf-8")
+
+
+@contextlib.contextmanager
+def _replacing(target: str, found: os.stat_result | None, mode: str) -> Iterator[IO]:
+    """A new file beside the target that takes its place at the end of the block."""
+    if found is not None and not os.access(target, os.W_OK):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+    try:
+        handle, name = _temporary(target)
+    except OSError:
+        if found is None:
+            raise
+        with _in_place(target, mode) as stream:  # a file in a folder that takes no new ones
+            yield stream
+        return
+    try:
+        with os.fdopen(handle, mode, encoding=None if "b" in mode else "utf-8") as stream:
+            yield stream
+            stream.flush()
+            os.fsync(stream.fileno())
+        _dress(name, found)
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def _temporary(target: str) -> tuple[int, str]:
+    return tempfile.mkstemp(prefix=".penstock-", suffix=".tmp", dir=os.path.dirname(target))
+
+
+def _dress(name: str, found: os.stat_result | None) -> None:
+    """Mode and owner: those of the file that was there, else what the process gives new files."""
+    if found is None:
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(name, 0o666 & ~mask)
+        return
+    own = os.stat(name)
+    if (own.st_uid, own.st_gid) != (found.st_uid, found.st_gid):
+        with contextlib.suppress(OSError):  # only root may give a file away
+            os.chown(name, found.st_uid, found.st_gid)
+    os.chmod(name, stat.S_IMODE(found.st_mode))
+
+
+def flush() -> None:
+    """Write out what has been printed; PenstockError where standard output takes no more."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as e:
+        abandon()
+        raise PenstockError(f"cannot write to standard output: {_reason(e)}") from None
+
+
+def abandon() -> None:
+    """Let go of a standard output that takes no more, so that the process ends in silence."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+# -- checks -----------------------------------------------------------------------------------------
+
+
+def writable(path: str | Path) -> None:
+    """Raise PenstockError if :func:`writing` could not write a file; asked before the work."""
+    if _is_standard(path):
+        return
+    with _told(path):
+        target, found = _target(path)
+        if found is not None and not os.access(target, os.W_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        if found is not None and not stat.S_ISREG(found.st_mode) or _is_descriptor(target):
+            return
+        try:
+            handle, name = _temporary(target)
+        except OSError:
+            if found is None:
+                raise
+            return
+        os.close(handle)
+        os.unlink(name)
+
+
+def folder_writable(path: str | Path) -> None:
+    """Raise PenstockError unless a folder is there, or can be made, and takes new files."""
+    path = there = Path(path)
+    if _is_standard(path):
+        raise PenstockError("several files cannot go to standard output",
+                            remedy="give the path of a folder (./- for one of that name)")
+    try:
+        there = next(p for p in (path, *path.absolute().parents) if p.exists())
+        if not there.is_dir():
+            raise PenstockError(f"cannot make the folder {path}: {there} is a file",
+                                remedy="give the path of a folder")
+        with tempfile.TemporaryFile(dir=there):
+            pass
+    except (OSError, ValueError) as e:
+        raise PenstockError(f"cannot write into the folder {there}: {_reason(e)}",
+                            remedy="give a folder you may write to") from None
+
+
+def folder(path: str | Path) -> Path:
+    """An output folder, made if it is not there."""
+    path = Path(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as e:
+        raise PenstockError(f"cannot make the folder {path}: {_reason(e)}",
+                            remedy="give a folder you may write to") from None
+    return path
+
+
+def _target(path: str | Path) -> tuple[str, os.stat_result | None]:
+    """The file that a path leads to, by its own name, and what is there; PenstockError where it can
+    be no file."""
+    name = os.fspath(path)
+    if not name or "\0" in name:
+        raise PenstockError("cannot write to a file without a name",
+                            remedy="give the path of a file")
+    if name.endswith("/"):
+        raise PenstockError(f"cannot write {path}: it is a folder",
+                            remedy="give the path of a file")
+    target = _place(name)
+    for _ in range(_MOST_LINKS):
+        if _is_descriptor(target) or not os.path.islink(target):
+            break
+        target = _place(os.path.join(os.path.dirname(target), os.readlink(target)))
+    try:
+        found = os.stat(target)
+    except FileNotFoundError:
+        found = None
+    except NotADirectoryError:
+        raise _no_folder(path, target) from None
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        raise PenstockError(f"cannot write {path}: it is a folder",
+                            remedy="give the path of a file")
+    if not os.path.isdir(os.path.dirname(target)):
+        raise _no_folder(path, target)
+    return target, found
+
+
+def _no_folder(path: str | Path, target: str) -> PenstockError:
+    given = Path(path).parent
+    where = given if not given.is_dir() else os.path.dirname(target)
+    return PenstockError(f"cannot write {path}: no such folder {where}", remedy="create it first")
+
+
+def _place(name: str) -> str:
+    """A name with the links of its folders followed, and its own not."""
+    head, tail = os.path.split(name)
+    return os.path.join(os.path.realpath(head or os.curdir), tail)
+
+
+def _is_standard(path: str | Path) -> bool:
+    return str(path) in (STANDARD, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
+
+
+def _is_descriptor(target: str) -> bool:
+    """Whether a name is that of an open file, as /dev/stdout and /dev/fd/3 are."""
+    return target.startswith("/proc/") and os.path.exists(target)
+
+
+@contextlib.contextmanager
+def _told(path: str | Path) -> Iterator[None]:
+    """What the system says of a file, as one message with its path."""
+    try:
+        yield
+    except OSError as e:
+        remedy = _REMEDIES.get(e.errno)
+        raise PenstockError(f"cannot write {path}: {_reason(e)}", remedy=remedy) from None
+
+
+def _reason(e: Exception) -> str:
+    return getattr(e, "strerror", None) or str(e)

@@ -1,0 +1,156 @@
+"""Files that commands write: standard output, devices, pipes, links, modes, clashes, full disks."""
+
+import io
+import json
+import os
+import stat
+import threading
+
+import pytest
+
+from penstock import cli
+from penstock.machine import output
+from penstock.machine.errors import PenstockError
+
+SMALL = ["--config", "small_fpga", "--no-values", "--quiet"]
+RUN = ["run", "swiglu", *SMALL]
+
+
+@pytest.fixture(autouse=True)
+def in_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_hyphen_is_standard_output(capsys, tmp_path):
+    assert cli.main([*RUN, "--json", "-"]) == 0
+    told = capsys.readouterr()
+    assert json.loads(told.out)[0]["workload"] == "swiglu"
+    assert "cycles" in told.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_picture_goes_to_standard_output(capfdbinary):
+    assert cli.main(["show", "swiglu", "--config", "small_fpga", "--png", "-"]) == 0
+    assert capfdbinary.readouterr().out.startswith(b"\x89PNG")
+
+
+def test_a_device_stays_one():
+    for _ in range(2):
+        assert cli.main([*RUN, "--json", os.devnull, "--timeline", os.devnull]) == 0
+    assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
+
+
+def test_a_pipe_is_written_to(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    read = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()))
+    reader.start()
+    assert cli.main([*RUN, "--json", "pipe"]) == 0
+    reader.join(30)
+    assert json.loads(read[0])[0]["workload"] == "swiglu"
+    assert stat.S_ISFIFO(os.stat("pipe").st_mode)
+
+
+def test_links_are_followed_and_modes_kept(tmp_path):
+    (tmp_path / "kept.json").write_text("old")
+    (tmp_path / "kept.json").chmod(0o600)
+    (tmp_path / "link.json").symlink_to("kept.json")
+    assert cli.main([*RUN, "--json", "link.json"]) == 0
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "kept.json").read_text())
+    assert stat.S_IMODE((tmp_path / "kept.json").stat().st_mode) == 0o600
+
+
+def test_a_new_file_has_the_mode_of_new_files(tmp_path):
+    before = os.umask(0o027)
+    try:
+        output.write_text("new", "text")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == 0o640
+
+
+def test_a_link_to_nothing_and_one_to_itself(tmp_path):
+    (tmp_path / "link").symlink_to("later")
+    output.write_text("link", "text")
+    assert (tmp_path / "later").read_text() == "text" and (tmp_path / "link").is_symlink()
+    (tmp_path / "round").symlink_to("round")
+    with pytest.raises(PenstockError, match="cannot write round: Too many levels"):
+        output.writable("round")
+
+
+def test_what_is_not_finished_is_not_there(tmp_path):
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(KeyboardInterrupt), output.writing("a") as f:
+        f.write("new")
+        raise KeyboardInterrupt
+    assert (tmp_path / "a").read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_full_disk_is_told_with_the_path():
+    with pytest.raises(PenstockError, match="cannot write /dev/full: No space left on device; free"):
+        output.write_text("/dev/full", "text")
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([*RUN, "--json", "x", "--timeline", "./x"], "--json and --timeline name one file, ./x"),
+        ([*RUN, "--json", "-", "--timeline", "-"], "--json and --timeline name one file, -"),
+        (["run", "mine.py", *SMALL, "--json", "mine.py"], "--json would replace mine.py, which"),
+        (["run", "link.py", *SMALL, "--json", "mine.py"], "--json would replace link.py, which"),
+        (["run", "swiglu", "--config", "m.toml", "--json", "m.toml"], "would replace m.toml"),
+        (["show", "swiglu", "--png", "x.png", "--fabric", "x.png"], "--png and --fabric name one"),
+        (["overlay", "compare", "lu:a.mtx", "--json", "a.mtx"], "--json would replace a.mtx, which"),
+        (["fuzz", "--replay", "f.json", "--json", "f.json"], "--json would replace f.json, which"),
+        (["dag", "solve", "p.json", "p.json"], "OUT.json would replace p.json, which the command"),
+        (["dag", "solve", "p.json", "s.json", "--json", "s.json"], "OUT.json and --json name one"),
+        (["dag", "show", "p.json", "--out", "p.json"], "--out would replace p.json, which"),
+        (["dag", "run", "p.json", "s.json", "--json", "p.json"], "--json would replace p.json"),
+        (["dag", "show", "p.json", "--out", "absent/x.png"], "no such folder absent"),
+        (["dag", "bench", ".", "--json", "absent/x.json"], "no such folder absent"),
+        (["dag", "run", "p.json", "s.json", "--out", "p.json/x"], "p.json is a file"),
+        (["run", "swiglu", "--on", "rtl", "--waves", "absent/w"], "no such folder absent"),
+        (["run", "swiglu", "--on", "rtl", "--waves", "w", "--json", "w.fst"], "name one file, w.fst"),
+        (["overlay", "compare", "device:mos", "--json", "p.json/x"], "no such folder p.json"),
+        (["verilog", "swiglu", "--out", "-"], "several files cannot go to standard output"),
+        ([*RUN, "--json", "x" * 300], "File name too long"),
+        ([*RUN, "--json", "x/"], "it is a folder"),
+    ],
+)
+def test_outputs_that_clash_or_cannot_be_are_refused_before_the_work(capsys, tmp_path, argv, message):
+    for name in ("mine.py", "m.toml", "a.mtx", "f.json", "p.json"):
+        (tmp_path / name).write_text("as it was")
+    (tmp_path / "link.py").symlink_to("mine.py")
+    there = sorted(tmp_path.iterdir())
+    assert cli.main(argv) == 1
+    err = capsys.readouterr().err
+    assert message in err and err.startswith("penstock: ") and err.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == there
+    assert all(p.read_text() == "as it was" for p in there)
+
+
+def test_a_schedule_goes_to_standard_output_once(capsys, small_problem):
+    assert cli.main(["dag", "solve", str(small_problem), "-", "--time", "1", "--quiet"]) == 0
+    assert json.loads(capsys.readouterr().out)["subgraphs"]
+
+
+@pytest.fixture
+def small_problem(tmp_path):
+    path = tmp_path / "problem.json"
+    path.write_text(json.dumps({
+        "widths": [8, 8], "heights": [8, 8], "inputs": [[0]], "outputs": [[1]], "base_costs": [5],
+        "op_types": ["Pointwise"], "fast_memory_capacity": 1000, "slow_memory_bandwidth": 4,
+        "native_granularity": [4, 4],
+    }))
+    return path
+
+
+def test_who_reads_no_further_ends_the_command_in_silence(monkeypatch):
+    read, write = os.pipe()
+    os.close(read)
+    with os.fdopen(write, "w") as broken:
+        monkeypatch.setattr("sys.stdout", broken)
+        assert cli.main(["run", "swiglu", *SMALL]) == 1
+        monkeypatch.setattr("sys.stdout", io.StringIO())
