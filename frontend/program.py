@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -153,12 +155,54 @@ def _load(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"penstock_program_{path.stem}", path)
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # known by name, so that its classes have a source file
     try:
-        _guard(str(path), lambda: spec.loader.exec_module(module))
+        with _modules_beside(path):
+            _guard(str(path), lambda: spec.loader.exec_module(module))
     except SyntaxError as e:
         raise ProgramError(f"is not Python: {e.msg}", f"program {e.filename}:{e.lineno}") from None
     if not callable(getattr(module, "program", None)):
         raise ProgramError("defines no function program()", f"program {path}", remedy="write def program(**params): ... return graph")
     return module
+
+
+_FOLDERS: dict[str, frozenset[str]] = {}
+"""Folders of the programs read so far, with the modules loaded before the first of each."""
+_ADDED: list[str] = []
+"""Those of them that stand at the end of the path, the latest program's first."""
+
+
+@contextmanager
+def _modules_beside(program: Path):
+    """While a program's file runs, the modules in its folder come first, as for ``python FILE``.
+
+    Later they are still found, after everything that is installed. What programs imported from
+    beside them before is forgotten: it may be another folder's, or have been edited.
+    """
+    for name, module in list(sys.modules.items()):
+        if _is_beside(name, getattr(module, "__file__", None) or ""):
+            del sys.modules[name]
+    folder = str(program.resolve().parent)
+    _FOLDERS.setdefault(folder, frozenset(sys.modules))
+    importlib.invalidate_caches()
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+        rest = [p for p in sys.path if p not in _ADDED]
+        _ADDED[:] = [p for p in dict.fromkeys([folder, *_ADDED]) if p not in rest]
+        sys.path[:] = [*rest, *_ADDED]
+
+
+def _is_beside(name: str, file: str) -> bool:
+    """Whether a module was imported from beside a program, after it was read."""
+    top = name.partition(".")[0]
+    if top == "penstock":
+        return False
+    for folder, before in _FOLDERS.items():
+        place = os.path.join(folder, top)
+        if name not in before and (file == f"{place}.py" or file.startswith(place + os.sep)):
+            return True
+    return False
 
 
 def build(name: "str | Graph | Program", params: dict | None = None, config: Config | None = None) -> Program:

@@ -1,6 +1,12 @@
 """Examples of every command: shown by `penstock COMMAND --help` and in docs/cli.md; a test parses them."""
 
 EXAMPLES = {
+    "new": (
+        "penstock demo                                          # model and RTL, side by side",
+        "penstock new                                           # program.py, a program to change",
+        "penstock run program.py --config small_fpga            # its cycles and values",
+        "penstock run program.py --config small_fpga --on both  # and on the RTL, every beat",
+    ),
     "run": (
         "penstock run swiglu --config fig8 --set tile_b=16 --set tile_inter=64 --json a.json   # model, with values, a second",
         "penstock run swiglu --config small_fpga --on both   # model, RTL, and the check of every beat; the first build takes a minute",

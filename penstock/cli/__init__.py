@@ -18,7 +18,10 @@ from penstock.machine.errors import PenstockError
 
 __all__ = ["COMMANDS", "main", "parser"]
 
+ABOUT = "A cycle-exact hardware model of a spatial dataflow accelerator for STeP programs."
+
 COMMANDS = {
+    "new": "write a program to start from, or another of the files that come with Penstock",
     "run": "run a program on the model, the RTL, or both",
     "sweep": "run a program at every combination of parameters, one table",
     "show": "print a program: text form, symbolic metrics, unit graph, drawing",
@@ -39,7 +42,10 @@ COMMANDS = {
 def main(argv: list[str] | None = None) -> int:
     """Run one command; without ``argv``, the one of this process. Returns the exit status."""
     words = sys.argv[1:] if argv is None else argv
-    args = parser(only=words[0] if words else "").parse_args(words)
+    if not words:
+        print(overview())
+        return 0
+    args = parser(only=words[0]).parse_args(words)
     if argv is None and "started" in args:
         from penstock.scheduler.dag.cli import process_start
 
@@ -67,11 +73,34 @@ def main(argv: list[str] | None = None) -> int:
             gc.freeze()  # the process ends here; a last search for garbage takes tenths of a second
 
 
+def overview() -> str:
+    """What ``penstock`` alone prints: the commands, and where to begin."""
+    width = max(map(len, COMMANDS))
+    return "\n".join([
+        ABOUT, "",
+        "commands:", *(f"  {name:{width}}  {what}" for name, what in COMMANDS.items()), "",
+        "begin with:", *(f"  {line}" for line in EXAMPLES["new"]), "",
+        "`penstock COMMAND --help` has a command's arguments and examples."])
+
+
+class _Version(argparse.Action):
+    """Looks the version up when it is asked for."""
+
+    def __init__(self, option_strings, dest, **rest):
+        super().__init__(option_strings, dest, nargs=0, **rest)
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        from importlib.metadata import version
+
+        print(f"penstock {version('penstock')}")
+        parser.exit()
+
+
 def parser(only: str | None = None) -> argparse.ArgumentParser:
     """The command tree: every command, with its arguments unless it is not ``only``."""
-    p = argparse.ArgumentParser(
-        prog="penstock",
-        description="A cycle-exact hardware model of a spatial dataflow accelerator for STeP programs.")
+    p = argparse.ArgumentParser(prog="penstock", description=ABOUT)
+    p.add_argument("--version", action=_Version, default=argparse.SUPPRESS,
+                   help="print the version")
     commands = p.add_subparsers(required=True, metavar="COMMAND")
     for name, what in COMMANDS.items():
         c = commands.add_parser(

@@ -12,7 +12,7 @@ from penstock.frontend import build, lower
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
 
-ROTARY = str(Path(__file__).parents[2] / "docs" / "examples" / "rotary.py")
+ROTARY = str(Path(__file__).parents[2] / "samples" / "files" / "rotary.py")
 
 
 def test_a_sweep_is_every_combination_in_one_table(capsys, tmp_path):

@@ -128,7 +128,7 @@ def test_the_page_on_programs_shows_programs_that_run():
     from penstock import api
     from penstock.reference import expected
 
-    example = ROOT / "docs" / "examples" / "top2.py"
+    example = ROOT / "samples" / "files" / "top2.py"
     whole, loop = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "programs.md").read_text(), re.S)
     assert example.read_text().endswith(f'"""\n\n{whole}')
     for seed in range(3):
@@ -148,7 +148,7 @@ def test_examples_of_the_command_line_parse(line):
 
 @pytest.mark.xdist_group("rtl-small")
 def test_example_with_its_own_function_unit_and_operator():
-    text = "from penstock import api\nm, r = api.run('docs/examples/rotary.py', 'small_fpga', on='both')\nassert m.cycles == r.cycles and r.values_ok and r.mismatches == 0"
+    text = "from penstock import api\nm, r = api.run('samples/files/rotary.py', 'small_fpga', on='both')\nassert m.cycles == r.cycles and r.values_ok and r.mismatches == 0"
     done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
 

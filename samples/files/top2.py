@@ -1,6 +1,6 @@
 """A mixture of experts over as many rows as the run brings: each goes to 2 of 4 experts, and its two products are summed.
 
-    penstock run docs/examples/top2.py --config small_fpga --on both
+    penstock run top2.py --config small_fpga --on both
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 """A program with a function, a unit and an operator of its own: nothing of it is in Penstock's tree.
 
-    penstock run docs/examples/rotary.py --config small_fpga --on both
+    penstock run rotary.py --config small_fpga --on both
 
 y = relu(rotate(x)), where `rotate` turns each pair of neighbouring columns (a, b) into (-b, a), as rotary position embeddings do.
 """
