@@ -22,8 +22,12 @@ the run where only it and its copies (channels between units of the same names b
 `machine.pages` or `machine.buffers` that frees it is named as well. All these are found by running (`model/depths.py`): one less does not free the run. `Fifo(stream, depth=N)` in the program
 deepens one channel, `machine.channel_depth` (`published.fifo_depth`) all of them.
 
-Before any run, lowering refuses what can be told from the program: a feedback loop that no beat can enter, and paths that part and join again where one needs
-more beats before its first than the other can hold (an Accum of many elements, or a reference, which is told of a tile with the last physical one).
+Before any run, lowering settles what can be told from the program:
+
+* Paths that part and join again, where one waits within a tile: for the last of its physical tiles (a load that the tile starts, an Expand by it), or for a buffer or a sum of them.
+  The other paths get channels that hold what the waiting one needs.
+* Paths where one waits for several elements (an Accum of many) and the others hold fewer: refused, with the `Fifo` that frees it. Its size is memory that a program names.
+* A feedback loop that no beat can enter: refused.
 
 ## The published mixture of experts at FIFO depth {depth}
 

@@ -1,136 +1,171 @@
-"""Paths that part and join again: a deadlock that is certain before the run.
+"""Paths that part and join again, where one has to hold beats until the other gives its first.
 
-A stream with several readers goes on only when all of them take it. Where two of the paths meet in an operator that takes an element of each, and one of them gives its
-first only after ``n`` elements (an Accum or a Bufferize of n), the other has to hold these n: its channels and units, up to the operator. If they hold fewer, nothing moves any more.
-So it is where one path tells of an element when it has all beats of it (a reference), and the other does not hold these beats.
+A stream with several readers goes on only when all of them take it. Where two of the paths meet in
+an operator that takes a beat of each, and one of them gives its first only after n beats, the other
+has to hold these n: its channels and units, up to the operator. If they hold fewer, nothing moves
+any more.
 
-Checked for streams of static shape, whatever the data; paths through operators whose first element depends on the data are left to the run.
+* Where one path waits within an element (for all physical tiles of a logical one: a reference, a
+  buffer, a sum of a row), the other is given room for them: how many physical tiles an element
+  has is this machine's matter and not the program's.
+* Where it waits for several elements (an Accum of many), their place is memory that the program
+  has to name. It is refused, with the Fifo that frees it, where this is certain.
+
+Paths through operators whose first element depends on the data are left to the run.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
-from math import prod
+from dataclasses import dataclass, replace
 
 from penstock.machine.errors import LoweringError
-from penstock.machine.kinds import queue_entries
 from penstock.machine.unitgraph import Channel
 
-from .buffer_operators import Bufferize, Streamify
-from .compute_operators import Accum
 from .graph import Operator, Stream
-from .lowering.base import Lowering, Port
-from .routing_operators import EagerMerge, Partition, Reassemble
-from .shape_operators import Expand
-from .edge_operators import Loop
-from .types import TileType, ceil_div
+from .lowering.base import Lowering
+from .lowering.steps import Dims, Step, steps
+from .types import TileType, TupleType, ceil_div, dim
 
-PASSES = {"machine": ("map", "flatten", "promote", "broadcast", "pace"), "published": ("map", "flatten", "promote", "broadcast")}
-"""Unit kinds that give an element for each one that they take."""
-JOINS = ("map", "zip", "map_accum", "expand", "row_append", "row_offset", "address")
-"""Unit kinds that take an element of both inputs and hold none of them."""
-UNTOLD = (Partition, Reassemble, EagerMerge, Loop)
-"""Operators whose first element depends on the data."""
+MERGES = ("merge", "reassemble", "eager_merge", "partition", "store", "random_store", "store_at")
+"""Units of several inputs that do not take a beat of each, or that end what is looked at."""
+VISITS = 4
+"""Times that an input is looked at again, for a path that waits for more."""
+PLAIN = {
+    "machine": ("map", "flatten", "promote", "broadcast", "pace"),
+    "published": ("map", "flatten", "promote", "broadcast"),
+}
+"""Kinds whose room is known for certain: a path through them alone can be refused."""
 
 
 @dataclass(frozen=True)
-class Short:
-    """A path that joins an operator, and the beats of the parted stream that it holds before that operator takes the first."""
+class Way:
+    """A path from a fork to an input of a unit.
 
-    join: str
-    port: int
-    beats: int
+    Attributes
+    ----------
+    channels
+        Those that it goes through, the one that leaves the fork first.
+    steps
+        What the units between them do, with their ids.
+    lag
+        Beats that leave the fork before the first reaches the input, at least.
+    """
+
+    channels: tuple[Channel, ...]
+    steps: tuple[tuple[int, Step], ...]
+    lag: int
+
+    def needed(self, n: int) -> int:
+        """Beats that leave the fork before the n-th reaches the input, at least."""
+        for _, step in reversed(self.steps):
+            n = step.needs(n) if step.needs else n
+        return n
+
+    def holds(self, depth: int) -> int:
+        """Beats that leave the fork while none leaves the last channel; ``depth``: of channels that have none."""
+        held = self.channels[-1].depth or depth
+        for (_, step), channel in zip(reversed(self.steps), reversed(self.channels[:-1])):
+            held = (step.takes(held) if step.takes else held) + (channel.depth or depth)
+        return held
 
 
-def check(low: Lowering) -> None:
-    """Raise LoweringError where a program cannot run because one path is too short for the other."""
+def settle(low: Lowering) -> None:
+    """Give paths the room that they need within an element.
+
+    Raises
+    ------
+    LoweringError
+        Where one needs room for several elements, and has not got it.
+    """
     leaving = {c.src: c for c in low.channels}
     for node in low.graph.nodes:
         for stream in node:
             readers = low.graph.consumers(stream)
-            if len(readers) > 1 and all(d.value is not None for d in stream.shape):
-                _check_stream(low, leaving, stream, readers)
+            if len(readers) > 1:
+                starts = [low.ready[stream.node.name, stream.port, r.name, i] for r, i in readers]
+                _settle(low, leaving, stream, [leaving[p.unit, p.port] for p in starts])
 
 
-def _check_stream(low: Lowering, leaving: dict[tuple[int, int], Channel], stream: Stream, readers: list[tuple[Operator, int]]) -> None:
-    beats = _beats(low, stream)
-    if beats is None:
+def _settle(low: Lowering, leaving: dict, stream: Stream, starts: list[Channel]) -> None:
+    dims, beats = _dims(low, stream)
+    joins = defaultdict(list)
+    for branch, start in enumerate(starts):
+        for way in _ways(low, leaving, start, dims):
+            joins[way.channels[-1].dst[0]].append((branch, way))
+    for found in joins.values():
+        for branch, way in found:
+            for other, short in found:
+                if branch != other and way.lag > 1 and way.channels[-1].dst != short.channels[-1].dst:
+                    _compare(low, leaving, stream, beats, way, short)
+
+
+def _compare(low, leaving, stream: Stream, beats: int | None, way: Way, short: Way) -> None:
+    """See to it that one way holds what the other needs before its first."""
+    short = replace(short, channels=tuple(leaving[c.src] for c in short.channels))
+    held = short.holds(low.config.published.fifo_depth)
+    if held >= way.lag or beats is None:
         return
-    shorts = [s for reader, i in readers for s in _shorts(low, leaving, low.ready[stream.node.name, stream.port, reader.name, i])]
-    if not shorts:
+    if way.lag <= beats:
+        first = short.channels[0]
+        low.channels[first.id] = leaving[first.src] = replace(first, depth=way.lag + low.depth)
         return
-    for path in _paths([reader] for reader in readers):
-        join, i = path[-1]
-        need = _needed(path[:-1])
-        whole = any((n.name, k) in low.wholes for n, k in path[:-1])
-        for s in shorts:
-            # elements before the last one come whole; of that one a beat may do, where nobody waits for all of it. One more stays at the fork.
-            if s.join == join.name and s.port != i and (need > 1 or whole) and (need - 1) * beats + (beats if whole else 1) > s.beats + 1:
-                first = max((n for n, _ in path[:-1]), key=lambda n: _needed([(n, 0)]))
-                waits = f"the first element that {first.name} gives after {need}" if need > 1 else f"a whole element of {beats} beats"
-                raise LoweringError(f"stream {stream.name} parts and joins again in {join.name}, which waits for {waits}; "
-                                    f"the other way holds {s.beats // beats if beats > 1 and need > 1 else s.beats}",
-                                    f"{join.label} at {join.line}" if join.line else join.label, "the shorter way holds what the longer one needs before its first element",
-                                    f"let it run ahead: Fifo({stream.name}, depth={need}) on the way to input {s.port}, or Bufferize it")
+    units = [low.units[u] for u, _ in short.steps]
+    plain = all(u.kind in PLAIN[low.timing] for u in units)
+    pipelines = sum(step.takes is not None for _, step in short.steps)
+    if plain and way.lag > held + pipelines + 1:
+        raise _too_short(low, stream, beats, way, short, held)
 
 
-def _beats(low: Lowering, stream: Stream) -> int | None:
-    """Beats of one element."""
+def _too_short(low, stream: Stream, beats: int, way: Way, short: Way, held: int) -> LoweringError:
+    join, port = short.channels[-1].dst
+    node = _node(low, join)
+    need = ceil_div(way.lag, beats)
+    slowest = max(way.steps, key=lambda at: at[1].needs(1) if at[1].needs else 1)[0]
+    return low.error(
+        node,
+        f"stream {stream.name} parts and joins again in {node.name}, which waits for the first "
+        f"element that {_node(low, slowest).name} gives after {need}; the other way holds {held // beats}",
+        "the shorter way holds what the longer one needs before its first element",
+        f"let it run ahead: Fifo({stream.name}, depth={need}) on the way to input {port}, or Bufferize it")
+
+
+def _node(low: Lowering, unit: int) -> Operator:
+    return next(n for n in low.graph.nodes if n.name == low.units[unit].node)
+
+
+def _dims(low: Lowering, stream: Stream) -> tuple[Dims, int | None]:
+    """Sizes of a stream's physical dimensions, innermost first, and beats of an element (None: it has no bound)."""
+    outer = tuple(d.value for d in reversed(stream.shape))
     element = stream.element
+    if isinstance(element, TupleType):
+        element = element.members[0]
     if low.timing == "published" or not isinstance(element, TileType):
-        return 1 if not hasattr(element, "members") else None
-    if not element.static:
-        return None
-    return ceil_div(element.rows.value, low.t) * ceil_div(element.cols.value, low.t)
+        return outer, 1
+    inner = tuple(low.graph.most(dim(low.places(d, low.t))) for d in (element.cols, element.rows))
+    return (*inner, *outer), None if None in inner else inner[0] * inner[1]
 
 
-def _shorts(low: Lowering, leaving: dict[tuple[int, int], Channel], port: Port, held: int = 0) -> Iterator[Short]:
-    """Where units that give one for one lead to, with what they hold."""
-    c = leaving[port.unit, port.port]
-    unit = low.units[c.dst[0]]
-    held += c.depth or low.config.published.fifo_depth
-    inputs, outputs = low.kinds[unit.kind].arity(unit.params)
-    if inputs == 2 and unit.kind in JOINS:
-        yield Short(unit.node, c.dst[1], held)
-    elif inputs == 1 and unit.kind in PASSES[low.timing]:
-        for i in range(outputs):
-            yield from _shorts(low, leaving, Port(unit.id, i, port.payload), held + _inside(low, unit))
-
-
-def _inside(low: Lowering, unit) -> int:
-    """Beats that a unit holds, at most."""
-    if low.timing == "published":
-        return 0 if unit.kind == "map" else 1
-    kind = low.kinds[unit.kind]
-    latency = kind.latency(low.t, unit.params)
-    return queue_entries(latency, kind.interval(low.t, unit.params)) + 1 if latency else 0
-
-
-def _paths(starts) -> Iterator[list[tuple[Operator, int]]]:
-    """Ways through the program as (operator, input), each to an operator of two inputs; an operator is entered once at each input."""
-    left, seen = list(starts), set()
-    while left:
-        path = left.pop()
-        node, i = path[-1]
-        if (node, i) in seen:
+def _ways(low: Lowering, leaving: dict, start: Channel, dims: Dims) -> Iterator[Way]:
+    """Ways from a channel to units that take a beat of each of several inputs."""
+    todo, seen = [(Way((start,), (), 1), dims)], defaultdict(list)
+    while todo:
+        way, dims = todo.pop()
+        channel = way.channels[-1]
+        unit, port = low.units[channel.dst[0]], channel.dst[1]
+        lags = seen[channel.dst]
+        if lags and (way.lag <= max(lags) or len(lags) == VISITS):
             continue
-        seen.add((node, i))
-        if len(node.inputs) == 2 and len(path) > 1:
-            yield path
-        if not isinstance(node, UNTOLD):
-            left += [[*path, reader] for stream in node for reader in node.graph.consumers(stream)]
+        lags.append(way.lag)
+        if low.kinds[unit.kind].arity(unit.params)[0] > 1 and unit.kind not in MERGES:
+            yield way
+        for step in steps(low, unit, port, dims):
+            on = leaving.get((unit.id, step.out))
+            if on is None or any(u == unit.id and s.out == step.out for u, s in way.steps):
+                continue
+            further = Way((*way.channels, on), (*way.steps, (unit.id, step)), way.lag)
+            todo.append((replace(further, lag=further.needed(1)) if step.needs else further, step.dims))
 
 
-def _needed(path: list[tuple[Operator, int]]) -> int:
-    """Elements that a path takes at least before it gives its first."""
-    n = 1
-    for node, i in reversed(path):
-        if isinstance(node, Accum | Bufferize):
-            sizes = [d.value for d in node.inputs[i].shape[len(node.inputs[i].shape) - node.args["rank"] :]]
-            n = n * prod(sizes) if None not in sizes else n
-        elif isinstance(node, Expand) and not node.by_reference:
-            n = ceil_div(n, node.args["count"])
-        elif isinstance(node, Streamify) or len(node.inputs) == 2 and isinstance(node, Expand):
-            n = 1
-    return n
+__all__ = ["settle"]

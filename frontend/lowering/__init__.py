@@ -32,22 +32,22 @@ def lower(graph: Graph, config: Config, timing: str = "machine") -> UnitGraph:
     if timing == "machine":
         if unknown := [n for n in config.machine.lanes if n not in ("default", "accum", *FUNCTIONS)]:
             raise ConfigError(f"no function {unknown[0]!r}", f"config {config.name}: machine.lanes", remedy=f"names: default, accum, {', '.join(FUNCTIONS)}")
-        return _checked(MachineLowering(graph, config))
+        return _settled(MachineLowering(graph, config))
     if timing == "published":
-        return _checked(PublishedLowering(graph, config))
+        return _settled(PublishedLowering(graph, config))
     raise LoweringError(f"no timing {timing!r}", remedy="one of machine, published")
 
 
-def _checked(low: Lowering) -> UnitGraph:
-    """The unit graph, unless it is certain to deadlock."""
-    from ..reconvergence import check
+def _settled(low: Lowering) -> UnitGraph:
+    """The unit graph, its channels as deep as paths that join again need them, unless it is certain to deadlock."""
+    from .. import reconvergence
 
     try:
-        units = low.run()
+        low.lower_nodes()
+        reconvergence.settle(low)
+        return low.finish()
     except LoweringError as e:
         raise low.graph.located(e) from None
-    check(low)
-    return units
 
 
 __all__ = ["lower", "Lowering", "MachineLowering", "PublishedLowering", "Port"]

@@ -40,13 +40,8 @@ class Lowering:
         self.units: list[Unit] = []
         self.channels: list[Channel] = []
         self.ready: dict[tuple[str, int, str, int], Port] = {}  # (producer, output, reader, input) -> port to connect
-        self.wholes: set[tuple[str, int]] = set()  # (reader, input) that are told of an element when they have all its beats
         self.meta: dict = {}
         self.loops: list[tuple[Operator, int]] = []  # a Loop and the unit that its end feeds
-
-    def run(self) -> UnitGraph:
-        self.lower_nodes()
-        return self.finish()
 
     def lower_nodes(self) -> None:
         """Units and channels of all operators."""

@@ -39,7 +39,6 @@ class StreamUnits:
 
     def tokens(self, node: Operator, i: int) -> Port:
         """One token for each element of an input, with its last beat."""
-        self.wholes.add((node.name, i))
         return self.signal(node, i, self.inner(node, i), f"{node.streams[i].rstrip('?')}_tokens")
 
     # -- routing -----------------------------------------------------------------------------------------------
