@@ -97,6 +97,48 @@ def test_bound_counts_shared_weights_for_every_chain():
     assert three > 2.5 * one
 
 
+RETAINED_INSIDE = {
+    "widths": [256, 128, 128, 256, 256, 64, 64, 256, 256], "heights": [128, 256, 128, 256, 128, 256, 128, 256, 128],
+    "inputs": [[0, 1], [0, 3], [4, 5], [4, 7]], "outputs": [[2], [4], [6], [8]], "base_costs": [6000, 6000, 6000, 0],
+    "op_types": ["MatMul"] * 4, "fast_memory_capacity": 81_561, "slow_memory_bandwidth": 5, "native_granularity": [64, 128]}
+"""Op 1's product is an operand of op 3 and may stay for op 2, where a product made in slices may stay."""
+
+
+@pytest.mark.parametrize("settings", [[], ["inner_retention=allowed"]])
+def test_bound_of_a_product_that_stays_from_within_a_chain(settings):
+    problem, readings = Problem.from_json(RETAINED_INSIDE), Readings.parse(settings)
+    assert lower_bound(problem, readings) <= solve(problem, seconds=5, readings=readings).latency * (1 + 1e-9)
+
+
+def feed_forward(layers: int) -> Problem:
+    """Blocks of two MatMuls with an activation between them, and the block's input added to its output; nothing fits."""
+    tensors, ops, x = [Tensor(32, 32)], [], 0
+
+    def add(kind: OpType, inputs: tuple[int, ...], width: int) -> int:
+        tensors.append(Tensor(width, 32))
+        ops.append(Op(kind, inputs, len(tensors) - 1, 1.0))
+        return len(tensors) - 1
+
+    for _ in range(layers):
+        tensors += [Tensor(128, 32), Tensor(32, 128)]
+        up, down = len(tensors) - 2, len(tensors) - 1
+        hidden = add(OpType.POINTWISE, (add(OpType.MATMUL, (x, up), 128),), 128)
+        x = add(OpType.POINTWISE, (add(OpType.MATMUL, (hidden, down), 32), x), 32)
+    return Problem(tuple(tensors), tuple(ops), 400.0, 1.0, (8, 8), "feed-forward")
+
+
+def test_bound_of_residual_blocks():
+    """The block's input is read again for the sum, as the operation that made it ran long before."""
+    problem = feed_forward(3)
+    assert solve(problem, seconds=5).latency * 0.975 <= lower_bound(problem)
+
+
+def test_bound_counts_a_pass_over_a_large_operand_for_every_head():
+    """Tiles of fewer rows serve more heads in a pass, but each tile costs a native one."""
+    one, four = (lower_bound(chains_with_shared_weights(n, 2, 8, 32, 8, 310, False, cost=100.0)) for n in (1, 4))
+    assert four >= 0.98 * 4 * one
+
+
 READINGS = [f"{name}={value}" for name, values in Readings.names().items() for value in values[1:]]
 
 
@@ -159,7 +201,7 @@ def test_public_benchmark_reaches_the_best_known(number, cost):
     result = solve(problem, seconds=20 if number == 17 else 8, readings=readings)
     assert result.latency <= anchor.best * (1 + 1e-6)
     assert evaluate(problem, result.schedule, readings).latency <= anchor.winner
-    if number != 9 and cost == "full-k":
+    if cost == "full-k":
         assert result.bound == pytest.approx(result.latency)  # proven optimal
 
 
@@ -170,4 +212,4 @@ def test_larger_public_benchmark_reaches_the_best_known(number, cost):
     problem, readings = benchmark(number), Readings(matmul_cost=cost)
     result = solve(problem, seconds=60, readings=readings)
     assert result.latency <= anchor_of(problem, readings).best * (1 + 1e-6)
-    assert result.gap < (0.05 if number == 13 else 0.3)
+    assert result.gap < (0.001 if number == 13 else 0.3)
