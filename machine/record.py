@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 from .errors import PenstockError
-from .output import folder, folder_writable, writable, write_text
+from .output import write_text
+from .reading import check_fields, read_json
 
 
 @dataclass
@@ -51,6 +52,8 @@ class Record:
         Per unit: name, kind, node, busy, blocked, starved cycles.
     channels
         Per channel: name, src and dst (unit names), depth, mean occupancy in beats.
+    schedule
+        Of a schedule of the DAG scheduler: predicted latency in cycles, fill, memory latency, and each of its subgraphs.
     overlay
         Of a dataflow graph on the token overlay: mesh, variant, graph counts, bounds, cut, memory bits and words, use of links and PEs, wall clock by step.
     """
@@ -88,6 +91,7 @@ class Record:
     channels: list = field(default_factory=list)
     offchip_bytes_per_cycle: float | None = None
     overlay: dict | None = None
+    schedule: dict | None = None
 
     def key(self) -> tuple:
         """What makes two records the same experiment (backend and timing apart)."""
@@ -108,28 +112,63 @@ def _fits(value, annotation: str) -> bool:
     return any(isinstance(value, _TYPES[n]) and (n == "bool" or not isinstance(value, bool)) for n in names)
 
 
+_ENTRIES = {
+    "units": {"name": "str", "kind": "str", "busy": "int", "blocked": "int | None", "starved": "int | None"},
+    "channels": {"name": "str", "src": "str", "dst": "str", "depth": "int", "occupancy": "float | None"},
+}
+"""Fields that the entries of a record's lists have at least."""
+_PARTS = {
+    "overlay": {"bounds": "dict", "variant": "str", "nodes": "int", "edges": "int", "depth": "int", "nodes_per_pe": "int", "cut_edges": "int", "memory_bits": "int"},
+    "schedule": {"predicted": "float", "ratio": "float", "ratio_after_fill": "float", "subgraphs": "list"},
+}
+"""Fields that its dicts have at least."""
+_SUBGRAPH = {"index": "int", "predicted": "float", "cycles": "int", "bound_by": "str"}
+
+
 def load(path: str | Path) -> list[Record]:
     """Read a list of records; raises PenstockError naming file and field."""
-    path = Path(path)
-    try:
-        data = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise PenstockError(f"no such file: {path}") from None
-    except OSError as e:
-        raise PenstockError(f"cannot read {path}: {e.strerror}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as e:
-        raise PenstockError(f"not valid JSON: {e}", str(path)) from None
+    data = read_json(path)
     if not isinstance(data, list):
         raise PenstockError("must hold a list of records", str(path))
-    known = {f.name for f in fields(Record)}
-    out = []
-    for i, d in enumerate(data):
-        if not isinstance(d, dict) or set(d) - known or not {"workload", "config", "params", "backend", "timing", "cycles"} <= set(d):
-            raise PenstockError(f"entry {i} is not a result record", str(path), remedy="write records with `penstock run ... --json`")
-        for f in fields(Record):
-            if f.name in d and not _fits(d[f.name], f.type):
-                raise PenstockError(f"entry {i}: {f.name} must be {f.type}, not {d[f.name]!r}", str(path))
-        if d["cycles"] < 1:
-            raise PenstockError(f"entry {i}: cycles must be at least 1, not {d['cycles']}", str(path))
-        out.append(Record(**d))
-    return out
+    return [_record(d, i, str(path)) for i, d in enumerate(data)]
+
+
+def _record(d: object, i: int, path: str) -> Record:
+    if not isinstance(d, dict) or not {"workload", "config", "params", "backend", "timing", "cycles"} <= set(d):
+        raise PenstockError(f"entry {i} is not a result record", path, remedy="write records with `penstock run ... --json`")
+    check_fields(d, [f.name for f in fields(Record)], f"{path}: entry {i}")
+    for f in fields(Record):
+        if f.name in d and not _fits(d[f.name], f.type):
+            raise PenstockError(f"entry {i}: {f.name} must be {f.type}, not {_shown(d[f.name])}", path)
+    if d["cycles"] < 0:
+        raise PenstockError(f"entry {i}: cycles must be at least 0, not {d['cycles']}", path)
+    for name, wanted in _ENTRIES.items():
+        for j, entry in enumerate(d.get(name, [])):
+            _check_part(entry, wanted, f"entry {i}: {name}[{j}]", path)
+    for name, wanted in _PARTS.items():
+        if d.get(name) is not None:
+            _check_part(d[name], wanted, f"entry {i}: {name}", path)
+    if d.get("overlay"):
+        _check_part(d["overlay"]["bounds"], dict.fromkeys(d["overlay"]["bounds"] or ["best"], "float"), f"entry {i}: overlay.bounds", path)
+    for j, entry in enumerate((d.get("schedule") or {"subgraphs": []})["subgraphs"]):
+        _check_part(entry, _SUBGRAPH, f"entry {i}: schedule.subgraphs[{j}]", path)
+    _check_channels(d, i, path)
+    return Record(**d)
+
+
+def _check_part(part: object, wanted: dict[str, str], what: str, path: str) -> None:
+    for key, kind in wanted.items():
+        if not isinstance(part, dict) or key not in part or not _fits(part[key], kind):
+            raise PenstockError(f"{what} has no {key} that is {kind}", path)
+
+
+def _check_channels(d: dict, i: int, path: str) -> None:
+    names = {u["name"] for u in d.get("units", [])}
+    for c in d.get("channels", []):
+        if not {c["src"], c["dst"]} <= names or c["depth"] < 1:
+            raise PenstockError(f"entry {i}: channel {c['name']!r} must join two of the units and hold at least 1 beat", path)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"{text[:37]}..."

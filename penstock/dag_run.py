@@ -12,6 +12,7 @@ from penstock.frontend import lower
 from penstock.machine.beat import LINE_BYTES
 from penstock.machine.errors import PenstockError, RunError
 from penstock.machine.output import write_picture
+from penstock.machine.record import Record
 from penstock.machine.trace import Run, SourceBeats
 from penstock.machine.unitgraph import UnitGraph
 from penstock.scheduler.dag import Problem, evaluate
@@ -19,6 +20,8 @@ from penstock.scheduler.dag.machine import Fabric, Held, Lowered, derive, lower_
 from penstock.scheduler.dag.machine.lower import tensor_name
 from penstock.scheduler.dag.machine.rates import LINE_ELEMENTS
 from penstock.scheduler.dag.solution import Schedule
+
+from .api import versions
 
 __all__ = ["SubgraphRun", "ScheduleRun", "run_schedule", "spearman", "table", "draw"]
 
@@ -108,6 +111,16 @@ class ScheduleRun:
     def spearman(self) -> float | None:
         """Rank correlation of predicted and simulated over the subgraphs; None for fewer than three."""
         return spearman([s.predicted for s in self.subgraphs], [s.cycles for s in self.subgraphs])
+
+    def record(self) -> Record:
+        """The result record: the cycles of all subgraphs, one after the other."""
+        values = {s.values_ok for s in self.subgraphs}
+        errors = [s.max_rel_err for s in self.subgraphs if s.max_rel_err is not None]
+        return Record(
+            f"dag:{self.problem}", self.machine, {"scale": self.scale}, self.backend, "machine", int(self.total("cycles")),
+            values_ok=None if values == {None} else values == {True}, max_rel_err=max(errors, default=None),
+            mismatches=int(self.total("mismatches")) if all(s.mismatches is not None for s in self.subgraphs) else None,
+            wall_s=self.total("wall_s"), seed=self.seed, versions=versions(), schedule=self.to_dict())
 
     def to_dict(self) -> dict:
         return asdict(self) | {"predicted": self.total("predicted"), "cycles": self.total("cycles"), "ratio": self.ratio,

@@ -9,7 +9,7 @@ from penstock.machine.record import Record
 
 def share(unit: dict, name: str, cycles: int) -> float:
     """Fraction of the run that a unit spent in a state (``busy``, ``blocked``, ``starved``)."""
-    return (unit[name] or 0) / cycles
+    return (unit[name] or 0) / cycles if cycles else 0.0
 
 
 def _is(unit: dict, attribute: str):
@@ -19,7 +19,7 @@ def _is(unit: dict, attribute: str):
 
 def has_counters(r: Record) -> bool:
     """Whether the record splits cycles per unit (the `machine` timing does)."""
-    return r.timing == "machine" and bool(r.units) and all(u["starved"] is not None for u in r.units)
+    return r.timing == "machine" and bool(r.units) and all(None not in (u["busy"], u["blocked"], u["starved"]) for u in r.units)
 
 
 def bounding_chain(r: Record) -> list[tuple[str, str]]:
@@ -39,9 +39,10 @@ def bounding_chain(r: Record) -> list[tuple[str, str]]:
         seen.add(at)
         u = units[at]
         if _is(u, "offchip") == "read":
-            chain.append((at, f"waits for the off-chip memory, of whose bandwidth the run uses {r.offchip_utilisation:.0%}"))
+            used = "" if r.offchip_utilisation is None else f", of whose bandwidth the run uses {r.offchip_utilisation:.0%}"
+            chain.append((at, f"waits for the off-chip memory{used}"))
             break
-        state = max(("busy", "blocked", "starved"), key=lambda s: u[s])
+        state = max(("busy", "blocked", "starved"), key=lambda s: u[s] or 0)
         if state == "busy":
             chain.append((at, f"busy {share(u, 'busy', r.cycles):.0%} of the run"))
             break
@@ -57,9 +58,11 @@ def bounding_chain(r: Record) -> list[tuple[str, str]]:
 
 
 def roofline(r: Record) -> dict[str, float]:
-    """Bounds in cycles by traffic and by allocated compute, and the operational intensity in FLOP/B."""
-    out = {"traffic": r.dram_bytes / r.offchip_bytes_per_cycle, "intensity": (r.flops or 0) / r.offchip_bytes if r.offchip_bytes else 0.0}
-    if r.allocated_flops_per_cycle:
+    """Bounds in cycles by traffic and by allocated compute (where the record has them), and the operational intensity in FLOP/B."""
+    out = {"intensity": (r.flops or 0) / r.offchip_bytes if r.offchip_bytes else 0.0}
+    if r.dram_bytes is not None and r.offchip_bytes_per_cycle:
+        out["traffic"] = r.dram_bytes / r.offchip_bytes_per_cycle
+    if r.flops is not None and r.allocated_flops_per_cycle:
         out["compute"] = r.flops / r.allocated_flops_per_cycle
     return out
 
@@ -71,37 +74,101 @@ MOST_UNITS = 80
 def text(r: Record, every: bool = False) -> str:
     """The report of `penstock explain`; of more than ``MOST_UNITS`` units the busiest, unless ``every`` one is asked for."""
     lines = [f"{r.workload} on {r.config}, {r.backend}, {r.timing} timing: {r.cycles} cycles"]
-    bounds = roofline(r)
-    lines.append(f"  off-chip: {r.dram_bytes} B moved in {bounds['traffic']:.0f} cycles at peak, {r.offchip_utilisation:.1%} of the bandwidth used")
-    if "compute" in bounds:
-        lines.append(f"  compute:  {r.flops} FLOP, {bounds['compute']:.0f} cycles if all {r.allocated_flops_per_cycle} FLOP/cycle worked; "
-                     f"intensity {bounds['intensity']:.2f} FLOP/B")
-    binding = max((k for k in ("traffic", "compute") if k in bounds), key=bounds.get)
-    lines.append(f"  roofline: {binding} binds; the run is {r.cycles / bounds[binding]:.3f} x that bound")
+    if r.overlay is not None:
+        lines += _overlay(r)
+    elif r.schedule is not None:
+        lines += _schedule(r)
+    else:
+        lines += _roofs(r)
     if has_counters(r):
-        lines.append(f"  {'unit':32s} {'kind':11s} {'busy':>7s} {'blocked':>8s} {'starved':>8s}")
-        listed = r.units if every or len(r.units) <= MOST_UNITS else sorted(r.units, key=lambda u: -u["busy"])[:MOST_UNITS]
-        for u in listed:
-            lines.append(f"  {u['name'][:32]:32s} {u['kind']:11s} {share(u, 'busy', r.cycles):7.1%} {share(u, 'blocked', r.cycles):8.1%} "
-                         f"{share(u, 'starved', r.cycles):8.1%}")
-        if len(listed) < len(r.units):
-            lines.append(f"  the busiest {len(listed)} of {len(r.units)} units (all of them: --all)")
-        lines.append("  bounding chain:")
-        lines += [f"    {name}: {why}" for name, why in bounding_chain(r)]
+        lines += _units(r, every)
     return "\n".join(lines)
 
 
+def _roofs(r: Record) -> list[str]:
+    lines, bounds = [], roofline(r)
+    if "traffic" in bounds:
+        used = "" if r.offchip_utilisation is None else f", {r.offchip_utilisation:.1%} of the bandwidth used"
+        lines.append(f"  off-chip: {r.dram_bytes} B moved in {bounds['traffic']:.0f} cycles at peak{used}")
+    if "compute" in bounds:
+        lines.append(f"  compute:  {r.flops} FLOP, {bounds['compute']:.0f} cycles if all {r.allocated_flops_per_cycle} FLOP/cycle worked; "
+                     f"intensity {bounds['intensity']:.2f} FLOP/B")
+    binding = max((k for k in ("traffic", "compute") if bounds.get(k)), key=bounds.get, default=None)
+    if binding:
+        lines.append(f"  roofline: {binding} binds; the run is {r.cycles / bounds[binding]:.3f} x that bound")
+    return lines
+
+
+def _units(r: Record, every: bool) -> list[str]:
+    lines = [f"  {'unit':32s} {'kind':11s} {'busy':>7s} {'blocked':>8s} {'starved':>8s}"]
+    listed = r.units if every or len(r.units) <= MOST_UNITS else sorted(r.units, key=lambda u: -u["busy"])[:MOST_UNITS]
+    for u in listed:
+        lines.append(f"  {u['name'][:32]:32s} {u['kind']:11s} {share(u, 'busy', r.cycles):7.1%} {share(u, 'blocked', r.cycles):8.1%} "
+                     f"{share(u, 'starved', r.cycles):8.1%}")
+    if len(listed) < len(r.units):
+        lines.append(f"  the busiest {len(listed)} of {len(r.units)} units (all of them: --all)")
+    lines.append("  bounding chain:")
+    return lines + [f"    {name}: {why}" for name, why in bounding_chain(r)]
+
+
+def _overlay(r: Record) -> list[str]:
+    """Of a dataflow graph: what bounds its run, how much of PEs and links is used, and what it takes."""
+    o = r.overlay
+    bounds = {k: v for k, v in o["bounds"].items() if k != "best"}
+    binding = max(bounds, key=bounds.get)
+    over = f"; the run is {r.cycles / bounds[binding]:.3f} x that" if bounds[binding] else ""
+    lines = [f"  graph:    {o['nodes']} nodes, {o['edges']} edges, depth {o['depth']}; {o['nodes_per_pe']} nodes on the fullest PE, {o['cut_edges']} edges between PEs",
+             f"  bounds:   {', '.join(f'{k} {v}' for k, v in bounds.items())} cycles: {binding} binds{over}"]
+    used = [f"{what} {value:.1%}" for what, value in (("ALUs", r.compute_utilisation), ("links", o.get("link_use")), ("PEs' memories", o.get("pe_use"))) if value is not None]
+    if used:
+        lines.append(f"  used:     {', '.join(used)}")
+    return [*lines, f"  memories: {o['memory_bits']} bits"]
+
+
+def _schedule(r: Record) -> list[str]:
+    """Of a schedule: predicted and simulated cycles, in all and by subgraph."""
+    s = r.schedule
+    lines = [f"  predicted {s['predicted']:.0f} cycles, {s['ratio']:.3f} x what the run took; after fill and memory latency {s['ratio_after_fill']:.3f} x",
+             f"  {'subgraph':>8s} {'predicted':>12s} {'cycles':>12s} {'bound by':s}"]
+    return lines + [f"  {g['index']:8d} {g['predicted']:12.0f} {g['cycles']:12d} {g['bound_by']:s}" for g in s["subgraphs"]]
+
+
 def diff(a: list[Record], b: list[Record]) -> list[dict]:
-    """Rows that lay two sets of records side by side, matched by workload, parameters, backend and timing."""
-    index = {(r.workload, r.key()[2], r.backend, r.timing): r for r in b}
-    rows = []
-    for r in a:
-        other = index.pop((r.workload, r.key()[2], r.backend, r.timing), None)
-        rows.append({"workload": r.workload, **r.params, "backend": r.backend, "timing": r.timing, "cycles A": r.cycles,
-                     "cycles B": other.cycles if other else None, "B/A": other.cycles / r.cycles if other else None,
-                     "traffic A": r.dram_bytes, "traffic B": other.dram_bytes if other else None,
-                     "on-chip A": r.onchip_bytes, "on-chip B": other.onchip_bytes if other else None})
-    for r in index.values():
-        rows.append({"workload": r.workload, **r.params, "backend": r.backend, "timing": r.timing, "cycles A": None, "cycles B": r.cycles, "B/A": None,
-                     "traffic A": None, "traffic B": r.dram_bytes, "on-chip A": None, "on-chip B": r.onchip_bytes})
-    return rows
+    """Rows that lay two sets of records side by side.
+
+    Records of one workload with the same parameters, backend and timing are laid side by side: first
+    those of the same configuration and seed, then what is left of them, with both configurations and
+    both seeds. A record without a partner has a row of its own.
+    """
+    left = list(b)
+    partners: dict[int, Record] = {}
+    for key in (_exact, _loose):
+        for i, r in enumerate(a):
+            if i not in partners and (found := next((o for o in left if key(o) == key(r)), None)):
+                partners[i] = found
+                left.remove(found)
+    return [_row(r, partners.get(i)) for i, r in enumerate(a)] + [_row(None, r) for r in left]
+
+
+def _loose(r: Record) -> tuple:
+    return r.workload, r.key()[2], r.backend, r.timing
+
+
+def _exact(r: Record) -> tuple:
+    return *_loose(r), r.config, r.seed
+
+
+def _row(a: Record | None, b: Record | None) -> dict:
+    one = a or b
+
+    def both(name: str):
+        """The value of both, or the two."""
+        values = [getattr(r, name) for r in (a, b) if r]
+        return values[0] if values[0] == values[-1] else f"{values[0]} | {values[-1]}"
+
+    out = {"workload": one.workload, "config": both("config"), **one.params, "seed": both("seed"), "backend": one.backend, "timing": one.timing}
+    for title, name in (("cycles", "cycles"), ("traffic", "dram_bytes"), ("on-chip", "onchip_bytes")):
+        out |= {f"{title} A": a and getattr(a, name), f"{title} B": b and getattr(b, name)}
+        if name == "cycles":
+            out["B/A"] = b.cycles / a.cycles if a and b and a.cycles else None
+    return out

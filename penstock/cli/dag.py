@@ -35,8 +35,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def run(args) -> int:
-    import json
-
+    from penstock.machine.record import save
     from penstock.scheduler.dag import Problem, Schedule, evaluate
     from penstock.scheduler.dag.machine import shrink
 
@@ -64,5 +63,5 @@ def run(args) -> int:
             dag_run.draw(path, run)
             print(f"drawn: {path}")
     if args.json:
-        output.write_text(args.json, json.dumps([run.to_dict() for run in runs], indent=1) + "\n")
+        save([run.record() for run in runs], args.json)
     return 0 if all(s.values_ok in (True, None) for run in runs for s in run.subgraphs) else 1

@@ -15,6 +15,7 @@ from typing import Any
 
 from penstock.machine.errors import PenstockError
 from penstock.machine.output import write_text
+from penstock.machine.reading import check_fields
 
 from .jsonio import read_object, take_int, take_list, take_number
 
@@ -143,6 +144,7 @@ class Problem:
     @classmethod
     def from_json(cls, data: dict[str, Any], name: str = "problem") -> Problem:
         """A problem from the statement's JSON object."""
+        check_fields(data, _FIELDS, "the problem")
         lists = {}
         for key in ("widths", "heights", "inputs", "outputs", "base_costs", "op_types", "native_granularity"):
             lists[key] = take_list(_need(data, key), f"field {key!r}", _FIELDS[key])
@@ -166,9 +168,9 @@ class Problem:
             raise PenstockError(f"has {len(native)} entries", where="field 'native_granularity'", rule="[width, height]")
         return cls(
             tensors, ops,
-            capacity=take_number(_need(data, "fast_memory_capacity"), "field 'fast_memory_capacity'", "elements", positive=True),
+            capacity=take_number(_need(data, "fast_memory_capacity"), "field 'fast_memory_capacity'", "elements", low=1, high=_MOST),
             bandwidth=take_number(_need(data, "slow_memory_bandwidth"), "field 'slow_memory_bandwidth'",
-                                  "elements per unit of time", positive=True),
+                                  "elements per unit of time", low=_LEAST, high=_MOST),
             native=(take_int(native[0], "field 'native_granularity'", "native width", low=1, high=_LARGEST),
                     take_int(native[1], "field 'native_granularity'", "native height", low=1, high=_LARGEST)),
             name=name)
@@ -193,6 +195,8 @@ class Problem:
 
 
 _LARGEST = 1 << 24
+_LEAST, _MOST = 1e-9, 1e18
+"""Of bandwidth, capacity and costs: sums and quotients of them stay finite."""
 _FIELDS = {
     "widths": "columns of each tensor",
     "heights": "rows of each tensor",
@@ -226,7 +230,7 @@ def _read_op(index: int, lists: dict[str, list[Any]], tensors: int) -> Op:
     if len(refs["outputs"]) != 1:
         raise PenstockError(f"produces {len(refs['outputs'])} tensors", where=f"op {index}, field 'outputs'",
                             rule="an operation produces exactly one tensor")
-    cost = take_number(lists["base_costs"][index], f"op {index}, field 'base_costs'", "time of one native tile", positive=False)
+    cost = take_number(lists["base_costs"][index], f"op {index}, field 'base_costs'", "time of one native tile", low=0, high=_MOST)
     return Op(OpType(kind), refs["inputs"], refs["outputs"][0], cost)
 
 

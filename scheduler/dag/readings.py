@@ -11,7 +11,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal, get_args, get_type_hints
 
-from penstock.machine.errors import PenstockError
+from penstock.machine.errors import PenstockError, nearest
 
 __all__ = ["Readings", "SOURCES"]
 
@@ -54,10 +54,12 @@ class Readings:
             value = value.strip().lower()
             if name not in known:
                 raise PenstockError(f"no reading is called {name!r}", where=f"--reading {setting}",
-                                    rule="readings: " + ", ".join(known))
+                                    remedy=nearest(name, known))
+            if name in chosen:
+                raise PenstockError(f"{name} is given twice", where=f"--reading {setting}")
             if value not in known[name]:
                 raise PenstockError(f"{name} cannot be {value!r}", where=f"--reading {setting}",
-                                    rule=f"{name} is one of: " + ", ".join(known[name]))
+                                    remedy=nearest(value, known[name]))
             chosen[name] = value
         return cls(**chosen)  # type: ignore[arg-type]
 

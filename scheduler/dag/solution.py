@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.machine.errors import PenstockError
 from penstock.machine.output import write_text
+from penstock.machine.reading import check_fields
 
 from .jsonio import read_object, take_int, take_list, take_number
 
@@ -63,6 +64,7 @@ class Schedule:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Schedule:
         """A schedule from the statement's JSON object; only its form is checked here."""
+        check_fields(data, _FIELDS, "the schedule")
         columns: dict[str, list[Any]] = {}
         for key, rule in _FIELDS.items():
             if key not in data:
@@ -113,6 +115,7 @@ def _read_entry(index: int, entry: dict[str, Any]) -> Subgraph:
     if len(granularity) != 3:
         raise PenstockError(f"{len(granularity)} numbers", where=f"{where}, field 'granularities'", rule="three numbers [w, h, k]")
     order = None if entry["traversal_orders"] is None else ints("traversal_orders", "a tile index", 0)
-    latency = take_number(entry["subgraph_latencies"], f"{where}, field 'subgraph_latencies'", "units of time", positive=False)
+    latency = take_number(entry["subgraph_latencies"], f"{where}, field 'subgraph_latencies'", "units of time",
+                          low=0, high=1e300)
     return Subgraph(ints("subgraphs", "an operation index", 0), granularity, ints("tensors_to_retain", "a tensor index", 0),  # type: ignore[arg-type]
                     order, float(latency))

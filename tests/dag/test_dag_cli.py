@@ -65,10 +65,10 @@ BAD_INPUT = {
     "capacity below any tile": (_with(fast_memory_capacity=2), "the smallest working set is 3 elements, the capacity 2"),
     "unknown op type": (_with(op_types=["MatMul", "Softmax"]), "unknown operation type 'Softmax'"),
     "empty DAG": (_with(inputs=[], outputs=[], base_costs=[], op_types=[]), "the graph has no operation"),
-    "garbage": ("\x00garbage{[" * 1_000_000, "not JSON"),
-    "deep nesting": ("[" * 200_000, "not usable JSON"),
+    "garbage": ("\x00garbage{[" * 1_000_000, "not valid JSON"),
+    "deep nesting": ("[" * 200_000, "more than 64 deep"),
     "a list": ("[]", "the top level is a list"),
-    "empty file": ("", "not JSON"),
+    "empty file": ("", "not valid JSON"),
 }
 
 
@@ -92,7 +92,7 @@ def test_unknown_reading_is_refused(problem_file, tmp_path, capsys, setting, rea
 
 def test_files_that_are_not_there(tmp_path, capsys):
     assert main(["check", str(tmp_path / "no.json"), str(tmp_path / "no.json")]) == 1
-    assert "cannot read the file" in capsys.readouterr().err
+    assert "no such file" in capsys.readouterr().err
     assert main(["bench", str(tmp_path / "nowhere")]) == 1
     assert "not a folder" in capsys.readouterr().err
 

@@ -70,10 +70,16 @@ def test_command_line(tmp_path, capsys):
     files = [str(tmp_path / "in.json"), str(tmp_path / "out.json")]
     assert main(["dag", "run", *files, "--quiet", "--json", str(tmp_path / "r.json"), "--out", str(tmp_path)]) == 0
     (record,) = json.loads((tmp_path / "r.json").read_text())
+    assert record["workload"] == "dag:in" and record["values_ok"] is True
+    capsys.readouterr()
+    assert main(["explain", str(tmp_path / "r.json")]) == 0
+    assert "predicted" in capsys.readouterr().out
+    assert main(["diff", str(tmp_path / "r.json"), str(tmp_path / "r.json")]) == 0
+    record = record["schedule"]
     assert record["ratio"] == pytest.approx(record["predicted"] / record["cycles"]) and len(record["subgraphs"]) == 2
     assert (tmp_path / "in_model.png").stat().st_size > 1000
-    out = capsys.readouterr().out
-    assert "predicted / simulated" in out
+    assert main(["dag", "run", *files, "--quiet"]) == 0
+    assert "predicted / simulated" in capsys.readouterr().out
     (tmp_path / "out.json").write_text((tmp_path / "out.json").read_text().replace("3000.0", "2000.0"))
     assert main(["dag", "run", *files, "--quiet"]) == 1
     assert "the stated latency is" in capsys.readouterr().err

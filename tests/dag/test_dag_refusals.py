@@ -172,9 +172,9 @@ BAD_PROBLEMS = {
     "matmul shapes": (_with(widths=[64, 128, 128, 128, 128]), "left tensor 0 has 64 columns, right tensor 1 has 128 rows"),
     "matmul product": (_with(heights=[128, 128, 128, 128, 64]), "product tensor 4 is 128 wide and 64 high"),
     "pointwise shapes": ({**EXAMPLES[1].to_json(), "widths": [128, 64, 128]}, "input tensor 0 is 128 x 128, output tensor 1 is 64 x 128"),
-    "no capacity": (_with(fast_memory_capacity=0), "field 'fast_memory_capacity': must be positive"),
-    "no bandwidth": (_with(slow_memory_bandwidth=-1), "field 'slow_memory_bandwidth': must be positive"),
-    "cost not a number": (_with(base_costs=[1, float("nan")]), "op 1, field 'base_costs': must be at least 0 and finite"),
+    "no capacity": (_with(fast_memory_capacity=0), "field 'fast_memory_capacity': must be from 1 to 1e+18, not 0"),
+    "no bandwidth": (_with(slow_memory_bandwidth=-1), "field 'slow_memory_bandwidth': must be from 1e-09 to 1e+18, not -1"),
+    "cost not a number": (_with(base_costs=[1, float("nan")]), "op 1, field 'base_costs': must be from 0 to 1e+18, not nan"),
     "native": (_with(native_granularity=[128]), "field 'native_granularity': has 1 entries"),
     "list expected": (_with(inputs={}), "field 'inputs': must be a list, not dict"),
 }

@@ -1,0 +1,117 @@
+"""Files that a command reads: text in UTF-8, and JSON with nothing in it that would be dropped.
+
+JSON is refused where it is damaged, where a field is given twice, where a number has more digits
+than 64 bits hold, and where it is nested more deeply than anything that is stored.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from .errors import PenstockError, nearest
+
+__all__ = ["MOST_BYTES", "MOST_DEPTH", "MOST_INTEGER", "check_fields", "read_json", "read_text"]
+
+MOST_BYTES = 1 << 28
+"""Bytes of a file that is read as a whole."""
+MOST_DEPTH = 64
+"""Lists and objects within each other."""
+MOST_INTEGER = (1 << 63) - 1
+"""Magnitude of an integer."""
+_MOST_DIGITS = len(str(MOST_INTEGER))
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file.
+
+    Raises
+    ------
+    PenstockError
+        It is not there, cannot be read, is larger than `MOST_BYTES` or is not UTF-8.
+    """
+    try:
+        with open(path, "rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise PenstockError(f"no such file: {path}") from None
+    except (OSError, ValueError) as e:
+        raise PenstockError(f"cannot read {path}: {getattr(e, 'strerror', None) or e}") from None
+    if len(data) > MOST_BYTES:
+        raise PenstockError(f"is larger than {MOST_BYTES >> 20} MiB", str(path))
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as e:
+        raise PenstockError(f"not a UTF-8 text file (byte {e.start})", str(path)) from None
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """The value that a JSON file holds.
+
+    Raises
+    ------
+    PenstockError
+        What :func:`read_text` raises, and JSON that is refused, with its line and column where they
+        are known.
+    """
+    where = os.fspath(path)
+    try:
+        value = json.loads(read_text(where), object_pairs_hook=_once, parse_int=_integer)
+    except json.JSONDecodeError as e:
+        at = f"{where}, line {e.lineno} column {e.colno}"
+        raise PenstockError(f"not valid JSON: {e.msg}", at) from None
+    except _Refused as e:
+        raise PenstockError(str(e), where) from None
+    except RecursionError:
+        raise _deep(where) from None
+    _check_depth(value, where)
+    return value
+
+
+def check_fields(given: Mapping[str, object], known: Collection[str], where: str,
+                 required: Collection[str] = ()) -> None:
+    """Raise PenstockError for a field that is not known, and for one that is missing."""
+    for name in given:
+        if name not in known:
+            raise PenstockError(f"unknown field {name!r}", where, remedy=nearest(name, known))
+    for name in required:
+        if name not in given:
+            raise PenstockError(f"field {name!r} is missing", where)
+
+
+class _Refused(Exception):
+    """What a hook of the JSON decoder refuses."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        seen: set[str] = set()
+        twice = next(k for k, _ in pairs if k in seen or seen.add(k))
+        raise _Refused(f"field {twice[:40]!r} is given twice")
+    return out
+
+
+def _integer(text: str) -> int:
+    if len(text) <= _MOST_DIGITS + 1 and abs(value := int(text)) <= MOST_INTEGER:
+        return value
+    shown = text if len(text) <= 24 else f"{text[:20]}... ({len(text)} digits)"
+    raise _Refused(f"integers are at most {MOST_INTEGER} in magnitude, not {shown}")
+
+
+def _check_depth(value: Any, where: str) -> None:
+    level = [value]
+    depth = 0
+    while level:
+        if depth == MOST_DEPTH:
+            raise _deep(where)
+        depth += 1
+        inner = [x.values() if isinstance(x, dict) else x for x in level if isinstance(x, (dict, list))]
+        level = [x for values in inner for x in values if isinstance(x, (dict, list))]
+
+
+def _deep(where: str) -> PenstockError:
+    return PenstockError(f"lists and objects are more than {MOST_DEPTH} deep", where)
