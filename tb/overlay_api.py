@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import subprocess
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from penstock.machine import children
 from penstock.machine.errors import RunError
 from penstock.machine.overlay import MEMORIES, SPECIALISED, Layout, Overlay, Sizes, needs
 from penstock.machine.overlay_image import Image
@@ -173,10 +172,10 @@ def _executable(verilog: str, shared: Sequence[str]) -> tuple[Path, float]:
 
 
 def _simulate(executable: Path, job: np.ndarray) -> tuple[np.ndarray, int, float]:
-    with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
-        source, target = Path(folder) / "job", Path(folder) / "out"
+    with children.temporary() as folder:
+        source, target = folder / "job", folder / "out"
         job.astype("<u4").tofile(source)
-        done = subprocess.run([executable, source, target], capture_output=True, text=True, check=False)
+        done = children.run([executable, source, target])
         if done.returncode:
             raise RunError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"the simulator ended with {done.returncode}",
                            "RTL of the overlay", remedy=f"the simulator is {executable}")

@@ -16,16 +16,17 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import cocotb_tools.config
 import cocotb_tools.runner
 from filelock import FileLock
 
+from penstock.machine import children
 from penstock.machine.errors import RunError
 
 __all__ = ["Build", "build", "program", "launch", "cache_dir", "native_library", "verilator_command", "wave_format"]
@@ -106,7 +107,7 @@ def _compiler() -> tuple[str, str]:
             raise RunError(f"{tool} not found", "RTL simulation",
                            remedy=f"install it (Debian, Ubuntu: `apt-get install {package}`), or use the model (`--on model`)")
     cxx = os.environ.get("CXX") or "g++"
-    version = subprocess.run([cxx, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[0]
+    version = children.run([cxx, "--version"]).stdout.partition("\n")[0]
     return cxx, version
 
 
@@ -120,7 +121,7 @@ def require_tools() -> None:
 def wave_format() -> str:
     """``fst`` where zlib's and lz4's headers are installed, else ``vcd``."""
     cxx, _ = _compiler()
-    probe = subprocess.run([cxx, "-E", "-x", "c++", "-"], input="#include <zlib.h>\n#include <lz4.h>\n", capture_output=True, text=True, check=False)
+    probe = children.run([cxx, "-E", "-x", "c++", "-"], input="#include <zlib.h>\n#include <lz4.h>\n")
     return "vcd" if probe.returncode else "fst"
 
 
@@ -132,7 +133,7 @@ def native_library() -> Path:
     with entry("native", digest(source.read_bytes(), version, *flags)) as (folder, ready):
         library = folder / "libpenstock_tb.so"
         if not ready:
-            done = subprocess.run([cxx, *flags, str(source), "-o", str(library)], capture_output=True, text=True, check=False)
+            done = children.run([cxx, *flags, source, "-o", library])
             if done.returncode:
                 raise RunError(f"the test bench's library does not compile:\n{_tail(done.stderr)}", "RTL simulation",
                                remedy="a C++17 compiler is needed (g++ 9 or later)")
@@ -164,12 +165,12 @@ def _shared_headers() -> dict[str, str]:
     name = "penstock_verilated.h"
     with entry("runtime", "headers-" + digest(driver, compiler, _version("verilator"), features, text, json.dumps(variables), platform.platform())) as (folder, ready):
         if not ready:
-            root = subprocess.run([driver, "--getenv", "VERILATOR_ROOT"], capture_output=True, text=True, check=False).stdout.strip()
+            root = children.run([driver, "--getenv", "VERILATOR_ROOT"]).stdout.strip()
             (folder / "Makefile").write_text(f"VERILATOR_ROOT = {root}\nVM_PREFIX = penstock\n{features}include {root}/include/verilated.mk\n")
             for file in (name, f"{name}.fast", f"{name}.slow"):  # the last two: what g++ reads where it finds that the compiled one does not fit
                 (folder / file).write_text(text)
-            done = subprocess.run(["make", "-C", str(folder), "-j", "2", f"{name}.fast.gch", f"{name}.slow.gch"], capture_output=True, text=True, check=False,
-                                  env={**os.environ, "MAKEFLAGS": _makeflags(variables)})
+            done = children.run(["make", "-C", folder, "-j", "2", f"{name}.fast.gch", f"{name}.slow.gch"],
+                                env={**os.environ, "MAKEFLAGS": _makeflags(variables)})
             if done.returncode:
                 raise RunError(f"Verilator's headers do not compile:\n{_tail(done.stdout + done.stderr)}", "RTL simulation",
                                remedy="a C++17 compiler is needed (g++ 9 or later)")
@@ -212,6 +213,11 @@ class Verilator(cocotb_tools.runner.Verilator):
         super()._set_env_build()
         self.env["MAKEFLAGS"] = _makeflags(_make_variables() | ({} if self.waves else _shared_headers()))
         self.env.pop("VERILATOR_ROOT", None)
+
+    def _execute_cmds(self, cmds: Sequence[Sequence[str]], cwd: str | os.PathLike, stdout: IO | None = None) -> None:
+        for command in cmds:
+            if code := children.run(command, cwd=cwd, env=self.env, stdout=stdout, stderr=subprocess.STDOUT if stdout else None).returncode:
+                raise RuntimeError(f"{command[0]} ended with {code}")
 
     def _waves_file(self) -> str:
         return f"dump.{wave_format()}"
@@ -319,13 +325,12 @@ def _keep_runtime(folder: Path, runtime: Path) -> None:
     """Store Verilator's own part of a build, the same in every build, unless it is there."""
     if runtime.exists():
         return
-    fresh = Path(tempfile.mkdtemp(prefix="runtime-", dir=cache_dir()))
-    for path in folder.glob("verilated*.o"):
-        shutil.copy(path, fresh)
-    runtime.parent.mkdir(exist_ok=True)
-    with contextlib.suppress(OSError):  # another process was faster
-        fresh.rename(runtime)
-    shutil.rmtree(fresh, ignore_errors=True)
+    with children.temporary("runtime-", cache_dir()) as fresh:
+        for path in folder.glob("verilated*.o"):
+            shutil.copy(path, fresh)
+        runtime.parent.mkdir(exist_ok=True)
+        with contextlib.suppress(OSError):  # another process was faster
+            fresh.rename(runtime)
 
 
 def program(verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterable[str] = ()) -> tuple[Path, float]:
@@ -372,7 +377,7 @@ def program(verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterabl
             for command in ([driver, *flags, "--Mdir", work, folder / "control.vlt", *(folder / file for file in verilog), main],
                             *([["cp", *ready_objects, work]] if ready_objects else []),
                             ["make", "-C", work, "-j", "2", "-f", f"V{top}{'_hier' if shared else ''}.mk"]):
-                if subprocess.run(command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT, check=False).returncode:
+                if children.run(command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT).returncode:
                     raise RunError(f"the simulator does not build:\n{_error_lines(log)}", f"RTL of {top}", remedy=f"the whole log is {log}")
         _keep_runtime(work, runtime)
         shutil.move(work / f"V{top}", executable)
@@ -380,9 +385,8 @@ def program(verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterabl
     return executable, time.perf_counter() - start
 
 
-def launch(built: Build, module: str, job: Mapping[str, object], *, testcase: str | None = None, seed: int = 0, folder: Path | None = None,
-           waves: bool = False) -> Path:
-    """Run one cocotb test module in a built simulator; returns the folder with what it wrote.
+def launch(built: Build, module: str, job: Mapping[str, object], *, folder: Path, testcase: str | None = None, seed: int = 0, waves: bool = False) -> None:
+    """Run one cocotb test module in a built simulator; what it writes comes into ``folder``.
 
     The test finds ``job`` (JSON) through :func:`read_job`.
 
@@ -391,8 +395,6 @@ def launch(built: Build, module: str, job: Mapping[str, object], *, testcase: st
     RunError
         The simulator failed to start or a test failed; the message holds the end of the log.
     """
-    folder = Path(folder or tempfile.mkdtemp(prefix="penstock-"))
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / "job.json").write_text(json.dumps(job))
     runner = Verilator()
     runner.log.setLevel(logging.ERROR)
@@ -412,9 +414,9 @@ def launch(built: Build, module: str, job: Mapping[str, object], *, testcase: st
             os.environ["PYTEST_CURRENT_TEST"] = pytest_test
     if failed or not total:
         text = log.read_text(errors="replace") if log.exists() else ""
+        children.keep(folder)
         raise RunError(f"the bench failed (seed {seed}):\n{_tail(text, 25)}", f"simulation of {built.top}",
                        remedy=f"rerun in {folder}: PENSTOCK_JOB=job.json; log {log}")
-    return folder
 
 
 def read_job() -> dict:

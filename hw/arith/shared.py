@@ -10,10 +10,8 @@ A function's body is the netlist of the operator's combinational logic, as Yosys
 """
 
 import re
-import tempfile
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 from amaranth.back import rtlil
 from amaranth.hdl import Module
@@ -21,6 +19,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from penstock.hw.place import module_name
+from penstock.machine import children
 from penstock.machine.functions import dot_stages
 from penstock.machine.yosys import yosys
 
@@ -56,10 +55,10 @@ def _names(expression: str) -> set[str]:
 def _function(name: str) -> str:
     """The operator ``name`` as a Verilog function of ``a`` and ``b``."""
     function, width = OPERATORS[name]
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "in.il").write_text(rtlil.convert(_Operator(function=function, width=width), name=name, emit_src=False))
+    with children.temporary() as folder:
+        (folder / "in.il").write_text(rtlil.convert(_Operator(function=function, width=width), name=name, emit_src=False))
         yosys("read_rtlil in.il; proc; opt_expr; opt_clean -purge; write_verilog -noattr out.v", folder).check_returncode()
-        text = (Path(folder) / "out.v").read_text()
+        text = (folder / "out.v").read_text()
 
     local, left, lines = [], [], []
     for line in text.splitlines():

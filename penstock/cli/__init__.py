@@ -13,7 +13,7 @@ import importlib
 import sys
 
 from penstock.examples import EXAMPLES
-from penstock.machine import output
+from penstock.machine import interrupts, output
 from penstock.machine.errors import PenstockError
 
 __all__ = ["COMMANDS", "main", "parser"]
@@ -41,6 +41,10 @@ COMMANDS = {
 
 def main(argv: list[str] | None = None) -> int:
     """Run one command; without ``argv``, the one of this process. Returns the exit status."""
+    return interrupts.command(lambda: _main(argv))
+
+
+def _main(argv: list[str] | None) -> int:
     words = sys.argv[1:] if argv is None else argv
     if not words:
         print(overview())
@@ -65,9 +69,6 @@ def main(argv: list[str] | None = None) -> int:
         place = f": {e.filename}" if e.filename else ""
         print(f"penstock: {e.strerror or e}{place}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("penstock: interrupted", file=sys.stderr)
-        return 130
     finally:
         if argv is None:
             gc.freeze()  # the process ends here; a last search for garbage takes tenths of a second

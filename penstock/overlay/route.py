@@ -5,13 +5,11 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.machine import children
 from penstock.machine.errors import PenstockError, RunError
 from penstock.machine.yosys import yosys
 from penstock.progress import Progress
@@ -89,14 +87,13 @@ def route(component: wiring.Component) -> Routed:
 
 
 def _run(verilog: str, script: str) -> dict:
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
+    with children.temporary() as folder:
         (folder / "in.v").write_text(verilog)
         made = yosys(script, folder)
         if made.returncode:
             raise RunError("Yosys failed", "synthesis", remedy=f"report this; it printed: {(made.stdout + made.stderr)[-2000:]}")
         call = f"import sys, {PACKAGE}; sys.exit({PACKAGE}.run_nextpnr_ecp5(sys.argv[1:]))"
-        made = subprocess.run([sys.executable, "-c", call, "--json", "in.json", "--report", "report.json", "--quiet", *FLAGS], cwd=folder, capture_output=True, text=True, check=False)
+        made = children.run([sys.executable, "-c", call, "--json", "in.json", "--report", "report.json", "--quiet", *FLAGS], cwd=folder)
         if made.returncode or not (folder / "report.json").is_file():
             raise RunError("nextpnr failed", "place and route", remedy=f"report this; it printed: {(made.stdout + made.stderr)[-2000:]}")
         return json.loads((folder / "report.json").read_text())

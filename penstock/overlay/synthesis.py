@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock.machine import children
 from penstock.machine.errors import PenstockError, RunError
 from penstock.machine.yosys import yosys
 
@@ -88,12 +87,12 @@ def cost(component: wiring.Component, family: str = "xc7") -> Cost:
 
 
 def _synthesise(verilog: str, script: str) -> dict[str, int]:
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "in.v").write_text(verilog)
+    with children.temporary() as folder:
+        (folder / "in.v").write_text(verilog)
         run = yosys(script, folder)
         if run.returncode:
             raise RunError("Yosys failed", "synthesis", remedy=f"report this; it printed: {(run.stdout + run.stderr)[-2000:]}")
-        return json.loads((Path(folder) / "stat.json").read_text())["design"]["num_cells_by_type"]
+        return json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
 
 
 def _count(cells: dict[str, int], family: str) -> Cost:

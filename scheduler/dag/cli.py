@@ -6,16 +6,13 @@ import argparse
 import gc
 import json
 import os
-import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from penstock.machine import output
+from penstock.machine import children, interrupts, output
 from penstock.machine.errors import PenstockError
 
 from .evaluate import Evaluation, evaluate
@@ -80,6 +77,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> Any:
 
 def main(argv: list[str] | None = None) -> int:
     """Run ``dag`` on its own; errors are one message and exit status 1."""
+    return interrupts.command(lambda: _main(argv))
+
+
+def _main(argv: list[str] | None) -> int:
     top = argparse.ArgumentParser(prog="penstock", description="The DAG memory scheduler.")
     add_arguments(top.add_subparsers(required=True, metavar="COMMAND").add_parser("dag"))
     arguments = sys.argv[1:] if argv is None else argv
@@ -141,21 +142,21 @@ def _solve(args: argparse.Namespace) -> int:
 
     problem, readings = Problem.load(args.problem), Readings.parse(args.reading)
     kept = output.replaced(args.solution)  # else only the last one is written
-    lines, cpu, interrupt = _Lines(args.started, args.quiet), [], _Interrupt()
+    lines, cpu = _Lines(args.started, args.quiet), []
 
     def progress(step, schedule: Schedule) -> None:
         cpu.append(time.process_time())
         if kept:
             schedule.save(args.solution)
         lines.better(step)
-        interrupt.heed()
+        interrupts.heed()
 
     def stage(step) -> None:
         lines.stage(step)
-        interrupt.heed()
+        interrupts.heed()
 
     budget = max(0.8 * args.time, args.time - _OVERHEAD)
-    with interrupt, lines:
+    with lines:
         result = solve(problem, seconds=budget, readings=readings, seed=args.seed, jobs=args.jobs, started=args.started, on_progress=progress, on_stage=stage)
     result.schedule.save(args.solution)
     seconds = time.monotonic() - args.started
@@ -166,32 +167,6 @@ def _solve(args: argparse.Namespace) -> int:
     if args.json:
         output.write_text(args.json, json.dumps([_record(problem, readings, result, seconds, cpu, args)], indent=1) + "\n")
     return 0
-
-
-class _Interrupt:
-    """SIGINT and SIGTERM raise KeyboardInterrupt at once; where that is lost (code that is being compiled calls back and ignores it), :meth:`heed` raises it."""
-
-    def __init__(self):
-        self.asked, self.before = False, {}
-
-    def heed(self) -> None:
-        if self.asked:
-            raise KeyboardInterrupt
-
-    def _ask(self, *_: Any) -> None:
-        self.asked = True
-        raise KeyboardInterrupt
-
-    def __enter__(self) -> "_Interrupt":
-        if threading.current_thread() is threading.main_thread():
-            self.before = {s: signal.signal(s, self._ask) for s in (signal.SIGINT, signal.SIGTERM)}
-        return self
-
-    def __exit__(self, *exc) -> None:
-        for s, handler in self.before.items():
-            signal.signal(s, handler)
-        if self.asked:
-            exec("")  # CPython notes an interrupt that leaves an exec of text (libraries define classes that way) and ends the process by it, caught or not, until the next exec
 
 
 class _Lines:
@@ -328,14 +303,14 @@ def _bench(args: argparse.Namespace) -> int:
 
 def _bench_one(path: Path, limit: float, args: argparse.Namespace) -> dict[str, Any]:
     """Solve in a fresh process, as a contestant would be run; check the written schedule here."""
-    with tempfile.TemporaryDirectory() as folder:
-        solution, record_file = Path(folder, "solution.json"), Path(folder, "record.json")
+    with children.temporary() as folder:
+        solution, record_file = folder / "solution.json", folder / "record.json"
         command = [sys.executable, "-m", "penstock.scheduler.dag", "solve", str(path), str(solution), "--time", str(limit), "--quiet",
                    "--jobs", str(args.jobs), "--seed", str(args.seed), "--json", str(record_file)]
         for reading in args.reading:
             command += ["--reading", reading]
         begin = time.monotonic()
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = children.run(command)
         seconds = time.monotonic() - begin
         if done.returncode:
             raise PenstockError(f"the solver failed: {done.stderr.strip()[-300:]}", where=str(path))

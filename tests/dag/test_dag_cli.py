@@ -1,8 +1,6 @@
 """The command line: results, and one clear message with exit status 1 for bad input."""
 
-import contextlib
 import json
-import signal
 import subprocess
 import sys
 
@@ -10,7 +8,7 @@ import pytest
 from dag_cases import EXAMPLES, NATIVE, WORKED, schedule
 
 from penstock.scheduler.dag import Problem, Schedule, evaluate
-from penstock.scheduler.dag.cli import _Interrupt, main
+from penstock.scheduler.dag.cli import main
 from penstock.scheduler.dag.generate import generate
 
 
@@ -119,24 +117,6 @@ def test_sigint_leaves_a_valid_schedule(tmp_path):
     assert process.returncode == 0, error
     assert "interrupted" in output
     evaluate(Problem.load(problem), Schedule.load(out))
-
-
-def test_an_interrupt_that_is_lost_in_other_code_is_heeded_at_the_next_step():
-    """As where it falls into a callback of code that is being compiled, which ignores exceptions."""
-    before = signal.getsignal(signal.SIGTERM)
-    with _Interrupt() as interrupt:
-        with contextlib.suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGTERM)
-        with pytest.raises(KeyboardInterrupt):
-            interrupt.heed()
-    assert signal.getsignal(signal.SIGTERM) is before
-
-
-def test_an_interrupt_inside_a_text_that_is_executed_does_not_end_the_process_afterwards():
-    """Libraries execute text; the interpreter notes an interrupt that leaves such text and would end by it."""
-    code = ("import contextlib, signal; from penstock.scheduler.dag.cli import _Interrupt\n"
-            "with _Interrupt(), contextlib.suppress(KeyboardInterrupt): exec('signal.raise_signal(signal.SIGINT)')")
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
 def test_a_first_schedule_needs_neither_compiled_code_nor_the_front_end():

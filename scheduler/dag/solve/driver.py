@@ -10,6 +10,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from penstock.machine import interrupts
+
 from ..evaluate import Evaluation, evaluate
 from ..meter import Meter, tile_grid
 from ..problem import Problem
@@ -103,6 +105,7 @@ def solve(problem: Problem, *, seconds: float = 10.0, readings: Readings = Readi
             run.first()
             run.improve(random.Random(seed))
         except KeyboardInterrupt:
+            interrupts.taken()
             if not run.schedule.subgraphs:
                 raise
             run.interrupted = True

@@ -1,0 +1,139 @@
+"""Child processes and temporary folders that end with the command that made them.
+
+Everything that Penstock starts goes through :func:`run`: a process group of its own, which is ended when the call is left by an exception, when the
+command is interrupted, and when this process is gone, killed or not. :func:`temporary` does the same for folders. The
+:mod:`~penstock.machine.guardian` sees to the last case.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+from . import guardian, interrupts
+from .guard import guard
+
+__all__ = ["keep", "run", "temporary"]
+
+_groups: dict[int, None] = {}
+_kept: set[Path] = set()
+
+
+def run(command: Sequence[str | os.PathLike], *, cwd: str | os.PathLike | None = None, env: Mapping[str, str] | None = None, input: str | None = None,
+        capture: bool = True, stdout: int | IO | None = None, stderr: int | IO | None = None, timeout: float | None = None) -> subprocess.CompletedProcess:
+    """Run a command to its end, in a process group that ends with the call.
+
+    Parameters
+    ----------
+    command, cwd, env
+        As of :func:`subprocess.run`.
+    input
+        Text for its standard input; None: an empty one.
+    capture
+        Whether ``stdout`` and ``stderr`` of the result are the command's output as text; where files are given for them, those take it.
+    timeout
+        Seconds after which the group is ended and :class:`subprocess.TimeoutExpired` raised.
+
+    Returns
+    -------
+    subprocess.CompletedProcess
+        Its ``returncode`` is the caller's to judge.
+
+    Raises
+    ------
+    OSError
+        There is no such program.
+    KeyboardInterrupt, TimeUp
+        The command was interrupted, or its time is up (:mod:`~penstock.machine.interrupts`); also in a thread.
+    """
+    interrupts.heed()
+    pipe = subprocess.PIPE if capture else subprocess.DEVNULL
+    told, process = guard(), None
+    try:
+        with interrupts.shielded():
+            process = subprocess.Popen(list(map(os.fspath, command)), cwd=cwd, env=env, text=True, errors="replace", process_group=0,
+                                       stdin=subprocess.DEVNULL if input is None else subprocess.PIPE, stdout=stdout or pipe, stderr=stderr or pipe)
+            _groups[process.pid] = None
+            told.tell(f"+g {process.pid}")
+        out, err = process.communicate(input, timeout)
+    except BaseException:
+        if process is not None:
+            with interrupts.shielded():
+                _end(process)
+        raise
+    finally:
+        if process is not None:
+            with interrupts.shielded():
+                if process.returncode < 0:  # one that was killed may leave others of its group
+                    _signal(process.pid, signal.SIGKILL)
+                _groups.pop(process.pid, None)
+                told.tell(f"-g {process.pid}")
+    if process.returncode:
+        interrupts.heed()
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def end_all() -> None:
+    """Ask every group that runs to end: those that wait for it, in whatever thread, then find out why."""
+    for group in list(_groups):
+        _signal(group, signal.SIGTERM)
+
+
+def _signal(group: int, number: int) -> None:
+    with contextlib.suppress(OSError):
+        os.killpg(group, number)
+
+
+def _end(process: subprocess.Popen) -> None:
+    """End a group: SIGTERM, at which compilers remove their files, then SIGKILL."""
+    _signal(process.pid, signal.SIGTERM)
+    over = time.monotonic() + guardian.GRACE
+    while process.poll() is None and time.monotonic() < over:
+        time.sleep(0.01)
+    _signal(process.pid, signal.SIGKILL)
+    process.wait()
+    for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+        with contextlib.suppress(OSError):
+            pipe.close()
+
+
+@contextlib.contextmanager
+def temporary(prefix: str = "penstock-", parent: str | os.PathLike | None = None) -> Iterator[Path]:
+    """A new folder that is removed when the block is left, or this process ends in any other way.
+
+    Parameters
+    ----------
+    prefix
+        Of its name.
+    parent
+        Folder in which it is made (default: the system's for temporary files).
+    """
+    told, folder = guard(), None
+    try:
+        with interrupts.shielded():
+            folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            told.tell(f"+d {json.dumps(str(folder))}")
+        yield folder
+    finally:
+        if folder is not None and folder not in _kept:
+            with interrupts.shielded():
+                shutil.rmtree(folder, ignore_errors=True)
+                told.tell(f"-d {json.dumps(str(folder))}")
+
+
+def keep(folder: Path) -> None:
+    """Leave a temporary folder for the user, who is told of it."""
+    _kept.add(folder)
+    guard().tell(f"-d {json.dumps(str(folder))}")
+
+
+interrupts.at_stop(end_all)
