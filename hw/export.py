@@ -22,7 +22,7 @@ from .place import Library, ports_of
 
 __all__ = ["Export", "export", "write"]
 
-SCRIPT = "proc; memory_collect; opt_clean -purge; write_verilog -norename {}"
+SCRIPT = "proc; memory_collect; opt_clean -purge; rename -enumerate -pattern select_% t:$pmux; write_verilog -norename {}"
 SHARED_KINDS = ("dot", "lane", "tile")
 
 

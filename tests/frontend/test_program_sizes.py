@@ -12,7 +12,7 @@ from penstock.frontend import build, lower
 from penstock.machine.config import load
 from penstock.machine.errors import LoweringError
 
-TOP2 = Path(__file__).parents[2] / "docs/examples/top2.py"
+TOP2 = Path(__file__).parents[2] / "samples/files/top2.py"
 SMALL = load("small_fpga")
 DRAWS = 500
 

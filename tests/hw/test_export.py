@@ -32,6 +32,12 @@ def test_export_is_deterministic(exported):
     assert again.verilog == exported.verilog and again.sidecar == exported.sidecar
 
 
+def test_functions_have_names_of_their_own(exported):
+    """Verilog keeps names with a leading $ for system functions, and Icarus takes escaped ones for them too."""
+    functions = re.findall(r"^ *function .*?(\S+) *;", exported.verilog, re.M)
+    assert functions and not [name for name in functions if name.lstrip("\\").startswith("$")]
+
+
 def test_stored_modules_are_not_elaborated_again(exported, monkeypatch):
     store = {}
     assert export(_fabric(), store=store).verilog == exported.verilog
