@@ -118,6 +118,26 @@ class Problem:
             rank[op] = position
         return tuple(rank)
 
+    @cached_property
+    def ancestors(self) -> tuple[int, ...]:
+        """For each operation, the mask of those it depends on."""
+        above = [0] * len(self.ops)
+        for op in self.topological:
+            for tensor in self.ops[op].inputs:
+                producer = self.producer[tensor]
+                if producer is not None:
+                    above[op] |= above[producer] | 1 << producer
+        return tuple(above)
+
+    @cached_property
+    def descendants(self) -> tuple[int, ...]:
+        """For each operation, the mask of those that depend on it."""
+        below = [0] * len(self.ops)
+        for op in reversed(self.topological):
+            for user in self.consumers[self.ops[op].output]:
+                below[op] |= below[user] | 1 << user
+        return tuple(below)
+
     def reduction(self, op: int) -> int:
         """K of a MatMul; 1 for a pointwise operation."""
         return self.tensors[self.ops[op].inputs[0]].width if self.ops[op].is_matmul else 1

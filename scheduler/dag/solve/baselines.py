@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 from penstock.machine.errors import PenstockError
 
@@ -71,8 +72,11 @@ def one_op_per_subgraph(problem: Problem, readings: Readings) -> Schedule:
     return Schedule(tuple(entries))
 
 
-def chain_fusion(problem: Problem, readings: Readings) -> Schedule:
-    """Fuse an operation into its only producer's subgraph while that is legal and not slower, at native sizes."""
+def chain_fusion(problem: Problem, readings: Readings, late: Callable[[], bool] = lambda: False) -> Schedule:
+    """Fuse an operation into its only producer's subgraph while that is legal and not slower, at native sizes.
+
+    Once it is `late`, what is left is not fused.
+    """
     groups: list[tuple[int, ...]] = []
     cost: list[tuple[Granularity, float]] = []
     home: dict[int, int] = {}
@@ -81,7 +85,7 @@ def chain_fusion(problem: Problem, readings: Readings) -> Schedule:
         alone = _native_cost(problem, (index,), readings)
         assert alone is not None
         at = home[next(iter(makers))] if len(makers) == 1 else None
-        if at is not None and problem.consumers[problem.ops[groups[at][-1]].output] == (index,):
+        if at is not None and problem.consumers[problem.ops[groups[at][-1]].output] == (index,) and not late():
             fused = _native_cost(problem, (*groups[at], index), readings)
             if fused is not None and fused[1] <= cost[at][1] + alone[1]:
                 groups[at], cost[at] = (*groups[at], index), fused

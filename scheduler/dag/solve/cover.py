@@ -1,12 +1,15 @@
-"""Choose candidates that cover every operation at least cost: a set cover with hand-overs, as a MILP (HiGHS).
+"""Choose candidates that cover operations at least cost: a set cover with hand-overs, as a MILP (HiGHS).
 
-Binary x_c per candidate c; minimise the sum of latencies subject to
+A binary x_c for each candidate c, a y_t for each tensor t that one needs; minimise the sum of latencies
+subject to
 
 - every operation is in a chosen candidate that could be the first to run it;
 - every graph output is written by one;
-- a chosen candidate's needs are each written by a chosen candidate;
+- a chosen candidate's needs are each written by a chosen candidate (x_c <= y_t <= sum of the x that write t);
 - for each set of tensors R, as many chosen candidates retain exactly R as receive exactly R;
 - no circular waiting (added for each circle a solution shows).
+
+The same program chooses anew in a window of a schedule; the rest (`Surroundings`) gives it constants.
 
 Recomputation is covering an operation more than once.  A candidate cannot be the first to run an operation if it waits
 for something that depends on that operation.
@@ -18,7 +21,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
@@ -26,12 +29,40 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csr_matrix
 
 from ..problem import Problem
-from .groups import Candidate, Key
+from .groups import Candidate, Key, Pool, bits
 
-__all__ = ["Cover", "Cut", "solve_cover", "arrange"]
+__all__ = ["Cover", "Cut", "Surroundings", "solve_cover"]
 
 Cut = tuple[frozenset[Key], frozenset[int]]
 """A circular wait met: the candidates that wait, and the tensors they wait for."""
+
+LEAST_FOR_RELAXATION = 300
+"""Candidates from which on the linear relaxation is solved first, to discard some."""
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the rest of a schedule does around the operations to be chosen for.
+
+    Parameters
+    ----------
+    ops : mask of the operations that have to be run here
+    written : tensors in slow memory before
+    wanted : tensors the rest needs in slow memory after
+    received : tensors the candidate just before retains; given: those the one just after expects
+    """
+
+    ops: int
+    written: frozenset[int]
+    wanted: frozenset[int]
+    received: tuple[int, ...] = ()
+    given: tuple[int, ...] = ()
+
+    @classmethod
+    def none(cls, problem: Problem) -> Surroundings:
+        """The whole graph is to be chosen for."""
+        inputs = frozenset(t for t, op in enumerate(problem.producer) if op is None)
+        return cls((1 << len(problem.ops)) - 1, inputs, frozenset(problem.graph_outputs))
 
 
 @dataclass(frozen=True)
@@ -46,22 +77,21 @@ class Cover:
     optimal: bool
 
 
+@dataclass
 class _Rows:
     """Sparse rows low <= a.x <= high."""
 
-    def __init__(self) -> None:
-        self.data: list[float] = []
-        self.row: list[int] = []
-        self.col: list[int] = []
-        self.low: list[float] = []
-        self.high: list[float] = []
-        self.columns = 0
+    data: list[float] = field(default_factory=list)
+    row: list[int] = field(default_factory=list)
+    col: list[int] = field(default_factory=list)
+    low: list[float] = field(default_factory=list)
+    high: list[float] = field(default_factory=list)
+    columns: int = 0
 
     def add(self, entries: Sequence[tuple[int, float]], low: float, high: float = np.inf) -> None:
-        for column, value in entries:
-            self.row.append(len(self.low))
-            self.col.append(column)
-            self.data.append(value)
+        self.row.extend([len(self.low)] * len(entries))
+        self.col.extend(column for column, _ in entries)
+        self.data.extend(value for _, value in entries)
         self.low.append(low)
         self.high.append(high)
 
@@ -69,47 +99,55 @@ class _Rows:
         return csr_matrix((self.data, (self.row, self.col)), shape=(len(self.low), self.columns))
 
 
-def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: float, incumbent: float = np.inf,
-                cuts: list[Cut] | None = None) -> Cover | None:
+def solve_cover(pool: Pool, candidates: Sequence[Candidate], deadline: float, incumbent: float = np.inf,
+                cuts: list[Cut] | None = None, around: Surroundings | None = None,
+                tolerance: float = 1e-9) -> Cover | None:
     """The cheapest arrangement of candidates found by `deadline` (monotonic); None if none better than `incumbent`.
 
-    `cuts` collects the circular waits met, for the next call.
+    Parameters
+    ----------
+    pool : where the candidates are from
+    cuts : the circular waits met so far; those met now are added, for the next call
+    around : the schedule around a window; default: the whole graph is chosen for
+    tolerance : relative difference from the best possible that ends the search
     """
+    around = around or Surroundings.none(pool.problem)
     cuts = [] if cuts is None else cuts
     everything = candidates = list(candidates)
     exact = all(tensors for _, tensors in cuts)  # a cut without tensors is a guess, see below
     repaired: list[Candidate] | None = None
-    relaxed = _relaxation(problem, candidates, cuts, deadline)
-    if relaxed is not None:
-        floor, reduced = relaxed
-        if floor >= incumbent * (1 - 1e-9):
-            return Cover((), exact)
-        if np.isfinite(incumbent):
-            candidates = [c for c, r in zip(candidates, reduced) if floor + r < incumbent * (1 - 1e-9)]
+    if len(candidates) >= LEAST_FOR_RELAXATION:
+        relaxed = _relaxation(pool, candidates, cuts, around, deadline)
+        if relaxed is not None:
+            floor, reduced = relaxed
+            if floor >= incumbent * (1 - tolerance):
+                return Cover((), exact)
+            if np.isfinite(incumbent):
+                candidates = [c for c, r in zip(candidates, reduced) if floor + r < incumbent * (1 - tolerance)]
     while (left := deadline - time.monotonic()) > 0.02:
-        rows = _constraints(problem, candidates, cuts)
+        rows = _constraints(pool, candidates, cuts, around, deadline)
         if rows is None:
-            return Cover((), exact)
+            return Cover((), exact) if time.monotonic() < deadline else None
         limits = LinearConstraint(rows.matrix(), rows.low, rows.high)
-        cost = np.zeros(rows.columns)
+        cost, whole = np.zeros(rows.columns), np.zeros(rows.columns)
         cost[:len(candidates)] = [c.latency for c in candidates]
-        whole = np.zeros(rows.columns)
         whole[:len(candidates)] = 1
+        left = max(0.01, deadline - time.monotonic())
         result = _interruptibly(lambda: milp(cost, integrality=whole, bounds=Bounds(0, 1), constraints=limits,
-                                             options={"time_limit": left, "mip_rel_gap": 1e-9}))
-        if result.x is None:
-            if result.status == 2:
+                                             options={"time_limit": left, "mip_rel_gap": tolerance}), deadline)
+        if result is None or result.x is None:
+            if result is not None and result.status == 2:
                 return Cover((), exact)
             break
         chosen = [c for c, x in zip(candidates, result.x) if x > 0.5]
-        order, waiting = arrange(problem, chosen)
+        order, waiting = arrange(chosen, around)
         if waiting and repaired is None:
-            repaired = _repair(problem, order, waiting, everything)
+            repaired = _repair(pool.problem, order, waiting, everything, around)
         if not waiting:
             if sum(c.latency for c in order) >= incumbent * (1 - 1e-9):
                 return Cover((), exact and result.status == 0)
             return Cover(tuple(order), exact and result.status == 0)
-        written = {t for c in order for t in (*c.writes, *c.retain)}
+        written = around.written.union(*((*c.writes, *c.retain) for c in order))
         for keys, tensors in _circles(waiting, written):
             if any(tensors.intersection((*c.writes, *c.retain)) for c in chosen if c.key not in keys):
                 keys, tensors, exact = frozenset(c.key for c in waiting), frozenset(), False  # never this combination again
@@ -119,24 +157,27 @@ def solve_cover(problem: Problem, candidates: Sequence[Candidate], deadline: flo
     return None
 
 
-def _repair(problem: Problem, order: list[Candidate], waiting: list[Candidate], candidates: Sequence[Candidate]) -> list[Candidate] | None:
+def _repair(problem: Problem, order: list[Candidate], waiting: list[Candidate], candidates: Sequence[Candidate],
+            around: Surroundings) -> list[Candidate] | None:
     """Break circular waits by running the operations that wait, and what they miss, one by one."""
+    if around.received or around.given:
+        return None
     alone = {c.ops[0]: c for c in candidates if len(c.ops) == 1 and not c.resident and not c.retain}
     chosen = {c.key: c for c in order}
-    written = {t for c in order for t in c.writes}
+    written = around.written.union(*(c.writes for c in order))
     missing = {op for c in waiting for op in c.ops}
     while missing:
         op = missing.pop()
         if op not in alone:
             return None
         chosen[alone[op].key] = alone[op]
-        written.update(alone[op].writes)
+        written = written.union(alone[op].writes)
         missing.update(p for t in alone[op].needs if t not in written and (p := problem.producer[t]) is not None)
-    order, waiting = arrange(problem, list(chosen.values()))
+    order, waiting = arrange(list(chosen.values()), around)
     return None if waiting else order
 
 
-def _circles(waiting: Sequence[Candidate], written: set[int]) -> list[Cut]:
+def _circles(waiting: Sequence[Candidate], written: frozenset[int]) -> list[Cut]:
     """Circular waits among candidates none of which can go first, at least one."""
     unmet = {c.key: {t for t in (*c.needs, *c.resident) if t not in written or t in c.resident} for c in waiting}
     blockers = {c.key: [b for b in waiting if b.key != c.key and unmet[c.key].intersection((*b.writes, *b.retain))] for c in waiting}
@@ -163,36 +204,14 @@ def _circles(waiting: Sequence[Candidate], written: set[int]) -> list[Cut]:
     return list(cuts.values())
 
 
-def _ancestors(problem: Problem) -> list[int]:
-    """For each operation, the mask of those it depends on."""
-    above = [0] * len(problem.ops)
-    for op in problem.topological:
-        for tensor in problem.ops[op].inputs:
-            producer = problem.producer[tensor]
-            if producer is not None:
-                above[op] |= above[producer] | 1 << producer
-    return above
-
-
-def _run_elsewhere(mask: int, ops: Sequence[int], above: list[int]) -> int:
-    """Operations of the set that something the set waits for depends on."""
-    before = 0
-    for op in ops:
-        before |= above[op]
-    between, rest = 0, before & ~mask
-    while rest:
-        low = rest & -rest
-        rest ^= low
-        if above[low.bit_length() - 1] & mask:
-            between |= above[low.bit_length() - 1]
-    return between & mask
-
-
 _T = TypeVar("_T")
 
 
-def _interruptibly(call: Callable[[], _T]) -> _T:
-    """Run a long call into HiGHS on a helper thread, so that Ctrl-C reaches the caller at once."""
+def _interruptibly(call: Callable[[], _T], deadline: float) -> _T | None:
+    """Run a long call into HiGHS on a helper thread, so that Ctrl-C reaches the caller at once.
+
+    None if it is not back a little after the deadline, which its presolve does not look at.
+    """
     box: list[_T] = []
     failure: list[BaseException] = []
 
@@ -204,104 +223,120 @@ def _interruptibly(call: Callable[[], _T]) -> _T:
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    while thread.is_alive():
+    while thread.is_alive() and time.monotonic() < deadline + 0.1:
         thread.join(0.05)
     if failure:
         raise failure[0]
-    return box[0]
+    return box[0] if box else None
 
 
-def _constraints(problem: Problem, candidates: list[Candidate], cuts: list[Cut]) -> _Rows | None:
-    """The rows of the program; None if some operation has no candidate."""
+def _constraints(pool: Pool, candidates: list[Candidate], cuts: list[Cut], around: Surroundings,
+                 deadline: float) -> _Rows | None:
+    """The rows of the program; None if some operation has no candidate, or if time is up."""
     rows = _Rows()
-    writers: dict[int, list[int]] = defaultdict(list)
-    covering: dict[int, list[int]] = defaultdict(list)
+    writers: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    covering: dict[int, list[tuple[int, float]]] = {op: [] for op in bits(around.ops)}
     links: dict[tuple[int, ...], list[tuple[int, float]]] = defaultdict(list)
-    above = _ancestors(problem)
     for index, candidate in enumerate(candidates):
+        if index % 256 == 0 and time.monotonic() >= deadline:
+            return None
         for tensor in candidate.writes:
-            writers[tensor].append(index)
-        again = _run_elsewhere(candidate.mask, candidate.ops, above)
-        for op in candidate.ops:
-            if not again >> op & 1:
-                covering[op].append(index)
+            writers[tensor].append((index, 1.0))
+        for op in bits(candidate.mask & around.ops & ~pool.run_elsewhere(candidate.mask)):
+            covering[op].append((index, 1.0))
         if candidate.retain:
             links[candidate.retain].append((index, 1.0))
         if candidate.resident:
             links[candidate.resident].append((index, -1.0))
-    for op in range(len(problem.ops)):
-        if not covering[op]:
+    for runs in (*covering.values(), *(writers[tensor] for tensor in around.wanted)):
+        if not runs:
             return None
-        rows.add([(i, 1.0) for i in covering[op]], 1.0)
-    for tensor in problem.graph_outputs:
-        rows.add([(i, 1.0) for i in writers[tensor]], 1.0)
-    for entries in links.values():
-        rows.add(entries, 0.0, 0.0)
+        rows.add(runs, 1.0)
+    for tensors in {*links, around.received, around.given} - {()}:
+        more = float((tensors == around.given) - (tensors == around.received))
+        if more and not links[tensors]:
+            return None
+        rows.add(links[tensors], more, more)
     written: dict[int, int] = {}  # the variable that says that a tensor is written
     for index, candidate in enumerate(candidates):
         for tensor in candidate.needs:
+            if tensor in around.written:
+                continue
             if tensor not in written:
                 written[tensor] = len(candidates) + len(written)
-                rows.add([*((i, 1.0) for i in writers[tensor]), (written[tensor], -1.0)], 0.0)
+                rows.add([*writers[tensor], (written[tensor], -1.0)], 0.0)
             rows.add([(written[tensor], 1.0), (index, -1.0)], 0.0)
     rows.columns = len(candidates) + len(written)
     for keys, tensors in cuts:
         stuck = [(i, -1.0) for i, c in enumerate(candidates) if c.key in keys]
         if len(stuck) < len(keys):
             continue
-        relief = [(i, 1.0) for i, c in enumerate(candidates) if c.key not in keys and tensors.intersection((*c.writes, *c.retain))]
+        relief = [(i, 1.0) for i, c in enumerate(candidates)
+                  if c.key not in keys and tensors.intersection((*c.writes, *c.retain))]
         rows.add(stuck + relief, 1.0 - len(stuck))
     return rows
 
 
-def _relaxation(problem: Problem, candidates: list[Candidate], cuts: list[Cut], deadline: float) -> tuple[float, np.ndarray] | None:
+def _relaxation(pool: Pool, candidates: list[Candidate], cuts: list[Cut], around: Surroundings,
+                deadline: float) -> tuple[float, np.ndarray] | None:
     """Value of the linear relaxation and the reduced cost of each candidate."""
-    rows = _constraints(problem, candidates, cuts)
+    rows = _constraints(pool, candidates, cuts, around, deadline)
     left = deadline - time.monotonic()
     if rows is None or left < 0.05:
         return None
     matrix = rows.matrix()
     cost = np.zeros(rows.columns)
     cost[:len(candidates)] = [c.latency for c in candidates]
-    equal = np.array(rows.low) == np.array(rows.high)
     low = np.array(rows.low)
+    equal = low == np.array(rows.high)
     result = _interruptibly(lambda: linprog(
         cost, A_ub=-matrix[~equal], b_ub=-low[~equal], A_eq=matrix[equal] if equal.any() else None,
-        b_eq=low[equal] if equal.any() else None, bounds=(0, None), method="highs", options={"time_limit": left}))
-    if result.status != 0:
+        b_eq=low[equal] if equal.any() else None, bounds=(0, None), method="highs", options={"time_limit": left}), deadline)
+    if result is None or result.status != 0:
         return None
     return float(result.fun), np.maximum(result.lower.marginals, 0.0)
 
 
-def arrange(problem: Problem, chosen: Sequence[Candidate]) -> tuple[list[Candidate], list[Candidate]]:
-    """(execution order, candidates that wait for each other); hand-overs become neighbours."""
+def arrange(chosen: Sequence[Candidate], around: Surroundings) -> tuple[list[Candidate], list[Candidate]]:
+    """(execution order, candidates that wait for each other); hand-overs become neighbours.
+
+    The first takes what the surroundings hand over, the last hands over what they expect.
+    """
     receivers: dict[tuple[int, ...], list[Candidate]] = defaultdict(list)
     for candidate in chosen:
         if candidate.resident:
             receivers[candidate.resident].append(candidate)
     heads = [c for c in chosen if not c.resident]
-    written = {t for t, op in enumerate(problem.producer) if op is None}
+    if around.received and receivers[around.received]:
+        heads = [receivers[around.received].pop(), *heads]
+    written = set(around.written)
     order: list[Candidate] = []
     progress = True
     while heads and progress:
         progress = False
         for head in list(heads):
-            chain = _chain(head, written, receivers)
-            if chain is not None:
-                heads.remove(head)
-                for candidate in chain:
-                    written.update(candidate.writes)
-                    if candidate.resident:
-                        receivers[candidate.resident].remove(candidate)
-                order.extend(chain)
-                progress = True
+            if around.received and not order and head is not heads[0]:
+                break
+            chain = _chain(head, written, receivers, around.given if len(heads) == 1 else ())
+            if chain is None:
+                continue
+            heads.remove(head)
+            for candidate in chain:
+                written.update(candidate.writes)
+                if candidate in receivers[candidate.resident]:
+                    receivers[candidate.resident].remove(candidate)
+            order.extend(chain)
+            progress = True
     placed = {c.key for c in order}
     return order, [c for c in chosen if c.key not in placed]
 
 
 def _chain(candidate: Candidate, written: set[int], receivers: dict[tuple[int, ...], list[Candidate]],
-           used: tuple[Candidate, ...] = ()) -> list[Candidate] | None:
-    """The candidate and its hand-overs down to one that retains nothing, if all their needs are written by then."""
+           given: tuple[int, ...], used: tuple[Candidate, ...] = ()) -> list[Candidate] | None:
+    """The candidate and its hand-overs down to one that retains nothing (or what is `given` to the rest).
+
+    None if their needs are not all written by then.
+    """
     if not written.issuperset(candidate.needs):
         return None
     if not candidate.retain:
@@ -309,7 +344,7 @@ def _chain(candidate: Candidate, written: set[int], receivers: dict[tuple[int, .
     after = written.union(candidate.writes)
     for receiver in receivers[candidate.retain]:
         if receiver not in used:
-            rest = _chain(receiver, after, receivers, (*used, receiver))
+            rest = _chain(receiver, after, receivers, given, (*used, receiver))
             if rest is not None:
                 return [candidate, *rest]
-    return None
+    return [candidate] if candidate.retain == given else None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
 import random
+import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -25,20 +28,34 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "Result", "solve"]
 
-MOST_SETS = 60_000
+GLOBAL_OPS = 160
+"""Operations up to which sets are grown, and chosen among, over the whole graph at once."""
+SMALL = 24
+"""Operations up to which windows have nothing to add to a search of the whole graph."""
+MOST_SETS = 20_000
 """Sets of operations kept in the pool; beyond that only windows of the graph are searched deeper."""
 MOST_RETAINED = 3
 """Tensors retained at one boundary, at most."""
 STAGES = ((2, 1.5, 1), (3, 1.5, 1), (5, 1.25, 2), (8, 1.1, 2), (12, 1.05, MOST_RETAINED))
-"""Stages: sets up to so many operations, growth slack, tensors retained at one boundary."""
+"""Stages over the whole graph: sets up to so many operations, growth slack, tensors retained at one boundary."""
 WIDENINGS = (1.0, 1.5, 4.0, math.inf)
 """Factors on the growth slack; the stages are run again with the next one when time is left."""
 COVER_SHARE = 0.4
 """Share of the time left that the cover of the whole graph may take; windows are the way on if that is not enough."""
-WINDOW_OPS = 20
-"""Operations in a window of the local search."""
-WINDOW_SECONDS = 3.0
-"""Time limit of one window's cover."""
+LEAST_GAIN = 0.003
+"""Relative gain of a sweep of windows below which the next stage begins."""
+IDLE_SWEEPS = 4
+"""Sweeps of the last stage in a row that gain nothing, after which the search ends."""
+LOADING = 1.6
+"""Seconds that have to be left for loading the compiled search to be worth it."""
+MOST_ORDERED = 1 << 20
+"""Tiles whose order is written down in one schedule; the rest of the subgraphs keep the raster order."""
+MOST_STRAIGHTENED = 300
+"""Subgraphs of the largest schedule whose orders are compared with the raster order at the end."""
+BOUND_SECONDS = 0.3
+"""Seconds the search waits for the lower bound before it begins beside it."""
+REPORT_SHARE = 0.05
+"""Share of the time that may go into reporting better schedules."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +143,13 @@ class _Run:
         self.threads: Executor | None = None
         self.exact = self.interrupted = False
         self.pool: Pool | None = None
-        self.covers = 0
         self.cuts: list[Cut] = []
         self.chosen: tuple[Candidate, ...] = ()
         self.entries: dict[Key, Subgraph] = {}
+        self.doing = "first schedule"
+        self.unreported = False
+        self.report_after = 0.0
+        self.over: Callable[[], bool] = self.expired
 
     def expired(self) -> bool:
         return time.monotonic() >= self.deadline
@@ -138,9 +158,10 @@ class _Run:
         """One operation per subgraph, then fused chains; needs no compiled code."""
         self._take(one_op_per_subgraph(self.problem, self.readings), "first")
         if not self.expired():
-            self._take(chain_fusion(self.problem, self.readings), "chains")
+            self._take(chain_fusion(self.problem, self.readings, self.expired), "chains")
 
     def _stage(self, what: str) -> None:
+        self.doing = what
         if self.on_stage is not None:
             self.on_stage(Progress(time.monotonic() - self.started, self.latency, self.bound, what))
 
@@ -158,21 +179,76 @@ class _Run:
     # -- improvement ------------------------------------------------------------------------------------------
 
     def improve(self, chance: random.Random) -> None:
-        """Larger and larger sets of operations, a cover after each stage; windows where the sets get too many."""
+        """Plain Python until the compiled search is there, then compiled code until the time is up."""
         if self.expired():
             return
-        from ..bound import lower_bound
+        from .compiled import Compilation
+
+        bound = _Bound(self.problem, self.readings)
+        with Compilation() as compilation, bound:
+            self.over = lambda: self._heed(bound) or self.expired() or compilation.ready
+            if self._heed(bound):
+                return
+            if not self.over():
+                self._search(chance, plain=True)
+            if self._heed(bound):
+                return
+            self.over = lambda: self._heed(bound) or self.expired()
+            if not self.over():
+                self._search(chance, plain=not compilation.ready or self.deadline - time.monotonic() < LOADING)
+            self._heed(bound)
+
+    def _heed(self, bound: _Bound) -> bool:
+        """Take over the bound, if it is there; whether it is met."""
+        self.bound = max(self.bound, bound.value)
+        return self.done()
+
+    def done(self) -> bool:
+        """Whether the bound is met."""
+        return self.latency <= self.bound * (1 + 1e-9)
+
+    def _search(self, chance: random.Random, plain: bool) -> None:
+        """Improve the schedule so far, with one kind of tile search, until `over`."""
         from .groups import Pool
         from .tiles import TileSearch
 
-        self.bound = lower_bound(self.problem, self.readings)
-        if self.done():
+        self._stage("tilings")
+        self.pool = Pool(self.problem, self.readings, TileSearch(self.problem, self.readings, plain=plain))
+        self.entries.clear()
+        if not self._adopt():
             return
-        self._stage("tilings; the first run compiles their search")
-        self.pool = pool = Pool(self.problem, self.readings, TileSearch(self.problem, self.readings))
-        if not self._add_all({1 << op for op in range(len(self.problem.ops))}, self.deadline):
-            return
-        self._retile()
+        everything = not plain and len(self.problem.ops) <= GLOBAL_OPS
+        try:
+            if not everything or not self._everywhere():
+                self._windows(chance)
+        finally:
+            self._report()
+
+    def _adopt(self) -> bool:
+        """The schedule so far as candidates of the pool, tiled anew; False if time is up."""
+        chosen, kept = [], ()
+        for entry in self.schedule.subgraphs:
+            if self.over():
+                return False
+            mask = sum(1 << op for op in entry.ops)
+            candidate = self.pool.add(mask)
+            if kept or entry.retain:
+                self.pool.add_variant(mask, kept, entry.retain)
+                candidate = self.pool.variants[mask, kept, entry.retain]
+            if candidate is None:  # only sizes that a plain search does not try fit
+                candidate = self.pool.as_scheduled(mask, kept, entry)
+            chosen.append(candidate)
+            kept = entry.retain
+        self._better(chosen)
+        return True
+
+    def _everywhere(self) -> bool:
+        """Sets grown, and chosen among, over the whole graph; whether nothing is left to try."""
+        pool = self.pool
+        self.threads_prefetch(1 << op for op in range(len(self.problem.ops)))
+        for op in range(len(self.problem.ops)):
+            pool.add(1 << op)
+        covers = 0
         for widening in WIDENINGS:
             for most_ops, slack, retained in STAGES:
                 self._stage(f"groups of up to {most_ops}")
@@ -180,36 +256,31 @@ class _Run:
                 before = len(pool.candidates)
                 complete = all(self._add_all(pool.grow(size, slack * widening), half) for size in range(1, most_ops))
                 complete = complete and self._add_retention(pool.plans, retained, half)
-                if len(pool.candidates) > before or not self.covers:
-                    self._cover(pool.candidates, f"groups of up to {most_ops}", time.monotonic() + COVER_SHARE * (self.deadline - time.monotonic()))
-                if self.expired() or self.done():
-                    return
+                if len(pool.candidates) > before or not covers:
+                    covers += 1
+                    limit = time.monotonic() + COVER_SHARE * (self.deadline - time.monotonic())
+                    self._cover(pool.candidates, limit)
+                if self.over():
+                    return True
                 if not complete or not self.exact:
-                    return self._windows(chance)
-        self._windows(chance)
+                    return False
+        return len(self.problem.ops) <= SMALL
 
-    def _retile(self) -> None:
-        """The best tilings for the subgraphs of the schedule so far (which retains nothing)."""
-        masks = [sum(1 << op for op in entry.ops) for entry in self.schedule.subgraphs]
-        chosen = [c for mask in masks if (c := self.pool.add(mask)) is not None]
-        if len(chosen) == len(masks):
-            self.chosen = tuple(chosen)
-            self._take(Schedule(tuple(self._entry(c) for c in chosen)), "tilings")
-
-    def done(self) -> bool:
-        """Whether the bound is met."""
-        return self.latency <= self.bound * (1 + 1e-9)
+    def threads_prefetch(self, masks: Iterable[int]) -> None:
+        """Search the tilings of these sets on several threads."""
+        if self.threads is not None:
+            pool = self.pool
+            plans = (None if self.over() else pool.plan(mask) for mask in masks)
+            pool.tiles.prefetch(((p, (), ()) for p in plans if p is not None), self.threads, self.over)
 
     def _add_all(self, masks: set[int], deadline: float) -> bool:
         """Add sets to the pool; False if there was no time, or no room, for all."""
         pool = self.pool
 
         def late() -> bool:
-            return time.monotonic() >= deadline or len(pool.plain) > MOST_SETS
+            return time.monotonic() >= deadline or self.over() or len(pool.plain) > MOST_SETS
 
-        if self.threads is not None:
-            plans = (None if late() else pool.plan(m) for m in sorted(masks))
-            pool.tiles.prefetch(((p, (), ()) for p in plans if p is not None), self.threads, late)
+        self.threads_prefetch(sorted(masks))
         for mask in sorted(masks):
             if late():
                 return False
@@ -221,101 +292,142 @@ class _Run:
         pool = self.pool
 
         def late() -> bool:
-            return time.monotonic() >= deadline
+            return time.monotonic() >= deadline or self.over() or len(pool.variants) > 4 * MOST_SETS
 
-        variants = list(pool.retention(masks, most, late))
-        if self.threads is not None:
-            pool.tiles.prefetch(((pool.plans[m], into, out) for m, into, out in variants if not late()), self.threads, late)
-        for variant in variants:
-            if late():
-                return False
-            pool.add_variant(*variant)
+        for batch in pool.hand_overs(list(masks), most, late):
+            if self.threads is not None:
+                wanted = ((pool.plans[m], into, out) for m, into, out in batch if not late())
+                pool.tiles.prefetch(wanted, self.threads, late)
+            for key in batch:
+                if late():
+                    return False
+                pool.add_variant(*key)
         return not late()
 
-    def _cover(self, candidates: list[Candidate], stage: str, deadline: float) -> bool:
-        """Choose among the candidates; whether that gave a better schedule."""
+    def _cover(self, candidates: list[Candidate], deadline: float) -> None:
+        """Choose among the candidates for the whole graph."""
         from .cover import solve_cover
 
-        self.covers += 1
-        incumbent = math.fsum(c.latency for c in self.chosen) if self.chosen else self.latency
-        cover = solve_cover(self.problem, candidates, deadline, incumbent, self.cuts)
+        incumbent = sum(c.latency for c in self.chosen)
+        cover = solve_cover(self.pool, candidates, deadline, incumbent, self.cuts)
         self.exact = cover is not None and cover.optimal
-        if cover is None or not cover.chosen:
-            return False
-        self.chosen = cover.chosen
-        self._take(Schedule(tuple(self._entry(c) for c in cover.chosen)), stage)
-        return True
-
-    def _entry(self, candidate: Candidate) -> Subgraph:
-        """The schedule entry of a candidate, with its latency from the exact evaluator; raster order if as good."""
-        from .tiles import traversal
-
-        key = candidate.key
-        if key not in self.entries:
-            plan, tiling = candidate.plan, candidate.tiling
-            meter = Meter(self.problem, plan, self.readings, tiling.granularity, candidate.resident, candidate.retain)
-            order = traversal(tiling.route, *tile_grid(plan, tiling.granularity))
-            latency = meter.measure(None).latency
-            if order is not None:
-                snake = meter.measure(order).latency
-                if snake < latency * (1 - 1e-12):
-                    latency = snake
-                else:
-                    order = None
-            self.entries[key] = Subgraph(plan.ops, tiling.granularity, candidate.retain, order, latency)
-        return self.entries[key]
+        if cover is not None and cover.chosen:
+            self._better(cover.chosen)
+            self._report()
 
     def _windows(self, chance: random.Random) -> None:
-        """Local search: choose anew in windows of the graph, and grow larger sets there once that gains nothing."""
-        pool, exact, known = self.pool, self.exact, len(self.pool.candidates)
-        for most_ops, slack, retained in STAGES:
-            self._stage(f"windows, groups of up to {most_ops}")
-            idle, seen = 0, set()
-            while idle < 2 * len(self.chosen) and not self.done():
-                if self.expired():
+        """Stretches of the schedule chosen anew, larger and larger ones as they stop to gain."""
+        from .windows import WINDOWS, WindowSearch
+
+        known, exact = len(self.pool.candidates), self.exact
+        search = WindowSearch(self.pool, self.chosen, chance, self.over, lambda: self.deadline, self._better)
+        widening = 0
+        for number in itertools.count():
+            stage = WINDOWS[min(number, len(WINDOWS) - 1)]
+            if number >= len(WINDOWS):
+                widening += 1
+                stage = dataclasses.replace(stage, slack=stage.slack * 1.5**widening,
+                                            window=stage.window + 8 * widening)
+            self._stage(f"windows of {stage.window} operations, groups of up to {stage.ops}")
+            idle = 0
+            while idle < (IDLE_SWEEPS if number >= len(WINDOWS) - 1 else 1):
+                before = search.latency
+                if not search.sweep(stage):
+                    self.exact = False
                     return
-                window = self._window(chance)
-                idle += 1
-                if window in seen:
-                    continue
-                seen.add(window)
-                for size in range(1, most_ops):
-                    self._add_all(pool.grow(size, slack, window), self.deadline)
-                self._add_retention([m for m in pool.plain if m & ~window == 0], retained, self.deadline)
-                inside = [c for c in pool.candidates if c.mask & ~window == 0]
-                keys = {c.key for c in inside}
-                inside += [c for c in self.chosen if c.key not in keys]
-                if self._cover(inside, f"window, groups of up to {most_ops}", min(self.deadline, time.monotonic() + WINDOW_SECONDS)):
-                    idle = 0
-                    seen.clear()
-        self.exact = exact and len(pool.candidates) == known
-
-    def _window(self, chance: random.Random) -> int:
-        """Operations of some neighbouring chosen subgraphs."""
-        window = chance.choice(self.chosen).mask
-        while window.bit_count() < min(WINDOW_OPS, len(self.problem.ops)):
-            near = self._joined(window) & ~window
-            if not near:
+                self._report()
+                gain = 1 - search.latency / before if before else 0.0
+                idle = idle + 1 if gain < (LEAST_GAIN if number < len(WINDOWS) - 1 else 1e-9) else 0
+            if widening >= 3 or stage.window >= 2 * len(self.problem.ops):
                 break
-            pick = chance.choice(self.pool.members(near))
-            window |= next(c.mask for c in self.chosen if c.mask >> pick & 1)
-        return window
+        self.exact = exact and len(self.pool.candidates) == known
 
-    def _joined(self, mask: int) -> int:
-        problem, near = self.problem, 0
-        for op in self.pool.members(mask):
-            for user in problem.consumers[problem.ops[op].output]:
-                near |= 1 << user
-            for tensor in problem.ops[op].inputs:
-                if problem.producer[tensor] is not None:
-                    near |= 1 << problem.producer[tensor]
-        return near
+    # -- schedules --------------------------------------------------------------------------------
+
+    def _better(self, chosen: Sequence[Candidate]) -> None:
+        """Note a better choice; it is reported when that is due."""
+        self.chosen = tuple(chosen)
+        self.unreported = True
+        if time.monotonic() >= self.report_after:
+            self._report()
+
+    def _report(self) -> None:
+        if not self.unreported:
+            return
+        begin = time.monotonic()
+        self.unreported = False
+        self._take(self._scheduled(), self.doing)
+        end = time.monotonic()
+        self.report_after = end + (end - begin) / REPORT_SHARE
+
+    def _scheduled(self) -> Schedule:
+        """The schedule of the candidates chosen, orders of tiles written down as far as there is room."""
+        subgraphs = [self._entry(c) for c in self.chosen]
+        room = MOST_ORDERED
+        for i in sorted(range(len(subgraphs)), key=lambda i: len(subgraphs[i].order or ())):
+            room -= len(subgraphs[i].order or ())
+            if room < 0 and subgraphs[i].order is not None:
+                subgraphs[i] = self._in_raster_order(self.chosen[i])
+        return Schedule(tuple(subgraphs))
+
+    def _entry(self, candidate: Candidate) -> Subgraph:
+        """The schedule entry of a candidate, with its latency from the exact evaluator."""
+        key = candidate.key
+        if key not in self.entries:
+            from .tiles import traversal
+
+            tiling = candidate.tiling
+            order = traversal(tiling.route, *tile_grid(candidate.plan, tiling.granularity))
+            if order is None or order == tuple(range(len(order))):
+                self.entries[key] = self._in_raster_order(candidate)
+            else:
+                latency = self._meter(candidate).measure(order).latency
+                self.entries[key] = Subgraph(candidate.ops, tiling.granularity, candidate.retain, order, latency)
+        return self.entries[key]
+
+    def _in_raster_order(self, candidate: Candidate) -> Subgraph:
+        latency = self._meter(candidate).measure().latency
+        return Subgraph(candidate.ops, candidate.tiling.granularity, candidate.retain, None, latency)
+
+    def _meter(self, candidate: Candidate) -> Meter:
+        return Meter(self.problem, candidate.plan, self.readings, candidate.tiling.granularity,
+                     candidate.resident, candidate.retain)
+
+    def _straighten(self) -> None:
+        """Raster order where the order written down is no better."""
+        if self.chosen and len(self.chosen) == len(self.schedule.subgraphs) <= MOST_STRAIGHTENED:
+            subgraphs = []
+            for candidate, entry in zip(self.chosen, self.schedule.subgraphs):
+                raster = entry if entry.order is None else self._in_raster_order(candidate)
+                subgraphs.append(raster if raster.latency <= entry.latency * (1 + 1e-12) else entry)
+            self.schedule = Schedule(tuple(subgraphs))
 
     def result(self) -> Result:
+        if self.unreported:
+            self.on_progress = None
+            self._report()
+        self._straighten()
         evaluation = evaluate(self.problem, self.schedule, self.readings)
-        if not self.bound:
-            from ..bound import lower_bound
-
-            self.bound = lower_bound(self.problem, self.readings)
         candidates, searches = (len(self.pool.candidates), self.pool.tiles.searches) if self.pool else (0, 0)
         return Result(self.schedule, evaluation, self.bound, self.history, self.exact, candidates, searches, self.interrupted)
+
+
+class _Bound:
+    """The lower bound, computed beside the search; its `value` is 0 until it is there."""
+
+    def __init__(self, problem: Problem, readings: Readings):
+        self.problem, self.readings = problem, readings
+        self.value = 0.0
+
+    def __enter__(self) -> None:
+        thread = threading.Thread(target=self._work, daemon=True)
+        thread.start()
+        thread.join(BOUND_SECONDS)
+
+    def __exit__(self, *exc: object) -> None:
+        pass
+
+    def _work(self) -> None:
+        from ..bound import lower_bound
+
+        self.value = lower_bound(self.problem, self.readings)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..demand import Plan, ScheduleError, make_plan
+from ..meter import Meter
 from ..problem import Problem
 from ..readings import Readings
-from .tiles import TileSearch, Tiling
+from ..solution import Subgraph
+from .tiles import RASTER, TileSearch, Tiling
 
-__all__ = ["Candidate", "Key", "Pool", "fusible_neighbours"]
+__all__ = ["Candidate", "Key", "Pool", "bits", "fusible_neighbours"]
 
 
 Key = tuple[int, tuple[int, ...], tuple[int, ...]]
@@ -80,25 +83,21 @@ class Pool:
         self.by_size: dict[int, list[int]] = {}
         self.split: dict[int, float] = {}
         self.candidates: list[Candidate] = []
-        self._variants: set[Key] = set()
+        self.variants: dict[Key, Candidate | None] = {}
+        self._sets_at: dict[int, list[int]] = {}
+        self._candidates_at: dict[int, list[Candidate]] = {}
+        self._again: dict[int, int] = {}
 
     # -- sets of operations -----------------------------------------------------------------------------------
 
     def members(self, mask: int) -> tuple[int, ...]:
         """The operations of a set in topological order."""
-        ops = []
-        while mask:
-            low = mask & -mask
-            ops.append(low.bit_length() - 1)
-            mask ^= low
-        return tuple(sorted(ops, key=self.problem.rank.__getitem__))
+        return tuple(sorted(bits(mask), key=self.problem.rank.__getitem__))
 
     def neighbourhood(self, mask: int) -> int:
-        near, rest = 0, mask
-        while rest:
-            low = rest & -rest
-            near |= self.near[low.bit_length() - 1]
-            rest ^= low
+        near = 0
+        for op in bits(mask):
+            near |= self.near[op]
         return near & ~mask
 
     def components(self, mask: int) -> Iterator[int]:
@@ -114,9 +113,12 @@ class Pool:
     def grow(self, size: int, slack: float, within: int = -1) -> set[int]:
         """The unknown sets of `size` + 1 operations that extend a known one worth extending."""
         larger = set()
-        for mask in self.by_size.get(size, ()):
+        known = self.by_size.get(size, ()) if within == -1 else self.sets_inside(within)
+        for mask in known:
             candidate = self.plain[mask]
-            if mask & ~within or candidate is None or (size > 1 and candidate.latency > slack * self.split[mask]):
+            if candidate is None or mask.bit_count() != size:
+                continue
+            if size > 1 and candidate.latency > slack * self.split[mask]:
                 continue
             near = self.neighbourhood(mask) & within
             while near:
@@ -145,11 +147,44 @@ class Pool:
         candidate = self._tile(mask, plan, (), ()) if plan else None
         self.plain[mask] = candidate
         self.by_size.setdefault(mask.bit_count(), []).append(mask)
+        self._sets_at.setdefault(mask & -mask, []).append(mask)
         if candidate is not None:
             self.split[mask] = self._best_split(mask, plan.ops)
             if candidate.latency < self.split[mask] * (1 - 1e-12):
-                self.candidates.append(candidate)
+                self._keep(candidate)
         return candidate
+
+    def _keep(self, candidate: Candidate) -> None:
+        self.candidates.append(candidate)
+        low = candidate.mask & -candidate.mask
+        self._candidates_at.setdefault(low, []).append(candidate)
+
+    def sets_inside(self, window: int) -> list[int]:
+        """The known sets within a window."""
+        sets = []
+        for op in bits(window):
+            sets += [mask for mask in self._sets_at.get(1 << op, ()) if not mask & ~window]
+        return sets
+
+    def candidates_inside(self, window: int) -> list[Candidate]:
+        """The candidates within a window."""
+        found = []
+        for op in bits(window):
+            found += [c for c in self._candidates_at.get(1 << op, ()) if not c.mask & ~window]
+        return found
+
+    def run_elsewhere(self, mask: int) -> int:
+        """Operations of a set that something the set waits for depends on: others run them first."""
+        if mask not in self._again:
+            above, below = self.problem.ancestors, self.problem.descendants
+            before = after = again = 0
+            for op in bits(mask):
+                before |= above[op]
+                after |= below[op]
+            for op in bits(before & after & ~mask):
+                again |= above[op]
+            self._again[mask] = again & mask
+        return self._again[mask]
 
     def _best_split(self, mask: int, ops: tuple[int, ...]) -> float:
         """Least latency of an equivalent set of smaller candidates.
@@ -190,11 +225,20 @@ class Pool:
 
     def _tile(self, mask: int, plan: Plan, resident: tuple[int, ...], retain: tuple[int, ...]) -> Candidate | None:
         tiling = self.tiles.best(plan, resident, retain)
-        if tiling is None:
-            return None
+        return None if tiling is None else self._candidate(mask, plan, resident, retain, tiling)
+
+    def _candidate(self, mask: int, plan: Plan, resident: tuple[int, ...], retain: tuple[int, ...],
+                   tiling: Tiling) -> Candidate:
         producer = self.problem.producer
         return Candidate(mask, plan, resident, retain, tuple(t for t in plan.inputs if t not in resident and producer[t] is not None),
                          tuple(t for t in plan.outputs if t not in retain), tiling)
+
+    def as_scheduled(self, mask: int, resident: tuple[int, ...], entry: Subgraph) -> Candidate:
+        """The candidate that an entry of a schedule is."""
+        plan = make_plan(self.problem, entry.ops, self.readings)
+        meter = Meter(self.problem, plan, self.readings, entry.granularity, resident, entry.retain)
+        tiling = Tiling(meter.measure().latency, entry.granularity, (RASTER, 0, 0, 0))
+        return self._candidate(mask, plan, resident, entry.retain, tiling)
 
     # -- retention --------------------------------------------------------------------------------------------
 
@@ -210,36 +254,84 @@ class Pool:
         problem, plan = self.problem, self.plans[mask]
         return sorted(t for t in plan.inputs if problem.producer[t] is not None and problem.tensors[t].size < problem.capacity)
 
+    def hand_overs(self, masks: Iterable[int], most: int, late: Callable[[], bool]) -> Iterator[list[Key]]:
+        """Batches of (set, resident, retained) worth tiling: what one of the sets gives, another takes.
+
+        The first batch hands over single tensors.  The rest goes on with those that gain, up to
+        `most` tensors at a boundary, so the first has to be tiled (`add_variant`) before the second
+        is asked for.  Ends early, with what it has, when `late` says so.
+        """
+        gives: dict[int, list[int]] = {}
+        takes: dict[int, list[int]] = {}
+        for mask in masks:
+            if self.plans.get(mask) is not None and not late():
+                gives[mask], takes[mask] = self.retainable(mask), self.receivable(mask)
+        linkable = set(itertools.chain.from_iterable(gives.values()))
+        linkable &= set(itertools.chain.from_iterable(takes.values()))
+        batch = [(mask, (), (t,)) for mask in gives for t in gives[mask] if t in linkable]
+        batch += [(mask, (t,), ()) for mask in takes for t in takes[mask] if t in linkable]
+        yield [key for key in batch if key not in self.variants]
+        if late():
+            return
+        gain = {key: self._gain(key) for key in batch}
+        best_give: dict[int, float] = {}
+        best_take: dict[int, float] = {}
+        for (_, resident, retain), gained in gain.items():
+            best = best_give if retain else best_take
+            tensor = (*resident, *retain)[0]
+            best[tensor] = max(best.get(tensor, 0.0), gained)
+        out: dict[int, list[int]] = {mask: [] for mask in gives}
+        into: dict[int, list[int]] = {mask: [] for mask in gives}
+        for (mask, resident, retain), gained in gain.items():
+            tensor = (*resident, *retain)[0]
+            other = (best_take if retain else best_give).get(tensor, 0.0)
+            if gained > -math.inf and gained + other > 0:
+                (out if retain else into)[mask].append(tensor)
+        whole: dict[int, tuple[list[tuple[int, ...]], list[tuple[int, ...]]]] = {}
+        for mask in gives:
+            if late():
+                return
+            whole[mask] = list(self._subsets(into[mask], most)), list(self._subsets(out[mask], most))
+        given = {retain for _, outs in whole.values() for retain in outs}
+        given &= {resident for ins, _ in whole.values() for resident in ins}
+        batch = []
+        for mask, (ins, outs) in whole.items():
+            for resident in ((), *(r for r in ins if r in given)):
+                for retain in ((), *(r for r in outs if r in given)):
+                    key = mask, resident, retain
+                    if (resident or retain) and key not in self.variants:
+                        batch.append(key)
+            if late():
+                break
+        yield batch
+
+    def _gain(self, key: Key) -> float:
+        """What a set gains by a hand-over; minus infinity if it does not fit."""
+        variant, plain = self.variants.get(key), self.plain.get(key[0])
+        if variant is None:
+            return -math.inf
+        return math.inf if plain is None else plain.latency - variant.latency
+
     def _subsets(self, tensors: list[int], most: int) -> Iterator[tuple[int, ...]]:
         size = self.problem.tensors
         for count in range(1, most + 1):
-            for chosen in itertools.combinations(tensors, count):
+            for chosen in itertools.combinations(sorted(tensors), count):
                 if sum(size[t].size for t in chosen) < self.problem.capacity:
                     yield chosen
 
-    def retention(self, masks: Iterable[int], most: int, late: Callable[[], bool]) -> Iterator[Key]:
-        """(set, resident, retained) for every hand-over of up to `most` tensors that one set can give and another take.
-
-        Ends early, with what it has, when `late` says so.
-        """
-        gives, takes = {}, {}
-        for mask in masks:
-            if self.plans.get(mask) is not None and not late():
-                gives[mask] = list(self._subsets(self.retainable(mask), most))
-                takes[mask] = list(self._subsets(self.receivable(mask), most))
-        linkable = set(itertools.chain.from_iterable(gives.values())) & set(itertools.chain.from_iterable(takes.values()))
-        for mask in gives:
-            out = [(), *(r for r in gives[mask] if r in linkable)]
-            into = [(), *(r for r in takes[mask] if r in linkable)]
-            for resident, retain in itertools.product(into, out):
-                if late():
-                    return
-                if (resident or retain) and (mask, resident, retain) not in self._variants:
-                    yield mask, resident, retain
-
     def add_variant(self, mask: int, resident: tuple[int, ...], retain: tuple[int, ...]) -> None:
         """The candidate for a set with retention, if it fits."""
-        self._variants.add((mask, resident, retain))
-        candidate = self._tile(mask, self.plans[mask], resident, retain)
+        key = mask, resident, retain
+        if key in self.variants:
+            return
+        candidate = self.variants[key] = self._tile(mask, self.plans[mask], resident, retain)
         if candidate is not None:
-            self.candidates.append(candidate)
+            self._keep(candidate)
+
+
+def bits(mask: int) -> Iterator[int]:
+    """The operations of a mask, ascending."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low

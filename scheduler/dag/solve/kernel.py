@@ -1,4 +1,6 @@
-"""Compiled search for the best [w, h, k] and traversal of one subgraph.
+"""Search for the best [w, h, k] and traversal of one subgraph, in the part of Python that numba compiles.
+
+The functions run as they are; `compiled` makes compiled code of them.
 
 The closed form of `meter.Meter` for the default reuse: tiles that are clipped alike cost alike, and a tile's first
 step depends only on how the tile was reached, so the cost of a whole traversal is a sum over a handful of
@@ -18,7 +20,6 @@ Arrays (integers unless said otherwise), one row per item:
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from ..demand import Extent
 
@@ -29,15 +30,12 @@ _TILE, _STEP, _COVER = int(Extent.TILE), int(Extent.STEP), int(Extent.COVER)
 _0, _1 = np.int64(0), np.int64(1)  # a literal as an argument would compile the callee once more
 _START, _ALONG_ROW, _ALONG_COLUMN, _JUMP = _0, _1, np.int64(2), np.int64(3)
 _RUNS = 12  # clip classes along one axis; more distinct tensor sizes than that do not fit one subgraph in practice
-_options = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
-@njit(**_options)
 def _active(first, last, depth, step, steps, k):
     return (first and step == 0) or (last and step == steps - 1) or step * k < depth
 
 
-@njit(**_options)
 def _side(extent, start, size, step, k, length):
     """Length of one side of a slice; `start` is the tile's first element along it."""
     if extent == _TILE:
@@ -47,14 +45,12 @@ def _side(extent, start, size, step, k, length):
     return length
 
 
-@njit(**_options)
 def _native(extent, length, native, padded):
     if extent == _TILE or extent == _COVER or padded:
         return max(1.0, np.ceil(length / native))
     return length / native
 
 
-@njit(**_options)
 def _steps(slices, made, k):
     steps = _1
     for e in range(made.shape[0]):
@@ -63,7 +59,6 @@ def _steps(slices, made, k):
     return steps
 
 
-@njit(**_options)
 def _fixed(made, outputs, machine, top, left, w, h, steps):
     """Output tiles and accumulators without one, elements."""
     total = 0.0
@@ -79,7 +74,6 @@ def _fixed(made, outputs, machine, top, left, w, h, steps):
     return total
 
 
-@njit(**_options)
 def _carried(made, top, left, w, h, k, step):
     """Products of the tile's first step that this step consumes, elements."""
     total = 0.0
@@ -89,7 +83,6 @@ def _carried(made, top, left, w, h, k, step):
     return total
 
 
-@njit(**_options)
 def _stored(outputs, top, left, w, h):
     total = 0.0
     for o in range(outputs.shape[0]):
@@ -98,7 +91,6 @@ def _stored(outputs, top, left, w, h):
     return total
 
 
-@njit(**_options)
 def _repeated(slices, begin, i, top, left, w, h, k, step, steps):
     """Whether an earlier slice of the same tensor and role has the same extents in this step."""
     height, width = slices[i, 3], slices[i, 4]
@@ -114,7 +106,6 @@ def _repeated(slices, begin, i, top, left, w, h, k, step, steps):
     return False
 
 
-@njit(**_options)
 def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
     """(held, loaded) elements of one step; `move` says which buffers the step before shares."""
     held = loaded = 0.0
@@ -174,7 +165,6 @@ def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
     return held, loaded
 
 
-@njit(**_options)
 def _compute(made, costs, machine, top, left, w, h, k, step, steps):
     total = 0.0
     padded = machine[5] > 0
@@ -192,7 +182,6 @@ def _compute(made, costs, machine, top, left, w, h, k, step, steps):
     return total
 
 
-@njit(**_options)
 def _sort(values):
     """Sort a few values in place; array.sort takes seconds to compile."""
     for i in range(1, values.shape[0]):
@@ -203,7 +192,6 @@ def _sort(values):
         values[j] = value
 
 
-@njit(**_options)
 def _step_runs(made, k, steps, runs):
     """Boundaries between runs of steps that cost alike; returns how many runs."""
     runs[0], runs[1], count = 0, steps, 2
@@ -226,7 +214,6 @@ def _step_runs(made, k, steps, runs):
     return unique - 1
 
 
-@njit(**_options)
 def _axis_runs(lengths, size, grid_length, starts):
     """First tiles of the clip classes along one axis; starts[n] is the number of tiles; returns n."""
     tiles = -(-grid_length // size)
@@ -246,7 +233,6 @@ def _axis_runs(lengths, size, grid_length, starts):
     return unique
 
 
-@njit(**_options)
 def _working_set(slices, made, outputs, machine, w, h, k, runs):
     """Largest working set of the first tile, elements, without what is kept."""
     steps = _steps(slices, made, k)
@@ -258,12 +244,10 @@ def _working_set(slices, made, outputs, machine, w, h, k, runs):
     return most + _fixed(made, outputs, machine, _0, _0, w, h, steps)
 
 
-@njit(**_options)
 def _raster_only(rows, nr, cols, nc, machine):
     return float(rows[nr]) * cols[nc] > machine[10]
 
 
-@njit(**_options)
 def _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table):
     """table[row class, column class, move]: latency of a tile; False if one does not fit."""
     steps = _steps(slices, made, k)
@@ -293,13 +277,11 @@ def _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, 
     return True
 
 
-@njit(**_options)
 def _odd(low, high):
     """Odd integers in [low, high)."""
     return high // 2 - low // 2
 
 
-@njit(**_options)
 def _best_snake(table, across, lines, nl, places, np_, best, route):
     """Cheapest snake along one axis: (first line, entry place, other entry place) into `route`.
 
@@ -346,7 +328,6 @@ def _best_snake(table, across, lines, nl, places, np_, best, route):
     return best
 
 
-@njit(**_options)
 def _raster(table, rows, nr, cols, nc):
     """Latency of the raster order."""
     total = table[0, 0, _START]
@@ -359,7 +340,6 @@ def _raster(table, rows, nr, cols, nc):
     return total
 
 
-@njit(**_options)
 def _best_traversal(table, rows, nr, cols, nc, machine, best, route):
     if _raster_only(rows, nr, cols, nc, machine):
         route[0], route[1], route[2], route[3] = 2, 0, 0, 0
@@ -368,7 +348,6 @@ def _best_traversal(table, rows, nr, cols, nc, machine, best, route):
     return _best_snake(table, _1, cols, nc, rows, nr, best, route)
 
 
-@njit(**_options)
 def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, k_most):
     """Lower bounds on the latency for this (w, h): (with one step per tile, with several)."""
     compute = 0.0
@@ -430,7 +409,6 @@ def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, k_most):
     return max(compute, low_single / machine[1]), max(compute, low_several / machine[1])
 
 
-@njit(**_options)
 def _deepest(slices, made, outputs, machine, w, h, depths, runs):
     """Index of the deepest k (of descending `depths`) that fits; len(depths) if none."""
     low, high = 0, depths.shape[0]
@@ -443,7 +421,6 @@ def _deepest(slices, made, outputs, machine, w, h, depths, runs):
     return low
 
 
-@njit(**_options)
 def _evaluate(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, route):
     """Latency of the best snake at one granularity, which goes into `route`; infinite if a tile does not fit."""
     if not _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table):
@@ -451,7 +428,6 @@ def _evaluate(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc
     return _best_traversal(table, rows, nr, cols, nc, machine, np.inf, route)
 
 
-@njit(**_options)
 def _try(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, route, best, choice):
     """`_evaluate`, noting the result in `best[0]` and `choice` if it is the least so far."""
     total = _evaluate(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, route)
@@ -463,7 +439,6 @@ def _try(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, run
     return total
 
 
-@njit(**_options)
 def _twice(size, grid_length, sizes):
     """Index of the candidate that merges tiles of this size in pairs; -1 if there is none."""
     tiles = -(-grid_length // size)
@@ -482,7 +457,6 @@ def _twice(size, grid_length, sizes):
     return -1
 
 
-@njit(**_options)
 def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, best, choice):
     """Least latency over all candidates (each list descending); `choice` gets w, h, k and the route.
 
@@ -556,7 +530,6 @@ def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, b
     return least_so_far[0]
 
 
-@njit(**_options)
 def traversal_cost(slices, made, costs, outputs, machine, widths, heights, w, h, k, choice):
     """Least latency over the snakes at one granularity; NOT_FOUND if it does not fit."""
     runs = np.empty(64, np.int64)

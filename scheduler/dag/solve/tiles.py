@@ -18,6 +18,7 @@ from ..demand import Plan, make_plan
 from ..problem import Problem
 from ..readings import Readings
 from ..solution import Granularity
+from . import compiled, kernel
 
 __all__ = ["Tiling", "TileSearch", "compile_search", "snake_order", "traversal", "LONGEST_ORDER"]
 
@@ -49,16 +50,18 @@ class Tiling:
 class TileSearch:
     """Searches tilings for one problem under one set of readings; safe to call from several threads.
 
-    Grids of more than `longest_order` tiles are visited in raster order.
+    Grids of more than `longest_order` tiles are visited in raster order.  A `plain` search does not
+    wait for compiled code; it tries few sizes instead.
     """
 
-    def __init__(self, problem: Problem, readings: Readings, longest_order: int = LONGEST_ORDER):
-        from . import kernel  # compiled code: what can do without need not wait for it
-
-        self.kernel = kernel
+    def __init__(self, problem: Problem, readings: Readings, longest_order: int = LONGEST_ORDER,
+                 plain: bool = False):
+        self.kernel = kernel if plain else compiled.load()
+        self.plain = plain
         self.longest_order = longest_order
         self.problem, self.readings = problem, readings
         self.memo: dict[bytes, Tiling | None] = {}
+        self._known_sizes: dict[tuple[int, int, int, int | None], np.ndarray] = {}
 
     def best(self, plan: Plan, resident: tuple[int, ...] = (), retain: tuple[int, ...] = ()) -> Tiling | None:
         """The least-latency tiling; None if nothing fits."""
@@ -113,10 +116,19 @@ class TileSearch:
         least = {axis: max((c.least for c in plan.covers if c.axis == axis), default=1) for axis in "wh"}
         deepest = max(plan.depths, default=1)
         shallowest = deepest if readings.several_split_k == "forbidden" and len(plan.depths) > 1 else 1
-        depths = _sizes(shallowest, deepest, problem.native_depth, readings)
-        return (_sizes(least["w"], plan.width, problem.native[0], readings),
-                _sizes(least["h"], plan.height, problem.native[1], readings),
-                depths[depths <= plan.limit])
+        return (self._sizes(least["w"], plan.width, problem.native[0]),
+                self._sizes(least["h"], plan.height, problem.native[1]),
+                self._sizes(shallowest, deepest, problem.native_depth, plan.limit))
+
+    def _sizes(self, least: int, length: int, native: int, most: int | None = None) -> np.ndarray:
+        """Sizes worth trying along one axis, none above `most`, descending; not to be written to."""
+        key = least, length, native, most
+        if key not in self._known_sizes:
+            sizes = _sizes(least, length, native, self.readings)
+            if most is not None:
+                sizes = sizes[sizes <= most]
+            self._known_sizes[key] = _few(sizes) if self.plain else sizes
+        return self._known_sizes[key]
 
     def _encode(self, plan: Plan, resident: tuple[int, ...], retain: tuple[int, ...]) -> tuple[np.ndarray, ...] | None:
         """The kernel's arrays; None if what is kept alone overflows the fast memory."""
@@ -179,6 +191,14 @@ def _sizes(least: int, length: int, native: int, readings: Readings) -> np.ndarr
             sizes.update(native * times for times in _spread(1, most // native, -(-length // native)))
             sizes.update((least, most))
     return np.array(sorted((s for s in sizes if least <= s <= most), reverse=True), np.int64)
+
+
+def _few(sizes: np.ndarray) -> np.ndarray:
+    """Of descending sizes, the largest and what is nearest to a half of it, a quarter and so on."""
+    if len(sizes) <= 4:
+        return sizes
+    halves = -(sizes[0] >> np.arange(int(sizes[0]).bit_length()))
+    return sizes[np.unique(np.minimum(np.searchsorted(-sizes, halves), len(sizes) - 1))]
 
 
 def _divisors(length: int) -> set[int]:

@@ -1,0 +1,112 @@
+"""The search for tilings as compiled code: loaded where a cache has it, else made by a process of its own.
+
+Compiling takes ten seconds of CPU time and more, once after installation.  Nobody waits for it: the
+functions of `kernel` run as plain Python in the meantime (`Compilation` tells when to change over).
+numba keeps the code beside the module or, where that cannot be written, in the user's cache folder
+(NUMBA_CACHE_DIR overrides both).
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+from . import kernel
+
+__all__ = ["Compilation", "cached", "load"]
+
+_NEEDED = "search"
+"""The function the solver calls; compiling it compiles all others it needs."""
+
+
+@functools.lru_cache(maxsize=1)
+def load() -> types.SimpleNamespace:
+    """The functions of `kernel`, compiled; compiles on the first call what no cache has."""
+    from numba import njit
+
+    names = dict(vars(kernel))
+    compiled = {}
+    for name, plain in vars(kernel).items():
+        if isinstance(plain, types.FunctionType) and plain.__module__ == kernel.__name__:
+            function = types.FunctionType(plain.__code__, names, name)
+            function.__doc__ = plain.__doc__
+            compiled[name] = njit(cache=True, nogil=True, error_model="numpy")(function)
+    names.update(compiled)
+    return types.SimpleNamespace(**{n: names[n] for n in (*compiled, "NOT_FOUND")})
+
+
+def cached() -> bool:
+    """Whether `load` finds everything the solver needs compiled."""
+    try:
+        files = _stamp().read_text().splitlines()
+    except OSError:
+        return False
+    return bool(files) and all(os.path.exists(file) for file in files)
+
+
+def _stamp() -> Path:
+    """The file that says that this kernel is compiled for this processor, and into which files."""
+    try:
+        processor = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
+        lines = [line for line in processor.splitlines() if line.startswith(("model name", "flags"))]
+    except OSError:
+        lines = [platform.processor()]
+    what = [Path(kernel.__file__).read_text(), importlib.metadata.version("numba"), sys.version,
+            platform.machine(), os.environ.get("NUMBA_CACHE_DIR", ""), *lines]
+    key = hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
+    beside = Path(kernel.__file__).with_name("__pycache__")
+    if not os.access(beside if beside.exists() else beside.parent, os.W_OK):
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        beside = Path(home) / "penstock"
+    return beside / f"kernel-{key}.compiled"
+
+
+def _compile() -> None:
+    """Compile, or load, what the solver needs, and note that it is there."""
+    from ..generate import generate
+    from .tiles import compile_search
+
+    compile_search(generate("random", 1))
+    where = Path(load().search.stats.cache_path)
+    files = sorted(str(f) for f in where.glob(f"kernel.{_NEEDED}-*.nb?"))
+    stamp = _stamp()
+    stamp.parent.mkdir(parents=True, exist_ok=True)
+    fresh = stamp.with_suffix(f".{os.getpid()}")
+    fresh.write_text("\n".join(files))
+    os.replace(fresh, stamp)
+
+
+class Compilation:
+    """A process that compiles; leave the ``with`` block to end it (what is compiled by then stays)."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Compilation:
+        if not cached():
+            search_path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", __name__], env=os.environ | {"PYTHONPATH": search_path},
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return self
+
+    @property
+    def ready(self) -> bool:
+        """Whether `load` will not have to compile."""
+        return self.process is None or self.process.poll() == 0
+
+    def __exit__(self, *exc: object) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+if __name__ == "__main__":
+    _compile()
