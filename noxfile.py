@@ -1,5 +1,7 @@
 """All automation: `nox` runs the tests; `nox -l` lists the rest."""
 
+from pathlib import Path
+
 import nox
 
 nox.options.sessions = ["tests"]
@@ -16,6 +18,21 @@ def tests(session: nox.Session) -> None:
     """Everything that CI runs: unit tests, RTL against model, docs code (under 15 minutes on 2 cores)."""
     install(session)
     session.run("pytest", "-n", "2", "--dist", "loadgroup", *session.posargs, env=PYTEST_ENV)
+
+
+@nox.session
+def pages(session: nox.Session) -> None:
+    """Every command block of README and docs, in empty folders, where the wheel alone is installed.
+
+    `-- --quick` leaves out what takes minutes; `-- PAGE.md` runs one page.
+    """
+    folder = session.create_tmp()
+    session.install("--upgrade", "pip")
+    session.run("pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ".")
+    wheel = max(Path(folder).glob("penstock-*.whl"), key=lambda p: p.stat().st_mtime)
+    session.install("--force-reinstall", "--no-deps", str(wheel))
+    session.install(str(wheel))
+    session.run("python", "docs/commands.py", *session.posargs)
 
 
 @nox.session

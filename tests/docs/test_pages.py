@@ -14,7 +14,9 @@ from penstock import cli
 from penstock.examples import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+sys.path.insert(0, str(ROOT / "docs"))
+
+from commands import MARKS, PAGES, blocks, runs  # noqa: E402
 
 
 def test_generated_pages_are_up_to_date():
@@ -117,9 +119,8 @@ def test_the_fuzzing_page_has_the_stored_campaign():
 def test_api_page_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "api_page"}
-    page = (ROOT / "docs" / "api.md").read_text()
-    for i, code in enumerate(re.findall(r"```python\n(.*?)```", page, re.S)):
-        exec(compile(code, f"docs/api.md block {i + 1}", "exec"), names)
+    for block in blocks(ROOT / "docs" / "api.md"):
+        exec(compile(block.text, str(block), "exec"), names)
 
 
 def test_the_page_on_programs_shows_programs_that_run():
@@ -129,7 +130,7 @@ def test_the_page_on_programs_shows_programs_that_run():
     from penstock.reference import expected
 
     example = ROOT / "samples" / "files" / "top2.py"
-    whole, loop = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "programs.md").read_text(), re.S)
+    whole, loop = (b.text for b in blocks(ROOT / "docs" / "programs.md") if b.language == "python")
     assert example.read_text().endswith(f'"""\n\n{whole}')
     for seed in range(3):
         record, = api.run(str(example), "small_fpga", seed=seed)
@@ -138,6 +139,55 @@ def test_the_page_on_programs_shows_programs_that_run():
     exec(compile(loop, "docs/programs.md", "exec"), names)
     _, ran = expected(names["g"], {}, 4, {"start": [np.ones((4, 4))], "turn": [0, 1, 1], "leave": [0, 0, 1]})
     assert np.array_equal(ran.sinks["eight_times"][0][0], np.full((4, 4), 8))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_command_blocks_say_how_they_run(page):
+    """`penstock` gets arguments it knows, in an order that leaves files where they are read; the rest is of a clone."""
+    for block in blocks(page):
+        assert block.marks <= MARKS, block
+        if block.language == "sh" and "clone" not in block.marks:
+            for line in block.text.splitlines():
+                for command in filter(None, (c.strip() for c in line.partition("#")[0].split("&&"))):
+                    words = shlex.split(command.partition(">")[0])
+                    assert words[0] in ("penstock", "mkdir", "cp"), f"{block}: {line}"
+                    if words[0] == "penstock":
+                        assert callable(cli.parser().parse_args(words[1:]).handler)
+    fences = re.findall(r"^```(\w*)", page.read_text(), re.M)[::2]
+    assert all(fences), f"{page.name}: a block without a language"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_what_is_of_a_clone_is_there(page):
+    text = page.read_text()
+    for file in re.findall(r"python ((?:bench|docs)/[\w/]+\.py)", text):
+        assert (ROOT / file).is_file()
+    sessions = re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(), re.M)
+    assert set(re.findall(r"nox -s (\w+)", text)) <= set(sessions)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_commands_stand_in_fences_and_name_nothing_outside_the_repository(page):
+    text = page.read_text()
+    assert re.findall(r"^    (?:penstock|python|nox|pytest) .*", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M), re.M) == []
+    inside = {link for link in re.findall(r"\]\((\.\./[^)#]+)", text) if ROOT in (page.parent / link).resolve().parents}
+    assert set(re.findall(r"\.\./[\w/.]+", text)) <= inside
+    assert not re.search(r"(?<![\w/])/(?:work|tmp|home|root)/", text)
+
+
+@pytest.mark.parametrize("page", ["first_graph.md", "dag_scheduler.md"])
+def test_pages_to_begin_with_can_be_followed(page, tmp_path, monkeypatch, capsys):
+    """In an empty folder, from the first block to the last; the session `pages` does so with every page and the wheel alone."""
+    monkeypatch.chdir(tmp_path)
+    shown = (ROOT / "samples" / "files" / "graph.dfg").read_text().partition("\n\n")[2]
+    assert page != "first_graph.md" or f"```text\n{shown}```" in (ROOT / "docs" / page).read_text()
+    for block in runs(ROOT / "docs" / page, quick=True):
+        if block.language == "python":
+            exec(compile(block.text, str(block), "exec"), {"__name__": "page"})
+            continue
+        for line in block.text.splitlines():
+            if not line.startswith("penstock overlay verilog"):  # takes long, and has tests of its own
+                assert cli.main(shlex.split(line, comments=True)[1:]) == 0, f"{block}: {capsys.readouterr().err}"
 
 
 @pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
