@@ -31,7 +31,7 @@ Before any run, lowering settles what can be told from the program:
 
 ## The published mixture of experts at FIFO depth {depth}
 
-Qwen3-30B-A3B's layer with a batch of {tokens} tokens, the published routing, the published simulator's rules (written by `bench/deadlock_report.py` from `docs/results/deadlock.json`; {seconds:.0f} s for all points on the machine that wrote it):
+Qwen3-30B-A3B's layer with a batch of {tokens} tokens, the published routing, the published simulator's rules (written by `bench/deadlock_report.py` from `docs/results/deadlock.json`):
 
 ```sh long
 penstock new traces
@@ -83,7 +83,7 @@ def page(found: list[Finding]) -> str:
     what = {"room": "room in", "beat": "a token on"}
     circle = [(f"`{s.unit}`", s.kind, f"{what[s.why]} `{s.channel}`", f"{s.held} of {s.depth}") for s in d.circle]
     reliefs = [(f.params["tile_rows"], f"`{r.channel}`", r.count, r.depth, r.slots) for f in found if f.deadlock for r in f.deadlock.reliefs]
-    return TEXT.format(depth=first.depth, tokens=first.params["tokens"], seconds=sum(f.wall_s for f in found), command=command(found), tile=first.params["tile_rows"], cycle=d.cycle,
+    return TEXT.format(depth=first.depth, tokens=first.params["tokens"], command=command(found), tile=first.params["tile_rows"], cycle=d.cycle,
                        table=markdown(("tile rows", f"at depth {first.depth}", "units in the circle", "depth of all that frees", "or depth of one kind", "slots"), table),
                        circle=markdown(("unit", "kind", "waits for", "holds"), circle), reliefs=markdown(("tile rows", "channel", "channels", "depth", "slots"), reliefs))
 
