@@ -14,7 +14,7 @@ from penstock.model import published
 
 MOE = load("paper_moe")
 SMALL = dict(tokens=128, dim=32, inter=128, experts=8, top_k=2, skew=2.0)
-TRACE = Path(__file__).parents[3] / "shared/data/routing/qwen_b1024.npz"
+TRACE = Path(__file__).parents[2] / "samples/files/traces/routing/qwen_b1024.npz"
 
 
 def lowered(params):
@@ -91,8 +91,6 @@ def test_bad_options(options, text):
 @pytest.mark.deep
 def test_the_qwen_layer_at_batch_1024_and_depth_2():
     """The published finding: tiles of 16, 32 and 64 rows deadlock, those of 128 to 1024 and dynamic ones do not."""
-    if not TRACE.is_file():
-        pytest.skip(f"no trace {TRACE}")
     size = dict(tokens=1024, trace=str(TRACE))
     found = deadlock.find("published_moe", MOE, [size | dict(tile_rows=n) for n in (128, 256, 512, 1024, 0)], timing="published")
     assert [f.deadlock for f in found] == [None] * 5
