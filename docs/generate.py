@@ -22,7 +22,7 @@ def configuration() -> str:
     lines = ["# Configurations", "", "A TOML file with a `[machine]` and a `[published]` table (`sim_configs/` has the presets); unknown fields are refused.",
              "What is left out has its default. `description` is a text; `[defaults.NAME]` gives parameters of the program NAME (a workload, or the name of a file without `.py`) that hold on this machine unless `--set` says otherwise.", ""]
     for name, cls in (("machine", Machine), ("published", Published)):
-        lines += [f"## `[{name}]`", "", "| field | default | meaning, unit, source |", "|---|---|---|"]
+        lines += [f"## `[{name}]`", "", "| field | default | range | meaning, unit, source |", "|---|---|---|---|"]
         lines += _rows(cls, "")
         lines.append("")
     return "\n".join(lines)
@@ -35,7 +35,9 @@ def _rows(cls, prefix: str) -> list[str]:
         if is_dataclass(default):
             out += _rows(type(default), f"{prefix}{f.name}.")
         else:
-            out.append(f"| `{prefix}{f.name}` | `{default!r}` | {f.metadata['doc']} |")
+            allowed = f.metadata["allowed"]
+            limits = f"{allowed[0]} to {allowed[-1]}" if allowed else ""
+            out.append(f"| `{prefix}{f.name}` | `{default!r}` | {limits} | {f.metadata['doc']} |")
     return out
 
 

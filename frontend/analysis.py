@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import sympy
 
 from penstock.machine.config import Config
-from penstock.machine.errors import ProgramError
+from penstock.machine.errors import ProgramError, nearest
 from penstock.machine.unitgraph import UnitGraph
 
 from . import onchip
@@ -166,7 +166,7 @@ def analyse(graph: Graph, rule: str = "published", config: Config | None = None,
     elif rule in RULES:
         held = metric(graph, "onchip", RULES[rule])
     else:
-        raise ProgramError(f"no on-chip rule {rule!r}", remedy=f"known: {', '.join((*RULES, onchip.RULE))}; add one with register_rule")
+        raise ProgramError(f"no on-chip rule {rule!r}", remedy=f"{nearest(rule, (*RULES, onchip.RULE))}; add one with register_rule")
     return Analysis(metric(graph, "offchip", lambda n: n.offchip()), held, metric(graph, "flops", lambda n: n.flops()), rule)
 
 

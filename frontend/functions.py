@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import sympy
 
-from penstock.machine.errors import ProgramError
+from penstock.machine.errors import ProgramError, nearest
 from penstock.machine.functions import FUNCTIONS, UnknownFunctionError, lookup
 
 from .types import StreamType, TileType, ceil_div, dim, same_size, vacant
@@ -330,7 +330,7 @@ def as_function(f) -> Function:
         return FORMS[f]() if f in FORMS and f not in ("function", "scale") else function(f)
     if callable(f):
         return as_function(f())
-    raise ProgramError(f"{f!r} is not a function", remedy=f"known: {', '.join(sorted(set(FORMS) - {'function'}))}, {', '.join(sorted(FUNCTIONS))}")
+    raise ProgramError(f"{f!r} is not a function", remedy=nearest(f, [*sorted(set(FORMS) - {"function"}), *sorted(FUNCTIONS)]))
 
 
 def _named(name: str):

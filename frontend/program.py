@@ -8,7 +8,7 @@ import inspect
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from penstock.machine.config import Config
-from penstock.machine.errors import ConfigError, PenstockError, ProgramError
+from penstock.machine.errors import ConfigError, PenstockError, ProgramError, nearest
 from penstock.machine.unitgraph import UnitGraph
 
 from .analysis import Analysis, analyse
@@ -59,33 +59,44 @@ class Program:
         """
         wanted = {t.name: t for t in self.graph.tensors.values() if t.role == "input"}
         if self._inputs:
-            given = _guard(self.name, lambda: self._inputs(seed, **self.params))
+            given = _call(self.name, self._inputs, "inputs", (seed,), self.params)
         else:
             rng = np.random.default_rng(seed)
             given = {n: rng.standard_normal((t.rows, t.cols)) for n, t in wanted.items()}
         if not isinstance(given, dict):
             raise ProgramError(f"inputs() returns {type(given).__name__}, not a dict of arrays", f"program {self.name}", remedy="return {name: array, ...}")
+        self._refuse_others("inputs() gives", "input", given, wanted)
         missing = [n for n in wanted if n not in given]
         if missing:
             raise ProgramError(f"inputs() gives no tensor {missing[0]!r}", f"program {self.name}")
         return {n: self._rounded(given[n], t) for n, t in wanted.items()}
 
+    def _refuse_others(self, gives: str, what: str, given: dict, wanted: Collection[str]) -> None:
+        """Raise ProgramError where a function of the program gives what nobody takes."""
+        for name in given:
+            if name not in wanted:
+                raise ProgramError(f"{gives} {name!r}, which is no {what} of the program", f"program {self.name}", remedy=nearest(name, wanted))
+
     def _rounded(self, given, t) -> np.ndarray:
         """What inputs() gives for a tensor, in its dtype."""
         try:
+            if np.iscomplexobj(given):
+                raise TypeError
             a = np.asarray(given, np.float32)
         except (TypeError, ValueError):
-            raise ProgramError(f"inputs() gives {t.name!r} as no array of numbers", f"program {self.name}", remedy=f"return {{{t.name!r}: array of shape [{t.rows}, {t.cols}], ...}}") from None
+            raise ProgramError(f"inputs() gives {t.name!r} as no array of real numbers", f"program {self.name}", remedy=f"return {{{t.name!r}: array of shape [{t.rows}, {t.cols}], ...}}") from None
         return a.astype(ml_dtypes.bfloat16).astype(np.float32) if t.dtype == "bf16" else a
 
     def streams(self, seed: int = 0) -> dict[str, list]:
         """Elements of each Source as nested lists (frontend/streams.py), from the program's own ``streams(seed, **params)``."""
-        given = _guard(self.name, lambda: self._streams(seed, **self.params)) if self._streams else {}
+        given = _call(self.name, self._streams, "streams", (seed,), self.params) if self._streams else {}
         if not isinstance(given, dict):
             raise ProgramError(f"streams() returns {type(given).__name__}, not a dict of nested lists", f"program {self.name}", remedy="return {source: elements, ...}")
-        for node in self.graph.nodes:
-            if isinstance(node, Source) and node.name not in given:
-                raise ProgramError(f"streams() gives no elements for source {node.name!r}", f"program {self.name}",
+        sources = [node.name for node in self.graph.nodes if isinstance(node, Source)]
+        self._refuse_others("streams() gives", "source", given, sources)
+        for name in sources:
+            if name not in given:
+                raise ProgramError(f"streams() gives no elements for source {name!r}", f"program {self.name}",
                                    remedy="define streams(seed, **params) and return {source: nested lists, ...}")
         return given
 
@@ -97,7 +108,7 @@ class Program:
         if self._reference:
             exact = {n: np.asarray(a, np.float64) for n, a in inputs.items()}
             extra = {"params": self.params} if "params" in inspect.signature(self._reference).parameters else {}
-            given = _guard(self.name, lambda: self._reference(**exact, **(streams or {}), **extra))
+            given = _call(self.name, self._reference, "reference", (), exact | (streams or {}) | extra)
             return {t.name: self._checked(given, t) for t in self.graph.tensors.values() if t.role == "output"}
         return evaluate64(self.graph, inputs, streams, order)
 
@@ -107,6 +118,8 @@ class Program:
         if not isinstance(given, dict) or t.name not in given:
             raise ProgramError(f"reference() gives no tensor {t.name!r}", where, remedy=remedy)
         try:
+            if np.iscomplexobj(given[t.name]):
+                raise TypeError
             array = np.asarray(given[t.name], np.float64)
         except (TypeError, ValueError):
             array = None
@@ -126,6 +139,21 @@ class Program:
         from .draw import draw
 
         draw(self.graph, path)
+
+
+def _call(program: str, function: Callable, what: str, args: tuple, named: dict):
+    """Call a function of a program; a call that its signature does not take is told of its own line."""
+    try:
+        inspect.signature(function).bind(*args, **named)
+    except TypeError as e:
+        code = getattr(function, "__code__", None)
+        place = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
+        given = ", ".join([*(["seed"] if args else []), *named])
+        raise ProgramError(f"{what}() cannot be called with {given}: {e}", f"program {program}{place}",
+                           remedy=f"write def {what}({'seed, ' if args else ''}**names)") from None
+    except ValueError:  # a function without a signature to look at
+        pass
+    return _guard(program, lambda: function(*args, **named))
 
 
 def _guard(where: str, call: Callable, params: dict | None = None):
@@ -149,7 +177,7 @@ def _load(name: str) -> ModuleType:
         return importlib.import_module(WORKLOADS[name])
     path = Path(name)
     if path.suffix != ".py":
-        raise ProgramError(f"no program named {name!r}", remedy=f"known: {', '.join(WORKLOADS)}; or give the path of a .py file that defines program()")
+        raise ProgramError(f"no program named {name!r}", remedy=f"{nearest(name, WORKLOADS)}; or give the path of a .py file that defines program()")
     if not path.is_file():
         raise ProgramError(f"no such file: {path}")
     spec = importlib.util.spec_from_file_location(f"penstock_program_{path.stem}", path)
@@ -235,14 +263,14 @@ def build(name: "str | Graph | Program", params: dict | None = None, config: Con
     names = [n for n, p in signature.parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     for key in given:
         if key not in names and not open_ended:
-            raise ProgramError(f"unknown parameter {key!r}", f"program {name}", remedy=f"parameters are {', '.join(names) or 'none'}")
+            raise ProgramError(f"unknown parameter {key!r}", f"program {name}", remedy=nearest(key, names, "parameters are"))
         default = signature.parameters[key].default if key in names else None
         if isinstance(default, (int, float)) and isinstance(given[key], str):
             raise ProgramError(f"parameter {key!r} takes a number, not {given[key]!r}", f"program {name}", remedy=f"its default is {default}")
     if config is not None:
         defaults = config.defaults.get(Path(name).stem, {})
         if unknown := [k for k in defaults if k not in names and not open_ended]:
-            raise ConfigError(f"unknown parameter {unknown[0]!r}", f"config {config.name}: defaults.{Path(name).stem}", remedy=f"parameters are {', '.join(names) or 'none'}")
+            raise ConfigError(f"unknown parameter {unknown[0]!r}", f"config {config.name}: defaults.{Path(name).stem}", remedy=nearest(unknown[0], names, "parameters are"))
         given = defaults | given
         if "dtype" in names:
             given.setdefault("dtype", config.machine.dtype)

@@ -7,16 +7,20 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 
 from .beat import ELEMENT_BITS, LINE_BYTES
-from .errors import ConfigError
+from .errors import ConfigError, nearest
+from .limits import CHANNEL_DEPTHS, CYCLES, FRAMES, PAGES, QUEUES, RATES, within
+from .reading import read_text
 
 
 COUNTED_KINDS = ("matmul", "map")
 """Unit kinds of which a program node may have several."""
+UNITS = range(1, 257)
+"""How many of them."""
 
 
-def _doc(text: str, **kw):
-    """A dataclass field that carries its meaning, unit and source."""
-    return field(metadata={"doc": text}, **kw)
+def _doc(text: str, allowed: range | None = None, **kw):
+    """A dataclass field that carries its meaning, unit and source, and the range of an integer."""
+    return field(metadata={"doc": text, "allowed": allowed}, **kw)
 
 
 @dataclass(frozen=True)
@@ -24,10 +28,10 @@ class Dram:
     """Off-chip memory (docs/timing.md section 5.1)."""
 
     kind: str = _doc("`pipe` (the published simulator's HBM node) or `ideal` (fixed latency)", default="pipe")
-    channels: int = _doc("channels of the pipe (published: 8 for figure 8)", default=8)
-    interval: int = _doc("cycles a channel is busy per 64-B line (published per_channel_init_interval)", default=2)
-    latency: int = _doc("cycles from service to response; for `ideal` the whole latency (published per_channel_latency)", default=2)
-    start_up: int = _doc("further cycles of every access (published per_channel_start_up_time)", default=14)
+    channels: int = _doc("channels of the pipe (published: 8 for figure 8)", range(1, 1025), default=8)
+    interval: int = _doc("cycles a channel is busy per 64-B line (published per_channel_init_interval)", CYCLES, default=2)
+    latency: int = _doc("cycles from service to response; for `ideal` the whole latency (published per_channel_latency)", CYCLES, default=2)
+    start_up: int = _doc("further cycles of every access (published per_channel_start_up_time)", range(10**6 + 1), default=14)
     clock_ratio: int = _doc("DRAM cycles per fabric cycle", default=1)
 
     @property
@@ -42,17 +46,17 @@ class Machine:
 
     t: int = _doc("physical tile edge in elements, a power of two (paper section 4.5: 16)", default=16)
     dtype: str = _doc("operand elements off-chip and at matmul inputs: `fp32` or `bf16`", default="fp32")
-    channel_depth: int = _doc("beats per channel (published HDL: 2)", default=2)
+    channel_depth: int = _doc("beats per channel (published HDL: 2)", CHANNEL_DEPTHS, default=2)
     rows_per_cycle: int = _doc("rows of a tile product a matmul unit makes per cycle; t = one tile per cycle", default=16)
     lanes: dict = _doc("elements per cycle of element-wise and accumulate units; `default` or a function's name", default_factory=dict)
     units: dict = _doc("units per program node by kind (`matmul`, `map`); a node's own count overrides it", default_factory=dict)
-    accum_tiles: int = _doc("accumulator memory of an accumulate unit in tiles", default=64)
-    pages: int = _doc("pages of a scratchpad (published: 32 sets)", default=64)
-    frames: int = _doc("tiles per scratchpad page (published: 8)", default=8)
-    buffers: int = _doc("buffers that each writer of a scratchpad may hold at a time; 0: as many as there are pages for", default=2)
+    accum_tiles: int = _doc("accumulator memory of an accumulate unit in tiles", QUEUES, default=64)
+    pages: int = _doc("pages of a scratchpad (published: 32 sets)", PAGES, default=64)
+    frames: int = _doc("tiles per scratchpad page (published: 8)", FRAMES, default=8)
+    buffers: int = _doc("buffers that each writer of a scratchpad may hold at a time; 0: as many as there are pages for", range(1 << 16), default=2)
     sized: bool = _doc("whether a scratchpad has pages for these buffers only, where their size is known before the run; else all have `pages`, and programs of other sizes share their hardware", default=False)
-    port_lanes: int = _doc("64-B lines an off-chip port moves per cycle (published par_dispatch: 4)", default=4)
-    load_lines: int = _doc("ring of a load unit in lines: requests in flight and not yet assembled", default=256)
+    port_lanes: int = _doc("64-B lines an off-chip port moves per cycle (published par_dispatch: 4)", QUEUES, default=4)
+    load_lines: int = _doc("ring of a load unit in lines: requests in flight and not yet assembled", QUEUES, default=256)
     arbitration: str = _doc("off-chip ports: `need` (graph order) or `round_robin`", default="need")
     dram: Dram = _doc("off-chip memory", default_factory=Dram)
 
@@ -72,11 +76,11 @@ class Machine:
 class Published:
     """The published simulator's parameters (timing `published`; the paper's section 4.3 and its artifact)."""
 
-    compute_bw: int = _doc("FLOP per cycle of each higher-order operator", default=4096)
-    fifo_depth: int = _doc("channel depth (None in the published scripts means 1024)", default=1)
-    par_dispatch: int = _doc("64-B requests a memory operator sends per cycle", default=4)
-    onchip_bw: int = _doc("bytes per cycle of an on-chip memory unit", default=256)
-    element_bytes: int = _doc("bytes per element off-chip (4, or 2 for bf16)", default=4)
+    compute_bw: int = _doc("FLOP per cycle of each higher-order operator", RATES, default=4096)
+    fifo_depth: int = _doc("channel depth (None in the published scripts means 1024)", CHANNEL_DEPTHS, default=1)
+    par_dispatch: int = _doc("64-B requests a memory operator sends per cycle", QUEUES, default=4)
+    onchip_bw: int = _doc("bytes per cycle of an on-chip memory unit", RATES, default=256)
+    element_bytes: int = _doc("bytes per element off-chip (4, or 2 for bf16)", range(1, 9), default=4)
     dram: Dram = _doc("the HBM node", default_factory=Dram)
 
 
@@ -96,14 +100,14 @@ def _build(cls, data, where: str):
     known = {f.name: f for f in fields(cls)}
     for key in data:
         if key not in known:
-            raise ConfigError(f"unknown field {key!r}", where, remedy=f"known fields: {', '.join(known)}")
+            raise ConfigError(f"unknown field {key!r}", where, remedy=nearest(key, known, "known fields:"))
     kw = {}
     for key, value in data.items():
         default = known[key].default_factory() if callable(known[key].default_factory) else known[key].default
         if is_dataclass(default):
             value = _build(type(default), value, f"{where}.{key}")
         elif type(value) is not type(default):
-            raise ConfigError(f"must be of type {type(default).__name__}, not {value!r}", f"{where}.{key}")
+            raise ConfigError(f"must be of type {type(default).__name__}, not {value!r}"[:120], f"{where}.{key}")
         kw[key] = value
     return cls(**kw)
 
@@ -117,11 +121,7 @@ def _check_dram(d: Dram, where: str) -> None:
         raise ConfigError(f"kind must be 'pipe' or 'ideal', not {d.kind!r}", where)
     if not _power_of_two(d.channels):
         raise ConfigError(f"channels must be a power of two, not {d.channels!r}", where)
-    for name in ("interval", "latency"):
-        if getattr(d, name) < 1:
-            raise ConfigError(f"{name} must be at least 1, not {getattr(d, name)!r}", where)
-    if d.start_up < 0:
-        raise ConfigError(f"start_up must be at least 0, not {d.start_up!r}", where)
+    _check_ranges(d, where)
     if d.clock_ratio != 1:
         raise ConfigError(f"clock_ratio must be 1 for kind {d.kind!r}, not {d.clock_ratio!r}", where)
 
@@ -137,20 +137,15 @@ def check(config: Config, where: str = "config") -> Config:
     if not 1 <= m.rows_per_cycle <= m.t or m.t % m.rows_per_cycle:
         raise ConfigError(f"rows_per_cycle must divide t = {m.t}, not {m.rows_per_cycle!r}", at)
     for name, n in m.lanes.items():
-        if not isinstance(n, int) or n < 1 or (m.t * m.t) % n:
+        if type(n) is not int or n < 1 or (m.t * m.t) % n:
             raise ConfigError(f"lanes.{name} must divide t*t = {m.t * m.t}, not {n!r}", at)
     for name, n in m.units.items():
         if name not in COUNTED_KINDS:
-            raise ConfigError(f"unknown kind {name!r}", f"{at}.units", remedy=f"kinds with a count: {', '.join(COUNTED_KINDS)}")
-        if not isinstance(n, int) or n < 1:
-            raise ConfigError(f"units.{name} must be at least 1, not {n!r}", at)
-    for name in ("channel_depth", "accum_tiles", "pages", "frames", "port_lanes", "load_lines"):
-        if getattr(m, name) < 1:
-            raise ConfigError(f"{name} must be at least 1, not {getattr(m, name)!r}", at)
+            raise ConfigError(f"unknown kind {name!r}", f"{at}.units", remedy=nearest(name, COUNTED_KINDS, "kinds with a count:"))
+        within(f"units.{name}", n, UNITS, at, ConfigError)
+    _check_ranges(m, at)
     if not _power_of_two(m.port_lanes) or m.port_lanes > m.t:
         raise ConfigError(f"port_lanes must be a power of two of at most t = {m.t}, not {m.port_lanes!r}", at)
-    if m.buffers < 0:
-        raise ConfigError(f"buffers must be at least 0, not {m.buffers!r}", at)
     if m.load_lines % m.port_lanes or m.load_lines // m.port_lanes < 2 or not _power_of_two(m.load_lines):
         raise ConfigError(f"load_lines must be a power of two of at least 2 x port_lanes, not {m.load_lines!r}", at)
     if not _power_of_two(m.frames):
@@ -159,11 +154,14 @@ def check(config: Config, where: str = "config") -> Config:
         raise ConfigError(f"arbitration must be 'need' or 'round_robin', not {m.arbitration!r}", at)
     _check_dram(m.dram, f"{at}.dram")
     _check_dram(config.published.dram, f"{where}: published.dram")
-    for f in fields(Published):
-        value = getattr(config.published, f.name)
-        if isinstance(value, int) and value < 1:
-            raise ConfigError(f"{f.name} must be at least 1, not {value!r}", f"{where}: published")
+    _check_ranges(config.published, f"{where}: published")
     return config
+
+
+def _check_ranges(part, where: str) -> None:
+    for f in fields(part):
+        if f.metadata["allowed"]:
+            within(f.name, getattr(part, f.name), f.metadata["allowed"], where, ConfigError)
 
 
 def from_dict(data: dict, name: str, where: str | None = None) -> Config:
@@ -171,7 +169,7 @@ def from_dict(data: dict, name: str, where: str | None = None) -> Config:
     where = where or f"config {name}"
     for key in data:
         if key not in ("machine", "published", "defaults", "description"):
-            raise ConfigError(f"unknown table {key!r}", where, remedy="known tables: machine, published, defaults")
+            raise ConfigError(f"unknown table {key!r}", where, remedy=nearest(key, ("machine", "published", "defaults"), "known tables:"))
     defaults = data.get("defaults", {})
     if not isinstance(defaults, dict) or not all(isinstance(v, dict) for v in defaults.values()):
         raise ConfigError(f"must hold one table of parameters per program, not {defaults!r}", f"{where}: defaults", remedy="write [defaults.swiglu]")
@@ -191,15 +189,13 @@ def load(name: str) -> Config:
     if path.suffix != ".toml":
         path = presets_dir() / f"{name}.toml"
         if not path.exists():
-            known = ", ".join(sorted(p.stem for p in presets_dir().glob("*.toml")))
-            raise ConfigError(f"no configuration named {name!r}", remedy=f"known: {known}; or give the path of a .toml file")
-    if not path.exists():
-        raise ConfigError(f"no such file: {path}")
+            known = sorted(p.stem for p in presets_dir().glob("*.toml"))
+            raise ConfigError(f"no configuration named {name!r}", remedy=f"{nearest(name, known)}; or give the path of a .toml file")
     try:
-        data = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError) as e:
-        raise ConfigError(f"cannot be read: {e}", str(path)) from None
-    except tomllib.TOMLDecodeError as e:
+        data = tomllib.loads(read_text(path))
+    except RecursionError:
+        raise ConfigError("not valid TOML: nested too deeply", str(path)) from None
+    except ValueError as e:  # TOMLDecodeError, and what int() says of thousands of digits
         raise ConfigError(f"not valid TOML: {e}", str(path)) from None
     return from_dict(data, path.stem, str(path))
 

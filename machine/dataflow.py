@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from .errors import ProgramError
+from .errors import ProgramError, nearest
 from .token_ops import ARITY, Op, apply, format_of
 
 
@@ -202,7 +202,7 @@ class DataflowGraph:
                 known = {self.name[int(i)]: int(i) for i in self.inputs}
                 for name in inputs:
                     if name not in known:
-                        raise ProgramError(f"there is no input {name!r}", where, remedy=f"inputs are {', '.join(list(known)[:20])}")
+                        raise ProgramError(f"there is no input {name!r}", where, remedy=nearest(name, list(known)[:20], "inputs are"))
                 try:
                     given = np.broadcast_arrays(*(np.asarray(v, dtype) for v in inputs.values()))
                 except ValueError:

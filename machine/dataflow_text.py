@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from .dataflow import DataflowGraph
-from .errors import ProgramError
+from .errors import ProgramError, nearest
 from .token_ops import ARITY, Op
 
 
@@ -66,7 +66,7 @@ def load(text: str, file: str = "text") -> DataflowGraph:
         if name in rows:
             raise ProgramError(f"node {name} is defined twice", where, remedy=f"the first is on line {line_of[name]}")
         if op is None:
-            raise ProgramError(f"unknown operation {words[0]!r}", where, remedy=f"known: {', '.join(_OPS)}")
+            raise ProgramError(f"unknown operation {words[0]!r}", where, remedy=nearest(words[0], _OPS))
         want, operands = ARITY[op], words[1:]
         if op < Op.ADD:
             if len(operands) > 1 or (op is Op.CONST and not operands):

@@ -6,12 +6,12 @@ import difflib
 from collections.abc import Iterable
 
 
-def nearest(name: object, known: Iterable[object], what: str = "known") -> str:
+def nearest(name: object, known: Iterable[object], what: str = "known:") -> str:
     """The remedy for an unknown name: the nearest known one, and all of them after ``what``."""
     names = [str(k) for k in known]
     close = difflib.get_close_matches(str(name), names, n=1)
     guess = f"did you mean {close[0]!r}? " if close else ""
-    return f"{guess}{what}: {', '.join(names) or 'none'}"
+    return f"{guess}{what} {', '.join(names) or 'none'}"
 
 
 class PenstockError(Exception):

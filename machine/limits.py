@@ -1,5 +1,9 @@
 """Widths and queue sizes of the `machine` timing's memories: one definition for the model, the hardware and the checks."""
 
+from __future__ import annotations
+
+from .errors import PenstockError
+
 SIZE_BITS = 20
 """Bits of sizes, counts and steps, in elements, and of repeats."""
 POSITION_BITS = 24
@@ -24,6 +28,29 @@ ADDRESSES = range(1 << ADDRESS_BITS)
 PAGES = range(1, 1 << PAGES_BITS)
 SHIFTS = range(ADDRESS_BITS)
 FRAMES = range(1, 1 << 12)
+
+CHANNEL_DEPTHS = range(1, (1 << 16) + 1)
+"""Beats that a channel holds."""
+CYCLES = range(1, 10**6 + 1)
+"""Latencies and intervals of a memory, in cycles."""
+WORDS = range(1, (1 << 20) + 1)
+"""Of a memory of a PE."""
+SEEDS = range(1 << 31)
+MOST_SECONDS = 10**7
+"""A limit of time."""
+RATES = range(1, (1 << 40) + 1)
+"""Bytes or FLOP in a cycle."""
+QUEUES = range(1, (1 << 16) + 1)
+"""Entries of a queue or of a memory, where no width above says less."""
+
+
+def within(name: str, value: object, allowed: range, where: str | None = None,
+           error: type[PenstockError] = PenstockError) -> int:
+    """``value``, an integer of a range; for any other ``error``, with its name and the range."""
+    if type(value) is int and value in allowed:
+        return value
+    shown = str(value) if type(value) is not int or abs(value) < 10**24 else "one of more than 24 digits"
+    raise error(f"{name} must be an integer from {allowed[0]} to {allowed[-1]}, not {shown[:40]}", where)
 
 
 def metadata_bits(pages: int, drops: bool = False, writers: int = 1) -> int:

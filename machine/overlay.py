@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 
-from .errors import ConfigError
+from .errors import ConfigError, nearest
+from .limits import CHANNEL_DEPTHS, WORDS, within
 from .token_ops import OP_CLASS, Op, format_of
 
 LEFT, RIGHT, ONLY = range(3)
@@ -77,8 +78,7 @@ class Overlay:
         for name in ("rows", "cols"):
             if not isinstance(getattr(self, name), int) or not 1 <= getattr(self, name) <= 16:
                 raise ConfigError(f"{name} must be from 1 to 16, not {getattr(self, name)!r}", "overlay")
-        if not isinstance(self.fifo_depth, int) or self.fifo_depth < 2:
-            raise ConfigError(f"fifo_depth must be at least 2, not {self.fifo_depth!r}", "overlay")
+        within("fifo_depth", self.fifo_depth, CHANNEL_DEPTHS[1:], "overlay", ConfigError)
         if self.wake not in (1, 2):
             raise ConfigError(f"wake must be 1 or 2, not {self.wake!r}", "overlay")
         if self.wake == 2 and self.pe == "dynamic" and self.packets != "per_pe":
@@ -87,9 +87,8 @@ class Overlay:
             object.__setattr__(self, "memories", tuple(sorted(self.memories.items())))
         for name, depth in self.memories:
             if name not in MEMORIES[self.pe]:
-                raise ConfigError(f"a {self.pe} PE has no memory {name!r}", "overlay", remedy=f"known: {', '.join(MEMORIES[self.pe])}")
-            if not isinstance(depth, int) or depth < 1:
-                raise ConfigError(f"memory {name} must have at least 1 word, not {depth!r}", "overlay")
+                raise ConfigError(f"a {self.pe} PE has no memory {name!r}", "overlay", remedy=nearest(name, MEMORIES[self.pe]))
+            within(f"words of memory {name}", depth, WORDS, "overlay", ConfigError)
 
     @property
     def pes(self) -> int:

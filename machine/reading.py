@@ -10,11 +10,14 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import PenstockError, nearest
 
-__all__ = ["MOST_BYTES", "MOST_DEPTH", "MOST_INTEGER", "check_fields", "read_json", "read_text"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["MOST_BYTES", "MOST_DEPTH", "MOST_INTEGER", "check_fields", "read_integers", "read_json", "read_text"]
 
 MOST_BYTES = 1 << 28
 """Bytes of a file that is read as a whole."""
@@ -69,6 +72,30 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise _deep(where) from None
     _check_depth(value, where)
     return value
+
+
+def read_integers(path: str | Path, member: str | None = None) -> np.ndarray:
+    """int64 of an .npy file, or of a ``member`` of an .npz file.
+
+    Raises PenstockError for a file that is not there or is damaged, and for anything but integers
+    from 0 to `MOST_INTEGER`.
+    """
+    import zipfile
+
+    import numpy as np
+
+    try:
+        found = np.load(path)
+        found = found if member is None else found[member]
+    except FileNotFoundError:
+        raise PenstockError(f"no such file: {path}") from None
+    except (OSError, ValueError, EOFError, KeyError, IndexError, SyntaxError, MemoryError, zipfile.BadZipFile) as e:
+        raise PenstockError(f"cannot be read: {e}", str(path), remedy=f"give an {'.npy' if member is None else '.npz'} file of integers") from None
+    if not isinstance(found, np.ndarray) or found.dtype.kind not in "iu":
+        raise PenstockError("holds no integers", str(path))
+    if found.size and (found.min() < 0 or found.max() > MOST_INTEGER):
+        raise PenstockError(f"integers must be from 0 to {MOST_INTEGER}", str(path))
+    return found.astype(np.int64)
 
 
 def check_fields(given: Mapping[str, object], known: Collection[str], where: str,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .beat import MAX_NUMBER_BITS, MAX_STOP, Payload, Scalar, Selector, Tile, leaves, payload_from_dict, payload_to_dict
-from .errors import LoweringError
+from .errors import LoweringError, nearest
 from .kinds import KINDS, Kind, kind_of
 
 
@@ -169,7 +169,7 @@ def validate(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS, least_depth: i
         if u.id != i:
             raise LoweringError(f"id {u.id} is at position {i}", where, "ids count from 0 in list order")
         if u.kind not in kinds:
-            raise LoweringError(f"unknown kind {u.kind!r}", where, remedy=f"known kinds: {', '.join(sorted(kinds))}")
+            raise LoweringError(f"unknown kind {u.kind!r}", where, remedy=nearest(u.kind, sorted(kinds), "known kinds:"))
         kind = kinds[u.kind]
         missing = [p for p in kind.params if p not in u.params]
         extra = [p for p in u.params if p not in kind.params and p not in kind.optional]

@@ -22,9 +22,10 @@ from penstock.machine import children
 from penstock.machine.beat import LINE_BYTES
 from penstock.machine.config import Config
 from penstock.machine.config import load as load_config
-from penstock.machine.errors import PenstockError, RunError
+from penstock.machine.errors import PenstockError, RunError, nearest
 from penstock.machine.functions import lookup
 from penstock.machine.kinds import kind_of
+from penstock.machine.limits import SEEDS, within
 from penstock.machine.output import folder_writable
 from penstock.machine.record import Record
 from penstock.machine.record import load as load_records
@@ -208,17 +209,16 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
 
 def _check_options(on: str, timing: str, values: bool, seed: int, waves: str | None) -> None:
     if on not in BACKENDS:
-        raise PenstockError(f"no backend {on!r}", remedy=f"one of {', '.join(BACKENDS)}")
+        raise PenstockError(f"no backend {on!r}", remedy=nearest(on, BACKENDS, "one of"))
     if timing not in TIMINGS:
-        raise PenstockError(f"no timing {timing!r}", remedy=f"one of {', '.join(TIMINGS)}")
+        raise PenstockError(f"no timing {timing!r}", remedy=nearest(timing, TIMINGS, "one of"))
     if timing == "published" and on != "model":
         raise PenstockError("the `published` timing has no RTL", remedy="use --on model, or --timing machine")
     if waves and on == "model":
         raise PenstockError("only the RTL has waveforms", remedy="use --on rtl or --on both")
     if on == "both" and not values:
         raise PenstockError("the check of RTL against model compares values", remedy="leave out --no-values")
-    if not isinstance(seed, int) or seed < 0:
-        raise PenstockError(f"seed must be an integer of at least 0, not {seed!r}")
+    within("seed", seed, SEEDS)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,8 @@ from time import perf_counter
 from penstock.machine.config import Config
 from penstock.machine.config import load as load_config
 from penstock.machine.deadlock import Deadlock, DeadlockError
-from penstock.machine.errors import PenstockError
+from penstock.machine.errors import PenstockError, nearest
+from penstock.machine.limits import CHANNEL_DEPTHS, SEEDS, within
 from penstock.machine.output import write_text
 
 from . import edges
@@ -63,11 +64,11 @@ def find(program, config: str | Config, points: Sequence[dict], *, timing: str =
         Bad input, or a run that fails for another reason.
     """
     if timing not in TIMINGS:
-        raise PenstockError(f"no timing {timing!r}", remedy=f"one of {', '.join(TIMINGS)}")
+        raise PenstockError(f"no timing {timing!r}", remedy=nearest(timing, TIMINGS, "one of"))
+    within("seed", seed, SEEDS)
     config = config if isinstance(config, Config) else load_config(config)
     if depth is not None:
-        if depth < 1:
-            raise PenstockError(f"depth must be at least 1, not {depth}")
+        within("depth", depth, CHANNEL_DEPTHS)
         config = replace(config, machine=replace(config.machine, channel_depth=depth), published=replace(config.published, fifo_depth=depth))
     show = progress_of(progress)
     return [_find(program, config, p, timing, seed, show) for p in points]

@@ -8,7 +8,7 @@ wire, and stop s is stop s + 2. A tile of run-time size has as many physical one
 from __future__ import annotations
 
 from penstock.machine.config import Config
-from penstock.machine.errors import ConfigError, LoweringError
+from penstock.machine.errors import ConfigError, LoweringError, nearest
 from penstock.machine.functions import FUNCTIONS
 from penstock.machine.unitgraph import UnitGraph
 
@@ -31,7 +31,7 @@ def lower(graph: Graph, config: Config, timing: str = "machine") -> UnitGraph:
     graph.check()
     if timing == "machine":
         if unknown := [n for n in config.machine.lanes if n not in ("default", "accum", *FUNCTIONS)]:
-            raise ConfigError(f"no function {unknown[0]!r}", f"config {config.name}: machine.lanes", remedy=f"names: default, accum, {', '.join(FUNCTIONS)}")
+            raise ConfigError(f"no function {unknown[0]!r}", f"config {config.name}: machine.lanes", remedy=nearest(unknown[0], ["default", "accum", *FUNCTIONS], "names:"))
         return _settled(MachineLowering(graph, config))
     if timing == "published":
         return _settled(PublishedLowering(graph, config))

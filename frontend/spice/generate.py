@@ -8,10 +8,15 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from penstock.machine.errors import ProgramError
+from penstock.machine.errors import ProgramError, nearest
+from penstock.machine.limits import SEEDS, within
 
 
 __all__ = ["KINDS", "circuit_matrix"]
+
+
+MOST_ELEMENTS = 10_000
+"""Of a generated circuit."""
 
 
 class _Stamps:
@@ -92,9 +97,10 @@ KINDS = {"ladder": _ladder, "ring": _ring, "gates": _gates}
 def circuit_matrix(kind: str, n: int, seed: int = 0) -> sp.csc_array:
     """The matrix of a generated circuit; the same seed gives the same matrix. ProgramError for an unknown kind or fewer than 3 elements."""
     if kind not in KINDS:
-        raise ProgramError(f"unknown kind of circuit {kind!r}", f"gen:{kind}:{n}", remedy=f"use {', '.join(KINDS)}")
-    if n < 3:
-        raise ProgramError(f"needs at least 3 elements, not {n}", f"gen:{kind}:{n}")
+        raise ProgramError(f"unknown kind of circuit {kind!r}", f"gen:{kind}:{n}", remedy=nearest(kind, KINDS, "use"))
+    if not 3 <= n <= MOST_ELEMENTS:
+        raise ProgramError(f"needs from 3 to {MOST_ELEMENTS} elements, not {n}", f"gen:{kind}:{n}")
+    within("the seed", seed, SEEDS, f"gen:{kind}:{n}")
     stamps = _Stamps(np.random.default_rng(seed))
     KINDS[kind](stamps, n)
     return stamps.matrix()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import warnings
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,9 @@ import scipy.sparse as sp
 
 from penstock.machine.errors import ProgramError
 
+
+MOST_ROWS, MOST_ENTRIES = 1_000_000, 20_000_000
+"""Of a matrix that is read."""
 
 __all__ = ["read_matrix", "check_matrix"]
 
@@ -25,14 +29,23 @@ def read_matrix(file: str | Path) -> sp.csc_array:
     if not path.is_file():
         raise ProgramError("no such file", f"matrix {file}")
     try:
+        _check_size(scipy.io.mminfo(path), f"matrix {file}")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             a = scipy.io.mmread(path, spmatrix=False)
-    except (ValueError, OverflowError, OSError, EOFError, gzip.BadGzipFile) as e:
+    except (ValueError, OverflowError, OSError, EOFError, MemoryError, zlib.error, gzip.BadGzipFile) as e:
         raise ProgramError(f"cannot be read as Matrix Market: {str(e).strip()}", f"matrix {file}", remedy="the formats are .mtx and .mtx.gz") from None
     if np.iscomplexobj(a):
         raise ProgramError("is complex", f"matrix {file}", "values are real")
     return check_matrix(a, f"matrix {file}")
+
+
+def _check_size(header: tuple, where: str) -> None:
+    """Refuse, by its first line, a matrix that is too large to be read."""
+    rows, cols, entries = header[:3]
+    for what, number, most in (("rows", rows, MOST_ROWS), ("columns", cols, MOST_ROWS), ("entries", entries, MOST_ENTRIES)):
+        if not 0 <= number <= most:
+            raise ProgramError(f"has {number} {what}", where, f"at most {most}")
 
 
 def check_matrix(a, where: str = "matrix") -> sp.csc_array:

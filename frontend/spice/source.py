@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.errors import ProgramError
+from penstock.machine.errors import ProgramError, nearest
 from penstock.machine.graph_forms import FORMS, SHAPES
+from penstock.machine.reading import MOST_INTEGER, read_text
 
 from .builder import expression
 from .factor import Factors, factorise
@@ -33,18 +35,16 @@ def graph_from(spec: str) -> DataflowGraph:
         if path.suffix == ".dfg":
             raise ProgramError("no such file", f"graph {spec}")
         raise ProgramError(f"cannot read graph {spec!r}", remedy="use " + "; ".join(f"{form} ({what})" for form, what in FORMS.items()))
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise ProgramError(f"cannot be read: {e}", f"graph {spec}") from None
-    return DataflowGraph.parse(text, spec)
+    return DataflowGraph.parse(read_text(path), spec)
 
 
 def _number(text: str, what: str, spec: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ProgramError(f"{what} must be a whole number, not {text!r}", f"graph {spec}") from None
+    shown = text if len(text) <= 24 else f"{text[:20]}..."
+    if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text):
+        raise ProgramError(f"{what} must be a whole number, not {shown!r}", f"graph {spec}")
+    if len(text) > 24 or abs(int(text)) > MOST_INTEGER:
+        raise ProgramError(f"{what} must be at most {MOST_INTEGER} in magnitude, not {shown}", f"graph {spec}")
+    return int(text)
 
 
 def _options(text: str, known: dict[str, str], spec: str) -> dict[str, str]:
@@ -53,7 +53,7 @@ def _options(text: str, known: dict[str, str], spec: str) -> dict[str, str]:
     for part in filter(None, (p.strip() for p in text.split(","))):
         key, equals, value = part.partition("=")
         if (key if equals else part) not in known or bool(equals) == (known[key] == ""):
-            raise ProgramError(f"unknown option {part!r}", f"graph {spec}", remedy=f"options are {', '.join(k + ('=' + v if v else '') for k, v in known.items())}")
+            raise ProgramError(f"unknown option {part!r}", f"graph {spec}", remedy=nearest(key, [k + ("=" + v if v else "") for k, v in known.items()], "options are"))
         found[key] = value
     return found
 

@@ -10,6 +10,7 @@ from penstock.frontend import (Accum, Broadcast, EagerMerge, Expand, FlatMap, Fl
                                Reassemble, SelectorType, Sink, Source, StreamType, add, address, address_range, all_read, cast, dim, div, exp, last_tile_filter, matmul,
                                row_append, row_offset, row_sum)
 from penstock.machine.errors import ProgramError
+from penstock.machine.reading import read_integers
 
 from .traffic import kv_lengths
 
@@ -104,10 +105,10 @@ def lengths(seed, requests, kv_tile, most, skew, trace):
     """Rows in the cache of each request before the new one."""
     if not trace:
         return kv_lengths(seed, requests, most * kv_tile, skew)
-    try:
-        rows = np.concatenate([np.load(part) for part in trace.split("+")])
-    except (OSError, ValueError) as e:
-        raise ProgramError(f"trace {trace} cannot be read: {e}", remedy="give an .npy file of lengths") from None
+    parts = [read_integers(part) for part in trace.split("+")]
+    rows = np.concatenate(parts) if all(p.ndim == 1 for p in parts) else parts[0]
+    if not rows.size:
+        raise ProgramError(f"trace {trace} has no lengths")
     if rows.ndim != 1 or len(rows) < requests or rows[:requests].min() < 0 or rows[:requests].max() >= most * kv_tile:
         raise ProgramError(f"trace {trace} has {list(rows.shape)} lengths of up to {rows.max()}", rule=f"{requests} lengths of less than {most} tiles of {kv_tile} rows",
                            remedy="set requests and most as the trace needs")

@@ -6,11 +6,11 @@ each token; without one they are drawn with popularity 1 / rank^skew. ``compute_
 The defaults are Qwen3-30B-A3B with a batch of 64.
 """
 
-import numpy as np
 
 from penstock.frontend import (Accum, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Map, Partition, Promote,
                                RandomOffChipLoad, Reassemble, Reshape, Source, add, cast, expert_addresses, matmul, mul, retile_row, retile_streamify, silu)
 from penstock.machine.errors import ProgramError
+from penstock.machine.reading import read_integers
 
 from .traffic import routing
 
@@ -83,11 +83,9 @@ def streams(seed, tokens=64, experts=128, top_k=8, skew=1.0, trace="", **_):
 
 def traced(trace, tokens, experts, top_k):
     """Experts of each token from a file."""
-    try:
-        with np.load(trace) as f:
-            chosen = f["data"]
-    except (OSError, ValueError, KeyError) as e:
-        raise ProgramError(f"trace {trace} cannot be read: {e}", remedy="give an .npz file with an array `data` [tokens, top_k]") from None
+    chosen = read_integers(trace, "data")
+    if not chosen.size:
+        raise ProgramError(f"trace {trace} has no experts")
     if chosen.shape != (tokens, top_k) or chosen.min() < 0 or chosen.max() >= experts:
         raise ProgramError(f"trace {trace} has {list(chosen.shape)} experts from {chosen.min()} to {chosen.max()}",
                            rule=f"[tokens, top_k] = [{tokens}, {top_k}] of {experts} experts", remedy="set tokens, top_k and experts as the trace has them")

@@ -81,7 +81,7 @@ def _static(image: StaticImage, run: Run):
     pe, cycle = np.nonzero(latency[image.context["op"]])
     code = image.context["op"][pe, cycle]
     done = cycle + latency[code] - 1
-    if done.max(initial=0) >= image.length or (image.context["write"][pe, done] != WRITE_ALU).any():
+    if done.max(initial=-1) >= image.length or (image.context["write"][pe, done] != WRITE_ALU).any():
         raise RunError("an operation is issued whose result is not written", "overlay image")
     at = base[pe] + image.context["address"][pe, done]
     # where each address' value was made

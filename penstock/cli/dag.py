@@ -7,6 +7,7 @@ from pathlib import Path
 
 from penstock.machine import output
 from penstock.machine.errors import PenstockError
+from penstock.machine.limits import SEEDS, SIZES, within
 from penstock.scheduler.dag import cli as dag
 
 from .options import add_quiet, display
@@ -42,13 +43,16 @@ def run(args) -> int:
     from penstock import dag_run
     from penstock.points import print_table
 
-    if args.scale < 1:
-        raise PenstockError(f"--scale must be at least 1, not {args.scale}")
+    within("--scale", args.scale, SIZES[1:])
+    within("--seed", args.seed, SEEDS)
+    tile = (16 if args.on == "model" else 4) if args.tile is None else args.tile
+    if tile not in (2, 4, 8, 16):
+        raise PenstockError(f"--tile must be 2, 4, 8 or 16, not {tile}")
     given, chosen = Problem.load(args.problem), Schedule.load(args.solution)
     evaluate(given, chosen)
     problem, schedule = shrink(given, chosen, args.scale)
     with display(args) as progress:
-        runs = dag_run.run_schedule(problem, schedule, on=args.on, t=args.tile or (16 if args.on == "model" else 4), scale=args.scale, seed=args.seed,
+        runs = dag_run.run_schedule(problem, schedule, on=args.on, t=tile, scale=args.scale, seed=args.seed,
                                     values=not args.no_values, progress=progress.stage)
     for run in runs:
         print(f"{run.problem} on {run.backend}: {run.machine}" + (f"; lengths / {run.scale}, capacity and costs / {run.scale**2}" if run.scale > 1 else ""))

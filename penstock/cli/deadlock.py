@@ -6,7 +6,7 @@ import argparse
 
 from penstock.machine import output
 
-from .options import SEVERAL, add_program, add_quiet, display, parse_params
+from .options import SEVERAL, add_program, add_quiet, display, grid_of
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def command(args) -> int:
     from penstock import api, deadlock, points
 
     with display(args) as progress:
-        found = deadlock.find(args.program, args.config, api.grid_points(parse_params(args.params)), timing=args.timing, depth=args.depth, seed=args.seed,
+        found = deadlock.find(args.program, args.config, api.grid_points(grid_of(args.params)), timing=args.timing, depth=args.depth, seed=args.seed,
                               progress=progress)
     points.print_table([deadlock.row(f) for f in found])
     for f in found:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from penstock.machine import output
-from penstock.machine.errors import PenstockError
+from penstock.machine.errors import PenstockError, nearest
 
 from .options import add_out, add_quiet, display
 
@@ -38,9 +38,11 @@ def command(args) -> int:
 
     names = ["fig8", *figures.FIGURES] if args.figure == "all" else [args.figure]
     if names[0] not in ("fig8", *figures.FIGURES):
-        raise PenstockError(f"no figure {names[0]!r}", remedy=f"known: fig8, {', '.join(figures.FIGURES)}, all")
+        raise PenstockError(f"no figure {names[0]!r}", remedy=nearest(names[0], ["fig8", *figures.FIGURES, "all"]))
     if "fig8" not in names and (args.rtl or args.records):
         raise PenstockError(f"--rtl and --records are for figure 8, not {names[0]}", remedy="leave them out: its timing `published` runs on the model only")
+    if names == ["fig8"] and args.machine:
+        raise PenstockError("--machine is for the figures in the timing `published`", remedy="leave it out: figure 8 has this machine's cycles")
     traces = figures.Traces(args.traces)
     for name in figures.FIGURES.keys() & set(names):
         figures.FIGURES[name].points(traces)  # a trace that is not there is told before anything runs

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from penstock.machine import output
 from penstock.machine.errors import PenstockError
+from penstock.machine.limits import MOST_SECONDS, SEEDS, within
 
 from .options import add_quiet, display
 
@@ -40,9 +41,10 @@ def command(args) -> int:
         wrong = campaigns.replay(args.replay)
         print(f"{args.replay}: {'all equal' if wrong is None else wrong}", file=sys.stderr if wrong else sys.stdout)
         return int(wrong is not None)
-    for name, value in (("count", args.count), ("streams", args.streams), ("seed", args.seed), ("least", args.least)):
-        if value < 0:
-            raise PenstockError(f"--{name} must be at least 0, not {value}")
+    for name in ("count", "streams", "seed", "least"):
+        within(f"--{name}", getattr(args, name), SEEDS)
+    if args.time is not None and not 0 <= args.time <= MOST_SECONDS:
+        raise PenstockError(f"--time must be from 0 to {MOST_SECONDS} seconds, not {args.time}")
     if args.on == "rtl":
         from penstock.tb.runner import require_tools
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from penstock.machine import output
 from penstock.machine.errors import PenstockError
+from penstock.machine.reading import MOST_INTEGER
 
 if TYPE_CHECKING:
     from penstock.progress import Progress
@@ -92,16 +93,29 @@ def parse_params(pairs: list[str]) -> dict[str, list]:
             raise PenstockError(
                 f"--set {name} is given twice",
                 remedy=f"`penstock sweep ... --set {name}=A,B` runs several values")
-        out[name] = [_number(v) for v in value.split(",")]
+        out[name] = [_number(name, v) for v in value.split(",")]
     return out
 
 
-def _number(text: str) -> int | float | str:
+def grid_of(pairs: list[str]) -> dict[str, list]:
+    """Parameters of several points: each value once."""
+    out = parse_params(pairs)
+    for name, values in out.items():
+        if twice := [v for i, v in enumerate(values) if v in values[:i]]:
+            raise PenstockError(f"--set {name} names {twice[0]} twice")
+    return out
+
+
+def _number(name: str, text: str) -> int | float | str:
     for kind in (int, float):
         try:
-            return kind(text)
+            number = kind(text)
         except ValueError:
             continue
+        if not abs(number) <= MOST_INTEGER:
+            shown = text if len(text) <= 24 else f"{text[:20]}..."
+            raise PenstockError(f"--set {name} takes numbers of at most {MOST_INTEGER} in magnitude, not {shown}")
+        return number
     return text
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from penstock.examples import EXAMPLES
 from penstock.machine import output
 from penstock.machine.errors import PenstockError
+from penstock.machine.limits import within
 from penstock.machine.graph_forms import FORMS
 from penstock.machine.overlay import CHOICES
 
@@ -120,8 +121,7 @@ def cmd_figures(args) -> int:
     from penstock.overlay import figures, resources
     from penstock.points import print_table
 
-    if args.seeds < 1:
-        raise PenstockError(f"--seeds must be at least 1, not {args.seeds}")
+    within("--seeds", args.seeds, range(1, 1001))
     with display(args) as progress:
         written, rows = figures.write_all(args.out, args.matrices, args.seeds, progress)
         if args.resources:

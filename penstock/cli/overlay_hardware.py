@@ -7,6 +7,7 @@ import argparse
 from penstock.examples import EXAMPLES
 from penstock.machine import output
 from penstock.machine.errors import PenstockError
+from penstock.machine.limits import SEEDS, within
 from penstock.machine.overlay import CHOICES, MEMORIES, Overlay, Sizes
 
 from .options import add_quiet, display
@@ -56,6 +57,7 @@ def cmd_verilog(args) -> int:
     from penstock.hw.overlay import Overlay as Component
     from penstock.machine.token_ops import OP_CLASS, format_of
 
+    within("--seed", args.seed, SEEDS)
     rows, cols = mesh_of(args.mesh)
     memories = memory_depths(args.memory)
     overlay = Overlay(rows=rows, cols=cols, wake=args.wake, fifo_depth=args.fifo_depth, memories=memories, **{name: getattr(args, name) for name in VARIANT})

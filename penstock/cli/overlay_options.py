@@ -9,8 +9,8 @@ from penstock.machine.errors import PenstockError
 
 def mesh_of(text: str, what: str = "--mesh") -> tuple[int, int]:
     """Rows and columns of RxC."""
-    if not (m := re.fullmatch(r"(\d+)x(\d+)", text)):
-        raise PenstockError(f"{what} takes ROWSxCOLUMNS, not {text!r}")
+    if not (m := re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", text)):
+        raise PenstockError(f"{what} takes ROWSxCOLUMNS, not {text[:60]!r}")
     return int(m[1]), int(m[2])
 
 
@@ -19,7 +19,9 @@ def memory_depths(pairs: list[str]) -> dict[str, int]:
     memories = {}
     for pair in pairs:
         name, eq, words = pair.partition("=")
-        if not eq or not words.isdigit():
-            raise PenstockError(f"--memory takes NAME=WORDS, not {pair!r}")
+        if not eq or not re.fullmatch(r"[0-9]{1,18}", words):
+            raise PenstockError(f"--memory takes NAME=WORDS, not {pair[:60]!r}")
+        if name in memories:
+            raise PenstockError(f"--memory {name} is given twice")
         memories[name] = int(words)
     return memories

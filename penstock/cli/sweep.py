@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .options import SEVERAL, add_program, add_quiet, add_run, display, parse_params, verdict
+from .options import SEVERAL, add_program, add_quiet, add_run, display, grid_of, verdict
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -18,7 +18,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 def command(args) -> int:
     from penstock import api, points
 
-    grid = parse_params(args.params)
+    grid = grid_of(args.params)
     with display(args) as progress:
         found = api.outcomes(args.program, args.config, api.grid_points(grid), on=args.on, timing=args.timing, values=not args.no_values, seed=args.seed,
                              onchip_rule=args.onchip_rule, progress=progress)

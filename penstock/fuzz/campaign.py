@@ -17,8 +17,9 @@ from penstock.machine.beat import beat_bits
 from penstock.machine.config import Config, from_dict, to_dict
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import LoweringError, PenstockError, RunError
-from penstock.machine.limits import INPUT_BITS
+from penstock.machine.limits import INPUT_BITS, within
 from penstock.machine.output import folder, write_text
+from penstock.machine.reading import check_fields, read_json
 from penstock.machine.unitgraph import UnitGraph
 from penstock.progress import Progress
 from penstock.progress import of as progress_of
@@ -347,17 +348,25 @@ def _fail(campaign: Campaign, backend: str, message: str, recipe: Recipe, config
 
 def replay(path: Path, on: str | None = None) -> str | None:
     """Run a kept failure again; what is wrong, or None. ``on``: model or rtl (default: where it failed)."""
+    data = read_json(path)
     try:
-        data = json.loads(Path(path).read_text())
         if data["backend"] == "streams":
-            campaign = Campaign()
-            run_streams(campaign, 1, int(data["seed"]), on=on or "rtl", exact=True)
-            return campaign.failures[0].message if campaign.failures else None
-        recipe, config, backend = Recipe.from_dict(data["recipe"]), config_of(data["config"]), data["backend"]
-    except FileNotFoundError:
-        raise PenstockError(f"no such file: {path}") from None
-    except (OSError, ValueError, KeyError, TypeError) as e:
-        raise PenstockError(f"is not a kept failure: {e}", str(path), remedy="give a file that `penstock fuzz --keep` wrote") from None
+            seed = data["seed"]
+            check_fields(data, ["backend", "message", "seed"], str(path))
+        else:
+            check_fields(data, ["backend", "message", "origin", "config", "recipe"], str(path))
+            recipe, config, backend = Recipe.from_dict(data["recipe"]), config_of(data["config"]), data["backend"]
+            programs.prepare(recipe, config)
+            if backend not in ("model", "rtl"):
+                raise ValueError(f"no backend {backend!r}")
+    except PenstockError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, StopIteration) as e:
+        raise PenstockError(f"is not a kept failure: {e}"[:200], str(path), remedy="give a file that `penstock fuzz --keep` wrote") from None
+    if data["backend"] == "streams":
+        campaign = Campaign()
+        run_streams(campaign, 1, within("seed", seed, range(1 << 62), str(path)), on=on or "rtl", exact=True)
+        return campaign.failures[0].message if campaign.failures else None
     on = on or backend
     return fails_on_model(recipe, config) if on == "model" else fails_on_model(recipe, config) or fails_on_rtl(recipe, config)
 

@@ -26,9 +26,15 @@ from penstock.frontend.routing_operators import Partition
 from penstock.frontend.types import BufferType, Dim, TileType, dim
 from penstock.frontend.workloads.dealing import deal, turns
 from penstock.machine.errors import ProgramError
+from penstock.machine.limits import CHANNEL_DEPTHS, within
 from penstock.reference import evaluator
 
 __all__ = ["Recipe", "Built", "build", "vary", "lists"]
+
+
+MOST_ELEMENTS = 1 << 22
+"""Of all tiles of a source, and of a tensor."""
+_RUN = {"depths": range(1 << 62), "depth": range(CHANNEL_DEPTHS.stop), "stalls": range(1 << 62)}
 
 
 @dataclass
@@ -55,7 +61,10 @@ class Recipe:
 
     @staticmethod
     def from_dict(d: dict) -> "Recipe":
-        return Recipe(d["steps"], d["seed"], d["run"])
+        run = {name: within(name, d["run"][name], allowed) if d["run"][name] is not None or name == "depth" else None for name, allowed in _RUN.items()}
+        if not isinstance(d["steps"], list) or not all(isinstance(s, dict) and isinstance(s.get("op"), str) for s in d["steps"]):
+            raise ProgramError("steps are a list of operators", "recipe")
+        return Recipe(d["steps"], within("seed", d["seed"], range(1 << 62), "recipe"), run)
 
     def copy(self) -> "Recipe":
         return copy.deepcopy(self)
@@ -288,6 +297,8 @@ class Built:
 
     def _values(self, index: int, n: int) -> np.ndarray:
         """Values of every magnitude in moderation, with zeros."""
+        if n > MOST_ELEMENTS:
+            raise ProgramError(f"step {index} has {n} elements of at most {MOST_ELEMENTS}", "recipe")
         rng = np.random.default_rng([self.seed, index])
         a = rng.standard_normal(n) * 2.0 ** rng.integers(-2, 3, n)
         return np.where(rng.random(n) < 0.05, 0.0, a).astype(np.float32)

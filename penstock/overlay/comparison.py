@@ -12,6 +12,7 @@ import numpy as np
 from penstock.api import versions
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.errors import ConfigError, PenstockError, RunError
+from penstock.machine.limits import SEEDS, within
 from penstock.machine.overlay import CHOICES, MEMORIES, Overlay
 from penstock.machine.record import Record
 from penstock.machine.token_ops import Op, format_of
@@ -52,6 +53,12 @@ def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Ove
         o = replace(o, **{n: getattr(Overlay, n) for n in other})
         if o not in out:
             out.append(o)
+    for name, values in (choices or {}).items():
+        kind = next((k for k, names in ONLY_OF.items() if name in names), None)
+        for value in values or ():
+            if kind in (None, *lists["pe"]) and not any(getattr(o, name) == value and kind in (None, o.pe) for o in out):
+                raise ConfigError(f"no variant has {name} = {value}", "overlay", "wake = 2 serves two consumers of one packet, so packets are per_pe",
+                                  "leave out one of --wake 2 and --packets per_edge")
     return out
 
 
@@ -172,6 +179,8 @@ def compare(graph: DataflowGraph, meshes: Iterable[Mesh], overlays: Iterable[Ove
     """Every overlay at every mesh with every seed; variants that share mesh, objective, kinds of PEs and seed share the placement."""
     progress = progress or Progress()
     meshes, seeds = list(meshes), list(seeds)
+    for seed in seeds:
+        within("seed", seed, SEEDS)
     overlays = list(overlays) if overlays is not None else variants()
     progress.plan(len(meshes) * len(overlays) * len(seeds))
     records = []

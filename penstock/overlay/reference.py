@@ -80,6 +80,8 @@ def against_scipy(graph: DataflowGraph, values: np.ndarray) -> Factorised | None
     exact.data = exact.data.astype(values.dtype).astype(np.float64)
     left = abs(mine[0] @ mine[1] - exact).tocoo()
     left.eliminate_zeros()
+    if not left.nnz:
+        return Factorised(error, 0.0)
     limits = np.finfo(values.dtype)
     rounding = limits.eps / 2
     size = rounding * np.asarray(bound[left.row, left.col]).ravel() + limits.tiny  # the smallest normal number: what an underflow loses

@@ -283,7 +283,7 @@ def test_programs_that_cannot_be_built(tmp_path):
         build(str(path)).streams(0)
     path.write_text("from penstock.frontend import *\ndef program():\n    g = Graph('mine')\n    Sink(LinearOffChipLoad(g.input('x', (4, 4)), tile=(4, 4)))\n    return g\n"
                     "def inputs(seed):\n    return {'x': [['a']]}\n")
-    with pytest.raises(ProgramError, match=r"inputs\(\) gives 'x' as no array of numbers; return {'x': array of shape \[4, 4\], ...}"):
+    with pytest.raises(ProgramError, match=r"inputs\(\) gives 'x' as no array of real numbers; return {'x': array of shape \[4, 4\], ...}"):
         build(str(path)).inputs(0)
 
 

@@ -343,7 +343,7 @@ def test_bad_parameters_of_swiglu(params, message):
 
 
 def test_unknown_program():
-    with pytest.raises(ProgramError, match=f"no program named 'swigloo'; known: {', '.join(WORKLOADS)}; or give the path of a .py file"):
+    with pytest.raises(ProgramError, match=f"no program named 'swigloo'; did you mean 'swiglu'. known: {', '.join(WORKLOADS)}; or give the path of a .py file"):
         build("swigloo")
 
 

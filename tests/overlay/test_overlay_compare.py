@@ -44,7 +44,7 @@ def test_compare_writes_records_and_a_table(tmp_path, capsys):
     (["--memory", "value=1"], r"needs \d+ words, but has 1"),
     (["--memory", "cache=1"], "there is no memory 'cache'"),
     (["--pe", "static", "--ready", "fifo"], "--ready is of dynamic PEs only"),
-    (["--fifo-depth", "1"], "fifo_depth must be at least 2, not 1"),
+    (["--fifo-depth", "1"], "fifo_depth must be an integer from 2 to 65536, not 1"),
 ])
 def test_refusals(arguments, message, capsys):
     assert main(["overlay", "compare", "gen:ladder:12", "--quiet", *arguments]) == 1

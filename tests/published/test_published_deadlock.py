@@ -82,7 +82,7 @@ def test_deeper_channels_from_the_command_line():
     assert found.deadlock is None and found.depth == 64
 
 
-@pytest.mark.parametrize("options, text", [(dict(depth=0), "depth must be at least 1, not 0"), (dict(timing="both"), "no timing 'both'")])
+@pytest.mark.parametrize("options, text", [(dict(depth=0), "depth must be an integer from 1 to 65536, not 0"), (dict(timing="both"), "no timing 'both'")])
 def test_bad_options(options, text):
     with pytest.raises(PenstockError, match=text):
         deadlock.find("published_moe", MOE, [SMALL], **options)

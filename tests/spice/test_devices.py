@@ -124,7 +124,7 @@ def test_functions_for_exponentials_at_their_ends():
 
 
 @pytest.mark.parametrize("spec, message", [
-    ("device:triode", "there is no device 'triode'; devices are diode, jfet, bjt, hbt, mos"), ("device:diode*x", "number of instances must be a whole number, not 'x'"),
+    ("device:triode", "there is no device 'triode'; did you mean 'diode'. devices are diode, jfet, bjt, hbt, mos"), ("device:diode*x", "number of instances must be a whole number, not 'x'"),
     ("device:diode*0", "number of instances must be at least 1, not 0")])
 def test_bad_devices(spec, message):
     with pytest.raises(ProgramError, match=message):

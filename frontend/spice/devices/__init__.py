@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 
 from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.errors import ProgramError
+from penstock.machine.errors import ProgramError, nearest
 
 from ..equations import Equations
 
@@ -24,7 +24,7 @@ PUBLISHED = {"diode": ("diode_simple", 43, 58, 14), "jfet": ("jfet", 91, 120, 13
 def equations(name: str) -> Equations:
     """The model called ``name``; ProgramError lists those there are."""
     if name not in DEVICES:
-        raise ProgramError(f"there is no device {name!r}", f"graph device:{name}", remedy=f"devices are {', '.join(DEVICES)}")
+        raise ProgramError(f"there is no device {name!r}", f"graph device:{name}", remedy=nearest(name, DEVICES, "devices are"))
     return import_module(DEVICES[name]).equations()
 
 
