@@ -71,6 +71,13 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def dag_trial(session: nox.Session) -> None:
+    """2,000 random problems of the DAG scheduler: bounds, evaluator against checker, every schedule of the tiny ones (half an hour; goes on where it was stopped)."""
+    install(session)
+    session.run("python", "bench/dag/trial.py", "--keep", "out/dag_trial.jsonl", "--json", "docs/results/dag_trial.json", *session.posargs)
+
+
+@nox.session
 def overlay(session: nox.Session) -> None:
     """Records of the token overlay: RTL against the model in every variant (20 minutes of CPU; cases on record are not run again), speed against its targets, and the page that shows them."""
     install(session)

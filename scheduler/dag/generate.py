@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from penstock.machine.errors import PenstockError
 
@@ -13,16 +13,21 @@ from .problem import Op, OpType, Problem, Tensor
 __all__ = ["KINDS", "generate"]
 
 
-def generate(kind: str, ops: int, seed: int = 0) -> Problem:
-    """A problem with at least one and about `ops` operations; equal arguments give equal problems."""
+def generate(kind: str, ops: int, seed: int = 0, scale: int = 1) -> Problem:
+    """A problem with at least one and about `ops` operations; equal arguments give equal problems.
+
+    `scale` (1 to 32) divides every length, and capacity and costs by its square.
+    """
     if kind not in KINDS:
         raise PenstockError(f"no generator is called {kind!r}", rule="one of: " + ", ".join(KINDS))
     if ops < 1:
         raise PenstockError(f"ops must be at least 1, not {ops}")
+    if not 1 <= scale <= 32:
+        raise PenstockError(f"scale must be in 1..32, not {scale}")
     chance = random.Random(f"{kind}-{ops}-{seed}")
-    build = _Builder(chance)
+    build = _Builder(chance, scale)
     KINDS[kind](build, ops)
-    return build.problem(f"{kind}-{ops}-{seed}")
+    return build.problem(f"{kind}-{ops}-{seed}" + (f"-{scale}" if scale > 1 else ""))
 
 
 @dataclass
@@ -30,6 +35,7 @@ class _Builder:
     """Collects tensors and operations; tensor handles are indices."""
 
     chance: random.Random
+    scale: int = 1
     tensors: list[Tensor] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
 
@@ -61,8 +67,13 @@ class _Builder:
     def problem(self, name: str) -> Problem:
         native = self.chance.choice((64, 128, 128, 128))
         capacity = self.chance.choice((2, 3, 4, 8, 16, 32)) * native * native - self.chance.choice((0, 0, 1000))
-        return Problem(tuple(self.tensors), tuple(self.ops), float(capacity), float(self.chance.choice((5, 10, 20, 50, 100))),
-                       (native, native), name)
+        bandwidth = float(self.chance.choice((5, 10, 20, 50, 100)))
+        if self.scale > 1:
+            area = self.scale * self.scale
+            self.tensors = [Tensor(t.width // self.scale, t.height // self.scale) for t in self.tensors]
+            self.ops = [replace(op, cost=op.cost / area) for op in self.ops]
+            capacity, native = capacity // area, native // self.scale
+        return Problem(tuple(self.tensors), tuple(self.ops), float(capacity), bandwidth, (native, native), name)
 
 
 def _random(b: _Builder, ops: int) -> None:

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from .demand import Execution, Extent, Plan, Slice
+from .demand import Execution, Extent, Plan, Role, Slice
 from .problem import Problem
 from .readings import Readings
 from .solution import Granularity
@@ -125,7 +125,7 @@ class Meter:
             if any(region == whole for _, region in uses):
                 held[tensor, "whole"] = whole
             elif self.readings.sharing == "once-per-tensor":
-                region = max((region for _, region in uses), key=_area)
+                region = min(uses, key=lambda use: (-_area(use[1]), use[0].role, use[1]))[1]
                 held[tensor, region] = region
             else:
                 for part, region in uses:
@@ -165,7 +165,7 @@ class Meter:
 
     def _loaded_lru(self, held: dict[tuple, Region], room: float) -> float:
         loaded = 0.0
-        for key, region in held.items():
+        for key, region in sorted(held.items(), key=_touch_order):
             if key not in self.free_space:
                 loaded += _area(region)
             self.free_space[key] = _area(region)
@@ -329,6 +329,12 @@ class Meter:
             total("latency"), total("compute"), (loaded + stored) / self.problem.bandwidth, loaded, stored,
             max(c.working_set for _, costs in groups for _, c in costs), self.rows * self.columns,
             self.rows * self.columns * self.steps_per_tile)
+
+
+def _touch_order(buffer: tuple[tuple, Region]) -> tuple:
+    """The slices of a step are used by tensor, then place, then role."""
+    key, region = buffer
+    return key[0], region, key[1] if isinstance(key[1], Role) else -1
 
 
 def _area(region: Region) -> int:

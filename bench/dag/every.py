@@ -1,0 +1,156 @@
+"""The least latency of a tiny problem over every schedule: subgraphs, granularities, traversals, what stays.
+
+On the arithmetic of `checker.py` alone.  Every connected set of operations, with every set of tensors
+received and retained, at every granularity and in the best order of its tiles, is a move; Dijkstra's
+algorithm goes over (operations run, tensors in slow memory, tensors kept).
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from dataclasses import dataclass
+
+from checker import Illegal, Walk
+
+__all__ = ["Least", "least_latency"]
+
+MOST_TILES = 8
+"""Tiles of which every order is tried (by dynamic programming); of more, only what cannot be better is decided."""
+
+
+@dataclass(frozen=True)
+class Least:
+    """The least latency (units of time; infinite if there is no schedule); `exact` unless some order was left open."""
+
+    latency: float
+    exact: bool
+
+
+def least_latency(problem, readings) -> Least:
+    """Over all schedules in which a subgraph receives nothing that it does not use.
+
+    Not for `reuse=lru`, where a step depends on more than the one before it.
+    """
+    if readings.reuse == "lru":
+        raise ValueError("not for reuse=lru")
+    moves, exact = [], True
+    for count in range(1, len(problem.ops) + 1):
+        for ops in itertools.combinations(problem.topological, count):
+            if _connected(problem, ops):
+                found, sure = _moves(problem, readings, ops)
+                moves += found
+                exact = exact and sure
+    return Least(_cheapest(problem, moves), exact)
+
+
+def _connected(problem, ops) -> bool:
+    reached = {ops[0]}
+    while True:
+        more = {b for a in reached for b in ops if b not in reached and (
+            problem.ops[a].output in problem.ops[b].inputs or problem.ops[b].output in problem.ops[a].inputs)}
+        if not more:
+            return len(reached) == len(ops)
+        reached |= more
+
+
+def _moves(problem, readings, ops):
+    """(latency, operations, received, retained, needed, written) for each set received and retained."""
+    made = {problem.ops[o].output for o in ops}
+    taken = sorted({t for o in ops for t in problem.ops[o].inputs if t not in made and problem.producer[t] is not None})
+    loaded = sorted({t for o in ops for t in problem.ops[o].inputs if t not in made})
+    may_stay = sorted(t for t in made if problem.consumers[t])
+    may_come = taken
+    if readings.retainable == "loaded-too":
+        may_stay += loaded
+        may_come = loaded
+    found, exact = [], True
+    for received, retained in itertools.product(_subsets(problem, may_come), _subsets(problem, may_stay)):
+        latency, written, sure = _best(problem, readings, ops, received, retained)
+        exact = exact and sure
+        if latency < math.inf:
+            found.append((latency, frozenset(ops), frozenset(received), frozenset(retained),
+                          frozenset(taken) - set(received), frozenset(written)))
+    return found, exact
+
+
+def _subsets(problem, tensors):
+    return [s for n in range(len(tensors) + 1) for s in itertools.combinations(tensors, n)
+            if sum(problem.tensors[t].size for t in s) < problem.capacity]
+
+
+def _best(problem, readings, ops, received, retained):
+    """(least latency over granularities and orders, tensors written, whether that is sure)."""
+    best, open_below, written = math.inf, math.inf, ()
+    wide = max(t.width for t in problem.tensors)
+    high = max(t.height for t in problem.tensors)
+    if readings.above_native == "refused":
+        most = (*problem.native, problem.native[0])
+    else:
+        most = (2 * wide, 2 * high, wide)
+    for w, h, k in itertools.product(*(range(n, 0, -1) for n in most)):
+        try:
+            walk = Walk(problem, readings, ops, (w, h, k), received, retained)
+        except Illegal:
+            continue
+        if readings.inner_retention == "refused" and any(t in walk.made and t not in walk.formed for t in retained):
+            return math.inf, (), True
+        written = [t for t in walk.outs if t not in retained]
+        places = [(r, c) for r in range(walk.rows) for c in range(walk.columns)]
+        if any(stage.working_set > problem.capacity for place in places for stage in walk.stages(*place)):
+            continue
+        latency, floor = _best_order(walk, places, best)
+        best, open_below = min(best, latency), min(open_below, floor)
+    return best, written, open_below >= best * (1 - 1e-12)
+
+
+def _best_order(walk, places, best):
+    """(latency of an order of the tiles, infinite if none is below `best`; what no order is below)."""
+    tiles = [walk.stages(*place) for place in places]
+    later = sum(walk.takes(b, a.buffers) for stages in tiles for a, b in zip(stages, stages[1:]))
+    begin = [walk.takes(stages[0], {}) for stages in tiles]
+    after = [[walk.takes(stages[0], before[-1].buffers) for before in tiles] for stages in tiles]
+    n = len(tiles)
+    if n == 1:
+        return later + begin[0], later + begin[0]
+    floor = later + sum(min(min(after[i][j] for j in range(n) if j != i), begin[i]) for i in range(n))
+    if floor >= best:
+        return math.inf, math.inf
+    if n > MOST_TILES:
+        snake = [r * walk.columns + (c if r % 2 == 0 else walk.columns - 1 - c) for r in range(walk.rows) for c in range(walk.columns)]
+        other = [r * walk.columns + c for c in range(walk.columns)
+                 for r in (range(walk.rows) if c % 2 == 0 else reversed(range(walk.rows)))]
+        found = min(later + begin[o[0]] + sum(after[b][a] for a, b in zip(o, o[1:])) for o in (snake, other))
+        return found, floor
+    least = {(1 << i, i): begin[i] for i in range(n)}
+    for mask in range(1, 1 << n):
+        for at in range(n):
+            if (mask, at) in least:
+                for to in range(n):
+                    if not mask >> to & 1:
+                        cost = least[mask, at] + after[to][at]
+                        key = mask | 1 << to, to
+                        if cost < least.get(key, math.inf):
+                            least[key] = cost
+    found = later + min(least[(1 << n) - 1, i] for i in range(n))
+    return found, found
+
+
+def _cheapest(problem, moves) -> float:
+    goal = frozenset(range(len(problem.ops)))
+    outputs = {op.output for op in problem.ops if not problem.consumers[op.output]}
+    nothing: frozenset[int] = frozenset()
+    queue, count, done = [(0.0, 0, nothing, nothing, nothing)], 0, set()
+    while queue:
+        spent, _, run, slow, kept = heapq.heappop(queue)
+        if run == goal and outputs <= slow:
+            return spent
+        if (run, slow, kept) in done:
+            continue
+        done.add((run, slow, kept))
+        for latency, ops, received, retained, needed, written in moves:
+            if received == kept and needed <= slow:
+                count += 1
+                heapq.heappush(queue, (spent + latency, count, run | ops, slow | written, retained))
+    return math.inf

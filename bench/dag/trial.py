@@ -1,0 +1,240 @@
+"""2,000 random problems: no bound above any schedule, the checker agrees, small ones are optimal.
+
+    python bench/dag/trial.py [--count 2000] [--first 0] [--keep FILE] [--json FILE]
+
+Problem and readings follow from the number alone (`case`).  Each is solved; the schedule, simpler
+ones and spoiled ones are judged by the evaluator and by `checker.py`, which share no arithmetic, and
+the bound is held against every schedule met.  A fifth are tiny and tried over every schedule
+(`every.py`).  `--keep` notes what is done (a line each) and goes on from there, if the sources are the
+same.  Exit status 1 if anything disagrees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import hashlib
+import json
+import random
+import sys
+from pathlib import Path
+
+import checker
+from every import least_latency
+from records import write_records
+
+from penstock.machine.errors import PenstockError
+from penstock.points import print_table
+from penstock.scheduler.dag import Op, OpType, Problem, Readings, Schedule, ScheduleError, Tensor, evaluate
+from penstock.scheduler.dag.bound import lower_bound
+from penstock.scheduler.dag.generate import KINDS, generate
+from penstock.scheduler.dag.solve import solve
+from penstock.scheduler.dag.solve.baselines import chain_fusion, one_op_per_subgraph
+from penstock.scheduler.dag.solve.tiles import compile_search
+
+__all__ = ["case", "judge", "tiny"]
+
+SETTINGS = [f"{name}={value}" for name, values in Readings.names().items() for value in values[1:]]
+ROOM = 1e-9
+"""Relative difference of sums that are equal but for the order of additions."""
+MOST_STEPS = 30_000
+"""Steps of a schedule that the checker walks; longer ones are counted as not walked."""
+EXACT_BUT = {"reuse", "sharing", "retainable"}
+"""Readings for which the search does not promise the best tiling."""
+
+
+def tiny(chance: random.Random, ops: int) -> Problem:
+    """A problem of a few operations on tensors of a few elements."""
+    native, sizes = chance.choice(((2, (1, 2, 3, 4)), (3, (2, 3, 4, 5)), (4, (2, 3, 4, 6, 8))))
+    tensors = [Tensor(chance.choice(sizes), chance.choice(sizes)) for _ in range(2)]
+    made: list[Op] = []
+    for _ in range(ops):
+        x = chance.randrange(max(0, len(tensors) - 4), len(tensors))
+        equal = [t for t, s in enumerate(tensors) if s == tensors[x]]
+        draw = chance.random()
+        if draw < 0.45:
+            inputs = (x, *([chance.choice(equal)] if draw < 0.25 else []))
+            kind, shape = OpType.POINTWISE, tensors[x]
+        else:
+            rights = [t for t, s in enumerate(tensors) if s.height == tensors[x].width]
+            if draw < 0.75 or not rights:
+                tensors.append(Tensor(chance.choice(sizes), tensors[x].width))
+                rights = [len(tensors) - 1]
+            right = chance.choice(rights)
+            inputs = (x, right) if draw < 0.9 or tensors[x].width != tensors[x].height else (x, x)
+            kind, shape = OpType.MATMUL, Tensor(tensors[inputs[1]].width, tensors[x].height)
+        tensors.append(shape)
+        made.append(Op(kind, inputs, len(tensors) - 1, float(chance.randrange(0, 30))))
+    return Problem(tuple(tensors), tuple(made), float(chance.choice((12, 24, 40, 64, 100))),
+                   float(chance.choice((1, 2, 4))), (native, chance.choice((2, native))), "tiny")
+
+
+def case(number: int) -> tuple[str, Problem, list[str]]:
+    """(kind, problem, settings) of one number; every second one has another reading, every tenth two."""
+    chance = random.Random(f"trial-{number}")
+    settings = [SETTINGS[number // 2 % len(SETTINGS)]] if number % 2 else []
+    if number % 10 == 9:
+        name = settings[0].split("=")[0]
+        settings.append(chance.choice([s for s in SETTINGS if not s.startswith(name + "=")]))
+    if number % 5 == 0 or number % 5 == 3:
+        return "tiny", tiny(chance, 2 + number // 5 % 3), settings
+    kind = list(KINDS)[number // 5 % len(KINDS)]
+    ops = chance.choice((4, 6, 8, 10, 14, 20, 30))
+    return kind, generate(kind, ops, number, scale=16), settings
+
+
+def judge(number: int, seconds: float = 0.3) -> dict:
+    """The record of one number; `faults` lists what disagrees."""
+    kind, problem, settings = case(number)
+    readings = Readings.parse(settings)
+    record = {"number": number, "kind": kind, "ops": len(problem.ops), "settings": settings, "faults": [],
+              "schedules": 0, "spoiled": 0, "not_walked": 0, "latency": None, "bound": None, "least": None}
+    try:
+        result = solve(problem, seconds=seconds, readings=readings)
+    except PenstockError as error:
+        record["refused"] = error.what
+        if kind == "tiny" and readings.reuse != "lru" and least_latency(problem, readings).latency < float("inf"):
+            record["faults"].append("there is a schedule, and the solver has none")
+        return record
+    bound = lower_bound(problem, readings)
+    record |= {"latency": result.latency, "bound": bound, "gap": result.gap}
+    schedules = [result.schedule, *_simple(problem, readings)]
+    for schedule in schedules:
+        _compare(record, problem, schedule, readings, bound)
+    for schedule in _spoiled(problem, schedules, random.Random(number)):
+        _compare(record, problem, schedule, readings, bound)
+    if kind == "tiny" and readings.reuse != "lru":
+        _every(record, problem, readings, result.latency, bound)
+    return record
+
+
+def _simple(problem: Problem, readings: Readings) -> list[Schedule]:
+    return [one_op_per_subgraph(problem, readings), chain_fusion(problem, readings)]
+
+
+def _compare(record: dict, problem: Problem, schedule: Schedule, readings: Readings, bound: float) -> None:
+    """Hold the evaluator's verdict on a schedule against the checker's, and the bound against its latency."""
+    try:
+        evaluation = evaluate(problem, schedule, readings, check_latencies=False)
+    except ScheduleError as error:
+        evaluation, reason = None, error.what
+    if evaluation and sum(s.steps for s in evaluation.subgraphs) > MOST_STEPS:
+        record["not_walked"] += 1
+    else:
+        try:
+            walked = checker.latencies(problem, schedule, readings)
+        except checker.Illegal as error:
+            if evaluation:
+                record["faults"].append(f"the checker refuses a schedule: {error}")
+        else:
+            if evaluation is None:
+                record["faults"].append(f"the checker allows what the evaluator refuses: {reason}")
+            elif any(abs(a - b.latency) > ROOM * max(1.0, a) for a, b in zip(walked, evaluation.subgraphs)):
+                record["faults"].append("the checker has another latency")
+    if evaluation is None:
+        record["spoiled"] += 1
+        return
+    record["schedules"] += 1
+    if bound > evaluation.latency * (1 + ROOM):
+        record["faults"].append(f"the bound {bound} is above a schedule of {evaluation.latency}")
+
+
+def _spoiled(problem: Problem, schedules: list[Schedule], chance: random.Random) -> list[Schedule]:
+    """Schedules with one thing changed at random: some still legal, others not."""
+    spoiled = []
+    for _ in range(6):
+        entries = list(chance.choice(schedules).subgraphs)
+        at = chance.randrange(len(entries))
+        entry = entries[at]
+        what = chance.randrange(5)
+        if what == 0:
+            side = chance.randrange(3)
+            size = chance.choice((1, 2, 3, problem.native[0], problem.native[0] + 1, 2 * entry.granularity[side]))
+            granularity = tuple(size if i == side else v for i, v in enumerate(entry.granularity))
+            entries[at] = dataclasses.replace(entry, granularity=granularity, order=None)
+        elif what == 1:
+            op = problem.ops[chance.choice(entry.ops)]
+            entries[at] = dataclasses.replace(entry, retain=(*entry.retain, chance.choice((op.output, *op.inputs))))
+        elif what == 2:
+            entries[at] = dataclasses.replace(entry, retain=())
+        elif what == 3 and len(entries) > 1:
+            del entries[at]
+        else:
+            near = [o for o in range(len(problem.ops)) if o not in entry.ops]
+            ops = {*entry.ops, *([chance.choice(near)] if near else [])}
+            entries[at] = dataclasses.replace(entry, ops=tuple(sorted(ops, key=problem.rank.__getitem__)), order=None)
+        spoiled.append(Schedule(tuple(entries)))
+    return spoiled
+
+
+def _every(record: dict, problem: Problem, readings: Readings, latency: float, bound: float) -> None:
+    """Hold solver and bound against every schedule of a tiny problem."""
+    least = least_latency(problem, readings)
+    record |= {"least": least.latency, "exact": least.exact}
+    if bound > least.latency * (1 + ROOM):
+        record["faults"].append(f"the bound {bound} is above the least latency {least.latency}")
+    if latency < least.latency * (1 - ROOM) and least.exact:
+        record["faults"].append("the solver is below the least latency")
+    if latency > least.latency * (1 + ROOM) and not set(readings.differing()) & EXACT_BUT:
+        record["faults"].append(f"the solver's {latency} is not the least, {least.latency}")
+
+
+def summary(records: list[dict]) -> list[dict]:
+    """A row for each kind, and one for all."""
+    table = []
+    for kind in ["tiny", *KINDS, "all"]:
+        rows = [r for r in records if kind in (r["kind"], "all")]
+        if rows:
+            tried = [r for r in rows if r["least"] is not None]
+            table.append({
+                "kind": kind, "problems": len(rows), "without a schedule": sum("refused" in r for r in rows),
+                "readings": len({tuple(r["settings"]) for r in rows}),
+                "legal schedules": sum(r["schedules"] for r in rows), "illegal ones": sum(r["spoiled"] for r in rows),
+                "not walked": sum(r["not_walked"] for r in rows), "every schedule tried": len(tried),
+                "of these every order": sum(r["exact"] for r in tried),
+                "bound met": sum(r["latency"] is not None and r["latency"] <= r["bound"] * (1 + 1e-6) for r in rows),
+                "disagreements": sum(len(r["faults"]) for r in rows)})
+    return table
+
+
+def _digest() -> str:
+    """Of what the records depend on."""
+    here = Path(__file__).parent
+    package = Path(sys.modules[Problem.__module__].__file__).parent
+    files = [here / name for name in ("trial.py", "checker.py", "every.py")] + sorted(package.rglob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=2000)
+    parser.add_argument("--first", type=int, default=0, help="number of the first problem")
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="what is done; a run goes on from there")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the summary")
+    args = parser.parse_args()
+    done: dict[int, dict] = {}
+    sources = _digest()
+    if args.keep and args.keep.exists():
+        noted = [json.loads(line) for line in args.keep.read_text().splitlines()]
+        done = {r["number"]: r for r in noted if r["sources"] == sources}
+    compile_search(generate("random", 5, 0))
+    for number in range(args.first, args.first + args.count):
+        if number not in done:
+            done[number] = judge(number)
+            if args.keep:
+                args.keep.parent.mkdir(parents=True, exist_ok=True)
+                with args.keep.open("a") as kept:
+                    kept.write(json.dumps(done[number] | {"sources": sources}) + "\n")
+        for fault in done[number]["faults"]:
+            print(f"number {number} ({done[number]['kind']}, {done[number]['settings']}): {fault}", flush=True)
+        print(f"\r{number + 1 - args.first}/{args.count}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    records = [done[n] for n in range(args.first, args.first + args.count)]
+    print_table(summary(records))
+    if args.json:
+        write_records(args.json, summary(records))
+    return int(any(r["faults"] for r in records))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
