@@ -16,6 +16,7 @@ from penstock.machine.unitgraph import Channel, UnitGraph, validate
 from .beat import Payloads, beat_layout
 from .place import module_name, place, ports_of
 from .registry import component
+from .sidecar import program
 from .stream import connect, share
 from .units.fifo import Fifo
 from .units.unit import Unit
@@ -49,6 +50,8 @@ class Fabric(wiring.Component):
     ----------
     registers : list of dict
         Run-time registers: ``unit``, ``param``, ``index`` (None for a scalar), ``addr``, ``bits``, ``init``.
+    sidecar : dict
+        What the JSON sidecar says of the program: units, tensors, memory ports, sources and sinks by name.
 
     Raises
     ------
@@ -83,6 +86,11 @@ class Fabric(wiring.Component):
             members |= {name: member for name, member in self._interconnect.signature.members.items() if name.startswith("mem_")}
         super().__init__(members)
         self._check_inputs()
+
+    @property
+    def sidecar(self) -> dict:
+        """What the JSON sidecar says besides ports and registers."""
+        return program(self.graph)
 
     def _check_inputs(self):
         bits = sum(len(value) for value, flow in ports_of(self).values() if flow == In)

@@ -1,0 +1,210 @@
+"""A Verilog bench of an exported fabric, from docs/top.md and the JSON sidecar alone: nothing of Penstock is imported."""
+
+import json
+import subprocess
+from dataclasses import dataclass, field
+
+import ml_dtypes
+import numpy as np
+
+LINE = 64
+ENDLESS = 2_000
+DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "fp32": np.dtype(np.float32)}
+
+
+@dataclass
+class Ran:
+    """What the bench saw: cycles, error bits, output tensors, beats of each sink in order (Done among them)."""
+
+    cycles: int = 0
+    error: int = 0
+    outputs: dict = field(default_factory=dict)
+    sinks: dict = field(default_factory=dict)
+
+
+def packed(fields, **values):
+    """A beat: each field's value at its place."""
+    return sum(int(v) << fields[name]["offset"] for name, v in values.items())
+
+
+def unpacked(fields, beat):
+    return {name: beat >> f["offset"] & (1 << f["bits"]) - 1 for name, f in fields.items()}
+
+
+def image(sidecar, tensors):
+    """Memory as bytes, with the input tensors in their places."""
+    memory = np.zeros(-(-sidecar["memory_bytes"] // LINE) * LINE, np.uint8)
+    for x in sidecar["tensors"]:
+        if x["role"] == "input":
+            rows = np.ascontiguousarray(tensors[x["name"]], DTYPES[x["dtype"]]).view(np.uint8)
+            for r, row in enumerate(rows.reshape(x["rows"], -1)):
+                at = x["base"] + r * x["pitch"]
+                memory[at : at + row.size] = row
+    return memory
+
+
+def stored(sidecar, memory):
+    """Output tensors by name."""
+    out = {}
+    for x in sidecar["tensors"]:
+        if x["role"] == "output":
+            dtype = DTYPES[x["dtype"]]
+            rows = [memory[x["base"] + r * x["pitch"] :][: x["cols"] * dtype.itemsize]
+                    for r in range(x["rows"])]
+            out[x["name"]] = np.stack(rows).view(dtype)
+    return out
+
+
+def hex_lines(numbers, bits):
+    return "".join(f"{n:0{-(-bits // 4)}x}\n" for n in numbers)
+
+
+def run(folder, tensors, sources, extra_latency=0):
+    """Compile and run ``folder``/penstock_fabric.v under Icarus.
+
+    Parameters
+    ----------
+    tensors
+        Input tensors by name.
+    sources
+        Beats of each source by name, without the Done that ends them.
+    extra_latency
+        Cycles by which memory is later than the machine's own.
+    """
+    sidecar = json.loads((folder / "penstock_fabric.json").read_text())
+    memory = image(sidecar, tensors)
+    lines = memory.reshape(-1, LINE)[:, ::-1]
+    (folder / "memory.hex").write_text("".join(line.tobytes().hex() + "\n" for line in lines))
+    for s in sidecar["sources"]:
+        fields = sidecar["streams"][s["stream"]]
+        beats = [*sources[s["name"]], packed(fields, **s["done"])]
+        (folder / f"{s['stream']}.hex").write_text(hex_lines(beats, width(fields)))
+        s |= {"beats": len(beats), "bits": width(fields)}
+    (folder / "bench.v").write_text(bench(sidecar, len(lines), extra_latency))
+    files = ["bench.v", f"{sidecar['top']}.v"]
+    call(folder, "iverilog", "-g2005", "-s", "bench", "-o", "bench.vvp", *files)
+    return told(sidecar, call(folder, "vvp", "-n", "bench.vvp"), folder)
+
+
+def call(folder, *command):
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True,
+                          check=False, timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def told(sidecar, text, folder):
+    out = Ran(sinks={s["name"]: [] for s in sidecar["sinks"]})
+    names = {s["stream"]: s["name"] for s in sidecar["sinks"]}
+    for word, *rest in (line.split() for line in text.splitlines() if line.startswith("#")):
+        if word == "#end":
+            out.cycles, out.error = int(rest[0]), int(rest[1])
+        else:
+            fields = sidecar["streams"][word[1:]]
+            out.sinks[names[word[1:]]].append(unpacked(fields, int(rest[0], 16)))
+    if sidecar["memory"]:
+        lines = [x for x in (folder / "after.hex").read_text().splitlines() if x[:2] != "//"]
+        rows = [bytes.fromhex(x)[::-1] for x in lines]
+        out.outputs = stored(sidecar, np.frombuffer(b"".join(rows), np.uint8))
+    return out
+
+
+def width(fields):
+    return max(f["offset"] + f["bits"] for f in fields.values())
+
+
+def bench(sidecar, lines, extra_latency):
+    ports = [p for p in sidecar["ports"] if not p["name"].startswith(("cfg_", "stat_"))]
+    joined = "".join(f",\n    .{p['name']}({p['name']})" for p in ports)
+    wires = "".join(f"  {'reg' if driven(p) else 'wire'} [{p['bits']}-1:0] {p['name']}"
+                    f"{' = 0' if driven(p) else ''};\n" for p in ports)
+    body = "".join(source(s) for s in sidecar["sources"])
+    body += "".join(sink(s) for s in sidecar["sinks"])
+    if sidecar["memory"]:
+        body += memory(sidecar["config"]["machine"], lines, extra_latency)
+    dump = '$writememh("after.hex", lines); ' if sidecar["memory"] else ""
+    return f"""module bench;
+  reg clk = 0, rst = 1;
+{wires}  {sidecar['top']} dut(.clk(clk), .rst(rst), .cfg_we(1'b0), .cfg_addr(16'd0), .cfg_data(32'd0),
+    .stat_addr(16'd0){joined});
+  always #5 clk = !clk;
+  initial begin repeat (4) @(posedge clk); rst <= 0; end
+{body}
+  always @(posedge clk) if (!rst) begin
+    if (done) begin $display("#end %0d %0d", cycle + 1, error); {dump}$finish; end
+    if (cycle == {ENDLESS}) begin $display("not finished"); $finish(1); end
+  end
+endmodule
+"""
+
+
+def driven(port):
+    return port["direction"] == "input"
+
+
+def source(s):
+    """Offers each beat until it is accepted, the first in cycle 0."""
+    name, n = s["stream"], s["beats"]
+    return f"""
+  reg [{s["bits"]}-1:0] {name}_beats [0:{n - 1}];
+  integer {name}_next = 0;
+  initial $readmemh("{name}.hex", {name}_beats);
+  always @* begin
+    {name}_valid = {name}_next < {n};
+    {name}_payload = {name}_beats[{name}_next < {n} ? {name}_next : 0];
+  end
+  always @(posedge clk) if (!rst && {name}_valid && {name}_ready) {name}_next <= {name}_next + 1;
+"""
+
+
+def sink(s):
+    """Takes a beat as soon as it is visible."""
+    name = s["stream"]
+    return f"""
+  initial {name}_ready = 1;
+  always @(posedge clk) if (!rst && {name}_valid && {name}_ready)
+    $display("#{name} %h", {name}_payload);
+"""
+
+
+def memory(machine, lines, extra_latency):
+    """The DRAM `pipe` of docs/timing.md section 5.1: requests in cycle h are those of mem_req_* in h."""
+    dram, w = machine["dram"], machine["port_lanes"]
+    assert dram["kind"] == "pipe" and dram["clock_ratio"] == 1
+    n, delay = dram["channels"], dram["start_up"] + dram["latency"] + extra_latency
+    return f"""
+  reg [511:0] lines [0:{lines - 1}];
+  reg [511:0] data [0:{n * 4096 - 1}];
+  reg [23:0] who [0:{n * 4096 - 1}];
+  integer due [0:{n * 4096 - 1}];
+  integer head [0:{n - 1}], tail [0:{n - 1}], free [0:{n - 1}];
+  integer off = 0, i, b, k, c, at, start;
+  initial begin
+    $readmemh("memory.hex", lines);
+    for (c = 0; c < {n}; c = c + 1) begin head[c] = 0; tail[c] = 0; free[c] = 0; end
+  end
+  always @(posedge clk) if (!rst) begin
+    k = 0;
+    for (i = 0; i < {w}; i = i + 1) if (mem_req_valid[i]) begin
+      off = off + k; k = k + 1; c = off % {n};
+      at = mem_req_addr[i * 32 +: 32] / 64;
+      start = free[c] > cycle + 1 ? free[c] : cycle + 1;
+      free[c] = start + {dram['interval']};
+      data[c * 4096 + tail[c] % 4096] = lines[at];
+      due[c * 4096 + tail[c] % 4096] = start + {delay};
+      who[c * 4096 + tail[c] % 4096] = {{mem_req_port, mem_req_group * 16'd{w} + i[15:0]}};
+      tail[c] = tail[c] + 1;
+      if (mem_req_write) for (b = 0; b < 64; b = b + 1)
+        if (mem_req_mask[i * 64 + b]) lines[at][b * 8 +: 8] = mem_req_data[i * 512 + b * 8 +: 8];
+    end
+    off = off + k;
+    for (c = 0; c < {n}; c = c + 1) begin
+      b = c * 4096 + head[c] % 4096;
+      mem_rsp_valid[c] <= head[c] < tail[c] && due[b] <= cycle + 1;
+      mem_rsp_port[c * 8 +: 8] <= who[b][23:16];
+      mem_rsp_tag[c * 16 +: 16] <= who[b][15:0];
+      mem_rsp_data[c * 512 +: 512] <= data[b];
+      if (head[c] < tail[c] && due[b] <= cycle + 1) head[c] = head[c] + 1;
+    end
+  end
+"""
