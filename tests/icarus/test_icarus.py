@@ -45,14 +45,14 @@ def selectors(fields, chosen):
 
 
 def test_a_program_with_streams_from_outside(tmp_path):
-    """Also with a memory that is later than the machine's own: the same values."""
+    """Also with memories that are later and earlier than the machine's own: the same values."""
     machine = replace(SMALL, machine=replace(SMALL.machine, t=2, rows_per_cycle=2, lanes={}))
     size = {"most": 4, "dim": 4, "out": 4, "experts": 2}
     penstock.verilog(str(TOP2), machine, size, out=tmp_path)
     want, tensors, given = on_the_model(build(str(TOP2), size, machine), machine, seed=3)
     sources = {"row": [1 << 36 | int(r) for r in given["row"]],
                "chosen": [1 << 6 | sum(1 << int(e) for e in row) for row in given["chosen"]]}
-    for late in (0, 7):
+    for late in (0, 7, -9):
         got = verilog_bench.run(tmp_path, tensors, sources, late)
         assert got.error == 0 and (got.cycles == want.cycles) == (late == 0)
         assert all(got.outputs[n].tobytes() == want.outputs[n].tobytes() for n in want.outputs)

@@ -69,7 +69,7 @@ def run(folder, tensors, sources, extra_latency=0):
     sources
         Beats of each source by name, without the Done that ends them.
     extra_latency
-        Cycles by which memory is later than the machine's own.
+        Cycles by which memory is later than the machine's own; negative: earlier.
     """
     sidecar = json.loads((folder / "penstock_fabric.json").read_text())
     memory = image(sidecar, tensors)
