@@ -1,5 +1,7 @@
 """All automation: `nox` runs the tests; `nox -l` lists the rest."""
 
+import shutil
+import tempfile
 from pathlib import Path
 
 import nox
@@ -11,6 +13,16 @@ PYTEST_ENV = {"MPLBACKEND": "Agg"}
 
 def install(session: nox.Session) -> None:
     session.install("-e", ".[test]")
+
+
+def install_wheel(session: nox.Session) -> None:
+    """Build the wheel, and install it alone."""
+    shutil.rmtree("build", ignore_errors=True)  # what a former build left would get in
+    with tempfile.TemporaryDirectory() as folder:
+        session.run("pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ".")
+        (wheel,) = Path(folder).glob("penstock-*.whl")
+        session.install(str(wheel))
+        session.install("--force-reinstall", "--no-deps", str(wheel))
 
 
 @nox.session
@@ -26,13 +38,19 @@ def pages(session: nox.Session) -> None:
 
     `-- --quick` leaves out what takes minutes; `-- PAGE.md` runs one page.
     """
-    folder = session.create_tmp()
-    session.install("--upgrade", "pip")
-    session.run("pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ".")
-    wheel = max(Path(folder).glob("penstock-*.whl"), key=lambda p: p.stat().st_mtime)
-    session.install("--force-reinstall", "--no-deps", str(wheel))
-    session.install(str(wheel))
+    install_wheel(session)
     session.run("python", "docs/commands.py", *session.posargs)
+
+
+@nox.session(python=["3.11", "3.12", "3.13"])
+def interpreters(session: nox.Session) -> None:
+    """The wheel runs a program and a graph on RTL, with each of these Pythons that is there (minutes each)."""
+    install_wheel(session)
+    with tempfile.TemporaryDirectory() as folder, session.chdir(folder):
+        session.run("penstock", "new")
+        session.run("penstock", "run", "program.py", "--config", "small_fpga", "--on", "both")
+        session.run("penstock", "new", "graph")
+        session.run("penstock", "overlay", "compare", "graph.dfg", "--mesh", "2x2", "--on", "both")
 
 
 @nox.session
