@@ -96,6 +96,13 @@ def dag_trial(session: nox.Session) -> None:
 
 
 @nox.session
+def first_minute(session: nox.Session) -> None:
+    """What a new user waits for, from empty caches, and its record (5 minutes; fails on a miss)."""
+    session.run("python", "bench/first_minute.py", "--json", "docs/results/first_minute.json",
+                *session.posargs)
+
+
+@nox.session
 def overlay(session: nox.Session) -> None:
     """Records of the token overlay: RTL against the model in every variant (20 minutes of CPU; cases on record are not run again), speed against its targets, and the page that shows them."""
     install(session)

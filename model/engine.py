@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 import numpy as np
-from numba import njit
+from numba import njit, types
 
 from penstock.model import dram
 from penstock.model.units import *  # noqa: F403 - the state's offsets and the units
@@ -323,6 +323,14 @@ def _advance(S, V, M, D, LOG, SUNK, SUNK_V, limit):
 
 
 advance = njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)(_advance)
+
+_I1, _I2, _V1, _V2 = types.int64[::1], types.int64[:, ::1], types.uint32[::1], types.uint32[:, ::1]
+_SIGNATURE = (_I1, _V1, types.uint16[::1], _I1, _I2, _I2, _V2, types.int64)
+
+
+def compile_all() -> None:
+    """Compile what a run calls, into numba's cache, unless it is there."""
+    advance.compile(_SIGNATURE)
 
 
 def _stamp_sources() -> None:

@@ -60,3 +60,6 @@ register("exp", reference=arith.exp, tile=tile_kernels.exp_tile)
 register("silu", reference=arith.silu, tile=tile_kernels.silu_tile)
 register("cast_bf16", reference=arith.cast_bf16, tile=tile_kernels.cast_bf16_tile)
 register("cast_fp32", reference=arith.cast_fp32, tile=tile_kernels.cast_fp32_tile)
+
+BUILT_IN = frozenset(VALUES)
+"""Names of those above; users may register others."""

@@ -178,7 +178,9 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
     if on_model and timing == "machine":
         from penstock import model
 
-        first = "" if model.compiled() else ", which is compiled first (about a minute, once)"
+        if on_rtl and points and not model.compiled():
+            _compile_and_build(program, config, points[0], bool(waves), show)
+        first = "" if model.compiled() else ", which is compiled first (half a minute, once)"
     for o, one in zip(found, seeds):
         show.step(f"model {_label(program, o.params)}{first}")
         first = ""
@@ -205,6 +207,24 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
                         show.stage(f"RTL {p.label}: recording the channels that differ")
                         raise RunError(f"model and RTL differ\n{unfold(report, TbPoint(p.graph, p.tensors(), p.sources()), config)}", p.label)
     return found
+
+
+def _compile_and_build(program, config: Config, params: dict, waves: bool, show: Progress) -> None:
+    """What a first run of model and RTL waits for, side by side: the model's code and the simulator of one point.
+
+    Both are kept; what fails here fails again, and is told, where it is needed.
+    """
+    from penstock.frontend import build, lower
+    from penstock.model import precompile
+    from penstock.tb.api import prepare
+
+    with contextlib.suppress(PenstockError):
+        graph = lower(build(program, params, config).graph, config)
+        wait = precompile.beside([graph])
+        show.stage("compile the model, once, and meanwhile:")
+        prepare(graph, config, waves=waves, stage=show.stage)
+        show.stage("compile the model")
+        wait()
 
 
 def _check_options(on: str, timing: str, values: bool, seed: int, waves: str | None) -> None:

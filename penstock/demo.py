@@ -1,37 +1,69 @@
-"""`penstock demo`: the whole way once, at one point of figure 8, and the figure itself."""
+"""``penstock demo``: the whole way once on the small machine, and figure 8."""
 
 from __future__ import annotations
 
+from importlib.resources import as_file, files
 from pathlib import Path
 
 from penstock.machine.output import folder
 
-from . import api, cli, explain, figures, points
-from .progress import display
+from . import api, explain, figures, points
+from .progress import Progress, display
 
+SMALL = "small_fpga"
 POINT = {"tile_b": 64, "tile_inter": 64}
+"""Of figure 8, on the paper's machine."""
 
 
-def run(out: Path, quiet: bool = False) -> int:
-    """Model and RTL at one point with values, Verilog, a timeline, figure 8 from model and published numbers; files go to ``out``."""
-    print(f"1. SwiGLU at {' '.join(f'{k}={v}' for k, v in POINT.items())} on the model and on the RTL of the paper's machine "
-          "(the first time, compiling the model and building the simulator take three or four minutes)", flush=True)
+def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
+    """Run, compare and export a small program, and draw figure 8; files go to ``out``.
+
+    Parameters
+    ----------
+    paper
+        Also one point of figure 8 on the RTL of the paper's machine: minutes the first time.
+    quiet
+        No progress on standard error.
+
+    Returns
+    -------
+    int
+        The exit status: 1 where values or beats differ.
+    """
     folder(out)
-    with display(quiet) as progress:
-        records = api.run("swiglu", figures.FIG8_CONFIG, POINT, on="both", progress=progress)
-    api.save_records(records, out / "demo.json")
-    points.print_table(points.quantities(records))
-    rtl = records[-1]
-    print(f"   every beat of {rtl.channels_observed}/{rtl.channels_total} channels equal, {rtl.mismatches} mismatches\n")
-    print(explain.text(records[0]), "\n")
-    print("2. Verilog of a small fabric", flush=True)
-    cli.main(["verilog", "swiglu", "--config", "small_fpga", "--out", str(out), *(["--quiet"] if quiet else [])])
-    print("3. Timeline (open it at ui.perfetto.dev)", flush=True)
-    api.timeline("swiglu", figures.FIG8_CONFIG, POINT, out=out / "timeline.json")
-    print(f"wrote {out / 'timeline.json'}\n4. Figure 8, model beside published numbers", flush=True)
-    with display(quiet) as progress:
+    with display(quiet) as progress, as_file(files("penstock.samples") / "files" / "program.py") as sample:
+        print("1. A linear layer (`penstock new` writes it) on the model and the RTL of a small "
+              "machine", flush=True)
+        records = _compare(str(sample), SMALL, {}, progress)
+        print(f"\n{explain.text(records[0])}\n\n2. Its Verilog and its timeline", flush=True)
+        written = api.verilog(str(sample), SMALL, out=out, progress=progress)
+        progress.step("timeline")
+        written.append(api.timeline(str(sample), SMALL, out=out / "timeline.json"))
+        _wrote(written)
+        print("\n3. Figure 8 of the paper: SwiGLU by tile size, beside the published numbers",
+              flush=True)
         rows, agreements = figures.fig8(out, figures.fig8_records(False, progress))
-    points.print_table(rows)
-    points.print_table(agreements)
-    print(f"wrote {out}/fig8.csv and fig8.png")
-    return 0
+        points.print_table(rows)
+        points.print_table(agreements)
+        _wrote([out / "fig8.csv", out / "fig8.png"])
+        if paper:
+            point = " ".join(f"{name}={value}" for name, value in POINT.items())
+            print(f"\n4. Its point {point} on the model and the RTL of the paper's machine",
+                  flush=True)
+            records += _compare("swiglu", figures.FIG8_CONFIG, POINT, progress)
+    api.save_records(records, out / "demo.json")
+    _wrote([out / "demo.json"])
+    print("next: `penstock new`, or `penstock demo --paper` for the paper's machine"
+          if not paper else "next: `penstock new`")
+    return 0 if all(r.values_ok for r in records) else 1
+
+
+def _compare(program: str, config: str, params: dict, progress: Progress) -> list:
+    records = api.run(program, config, params, on="both", progress=progress)
+    points.print_table(points.quantities(records))
+    print(points.agreement(records[-1]), flush=True)
+    return records
+
+
+def _wrote(paths: list[Path]) -> None:
+    print(f"wrote {', '.join(map(str, paths))}", flush=True)

