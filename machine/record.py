@@ -56,7 +56,13 @@ class Record:
         Of a schedule of the DAG scheduler: predicted latency in cycles, fill, memory latency, and each of its subgraphs.
     overlay
         Of a dataflow graph on the token overlay: mesh, variant, graph counts, bounds, cut, memory bits and words, use of links and PEs, wall clock by step.
+    outputs, errors
+        Output tensors by name, as float32, which holds bf16 exactly, and how far each is from the float64 reference, relative to its largest magnitude.
+        Only what `run` returns has them, where values were computed (else None); they are no part of a file of records.
     """
+
+    outputs = None
+    errors = None
 
     workload: str
     config: str

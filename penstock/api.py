@@ -35,6 +35,7 @@ from penstock.machine.shapes import check_asserted
 from penstock.machine.unitgraph import UnitGraph
 
 from . import edges
+from .outputs import check_tolerance, within_tolerance
 from .progress import Progress
 from .progress import of as progress_of
 
@@ -76,8 +77,10 @@ def versions() -> dict[str, str]:
 
 def run(program: str, config: str | Config = "fig8", params: dict | None = None, *, on: str = "model", timing: str = "machine",
         values: bool = True, seed: int = 0, onchip_rule: str = "published", progress: Progress | Callable[[str], None] | None = None,
-        waves: str | None = None) -> list[Record]:
+        waves: str | None = None, tolerance: float | None = None) -> list[Record]:
     """Run one program and return its records: one for `model`, one for `rtl`, two (and the beat-by-beat check) for `both`.
+
+    The records have the output tensors too: ``record.outputs["y"]``, float32 [rows, columns].
 
     Parameters
     ----------
@@ -99,13 +102,18 @@ def run(program: str, config: str | Config = "fig8", params: dict | None = None,
         A display of penstock.progress, or a function that is called with one line per step.
     waves
         Path stem for a waveform of the RTL run.
+    tolerance
+        Most that an output tensor may be away from the float64 reference, the program's own ``reference()`` where it has one, relative to the tensor's largest magnitude.
 
     Raises
     ------
     PenstockError
-        Bad input, a deadlock, or no simulator.
+        Bad input, a deadlock, no simulator, or outputs beyond the tolerance.
     """
-    return run_points(program, config, [params or {}], on=on, timing=timing, values=values, seed=seed, onchip_rule=onchip_rule, progress=progress, waves=waves)
+    check_tolerance(tolerance, values, timing)
+    records = run_points(program, config, [params or {}], on=on, timing=timing, values=values, seed=seed, onchip_rule=onchip_rule, progress=progress, waves=waves, outputs=True)
+    within_tolerance(records, tolerance)
+    return records
 
 
 def grid_points(grid: dict[str, Iterable], fixed: dict | None = None) -> list[dict]:
@@ -150,10 +158,10 @@ class Outcome:
 
 def outcomes(program: str, config: str | Config, points: list[dict], *, on: str = "model", timing: str = "machine", values: bool = True,
              seed: int | Sequence[int] = 0, onchip_rule: str = "published", progress: Progress | Callable[[str], None] | None = None, waves: str | None = None,
-             keep_going: bool = True) -> list[Outcome]:
+             keep_going: bool = True, outputs: bool = False) -> list[Outcome]:
     """Run a program at each of ``points``; a point that fails carries its error and the others go on.
 
-    Arguments are those of :func:`run`; ``seed`` may also be a list, one for each point; with ``keep_going`` False the first error is raised. What is wrong with the call itself and not with a point (a
+    Arguments are those of :func:`run`; ``seed`` may also be a list, one for each point; with ``keep_going`` False the first error is raised; with ``outputs`` records keep the output tensors. What is wrong with the call itself and not with a point (a
     configuration, a backend, a missing tool) is always raised.
     """
     seeds = list(seed) if isinstance(seed, (list, tuple, range)) else [seed] * len(points)
@@ -188,7 +196,7 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
             p = _Point(program, config, o.params, timing, one, onchip_rule)
             run = p.run_model(values, trace=on_rtl) if on_model else None
             if run:
-                o.model = p.record(run)
+                o.model = p.record(run, outputs)
             live.append((o, p, run))
         for _ in range(on_model + (on_rtl and o.error is not None)):
             show.done(f"model {_label(program, o.params)}")
@@ -199,7 +207,7 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
             with _kept(o, keep_going):
                 if isinstance(rtl, PenstockError):
                     raise p.program.graph.located(rtl)
-                o.rtl = p.record(rtl)
+                o.rtl = p.record(rtl, outputs)
                 if on_model:
                     report = check.compare(model_run, rtl, p.graph)
                     o.rtl.channels_observed, o.rtl.channels_total, o.rtl.mismatches = report.observed, report.total, report.mismatches
@@ -299,8 +307,8 @@ class _Point:
         except RunError as e:
             raise self.program.graph.located(e) from None
 
-    def record(self, run: Run) -> Record:
-        """The result record of a finished run; symbols that the program leaves open take the sizes that its streams have, on chip the largest."""
+    def record(self, run: Run, outputs: bool = False) -> Record:
+        """The result record of a finished run, with its output tensors where ``outputs`` asks for them; symbols that the program leaves open take the sizes that its streams have, on chip the largest."""
         if self.asserts:
             check_asserted(self.graph, run)
         checked = self.check_values(run) if run.outputs is not None and self.timing == "machine" else None
@@ -323,7 +331,10 @@ class _Point:
         if self.timing == "machine":
             self._fill_machine(r, run)
         if checked:
-            r.values_ok, r.max_rel_err = checked
+            r.values_ok, errors = checked
+            r.max_rel_err = max(errors.values(), default=0.0)
+            if outputs:
+                r.outputs, r.errors = {n: np.asarray(a, np.float32) for n, a in run.outputs.items()}, errors
         r.build = run.extra.get("build")
         r.wall_s, r.setup_s, r.events, r.seed, r.versions = run.wall_s, run.setup_s, int(run.events) or None, self.seed, versions()
         if run.busy is not None:
@@ -355,8 +366,8 @@ class _Point:
         except PenstockError:
             return None
 
-    def check_values(self, run: Run) -> tuple[bool, float]:
-        """Bit-equality of tensors and sinks with the reference of the stated arithmetic, and the error against float64 (max norm).
+    def check_values(self, run: Run) -> tuple[bool, dict[str, float]]:
+        """Bit-equality of tensors and sinks with the reference of the stated arithmetic, and each tensor's error against float64 (max norm).
 
         Where units are merged as they arrive, the reference takes them in the order in which the run did.
         """
@@ -366,12 +377,12 @@ class _Point:
         stated, ev = expected(self.program.graph, self.tensors(), self.config.machine.t, self.streams(), order)
         self.measured = ev
         exact = self.program.reference64(self.tensors(), self.streams(), order)
-        ok, worst = edges.sinks_agree(self.program.graph, self.graph, run, ev.sinks), 0.0
+        ok, errors = edges.sinks_agree(self.program.graph, self.graph, run, ev.sinks), {}
         for name, got in run.outputs.items():
             want = stated[name]
             ok &= got.dtype == want.dtype and got.tobytes() == want.tobytes()
-            worst = max(worst, max_error(got.astype(np.float64), exact[name]))
-        return bool(ok), worst
+            errors[name] = max_error(got.astype(np.float64), exact[name])
+        return bool(ok), errors
 
 
 def max_error(got: np.ndarray, exact: np.ndarray) -> float:
