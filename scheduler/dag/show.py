@@ -18,6 +18,8 @@ _MOST_LABELLED = 120
 """Operations up to which a drawing takes one page and is not folded."""
 _MARKER = 0.68
 """Size of an operation's mark in a folded drawing, of its cell's."""
+_LETTER = 0.55
+"""Mean width of a letter, of the font's size."""
 _MOST_BARS = 100
 """Bars in the chart of latencies."""
 
@@ -170,17 +172,18 @@ def _draw_folded(axis, problem: Problem, schedule: Schedule | None) -> None:
         across, up = [folded.places[op][0] for op in ops], [folded.places[op][1] for op in ops]
         axis.scatter(across, up, (_MARKER * cell) ** 2, c=colours, edgecolors=rims, linewidths=0.7,
                      marker=marker, zorder=2)
-    size = _MARKER * cell * 1.5 / len(str(len(problem.ops)))
+    size = min(12, _MARKER * cell * 1.5 / len(str(len(problem.ops))))
     for op, (x, y) in folded.places.items():
         axis.text(x, y, str(op), ha="center", va="center", fontsize=size, zorder=3)
     for strip in folded.strips:
         axis.text(strip.left + strip.width / 2, 0.3, f"layers\n{strip.first}-{strip.last}", ha="center",
-                  va="bottom", fontsize=max(6, 0.4 * cell))
+                  va="bottom", fontsize=min(14, max(6, 0.4 * cell)))
     title = f"{problem.name}: {len(problem.ops)} operations (squares: MatMul), layers downwards, strip after strip"
     if schedule is not None:
         title += (f"; {len(schedule.subgraphs)} subgraphs\na colour each; thick: inside one, "
                   "dashed: retained, red: recomputed, pale: to another strip")
-    axis.set_title(title, fontsize=max(12, 0.6 * cell))
+    longest = max(map(len, title.splitlines()))
+    axis.set_title(title, fontsize=min(72 * wide / (_LETTER * longest), max(12, 0.6 * cell)))
     axis.set_axis_off()
     axis.set_xlim(-1, folded.width + 1)
     axis.set_ylim(-folded.height - 0.5, 2.5)
