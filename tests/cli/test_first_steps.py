@@ -1,11 +1,9 @@
 """A user's first commands: what there is, which version, and a program to start from."""
 
-import json
 import shlex
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
@@ -49,15 +47,6 @@ def test_the_program_to_start_from_runs(capsys):
         assert record.values_ok and record.max_rel_err < 1e-2
     record, = api.run("program.py", "small_fpga", {"rows": 13, "dim": 19, "out": 6})
     assert record.values_ok and record.max_rel_err < 1e-2
-
-
-def test_the_sample_problem_and_graph_run(capsys):
-    for name in ("problem", "graph"):
-        copy(name)
-    assert cli.main(["dag", "solve", "problem.json", "schedule.json", "--time", "1", "--quiet"]) == 0
-    assert cli.main(["dag", "check", "problem.json", "schedule.json"]) == 0
-    assert cli.main(["overlay", "compare", "graph.dfg", "--mesh", "1x2", "--quiet", "--json", "a.json"]) == 0
-    assert all(r["values_ok"] and r["max_rel_err"] == 0 for r in json.loads(Path("a.json").read_text()))
 
 
 def test_new_overwrites_nothing(tmp_path, capsys):

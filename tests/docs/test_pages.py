@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from penstock import cli
-from penstock.examples import EXAMPLES
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
@@ -144,6 +143,7 @@ def test_the_page_on_programs_shows_programs_that_run():
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_command_blocks_say_how_they_run(page):
     """`penstock` gets arguments it knows, in an order that leaves files where they are read; the rest is of a clone."""
+    parser = cli.parser()
     for block in blocks(page):
         assert block.marks <= MARKS, block
         if block.language == "sh" and "clone" not in block.marks:
@@ -152,7 +152,7 @@ def test_command_blocks_say_how_they_run(page):
                     words = shlex.split(command.partition(">")[0])
                     assert words[0] in ("penstock", "mkdir", "cp"), f"{block}: {line}"
                     if words[0] == "penstock":
-                        assert callable(cli.parser().parse_args(words[1:]).handler)
+                        assert callable(parser.parse_args(words[1:]).handler)
     fences = re.findall(r"^```(\w*)", page.read_text(), re.M)[::2]
     assert all(fences), f"{page.name}: a block without a language"
 
@@ -188,12 +188,6 @@ def test_pages_to_begin_with_can_be_followed(page, tmp_path, monkeypatch, capsys
         for line in block.text.splitlines():
             if not line.startswith("penstock overlay verilog"):  # takes long, and has tests of its own
                 assert cli.main(shlex.split(line, comments=True)[1:]) == 0, f"{block}: {capsys.readouterr().err}"
-
-
-@pytest.mark.parametrize("line", [line for lines in EXAMPLES.values() for line in lines])
-def test_examples_of_the_command_line_parse(line):
-    words = shlex.split(line.partition(">")[0], comments=True)
-    assert callable(cli.parser().parse_args(words[1:]).handler)
 
 
 @pytest.mark.xdist_group("rtl-small")
