@@ -58,7 +58,10 @@ def cli() -> str:
     lines = ["# Command line", "", "`penstock COMMAND --help` says the same. A command that fails prints one message on standard error and exits with 1 (2: the command line itself",
              "is wrong) and leaves no half-written file. Progress goes to standard error: a bar on a terminal, plain lines elsewhere, nothing with `--quiet`.",
              "The same calls from Python: [api.md](api.md). The first run after an installation compiles the model (about a minute). Simulator builds (a minute or two for each new structure) are kept in",
-             "`PENSTOCK_CACHE`, or in the user's cache folder.", "",
+             "`PENSTOCK_CACHE`, or in the user's cache folder. What is kept there is verified when it is used, and built anew where it is damaged; what was not used for longest is removed, down to",
+             "`PENSTOCK_CACHE_GB` (10 unless it is set), but nothing that was used within the hour.", "",
+             "An interrupt (Ctrl-C, SIGTERM) ends a command, all processes that it started and its temporary folders within 2 seconds; code that hears of none is ended by force after one.",
+             "`penstock dag solve` then writes the best schedule that it has.", "",
              "A file to write may be `-`, standard output: what the command prints goes to standard error then. Devices and",
              "pipes are written to, links are followed, and any other file appears whole or not at all and keeps its mode.", ""]
     for name, parser in _commands().items():

@@ -7,7 +7,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from penstock.machine.beat import beat_bits
-from penstock.machine.config import Config
+from penstock.machine.config import Config, shaping
 from penstock.machine.errors import LoweringError
 from penstock.machine.kinds import kind_of
 from penstock.machine.limits import INPUT_BITS
@@ -68,6 +68,7 @@ class Fabric(wiring.Component):
         if graph.t != config.machine.t:
             raise ValueError(f"Tile edge of the graph must be that of the configuration, {config.machine.t}, not {graph.t!r}")
         self.graph, self.config, self.probes = graph, config, bool(probes)
+        self._machine = shaping(config.machine)
         self._units = [self._unit(u.id) for u in graph.units]
         self._fifos = [Fifo(shape=beat_layout(c.payload), depth=c.depth) for c in graph.channels]
         self._join()
@@ -82,7 +83,7 @@ class Fabric(wiring.Component):
         if graph.ports:
             from .memory.interconnect import Interconnect
 
-            self._interconnect = Interconnect(ports=self._directions(), config=config.machine, tags=self._tags())
+            self._interconnect = Interconnect(ports=self._directions(), config=self._machine, tags=self._tags())
             members |= {name: member for name, member in self._interconnect.signature.members.items() if name.startswith("mem_")}
         super().__init__(members)
         self._check_inputs()
@@ -113,7 +114,7 @@ class Fabric(wiring.Component):
     def _unit(self, u: int) -> Unit:
         unit = self.graph.units[u]
         more = {"posts": len(self.graph.posters(u)), "drops": self.graph.drops(u)} if kind_of(unit.kind).memory else {}
-        return component(unit.kind)(params=unit.params, t=self.graph.t, config=self.config.machine, payloads=self._payloads(u), **more)
+        return component(unit.kind)(params=unit.params, t=self.graph.t, config=self._machine, payloads=self._payloads(u), **more)
 
     def _unit_module(self, u: int) -> str:
         """Name of a unit's module: equal for units that differ in run-time parameters only."""
@@ -121,7 +122,7 @@ class Fabric(wiring.Component):
         kind = kind_of(unit.kind)
         fixed = sorted((k, v) for k, v in unit.params.items() if k not in kind.runtime and k != kind.posts)
         return module_name(unit.kind, fixed, kind.posts_to(unit.params) is None, len(self.graph.posters(u)), self.graph.drops(u), self.graph.t, self._payloads(u),
-                           sorted(vars(self.config.machine).items()))
+                           sorted(vars(self._machine).items()))
 
     def _address_map(self) -> list[dict]:
         registers = []
@@ -172,7 +173,7 @@ class Fabric(wiring.Component):
 
     def _memory(self, m: Module) -> Value:
         m.submodules.interconnect = place(self._interconnect, module_name(
-            "interconnect", self._directions(), self._tags(), sorted(vars(self.config.machine).items())))
+            "interconnect", self._directions(), self._tags(), sorted(vars(self._machine).items())))
         memory = self._interconnect
         for p, u in enumerate(self.graph.ports):
             wiring.connect(m, self._units[u].port, getattr(memory, f"port{p}"))

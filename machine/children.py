@@ -1,6 +1,6 @@
 """Child processes and temporary folders that end with the command that made them.
 
-Everything that Penstock starts goes through :func:`run`: a process group of its own, which is ended when the call is left by an exception, when the
+Everything that Penstock starts goes through :func:`run` or :func:`started`: a process group of its own, which is ended when the call is left by an exception, when the
 command is interrupted, and when this process is gone, killed or not. :func:`temporary` does the same for folders. The
 :mod:`~penstock.machine.guardian` sees to the last case.
 """
@@ -14,6 +14,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -22,10 +23,11 @@ from typing import IO
 from . import guardian, interrupts
 from .guard import guard
 
-__all__ = ["keep", "run", "temporary"]
+__all__ = ["inheriting", "keep", "run", "started", "temporary"]
 
 _groups: dict[int, None] = {}
 _kept: set[Path] = set()
+_thread = threading.local()
 
 
 def run(command: Sequence[str | os.PathLike], *, cwd: str | os.PathLike | None = None, env: Mapping[str, str] | None = None, input: str | None = None,
@@ -55,31 +57,46 @@ def run(command: Sequence[str | os.PathLike], *, cwd: str | os.PathLike | None =
     KeyboardInterrupt, TimeUp
         The command was interrupted, or its time is up (:mod:`~penstock.machine.interrupts`); also in a thread.
     """
-    interrupts.heed()
     pipe = subprocess.PIPE if capture else subprocess.DEVNULL
-    told, process = guard(), None
-    try:
-        with interrupts.shielded():
-            process = subprocess.Popen(list(map(os.fspath, command)), cwd=cwd, env=env, text=True, errors="replace", process_group=0,
-                                       stdin=subprocess.DEVNULL if input is None else subprocess.PIPE, stdout=stdout or pipe, stderr=stderr or pipe)
-            _groups[process.pid] = None
-            told.tell(f"+g {process.pid}")
+    with started(command, cwd=cwd, env=env, text=True, errors="replace", stdin=subprocess.DEVNULL if input is None else subprocess.PIPE, stdout=stdout or pipe,
+                 stderr=stderr or pipe) as process:
         out, err = process.communicate(input, timeout)
-    except BaseException:
-        if process is not None:
-            with interrupts.shielded():
-                _end(process)
-        raise
-    finally:
-        if process is not None:
-            with interrupts.shielded():
-                if process.returncode < 0:  # one that was killed may leave others of its group
-                    _signal(process.pid, signal.SIGKILL)
-                _groups.pop(process.pid, None)
-                told.tell(f"-g {process.pid}")
     if process.returncode:
         interrupts.heed()
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+@contextlib.contextmanager
+def started(command: Sequence[str | os.PathLike], **options) -> Iterator[subprocess.Popen]:
+    """Start a command, in a process group that ends with the block; ``options`` as of :class:`subprocess.Popen`."""
+    interrupts.heed()
+    told, process = guard(), None
+    try:
+        with interrupts.shielded():
+            process = subprocess.Popen(list(map(os.fspath, command)), process_group=0, pass_fds=getattr(_thread, "inherited", ()), **options)
+            _groups[process.pid] = None
+            told.tell(f"+g {process.pid}")
+        yield process
+    finally:
+        if process is not None:
+            with interrupts.shielded():
+                if process.poll() is None:
+                    _end(process)
+                elif process.returncode < 0:  # one that was killed may leave others of its group
+                    _signal(process.pid, signal.SIGKILL)
+                _groups.pop(process.pid, None)
+                told.tell(f"-g {process.pid}")
+
+
+@contextlib.contextmanager
+def inheriting(descriptor: int) -> Iterator[None]:
+    """A block whose children in this thread have an open file, too: a lock on it is held until the last of them has ended."""
+    before = getattr(_thread, "inherited", ())
+    _thread.inherited = (*before, descriptor)
+    try:
+        yield
+    finally:
+        _thread.inherited = before
 
 
 def end_all() -> None:

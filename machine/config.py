@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 
 from .beat import ELEMENT_BITS, LINE_BYTES
@@ -198,6 +198,14 @@ def load(name: str) -> Config:
     except ValueError as e:  # TOMLDecodeError, and what int() says of thousands of digits
         raise ConfigError(f"not valid TOML: {e}", str(path)) from None
     return from_dict(data, path.stem, str(path))
+
+
+def shaping(machine: Machine) -> Machine:
+    """A machine as its hardware sees it: without the timing of the off-chip memory, which is the memory's own.
+
+    Machines for which it is equal have the same Verilog.
+    """
+    return replace(machine, dram=Dram(kind=machine.dram.kind, channels=machine.dram.channels))
 
 
 def to_dict(config: Config) -> dict:

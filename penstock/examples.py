@@ -50,6 +50,10 @@ EXAMPLES = {
     "diff": (
         "penstock diff a.json a.json",
     ),
+    "cache": (
+        "penstock cache list",
+        "penstock cache prune --gb 5   # remove what was not used for longest, down to 5 GB",
+    ),
     "overlay compare": (
         "penstock overlay compare device:mos --mesh 2x2 --mesh 4x4 --on both   # values and cycles of model and RTL; the first builds take minutes",
         "penstock overlay compare gen:gates:60 --mesh 8x8 --ready criticality --packets per_pe --wake 2 --sends multicast",

@@ -32,7 +32,7 @@ __all__ = ["Design", "Point", "run", "run_many", "simulate", "QUIET_CYCLES", "ID
 QUIET_CYCLES = 64
 """Cycles a run goes on after `done`: nothing may happen in them."""
 IDLE_CYCLES = 10_000
-"""A run in which no beat and no line moves for so long is deadlocked."""
+"""A run in which no beat and no line moves for so long, and no memory response is due, is deadlocked."""
 MAX_CYCLES = 20_000_000
 ALIKE_INSTANCES = 120
 """From so many units and channels on, each module is compiled as one class for all its instances."""

@@ -5,18 +5,22 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import asdict
 from pathlib import Path
 
-from penstock.machine.config import Config, to_dict
+from penstock.machine.cache import cache_dir, digest, entry
+from penstock.machine.config import Config, shaping
 from penstock.machine.output import write_text
 from penstock.machine.unitgraph import UnitGraph
 from penstock.machine.yosys import VERSION as YOSYS
 
 from . import mutation
 from .api import Design
-from .runner import _version, cache_dir, digest, entry
+from .runner import _version
+from .sources import sources_of
 
 __all__ = ["design_of"]
 
@@ -35,7 +39,7 @@ def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False, stage:
     from penstock.hw.arith.shared import share
 
     structure = json.dumps({**graph.structure().to_dict(), "name": ""}, sort_keys=True)
-    machine = json.dumps(to_dict(config)["machine"], sort_keys=True)
+    machine = json.dumps(asdict(shaping(config.machine)), sort_keys=True)
     dram = config.machine.dram
     sources = digest(Path(__file__).read_text(), *_sources(graph), _version("amaranth"), YOSYS)
     key = digest(structure, machine, Path(mutation.__file__).read_text() if mutable else "", sources)
@@ -68,6 +72,7 @@ class Modules(MutableMapping):
     def __init__(self, sources: str):
         self.folder = cache_dir() / "modules" / sources
         self.folder.mkdir(parents=True, exist_ok=True)
+        os.utime(self.folder)  # used
 
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"
@@ -75,7 +80,7 @@ class Modules(MutableMapping):
     def __getitem__(self, name: str) -> dict[str, str]:
         try:
             return json.loads(self._path(name).read_text())
-        except FileNotFoundError:
+        except (OSError, ValueError):  # none, or half of one: it is made anew
             raise KeyError(name) from None
 
     def __setitem__(self, name: str, modules: dict[str, str]) -> None:
@@ -92,18 +97,15 @@ class Modules(MutableMapping):
 
 
 def _sources(graph: UnitGraph) -> Iterator[str]:
-    """Text of everything that shapes the Verilog: the packages, and files of components registered from outside."""
+    """Text of everything that shapes the Verilog: the hardware's package, components and functions from outside, and all that these import."""
     import penstock.hw
-    import penstock.machine
+    from penstock.hw import export
+    from penstock.hw.arith import shared
+    from penstock.hw.functions import DATAPATHS
     from penstock.hw.registry import UNITS
 
-    files = {p for package in (penstock.hw, penstock.machine) for p in Path(package.__path__[0]).rglob("*.py")}
-    for u in graph.units:
-        if inspect.isclass(cls := UNITS.get(u.kind)):
-            files.add(Path(inspect.getfile(cls)))
-    with contextlib.suppress(ImportError):
-        from penstock.hw.functions import DATAPATHS
-
-        files |= {Path(inspect.getfile(cls)) for cls in DATAPATHS.values() if inspect.isclass(cls)}
-    for path in sorted(files):
-        yield f"{path.name}\n{path.read_text()}"
+    package = {p.resolve() for p in Path(penstock.hw.__path__[0]).rglob("*.py")}
+    running = {Path(m.__file__).resolve() for m in (export, shared)}  # they run tools: what they import for that shapes nothing
+    classes = [c for c in (*(UNITS.get(u.kind) for u in graph.units), *DATAPATHS.values()) if inspect.isclass(c)]
+    for path in sorted({*running, *sources_of([*(package - running), *classes])}):
+        yield f"{path.name}\n{path.read_text(encoding='utf-8')}"

@@ -239,7 +239,7 @@ unsigned char penstock_dpi_tick(int cycle, unsigned char done, int error) {
     else if (error) halt_reason = 4, error_flags = error;
     else if (done_cycle >= 0 && cycle - (last_activity > done_cycle ? last_activity : done_cycle) >= quiet_cycles) halt_reason = 1;
     else if (cycle_limit && cycle + 1 >= cycle_limit) halt_reason = 2;
-    else if (idle_limit && done_cycle < 0 && cycle - last_activity > idle_limit) halt_reason = 3;
+    else if (idle_limit && done_cycle < 0 && !in_flight && cycle - last_activity > idle_limit) halt_reason = 3;  // a response that is due will move something
     return halt_reason != 0;
 }
 

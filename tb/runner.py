@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import functools
-import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -17,65 +15,25 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import cocotb_tools.config
 import cocotb_tools.runner
-from filelock import FileLock
 
-from penstock.machine import children
+from penstock.machine import cache, children
+from penstock.machine.cache import digest, entry
 from penstock.machine.errors import RunError
 
-__all__ = ["Build", "build", "program", "launch", "cache_dir", "native_library", "verilator_command", "wave_format"]
+__all__ = ["Build", "build", "program", "launch", "native_library", "verilator_command", "wave_format"]
 
 TB = Path(__file__).parent
 SOURCES = (TB / "bench.sv",)
 TOP_PREFIX = "Vtop"
 OUTPUT_GROUPS = 4
 """Files of C++ of a design with a class for each module: the compiler's start-up would otherwise take half of the time."""
-
-
-def cache_dir() -> Path:
-    """Folder of everything built here: PENSTOCK_CACHE, else the platform's cache folder for this user."""
-    if value := os.environ.get("PENSTOCK_CACHE"):
-        return Path(value).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "penstock"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
-
-
-def digest(*parts: str | bytes) -> str:
-    """Short name for a combination of texts."""
-    h = hashlib.sha256()
-    for part in parts:
-        raw = part.encode() if isinstance(part, str) else part
-        h.update(len(raw).to_bytes(8, "little") + raw)
-    return h.hexdigest()[:20]
-
-
-@contextlib.contextmanager
-def entry(kind: str, key: str) -> Iterator[tuple[Path, bool]]:
-    """Cache folder for ``key``, locked against other processes, and whether it is complete.
-
-    The caller fills an incomplete folder; it counts as complete once the block ends without an exception.
-    """
-    folder = cache_dir() / kind / key
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    stamp = folder / "complete"
-    if stamp.exists():
-        yield folder, True
-        return
-    with FileLock(f"{folder}.lock"):
-        if stamp.exists():
-            yield folder, True
-            return
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        yield folder, False
-        stamp.touch()
 
 
 def _version(package: str) -> str:
@@ -148,6 +106,16 @@ def _make_variables() -> dict[str, str]:
     return {"CFG_CXXFLAGS_PCH_I": "-include", "OPT_FAST": "-O1", "CXX": cxx, "LINK": cxx, "PYTHON3": sys.executable}
 
 
+READ_BY_MAKE = ("AR", "CFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "LIBRARY_PATH", "LIBS", "OBJCACHE", "OPT", "OPT_FAST", "OPT_GLOBAL",
+                "OPT_SLOW", "USER_CPPFLAGS", "USER_LDFLAGS", "USER_LDLIBS", "VERILATOR_ROOT")
+"""Environment variables that Verilator's makefiles and the compiler read."""
+
+
+def _make_inputs(variables: Mapping[str, str] | None = None) -> list[Mapping[str, str]]:
+    """All that a makefile is given, for a cache key: variables, and what it takes from the environment."""
+    return [variables or _make_variables(), {name: os.environ[name] for name in READ_BY_MAKE if name in os.environ}]
+
+
 def _makeflags(variables: Mapping[str, str]) -> str:
     return " ".join(f"{k}={v}".replace(" ", "\\ ") for k, v in variables.items())
 
@@ -163,7 +131,7 @@ def _shared_headers() -> dict[str, str]:
     features = "".join(f"VM_{name} = 0\n" for name in ("COVERAGE", "SC", "TIMING", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF"))
     text = "#include \"verilated.h\"\n#include \"verilated_dpi.h\"\n"
     name = "penstock_verilated.h"
-    with entry("runtime", "headers-" + digest(driver, compiler, _version("verilator"), features, text, json.dumps(variables), platform.platform())) as (folder, ready):
+    with entry("runtime", "headers-" + digest(driver, compiler, _version("verilator"), features, text, json.dumps(_make_inputs()), platform.platform())) as (folder, ready):
         if not ready:
             root = children.run([driver, "--getenv", "VERILATOR_ROOT"]).stdout.strip()
             (folder / "Makefile").write_text(f"VERILATOR_ROOT = {root}\nVM_PREFIX = penstock\n{features}include {root}/include/verilated.mk\n")
@@ -289,7 +257,7 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
         flags += ["-fno-dfg-scoped", "--output-groups", str(OUTPUT_GROUPS)]
     files = dict(verilog) | {p.name: p.read_text() for p in SOURCES}
     defines = {"PENSTOCK_WAVES": 1, **(defines or {})} if waves else dict(defines or {})
-    key = digest(json.dumps([files, top, control, flags, sorted(defines.items())]), str(library), compiler, driver, str(cocotb_tools.config.libs_dir), str(waves), wave_format() if waves else "",
+    key = digest(json.dumps([files, top, control, flags, sorted(defines.items()), _make_inputs()]), str(library), compiler, driver, str(cocotb_tools.config.libs_dir), str(waves), wave_format() if waves else "",
                  *(f"{p} {_version(p)}" for p in ("verilator", "cocotb")), platform.platform(), sys.version)
     start = time.perf_counter()
     with entry("sim", f"{name or top}-{key}") as (folder, ready):
@@ -306,8 +274,8 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
         runner.log.setLevel(logging.ERROR)
         runner.hierarchical = bool(shared)
         log = folder / "build.log"
-        runtime = cache_dir() / "runtime" / digest(compiler, driver, _version("verilator"), str(waves), wave_format(), str(runner.hierarchical), platform.platform())
-        runner.objects = sorted(map(str, runtime.glob("verilated*.o")))
+        runtime = digest(compiler, driver, _version("verilator"), json.dumps(_make_inputs()), str(waves), wave_format(), str(runner.hierarchical), platform.platform())
+        runner.objects = _ready_objects(runtime)
         ordered = [sources / "control.vlt", *(sources / p.name for p in SOURCES), *(sources / f for f in verilog)]
         try:
             runner.build(sources=ordered, hdl_toplevel=top, build_dir=folder, waves=waves, log_file=log, defines=defines,
@@ -321,16 +289,18 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
     return Build(folder, top, time.perf_counter() - start, library, waves)
 
 
-def _keep_runtime(folder: Path, runtime: Path) -> None:
-    """Store Verilator's own part of a build, the same in every build, unless it is there."""
-    if runtime.exists():
-        return
-    with children.temporary("runtime-", cache_dir()) as fresh:
-        for path in folder.glob("verilated*.o"):
-            shutil.copy(path, fresh)
-        runtime.parent.mkdir(exist_ok=True)
-        with contextlib.suppress(OSError):  # another process was faster
-            fresh.rename(runtime)
+def _ready_objects(runtime: str) -> list[str]:
+    """Verilator's own part of a build, the same in every build, if an earlier one has left it."""
+    folder = cache.find("runtime", runtime)
+    return sorted(map(str, folder.glob("verilated*.o"))) if folder else []
+
+
+def _keep_runtime(folder: Path, runtime: str) -> None:
+    """Store Verilator's own part of a build, unless it is there."""
+    with entry("runtime", runtime) as (kept, ready):
+        if not ready:
+            for path in folder.glob("verilated*.o"):
+                shutil.copy(path, kept)
 
 
 def program(verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterable[str] = ()) -> tuple[Path, float]:
@@ -360,7 +330,7 @@ def program(verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterabl
     flags = ["--cc", "--exe", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-timing", "-Wno-fatal", "-Wno-lint", "-Wno-style",
              "--output-split", "20000", "--top-module", top, *(["--hierarchical"] if shared else [])]
     variables = _make_variables() | {"OPT_GLOBAL": "-O1"}
-    key = digest(json.dumps([dict(verilog), top, control, flags, variables]), main.read_bytes(), compiler, driver, _version("verilator"), platform.platform())
+    key = digest(json.dumps([dict(verilog), top, control, flags, _make_inputs(variables)]), main.read_bytes(), compiler, driver, _version("verilator"), platform.platform())
     start = time.perf_counter()
     with entry("program", f"{top}-{key}") as (folder, ready):
         executable = folder / f"V{top}"
@@ -371,8 +341,8 @@ def program(verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterabl
         env = {**os.environ, "MAKEFLAGS": _makeflags(variables | _shared_headers())}
         env.pop("VERILATOR_ROOT", None)
         work, log = folder / "obj", folder / "build.log"
-        runtime = cache_dir() / "runtime" / digest("program", compiler, driver, _version("verilator"), json.dumps(variables), str(bool(shared)), platform.platform())
-        ready_objects = sorted(map(str, runtime.glob("verilated*.o")))
+        runtime = digest("program", compiler, driver, _version("verilator"), json.dumps(_make_inputs(variables)), str(bool(shared)), platform.platform())
+        ready_objects = _ready_objects(runtime)
         with log.open("w") as out:
             for command in ([driver, *flags, "--Mdir", work, folder / "control.vlt", *(folder / file for file in verilog), main],
                             *([["cp", *ready_objects, work]] if ready_objects else []),

@@ -32,6 +32,7 @@ COMMANDS = {
     "fuzz": "random programs: model against RTL on every beat, values against NumPy",
     "explain": "where a run's cycles went",
     "diff": "lay two sets of records side by side",
+    "cache": "simulators and what else is built once: list, prune, clear",
     "demo": "a small program on model and RTL, its Verilog, a timeline, and figure 8",
     "dag": "memory-constrained DAG schedules: solve, check, show, bench",
     "overlay": "the token-dataflow overlay: static against dynamic PEs",

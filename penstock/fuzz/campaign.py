@@ -331,18 +331,28 @@ def _fail(campaign: Campaign, backend: str, message: str, recipe: Recipe, config
     """Shrink a failure and keep it."""
     m = config.machine
     told = {recipe.key(): message}
+    small = recipe
 
     def again(r: Recipe) -> bool:
+        nonlocal small
         text = fails_on_model(r, config) if backend == "model" else fails_on_rtl(r, config, wrong)
         told[r.key()] = text
-        return text is not None and kind_of(text) == kind_of(message)
+        same = text is not None and kind_of(text) == kind_of(message)
+        small = r if same else small
+        return same
 
-    small = shrink(recipe, again, m.t, m.dtype, SHRINK_MODEL if backend == "model" else SHRINK_RTL if wrong is None else 0)
-    failure = Failure(backend, told[small.key()], small, config, origin)
+    try:
+        small = shrink(recipe, again, m.t, m.dtype, SHRINK_MODEL if backend == "model" else SHRINK_RTL if wrong is None else 0)
+    finally:  # also where the time is up before it is as small as can be
+        _keep(campaign, Failure(backend, told[small.key()], small, config, origin), keep)
+
+
+def _keep(campaign: Campaign, failure: Failure, keep: Path | None) -> None:
+    """Note a failure, and store it."""
     campaign.failures.append(failure)
     if keep is not None:
         folder(keep)
-        failure.path = keep / f"fuzz_{backend}_{len(campaign.failures)}_{recipe.seed}.json"
+        failure.path = keep / f"fuzz_{failure.backend}_{len(campaign.failures)}_{failure.recipe.seed}.json"
         write_text(failure.path, json.dumps(failure.to_dict(), indent=1) + "\n")
 
 

@@ -70,7 +70,7 @@ def route(component: wiring.Component) -> Routed:
     """
     from penstock.hw.export import export
     from penstock.hw.registered import Registered
-    from penstock.tb.runner import digest, entry
+    from penstock.machine.cache import digest, entry
 
     check()
     done = export(Registered(component))

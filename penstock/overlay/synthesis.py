@@ -71,7 +71,7 @@ def cost(component: wiring.Component, family: str = "xc7") -> Cost:
         Yosys failed, or gave a cell that is not known here.
     """
     from penstock.hw.export import export
-    from penstock.tb.runner import digest, entry
+    from penstock.machine.cache import digest, entry
 
     if family not in SCRIPTS:
         raise PenstockError(f"unknown FPGA family {family!r}", remedy=f"use one of {', '.join(FAMILIES)}")

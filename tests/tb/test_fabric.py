@@ -54,6 +54,19 @@ def test_reset_in_mid_run_gives_a_fresh_starts_cycles(runs):
     assert report.ok, str(report)
 
 
+def test_a_memory_that_starts_late_is_no_deadlock_and_no_other_hardware(runs):
+    """Its responses take longer than a deadlock is waited for. The simulator is the same: nothing is exported or built."""
+    config, points, rtl = runs
+    slow = replace(config, machine=replace(config.machine, dram=replace(config.machine.dram, start_up=20_000)))
+    late = point(slow, SIZES[2])
+    [run] = api.run_many([late], slow)
+    want = model.run(late.graph, slow, late.tensors, trace=True)
+    report = check.compare(want, run, late.graph)
+    assert report.ok, str(report)
+    assert run.cycles > 20_000 + rtl[2].cycles
+    assert run.extra["build"] == rtl[2].extra["build"] and run.extra["export_s"] == run.extra["build_s"] == 0.0
+
+
 def test_cycle_limit_is_told():
     config = machine()
     with pytest.raises(RunError, match="not done at the limit of 50 cycles"):

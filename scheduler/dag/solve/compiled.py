@@ -8,6 +8,7 @@ numba keeps the code beside the module or, where that cannot be written, in the 
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib.metadata
@@ -17,6 +18,8 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+
+from penstock.machine import children
 
 from . import kernel
 
@@ -88,13 +91,14 @@ class Compilation:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
+        self._started = contextlib.ExitStack()
 
     def __enter__(self) -> Compilation:
         if not cached():
             search_path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-            self.process = subprocess.Popen(
+            self.process = self._started.enter_context(children.started(
                 [sys.executable, "-m", __name__], env=os.environ | {"PYTHONPATH": search_path},
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         return self
 
     @property
@@ -103,9 +107,7 @@ class Compilation:
         return self.process is None or self.process.poll() == 0
 
     def __exit__(self, *exc: object) -> None:
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        self._started.close()
 
 
 if __name__ == "__main__":
