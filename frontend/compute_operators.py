@@ -104,7 +104,7 @@ class Map(HigherOrder):
               "matmul: sizes known only at run time agree in K; where a row of tiles waits for its token (plain: M of run-time size; transposed: N), K has a bound (`most`)",
               "matmul: no product over an empty K (its zeros are written nowhere; Accum adds nothing for it), and an empty B where A is not only with A of one row of physical tiles of static size (plain: of one tile)",
               "row_sum, row_max: a row without a column, of a tile of static rows and run-time columns, gives 0 or -inf",
-              "element-wise functions: tiles of two operands have as many physical tiles",
+              "element-wise functions: tiles of two operands have one size where only the run tells it",
               "a second operand of one column or one row that is spread over run-time columns: these have a bound (`most`), for the first operand waits in its channel; a column of more than t rows is not spread over an empty tile",
               "row_append, row_offset: rows of static number; row_offset: no empty tile of run-time columns")
     arguments = {"fn": "function of one or two elements: matmul(), element-wise ones (a second operand of one row or column stands for all), "
@@ -149,7 +149,9 @@ class Map(HigherOrder):
     def evaluate(self, ev, *streams):
         fn, operands = self.args["fn"], self.operands()
         for values, s in self.elements(streams):
-            yield (None if values is None else fn.value(ev, operands, *values)), s
+            with self.located():
+                out = None if values is None else fn.value(ev, operands, *values)
+            yield out, s
 
 
 class Reduction(HigherOrder):

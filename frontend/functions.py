@@ -201,7 +201,7 @@ class Elementwise(Function):
             if operands[0].cols.value is None and vacant(values[0].shape, operands[0]) and spread_of(operands) == "cols" and values[1].shape[0] > ev.t:
                 raise ev.error(f"{self.name} spreads a column of {values[1].shape[0]} rows over an empty tile: that one has no beat for each of more than {ev.t} rows")
             values = (values[0], spread_value(values[1], operands, values[0].shape))
-            ev.meet(f"{self.name} takes", "operands", values[0].shape, values[1].shape)
+            ev.agree(f"{self.name} takes", operands, values[0].shape, values[1].shape)
         return ev.elementwise(self.op, *values)
 
     def lower(self, low, node):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import keyword
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import sympy
 
-from penstock.machine.errors import PenstockError, ProgramError
+from penstock.machine.errors import PenstockError, ProgramError, RunError
 
 from .types import Dim, DimKind, StreamType, check_dtype, dim, element_kind, same_size, show_shape, shown
 
@@ -255,10 +256,21 @@ class Operator:
         kind = type(self).__name__
         return f"operator {self.name}" if self.name == kind or re.fullmatch(rf"{kind}_\d+", self.name) else f"operator {self.name} ({kind})"
 
+    @property
+    def location(self) -> str:
+        """The operator and the line of the program that made it."""
+        return f"{self.label} at {self.line}" if self.line else self.label
+
+    @contextlib.contextmanager
+    def located(self) -> Iterator[None]:
+        """What goes wrong with an element inside the block is told of this operator."""
+        try:
+            yield
+        except RunError as e:
+            raise RunError(e.what, self.location, e.rule, e.remedy) from None
+
     def error(self, what: str, *, stream: str | None = None, rule: str | None = None, remedy: str | None = None) -> ProgramError:
-        where = f"{self.label} at {self.line}" if self.line else self.label
-        if stream:
-            where += f", {stream}"
+        where = self.location + (f", {stream}" if stream else "")
         return ProgramError(what, where, rule, remedy)
 
     def stream_error(self, i: int, what: str, rule: str | None = None, remedy: str | None = None) -> ProgramError:

@@ -238,6 +238,19 @@ class Evaluator:
             if 0 not in (*a, *b) and ceil_div(a[axis], self.t) != ceil_div(b[axis], self.t):
                 raise self.error(f"{does} tiles of {a[axis]} and {b[axis]} {('rows', 'columns')[axis]}: {rule} take as many physical tiles")
 
+    def agree(self, does: str, types, a, b) -> None:
+        """Check that two tiles that are taken together, of ``types`` and of shapes ``a`` and ``b``, have one size where it is known only at run time.
+
+        Of a static size a tile has all its physical tiles, however many of its rows and columns are valid.
+        """
+        for axis, sizes in enumerate(zip(*((x.rows, x.cols) for x in types))):
+            run_time = any(d.value is None for d in sizes)
+            if run_time and 0 not in (*a, *b) and a[axis] != b[axis]:
+                raise RunError(
+                    f"{does} tiles of {a[axis]} and {b[axis]} {('rows', 'columns')[axis]}", "evaluation",
+                    "tiles that are taken together have one size where only the run tells it",
+                    "assert one shape for both, or give them a static size")
+
     def flatten(self, node, items, lo: int, hi: int, element):
         """Merge dimensions ``lo`` to ``hi``, with bare stops (docs/timing.md section 3.4)."""
         inner, last = inner_dims(element), START

@@ -337,7 +337,7 @@ class Zip(Shape):
 
     shapes = "two streams [D_a, ..., D_0] of any types -> [D_a, ..., D_0] of pairs"
     stops = "copied; both carry equal ones"
-    limits = ("a pair is one beat, so both have as many physical tiles", "references to buffers are counted on streams of their own",
+    limits = ("a pair is one beat, so both have as many physical tiles, and one size where only the run tells it", "references to buffers are counted on streams of their own",
               "in the timing `published` a pair has two words")
     streams = ("first", "second")
     arguments = {}
@@ -361,7 +361,8 @@ class Zip(Shape):
     def evaluate(self, ev, a, b):
         for both, s in pairs(self, a, b, "both inputs have one shape"):
             if both is not None and all(isinstance(x, np.ndarray) for x in both):
-                ev.meet(f"{self.label}: pairs", "both", *(x.shape for x in both))
+                with self.located():
+                    ev.agree("pairs", [x.element for x in self.inputs], *(x.shape for x in both))
             yield both, s
 
 

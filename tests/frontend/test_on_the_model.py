@@ -10,7 +10,7 @@ from penstock import model
 from penstock.edges import source_beats
 from penstock.frontend import (Accum, analyse, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, LoweringError, Map, Partition,
                                Promote, RandomOffChipLoad, RandomOffChipStore, Reassemble, Reshape, ScalarType, Scan, Sink, Source, Streamify, StreamType, add, address,
-                               address_range, all_read, div, exp, last_tile_filter, lower, matmul, maximum, mul, retile_col, retile_row, retile_streamify, row_append, row_max, row_offset, row_sum, scale, sub, Zip)
+                               address_range, all_read, cast, div, exp, last_tile_filter, lower, matmul, maximum, mul, retile_col, retile_row, retile_streamify, row_append, row_max, row_offset, row_sum, scale, sub, Zip)
 from penstock.frontend.program import Program
 from penstock.frontend.workloads.dealing import deal, turns
 from penstock.machine.config import load
@@ -514,3 +514,16 @@ def test_pages_in_use_stay_within_the_symbolic_figure(name, params):
         assert 0 < r.onchip_peak_bytes <= r.onchip_bytes
     (fast,) = penstock.run(name, SMALL, params, seed=seed, values=False)
     assert (fast.cycles, fast.onchip_peak_bytes) == (r.cycles, r.onchip_peak_bytes)
+
+
+@pytest.mark.parametrize("t", [2, 4, 8])
+@pytest.mark.parametrize("rows", [(7, 5), (5, 7), (8, 5), (6, 6)])
+def test_operands_of_partial_tiles(t, rows):
+    """A tile of a static size takes all its physical tiles, whatever part of it lies in the tensor; outside the second operand zeros count."""
+    config = load("small_fpga")
+    config = replace(config, machine=replace(config.machine, t=t, rows_per_cycle=t, lanes={}))
+    g = Graph("partial")
+    xs = [cast(LinearOffChipLoad(g.input(name, (n, 6), "bf16"), tile=(4, 6)), "fp32") for name, n in zip("ab", rows)]
+    LinearOffChipStore(cast(Map(*xs, fn=sub()), "bf16"), g.output("y", (rows[0], 6), "bf16"))
+    (record,) = penstock.run(g, config)
+    assert record.values_ok
