@@ -7,9 +7,10 @@ import inspect
 import keyword
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NoReturn
 
 import sympy
 
@@ -28,6 +29,35 @@ def _user_line() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
 
 
+_SYMBOLS = {
+    "+": ("add", "fn=add()"), "-": ("sub", "fn=sub()"), "*": ("mul", "fn=mul(), or one stream and fn=scale(factor)"),
+    "/": ("truediv", "fn=div(), or one stream and fn=scale(1 / divisor)"), "@": ("matmul", "fn=matmul()"),
+}
+
+
+class NoArithmetic:
+    """What a stream, or an operator with one, says where a program calculates with it as with a number."""
+
+    __array_ufunc__ = None  # NumPy leaves the answer to this class
+
+    def _refuse(self, symbol: str, function: str) -> NoReturn:
+        name = getattr(self, "name", "")
+        raise ProgramError(f"stream {name} takes no {symbol!r}", _user_line(), "streams are calculated with by operators",
+                           f"Map(first, second, {function}): both are streams of tiles, a number is loaded as one or is a function's factor")
+
+
+def _refusing(symbol: str, function: str) -> Callable:
+    def refuse(self, _other: object) -> NoReturn:
+        self._refuse(symbol, function)
+
+    return refuse
+
+
+for _symbol, (_name, _function) in _SYMBOLS.items():
+    for _way in (f"__{_name}__", f"__r{_name}__"):
+        setattr(NoArithmetic, _way, _refusing(_symbol, _function))
+
+
 @dataclass(frozen=True)
 class TensorRef:
     """An off-chip tensor of a program."""
@@ -41,7 +71,7 @@ class TensorRef:
 
 
 @dataclass(frozen=True, eq=False)
-class Stream:
+class Stream(NoArithmetic):
     """One output of an operator.
 
     Attributes
@@ -102,7 +132,7 @@ class Stream:
         return f"<stream {self.name}: {self.type}>"
 
 
-class Operator:
+class Operator(NoArithmetic):
     """A node of the program graph. Subclass it and register the subclass with :func:`operator`.
 
     One subclass states everything about an operator: what it takes (``streams``, ``arguments``), the type of what it gives

@@ -55,7 +55,7 @@ def place(ev, tensor: TensorRef, out: np.ndarray, row: int, col: int, tile: np.n
     """Write the valid part of a tile into a tensor's values; RunError where it reaches beyond the tensor."""
     rows, cols = tile.shape
     if tile.size and (row + rows > tensor.rows or col + cols > tensor.cols):
-        raise ev.error(f"a tile of {rows} x {cols} valid elements at [{row}, {col}] reaches beyond tensor {tensor.name} [{tensor.rows}, {tensor.cols}]")
+        raise ev.error(f"writes rows {row} to {row + rows - 1}, columns {col} to {col + cols - 1}, which lies outside tensor {tensor.name} of {tensor.rows} rows and {tensor.cols} columns, both counted from 0")
     if tile.size:
         out[row : row + rows, col : col + cols] = tile
 

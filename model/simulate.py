@@ -8,11 +8,13 @@ from collections.abc import Collection
 import numpy as np
 
 from penstock.machine import image as images
+from penstock.machine.beat import ELEMENT_BITS
 from penstock.machine.config import Config
 from penstock.machine.errors import RunError
 from penstock.machine.faults import Fault
+from penstock.machine.kinds import kind_of
 from penstock.machine.trace import ChannelTrace, PortTrace, Run, SinkBeats, SourceBeats
-from penstock.machine.unitgraph import UnitGraph
+from penstock.machine.unitgraph import Unit, UnitGraph
 from penstock.model import deadlock, engine
 from penstock.model import units as k
 from penstock.model.layout import Layout
@@ -161,11 +163,30 @@ def _sink_beats(graph: UnitGraph, state: Layout, result: Run, sunk: np.ndarray, 
                                                 None if values is None else values[mine][:, : state.S[at + k.C_VALUES]])
 
 
+_BEYOND = {
+    "store": "store as many tiles as the tensor has, with no more valid rows and columns than are left there",
+    "random_store": "check the addresses, which number the tensor's tiles, and the valid rows and columns of each tile",
+    "load": "check the addresses, which number the tensor's tiles",
+}
+"""What to do where an off-chip unit leaves its tensor."""
+
+
+def _outside(graph: UnitGraph, unit: Unit, at: int, where: str) -> RunError:
+    """An access at a byte address outside a unit's tensor, in rows and columns."""
+    p = unit.params
+    dtype = next((x.dtype for x in graph.tensors if x.name == p["tensor"]), "fp32")
+    row, byte = divmod(at - p["base"], p["pitch"])
+    does = "writes" if kind_of(unit.kind).offchip == "write" else "reads"
+    return RunError(
+        f"{does} row {row}, column {8 * byte // ELEMENT_BITS[dtype]}, which lies outside tensor {p['tensor']} "
+        f"of {p['tensor_rows']} rows and {p['tensor_cols']} columns, both counted from 0", where,
+        remedy=_BEYOND.get(unit.kind))
+
+
 def _failure(graph: UnitGraph, state: Layout) -> RunError:
     S = state.S
     unit, at, fault = graph.units[S[k.G_ERROR_UNIT]], int(S[k.G_ERROR_AT]), Fault(int(S[k.G_ERROR]) - 1)
     where = f"unit {unit.name}" + (f" ({unit.node})" if unit.node and unit.node != unit.name else "")
     if fault is Fault.ADDRESS and "tensor" in unit.params:
-        p = unit.params
-        return RunError(f"address {at:#x} lies outside tensor {p['tensor']} ({p['base']:#x} to {p['base'] + p['tensor_rows'] * p['pitch']:#x})", where)
+        return _outside(graph, unit, at, where)
     return RunError(f"{fault.what}, in cycle {at}", where, fault.rule, fault.remedy)

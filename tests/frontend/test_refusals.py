@@ -307,3 +307,15 @@ def test_traces_that_do_not_fit(tmp_path):
         build("published_attention", dict(requests=4, regions=2, trace=str(tmp_path / "lengths.npy"))).streams(0)
 
 
+
+
+@pytest.mark.parametrize("calculated, text", [
+    (lambda x: x + 1.0, r"takes no '\+'.*Map\(first, second, fn=add\(\)\)"),
+    (lambda x: 2 * x, r"takes no '\*'.*fn=scale\(factor\)"),
+    (lambda x: np.ones(3) - x, "takes no '-'"),
+    (lambda x: x.stream @ x.stream, r"takes no '@'.*fn=matmul\(\)"),
+])
+def test_streams_are_no_numbers(calculated, text):
+    g = Graph("numbers")
+    with pytest.raises(ProgramError, match=rf"test_refusals.py:\d+: stream xs {text}"):
+        calculated(Source(graph=g, shape=(1,), tile=(4, 4), name="xs"))
