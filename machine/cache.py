@@ -20,7 +20,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,11 +98,11 @@ def digest(*parts: str | bytes) -> str:
 
 
 @contextlib.contextmanager
-def entry(kind: str, key: str) -> Iterator[tuple[Path, bool]]:
+def entry(kind: str, key: str, waiting: Callable[[], None] | None = None) -> Iterator[tuple[Path, bool]]:
     """Cache folder for ``key``, locked against other processes, and whether it is complete.
 
     The caller fills an incomplete folder; it counts as complete once the block ends without an
-    exception.
+    exception. ``waiting`` is called where another process is at it.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def entry(kind: str, key: str) -> Iterator[tuple[Path, bool]]:
     folder = cache_dir() / kind / key
     with _writable():
         folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
+    with _locked(folder, waiting=waiting):
         if find(kind, key) is not None:
             yield folder, True
             return
@@ -144,7 +144,7 @@ def find(kind: str, key: str) -> Path | None:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, wait: bool = True) -> Iterator[None]:
+def _locked(folder: Path, wait: bool = True, waiting: Callable[[], None] | None = None) -> Iterator[None]:
     """Hold the lock of an entry: against other processes and threads, and also as long as a child that was started meanwhile runs.
 
     Raises BlockingIOError where another has it and ``wait`` is false.
@@ -152,7 +152,14 @@ def _locked(folder: Path, wait: bool = True) -> Iterator[None]:
     with _writable():
         descriptor = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not wait:
+                raise
+            if waiting:
+                waiting()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         with children.inheriting(descriptor):
             yield
         fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -110,7 +110,8 @@ class Bar(Progress):
         from rich import progress
 
         self.bar = progress.Progress(progress.SpinnerColumn(), progress.BarColumn(bar_width=24), progress.MofNCompleteColumn(), progress.TimeElapsedColumn(),
-                                     progress.TextColumn("{task.description}", markup=False, table_column=None), console=console, transient=True)
+                                     progress.TextColumn("{task.description}", markup=False, table_column=None), console=console, transient=True,
+                                     redirect_stdout=sys.stdout.isatty())  # else what is printed meanwhile would go to standard error
         self.task = self.bar.add_task("", total=None)
 
     def plan(self, steps: int) -> None:

@@ -44,10 +44,10 @@ def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False, stage:
     sources = digest(Path(__file__).read_text(), *_sources(graph), _version("amaranth"), YOSYS)
     key = digest(structure, machine, Path(mutation.__file__).read_text() if mutable else "", sources)
     start = time.perf_counter()
-    with entry("verilog", key) as (folder, ready):
+    say = stage or (lambda _line: None)
+    with entry("verilog", key, lambda: say("wait for another process's Verilog")) as (folder, ready):
         if not ready:
-            if stage:
-                stage("export Verilog")
+            say("export Verilog")
             with mutation.armed(graph) if mutable else contextlib.nullcontext():
                 done = export.export(fabric.Fabric(graph, config, probes=True), store=None if mutable else Modules(sources))
             # The dot products go over to the form that simulates fast and needs no hierarchy; the other shared modules keep theirs.

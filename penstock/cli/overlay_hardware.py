@@ -38,6 +38,7 @@ def add_commands(commands) -> None:
     c.add_argument("--memory", action="append", default=[], metavar="NAME=WORDS", help="depth of a PE memory")
     c.add_argument("--seed", type=int, default=0, help="of the placement")
     c.add_argument("--out", required=True, type=output.folder_option, metavar="DIR")
+    add_quiet(c)
     c.set_defaults(handler=cmd_verilog)
 
     c = commands.add_parser("resources", help="LUTs, flip-flops and block RAMs of PEs and switches: the paper's figures 5 to 7 beside ours (about 20 minutes; repeated runs take seconds)",
@@ -62,19 +63,22 @@ def cmd_verilog(args) -> int:
     memories = memory_depths(args.memory)
     overlay = Overlay(rows=rows, cols=cols, wake=args.wake, fifo_depth=args.fifo_depth, memories=memories, **{name: getattr(args, name) for name in VARIANT})
     image, sizes = None, Sizes(**dict.fromkeys(vars(Sizes()), DEFAULT_WORDS))
-    if args.graph:
-        from penstock.frontend.spice.source import graph_from
-        from penstock.scheduler.token import map_graph
-        from penstock.tb.overlay_api import classes_of
+    with display(args) as progress:
+        if args.graph:
+            from penstock.frontend.spice.source import graph_from
+            from penstock.scheduler.token import map_graph
+            from penstock.tb.overlay_api import classes_of
 
-        image = map_graph(graph_from(args.graph), overlay, seed=args.seed).image
-        sizes, classes = image.sizes, classes_of([image])
-    elif overlay.kinds == "specialised":
-        raise PenstockError("which PE does what depends on the graph", "overlay", remedy="name a GRAPH, or use --kinds homogeneous")
-    else:
-        every = frozenset(OP_CLASS[op] for op in format_of(overlay.format).ops if op in OP_CLASS)
-        classes = dict.fromkeys(range(overlay.pes), every)
-    paths = write(Component(overlay=overlay, sizes=sizes, classes=classes), args.out, "penstock_overlay")
+            progress.step(f"place {args.graph}")
+            image = map_graph(graph_from(args.graph), overlay, seed=args.seed).image
+            sizes, classes = image.sizes, classes_of([image])
+        elif overlay.kinds == "specialised":
+            raise PenstockError("which PE does what depends on the graph", "overlay", remedy="name a GRAPH, or use --kinds homogeneous")
+        else:
+            every = frozenset(OP_CLASS[op] for op in format_of(overlay.format).ops if op in OP_CLASS)
+            classes = dict.fromkeys(range(overlay.pes), every)
+        progress.step(f"export Verilog of {overlay.rows}x{overlay.cols} {overlay.name()}")
+        paths = write(Component(overlay=overlay, sizes=sizes, classes=classes), args.out, "penstock_overlay")
     if image:
         paths.append(args.out / "load.hex")
         output.write_text(paths[-1], _load_words(image))

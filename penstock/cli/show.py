@@ -6,7 +6,7 @@ import argparse
 
 from penstock.machine import output
 
-from .options import add_program, add_rule, add_timing, one_value
+from .options import add_program, add_quiet, add_rule, add_timing, display, one_value
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -18,6 +18,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
                    help="draw the program")
     c.add_argument("--fabric", type=output.file("--fabric"), metavar="OUT",
                    help="draw the fabric: units, channels, memory")
+    add_quiet(c)
     c.set_defaults(handler=command)
 
 
@@ -26,19 +27,25 @@ def command(args) -> int:
     from penstock.machine.config import load
 
     config = load(args.config)
-    program = build(args.program, one_value(args.params), config)
-    print(program.text())
-    print(program.analysis(args.onchip_rule, config).text())
-    if text := scratchpads(program.graph, config):
-        print(text)
-    if args.units:
-        print(lower(program.graph, config, timing=args.timing))
-    if args.png:
-        program.draw(args.png)
-    if args.fabric:
-        from penstock.frontend.draw import draw_fabric
+    with display(args) as progress:
+        progress.step(f"build {args.program}")
+        program = build(args.program, one_value(args.params), config)
+        progress.step(f"analyse {args.program}")
+        print(program.text())
+        print(program.analysis(args.onchip_rule, config).text())
+        progress.step(f"lower {args.program}")
+        if text := scratchpads(program.graph, config):
+            print(text)
+        if args.units:
+            print(lower(program.graph, config, timing=args.timing))
+        if args.png:
+            progress.step(f"draw {args.program}")
+            program.draw(args.png)
+        if args.fabric:
+            from penstock.frontend.draw import draw_fabric
 
-        draw_fabric(lower(program.graph, config), config, args.fabric)
+            progress.step(f"draw the fabric of {args.program}")
+            draw_fabric(lower(program.graph, config), config, args.fabric)
     return 0
 
 

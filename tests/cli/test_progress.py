@@ -1,12 +1,14 @@
 """Progress: a bar on a terminal, lines elsewhere, and nothing when nothing is asked for."""
 
 import io
+import threading
 import time
 
 import pytest
 from rich.console import Console
 
 from penstock import api, cli, progress
+from penstock.machine import cache
 
 GRID = {"tile_b": [4, 8], "tile_inter": [8, 16]}
 
@@ -63,3 +65,36 @@ def test_the_bar_counts_and_goes_away():
 def test_quiet_is_quiet(capsys, argv):
     assert cli.main([*argv, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("argv", [
+    ["show", "swiglu", "--config", "small_fpga"],
+    ["overlay", "verilog", "--mesh", "1x1", "--pe", "static", "--out", "out"],
+    ["dag", "show", "problem.json"]])
+def test_what_may_take_long_says_what_it_does(argv, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.001)
+    if argv[0] == "dag":
+        assert cli.main(["new", "problem"]) == 0
+    assert cli.main(argv) == 0
+    assert " s] " in capsys.readouterr().err
+    assert cli.main([*argv, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_wait_for_another_process_is_told(tmp_path, monkeypatch):
+    monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
+    told = threading.Event()
+    with cache.entry("sim", "x") as (_, ready):
+        assert not ready
+        found = []
+
+        def wait():
+            with cache.entry("sim", "x", told.set) as (_, ready):
+                found.append(ready)
+
+        other = threading.Thread(target=wait)
+        other.start()
+        assert told.wait(20)
+    other.join()
+    assert found == [True]
