@@ -63,11 +63,19 @@ class Readings:
             chosen[name] = value
         return cls(**chosen)  # type: ignore[arg-type]
 
+    def strict(self) -> Readings:
+        """These readings without what only allows more, or makes the same schedule cost less."""
+        return dataclasses.replace(self, **{name: getattr(Readings(), name) for name in _LAX})
+
     def differing(self) -> dict[str, str]:
         """The readings that are not at their default."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)
                 if getattr(self, field.name) != field.default}
 
+
+_LAX = ("above_native", "reuse", "sharing", "retainable", "inner_retention", "unused_residents", "pointwise_into_matmul",
+        "carried_products", "depth_limit")
+"""Readings whose other values allow what the default refuses, or cost less; a schedule found under the default stays legal."""
 
 SOURCES: dict[str, str] = {
     "matmul_cost": "What base_cost buys. full-k: a native output tile over the whole K, so a k-step costs base_cost*k/K "

@@ -213,3 +213,15 @@ def test_larger_public_benchmark_reaches_the_best_known(number, cost):
     result = solve(problem, seconds=60, readings=readings)
     assert result.latency <= anchor_of(problem, readings).best * (1 + 1e-6)
     assert result.gap < (0.001 if number == 13 else 0.3)
+
+
+LAXER = [s for s in READINGS if Readings.parse([s]).strict() == Readings()]
+
+
+@pytest.mark.parametrize("setting", LAXER)
+def test_a_laxer_reading_is_never_worse(setting):
+    """The default's schedule is legal there; the search may not end with a worse one."""
+    problem, readings = generate("mlp", 6, 6, scale=8), Readings.parse([setting])
+    default = solve(problem, seconds=10).schedule
+    latency = evaluate(problem, default, readings, check_latencies=False).latency
+    assert solve(problem, seconds=20, readings=readings).latency <= latency * (1 + 1e-9)

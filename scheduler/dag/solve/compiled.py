@@ -23,7 +23,7 @@ from penstock.machine import children
 
 from . import kernel
 
-__all__ = ["Compilation", "cached", "load"]
+__all__ = ["Compilation", "cached", "load", "loaded"]
 
 _NEEDED = "search"
 """The function the solver calls; compiling it compiles all others it needs."""
@@ -47,11 +47,18 @@ def load() -> types.SimpleNamespace:
 
 def cached() -> bool:
     """Whether `load` finds everything the solver needs compiled."""
+    if loaded():
+        return True
     try:
         files = _stamp().read_text().splitlines()
     except OSError:
         return False
     return bool(files) and all(os.path.exists(file) for file in files)
+
+
+def loaded() -> bool:
+    """Whether this process has the compiled code already."""
+    return load.cache_info().currsize > 0 and bool(load().search.signatures)
 
 
 def _stamp() -> Path:

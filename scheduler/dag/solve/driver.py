@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from penstock.machine import interrupts
 
+from ..demand import ScheduleError
 from ..evaluate import Evaluation, evaluate
 from ..meter import Meter, tile_grid
 from ..problem import Problem
@@ -30,6 +31,8 @@ __all__ = ["Progress", "Result", "solve"]
 
 GLOBAL_OPS = 160
 """Operations up to which sets are grown, and chosen among, over the whole graph at once."""
+TINY = 8
+"""Operations up to which plain Python does that."""
 SMALL = 24
 """Operations up to which windows have nothing to add to a search of the whole graph."""
 MOST_SETS = 20_000
@@ -52,6 +55,10 @@ MOST_ORDERED = 1 << 20
 """Tiles whose order is written down in one schedule; the rest of the subgraphs keep the raster order."""
 MOST_STRAIGHTENED = 300
 """Subgraphs of the largest schedule whose orders are compared with the raster order at the end."""
+STRICT_SHARE = 0.5
+"""Share of the time left that the search under the stricter readings may take, before that under laxer ones."""
+STRICT_SECONDS = 4.0
+"""Time left below which the search under the stricter readings may take all of it."""
 BOUND_SECONDS = 0.3
 """Seconds the search waits for the lower bound before it begins beside it."""
 REPORT_SHARE = 0.05
@@ -120,6 +127,7 @@ def solve(problem: Problem, *, seconds: float = 10.0, readings: Readings = Readi
         run.threads = threads if jobs > 1 else None
         try:
             run.first()
+            run.start_strictly(seed)
             run.improve(random.Random(seed))
         except KeyboardInterrupt:
             interrupts.taken()
@@ -160,6 +168,24 @@ class _Run:
         if not self.expired():
             self._take(chain_fusion(self.problem, self.readings, self.expired), "chains")
 
+    def start_strictly(self, seed: int) -> None:
+        """Under a laxer reading, begin with what the stricter one leads to: the larger search may miss it."""
+        strict = self.readings.strict()
+        if strict == self.readings or self.expired():
+            return
+        left = self.deadline - time.monotonic()
+        spared = (1 - STRICT_SHARE) * left if left > STRICT_SECONDS else 0.0
+        run = _Run(self.problem, strict, self.started, self.deadline - self.started - spared, None, None)
+        run.threads = self.threads
+        run.first()
+        run.improve(random.Random(seed))
+        try:
+            costs = evaluate(self.problem, run.schedule, self.readings, check_latencies=False).subgraphs
+        except ScheduleError:
+            return
+        entries = (dataclasses.replace(entry, latency=cost.latency) for entry, cost in zip(run.schedule.subgraphs, costs))
+        self._take(Schedule(tuple(entries)), "as under the stricter readings")
+
     def _stage(self, what: str) -> None:
         self.doing = what
         if self.on_stage is not None:
@@ -182,7 +208,7 @@ class _Run:
         """Plain Python until the compiled search is there, then compiled code until the time is up."""
         if self.expired():
             return
-        from .compiled import Compilation
+        from .compiled import Compilation, loaded
 
         bound = _Bound(self.problem, self.readings)
         with Compilation() as compilation, bound:
@@ -191,11 +217,13 @@ class _Run:
                 return
             if not self.over():
                 self._search(chance, plain=True)
+            while not self.over():  # plain Python has nothing left to try
+                time.sleep(0.02)
             if self._heed(bound):
                 return
             self.over = lambda: self._heed(bound) or self.expired()
             if not self.over():
-                self._search(chance, plain=not compilation.ready or self.deadline - time.monotonic() < LOADING)
+                self._search(chance, plain=not compilation.ready or self.deadline - time.monotonic() < (0.0 if loaded() else LOADING))
             self._heed(bound)
 
     def _heed(self, bound: _Bound) -> bool:
@@ -217,7 +245,7 @@ class _Run:
         self.entries.clear()
         if not self._adopt():
             return
-        everything = not plain and len(self.problem.ops) <= GLOBAL_OPS
+        everything = len(self.problem.ops) <= (TINY if plain else GLOBAL_OPS)
         try:
             if not everything or not self._everywhere():
                 self._windows(chance)

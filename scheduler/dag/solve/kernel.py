@@ -411,7 +411,9 @@ def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, k_most):
 
 def _deepest(slices, made, outputs, machine, w, h, depths, runs):
     """Index of the deepest k (of descending `depths`) that fits; len(depths) if none."""
-    low, high = 0, depths.shape[0]
+    if _working_set(slices, made, outputs, machine, w, h, depths[0], runs) <= machine[0]:
+        return 0  # a single step keeps neither accumulators nor carried products, so shallower ones may not fit
+    low, high = 1, depths.shape[0]
     while low < high:
         middle = (low + high) // 2
         if _working_set(slices, made, outputs, machine, w, h, depths[middle], runs) <= machine[0]:
