@@ -85,7 +85,7 @@ def case(number: int) -> tuple[str, Problem, list[str]]:
     return kind, generate(kind, ops, number, scale=16), settings
 
 
-def judge(number: int, seconds: float = 0.3) -> dict:
+def judge(number: int, seconds: float = 0.2) -> dict:
     """The record of one number; `faults` lists what disagrees."""
     kind, problem, settings = case(number)
     readings = Readings.parse(settings)
