@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 from penstock.machine.output import picture_format, write_picture, write_text
+
+MOST_BOXES = 300
+"""Boxes of a picture from which on those that are alike are one."""
+MOST_PIXELS = 16_000
+"""Longest side of a picture; its area is at most a quarter of the square of that."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +95,28 @@ def layers(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> tuple[list[list[tup
     return rows, ways
 
 
+def folded(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> tuple[list[Box], list[Arrow]]:
+    """The same drawing with one box for all of a kind whose names differ in numbers alone; its line below the name says how many."""
+    groups: dict[tuple[str, str], list[Box]] = {}
+    for b in boxes:
+        groups.setdefault((re.sub(r"\d+", "*", b.name), b.detail.partition(" ")[0]), []).append(b)
+    names, out = {}, []
+    for k, ((name, _), alike) in enumerate(groups.items()):
+        one = alike[0]
+        if len(alike) > 1:
+            details = {b.detail for b in alike}
+            detail = details.pop() if len(details) == 1 else re.sub(r"\d+", "*", one.detail)
+            one = replace(one, name=name if name not in names.values() else f"{name} ({k})", detail=f"{len(alike)} x {detail}")
+        names |= dict.fromkeys((b.name for b in alike), one.name)
+        out.append(one)
+    return out, list(dict.fromkeys(Arrow(names[a.src], names[a.dst]) for a in arrows if names[a.src] != names[a.dst]))
+
+
 def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | Path) -> None:
-    """Write a drawing; the suffix chooses DOT or a format of matplotlib. Feedback goes up, dashed."""
+    """Write a drawing; the suffix chooses DOT or a format of matplotlib. Feedback goes up, dashed.
+
+    A picture of more than ``MOST_BOXES`` boxes is :func:`folded`; DOT has them all.
+    """
     path = Path(path)
     if path.suffix == ".dot":
         write_text(path, to_dot(name, boxes, arrows))
@@ -100,6 +126,8 @@ def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | P
     from matplotlib.patches import FancyBboxPatch
 
     picture_format(path, {*FigureCanvasAgg.get_supported_filetypes(), "dot"})
+    if len(boxes) > MOST_BOXES:
+        boxes, arrows = folded(boxes, arrows)
     arrows = [a for a in arrows if a.src != a.dst]
     back = feedback(boxes, arrows)
     arrows = [replace(a, src=a.dst, dst=a.src) if i in back else a for i, a in enumerate(arrows)]  # laid out downwards; the head is drawn at the other end
@@ -107,7 +135,8 @@ def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | P
     width, height, dx, dy = 2.5, 0.62, 3.1, 1.3 if any(a.label for a in arrows) else 0.95
     centre = {key: ((i - (len(row) - 1) / 2) * dx, -d * dy) for d, row in enumerate(rows) for i, key in enumerate(row)}
     columns = max(len(row) for row in rows)
-    figure = Figure(figsize=(columns * dx + 0.6, len(rows) * dy), dpi=90)
+    size = columns * dx + 0.6, len(rows) * dy
+    figure = Figure(figsize=size, dpi=min(90.0, MOST_PIXELS / max(size), MOST_PIXELS / (size[0] * size[1]) ** 0.5 / 2))
     FigureCanvasAgg(figure)
     ax = figure.add_axes((0, 0, 1, 1))
     ax.set_xlim(-columns * dx / 2 - 0.3, columns * dx / 2 + 0.3)

@@ -197,7 +197,8 @@ def outcomes(program: str, config: str | Config, points: list[dict], *, on: str 
             run = p.run_model(values, trace=on_rtl) if on_model else None
             if run:
                 o.model = p.record(run, outputs)
-            live.append((o, p, run))
+            if on_rtl:  # else nothing of a point but its record is kept
+                live.append((o, p, run))
         for _ in range(on_model + (on_rtl and o.error is not None)):
             show.done(f"model {_label(program, o.params)}")
     if on_rtl and live:

@@ -1,0 +1,21 @@
+"""Many points in the memory of one."""
+
+import gc
+import weakref
+
+from penstock import api
+
+
+def test_of_a_point_that_has_run_only_its_record_is_kept(monkeypatch):
+    made, alive = [], []
+
+    class Point(api._Point):
+        def __init__(self, *args):
+            gc.collect()
+            alive.append(sum(one() is not None for one in made))
+            super().__init__(*args)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(api, "_Point", Point)
+    api.outcomes("swiglu", "fig8", [{"tile_b": b, "batch": 16, "dim": 16, "inter": 16, "tile_inter": 16} for b in (4, 8, 16)], timing="published", values=False)
+    assert len(made) == 3 and max(alive) <= 1
