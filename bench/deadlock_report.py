@@ -16,8 +16,8 @@ PAGE, RECORD = ROOT / "docs" / "deadlock.md", ROOT / "docs" / "results" / "deadl
 
 TEXT = """# Deadlocks
 
-A run in which nothing can move any more ends with one message: the units that wait for each other, the channels between them with what they hold, and the smallest depth of all channels that frees
-it. `penstock deadlock` looks further: it runs a program without values at every combination of parameters and also names, for each full channel of the circle, the depth that frees
+A run in which nothing can move any more ends with one message: the smallest depth of all channels that frees it, the operators that wait for each other with their lines in the program, then the units
+and the channels between them with what they hold. One that no depth frees says why, where a Reassemble is told to take from an input whose stream has ended. `penstock deadlock` looks further: it runs a program without values at every combination of parameters and also names, for each full channel of the circle, the depth that frees
 the run where only it and its copies (channels between units of the same names but for their numbers) are deepened. Where a writer of a scratchpad waits for a page, the least
 `machine.pages` or `machine.buffers` that frees it is named as well. All these are found by running (`model/depths.py`): one less does not free the run. `Fifo(stream, depth=N)` in the program
 deepens one channel, `machine.channel_depth` (`published.fifo_depth`) all of them.

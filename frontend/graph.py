@@ -14,6 +14,7 @@ from typing import NoReturn
 
 import sympy
 
+from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import PenstockError, ProgramError, RunError
 
 from .types import Dim, DimKind, StreamType, check_dtype, dim, element_kind, same_size, show_shape, shown
@@ -539,7 +540,10 @@ class Graph:
         return self
 
     def located(self, e: PenstockError) -> PenstockError:
-        """An error of a unit, or of a channel from it, with the line of its operator, after which units are named."""
+        """An error of a unit, or of a channel from it, with the line of its operator, after which units are named; a deadlock with its operators."""
+        if isinstance(e, DeadlockError):
+            labels = {n.name: n.location.removeprefix("operator ") for n in self.nodes}
+            return e.of_operators(lambda name: labels.get(name, name))
         of = re.match(r"(?:unit|channel) (\w+)", e.where or "")
         line = next((n.line for n in self.nodes if of and n.name == of[1]), "")
         return type(e)(e.what, f"{e.where} at {line}", e.rule, e.remedy) if line else e

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 from .errors import RunError
@@ -95,8 +96,49 @@ class DeadlockError(RunError):
     ----------
     deadlock
         The report.
+    why
+        In one clause: that units wait for each other, or for what will not come.
+    units
+        A line for each of them.
+    starved
+        The unit that waits for what will not come, where there is one.
     """
 
-    def __init__(self, deadlock: Deadlock, what: str, where: str, remedy: str):
-        super().__init__(what, where, remedy=remedy)
-        self.deadlock = deadlock
+    def __init__(self, deadlock: Deadlock, why: str, where: str, remedy: str, units: Sequence[str] = (), operators: Sequence[str] = (), starved: str = ""):
+        super().__init__(f"deadlock after cycle {deadlock.cycle}: {why}", where, remedy=remedy)
+        self.deadlock, self.why, self.units, self.starved = deadlock, why, tuple(units), starved
+        self.args = ("\n".join([str(self), *_told("operators", operators), *_told("units", units)]),)
+
+    def of_operators(self, label: Callable[[str], str]) -> "DeadlockError":
+        """The same error, told of the operators of a program first.
+
+        Parameters
+        ----------
+        label
+            Of an operator's name: how a message calls it, with its line.
+        """
+        lines = []
+        for s in self.deadlock.circle:
+            one, other = (_operator(name) for name in (s.unit, s.on))
+            if one != other:
+                lines.append(f"{label(one)} waits for {_WAITS[s.why]} {other}")
+        alone = self.starved or next((s.unit for s in self.deadlock.circle), "")
+        if alone and (self.starved or not lines):
+            lines.insert(0, label(_operator(alone)))
+        return DeadlockError(self.deadlock, self.why, self.where, self.remedy, self.units, lines, self.starved)
+
+
+TOLD = 8
+"""Operators, and units, of a circle that a message tells of."""
+_WAITS = {"room": "room in", "beat": "a beat from", "page": "a page of"}
+
+
+def _told(title: str, lines: Sequence[str]) -> list[str]:
+    """Lines below the message: the first of ``lines``, under their title."""
+    more = [f"and {len(lines) - TOLD} more (`penstock deadlock` lists all)"] if len(lines) > TOLD else []
+    return [f"  {title}:", *(f"    {line}" for line in (*lines[:TOLD], *more))] if lines else []
+
+
+def _operator(unit: str) -> str:
+    """The name of the operator that a unit serves: what stands in front of its role."""
+    return unit.partition(".")[0]

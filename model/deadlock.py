@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import networkx as nx
 import numpy as np
 
-from penstock.machine.beat import BufferRef, Payload, Tuple
+from penstock.machine.beat import STOP_DONE, BufferRef, Payload, Tuple
 from penstock.machine.config import Config
 from penstock.machine.deadlock import Deadlock, DeadlockError, Stall
 from penstock.machine.kinds import kind_of
@@ -16,10 +16,9 @@ from penstock.machine.unitgraph import UnitGraph
 from penstock.model import depths, engine
 from penstock.model import units as k
 from penstock.model.layout import Layout
+from penstock.model.units.routing import N_GIVEN
 
 SUNK_ROWS = 1 << 12
-TOLD = 8
-"""Units of a circle that a message tells of."""
 MOST_PAGES = 1 << 12
 """Pages of a scratchpad up to which enough of them are looked for."""
 
@@ -97,11 +96,11 @@ def explain(graph: UnitGraph, config: Config, state: Layout, sources=None, sinks
     """The error of a run in which nothing will happen any more."""
     levels = [int(state.S[state.channel_at(c.id) + k.C_LEVEL]) for c in graph.channels]
     around = circle(waits(graph, state))
-    parts = [_tell(graph, state, w, levels) for w in around]
+    parts, why = [_tell(graph, state, w, levels) for w in around], "units wait for each other"
     if not parts:
         names = [u.name for u in graph.units]
-        held = [f"{c.name} ({names[c.src[0]]} to {names[c.dst[0]]}): {n} of {c.depth}" for c, n in zip(graph.channels, levels) if n]
-        parts = [f"no beat moves towards {', '.join(names[u] for u in graph.ends())}; channels that hold beats: {', '.join(held) or 'none'}"]
+        why = f"no beat moves towards {', '.join(names[u] for u in graph.ends())}"
+        parts = [f"{c.name} ({names[c.src[0]]} to {names[c.dst[0]]}) holds {n} of {c.depth} beats" for c, n in zip(graph.channels, levels) if n]
     full = [graph.channels[w.channel] for w in around if w.channel is not None and levels[w.channel] == graph.channels[w.channel].depth]
     last = max(int(state.S[state.unit_at(u.id) + k.U_EVAL]) for u in graph.units)
 
@@ -115,9 +114,43 @@ def explain(graph: UnitGraph, config: Config, state: Layout, sources=None, sinks
     reliefs = () if uniform is None else depths.reliefs(graph, graph.channels, finishes, full)
     found = Deadlock(last, tuple(_stall(graph, w, levels) for w in around), uniform, reliefs, _buffers(graph, config.machine.buffers, state, ends),
                      _pages(graph, config.machine.buffers, state, around, ends))
-    if len(parts) > TOLD:
-        parts = [*parts[:TOLD], f"and {len(parts) - TOLD} more units in this circle (`penstock deadlock` lists them)"]
-    return DeadlockError(found, f"deadlock after cycle {last}: " + "; ".join(parts), f"graph {graph.name}", remedy(found))
+    over = ended(graph, state) if uniform is None else {}
+    starved = next(iter(over), "")
+    return DeadlockError(found, over.get(starved, why), f"graph {graph.name}", remedy(found), parts, starved=starved)
+
+
+def ended(graph: UnitGraph, state: Layout) -> dict[str, str]:
+    """By name, with a clause: units that are told to take from an input whose stream has ended: nothing comes there any more, however deep channels are."""
+    out = {}
+    for u in graph.units:
+        if u.kind == "reassemble":
+            *inputs, selector = graph.inputs(u.id)
+            told = _head(state, selector.id)
+            if told is None or _is_done(state, told):
+                continue
+            wanted = [i for i in range(len(inputs)) if state.S[told + k.X_META + (i >> 6)] >> (i & 63) & 1]
+            heads = {i: _head(state, inputs[i].id) for i in wanted}
+            over = [i for i, at in heads.items() if at is not None and _is_done(state, at) and not _given(state, u.id, i)]
+            for i in over[:1]:
+                out[u.name] = f"{u.name} is told to take from input {i} ({graph.units[inputs[i].src[0]].name}), whose stream has ended"
+    return out
+
+
+def _is_done(state: Layout, slot: int) -> bool:
+    return state.S[slot + k.X_STOP] == STOP_DONE and not state.S[slot + k.X_DATA]
+
+
+def _given(state: Layout, unit: int, i: int) -> bool:
+    """Whether an input of a reassemble has given its unit to the selector at hand."""
+    return bool(state.S[state.S[state.unit_at(unit) + N_GIVEN] + i])
+
+
+def _head(state: Layout, channel: int) -> int | None:
+    """The slot of a channel's first beat."""
+    at = state.channel_at(channel)
+    if not state.S[at + k.C_LEVEL]:
+        return None
+    return int(state.S[at + k.C_SLOTS] + state.S[at + k.C_HEAD] * state.S[at + k.C_SLOT_WORDS])
 
 
 def _buffers(graph: UnitGraph, now: int, state: Layout, ends: Callable[[UnitGraph], bool]) -> int | None:

@@ -53,4 +53,4 @@ def error(graph: UnitGraph, found: Deadlock) -> DeadlockError:
     remedy = f"make one of the full channels deeper: {', '.join(full)}" if full else "no channel is full: no depth can free it"
     if found.uniform is not None:
         remedy = f"channels of depth {found.uniform} free it; or {remedy}"
-    return DeadlockError(found, f"deadlock after cycle {found.cycle}: {'; '.join(waits)}", f"graph {graph.name}", remedy)
+    return DeadlockError(found, "units wait for each other", f"graph {graph.name}", remedy, waits)

@@ -76,7 +76,7 @@ def test_more_buffers_free_a_writer_that_holds_what_it_may():
     for buffers, finishes in ((needed - 1, False), (needed, True), (0, True)):
         (again,) = deadlock.find(centred(), replace(config, machine=replace(config.machine, buffers=buffers)), [{}])
         assert (again.deadlock is None) == finishes
-    with pytest.raises(RunError, match=f"holds 2 buffers, as many as it may.*machine.buffers = {needed} frees it; channels of depth"):
+    with pytest.raises(RunError, match=rf"machine.buffers = {needed} frees it; channels of depth(.*\n)+.*holds 2 buffers, as many as it may"):
         run(centred(), config)
 
 
@@ -89,7 +89,7 @@ def test_more_pages_free_a_buffer_that_is_larger_than_its_scratchpad():
     for pages, finishes in ((needed - 1, False), (needed, True)):
         (again,) = deadlock.find("attention", replace(config, machine=replace(config.machine, pages=pages)), [params], seed=3)
         assert (again.deadlock is None) == finishes
-    with pytest.raises(RunError, match=rf"none of {config.machine.pages} is free.*machine.pages = {needed} frees it$"):
+    with pytest.raises(RunError, match=rf"machine.pages = {needed} frees it\n(.*\n)+.*none of {config.machine.pages} is free"):
         run("attention", config, params=params, seed=3, values=False)
 
 

@@ -1,0 +1,57 @@
+"""What a deadlock says: operators and their lines first, then units, a line each; and why no depth would free it."""
+
+import pytest
+
+import penstock
+from penstock.machine.deadlock import DeadlockError
+
+HEAD = """import numpy as np
+from penstock.frontend import (Accum, Expand, Graph, Map, Promote, Reassemble, Sink, Source,
+                               add, div)
+
+"""
+CIRCLE = HEAD + """def program():
+    g = Graph("circle")
+    xs = Source(graph=g, shape=(1, g.dynamic("N")), tile=(4, 4), name="xs")
+    total = Accum(xs, fn=add(), rank=1, name="total")
+    Sink(Map(xs, Expand(Promote(total, level=0), ref=xs), fn=div(), name="share"))
+    return g
+
+def streams(seed):
+    return {"xs": [[np.ones((4, 4))] * 9]}
+"""
+ENDED = HEAD + """def program():
+    g = Graph("ended")
+    xs = [Source(graph=g, shape=(g.dynamic(n.upper()),), tile=(4, 4), name=n) for n in "ab"]
+    turn = Source(graph=g, shape=(g.dynamic("T"),), selector=2, name="turn")
+    Sink(Reassemble(xs, turn, rank=0, name="gather"))
+    return g
+
+def streams(seed):
+    tile = np.ones((4, 4))
+    return {"a": [tile], "b": [tile] * 3, "turn": [0, 1, 0, 1]}
+"""
+
+
+def told(tmp_path, text, timing="machine"):
+    path = tmp_path / "mine.py"
+    path.write_text(text)
+    with pytest.raises(DeadlockError) as e:
+        penstock.run(str(path), "small_fpga", timing=timing)
+    return str(e.value).splitlines()
+
+
+@pytest.mark.parametrize("timing", ["machine", "published"])
+def test_operators_and_lines_come_first(timing, tmp_path):
+    head, operators, *lines = told(tmp_path, CIRCLE, timing)
+    assert head.startswith("graph circle: deadlock after cycle") and "channels of depth 9 free it" in head
+    assert operators == "  operators:"
+    at = lines.index("  units:")
+    assert any("total (Accum) at " in x and "mine.py:8 waits for a beat from xs" in x for x in lines[:at])
+    assert any("total waits for" in x for x in lines[at:])
+
+
+def test_a_deadlock_that_no_depth_frees_says_why(tmp_path):
+    head, operators, line, *_ = told(tmp_path, ENDED)
+    assert "gather is told to take from input 0 (a), whose stream has ended; no channel depth" in head
+    assert operators == "  operators:" and line.endswith("mine.py:9") and "gather (Reassemble)" in line
