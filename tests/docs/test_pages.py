@@ -129,12 +129,13 @@ def test_the_page_on_programs_shows_programs_that_run():
     from penstock.reference import expected
 
     example = ROOT / "samples" / "files" / "top2.py"
-    whole, loop = (b.text for b in blocks(ROOT / "docs" / "programs.md") if b.language == "python")
+    whole, bins, loop = (b.text for b in blocks(ROOT / "docs" / "programs.md") if b.language == "python")
     assert example.read_text().endswith(f'"""\n\n{whole}')
     for seed in range(3):
         record, = api.run(str(example), "small_fpga", seed=seed)
         assert record.values_ok and record.max_rel_err < 1e-2
     names = {}
+    exec(compile(bins, "docs/programs.md", "exec"), {})
     exec(compile(loop, "docs/programs.md", "exec"), names)
     _, ran = expected(names["g"], {}, 4, {"start": [np.ones((4, 4))], "turn": [0, 1, 1], "leave": [0, 0, 1]})
     assert np.array_equal(ran.sinks["eight_times"][0][0], np.full((4, 4), 8))

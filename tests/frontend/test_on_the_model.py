@@ -527,3 +527,22 @@ def test_operands_of_partial_tiles(t, rows):
     LinearOffChipStore(cast(Map(*xs, fn=sub()), "bf16"), g.output("y", (rows[0], 6), "bf16"))
     (record,) = penstock.run(g, config)
     assert record.values_ok
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_the_sum_of_a_bin_without_an_element(first):
+    """It comes where every bin is given an element that adds nothing (docs/programs.md), and does not where none is."""
+    c = Case()
+    n = c.g.dynamic("N")
+    values, bins = [np.full((1, 4), k, np.float32) for k in (3, 4)], [1, 1]
+    if first:
+        values, bins = [np.zeros((1, 4), np.float32), *values], [[0, 1, 2], *bins]
+    value = c.source("value", (n,), values, tile=(1, 4))
+    bin_ = c.source("bin", (n,), bins, selector=3)
+    for i, part in enumerate(Partition(value, bin_, rank=0, outputs=3)):
+        Sink(Accum(Promote(part), fn=add(), rank=1), name=f"sum{i}")
+    sums = {name: [v for v, _ in got if v is not None] for name, got in expected(c.g, {}, SMALL.machine.t, c.given)[1].sinks.items()}
+    assert [len(sums[f"sum{i}"]) for i in range(3)] == ([1, 1, 1] if first else [0, 1, 0])
+    assert np.array_equal(sums["sum1"][0], np.full((1, 4), 7)) and not (first and sums["sum0"][0].any())
+    (record,) = penstock.run(Program("bins", {}, c.g, _streams=lambda seed: c.given), SMALL)
+    assert record.values_ok
