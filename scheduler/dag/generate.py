@@ -1,4 +1,5 @@
-"""Seeded problems: random graphs, and the graphs people run (MLP, attention, mixture of experts, residual blocks)."""
+"""Seeded problems: random graphs, the graphs people run (MLP, attention, mixture of experts, residual
+blocks), and twins, whose best groups are large and make a tensor twice."""
 
 from __future__ import annotations
 
@@ -30,6 +31,15 @@ def generate(kind: str, ops: int, seed: int = 0, scale: int = 1) -> Problem:
     return build.problem(f"{kind}-{ops}-{seed}" + (f"-{scale}" if scale > 1 else ""))
 
 
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Native tile (width = height), capacity in elements, bandwidth in elements per unit of time."""
+
+    native: int
+    capacity: float
+    bandwidth: float
+
+
 @dataclass
 class _Builder:
     """Collects tensors and operations; tensor handles are indices."""
@@ -38,6 +48,7 @@ class _Builder:
     scale: int = 1
     tensors: list[Tensor] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
+    machine: Machine | None = None
 
     def tensor(self, width: int, height: int) -> int:
         self.tensors.append(Tensor(width, height))
@@ -65,6 +76,10 @@ class _Builder:
         return cost if cost is not None else float(self.chance.randrange(low, high, 50))
 
     def problem(self, name: str) -> Problem:
+        if self.machine is not None:
+            size = self.machine.native, self.machine.native
+            return Problem(tuple(self.tensors), tuple(self.ops), self.machine.capacity,
+                           self.machine.bandwidth, size, name)
         native = self.chance.choice((64, 128, 128, 128))
         capacity = self.chance.choice((2, 3, 4, 8, 16, 32)) * native * native - self.chance.choice((0, 0, 1000))
         bandwidth = float(self.chance.choice((5, 10, 20, 50, 100)))
@@ -144,6 +159,28 @@ def _residual(b: _Builder, ops: int) -> None:
             x = b.pointwise(x, x)
 
 
+def _twins(b: _Builder, ops: int) -> None:
+    """Layers, then an activation that two branches of six pointwise operations read.
+
+    Each branch has six operands of its own, and a native tile of seven operations (the activation made
+    anew) fills fast memory: two groups of seven are best, one of thirteen has to halve its tiles, and
+    handing the activation over costs more traffic than making it twice.
+    """
+    b.machine = Machine(native=128, capacity=8 * 128 * 128, bandwidth=100.0)
+    rows, width = 512, b.chance.choice((512, 640, 768))
+    x = b.tensor(width, rows)
+    while len(b.ops) + 14 < ops:
+        x = b.pointwise(b.dense(x, width, 4000.0), cost=100.0)
+    shared = b.pointwise(x, cost=120.0)
+    for _ in range(2):
+        branch = shared
+        for place in b.chance.sample(range(6), 6):
+            own = b.tensor(width, rows)
+            more = (shared,) if place < 2 and branch != shared else ()
+            branch = b.pointwise(branch, own, *more, cost=120.0)
+        x = branch
+
+
 KINDS: dict[str, Callable[[_Builder, int], None]] = {
-    "random": _random, "mlp": _mlp, "attention": _attention, "moe": _moe, "residual": _residual}
+    "random": _random, "mlp": _mlp, "attention": _attention, "moe": _moe, "residual": _residual, "twins": _twins}
 """The generators by name."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from penstock.machine.errors import PenstockError
 
-from ..demand import Plan, ScheduleError, make_plan
+from ..demand import Plan, make_plan
 from ..evaluate import check_granularity
 from ..meter import Meter
 from ..problem import Problem
@@ -16,6 +16,10 @@ from ..readings import Readings
 from ..solution import Granularity, Schedule, Subgraph
 
 __all__ = ["one_op_per_subgraph", "chain_fusion", "power_of_two_latency", "native_granularity"]
+
+
+LONGEST_CHAIN = 32
+"""Operations fused into one chain."""
 
 
 def native_granularity(problem: Problem, plan: Plan, readings: Readings, where: str) -> Granularity:
@@ -72,43 +76,41 @@ def one_op_per_subgraph(problem: Problem, readings: Readings) -> Schedule:
     return Schedule(tuple(entries))
 
 
-def chain_fusion(problem: Problem, readings: Readings, late: Callable[[], bool] = lambda: False) -> Schedule:
+def chain_fusion(problem: Problem, readings: Readings, alone: Schedule | None = None,
+                 late: Callable[[], bool] = lambda: False) -> Schedule:
     """Fuse an operation into its only producer's subgraph while that is legal and not slower, at native sizes.
 
-    Once it is `late`, what is left is not fused.
+    `alone` is `one_op_per_subgraph`, if it is known.  Once it is `late`, what is left is not fused.
     """
-    groups: list[tuple[int, ...]] = []
-    cost: list[tuple[Granularity, float]] = []
+    alone = alone or one_op_per_subgraph(problem, readings)
+    entries: list[Subgraph] = []
     home: dict[int, int] = {}
-    for index in problem.topological:
+    for entry in alone.subgraphs:
+        index = entry.ops[0]
         makers = {problem.producer[t] for t in problem.ops[index].inputs} - {None}
-        alone = _native_cost(problem, (index,), readings)
-        assert alone is not None
         at = home[next(iter(makers))] if len(makers) == 1 else None
-        if at is not None and problem.consumers[problem.ops[groups[at][-1]].output] == (index,) and not late():
-            fused = _native_cost(problem, (*groups[at], index), readings)
-            if fused is not None and fused[1] <= cost[at][1] + alone[1]:
-                groups[at], cost[at] = (*groups[at], index), fused
-                home[index] = at
-                continue
-        home[index] = len(groups)
-        groups.append((index,))
-        cost.append(alone)
-    return Schedule(tuple(Subgraph(ops, c[0], latency=c[1]) for ops, c in zip(groups, cost)))
+        if at is not None and len(entries[at].ops) < LONGEST_CHAIN and not late():
+            before = entries[at]
+            if problem.consumers[problem.ops[before.ops[-1]].output] == (index,):
+                fused = _native_cost(problem, (*before.ops, index), readings)
+                if fused is not None and fused.latency <= before.latency + entry.latency:
+                    entries[at] = fused
+                    home[index] = at
+                    continue
+        home[index] = len(entries)
+        entries.append(entry)
+    return Schedule(tuple(entries))
 
 
-def _native_cost(problem: Problem, ops: tuple[int, ...], readings: Readings) -> tuple[Granularity, float] | None:
+def _native_cost(problem: Problem, ops: tuple[int, ...], readings: Readings) -> Subgraph | None:
+    """The subgraph at native sizes, in raster order; None if it is illegal or does not fit."""
     try:
         plan = make_plan(problem, ops, readings)
         granularity = native_granularity(problem, plan, readings, f"ops {list(ops)}")
-    except ScheduleError:
-        return None
     except PenstockError:
-        if len(ops) == 1:
-            raise
         return None
     latency = Meter(problem, plan, readings, granularity).measure().latency
-    return granularity, latency if math.isfinite(latency) else math.inf
+    return Subgraph(ops, granularity, latency=latency)
 
 
 def power_of_two_latency(problem: Problem, schedule: Schedule, readings: Readings) -> float:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import os
 import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -49,8 +51,14 @@ LEAST_GAIN = 0.003
 """Relative gain of a sweep of windows below which the next stage begins."""
 IDLE_SWEEPS = 4
 """Sweeps of the last stage in a row that gain nothing, after which the search ends."""
-LOADING = 1.6
-"""Seconds that have to be left for loading the compiled search to be worth it."""
+LOADING = 1.5
+"""Seconds of CPU time that loading the compiled search takes."""
+LOADING_COVER = 0.7
+"""Seconds of CPU time that loading the cover's solver takes."""
+LOADING_SHARE = 2.0
+"""How many times that has to be left for it."""
+MOST_SLOWNESS = 8.0
+"""Seconds for a second of CPU time, at most, that are reckoned with."""
 MOST_ORDERED = 1 << 20
 """Tiles whose order is written down in one schedule; the rest of the subgraphs keep the raster order."""
 MOST_STRAIGHTENED = 300
@@ -61,6 +69,10 @@ STRICT_SECONDS = 4.0
 """Time left below which the search under the stricter readings may take all of it."""
 BOUND_SECONDS = 0.3
 """Seconds the search waits for the lower bound before it begins beside it."""
+RESTARTS = 30
+"""Greedy starts, at most, while there is no time for anything else."""
+CHECKING = 2.0
+"""How many times as long as the first schedule the last one may take to be checked and written."""
 REPORT_SHARE = 0.05
 """Share of the time that may go into reporting better schedules."""
 
@@ -165,8 +177,11 @@ class _Run:
     def first(self) -> None:
         """One operation per subgraph, then fused chains; needs no compiled code."""
         self._take(one_op_per_subgraph(self.problem, self.readings), "first")
+        begin = time.monotonic()
+        evaluate(self.problem, self.schedule, self.readings)
+        self.deadline -= CHECKING * (time.monotonic() - begin)  # the last schedule is checked too
         if not self.expired():
-            self._take(chain_fusion(self.problem, self.readings, self.expired), "chains")
+            self._take(chain_fusion(self.problem, self.readings, self.schedule, self.expired), "chains")
 
     def start_strictly(self, seed: int) -> None:
         """Under a laxer reading, begin with what the stricter one leads to: the larger search may miss it."""
@@ -223,8 +238,16 @@ class _Run:
                 return
             self.over = lambda: self._heed(bound) or self.expired()
             if not self.over():
-                self._search(chance, plain=not compilation.ready or self.deadline - time.monotonic() < (0.0 if loaded() else LOADING))
+                self._search(chance, plain=not (compilation.ready and self._time_for(LOADING)))
             self._heed(bound)
+
+    def _time_for(self, seconds: float) -> bool:
+        """Whether so many seconds of CPU time are a small part of what is left, as fast as this machine is now."""
+        now = time.monotonic()
+        alone = (now - self.started) / max(0.05, time.process_time())
+        others = os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 1.0
+        slowness = min(max(1.0, alone, others), MOST_SLOWNESS)
+        return self.deadline - now > LOADING_SHARE * seconds * slowness
 
     def _heed(self, bound: _Bound) -> bool:
         """Take over the bound, if it is there; whether it is met."""
@@ -242,9 +265,10 @@ class _Run:
 
         self._stage("tilings")
         self.pool = Pool(self.problem, self.readings, TileSearch(self.problem, self.readings, plain=plain))
-        self.entries.clear()
         if not self._adopt():
             return
+        if not any(c.retain for c in self.chosen):
+            self._join_neighbours(chance)
         everything = len(self.problem.ops) <= (TINY if plain else GLOBAL_OPS)
         try:
             if not everything or not self._everywhere():
@@ -252,22 +276,34 @@ class _Run:
         finally:
             self._report()
 
+    def _join_neighbours(self, chance: random.Random) -> None:
+        """The greedy start; again in other orders while there is no time to load the cover's solver."""
+        from .greedy import improve_greedily
+
+        self._stage("neighbours joined")
+        start, least = self.chosen, math.inf
+        for _ in range(RESTARTS):
+            sequence = improve_greedily(self.pool, start, chance, self.over)
+            latency = sum(c.latency for c in sequence)
+            if latency < least:
+                least = latency
+                self._better(sequence)
+                self._report()
+            if self.over() or self._may_load_cover():
+                break
+
+    def _may_load_cover(self) -> bool:
+        return "scipy.optimize" in sys.modules or self._time_for(LOADING_COVER)
+
     def _adopt(self) -> bool:
-        """The schedule so far as candidates of the pool, tiled anew; False if time is up."""
-        chosen, kept = [], ()
-        for entry in self.schedule.subgraphs:
-            if self.over():
-                return False
-            mask = sum(1 << op for op in entry.ops)
-            candidate = self.pool.add(mask)
-            if kept or entry.retain:
-                self.pool.add_variant(mask, kept, entry.retain)
-                candidate = self.pool.variants[mask, kept, entry.retain]
-            if candidate is None:  # only sizes that a plain search does not try fit
-                candidate = self.pool.as_scheduled(mask, kept, entry)
-            chosen.append(candidate)
-            kept = entry.retain
-        self._better(chosen)
+        """The schedule so far as candidates; False if time is up."""
+        if not self.chosen:
+            chosen = []
+            for entry in self.schedule.subgraphs:
+                if self.over():
+                    return False
+                chosen.append(self.pool.as_scheduled(entry))
+            self.chosen = tuple(chosen)
         return True
 
     def _everywhere(self) -> bool:
@@ -345,10 +381,12 @@ class _Run:
 
     def _windows(self, chance: random.Random) -> None:
         """Stretches of the schedule chosen anew, larger and larger ones as they stop to gain."""
+        if not self._may_load_cover():
+            return
         from .windows import WINDOWS, WindowSearch
 
         known, exact = len(self.pool.candidates), self.exact
-        search = WindowSearch(self.pool, self.chosen, chance, self.over, lambda: self.deadline, self._better)
+        search = WindowSearch(self.pool, self.chosen, chance, self.over, self.deadline, self._better)
         widening = 0
         for number in itertools.count():
             stage = WINDOWS[min(number, len(WINDOWS) - 1)]
@@ -366,7 +404,7 @@ class _Run:
                 self._report()
                 gain = 1 - search.latency / before if before else 0.0
                 idle = idle + 1 if gain < (LEAST_GAIN if number < len(WINDOWS) - 1 else 1e-9) else 0
-            if widening >= 3 or stage.window >= 2 * len(self.problem.ops):
+            if widening >= 3:
                 break
         self.exact = exact and len(self.pool.candidates) == known
 

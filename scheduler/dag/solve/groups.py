@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ..demand import Plan, ScheduleError, make_plan
-from ..meter import Meter
 from ..problem import Problem
 from ..readings import Readings
 from ..solution import Subgraph
@@ -16,6 +15,9 @@ from .tiles import RASTER, TileSearch, Tiling
 
 __all__ = ["Candidate", "Key", "Pool", "bits", "fusible_neighbours"]
 
+
+LARGEST_SPLIT = 24
+"""Operations in the largest set that is compared with its parts."""
 
 Key = tuple[int, tuple[int, ...], tuple[int, ...]]
 """Operations (as a mask), tensors received, tensors retained."""
@@ -149,7 +151,8 @@ class Pool:
         self.by_size.setdefault(mask.bit_count(), []).append(mask)
         self._sets_at.setdefault(mask & -mask, []).append(mask)
         if candidate is not None:
-            self.split[mask] = self._best_split(mask, plan.ops)
+            small = len(plan.ops) <= LARGEST_SPLIT
+            self.split[mask] = self._best_split(mask, plan.ops) if small else math.inf
             if candidate.latency < self.split[mask] * (1 - 1e-12):
                 self._keep(candidate)
         return candidate
@@ -233,25 +236,25 @@ class Pool:
         return Candidate(mask, plan, resident, retain, tuple(t for t in plan.inputs if t not in resident and producer[t] is not None),
                          tuple(t for t in plan.outputs if t not in retain), tiling)
 
-    def as_scheduled(self, mask: int, resident: tuple[int, ...], entry: Subgraph) -> Candidate:
-        """The candidate that an entry of a schedule is."""
+    def as_scheduled(self, entry: Subgraph) -> Candidate:
+        """The candidate that an entry in raster order without hand-overs is, as it is tiled there."""
         plan = make_plan(self.problem, entry.ops, self.readings)
-        meter = Meter(self.problem, plan, self.readings, entry.granularity, resident, entry.retain)
-        tiling = Tiling(meter.measure().latency, entry.granularity, (RASTER, 0, 0, 0))
-        return self._candidate(mask, plan, resident, entry.retain, tiling)
+        mask = sum(1 << op for op in entry.ops)
+        tiling = Tiling(entry.latency, entry.granularity, (RASTER, 0, 0, 0))
+        return self._candidate(mask, plan, (), (), tiling)
 
     # -- retention --------------------------------------------------------------------------------------------
 
     def retainable(self, mask: int) -> list[int]:
         """Products of the set that others consume and that fit, in index order."""
-        problem, plan = self.problem, self.plans[mask]
+        problem, plan = self.problem, self.plan(mask)
         products = plan.formed if self.readings.inner_retention == "refused" else [problem.ops[op].output for op in plan.ops]
         return sorted(t for t in products if problem.tensors[t].size < problem.capacity
                       and any(not mask >> user & 1 for user in problem.consumers[t]))
 
     def receivable(self, mask: int) -> list[int]:
         """Inputs of the set another operation produces and that fit, in index order."""
-        problem, plan = self.problem, self.plans[mask]
+        problem, plan = self.problem, self.plan(mask)
         return sorted(t for t in plan.inputs if problem.producer[t] is not None and problem.tensors[t].size < problem.capacity)
 
     def hand_overs(self, masks: Iterable[int], most: int, late: Callable[[], bool]) -> Iterator[list[Key]]:
@@ -324,7 +327,7 @@ class Pool:
         key = mask, resident, retain
         if key in self.variants:
             return
-        candidate = self.variants[key] = self._tile(mask, self.plans[mask], resident, retain)
+        candidate = self.variants[key] = self._tile(mask, self.plan(mask), resident, retain)
         if candidate is not None:
             self._keep(candidate)
 

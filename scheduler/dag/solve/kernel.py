@@ -350,6 +350,7 @@ def _best_traversal(table, rows, nr, cols, nc, machine, best, route):
 
 def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, k_most):
     """Lower bounds on the latency for this (w, h): (with one step per tile, with several)."""
+    nx, ny = float(nx), float(ny)  # products of three lengths exceed 64 bits
     compute = 0.0
     area = machine[6] * machine[7] / (machine[2] * machine[3])
     for e in range(made.shape[0]):
@@ -363,7 +364,7 @@ def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, k_most):
         if made[e, 0] and machine[4] > 0:
             cost *= made[e, 6] / machine[4]
         if made[e, 2] == _TILE and made[e, 3] == _TILE:
-            compute += cost * max(float(nx * ny), area)
+            compute += cost * max(nx * ny, area)
         else:
             compute += cost * nx * ny
     stored = 0.0

@@ -26,6 +26,8 @@ LONGEST_ORDER = 1 << 17
 """Tiles of the largest grid whose order is written down; larger ones are visited in raster order."""
 EVERY_SIZE = 256
 """Sizes along an axis of which every one is tried; of more, a choice."""
+FEW_SIZES = 8
+"""Sizes along an axis that a plain search tries."""
 RASTER = 2
 """`Tiling.route[0]` of the raster order."""
 
@@ -105,10 +107,18 @@ class TileSearch:
         return _tiling(latency, choice)
 
     def _search(self, code: tuple[np.ndarray, ...], candidates: tuple[np.ndarray, ...]) -> Tiling | None:
-        if not all(len(c) for c in candidates):
+        """The least-latency tiling; a plain search looks at few sizes, then around the best of them."""
+        if not all(len(sizes) for sizes in candidates):
             return None
         choice = np.zeros(7, np.int64)
-        return _tiling(self.kernel.search(*code, *candidates, self.kernel.NOT_FOUND, choice), choice)
+        best = self.kernel.NOT_FOUND
+        if self.plain:
+            sizes = tuple(map(_few, candidates))
+            best = self.kernel.search(*code, *sizes, best, choice)
+            if not np.isfinite(best):
+                return None
+            candidates = tuple(_around(c, int(size)) for c, size in zip(candidates, choice))
+        return _tiling(self.kernel.search(*code, *candidates, best, choice), choice)
 
     def candidates(self, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Widths, heights and depths worth trying under the readings, each descending."""
@@ -125,9 +135,8 @@ class TileSearch:
         key = least, length, native, most
         if key not in self._known_sizes:
             sizes = _sizes(least, length, native, self.readings)
-            if most is not None:
-                sizes = sizes[sizes <= most]
-            self._known_sizes[key] = _few(sizes) if self.plain else sizes
+            sizes = sizes[sizes <= min(self.problem.capacity, most or math.inf)]  # larger ones never fit
+            self._known_sizes[key] = sizes
         return self._known_sizes[key]
 
     def _encode(self, plan: Plan, resident: tuple[int, ...], retain: tuple[int, ...]) -> tuple[np.ndarray, ...] | None:
@@ -197,8 +206,20 @@ def _few(sizes: np.ndarray) -> np.ndarray:
     """Of descending sizes, the largest and what is nearest to a half of it, a quarter and so on."""
     if len(sizes) <= 4:
         return sizes
-    halves = -(sizes[0] >> np.arange(int(sizes[0]).bit_length()))
-    return sizes[np.unique(np.minimum(np.searchsorted(-sizes, halves), len(sizes) - 1))]
+    halves = sizes[0] >> np.arange(int(sizes[0]).bit_length())
+    if len(halves) > FEW_SIZES:
+        halves = halves[np.linspace(0, len(halves) - 1, FEW_SIZES).astype(int)]
+    return _nearest(sizes, halves)
+
+
+def _around(sizes: np.ndarray, size: int) -> np.ndarray:
+    """Of descending sizes, those nearest to a half, three quarters and so on up to twice a size."""
+    return _nearest(sizes, size * np.array([2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5]))
+
+
+def _nearest(sizes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Of descending sizes, the largest that are not above some wanted ones."""
+    return sizes[np.unique(np.minimum(np.searchsorted(-sizes, -wanted), len(sizes) - 1))]
 
 
 def _divisors(length: int) -> set[int]:

@@ -8,25 +8,25 @@ soon as it writes what the rest wants and keeps the hand-overs at its two ends.
 
 from __future__ import annotations
 
-import heapq
+import itertools
 import random
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from .cover import Surroundings, solve_cover
-from .groups import Candidate, Key, Pool, bits
+from .groups import Candidate, Pool, bits
+from .order import reorder
 
-__all__ = ["Stage", "WINDOWS", "WindowSearch", "reorder"]
+__all__ = ["Stage", "WINDOWS", "WindowSearch"]
 
 WINDOW_SECONDS = 3.0
 """Time limit of one window's choice."""
 TOLERANCE = 1e-5
 """Relative difference from its best possible at which a window's choice ends."""
-MANY_RELATED = 24
-"""Subgraphs that touch a tensor, above which the tensor does not make them related."""
-
+LARGEST_JOINT = 96
+"""Operations in the largest set made of two subgraphs of the schedule."""
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -60,18 +60,19 @@ class WindowSearch:
     pool : where candidates come from and go to
     sequence : the schedule so far
     chance : draws the orders
-    late : whether to stop
-    prefetch : searches the tilings of some hand-overs or sets on several threads
+    late : whether to stop; `deadline` : until when (monotonic)
     on_better : called after each window with a better choice
     """
 
     def __init__(self, pool: Pool, sequence: Sequence[Candidate], chance: random.Random,
-                 late: Callable[[], bool], deadline: Callable[[], float],
+                 late: Callable[[], bool], deadline: float,
                  on_better: Callable[[Sequence[Candidate]], None]):
         self.pool, self.problem = pool, pool.problem
         self.sequence = list(sequence)
         self.chance, self.late, self.deadline, self.on_better = chance, late, deadline, on_better
         self._seen: set[int] = set()
+        self._outputs = frozenset(self.problem.graph_outputs)
+        self._needing, self._writing, self._running = _count(self.sequence)
 
     @property
     def latency(self) -> float:
@@ -114,21 +115,22 @@ class WindowSearch:
             t for c in inside for t in c.needs)))
         if state in self._seen:
             return stop
-        around = self._around(start, stop, written)
+        around = self._around(inside, written)
         mask = 0
         for candidate in inside:
             mask |= candidate.mask
+        self._join(inside)
         self.explore(mask, stage)
         if self.late():
             return stop
         candidates = self._fitting(mask, inside, around)
-        limit = min(self.deadline(), time.monotonic() + WINDOW_SECONDS)
+        limit = min(self.deadline, time.monotonic() + WINDOW_SECONDS)
         latency = sum(c.latency for c in inside)
         cover = solve_cover(self.pool, candidates, limit, latency, None, around, TOLERANCE)
         if cover is None or not cover.chosen:
             self._seen.add(state)
             return stop
-        self.sequence[start:stop] = cover.chosen
+        self._replace(start, stop, cover.chosen)
         self.on_better(self.sequence)
         return start + len(cover.chosen)
 
@@ -137,32 +139,29 @@ class WindowSearch:
         producer = self.problem.producer
         ends = {around.received, around.given}
         found = {c.key: c for c in self.pool.candidates_inside(mask)}
-        found.update((c.key, c) for c in inside)
+        for c in inside:
+            if c.key not in found or c.latency < found[c.key].latency:
+                found[c.key] = c
         gives = {c.retain for c in found.values()} | ends
         takes = {c.resident for c in found.values()} | ends
         return [c for c in found.values()
                 if (not c.resident or c.resident in gives) and (not c.retain or c.retain in takes)
                 and all(t in around.written or mask >> producer[t] & 1 for t in c.needs)]
 
-    def _around(self, start: int, stop: int, written: frozenset[int]) -> Surroundings:
-        inside = self.sequence[start:stop]
+    def _around(self, inside: list[Candidate], written: frozenset[int]) -> Surroundings:
         made = {t for c in inside for t in c.writes} - written
-        wanted: set[int] = set()
-        elsewhere = 0
-        outputs = set(self.problem.graph_outputs) & made
-        for position, candidate in enumerate(self.sequence):
-            if start <= position < stop:
-                continue
-            elsewhere |= candidate.mask
-            outputs.difference_update(candidate.writes)
-            if position >= stop:
-                wanted.update(made.intersection(candidate.needs))
-                made.difference_update(candidate.writes)
-        ops = 0
-        for candidate in inside:
-            ops |= candidate.mask
-        return Surroundings(ops & ~elsewhere, written, frozenset(wanted | outputs),
-                            inside[0].resident, inside[-1].retain)
+        needing, writing, running = _count(inside)
+        wanted = {t for t in made if self._needing[t] > needing[t]
+                  or (t in self._outputs and self._writing[t] == writing[t])}
+        ops = sum(1 << op for op, runs in running.items() if self._running[op] == runs)
+        return Surroundings(ops, written, frozenset(wanted), inside[0].resident, inside[-1].retain)
+
+    def _replace(self, start: int, stop: int, chosen: Sequence[Candidate]) -> None:
+        for total, gone, come in zip((self._needing, self._writing, self._running),
+                                     _count(self.sequence[start:stop]), _count(chosen)):
+            total.subtract(gone)
+            total.update(come)
+        self.sequence[start:stop] = chosen
 
     # -- candidates -------------------------------------------------------------------------------
 
@@ -183,6 +182,15 @@ class WindowSearch:
                     return
                 pool.add_variant(*key)
 
+    def _join(self, inside: list[Candidate]) -> None:
+        """Add to the pool what two neighbours of the schedule are together."""
+        for first, second in itertools.combinations(inside, 2):
+            both = first.mask | second.mask
+            if both.bit_count() > LARGEST_JOINT or both in (first.mask, second.mask):
+                continue
+            if self.pool.neighbourhood(first.mask) & second.mask and not self.late():
+                self.pool.add(both)
+
     def _good(self, mask: int, stage: Stage) -> bool:
         candidate = self.pool.plain[mask]
         if mask & mask - 1 == 0:
@@ -191,67 +199,8 @@ class WindowSearch:
             candidate.latency <= stage.slack * self.pool.split[mask])
 
 
-def _chains(sequence: Sequence[Candidate]) -> list[list[Candidate]]:
-    """The sequence in parts between which nothing is handed over."""
-    chains: list[list[Candidate]] = []
-    for candidate in sequence:
-        if candidate.resident:
-            chains[-1].append(candidate)
-        else:
-            chains.append([candidate])
-    return chains
-
-
-def reorder(sequence: Sequence[Candidate], chance: random.Random) -> list[Candidate]:
-    """The same candidates in another valid order, drawn so that related ones come close together."""
-    chains = _chains(sequence)
-    writer: dict[int, int] = {}
-    users: dict[int, list[int]] = defaultdict(list)
-    before: list[set[int]] = [set() for _ in chains]
-    after: list[set[int]] = [set() for _ in chains]
-    for number, chain in enumerate(chains):
-        touched: set[int] = set()
-        for candidate in chain:
-            touched.update(candidate.plan.inputs, candidate.writes)
-            for tensor in candidate.needs:
-                if writer.get(tensor, number) != number:
-                    before[number].add(writer[tensor])
-                    after[writer[tensor]].add(number)
-            for tensor in candidate.writes:
-                writer.setdefault(tensor, number)
-        for tensor in touched:
-            users[tensor].append(number)
-    related: list[list[int]] = [[] for _ in chains]
-    for numbers in users.values():
-        if len(numbers) <= MANY_RELATED:
-            for number in numbers:
-                related[number] += numbers
-    backward = chance.random() < 0.5
-    waits, frees = (after, before) if backward else (before, after)
-    order = list(_draw([len(w) for w in waits], frees, related, chance))
-    if backward:
-        order.reverse()
-    return [candidate for number in order for candidate in chains[number]]
-
-
-def _draw(waiting: list[int], frees: list[set[int]], related: list[list[int]],
-          chance: random.Random) -> Iterator[int]:
-    """A topological order; among the ready, one related to what was drawn last."""
-    heat = [(0, chance.random(), number) for number, count in enumerate(waiting) if count == 0]
-    heapq.heapify(heat)
-    done = [False] * len(waiting)
-    drawn = 0
-    while heat:
-        _, _, number = heapq.heappop(heat)
-        if done[number]:
-            continue
-        done[number] = True
-        drawn -= 1
-        yield number
-        for other in frees[number]:
-            waiting[other] -= 1
-            if waiting[other] == 0:
-                heapq.heappush(heat, (drawn, chance.random(), other))
-        for other in related[number]:
-            if not done[other] and waiting[other] == 0:
-                heapq.heappush(heat, (drawn, chance.random(), other))
+def _count(candidates: Sequence[Candidate]) -> tuple[Counter[int], Counter[int], Counter[int]]:
+    """How many need each tensor, write each tensor, run each operation."""
+    return (Counter(t for c in candidates for t in c.needs),
+            Counter(t for c in candidates for t in c.writes),
+            Counter(op for c in candidates for op in c.ops))
