@@ -45,6 +45,11 @@ def load() -> types.SimpleNamespace:
     return types.SimpleNamespace(**{n: names[n] for n in (*compiled, "NOT_FOUND")})
 
 
+def loaded() -> bool:
+    """Whether this process has called `load`."""
+    return load.cache_info().currsize > 0
+
+
 def cached() -> bool:
     """Whether `load` finds everything the solver needs compiled."""
     if loaded():

@@ -28,6 +28,7 @@ from .baselines import chain_fusion, one_op_per_subgraph
 if TYPE_CHECKING:
     from .cover import Cut
     from .groups import Candidate, Key, Pool
+    from .tiles import Tiling
 
 __all__ = ["Progress", "Result", "solve"]
 
@@ -36,9 +37,7 @@ GLOBAL_OPS = 160
 TINY = 8
 """Operations up to which plain Python does that."""
 SMALL = 24
-"""Operations up to which windows have nothing to add to a search of the whole graph."""
-MOST_SETS = 20_000
-"""Sets of operations kept in the pool; beyond that only windows of the graph are searched deeper."""
+"""Operations up to which the whole graph is searched thoroughly, and windows have nothing to add."""
 MOST_RETAINED = 3
 """Tensors retained at one boundary, at most."""
 STAGES = ((2, 1.5, 1), (3, 1.5, 1), (5, 1.25, 2), (8, 1.1, 2), (12, 1.05, MOST_RETAINED))
@@ -47,7 +46,7 @@ WIDENINGS = (1.0, 1.5, 4.0, math.inf)
 """Factors on the growth slack; the stages are run again with the next one when time is left."""
 COVER_SHARE = 0.4
 """Share of the time left that the cover of the whole graph may take; windows are the way on if that is not enough."""
-LEAST_GAIN = 0.003
+LEAST_GAIN = 0.008
 """Relative gain of a sweep of windows below which the next stage begins."""
 IDLE_SWEEPS = 4
 """Sweeps of the last stage in a row that gain nothing, after which the search ends."""
@@ -69,10 +68,12 @@ STRICT_SECONDS = 4.0
 """Time left below which the search under the stricter readings may take all of it."""
 BOUND_SECONDS = 0.3
 """Seconds the search waits for the lower bound before it begins beside it."""
+LEAST_ORDER = 1 << 10
+"""Tiles whose order may be written down in any subgraph, as far as the schedule has room."""
 RESTARTS = 30
 """Greedy starts, at most, while there is no time for anything else."""
-CHECKING = 2.0
-"""How many times as long as the first schedule the last one may take to be checked and written."""
+CHECKING = 1.5
+"""How many times as long as the first schedule takes the last one may take to be costed and written."""
 REPORT_SHARE = 0.05
 """Share of the time that may go into reporting better schedules."""
 
@@ -165,7 +166,7 @@ class _Run:
         self.pool: Pool | None = None
         self.cuts: list[Cut] = []
         self.chosen: tuple[Candidate, ...] = ()
-        self.entries: dict[Key, Subgraph] = {}
+        self.entries: dict[tuple[Key, Tiling, bool], Subgraph] = {}
         self.doing = "first schedule"
         self.unreported = False
         self.report_after = 0.0
@@ -176,10 +177,10 @@ class _Run:
 
     def first(self) -> None:
         """One operation per subgraph, then fused chains; needs no compiled code."""
-        self._take(one_op_per_subgraph(self.problem, self.readings), "first")
         begin = time.monotonic()
-        evaluate(self.problem, self.schedule, self.readings)
-        self.deadline -= CHECKING * (time.monotonic() - begin)  # the last schedule is checked too
+        first = one_op_per_subgraph(self.problem, self.readings)
+        self.deadline -= CHECKING * (time.monotonic() - begin)  # the last schedule is costed once more
+        self._take(first, "first")
         if not self.expired():
             self._take(chain_fusion(self.problem, self.readings, self.schedule, self.expired), "chains")
 
@@ -238,7 +239,7 @@ class _Run:
                 return
             self.over = lambda: self._heed(bound) or self.expired()
             if not self.over():
-                self._search(chance, plain=not (compilation.ready and self._time_for(LOADING)))
+                self._search(chance, plain=not (loaded() or compilation.ready and self._time_for(LOADING)))
             self._heed(bound)
 
     def _time_for(self, seconds: float) -> bool:
@@ -261,10 +262,12 @@ class _Run:
     def _search(self, chance: random.Random, plain: bool) -> None:
         """Improve the schedule so far, with one kind of tile search, until `over`."""
         from .groups import Pool
-        from .tiles import TileSearch
+        from .tiles import LONGEST_ORDER, TileSearch
 
         self._stage("tilings")
-        self.pool = Pool(self.problem, self.readings, TileSearch(self.problem, self.readings, plain=plain))
+        longest = min(LONGEST_ORDER, max(LEAST_ORDER, MOST_ORDERED // len(self.problem.ops)))
+        self.pool = Pool(self.problem, self.readings,
+                         TileSearch(self.problem, self.readings, longest, plain))
         if not self._adopt():
             return
         if not any(c.retain for c in self.chosen):
@@ -342,7 +345,7 @@ class _Run:
         pool = self.pool
 
         def late() -> bool:
-            return time.monotonic() >= deadline or self.over() or len(pool.plain) > MOST_SETS
+            return time.monotonic() >= deadline or self.over() or pool.full
 
         self.threads_prefetch(sorted(masks))
         for mask in sorted(masks):
@@ -356,9 +359,10 @@ class _Run:
         pool = self.pool
 
         def late() -> bool:
-            return time.monotonic() >= deadline or self.over() or len(pool.variants) > 4 * MOST_SETS
+            return time.monotonic() >= deadline or self.over() or pool.full
 
-        for batch in pool.hand_overs(list(masks), most, late):
+        thorough = len(self.problem.ops) <= SMALL
+        for batch in pool.hand_overs(list(masks), most, late, thorough):
             if self.threads is not None:
                 wanted = ((pool.plans[m], into, out) for m, into, out in batch if not late())
                 pool.tiles.prefetch(wanted, self.threads, late)
@@ -428,28 +432,31 @@ class _Run:
 
     def _scheduled(self) -> Schedule:
         """The schedule of the candidates chosen, orders of tiles written down as far as there is room."""
-        subgraphs = [self._entry(c) for c in self.chosen]
+        grids = [tile_grid(c.plan, c.tiling.granularity) for c in self.chosen]
+        tiles = [columns * rows for columns, rows in grids]
         room = MOST_ORDERED
-        for i in sorted(range(len(subgraphs)), key=lambda i: len(subgraphs[i].order or ())):
-            room -= len(subgraphs[i].order or ())
-            if room < 0 and subgraphs[i].order is not None:
-                subgraphs[i] = self._in_raster_order(self.chosen[i])
-        return Schedule(tuple(subgraphs))
+        known: dict[tuple[Key, Tiling, bool], Subgraph] = {}
+        keys = []
+        for i in sorted(range(len(tiles)), key=tiles.__getitem__):
+            candidate = self.chosen[i]
+            room -= tiles[i]
+            key = candidate.key, candidate.tiling, room >= 0
+            known[key] = self.entries.get(key) or self._entry(candidate, room >= 0)
+            keys.append((i, key))
+        self.entries = known
+        return Schedule(tuple(known[key] for _, key in sorted(keys)))
 
-    def _entry(self, candidate: Candidate) -> Subgraph:
+    def _entry(self, candidate: Candidate, ordered: bool) -> Subgraph:
         """The schedule entry of a candidate, with its latency from the exact evaluator."""
-        key = candidate.key
-        if key not in self.entries:
-            from .tiles import traversal
+        from .tiles import traversal
 
-            tiling = candidate.tiling
-            order = traversal(tiling.route, *tile_grid(candidate.plan, tiling.granularity))
-            if order is None or order == tuple(range(len(order))):
-                self.entries[key] = self._in_raster_order(candidate)
-            else:
-                latency = self._meter(candidate).measure(order).latency
-                self.entries[key] = Subgraph(candidate.ops, tiling.granularity, candidate.retain, order, latency)
-        return self.entries[key]
+        tiling = candidate.tiling
+        grid = tile_grid(candidate.plan, tiling.granularity)
+        order = traversal(tiling.route, *grid) if ordered else None
+        if order is None or order == tuple(range(len(order))):
+            return self._in_raster_order(candidate)
+        latency = self._meter(candidate).measure(order).latency
+        return Subgraph(candidate.ops, tiling.granularity, candidate.retain, order, latency)
 
     def _in_raster_order(self, candidate: Candidate) -> Subgraph:
         latency = self._meter(candidate).measure().latency

@@ -44,10 +44,10 @@ class _Greedy:
         self.outputs = frozenset(pool.problem.graph_outputs)
 
     def join(self, late: Callable[[], bool]) -> int:
-        """Join subgraphs with what they read from; how many were."""
-        joined, position = 0, 1
+        """Tile subgraphs, and join them with what they read from; how many were."""
+        joined, position = 0, 0
         while position < len(self.sequence) and not late():
-            candidate = self.sequence[position]
+            candidate = self._tiled(position)
             for earlier in range(position - 1, max(-1, position - 1 - FARTHEST), -1):
                 if set(self.sequence[earlier].writes).intersection(candidate.needs):
                     if self._joined(earlier, position):
@@ -56,6 +56,14 @@ class _Greedy:
                         break
             position += 1
         return joined
+
+    def _tiled(self, position: int) -> Candidate:
+        """The subgraph at a position, in its best tiling."""
+        candidate = self.sequence[position]
+        best = self.pool.add(candidate.mask)
+        if best is not None and best.latency < candidate.latency:
+            self.sequence[position] = candidate = best
+        return candidate
 
     def _joined(self, first: int, second: int) -> bool:
         """Join the subgraphs at two positions, if that is possible and gains."""

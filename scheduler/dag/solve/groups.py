@@ -16,6 +16,10 @@ from .tiles import RASTER, TileSearch, Tiling
 __all__ = ["Candidate", "Key", "Pool", "bits", "fusible_neighbours"]
 
 
+MOST_SETS = 20_000
+"""Sets of operations a pool remembers."""
+MOST_VARIANTS = 100_000
+"""Sets with hand-overs a pool remembers."""
 LARGEST_SPLIT = 24
 """Operations in the largest set that is compared with its parts."""
 
@@ -80,6 +84,10 @@ class Pool:
     def __init__(self, problem: Problem, readings: Readings, tiles: TileSearch):
         self.problem, self.readings, self.tiles = problem, readings, tiles
         self.near = fusible_neighbours(problem, readings)
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop all sets and candidates, which may be found again."""
         self.plans: dict[int, Plan | None] = {}
         self.plain: dict[int, Candidate | None] = {}
         self.by_size: dict[int, list[int]] = {}
@@ -89,6 +97,11 @@ class Pool:
         self._sets_at: dict[int, list[int]] = {}
         self._candidates_at: dict[int, list[Candidate]] = {}
         self._again: dict[int, int] = {}
+
+    @property
+    def full(self) -> bool:
+        """Whether so much is known that it is time to forget, as memory is limited."""
+        return len(self.plain) > MOST_SETS or len(self.variants) > MOST_VARIANTS
 
     # -- sets of operations -----------------------------------------------------------------------------------
 
@@ -257,12 +270,13 @@ class Pool:
         problem, plan = self.problem, self.plan(mask)
         return sorted(t for t in plan.inputs if problem.producer[t] is not None and problem.tensors[t].size < problem.capacity)
 
-    def hand_overs(self, masks: Iterable[int], most: int, late: Callable[[], bool]) -> Iterator[list[Key]]:
+    def hand_overs(self, masks: Iterable[int], most: int, late: Callable[[], bool],
+                   thorough: bool = False) -> Iterator[list[Key]]:
         """Batches of (set, resident, retained) worth tiling: what one of the sets gives, another takes.
 
-        The first batch hands over single tensors.  The rest goes on with those that gain, up to
-        `most` tensors at a boundary, so the first has to be tiled (`add_variant`) before the second
-        is asked for.  Ends early, with what it has, when `late` says so.
+        The first batch hands over single tensors.  The rest goes on with those that gain (with all
+        that fit, if `thorough`), up to `most` tensors at a boundary, so the first has to be tiled
+        (`add_variant`) before the second is asked for.  Ends early, with what it has, when `late` says so.
         """
         gives: dict[int, list[int]] = {}
         takes: dict[int, list[int]] = {}
@@ -288,7 +302,7 @@ class Pool:
         for (mask, resident, retain), gained in gain.items():
             tensor = (*resident, *retain)[0]
             other = (best_take if retain else best_give).get(tensor, 0.0)
-            if gained > -math.inf and gained + other > 0:
+            if gained > -math.inf and (thorough or gained + other > 0):
                 (out if retain else into)[mask].append(tensor)
         whole: dict[int, tuple[list[tuple[int, ...]], list[tuple[int, ...]]]] = {}
         for mask in gives:

@@ -7,6 +7,7 @@ operations are called; the encoded plan is the key, so a repeated block is searc
 from __future__ import annotations
 
 import functools
+import hashlib
 import math
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
@@ -26,6 +27,8 @@ LONGEST_ORDER = 1 << 17
 """Tiles of the largest grid whose order is written down; larger ones are visited in raster order."""
 EVERY_SIZE = 256
 """Sizes along an axis of which every one is tried; of more, a choice."""
+MOST_REMEMBERED = 400_000
+"""Tilings a search remembers."""
 FEW_SIZES = 8
 """Sizes along an axis that a plain search tries."""
 RASTER = 2
@@ -72,6 +75,8 @@ class TileSearch:
             return None
         key, candidates = self._key(plan, code)
         if key not in self.memo:
+            if len(self.memo) >= MOST_REMEMBERED:
+                self.memo.clear()
             self.memo[key] = self._search(code, candidates)
         return self.memo[key]
 
@@ -95,7 +100,9 @@ class TileSearch:
 
     def _key(self, plan: Plan, code: tuple[np.ndarray, ...]) -> tuple[bytes, tuple[np.ndarray, ...]]:
         candidates = self.candidates(plan)
-        return b"|".join(a.tobytes() for a in (*code, *(c[[0, -1]] if len(c) else c for c in candidates))), candidates
+        parts = (*code, *(c[[0, -1]] if len(c) else c for c in candidates))
+        whole = b"|".join(a.tobytes() for a in parts)
+        return hashlib.blake2b(whole, digest_size=16).digest(), candidates
 
     def at(self, plan: Plan, granularity: Granularity, resident: tuple[int, ...] = (), retain: tuple[int, ...] = ()) -> Tiling | None:
         """The best traversal at one granularity; None if it does not fit."""
@@ -242,7 +249,7 @@ def traversal(route: tuple[int, int, int, int], columns: int, rows: int) -> tupl
     return None if route[0] == RASTER else snake_order(route, columns, rows)
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=16)
 def snake_order(route: tuple[int, int, int, int], columns: int, rows: int) -> tuple[int, ...]:
     """The tile indices in the order the snake visits them."""
     across, first, enter, leave = route

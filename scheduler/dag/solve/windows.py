@@ -87,6 +87,8 @@ class WindowSearch:
         while start < len(self.sequence):
             if self.late():
                 return False
+            if self.pool.full:
+                self.pool.forget()
             stop = self._stop(start, stage.window)
             stop = self._choose(start, stop, frozenset(written), stage)
             stride = max(1, int((stop - start) * (first_stride or 0.5)))

@@ -1,0 +1,114 @@
+"""What the search promises: a schedule at once, time and memory kept, with nothing compiled too."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from dag_cases import MM, PW, problem
+
+from penstock.scheduler.dag import Problem, Schedule, evaluate
+from penstock.scheduler.dag.generate import generate
+from penstock.scheduler.dag.solve import compiled, solve
+
+LARGEST = 1 << 24
+MEGABYTES = 1_000
+
+
+def square_chain(size: int, native: int, capacity: float) -> Problem:
+    """A MatMul and a pointwise operation over square tensors."""
+    return problem([([0, 1], 2), ([2], 3)], [1000, 10], [MM, PW], [(size, size)] * 4,
+                   capacity=capacity, native=(native, native))
+
+
+def chain(ops: int) -> Problem:
+    return problem([([i], i + 1) for i in range(ops)], [10] * ops, [PW] * ops,
+                   [(512, 512)] * (ops + 1), capacity=100_000)
+
+
+def star(ops: int) -> Problem:
+    """As many readers of one tensor, and one operation that reads all they make."""
+    reads = [([0], i + 1) for i in range(ops - 1)]
+    return problem([*reads, (list(range(1, ops)), ops)], [10] * ops, [PW] * ops,
+                   [(512, 512)] * (ops + 1), capacity=1e8)
+
+
+CASES = {
+    "the largest tensors": lambda: square_chain(LARGEST, 128, 100_000),
+    "the largest tile": lambda: square_chain(LARGEST, LARGEST, 5),
+    "the smallest tile": lambda: square_chain(512, 1, 1000),
+    "a million tiles": lambda: square_chain(131_072, 128, 100_000),
+    "a long chain": lambda: chain(3000),
+    "a wide star": lambda: star(3000),
+    "random": lambda: generate("random", 3000, 0),
+    "attention": lambda: generate("attention", 2990, 0),
+}
+
+
+def solved(case: Problem, folder, seconds: float, **environment: str) -> dict:
+    """The record of a fresh process; its schedule is checked here."""
+    case.save(folder / "in.json")
+    command = [sys.executable, "-m", "penstock.scheduler.dag", "solve", str(folder / "in.json"),
+               str(folder / "out.json"), "--time", str(seconds), "--quiet",
+               "--json", str(folder / "record.json")]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    record = json.loads((folder / "record.json").read_text())[0]
+    latency = evaluate(case, Schedule.load(folder / "out.json")).latency
+    assert latency == pytest.approx(record["latency"])
+    return record | {"stderr": done.stderr}
+
+
+def kept(record: dict, seconds: float) -> None:
+    """CPU time never exceeds the limit, nor does wall time on a machine that nobody else uses."""
+    allowed = seconds + max(0.1 * seconds, 1.0)
+    assert record["cpu_s"] <= allowed
+    if os.getloadavg()[0] <= os.cpu_count():
+        assert record["wall_s"] <= allowed
+    assert record["peak_memory_mb"] < MEGABYTES
+
+
+@pytest.mark.parametrize("name", ["the largest tile", "the smallest tile", "a long chain", "random"])
+def test_time_and_memory_are_kept_at_any_size(name, tmp_path):
+    """In the first run after installation: no cache has compiled code for the search."""
+    record = solved(CASES[name](), tmp_path, 2.0, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    assert record["stderr"] == ""
+    assert record["history"][0][2] < 2.0  # CPU seconds from the start of the process
+    kept(record, 2.0)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seconds", [5, 30])
+@pytest.mark.parametrize("name", CASES)
+def test_longer_limits_are_kept_at_any_size(name, seconds, tmp_path):
+    for cache in ("cold", "cold", "warm"):
+        environment = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")} if cache == "cold" else {}
+        kept(solved(CASES[name](), tmp_path, seconds, **environment), seconds)
+
+
+def test_a_first_run_improves_long_before_it_has_compiled(monkeypatch):
+    """With no compiled code at all, groups are found and tiles are searched in plain Python."""
+    monkeypatch.setattr(compiled, "cached", lambda: False)
+    monkeypatch.setattr(compiled, "loaded", lambda: False)
+    monkeypatch.setattr(compiled, "load", lambda: pytest.fail("nothing is compiled"))
+    monkeypatch.setattr(compiled.Compilation, "ready", False)
+    case = generate("random", 60, 3)
+    result = solve(case, seconds=4)
+    chains = [p.latency for p in result.history if p.stage == "chains"] or [result.history[0].latency]
+    assert result.latency < 0.97 * chains[0]
+
+
+def test_compiled_code_is_there_for_the_next_run():
+    """The suite has compiled the search, so a new process finds it."""
+    compiled._compile()
+    assert compiled.cached()
+
+
+def test_two_groups_of_seven_that_make_a_tensor_twice():
+    case = generate("twins", 60, 0)
+    result = solve(case, seconds=30)
+    groups = [entry.ops for entry in result.schedule.subgraphs]
+    twice = [op for op in range(len(case.ops)) if sum(op in ops for ops in groups) > 1]
+    assert len(twice) >= 1
+    assert sum(len(ops) >= 7 and twice[0] in ops for ops in groups) == 2
