@@ -45,11 +45,6 @@ def load() -> types.SimpleNamespace:
     return types.SimpleNamespace(**{n: names[n] for n in (*compiled, "NOT_FOUND")})
 
 
-def loaded() -> bool:
-    """Whether this process has called `load`."""
-    return load.cache_info().currsize > 0
-
-
 def cached() -> bool:
     """Whether `load` finds everything the solver needs compiled."""
     if loaded():
@@ -117,6 +112,11 @@ class Compilation:
     def ready(self) -> bool:
         """Whether `load` will not have to compile."""
         return self.process is None or self.process.poll() == 0
+
+    @property
+    def running(self) -> bool:
+        """Whether `ready` may still come true."""
+        return self.process is not None and self.process.poll() is None
 
     def __exit__(self, *exc: object) -> None:
         self._started.close()

@@ -166,6 +166,7 @@ class _Run:
         self.pool: Pool | None = None
         self.cuts: list[Cut] = []
         self.chosen: tuple[Candidate, ...] = ()
+        self.taken: tuple[Candidate, ...] = ()
         self.entries: dict[tuple[Key, Tiling, bool], Subgraph] = {}
         self.doing = "first schedule"
         self.unreported = False
@@ -207,11 +208,11 @@ class _Run:
         if self.on_stage is not None:
             self.on_stage(Progress(time.monotonic() - self.started, self.latency, self.bound, what))
 
-    def _take(self, schedule: Schedule, stage: str) -> bool:
+    def _take(self, schedule: Schedule, stage: str, taken: tuple[Candidate, ...] = ()) -> bool:
         latency = math.fsum(s.latency for s in schedule.subgraphs)
         if latency >= self.latency * (1 - 1e-12):
             return False
-        self.schedule, self.latency = schedule, latency
+        self.schedule, self.latency, self.taken = schedule, latency, taken
         progress = Progress(time.monotonic() - self.started, latency, self.bound, stage)
         self.history.append(progress)
         if self.on_progress is not None:
@@ -233,7 +234,7 @@ class _Run:
                 return
             if not self.over():
                 self._search(chance, plain=True)
-            while not self.over():  # plain Python has nothing left to try
+            while compilation.running and not self.over():  # plain Python has nothing left to try
                 time.sleep(0.02)
             if self._heed(bound):
                 return
@@ -272,7 +273,7 @@ class _Run:
             return
         if not any(c.retain for c in self.chosen):
             self._join_neighbours(chance)
-        everything = len(self.problem.ops) <= (TINY if plain else GLOBAL_OPS)
+        everything = len(self.problem.ops) <= (TINY if plain else GLOBAL_OPS) and self._may_load_cover()
         try:
             if not everything or not self._everywhere():
                 self._windows(chance)
@@ -302,10 +303,12 @@ class _Run:
         """The schedule so far as candidates; False if time is up."""
         if not self.chosen:
             chosen = []
+            kept: tuple[int, ...] = ()
             for entry in self.schedule.subgraphs:
                 if self.over():
                     return False
-                chosen.append(self.pool.as_scheduled(entry))
+                chosen.append(self.pool.as_scheduled(entry, kept))
+                kept = entry.retain
             self.chosen = tuple(chosen)
         return True
 
@@ -426,7 +429,7 @@ class _Run:
             return
         begin = time.monotonic()
         self.unreported = False
-        self._take(self._scheduled(), self.doing)
+        self._take(self._scheduled(), self.doing, self.chosen)
         end = time.monotonic()
         self.report_after = end + (end - begin) / REPORT_SHARE
 
@@ -468,9 +471,9 @@ class _Run:
 
     def _straighten(self) -> None:
         """Raster order where the order written down is no better."""
-        if self.chosen and len(self.chosen) == len(self.schedule.subgraphs) <= MOST_STRAIGHTENED:
+        if 0 < len(self.taken) <= MOST_STRAIGHTENED:
             subgraphs = []
-            for candidate, entry in zip(self.chosen, self.schedule.subgraphs):
+            for candidate, entry in zip(self.taken, self.schedule.subgraphs, strict=True):
                 raster = entry if entry.order is None else self._in_raster_order(candidate)
                 subgraphs.append(raster if raster.latency <= entry.latency * (1 + 1e-12) else entry)
             self.schedule = Schedule(tuple(subgraphs))

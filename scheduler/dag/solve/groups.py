@@ -249,12 +249,13 @@ class Pool:
         return Candidate(mask, plan, resident, retain, tuple(t for t in plan.inputs if t not in resident and producer[t] is not None),
                          tuple(t for t in plan.outputs if t not in retain), tiling)
 
-    def as_scheduled(self, entry: Subgraph) -> Candidate:
-        """The candidate that an entry in raster order without hand-overs is, as it is tiled there."""
+    def as_scheduled(self, entry: Subgraph, resident: tuple[int, ...]) -> Candidate:
+        """The candidate that an entry of a schedule is, tiled anew unless it is in raster order."""
         plan = make_plan(self.problem, entry.ops, self.readings)
         mask = sum(1 << op for op in entry.ops)
-        tiling = Tiling(entry.latency, entry.granularity, (RASTER, 0, 0, 0))
-        return self._candidate(mask, plan, (), (), tiling)
+        tiling = None if entry.order is None else self.tiles.best(plan, resident, entry.retain)
+        tiling = tiling or Tiling(entry.latency, entry.granularity, (RASTER, 0, 0, 0))
+        return self._candidate(mask, plan, resident, entry.retain, tiling)
 
     # -- retention --------------------------------------------------------------------------------------------
 
