@@ -75,6 +75,13 @@ def fuzz(session: nox.Session) -> None:
 
 
 @nox.session
+def bad_input(session: nox.Session) -> None:
+    """Bad input over all commands and file formats: no traceback, no half-written file, ends in seconds (about 5 minutes; `-- --seed N` for other damage)."""
+    install(session)
+    session.run("python", "tests/hostile/run.py", *session.posargs)
+
+
+@nox.session
 def regress(session: nox.Session) -> None:
     """The cocotb regressions with their table."""
     install(session)

@@ -28,6 +28,10 @@ from .reference import evaluate64
 from .workloads import WORKLOADS
 
 
+MOST_ELEMENTS = 1 << 28
+"""Of a tensor whose values are drawn."""
+
+
 @dataclass(frozen=True)
 class Program:
     """A built program.
@@ -61,6 +65,9 @@ class Program:
         if self._inputs:
             given = _call(self.name, self._inputs, "inputs", (seed,), self.params)
         else:
+            for t in wanted.values():
+                if t.rows * t.cols > MOST_ELEMENTS:
+                    raise ProgramError(f"tensor {t.name} has {t.rows * t.cols} elements", f"program {self.name}", f"at most {MOST_ELEMENTS} are drawn", "define inputs(seed, **params)")
             rng = np.random.default_rng(seed)
             given = {n: rng.standard_normal((t.rows, t.cols)) for n, t in wanted.items()}
         if not isinstance(given, dict):
@@ -83,7 +90,7 @@ class Program:
             if np.iscomplexobj(given):
                 raise TypeError
             a = np.asarray(given, np.float32)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ProgramError(f"inputs() gives {t.name!r} as no array of real numbers", f"program {self.name}", remedy=f"return {{{t.name!r}: array of shape [{t.rows}, {t.cols}], ...}}") from None
         return a.astype(ml_dtypes.bfloat16).astype(np.float32) if t.dtype == "bf16" else a
 
@@ -121,7 +128,7 @@ class Program:
             if np.iscomplexobj(given[t.name]):
                 raise TypeError
             array = np.asarray(given[t.name], np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             array = None
         if array is None or array.shape != (t.rows, t.cols):
             raise ProgramError(f"reference() gives {t.name!r} {'as no array of numbers' if array is None else f'the shape {list(array.shape)}'}", where, remedy=remedy)

@@ -25,6 +25,9 @@ def is_name(s: str) -> bool:
     """Whether ``s`` can name a node or an output in the file form."""
     return bool(s) and s not in ("graph", "output") and not any(c in " \t\r\n\v\f=#" for c in s)
 
+MOST_NODES = 1 << 22
+"""Of a graph that is repeated."""
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -244,6 +247,8 @@ class DataflowGraph:
         """``count`` copies side by side that share nothing; instance k's names start with ``k.``."""
         if count < 1:
             raise ProgramError(f"number of instances must be at least 1, not {count}", f"dataflow graph {self.title}")
+        if count * len(self) > MOST_NODES:
+            raise ProgramError(f"{count} instances have {count * len(self)} nodes", f"dataflow graph {self.title}", f"at most {MOST_NODES}")
         n, first = len(self), np.repeat(np.arange(count) * len(self), len(self))
         shift = lambda x: np.where(np.tile(x, count) < 0, -1, np.tile(x, count) + first)  # noqa: E731
         return DataflowGraph(np.tile(self.op, count), shift(self.a), shift(self.b), np.tile(self.value, count),

@@ -35,6 +35,8 @@ CYCLES = range(1, 10**6 + 1)
 """Latencies and intervals of a memory, in cycles."""
 WORDS = range(1, (1 << 20) + 1)
 """Of a memory of a PE."""
+SIDES = range(1, 17)
+"""Of an overlay's mesh, in PEs."""
 SEEDS = range(1 << 31)
 MOST_SECONDS = 10**7
 """A limit of time."""

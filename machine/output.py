@@ -18,6 +18,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -69,7 +70,8 @@ class OutputStem(OutputFile):
     """The path of a waveform's files, without their suffix."""
 
     def files(self) -> list[str]:
-        return [f"{self}{suffix}" for suffix in WAVES]
+        named = os.path.basename(self)
+        return [f"{self}{suffix}" if named else str(self) for suffix in WAVES]
 
 
 class OutputFolder(type(Path())):
@@ -78,20 +80,23 @@ class OutputFolder(type(Path())):
 
 def file(option: str) -> Callable[[str], OutputFile]:
     """The type of a command-line argument that names a file to write."""
-    return lambda text: _named(OutputFile(text), option)
+    return partial(_named, OutputFile, option)
 
 
 def stem(option: str) -> Callable[[str], OutputStem]:
     """The type of a command-line argument that names a waveform's files."""
-    return lambda text: _named(OutputStem(text), option)
+    return partial(_named, OutputStem, option)
 
 
 def folder_option(text: str) -> OutputFolder:
     """The type of a command-line argument that names a folder to write into."""
+    if not text:
+        raise PenstockError("cannot write to a folder without a name", remedy="give the path of a folder")
     return OutputFolder(text)
 
 
-def _named(path: OutputFile, option: str) -> OutputFile:
+def _named(kind: type[OutputFile], option: str, text: str) -> OutputFile:
+    path = kind(text)
     path.option = option
     return path
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 import numpy as np
 
 from .errors import ConfigError, nearest
-from .limits import CHANNEL_DEPTHS, WORDS, within
+from .limits import CHANNEL_DEPTHS, SIDES, WORDS, within
 from .token_ops import OP_CLASS, Op, format_of
 
 LEFT, RIGHT, ONLY = range(3)
@@ -76,8 +76,7 @@ class Overlay:
             if getattr(self, name) not in known:
                 raise ConfigError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}", "overlay")
         for name in ("rows", "cols"):
-            if not isinstance(getattr(self, name), int) or not 1 <= getattr(self, name) <= 16:
-                raise ConfigError(f"{name} must be from 1 to 16, not {getattr(self, name)!r}", "overlay")
+            within(name, getattr(self, name), SIDES, "overlay", ConfigError)
         within("fifo_depth", self.fifo_depth, CHANNEL_DEPTHS[1:], "overlay", ConfigError)
         if self.wake not in (1, 2):
             raise ConfigError(f"wake must be 1 or 2, not {self.wake!r}", "overlay")

@@ -217,6 +217,13 @@ def expression(text: str, title: str = "expr") -> DataflowGraph:
 
     Names never assigned are inputs; those assigned and not used again are outputs. ProgramError points at what cannot be read.
     """
+    try:
+        return _expression(text, title)
+    except (RecursionError, MemoryError):
+        raise ProgramError("an expression is nested too deeply", title, remedy="split it into assignments") from None
+
+
+def _expression(text: str, title: str) -> DataflowGraph:
     g = Builder(title)
 
     def refuse(node, what):
@@ -227,7 +234,9 @@ def expression(text: str, title: str = "expr") -> DataflowGraph:
     try:
         body = ast.parse(text).body
     except SyntaxError as e:
-        raise ProgramError(f"cannot read {(e.text or text).strip()!r}: {e.msg}", title) from None
+        raise ProgramError(f"cannot read {(e.text or text).strip()[:80]!r}: {e.msg}", title) from None
+    except ValueError as e:  # of thousands of digits
+        raise ProgramError(f"cannot be read: {e}", title) from None
     assigned: dict[str, Value] = {}
     used: set[str] = set()
 

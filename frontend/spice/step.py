@@ -20,6 +20,7 @@ from penstock.frontend.reference import Evaluator
 from penstock.machine import arith
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.errors import ProgramError
+from penstock.machine.limits import SEEDS, within
 from penstock.machine.token_ops import Op
 
 from .builder import Builder, Value, absolute, exp, where
@@ -188,13 +189,18 @@ def scalarise(graph: Graph, tensors: dict[str, np.ndarray], t: int, exact: bool 
     return replace(g.graph(), meta={"rounds": nodes.rounds})
 
 
+MOST_SIZE = 256
+"""Of a program that is scalarised: its nodes grow with the third power."""
+
+
 def step_graph(spec: str, name: str, params: dict, size: int | None = None, tile: int = 4, seed: int = 0, exact: int = 1) -> DataflowGraph:
     """The graph of a program by name or file, with seeded inputs, for tiles of ``tile`` x ``tile``; ``size`` is every size of the program that is not given."""
     if tile not in (2, 4, 8, 16):
         raise ProgramError(f"tile must be 2, 4, 8 or 16, not {tile}", f"graph {spec}")
+    within("seed", seed, SEEDS, f"graph {spec}")
     if size is not None:
-        if size < 1:
-            raise ProgramError(f"t must be at least 1, not {size}", f"graph {spec}")
+        if not 1 <= size <= MOST_SIZE:
+            raise ProgramError(f"t must be from 1 to {MOST_SIZE}, not {size}", f"graph {spec}")
         params = {k: size for k, v in build(name, params).params.items() if type(v) is int} | params
     program: Program = build(name, params)
     return scalarise(program.graph, program.inputs(seed), tile, bool(exact), spec, program.streams(seed))

@@ -50,12 +50,12 @@ def _main(argv: list[str] | None) -> int:
     if not words:
         print(overview())
         return 0
-    args = parser(only=words[0]).parse_args(words)
-    if argv is None and "started" in args:
-        from penstock.scheduler.dag.cli import process_start
-
-        args.started = process_start()
     try:
+        args = parser(only=words[0]).parse_args(words)
+        if argv is None and "started" in args:
+            from penstock.scheduler.dag.cli import process_start
+
+            args.started = process_start()
         with output.prepared(vars(args)):
             status = args.handler(args) or 0
         output.flush()

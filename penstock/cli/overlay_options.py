@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 from penstock.machine.errors import PenstockError
+from penstock.machine.limits import SIDES, within
 
 
 def mesh_of(text: str, what: str = "--mesh") -> tuple[int, int]:
     """Rows and columns of RxC."""
     if not (m := re.fullmatch(r"([0-9]{1,9})x([0-9]{1,9})", text)):
         raise PenstockError(f"{what} takes ROWSxCOLUMNS, not {text[:60]!r}")
-    return int(m[1]), int(m[2])
+    return within(f"{what}: rows", int(m[1]), SIDES), within(f"{what}: columns", int(m[2]), SIDES)
 
 
 def memory_depths(pairs: list[str]) -> dict[str, int]:

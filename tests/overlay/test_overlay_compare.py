@@ -38,7 +38,7 @@ def test_compare_writes_records_and_a_table(tmp_path, capsys):
 
 @pytest.mark.parametrize("arguments,message", [
     (["--mesh", "4"], "--mesh takes ROWSxCOLUMNS, not '4'"),
-    (["--mesh", "4x17"], "cols must be from 1 to 16, not 17"),
+    (["--mesh", "4x17"], "--mesh: columns must be an integer from 1 to 16, not 17"),
     (["--tile", "3x3"], "a tile of 3x3 does not divide the mesh of 4x4"),
     (["--tile", "2x2", "--network", "hoplite"], "a torus cannot be split"),
     (["--memory", "value=1"], r"needs \d+ words, but has 1"),

@@ -22,7 +22,7 @@ def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    (["--mesh", "2x17"], "cols must be from 1 to 16, not 17"),
+    (["--mesh", "2x17"], "--mesh: columns must be an integer from 1 to 16, not 17"),
     (["--mesh", "2"], "--mesh takes ROWSxCOLUMNS, not '2'"),
     (["--memory", "op=many"], "--memory takes NAME=WORDS, not 'op=many'"),
     (["--kinds", "specialised"], "which PE does what depends on the graph"),
