@@ -204,4 +204,4 @@ def read_graph(text: str, where: str = "program text") -> Graph:
 
 
 def read_file(path: str | Path) -> Graph:
-    return read_graph(Path(path).read_text(), str(path))
+    return read_graph(Path(path).read_text(encoding="utf-8"), str(path))

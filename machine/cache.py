@@ -133,7 +133,7 @@ def find(kind: str, key: str) -> Path | None:
     folder = cache_dir() / kind / key
     stamp = folder / STAMP
     try:
-        files = json.loads(stamp.read_text())["files"]
+        files = json.loads(stamp.read_text(encoding="utf-8"))["files"]
         if not all(_unchanged(folder / name, *known) for name, known in files.items()):
             return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -27,7 +27,7 @@ from .errors import PenstockError
 __all__ = [
     "OutputFile", "OutputFolder", "OutputStem", "file", "folder_option", "stem", "prepared",
     "writing", "write_text", "write_bytes", "write_picture", "picture_format", "writable", "replaced",
-    "folder", "folder_writable", "flush", "abandon", "STANDARD",
+    "folder", "folder_writable", "flush", "abandon", "printable", "STANDARD",
 ]
 
 STANDARD = "-"
@@ -193,7 +193,9 @@ def writing(path: str | Path, mode: str = "w") -> Iterator[IO]:
     """
     if _is_standard(path):
         stream = _claimed[-1] if _claimed else sys.stdout
-        yield stream.buffer if "b" in mode else stream
+        kept = _collected(mode)
+        yield kept
+        (stream.buffer if "b" in mode else stream).write(kept.getvalue())
         stream.flush()
         return
     with _told(path):
@@ -257,10 +259,19 @@ def replaced(path: str | Path) -> bool:
         return not _is_descriptor(target) and (found is None or stat.S_ISREG(found.st_mode))
 
 
-def _in_place(target: str, mode: str) -> IO:
+@contextlib.contextmanager
+def _in_place(target: str, mode: str) -> Iterator[IO]:
+    """What is written goes to a device or a pipe at the end of the block, and nothing before."""
+    kept = _collected(mode)
+    yield kept
     own = f"/proc/{os.getpid()}/fd/"
     opened: int | str = os.dup(int(target.removeprefix(own))) if target.startswith(own) else target
-    return open(opened, mode, encoding=None if "b" in mode else "utf-8")
+    with open(opened, mode, encoding=None if "b" in mode else "utf-8") as stream:
+        stream.write(kept.getvalue())
+
+
+def _collected(mode: str) -> io.BytesIO | io.StringIO:
+    return io.BytesIO() if "b" in mode else io.StringIO()
 
 
 @contextlib.contextmanager
@@ -305,6 +316,13 @@ def _dress(name: str, found: os.stat_result | None) -> None:
         with contextlib.suppress(OSError):  # only root may give a file away
             os.chown(name, found.st_uid, found.st_gid)
     os.chmod(name, stat.S_IMODE(found.st_mode))
+
+
+def printable() -> None:
+    """Let standard output and error take any text: what their encoding lacks is printed as an escape."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def flush() -> None:

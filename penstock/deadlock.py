@@ -130,4 +130,4 @@ def save(found: Sequence[Finding], path: str | Path) -> None:
 
 def load(path: str | Path) -> list[Finding]:
     """Read findings."""
-    return [Finding(**{**d, "deadlock": d["deadlock"] and Deadlock.from_dict(d["deadlock"])}) for d in json.loads(Path(path).read_text())]
+    return [Finding(**{**d, "deadlock": d["deadlock"] and Deadlock.from_dict(d["deadlock"])}) for d in json.loads(Path(path).read_text(encoding="utf-8"))]

@@ -137,6 +137,8 @@ def _cell(v) -> str:
     return str(v)
 
 
+RULE = "\u2500"
+"""What a table's lines are drawn with."""
 WIDE = 10_000
 """Columns of a terminal that is wide enough for anything."""
 
@@ -158,6 +160,15 @@ def text_table(rows: Sequence[dict], title: str | None = None) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n") + "\n"
 
 
+def _ruled(text: str, encoding: str | None) -> str:
+    """A table's text with the rule that an encoding has."""
+    try:
+        RULE.encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return text.replace(RULE, "-")
+    return text
+
+
 def fitting(rows: Sequence[dict], width: int, title: str | None = None) -> tuple[object, list[str]]:
     """A table of at most ``width`` columns of text, and the names of what had to be left out, from the right (but not the verdict)."""
     names, rows = _shown(rows)
@@ -177,7 +188,7 @@ def print_table(rows: Sequence[dict], title: str | None = None) -> None:
     from rich.console import Console
 
     if not sys.stdout.isatty():
-        print(text_table(rows, title))
+        print(_ruled(text_table(rows, title), sys.stdout.encoding))
         return
     console = Console(highlight=False)
     table, left_out = fitting(rows, console.width, title)

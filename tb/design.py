@@ -41,8 +41,8 @@ def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False, stage:
     structure = json.dumps({**graph.structure().to_dict(), "name": ""}, sort_keys=True)
     machine = json.dumps(asdict(shaping(config.machine)), sort_keys=True)
     dram = config.machine.dram
-    sources = digest(Path(__file__).read_text(), *_sources(graph), _version("amaranth"), YOSYS)
-    key = digest(structure, machine, Path(mutation.__file__).read_text() if mutable else "", sources)
+    sources = digest(Path(__file__).read_text(encoding="utf-8"), *_sources(graph), _version("amaranth"), YOSYS)
+    key = digest(structure, machine, Path(mutation.__file__).read_text(encoding="utf-8") if mutable else "", sources)
     start = time.perf_counter()
     say = stage or (lambda _line: None)
     with entry("verilog", key, lambda: say("wait for another process's Verilog")) as (folder, ready):
@@ -52,10 +52,10 @@ def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False, stage:
                 done = export.export(fabric.Fabric(graph, config, probes=True), store=None if mutable else Modules(sources))
             # The dot products go over to the form that simulates fast and needs no hierarchy; the other shared modules keep theirs.
             done.sidecar["shared"] = [m for m in done.shared if not m.startswith("penstock_dot")]
-            (folder / "fabric.v").write_text(share(done.verilog))
-            (folder / "fabric.json").write_text(json.dumps(done.sidecar))
-        sidecar = json.loads((folder / "fabric.json").read_text())
-        verilog = (folder / "fabric.v").read_text()
+            (folder / "fabric.v").write_text(share(done.verilog), encoding="utf-8")
+            (folder / "fabric.json").write_text(json.dumps(done.sidecar), encoding="utf-8")
+        sidecar = json.loads((folder / "fabric.json").read_text(encoding="utf-8"))
+        verilog = (folder / "fabric.v").read_text(encoding="utf-8")
     return Design(graph, {"fabric.v": verilog}, sidecar["top"], tuple(sidecar["registers"]), tuple(sidecar["shared"]), config.machine.port_lanes,
                   dram.channels if dram.kind == "pipe" else config.machine.port_lanes, 0.0 if ready else time.perf_counter() - start)
 
@@ -79,7 +79,7 @@ class Modules(MutableMapping):
 
     def __getitem__(self, name: str) -> dict[str, str]:
         try:
-            return json.loads(self._path(name).read_text())
+            return json.loads(self._path(name).read_text(encoding="utf-8"))
         except (OSError, ValueError):  # none, or half of one: it is made anew
             raise KeyError(name) from None
 

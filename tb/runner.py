@@ -134,9 +134,9 @@ def _shared_headers() -> dict[str, str]:
     with entry("runtime", "headers-" + digest(driver, compiler, _version("verilator"), features, text, json.dumps(_make_inputs()), platform.platform())) as (folder, ready):
         if not ready:
             root = children.run([driver, "--getenv", "VERILATOR_ROOT"]).stdout.strip()
-            (folder / "Makefile").write_text(f"VERILATOR_ROOT = {root}\nVM_PREFIX = penstock\n{features}include {root}/include/verilated.mk\n")
+            (folder / "Makefile").write_text(f"VERILATOR_ROOT = {root}\nVM_PREFIX = penstock\n{features}include {root}/include/verilated.mk\n", encoding="utf-8")
             for file in (name, f"{name}.fast", f"{name}.slow"):  # the last two: what g++ reads where it finds that the compiled one does not fit
-                (folder / file).write_text(text)
+                (folder / file).write_text(text, encoding="utf-8")
             done = children.run(["make", "-C", folder, "-j", "2", f"{name}.fast.gch", f"{name}.slow.gch"],
                                 env={**os.environ, "MAKEFLAGS": _makeflags(variables)})
             if done.returncode:
@@ -151,7 +151,7 @@ def _tail(text: str, lines: int = 15) -> str:
 
 
 def _error_lines(log: Path) -> str:
-    text = log.read_text(errors="replace") if log.exists() else ""
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     wrong = [line for line in text.splitlines() if re.search(r"%Error|error:|undefined reference|Error \d", line)]
     return "\n".join(wrong[:8]) or _tail(text)
 
@@ -255,7 +255,7 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
         control += f'no_inline -module "{module}"\n' + "".join(f'public_flat_rd -module "{module}" -var "{port}"\n' for port in ports)
     if alike:
         flags += ["-fno-dfg-scoped", "--output-groups", str(OUTPUT_GROUPS)]
-    files = dict(verilog) | {p.name: p.read_text() for p in SOURCES}
+    files = dict(verilog) | {p.name: p.read_text(encoding="utf-8") for p in SOURCES}
     defines = {"PENSTOCK_WAVES": 1, **(defines or {})} if waves else dict(defines or {})
     key = digest(json.dumps([files, top, control, flags, sorted(defines.items()), _make_inputs()]), str(library), compiler, driver, str(cocotb_tools.config.libs_dir), str(waves), wave_format() if waves else "",
                  *(f"{p} {_version(p)}" for p in ("verilator", "cocotb")), platform.platform(), sys.version)
@@ -268,8 +268,8 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
         sources = folder / "src"
         sources.mkdir()
         for file, text in files.items():
-            (sources / file).write_text(text)
-        (sources / "control.vlt").write_text(control)
+            (sources / file).write_text(text, encoding="utf-8")
+        (sources / "control.vlt").write_text(control, encoding="utf-8")
         runner = Verilator()
         runner.log.setLevel(logging.ERROR)
         runner.hierarchical = bool(shared)
@@ -337,13 +337,13 @@ def program(verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterabl
         if ready:
             return executable, 0.0
         for file, text in {"control.vlt": control, **verilog}.items():
-            (folder / file).write_text(text)
+            (folder / file).write_text(text, encoding="utf-8")
         env = {**os.environ, "MAKEFLAGS": _makeflags(variables | _shared_headers())}
         env.pop("VERILATOR_ROOT", None)
         work, log = folder / "obj", folder / "build.log"
         runtime = digest("program", compiler, driver, _version("verilator"), json.dumps(_make_inputs(variables)), str(bool(shared)), platform.platform())
         ready_objects = _ready_objects(runtime)
-        with log.open("w") as out:
+        with log.open("w", encoding="utf-8") as out:
             for command in ([driver, *flags, "--Mdir", work, folder / "control.vlt", *(folder / file for file in verilog), main],
                             *([["cp", *ready_objects, work]] if ready_objects else []),
                             ["make", "-C", work, "-j", "2", "-f", f"V{top}{'_hier' if shared else ''}.mk"]):
@@ -365,7 +365,7 @@ def launch(built: Build, module: str, job: Mapping[str, object], *, folder: Path
     RunError
         The simulator failed to start or a test failed; the message holds the end of the log.
     """
-    (folder / "job.json").write_text(json.dumps(job))
+    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     runner = Verilator()
     runner.log.setLevel(logging.ERROR)
     log, results = folder / "sim.log", folder / "results.xml"
@@ -383,7 +383,7 @@ def launch(built: Build, module: str, job: Mapping[str, object], *, folder: Path
         if pytest_test is not None:
             os.environ["PYTEST_CURRENT_TEST"] = pytest_test
     if failed or not total:
-        text = log.read_text(errors="replace") if log.exists() else ""
+        text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         children.keep(folder)
         raise RunError(f"the bench failed (seed {seed}):\n{_tail(text, 25)}", f"simulation of {built.top}",
                        remedy=f"rerun in {folder}: PENSTOCK_JOB=job.json; log {log}")
@@ -391,7 +391,7 @@ def launch(built: Build, module: str, job: Mapping[str, object], *, folder: Path
 
 def read_job() -> dict:
     """Inside the simulator: the job that :func:`launch` was given."""
-    return json.loads(Path(os.environ["PENSTOCK_JOB"]).read_text())
+    return json.loads(Path(os.environ["PENSTOCK_JOB"]).read_text(encoding="utf-8"))
 
 
 @functools.cache

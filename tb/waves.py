@@ -99,7 +99,7 @@ def _probes(path: Path, count: int) -> dict[int, str]:
     """Channel id -> hierarchical name of its probe, read from a VCD's header through the text of PENSTOCK_WAVES builds."""
     scopes: list[str] = []
     found: dict[int, str] = {}
-    with path.open(errors="replace") as file:
+    with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
             if line.startswith("$enddefinitions"):
                 break

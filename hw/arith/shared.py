@@ -56,9 +56,9 @@ def _function(name: str) -> str:
     """The operator ``name`` as a Verilog function of ``a`` and ``b``."""
     function, width = OPERATORS[name]
     with children.temporary() as folder:
-        (folder / "in.il").write_text(rtlil.convert(_Operator(function=function, width=width), name=name, emit_src=False))
+        (folder / "in.il").write_text(rtlil.convert(_Operator(function=function, width=width), name=name, emit_src=False), encoding="utf-8")
         yosys("read_rtlil in.il; proc; opt_expr; opt_clean -purge; write_verilog -noattr out.v", folder).check_returncode()
-        text = (folder / "out.v").read_text()
+        text = (folder / "out.v").read_text(encoding="utf-8")
 
     local, left, lines = [], [], []
     for line in text.splitlines():

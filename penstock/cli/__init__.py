@@ -46,6 +46,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _main(argv: list[str] | None) -> int:
+    output.printable()
     words = sys.argv[1:] if argv is None else argv
     if not words:
         print(overview())

@@ -57,7 +57,7 @@ CAUSES_AT = (2, 4, 8, 12, 16)
 
 def published() -> list[dict]:
     """The digitised curves: figure, graph, pe, pes, cycles."""
-    text = files("penstock.published").joinpath("overlay_cycles.csv").read_text()
+    text = files("penstock.published").joinpath("overlay_cycles.csv").read_text(encoding="utf-8")
     return [r | {k: int(r[k]) for k in ("figure", "pes", "cycles")} for r in csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))]
 
 

@@ -109,7 +109,7 @@ FURTHER = (
 
 
 def _csv(name: str) -> list[dict]:
-    text = files("penstock.published").joinpath(name).read_text()
+    text = files("penstock.published").joinpath(name).read_text(encoding="utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     number = lambda v: None if v == "" else float(v) if "." in v else int(v)  # noqa: E731
     return [{k: v if k in ("figure", "pe") else number(v) for k, v in row.items()} for row in rows]

@@ -80,7 +80,7 @@ def route(component: wiring.Component) -> Routed:
         stored = folder / "report.json"
         if not ready:
             stored.write_text(json.dumps(_run(done.verilog, script)))
-        report = json.loads(stored.read_text())
+        report = json.loads(stored.read_text(encoding="utf-8"))
     used = {name: report["utilization"].get(cell, {"used": 0, "available": 1}) for name, cell in CELLS.items()}
     (clock,) = report["fmax"].values()
     return Routed(round(clock["achieved"], 1), *(u["used"] for u in used.values()), max(u["used"] / u["available"] for u in used.values()))
@@ -88,7 +88,7 @@ def route(component: wiring.Component) -> Routed:
 
 def _run(verilog: str, script: str) -> dict:
     with children.temporary() as folder:
-        (folder / "in.v").write_text(verilog)
+        (folder / "in.v").write_text(verilog, encoding="utf-8")
         made = yosys(script, folder)
         if made.returncode:
             raise RunError("Yosys failed", "synthesis", remedy=f"report this; it printed: {(made.stdout + made.stderr)[-2000:]}")
@@ -96,7 +96,7 @@ def _run(verilog: str, script: str) -> dict:
         made = children.run([sys.executable, "-c", call, "--json", "in.json", "--report", "report.json", "--quiet", *FLAGS], cwd=folder)
         if made.returncode or not (folder / "report.json").is_file():
             raise RunError("nextpnr failed", "place and route", remedy=f"report this; it printed: {(made.stdout + made.stderr)[-2000:]}")
-        return json.loads((folder / "report.json").read_text())
+        return json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
 
 def clock_rates(progress: Progress | None = None) -> list[dict]:

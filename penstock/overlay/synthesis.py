@@ -81,17 +81,17 @@ def cost(component: wiring.Component, family: str = "xc7") -> Cost:
         stored = folder / "cells.json"
         if not ready:
             stored.write_text(json.dumps(_synthesise(done.verilog, script)))
-        cells = json.loads(stored.read_text())
+        cells = json.loads(stored.read_text(encoding="utf-8"))
     return _count(cells, family)
 
 
 def _synthesise(verilog: str, script: str) -> dict[str, int]:
     with children.temporary() as folder:
-        (folder / "in.v").write_text(verilog)
+        (folder / "in.v").write_text(verilog, encoding="utf-8")
         run = yosys(script, folder)
         if run.returncode:
             raise RunError("Yosys failed", "synthesis", remedy=f"report this; it printed: {(run.stdout + run.stderr)[-2000:]}")
-        return json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
+        return json.loads((folder / "stat.json").read_text(encoding="utf-8"))["design"]["num_cells_by_type"]
 
 
 def _count(cells: dict[str, int], family: str) -> Cost:

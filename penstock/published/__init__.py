@@ -11,7 +11,7 @@ __all__ = ["Fig8Row", "attention", "fig8", "moe_regions", "moe_tiling", "stateme
 
 def _rows(name: str) -> list[dict[str, str]]:
     """Rows of a table of this folder; lines that begin with # are its title."""
-    text = files(__package__).joinpath(f"{name}.csv").read_text()
+    text = files(__package__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
 
 

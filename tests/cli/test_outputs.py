@@ -4,6 +4,8 @@ import io
 import json
 import os
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -37,6 +39,7 @@ def test_a_picture_goes_to_standard_output(capfdbinary):
 def test_a_device_stays_one():
     for _ in range(2):
         assert cli.main([*RUN, "--json", os.devnull, "--timeline", os.devnull]) == 0
+    assert cli.main(["run", "swiglu", "--config", "small_fpga", "--quiet", "--outputs", os.devnull]) == 0
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 
 
@@ -134,6 +137,19 @@ def test_outputs_that_clash_or_cannot_be_are_refused_before_the_work(capsys, tmp
 def test_a_schedule_goes_to_standard_output_once(capsys, small_problem):
     assert cli.main(["dag", "solve", str(small_problem), "-", "--time", "1", "--quiet"]) == 0
     assert json.loads(capsys.readouterr().out)["subgraphs"]
+
+
+def test_a_terminal_that_knows_ascii_only(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "from penstock.frontend import *\n\ndef program():\n    g = Graph('größe')\n"
+        "    x, y = g.input('x', (8, 8), 'bf16'), g.output('y', (8, 8), 'bf16')\n"
+        "    LinearOffChipStore(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)), y)\n    return g\n", "utf-8")
+    ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = subprocess.run([sys.executable, "-m", "penstock", "run", "mine.py", *SMALL, "--json", "a.json"],
+                          env=os.environ | ascii_only, capture_output=True, cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.isascii() and rb"gr\xf6\xdfe" in done.stdout and b"-----" in done.stdout
+    assert json.loads((tmp_path / "a.json").read_text("utf-8"))[0]["workload"] == "größe"
 
 
 @pytest.fixture

@@ -109,8 +109,8 @@ def base() -> dict[str, bytes]:
     lengths, routing = io.BytesIO(), io.BytesIO()
     np.save(lengths, np.arange(64, dtype=np.uint8))
     np.savez(routing, data=np.zeros((64, 8), np.int64))
-    schedule = {"subgraphs": [[0], [1]], "granularities": [[8, 8, 16], [8, 8, 1]], "tensors_to_retain": [[], []],
-                "traversal_orders": [None, None], "subgraph_latencies": [512.0, 128.0]}
+    schedule = {"subgraphs": [[0], [1]], "granularities": [[8, 8, 8], [8, 8, 1]], "tensors_to_retain": [[], []],
+                "traversal_orders": [None, None], "subgraph_latencies": [400.0, 128.0]}
     texts = {
         "mine.py": PROGRAM.format(body=COPY, more=""), "mine.toml": MACHINE, "p.json": json.dumps(PROBLEM),
         "s.json": json.dumps(schedule), "fail.json": json.dumps(RECIPE), "r.json": json.dumps([RECORD, OVERLAY]),
@@ -235,7 +235,7 @@ def damaged(seed: int) -> Iterator[Line]:
         lines = READERS[name]
         for text in (*WRONG, whole[: len(whole) // 2], whole[:-2], whole + whole):
             yield Line(lines[0], {name: text}, seconds=_given(lines[0]))
-        yield Line(lines[0], {name: None}, refused=True)
+        yield Line(lines[-1], {name: None}, refused=True)
         for _ in range(6):
             changed = bytearray(whole)
             changed[rng.randrange(len(changed))] = rng.randrange(256)
@@ -263,7 +263,7 @@ def json_fields(seed: int) -> Iterator[Line]:
         key = next(k for k in json.JSONDecoder().decode(text if text[0] == "{" else text[1: text.index("}") + 1] if "[" not in text[1:] else "{\"workload\": 1}"))
         yield Line(lines[0], {name: text.replace("{", f'{{"{key}": 1, ', 1).encode()}, refused=True)
         yield Line(lines[0], {name: text.replace("{", '{"bogus": 1, ', 1).encode()}, refused=True)
-        yield Line(lines[0], {name: text.replace("0", BIG, 1).encode()}, refused=True)
+        yield Line(lines[0], {name: text.replace(": 0", f": {BIG}", 1) if ": 0" in text else text.replace(": [", f": [{BIG}, ", 1).encode()}, refused=True)
 
 
 def _places(value, path: tuple = ()) -> Iterator[tuple]:
