@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit, types
 
 from penstock.model import dram
+from penstock.model.acts import act
 from penstock.model.units import *  # noqa: F403 - the state's offsets and the units
 from penstock.model.units import clamp, fail, fast, trailing_zeros, wake, walk_on, store_step_on
 
@@ -18,63 +19,9 @@ RUNNING, DONE, QUIET, LIMIT, FULL, FAILED = range(6)  # why `advance` returned; 
 @fast
 def evaluate(S, V, LOG, SUNK, SUNK_V, u, c):
     kind = S[u + U_KIND]
-    if kind == K_PIPE:
-        return pipeline(S, V, LOG, u, c)
-    if kind == K_LOAD:
-        return load(S, V, LOG, u, c)
-    if kind == K_SCRATCHPAD:
-        return scratchpad(S, V, LOG, u, c)
-    if kind == K_ACCUM:
-        return accum(S, V, LOG, u, c)
-    if kind == K_BROADCAST:
-        return broadcast(S, V, LOG, u, c)
-    if kind == K_REPEAT:
-        return repeat(S, V, LOG, u, c)
-    if kind == K_STORE:
-        return store(S, V, LOG, u, c, True, True)
-    if kind == K_RANDOM_STORE:
-        return random_store(S, V, LOG, u, c)
-    if kind == K_FLATTEN:
-        return flatten(S, V, LOG, u, c)
-    if kind == K_PROMOTE:
-        return promote(S, V, LOG, u, c)
-    if kind == K_PROMOTE_OUTER:
-        return promote_outermost(S, V, LOG, u, c)
-    if kind == K_RESHAPE:
-        return reshape(S, V, LOG, u, c)
-    if kind == K_ZIP:
-        return zip_(S, V, LOG, u, c)
-    if kind == K_SPLIT:
-        return split(S, V, LOG, u, c)
-    if kind == K_MERGE:
-        return merge(S, V, LOG, u, c)
-    if kind == K_ROW_PACK:
-        return row_pack(S, V, LOG, u, c)
-    if kind == K_ROW_UNPACK:
-        return row_unpack(S, V, LOG, u, c)
-    if kind == K_ROW_APPEND:
-        return row_append(S, V, LOG, u, c)
-    if kind == K_ROW_OFFSET:
-        return row_offset(S, V, LOG, u, c)
-    if kind == K_PACE:
-        return pace(S, V, LOG, u, c)
-    if kind == K_PARTITION:
-        return partition(S, V, LOG, u, c)
-    if kind == K_REASSEMBLE:
-        return reassemble(S, V, LOG, u, c)
-    if kind == K_EAGER_MERGE:
-        return eager_merge(S, V, LOG, u, c)
-    if kind == K_EXPAND:
-        return expand(S, V, LOG, u, c)
-    if kind == K_SIGNAL:
-        return signal(S, V, LOG, u, c)
-    if kind == K_GENERATE:
-        return generate(S, V, LOG, u, c)
-    if kind == K_ADDRESS:
-        return address(S, V, LOG, u, c)
-    if kind == K_SOURCE:
-        return source(S, V, LOG, u, c)
-    return sink(S, V, LOG, SUNK, SUNK_V, u, c)
+    if kind == K_SINK:
+        return sink(S, V, LOG, SUNK, SUNK_V, u, c)
+    return act(S[S[G_ACTS] + kind], S, V, LOG, u, c)
 
 
 @fast
@@ -336,7 +283,7 @@ def compile_all() -> None:
 def _stamp_sources() -> None:
     """Let the compiled engine depend on all the files it inlines: numba's cache looks at this file only."""
     folder = Path(__file__).parent
-    sources = [folder / "engine.py", folder / "dram.py", *sorted((folder / "units").glob("*.py"))]
+    sources = [folder / "engine.py", folder / "acts.py", folder / "dram.py", *sorted((folder / "units").glob("*.py"))]
     text = b"".join(path.read_bytes() for path in sources)
     advance._cache._cache_file._source_stamp = hashlib.sha256(text).hexdigest()
 

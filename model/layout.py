@@ -15,7 +15,7 @@ from penstock.machine.functions import identity_bits
 from penstock.machine.kinds import accum_levels, kind_of, queue_entries
 from penstock.machine.trace import SourceBeats
 from penstock.machine.unitgraph import Unit, UnitGraph, validate
-from penstock.model import dram, kernels
+from penstock.model import acts, dram, kernels
 from penstock.model import units as k
 
 WHEEL = 1024  # cycles; a power of two
@@ -97,6 +97,8 @@ class Layout:
         if any(c.id != i for i, c in enumerate(graph.channels)):
             raise RunError("channel ids do not count from 0", graph.name)
         self.alloc(k.GLOBALS)
+        self.acts = self.alloc(k.K_COUNT)
+        self.set(k.G_ACTS, self.acts)
         self.channels = self.alloc(len(graph.channels) * k.CHANNEL_WORDS)
         self.units = self.alloc(len(graph.units) * k.UNIT_WORDS)
         self.pad_refs: dict[int, int] = {}
@@ -194,6 +196,8 @@ class Layout:
             self.set(at + offset, value)
         kind, own = handler(u, u.params, ins, outs)
         self.set(at + k.U_KIND, kind)
+        if kind in acts.ACTS:
+            self.set(self.acts + kind, acts.address(acts.ACTS[kind]))
         for offset, value in own.items():
             self.set(at + offset, value)
 

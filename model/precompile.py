@@ -21,13 +21,31 @@ def beside(graphs: Iterable[UnitGraph]) -> Callable[[], None]:
 
     What does not compile there is compiled, and told, by the run.
     """
-    command = [sys.executable, "-m", __name__, *sorted(_names(graphs))]
+    graphs = list(graphs)
+    command = [sys.executable, "-m", __name__, *sorted(_kernels(graphs) | _units(graphs))]
     thread = threading.Thread(target=children.run, args=[command], daemon=True)
     thread.start()
     return thread.join
 
 
-def _names(graphs: Iterable[UnitGraph]) -> set[str]:
+def _units(graphs: Iterable[UnitGraph]) -> set[str]:
+    """``unit:FUNCTION`` for each function of the units."""
+    from penstock.model.acts import ACTS
+
+    names = set()
+    for unit in (u for g in graphs for u in g.units):
+        if unit.kind == "promote" and unit.params["outermost"]:
+            names.add("promote_outermost")
+        elif unit.kind in ACTS.values():
+            names.add(unit.kind)
+        elif unit.kind == "zip":
+            names.add("zip_")
+        elif unit.kind != "sink":
+            names.add("pipeline")
+    return {f"unit:{name}" for name in names}
+
+
+def _kernels(graphs: Iterable[UnitGraph]) -> set[str]:
     """Tile kernels of the units, those that a user has registered left out."""
     from penstock.model import functions
 
@@ -40,11 +58,14 @@ def _names(graphs: Iterable[UnitGraph]) -> set[str]:
 
 
 def _compile(names: Iterable[str]) -> None:
-    from penstock.model import engine, kernels
+    from penstock.model import acts, engine, kernels
 
     engine.compile_all()
     for name in names:
-        if name.startswith("matmul"):
+        kind, _, function = name.rpartition(":")
+        if kind == "unit":
+            acts.address(function)
+        elif name.startswith("matmul"):
             kernels.matmul_address(name == "matmul_bt")
         else:
             kernels.address(name)

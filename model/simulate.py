@@ -25,7 +25,7 @@ FOREVER = 1 << 62
 
 
 def compiled() -> bool:
-    """Whether the engine's compiled code is at hand; else the first run makes it, which takes about a minute, once."""
+    """Whether the engine's compiled code is at hand; else the first run makes it, once. A unit's is made when a graph first has it, in seconds."""
     return bool(engine.advance.signatures or engine.advance._cache._cache_file._load_index())
 
 

@@ -31,7 +31,8 @@ def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
         The exit status: 1 where values or beats differ.
     """
     folder(out)
-    with display(quiet) as progress, as_file(files("penstock.samples") / "files" / "program.py") as sample:
+    source = files("penstock.samples") / "files" / "program.py"
+    with display(quiet) as progress, as_file(source) as sample:
         print("1. A linear layer (`penstock new` writes it) on the model and the RTL of a small "
               "machine", flush=True)
         records = _compare(str(sample), SMALL, {}, progress)
@@ -42,7 +43,9 @@ def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
         _wrote(written)
         print("\n3. Figure 8 of the paper: SwiGLU by tile size, beside the published numbers",
               flush=True)
-        rows, agreements = figures.fig8(out, figures.fig8_records(False, progress))
+        measured = figures.fig8_records(False, progress)
+        progress.step("draw figure 8")
+        rows, agreements = figures.fig8(out, measured)
         points.print_table(rows)
         points.print_table(agreements)
         _wrote([out / "fig8.csv", out / "fig8.png"])

@@ -22,7 +22,7 @@ BUSY, BLOCKED, ACTIVE = 1, 2, 4  # took or delivered a beat; offers one that is 
 # Globals.
 (G_NOW, G_OPEN, G_HAD_OPEN, G_MASK, G_WORDS, G_WHEEL, G_VALUES, G_TRACE, G_EVENTS, G_ERROR, G_ERROR_UNIT, G_ERROR_AT, G_LOGGED, G_SUNK, G_PORTS,
  G_NPORTS, G_PRESENT, G_GRANT, G_ROUND_ROBIN, G_DRAM_UNIT, G_UNITS, G_NUNITS, G_FIRST_REQUEST, G_READ, G_WRITTEN, G_VPTR, G_T, G_W, G_EVALS,
- G_MAX_CYCLE_LOG, G_OUT, G_RECORDED, G_RECORD_ROOM, GLOBALS) = range(34)
+ G_MAX_CYCLE_LOG, G_OUT, G_RECORDED, G_RECORD_ROOM, G_ACTS, GLOBALS) = range(35)
 # A channel (C_RECORD: where beats of C_WORDS words are kept, 0 if nowhere), and a slot of it: accept cycle, stop, data, offset of its values,
 # then two numbers a member (rows and cols; page and tiles; low 64 bits and the rest).
 # C_MISSED, C_REFUSED: the last cycle in which its consumer looked for a beat, its producer for a slot, in vain (for deadlock reports).
@@ -39,7 +39,7 @@ UNIT_WORDS = 72
 
 (K_BROADCAST, K_FLATTEN, K_PROMOTE, K_PROMOTE_OUTER, K_RESHAPE, K_REPEAT, K_ZIP, K_SPLIT, K_MERGE, K_PIPE, K_ACCUM, K_SCRATCHPAD, K_LOAD, K_STORE,
  K_SOURCE, K_SINK, K_PACE, K_ROW_PACK, K_ROW_UNPACK, K_ROW_APPEND, K_ROW_OFFSET, K_PARTITION, K_REASSEMBLE, K_EAGER_MERGE, K_EXPAND, K_SIGNAL, K_GENERATE,
- K_ADDRESS, K_RANDOM_STORE) = range(29)
+ K_ADDRESS, K_RANDOM_STORE, K_COUNT) = range(30)
 
 (FAULT_STOP, FAULT_ACCUMULATORS, FAULT_REFERENCES, FAULT_STRAY, FAULT_EMPTY, FAULT_ADDRESS, FAULT_ROWS, FAULT_FLIGHT) = (int(f) for f in Fault)
 

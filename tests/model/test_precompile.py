@@ -1,0 +1,22 @@
+"""What a first run compiles beside the build of its simulator."""
+
+import pytest
+
+from penstock import api
+from penstock.machine.config import load
+from penstock.model import acts, precompile
+from penstock.model.layout import Layout
+
+
+@pytest.mark.parametrize("program", ["swiglu", "simple_moe", "moe", "attention"])
+def test_the_units_compiled_beside_are_those_of_the_run(program, monkeypatch):
+    point = api._Point(program, load("small_fpga"), {}, "machine", 0, "published")
+    used = set()
+    monkeypatch.setattr(acts, "address", lambda name: used.add(f"unit:{name}") or 0)
+    Layout(point.graph, point.config, None, False, point.sources(), {}, frozenset())
+    assert precompile._units([point.graph]) == used
+
+
+def test_a_run_compiles_no_unit_that_it_has_not():
+    point = api._Point("swiglu", load("small_fpga"), {}, "machine", 0, "published")
+    assert len(precompile._units([point.graph])) < len(acts.ACTS) / 2
