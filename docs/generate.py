@@ -57,7 +57,7 @@ def cli() -> str:
     """Every command with its arguments, from the parser itself."""
     lines = ["# Command line", "", "`penstock COMMAND --help` says the same. A command that fails prints one message on standard error and exits with 1 (2: the command line itself",
              "is wrong) and leaves no half-written file. Progress goes to standard error: a bar on a terminal, plain lines elsewhere, nothing with `--quiet`.",
-             "The same calls from Python: [api.md](api.md). The first run after an installation compiles the model (about a minute). Simulator builds (a minute or two for each new structure) are kept in",
+             "The same calls from Python: [api.md](api.md). The first run after an installation compiles the model (half a minute; a unit when a program first has it). Simulator builds (a minute or two for each new structure) are kept in",
              "`PENSTOCK_CACHE`, or in the user's cache folder. What is kept there is verified when it is used, and built anew where it is damaged; what was not used for longest is removed, down to",
              "`PENSTOCK_CACHE_GB` (10 unless it is set), but nothing that was used within the hour.", "",
              "An interrupt (Ctrl-C, SIGTERM) ends a command, all processes that it started and its temporary folders within 2 seconds; code that hears of none is ended by force after one.",
