@@ -112,3 +112,10 @@ def test_two_groups_of_seven_that_make_a_tensor_twice():
     twice = [op for op in range(len(case.ops)) if sum(op in ops for ops in groups) > 1]
     assert len(twice) >= 1
     assert sum(len(ops) >= 7 and twice[0] in ops for ops in groups) == 2
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(2))
+def test_a_minute_is_within_three_percent_of_ten_on_500_operations(seed):
+    case = generate("random", 500, seed)
+    assert solve(case, seconds=60).latency <= 1.03 * solve(case, seconds=600).latency

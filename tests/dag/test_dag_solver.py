@@ -225,3 +225,8 @@ def test_a_laxer_reading_is_never_worse(setting):
     default = solve(problem, seconds=10).schedule
     latency = evaluate(problem, default, readings, check_latencies=False).latency
     assert solve(problem, seconds=20, readings=readings).latency <= latency * (1 + 1e-9)
+
+
+def test_the_103_operations_of_19_are_scheduled_optimally():
+    """Within half of its contest limit."""
+    assert solve(benchmark(19), seconds=30).latency == pytest.approx(1_993_600)

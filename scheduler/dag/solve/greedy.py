@@ -49,11 +49,11 @@ class _Greedy:
         while position < len(self.sequence) and not late():
             candidate = self._tiled(position)
             for earlier in range(position - 1, max(-1, position - 1 - FARTHEST), -1):
-                if set(self.sequence[earlier].writes).intersection(candidate.needs):
-                    if self._joined(earlier, position):
-                        joined += 1
-                        position -= 1
-                        break
+                reads = not set(self.sequence[earlier].writes).isdisjoint(candidate.needs)
+                if reads and self._joined(earlier, position):
+                    joined += 1
+                    position -= 1
+                    break
             position += 1
         return joined
 
