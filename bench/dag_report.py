@@ -1,6 +1,6 @@
 """Writes the results of docs/dag_scheduler.md from the records in docs/results: `python bench/dag_report.py`.
 
-The records: dag_contest.json, dag_generated.json, dag_growth.json and dag_machine.json, as the scripts in bench/dag write them (--json).
+The records: dag_contest.json, dag_generated.json, dag_growth.json, dag_gaps.json and dag_machine.json, as the scripts in bench/dag write them (--json).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from blocks import Blocks  # noqa: E402
 from tables import frame  # noqa: E402
 
 import contest  # noqa: E402
+import gaps  # noqa: E402
 import generated  # noqa: E402
 import growth  # noqa: E402
 import machine  # noqa: E402
@@ -49,6 +50,7 @@ def blocks() -> dict[str, str]:
         "contest": f"{markdown(contest.summary(solved))}\n\n{met} of {len(solved)} met, with compilation cached and one job. A small problem with nothing compiled takes "
                    f"{start['cold_s']:.1f} s ({start['cold_cpu_s']:.1f} s of CPU), then {start['cached_s']:.1f} s ({start['cached_cpu_s']:.1f} s). {_load([start, *solved])}",
         "generated": markdown(generated.summary(stored("generated"))),
+        "gaps": markdown(gaps.summary(stored("gaps"))),
         "growth": f"{markdown(growth.summary(grown))}\n\n{grown[0]['time_limit_s']:g} s each. {_load(grown)}",
         "machine": f"{markdown(machine.summary(records))}\n\nRank correlation (Spearman) {judged['over_schedules']:.3f} over {judged['schedules']} schedules, "
                    f"{judged['over_subgraphs']:.3f} over {judged['subgraphs']} subgraphs. {judged['ratios']} schedules are judged by their ratio: those with at most "

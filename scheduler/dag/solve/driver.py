@@ -506,4 +506,5 @@ class _Bound:
     def _work(self) -> None:
         from ..bound import lower_bound
 
-        self.value = lower_bound(self.problem, self.readings)
+        self.value = lower_bound(self.problem, self.readings, seconds=0.0)
+        self.value = max(self.value, lower_bound(self.problem, self.readings))
