@@ -106,12 +106,19 @@ def test_compiled_code_is_there_for_the_next_run():
 
 
 def test_two_groups_of_seven_that_make_a_tensor_twice():
-    case = generate("twins", 60, 0)
-    result = solve(case, seconds=30)
+    case = generate("twins", 40, 0)
+    result = solve(case, seconds=12)
     groups = [entry.ops for entry in result.schedule.subgraphs]
     twice = [op for op in range(len(case.ops)) if sum(op in ops for ops in groups) > 1]
     assert len(twice) >= 1
     assert sum(len(ops) >= 7 and twice[0] in ops for ops in groups) == 2
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(3))
+def test_twins_reach_in_30_seconds_what_300_find(seed):
+    case = generate("twins", 60, seed)
+    assert solve(case, seconds=30).latency == pytest.approx(solve(case, seconds=300).latency)
 
 
 @pytest.mark.deep
