@@ -1,18 +1,17 @@
 """The exported Verilog under Icarus, in a bench that knows the sidecar and docs/top.md alone: the model's cycles, values and beats."""
 
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import verilog_bench
+from penstock.frontend import Graph, Map, Sink, Source, build, lower, row_sum
+from penstock.machine.config import load
 
 import penstock
 from penstock import edges, model
-from penstock.frontend import Graph, Map, Sink, Source, build, lower, row_sum
-from penstock.machine.config import load
 
 SMALL = load("small_fpga")
 TOP2 = Path(__file__).parents[2] / "samples/files/top2.py"
