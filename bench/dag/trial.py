@@ -74,7 +74,7 @@ def tiny(chance: random.Random, ops: int) -> Problem:
 def case(number: int) -> tuple[str, Problem, list[str]]:
     """(kind, problem, settings) of one number; every second one has another reading, every tenth two."""
     chance = random.Random(f"trial-{number}")
-    settings = [SETTINGS[number // 2 % len(SETTINGS)]] if number % 2 else []
+    settings = [SETTINGS[(number // 2 + number // 50) % len(SETTINGS)]] if number % 2 else []
     if number % 10 == 9:
         name = settings[0].split("=")[0]
         settings.append(chance.choice([s for s in SETTINGS if not s.startswith(name + "=")]))

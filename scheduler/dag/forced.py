@@ -23,7 +23,7 @@ so the components' bounds add up.  Premises, each for any schedule that is legal
    serves more operations than the grid has tiles, or some subgraph has that many tiles, each of
    which costs a native one (two cases).
 
-With `retainable=loaded-too` a tensor that fits is read once in all.  Premises 2 (reading again), 4
+With `retainable=loaded-too` reading a tensor that fits is not counted.  Premises 2 (reading again), 4
 and 6 hold where an operand split over k is streamed and reused from the step before only
 (`_restreams`).
 """
@@ -147,11 +147,8 @@ class _Account:
             return  # where one use has the larger slice, the other's elements need not be there
         fits = _may_stay(problem, tensor)
         if fits and readings.retainable == "loaded-too":
-            groups = [users]
-            users = [replace(u, again=0.0) for u in users]
-        else:
-            groups = self.company.groups(users)
-        for group in groups:
+            return  # read once in all, wherever that costs nothing
+        for group in self.company.groups(users):
             if fits and len({u.op for u in group}) > 1:  # one may hold it whole, and serve all
                 group = [replace(u, again=0.0) for u in group]
             together = math.fsum(u.elements * self._share(group, u) for u in group)
