@@ -163,7 +163,7 @@ def _call(program: str, function: Callable, what: str, args: tuple, named: dict)
     return _guard(program, lambda: function(*args, **named))
 
 
-def _guard(where: str, call: Callable, params: dict | None = None):
+def _guard(where: str, call: Callable, params: dict | None = None, loading: bool = False):
     """Run a user's code, with ``params``; what it raises becomes one message with the innermost line of it."""
     try:
         return call()
@@ -171,9 +171,9 @@ def _guard(where: str, call: Callable, params: dict | None = None):
         if e.where is None:
             raise type(e)(e.what, f"program {where}", e.rule, e.remedy) from None
         raise
-    except SyntaxError:
-        raise
     except (Exception, SystemExit) as e:
+        if loading and isinstance(e, SyntaxError):
+            raise
         frame = traceback.extract_tb(e.__traceback__)[-1]
         zero = [n for n, v in (params or {}).items() if v == 0 and not isinstance(v, bool)] if isinstance(e, ZeroDivisionError) else []
         raise ProgramError(f"raises {type(e).__name__}: {e}", f"program {where} ({frame.filename}:{frame.lineno})", remedy=f"{' and '.join(zero)} may have to be above 0" if zero else None) from None
@@ -191,7 +191,7 @@ def _load(name: str) -> ModuleType:
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # known by name, so that its classes have a source file
     try:
         with _modules_beside(path):
-            _guard(str(path), lambda: spec.loader.exec_module(module))
+            _guard(str(path), lambda: spec.loader.exec_module(module), loading=True)
     except SyntaxError as e:
         raise ProgramError(f"is not Python: {e.msg}", f"program {e.filename}:{e.lineno}") from None
     if not callable(getattr(module, "program", None)):

@@ -260,10 +260,11 @@ def json_fields(seed: int) -> Iterator[Line]:
         for place in (p for p in places if isinstance(p[-1], str)):
             yield Line(lines[0], {name: json.dumps(_without(value, place)).encode()}, seconds=_given(lines[0]))
         text = base()[name].decode()
-        key = next(k for k in json.JSONDecoder().decode(text if text[0] == "{" else text[1: text.index("}") + 1] if "[" not in text[1:] else "{\"workload\": 1}"))
-        yield Line(lines[0], {name: text.replace("{", f'{{"{key}": 1, ', 1).encode()}, refused=True)
-        yield Line(lines[0], {name: text.replace("{", '{"bogus": 1, ', 1).encode()}, refused=True)
-        yield Line(lines[0], {name: text.replace(": 0", f": {BIG}", 1) if ": 0" in text else text.replace(": [", f": [{BIG}, ", 1).encode()}, refused=True)
+        start = text.index('"')
+        key = text[start:text.index(":")]
+        longer = text.replace(": 0,", f": {BIG},", 1) if ": 0," in text else text.replace(": [", f": [{BIG}, ", 1)
+        for wrong in (text[:start] + f"{key}: 1, " + text[start:], text[:start] + '"bogus": 1, ' + text[start:], longer):
+            yield Line(lines[0], {name: wrong.encode()}, refused=True)
 
 
 def _places(value, path: tuple = ()) -> Iterator[tuple]:
