@@ -1,13 +1,14 @@
-"""The one thing that pyproject.toml cannot say: the description for an index page.
+"""What pyproject.toml cannot say: the packages, and the description for an index page.
 
-It is README.md without its relative links, which lead nowhere there: pages keep their names, and
+The root of the repository is the package ``penstock``, its folders are packages of it. The page is README.md without its relative links, which lead nowhere there: pages keep their names, and
 lie in the source distribution.
 """
 
 import re
 from pathlib import Path
 
-from setuptools import setup
+from setuptools import find_packages, setup
+from setuptools.command.build_py import build_py
 
 RELATIVE = r"\((?![a-z]+://|#)([^)]+)\)"
 NOTE = "Pages and files that are named here come with the source distribution.\n\n"
@@ -27,8 +28,19 @@ def _name(link: re.Match) -> str:
     return f"`{path}`" if same else f"{text} (`{path}`)"
 
 
+class Rooms(build_py):
+    """Of the root only its own modules: what lies beside them (noxfile.py) is not of the package."""
+
+    def find_package_modules(self, package, package_dir):
+        found = super().find_package_modules(package, package_dir)
+        return [m for m in found if package != "penstock" or m[1] in ("__init__", "__main__")]
+
+
 if __name__ == "__main__":
     setup(
+        packages=["penstock", *(f"penstock.{room}" for room in find_packages())],
+        package_dir={"penstock": "."},
+        cmdclass={"build_py": Rooms},
         long_description=index_page(Path(__file__).with_name("README.md").read_text(encoding="utf-8")),
         long_description_content_type="text/markdown",
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tables import frame
 
-from penstock.deadlock import Finding, load
 from penstock.machine.output import write_text
+from penstock.runs.deadlock import Finding, load
 
 ROOT = Path(__file__).parents[1]
 PAGE, RECORD = ROOT / "docs" / "deadlock.md", ROOT / "docs" / "results" / "deadlock.json"

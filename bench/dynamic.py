@@ -20,11 +20,11 @@ from pathlib import Path
 
 import clock
 
-from penstock import api
 from penstock.machine.config import Config, check, load
 from penstock.machine.output import writable, write_text
-from penstock.pareto import distance
-from penstock.progress import Progress, display
+from penstock.runs import api
+from penstock.runs.pareto import distance
+from penstock.runs.progress import Progress, display
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "docs" / "results" / "dynamic.json"

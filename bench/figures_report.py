@@ -13,8 +13,8 @@ from tables import frame
 
 from penstock.figures import FIGURES
 from penstock.figures.base import SECONDS, draw
+from penstock.figures.published import statements
 from penstock.machine.output import folder, write_text
-from penstock.published import statements
 
 ROOT = Path(__file__).parents[1]
 PAGE, STORED = ROOT / "docs" / "figures.md", ROOT / "docs" / "results" / "figures"

@@ -20,7 +20,7 @@ from blocks import Blocks
 from penstock.frontend.spice import graph_from
 from penstock.frontend.spice.devices import DEVICES, device_graph, equations, table
 from penstock.machine.output import write_text
-from penstock.points import print_table
+from penstock.runs.points import print_table
 
 ROOT = Path(__file__).parents[1]
 LU = ("mna_s27.mtx", "mna_s344.mtx", "mna_c880.mtx", "fpga_dcop_01.mtx", "add20.mtx", "circuit_1.mtx")

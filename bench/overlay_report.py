@@ -14,9 +14,9 @@ from pathlib import Path
 
 from tables import frame
 
-from penstock import api
 from penstock.machine.output import write_text
 from penstock.machine.record import load
+from penstock.runs import api
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "overlay_results.md"
@@ -76,7 +76,7 @@ Runs on RTL whose total cycles equal the model's (static PEs: the schedule's too
 
 {table}
 
-Graphs of the small meshes and of 8x8: {graphs}. *adversarial*: placements that make the worst traffic, with FIFOs 2 deep (`penstock/overlay/traffic.py`).
+Graphs of the small meshes and of 8x8: {graphs}. *adversarial*: placements that make the worst traffic, with FIFOs 2 deep (`overlay/traffic.py`).
 """
 
 SPEED_TEXT = """

@@ -12,7 +12,8 @@ from pathlib import Path
 from tables import frame
 
 from penstock.machine.output import write_text
-from penstock.overlay.resources import CAPACITY, COARSE, TABLES
+from penstock.overlay.parts import CAPACITY
+from penstock.overlay.resources import COARSE, TABLES
 from penstock.overlay.route import DEVICE
 
 ROOT = Path(__file__).parents[1]

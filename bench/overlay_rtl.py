@@ -2,7 +2,7 @@
 
     python bench/overlay_rtl.py [--only TEXT ...] [--matrices DIR] [--json docs/results/overlay_rtl.json] [--fresh]
 
-A case is one build of the RTL and the graphs that run on it, one after the other, without a reset in between (`penstock/overlay/regression.py`). Cases that the record
+A case is one build of the RTL and the graphs that run on it, one after the other, without a reset in between (`overlay/regression.py`). Cases that the record
 holds are not run again unless ``--fresh``: a long run can be stopped and taken up. docs/overlay_results.md shows the record.
 """
 
@@ -15,9 +15,9 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from penstock import api
 from penstock.machine.output import write_text
 from penstock.overlay.regression import SUITES, Case, run
+from penstock.runs import api
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "docs" / "results" / "overlay_rtl.json"

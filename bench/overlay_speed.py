@@ -20,14 +20,14 @@ from pathlib import Path
 
 from clock import now
 
-from penstock import api
 from penstock.frontend.spice import graph_from, source
 from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.overlay import Overlay
 from penstock.machine.output import writable, write_text
+from penstock.machine.overlay import Overlay
 from penstock.model import overlay as model
 from penstock.overlay.sweep import BEST
-from penstock.points import print_table
+from penstock.runs import api
+from penstock.runs.points import print_table
 from penstock.scheduler.token import map_graph
 
 ROOT = Path(__file__).parents[1]

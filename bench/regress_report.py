@@ -9,10 +9,10 @@ from pathlib import Path
 
 from tables import frame
 
-from penstock import points, regress
 from penstock.frontend import build
 from penstock.frontend.graph import OPERATORS
 from penstock.machine.output import write_text
+from penstock.runs import points, regress
 
 ROOT = Path(__file__).parents[1]
 PAGE, RECORD = ROOT / "docs" / "regression.md", ROOT / "docs" / "results" / "regress.json"

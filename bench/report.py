@@ -1,6 +1,6 @@
 """Writes the README's results from stored records: `python bench/report.py [--records DIR]`.
 
-* figure 8: the RTL's records in penstock/published/fig8_rtl.json (with --records renewed from DIR, as `penstock figures fig8 --rtl --out DIR`
+* figure 8: the RTL's records in figures/fig8_rtl.json (with --records renewed from DIR, as `penstock figures fig8 --rtl --out DIR`
   leaves them) beside the model, run here in a second;
 * speed: docs/results/speed.json, which `nox -s bench` writes;
 * the README's program, a workload, and its output on model and RTL; the pictures in docs/results.
@@ -20,20 +20,21 @@ from pathlib import Path
 
 from blocks import Blocks
 
-from penstock import api, cli, figures
+from penstock import cli, figures
 from penstock.frontend import build, lower
 from penstock.frontend.draw import draw_fabric
-from penstock.frontend.workloads import simple_moe
 from penstock.machine.config import load
 from penstock.machine.output import write_text
 from penstock.machine.record import Record
+from penstock.runs import api
+from penstock.workloads import simple_moe
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 RESULTS = ROOT / "docs" / "results"
 BLOCKS = Blocks("bench/report.py")
 between, insert = BLOCKS.between, BLOCKS.insert
-STORED_RTL = ROOT / "penstock" / "published" / "fig8_rtl.json"
+STORED_RTL = ROOT / "figures" / "fig8_rtl.json"
 SPEED_RECORD = RESULTS / "speed.json"
 FIGURE, SPEED = "figure 8", "speed"
 COMMAND = ["run", "simple_moe", "--config", "small_fpga", "--on", "both"]

@@ -18,12 +18,13 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 
-from penstock import api, figures, model
+from penstock import figures, model
 from penstock.frontend import build, lower
 from penstock.machine.config import load
 from penstock.machine.output import writable, write_text
-from penstock.points import print_table
-from penstock.progress import Progress, display
+from penstock.runs import api
+from penstock.runs.points import print_table
+from penstock.runs.progress import Progress, display
 
 MEDIAN = {"tile_b": 32, "tile_inter": 64}
 REPEATS = 5

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 from penstock.cli import parser as make_parser
-from penstock.examples import EXAMPLES, is_long
+from penstock.cli.examples import EXAMPLES, is_long
 from penstock.frontend.operator_reference import operator_reference
 from penstock.machine.config import Machine, Published
 from penstock.machine.functions import FUNCTIONS

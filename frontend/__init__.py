@@ -1,6 +1,6 @@
 """STeP programs: types, operators, graph, symbolic analysis, tiling and lowering."""
 
-from penstock.machine.errors import LoweringError, ProgramError
+from ..machine.errors import LoweringError, ProgramError
 
 from .functions import add, div, exp, function, matmul, maximum, mul, row_max, row_sum, scale, silu, sub
 from .graph import FUNCTIONAL, OPERATORS, Graph, Operator, Stream, TensorRef, operator

@@ -12,10 +12,9 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from penstock.machine.config import Config
-from penstock.machine.errors import ProgramError, nearest
-from penstock.machine.unitgraph import UnitGraph
-
+from ..machine.config import Config
+from ..machine.errors import ProgramError, nearest
+from ..machine.unitgraph import UnitGraph
 from . import onchip
 from .graph import Graph, Operator
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import sympy
 
-from penstock.machine.errors import ProgramError
-from penstock.machine.functions import lookup
-
+from ..machine.errors import ProgramError
+from ..machine.functions import lookup
 from .functions import Elementwise, Function, Matmul, RowReduce, as_function, spread_of
 from .graph import Operator, operator
-from .streams import pairs
 from .stream_functions import Collect, Expanding, RowAppend, RowOffset
-from .types import NUMBER, TILES, TUPLE, BufferType, StreamType, TileType, TupleType, same_shape, show_shape, vacant
+from .streams import pairs
+from .types import (
+    NUMBER,
+    TILES,
+    TUPLE,
+    BufferType,
+    StreamType,
+    TileType,
+    TupleType,
+    same_shape,
+    show_shape,
+    vacant,
+)
 
 REDUCTIONS = ("add", "max", "matmul", "retile_row", "retile_col", "all_read")
 

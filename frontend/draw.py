@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from penstock.machine.config import Config, Machine
-from penstock.machine.kinds import kind_of
-from penstock.machine.unitgraph import Unit, UnitGraph
-
+from ..machine.config import Config, Machine
+from ..machine.kinds import kind_of
+from ..machine.unitgraph import Unit, UnitGraph
 from . import boxes
 from .boxes import Arrow, Box
-from .graph import Graph, Operator
 from .buffer_operators import Bufferize, Streamify
+from .graph import Graph, Operator
 from .memory_operators import LinearOffChipLoad, LinearOffChipStore, RandomAccess
 
 OFFCHIP, ONCHIP, COMPUTE, SHAPE = "#f4c7a1", "#cfe3b4", "#b9d3ee", "#e6e6e6"

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from penstock.machine.errors import ProgramError
-
+from ..machine.errors import ProgramError
 from .graph import Operator, Stream, as_stream, operator
-from .types import NUMBER, TILES, ScalarType, SelectorType, StreamType, TileType, check_dtype, dim, same_element, same_shape
+from .types import (
+    NUMBER,
+    TILES,
+    ScalarType,
+    SelectorType,
+    StreamType,
+    TileType,
+    check_dtype,
+    dim,
+    same_element,
+    same_shape,
+)
 
 
 @operator

@@ -13,11 +13,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 import sympy
 
-from penstock.machine.errors import ProgramError, nearest
-from penstock.machine.functions import FUNCTIONS, UnknownFunctionError, lookup
-
+from ..machine.errors import ProgramError, nearest
+from ..machine.functions import FUNCTIONS, UnknownFunctionError, lookup
 from .types import StreamType, TileType, ceil_div, dim, same_size, vacant
-
 
 DIVIDED = "a multiple of t"
 """In ``forms``: the numbers that t divides, from the last one named."""

@@ -10,14 +10,23 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import sympy
 
-from penstock.machine.deadlock import DeadlockError
-from penstock.machine.errors import PenstockError, ProgramError, RunError
-
-from .types import Dim, DimKind, StreamType, check_dtype, dim, element_kind, same_size, show_shape, shown
+from ..machine.deadlock import DeadlockError
+from ..machine.errors import PenstockError, ProgramError, RunError
+from .types import (
+    Dim,
+    DimKind,
+    StreamType,
+    check_dtype,
+    dim,
+    element_kind,
+    same_size,
+    show_shape,
+    shown,
+)
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -25,7 +34,7 @@ _PACKAGE = str(Path(__file__).parent)
 def _user_line() -> str:
     """File and line of the nearest caller outside the front end."""
     frame = sys._getframe(1)
-    while frame and frame.f_code.co_filename.startswith(_PACKAGE) and "workloads" not in frame.f_code.co_filename:
+    while frame and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
     return f"{frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
 
@@ -386,6 +395,9 @@ def count_symbol(name: str) -> sympy.Symbol:
 class Graph:
     """A STeP program: off-chip tensors, operators in order of creation, and symbols."""
 
+    printer: ClassVar[Callable[["Graph"], str]]
+    """Makes the text of a program; the text form (text.py) sets it."""
+
     def __init__(self, name: str = "program"):
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise ProgramError(f"a program's name must be an identifier, not {name!r}")
@@ -549,6 +561,4 @@ class Graph:
         return type(e)(e.what, f"{e.where} at {line}", e.rule, e.remedy) if line else e
 
     def __str__(self) -> str:
-        from .text import print_graph
-
-        return print_graph(self)
+        return Graph.printer(self)

@@ -11,11 +11,10 @@ from collections.abc import Iterable
 
 import sympy
 
-from penstock.machine.beat import ELEMENT_BITS
-from penstock.machine.config import Machine
-from penstock.machine.errors import ProgramError
-from penstock.machine.unitgraph import UnitGraph
-
+from ..machine.beat import ELEMENT_BITS
+from ..machine.config import Machine
+from ..machine.errors import ProgramError
+from ..machine.unitgraph import UnitGraph
 from .graph import count_symbol
 
 RULE = "machine"

@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 
-from penstock.machine.config import load
-from penstock.machine.errors import LoweringError
-from penstock.machine.functions import FUNCTIONS
-from penstock.machine.kinds import KINDS
-from penstock.machine.unitgraph import Unit
-
+from ..machine.config import load
+from ..machine.errors import LoweringError
+from ..machine.functions import FUNCTIONS
+from ..machine.kinds import KINDS
+from ..machine.unitgraph import Unit
 from .graph import FUNCTIONAL, OPERATORS, Graph, Operator
 from .text import print_graph
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -11,22 +12,20 @@ import traceback
 from collections.abc import Callable, Collection
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
 import ml_dtypes
 import numpy as np
 
-from penstock.machine.config import Config
-from penstock.machine.errors import ConfigError, PenstockError, ProgramError, nearest
-from penstock.machine.unitgraph import UnitGraph
-
+from ..machine.config import Config
+from ..machine.errors import ConfigError, PenstockError, ProgramError, nearest
+from ..machine.unitgraph import UnitGraph
 from .analysis import Analysis, analyse
 from .edge_operators import Source
 from .graph import Graph
 from .reference import evaluate64
-from .workloads import WORKLOADS
-
 
 MOST_ELEMENTS = 1 << 28
 """Of a tensor whose values are drawn."""
@@ -179,12 +178,26 @@ def _guard(where: str, call: Callable, params: dict | None = None, loading: bool
         raise ProgramError(f"raises {type(e).__name__}: {e}", f"program {where} ({frame.filename}:{frame.lineno})", remedy=f"{' and '.join(zero)} may have to be above 0" if zero else None) from None
 
 
+@functools.cache
+def _tables() -> list[dict[str, str]]:
+    return [point.load() for point in entry_points(group="penstock.workloads")]
+
+
+def known_programs() -> dict[str, str]:
+    """Name -> module of every program that this package, or an installed one, declares.
+
+    An entry point of the group ``penstock.workloads`` names a table of such modules: the front end
+    knows no program by name.
+    """
+    return {name: module for table in _tables() for name, module in table.items()}
+
+
 def _load(name: str) -> ModuleType:
-    if name in WORKLOADS:
-        return importlib.import_module(WORKLOADS[name])
+    if name in known_programs():
+        return importlib.import_module(known_programs()[name])
     path = Path(name)
     if path.suffix != ".py":
-        raise ProgramError(f"no program named {name!r}", remedy=f"{nearest(name, WORKLOADS)}; or give the path of a .py file that defines program()")
+        raise ProgramError(f"no program named {name!r}", remedy=f"{nearest(name, known_programs())}; or give the path of a .py file that defines program()")
     if not path.is_file():
         raise ProgramError(f"no such file: {path}")
     spec = importlib.util.spec_from_file_location(f"penstock_program_{path.stem}", path)

@@ -20,9 +20,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from penstock.machine.errors import LoweringError
-from penstock.machine.unitgraph import Channel
-
+from ..machine.errors import LoweringError
+from ..machine.unitgraph import Channel
 from .graph import Operator, Stream
 from .lowering.base import Lowering
 from .lowering.steps import Dims, Step, steps

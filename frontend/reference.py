@@ -1,7 +1,7 @@
 """What a program computes, in NumPy: every operator's meaning on whole streams, in the order the machine works in.
 
 A stream is a sequence of ``(value, stop)``; a tile's value is its valid part, so the last tile of a tensor may be smaller than
-its type; a value of None is a bare stop. Operators are generators that take elements as they need them, so feedback loops need nothing of their own. How elements are computed is a parameter: with the machine's arithmetic (``penstock.reference``) the stored tensors are
+its type; a value of None is a bare stop. Operators are generators that take elements as they need them, so feedback loops need nothing of their own. How elements are computed is a parameter: with the machine's arithmetic (``penstock.runs.reference``) the stored tensors are
 the model's and the RTL's bit for bit; with float64 they are what errors are measured against.
 """
 
@@ -13,10 +13,9 @@ from fractions import Fraction
 import networkx as nx
 import numpy as np
 
-from penstock.machine.errors import ProgramError, RunError
-from penstock.machine.functions import lookup
-from penstock.machine.image import DTYPES
-
+from ..machine.errors import ProgramError, RunError
+from ..machine.functions import lookup
+from ..machine.image import DTYPES
 from .functions import FLOAT64
 from .graph import Graph, Stream, TensorRef
 from .streams import START, tokens

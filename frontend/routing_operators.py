@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from penstock.machine.errors import RunError
-
+from ..machine.errors import RunError
 from .graph import Operator, operator
-from .types import (BUFFER, NUMBER, TILES, BufferType, Dim, DimKind, SelectorType, StreamType, TileType, TupleType, cardinality, same_element,
-                    same_shape, show_shape)
+from .types import (
+    BUFFER,
+    NUMBER,
+    TILES,
+    BufferType,
+    Dim,
+    DimKind,
+    SelectorType,
+    StreamType,
+    TileType,
+    TupleType,
+    cardinality,
+    same_element,
+    same_shape,
+    show_shape,
+)
 
 ROUTED = (*TILES, NUMBER, BUFFER)  # kinds of elements
 SELECTOR_LIMIT = 128  # targets of a selector: bits on the wire

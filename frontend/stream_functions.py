@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import sympy
 
-from penstock.machine.errors import ProgramError
-
+from ..machine.errors import ProgramError
 from .functions import DIVIDED, FORMS, Function, need_tiles
 from .types import Dim, DimKind, ScalarType, SelectorType, TileType, dim, same_size, vacant
 

@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from penstock.machine.errors import ProgramError
-
+from ..machine.errors import ProgramError
 from .types import ScalarType, SelectorType, StreamType, TileType
 
 START = 1 << 30

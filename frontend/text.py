@@ -11,12 +11,21 @@ from pathlib import Path
 
 import sympy
 
-from penstock.machine.errors import ProgramError
-
+from ..machine.errors import ProgramError
 from .edge_operators import Loop
 from .functions import FORMS, Function
 from .graph import OPERATORS, Graph, Operator, TensorRef
-from .types import BufferType, Dim, DimKind, ScalarType, SelectorType, StreamType, TileType, TupleType, dim
+from .types import (
+    BufferType,
+    Dim,
+    DimKind,
+    ScalarType,
+    SelectorType,
+    StreamType,
+    TileType,
+    TupleType,
+    dim,
+)
 
 
 def print_graph(graph: Graph) -> str:
@@ -37,6 +46,9 @@ def print_graph(graph: Graph) -> str:
             lines.append(f"assert_shape({_stream(node[port])}, {_value(shape)})")
     lines += [f"close({node.name}, {_stream(node.inputs[0])})" for node in graph.nodes if isinstance(node, Loop) and node.inputs]
     return "\n".join(lines) + "\n"
+
+
+Graph.printer = print_graph
 
 
 def _stream(s) -> str:

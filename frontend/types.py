@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import sympy
 
-from penstock.machine.beat import ELEMENT_BITS
-from penstock.machine.errors import ProgramError
+from ..machine.beat import ELEMENT_BITS
+from ..machine.errors import ProgramError
 
 
 class DimKind(enum.Enum):

@@ -5,8 +5,7 @@ from typing import NamedTuple
 from amaranth.hdl import Cat, Const, Value, ValueLike
 from amaranth.lib import data
 
-from penstock.machine.beat import STOP_BITS, BufferRef, Payload, Scalar, Selector, Tile, Tuple, beat_bits
-
+from ..machine.beat import STOP_BITS, BufferRef, Payload, Scalar, Selector, Tile, Tuple, beat_bits
 
 __all__ = ["Payloads", "payload_layout", "beat_layout", "is_done", "is_bare", "with_stop", "words"]
 

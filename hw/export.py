@@ -10,16 +10,14 @@ from amaranth.back import rtlil
 from amaranth.hdl import Shape
 from amaranth.lib import data, wiring
 
-from penstock.machine import children
-from penstock.machine.config import to_dict
-from penstock.machine.errors import RunError
-from penstock.machine.output import folder, write_text
-from penstock.machine.yosys import VERSION as YOSYS
-from penstock.machine.yosys import yosys
-
+from ..machine import children
+from ..machine.config import to_dict
+from ..machine.errors import RunError
+from ..machine.output import folder, write_text
+from ..machine.yosys import VERSION as YOSYS
+from ..machine.yosys import yosys
 from .fabric import TOP, Fabric
 from .place import Library, ports_of
-
 
 __all__ = ["Export", "export", "write"]
 

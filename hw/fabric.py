@@ -6,13 +6,12 @@ from amaranth.hdl import Cat, ClockSignal, Instance, Module, ResetSignal, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.beat import beat_bits
-from penstock.machine.config import Config, shaping
-from penstock.machine.errors import LoweringError
-from penstock.machine.kinds import kind_of
-from penstock.machine.limits import INPUT_BITS
-from penstock.machine.unitgraph import Channel, UnitGraph, validate
-
+from ..machine.beat import beat_bits
+from ..machine.config import Config, shaping
+from ..machine.errors import LoweringError
+from ..machine.kinds import kind_of
+from ..machine.limits import INPUT_BITS
+from ..machine.unitgraph import Channel, UnitGraph, validate
 from .beat import Payloads, beat_layout
 from .place import module_name, place, ports_of
 from .registry import component
@@ -20,7 +19,6 @@ from .sidecar import program
 from .stream import connect, share
 from .units.fifo import Fifo
 from .units.unit import Unit
-
 
 __all__ = ["Fabric", "TOP"]
 

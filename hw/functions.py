@@ -5,16 +5,15 @@ The names and stage counts are in ``penstock.machine.functions``.
 
 from collections.abc import Callable
 
-from penstock.hw.arith.add import Add, Sub
-from penstock.hw.arith.cast import CastBf16, CastFp32
-from penstock.hw.arith.div import Div
-from penstock.hw.arith.exp import Exp
-from penstock.hw.arith.lane import Lane
-from penstock.hw.arith.maximum import Maximum
-from penstock.hw.arith.mul import Mul
-from penstock.hw.arith.silu import Silu
-from penstock.machine.functions import lookup as _entry
-
+from ..machine.functions import lookup as _entry
+from .arith.add import Add, Sub
+from .arith.cast import CastBf16, CastFp32
+from .arith.div import Div
+from .arith.exp import Exp
+from .arith.lane import Lane
+from .arith.maximum import Maximum
+from .arith.mul import Mul
+from .arith.silu import Silu
 
 __all__ = ["DATAPATHS", "register", "lookup"]
 

@@ -6,14 +6,13 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.overlay import MEMORIES, Layout, Overlay as Config, Sizes, bits_for, memories
-
+from ..machine.overlay import MEMORIES, Layout, Sizes, bits_for, memories
+from ..machine.overlay import Overlay as Config
 from .noc.mesh import connect_mesh
 from .noc.token import struct
 from .place import module_name, place
 from .units.token.host import host_layout
 from .units.token.tile import DynamicTile, StaticTile
-
 
 __all__ = ["Overlay", "load_layout", "look_layout"]
 

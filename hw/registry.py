@@ -4,8 +4,7 @@ from importlib import import_module
 
 from amaranth.lib import wiring
 
-from penstock.machine.kinds import KINDS
-
+from ..machine.kinds import KINDS
 
 __all__ = ["UNITS", "register", "component"]
 

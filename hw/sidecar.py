@@ -1,8 +1,8 @@
 """What a fabric's JSON sidecar says of its program: units, tensors, memory ports, and streams from and to outside."""
 
-from penstock.machine.beat import STOP_DONE, payload_to_dict
-from penstock.machine.kinds import kind_of
-from penstock.machine.unitgraph import UnitGraph
+from ..machine.beat import STOP_DONE, payload_to_dict
+from ..machine.kinds import kind_of
+from ..machine.unitgraph import UnitGraph
 
 __all__ = ["program"]
 

@@ -7,9 +7,19 @@ A bf16 value is a float32 whose low 16 bits are zero.
 
 import numpy as np
 
-from penstock.machine.approximation import (EXP2_C1, EXP2_C2, EXP2_TABLE, LN2, LOG2E, LOG_FOLD, LOG_SCALE, LOG_TABLE, LOG_THIRD,
-                                            RECIP_SLOPE, RECIP_TABLE)
-
+from .approximation import (
+    EXP2_C1,
+    EXP2_C2,
+    EXP2_TABLE,
+    LN2,
+    LOG2E,
+    LOG_FOLD,
+    LOG_SCALE,
+    LOG_TABLE,
+    LOG_THIRD,
+    RECIP_SLOPE,
+    RECIP_TABLE,
+)
 
 __all__ = ["canonical", "add", "sub", "mul", "max_", "div", "sqrt", "exp", "log", "silu", "cast_bf16", "cast_fp32",
            "matmul", "matmul_bt"]

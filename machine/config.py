@@ -11,7 +11,6 @@ from .errors import ConfigError, nearest
 from .limits import CHANNEL_DEPTHS, CYCLES, FRAMES, PAGES, QUEUES, RATES, within
 from .reading import read_text
 
-
 COUNTED_KINDS = ("matmul", "map")
 """Unit kinds of which a program node may have several."""
 UNITS = range(1, 257)
@@ -178,7 +177,7 @@ def from_dict(data: dict, name: str, where: str | None = None) -> Config:
 
 
 def presets_dir() -> Path:
-    import penstock.sim_configs as package
+    from .. import sim_configs as package
 
     return Path(package.__path__[0])
 

@@ -12,9 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
+from .dataflow_text import dump, load
 from .errors import ProgramError, nearest
 from .token_ops import ARITY, Op, apply, format_of
-
 
 __all__ = ["DataflowGraph", "Statistics"]
 
@@ -258,13 +258,9 @@ class DataflowGraph:
 
     def text(self) -> str:
         """The readable file form (docs/dataflow_graphs.md); :meth:`parse` reads it back."""
-        from .dataflow_text import dump
-
         return dump(self)
 
     @staticmethod
     def parse(text: str, file: str = "text") -> "DataflowGraph":
         """The graph of a text; ProgramError names file and line."""
-        from .dataflow_text import load
-
-        return load(text, file)
+        return load(DataflowGraph, text, file)

@@ -11,11 +11,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
-from .dataflow import DataflowGraph
 from .errors import ProgramError, nearest
 from .token_ops import ARITY, Op
+
+if TYPE_CHECKING:
+    from .dataflow import DataflowGraph
 
 
 __all__ = ["dump", "load"]
@@ -34,8 +38,8 @@ def dump(graph: DataflowGraph) -> str:
     return "\n".join(lines) + "\n"
 
 
-def load(text: str, file: str = "text") -> DataflowGraph:
-    """The graph of a text.
+def load(make: type[DataflowGraph], text: str, file: str = "text") -> DataflowGraph:
+    """The graph of a text, an instance of ``make``.
 
     Raises ProgramError, with file and line, for a statement that cannot be read, a name defined twice or not at all, a wrong number
     of operands, a bad number or a NaN, no output, and operations that depend on themselves (with the cycle).
@@ -102,7 +106,7 @@ def load(text: str, file: str = "text") -> DataflowGraph:
         for array, o in zip((a, b), operands):
             array[index[name]] = index[o]
     names = {i: s for i, s in enumerate(ordered) if s != f"%{i}"}
-    return DataflowGraph(np.array([rows[s][0] for s in ordered], np.uint8), a, b, np.array([rows[s][2] for s in ordered]),
+    return make(np.array([rows[s][0] for s in ordered], np.uint8), a, b, np.array([rows[s][2] for s in ordered]),
                          names, [index[node] for node, _ in outputs.values()], list(outputs), title)
 
 

@@ -3,13 +3,13 @@
 
 def run(graph, config, tensors=None, **options):
     """Run a unit graph: see :func:`penstock.model.simulate.run` (imported on first use: it loads compiled code)."""
-    from penstock.model.simulate import run
+    from .simulate import run
 
     return run(graph, config, tensors, **options)
 
 
 def compiled() -> bool:
     """See :func:`penstock.model.simulate.compiled`."""
-    from penstock.model.simulate import compiled
+    from .simulate import compiled
 
     return compiled()

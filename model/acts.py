@@ -17,7 +17,7 @@ from numba.core import cgutils, sigutils
 from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
 
-from penstock.model import units
+from . import units
 
 __all__ = ["ACTS", "act", "address"]
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import networkx as nx
 import numpy as np
 
-from penstock.machine.beat import STOP_DONE, BufferRef, Payload, Tuple
-from penstock.machine.config import Config
-from penstock.machine.deadlock import Deadlock, DeadlockError, Stall
-from penstock.machine.kinds import kind_of
-from penstock.machine.unitgraph import UnitGraph
-from penstock.model import depths, engine
-from penstock.model import units as k
-from penstock.model.layout import Layout
-from penstock.model.units.routing import N_GIVEN
+from ..machine.beat import STOP_DONE, BufferRef, Payload, Tuple
+from ..machine.config import Config
+from ..machine.deadlock import Deadlock, DeadlockError, Stall
+from ..machine.kinds import kind_of
+from ..machine.unitgraph import UnitGraph
+from . import depths, engine
+from . import units as k
+from .layout import Layout
+from .units.routing import N_GIVEN
 
 SUNK_ROWS = 1 << 12
 MOST_PAGES = 1 << 12

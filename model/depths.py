@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from penstock.machine.deadlock import Relief
-from penstock.machine.unitgraph import Channel, UnitGraph
+from ..machine.deadlock import Relief
+from ..machine.unitgraph import Channel, UnitGraph
 
 DEEPEST = 1 << 14
 CANDIDATES = 12  # names of full channels that are tried alone

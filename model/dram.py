@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numba import carray, cfunc, njit, types
 
-from penstock.machine.beat import LINE_BYTES
-from penstock.machine.config import Dram as DramConfig
-from penstock.machine.kinds import kind_of
-from penstock.machine.limits import STORE_TILES
-from penstock.machine.unitgraph import UnitGraph
+from ..machine.beat import LINE_BYTES
+from ..machine.config import Dram as DramConfig
+from ..machine.kinds import kind_of
+from ..machine.limits import STORE_TILES
+from ..machine.unitgraph import UnitGraph
 
 # State: a header, then per channel (last service start, oldest node, newest node), then nodes (ready, line, next).
 KIND, CHANNELS, INTERVAL, DELAY, OFFSET, FREE, IN_FLIGHT, EARLIEST, HEADER = range(9)

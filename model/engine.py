@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from numba import njit, types
 
-from penstock.model import dram
-from penstock.model.acts import act
-from penstock.model.units import *  # noqa: F403 - the state's offsets and the units
-from penstock.model.units import clamp, fail, fast, trailing_zeros, wake, walk_on, store_step_on
+from . import dram
+from .acts import act
+from .units import *  # noqa: F403 - the state's offsets and the units
+from .units import clamp, fail, fast, store_step_on, trailing_zeros, wake, walk_on
 
 RUNNING, DONE, QUIET, LIMIT, FULL, FAILED = range(6)  # why `advance` returned; FULL: a log has no room for another cycle
 

@@ -6,10 +6,9 @@ The names and costs are in ``penstock.machine.functions``.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from penstock.machine.functions import lookup as _entry
-from penstock.machine import arith
-from penstock.model import tile_kernels
-
+from ..machine import arith
+from ..machine.functions import lookup as _entry
+from . import tile_kernels
 
 __all__ = ["Values", "VALUES", "register", "lookup"]
 

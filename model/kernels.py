@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from numba import carray, cfunc, types
 
-from penstock.model import functions, tile_kernels
+from . import functions, tile_kernels
 
 _SIGNATURE = types.void(types.CPointer(types.float32), types.CPointer(types.float32), types.CPointer(types.float32), types.int64)
 _compiled: dict[object, object] = {}

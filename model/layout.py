@@ -7,16 +7,16 @@ from collections.abc import Collection
 
 import numpy as np
 
-from penstock.machine import beat as beats
-from penstock.machine.beat import LINE_BYTES, Payload
-from penstock.machine.config import Config
-from penstock.machine.errors import RunError
-from penstock.machine.functions import identity_bits
-from penstock.machine.kinds import accum_levels, kind_of, queue_entries
-from penstock.machine.trace import SourceBeats
-from penstock.machine.unitgraph import Unit, UnitGraph, validate
-from penstock.model import acts, dram, kernels
-from penstock.model import units as k
+from ..machine import beat as beats
+from ..machine.beat import LINE_BYTES, Payload
+from ..machine.config import Config
+from ..machine.errors import RunError
+from ..machine.functions import identity_bits
+from ..machine.kinds import accum_levels, kind_of, queue_entries
+from ..machine.trace import SourceBeats
+from ..machine.unitgraph import Unit, UnitGraph, validate
+from . import acts, dram, kernels
+from . import units as k
 
 WHEEL = 1024  # cycles; a power of two
 LONG_AGO = -(1 << 40)

@@ -9,9 +9,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 
-from penstock.machine import children
-from penstock.machine.kinds import kind_of
-from penstock.machine.unitgraph import UnitGraph
+from ..machine import children
+from ..machine.kinds import kind_of
+from ..machine.unitgraph import UnitGraph
 
 __all__ = ["beside"]
 
@@ -30,7 +30,7 @@ def beside(graphs: Iterable[UnitGraph]) -> Callable[[], None]:
 
 def _units(graphs: Iterable[UnitGraph]) -> set[str]:
     """``unit:FUNCTION`` for each function of the units."""
-    from penstock.model.acts import ACTS
+    from .acts import ACTS
 
     names = set()
     for unit in (u for g in graphs for u in g.units):
@@ -47,7 +47,7 @@ def _units(graphs: Iterable[UnitGraph]) -> set[str]:
 
 def _kernels(graphs: Iterable[UnitGraph]) -> set[str]:
     """Tile kernels of the units, those that a user has registered left out."""
-    from penstock.model import functions
+    from . import functions
 
     own = set()
     for unit in (u for g in graphs for u in g.units):
@@ -58,7 +58,7 @@ def _kernels(graphs: Iterable[UnitGraph]) -> set[str]:
 
 
 def _compile(names: Iterable[str]) -> None:
-    from penstock.model import acts, engine, kernels
+    from . import acts, engine, kernels
 
     engine.compile_all()
     for name in names:

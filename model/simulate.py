@@ -7,17 +7,17 @@ from collections.abc import Collection
 
 import numpy as np
 
-from penstock.machine import image as images
-from penstock.machine.beat import ELEMENT_BITS
-from penstock.machine.config import Config
-from penstock.machine.errors import RunError
-from penstock.machine.faults import Fault
-from penstock.machine.kinds import kind_of
-from penstock.machine.trace import ChannelTrace, PortTrace, Run, SinkBeats, SourceBeats
-from penstock.machine.unitgraph import Unit, UnitGraph
-from penstock.model import deadlock, engine
-from penstock.model import units as k
-from penstock.model.layout import Layout
+from ..machine import image as images
+from ..machine.beat import ELEMENT_BITS
+from ..machine.config import Config
+from ..machine.errors import RunError
+from ..machine.faults import Fault
+from ..machine.kinds import kind_of
+from ..machine.trace import ChannelTrace, PortTrace, Run, SinkBeats, SourceBeats
+from ..machine.unitgraph import Unit, UnitGraph
+from . import deadlock, engine
+from . import units as k
+from .layout import Layout
 
 LOG_ROWS = 1 << 16
 SUNK_ROWS = 1 << 12

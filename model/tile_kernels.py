@@ -10,8 +10,7 @@ import numpy as np
 from numba import float32, njit, uint32
 from numba.extending import intrinsic
 
-from penstock.machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E, RECIP_SLOPE, RECIP_TABLE
-
+from ..machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E, RECIP_SLOPE, RECIP_TABLE
 
 __all__ = ["matmul_tile", "matmul_bt_tile", "add_tile", "sub_tile", "mul_tile", "max_tile", "div_tile",
            "exp_tile", "silu_tile", "cast_bf16_tile", "cast_fp32_tile"]

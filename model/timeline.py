@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.machine.output import write_text
-from penstock.machine.trace import Run
-from penstock.machine.unitgraph import UnitGraph
+from ..machine.output import write_text
+from ..machine.trace import Run
+from ..machine.unitgraph import UnitGraph
 
 UNITS, CHANNELS, PORTS = 1, 2, 3  # process ids
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
-from penstock.machine.errors import PenstockError
-from penstock.machine.output import folder_writable, write_bytes
+from ..machine.errors import PenstockError
+from ..machine.output import folder_writable, write_bytes
 
 __all__ = ["SAMPLES", "Sample", "copy"]
 

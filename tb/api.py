@@ -8,23 +8,22 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from penstock import model
-from penstock.machine import children
-from penstock.machine.config import Config
-from penstock.machine.errors import RunError
-from penstock.machine.faults import Fault
-from penstock.machine.image import pack, unpack
-from penstock.machine.trace import ChannelTrace, PortTrace, Run, SourceBeats
-from penstock.machine.unitgraph import UnitGraph
-from penstock.model.dram import lines_bound
-
+from .. import model
+from ..machine import children
+from ..machine.config import Config
+from ..machine.errors import RunError
+from ..machine.faults import Fault
+from ..machine.image import pack, unpack
+from ..machine.stimulus import Point, whole_beats
+from ..machine.trace import ChannelTrace, PortTrace, Run
+from ..machine.unitgraph import UnitGraph
+from ..model.dram import lines_bound
 from . import bench, runner
-from .agents import whole_beats
+from .exported import Design
 from .native import FAULTS, HALT, STATUS
 
 __all__ = ["Design", "Point", "run", "run_many", "simulate", "QUIET_CYCLES", "IDLE_CYCLES", "MAX_CYCLES"]
@@ -38,64 +37,6 @@ ALIKE_INSTANCES = 120
 """From so many units and channels on, each module is compiled as one class for all its instances."""
 SHARED_INSTANCES = 32
 """A module with at least so many instances is compiled once and linked; with fewer, that costs more than it saves."""
-
-
-@dataclass(frozen=True)
-class Design:
-    """A fabric as Verilog.
-
-    Attributes
-    ----------
-    graph
-        Its structure; run-time parameters may differ from a point's.
-    verilog
-        File name -> text.
-    top, shared
-        Top module, and modules worth compiling once.
-    registers
-        Run-time registers as the sidecar lists them: unit, param, index, addr, bits.
-    lanes, responses
-        W and N of docs/top.md.
-    seconds
-        Wall time of the export (0.0: from the cache).
-    """
-
-    graph: UnitGraph
-    verilog: dict[str, str]
-    top: str
-    registers: Sequence[Mapping] = ()
-    shared: tuple[str, ...] = ()
-    lanes: int = 1
-    responses: int = 1
-    seconds: float = 0.0
-
-
-@dataclass
-class Point:
-    """One run of a design.
-
-    Attributes
-    ----------
-    graph, tensors
-        With this point's run-time parameters; input values by tensor name.
-    sources, sinks
-        Beats per source unit; release cycles per sink unit (the rest: 0).
-    resets_at
-        Cycles at which earlier attempts are cut off by a reset, before the run that counts.
-    whole
-        Keep in the traces what happens after `done` (streams with a second input); the run then lasts until all of it has passed.
-    mutate
-        Unit kind -> one of :data:`penstock.tb.mutation.MUTATIONS`: the RTL's units of this kind are one cycle slower or faster, or wrong, to see
-        the check fail.
-    """
-
-    graph: UnitGraph
-    tensors: Mapping[str, np.ndarray] | None = None
-    sources: Mapping[int, SourceBeats] = field(default_factory=dict)
-    sinks: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    resets_at: Sequence[int] = ()
-    whole: bool = False
-    mutate: Mapping[str, str] = field(default_factory=dict)
 
 
 def run(graph: UnitGraph, config: Config, tensors: Mapping[str, np.ndarray] | None = None, *, trace: bool = True, sources=None, sinks=None,

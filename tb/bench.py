@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.machine.beat import Payload, Tile, beat_bits
-from penstock.machine.unitgraph import UnitGraph
+from ..machine.beat import Payload, Tile, beat_bits
+from ..machine.unitgraph import UnitGraph
 
 __all__ = ["TOP", "PUBLIC", "wrapper", "channel_package", "streams"]
 

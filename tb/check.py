@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.machine.beat import beat_words
-from penstock.machine.trace import Run
-from penstock.machine.unitgraph import UnitGraph
-
+from ..machine.beat import beat_words
+from ..machine.trace import Run
+from ..machine.unitgraph import UnitGraph
 from .waves import payload_differences
 
 __all__ = ["Difference", "Report", "compare"]

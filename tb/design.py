@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import asdict
 from pathlib import Path
 
-from penstock.machine.cache import cache_dir, digest, entry
-from penstock.machine.config import Config, shaping
-from penstock.machine.output import write_text
-from penstock.machine.unitgraph import UnitGraph
-from penstock.machine.yosys import VERSION as YOSYS
-
+from ..machine.cache import cache_dir, digest, entry
+from ..machine.config import Config, shaping
+from ..machine.output import write_text
+from ..machine.unitgraph import UnitGraph
+from ..machine.yosys import VERSION as YOSYS
 from . import mutation
-from .api import Design
+from .exported import Design
 from .runner import _version
 from .sources import sources_of
 
@@ -35,8 +34,8 @@ def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False, stage:
     stage
         Called with one line when an export begins (not when the cache has it).
     """
-    from penstock.hw import export, fabric
-    from penstock.hw.arith.shared import share
+    from ..hw import export, fabric
+    from ..hw.shared import share
 
     structure = json.dumps({**graph.structure().to_dict(), "name": ""}, sort_keys=True)
     machine = json.dumps(asdict(shaping(config.machine)), sort_keys=True)
@@ -98,13 +97,12 @@ class Modules(MutableMapping):
 
 def _sources(graph: UnitGraph) -> Iterator[str]:
     """Text of everything that shapes the Verilog: the hardware's package, components and functions from outside, and all that these import."""
-    import penstock.hw
-    from penstock.hw import export
-    from penstock.hw.arith import shared
-    from penstock.hw.functions import DATAPATHS
-    from penstock.hw.registry import UNITS
+    from .. import hw
+    from ..hw import export, shared
+    from ..hw.functions import DATAPATHS
+    from ..hw.registry import UNITS
 
-    package = {p.resolve() for p in Path(penstock.hw.__path__[0]).rglob("*.py")}
+    package = {p.resolve() for p in Path(hw.__path__[0]).rglob("*.py")}
     running = {Path(m.__file__).resolve() for m in (export, shared)}  # they run tools: what they import for that shapes nothing
     classes = [c for c in (*(UNITS.get(u.kind) for u in graph.units), *DATAPATHS.values()) if inspect.isclass(c)]
     for path in sorted({*running, *sources_of([*(package - running), *classes])}):

@@ -13,9 +13,9 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge
 
-from penstock.model.dram import Dram
-from penstock.tb.native import Native
-from penstock.tb.runner import read_job
+from ..model.dram import Dram
+from .native import Native
+from .runner import read_job
 
 PERIOD_NS = 10
 

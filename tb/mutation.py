@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from penstock.machine.errors import RunError
-from penstock.machine.kinds import KINDS, kind_of
-from penstock.machine.unitgraph import UnitGraph
+from ..machine.errors import RunError
+from ..machine.kinds import KINDS, kind_of
+from ..machine.unitgraph import UnitGraph
 
 __all__ = ["MUTATIONS", "SWIFT", "armed", "mutation_bits"]
 
@@ -50,7 +50,7 @@ def mutation_bits(graph: UnitGraph, mutate: Mapping[str, str]) -> list[int]:
 @contextlib.contextmanager
 def armed(graph: UnitGraph) -> Iterator[None]:
     """While open, fabrics are built with units that have the switches of :data:`MUTATIONS`."""
-    from penstock.hw.registry import UNITS, component
+    from ..hw.registry import UNITS, component
 
     saved = dict(UNITS)
     kinds = kinds_of(graph)
@@ -96,8 +96,8 @@ def _switched(cls, kind: str, index: int, kinds: int):
     from amaranth.lib import data, wiring
     from amaranth.lib.wiring import In
 
-    from penstock.hw.place import _silence as silence
-    from penstock.hw.units.fifo import Fifo
+    from ..hw.place import _silence as silence
+    from ..hw.units.fifo import Fifo
 
     class Chosen(wiring.Component):
         """One of several units of equal ports: all see the inputs, that of ``switches`` (none: the first) takes and gives beats."""

@@ -6,7 +6,7 @@ import ctypes
 
 import numpy as np
 
-from penstock.tb.runner import library
+from .runner import library
 
 __all__ = ["Native", "HALT", "FAULTS", "STATUS"]
 
@@ -63,8 +63,8 @@ class Native:
 
     def _dram(self, table: dict, lines: int):
         """The model's own DRAM: its compiled step as a C function, and its state."""
-        from penstock.machine.config import Dram as DramConfig
-        from penstock.model.dram import Dram
+        from ..machine.config import Dram as DramConfig
+        from ..model.dram import Dram
 
         dram, step = Dram(DramConfig(**table), lines), Dram.callback()
         self._keep_alive += [dram, step]

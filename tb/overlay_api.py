@@ -11,12 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from penstock.machine import children
-from penstock.machine.errors import RunError
-from penstock.machine.overlay import MEMORIES, SPECIALISED, Layout, Overlay, Sizes, needs
-from penstock.machine.overlay_image import Image
-from penstock.machine.token_ops import OP_CLASS, Op, format_of
-
+from ..machine import children
+from ..machine.errors import RunError
+from ..machine.overlay import MEMORIES, SPECIALISED, Layout, Overlay, Sizes, needs
+from ..machine.overlay_image import Image
+from ..machine.token_ops import OP_CLASS, Op, format_of
 from . import runner
 
 __all__ = ["RtlRun", "run_image", "run_images", "hardware", "classes_of", "MAX_CYCLES"]
@@ -159,8 +158,8 @@ def _codes(image: Image, pe: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=16)
 def _verilog(overlay: Overlay, sizes: Sizes, classes: str) -> tuple[str, tuple[str, ...]]:
-    from penstock.hw.export import export
-    from penstock.hw.overlay import Overlay as Component
+    from ..hw.export import export
+    from ..hw.overlay import Overlay as Component
 
     done = export(Component(overlay=overlay, sizes=sizes, classes={int(pe): frozenset(names) for pe, names in json.loads(classes).items()}), TOP)
     return done.verilog, done.shared
@@ -187,7 +186,7 @@ class _Loader:
     """Commands of overlay.cpp for one overlay."""
 
     def __init__(self, overlay: Overlay, sizes: Sizes):
-        from penstock.hw.overlay import load_layout, look_layout
+        from ..hw.overlay import load_layout, look_layout
 
         self.overlay = overlay
         self.numbers = {name: k for k, name in enumerate(MEMORIES[overlay.pe])}

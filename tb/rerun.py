@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from penstock import model
-from penstock.machine.config import Config
-
-from .api import Point, run_many
+from .. import model
+from ..machine.config import Config
+from ..machine.stimulus import Point
+from .api import run_many
 from .check import Report, compare
 
 __all__ = ["unfold", "MOST"]

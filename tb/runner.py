@@ -23,9 +23,9 @@ from typing import IO
 import cocotb_tools.config
 import cocotb_tools.runner
 
-from penstock.machine import cache, children
-from penstock.machine.cache import digest, entry
-from penstock.machine.errors import RunError
+from ..machine import cache, children
+from ..machine.cache import digest, entry
+from ..machine.errors import RunError
 
 __all__ = ["Build", "build", "program", "launch", "native_library", "verilator_command", "wave_format"]
 

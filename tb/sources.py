@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import inspect
 import re
 import sys
 import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
-
-import penstock
 
 __all__ = ["sources_of"]
 
@@ -20,13 +17,8 @@ _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|
 
 @functools.cache
 def _own() -> dict[str, Path]:
-    """Folders of this package and of its layers, by name; the longer names first."""
-    layers = ("hw", "machine", "tb", "frontend", "model", "scheduler")
-    names = {"penstock": penstock.__path__[0]}
-    for name in layers:
-        spec = importlib.util.find_spec(f"penstock.{name}")
-        names[spec.name] = spec.submodule_search_locations[0]
-    return {name: Path(path).resolve() for name, path in sorted(names.items(), reverse=True)}
+    """The folder of this package, by its name."""
+    return {"penstock": Path(__file__).resolve().parents[1]}
 
 
 @functools.cache

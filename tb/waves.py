@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from vcd.gtkw import GTKWSave
 
-from penstock.machine.beat import ELEMENT_BITS, STOP_BITS, STOP_DONE, BufferRef, Payload, Tile, Tuple
-from penstock.machine.errors import RunError
-from penstock.machine.output import writing
-from penstock.machine.unitgraph import UnitGraph
+from ..machine.beat import ELEMENT_BITS, STOP_BITS, STOP_DONE, BufferRef, Payload, Tile, Tuple
+from ..machine.errors import RunError
+from ..machine.output import writing
+from ..machine.unitgraph import UnitGraph
 
 __all__ = ["decode", "tile_values", "payload_differences", "collect"]
 

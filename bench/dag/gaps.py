@@ -17,7 +17,7 @@ from pathlib import Path
 
 from records import write_records
 
-from penstock.points import print_table
+from penstock.runs.points import print_table
 from penstock.scheduler.dag import Readings
 from penstock.scheduler.dag.bound import lower_bound
 from penstock.scheduler.dag.forced import forced

@@ -17,11 +17,15 @@ from pathlib import Path
 from exhaustive import least_latency
 from records import write_records
 
-from penstock.points import print_table
+from penstock.runs.points import print_table
 from penstock.scheduler.dag import Readings, evaluate
 from penstock.scheduler.dag.generate import KINDS, generate
 from penstock.scheduler.dag.solve import solve
-from penstock.scheduler.dag.solve.baselines import chain_fusion, one_op_per_subgraph, power_of_two_latency
+from penstock.scheduler.dag.solve.baselines import (
+    chain_fusion,
+    one_op_per_subgraph,
+    power_of_two_latency,
+)
 from penstock.scheduler.dag.solve.tiles import compile_search
 
 SIZES = (5, 8, 12, 20, 30, 50, 80, 110, 150)

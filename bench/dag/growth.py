@@ -17,7 +17,7 @@ from pathlib import Path
 
 from records import write_records
 
-from penstock.points import print_table
+from penstock.runs.points import print_table
 from penstock.scheduler.dag.generate import KINDS, generate
 
 SIZES = (10, 50, 100, 200)
@@ -28,7 +28,7 @@ def measure(kind: str, ops: int, seconds: float) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         source, out, record = (Path(folder, name) for name in ("in.json", "out.json", "record.json"))
         generate(kind, ops, 1).save(source)
-        subprocess.run([sys.executable, "-m", "penstock.scheduler.dag", "solve", str(source), str(out), "--time", str(seconds), "--quiet",
+        subprocess.run([sys.executable, "-m", "penstock.cli.dag_solver", "solve", str(source), str(out), "--time", str(seconds), "--quiet",
                         "--json", str(record)], check=True, capture_output=True)
         result = json.loads(record.read_text())[0]
     near = next((wall, cpu) for wall, latency, cpu in result["history"] if latency <= 1.01 * result["latency"])

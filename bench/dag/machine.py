@@ -16,8 +16,8 @@ import sys
 
 from records import write_records
 
-from penstock import dag_run
-from penstock.points import print_table
+from penstock.runs import dag_run
+from penstock.runs.points import print_table
 from penstock.scheduler.dag import Schedule, Subgraph
 from penstock.scheduler.dag.generate import generate
 from penstock.scheduler.dag.machine import shrink

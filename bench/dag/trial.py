@@ -24,8 +24,17 @@ from every import least_latency
 from records import write_records
 
 from penstock.machine.errors import PenstockError
-from penstock.points import print_table
-from penstock.scheduler.dag import Op, OpType, Problem, Readings, Schedule, ScheduleError, Tensor, evaluate
+from penstock.runs.points import print_table
+from penstock.scheduler.dag import (
+    Op,
+    OpType,
+    Problem,
+    Readings,
+    Schedule,
+    ScheduleError,
+    Tensor,
+    evaluate,
+)
 from penstock.scheduler.dag.bound import lower_bound
 from penstock.scheduler.dag.generate import KINDS, generate
 from penstock.scheduler.dag.solve import solve

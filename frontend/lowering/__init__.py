@@ -7,10 +7,10 @@ wire, and stop s is stop s + 2. A tile of run-time size has as many physical one
 
 from __future__ import annotations
 
-from penstock.machine.config import Config
-from penstock.machine.errors import ConfigError, LoweringError, nearest
-from penstock.machine.functions import FUNCTIONS
-from penstock.machine.unitgraph import UnitGraph
+from ...machine.config import Config
+from ...machine.errors import ConfigError, LoweringError, nearest
+from ...machine.functions import FUNCTIONS
+from ...machine.unitgraph import UnitGraph
 
 from ..graph import Graph
 from .base import Lowering, Port

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from penstock.machine.beat import Payload
-from penstock.machine.config import Config
-from penstock.machine.errors import LoweringError
-from penstock.machine.kinds import Kind
-from penstock.machine.unitgraph import Channel, Unit, UnitGraph
-
+from ...machine.beat import Payload
+from ...machine.config import Config
+from ...machine.errors import LoweringError
+from ...machine.kinds import Kind
+from ...machine.unitgraph import Channel, Unit, UnitGraph
 from ..graph import Graph, Operator, Stream
 from ..types import TileType, TupleType, inner_dims
 

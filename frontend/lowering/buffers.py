@@ -6,8 +6,7 @@ from math import prod
 
 import sympy
 
-from penstock.machine.beat import BufferRef
-
+from ...machine.beat import BufferRef
 from ..buffer_operators import Bufferize, Streamify
 from ..graph import Operator
 from ..onchip import most_pages

@@ -6,15 +6,23 @@ from collections.abc import Iterable
 
 import sympy
 
-from penstock.machine.beat import LINE_BYTES, MAX_STOP, BufferRef, Payload, Scalar, Selector, Tile, Tuple
-from penstock.machine.config import Config
-from penstock.machine.kinds import KINDS
-from penstock.machine.unitgraph import Tensor, UnitGraph, validate
-
+from ...machine.beat import LINE_BYTES, MAX_STOP, BufferRef, Payload, Scalar, Selector, Tile, Tuple
+from ...machine.config import Config
+from ...machine.kinds import KINDS
+from ...machine.unitgraph import Tensor, UnitGraph, validate
 from ..functions import Elementwise, spread_of
 from ..graph import Graph, Operator, Stream, TensorRef
 from ..shape_operators import Expand
-from ..types import BufferType, ScalarType, SelectorType, TileType, TupleType, ceil_div, dim, element_bytes
+from ..types import (
+    BufferType,
+    ScalarType,
+    SelectorType,
+    TileType,
+    TupleType,
+    ceil_div,
+    dim,
+    element_bytes,
+)
 from .base import Lowering, Port, inner_dims
 from .buffers import Buffers
 from .matmul import Products

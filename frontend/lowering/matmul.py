@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sympy
 
-from penstock.machine.beat import Tile
-
+from ...machine.beat import Tile
 from ..functions import Matmul
 from ..graph import Operator
 from ..types import dim

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.machine import published_kinds
-from penstock.machine.config import Config
-from penstock.machine.unitgraph import UnitGraph
-
+from ...machine import published_kinds
+from ...machine.config import Config
+from ...machine.unitgraph import UnitGraph
 from ..functions import Function
 from ..graph import Graph, Operator
 from ..types import BufferType, ScalarType, SelectorType, TileType, TupleType

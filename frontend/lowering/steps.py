@@ -12,9 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
-from penstock.machine.kinds import queue_entries
-from penstock.machine.unitgraph import Unit
-
+from ...machine.kinds import queue_entries
+from ...machine.unitgraph import Unit
 from ..types import ceil_div
 from .base import Lowering
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from penstock.machine.beat import MAX_STOP, Scalar, Selector
-from penstock.machine.kinds import KINDS
-
+from ...machine.beat import MAX_STOP, Scalar, Selector
+from ...machine.kinds import KINDS
 from ..graph import Operator
 from ..stream_functions import RetileStreamify
 from ..types import BufferType, TileType, ceil_div

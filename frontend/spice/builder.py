@@ -15,10 +15,9 @@ import operator
 
 import numpy as np
 
-from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.errors import ProgramError
-from penstock.machine.token_ops import COMMUTATIVE, Op
-
+from ...machine.dataflow import DataflowGraph
+from ...machine.errors import ProgramError
+from ...machine.token_ops import COMMUTATIVE, Op
 
 __all__ = ["Builder", "Value", "sqrt", "exp", "log", "where", "maximum", "minimum", "absolute", "power", "expression"]
 

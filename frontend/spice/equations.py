@@ -14,12 +14,10 @@ import numpy as np
 import sympy as sy
 from sympy.logic.boolalg import And, BooleanFalse, BooleanTrue, Not, Or
 
-from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.errors import ProgramError
-from penstock.machine.token_ops import Op
-
+from ...machine.dataflow import DataflowGraph
+from ...machine.errors import ProgramError
+from ...machine.token_ops import Op
 from .builder import Builder, Value, absolute, exp, log, maximum, minimum, power, sqrt, where
-
 
 __all__ = ["Equations", "limexp", "softplus", "EXP_LIMIT"]
 

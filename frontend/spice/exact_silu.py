@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.machine import arith
-from penstock.machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E, RECIP_SLOPE, RECIP_TABLE
-
+from ...machine import arith
+from ...machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E, RECIP_SLOPE, RECIP_TABLE
 from .builder import Value, absolute, exp, maximum, minimum, where
-
 
 __all__ = ["exact_silu"]
 

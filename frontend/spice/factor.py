@@ -9,10 +9,8 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from penstock.machine.errors import ProgramError
-
+from ...machine.errors import ProgramError
 from .ordering import Order, order
-
 
 __all__ = ["Factors", "factorise"]
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from penstock.machine.errors import ProgramError, nearest
-from penstock.machine.limits import SEEDS, within
-
+from ...machine.errors import ProgramError, nearest
+from ...machine.limits import SEEDS, within
 
 __all__ = ["KINDS", "circuit_matrix"]
 

@@ -12,13 +12,11 @@ from collections.abc import Mapping
 import numpy as np
 import scipy.sparse as sp
 
-from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.errors import ProgramError
-from penstock.machine.graph_forms import SHAPES
-from penstock.machine.token_ops import Op
-
+from ...machine.dataflow import DataflowGraph
+from ...machine.errors import ProgramError
+from ...machine.graph_forms import SHAPES
+from ...machine.token_ops import Op
 from .factor import Factors
-
 
 __all__ = ["whole_lu", "front_solve", "entry_values", "read_factors", "SHAPES"]
 

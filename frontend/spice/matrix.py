@@ -11,8 +11,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 
-from penstock.machine.errors import ProgramError
-
+from ...machine.errors import ProgramError
 
 MOST_ROWS, MOST_ENTRIES = 1_000_000, 20_000_000
 """Of a matrix that is read."""

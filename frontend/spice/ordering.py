@@ -10,8 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import maximum_bipartite_matching
 from scipy.sparse.linalg import splu
 
-from penstock.machine.errors import ProgramError
-
+from ...machine.errors import ProgramError
 
 __all__ = ["Order", "order", "AMD_LIMIT"]
 

@@ -7,17 +7,15 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.errors import ProgramError, nearest
-from penstock.machine.graph_forms import FORMS, SHAPES
-from penstock.machine.reading import MOST_INTEGER, read_text
-
+from ...machine.dataflow import DataflowGraph
+from ...machine.errors import ProgramError, nearest
+from ...machine.graph_forms import FORMS, SHAPES
+from ...machine.reading import MOST_INTEGER, read_text
 from .builder import expression
 from .factor import Factors, factorise
 from .generate import circuit_matrix
 from .lu import front_solve, whole_lu
 from .matrix import read_matrix
-
 
 __all__ = ["graph_from", "FORMS"]
 

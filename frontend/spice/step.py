@@ -13,19 +13,16 @@ from dataclasses import replace
 import numpy as np
 import sympy
 
-from penstock.frontend.graph import Graph
-from penstock.frontend.program import Program
-from penstock.frontend.program import build
-from penstock.frontend.reference import Evaluator
-from penstock.machine import arith
-from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.errors import ProgramError
-from penstock.machine.limits import SEEDS, within
-from penstock.machine.token_ops import Op
-
+from ...machine import arith
+from ...machine.dataflow import DataflowGraph
+from ...machine.errors import ProgramError
+from ...machine.limits import SEEDS, within
+from ...machine.token_ops import Op
+from ..graph import Graph
+from ..program import Program, build
+from ..reference import Evaluator
 from .builder import Builder, Value, absolute, exp, where
 from .exact_silu import exact_silu
-
 
 __all__ = ["SCALAR", "NODE_LIMIT", "scalarise", "step_graph"]
 

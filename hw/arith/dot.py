@@ -4,12 +4,10 @@ from amaranth.hdl import Module
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.functions import dot_stages
-
+from ...machine.functions import dot_stages
 from .add import fp32_add
 from .lane import Stages
 from .mul import bf16_mul, fp32_mul
-
 
 __all__ = ["Dot"]
 

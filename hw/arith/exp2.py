@@ -4,10 +4,8 @@ from types import SimpleNamespace
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
 
-from penstock.machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E
-
+from ...machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E
 from .lane import Stages, Through, let
-
 
 __all__ = ["exp2_steps", "pack", "rom"]
 

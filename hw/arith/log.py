@@ -2,12 +2,10 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux
 
-from penstock.machine.approximation import LN2, LOG_FOLD, LOG_SCALE, LOG_TABLE, LOG_THIRD
-
+from ...machine.approximation import LN2, LOG_FOLD, LOG_SCALE, LOG_TABLE, LOG_THIRD
 from .exp2 import rom
 from .format import FP32
 from .lane import Lane, let
-
 
 __all__ = ["Log"]
 

@@ -4,11 +4,9 @@ from types import SimpleNamespace
 
 from amaranth.hdl import Module, Value, ValueLike
 
-from penstock.machine.approximation import RECIP_SLOPE, RECIP_TABLE
-
+from ...machine.approximation import RECIP_SLOPE, RECIP_TABLE
 from .exp2 import rom
 from .lane import Stages, Through, let
-
 
 __all__ = ["reciprocal_steps"]
 

@@ -4,14 +4,12 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.beat import STOP_BITS
-
+from ...machine.beat import STOP_BITS
 from ..units.fifo import Fifo
 from .columns import SLOTS, Columns
 from .port import LINE_BITS
 from .rotate import rotate
 from .walk import Walk, start_layout, walk_layout
-
 
 __all__ = ["Assembly", "block_layout", "trigger_layout"]
 

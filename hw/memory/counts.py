@@ -4,10 +4,8 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.limits import COUNT_BITS
-
+from ...machine.limits import COUNT_BITS
 from ..units.broadcast import post_layout
-
 
 __all__ = ["ReferenceCounts"]
 

@@ -6,15 +6,13 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.beat import LINE_BYTES
-from penstock.machine.config import Machine
-from penstock.machine.faults import Fault
-from penstock.machine.limits import ADDRESS_BITS
-
+from ...machine.beat import LINE_BYTES
+from ...machine.config import Machine
+from ...machine.faults import Fault
+from ...machine.limits import ADDRESS_BITS
 from .arbiter import Arbiter
 from .port import LINE_BITS, ReadPort, WritePort
 from .ring import Ring
-
 
 __all__ = ["Interconnect", "response_lanes"]
 

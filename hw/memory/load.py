@@ -4,10 +4,9 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
-from penstock.machine.beat import STOP_DONE, Scalar, Tile
-from penstock.machine.faults import Fault
-from penstock.machine.limits import TRIGGERS_AHEAD, TRIGGERS_BEHIND
-
+from ...machine.beat import STOP_DONE, Scalar, Tile
+from ...machine.faults import Fault
+from ...machine.limits import TRIGGERS_AHEAD, TRIGGERS_BEHIND
 from ..beat import is_done
 from ..units.fifo import Fifo
 from ..units.unit import Unit
@@ -15,7 +14,6 @@ from .assembly import Assembly, trigger_layout
 from .locate import locate
 from .port import LINE_BITS, ReadPort
 from .walk import Walk, start_layout, walk_layout
-
 
 __all__ = ["Load"]
 

@@ -3,8 +3,7 @@
 from amaranth.hdl import Const, Module, Signal
 from amaranth.lib import data
 
-from penstock.machine.limits import ADDRESS_BITS, POSITION_BITS
-
+from ...machine.limits import ADDRESS_BITS, POSITION_BITS
 
 __all__ = ["place_layout", "locate"]
 

@@ -5,15 +5,13 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.beat import LINE_BYTES, Tile
-from penstock.machine.limits import ADDRESS_BITS
-
+from ...machine.beat import LINE_BYTES, Tile
+from ...machine.limits import ADDRESS_BITS
 from ..beat import beat_layout
 from ..units.fifo import Fifo
 from .columns import SLOTS, Columns
 from .port import LINE_BITS
 from .rotate import rotate
-
 
 __all__ = ["Packing", "chunk_layout", "offsets"]
 

@@ -3,9 +3,8 @@
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.beat import LINE_BYTES
-from penstock.machine.limits import ADDRESS_BITS
-
+from ...machine.beat import LINE_BYTES
+from ...machine.limits import ADDRESS_BITS
 
 __all__ = ["LINE_BITS", "ReadPort", "WritePort", "read_chunk", "write_chunk"]
 

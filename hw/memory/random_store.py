@@ -4,10 +4,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
-from penstock.machine.beat import STOP_BITS, STOP_DONE, Scalar, Tile
-from penstock.machine.faults import Fault
-from penstock.machine.limits import ADDRESS_BITS, FLIGHT_BITS, SIZE_BITS, STORE_ADDRESSES, STORE_TILES
-
+from ...machine.beat import STOP_BITS, STOP_DONE, Scalar, Tile
+from ...machine.faults import Fault
+from ...machine.limits import ADDRESS_BITS, FLIGHT_BITS, SIZE_BITS, STORE_ADDRESSES, STORE_TILES
 from ..beat import is_done
 from ..units.fifo import Fifo
 from ..units.unit import Unit
@@ -16,7 +15,6 @@ from .locate import locate, place_layout
 from .packing import Packing, offsets
 from .port import WritePort
 from .walk import SHIFT_BITS
-
 
 __all__ = ["RandomStore"]
 

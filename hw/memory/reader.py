@@ -5,13 +5,11 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.beat import STOP_BITS, STOP_DONE, BufferRef, Tile
-from penstock.machine.limits import SIZE_BITS as REPEAT_BITS
-
+from ...machine.beat import STOP_BITS, STOP_DONE, BufferRef, Tile
+from ...machine.limits import SIZE_BITS as REPEAT_BITS
 from ..beat import beat_layout, is_done, with_stop
 from ..units.fifo import Fifo
 from .table import Table
-
 
 __all__ = ["Reader"]
 

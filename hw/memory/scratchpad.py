@@ -5,11 +5,10 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.beat import BufferRef, Tile
-from penstock.machine.faults import Fault
-from penstock.machine.kinds import kind_of
-from penstock.machine.limits import PAGES_BITS, SIZE_BITS
-
+from ...machine.beat import BufferRef, Tile
+from ...machine.faults import Fault
+from ...machine.kinds import kind_of
+from ...machine.limits import PAGES_BITS, SIZE_BITS
 from ..beat import beat_layout
 from ..stream import connect
 from ..units.broadcast import post_layout
@@ -19,7 +18,6 @@ from .counts import ReferenceCounts
 from .pages import PageList
 from .reader import Reader
 from .writer import Writer
-
 
 __all__ = ["Scratchpad"]
 

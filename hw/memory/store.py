@@ -3,17 +3,15 @@
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib.wiring import Out
 
-from penstock.machine.beat import LINE_BYTES, Tile
-from penstock.machine.faults import Fault
-from penstock.machine.limits import ADDRESS_BITS, FLIGHT_BITS, SIZE_BITS
-
+from ...machine.beat import LINE_BYTES, Tile
+from ...machine.faults import Fault
+from ...machine.limits import ADDRESS_BITS, FLIGHT_BITS, SIZE_BITS
 from ..beat import is_done
 from ..units.unit import Unit
 from .interconnect import response_lanes
 from .packing import Packing, offsets
 from .port import WritePort
 from .walk import order_table
-
 
 __all__ = ["Store"]
 

@@ -4,13 +4,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.beat import STOP_BITS
-from penstock.machine.limits import ADDRESS_BITS, POSITION_BITS, SIZE_BITS
-
+from ...machine.beat import STOP_BITS
+from ...machine.limits import ADDRESS_BITS, POSITION_BITS, SIZE_BITS
 from .locate import place_layout
 from .port import LINE_BITS
 from .table import Table
-
 
 __all__ = ["Walk", "walk_layout", "order_table", "start_layout", "SHIFT_BITS"]
 

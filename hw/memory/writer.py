@@ -4,11 +4,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.beat import STOP_DONE, TILES_BITS, BufferRef, Tile
-
+from ...machine.beat import STOP_DONE, TILES_BITS, BufferRef, Tile
 from ..beat import beat_layout, is_bare, is_done
 from ..units.fifo import Fifo
-
 
 __all__ = ["Writer"]
 

@@ -5,10 +5,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.overlay import SWITCH, SWITCH_CODES, bits_for
-
+from ...machine.overlay import SWITCH, SWITCH_CODES, bits_for
 from .token import ram_attributes, struct
-
 
 __all__ = ["TimeMultiplexedSwitch"]
 

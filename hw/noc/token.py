@@ -2,8 +2,7 @@
 
 from amaranth.lib import data
 
-from penstock.machine.overlay import Layout
-
+from ...machine.overlay import Layout
 
 __all__ = ["struct", "link_layout", "ram_attributes"]
 

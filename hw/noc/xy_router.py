@@ -4,10 +4,8 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.overlay import PORTS
-
+from ...machine.overlay import PORTS
 from ..units.fifo import Fifo
-
 
 __all__ = ["XYRouter", "SOURCES"]
 

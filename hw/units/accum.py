@@ -4,18 +4,16 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
 
-from penstock.machine.beat import STOP_DONE, Tile
-from penstock.machine.faults import Fault
-from penstock.machine.functions import identity_bits
-from penstock.machine.functions import lookup as entry
-from penstock.machine.kinds import accum_levels, kind_of
-from penstock.machine.limits import SIZE_BITS
-
+from ...machine.beat import STOP_DONE, Tile
+from ...machine.faults import Fault
+from ...machine.functions import identity_bits
+from ...machine.functions import lookup as entry
+from ...machine.kinds import accum_levels, kind_of
+from ...machine.limits import SIZE_BITS
 from ..beat import is_bare, is_done, words
 from ..functions import lookup
 from ..place import module_name, place
 from .unit import Unit
-
 
 __all__ = ["Accum"]
 

@@ -2,11 +2,9 @@
 
 from amaranth.hdl import Cat, Module, Mux
 
-from penstock.machine.faults import Fault
-from penstock.machine.kinds import ADDRESS_BITS
-
+from ...machine.faults import Fault
+from ...machine.kinds import ADDRESS_BITS
 from .unit import Unit
-
 
 __all__ = ["Address"]
 

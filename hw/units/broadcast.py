@@ -4,11 +4,9 @@ from amaranth.hdl import Cat, Module, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
-from penstock.machine.beat import BufferRef
-from penstock.machine.limits import DELTA_BITS
-
+from ...machine.beat import BufferRef
+from ...machine.limits import DELTA_BITS
 from .unit import Unit
-
 
 __all__ = ["Broadcast", "post_layout"]
 

@@ -2,14 +2,12 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
-from penstock.machine.beat import Selector
-from penstock.machine.faults import Fault
-
+from ...machine.beat import Selector
+from ...machine.faults import Fault
 from ..beat import is_done
 from .arrival import ArrivalOrder
 from .reassemble import index_of
 from .unit import Unit
-
 
 __all__ = ["EagerMerge"]
 

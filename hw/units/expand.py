@@ -3,13 +3,11 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import Out
 
-from penstock.machine.beat import BufferRef
-from penstock.machine.faults import Fault
-
+from ...machine.beat import BufferRef
+from ...machine.faults import Fault
 from ..beat import is_done
 from .broadcast import post_layout
 from .unit import Unit
-
 
 __all__ = ["Expand"]
 

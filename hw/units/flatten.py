@@ -2,12 +2,10 @@
 
 from amaranth.hdl import Module, Mux, Signal
 
-from penstock.machine.beat import STOP_DONE
-from penstock.machine.faults import Fault
-
+from ...machine.beat import STOP_DONE
+from ...machine.faults import Fault
 from ..beat import is_bare, is_done, with_stop
 from .unit import Unit
-
 
 __all__ = ["Flatten"]
 

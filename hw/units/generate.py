@@ -2,13 +2,11 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 
-from penstock.machine.faults import Fault
-from penstock.machine.kinds import ADDRESS_BITS, GENERATORS
-
+from ...machine.faults import Fault
+from ...machine.kinds import ADDRESS_BITS, GENERATORS
 from ..beat import is_done
 from .reassemble import index_of
 from .unit import Unit
-
 
 __all__ = ["Generate"]
 

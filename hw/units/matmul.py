@@ -3,13 +3,11 @@
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data
 
-from penstock.machine.beat import Tile
-from penstock.machine.kinds import kind_of
-
+from ...machine.beat import Tile
+from ...machine.kinds import kind_of
 from ..arith.dot import Dot
 from ..place import module_name, place
 from .pipeline import Pipelined
-
 
 __all__ = ["Matmul"]
 

@@ -3,13 +3,11 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import Out
 
-from penstock.machine.beat import BufferRef, Selector
-from penstock.machine.faults import Fault
-
+from ...machine.beat import BufferRef, Selector
+from ...machine.faults import Fault
 from ..beat import is_done, with_stop
 from .broadcast import post_layout
 from .unit import Unit
-
 
 __all__ = ["Partition"]
 

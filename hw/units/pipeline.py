@@ -3,13 +3,11 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 
-from penstock.machine.faults import Fault
-from penstock.machine.kinds import queue_entries
-
+from ...machine.faults import Fault
+from ...machine.kinds import queue_entries
 from ..beat import beat_layout
 from .fifo import Fifo
 from .unit import Unit
-
 
 __all__ = ["Pipelined", "delay"]
 

@@ -2,13 +2,11 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
-from penstock.machine.beat import STOP_DONE, Selector
-from penstock.machine.faults import Fault
-
+from ...machine.beat import STOP_DONE, Selector
+from ...machine.faults import Fault
 from ..beat import is_done, with_stop
 from .arrival import ArrivalOrder
 from .unit import Unit
-
 
 __all__ = ["Reassemble", "index_of"]
 

@@ -2,11 +2,9 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
-from penstock.machine.beat import STOP_DONE
-
+from ...machine.beat import STOP_DONE
 from ..beat import is_done, with_stop
 from .unit import Unit
-
 
 __all__ = ["Reshape"]
 

@@ -2,10 +2,8 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 
-from penstock.machine.faults import Fault
-
+from ...machine.faults import Fault
 from .unit import Unit
-
 
 __all__ = ["RowAppend"]
 

@@ -2,12 +2,10 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 
-from penstock.machine.faults import Fault
-from penstock.machine.limits import SIZE_BITS
-
+from ...machine.faults import Fault
+from ...machine.limits import SIZE_BITS
 from ..beat import is_done
 from .unit import Unit
-
 
 __all__ = ["RowOffset"]
 

@@ -4,13 +4,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
 
-from penstock.machine.beat import STOP_DONE
-from penstock.machine.faults import Fault
-from penstock.machine.limits import SIZE_BITS
-
+from ...machine.beat import STOP_DONE
+from ...machine.faults import Fault
+from ...machine.limits import SIZE_BITS
 from ..beat import is_bare, is_done
 from .unit import Unit
-
 
 __all__ = ["RowPack"]
 

@@ -2,16 +2,14 @@
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from penstock.machine.beat import Tile
-from penstock.machine.functions import identity_bits
-from penstock.machine.functions import lookup as entry
-from penstock.machine.kinds import kind_of
-
+from ...machine.beat import Tile
+from ...machine.functions import identity_bits
+from ...machine.functions import lookup as entry
+from ...machine.kinds import kind_of
 from ..beat import words
 from ..functions import lookup
 from ..place import module_name, place
 from .pipeline import Pipelined
-
 
 __all__ = ["RowReduce"]
 

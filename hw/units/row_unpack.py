@@ -4,12 +4,10 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
 
-from penstock.machine.faults import Fault
-from penstock.machine.limits import SIZE_BITS
-
+from ...machine.faults import Fault
+from ...machine.limits import SIZE_BITS
 from ..beat import is_done
 from .unit import Unit
-
 
 __all__ = ["RowUnpack"]
 

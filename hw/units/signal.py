@@ -3,11 +3,9 @@
 from amaranth.hdl import Cat, Module, Mux
 from amaranth.hdl import Signal as Register
 
-from penstock.machine.beat import STOP_DONE, Scalar
-
+from ...machine.beat import STOP_DONE, Scalar
 from ..beat import is_done
 from .unit import Unit
-
 
 __all__ = ["Signal"]
 

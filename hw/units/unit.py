@@ -6,10 +6,8 @@ from amaranth.hdl import Cat, Module, Signal, ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.config import Machine
-
+from ...machine.config import Machine
 from ..beat import Payloads, beat_layout
-
 
 __all__ = ["Unit"]
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from penstock.machine.beat import STOP_DONE
-from penstock.machine.kinds import accum_levels, kind_of, queue_entries
-
+from ...machine.beat import STOP_DONE
+from ...machine.kinds import accum_levels, kind_of, queue_entries
 from .core import Beat, Unit
 
 

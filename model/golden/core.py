@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from penstock.machine.beat import STOP_DONE
+from ...machine.beat import STOP_DONE
 
 if TYPE_CHECKING:
     from .machine import Golden

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from penstock.machine.beat import Tile
-from penstock.machine.config import Config
-from penstock.machine.kinds import kind_of
-from penstock.machine.unitgraph import UnitGraph
-
+from ...machine.beat import Tile
+from ...machine.config import Config
+from ...machine.kinds import kind_of
+from ...machine.unitgraph import UnitGraph
 from .compute import Accum, Pipeline
 from .core import Channel
 from .ends import Sink, Source
 from .offchip import Memory, RandomStore, Store, load
-from .rows import RowAppend, RowOffset, RowPack, RowUnpack
 from .routing import Address, EagerMerge, Expand, Generate, Partition, Reassemble, Signal
+from .rows import RowAppend, RowOffset, RowPack, RowUnpack
 from .scratchpad import Scratchpad
 from .shape import Broadcast, Flatten, Merge, Pace, Promote, Repeat, Reshape, Split, Zip
-
 
 CLASSES = {"row_pack": RowPack, "row_unpack": RowUnpack, "row_append": RowAppend, "row_offset": RowOffset, "broadcast": Broadcast, "flatten": Flatten, "promote": Promote, "reshape": Reshape, "repeat": Repeat, "pace": Pace, "zip": Zip, "split": Split, "merge": Merge,
            "source": Source, "sink": Sink, "map": Pipeline, "matmul": Pipeline, "row_reduce": Pipeline, "accum": Accum, "scratchpad": Scratchpad, "load": load, "store": Store, "random_store": RandomStore,

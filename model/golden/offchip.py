@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from penstock.machine.beat import ELEMENT_BITS, LINE_BYTES
-
+from ...machine.beat import ELEMENT_BITS, LINE_BYTES
 from .core import END, Beat, Unit
 
 

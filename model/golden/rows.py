@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.machine.beat import STOP_DONE
-
+from ...machine.beat import STOP_DONE
 from .core import Beat, Unit
 
 

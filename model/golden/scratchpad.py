@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import cycle, product
 
-from penstock.machine.beat import STOP_DONE
-from penstock.machine.limits import COUNT_BITS
-
+from ...machine.beat import STOP_DONE
+from ...machine.limits import COUNT_BITS
 from .core import Beat, Unit
 
 

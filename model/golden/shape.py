@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from penstock.machine.beat import STOP_DONE
-
+from ...machine.beat import STOP_DONE
 from .core import END, Beat, Unit
 
 

@@ -11,8 +11,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.machine.overlay import CHAINED, LEFT, ONLY, PORTS, RIGHT, SWITCH_CODES, WAITING, WRITE_ALU, WRITE_NET
-from penstock.machine.overlay_image import DynamicImage, StaticImage
+from ...machine.overlay import (
+    CHAINED,
+    LEFT,
+    ONLY,
+    PORTS,
+    RIGHT,
+    SWITCH_CODES,
+    WAITING,
+    WRITE_ALU,
+    WRITE_NET,
+)
+from ...machine.overlay_image import DynamicImage, StaticImage
 
 Apply = Callable[[int, int, int], int]
 """(operation code, first operand's bits, second operand's bits) -> the result's bits."""

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.machine.errors import RunError
-from penstock.machine.overlay import CHAINED, WAITING, WRITE_ALU, WRITE_NONE
-from penstock.machine.overlay_image import DynamicImage, Image, StaticImage
-
+from ...machine.errors import RunError
+from ...machine.overlay import CHAINED, WAITING, WRITE_ALU, WRITE_NONE
+from ...machine.overlay_image import DynamicImage, Image, StaticImage
 from . import dynamic
 
 

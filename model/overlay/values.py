@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.errors import RunError
-from penstock.machine.overlay import RIGHT, SWITCH_CODES, WRITE_ALU, WRITE_NET
-from penstock.machine.overlay_image import DynamicImage, Image, StaticImage
-from penstock.machine.token_ops import ARITY, Op, format_of
-
+from ...machine.dataflow import DataflowGraph
+from ...machine.errors import RunError
+from ...machine.overlay import RIGHT, SWITCH_CODES, WRITE_ALU, WRITE_NET
+from ...machine.overlay_image import DynamicImage, Image, StaticImage
+from ...machine.token_ops import ARITY, Op, format_of
 from .simulate import Run
 
 _ARITY = np.array([ARITY[op] for op in Op], np.int8)

@@ -14,11 +14,11 @@ from time import perf_counter
 
 import numpy as np
 
-from penstock.machine.config import Config
-from penstock.machine.deadlock import Deadlock
-from penstock.machine.trace import ChannelTrace, Run
-from penstock.machine.unitgraph import Channel, UnitGraph
-from penstock.model import depths
+from ...machine.config import Config
+from ...machine.deadlock import Deadlock
+from ...machine.trace import ChannelTrace, Run
+from ...machine.unitgraph import Channel, UnitGraph
+from .. import depths
 
 from . import report
 from .build import build, idle

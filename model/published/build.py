@@ -7,18 +7,50 @@ from math import prod
 
 import numpy as np
 
-from penstock.machine import published_kinds
-from penstock.machine.config import Published
-from penstock.machine.errors import ConfigError, RunError
-from penstock.machine.unitgraph import Unit, UnitGraph
-
+from ...machine import published_kinds
+from ...machine.config import Published
+from ...machine.errors import ConfigError, RunError
+from ...machine.unitgraph import Unit, UnitGraph
 from . import buffer_units, compute_units, flatmap_units, memory_units, routing_units, shape_units
 from .calendar import BUCKETS
 from .engine import KIND_CODES
 from .state import (
-    C_BASE, C_CLOSED, C_DEPTH, C_DST, C_SRC, CHANNEL_COLUMNS, G_ELEMENT, G_FAR_MIN, G_FIRST, G_INTERVAL, G_LATENCY, G_LOGGING, G_NEAR,
-    G_ONCHIP, G_SLACK_LOG, G_SLACK_STORE, IDLE, P_PAR, P_UNIT, PARAMS, PORT_COLUMNS, REGS, SCALARS, SLOT_COLUMNS, STARVED, U_AFTER,
-    U_FINISH, U_IN_AT, U_KIND, U_ON, U_OUT_AT, U_WHY, UNIT_COLUMNS, Net, plain, tile,
+    C_BASE,
+    C_CLOSED,
+    C_DEPTH,
+    C_DST,
+    C_SRC,
+    CHANNEL_COLUMNS,
+    G_ELEMENT,
+    G_FAR_MIN,
+    G_FIRST,
+    G_INTERVAL,
+    G_LATENCY,
+    G_LOGGING,
+    G_NEAR,
+    G_ONCHIP,
+    G_SLACK_LOG,
+    G_SLACK_STORE,
+    IDLE,
+    P_PAR,
+    P_UNIT,
+    PARAMS,
+    PORT_COLUMNS,
+    REGS,
+    SCALARS,
+    SLOT_COLUMNS,
+    STARVED,
+    U_AFTER,
+    U_FINISH,
+    U_IN_AT,
+    U_KIND,
+    U_ON,
+    U_OUT_AT,
+    U_WHY,
+    UNIT_COLUMNS,
+    Net,
+    plain,
+    tile,
 )
 from .tokens import Tokens
 

@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from penstock.machine.deadlock import Deadlock, DeadlockError, Stall
-from penstock.machine.errors import RunError
-from penstock.machine.unitgraph import UnitGraph
-
+from ...machine.deadlock import Deadlock, DeadlockError, Stall
+from ...machine.errors import RunError
+from ...machine.unitgraph import UnitGraph
 from .state import (
-    BLOCKED, C_COUNT, C_DEPTH, EMPTY_DIMENSION, ENDS_EARLY, G_FAULT, G_FAULT_UNIT, G_NOW, NO_UNIT, PARTIAL_CHUNK, SHAPES_DIFFER, STOPS_DIFFER,
-    U_CLOCK, U_FINISH, U_ON, U_WHY, Net,
+    BLOCKED,
+    C_COUNT,
+    C_DEPTH,
+    EMPTY_DIMENSION,
+    ENDS_EARLY,
+    G_FAULT,
+    G_FAULT_UNIT,
+    G_NOW,
+    NO_UNIT,
+    PARTIAL_CHUNK,
+    SHAPES_DIFFER,
+    STOPS_DIFFER,
+    U_CLOCK,
+    U_FINISH,
+    U_ON,
+    U_WHY,
+    Net,
 )
 
 _FAULTS = {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from penstock.machine import limits
-
+from ...machine import limits
 from .state import *  # noqa: F403 - offsets, channel functions
 
 (L_BASE, L_PITCH, L_TROWS, L_TCOLS, L_ROWS, L_COLS, L_E, L_PRESENT, L_LIMIT_LOW, L_LIMIT_HIGH, L_SEQUENCE, L_RANK, L_LOOPS, L_GROUPS, L_USED, L_RING_HEAD,

@@ -13,9 +13,9 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from penstock.machine.beat import STOP_DONE
-from penstock.machine import limits
-from penstock.machine.faults import Fault
+from ...machine import limits
+from ...machine.beat import STOP_DONE
+from ...machine.faults import Fault
 
 BUSY, BLOCKED, ACTIVE = 1, 2, 4  # took or delivered a beat; offers one that is not accepted; state changed otherwise
 

@@ -18,8 +18,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass, field
 
-from penstock.machine.errors import PenstockError
-
+from ...machine.errors import PenstockError
 from .problem import Problem
 from .readings import Readings
 

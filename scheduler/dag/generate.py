@@ -7,8 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from penstock.machine.errors import PenstockError
-
+from ...machine.errors import PenstockError
 from .problem import Op, OpType, Problem, Tensor
 
 __all__ = ["KINDS", "generate"]

@@ -6,8 +6,8 @@ import json
 import os
 from typing import Any
 
-from penstock.machine.errors import PenstockError
-from penstock.machine.reading import read_json
+from ...machine.errors import PenstockError
+from ...machine.reading import read_json
 
 __all__ = ["read_object", "take_list", "take_int", "take_number"]
 

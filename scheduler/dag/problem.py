@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from penstock.machine.errors import PenstockError
-from penstock.machine.output import write_text
-from penstock.machine.reading import check_fields
-
+from ...machine.errors import PenstockError
+from ...machine.output import write_text
+from ...machine.reading import check_fields
 from .jsonio import read_object, take_int, take_list, take_number
 
 __all__ = ["OpType", "Tensor", "Op", "Problem"]

@@ -11,7 +11,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Literal, get_args, get_type_hints
 
-from penstock.machine.errors import PenstockError, nearest
+from ...machine.errors import PenstockError, nearest
 
 __all__ = ["Readings", "SOURCES"]
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from penstock.machine.overlay import Overlay
-
+from ...machine.overlay import Overlay
 from .edges import Edges, tails
 from .schedule import Schedule, route
 

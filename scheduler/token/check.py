@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.machine.errors import RunError
-
+from ...machine.errors import RunError
 from .edges import Edges
 from .schedule import Schedule
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from penstock.machine.overlay import RIGHT, Overlay, Sizes
-from penstock.machine.overlay_image import DynamicImage
-
+from ...machine.overlay import RIGHT, Overlay, Sizes
+from ...machine.overlay_image import DynamicImage
 from .banks import banked, pair_colours
 from .edges import Edges
 

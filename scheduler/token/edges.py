@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from penstock.machine.overlay import LEFT, ONLY, RIGHT
+from ...machine.overlay import LEFT, ONLY, RIGHT
 
 
 @dataclass(frozen=True)

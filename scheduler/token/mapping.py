@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.errors import ConfigError
-from penstock.machine.overlay import Overlay
-from penstock.machine.overlay_image import Image
-from penstock.machine.token_ops import Op, format_of
-
+from ...machine.dataflow import DataflowGraph
+from ...machine.errors import ConfigError
+from ...machine.overlay import Overlay
+from ...machine.overlay_image import Image
+from ...machine.token_ops import Op, format_of
 from . import bounds as _bounds
 from .check import check
 from .dynamic import dynamic_image

@@ -10,9 +10,8 @@ import os
 
 import numpy as np
 
-from penstock.machine.errors import ConfigError
-from penstock.machine.overlay import Overlay
-
+from ...machine.errors import ConfigError
+from ...machine.overlay import Overlay
 from .edges import Edges
 
 OBJECTIVES = ("cut", "connectivity")

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numba
 import numpy as np
 
-from penstock.machine.overlay import RIGHT, Overlay
-
+from ...machine.overlay import RIGHT, Overlay
 from .edges import Edges
 
 WEST, EAST, NORTH, SOUTH = range(4)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from penstock.machine.overlay import SPECIALISED, Overlay
-from penstock.machine.token_ops import OP_CLASS, Op
-
+from ...machine.overlay import SPECIALISED, Overlay
+from ...machine.token_ops import OP_CLASS, Op
 from .edges import Edges
 
 KINDS = tuple(dict.fromkeys(SPECIALISED.values()))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from penstock.machine.overlay import RIGHT, SWITCH_CODES, WRITE_ALU, WRITE_NET, Sizes
-from penstock.machine.overlay_image import StaticImage
-
+from ...machine.overlay import RIGHT, SWITCH_CODES, WRITE_ALU, WRITE_NET, Sizes
+from ...machine.overlay_image import StaticImage
 from .edges import Edges
 from .schedule import EAST, NORTH, SOUTH, WEST, Schedule, route
 

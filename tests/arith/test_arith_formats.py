@@ -16,9 +16,8 @@ from penstock.hw.arith.log import Log
 from penstock.hw.arith.mul import Mul
 from penstock.hw.arith.sqrt import Sqrt
 from penstock.machine import arith
-
-from arith_vectors import assert_same_bits, pairs, random_bits
-from test_arith_lanes import run
+from penstock.testing.arith_vectors import assert_same_bits, pairs, random_bits
+from penstock.testing.lane_bench import run
 
 CORNERS64 = np.array([
     0, 1, 0x000FFFFFFFFFFFFF, 0x0010000000000000, 0x0010000000000001, 0x001FFFFFFFFFFFFF, 0x0020000000000000,

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.machine.functions import FUNCTIONS, Function, UnknownFunctionError, lookup, register
 from penstock.machine import arith
+from penstock.machine.functions import FUNCTIONS, Function, UnknownFunctionError, lookup, register
 from penstock.model import functions, tile_kernels
-
-from arith_vectors import CORNERS, assert_same_bits, pairs, random_bits, tiles, words
+from penstock.testing.arith_vectors import CORNERS, assert_same_bits, pairs, random_bits
+from penstock.testing.strategies import tiles, words
 
 
 def floats(*bits):

@@ -9,14 +9,13 @@ import pytest
 from amaranth.back import rtlil
 
 from penstock.hw.arith.dot import Dot
-from penstock.hw.arith.shared import dot_verilog, operators_verilog, share
 from penstock.hw.place import module_name
-from penstock.machine.functions import dot_stages
+from penstock.hw.shared import dot_verilog, operators_verilog, share
 from penstock.machine import arith
+from penstock.machine.functions import dot_stages
 from penstock.machine.yosys import yosys
 from penstock.tb.runner import verilator_command
-
-from arith_vectors import assert_same_bits, pairs
+from penstock.testing.arith_vectors import assert_same_bits, pairs
 
 
 def in_place(folder, t, dtype, name):

@@ -220,7 +220,7 @@ def test_records_and_reports(capsys, tmp_path, monkeypatch):
     assert cli.main(["explain", str(out)]) == 0
     whole = capsys.readouterr().out
     assert "bounding chain" in whole and "busiest" not in whole
-    monkeypatch.setattr("penstock.explain.MOST_UNITS", 3)
+    monkeypatch.setattr("penstock.runs.explain.MOST_UNITS", 3)
     assert cli.main(["explain", str(out)]) == 0
     assert f"the busiest 3 of {len(record['units'])} units (all of them: --all)" in capsys.readouterr().out
     assert cli.main(["explain", str(out), "--all"]) == 0 and capsys.readouterr().out == whole
@@ -254,7 +254,7 @@ def test_a_folder_that_is_a_file(capsys, tmp_path):
 
 
 def test_the_error_against_float64_counts_what_is_finite():
-    from penstock.api import max_error
+    from penstock.runs.api import max_error
 
     inf, nan = np.inf, np.nan
     assert max_error(np.array([[1.5, nan, inf]]), np.array([[2.0, nan, inf]])) == 0.25

@@ -1,12 +1,8 @@
 """The bench of dynamic against static: its distance is the paper's, and a record grows run by run."""
 
-import sys
-from pathlib import Path
 
-import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 import dynamic
+import pytest
 
 
 def test_the_distance_is_that_of_the_paper():

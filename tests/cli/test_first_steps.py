@@ -7,8 +7,9 @@ from importlib.metadata import version
 
 import pytest
 
-from penstock import api, cli
+from penstock import cli
 from penstock.frontend import build
+from penstock.runs import api
 from penstock.samples import SAMPLES, copy
 
 

@@ -7,8 +7,9 @@ import time
 import pytest
 from rich.console import Console
 
-from penstock import api, cli, progress
+from penstock import cli
 from penstock.machine import cache
+from penstock.runs import api, progress
 
 GRID = {"tile_b": [4, 8], "tile_inter": [8, 16]}
 

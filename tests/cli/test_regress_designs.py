@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock import api, regress
 from penstock.frontend import build
 from penstock.frontend.graph import OPERATORS
-from penstock.frontend.workloads import WORKLOADS
+from penstock.runs import api, regress
+from penstock.workloads import WORKLOADS
 
 SMALL = [d for d in regress.DESIGNS if not d.deep]
 

@@ -3,11 +3,12 @@
 import json
 import re
 
-from penstock import api, cli
+from penstock import cli
 from penstock.frontend import build, lower
 from penstock.frontend.boxes import feedback
 from penstock.frontend.draw import fabric_parts, parts
 from penstock.machine.config import load, presets_dir
+from penstock.runs import api
 
 
 def shown(capsys, *args) -> list[tuple[str, ...]]:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock import api, cli, points, regress
+from penstock import cli
 from penstock.frontend import build, lower
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
+from penstock.runs import api, points, regress
 
 ROTARY = str(Path(__file__).parents[2] / "samples" / "files" / "rotary.py")
 

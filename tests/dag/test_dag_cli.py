@@ -5,11 +5,11 @@ import subprocess
 import sys
 
 import pytest
-from dag_cases import EXAMPLES, NATIVE, WORKED, schedule
 
+from penstock.cli.dag_solver import main
 from penstock.scheduler.dag import Problem, Schedule, evaluate
-from penstock.scheduler.dag.cli import main
 from penstock.scheduler.dag.generate import generate
+from penstock.testing.dag_cases import EXAMPLES, NATIVE, WORKED, schedule
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_sigint_leaves_a_valid_schedule(tmp_path):
     """The written file is valid when the solver is stopped from outside, and the exit is orderly."""
     problem, out = tmp_path / "in.json", tmp_path / "out.json"
     generate("residual", 140, 1).save(problem)
-    command = [sys.executable, "-m", "penstock.scheduler.dag", "solve", str(problem), str(out), "--time", "60"]
+    command = [sys.executable, "-m", "penstock.cli.dag_solver", "solve", str(problem), str(out), "--time", "60"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         process.stderr.readline()
         process.terminate()
@@ -127,7 +127,7 @@ def test_a_first_schedule_needs_neither_compiled_code_nor_the_front_end():
 
 
 def test_progress_lines_tell_the_stage_while_nothing_better_comes(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("penstock.scheduler.dag.cli._SILENCE", 0.05)
+    monkeypatch.setattr("penstock.cli.dag_solver._SILENCE", 0.05)
     problem = tmp_path / "in.json"
     generate("residual", 60, 1).save(problem)
     assert main(["solve", str(problem), str(tmp_path / "out.json"), "--time", "3"]) == 0

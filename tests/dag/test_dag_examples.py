@@ -3,11 +3,11 @@
 import math
 
 import pytest
-from dag_cases import EXAMPLES, SQUARE, WORKED, schedule
 
 from penstock.scheduler.dag import Problem, Readings, Schedule, ScheduleError, evaluate
 from penstock.scheduler.dag.demand import make_plan
 from penstock.scheduler.dag.meter import Meter
+from penstock.testing.dag_cases import EXAMPLES, SQUARE, WORKED, schedule
 
 
 @pytest.mark.parametrize("name", WORKED)
@@ -49,7 +49,7 @@ def test_files_round_trip(tmp_path):
 
 def test_native_k_divides_by_the_native_depth():
     """K = native in every example: both readings of a MatMul's cost agree there, and differ by K / native elsewhere."""
-    from dag_cases import MM, problem
+    from penstock.testing.dag_cases import MM, problem
 
     native = Readings.parse(["matmul_cost=native-k"])
     for name in ("4A", "5B"):

@@ -4,12 +4,12 @@ import random
 import time
 
 import pytest
-from dag_cases import MM, PW, problem
 
 from penstock.scheduler.dag import Readings, evaluate
 from penstock.scheduler.dag.demand import make_plan
 from penstock.scheduler.dag.meter import Meter
 from penstock.scheduler.dag.solve.baselines import one_op_per_subgraph
+from penstock.testing.dag_cases import MM, PW, problem
 
 LARGEST = 1 << 24
 

@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from dag_cases import MM, PW, problem
 
 from penstock.scheduler.dag import Problem, Schedule, evaluate
 from penstock.scheduler.dag.generate import generate
-from penstock.scheduler.dag.solve import compiled, solve
+from penstock.scheduler.dag.solve import compiled, precompile, solve
+from penstock.testing.dag_cases import MM, PW, problem
 
 LARGEST = 1 << 24
 MEGABYTES = 1_000
@@ -49,7 +49,7 @@ CASES = {
 def solved(case: Problem, folder, seconds: float, **environment: str) -> dict:
     """The record of a fresh process; its schedule is checked here."""
     case.save(folder / "in.json")
-    command = [sys.executable, "-m", "penstock.scheduler.dag", "solve", str(folder / "in.json"),
+    command = [sys.executable, "-m", "penstock.cli.dag_solver", "solve", str(folder / "in.json"),
                str(folder / "out.json"), "--time", str(seconds), "--quiet",
                "--json", str(folder / "record.json")]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
@@ -101,7 +101,7 @@ def test_a_first_run_improves_long_before_it_has_compiled(monkeypatch):
 
 def test_compiled_code_is_there_for_the_next_run():
     """The suite has compiled the search, so a new process finds it."""
-    compiled._compile()
+    precompile.main()
     assert compiled.cached()
 
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dag_cases import EXAMPLES, WORKED
 
-from penstock import dag_run
 from penstock.cli import main
+from penstock.runs import dag_run
 from penstock.scheduler.dag import Readings, Schedule, Subgraph, evaluate
 from penstock.scheduler.dag.generate import generate
 from penstock.scheduler.dag.machine import lower_subgraph, shrink
 from penstock.scheduler.dag.solve import solve
 from penstock.scheduler.dag.solve.baselines import one_op_per_subgraph
+from penstock.testing.dag_cases import EXAMPLES, WORKED
 
 
 def judged(run):

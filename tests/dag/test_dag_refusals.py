@@ -4,10 +4,10 @@ import dataclasses
 import json
 
 import pytest
-from dag_cases import EXAMPLES, MM, NATIVE, PW, SQUARE, WORKED, problem, schedule
 
 from penstock.machine.errors import PenstockError
 from penstock.scheduler.dag import Problem, Readings, Schedule, ScheduleError, evaluate
+from penstock.testing.dag_cases import EXAMPLES, MM, NATIVE, PW, SQUARE, WORKED, problem, schedule
 
 # op 0 (pointwise) -> op 1 (MatMul, K = 256): not fusible; op 2 (pointwise) stands apart
 MIXED = problem([([0], 1), ([1, 2], 3), ([4], 5)], [100, 100, 100], [PW, MM, PW],

@@ -5,7 +5,6 @@ import threading
 import time
 
 import pytest
-from dag_cases import DATA, EXAMPLES, WORKED
 
 from penstock.machine.errors import PenstockError
 from penstock.scheduler.dag import Problem, Readings, evaluate
@@ -14,7 +13,12 @@ from penstock.scheduler.dag.bound import lower_bound
 from penstock.scheduler.dag.generate import KINDS, generate
 from penstock.scheduler.dag.problem import Op, OpType, Tensor
 from penstock.scheduler.dag.solve import solve
-from penstock.scheduler.dag.solve.baselines import chain_fusion, one_op_per_subgraph, power_of_two_latency
+from penstock.scheduler.dag.solve.baselines import (
+    chain_fusion,
+    one_op_per_subgraph,
+    power_of_two_latency,
+)
+from penstock.testing.dag_cases import DATA, EXAMPLES, WORKED
 
 
 def check(problem: Problem, seconds: float, readings: Readings = Readings()) -> None:

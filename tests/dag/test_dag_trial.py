@@ -1,11 +1,11 @@
 """A share of the trial of 2,000 problems (`nox -s dag_trial`): every reading, and that the trial can fail."""
 
+import checker
 import pytest
 import trial
-from dag_cases import EXAMPLES, WORKED
 
-import checker
 from penstock.scheduler.dag import Readings
+from penstock.testing.dag_cases import EXAMPLES, WORKED
 
 SHARE = 60
 

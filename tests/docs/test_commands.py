@@ -5,11 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import blocks, environment, run, runs
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "docs"))
 
-from commands import blocks, environment, run, runs  # noqa: E402
 
 PAGE = """# A page
 

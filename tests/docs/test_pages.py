@@ -9,19 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import MARKS, PAGES, blocks, runs
 
 from penstock import cli
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "docs"))
-
-from commands import MARKS, PAGES, blocks, runs  # noqa: E402
 
 
 def test_generated_pages_are_up_to_date():
     # In a process of its own: tests may have registered kinds and functions.
-    text = "import sys; sys.path.insert(0, 'docs'); import generate\nfor n, f in generate.PAGES.items(): assert (generate.HERE / n).read_text() == f().rstrip() + '\\n', n"
-    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True)
+    text = "import generate\nfor n, f in generate.PAGES.items(): assert (generate.HERE / n).read_text() == f().rstrip() + '\\n', n"
+    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT / "docs", capture_output=True, text=True)
     assert done.returncode == 0, f"run `python docs/generate.py`: {done.stderr[-300:]}"
 
 
@@ -34,7 +32,6 @@ def test_links_lead_somewhere(page):
 @pytest.mark.xdist_group("rtl-simple-moe")
 def test_readme_shows_what_its_program_prints(capsys):
     """The README's program, its command and its output on model and RTL; the last line has this machine's times."""
-    sys.path.insert(0, str(ROOT / "bench"))
     import report
 
     text = (ROOT / "README.md").read_text()
@@ -47,7 +44,6 @@ def test_readme_shows_what_its_program_prints(capsys):
 
 def test_readme_results_are_of_the_stored_records():
     """`python bench/report.py` was run after the records, or what they are compared with, changed."""
-    sys.path.insert(0, str(ROOT / "bench"))
     import report
 
     text = (ROOT / "README.md").read_text()
@@ -57,7 +53,6 @@ def test_readme_results_are_of_the_stored_records():
 
 def test_the_page_of_dynamic_against_static_is_of_the_stored_record():
     """`python bench/dynamic.py --page` was run after the record changed; on the skewed draws the dynamic side wins in the median, with no draw left out."""
-    sys.path.insert(0, str(ROOT / "bench"))
     import dynamic
 
     rows = dynamic.read()
@@ -73,10 +68,10 @@ def test_the_page_of_dynamic_against_static_is_of_the_stored_record():
 
 def test_the_regression_page_is_of_the_stored_table():
     """`python bench/regress_report.py` was run after the table changed; every workload and operator is in it, equal on model and RTL in every beat."""
-    sys.path.insert(0, str(ROOT / "bench"))
     import regress_report
-    from penstock.frontend.workloads import WORKLOADS
-    from penstock.regress import DESIGNS
+
+    from penstock.runs.regress import DESIGNS
+    from penstock.workloads import WORKLOADS
 
     table = json.loads(regress_report.RECORD.read_text())
     assert regress_report.PAGE.read_text() == regress_report.page(table)
@@ -90,7 +85,6 @@ def test_the_regression_page_is_of_the_stored_table():
 
 def test_the_figures_page_is_of_the_stored_tables():
     """`python bench/figures_report.py` was run after a table changed; every figure was made on the published traces."""
-    sys.path.insert(0, str(ROOT / "bench"))
     import figures_report
 
     assert figures_report.PAGE.read_text() == figures_report.page()
@@ -100,7 +94,6 @@ def test_the_figures_page_is_of_the_stored_tables():
 
 def test_the_deadlock_page_is_of_the_stored_findings():
     """`python bench/deadlock_report.py` was run after the findings changed."""
-    sys.path.insert(0, str(ROOT / "bench"))
     import deadlock_report
 
     assert deadlock_report.PAGE.read_text() == deadlock_report.page(deadlock_report.load(deadlock_report.RECORD))
@@ -108,7 +101,6 @@ def test_the_deadlock_page_is_of_the_stored_findings():
 
 def test_the_fuzzing_page_has_the_stored_campaign():
     """`python bench/fuzz_report.py` was run after the record changed."""
-    sys.path.insert(0, str(ROOT / "bench"))
     import fuzz_report
 
     assert fuzz_report.BLOCKS.between(fuzz_report.PAGE.read_text(), fuzz_report.NAME) == fuzz_report.block(json.loads(fuzz_report.RECORD.read_text()))
@@ -125,8 +117,8 @@ def test_api_page_runs(tmp_path, monkeypatch):
 def test_the_page_on_programs_shows_programs_that_run():
     import numpy as np
 
-    from penstock import api
-    from penstock.reference import expected
+    from penstock.runs import api
+    from penstock.runs.reference import expected
 
     example = ROOT / "samples" / "files" / "top2.py"
     whole, bins, loop = (b.text for b in blocks(ROOT / "docs" / "programs.md") if b.language == "python")
@@ -193,14 +185,13 @@ def test_pages_to_begin_with_can_be_followed(page, tmp_path, monkeypatch, capsys
 
 @pytest.mark.xdist_group("rtl-small")
 def test_example_with_its_own_function_unit_and_operator():
-    text = "from penstock import api\nm, r = api.run('samples/files/rotary.py', 'small_fpga', on='both')\nassert m.cycles == r.cycles and r.values_ok and r.mismatches == 0"
+    text = "from penstock.runs import api\nm, r = api.run('samples/files/rotary.py', 'small_fpga', on='both')\nassert m.cycles == r.cycles and r.values_ok and r.mismatches == 0"
     done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_dag_results_are_of_the_stored_records():
     """`python bench/dag_report.py` was run after the records changed."""
-    sys.path.insert(0, str(ROOT / "bench"))
     import dag_report
 
     text = (ROOT / "docs" / "dag_scheduler.md").read_text()
@@ -210,7 +201,6 @@ def test_dag_results_are_of_the_stored_records():
 
 def test_the_overlays_costs_are_of_the_stored_tables():
     """`python bench/overlay_resources.py` was run after the tables changed."""
-    sys.path.insert(0, str(ROOT / "bench"))
     import overlay_resources
 
     assert (ROOT / "docs" / "overlay_resources.md").read_text() == overlay_resources.page()

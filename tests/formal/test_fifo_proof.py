@@ -3,8 +3,8 @@
 import pytest
 from amaranth.hdl import Mux, Signal, unsigned
 
-import prover
 from penstock.hw.units.fifo import Fifo
+from penstock.testing import prover
 
 
 class Watched(Fifo):

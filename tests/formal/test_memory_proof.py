@@ -4,7 +4,6 @@ import pytest
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 
-import prover
 from penstock.hw.memory import counts as counts_module
 from penstock.hw.memory import interconnect as interconnect_module
 from penstock.hw.memory import port as port_module
@@ -14,6 +13,7 @@ from penstock.hw.memory.counts import ReferenceCounts
 from penstock.hw.memory.interconnect import Interconnect
 from penstock.hw.memory.ring import Ring
 from penstock.machine.config import Dram, Machine
+from penstock.testing import prover
 
 GROUPS, LANES, RESPONSES = 4, 2, 2
 

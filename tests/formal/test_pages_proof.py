@@ -3,8 +3,8 @@
 import pytest
 from amaranth.hdl import Array, Cat, Const, Mux, Signal
 
-import prover
 from penstock.hw.memory.pages import PageList
+from penstock.testing import prover
 
 
 class Watched(PageList):

@@ -4,11 +4,11 @@ import pytest
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 
-import prover
 from penstock.hw.beat import Payloads
 from penstock.hw.registry import component
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tuple
 from penstock.machine.config import load
+from penstock.testing import prover
 
 WORD, REF = Scalar(2), BufferRef(2)
 UNITS = {

@@ -3,19 +3,46 @@
 import numpy as np
 import pytest
 
-from penstock.frontend import boxes
+from penstock.frontend import (
+    OPERATORS,
+    Accum,
+    Bufferize,
+    Expand,
+    Graph,
+    LinearOffChipLoad,
+    LinearOffChipStore,
+    Map,
+    Operator,
+    ProgramError,
+    Reshape,
+    Sink,
+    Source,
+    Streamify,
+    add,
+    analyse,
+    boxes,
+    build,
+    draw,
+    exp,
+    lower,
+    matmul,
+    metric,
+    operator_reference,
+    print_graph,
+    read_graph,
+    register_rule,
+    to_dot,
+)
+from penstock.frontend.analysis import RULES
 from penstock.frontend.boxes import Arrow, Box
 from penstock.frontend.draw import draw_fabric, fabric_parts
-from penstock.frontend import (Accum, Bufferize, Expand, Graph, LinearOffChipLoad, LinearOffChipStore, Map, Operator, OPERATORS, ProgramError, Reshape, Sink, Source,
-                               Streamify, add, analyse, build, draw, exp, lower, matmul, metric, operator_reference, print_graph, read_graph, register_rule, to_dot)
-from penstock.frontend.analysis import RULES
 from penstock.frontend.functions import FORMS
 from penstock.frontend.reference import evaluate64
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError, RunError
 from penstock.machine.functions import FUNCTIONS
 from penstock.model import published
-from penstock.reference import evaluate, evaluator
+from penstock.runs.reference import evaluate, evaluator
 
 FIG8 = load("fig8")
 POINTS = {  # tile_b, tile_inter: cycles, off-chip bytes, on-chip bytes of the published simulator

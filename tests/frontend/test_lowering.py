@@ -8,13 +8,33 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from untimed import Untimed
 
-from penstock.frontend import (Accum, Bufferize, Expand, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, ProgramError, Promote,
-                               Reshape, Streamify, Zip, add, build, exp, lower, matmul, mul)
+from penstock.frontend import (
+    Accum,
+    Bufferize,
+    Expand,
+    Flatten,
+    Graph,
+    LinearOffChipLoad,
+    LinearOffChipStore,
+    LoweringError,
+    Map,
+    ProgramError,
+    Promote,
+    Reshape,
+    Streamify,
+    Zip,
+    add,
+    build,
+    exp,
+    lower,
+    matmul,
+    mul,
+)
 from penstock.machine.config import load
 from penstock.machine.unitgraph import UnitGraph, validate
-from penstock.reference import evaluate
+from penstock.runs.reference import evaluate
+from penstock.testing.untimed import Untimed
 
 FIG8 = load("fig8")
 SMALL = load("small_fpga")

@@ -7,15 +7,62 @@ import pytest
 
 import penstock
 from penstock import model
-from penstock.edges import source_beats
-from penstock.frontend import (Accum, analyse, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, LoweringError, Map, Partition,
-                               Promote, RandomOffChipLoad, RandomOffChipStore, Reassemble, Reshape, ScalarType, Scan, Sink, Source, Streamify, StreamType, add, address,
-                               address_range, all_read, cast, div, exp, last_tile_filter, lower, matmul, maximum, mul, retile_col, retile_row, retile_streamify, row_append, row_max, row_offset, row_sum, scale, sub, Zip)
+from penstock.frontend import (
+    Accum,
+    Bufferize,
+    EagerMerge,
+    Expand,
+    Fifo,
+    FlatMap,
+    Flatten,
+    Graph,
+    LinearOffChipLoad,
+    LinearOffChipStore,
+    Loop,
+    LoweringError,
+    Map,
+    Partition,
+    Promote,
+    RandomOffChipLoad,
+    RandomOffChipStore,
+    Reassemble,
+    Reshape,
+    ScalarType,
+    Scan,
+    Sink,
+    Source,
+    Streamify,
+    StreamType,
+    Zip,
+    add,
+    address,
+    address_range,
+    all_read,
+    analyse,
+    cast,
+    div,
+    exp,
+    last_tile_filter,
+    lower,
+    matmul,
+    maximum,
+    mul,
+    retile_col,
+    retile_row,
+    retile_streamify,
+    row_append,
+    row_max,
+    row_offset,
+    row_sum,
+    scale,
+    sub,
+)
 from penstock.frontend.program import Program
-from penstock.frontend.workloads.dealing import deal, turns
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
-from penstock.reference import expected
+from penstock.runs.edges import source_beats
+from penstock.runs.reference import expected
+from penstock.workloads.dealing import deal, turns
 
 SMALL = load("small_fpga")
 CONFIG = replace(SMALL, machine=replace(SMALL.machine, dtype="fp32", pages=16))

@@ -3,13 +3,57 @@
 import numpy as np
 import pytest
 
-from penstock.frontend import (Accum, Bufferize, DimKind, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, Map, Partition,
-                               Promote, RandomOffChipLoad, RandomOffChipStore, Reassemble, Reshape, Scan, SelectorType, Sink, Source, Streamify, StreamType,
-                               Zip, add, address, address_range, all_read, analyse, dim, expert_addresses, last_tile_filter, matmul, maximum, mul, print_graph, read_graph,
-                               retile_col, retile_row, retile_streamify, row_append, row_max, row_offset, row_sum, scale)
+from penstock.frontend import (
+    Accum,
+    Bufferize,
+    DimKind,
+    EagerMerge,
+    Expand,
+    FlatMap,
+    Flatten,
+    Graph,
+    LinearOffChipLoad,
+    LinearOffChipStore,
+    Loop,
+    Map,
+    Partition,
+    Promote,
+    RandomOffChipLoad,
+    RandomOffChipStore,
+    Reassemble,
+    Reshape,
+    Scan,
+    SelectorType,
+    Sink,
+    Source,
+    Streamify,
+    StreamType,
+    Zip,
+    add,
+    address,
+    address_range,
+    all_read,
+    analyse,
+    dim,
+    expert_addresses,
+    last_tile_filter,
+    matmul,
+    maximum,
+    mul,
+    print_graph,
+    read_graph,
+    retile_col,
+    retile_row,
+    retile_streamify,
+    row_append,
+    row_max,
+    row_offset,
+    row_sum,
+    scale,
+)
 from penstock.frontend.streams import nested, tokens
 from penstock.machine.errors import ProgramError, RunError
-from penstock.reference import evaluator
+from penstock.runs.reference import evaluator
 
 
 @pytest.fixture

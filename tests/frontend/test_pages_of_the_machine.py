@@ -6,13 +6,27 @@ import numpy as np
 import pytest
 
 import penstock
-from penstock import edges, model
-from penstock.frontend import Bufferize, Expand, Graph, Map, ProgramError, Sink, Source, Streamify, build, lower, matmul, register_rule
+from penstock import model
+from penstock.frontend import (
+    Bufferize,
+    Expand,
+    Graph,
+    Map,
+    ProgramError,
+    Sink,
+    Source,
+    Streamify,
+    build,
+    lower,
+    matmul,
+    register_rule,
+)
 from penstock.frontend.analysis import substitute
 from penstock.frontend.onchip import scratchpad_pages
 from penstock.frontend.program import Program
 from penstock.machine.config import load
-from penstock.reference import expected
+from penstock.runs import edges
+from penstock.runs.reference import expected
 
 SMALL = load("small_fpga")
 FP32 = replace(SMALL, machine=replace(SMALL.machine, dtype="fp32"))

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 import penstock
-from penstock import edges, model
+from penstock import model
 from penstock.frontend import build, lower
 from penstock.machine.config import load
 from penstock.machine.errors import LoweringError
+from penstock.runs import edges
 
 TOP2 = Path(__file__).parents[2] / "samples/files/top2.py"
 SMALL = load("small_fpga")

@@ -5,9 +5,48 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from penstock.frontend import (Accum, Bufferize, EagerMerge, Expand, Fifo, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, LoweringError, Map, Operator, Partition, ProgramError, Promote,
-                               RandomOffChipLoad, RandomOffChipStore, Reshape, Sink, Source, Streamify, Zip, add, address, address_range, all_read, build, expert_addresses, lower, matmul, mul,
-                               operator, read_graph, retile_col, retile_row, retile_streamify, row_append, row_offset, row_sum)
+from penstock.frontend import (
+    Accum,
+    Bufferize,
+    EagerMerge,
+    Expand,
+    Fifo,
+    FlatMap,
+    Flatten,
+    Graph,
+    LinearOffChipLoad,
+    LinearOffChipStore,
+    LoweringError,
+    Map,
+    Operator,
+    Partition,
+    ProgramError,
+    Promote,
+    RandomOffChipLoad,
+    RandomOffChipStore,
+    Reshape,
+    Sink,
+    Source,
+    Streamify,
+    Zip,
+    add,
+    address,
+    address_range,
+    all_read,
+    build,
+    expert_addresses,
+    lower,
+    matmul,
+    mul,
+    operator,
+    read_graph,
+    retile_col,
+    retile_row,
+    retile_streamify,
+    row_append,
+    row_offset,
+    row_sum,
+)
 from penstock.frontend.functions import Function
 from penstock.frontend.graph import FUNCTIONAL, OPERATORS
 from penstock.frontend.reference import evaluate64
@@ -15,7 +54,7 @@ from penstock.frontend.stream_functions import Collect, Expanding
 from penstock.frontend.types import dim
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError, RunError
-from penstock.reference import expected
+from penstock.runs.reference import expected
 
 SMALL = load("small_fpga")
 CONFIG = replace(SMALL, machine=replace(SMALL.machine, dtype="fp32", pages=16))

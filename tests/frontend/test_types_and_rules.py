@@ -6,13 +6,56 @@ from pathlib import Path
 import pytest
 
 from penstock import frontend
-from penstock.frontend import (Accum, Bufferize, DimKind, EagerMerge, Expand, FlatMap, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Loop, Map, Operator,
-                               Partition, ProgramError, Promote, RandomOffChipLoad, RandomOffChipStore, Reassemble, Reshape, Scan, SelectorType, Sink, Source,
-                               Streamify, StreamType, Zip, add, address, build, cast, dim, expert_addresses, lower, matmul, mul, operator, register_rule, retile_row,
-                               retile_streamify, row_append, row_offset, row_sum, scale, silu)
+from penstock.frontend import (
+    Accum,
+    Bufferize,
+    DimKind,
+    EagerMerge,
+    Expand,
+    FlatMap,
+    Flatten,
+    Graph,
+    LinearOffChipLoad,
+    LinearOffChipStore,
+    Loop,
+    Map,
+    Operator,
+    Partition,
+    ProgramError,
+    Promote,
+    RandomOffChipLoad,
+    RandomOffChipStore,
+    Reassemble,
+    Reshape,
+    Scan,
+    SelectorType,
+    Sink,
+    Source,
+    Streamify,
+    StreamType,
+    Zip,
+    add,
+    address,
+    build,
+    cast,
+    dim,
+    expert_addresses,
+    lower,
+    matmul,
+    mul,
+    operator,
+    register_rule,
+    retile_row,
+    retile_streamify,
+    row_append,
+    row_offset,
+    row_sum,
+    scale,
+    silu,
+)
 from penstock.frontend.graph import FUNCTIONAL, OPERATORS
-from penstock.frontend.workloads import WORKLOADS
 from penstock.machine.config import load
+from penstock.workloads import WORKLOADS
 
 SR, DR, SX, DX = DimKind.STATIC_REGULAR, DimKind.DYNAMIC_REGULAR, DimKind.STATIC_RAGGED, DimKind.DYNAMIC_RAGGED
 

@@ -7,12 +7,11 @@ import pytest
 
 from penstock.fuzz import campaign, fabric, programs
 from penstock.fuzz.draw import Goal, draw
+from penstock.fuzz.planted import BUGS, planted, seed_for
 from penstock.fuzz.streams import run_streams
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import LoweringError, RunError
 from penstock.tb import api
-
-from planted import BUGS, planted, seed_for
 
 QUICK = ("dropped stop", "lost beat under stall")
 

@@ -136,10 +136,10 @@ def warm() -> None:
     """Load once what every command would load again."""
     import importlib
 
-    for name in ("penstock.api", "penstock.explain", "penstock.frontend", "penstock.fuzz.campaign", "penstock.deadlock",
-                 "penstock.overlay.comparison", "penstock.scheduler.dag.solve", "matplotlib.figure", "penstock.dag_run"):
+    for name in ("penstock.runs.api", "penstock.runs.explain", "penstock.frontend", "penstock.fuzz.campaign", "penstock.runs.deadlock",
+                 "penstock.overlay.comparison", "penstock.scheduler.dag.solve", "matplotlib.figure", "penstock.runs.dag_run"):
         importlib.import_module(name)
-    from penstock import api
+    from penstock.runs import api
 
     with tempfile.TemporaryDirectory() as folder:
         for name, data in base().items():

@@ -4,15 +4,15 @@ import json
 import re
 
 import pytest
-import unit_bench as bench
 
+from penstock.hw.beat import Payloads
 from penstock.hw.export import export, write
 from penstock.hw.fabric import Fabric
-from penstock.hw.beat import Payloads
 from penstock.hw.registry import component
 from penstock.machine.beat import Scalar, Selector, Tile, Tuple
 from penstock.machine.kinds import KINDS
 from penstock.machine.yosys import yosys
+from penstock.testing import unit_bench as bench
 
 TILE, BF16 = Tile(4, "fp32"), Tile(4, "bf16")
 

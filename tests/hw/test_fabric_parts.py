@@ -1,7 +1,6 @@
 """The fabric around the units: channels, typed connections, run-time registers, counters, and the errors of constructors."""
 
 import pytest
-import unit_bench as bench
 from amaranth.hdl import Module, Value
 from amaranth.lib import stream
 from amaranth.sim import Simulator
@@ -14,6 +13,7 @@ from penstock.hw.stream import connect, share
 from penstock.hw.units.fifo import Fifo
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile, Tuple
 from penstock.machine.errors import LoweringError
+from penstock.testing import unit_bench as bench
 
 TILE = Tile(2, "fp32")
 pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # of components whose constructor refuses

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-import unit_bench as bench
-from unit_bench import check, random_tiles, stops
 
 from penstock.machine.beat import Scalar, Tile, Tuple
+from penstock.testing import unit_bench as bench
+from penstock.testing.unit_bench import check, random_tiles, stops
 
 TILE, WIDE, WORD = Tile(2, "fp32"), Tile(4, "fp32"), Scalar(8)
 PLAIN = random_tiles(TILE, [0] * 30 + [15])

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import unit_bench as bench
-from unit_bench import PATTERNS, SINKS, check, random_tiles, stops, tile_of
 
 from penstock.machine.beat import BufferRef, Tile, Tuple
 from penstock.model import functions
+from penstock.testing import unit_bench as bench
+from penstock.testing.unit_bench import PATTERNS, SINKS, check, random_tiles, stops, tile_of
 
 TILE = Tile(2, "fp32")
 BF16 = Tile(2, "bf16")

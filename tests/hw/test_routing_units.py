@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-import unit_bench as bench
-from unit_bench import PATTERNS, SINKS, check
 
 from penstock.machine.beat import Scalar, Selector, Tile
-from penstock.tb.routing import cases, streams_of
+from penstock.testing import unit_bench as bench
+from penstock.testing.routing import cases, streams_of
+from penstock.testing.unit_bench import PATTERNS, SINKS, check
 
 TILE = Tile(2, "fp32")
 CASES = cases(2, "fp32")

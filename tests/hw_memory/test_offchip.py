@@ -5,12 +5,12 @@ from random import Random
 
 import pytest
 from amaranth.sim import Simulator
+
 from penstock.hw.memory.interconnect import Interconnect
 from penstock.machine.config import Dram as DramConfig
 from penstock.machine.config import Machine
-
-from offchip_bench import Bench
-from offchip_model import Place
+from penstock.testing.offchip_bench import Bench
+from penstock.testing.offchip_model import Place
 
 
 def machine(*, t, lanes, load_lines=None, arbitration="need", kind="ideal", channels=4):

@@ -8,12 +8,12 @@ from random import Random
 import pytest
 from amaranth.hdl import ClockDomain, Module
 from amaranth.sim import Simulator
+
 from penstock.hw.beat import Payloads
 from penstock.hw.memory.scratchpad import Scratchpad
 from penstock.machine.beat import BufferRef, Tile
 from penstock.machine.config import Machine
-
-from scratchpad_model import ScratchpadModel
+from penstock.testing.scratchpad_model import ScratchpadModel
 
 T = 2
 TILE = Tile(T, "bf16")

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import verilog_bench
-from penstock.frontend import Graph, Map, Sink, Source, build, lower, row_sum
-from penstock.machine.config import load
 
 import penstock
-from penstock import edges, model
+from penstock import model
+from penstock.frontend import Graph, Map, Sink, Source, build, lower, row_sum
+from penstock.machine.config import load
+from penstock.runs import edges
+from penstock.testing import verilog_bench
 
 SMALL = load("small_fpga")
 TOP2 = Path(__file__).parents[2] / "samples/files/top2.py"

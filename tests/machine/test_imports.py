@@ -1,53 +1,163 @@
-"""The layers: who may import whom (docs/architecture.md)."""
+"""The house: who may import whom (docs/architecture.md)."""
 
 import ast
+import functools
+import sys
 from pathlib import Path
 
+import networkx as nx
 import pytest
 
+import penstock
+
 ROOT = Path(__file__).parents[2]
+SIDES = {"machine", "frontend", "model", "hw", "scheduler"}
+BENCHES = SIDES | {"workloads"}
 ALLOWED = {
-    "machine": {"machine"},
-    "frontend": {"machine", "frontend"},
-    "model": {"machine", "model"},
-    "hw": {"machine", "hw"},
-    "scheduler": {"machine", "frontend", "scheduler"},
+    "machine": {"sim_configs"},  # presets: data
+    "frontend": {"machine"},
+    "model": {"machine"},
+    "hw": {"machine"},
+    "scheduler": {"machine", "frontend"},
+    "workloads": SIDES,
+    "tb": SIDES,
+    "testing": SIDES,
+    "runs": BENCHES | {"tb", "testing"},
+    "figures": BENCHES | {"tb", "testing", "runs"},
+    "fuzz": BENCHES | {"tb", "testing", "runs"},
+    "overlay": BENCHES | {"tb", "testing", "runs"},
+    "cli": BENCHES | {"tb", "testing", "runs", "figures", "fuzz", "overlay", "samples"},
+    "samples": {"machine"},
+    "sim_configs": set(),
 }
+"""Room -> rooms that it may import besides itself."""
+INNER = {"hw/arith": {"machine", "hw/arith"}}
+"""The same for a room within a room: prefixes of all that it may import."""
 
 
-def imports_of(path: Path) -> set[str]:
-    """Layers of penstock that a module imports (absolute, or relative beyond its own layer)."""
-    depth = len(path.relative_to(ROOT).parts) - 1
+def is_module_file(path: Path) -> bool:
+    """Whether every folder down to it is a package; other files are data (samples/files)."""
+    folders = [f for f in path.parents if ROOT in f.parents]
+    return path.suffix == ".py" and all((f / "__init__.py").is_file() for f in folders)
+
+
+FILES = sorted(p for room in ALLOWED for p in (ROOT / room).rglob("*.py") if is_module_file(p))
+
+
+def package_of(path: Path) -> tuple[str, ...]:
+    return path.relative_to(ROOT).parts[:-1]
+
+
+def is_module(parts: tuple[str, ...]) -> bool:
+    base = ROOT.joinpath(*parts)
+    return (base / "__init__.py").is_file() or bool(parts) and base.with_suffix(".py").is_file()
+
+
+@functools.cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def runtime_nodes(tree: ast.AST):
+    """All nodes but those that only a type checker reads."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            continue
+        yield node
+        yield from runtime_nodes(node)
+
+
+def imports_of(path: Path, *, inner: bool = True) -> set[tuple[str, ...]]:
+    """Modules of this package that a module imports, as paths from the root; ``inner``: in functions, too."""
+    tree = tree_of(path)
+    package = package_of(path)
     found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom):
-            if node.level > depth:
-                found.add((node.module or node.names[0].name).split(".")[0])
-            elif node.level == 0 and node.module and node.module.split(".")[0] == "penstock":
-                found |= {node.module.split(".")[1]} if "." in node.module else {a.name for a in node.names}
-        elif isinstance(node, ast.Import):
-            found |= {a.name.split(".")[1] for a in node.names if a.name.startswith("penstock.")}
+    for node in runtime_nodes(tree) if inner else ast.iter_child_nodes(tree):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        base = package[: len(package) - node.level + 1]
+        base += tuple(node.module.split(".")) if node.module else ()
+        for name in node.names:
+            found.add((*base, name.name) if is_module((*base, name.name)) else base)
     return found
 
 
-@pytest.mark.parametrize("layer", ALLOWED)
-def test_layers_import_only_what_they_may(layer):
+@pytest.mark.parametrize("room", ALLOWED)
+def test_rooms_import_only_what_they_may(room):
     wrong = {}
-    for path in (ROOT / layer).rglob("*.py"):
-        # A preset's folder is data, not a layer.
-        extra = imports_of(path) - ALLOWED[layer] - {"sim_configs"}
+    for path in (p for p in FILES if p.relative_to(ROOT).parts[0] == room):
+        extra = {m[0] for m in imports_of(path) if m} - ALLOWED[room] - {room}
         if extra:
             wrong[str(path.relative_to(ROOT))] = extra
     assert wrong == {}
 
 
-def test_every_package_is_listed_for_the_wheel():
-    import tomllib
+@pytest.mark.parametrize("room", INNER)
+def test_inner_rooms_import_only_what_they_may(room):
+    wrong = {}
+    for path in (p for p in FILES if p.is_relative_to(ROOT / room)):
+        extra = {"/".join(m) for m in imports_of(path)}
+        extra = {m for m in extra if not any(f"{m}/".startswith(f"{p}/") for p in INNER[room])}
+        if extra:
+            wrong[str(path.relative_to(ROOT))] = extra
+    assert wrong == {}
 
-    tools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
-    listed = set(tools["packages"])
-    layers = {v: k for k, v in tools["package-dir"].items()}
-    for layer, name in layers.items():
-        for init in (ROOT / layer).rglob("__init__.py"):
-            parts = init.parent.relative_to(ROOT / layer).parts
-            assert ".".join((name, *parts)) in listed
+
+def test_every_room_has_a_rule():
+    assert {p.parent.name for p in ROOT.glob("*/__init__.py")} == set(ALLOWED)
+
+
+def test_imports_between_rooms_are_relative():
+    """An absolute import of the package would be found in an installation only, or in another one."""
+    wrong = []
+    for path in FILES:
+        for node in ast.walk(tree_of(path)):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+            wrong += [f"{path.relative_to(ROOT)}:{node.lineno}" for n in names if n.split(".")[0] == "penstock"]
+    assert wrong == []
+
+
+def test_every_import_leads_to_a_file():
+    wrong = []
+    for path in FILES:
+        wrong += [f"{path.relative_to(ROOT)}: {'.'.join(m)}" for m in imports_of(path) if not is_module(m)]
+    assert wrong == []
+
+
+def graph_of_imports() -> nx.DiGraph:
+    """Module -> modules that it imports, in functions, too; not those for the type checker."""
+    graph = nx.DiGraph()
+    for path in FILES:
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = parts[:-1] if parts[-1] == "__init__" else parts
+        graph.add_edges_from((".".join(name), ".".join(m)) for m in imports_of(path) if m != name)
+    return graph
+
+
+def test_no_circle_among_modules():
+    graph = graph_of_imports()
+    circles = [sorted(c) for c in nx.strongly_connected_components(graph) if len(c) > 1]
+    assert circles == []
+
+
+def test_no_room_has_the_name_of_a_public_function():
+    assert set(ALLOWED) & set(penstock.__all__) == set()
+
+
+def test_the_root_imports_nothing_of_its_own():
+    tree = ast.parse((ROOT / "__init__.py").read_text())
+    ours = [ast.unparse(n) for n in ast.iter_child_nodes(tree) if isinstance(n, ast.ImportFrom) and (n.level or "penstock" in (n.module or ""))]
+    assert ours == []
+
+
+def test_no_module_is_loaded_twice():
+    """Under two names, that is: tests import the package that is installed, and helpers from it."""
+    home = Path(penstock.__file__).parent
+    names: dict[Path, set[str]] = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and home in (path := Path(file)).parents and path.relative_to(home).parts[0] in ALLOWED or file == penstock.__file__:
+            names.setdefault(Path(file), set()).add(module.__name__ if name == "__main__" else name)
+    assert {str(f): n for f, n in names.items() if len(n) > 1} == {}
+    assert all(n.split(".")[0] == "penstock" for found in names.values() for n in found)

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from penstock import explain
 from penstock.machine import output, record
 from penstock.machine.errors import PenstockError
+from penstock.runs import explain
 
 
 def test_round_trip(tmp_path):

@@ -11,22 +11,11 @@ from hypothesis import strategies as st
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tuple
 from penstock.machine.config import Dram
 from penstock.machine.errors import RunError
-
-from graphs import FULL, T, TILE, Build, compare, configuration, run
+from penstock.testing.graphs import FULL, TILE, Build, T, compare, configuration, run
+from penstock.testing.strategies import waits
 
 many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], derandomize=True)
 counts = st.tuples(st.integers(0, T), st.integers(0, T))
-
-
-@st.composite
-def waits(draw, n):
-    """Release cycles of n beats: none, random gaps, or late."""
-    kind = draw(st.integers(0, 2))
-    if kind == 0:
-        return [0] * n
-    if kind == 1:
-        return np.cumsum(draw(st.lists(st.integers(0, 6), min_size=n, max_size=n))).tolist()
-    return [draw(st.integers(0, 40))] * n
 
 
 def regular(shape):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock import api
 from penstock.machine.config import load
 from penstock.model import acts, precompile
 from penstock.model.layout import Layout
+from penstock.runs import api
 
 
 @pytest.mark.parametrize("program", ["swiglu", "simple_moe", "moe", "attention"])

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile
 from penstock.machine.errors import LoweringError, RunError
 from penstock.model.golden import END, Beat
-from penstock.tb import routing
-from penstock.tb.routing import cases, streams_of
-
-from graphs import FULL, T, TILE, Build, compare, configuration, run
-from test_against_contract import waits
+from penstock.testing import routing
+from penstock.testing.graphs import FULL, TILE, Build, T, compare, configuration, run
+from penstock.testing.routing import cases, streams_of
+from penstock.testing.strategies import waits
 
 CASES = [c for c in cases(T, "fp32") if len(c[3]) < 16]
 CONFIG = configuration()
@@ -174,7 +173,7 @@ def test_payloads_that_do_not_fit_are_refused(kind, params, ins, outs, message):
 
 
 class OfZoo:
-    """A graph of tb/routing.py in the form that `compare` takes."""
+    """A graph of testing/routing.py in the form that `compare` takes."""
 
     def __init__(self, zoo, seed, waits=(0, 0)):
         rng, self._graph = np.random.default_rng(seed), zoo.graph(seed)
@@ -215,7 +214,7 @@ def test_a_loop_that_nothing_enters_is_the_circle():
 
 
 def test_a_finished_loop_is_not_blamed_for_a_deadlock_elsewhere():
-    from test_timing import fork_that_needs
+    from penstock.testing.forks import fork_that_needs
 
     b, zoo = fork_that_needs(2), routing.loop(T, 2, 5)
     inside = OfZoo(zoo, 1)

@@ -9,8 +9,18 @@ from penstock.machine.beat import BufferRef, Scalar, Selector
 from penstock.machine.config import Dram
 from penstock.machine.errors import RunError
 from penstock.model import timeline
-
-from graphs import FULL, T, TILE, Build, compare, configuration, run, tile_words, with_machine
+from penstock.testing.forks import fork_that_needs
+from penstock.testing.graphs import (
+    FULL,
+    TILE,
+    Build,
+    T,
+    compare,
+    configuration,
+    run,
+    tile_words,
+    with_machine,
+)
 
 CONFIG = configuration()
 
@@ -154,19 +164,6 @@ def test_first_request_of_round_robin_alternates():
 
 # ---- what goes wrong -------------------------------------------------------------------------------------------------
 
-def fork_that_needs(depth):
-    """One branch gathers four beats in a scratchpad before the other's first beat is needed."""
-    b = Build(2)
-    fork = b.unit("broadcast", n=2, scratchpad=None)
-    b.link(b.source([(s, FULL) for s in [0, 0, 0, 0, 0, 1]]), fork)
-    pad = b.unit("scratchpad", pages=8, frames=2, writers=[{"rank": 1}], limit=[8], readers=[{"rank": 1, "repeat_dim": False}], repeat=[1])
-    b.link((fork, 0), pad)
-    b.link((pad, 0), (pad, 1), BufferRef(8))
-    z = b.unit("map", fn="add", arity=2, lanes=16, tuple_in=False)
-    b.link((pad, 1), (z, 0))
-    b.link((fork, 1), (z, 1), depth=depth)
-    b.link(z, b.sink())
-    return b
 
 
 def test_deadlock_names_the_cycle_and_the_depth_that_frees_it():

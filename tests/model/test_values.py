@@ -4,15 +4,22 @@ import numpy as np
 import pytest
 from numba import njit
 
+from penstock import model
+from penstock.machine import arith
 from penstock.machine import functions as machine_functions
 from penstock.machine.beat import FNV_OFFSET, FNV_PRIME
-from penstock.machine import arith
 from penstock.machine.errors import RunError
 from penstock.model import functions, layout
-
-from graphs import FULL, T, TILE, Build, configuration, run, source_beats, tile_words
-
-from penstock import model
+from penstock.testing.graphs import (
+    FULL,
+    TILE,
+    Build,
+    T,
+    configuration,
+    run,
+    source_beats,
+    tile_words,
+)
 
 CONFIG = configuration()
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from overlay_graphs import DYNAMIC, random_graph
 
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.overlay import Overlay
 from penstock.machine.token_ops import Op
 from penstock.model.overlay import simulate, values
+from penstock.overlay.random_graphs import DYNAMIC, random_graph
 from penstock.overlay.traffic import TRAFFIC
 from penstock.scheduler.token import map_graph
 

@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 import pytest
-from overlay_graphs import VARIANTS, random_graph
 
 from penstock.cli import main
 from penstock.frontend.spice import graph_from
@@ -15,6 +14,7 @@ from penstock.model import overlay as model
 from penstock.overlay import compare, run, sweep, table, variants
 from penstock.overlay.comparison import tile_map
 from penstock.overlay.figures import CURVES, published, rows_of
+from penstock.overlay.random_graphs import VARIANTS, random_graph
 from penstock.overlay.reference import float64, relative_error
 from penstock.scheduler.token import check, map_graph, place
 from penstock.scheduler.token.edges import edges

@@ -8,9 +8,9 @@ import pytest
 
 from penstock import cli
 from penstock.frontend.spice.source import graph_from
-from penstock.frontend.workloads.published_attention import lengths
 from penstock.machine.errors import PenstockError
 from penstock.overlay.comparison import compare, variants
+from penstock.workloads.published_attention import lengths
 
 HEAD = "%%MatrixMarket matrix coordinate real general\n"
 ONE_OF_EACH = {"ready": ["fifo"], "packets": ["per_edge"], "sends": ["edge"]}

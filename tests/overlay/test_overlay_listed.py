@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from overlay_graphs import VARIANTS
 
 from penstock.frontend.spice import graph_from
 from penstock.machine.overlay import Overlay
 from penstock.machine.token_ops import FORMATS, Op
 from penstock.model.overlay import simulate, values
+from penstock.overlay.random_graphs import VARIANTS
 from penstock.overlay.reference import against_scipy
 from penstock.overlay.sweep import LISTED, MATRICES
 from penstock.scheduler.token import map_graph

@@ -4,7 +4,6 @@ from functools import reduce
 
 import numpy as np
 import pytest
-from overlay_graphs import DYNAMIC, STATIC, overlays, random_graph
 
 from penstock.frontend.spice import Builder
 from penstock.machine.errors import RunError
@@ -12,6 +11,7 @@ from penstock.machine.overlay import CHAINED, Overlay
 from penstock.machine.token_ops import ARITY, FORMATS, Op, apply
 from penstock.model.overlay import golden, simulate
 from penstock.model.overlay import values as model_values
+from penstock.overlay.random_graphs import DYNAMIC, STATIC, overlays, random_graph
 from penstock.scheduler.token import map_graph
 
 

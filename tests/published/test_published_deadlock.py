@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock import cli, deadlock, edges
+from penstock import cli
 from penstock.frontend import build, lower
 from penstock.machine.config import load
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import PenstockError
 from penstock.model import published
+from penstock.runs import deadlock, edges
 
 MOE = load("paper_moe")
 SMALL = dict(tokens=128, dim=32, inter=128, experts=8, top_k=2, skew=2.0)

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock import api
 from penstock.figures.moe import MODELS
+from penstock.figures.published import attention, moe_regions, moe_tiling
 from penstock.frontend import ProgramError, build, lower
-from penstock.frontend.workloads.published_attention import consecutive
 from penstock.machine.config import load
-from penstock.published import attention, moe_regions, moe_tiling
-from penstock.reference import expected
+from penstock.runs import api
+from penstock.runs.reference import expected
+from penstock.workloads.published_attention import consecutive
 
 SMALL = load("small_fpga")
 TRACES = Path(__file__).parents[2] / "samples/files/traces/routing"

@@ -2,11 +2,28 @@
 
 import pytest
 
-from penstock import api
-from penstock.frontend import (Accum, Bufferize, EagerMerge, Graph, Map, Promote, Reassemble, Reshape, Sink, Source, Streamify, Zip, add, lower, retile_row, row_sum)
+from penstock.frontend import (
+    Accum,
+    Bufferize,
+    EagerMerge,
+    Graph,
+    Map,
+    Promote,
+    Reassemble,
+    Reshape,
+    Sink,
+    Source,
+    Streamify,
+    Zip,
+    add,
+    lower,
+    retile_row,
+    row_sum,
+)
 from penstock.frontend.program import Program
 from penstock.machine.config import load
 from penstock.machine.errors import LoweringError, PenstockError, RunError
+from penstock.runs import api
 
 SMALL = load("small_fpga")
 

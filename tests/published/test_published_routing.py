@@ -4,7 +4,17 @@ import pytest
 
 from penstock.machine.errors import LoweringError, RunError
 from penstock.model.published import run, selector_words, tile_word, tokens
-from published_graphs import Builder, chain, function, load, machine, map_of, out, sink, source
+from penstock.testing.published_graphs import (
+    Builder,
+    chain,
+    function,
+    load,
+    machine,
+    map_of,
+    out,
+    sink,
+    source,
+)
 
 
 class Streams(Builder):

@@ -6,7 +6,17 @@ import pytest
 
 from penstock.machine.errors import LoweringError, RunError
 from penstock.model.published import run
-from published_graphs import Builder, chain, function, load, machine, map_of, out, sink, source
+from penstock.testing.published_graphs import (
+    Builder,
+    chain,
+    function,
+    load,
+    machine,
+    map_of,
+    out,
+    sink,
+    source,
+)
 
 # -- channels -------------------------------------------------------------------------------------
 

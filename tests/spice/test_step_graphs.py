@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock import edges, model
+from penstock import model
 from penstock.frontend.lowering import lower
 from penstock.frontend.program import build
 from penstock.frontend.spice import Builder, graph_from
@@ -14,7 +14,8 @@ from penstock.frontend.spice.step import _cast_bf16, _maximum, scalarise
 from penstock.machine import arith
 from penstock.machine.config import load
 from penstock.machine.errors import ProgramError
-from penstock.reference import expected
+from penstock.runs import edges
+from penstock.runs.reference import expected
 
 
 def machine(name):

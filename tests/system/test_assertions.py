@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock import api
 from penstock.machine.errors import RunError
+from penstock.runs import api
 
 PROGRAM = """
 import numpy as np

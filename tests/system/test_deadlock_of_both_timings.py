@@ -5,11 +5,31 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from penstock import deadlock, load_config, run
-from penstock.frontend import (Accum, Broadcast, Bufferize, Expand, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Map, Partition, Promote, Reassemble, Sink, Source, Streamify,
-                               add, build, cast, sub)
+from penstock import load_config, run
+from penstock.frontend import (
+    Accum,
+    Broadcast,
+    Bufferize,
+    Expand,
+    Flatten,
+    Graph,
+    LinearOffChipLoad,
+    LinearOffChipStore,
+    Map,
+    Partition,
+    Promote,
+    Reassemble,
+    Sink,
+    Source,
+    Streamify,
+    add,
+    build,
+    cast,
+    sub,
+)
 from penstock.frontend.program import Program
 from penstock.machine.errors import RunError
+from penstock.runs import deadlock
 
 ROWS = 8
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from penstock import api, figures, regress
-from penstock.published import fig8
+from penstock import figures
+from penstock.figures.published import fig8
+from penstock.runs import api, regress
 
 
 @pytest.fixture(scope="module")

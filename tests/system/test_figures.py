@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from penstock import cli, figures
+from penstock.figures.published import statements
 from penstock.frontend import build
 from penstock.frontend.sizes import sizes
 from penstock.machine.config import load
-from penstock.published import statements
-from penstock.reference import expected
+from penstock.runs.reference import expected
 
 TRACES = Path(__file__).parents[3] / "shared/data"
 IN_THE_BOX = Path(__file__).parents[2] / "samples/files/traces"

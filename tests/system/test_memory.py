@@ -3,7 +3,7 @@
 import gc
 import weakref
 
-from penstock import api
+from penstock.runs import api
 
 
 def test_of_a_point_that_has_run_only_its_record_is_kept(monkeypatch):

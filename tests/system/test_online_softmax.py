@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock import api
+from penstock.runs import api
 
 SMALL = dict(requests=6, regions=2, heads=4, head_dim=8, kv_tile=4, most=3, softmax="online")
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-import tiny
 from penstock.machine.beat import FNV_OFFSET, FNV_PRIME
 from penstock.machine.errors import RunError
 from penstock.machine.trace import SourceBeats
-from penstock.tb import agents, api
+from penstock.tb import api, tiny
+from penstock.testing import agents
 
 
 def stream(n, pattern, seed):

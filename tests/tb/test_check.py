@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import tiny
 from penstock.machine.beat import Scalar, Tile, Tuple
 from penstock.machine.trace import ChannelTrace, PortTrace, Run
 from penstock.machine.unitgraph import Channel, Unit, UnitGraph
-from penstock.tb import agents, api, check, waves
+from penstock.tb import api, check, tiny, waves
+from penstock.testing import agents
 
 TILE = Tile(2, "fp32")
 GRAPH = UnitGraph("pair", 2, (Unit(0, "l", "load", {}), Unit(1, "s", "store", {})), (Channel(0, "l_s", (0, 0), (1, 0), 2, TILE),), (), (0, 1))

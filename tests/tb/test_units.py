@@ -12,10 +12,10 @@ from penstock.machine.beat import BufferRef, Scalar
 from penstock.machine.errors import RunError
 from penstock.machine.faults import Fault
 from penstock.machine.trace import SourceBeats
-from penstock.tb import api, check, rerun, routing, units
-from penstock.tb.agents import beats
+from penstock.tb import api, check, rerun
 from penstock.tb.mutation import MUTATIONS, SWIFT
-
+from penstock.testing import routing, units
+from penstock.testing.agents import beats
 
 PAIRS = [(source, sink) for source in ("always", "random", "bursty") for sink in ("always", "random", "late")]
 

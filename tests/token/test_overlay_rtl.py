@@ -13,8 +13,7 @@ from penstock.machine.token_ops import format_of
 from penstock.model.overlay import simulate
 from penstock.scheduler.token import map_graph
 from penstock.tb.overlay_api import classes_of, hardware, pack, run_image, run_images
-
-from token_graphs import random_graph
+from penstock.testing.token_graphs import random_graph
 
 QUICK = [
     dict(rows=2, cols=2),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.errors import ProgramError, nearest
+from ....machine.dataflow import DataflowGraph
+from ....machine.errors import ProgramError, nearest
 
 from ..equations import Equations
 

@@ -6,11 +6,9 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.overlay import OP_BITS
-from penstock.machine.token_ops import OP_CLASS, Op
-
+from ....machine.overlay import OP_BITS
+from ....machine.token_ops import OP_CLASS, Op
 from ...arith.add import Add
-from ...arith.compare import COMPARE_STAGES, compare_steps
 from ...arith.div import divider
 from ...arith.exp import Exp
 from ...arith.format import Format
@@ -19,7 +17,7 @@ from ...arith.log import Log
 from ...arith.mul import Mul
 from ...arith.sqrt import Sqrt
 from ..pipeline import delay
-
+from .compare import COMPARE_STAGES, compare_steps
 
 __all__ = ["Alu", "Compare"]
 

@@ -7,9 +7,20 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.overlay import CHAINED, CONTROL, MEMORIES, ONLY, OP_BITS, RIGHT, WAITING, Overlay, Sizes, memories, packet
-from penstock.machine.token_ops import OP_CLASS, Op
-
+from ....machine.overlay import (
+    CHAINED,
+    CONTROL,
+    MEMORIES,
+    ONLY,
+    OP_BITS,
+    RIGHT,
+    WAITING,
+    Overlay,
+    Sizes,
+    memories,
+    packet,
+)
+from ....machine.token_ops import OP_CLASS, Op
 from ...arith.format import FP32, FP64
 from ...noc.token import ram_attributes, struct
 from .alu import Alu
@@ -18,7 +29,6 @@ from .links import Links
 from .ready_bits import ReadyBits
 from .ready_queue import ReadyQueue
 from .waiting import Waiting
-
 
 __all__ = ["DynamicPE"]
 

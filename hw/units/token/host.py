@@ -2,8 +2,7 @@
 
 from amaranth.lib import data
 
-from penstock.machine.overlay import MEMORIES, Overlay, Sizes, bits_for, memories
-
+from ....machine.overlay import MEMORIES, Overlay, Sizes, bits_for, memories
 
 __all__ = ["host_layout"]
 

@@ -5,10 +5,8 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.overlay import READY_WORD, bits_for
-
+from ....machine.overlay import READY_WORD, bits_for
 from .leading_one import LeadingOne
-
 
 __all__ = ["ReadyBits"]
 

@@ -4,10 +4,8 @@ from amaranth.hdl import Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.overlay import bits_for
-
+from ....machine.overlay import bits_for
 from ..fifo import Fifo
-
 
 __all__ = ["ReadyQueue"]
 

@@ -7,13 +7,20 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.overlay import MEMORIES, OP_BITS, WRITE_NET, WRITE_NONE, Overlay, Sizes, bits_for, memories
-
+from ....machine.overlay import (
+    MEMORIES,
+    OP_BITS,
+    WRITE_NET,
+    WRITE_NONE,
+    Overlay,
+    Sizes,
+    bits_for,
+    memories,
+)
 from ...arith.format import FP32, FP64
 from ...noc.token import ram_attributes, struct
 from .alu import Alu
 from .host import host_layout
-
 
 __all__ = ["StaticPE"]
 

@@ -6,8 +6,7 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from penstock.machine.overlay import MEMORIES, Overlay, Sizes, memories, packet
-
+from ....machine.overlay import MEMORIES, Overlay, Sizes, memories, packet
 from ...noc.hoplite_router import HopliteRouter
 from ...noc.tm_switch import TimeMultiplexedSwitch
 from ...noc.token import struct
@@ -15,7 +14,6 @@ from ...noc.xy_router import XYRouter
 from .dynamic_pe import DynamicPE
 from .host import host_layout
 from .static_pe import StaticPE
-
 
 __all__ = ["Tile", "DynamicTile", "StaticTile"]
 

@@ -20,9 +20,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from penstock.frontend import (Accum, Bufferize, Expand, Graph, LinearOffChipLoad, LinearOffChipStore, Map, Reshape, Sink, Source, Streamify, add, ceil_div,
-                               matmul, silu)
-
+from ....frontend import (
+    Accum,
+    Bufferize,
+    Expand,
+    Graph,
+    LinearOffChipLoad,
+    LinearOffChipStore,
+    Map,
+    Reshape,
+    Sink,
+    Source,
+    Streamify,
+    add,
+    ceil_div,
+    matmul,
+    silu,
+)
 from ..demand import Extent, Plan, Role, make_plan
 from ..meter import Meter
 from ..problem import Problem

@@ -20,10 +20,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penstock.frontend import ceil_div
-from penstock.machine.beat import LINE_BYTES
-from penstock.machine.config import Config, Dram, Machine, Published, check
-
+from ....frontend import ceil_div
+from ....machine.beat import LINE_BYTES
+from ....machine.config import Config, Dram, Machine, Published, check
 from ..problem import Problem
 from .lower import Lowered
 

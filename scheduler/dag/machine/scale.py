@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.frontend import ceil_div
-from penstock.machine.errors import PenstockError
-
+from ....frontend import ceil_div
+from ....machine.errors import PenstockError
 from ..evaluate import ScheduleError, evaluate
 from ..problem import Op, Problem, Tensor
 from ..solution import Schedule

@@ -6,8 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 
-from penstock.machine.errors import PenstockError
-
+from ....machine.errors import PenstockError
 from ..demand import Plan, make_plan
 from ..evaluate import check_granularity
 from ..meter import Meter

@@ -19,13 +19,12 @@ import sys
 import types
 from pathlib import Path
 
-from penstock.machine import children
-
+from ....machine import children
 from . import kernel
 
-__all__ = ["Compilation", "cached", "load", "loaded"]
+__all__ = ["NEEDED", "Compilation", "cached", "load", "loaded", "stamp_file"]
 
-_NEEDED = "search"
+NEEDED = "search"
 """The function the solver calls; compiling it compiles all others it needs."""
 
 
@@ -50,7 +49,7 @@ def cached() -> bool:
     if loaded():
         return True
     try:
-        files = _stamp().read_text().splitlines()
+        files = stamp_file().read_text().splitlines()
     except OSError:
         return False
     return bool(files) and all(os.path.exists(file) for file in files)
@@ -61,7 +60,7 @@ def loaded() -> bool:
     return load.cache_info().currsize > 0 and bool(load().search.signatures)
 
 
-def _stamp() -> Path:
+def stamp_file() -> Path:
     """The file that says that this kernel is compiled for this processor, and into which files."""
     try:
         processor = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
@@ -78,21 +77,6 @@ def _stamp() -> Path:
     return beside / f"kernel-{key}.compiled"
 
 
-def _compile() -> None:
-    """Compile, or load, what the solver needs, and note that it is there."""
-    from ..generate import generate
-    from .tiles import compile_search
-
-    compile_search(generate("random", 1))
-    where = Path(load().search.stats.cache_path)
-    files = sorted(str(f) for f in where.glob(f"kernel.{_NEEDED}-*.nb?"))
-    stamp = _stamp()
-    stamp.parent.mkdir(parents=True, exist_ok=True)
-    fresh = stamp.with_suffix(f".{os.getpid()}")
-    fresh.write_text("\n".join(files))
-    os.replace(fresh, stamp)
-
-
 class Compilation:
     """A process that compiles; leave the ``with`` block to end it (what is compiled by then stays)."""
 
@@ -104,7 +88,7 @@ class Compilation:
         if not cached():
             search_path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
             self.process = self._started.enter_context(children.started(
-                [sys.executable, "-m", __name__], env=os.environ | {"PYTHONPATH": search_path},
+                [sys.executable, "-m", f"{__package__}.precompile"], env=os.environ | {"PYTHONPATH": search_path},
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
         return self
 
@@ -120,7 +104,3 @@ class Compilation:
 
     def __exit__(self, *exc: object) -> None:
         self._started.close()
-
-
-if __name__ == "__main__":
-    _compile()

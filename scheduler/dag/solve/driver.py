@@ -15,8 +15,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock.machine import interrupts
-
+from ....machine import interrupts
 from ..demand import ScheduleError
 from ..evaluate import Evaluation, evaluate
 from ..meter import Meter, tile_grid

@@ -1,0 +1,121 @@
+"""The command line: parses, calls the Python API, prints.
+
+A module a command, imported when it is asked for: its ``add_arguments`` names a ``handler``, a
+function of the parsed arguments that returns the exit status. An error is one message and a
+non-zero exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import sys
+
+from .examples import EXAMPLES
+from ..machine import interrupts, output
+from ..machine.errors import PenstockError
+
+__all__ = ["COMMANDS", "main", "parser"]
+
+ABOUT = "A cycle-exact hardware model of a spatial dataflow accelerator for STeP programs."
+
+COMMANDS = {
+    "new": "write a program to start from, or another of the files that come with Penstock",
+    "run": "run a program on the model, the RTL, or both",
+    "sweep": "run a program at every combination of parameters, one table",
+    "show": "print a program: text form, symbolic metrics, unit graph, drawing",
+    "deadlock": "whether a program finishes; if not, who waits for whom, and the channel depths that free it",
+    "figures": "reproduce figures of the paper: ours beside the published numbers, tables and pictures",
+    "verilog": "write the Verilog of a program's fabric",
+    "regress": "the cocotb regressions: RTL against model, every beat",
+    "fuzz": "random programs: model against RTL on every beat, values against NumPy",
+    "explain": "where a run's cycles went",
+    "diff": "lay two sets of records side by side",
+    "cache": "simulators and what else is built once: list, prune, clear",
+    "demo": "a small program on model and RTL, its Verilog, a timeline, and figure 8",
+    "dag": "memory-constrained DAG schedules: solve, check, show, bench",
+    "overlay": "the token-dataflow overlay: static against dynamic PEs",
+}
+"""Name -> line of help. The module of this package with that name has the arguments."""
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one command; without ``argv``, the one of this process. Returns the exit status."""
+    return interrupts.command(lambda: _main(argv))
+
+
+def _main(argv: list[str] | None) -> int:
+    output.printable()
+    words = sys.argv[1:] if argv is None else argv
+    if not words:
+        print(overview())
+        return 0
+    try:
+        args = parser(only=words[0]).parse_args(words)
+        if argv is None and "started" in args:
+            from .dag_solver import process_start
+
+            args.started = process_start()
+        with output.prepared(vars(args)):
+            status = args.handler(args) or 0
+        output.flush()
+        return status
+    except PenstockError as e:
+        print(f"penstock: {e}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        output.abandon()
+        return 1
+    except OSError as e:
+        place = f": {e.filename}" if e.filename else ""
+        print(f"penstock: {e.strerror or e}{place}", file=sys.stderr)
+        return 1
+    finally:
+        if argv is None:
+            gc.freeze()  # the process ends here; a last search for garbage takes tenths of a second
+
+
+def overview() -> str:
+    """What ``penstock`` alone prints: the commands, and where to begin."""
+    width = max(map(len, COMMANDS))
+    return "\n".join([
+        ABOUT, "",
+        "commands:", *(f"  {name:{width}}  {what}" for name, what in COMMANDS.items()), "",
+        "begin with:", *(f"  {line}" for line in EXAMPLES["new"]), "",
+        "`penstock COMMAND --help` has a command's arguments and examples."])
+
+
+class _Version(argparse.Action):
+    """Looks the version up when it is asked for."""
+
+    def __init__(self, option_strings, dest, **rest):
+        super().__init__(option_strings, dest, nargs=0, **rest)
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        from importlib.metadata import version
+
+        print(f"penstock {version('penstock')}")
+        parser.exit()
+
+
+def parser(only: str | None = None) -> argparse.ArgumentParser:
+    """The command tree: every command, with its arguments unless it is not ``only``."""
+    p = argparse.ArgumentParser(prog="penstock", description=ABOUT)
+    p.add_argument("--version", action=_Version, default=argparse.SUPPRESS,
+                   help="print the version")
+    commands = p.add_subparsers(required=True, metavar="COMMAND")
+    for name, what in COMMANDS.items():
+        c = commands.add_parser(
+            name, help=what, description=f"{what[0].upper()}{what[1:]}.",
+            formatter_class=argparse.RawDescriptionHelpFormatter, epilog=examples_of(name))
+        if only in (None, name):
+            importlib.import_module(f".{name}", __name__).add_arguments(c)
+    return p
+
+
+def examples_of(name: str) -> str | None:
+    """What the help of a command ends with; None for a command without examples."""
+    if name not in EXAMPLES:
+        return None
+    return "\n".join(["examples:", *(f"  {line}" for line in EXAMPLES[name])])

@@ -1,0 +1,334 @@
+"""``penstock dag``: solve, check, show and bench."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from ..machine import children, interrupts, output
+from ..machine.errors import PenstockError
+from ..scheduler.dag.evaluate import Evaluation, evaluate
+from ..scheduler.dag.problem import Problem
+from ..scheduler.dag.readings import SOURCES, Readings
+from ..scheduler.dag.solution import Schedule
+
+__all__ = ["add_arguments", "main", "process_start"]
+
+_OVERHEAD = 0.6
+"""Seconds of a time budget kept for the final check, the write and the end of the process (a fifth of it at most)."""
+_SILENCE = 5.0
+"""Seconds without a better schedule after which a progress line says what is going on."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> Any:
+    """Add the commands to a parser; each sets ``handler``, a function of the parsed arguments.
+
+    Returns what further commands can be added to.
+    """
+    started = time.monotonic()
+    readings = "\n".join(f"  {name}: {' | '.join(values)}\n      {SOURCES[name]}"
+                         for name, values in Readings.names().items())
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = f"readings (default first):\n{readings}"
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    c = commands.add_parser("solve", help="find a schedule")
+    c.add_argument("problem", metavar="IN.json", help="the problem")
+    c.add_argument("solution", metavar="OUT.json", type=output.file("OUT.json"), help="the schedule")
+    c.add_argument("--time", type=_seconds, default=10.0, metavar="S", help="time budget in seconds from process start (default 10)")
+    c.add_argument("--jobs", type=_positive, default=1, metavar="N", help="threads that search tilings (default 1)")
+    c.add_argument("--seed", type=int, default=0, help="seed of the local search")
+    c.add_argument("--quiet", action="store_true", help="no progress lines")
+    c.add_argument("--json", type=output.file("--json"), metavar="FILE", help="write a record of the run")
+    _add_readings(c)
+    c.set_defaults(handler=_solve, started=started)
+
+    c = commands.add_parser("check", help="cost a schedule, or name the first rule it breaks")
+    c.add_argument("problem", metavar="IN.json", help="the problem")
+    c.add_argument("solution", metavar="OUT.json", help="the schedule")
+    _add_readings(c)
+    c.set_defaults(handler=_check)
+
+    c = commands.add_parser("show", help="draw the DAG, its groups and where the time goes")
+    c.add_argument("problem", metavar="IN.json", help="the problem")
+    c.add_argument("solution", metavar="OUT.json", nargs="?", help="a schedule of it")
+    c.add_argument("--out", type=output.file("--out"), metavar="FILE", help="image file (default: the problem's name with .png, in this folder)")
+    _add_readings(c)
+    c.set_defaults(handler=_show)
+
+    c = commands.add_parser("bench", help="solve every problem of a folder against stored anchors")
+    c.add_argument("folder", metavar="DIR", help="folder of problems")
+    c.add_argument("--time", type=_seconds, metavar="S", help="time budget per problem (default: the contest's limit, else 10)")
+    c.add_argument("--jobs", type=_positive, default=1, metavar="N", help="threads that search tilings (default 1)")
+    c.add_argument("--seed", type=int, default=0, help="seed of the local search")
+    c.add_argument("--json", type=output.file("--json"), metavar="FILE", help="write the records")
+    _add_readings(c)
+    c.set_defaults(handler=_bench)
+    return commands
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run ``dag`` on its own; errors are one message and exit status 1."""
+    return interrupts.command(lambda: _main(argv))
+
+
+def _main(argv: list[str] | None) -> int:
+    top = argparse.ArgumentParser(prog="penstock", description="The DAG memory scheduler.")
+    add_arguments(top.add_subparsers(required=True, metavar="COMMAND").add_parser("dag"))
+    arguments = sys.argv[1:] if argv is None else argv
+    args = top.parse_args(["dag", *arguments])
+    if argv is None and "started" in args:
+        args.started = process_start()
+    try:
+        with output.prepared(vars(args)):
+            return args.handler(args)
+    except PenstockError as error:
+        print(f"penstock: {error}", file=sys.stderr)
+        return 1
+    finally:
+        if argv is None:
+            gc.freeze()  # the process ends here; a last search for garbage takes tenths of a second
+
+
+def process_start() -> float:
+    """When this process was started, in seconds of time.monotonic(); now, where the system does not tell (no /proc)."""
+    now = time.monotonic()
+    try:
+        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])  # proc(5): starttime, since boot
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return now
+    return now - age if 0 <= age < 60 else now
+
+
+def _add_readings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--reading", action="append", default=[], metavar="NAME=VALUE",
+                        help="a reading of the rules (repeatable; see penstock dag -h)")
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < 1e7:
+        raise argparse.ArgumentTypeError(f"must be a positive number of seconds, not {text}")
+    return value
+
+
+def _positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, not {text}")
+    return value
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in [head, *rows]]
+    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+
+# -- solve ----------------------------------------------------------------------------------------------------
+
+
+def _solve(args: argparse.Namespace) -> int:
+    from ..scheduler.dag.solve import solve
+
+    problem, readings = Problem.load(args.problem), Readings.parse(args.reading)
+    kept = output.replaced(args.solution)  # else only the last one is written
+    lines, cpu = _Lines(args.started, args.quiet), []
+
+    def progress(step, schedule: Schedule) -> None:
+        cpu.append(time.process_time())
+        if kept:
+            schedule.save(args.solution)
+        lines.better(step)
+        interrupts.heed()
+
+    def stage(step) -> None:
+        lines.stage(step)
+        interrupts.heed()
+
+    budget = max(0.8 * args.time, args.time - _OVERHEAD)
+    with lines:
+        result = solve(problem, seconds=budget, readings=readings, seed=args.seed, jobs=args.jobs, started=args.started, on_progress=progress, on_stage=stage)
+    result.schedule.save(args.solution)
+    seconds = time.monotonic() - args.started
+    print(f"{problem.name}: latency {result.latency:,.1f} in {len(result.schedule.subgraphs)} subgraphs, proven bound {result.bound:,.1f} "
+          f"(gap {result.gap:.2%}), {seconds:.1f} s{', interrupted' if result.interrupted else ''}")
+    if result.exact_cover:
+        print(f"  best over the {result.candidates:,} candidate subgraphs found ({result.searches:,} tilings searched)")
+    if args.json:
+        output.write_text(args.json, json.dumps([_record(problem, readings, result, seconds, cpu, args)], indent=1) + "\n")
+    return 0
+
+
+class _Lines:
+    """Progress on standard error: a line for each better schedule, and one after every few seconds without."""
+
+    def __init__(self, started: float, quiet: bool):
+        self.started, self.quiet = started, quiet
+        self.standing, self.doing, self.last = "best -  bound -", "first schedule", time.monotonic()
+        self.over = threading.Event()
+
+    def better(self, step: Any) -> None:
+        self._stand(step)
+        self._print(step.stage)
+
+    def stage(self, step: Any) -> None:
+        self._stand(step)
+        self.doing = step.stage
+
+    def _stand(self, step: Any) -> None:
+        self.standing = f"best {step.latency:,.1f}  " + (f"bound {step.bound:,.1f}  gap {step.gap:.1%}" if step.bound else "bound -")
+
+    def _print(self, what: str) -> None:
+        self.last = time.monotonic()
+        if not self.quiet:
+            print(f"{self.last - self.started:8.2f} s  {self.standing}  ({what})", file=sys.stderr, flush=True)
+
+    def _watch(self) -> None:
+        while not self.over.wait(max(0.1, self.last + _SILENCE - time.monotonic())):
+            if time.monotonic() >= self.last + _SILENCE:
+                self._print(f"{self.doing} ...")
+
+    def __enter__(self) -> None:
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def __exit__(self, *exc) -> None:
+        self.over.set()
+
+
+def _record(problem: Problem, readings: Readings, result: Any, seconds: float, cpu: list[float], args: argparse.Namespace) -> dict[str, Any]:
+    import resource
+
+    return {"workload": f"dag:{problem.name}", "ops": len(problem.ops), "readings": readings.differing(), "time_limit_s": args.time,
+            "jobs": args.jobs, "seed": args.seed, "latency": result.latency, "bound": result.bound, "gap": result.gap,
+            "subgraphs": len(result.schedule.subgraphs), "exact_cover": result.exact_cover, "candidates": result.candidates,
+            "searches": result.searches, "wall_s": seconds, "cpu_s": time.process_time(),
+            "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            "history": [[p.seconds, p.latency, at] for p, at in zip(result.history, cpu)]}
+
+
+# -- check and show -------------------------------------------------------------------------------------------
+
+
+def _check(args: argparse.Namespace) -> int:
+    problem, schedule, readings = Problem.load(args.problem), Schedule.load(args.solution), Readings.parse(args.reading)
+    evaluation = evaluate(problem, schedule, readings)
+    print(_subgraph_table(schedule, evaluation))
+    print(f"total latency {evaluation.latency:,.1f}  (readings: {_named(readings)})")
+    other = "native-k" if readings.matmul_cost == "full-k" else "full-k"
+    swapped = Readings.parse([f"{n}={v}" for n, v in readings.differing().items() if n != "matmul_cost"] + [f"matmul_cost={other}"])
+    print(f"total latency {evaluate(problem, schedule, swapped, check_latencies=False).latency:,.1f}  with matmul_cost={other}")
+    return 0
+
+
+def _named(readings: Readings) -> str:
+    return ", ".join([f"matmul_cost={readings.matmul_cost}", *(f"{n}={v}" for n, v in readings.differing().items() if n != "matmul_cost")])
+
+
+def _subgraph_table(schedule: Schedule, evaluation: Evaluation) -> str:
+    rows = []
+    for index, (entry, cost) in enumerate(zip(schedule.subgraphs, evaluation.subgraphs)):
+        ops = ",".join(map(str, entry.ops))
+        rows.append([str(index), ops if len(ops) <= 32 else ops[:29] + "...", "x".join(map(str, entry.granularity)),
+                     f"{cost.tiles:,}", f"{cost.steps:,}", "snake" if entry.order else "raster", ",".join(map(str, entry.retain)) or "-",
+                     f"{cost.latency:,.1f}", f"{cost.compute:,.1f}", f"{cost.memory:,.1f}", f"{cost.loaded + cost.stored:,.0f}",
+                     f"{cost.working_set:,.0f}", cost.bound_by])
+    return _table(["#", "ops", "w x h x k", "tiles", "steps", "order", "retained", "latency", "compute", "memory", "elements moved",
+                   "working set", "bound by"], rows)
+
+
+def _show(args: argparse.Namespace) -> int:
+    from ..scheduler.dag.show import draw
+
+    problem, readings = Problem.load(args.problem), Readings.parse(args.reading)
+    schedule = evaluation = None
+    if args.solution:
+        schedule = Schedule.load(args.solution)
+        evaluation = evaluate(problem, schedule, readings)
+        print(_subgraph_table(schedule, evaluation))
+    out = args.out or f"{problem.name}.png"
+    output.writable(out)
+    draw(out, problem, schedule, evaluation)
+    print(f"drawn: {out}")
+    return 0
+
+
+# -- bench ----------------------------------------------------------------------------------------------------
+
+
+def _bench(args: argparse.Namespace) -> int:
+    from ..scheduler.dag.anchors import anchor_of
+
+    readings = Readings.parse(args.reading)
+    if not Path(args.folder).is_dir():
+        raise PenstockError("not a folder", where=args.folder)
+    files = sorted(Path(args.folder).glob("*.json"), key=lambda p: [int(s) if s.isdigit() else s for s in _digits(p.stem)])
+    if not files:
+        raise PenstockError("no .json file in the folder", where=args.folder)
+    rows, records, failed = [], [], False
+    for path in files:
+        try:
+            problem = Problem.load(path)
+        except PenstockError as error:
+            print(f"penstock: skipped: {error}", file=sys.stderr)
+            continue
+        anchor = anchor_of(problem, readings)
+        limit = args.time or (anchor.seconds if anchor else 10.0)
+        record = _bench_one(path, limit, args)
+        if anchor:
+            record |= {"anchor_winner": anchor.winner, "anchor_best": anchor.best}
+            failed |= record["latency"] > anchor.winner
+        records.append(record)
+        rows.append([problem.name, str(len(problem.ops)), f"{limit:g}", f"{record['latency']:,.1f}", f"{record['bound']:,.1f}",
+                     f"{record['gap']:.1%}", f"{anchor.best:,.1f}" if anchor else "-",
+                     f"{record['latency'] / anchor.best - 1:+.2%}" if anchor else "-",
+                     f"{record['latency'] / anchor.winner - 1:+.1%}" if anchor else "-",
+                     f"{record['first_s']:.2f}", f"{record['settled_s']:.1f}", f"{record['process_s']:.1f}"])
+        print(f"{problem.name}: {record['latency']:,.1f}", file=sys.stderr, flush=True)
+    print(_table(["problem", "ops", "limit s", "latency", "bound", "gap", "best known", "vs best", "vs winner", "first s", "settled s",
+                  "process s"], rows))
+    if args.json:
+        output.write_text(args.json, json.dumps(records, indent=1) + "\n")
+    return 1 if failed or not records else 0
+
+
+def _bench_one(path: Path, limit: float, args: argparse.Namespace) -> dict[str, Any]:
+    """Solve in a fresh process, as a contestant would be run; check the written schedule here."""
+    with children.temporary() as folder:
+        solution, record_file = folder / "solution.json", folder / "record.json"
+        command = [sys.executable, "-m", "penstock.cli.dag_solver", "solve", str(path), str(solution), "--time", str(limit), "--quiet",
+                   "--jobs", str(args.jobs), "--seed", str(args.seed), "--json", str(record_file)]
+        for reading in args.reading:
+            command += ["--reading", reading]
+        begin = time.monotonic()
+        done = children.run(command)
+        seconds = time.monotonic() - begin
+        if done.returncode:
+            raise PenstockError(f"the solver failed: {done.stderr.strip()[-300:]}", where=str(path))
+        evaluate(Problem.load(path), Schedule.load(solution), Readings.parse(args.reading))
+        record = json.loads(record_file.read_text())[0]
+    history = record["history"]
+    return record | {"process_s": seconds, "first_s": history[0][0], "settled_s": history[-1][0]}
+
+
+def _digits(text: str) -> list[str]:
+    """Split into runs of digits and of other characters, for a natural sort."""
+    parts: list[str] = []
+    for char in text:
+        if parts and parts[-1].isdigit() == char.isdigit():
+            parts[-1] += char
+        else:
+            parts.append(char)
+    return parts
+
+
+if __name__ == "__main__":
+    sys.exit(main())

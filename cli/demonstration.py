@@ -1,0 +1,72 @@
+"""``penstock demo``: the whole way once on the small machine, and figure 8."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from pathlib import Path
+
+from .. import figures
+from ..machine.output import folder
+from ..runs import api, explain, points
+from ..runs.progress import Progress, display
+
+SMALL = "small_fpga"
+POINT = {"tile_b": 64, "tile_inter": 64}
+"""Of figure 8, on the paper's machine."""
+
+
+def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
+    """Run, compare and export a small program, and draw figure 8; files go to ``out``.
+
+    Parameters
+    ----------
+    paper
+        Also one point of figure 8 on the RTL of the paper's machine: minutes the first time.
+    quiet
+        No progress on standard error.
+
+    Returns
+    -------
+    int
+        The exit status: 1 where values or beats differ.
+    """
+    folder(out)
+    source = files("penstock.samples") / "files" / "program.py"
+    with display(quiet) as progress, as_file(source) as sample:
+        print("1. A linear layer (`penstock new` writes it) on the model and the RTL of a small "
+              "machine", flush=True)
+        records = _compare(str(sample), SMALL, {}, progress)
+        print(f"\n{explain.text(records[0])}\n\n2. Its Verilog and its timeline", flush=True)
+        written = api.verilog(str(sample), SMALL, out=out, progress=progress)
+        progress.step("timeline")
+        written.append(api.timeline(str(sample), SMALL, out=out / "timeline.json"))
+        _wrote(written)
+        print("\n3. Figure 8 of the paper: SwiGLU by tile size, beside the published numbers",
+              flush=True)
+        measured = figures.fig8_records(False, progress)
+        progress.step("draw figure 8")
+        rows, agreements = figures.fig8(out, measured)
+        points.print_table(rows)
+        points.print_table(agreements)
+        _wrote([out / "fig8.csv", out / "fig8.png"])
+        if paper:
+            point = " ".join(f"{name}={value}" for name, value in POINT.items())
+            print(f"\n4. Its point {point} on the model and the RTL of the paper's machine",
+                  flush=True)
+            records += _compare("swiglu", figures.FIG8_CONFIG, POINT, progress)
+    api.save_records(records, out / "demo.json")
+    _wrote([out / "demo.json"])
+    print("next: `penstock new`, or `penstock demo --paper` for the paper's machine"
+          if not paper else "next: `penstock new`")
+    return 0 if all(r.values_ok for r in records) else 1
+
+
+def _compare(program: str, config: str, params: dict, progress: Progress) -> list:
+    records = api.run(program, config, params, on="both", progress=progress)
+    points.print_table(points.quantities(records))
+    print(points.agreement(records[-1]), flush=True)
+    return records
+
+
+def _wrote(paths: list[Path]) -> None:
+    print(f"wrote {', '.join(map(str, paths))}", flush=True)

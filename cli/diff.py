@@ -1,0 +1,19 @@
+"""``penstock diff``."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_arguments(c: argparse.ArgumentParser) -> None:
+    c.add_argument("a", metavar="A.json", help="records")
+    c.add_argument("b", metavar="B.json", help="records to lay beside them")
+    c.set_defaults(handler=command)
+
+
+def command(args) -> int:
+    from ..machine.record import load
+    from ..runs import explain, points
+
+    points.print_table(explain.diff(load(args.a), load(args.b)))
+    return 0

@@ -1,0 +1,129 @@
+"""What several commands share: arguments, their values, and checks of what will be written."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from ..machine import output
+from ..machine.errors import PenstockError
+from ..machine.reading import MOST_INTEGER
+
+if TYPE_CHECKING:
+    from ..runs.progress import Progress
+
+SEVERAL = {
+    "value": "NAME=A,B,...",
+    "meaning": "a parameter of the program and its values; several such options make every combination",
+}
+"""Arguments of :func:`add_program` where a parameter takes several values."""
+
+
+def add_program(c: argparse.ArgumentParser, value: str = "NAME=VALUE",
+                meaning: str = "a parameter of the program") -> None:
+    """The program, its configuration and its parameters."""
+    c.add_argument("program",
+                   help="a workload's name (swiglu) or a Python file that defines program(**params)")
+    c.add_argument("--config", default="fig8", help="preset name or TOML file")
+    c.add_argument("--set", dest="params", action="append", default=[], metavar=value, help=meaning)
+
+
+def add_timing(c: argparse.ArgumentParser) -> None:
+    c.add_argument("--timing", choices=("machine", "published"), default="machine",
+                   help="this machine's cycles, or the published simulator's (model only)")
+
+
+def add_rule(c: argparse.ArgumentParser) -> None:
+    c.add_argument("--onchip-rule", default="published", metavar="RULE",
+                   help="rule of the on-chip requirement: published, paper or machine")
+
+
+def add_run(c: argparse.ArgumentParser, both: str = "") -> None:
+    """Where and how a program runs; ``both`` adds to the help of ``--on both``."""
+    c.add_argument("--on", choices=("model", "rtl", "both"), default="model",
+                   help=f"both: run both and compare every beat{both}")
+    add_timing(c)
+    c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
+    add_rule(c)
+    c.add_argument("--no-values", action="store_true", help="timing only (model)")
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT",
+                   help="write the records")
+
+
+def add_out(c: argparse.ArgumentParser, **options) -> None:
+    """The folder of what a command writes; ``options`` as of `add_argument`."""
+    c.add_argument("--out", type=output.folder_option, metavar="DIR", **options,
+                   help="folder of the files, made if it is not there")
+
+
+def add_quiet(c: argparse.ArgumentParser) -> None:
+    c.add_argument("--quiet", action="store_true", help="no progress on standard error")
+
+
+def display(args: argparse.Namespace) -> Progress:
+    """The display of progress that :func:`add_quiet` asks for."""
+    from ..runs.progress import display as shown
+
+    return shown(args.quiet)
+
+
+def one_value(pairs: list[str]) -> dict:
+    """Parameters of a single point."""
+    out = parse_params(pairs)
+    for name, values in out.items():
+        if len(values) > 1:
+            if not all(isinstance(v, (int, float)) for v in values):
+                values = [",".join(map(str, values))]  # a text with commas
+            else:
+                raise PenstockError(f"--set {name} takes one value here, not {len(values)}",
+                                    remedy="`penstock sweep` runs every combination")
+        out[name] = values[0]
+    return out
+
+
+def parse_params(pairs: list[str]) -> dict[str, list]:
+    """NAME=VALUE[,VALUE...] pairs; integers and floats are recognised, anything else stays text."""
+    out = {}
+    for pair in pairs:
+        name, eq, value = pair.partition("=")
+        if not eq or not name.isidentifier():
+            raise PenstockError(f"--set takes NAME=VALUE, not {pair!r}")
+        if name in out:
+            raise PenstockError(
+                f"--set {name} is given twice",
+                remedy=f"`penstock sweep ... --set {name}=A,B` runs several values")
+        out[name] = [_number(name, v) for v in value.split(",")]
+    return out
+
+
+def grid_of(pairs: list[str]) -> dict[str, list]:
+    """Parameters of several points: each value once."""
+    out = parse_params(pairs)
+    for name, values in out.items():
+        if twice := [v for i, v in enumerate(values) if v in values[:i]]:
+            raise PenstockError(f"--set {name} names {twice[0]} twice")
+    return out
+
+
+def _number(name: str, text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except ValueError:
+            continue
+        if not abs(number) <= MOST_INTEGER:
+            shown = text if len(text) <= 24 else f"{text[:20]}..."
+            raise PenstockError(f"--set {name} takes numbers of at most {MOST_INTEGER} in magnitude, not {shown}")
+        return number
+    return text
+
+
+def verdict(rows: list[dict]) -> int:
+    """Messages of the points that failed, on standard error; the exit status."""
+    from ..runs import points
+
+    if text := points.failures(rows):
+        print(text, file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,35 @@
+"""``penstock regress``."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..machine import output
+from .options import add_quiet, display, verdict
+
+
+def add_arguments(c: argparse.ArgumentParser) -> None:
+    c.add_argument("--only", metavar="TEXT", help="designs whose name contains TEXT")
+    c.add_argument("--deep", action="store_true",
+                   help="also the workloads at their larger sizes "
+                        "(8 experts, 16 requests; minutes each)")
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT",
+                   help="write the records")
+    c.add_argument("--out", type=output.folder_option, metavar="DIR",
+                   help="store the table (regress.json, regress.txt) and the records")
+    add_quiet(c)
+    c.set_defaults(handler=command)
+
+
+def command(args) -> int:
+    from ..runs import api, points, regress
+
+    with display(args) as progress:
+        records, rows = regress.run(args.only, progress, deep=args.deep)
+    if args.json:
+        api.save_records(records, args.json)
+    written = regress.save(args.out, records, rows) if args.out else []
+    points.print_table(rows)
+    for path in written:
+        print(f"wrote {path}")
+    return verdict(rows[:-1])

@@ -1,9 +1,0 @@
-"""Built-in programs by name. A module defines ``program(**params)`` and may define ``inputs``, ``streams`` (of its sources) and ``reference``."""
-
-WORKLOADS: dict[str, str] = {name: f"penstock.frontend.workloads.{name}"
-                             for name in ("swiglu", "simple_moe", "moe", "attention", "published_moe", "published_attention", "operators")}
-
-
-def register(name: str, module: str) -> None:
-    """Add a workload: an importable module that defines ``program(**params)``."""
-    WORKLOADS[name] = module

@@ -1,0 +1,371 @@
+"""A fuzzing campaign: draws programs and streams, runs them on model and RTL, shrinks and keeps what fails, and counts what it has met."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from .. import model
+from ..machine.beat import beat_bits
+from ..machine.config import Config, from_dict, to_dict
+from ..machine.deadlock import DeadlockError
+from ..machine.errors import LoweringError, PenstockError, RunError
+from ..machine.limits import INPUT_BITS, within
+from ..machine.output import folder, write_text
+from ..machine.reading import check_fields, read_json
+from ..machine.unitgraph import UnitGraph
+from ..runs.progress import Progress
+from ..runs.progress import of as progress_of
+from . import fabric, programs
+from .coverage import Coverage, wanted
+from .draw import VARIANTS, Goal, draw
+from .failures import StreamFailure
+from .focus import Focus
+from .programs import Case, Mismatch
+from .recipe import Recipe, vary
+from .shrink import shrink
+from .streams import run_streams
+
+__all__ = ["Failure", "Campaign", "run_programs", "replay", "BATCH", "report"]
+
+BATCH = 40
+"""Structures side by side in one fabric."""
+VARIANTS_OF = 8
+"""Programs of one structure."""
+MOST_PORTS = 60
+MOST_SOURCE_BITS = INPUT_BITS * 3 // 4
+"""Off-chip ports of the structures of a fabric, and bits of its sources, at which it takes no further one."""
+CLEARING = 0.8
+"""Share of the variants that lose all elements somewhere, where that is what has been met least."""
+SHRINK_MODEL, SHRINK_RTL = 300, 24
+
+
+@dataclass
+class Failure:
+    """What went wrong, and what it takes to see it again.
+
+    Attributes
+    ----------
+    backend
+        ``model`` (values, or an error that no program should raise) or ``rtl`` (it differs from the model).
+    message
+        The first difference, or the error, of the shrunk program.
+    """
+
+    backend: str
+    message: str
+    recipe: Recipe
+    config: Config
+    origin: str
+    path: Path | None = None
+
+    def to_dict(self) -> dict:
+        return {"backend": self.backend, "message": self.message, "origin": self.origin, "config": to_dict(self.config), "recipe": self.recipe.to_dict()}
+
+
+@dataclass
+class Campaign:
+    """What a campaign has done so far."""
+
+    coverage: Coverage = field(default_factory=Coverage)
+    failures: list[Failure | StreamFailure] = field(default_factory=list)
+    counts: Counter = field(default_factory=Counter)
+    seconds: Counter = field(default_factory=Counter)
+    deadline: float | None = None
+
+    def late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
+
+
+def config_of(data: dict) -> Config:
+    """A configuration from a stored one."""
+    return from_dict({k: v for k, v in data.items() if k in ("machine", "published")}, data["name"])
+
+
+def run_programs(campaign: Campaign, count: int, seed: int, *, on: str = "model", batch: int = BATCH, keep: Path | None = None,
+                 progress: Progress | Callable[[str], None] | None = None, only: list[str] | None = None, wrong: Callable | None = None, variants: int = VARIANTS_OF) -> None:
+    """Draw and run ``count`` programs.
+
+    Parameters
+    ----------
+    on
+        ``model``: values against NumPy. ``rtl``: also every beat of every program against the model's, ``batch`` programs to a simulator build.
+    keep
+        Folder for failures, as files that :func:`replay` takes.
+    variants
+        Programs of one structure, at most: they differ in the sizes of dynamic dimensions, empty places, values and waits, and share hardware.
+    only
+        Names of :data:`penstock.fuzz.draw.VARIANTS` to build programs around, in turn (default: all).
+    wrong
+        For tests: a context in which the fabric is made, with a bug planted.
+    """
+    show = progress_of(progress)
+    show.plan(count * (2 if on == "rtl" else 1))
+    focus = Focus(campaign.coverage, only, 1) if only else Focus(campaign.coverage, list(VARIANTS))
+    made = drawn = index = 0
+    while made < count and not campaign.late():
+        config = programs.machine((seed, 1, index))
+        structures: list[list[Case]] = []  # each with its variants
+        while made < count and len(structures) < batch and _room(v[0].graph for v in structures):
+            aim = focus.next()
+            case = _one(campaign, config, (seed, 2, drawn), aim.goals, keep)
+            drawn += 1
+            show.done(f"program {drawn}")
+            made += 1
+            if case is None:
+                continue
+            campaign.counts["structures"] += 1
+            structures.append([case])
+            rng = np.random.default_rng((seed, 3, drawn))
+            for _ in range(3 * (variants - 1)):
+                if len(structures[-1]) == variants or made == count:
+                    break
+                other = _variant(campaign, case, config, rng, f"seed {seed} program {drawn}, a variant", keep, aim.clear)
+                if other is not None:
+                    structures[-1].append(other)
+                    made += 1
+                    show.done(f"program {drawn}, a variant")
+        index += 1
+        if on == "rtl" and structures:
+            _on_rtl(campaign, structures, config, f"seed {seed} batch {index - 1}", keep, show, wrong)
+
+
+def _room(graphs: Iterable[UnitGraph]) -> bool:
+    """Whether one more program has room beside these."""
+    ports = source_bits = 0
+    for g in graphs:
+        ports += len(g.ports)
+        source_bits += sum(beat_bits(c.payload) for c in g.channels if g.units[c.src[0]].kind == "source")
+    return ports < MOST_PORTS and source_bits < MOST_SOURCE_BITS
+
+
+def _one(campaign: Campaign, config: Config, seed: tuple[int, ...], goals: tuple[Goal, ...], keep: Path | None) -> Case | None:
+    """Draw one program and run it on the model; None if it failed."""
+    m = config.machine
+    for attempt in range(20):
+        start = time.perf_counter()
+        recipe = draw((*seed, attempt), m.t, m.dtype, goals)
+        recipe.run = {"depths": recipe.seed, "depth": 0, "stalls": recipe.seed + 1 if recipe.seed % 4 else None}
+        campaign.seconds["draw"] += time.perf_counter() - start
+        try:
+            case = programs.prepare(recipe, config)
+        except LoweringError:  # this machine has no form for it, and says so
+            campaign.counts["refused"] += 1
+            continue
+        start = time.perf_counter()
+        try:
+            case = _run(campaign, case, config)
+            campaign.counts["programs"] += 1
+            return case
+        except DeadlockError:  # diagnosed; there is nothing to compare
+            campaign.counts["deadlocks"] += 1
+            continue
+        except RunError as e:
+            _fail(campaign, "model", str(e), recipe, config, f"seed {seed}", keep)
+            return None
+        finally:
+            campaign.seconds["model"] += time.perf_counter() - start
+    raise PenstockError(f"no program around {goals[0]} can be lowered and run", f"seed {seed}")
+
+
+def _run(campaign: Campaign, case: Case, config: Config) -> Case:
+    """Run a program on the model and check its values; where its channels are too shallow to finish, with the depth that the diagnosis names."""
+    try:
+        run = programs.run_model(case, config)
+    except DeadlockError as e:
+        depth = e.deadlock.uniform
+        if depth is None or depth > programs.MOST_DEPTH:
+            raise
+        campaign.counts["freed by the named depth"] += 1
+        recipe = case.recipe.copy()
+        recipe.run["depth"] = depth
+        case = programs.prepare(recipe, config)
+        run = programs.run_model(case, config)
+    ev = programs.check_values(case, config, run)
+    campaign.coverage.add_program(case.built.graph, ev.streams, config.machine.t)
+    campaign.coverage.add_run(case.graph, run)
+    campaign.counts["beats on the model"] += sum(len(c.stop) for c in run.channels)
+    return case
+
+
+def _variant(campaign: Campaign, case: Case, config: Config, rng: np.random.Generator, origin: str, keep: Path | None, clear: tuple[int, ...] = ()) -> Case | None:
+    """A program of the same structure with other sizes, values and waits (``clear``: depths, as of :func:`vary`); None where the draw does not suit."""
+    recipe = vary(case.recipe, rng, clear if rng.random() < CLEARING else ())
+    start = time.perf_counter()
+    try:
+        other = programs.prepare(recipe, config)
+        if other.graph.structure().to_dict() != case.graph.structure().to_dict():
+            return None
+        programs.evaluation(other, config)  # where sizes that depend on each other no longer agree, it says so
+    except PenstockError:
+        return None
+    try:
+        out = _run(campaign, other, config)
+        campaign.counts["programs"] += 1
+        return out if out is not None and out.recipe.run["depth"] == recipe.run["depth"] else None
+    except DeadlockError:
+        campaign.counts["deadlocks"] += 1
+    except RunError as e:
+        _fail(campaign, "model", str(e), recipe, config, origin, keep)
+    finally:
+        campaign.seconds["model"] += time.perf_counter() - start
+    return None
+
+
+def _on_rtl(campaign: Campaign, structures: list[list[Case]], config: Config, origin: str, keep: Path | None, show: Progress, wrong) -> None:
+    """Run programs side by side on model and RTL, and compare."""
+    start = time.perf_counter()
+    rounds = [[v[min(k, len(v) - 1)] for v in structures] for k in range(max(map(len, structures)))]
+    found = compare(campaign, rounds, config, show, wrong)
+    campaign.seconds["RTL"] += time.perf_counter() - start
+    campaign.counts["RTL builds"] += 1
+    campaign.counts["programs on RTL"] += sum(map(len, structures))
+    for v in structures:
+        for _ in v:
+            show.done("RTL")
+    told = set()
+    for (k, i), message in found.items():
+        if i >= 0 and i not in told:
+            told.add(i)
+            _fail(campaign, "rtl", message, rounds[k][i].recipe, config, f"{origin} program {i}", keep, wrong)
+    if found and not told:  # of nobody in particular: one after the other
+        (k, _), message = next(iter(found.items()))
+        for case in rounds[k]:
+            one = compare(campaign, [[case]], config, show, wrong)
+            if one:
+                _fail(campaign, "rtl", next(iter(one.values())), case.recipe, config, origin, keep, wrong)
+                return
+        raise Mismatch(message, origin)
+
+
+def compare(campaign: Campaign, rounds: list[list[Case]], config: Config, show: Progress | None = None, wrong: Callable | None = None) -> dict[tuple[int, int], str]:
+    """Differences between model and RTL by (round, program); each round runs all structures side by side once. Program -1: none in particular."""
+    from ..tb import api, check
+
+    points, models, parts = [], [], []
+    for cases in rounds:
+        graph, parts = fabric.side_by_side([c.graph for c in cases], "fuzz")
+        tensors = {p.prefix + n: a for p, c in zip(parts, cases) for n, a in c.tensors.items()}
+        sources = {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sources.items()}
+        sinks = {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sinks.items()}
+        models.append(model.run(graph, config, tensors, trace=True, sources=sources, sinks=sinks))
+        points.append(api.Point(graph, tensors, sources, sinks))
+    out: dict[tuple[int, int], str] = {}
+    for k, (cases, point, want, got) in enumerate(zip(rounds, points, models, fabric.simulate(points, config, wrong, show.stage if show else None))):
+        if isinstance(got, RunError):
+            out[k, _owner(str(got))] = str(got)
+            continue
+        if k == 0:
+            campaign.seconds["RTL build"] += got.extra["export_s"] + got.extra["build_s"]
+        report = check.compare(want, got, point.graph)
+        campaign.counts["beats compared on RTL"] += report.beats
+        campaign.counts["cycles on RTL"] += got.cycles
+        if report.observed != report.total:
+            raise Mismatch(f"{report.observed} of {report.total} channels observed", "RTL")
+        for d in report.differences:
+            out.setdefault((k, _owner(d.where)), str(d))
+        if not report.differences:
+            for i, (part, case) in enumerate(zip(parts, cases)):
+                part = replace(part, graph=case.graph)
+                try:
+                    programs.check_values(case, config, fabric.view(part, got))
+                except Mismatch as e:
+                    out[k, i] = str(e)
+    return out
+
+
+def _owner(text: str) -> int:
+    """The program that a name belongs to."""
+    found = re.search(r"\bp(\d+)_", text)
+    return int(found[1]) if found else -1
+
+
+def fails_on_model(recipe: Recipe, config: Config) -> str | None:
+    """What is wrong with a program's run on the model, or None."""
+    try:
+        _run(Campaign(), programs.prepare(recipe, config), config)
+    except DeadlockError:
+        return None
+    except RunError as e:
+        return str(e)
+    return None
+
+
+def fails_on_rtl(recipe: Recipe, config: Config, wrong: Callable | None = None) -> str | None:
+    """How a program's run on RTL differs from the model's, or None."""
+    case = _run(Campaign(), programs.prepare(recipe, config), config)
+    return next(iter(compare(Campaign(), [[case]], config, None, wrong).values()), None)
+
+
+def kind_of(message: str) -> str:
+    """What sort of failure a message tells of: its words, without names, numbers and values, so that a smaller program that fails in another way is told apart."""
+    told = re.sub(r"\([^()]*\)", " ", message.splitlines()[0].split(": model ")[0])
+    return " ".join(w for w in re.findall(r"[^\s:,;]+", told) if w.isalpha())
+
+
+def _fail(campaign: Campaign, backend: str, message: str, recipe: Recipe, config: Config, origin: str, keep: Path | None, wrong: Callable | None = None) -> None:
+    """Shrink a failure and keep it."""
+    m = config.machine
+    told = {recipe.key(): message}
+    small = recipe
+
+    def again(r: Recipe) -> bool:
+        nonlocal small
+        text = fails_on_model(r, config) if backend == "model" else fails_on_rtl(r, config, wrong)
+        told[r.key()] = text
+        same = text is not None and kind_of(text) == kind_of(message)
+        small = r if same else small
+        return same
+
+    try:
+        small = shrink(recipe, again, m.t, m.dtype, SHRINK_MODEL if backend == "model" else SHRINK_RTL if wrong is None else 0)
+    finally:  # also where the time is up before it is as small as can be
+        _keep(campaign, Failure(backend, told[small.key()], small, config, origin), keep)
+
+
+def _keep(campaign: Campaign, failure: Failure, keep: Path | None) -> None:
+    """Note a failure, and store it."""
+    campaign.failures.append(failure)
+    if keep is not None:
+        folder(keep)
+        failure.path = keep / f"fuzz_{failure.backend}_{len(campaign.failures)}_{failure.recipe.seed}.json"
+        write_text(failure.path, json.dumps(failure.to_dict(), indent=1) + "\n")
+
+
+def replay(path: Path, on: str | None = None) -> str | None:
+    """Run a kept failure again; what is wrong, or None. ``on``: model or rtl (default: where it failed)."""
+    data = read_json(path)
+    try:
+        if data["backend"] == "streams":
+            seed = data["seed"]
+            check_fields(data, ["backend", "message", "seed"], str(path))
+        else:
+            check_fields(data, ["backend", "message", "origin", "config", "recipe"], str(path))
+            recipe, config, backend = Recipe.from_dict(data["recipe"]), config_of(data["config"]), data["backend"]
+            programs.prepare(recipe, config)
+            if backend not in ("model", "rtl"):
+                raise ValueError(f"no backend {backend!r}")
+    except PenstockError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, StopIteration) as e:
+        raise PenstockError(f"is not a kept failure: {e}"[:200], str(path), remedy="give a file that `penstock fuzz --keep` wrote") from None
+    if data["backend"] == "streams":
+        campaign = Campaign()
+        run_streams(campaign, 1, within("seed", seed, range(1 << 62), str(path)), on=on or "rtl", exact=True)
+        return campaign.failures[0].message if campaign.failures else None
+    on = on or backend
+    return fails_on_model(recipe, config) if on == "model" else fails_on_model(recipe, config) or fails_on_rtl(recipe, config)
+
+
+def report(campaign: Campaign, least: int) -> dict:
+    """What a campaign did, as plain data: counts, seconds, failures, hits of everything that is asked for, and what has fewer than ``least``."""
+    return {"counts": dict(campaign.counts), "seconds": {k: round(v, 1) for k, v in campaign.seconds.items()}, "failures": [f.to_dict() for f in campaign.failures],
+            "hits": [{"group": g, "what": w, "hits": campaign.coverage.hits[g, w]} for g, w in wanted()],
+            "least": least, "below": [[g, w, n] for g, w, n in campaign.coverage.missing(wanted(), least)]}

@@ -1,0 +1,72 @@
+"""Steps that change a stream's shape, or only its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...frontend.types import BufferType, ScalarType, SelectorType, TileType, TupleType
+from ..drawer import Drawer, Refused, sizes, static
+
+__all__ = ["flatten", "promote", "reshape", "expand_count", "expand_reference", "zipped", "fifo", "broadcast"]
+
+def flatten(d: Drawer):
+    s = d.any(lambda s: s.fixed)  # which empty groups can be written depends on their order
+    lo = d.number(0, d.rank(s))
+    d.add("Flatten", [s], args={"lo": lo, "hi": d.number(lo, d.rank(s))})
+
+
+def promote(outermost: bool) -> Callable:
+    def make(d: Drawer):
+        s = d.any(lambda s: d.rank(s) < 9)
+        d.add("Promote", [s], args={} if outermost else {"level": d.number(0, d.rank(s))})
+    return make
+
+
+def reshape(pad: bool) -> Callable:
+    def make(d: Drawer):
+        if pad:
+            s = d.any(lambda s: isinstance(d.element(s), (ScalarType, SelectorType))) if d.chance(0.3) else d.tile(None, suits=lambda s: static(d, s))
+            out = d.add("Reshape", [s], args={"dim": 0, "chunk": d.number(1, 4), "pad": 0})
+            if d.chance(0.3):
+                d.add("Fifo", [out[1]], args={"depth": d.number(1, 3)})
+            elif d.chance(0.4):
+                d.live.remove(out[1])  # stays unread
+            return
+        s = d.any(lambda s: not isinstance(d.element(s), BufferType))
+        at = d.number(0, d.rank(s))
+        size = d.type(s).shape[d.rank(s) - at].value
+        d.add("Reshape", [s], args={"dim": at, "chunk": d.one_of(*[k for k in range(1, size + 1) if size % k == 0]) if size else 1})
+    return make
+
+
+def expand_count(d: Drawer):
+    s = d.any(lambda s: not isinstance(d.element(s), (BufferType, TupleType)))
+    d.add("Expand", [s], args={"count": d.number(1, 4)})
+
+
+def expand_reference(d: Drawer):
+    s = d.any(lambda s: s.fixed and not isinstance(d.element(s), TupleType) and d.rank(s) < 8)
+    b = d.number(1, 2)
+    ref = d.inner(s, b)
+    for _ in range(b):
+        (s,) = d.add("Promote", [s], args={"level": 0})
+    d.add("Expand", [s], ref=list(ref.at), args={"rank": b})
+
+
+def zipped(d: Drawer):
+    a = d.any(lambda s: s.fixed and not isinstance(d.element(s), (BufferType, TupleType)))
+    if isinstance(d.element(a), TileType):
+        if not static(d, a):
+            raise Refused
+        b = d.like(a, tile=sizes(d, a), dtype=d.one_of("fp32", "bf16"))
+    else:
+        b = d.like(a, **d.one_of({"scalar": 8}, {"selector": 3}))
+    d.add("Zip", [a, b])
+
+
+def fifo(d: Drawer):
+    d.add("Fifo", [d.any()], args={"depth": d.number(1, 6)})
+
+
+def broadcast(d: Drawer):
+    d.add("Broadcast", [d.any()], args={"n": d.number(1, 3)})

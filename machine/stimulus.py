@@ -1,0 +1,59 @@
+"""What goes into a run of the RTL: a point, and its streams as words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .beat import STOP_BITS, Payload, beat_words
+from .trace import SourceBeats
+from .unitgraph import UnitGraph
+
+
+@dataclass
+class Point:
+    """One run of a design.
+
+    Attributes
+    ----------
+    graph, tensors
+        With this point's run-time parameters; input values by tensor name.
+    sources, sinks
+        Beats per source unit; release cycles per sink unit (the rest: 0).
+    resets_at
+        Cycles at which earlier attempts are cut off by a reset, before the run that counts.
+    whole
+        Keep in the traces what happens after `done` (streams with a second input); the run then lasts until all of it has passed.
+    mutate
+        Unit kind -> one of :data:`penstock.tb.mutation.MUTATIONS`: the RTL's units of this kind are one cycle slower or faster, or wrong, to see
+        the check fail.
+    """
+
+    graph: UnitGraph
+    tensors: Mapping[str, np.ndarray] | None = None
+    sources: Mapping[int, SourceBeats] = field(default_factory=dict)
+    sinks: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    resets_at: Sequence[int] = ()
+    whole: bool = False
+    mutate: Mapping[str, str] = field(default_factory=dict)
+
+
+def whole_beats(payload: Payload, stream: SourceBeats) -> np.ndarray:
+    """uint32 [beats, words]: payload, stop and data as docs/timing.md section 6 lays them out."""
+    n = beat_words(payload)
+    tail = stream.stop.astype(np.uint64) | stream.data.astype(np.uint64) << np.uint64(STOP_BITS)
+    out = np.zeros((len(stream.stop), n + 1), np.uint32)
+    if stream.payload is not None:
+        width = min(n, stream.payload.shape[1])
+        out[:, :width] = stream.payload[:, :width] * stream.data[:, None].astype(np.uint32)
+    word, shift = divmod(payload.bits, 32)
+    if shift:
+        out[:, word] &= np.uint32(2**shift - 1)
+    else:
+        out[:, word] = 0
+    placed = tail << np.uint64(shift)
+    out[:, word] |= (placed & np.uint64(0xFFFFFFFF)).astype(np.uint32)
+    out[:, word + 1] = (placed >> np.uint64(32)).astype(np.uint32)
+    return np.ascontiguousarray(out[:, :n])

@@ -1,0 +1,150 @@
+"""What is run on the overlay's RTL to show that it is the model: graphs, machines, and the comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from ..frontend.spice.devices import DEVICES
+from ..frontend.spice.source import graph_from
+from ..machine.dataflow import DataflowGraph
+from ..machine.overlay import Overlay
+from ..machine.token_ops import Op, format_of
+from ..model.overlay import simulate
+from ..scheduler.token import map_graph
+from ..scheduler.token.partition import objective_of
+from .traffic import TRAFFIC
+
+DYNAMIC = [dict(network=n, ready=r, packets=p) for n in ("mesh", "hoplite") for r in ("fifo", "criticality") for p in ("per_edge", "per_pe")]
+DYNAMIC += [dict(network=n, ready=r, packets="per_pe", wake=2) for n in ("mesh", "hoplite") for r in ("fifo", "criticality")]
+STATIC = [dict(pe="static", sends=s, sources=f) for s in ("edge", "pe", "multicast") for f in ("fired", "stored")]
+"""All variants of either kind of PE."""
+
+DEVICE_GRAPHS = (*(f"device:{name}" for name in DEVICES), "device:diode*5")
+GENERATED = ("gen:ladder:60", "gen:ring:30", "gen:gates:25")
+FROM_FILES = ("lu:mna_s27.mtx", "lu:mna_s344.mtx", "lu:fpga_dcop_01.mtx")
+"""Matrices, by their name in the folder that is given."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Graphs, one after the other, on one overlay: one build of the RTL.
+
+    Attributes
+    ----------
+    suite
+        What the case belongs to; a suite's cases differ in ``overlay`` only.
+    overlay, graphs
+        The machine, and specifications of what runs on it.
+    traffic
+        Placements of :data:`~.traffic.TRAFFIC`, each graph on each of them; none: the graph's own.
+    """
+
+    suite: str
+    overlay: Overlay
+    graphs: tuple[str, ...]
+    traffic: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        o = self.overlay
+        further = "" if o.kinds == "homogeneous" else f" {o.kinds}"
+        return f"{self.suite}: {o.rows}x{o.cols} {o.name()} {o.alu} {o.format}{further}"
+
+
+def _cases(suite: str, graphs: Iterable[str], meshes: Iterable[int], keys: Iterable[dict], traffic: Iterable[str] = (), **fixed) -> list[Case]:
+    return [Case(suite, Overlay(rows=k, cols=k, **v, **fixed), tuple(graphs), tuple(traffic)) for k in meshes for v in keys]
+
+
+ALL = (*DEVICE_GRAPHS, *GENERATED, *FROM_FILES)
+_PLAIN, _BEST, _TORUS, _WAKE2 = DYNAMIC[0], DYNAMIC[3], DYNAMIC[7], DYNAMIC[9]
+_MULTICAST = STATIC[4]
+
+SUITES = {
+    "small meshes": _cases("small meshes", ALL, (1, 2, 4), STATIC + DYNAMIC),
+    "8x8": _cases("8x8", ALL, (8,), STATIC + DYNAMIC),
+    "16x16": _cases("16x16", ("device:hbt", "gen:gates:12"), (16,), [_MULTICAST, _PLAIN, _BEST, _TORUS]),
+    "fp64": [c for alu in ("unit", "pipelined") for c in _cases("fp64", (*GENERATED, *FROM_FILES[:2]), (4,), [_MULTICAST, _PLAIN, _BEST, _WAKE2], format="fp64", alu=alu)],
+    "pipelined": [c for kinds in ("homogeneous", "specialised")
+                  for c in _cases("pipelined", (*DEVICE_GRAPHS, *GENERATED), (4,), [_MULTICAST, _PLAIN, _BEST, DYNAMIC[4], _WAKE2], alu="pipelined", kinds=kinds)],
+    "adversarial": _cases("adversarial", ("gen:gates:25", "device:diode*5"), (4,), [_PLAIN, _BEST, _WAKE2, DYNAMIC[4], DYNAMIC[11]], traffic=TRAFFIC, fifo_depth=2),
+}
+"""Suite -> cases."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One graph of a case on the RTL.
+
+    Attributes
+    ----------
+    graph, nodes
+        What ran, with its placement where that is not its own.
+    cycles, model, scheduled
+        Of the RTL; of the model; of the schedule (static PEs, else None).
+    wrong
+        Values that differ from the NumPy reference of the arithmetic, in any bit.
+    """
+
+    graph: str
+    nodes: int
+    cycles: int
+    model: int
+    scheduled: int | None
+    wrong: int
+
+    @property
+    def equal(self) -> bool:
+        return self.wrong == 0 and self.cycles == self.model and self.scheduled in (None, self.cycles)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A case's outcomes, and what the run took: clock cycles with loading and reading, seconds of mapping, export, build and simulation."""
+
+    outcomes: tuple[Outcome, ...]
+    clocks: int
+    seconds: dict
+
+
+def graphs_of(case: Case, matrices: Path | None) -> dict[str, DataflowGraph]:
+    """The case's graphs by specification: those that the format can do, and those of files only where the folder has them."""
+    known = format_of(case.overlay.format).ops
+    here = lambda spec: not spec.startswith("lu:") or (matrices is not None and (matrices / spec[3:]).exists())  # noqa: E731
+    found = {spec: _graph(spec, matrices) for spec in case.graphs if here(spec)}
+    return {spec: g for spec, g in found.items() if {Op(c) for c in np.unique(g.op)} <= known}
+
+
+@lru_cache(maxsize=32)
+def _graph(spec: str, matrices: Path | None) -> DataflowGraph:
+    return replace(graph_from(f"lu:{matrices / spec[3:]}"), title=spec) if spec.startswith("lu:") else graph_from(spec)
+
+
+@lru_cache(maxsize=256)
+def _placement(spec: str, matrices: Path | None, overlay: Overlay, objective: str) -> np.ndarray:
+    """Cases that differ in what the placement does not see share it."""
+    return map_graph(_graph(spec, matrices), overlay, objective=objective).pe
+
+
+def run(case: Case, matrices: Path | None = None) -> Ran:
+    """Run a case: every graph mapped, run on the model and on the RTL, all values read back."""
+    from ..tb.overlay_api import run_images
+
+    o = case.overlay
+    graphs = graphs_of(case, matrices)
+    seen = Overlay(rows=o.rows, cols=o.cols, kinds=o.kinds, format=o.format)
+    if case.traffic:
+        mapped = {f"{spec}, {t}": map_graph(g, o, pe=TRAFFIC[t](g, o.rows, np.random.default_rng(k))) for spec, g in graphs.items() for k, t in enumerate(case.traffic)}
+    else:
+        mapped = {spec: map_graph(g, o, pe=_placement(spec, matrices, seen, objective_of(o))) for spec, g in graphs.items()}
+    runs = run_images([m.image for m in mapped.values()])
+    outcomes = []
+    for (what, m), rtl in zip(mapped.items(), runs, strict=True):
+        wanted = m.graph.evaluate(fmt=o.format).view(format_of(o.format).word)
+        outcomes.append(Outcome(what, len(m.graph), rtl.cycles, simulate(m.image).cycles, m.schedule.length if m.schedule else None, int(np.count_nonzero(rtl.values != wanted))))
+    first = runs[0]
+    return Ran(tuple(outcomes), first.clocks, {"map": sum(sum(m.seconds.values()) for m in mapped.values()), "export": first.export_s, "build": first.build_s, "simulate": first.simulate_s})

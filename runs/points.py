@@ -1,0 +1,197 @@
+"""Points of a sweep or a regression as rows of a table, with totals; the same rows are printed, stored and read."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from ..machine.record import Record
+
+if TYPE_CHECKING:
+    from .api import Outcome
+
+__all__ = ["row", "total", "quantities", "to_csv", "text_table", "fitting", "print_table", "failures", "one_message"]
+
+
+def agreement(rtl: Record) -> str:
+    """What the check of every beat found, of an RTL record that has been compared."""
+    return (f"model = RTL: {rtl.channels_observed}/{rtl.channels_total} channels observed, "
+            f"{rtl.mismatches} mismatched beats")
+
+
+def row(o: Outcome, **first) -> dict:
+    """One point: its parameters, then what model and RTL measured, with only the columns of the backends that ran."""
+    out = dict(first)
+    model, rtl = o.model, o.rtl
+    any_ = rtl or model
+    if model:
+        out["cycles model"] = model.cycles
+    if rtl:
+        out["cycles RTL"] = rtl.cycles
+    if model and rtl:
+        out["error"] = rtl.cycles / model.cycles - 1
+    if any_:
+        out |= {"traffic B": any_.dram_bytes, "on-chip B": any_.onchip_bytes, "off-chip use": any_.offchip_utilisation, "compute use": any_.compute_utilisation}
+    if model and rtl and rtl.channels_total is not None:
+        out |= {"channels": f"{rtl.channels_observed}/{rtl.channels_total}", "differ": rtl.mismatches}
+    if any_:
+        out |= {"values": any_.values_ok, "max rel err": any_.max_rel_err, "wall s": any_.wall_s}
+    if rtl:
+        out["set-up s"] = rtl.setup_s
+        out["RTL cycles/s"] = round(rtl.cycles / rtl.wall_s) if rtl.wall_s else None
+    if o.error:
+        out["failed"] = str(o.error)
+    elif any_ and any_.values_ok is False:
+        out["failed"] = "outputs differ from the NumPy reference of the stated arithmetic"
+    return out
+
+
+def total(rows: Sequence[dict], **first) -> dict:
+    """The last row: sums of cycles, traffic, channels and time, the largest errors, the speed over all points."""
+    out = {**first, "point": f"{sum('failed' not in r for r in rows)} of {len(rows)} points passed"}
+    for name in ("cycles model", "cycles RTL", "traffic B", "differ", "wall s", "set-up s"):
+        if got := [r[name] for r in rows if r.get(name) is not None]:
+            out[name] = sum(got)
+    for name in ("error", "max rel err"):
+        if got := [r[name] for r in rows if r.get(name) is not None]:
+            out[name] = max(got, key=abs)
+    if got := [r["values"] for r in rows if r.get("values") is not None]:
+        out["values"] = all(got)
+    if got := [r["channels"].split("/") for r in rows if "channels" in r]:
+        out["channels"] = f"{sum(int(a) for a, _ in got)}/{sum(int(b) for _, b in got)}"
+    if out.get("cycles RTL") and out.get("wall s"):
+        out["RTL cycles/s"] = round(out["cycles RTL"] / out["wall s"])
+    return out
+
+
+def failures(rows: Iterable[dict]) -> str:
+    """The messages of the points that failed, or an empty text."""
+    lines = []
+    for r in rows:
+        if "failed" in r:
+            name = " ".join(str(r[k]) for k in ("design", "point") if k in r)
+            lines.append(f"FAILED {name}: {r['failed']}")
+    return "\n".join(lines)
+
+
+def one_message(found: Sequence[Outcome]) -> None:
+    """Where every point fails for one and the same reason, raise it once."""
+    if found and all(o.error for o in found) and len({str(o.error) for o in found}) == 1:
+        raise found[0].error
+
+
+def quantities(records: Sequence[Record]) -> list[dict]:
+    """Records of one point side by side: a row per quantity, a column per backend."""
+    shown = {"cycles": "cycles", "offchip_bytes": "off-chip traffic, B", "dram_bytes": "off-chip lines moved, B", "offchip_utilisation": "off-chip bandwidth used",
+             "onchip_bytes": "on-chip requirement, B", "onchip_peak_bytes": "on-chip pages in use, B", "flops": "FLOP", "compute_utilisation": "compute used",
+             "values_ok": "bit-equal to NumPy", "max_rel_err": "error against float64"}
+    rows = [{"": title} | {r.backend.replace("rtl", "RTL"): getattr(r, name) for r in records} for name, title in shown.items()]
+    return [r for r in rows if any(v is not None for k, v in r.items() if k)]
+
+
+def _names(rows: Sequence[dict]) -> list[str]:
+    return list(dict.fromkeys(k for r in rows for k in r))
+
+
+def to_csv(rows: Sequence[dict]) -> str:
+    """Rows as CSV with a header line; empty cells where a row has no value."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, _names(rows), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _shown(rows: Sequence[dict]) -> tuple[list[str], list[dict]]:
+    """Columns and rows to print: a long message gives way to a verdict and follows the table."""
+    names = _names(rows)
+    if "failed" in names:
+        names[names.index("failed")] = "result"
+        rows = [{**r, "result": "FAILED" if "failed" in r else "ok"} for r in rows]
+    return names, list(rows)
+
+
+def _table(names: Sequence[str], rows: Sequence[dict], title: str | None):
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    out = Table(title=title, box=box.SIMPLE, title_justify="left")
+    for n in names:
+        numeric = any(isinstance(r.get(n), (int, float)) for r in rows)
+        out.add_column(n, justify="right" if numeric else "left", overflow="fold")
+    for r in rows:
+        out.add_row(*(Text(_cell(r.get(n))) for n in names))
+    return out
+
+
+def _cell(v) -> str:
+    if v is None:
+        return "-"
+    if isinstance(v, bool):
+        return "yes" if v else "NO"
+    if isinstance(v, float):
+        return f"{v:.4g}"
+    return str(v)
+
+
+RULE = "\u2500"
+"""What a table's lines are drawn with."""
+WIDE = 10_000
+"""Columns of a terminal that is wide enough for anything."""
+
+
+def _width(table) -> int:
+    from rich.console import Console
+
+    console = Console(file=io.StringIO(), width=WIDE)
+    return console.measure(table).maximum
+
+
+def text_table(rows: Sequence[dict], title: str | None = None) -> str:
+    """Rows as an aligned table of plain text, as wide as it needs to be."""
+    from rich.console import Console
+
+    out = io.StringIO()
+    table = _table(*_shown(rows), title)
+    Console(file=out, width=_width(table), no_color=True).print(table)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines()).strip("\n") + "\n"
+
+
+def _ruled(text: str, encoding: str | None) -> str:
+    """A table's text with the rule that an encoding has."""
+    try:
+        RULE.encode(encoding or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return text.replace(RULE, "-")
+    return text
+
+
+def fitting(rows: Sequence[dict], width: int, title: str | None = None) -> tuple[object, list[str]]:
+    """A table of at most ``width`` columns of text, and the names of what had to be left out, from the right (but not the verdict)."""
+    names, rows = _shown(rows)
+    left_out: list[str] = []
+    table = _table(names, rows, title)
+    while _width(table) > width and (spare := [n for n in names[1:] if n != "result"]):
+        names.remove(spare[-1])
+        left_out.insert(0, spare[-1])
+        table = _table(names, rows, title)
+    return table, left_out
+
+
+def print_table(rows: Sequence[dict], title: str | None = None) -> None:
+    """Print rows on standard output: as many columns as a terminal holds, else all of them."""
+    import sys
+
+    from rich.console import Console
+
+    if not sys.stdout.isatty():
+        print(_ruled(text_table(rows, title), sys.stdout.encoding))
+        return
+    console = Console(highlight=False)
+    table, left_out = fitting(rows, console.width, title)
+    console.print(table)
+    if left_out:
+        console.print(f"not shown at this width: {', '.join(left_out)}", markup=False)

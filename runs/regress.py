@@ -1,0 +1,141 @@
+"""`penstock regress`: designs that the RTL and the model must agree on, beat for beat."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ..machine.config import Config, check, load
+from ..machine.errors import PenstockError
+from ..machine.output import folder, write_text
+from ..machine.record import Record
+from ..workloads.operators import PARTS
+from . import api, points
+from .progress import Progress
+from .progress import of as progress_of
+
+
+@dataclass(frozen=True)
+class Design:
+    """A program at several points on one machine (one simulator build where the structure is equal).
+
+    Attributes
+    ----------
+    name
+        Of the design, as the table shows it.
+    config
+        Preset name or TOML file.
+    points
+        Parameters of the program, one dict a point.
+    fields
+        Fields of ``[machine]`` that differ from the preset's.
+    program
+        Workload name or program file.
+    seeds
+        Draws of inputs and streams that every point is run at.
+    deep
+        Left out unless asked for.
+    """
+
+    name: str
+    config: str
+    points: tuple[dict, ...]
+    fields: Mapping = field(default_factory=dict)
+    program: str = "swiglu"
+    seeds: int = 1
+    deep: bool = False
+
+    def machine(self) -> Config:
+        config = load(self.config)
+        if not self.fields:
+            return config
+        return check(replace(config, name=self.name.removeprefix(f"{self.program} ").replace(" ", "_"), machine=replace(config.machine, **self.fields)))
+
+
+def _units(n: int) -> dict:
+    return {"units": {"matmul": n, "map": n}}
+
+
+def _p(batch: int, dim: int, inter: int, tile_b: int, tile_inter: int) -> dict:
+    return {"batch": batch, "dim": dim, "inter": inter, "tile_b": tile_b, "tile_inter": tile_inter}
+
+
+SMALL = (_p(8, 16, 16, 4, 8), _p(8, 16, 24, 8, 8), _p(16, 8, 16, 8, 16), _p(6, 10, 12, 6, 6), _p(10, 18, 14, 5, 7), _p(4, 4, 4, 4, 4))
+WIDE = (_p(32, 64, 64, 16, 32), _p(64, 64, 64, 64, 64), _p(16, 32, 96, 16, 48), _p(40, 72, 56, 20, 28), _p(24, 40, 40, 24, 40))
+FIG8 = tuple({"tile_b": b, "tile_inter": i} for b in (16, 32, 64) for i in (16, 32, 64, 128, 256))
+
+MOE = {"tokens": 12, "experts": 2, "dim": 8, "inter": 8, "tile_inter": 8}
+ATTENTION = {"requests": 4, "regions": 2, "most": 3}
+FULL_MOE = {"tokens": 64, "experts": 8}
+FULL_ATTENTION = {"requests": 16, "regions": 4, "most": 32}
+
+
+def _one(program: str, what: str, *, seeds: int = 3, deep: bool = False, **params) -> Design:
+    """A program at one point, on ``small_fpga``."""
+    return Design(f"{program} {what}".strip(), "small_fpga", (params,), program=program, seeds=seeds, deep=deep)
+
+
+DESIGNS = (
+    *(_one("operators", part, part=part, seeds=8) for part in PARTS),
+    _one("simple_moe", ""),
+    _one("moe", "static", tile_rows=4, **MOE),
+    _one("moe", "dynamic", tile_rows=0, **MOE),
+    _one("moe", "time-multiplexed", tile_rows=0, regions=1, **MOE),
+    _one("attention", "coarse", parallel="coarse", softmax="published", **ATTENTION),
+    _one("attention", "interleaved", parallel="interleaved", softmax="stable", **ATTENTION),
+    _one("attention", "dynamic", parallel="dynamic", softmax="online", **ATTENTION),
+    _one("moe", "8 experts static", tile_rows=16, deep=True, **FULL_MOE),
+    _one("moe", "8 experts dynamic", tile_rows=0, deep=True, **FULL_MOE),
+    _one("moe", "8 experts time-multiplexed", tile_rows=0, regions=4, deep=True, **FULL_MOE),
+    *(_one("attention", f"16 requests {p}", parallel=p, softmax=s, deep=True, **FULL_ATTENTION)
+      for p, s in (("coarse", "online"), ("interleaved", "published"), ("dynamic", "stable"))),
+    _one("published_moe", "dynamic", tokens=8, dim=8, inter=8, experts=4, top_k=2, tile_rows=0, tile_inter=4),
+    _one("published_attention", "dynamic", requests=8, regions=2, heads=4, head_dim=8, kv_tile=4, most=3, parallel="dynamic"),
+    Design("swiglu small_fpga", "small_fpga", SMALL),
+    Design("swiglu small_fpga x2", "small_fpga", SMALL, _units(2)),
+    Design("swiglu small_fpga x4", "small_fpga", SMALL, _units(4)),
+    Design("swiglu small_fpga narrow", "small_fpga", SMALL, {"rows_per_cycle": 2, "lanes": {"default": 4, "silu": 1, "accum": 8}}),
+    Design("swiglu paper_hdl_bf16", "paper_hdl_bf16", WIDE),
+    Design("swiglu paper_hdl_bf16 x2", "paper_hdl_bf16", WIDE, _units(2)),
+    Design("swiglu paper_hdl_bf16 x4", "paper_hdl_bf16", WIDE, _units(4)),
+    Design("swiglu fig8", "fig8", FIG8),
+)
+
+
+def run(only: str | None = None, progress: Progress | Callable[[str], None] | None = None, designs: tuple[Design, ...] = DESIGNS,
+        deep: bool = False) -> tuple[list[Record], list[dict]]:
+    """Run every design whose name contains ``only``; the deep ones (workloads at the paper's reduced sizes, minutes each) if asked for.
+
+    Returns
+    -------
+    records, rows
+        All records, and one table row per point with the totals last. A row of a point that failed has its message in ``failed``; the other
+        points of its design keep their rows.
+    """
+    designs = tuple(d for d in designs if deep or not d.deep)
+    chosen = [d for d in designs if not only or only in d.name]
+    if not chosen:
+        raise PenstockError(f"no design's name contains {only!r}", remedy=f"designs: {', '.join(d.name for d in designs)}{'' if deep else '; more with --deep'}")
+    show = progress_of(progress)
+    records, rows = [], []
+    for d in chosen:
+        show.stage(d.name)
+        runs = [(p, seed) for p in d.points for seed in range(d.seeds)]
+        for o, (p, seed) in zip(api.outcomes(d.program, d.machine(), [p for p, _ in runs], on="both", seed=[seed for _, seed in runs], progress=show), runs):
+            records += o.records
+            drawn = {"seed": seed} if d.seeds > 1 else {}
+            rows.append(points.row(o, design=d.name, point=" ".join(f"{k}={v}" for k, v in (p | drawn).items())))
+    return records, [*rows, points.total(rows, design="total")]
+
+
+def save(out: Path, records: list[Record], rows: list[dict]) -> list[Path]:
+    """Write regress.json (rows and versions), regress.txt (the table) and records.json into a folder, which is made if need be; returns their paths."""
+    folder(out)
+    text = points.text_table(rows) + "".join(f"\n{line}" for line in points.failures(rows[:-1]).splitlines())
+    table = {"rows": rows[:-1], "total": rows[-1], "versions": api.versions()}
+    write_text(out / "regress.json", json.dumps(table, indent=1) + "\n")
+    write_text(out / "regress.txt", text.rstrip() + "\n")
+    api.save_records(records, out / "records.json")
+    return [out / "regress.json", out / "regress.txt", out / "records.json"]
