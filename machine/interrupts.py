@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import CodeType, FrameType
 
 from . import guardian
 from .guard import guard
@@ -137,34 +138,42 @@ def command(work: Callable[[], int]) -> int:
 def within(seconds: float | None, work: Callable[[], object]) -> bool:
     """Run ``work`` for at most so many seconds; whether it came to its end.
 
-    None: without a limit. Outside of the main thread, and in systems without timers, the work has to look at the clock itself.
+    None: without a limit. Outside of the main thread, and in systems without timers, the work has
+    to look at the clock itself.
+
+    The timer fires again every ``AGAIN`` seconds, also while the exception is on its way out. It
+    raises in frames of the work only, so that none of its exceptions leaves this function.
     """
     if seconds is None or not _in_main_thread() or not hasattr(signal, "setitimer"):
         work()
         return True
-    armed = True
 
-    def over(_number: int, _frame: object) -> None:
-        if armed and _state.stop is not KeyboardInterrupt:
+    def limited() -> None:
+        work()
+
+    def over(_number: int, frame: FrameType | None) -> None:
+        if _state.stop is not KeyboardInterrupt and _runs_in(frame, limited.__code__):
             _stop(TimeUp)
-
-    def disarm() -> None:
-        nonlocal armed
-        armed = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
     before = signal.signal(signal.SIGALRM, over)
     try:
-        try:
-            signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), AGAIN)
-            work()
-        finally:
-            disarm()
+        signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3), AGAIN)
+        limited()
     except TimeUp:
-        disarm()
         return False
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         if _state.stop is TimeUp:
-            _state.stop, _state.pending = None, False
+            _state.stop = None
+            _state.pending = False
     return True
+
+
+def _runs_in(frame: FrameType | None, code: CodeType) -> bool:
+    """Whether a frame, or one that called it, runs a function."""
+    while frame is not None:
+        if frame.f_code is code:
+            return True
+        frame = frame.f_back
+    return False
