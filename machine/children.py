@@ -84,6 +84,7 @@ def started(command: Sequence[str | os.PathLike], **options) -> Iterator[subproc
                     _end(process)
                 elif process.returncode < 0:  # one that was killed may leave others of its group
                     _signal(process.pid, signal.SIGKILL)
+                _close(process)
                 _groups.pop(process.pid, None)
                 told.tell(f"-g {process.pid}")
 
@@ -118,6 +119,10 @@ def _end(process: subprocess.Popen) -> None:
         time.sleep(0.01)
     _signal(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _close(process: subprocess.Popen) -> None:
+    """Close what is left open of the pipes to a child."""
     for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
         with contextlib.suppress(OSError):
             pipe.close()

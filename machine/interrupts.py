@@ -119,6 +119,8 @@ def command(work: Callable[[], int]) -> int:
     before = {s: handler for s in guardian.ASKING if (handler := signal.getsignal(s)) != signal.SIG_IGN}  # what is ignored at the start stays so
     fd = signal.set_wakeup_fd(guard().signals, warn_on_full_buffer=False)
     _state.number, _state.stop, _state.pending = 0, None, False
+    unraisable = sys.unraisablehook
+    sys.unraisablehook = _but_ours(unraisable)
     try:
         for s in before:
             signal.signal(s, _asked)
@@ -131,8 +133,18 @@ def command(work: Callable[[], int]) -> int:
         for s, handler in before.items():
             signal.signal(s, handler)
         signal.set_wakeup_fd(fd)
+        sys.unraisablehook = unraisable
         _state.stop = None
         guard().tell("rest")
+
+
+def _but_ours(hook: Callable[[sys.UnraisableHookArgs], None]) -> Callable[[sys.UnraisableHookArgs], None]:
+    """A hook that is silent about what is raised again: an interrupt or a time limit that is lost in a finaliser or a callback."""
+    def heard(unraisable: sys.UnraisableHookArgs) -> None:
+        if not issubclass(unraisable.exc_type, (KeyboardInterrupt, TimeUp)):
+            hook(unraisable)
+
+    return heard
 
 
 def within(seconds: float | None, work: Callable[[], object]) -> bool:

@@ -65,6 +65,7 @@ class Lines(Progress):
         super().__init__()
         self.file, self.clock, self.start, self.last = file, clock, clock(), 0.0
         self.over = threading.Event()
+        self.printing = threading.Lock()
 
     def stage(self, what: str) -> None:
         self._stop()
@@ -84,12 +85,15 @@ class Lines(Progress):
 
         def watch() -> None:
             while not over.wait(LINE_SECONDS):
-                self._print(f"{what} ...")
+                with self.printing:
+                    if not over.is_set():
+                        self._print(f"{what} ...")
 
         threading.Thread(target=watch, daemon=True).start()
 
     def _stop(self) -> None:
-        self.over.set()
+        with self.printing:
+            self.over.set()
 
     def done(self, what: str) -> None:
         self._stop()

@@ -1,8 +1,12 @@
 """What one test registers (functions, kinds, components, operators) no other test sees."""
 
+import signal
 from importlib import import_module
 
 import pytest
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a run in the background: its commands would ignore it, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REGISTRIES = {
     "penstock.machine.functions": ("FUNCTIONS",),

@@ -263,7 +263,8 @@ def test_the_error_against_float64_counts_what_is_finite():
 
 
 @pytest.mark.parametrize("line, message", [
-    ("Sink(RandomOffChipLoad(a, tensor=x, tile=(4, 8), name='rows'))", "unit rows at {line}: address 0x100 lies outside tensor x (0x0 to 0x100)"),
+    ("Sink(RandomOffChipLoad(a, tensor=x, tile=(4, 8), name='rows'))", "unit rows at {line}: reads row 4, column 0, which lies outside tensor x of 4 rows and 8 columns, "
+     "both counted from 0; check the addresses, which number the tensor's tiles"),
     ("Sink(a), Sink(Expand(LinearOffChipLoad(x, tile=(4, 8)), count=1 << 20, name='held'))", "unit held at {line}: repeat is 1048576 (rule: repeat of a scratchpad is from 0 to 1048575)"),
 ])
 def test_an_error_of_a_unit_names_the_line_of_its_operator(capsys, tmp_path, line, message):

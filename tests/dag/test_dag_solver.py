@@ -150,7 +150,7 @@ READINGS = [f"{name}={value}" for name, values in Readings.names().items() for v
 def test_every_reading_gives_a_schedule_valid_under_it(setting):
     readings = Readings.parse([setting])
     for problem in (generate("attention", 9, 4), generate("residual", 8, 5)):
-        check(problem, 1.0, readings)
+        check(problem, 2.0, readings)
 
 
 def test_first_schedule_comes_at_once_and_the_budget_is_kept():

@@ -8,6 +8,7 @@ from penstock.figures.moe import MODELS
 from penstock.figures.published import attention, moe_regions, moe_tiling
 from penstock.frontend import ProgramError, build, lower
 from penstock.machine.config import load
+from penstock.machine.errors import PenstockError
 from penstock.runs import api
 from penstock.runs.reference import expected
 from penstock.workloads.published_attention import consecutive
@@ -80,17 +81,17 @@ def test_coarse_shares_come_round():
 
 
 @pytest.mark.parametrize("text, params", [
-    ("parallel must be coarse, interleaved or dynamic, not 'fair'", dict(parallel="fair")), ("share is 4 with parallel='dynamic'", dict(share=4)), ("trace nothing.npy cannot be read", dict(trace="nothing.npy")),
+    ("parallel must be coarse, interleaved or dynamic, not 'fair'", dict(parallel="fair")), ("share is 4 with parallel='dynamic'", dict(share=4)), ("no such file: nothing.npy", dict(trace="nothing.npy")),
 ])
 def test_bad_parameters_of_the_published_attention(text, params):
-    with pytest.raises(ProgramError, match=text):
+    with pytest.raises(PenstockError, match=text):
         build("published_attention", params, SMALL).streams(0)
 
 
 @pytest.mark.parametrize("text, params", [
     ("inter .48. must be a multiple of tile_inter .64.", dict(inter=48)), ("experts .128. of the regions .3.", dict(regions=3)),
-    ("trace nothing.npz cannot be read", dict(trace="nothing.npz")),
+    ("no such file: nothing.npz", dict(trace="nothing.npz")),
 ])
 def test_bad_parameters_of_the_published_program(text, params):
-    with pytest.raises(ProgramError, match=text):
+    with pytest.raises(PenstockError, match=text):
         build("published_moe", params | dict(tokens=8), SMALL).streams(0)

@@ -217,7 +217,7 @@ def test_programs_without_a_graph_are_told(part, message, tmp_path):
 
 @pytest.mark.parametrize("spec, message", [
     ("step:nothing", "no program named 'nothing'"), ("step:swiglu,depth=3", "unknown parameter 'depth'"), ("step:swiglu,t", "cannot read 't'; write param=value"),
-    ("step:swiglu,t=0", "t must be at least 1"), ("step:swiglu,t=2,tile=3", "tile must be 2, 4, 8 or 16, not 3"), ("step:swiglu,t=x", "t must be a whole number"),
+    ("step:swiglu,t=0", "t must be from 1 to 256, not 0"), ("step:swiglu,t=2,tile=3", "tile must be 2, 4, 8 or 16, not 3"), ("step:swiglu,t=x", "t must be a whole number"),
     ("step:swiglu", "has more than 2000000 nodes; choose smaller tensors"), ("step:swiglu,t=2,silu=fast", "silu must be unit or spelled, not 'fast'")])
 def test_bad_programs(spec, message):
     with pytest.raises(ProgramError, match=message):

@@ -63,7 +63,7 @@ MOST_STRAIGHTENED = 300
 """Subgraphs of the largest schedule whose orders are compared with the raster order at the end."""
 STRICT_SHARE = 0.5
 """Share of the time left that the search under the stricter readings may take, before that under laxer ones."""
-STRICT_SECONDS = 4.0
+STRICT_SECONDS = 1.5
 """Time left below which the search under the stricter readings may take all of it."""
 BOUND_SECONDS = 0.3
 """Seconds the search waits for the lower bound before it begins beside it."""
