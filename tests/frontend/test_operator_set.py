@@ -13,7 +13,6 @@ from penstock.frontend import (
     Flatten,
     Graph,
     LinearOffChipLoad,
-    LinearOffChipStore,
     Loop,
     Map,
     Partition,

@@ -6,7 +6,7 @@ import time
 from penstock import cli
 from penstock.fuzz import campaign as campaigns
 from penstock.fuzz import programs
-from penstock.fuzz.draw import VARIANTS, draw
+from penstock.fuzz.draw import draw
 from penstock.machine import children
 
 

@@ -18,7 +18,6 @@ from penstock.testing.graphs import (
     compare,
     configuration,
     run,
-    tile_words,
     with_machine,
 )
 

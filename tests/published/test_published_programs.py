@@ -6,7 +6,7 @@ import pytest
 
 from penstock.figures.moe import MODELS
 from penstock.figures.published import attention, moe_regions, moe_tiling
-from penstock.frontend import ProgramError, build, lower
+from penstock.frontend import build, lower
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError
 from penstock.runs import api

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from penstock.machine import stimulus
 from penstock.machine.beat import FNV_OFFSET, FNV_PRIME
 from penstock.machine.errors import RunError
 from penstock.machine.trace import SourceBeats
@@ -29,7 +30,7 @@ def test_every_beat_is_recorded(source):
     for p, run in zip(points, api.simulate(tiny.design(), points, None, record=[0])):
         accept, take = tiny.fifo(p.sources[0].release, p.sinks[1])
         (c,) = run.channels
-        words = agents.whole_beats(tiny.PAYLOAD, p.sources[0])
+        words = stimulus.whole_beats(tiny.PAYLOAD, p.sources[0])
         done = 1 + max(accept[-1] + 1, take[-2] + 1)
         take[-1] = -1 if take[-1] >= done else take[-1]
         assert (c.accept == accept).all() and (c.take == take).all()

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from penstock.machine import stimulus
 from penstock.machine.beat import Scalar, Tile, Tuple
 from penstock.machine.trace import ChannelTrace, PortTrace, Run
 from penstock.machine.unitgraph import Channel, Unit, UnitGraph
@@ -76,7 +77,7 @@ def test_differing_payloads_are_unfolded():
     change(rtl, "digest")
     counts = 2 << 128 | 2 << 130
     for run, value in ((model, 0x3F800000), (rtl, 0x3F800001)):
-        words = agents.whole_beats(TILE, agents.beats(TILE, [(value << 32 | counts, 0)] * 2))
+        words = stimulus.whole_beats(TILE, agents.beats(TILE, [(value << 32 | counts, 0)] * 2))
         run.extra["payloads"] = {0: words}
     told = str(check.compare(model, rtl, GRAPH))
     assert "l (load) -> s (store), accepted in cycle 5, taken in cycle 7; 1 of 4 elements differ: [0,1] model 1.0 (3f800000), RTL 1.0000001 (3f800001)" in told
