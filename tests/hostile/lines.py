@@ -124,7 +124,7 @@ def base() -> dict[str, bytes]:
 WORDS = {
     "new": [], "run": ["mine.py"], "sweep": ["mine.py"], "show": ["mine.py"], "deadlock": ["mine.py"],
     "figures": ["fig8", "--out", "o"], "verilog": ["mine.py", "--out", "o"], "regress": [],
-    "fuzz": ["--count", "1", "--quiet"], "explain": ["r.json"], "diff": ["r.json", "r.json"], "demo": [],
+    "fuzz": ["--count", "1", "--time", "1", "--quiet"], "explain": ["r.json"], "diff": ["r.json", "r.json"], "demo": [],
     "dag solve": ["p.json", "o.json", "--time", "1", "--quiet"], "dag check": ["p.json", "s.json"],
     "dag show": ["p.json"], "dag bench": [".", "--time", "1"], "dag run": ["p.json", "s.json"],
     "overlay compare": ["g.dfg", "--mesh", "1x1", "--pe", "static", "--quiet"],
