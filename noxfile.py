@@ -42,6 +42,14 @@ def pages(session: nox.Session) -> None:
     session.run("python", "docs/commands.py", *session.posargs)
 
 
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The pages as a site, in out/site; a warning is an error (under 2 minutes)."""
+    session.install("-e", ".[docs]")
+    session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "out/site",
+                *session.posargs)
+
+
 @nox.session(python=["3.11", "3.12", "3.13"])
 def interpreters(session: nox.Session) -> None:
     """The wheel runs a program and a graph on RTL, with each of these Pythons that is there (minutes each)."""

@@ -188,10 +188,10 @@ class DataflowGraph:
             raise ProgramError(f"{fmt} has no {Op(self.op[i]).name.lower()}", f"dataflow graph {self.title}, node {self.label(i)}", remedy="use fp32")
 
     def sources(self, inputs: Mapping[str, np.ndarray] | np.ndarray | None = None, fmt: str = "fp32") -> np.ndarray:
-        """[n, *batch] in the format's dtype: constants and inputs in their places, the rest zero.
+        """``[n, *batch]`` in the format's dtype: constants and inputs in their places, the rest zero.
 
-        ``inputs`` maps names to values of one shape *batch* (those not named have their default), or is an array
-        [inputs, *batch] in the order of ``self.inputs``. ProgramError names an unknown input or a wrong shape.
+        ``inputs`` maps names to values of one shape ``batch`` (those not named have their default), or is an array
+        ``[inputs, *batch]`` in the order of ``self.inputs``. ProgramError names an unknown input or a wrong shape.
         """
         dtype = format_of(fmt).dtype
         where = f"dataflow graph {self.title}"
@@ -218,7 +218,7 @@ class DataflowGraph:
         return values
 
     def evaluate(self, inputs: Mapping[str, np.ndarray] | np.ndarray | None = None, fmt: str = "fp32") -> np.ndarray:
-        """Every node's value, bit for bit as the ALU computes it: [n, *batch] in the format's dtype (``inputs``: :meth:`sources`)."""
+        """Every node's value, bit for bit as the ALU computes it: ``[n, *batch]`` in the format's dtype (``inputs``: :meth:`sources`)."""
         self.check_format(fmt)
         values = self.sources(inputs, fmt)
         flat = values.reshape(len(self), -1)

@@ -146,7 +146,7 @@ def test_command_blocks_say_how_they_run(page):
                     assert words[0] in ("penstock", "mkdir", "cp"), f"{block}: {line}"
                     if words[0] == "penstock":
                         assert callable(parser.parse_args(words[1:]).handler)
-    fences = re.findall(r"^```(\w*)", page.read_text(), re.M)[::2]
+    fences = re.findall(r"^```(\S*)", page.read_text(), re.M)[::2]
     assert all(fences), f"{page.name}: a block without a language"
 
 
