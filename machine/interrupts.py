@@ -12,6 +12,7 @@ import contextlib
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
 
@@ -41,9 +42,12 @@ class _State:
         Depth of :func:`shielded` blocks in the main thread.
     pending
         Whether a signal came meanwhile.
+    raised
+        When a signal last raised an exception (time.monotonic()).
     """
 
     number = 0
+    raised = 0.0
     stop: type[BaseException] | None = None
     shields = 0
     pending = False
@@ -106,9 +110,12 @@ def _stop(kind: type[BaseException]) -> None:
 
 
 def _asked(number: int, _frame: object) -> None:
+    """Raise; a further signal raises again only if the exception has not been taken for a while."""
+    now = time.monotonic()
     first = not _state.number
     _state.number = _state.number or number
-    if first or _state.stop is not None:  # one that has been taken is not raised again
+    if first or _state.stop is not None and now >= _state.raised + AGAIN / 2:
+        _state.raised = now
         _stop(KeyboardInterrupt)
 
 

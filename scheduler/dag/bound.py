@@ -14,16 +14,13 @@ import math
 import time
 
 from . import relaxed
+from .floor import ROUNDING
 from .forced import forced
 from .problem import Problem
 from .readings import Readings
 from .solve.groups import fusible_neighbours
 
 __all__ = ["lower_bound"]
-
-ROUNDING = 1e-12
-"""Relative; what is added up in another order than in a schedule may come out larger by that."""
-
 
 def lower_bound(problem: Problem, readings: Readings = Readings(), seconds: float = 1.0) -> float:
     """No schedule is faster (units of time).

@@ -35,6 +35,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from .floor import least_compute
 from .problem import Problem
 from .readings import Readings
 from .solve.groups import fusible_neighbours
@@ -119,7 +120,7 @@ class _Account:
         for index, op in enumerate(problem.ops):
             home = self.component[index]
             inner = _may_be_inner(problem, near, index)
-            self.compute[home] += _least_compute(problem, readings, index, inner)
+            self.compute[home] += least_compute(problem, readings, index, inner)
             users = problem.consumers[op.output]
             if op.output in outputs or any(_from_outside(problem, near, op.output, user) for user in users):
                 self.traffic[home] += problem.tensors[op.output].size
@@ -320,17 +321,6 @@ def _from_outside(problem: Problem, near: tuple[int, ...], tensor: int, user: in
     if producer is None:
         return True
     return not near[producer] >> user & 1 and not _may_stay(problem, tensor)
-
-
-def _least_compute(problem: Problem, readings: Readings, index: int, inner: bool) -> float:
-    op = problem.ops[index]
-    shape = problem.tensors[op.output]
-    across, down = shape.width / problem.native[0], shape.height / problem.native[1]
-    tiles = across * down if inner else math.ceil(across) * math.ceil(down)
-    per_tile = op.cost
-    if op.is_matmul and readings.matmul_cost == "native-k":
-        per_tile *= problem.reduction(index) / problem.native_depth
-    return per_tile * tiles
 
 
 def _least_reads(problem: Problem, readings: Readings, near: tuple[int, ...], index: int, inner: bool) -> list[_Use]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ....machine import interrupts
 from ..demand import ScheduleError
 from ..evaluate import Evaluation, evaluate
+from ..floor import floor
 from ..meter import Meter, tile_grid
 from ..problem import Problem
 from ..readings import Readings
@@ -178,6 +179,7 @@ class _Run:
     def first(self) -> None:
         """One operation per subgraph, then fused chains; needs no compiled code."""
         begin = time.monotonic()
+        self.bound = floor(self.problem, self.readings)
         first = one_op_per_subgraph(self.problem, self.readings)
         self.deadline -= CHECKING * (time.monotonic() - begin)  # the last schedule is costed once more
         self._take(first, "first")
