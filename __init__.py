@@ -1,4 +1,5 @@
-"""Penstock: a cycle-exact hardware model of a spatial dataflow accelerator for Streaming Tensor Programs.
+"""Penstock: a cycle-exact hardware model of a spatial dataflow accelerator for Streaming Tensor
+Programs.
 
 The names a user needs are here; the command line is ``penstock`` (cli).
 """
@@ -6,8 +7,14 @@ The names a user needs are here; the command line is ``penstock`` (cli).
 import importlib
 
 _NAMES = {
-    "run": "penstock.runs.api", "sweep": "penstock.runs.api", "table": "penstock.runs.api", "timeline": "penstock.runs.api", "verilog": "penstock.runs.api",
-    "Record": "penstock.machine.record", "load_records": "penstock.runs.api", "save_records": "penstock.runs.api",
+    "run": "penstock.runs.api",
+    "sweep": "penstock.runs.api",
+    "table": "penstock.runs.api",
+    "timeline": "penstock.runs.api",
+    "verilog": "penstock.runs.api",
+    "Record": "penstock.machine.record",
+    "load_records": "penstock.runs.api",
+    "save_records": "penstock.runs.api",
     "load_config": "penstock.runs.api",
     "PenstockError": "penstock.machine.errors",
 }

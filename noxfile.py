@@ -27,7 +27,9 @@ def install_wheel(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Everything that CI runs: unit tests, RTL against model, docs code (under 15 minutes on 2 cores)."""
+    """Everything that CI runs: unit tests, RTL against model, docs code (under 15 minutes on 2
+    cores).
+    """
     install(session)
     session.run("pytest", "-n", "2", "--dist", "loadgroup", *session.posargs, env=PYTEST_ENV)
 
@@ -46,13 +48,16 @@ def pages(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """The pages as a site, in out/site; a warning is an error (under 2 minutes)."""
     session.install("-e", ".[docs]")
-    session.run("sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "out/site",
-                *session.posargs)
+    session.run(
+        "sphinx-build", "-W", "--keep-going", "-b", "html", "docs", "out/site", *session.posargs
+    )
 
 
 @nox.session(python=["3.11", "3.12", "3.13"])
 def interpreters(session: nox.Session) -> None:
-    """The wheel runs a program and a graph on RTL, with each of these Pythons that is there (minutes each)."""
+    """The wheel runs a program and a graph on RTL, with each of these Pythons that is there
+    (minutes each).
+    """
     install_wheel(session)
     with tempfile.TemporaryDirectory() as folder, session.chdir(folder):
         session.run("penstock", "new")
@@ -72,19 +77,46 @@ def deep(session: nox.Session) -> None:
 def formal(session: nox.Session) -> None:
     """All proofs of docs/formal.md (2 minutes)."""
     install(session)
-    session.run("pytest", "-m", "deep or not deep", "tests/formal", "tests/token/test_router_proof.py", *session.posargs)
+    session.run(
+        "pytest",
+        "-m",
+        "deep or not deep",
+        "tests/formal",
+        "tests/token/test_router_proof.py",
+        *session.posargs,
+    )
 
 
 @nox.session
 def fuzz(session: nox.Session) -> None:
-    """3,200 random programs and 20,000 single-unit streams on model and RTL, every operator, form, port, stop level and way of being empty at least 100 times (under 2 hours)."""
+    """3,200 random programs and 20,000 single-unit streams on model and RTL, every operator, form,
+    port, stop level and way of being empty at least 100 times (under 2 hours).
+    """
     install(session)
-    session.run("penstock", "fuzz", "--count", "3300", "--streams", "20000", "--on", "rtl", "--least", "100", "--keep", "out/fuzz", "--json", "out/fuzz.json", *session.posargs)
+    session.run(
+        "penstock",
+        "fuzz",
+        "--count",
+        "3300",
+        "--streams",
+        "20000",
+        "--on",
+        "rtl",
+        "--least",
+        "100",
+        "--keep",
+        "out/fuzz",
+        "--json",
+        "out/fuzz.json",
+        *session.posargs,
+    )
 
 
 @nox.session
 def bad_input(session: nox.Session) -> None:
-    """Bad input over all commands and file formats: no traceback, no half-written file, ends in seconds (about 5 minutes; `-- --seed N` for other damage)."""
+    """Bad input over all commands and file formats: no traceback, no half-written file, ends in
+    seconds (about 5 minutes; `-- --seed N` for other damage).
+    """
     install(session)
     session.run("python", "tests/hostile/run.py", *session.posargs)
 
@@ -98,28 +130,47 @@ def regress(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Speed of model and RTL against the targets, and the record behind the README's table (about 5 minutes; fails on a miss)."""
+    """Speed of model and RTL against the targets, and the record behind the README's table (about 5
+    minutes; fails on a miss).
+    """
     install(session)
     session.run("python", "bench/speed.py", "--json", "docs/results/speed.json", *session.posargs)
 
 
 @nox.session
 def dag_trial(session: nox.Session) -> None:
-    """2,000 random problems of the DAG scheduler: bounds, evaluator against checker, every schedule of the tiny ones (half an hour; goes on where it was stopped)."""
+    """2,000 random problems of the DAG scheduler: bounds, evaluator against checker, every schedule
+    of the tiny ones (half an hour; goes on where it was stopped).
+    """
     install(session)
-    session.run("python", "bench/dag/trial.py", "--keep", "out/dag_trial.jsonl", "--json", "docs/results/dag_trial.json", *session.posargs)
+    session.run(
+        "python",
+        "bench/dag/trial.py",
+        "--keep",
+        "out/dag_trial.jsonl",
+        "--json",
+        "docs/results/dag_trial.json",
+        *session.posargs,
+    )
 
 
 @nox.session
 def first_minute(session: nox.Session) -> None:
     """What a new user waits for, from empty caches, and its record (5 minutes; fails on a miss)."""
-    session.run("python", "bench/first_minute.py", "--json", "docs/results/first_minute.json",
-                *session.posargs)
+    session.run(
+        "python",
+        "bench/first_minute.py",
+        "--json",
+        "docs/results/first_minute.json",
+        *session.posargs,
+    )
 
 
 @nox.session
 def overlay(session: nox.Session) -> None:
-    """Records of the token overlay: RTL against the model in every variant (20 minutes of CPU; cases on record are not run again), speed against its targets, and the page that shows them."""
+    """Records of the token overlay: RTL against the model in every variant (20 minutes of CPU;
+    cases on record are not run again), speed against its targets, and the page that shows them.
+    """
     install(session)
     session.run("python", "bench/overlay_rtl.py", *session.posargs)
     session.run("python", "bench/overlay_speed.py", "--json", "docs/results/overlay_speed.json")
@@ -128,7 +179,9 @@ def overlay(session: nox.Session) -> None:
 
 @nox.session
 def report(session: nox.Session) -> None:
-    """The README's results, those of the DAG scheduler and the pictures, from the stored records (1 minute)."""
+    """The README's results, those of the DAG scheduler and the pictures, from the stored records (1
+    minute).
+    """
     install(session)
     session.run("python", "bench/report.py", *session.posargs)
     session.run("python", "bench/dag_report.py")

@@ -1,7 +1,8 @@
 """What pyproject.toml cannot say: the packages, and the description for an index page.
 
-The root of the repository is the package ``penstock``, its folders are packages of it. The page is README.md without its relative links, which lead nowhere there: pages keep their names, and
-lie in the source distribution.
+The root of the repository is the package ``penstock``, its folders are packages of it. The page is
+README.md without its relative links, which lead nowhere there: pages keep their names, and lie in
+the source distribution.
 """
 
 import re
@@ -23,7 +24,8 @@ def index_page(readme: str) -> str:
 
 
 def _name(link: re.Match) -> str:
-    text, path = link[1], link[2].partition("#")[0]
+    text = link[1]
+    path = link[2].partition("#")[0]
     same = text.strip("`") in (path, Path(path).name)
     return f"`{path}`" if same else f"{text} (`{path}`)"
 
@@ -41,6 +43,8 @@ if __name__ == "__main__":
         packages=["penstock", *(f"penstock.{room}" for room in find_packages())],
         package_dir={"penstock": "."},
         cmdclass={"build_py": Rooms},
-        long_description=index_page(Path(__file__).with_name("README.md").read_text(encoding="utf-8")),
+        long_description=index_page(
+            Path(__file__).with_name("README.md").read_text(encoding="utf-8")
+        ),
         long_description_content_type="text/markdown",
     )

@@ -1,6 +1,8 @@
-"""Writes the results of docs/dag_scheduler.md from the records in docs/results: `python bench/dag_report.py`.
+"""Writes the results of docs/dag_scheduler.md from the records in docs/results: `python
+bench/dag_report.py`.
 
-The records: dag_contest.json, dag_generated.json, dag_growth.json, dag_gaps.json and dag_machine.json, as the scripts in bench/dag write them (--json).
+The records: dag_contest.json, dag_generated.json, dag_growth.json, dag_gaps.json and
+dag_machine.json, as the scripts in bench/dag write them (--json).
 """
 
 from __future__ import annotations
@@ -12,16 +14,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "dag"))
 
-from blocks import Blocks  # noqa: E402
-from tables import frame  # noqa: E402
+import contest
+import gaps
+import generated
+import growth
+from blocks import Blocks
+from penstock.machine.output import write_text
+from tables import frame
 
-import contest  # noqa: E402
-import gaps  # noqa: E402
-import generated  # noqa: E402
-import growth  # noqa: E402
-import machine  # noqa: E402
-
-from penstock.machine.output import write_text  # noqa: E402
+import machine
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "dag_scheduler.md"
@@ -37,7 +38,11 @@ def stored(name: str) -> list[dict]:
 
 def markdown(rows: Sequence[dict]) -> str:
     names = list(rows[0])
-    return frame(names, [[*map(str, r.values())] for r in rows], [all(str(r[n])[:1] in "0123456789+-" for r in rows) for n in names])
+    return frame(
+        names,
+        [[*map(str, r.values())] for r in rows],
+        [all(str(r[n])[:1] in "0123456789+-" for r in rows) for n in names],
+    )
 
 
 def blocks() -> dict[str, str]:
@@ -47,19 +52,30 @@ def blocks() -> dict[str, str]:
     met = sum(contest.verdict(r) == "met" for r in solved)
     grown = stored("growth")
     return {
-        "contest": f"{markdown(contest.summary(solved))}\n\n{met} of {len(solved)} met, with compilation cached and one job. A small problem with nothing compiled takes "
-                   f"{start['cold_s']:.1f} s ({start['cold_cpu_s']:.1f} s of CPU), then {start['cached_s']:.1f} s ({start['cached_cpu_s']:.1f} s). {_load([start, *solved])}",
+        "contest": f"{markdown(contest.summary(solved))}\n\n{met} of {len(solved)} met, with "
+        "compilation cached and one job. A small problem with nothing compiled takes "
+        f"{start['cold_s']:.1f} s ({start['cold_cpu_s']:.1f} s of CPU), then "
+        f"{start['cached_s']:.1f} s ({start['cached_cpu_s']:.1f} s). {_load([start, *solved])}",
         "generated": markdown(generated.summary(stored("generated"))),
         "gaps": markdown(gaps.summary(stored("gaps"))),
-        "growth": f"{markdown(growth.summary(grown))}\n\n{grown[0]['time_limit_s']:g} s each. {_load(grown)}",
-        "machine": f"{markdown(machine.summary(records))}\n\nRank correlation (Spearman) {judged['over_schedules']:.3f} over {judged['schedules']} schedules, "
-                   f"{judged['over_subgraphs']:.3f} over {judged['subgraphs']} subgraphs. {judged['ratios']} schedules are judged by their ratio: those with at most "
-                   f"{machine.LINES} elements moved for each that the problem's model moves.\n\nOn RTL, every length divided:\n\n{markdown(machine.reduced(records))}",
+        "growth": (
+            f"{markdown(growth.summary(grown))}\n\n{grown[0]['time_limit_s']:g} s each. "
+            f"{_load(grown)}"
+        ),
+        "machine": f"{markdown(machine.summary(records))}\n\nRank correlation (Spearman) "
+        f"{judged['over_schedules']:.3f} over {judged['schedules']} schedules, "
+        f"{judged['over_subgraphs']:.3f} over {judged['subgraphs']} subgraphs. "
+        f"{judged['ratios']} schedules are judged by their ratio: those with at most "
+        f"{machine.LINES} elements moved for each that the problem's model moves.\n\nOn RTL, "
+        f"every length divided:\n\n{markdown(machine.reduced(records))}",
     }
 
 
 def _load(records: list[dict]) -> str:
-    return f"Wall clock on {records[0]['cores']} cores, load average {min(r['load'] for r in records):.1f} to {max(r['load'] for r in records):.1f}."
+    return (
+        f"Wall clock on {records[0]['cores']} cores, load average "
+        f"{min(r['load'] for r in records):.1f} to {max(r['load'] for r in records):.1f}."
+    )
 
 
 def draw_growth(path: Path) -> None:
@@ -94,14 +110,34 @@ def draw_machine(path: Path) -> None:
 
     figure, axis = plt.subplots(figsize=(6.5, 5.5), layout="constrained")
     runs = machine.full_size(stored("machine"))
-    groups = ((f"at most {machine.LINES} elements moved per element asked for", "o", [r for r in runs if machine.lines(r) <= machine.LINES]),
-              ("more: narrow slices, whole lines", "x", [r for r in runs if machine.lines(r) > machine.LINES]))
+    groups = (
+        (
+            f"at most {machine.LINES} elements moved per element asked for",
+            "o",
+            [r for r in runs if machine.lines(r) <= machine.LINES],
+        ),
+        (
+            "more: narrow slices, whole lines",
+            "x",
+            [r for r in runs if machine.lines(r) > machine.LINES],
+        ),
+    )
     for label, marker, rows in groups:
         if rows:
-            axis.scatter(*zip(*machine.times(rows)), marker=marker, alpha=0.6, label=f"{label} ({len(rows)} schedules)")
-    ends = [min(min(p) for p in machine.times(runs)) * 0.8, max(max(p) for p in machine.times(runs)) * 1.25]
+            axis.scatter(
+                *zip(*machine.times(rows), strict=False),
+                marker=marker,
+                alpha=0.6,
+                label=f"{label} ({len(rows)} schedules)",
+            )
+    ends = [
+        min(min(p) for p in machine.times(runs)) * 0.8,
+        max(max(p) for p in machine.times(runs)) * 1.25,
+    ]
     axis.plot(ends, ends, "k-", lw=0.8, label="equal")
-    axis.plot(ends, [e / 0.7 for e in ends], "k:", lw=0.8, label="predicted / simulated 0.7 and 1.1")
+    axis.plot(
+        ends, [e / 0.7 for e in ends], "k:", lw=0.8, label="predicted / simulated 0.7 and 1.1"
+    )
     axis.plot(ends, [e / 1.1 for e in ends], "k:", lw=0.8)
     axis.set_xscale("log")
     axis.set_yscale("log")

@@ -1,4 +1,6 @@
-"""Writes docs/deadlock.md from the stored findings; with `--records JSON` from new ones, which it stores: `python bench/deadlock_report.py`."""
+"""Writes docs/deadlock.md from the stored findings; with `--records JSON` from new ones, which it
+stores: `python bench/deadlock_report.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,13 @@ import argparse
 import shutil
 from pathlib import Path
 
-from tables import frame
-
 from penstock.machine.output import write_text
 from penstock.runs.deadlock import Finding, load
+from tables import frame
 
 ROOT = Path(__file__).parents[1]
-PAGE, RECORD = ROOT / "docs" / "deadlock.md", ROOT / "docs" / "results" / "deadlock.json"
+PAGE = ROOT / "docs" / "deadlock.md"
+RECORD = ROOT / "docs" / "results" / "deadlock.json"
 
 TEXT = """# Deadlocks
 
@@ -57,7 +59,11 @@ The same can happen to any program with static tiles whose rows are gathered in 
 
 
 def markdown(header: tuple[str, ...], rows: list[tuple]) -> str:
-    return frame(header, [["" if x is None else str(x) for x in r] for r in rows], [isinstance(x, int) for x in rows[0]])
+    return frame(
+        header,
+        [["" if x is None else str(x) for x in r] for r in rows],
+        [isinstance(x, int) for x in rows[0]],
+    )
 
 
 def command(found: list[Finding]) -> str:
@@ -66,7 +72,10 @@ def command(found: list[Finding]) -> str:
     params = f.params | {"trace": f"traces/routing/{Path(f.params['trace']).name}"}
     fixed = [f"--set {k}={v}" for k, v in params.items() if k != "tile_rows"]
     tiles = ",".join(str(x.params["tile_rows"]) for x in found)
-    return f"penstock deadlock {f.program} --config {f.config} --timing {f.timing} --depth {f.depth} {' '.join(fixed)} --set tile_rows={tiles}"
+    return (
+        f"penstock deadlock {f.program} --config {f.config} --timing {f.timing} --depth "
+        f"{f.depth} {' '.join(fixed)} --set tile_rows={tiles}"
+    )
 
 
 def page(found: list[Finding]) -> str:
@@ -77,15 +86,49 @@ def page(found: list[Finding]) -> str:
             table.append((f.params["tile_rows"], f"{f.cycles} cycles", None, None, None, None))
         else:
             best = d.reliefs[0]
-            table.append((f.params["tile_rows"], f"deadlock after cycle {d.cycle}", len(d.circle), d.uniform, f"{best.depth} (`{best.channel}`)", best.slots))
+            table.append(
+                (
+                    f.params["tile_rows"],
+                    f"deadlock after cycle {d.cycle}",
+                    len(d.circle),
+                    d.uniform,
+                    f"{best.depth} (`{best.channel}`)",
+                    best.slots,
+                )
+            )
     first = next(f for f in found if f.deadlock)
     d = first.deadlock
     what = {"room": "room in", "beat": "a token on"}
-    circle = [(f"`{s.unit}`", s.kind, f"{what[s.why]} `{s.channel}`", f"{s.held} of {s.depth}") for s in d.circle]
-    reliefs = [(f.params["tile_rows"], f"`{r.channel}`", r.count, r.depth, r.slots) for f in found if f.deadlock for r in f.deadlock.reliefs]
-    return TEXT.format(depth=first.depth, tokens=first.params["tokens"], command=command(found), tile=first.params["tile_rows"], cycle=d.cycle,
-                       table=markdown(("tile rows", f"at depth {first.depth}", "units in the circle", "depth of all that frees", "or depth of one kind", "slots"), table),
-                       circle=markdown(("unit", "kind", "waits for", "holds"), circle), reliefs=markdown(("tile rows", "channel", "channels", "depth", "slots"), reliefs))
+    circle = [
+        (f"`{s.unit}`", s.kind, f"{what[s.why]} `{s.channel}`", f"{s.held} of {s.depth}")
+        for s in d.circle
+    ]
+    reliefs = [
+        (f.params["tile_rows"], f"`{r.channel}`", r.count, r.depth, r.slots)
+        for f in found
+        if f.deadlock
+        for r in f.deadlock.reliefs
+    ]
+    return TEXT.format(
+        depth=first.depth,
+        tokens=first.params["tokens"],
+        command=command(found),
+        tile=first.params["tile_rows"],
+        cycle=d.cycle,
+        table=markdown(
+            (
+                "tile rows",
+                f"at depth {first.depth}",
+                "units in the circle",
+                "depth of all that frees",
+                "or depth of one kind",
+                "slots",
+            ),
+            table,
+        ),
+        circle=markdown(("unit", "kind", "waits for", "holds"), circle),
+        reliefs=markdown(("tile rows", "channel", "channels", "depth", "slots"), reliefs),
+    )
 
 
 def main() -> None:

@@ -1,6 +1,7 @@
 """Writes docs/figures.md from the stored tables of `penstock figures`;
 with `--records DIR` from new ones, which it stores with their pictures; with `--pictures` the
-pictures are drawn again from the stored tables: `python bench/figures_report.py`."""
+pictures are drawn again from the stored tables: `python bench/figures_report.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +10,15 @@ import json
 import shutil
 from pathlib import Path
 
-from tables import frame
-
 from penstock.figures import FIGURES
 from penstock.figures.base import SECONDS, draw
 from penstock.figures.published import statements
 from penstock.machine.output import folder, write_text
+from tables import frame
 
 ROOT = Path(__file__).parents[1]
-PAGE, STORED = ROOT / "docs" / "figures.md", ROOT / "docs" / "results" / "figures"
+PAGE = ROOT / "docs" / "figures.md"
+STORED = ROOT / "docs" / "results" / "figures"
 
 TEXT = """# The paper's figures
 
@@ -77,21 +78,40 @@ def table(rows: list[dict]) -> str:
 
 def section(name: str) -> str:
     found = json.loads((STORED / f"{name}.json").read_text())
-    return SECTION.format(name=name, title=f"{found['title']} ({found['traces']})", **{k: table(found[k]) for k in ("summary", "agreements", "rows")})
+    return SECTION.format(
+        name=name,
+        title=f"{found['title']} ({found['traces']})",
+        **{k: table(found[k]) for k in ("summary", "agreements", "rows")},
+    )
 
 
 def seconds(what: str) -> float:
     """Of all figures together."""
-    return sum(s["ours"] for name in FIGURES for s in json.loads((STORED / f"{name}.json").read_text())["summary"] if s["what"] == what)
+    return sum(
+        s["ours"]
+        for name in FIGURES
+        for s in json.loads((STORED / f"{name}.json").read_text())["summary"]
+        if s["what"] == what
+    )
 
 
 def page() -> str:
-    return TEXT.format(figures="".join(map(section, FIGURES)), seconds=seconds(SECONDS), own=seconds(f"{SECONDS}, this machine"), hours=sum(statements(n)["hours"] for n in FIGURES))
+    return TEXT.format(
+        figures="".join(map(section, FIGURES)),
+        seconds=seconds(SECONDS),
+        own=seconds(f"{SECONDS}, this machine"),
+        hours=sum(statements(n)["hours"] for n in FIGURES),
+    )
 
 
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--records", type=Path, metavar="DIR", help="what `penstock figures all --machine --traces ... --out DIR` left")
+    p.add_argument(
+        "--records",
+        type=Path,
+        metavar="DIR",
+        help="what `penstock figures all --machine --traces ... --out DIR` left",
+    )
     p.add_argument("--pictures", action="store_true", help="draw the stored tables again")
     args = p.parse_args()
     if args.records:

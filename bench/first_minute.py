@@ -1,4 +1,5 @@
-"""Measures what a new user waits for, in an environment of its own with empty caches: exit 1 on a miss.
+"""Measures what a new user waits for, in an environment of its own with empty caches: exit 1 on a
+miss.
 
     python bench/first_minute.py [--json OUT]
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import platform
@@ -48,6 +50,7 @@ class Phase:
         The longest time without a line of output.
     stages
         Lines of progress: seconds since the start, and the text.
+
     """
 
     name: str
@@ -65,15 +68,24 @@ def run(name: str, command: list[str], folder: Path, env: dict[str, str]) -> Pha
     lines: list[tuple[float, str]] = []
     before = _children_cpu()
     start = time.perf_counter()
-    process = subprocess.Popen(command, cwd=folder, env=env, text=True, stdin=subprocess.DEVNULL,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=env,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
     def listen(stream) -> None:
         for line in stream:
             lines.append((time.perf_counter() - start, line.rstrip()))
 
-    listeners = [threading.Thread(target=listen, args=[stream])
-                 for stream in (process.stdout, process.stderr)]
+    listeners = [
+        threading.Thread(target=listen, args=[stream])
+        for stream in (process.stdout, process.stderr)
+    ]
     for listener in listeners:
         listener.start()
     for listener in listeners:
@@ -86,7 +98,7 @@ def run(name: str, command: list[str], folder: Path, env: dict[str, str]) -> Pha
 
     lines.sort()
     times = [0.0, *(at for at, _ in lines), phase.wall_s]
-    phase.silent_s = max(b - a for a, b in zip(times, times[1:]))
+    phase.silent_s = max(b - a for a, b in itertools.pairwise(times))
     phase.agreed_s = next((at for at, text in lines if AGREED.match(text)), None)
     told = ""
     for at, text in lines:
@@ -103,8 +115,11 @@ def _children_cpu() -> float:
 
 def measure(folder: Path) -> tuple[list[Phase], dict[str, str]]:
     """All phases in order, and the versions of what was installed."""
-    plain = {k: v for k, v in os.environ.items()
-             if not re.match("PYTHON|VIRTUAL_ENV|PENSTOCK|NUMBA|YOWASP|XDG_CACHE|CCACHE", k)}
+    plain = {
+        k: v
+        for k, v in os.environ.items()
+        if not re.match("PYTHON|VIRTUAL_ENV|PENSTOCK|NUMBA|YOWASP|XDG_CACHE|CCACHE", k)
+    }
     subprocess.run([sys.executable, "-m", "venv", folder / "env"], check=True)
     bin = folder / "env" / "bin"
     plain["PATH"] = f"{bin}:{plain['PATH']}"
@@ -122,27 +137,39 @@ def measure(folder: Path) -> tuple[list[Phase], dict[str, str]]:
     phases.append(run("help", [penstock, "--help"], *fresh("help")))
     work, env = fresh("first")
     run("new", [penstock, "new"], work, env)
-    phases.append(run("first comparison",
-                      [penstock, "run", "program.py", "--config", "small_fpga", "--on", "both"],
-                      work, env))
+    phases.append(
+        run(
+            "first comparison",
+            [penstock, "run", "program.py", "--config", "small_fpga", "--on", "both"],
+            work,
+            env,
+        )
+    )
     phases.append(run("demo", [penstock, "demo"], *fresh("demo")))
     return phases, _versions(str(bin / "python"))
 
 
 def _versions(python: str) -> dict[str, str]:
-    code = ("import importlib.metadata as m, json, sys; "
-            "print(json.dumps({d.name: d.version for d in m.distributions()}))")
-    found = json.loads(subprocess.run([python, "-c", code], check=True, capture_output=True,
-                                      text=True).stdout)
-    return {"python": platform.python_version(),
-            **{name: found[name] for name in TOOLS if name in found}}
+    code = (
+        "import importlib.metadata as m, json, sys; "
+        "print(json.dumps({d.name: d.version for d in m.distributions()}))"
+    )
+    found = json.loads(
+        subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout
+    )
+    return {
+        "python": platform.python_version(),
+        **{name: found[name] for name in TOOLS if name in found},
+    }
 
 
 def commit() -> str | None:
     """Short name of the commit, with ``+`` if files differ from it."""
+
     def git(*words: str) -> str:
-        return subprocess.run(["git", "-C", str(ROOT), *words], check=True, capture_output=True,
-                              text=True).stdout.strip()
+        return subprocess.run(
+            ["git", "-C", str(ROOT), *words], check=True, capture_output=True, text=True
+        ).stdout.strip()
 
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         changed = git("status", "--porcelain", "--untracked-files=no")
@@ -162,8 +189,15 @@ def targets(phases: list[Phase]) -> list[dict]:
         ("penstock --help, CPU s", 0.3, help_.cpu_s),
         ("longest silence, s", 5.0, max(first.silent_s, demo.silent_s)),
     ]
-    return [{"what": what, "at most": most, "measured": None if got is None else round(got, 2),
-             "met": got is not None and got <= most} for what, most, got in rows]
+    return [
+        {
+            "what": what,
+            "at most": most,
+            "measured": None if got is None else round(got, 2),
+            "met": got is not None and got <= most,
+        }
+        for what, most, got in rows
+    ]
 
 
 def main() -> int:
@@ -181,7 +215,9 @@ def main() -> int:
         shutil.rmtree(folder, ignore_errors=True)
 
     for p in phases:
-        print(f"{p.name:20} wall {p.wall_s:7.1f} s  CPU {p.cpu_s:7.1f} s  silent {p.silent_s:5.1f} s")
+        print(
+            f"{p.name:20} wall {p.wall_s:7.1f} s  CPU {p.cpu_s:7.1f} s  silent {p.silent_s:5.1f} s"
+        )
         for at, text in p.stages:
             print(f"    {at:7.1f} s  {text}")
     rows = targets(phases)
@@ -189,9 +225,16 @@ def main() -> int:
         verdict = "met" if row["met"] else "MISSED"
         print(f"{row['what']:45} at most {row['at most']:6}  measured {row['measured']}  {verdict}")
     if args.json:
-        record = {"commit": commit(), "versions": versions, "machine": platform.machine(),
-                  "system": platform.system(), "cores": CORES, "load_at_start": round(load, 2),
-                  "targets": rows, "phases": [asdict(p) for p in phases]}
+        record = {
+            "commit": commit(),
+            "versions": versions,
+            "machine": platform.machine(),
+            "system": platform.system(),
+            "cores": CORES,
+            "load_at_start": round(load, 2),
+            "targets": rows,
+            "phases": [asdict(p) for p in phases],
+        }
         text = json.dumps(record, indent=1) + "\n"
         scratch = args.json.with_suffix(".tmp")
         scratch.write_text(text)

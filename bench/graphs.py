@@ -1,9 +1,11 @@
-"""Builds dataflow graphs of every kind and prints their counts, times and numeric errors; exit 1 on a missed target.
+"""Builds dataflow graphs of every kind and prints their counts, times and numeric errors; exit 1 on
+a missed target.
 
     python bench/graphs.py [--matrices DIR] [--json OUT] [--docs]
 
-Matrices that are not in DIR are left out. ``--docs`` writes the tables of docs/dataflow_graphs.md. The target: the LU of circuit_1 (2,624 rows,
-0.7 million nodes) is built from its file in less than 30 s.
+Matrices that are not in DIR are left out. ``--docs`` writes the tables of docs/dataflow_graphs.md.
+The target: the LU of circuit_1 (2,624 rows, 0.7 million nodes) is built from its file in less than
+30 s.
 """
 
 from __future__ import annotations
@@ -16,16 +18,34 @@ from pathlib import Path
 
 import numpy as np
 from blocks import Blocks
-
 from penstock.frontend.spice import graph_from
 from penstock.frontend.spice.devices import DEVICES, device_graph, equations, table
 from penstock.machine.output import write_text
 from penstock.runs.points import print_table
 
 ROOT = Path(__file__).parents[1]
-LU = ("mna_s27.mtx", "mna_s344.mtx", "mna_c880.mtx", "fpga_dcop_01.mtx", "add20.mtx", "circuit_1.mtx")
-COLUMNS = ("memplus.mtx.gz:17671:d=3,balanced", "circuit_1.mtx:2564:d=2,arrival", "circuit_1.mtx:2522:d=3,balanced", "add20.mtx:2007:d=2,arrival")
-OTHERS = ("gen:ladder:1000", "gen:ring:301", "gen:gates:1000", "step:swiglu,t=4", "step:swiglu,t=4,silu=spelled", "device:mos*16")
+LU = (
+    "mna_s27.mtx",
+    "mna_s344.mtx",
+    "mna_c880.mtx",
+    "fpga_dcop_01.mtx",
+    "add20.mtx",
+    "circuit_1.mtx",
+)
+COLUMNS = (
+    "memplus.mtx.gz:17671:d=3,balanced",
+    "circuit_1.mtx:2564:d=2,arrival",
+    "circuit_1.mtx:2522:d=3,balanced",
+    "add20.mtx:2007:d=2,arrival",
+)
+OTHERS = (
+    "gen:ladder:1000",
+    "gen:ring:301",
+    "gen:gates:1000",
+    "step:swiglu,t=4",
+    "step:swiglu,t=4,silu=spelled",
+    "device:mos*16",
+)
 TARGET = ("circuit_1", 30.0)
 PAGE = ROOT / "docs" / "dataflow_graphs.md"
 BLOCKS = Blocks("bench/graphs.py")
@@ -33,13 +53,22 @@ BLOCKS = Blocks("bench/graphs.py")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--matrices", type=Path, default=ROOT.parent / "shared" / "data" / "matrices")
+    parser.add_argument(
+        "--matrices", type=Path, default=ROOT.parent / "shared" / "data" / "matrices"
+    )
     parser.add_argument("--json", help="write the rows here")
-    parser.add_argument("--docs", action="store_true", help="write the tables of docs/dataflow_graphs.md")
+    parser.add_argument(
+        "--docs", action="store_true", help="write the tables of docs/dataflow_graphs.md"
+    )
     args = parser.parse_args()
-    files = [(f"lu:{args.matrices / f}", f"lu:{f}") for f in LU] + [(f"column:{args.matrices / f}", f"column:{f}") for f in COLUMNS]
-    specs = [(spec, name) for spec, name in files if Path(spec.split(":")[1]).exists()] + [(s, s) for s in (*(f"device:{d}" for d in DEVICES), *OTHERS)]
-    rows, missed = [], False
+    files = [(f"lu:{args.matrices / f}", f"lu:{f}") for f in LU] + [
+        (f"column:{args.matrices / f}", f"column:{f}") for f in COLUMNS
+    ]
+    specs = [(spec, name) for spec, name in files if Path(spec.split(":")[1]).exists()] + [
+        (s, s) for s in (*(f"device:{d}" for d in DEVICES), *OTHERS)
+    ]
+    rows = []
+    missed = False
     for spec, name in specs:
         start = time.perf_counter()
         graph = graph_from(spec)
@@ -47,30 +76,66 @@ def main() -> int:
         single = graph.evaluate()
         evaluated = time.perf_counter()
         s = graph.statistics
-        rows.append({"graph": name, "nodes": s.nodes, "edges": s.edges, "depth": s.depth, "max_fan_out": s.max_fan_out, "build_s": round(built - start, 2),
-                     "evaluate_s": round(evaluated - built, 3), "max_rel_err": error(name, graph, single)})
+        rows.append(
+            {
+                "graph": name,
+                "nodes": s.nodes,
+                "edges": s.edges,
+                "depth": s.depth,
+                "max_fan_out": s.max_fan_out,
+                "build_s": round(built - start, 2),
+                "evaluate_s": round(evaluated - built, 3),
+                "max_rel_err": error(name, graph, single),
+            }
+        )
         missed |= TARGET[0] in name and name.startswith("lu:") and built - start > TARGET[1]
     if args.json:
         write_text(Path(args.json), json.dumps(rows, indent=1) + "\n")
-    print_table([{k: "-" if v is None else f"{v:.1e}" if k == "max_rel_err" else v for k, v in r.items()} for r in rows], "Dataflow graphs")
+    print_table(
+        [
+            {k: "-" if v is None else f"{v:.1e}" if k == "max_rel_err" else v for k, v in r.items()}
+            for r in rows
+        ],
+        "Dataflow graphs",
+    )
     if args.docs:
         page = BLOCKS.insert(PAGE.read_text(), "devices", table())
         if len(files) == sum(r["graph"].startswith(("lu:", "column:")) for r in rows):
-            lines = [f"| `{r['graph']}` | {r['nodes']} | {r['edges']} | {r['depth']} | {r['max_fan_out']} |" for r in rows if r["graph"].startswith(("lu:", "column:"))]
-            page = BLOCKS.insert(page, "factorisations", "\n".join(["| graph | nodes | edges | depth | largest fan-out |", "|---|--:|--:|--:|--:|", *lines]))
+            lines = [
+                f"| `{r['graph']}` | {r['nodes']} | {r['edges']} | {r['depth']} | "
+                f"{r['max_fan_out']} |"
+                for r in rows
+                if r["graph"].startswith(("lu:", "column:"))
+            ]
+            page = BLOCKS.insert(
+                page,
+                "factorisations",
+                "\n".join(
+                    [
+                        "| graph | nodes | edges | depth | largest fan-out |",
+                        "|---|--:|--:|--:|--:|",
+                        *lines,
+                    ]
+                ),
+            )
         write_text(PAGE, page)
     return int(missed)
 
 
 def error(name: str, graph, single: np.ndarray) -> float | None:
-    """Largest error of the fp32 outputs: of factorisations against the same graph in fp64, relative to the largest output; of a
-    device at random biases against its equations in float64, relative to the value (or 1e-3 of the typical one)."""
+    """Largest error of the fp32 outputs: of factorisations against the same graph in fp64, relative
+    to the largest output; of a device at random biases against its equations in float64, relative
+    to the value (or 1e-3 of the typical one).
+    """
     if name.startswith("device:") and "*" not in name:
         eq = equations(name[7:])
         x = eq.random_biases(np.random.default_rng(0), 1000)
         got = device_graph(name[7:])
         got = got.results(got.evaluate(x))
-        return max(float((np.abs(got[k] - w) / (np.abs(w) + 1e-3 * np.median(np.abs(w)))).max()) for k, w in eq.reference(x).items())
+        return max(
+            float((np.abs(got[k] - w) / (np.abs(w) + 1e-3 * np.median(np.abs(w)))).max())
+            for k, w in eq.reference(x).items()
+        )
     if name.startswith(("lu:", "column:", "gen:")):
         wide = graph.evaluate(fmt="fp64")
         out = list(graph.outputs)

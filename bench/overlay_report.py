@@ -1,6 +1,8 @@
-"""Writes docs/overlay_results.md from the records in docs/results: `python bench/overlay_report.py [DIR]`.
+"""Writes docs/overlay_results.md from the records in docs/results: `python bench/overlay_report.py
+[DIR]`.
 
-The records: overlay_figures.json, made here, with the pictures, of what `penstock overlay figures --out DIR` left (where DIR is given); overlay_rtl.json and overlay_speed.json, as
+The records: overlay_figures.json, made here, with the pictures, of what `penstock overlay figures
+--out DIR` left (where DIR is given); overlay_rtl.json and overlay_speed.json, as
 bench/overlay_rtl.py and bench/overlay_speed.py write them (a missing one leaves its section out).
 """
 
@@ -12,11 +14,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from tables import frame
-
 from penstock.machine.output import write_text
 from penstock.machine.record import load
 from penstock.runs import api
+from tables import frame
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "overlay_results.md"
@@ -94,18 +95,39 @@ def rows(path: Path) -> list[dict]:
 
 
 def markdown(table: list[dict], columns: list[str]) -> str:
-    return frame(columns, [[r.get(c, "") for c in columns] for r in table], [i >= 2 for i in range(len(columns))])
+    return frame(
+        columns,
+        [[r.get(c, "") for c in columns] for r in table],
+        [i >= 2 for i in range(len(columns))],
+    )
 
 
 def saturation(cycles: list[dict]) -> list[dict]:
-    """Per device, kind of PE and scheduling: the mesh with the fewest cycles, and the gain over one PE."""
+    """Per device, kind of PE and scheduling: the mesh with the fewest cycles, and the gain over one
+    PE.
+    """
     out = []
     for name in dict.fromkeys(r["graph"] for r in cycles if r["figure"] == "11"):
         mine = [r for r in cycles if r["graph"] == name]
-        for column in ("static homogeneous", "static specialised", "published static", "dynamic homogeneous", "dynamic specialised", "published dynamic"):
+        for column in (
+            "static homogeneous",
+            "static specialised",
+            "published static",
+            "dynamic homogeneous",
+            "dynamic specialised",
+            "published dynamic",
+        ):
             known = [r for r in mine if r[column]]
             best = min(known, key=lambda r: int(r[column]))
-            out.append({"graph": name, "PEs of": column, "fewest cycles": best[column], "at PEs": best["PEs"], "gain over one PE": f"{int(known[0][column]) / int(best[column]):.1f}"})
+            out.append(
+                {
+                    "graph": name,
+                    "PEs of": column,
+                    "fewest cycles": best[column],
+                    "at PEs": best["PEs"],
+                    "gain over one PE": f"{int(known[0][column]) / int(best[column]):.1f}",
+                }
+            )
     return out
 
 
@@ -114,9 +136,16 @@ def anchors(sweep: list[dict]) -> list[dict]:
     out = []
     for r in sweep:
         if r["PEs"] == "1":
-            over = lambda cycles, count: f"{int(cycles) - int(count)} ({100 * (int(cycles) / int(count) - 1):.2f} %)"  # noqa: E731
-            out.append({n: r[n] for n in ("graph", "nodes", "depth", "edges", "dynamic")} | {"over edges": over(r["dynamic"], r["edges"])}
-                       | {n: r[n] for n in ("read", "results", "static")} | {"over read": over(r["static"], r["read"])})
+
+            def over(cycles, count):
+                return f"{int(cycles) - int(count)} ({100 * (int(cycles) / int(count) - 1):.2f} %)"
+
+            out.append(
+                {n: r[n] for n in ("graph", "nodes", "depth", "edges", "dynamic")}
+                | {"over edges": over(r["dynamic"], r["edges"])}
+                | {n: r[n] for n in ("read", "results", "static")}
+                | {"over read": over(r["static"], r["read"])}
+            )
     return out
 
 
@@ -124,48 +153,116 @@ def keep(folder: Path) -> None:
     """The record and the pictures of `penstock overlay figures`."""
     records = load(folder / "overlay_records.json")
     seeds = sorted({r.seed for r in records})
-    formats, alus = {r.params["format"] for r in records}, {r.params["alu"] for r in records}
-    assumptions = (f"{', '.join(sorted(formats))}, {', '.join(sorted(alus))} ALU latency, a cycle per hop, router FIFOs {', '.join(sorted({str(r.params['fifo_depth']) for r in records if 'fifo_depth' in r.params}))} deep, "
-                   f"memories sized per graph, placement seeds {', '.join(map(str, seeds))}; {len(records)} runs of the model, whose values "
-                   + ("all equal the NumPy reference bit for bit" if all(r.values_ok for r in records) else "DO NOT all equal the NumPy reference"))
+    formats = {r.params["format"] for r in records}
+    alus = {r.params["alu"] for r in records}
+    assumptions = (
+        f"{', '.join(sorted(formats))}, {', '.join(sorted(alus))} ALU latency, a cycle per hop, "
+        "router FIFOs "
+        f"{', '.join(sorted({str(r.params['fifo_depth']) for r in records if 'fifo_depth' in r.params}))} "
+        "deep, "
+        f"memories sized per graph, placement seeds {', '.join(map(str, seeds))}; {len(records)} "
+        "runs of the model, whose values "
+        + (
+            "all equal the NumPy reference bit for bit"
+            if all(r.values_ok for r in records)
+            else "DO NOT all equal the NumPy reference"
+        )
+    )
     for name in ("fig10", "fig11", "fig12", "overlay_causes", "overlay_sweep"):
-        shutil.copy(folder / f"{name}.png", RESULTS / (f"overlay_{name}.png" if name.startswith("fig") else f"{name}.png"))
+        shutil.copy(
+            folder / f"{name}.png",
+            RESULTS / (f"overlay_{name}.png" if name.startswith("fig") else f"{name}.png"),
+        )
     tables = {name: rows(folder / f"overlay_{name}.csv") for name in ("cycles", "causes", "sweep")}
-    write_text(FIGURES, json.dumps({"assumptions": assumptions, **tables, "versions": api.versions()}, indent=1) + "\n")
+    write_text(
+        FIGURES,
+        json.dumps({"assumptions": assumptions, **tables, "versions": api.versions()}, indent=1)
+        + "\n",
+    )
 
 
 def rtl_section(record: dict) -> str:
     """One row per variant, one column per mesh and kind of ALU: runs that are equal, of those made."""
     cells: dict[str, dict[str, list[bool]]] = {}
     for case in record["cases"]:
-        further = [case[k] for k, usual in (("format", "fp32"), ("alu", "unit"), ("kinds", "homogeneous")) if case[k] != usual] + ["adversarial"] * (case["suite"] == "adversarial")
-        cells.setdefault(case["variant"], {}).setdefault(" ".join([case["mesh"], *further]), []).extend(g["equal"] for g in case["graphs"])
-    side = lambda column: (int(column.partition("x")[0]) if " " not in column else 99, column)  # noqa: E731
+        further = [
+            case[k]
+            for k, usual in (("format", "fp32"), ("alu", "unit"), ("kinds", "homogeneous"))
+            if case[k] != usual
+        ] + ["adversarial"] * (case["suite"] == "adversarial")
+        cells.setdefault(case["variant"], {}).setdefault(
+            " ".join([case["mesh"], *further]), []
+        ).extend(g["equal"] for g in case["graphs"])
+
+    def side(column):
+        return (int(column.partition("x")[0]) if " " not in column else 99, column)
+
     columns = sorted({c for row in cells.values() for c in row}, key=side)
-    table = [{"variant": v} | {c: f"{sum(row[c])} of {len(row[c])}" if c in row else "" for c in columns} for v, row in cells.items()]
+    table = [
+        {"variant": v} | {c: f"{sum(row[c])} of {len(row[c])}" if c in row else "" for c in columns}
+        for v, row in cells.items()
+    ]
     runs = [g for case in record["cases"] for g in case["graphs"]]
     wrong = sum(not g["equal"] for g in runs)
     nodes = {g["graph"]: g["nodes"] for g in runs}
-    return RTL_TEXT.format(runs=len(runs), cases=len(record["cases"]), cycles=sum(g["cycles"] for g in runs), clocks=sum(case["clocks"] for case in record["cases"]), bad=f"; {wrong} DIFFER" if wrong else "",
-                           table=markdown(table, ["variant", *columns]), graphs=", ".join(f"`{g}` ({nodes[g]} nodes)" for g in max(([g["graph"] for g in c["graphs"]] for c in record["cases"]), key=len)))
+    return RTL_TEXT.format(
+        runs=len(runs),
+        cases=len(record["cases"]),
+        cycles=sum(g["cycles"] for g in runs),
+        clocks=sum(case["clocks"] for case in record["cases"]),
+        bad=f"; {wrong} DIFFER" if wrong else "",
+        table=markdown(table, ["variant", *columns]),
+        graphs=", ".join(
+            f"`{g}` ({nodes[g]} nodes)"
+            for g in max(([g["graph"] for g in c["graphs"]] for c in record["cases"]), key=len)
+        ),
+    )
 
 
 def speed_section(record: dict) -> str:
     """The lines of bench/overlay_speed.py."""
-    names = {"what": "what", "graph": "graph", "nodes": "nodes", "limit": "at most s", "wall_s": "wall s", "cpu_s": "CPU s", "cycles": "cycles", "verdict": "verdict"}
-    table = [{title: "" if r[key] is None else str(r[key]) for key, title in names.items()} for r in record["measured"]]
-    return SPEED_TEXT.format(cores=record["cores"], load=record["load"], table=markdown(table, list(names.values())))
+    names = {
+        "what": "what",
+        "graph": "graph",
+        "nodes": "nodes",
+        "limit": "at most s",
+        "wall_s": "wall s",
+        "cpu_s": "CPU s",
+        "cycles": "cycles",
+        "verdict": "verdict",
+    }
+    table = [
+        {title: "" if r[key] is None else str(r[key]) for key, title in names.items()}
+        for r in record["measured"]
+    ]
+    return SPEED_TEXT.format(
+        cores=record["cores"], load=record["load"], table=markdown(table, list(names.values()))
+    )
 
 
 def main(folder: Path | None) -> None:
     if folder:
         keep(folder)
     record = json.loads(FIGURES.read_text())
-    cycles, causes, sweep = record["cycles"], record["causes"], record["sweep"]
+    cycles = record["cycles"]
+    causes = record["causes"]
+    sweep = record["sweep"]
     columns = [c for c in cycles[0] if c not in ("figure", "nodes", "edges", "depth")]
-    short = [c for c in causes[0] if c in ("graph", "PEs") or c.startswith("static multicast") or c.endswith("ratio")]
-    found, one = saturation(cycles), anchors(sweep)
-    page = TEXT.format(assumptions=record["assumptions"], cycles=markdown(cycles, columns), causes=markdown(causes, short), saturation=markdown(found, list(found[0])), anchors=markdown(one, list(one[0])), sweep=markdown(sweep, [c for c in sweep[0] if c not in ("read", "results")]))
+    short = [
+        c
+        for c in causes[0]
+        if c in ("graph", "PEs") or c.startswith("static multicast") or c.endswith("ratio")
+    ]
+    found = saturation(cycles)
+    one = anchors(sweep)
+    page = TEXT.format(
+        assumptions=record["assumptions"],
+        cycles=markdown(cycles, columns),
+        causes=markdown(causes, short),
+        saturation=markdown(found, list(found[0])),
+        anchors=markdown(one, list(one[0])),
+        sweep=markdown(sweep, [c for c in sweep[0] if c not in ("read", "results")]),
+    )
     for file, section in ((RTL, rtl_section), (SPEED, speed_section)):
         if file.exists():
             page += section(json.loads(file.read_text()))

@@ -1,10 +1,14 @@
-"""Measures the overlay's tool chain in one run, and judges it against its targets: exit 1 on a miss.
+"""Measures the overlay's tool chain in one run, and judges it against its targets: exit 1 on a
+miss.
 
     python bench/overlay_speed.py [--skip rtl] [--matrices DIR] [--json OUT]
 
-The graph of 20,000 nodes is the LU of mna_c880; without the matrices a generated circuit of that size. The large one is the LU of circuit_1 (2,624 rows, 0.7 million nodes), left out
-without them. Compiled code is warm (numba keeps it on disk; a first small run loads it); the RTL is built from an empty cache. `--json docs/results/overlay_speed.json` stores the record
-that docs/overlay_results.md shows. Run it on a machine that does nothing else; the record has the load average at the start. ``cpu_s`` is what the process and its children took.
+The graph of 20,000 nodes is the LU of mna_c880; without the matrices a generated circuit of that
+size. The large one is the LU of circuit_1 (2,624 rows, 0.7 million nodes), left out without them.
+Compiled code is warm (numba keeps it on disk; a first small run loads it); the RTL is built from an
+empty cache. `--json docs/results/overlay_speed.json` stores the record that docs/overlay_results.md
+shows. Run it on a machine that does nothing else; the record has the load average at the start.
+``cpu_s`` is what the process and its children took.
 """
 
 from __future__ import annotations
@@ -19,7 +23,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from clock import now
-
 from penstock.frontend.spice import graph_from, source
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.output import writable, write_text
@@ -31,14 +34,22 @@ from penstock.runs.points import print_table
 from penstock.scheduler.token import map_graph
 
 ROOT = Path(__file__).parents[1]
-SMALL, SMALL_GENERATED, LARGE = "mna_c880.mtx", "gen:gates:230", "circuit_1.mtx"
-KINDS = {"static": {"pe": "static"}, "dynamic": {}, "best dynamic": {k: v[0] for k, v in BEST.items()}}
+SMALL = "mna_c880.mtx"
+SMALL_GENERATED = "gen:gates:230"
+LARGE = "circuit_1.mtx"
+KINDS = {
+    "static": {"pe": "static"},
+    "dynamic": {},
+    "best dynamic": {k: v[0] for k, v in BEST.items()},
+}
 """Static multicast; FIFO and a token per edge; the best dynamic PE."""
 
 
 @dataclass
 class Line:
-    """One measurement with its target: seconds of wall clock and of CPU (children included), at most ``limit`` of the former."""
+    """One measurement with its target: seconds of wall clock and of CPU (children included), at
+    most ``limit`` of the former.
+    """
 
     what: str
     graph: str
@@ -57,7 +68,7 @@ def timed(work: Callable):
     """What ``work`` returns, and the seconds of wall clock and of CPU that it took."""
     since = now()
     result = work()
-    taken = [end - start for end, start in zip(now(), since)]
+    taken = [end - start for end, start in zip(now(), since, strict=False)]
     print(f"{taken[0]:.2f} s, {taken[1]:.2f} s of CPU", file=sys.stderr, flush=True)
     return result, *taken
 
@@ -82,9 +93,20 @@ def on_the_model(name: str, graph: DataflowGraph) -> list[Line]:
     lines = []
     for kind, keys in KINDS.items():
         m, wall, cpu = timed(lambda o=Overlay(16, 16, **keys): map_graph(graph, o))
-        lines.append(Line(f"placement and {'schedule' if kind == 'static' else 'image'}, {kind} 16x16", name, len(graph), 5, wall, cpu))
+        lines.append(
+            Line(
+                f"placement and {'schedule' if kind == 'static' else 'image'}, {kind} 16x16",
+                name,
+                len(graph),
+                5,
+                wall,
+                cpu,
+            )
+        )
         outcome, wall, cpu = timed(lambda m=m: run_model(m.image))
-        lines.append(Line(f"model with values, {kind} 16x16", name, len(graph), 2, wall, cpu, outcome.cycles))
+        lines.append(
+            Line(f"model with values, {kind} 16x16", name, len(graph), 2, wall, cpu, outcome.cycles)
+        )
     return lines
 
 
@@ -95,7 +117,9 @@ def on_the_rtl(name: str, graph: DataflowGraph) -> list[Line]:
     lines = []
     for kind, keys in KINDS.items():
         rtl, wall, cpu = timed(lambda o=Overlay(4, 4, **keys): run_image(map_graph(graph, o).image))
-        lines.append(Line(f"RTL with build, {kind} 4x4", name, len(graph), 90, wall, cpu, rtl.cycles))
+        lines.append(
+            Line(f"RTL with build, {kind} 4x4", name, len(graph), 90, wall, cpu, rtl.cycles)
+        )
     return lines
 
 
@@ -103,27 +127,54 @@ def large(name: str, spec: str) -> list[Line]:
     """The LU of a matrix from its file: graph, placement and schedule or image, model."""
     lines = []
     for kind in ("static", "dynamic"):
+
         def work(keys=KINDS[kind]):
             source._factors_of.cache_clear()
             graph = graph_from(spec)
             return graph, run_model(map_graph(graph, Overlay(16, 16, **keys)).image)
 
         (graph, outcome), wall, cpu = timed(work)
-        lines.append(Line(f"read, factorised, built, placed and modelled, {kind} 16x16", name, len(graph), 90, wall, cpu, outcome.cycles))
+        lines.append(
+            Line(
+                f"read, factorised, built, placed and modelled, {kind} 16x16",
+                name,
+                len(graph),
+                90,
+                wall,
+                cpu,
+                outcome.cycles,
+            )
+        )
     return lines
 
 
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--skip", action="append", default=[], choices=("rtl", "large"), help="leave a measurement out; may be repeated")
-    p.add_argument("--matrices", type=Path, default=ROOT.parent / "shared" / "data" / "matrices", metavar="DIR", help="folder of the matrices")
+    p.add_argument(
+        "--skip",
+        action="append",
+        default=[],
+        choices=("rtl", "large"),
+        help="leave a measurement out; may be repeated",
+    )
+    p.add_argument(
+        "--matrices",
+        type=Path,
+        default=ROOT.parent / "shared" / "data" / "matrices",
+        metavar="DIR",
+        help="folder of the matrices",
+    )
     p.add_argument("--json", metavar="OUT", help="write the record")
     args = p.parse_args()
     if args.json:
         writable(args.json)
     at = lambda name: args.matrices / name  # noqa: E731
     load = os.getloadavg()[0]
-    name, spec = (f"lu:{SMALL}", f"lu:{at(SMALL)}") if at(SMALL).exists() else (SMALL_GENERATED, SMALL_GENERATED)
+    name, spec = (
+        (f"lu:{SMALL}", f"lu:{at(SMALL)}")
+        if at(SMALL).exists()
+        else (SMALL_GENERATED, SMALL_GENERATED)
+    )
     graph = graph_from(spec)
     warm()
     lines = on_the_model(name, graph)
@@ -133,10 +184,26 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="penstock-bench-") as empty:
             os.environ["PENSTOCK_CACHE"] = empty  # builds are part of the time
             lines += on_the_rtl(name, graph)
-    table = [{k: round(v, 2) if isinstance(v, float) else v for k, v in asdict(line).items()} | {"verdict": line.verdict} for line in lines]
+    table = [
+        {k: round(v, 2) if isinstance(v, float) else v for k, v in asdict(line).items()}
+        | {"verdict": line.verdict}
+        for line in lines
+    ]
     print_table(table)
     if args.json:
-        write_text(args.json, json.dumps({"measured": table, "cores": os.cpu_count(), "load": round(load, 1), "versions": api.versions()}, indent=1) + "\n")
+        write_text(
+            args.json,
+            json.dumps(
+                {
+                    "measured": table,
+                    "cores": os.cpu_count(),
+                    "load": round(load, 1),
+                    "versions": api.versions(),
+                },
+                indent=1,
+            )
+            + "\n",
+        )
     return 1 if any(line.verdict == "MISSED" for line in lines) else 0
 
 

@@ -1,9 +1,11 @@
-"""Measures the speed of model and RTL in one run, and judges it against the targets: exit 1 on a miss.
+"""Measures the speed of model and RTL in one run, and judges it against the targets: exit 1 on a
+miss.
 
     python bench/speed.py [--skip rtl] [--skip fig8] [--json OUT]
 
-The model is timed warm at figure 8's median point, the RTL with every channel observed, the figure from an empty cache with all its builds.
-An event is one beat taken from one channel, or one memory line. `nox -s bench` stores the record that the README's table is made from
+The model is timed warm at figure 8's median point, the RTL with every channel observed, the figure
+from an empty cache with all its builds. An event is one beat taken from one channel, or one memory
+line. `nox -s bench` stores the record that the README's table is made from
 (docs/results/speed.json). Run it on a machine that does nothing else.
 """
 
@@ -44,6 +46,7 @@ class Target:
         ``at least`` or ``at most`` this number.
     measured
         The number (None: not measured in this run).
+
     """
 
     what: str
@@ -56,7 +59,9 @@ class Target:
     def verdict(self) -> str:
         if self.measured is None:
             return "not measured"
-        good = self.measured >= self.limit if self.bound == "at least" else self.measured <= self.limit
+        good = (
+            self.measured >= self.limit if self.bound == "at least" else self.measured <= self.limit
+        )
         return "met" if good else "MISSED"
 
 
@@ -66,9 +71,16 @@ def targets() -> dict[str, Target]:
         "timing": Target("model, timing only", "machine cycles/s", "at least", 1e6),
         "values": Target("model with values", "machine cycles/s", "at least", 200e3),
         "events": Target("model, events", "events/s", "at least", 10e6),
-        "growth": Target("model, dearest event against cheapest from 10^5 to 10^7 events", "ratio", "at most", 1.5),
+        "growth": Target(
+            "model, dearest event against cheapest from 10^5 to 10^7 events",
+            "ratio",
+            "at most",
+            1.5,
+        ),
         "rtl": Target("RTL, every channel observed", "cycles/s", "at least", 2e3),
-        "fig8": Target("figure 8, 15 points on RTL checked beat by beat, builds included", "s", "at most", 600),
+        "fig8": Target(
+            "figure 8, 15 points on RTL checked beat by beat, builds included", "s", "at most", 600
+        ),
         "builds": Target("simulator builds for these 15 points", "builds", "at most", 3),
     }
 
@@ -82,14 +94,25 @@ def model_speed(values: bool) -> dict:
     model.run(graph, config, tensors, values=values)
     runs = [model.run(graph, config, tensors, values=values) for _ in range(REPEATS)]
     wall = statistics.median(r.wall_s for r in runs)
-    return {"what": "model with values" if values else "model, timing only", "cycles": runs[0].cycles, "events": runs[0].events, "wall_s": wall,
-            "setup_s": statistics.median(r.setup_s for r in runs), "cycles_per_s": runs[0].cycles / wall, "events_per_s": runs[0].events / wall}
+    return {
+        "what": "model with values" if values else "model, timing only",
+        "cycles": runs[0].cycles,
+        "events": runs[0].events,
+        "wall_s": wall,
+        "setup_s": statistics.median(r.setup_s for r in runs),
+        "cycles_per_s": runs[0].cycles / wall,
+        "events_per_s": runs[0].events / wall,
+    }
 
 
 def growth(show: Progress) -> list[dict]:
-    """Cost per event as the run grows (batch x 1 ... x 128 of the median point): the best of several rounds over all sizes."""
+    """Cost per event as the run grows (batch x 1 ... x 128 of the median point): the best of
+    several rounds over all sizes.
+    """
     config = load("fig8")
-    graphs = {f: lower(build("swiglu", MEDIAN | {"batch": 64 * f}, config).graph, config) for f in FACTORS}
+    graphs = {
+        f: lower(build("swiglu", MEDIAN | {"batch": 64 * f}, config).graph, config) for f in FACTORS
+    }
     best: dict[int, object] = {}
     for round_ in range(1 + REPEATS):
         for factor, graph in graphs.items():
@@ -97,22 +120,47 @@ def growth(show: Progress) -> list[dict]:
             if round_ and (factor not in best or run.wall_s < best[factor].wall_s):
                 best[factor] = run
         show.done(f"model, round {round_} over {len(graphs)} sizes")
-    return [{"what": f"model, batch x{f}", "cycles": r.cycles, "events": r.events, "wall_s": r.wall_s, "setup_s": r.setup_s, "events_per_s": r.events / r.wall_s,
-             "ns_per_event": r.wall_s / r.events * 1e9} for f, r in best.items()]
+    return [
+        {
+            "what": f"model, batch x{f}",
+            "cycles": r.cycles,
+            "events": r.events,
+            "wall_s": r.wall_s,
+            "setup_s": r.setup_s,
+            "events_per_s": r.events / r.wall_s,
+            "ns_per_event": r.wall_s / r.events * 1e9,
+        }
+        for f, r in best.items()
+    ]
 
 
 def rtl_speed(show: Progress) -> dict:
     """RTL with every channel observed, at the median point (built first if it has to be)."""
     record = api.run("swiglu", "fig8", MEDIAN, on="both", progress=show)[-1]
-    return {"what": "RTL", "cycles": record.cycles, "events": record.events, "wall_s": record.wall_s, "setup_s": record.setup_s, "cycles_per_s": record.cycles / record.wall_s}
+    return {
+        "what": "RTL",
+        "cycles": record.cycles,
+        "events": record.events,
+        "wall_s": record.wall_s,
+        "setup_s": record.setup_s,
+        "cycles_per_s": record.cycles / record.wall_s,
+    }
 
 
 def fig8_speed(show: Progress) -> dict:
-    """All points of figure 8 on model and RTL with the check of every beat; wall time with whatever has to be built."""
+    """All points of figure 8 on model and RTL with the check of every beat; wall time with whatever
+    has to be built.
+    """
     start = time.perf_counter()
     rtl = [r for r in figures.fig8_records(True, show) if r.backend == "rtl"]
-    return {"what": f"figure 8, {len(rtl)} points on RTL", "cycles": sum(r.cycles for r in rtl), "wall_s": time.perf_counter() - start, "setup_s": sum(r.setup_s for r in rtl),
-            "cycles_per_s": sum(r.cycles for r in rtl) / sum(r.wall_s for r in rtl), "builds": len({r.build for r in rtl})}
+    return {
+        "what": f"figure 8, {len(rtl)} points on RTL",
+        "cycles": sum(r.cycles for r in rtl),
+        "wall_s": time.perf_counter() - start,
+        "setup_s": sum(r.setup_s for r in rtl),
+        "cycles_per_s": sum(r.cycles for r in rtl) / sum(r.wall_s for r in rtl),
+        "builds": len({r.build for r in rtl}),
+    }
 
 
 def measure(skip: set[str], show: Progress) -> tuple[list[dict], dict[str, Target]]:
@@ -121,14 +169,16 @@ def measure(skip: set[str], show: Progress) -> tuple[list[dict], dict[str, Targe
     show.plan(3 + REPEATS)
     rows = [model_speed(False), model_speed(True)]
     show.done(rows[0]["what"]), show.done(rows[1]["what"])
-    judged["timing"].measured, judged["values"].measured = rows[0]["cycles_per_s"], rows[1]["cycles_per_s"]
+    judged["timing"].measured = rows[0]["cycles_per_s"]
+    judged["values"].measured = rows[1]["cycles_per_s"]
     judged["events"].measured = rows[0]["events_per_s"]
     rows += (grown := growth(show))
     cost = [r["ns_per_event"] for r in grown]
     judged["growth"].measured = max(cost) / min(cost)
     if "fig8" not in skip:
         rows.append(fig8_speed(show))
-        judged["fig8"].measured, judged["builds"].measured = rows[-1]["wall_s"], rows[-1]["builds"]
+        judged["fig8"].measured = rows[-1]["wall_s"]
+        judged["builds"].measured = rows[-1]["builds"]
     if "rtl" not in skip:
         rows.append(rtl_speed(show))
         judged["rtl"].measured = rows[-1]["cycles_per_s"]
@@ -137,13 +187,22 @@ def measure(skip: set[str], show: Progress) -> tuple[list[dict], dict[str, Targe
 
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--skip", action="append", default=[], choices=("rtl", "fig8"), help="leave a measurement out; its targets are not judged")
+    p.add_argument(
+        "--skip",
+        action="append",
+        default=[],
+        choices=("rtl", "fig8"),
+        help="leave a measurement out; its targets are not judged",
+    )
     p.add_argument("--json", metavar="OUT", help="write the record")
     p.add_argument("--quiet", action="store_true", help="no progress on standard error")
     args = p.parse_args()
     if args.json:
         writable(args.json)
-    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as empty, display(args.quiet) as show:
+    with (
+        tempfile.TemporaryDirectory(prefix="penstock-bench-") as empty,
+        display(args.quiet) as show,
+    ):
         if "fig8" not in args.skip:
             os.environ["PENSTOCK_CACHE"] = empty  # builds are part of the figure's time
         rows, judged = measure(set(args.skip), show)
@@ -151,7 +210,12 @@ def main() -> int:
     print_table(rows)
     print_table(table)
     if args.json:
-        record = {"targets": table, "measured": rows, "cores": os.cpu_count(), "versions": api.versions()}
+        record = {
+            "targets": table,
+            "measured": rows,
+            "cores": os.cpu_count(),
+            "versions": api.versions(),
+        }
         write_text(args.json, json.dumps(record, indent=1) + "\n")
     return 1 if any(t.verdict == "MISSED" for t in judged.values()) else 0
 

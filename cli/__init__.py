@@ -12,9 +12,9 @@ import gc
 import importlib
 import sys
 
-from .examples import EXAMPLES
 from ..machine import interrupts, output
 from ..machine.errors import PenstockError
+from .examples import EXAMPLES
 
 __all__ = ["COMMANDS", "main", "parser"]
 
@@ -25,7 +25,10 @@ COMMANDS = {
     "run": "run a program on the model, the RTL, or both",
     "sweep": "run a program at every combination of parameters, one table",
     "show": "print a program: text form, symbolic metrics, unit graph, drawing",
-    "deadlock": "whether a program finishes; if not, who waits for whom, and the channel depths that free it",
+    "deadlock": (
+        "whether a program finishes; if not, who waits for whom, and the channel depths that "
+        "free it"
+    ),
     "figures": "reproduce figures of the paper: ours beside the published numbers, tables and pictures",
     "verilog": "write the Verilog of a program's fabric",
     "regress": "the cocotb regressions: RTL against model, every beat",
@@ -79,11 +82,19 @@ def _main(argv: list[str] | None) -> int:
 def overview() -> str:
     """What ``penstock`` alone prints: the commands, and where to begin."""
     width = max(map(len, COMMANDS))
-    return "\n".join([
-        ABOUT, "",
-        "commands:", *(f"  {name:{width}}  {what}" for name, what in COMMANDS.items()), "",
-        "begin with:", *(f"  {line}" for line in EXAMPLES["new"]), "",
-        "`penstock COMMAND --help` has a command's arguments and examples."])
+    return "\n".join(
+        [
+            ABOUT,
+            "",
+            "commands:",
+            *(f"  {name:{width}}  {what}" for name, what in COMMANDS.items()),
+            "",
+            "begin with:",
+            *(f"  {line}" for line in EXAMPLES["new"]),
+            "",
+            "`penstock COMMAND --help` has a command's arguments and examples.",
+        ]
+    )
 
 
 class _Version(argparse.Action):
@@ -102,13 +113,18 @@ class _Version(argparse.Action):
 def parser(only: str | None = None) -> argparse.ArgumentParser:
     """The command tree: every command, with its arguments unless it is not ``only``."""
     p = argparse.ArgumentParser(prog="penstock", description=ABOUT)
-    p.add_argument("--version", action=_Version, default=argparse.SUPPRESS,
-                   help="print the version")
+    p.add_argument(
+        "--version", action=_Version, default=argparse.SUPPRESS, help="print the version"
+    )
     commands = p.add_subparsers(required=True, metavar="COMMAND")
     for name, what in COMMANDS.items():
         c = commands.add_parser(
-            name, help=what, description=f"{what[0].upper()}{what[1:]}.",
-            formatter_class=argparse.RawDescriptionHelpFormatter, epilog=examples_of(name))
+            name,
+            help=what,
+            description=f"{what[0].upper()}{what[1:]}.",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            epilog=examples_of(name),
+        )
         if only in (None, name):
             importlib.import_module(f".{name}", __name__).add_arguments(c)
     return p

@@ -12,10 +12,20 @@ ACTIONS = ("list", "prune", "clear")
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
-    c.add_argument("action", choices=ACTIONS,
-                   help="list: what is kept; prune: remove what was not used for longest; clear: remove everything")
-    c.add_argument("--gb", type=float, metavar="N",
-                   help="prune: size to keep below, in 10^9 bytes (default: PENSTOCK_CACHE_GB, else 10)")
+    c.add_argument(
+        "action",
+        choices=ACTIONS,
+        help=(
+            "list: what is kept; prune: remove what was not used for longest; clear: remove "
+            "everything"
+        ),
+    )
+    c.add_argument(
+        "--gb",
+        type=float,
+        metavar="N",
+        help="prune: size to keep below, in 10^9 bytes (default: PENSTOCK_CACHE_GB, else 10)",
+    )
     c.set_defaults(handler=command)
 
 
@@ -44,9 +54,28 @@ def show(entries) -> None:
     """A table of entries, the one used last at its end, with the sum."""
     from ..runs.points import print_table
 
-    rows = [{"kind": e.kind, "name": e.folder.name, "MB": round(e.bytes / 1e6, 1), "last used": ago(time.time() - e.used),
-             "state": "" if e.complete else "incomplete"} for e in entries]
-    print_table([*rows, {"kind": "total", "name": f"{len(rows)}", "MB": round(sum(e.bytes for e in entries) / 1e6, 1), "last used": "", "state": ""}])
+    rows = [
+        {
+            "kind": e.kind,
+            "name": e.folder.name,
+            "MB": round(e.bytes / 1e6, 1),
+            "last used": ago(time.time() - e.used),
+            "state": "" if e.complete else "incomplete",
+        }
+        for e in entries
+    ]
+    print_table(
+        [
+            *rows,
+            {
+                "kind": "total",
+                "name": f"{len(rows)}",
+                "MB": round(sum(e.bytes for e in entries) / 1e6, 1),
+                "last used": "",
+                "state": "",
+            },
+        ]
+    )
 
 
 def ago(seconds: float) -> str:

@@ -19,27 +19,45 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     add_quiet(show)
     show.set_defaults(handler=_with_progress(show.get_default("handler")))
     c = commands.add_parser(
-        "run", help="run a schedule on the machine: cycles beside predicted latency, values checked")
+        "run", help="run a schedule on the machine: cycles beside predicted latency, values checked"
+    )
     c.add_argument("problem", metavar="IN.json", help="the problem")
     c.add_argument("solution", metavar="OUT.json", help="its schedule")
-    c.add_argument("--on", choices=("model", "rtl", "both"), default="model",
-                   help="both: run both and compare every beat")
-    c.add_argument("--scale", type=int, default=1, metavar="N",
-                   help="divide every length by N, capacity and costs by N*N (default 1)")
-    c.add_argument("--tile", type=int, metavar="T",
-                   help="edge of the machine's tiles (default 16; 4 with --on rtl or both)")
+    c.add_argument(
+        "--on",
+        choices=("model", "rtl", "both"),
+        default="model",
+        help="both: run both and compare every beat",
+    )
+    c.add_argument(
+        "--scale",
+        type=int,
+        default=1,
+        metavar="N",
+        help="divide every length by N, capacity and costs by N*N (default 1)",
+    )
+    c.add_argument(
+        "--tile",
+        type=int,
+        metavar="T",
+        help="edge of the machine's tiles (default 16; 4 with --on rtl or both)",
+    )
     c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
     c.add_argument("--no-values", action="store_true", help="cycles only (model)")
-    c.add_argument("--json", type=output.file("--json"), metavar="OUT",
-                   help="write the records")
-    c.add_argument("--out", type=output.folder_option, metavar="DIR",
-                   help="write a chart of predicted and simulated cycles")
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
+    c.add_argument(
+        "--out",
+        type=output.folder_option,
+        metavar="DIR",
+        help="write a chart of predicted and simulated cycles",
+    )
     add_quiet(c)
     c.set_defaults(handler=run)
 
 
 def _with_progress(command: Callable[[argparse.Namespace], int]) -> Callable:
     """A command of the scheduler that may draw for long."""
+
     def handler(args: argparse.Namespace) -> int:
         with display(args) as progress:
             progress.step(f"draw {args.problem}")
@@ -60,17 +78,38 @@ def run(args) -> int:
     tile = (16 if args.on == "model" else 4) if args.tile is None else args.tile
     if tile not in (2, 4, 8, 16):
         raise PenstockError(f"--tile must be 2, 4, 8 or 16, not {tile}")
-    given, chosen = Problem.load(args.problem), Schedule.load(args.solution)
+    given = Problem.load(args.problem)
+    chosen = Schedule.load(args.solution)
     evaluate(given, chosen)
     problem, schedule = shrink(given, chosen, args.scale)
     with display(args) as progress:
-        runs = dag_run.run_schedule(problem, schedule, on=args.on, t=tile, scale=args.scale, seed=args.seed,
-                                    values=not args.no_values, progress=progress.stage)
+        runs = dag_run.run_schedule(
+            problem,
+            schedule,
+            on=args.on,
+            t=tile,
+            scale=args.scale,
+            seed=args.seed,
+            values=not args.no_values,
+            progress=progress.stage,
+        )
     for run in runs:
-        print(f"{run.problem} on {run.backend}: {run.machine}" + (f"; lengths / {run.scale}, capacity and costs / {run.scale**2}" if run.scale > 1 else ""))
+        print(
+            f"{run.problem} on {run.backend}: {run.machine}"
+            + (
+                f"; lengths / {run.scale}, capacity and costs / {run.scale**2}"
+                if run.scale > 1
+                else ""
+            )
+        )
         print_table(dag_run.table(run))
-        correlation = f", Spearman over subgraphs {run.spearman:.3f}" if run.spearman is not None else ""
-        print(f"predicted / simulated {run.ratio:.3f}, after fill and memory latency {run.ratio_after_fill:.3f}{correlation}")
+        correlation = (
+            f", Spearman over subgraphs {run.spearman:.3f}" if run.spearman is not None else ""
+        )
+        print(
+            f"predicted / simulated {run.ratio:.3f}, after fill and memory latency "
+            f"{run.ratio_after_fill:.3f}{correlation}"
+        )
         if args.on == "both" and run.backend == "rtl":
             print("model = RTL in every beat of every subgraph")
         if args.out:

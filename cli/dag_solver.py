@@ -22,7 +22,9 @@ from ..scheduler.dag.solution import Schedule
 __all__ = ["add_arguments", "main", "process_start"]
 
 _OVERHEAD = 0.6
-"""Seconds of a time budget kept for the final check, the write and the end of the process (a fifth of it at most)."""
+"""Seconds of a time budget kept for the final check, the write and the end of the process (a fifth
+of it at most).
+"""
 _SILENCE = 5.0
 """Seconds without a better schedule after which a progress line says what is going on."""
 
@@ -33,20 +35,38 @@ def add_arguments(parser: argparse.ArgumentParser) -> Any:
     Returns what further commands can be added to.
     """
     started = time.monotonic()
-    readings = "\n".join(f"  {name}: {' | '.join(values)}\n      {SOURCES[name]}"
-                         for name, values in Readings.names().items())
+    readings = "\n".join(
+        f"  {name}: {' | '.join(values)}\n      {SOURCES[name]}"
+        for name, values in Readings.names().items()
+    )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = f"readings (default first):\n{readings}"
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     c = commands.add_parser("solve", help="find a schedule")
     c.add_argument("problem", metavar="IN.json", help="the problem")
-    c.add_argument("solution", metavar="OUT.json", type=output.file("OUT.json"), help="the schedule")
-    c.add_argument("--time", type=_seconds, default=10.0, metavar="S", help="time budget in seconds from process start (default 10)")
-    c.add_argument("--jobs", type=_positive, default=1, metavar="N", help="threads that search tilings (default 1)")
+    c.add_argument(
+        "solution", metavar="OUT.json", type=output.file("OUT.json"), help="the schedule"
+    )
+    c.add_argument(
+        "--time",
+        type=_seconds,
+        default=10.0,
+        metavar="S",
+        help="time budget in seconds from process start (default 10)",
+    )
+    c.add_argument(
+        "--jobs",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="threads that search tilings (default 1)",
+    )
     c.add_argument("--seed", type=int, default=0, help="seed of the local search")
     c.add_argument("--quiet", action="store_true", help="no progress lines")
-    c.add_argument("--json", type=output.file("--json"), metavar="FILE", help="write a record of the run")
+    c.add_argument(
+        "--json", type=output.file("--json"), metavar="FILE", help="write a record of the run"
+    )
     _add_readings(c)
     c.set_defaults(handler=_solve, started=started)
 
@@ -59,14 +79,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> Any:
     c = commands.add_parser("show", help="draw the DAG, its groups and where the time goes")
     c.add_argument("problem", metavar="IN.json", help="the problem")
     c.add_argument("solution", metavar="OUT.json", nargs="?", help="a schedule of it")
-    c.add_argument("--out", type=output.file("--out"), metavar="FILE", help="image file (default: the problem's name with .png, in this folder)")
+    c.add_argument(
+        "--out",
+        type=output.file("--out"),
+        metavar="FILE",
+        help="image file (default: the problem's name with .png, in this folder)",
+    )
     _add_readings(c)
     c.set_defaults(handler=_show)
 
     c = commands.add_parser("bench", help="solve every problem of a folder against stored anchors")
     c.add_argument("folder", metavar="DIR", help="folder of problems")
-    c.add_argument("--time", type=_seconds, metavar="S", help="time budget per problem (default: the contest's limit, else 10)")
-    c.add_argument("--jobs", type=_positive, default=1, metavar="N", help="threads that search tilings (default 1)")
+    c.add_argument(
+        "--time",
+        type=_seconds,
+        metavar="S",
+        help="time budget per problem (default: the contest's limit, else 10)",
+    )
+    c.add_argument(
+        "--jobs",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="threads that search tilings (default 1)",
+    )
     c.add_argument("--seed", type=int, default=0, help="seed of the local search")
     c.add_argument("--json", type=output.file("--json"), metavar="FILE", help="write the records")
     _add_readings(c)
@@ -98,10 +134,14 @@ def _main(argv: list[str] | None) -> int:
 
 
 def process_start() -> float:
-    """When this process was started, in seconds of time.monotonic(); now, where the system does not tell (no /proc)."""
+    """When this process was started, in seconds of time.monotonic(); now, where the system does not
+    tell (no /proc).
+    """
     now = time.monotonic()
     try:
-        ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])  # proc(5): starttime, since boot
+        ticks = int(
+            Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+        )  # proc(5): starttime, since boot
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
     except (OSError, ValueError, IndexError, AttributeError):
         return now
@@ -109,8 +149,13 @@ def process_start() -> float:
 
 
 def _add_readings(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--reading", action="append", default=[], metavar="NAME=VALUE",
-                        help="a reading of the rules (repeatable; see penstock dag -h)")
+    parser.add_argument(
+        "--reading",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a reading of the rules (repeatable; see penstock dag -h)",
+    )
 
 
 def _seconds(text: str) -> float:
@@ -129,19 +174,25 @@ def _positive(text: str) -> int:
 
 def _table(head: list[str], rows: list[list[str]]) -> str:
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
-    lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths)) for row in [head, *rows]]
+    lines = [
+        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=False))
+        for row in [head, *rows]
+    ]
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
 
 
-# -- solve ----------------------------------------------------------------------------------------------------
+# -- solve
+# ----------------------------------------------------------------------------------------------------
 
 
 def _solve(args: argparse.Namespace) -> int:
     from ..scheduler.dag.solve import solve
 
-    problem, readings = Problem.load(args.problem), Readings.parse(args.reading)
+    problem = Problem.load(args.problem)
+    readings = Readings.parse(args.reading)
     kept = output.replaced(args.solution)  # else only the last one is written
-    lines, cpu = _Lines(args.started, args.quiet), []
+    lines = _Lines(args.started, args.quiet)
+    cpu = []
 
     def progress(step, schedule: Schedule) -> None:
         cpu.append(time.process_time())
@@ -156,24 +207,47 @@ def _solve(args: argparse.Namespace) -> int:
 
     budget = max(0.8 * args.time, args.time - _OVERHEAD)
     with lines:
-        result = solve(problem, seconds=budget, readings=readings, seed=args.seed, jobs=args.jobs, started=args.started, on_progress=progress, on_stage=stage)
+        result = solve(
+            problem,
+            seconds=budget,
+            readings=readings,
+            seed=args.seed,
+            jobs=args.jobs,
+            started=args.started,
+            on_progress=progress,
+            on_stage=stage,
+        )
     result.schedule.save(args.solution)
     seconds = time.monotonic() - args.started
-    print(f"{problem.name}: latency {result.latency:,.1f} in {len(result.schedule.subgraphs)} subgraphs, proven bound {result.bound:,.1f} "
-          f"(gap {result.gap:.2%}), {seconds:.1f} s{', interrupted' if result.interrupted else ''}")
+    print(
+        f"{problem.name}: latency {result.latency:,.1f} in {len(result.schedule.subgraphs)} "
+        f"subgraphs, proven bound {result.bound:,.1f} "
+        f"(gap {result.gap:.2%}), {seconds:.1f} s{', interrupted' if result.interrupted else ''}"
+    )
     if result.exact_cover:
-        print(f"  best over the {result.candidates:,} candidate subgraphs found ({result.searches:,} tilings searched)")
+        print(
+            f"  best over the {result.candidates:,} candidate subgraphs found "
+            f"({result.searches:,} tilings searched)"
+        )
     if args.json:
-        output.write_text(args.json, json.dumps([_record(problem, readings, result, seconds, cpu, args)], indent=1) + "\n")
+        output.write_text(
+            args.json,
+            json.dumps([_record(problem, readings, result, seconds, cpu, args)], indent=1) + "\n",
+        )
     return 0
 
 
 class _Lines:
-    """Progress on standard error: a line for each better schedule, and one after every few seconds without."""
+    """Progress on standard error: a line for each better schedule, and one after every few seconds
+    without.
+    """
 
     def __init__(self, started: float, quiet: bool):
-        self.started, self.quiet = started, quiet
-        self.standing, self.doing, self.last = "best -  bound -", "first schedule", time.monotonic()
+        self.started = started
+        self.quiet = quiet
+        self.standing = "best -  bound -"
+        self.doing = "first schedule"
+        self.last = time.monotonic()
         self.over = threading.Event()
 
     def better(self, step: Any) -> None:
@@ -185,12 +259,18 @@ class _Lines:
         self.doing = step.stage
 
     def _stand(self, step: Any) -> None:
-        self.standing = f"best {step.latency:,.1f}  " + (f"bound {step.bound:,.1f}  gap {step.gap:.1%}" if step.bound else "bound -")
+        self.standing = f"best {step.latency:,.1f}  " + (
+            f"bound {step.bound:,.1f}  gap {step.gap:.1%}" if step.bound else "bound -"
+        )
 
     def _print(self, what: str) -> None:
         self.last = time.monotonic()
         if not self.quiet:
-            print(f"{self.last - self.started:8.2f} s  {self.standing}  ({what})", file=sys.stderr, flush=True)
+            print(
+                f"{self.last - self.started:8.2f} s  {self.standing}  ({what})",
+                file=sys.stderr,
+                flush=True,
+            )
 
     def _watch(self) -> None:
         while not self.over.wait(max(0.1, self.last + _SILENCE - time.monotonic())):
@@ -204,51 +284,118 @@ class _Lines:
         self.over.set()
 
 
-def _record(problem: Problem, readings: Readings, result: Any, seconds: float, cpu: list[float], args: argparse.Namespace) -> dict[str, Any]:
+def _record(
+    problem: Problem,
+    readings: Readings,
+    result: Any,
+    seconds: float,
+    cpu: list[float],
+    args: argparse.Namespace,
+) -> dict[str, Any]:
     import resource
 
-    return {"workload": f"dag:{problem.name}", "ops": len(problem.ops), "readings": readings.differing(), "time_limit_s": args.time,
-            "jobs": args.jobs, "seed": args.seed, "latency": result.latency, "bound": result.bound, "gap": result.gap,
-            "subgraphs": len(result.schedule.subgraphs), "exact_cover": result.exact_cover, "candidates": result.candidates,
-            "searches": result.searches, "wall_s": seconds, "cpu_s": time.process_time(),
-            "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            "history": [[p.seconds, p.latency, at] for p, at in zip(result.history, cpu)]}
+    return {
+        "workload": f"dag:{problem.name}",
+        "ops": len(problem.ops),
+        "readings": readings.differing(),
+        "time_limit_s": args.time,
+        "jobs": args.jobs,
+        "seed": args.seed,
+        "latency": result.latency,
+        "bound": result.bound,
+        "gap": result.gap,
+        "subgraphs": len(result.schedule.subgraphs),
+        "exact_cover": result.exact_cover,
+        "candidates": result.candidates,
+        "searches": result.searches,
+        "wall_s": seconds,
+        "cpu_s": time.process_time(),
+        "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "history": [[p.seconds, p.latency, at] for p, at in zip(result.history, cpu, strict=False)],
+    }
 
 
-# -- check and show -------------------------------------------------------------------------------------------
+# -- check and show
+# -------------------------------------------------------------------------------------------
 
 
 def _check(args: argparse.Namespace) -> int:
-    problem, schedule, readings = Problem.load(args.problem), Schedule.load(args.solution), Readings.parse(args.reading)
+    problem = Problem.load(args.problem)
+    schedule = Schedule.load(args.solution)
+    readings = Readings.parse(args.reading)
     evaluation = evaluate(problem, schedule, readings)
     print(_subgraph_table(schedule, evaluation))
     print(f"total latency {evaluation.latency:,.1f}  (readings: {_named(readings)})")
     other = "native-k" if readings.matmul_cost == "full-k" else "full-k"
-    swapped = Readings.parse([f"{n}={v}" for n, v in readings.differing().items() if n != "matmul_cost"] + [f"matmul_cost={other}"])
-    print(f"total latency {evaluate(problem, schedule, swapped, check_latencies=False).latency:,.1f}  with matmul_cost={other}")
+    swapped = Readings.parse(
+        [f"{n}={v}" for n, v in readings.differing().items() if n != "matmul_cost"]
+        + [f"matmul_cost={other}"]
+    )
+    print(
+        "total latency "
+        f"{evaluate(problem, schedule, swapped, check_latencies=False).latency:,.1f}  with "
+        f"matmul_cost={other}"
+    )
     return 0
 
 
 def _named(readings: Readings) -> str:
-    return ", ".join([f"matmul_cost={readings.matmul_cost}", *(f"{n}={v}" for n, v in readings.differing().items() if n != "matmul_cost")])
+    return ", ".join(
+        [
+            f"matmul_cost={readings.matmul_cost}",
+            *(f"{n}={v}" for n, v in readings.differing().items() if n != "matmul_cost"),
+        ]
+    )
 
 
 def _subgraph_table(schedule: Schedule, evaluation: Evaluation) -> str:
     rows = []
-    for index, (entry, cost) in enumerate(zip(schedule.subgraphs, evaluation.subgraphs)):
+    for index, (entry, cost) in enumerate(
+        zip(schedule.subgraphs, evaluation.subgraphs, strict=False)
+    ):
         ops = ",".join(map(str, entry.ops))
-        rows.append([str(index), ops if len(ops) <= 32 else ops[:29] + "...", "x".join(map(str, entry.granularity)),
-                     f"{cost.tiles:,}", f"{cost.steps:,}", "snake" if entry.order else "raster", ",".join(map(str, entry.retain)) or "-",
-                     f"{cost.latency:,.1f}", f"{cost.compute:,.1f}", f"{cost.memory:,.1f}", f"{cost.loaded + cost.stored:,.0f}",
-                     f"{cost.working_set:,.0f}", cost.bound_by])
-    return _table(["#", "ops", "w x h x k", "tiles", "steps", "order", "retained", "latency", "compute", "memory", "elements moved",
-                   "working set", "bound by"], rows)
+        rows.append(
+            [
+                str(index),
+                ops if len(ops) <= 32 else ops[:29] + "...",
+                "x".join(map(str, entry.granularity)),
+                f"{cost.tiles:,}",
+                f"{cost.steps:,}",
+                "snake" if entry.order else "raster",
+                ",".join(map(str, entry.retain)) or "-",
+                f"{cost.latency:,.1f}",
+                f"{cost.compute:,.1f}",
+                f"{cost.memory:,.1f}",
+                f"{cost.loaded + cost.stored:,.0f}",
+                f"{cost.working_set:,.0f}",
+                cost.bound_by,
+            ]
+        )
+    return _table(
+        [
+            "#",
+            "ops",
+            "w x h x k",
+            "tiles",
+            "steps",
+            "order",
+            "retained",
+            "latency",
+            "compute",
+            "memory",
+            "elements moved",
+            "working set",
+            "bound by",
+        ],
+        rows,
+    )
 
 
 def _show(args: argparse.Namespace) -> int:
     from ..scheduler.dag.show import draw
 
-    problem, readings = Problem.load(args.problem), Readings.parse(args.reading)
+    problem = Problem.load(args.problem)
+    readings = Readings.parse(args.reading)
     schedule = evaluation = None
     if args.solution:
         schedule = Schedule.load(args.solution)
@@ -261,7 +408,8 @@ def _show(args: argparse.Namespace) -> int:
     return 0
 
 
-# -- bench ----------------------------------------------------------------------------------------------------
+# -- bench
+# ----------------------------------------------------------------------------------------------------
 
 
 def _bench(args: argparse.Namespace) -> int:
@@ -270,10 +418,15 @@ def _bench(args: argparse.Namespace) -> int:
     readings = Readings.parse(args.reading)
     if not Path(args.folder).is_dir():
         raise PenstockError("not a folder", where=args.folder)
-    files = sorted(Path(args.folder).glob("*.json"), key=lambda p: [int(s) if s.isdigit() else s for s in _digits(p.stem)])
+    files = sorted(
+        Path(args.folder).glob("*.json"),
+        key=lambda p: [int(s) if s.isdigit() else s for s in _digits(p.stem)],
+    )
     if not files:
         raise PenstockError("no .json file in the folder", where=args.folder)
-    rows, records, failed = [], [], False
+    rows = []
+    records = []
+    failed = False
     for path in files:
         try:
             problem = Problem.load(path)
@@ -287,14 +440,42 @@ def _bench(args: argparse.Namespace) -> int:
             record |= {"anchor_winner": anchor.winner, "anchor_best": anchor.best}
             failed |= record["latency"] > anchor.winner
         records.append(record)
-        rows.append([problem.name, str(len(problem.ops)), f"{limit:g}", f"{record['latency']:,.1f}", f"{record['bound']:,.1f}",
-                     f"{record['gap']:.1%}", f"{anchor.best:,.1f}" if anchor else "-",
-                     f"{record['latency'] / anchor.best - 1:+.2%}" if anchor else "-",
-                     f"{record['latency'] / anchor.winner - 1:+.1%}" if anchor else "-",
-                     f"{record['first_s']:.2f}", f"{record['settled_s']:.1f}", f"{record['process_s']:.1f}"])
+        rows.append(
+            [
+                problem.name,
+                str(len(problem.ops)),
+                f"{limit:g}",
+                f"{record['latency']:,.1f}",
+                f"{record['bound']:,.1f}",
+                f"{record['gap']:.1%}",
+                f"{anchor.best:,.1f}" if anchor else "-",
+                f"{record['latency'] / anchor.best - 1:+.2%}" if anchor else "-",
+                f"{record['latency'] / anchor.winner - 1:+.1%}" if anchor else "-",
+                f"{record['first_s']:.2f}",
+                f"{record['settled_s']:.1f}",
+                f"{record['process_s']:.1f}",
+            ]
+        )
         print(f"{problem.name}: {record['latency']:,.1f}", file=sys.stderr, flush=True)
-    print(_table(["problem", "ops", "limit s", "latency", "bound", "gap", "best known", "vs best", "vs winner", "first s", "settled s",
-                  "process s"], rows))
+    print(
+        _table(
+            [
+                "problem",
+                "ops",
+                "limit s",
+                "latency",
+                "bound",
+                "gap",
+                "best known",
+                "vs best",
+                "vs winner",
+                "first s",
+                "settled s",
+                "process s",
+            ],
+            rows,
+        )
+    )
     if args.json:
         output.write_text(args.json, json.dumps(records, indent=1) + "\n")
     return 1 if failed or not records else 0
@@ -303,9 +484,25 @@ def _bench(args: argparse.Namespace) -> int:
 def _bench_one(path: Path, limit: float, args: argparse.Namespace) -> dict[str, Any]:
     """Solve in a fresh process, as a contestant would be run; check the written schedule here."""
     with children.temporary() as folder:
-        solution, record_file = folder / "solution.json", folder / "record.json"
-        command = [sys.executable, "-m", "penstock.cli.dag_solver", "solve", str(path), str(solution), "--time", str(limit), "--quiet",
-                   "--jobs", str(args.jobs), "--seed", str(args.seed), "--json", str(record_file)]
+        solution = folder / "solution.json"
+        record_file = folder / "record.json"
+        command = [
+            sys.executable,
+            "-m",
+            "penstock.cli.dag_solver",
+            "solve",
+            str(path),
+            str(solution),
+            "--time",
+            str(limit),
+            "--quiet",
+            "--jobs",
+            str(args.jobs),
+            "--seed",
+            str(args.seed),
+            "--json",
+            str(record_file),
+        ]
         for reading in args.reading:
             command += ["--reading", reading]
         begin = time.monotonic()

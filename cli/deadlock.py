@@ -10,13 +10,20 @@ from .options import SEVERAL, add_program, add_quiet, display, grid_of
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(c, **SEVERAL)
-    c.add_argument("--timing", choices=("machine", "published"), default="machine",
-                   help="this machine's channels, or the published simulator's")
-    c.add_argument("--depth", type=int, metavar="N",
-                   help="slots of every channel (default: the configuration's)")
+    c.add_argument(
+        "--timing",
+        choices=("machine", "published"),
+        default="machine",
+        help="this machine's channels, or the published simulator's",
+    )
+    c.add_argument(
+        "--depth",
+        type=int,
+        metavar="N",
+        help="slots of every channel (default: the configuration's)",
+    )
     c.add_argument("--seed", type=int, default=0, help="seed of the program's streams")
-    c.add_argument("--json", type=output.file("--json"), metavar="OUT",
-                   help="write what was found")
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write what was found")
     add_quiet(c)
     c.set_defaults(handler=command)
 
@@ -25,12 +32,22 @@ def command(args) -> int:
     from ..runs import api, deadlock, points
 
     with display(args) as progress:
-        found = deadlock.find(args.program, args.config, api.grid_points(grid_of(args.params)), timing=args.timing, depth=args.depth, seed=args.seed,
-                              progress=progress)
+        found = deadlock.find(
+            args.program,
+            args.config,
+            api.grid_points(grid_of(args.params)),
+            timing=args.timing,
+            depth=args.depth,
+            seed=args.seed,
+            progress=progress,
+        )
     points.print_table([deadlock.row(f) for f in found])
     for f in found:
         if f.deadlock:
-            points.print_table(deadlock.circle_rows(f.deadlock), title=" ".join([f.program, *(f"{k}={v}" for k, v in f.params.items())]))
+            points.print_table(
+                deadlock.circle_rows(f.deadlock),
+                title=" ".join([f.program, *(f"{k}={v}" for k, v in f.params.items())]),
+            )
     if args.json:
         deadlock.save(found, args.json)
     return 0

@@ -29,20 +29,26 @@ def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
     -------
     int
         The exit status: 1 where values or beats differ.
+
     """
     folder(out)
     source = files("penstock.samples") / "files" / "program.py"
     with display(quiet) as progress, as_file(source) as sample:
-        print("1. A linear layer (`penstock new` writes it) on the model and the RTL of a small "
-              "machine", flush=True)
+        print(
+            "1. A linear layer (`penstock new` writes it) on the model and the RTL of a small "
+            "machine",
+            flush=True,
+        )
         records = _compare(str(sample), SMALL, {}, progress)
         print(f"\n{explain.text(records[0])}\n\n2. Its Verilog and its timeline", flush=True)
         written = api.verilog(str(sample), SMALL, out=out, progress=progress)
         progress.step("timeline")
         written.append(api.timeline(str(sample), SMALL, out=out / "timeline.json"))
         _wrote(written)
-        print("\n3. Figure 8 of the paper: SwiGLU by tile size, beside the published numbers",
-              flush=True)
+        print(
+            "\n3. Figure 8 of the paper: SwiGLU by tile size, beside the published numbers",
+            flush=True,
+        )
         measured = figures.fig8_records(False, progress)
         progress.step("draw figure 8")
         rows, agreements = figures.fig8(out, measured)
@@ -51,13 +57,18 @@ def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
         _wrote([out / "fig8.csv", out / "fig8.png"])
         if paper:
             point = " ".join(f"{name}={value}" for name, value in POINT.items())
-            print(f"\n4. Its point {point} on the model and the RTL of the paper's machine",
-                  flush=True)
+            print(
+                f"\n4. Its point {point} on the model and the RTL of the paper's machine",
+                flush=True,
+            )
             records += _compare("swiglu", figures.FIG8_CONFIG, POINT, progress)
     api.save_records(records, out / "demo.json")
     _wrote([out / "demo.json"])
-    print("next: `penstock new`, or `penstock demo --paper` for the paper's machine"
-          if not paper else "next: `penstock new`")
+    print(
+        "next: `penstock new`, or `penstock demo --paper` for the paper's machine"
+        if not paper
+        else "next: `penstock new`"
+    )
     return 0 if all(r.values_ok for r in records) else 1
 
 

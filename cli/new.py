@@ -8,10 +8,19 @@ from ..machine.output import STANDARD, file
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
-    c.add_argument("sample", nargs="?", default="program", metavar="SAMPLE",
-                   help="what to copy; `--list` shows all (default: program, a commented program)")
-    c.add_argument("--out", type=file("--out"), metavar="PATH",
-                   help="name of the copy (default: the sample's own, in this folder)")
+    c.add_argument(
+        "sample",
+        nargs="?",
+        default="program",
+        metavar="SAMPLE",
+        help="what to copy; `--list` shows all (default: program, a commented program)",
+    )
+    c.add_argument(
+        "--out",
+        type=file("--out"),
+        metavar="PATH",
+        help="name of the copy (default: the sample's own, in this folder)",
+    )
     c.add_argument("--list", action="store_true", help="print the samples and write nothing")
     c.set_defaults(handler=command)
 

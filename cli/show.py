@@ -13,10 +13,13 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     add_timing(c)
     add_rule(c)
     c.add_argument("--units", action="store_true", help="also the lowered unit graph")
-    c.add_argument("--png", type=output.file("--png"), metavar="OUT",
-                   help="draw the program")
-    c.add_argument("--fabric", type=output.file("--fabric"), metavar="OUT",
-                   help="draw the fabric: units, channels, memory")
+    c.add_argument("--png", type=output.file("--png"), metavar="OUT", help="draw the program")
+    c.add_argument(
+        "--fabric",
+        type=output.file("--fabric"),
+        metavar="OUT",
+        help="draw the fabric: units, channels, memory",
+    )
     add_quiet(c)
     c.set_defaults(handler=command)
 
@@ -49,7 +52,9 @@ def command(args) -> int:
 
 
 def scratchpads(graph, config) -> str:
-    """A line for every scratchpad of a program's fabric: its size, and the bits that it keeps besides the tiles; none where the machine cannot run the program."""
+    """A line for every scratchpad of a program's fabric: its size, and the bits that it keeps
+    besides the tiles; none where the machine cannot run the program.
+    """
     from ..frontend import lower
     from ..machine.beat import beat_bits
     from ..machine.errors import LoweringError
@@ -61,8 +66,12 @@ def scratchpads(graph, config) -> str:
         return ""
     lines = []
     for u in units.memories():
-        p, tile = units.units[u].params, units.inputs(u)[0].payload
+        p = units.units[u].params
+        tile = units.inputs(u)[0].payload
         data = p["pages"] * p["frames"] * beat_bits(tile)
         bits = metadata_bits(p["pages"], units.drops(u), len(p["writers"]))
-        lines.append(f"scratchpad {units.units[u].name}: {p['pages']} pages of {p['frames']} tiles, {data // 8} B; metadata {bits} bits ({bits / data:.2%})")
+        lines.append(
+            f"scratchpad {units.units[u].name}: {p['pages']} pages of {p['frames']} tiles, "
+            f"{data // 8} B; metadata {bits} bits ({bits / data:.2%})"
+        )
     return "\n".join(lines)

@@ -20,8 +20,17 @@ def command(args) -> int:
 
     grid = grid_of(args.params)
     with display(args) as progress:
-        found = api.outcomes(args.program, args.config, api.grid_points(grid), on=args.on, timing=args.timing, values=not args.no_values, seed=args.seed,
-                             onchip_rule=args.onchip_rule, progress=progress)
+        found = api.outcomes(
+            args.program,
+            args.config,
+            api.grid_points(grid),
+            on=args.on,
+            timing=args.timing,
+            values=not args.no_values,
+            seed=args.seed,
+            onchip_rule=args.onchip_rule,
+            progress=progress,
+        )
     points.one_message(found)
     rows = [points.row(o, **o.params) for o in found]
     records = [r for o in found for r in o.records]
@@ -33,5 +42,13 @@ def command(args) -> int:
         points.print_table(rows)
         builds = {r.build for r in records if r.build}
         if builds:
-            print(f"{len(builds)} simulator build{'s' * (len(builds) > 1)} for {sum(o.rtl is not None for o in found)} points")
-    return verdict([{"point": " ".join(f"{k}={v}" for k, v in o.params.items()), **r} for o, r in zip(found, rows)])
+            print(
+                f"{len(builds)} simulator build{'s' * (len(builds) > 1)} for "
+                f"{sum(o.rtl is not None for o in found)} points"
+            )
+    return verdict(
+        [
+            {"point": " ".join(f"{k}={v}" for k, v in o.params.items()), **r}
+            for o, r in zip(found, rows, strict=False)
+        ]
+    )

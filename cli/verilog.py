@@ -18,7 +18,9 @@ def command(args) -> int:
     from ..runs import api
 
     with display(args) as progress:
-        written = api.verilog(args.program, args.config, one_value(args.params), out=args.out, progress=progress)
+        written = api.verilog(
+            args.program, args.config, one_value(args.params), out=args.out, progress=progress
+        )
     for path in written:
         print(f"wrote {path}")
     return 0

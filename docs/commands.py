@@ -1,6 +1,7 @@
 """Runs the command blocks of README.md and docs: `python docs/commands.py [PAGE ...]`.
 
-A block is fenced and begins with its language, `sh` or `python`; the words behind it say how it runs:
+A block is fenced and begins with its language, `sh` or `python`; the words behind it say how it
+runs:
 
 * nothing: in seconds;
 * `long`: in minutes, not with `--quick`;
@@ -44,7 +45,9 @@ class Block:
 
 def blocks(page: Path) -> list[Block]:
     """The command blocks of a page in their order."""
-    found, opened, lines = [], None, []
+    found = []
+    opened = None
+    lines = []
     for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
         if not line.startswith("```"):
             lines.append(line)
@@ -89,8 +92,16 @@ def run(block: Block, folder: Path, env: dict[str, str]) -> tuple[int, str]:
         script = folder / "page.py"
         script.write_text(block.text, encoding="utf-8")
         command = [sys.executable, str(script)]
-    done = subprocess.run(command, cwd=folder, env=env, text=True, encoding="utf-8",
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=env,
+        text=True,
+        encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
     return done.returncode, done.stdout
 
 
@@ -98,8 +109,14 @@ def installed_outside(env: dict[str, str]) -> None:
     """Refuses to run against a clone."""
     code = "import penstock; print(penstock.__file__)"
     with tempfile.TemporaryDirectory() as folder:
-        where = subprocess.run([sys.executable, "-c", code], cwd=folder, env=env, text=True,
-                               capture_output=True, check=True).stdout.strip()
+        where = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=folder,
+            env=env,
+            text=True,
+            capture_output=True,
+            check=True,
+        ).stdout.strip()
     if ROOT in Path(where).parents and "site-packages" not in where:
         raise SystemExit(f"penstock is imported from a clone ({where}): install the wheel")
 
@@ -108,8 +125,13 @@ def main() -> int:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("pages", nargs="*", metavar="PAGE", help="names of pages (default: all)")
     p.add_argument("--quick", action="store_true", help="leave out what takes minutes")
-    p.add_argument("--skip", action="append", default=[], metavar="TEXT",
-                   help="leave out blocks that have this text; may be repeated")
+    p.add_argument(
+        "--skip",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="leave out blocks that have this text; may be repeated",
+    )
     args = p.parse_args()
     if unknown := set(args.pages) - {page.name for page in PAGES}:
         p.error(f"no page {', '.join(sorted(unknown))}")
@@ -128,8 +150,11 @@ def main() -> int:
                     continue
                 began = time.monotonic()
                 status, printed = run(block, folder, env)
-                print(f"{block}: {'ok' if status == 0 else 'FAILED'}, "
-                      f"{time.monotonic() - began:.0f} s", flush=True)
+                print(
+                    f"{block}: {'ok' if status == 0 else 'FAILED'}, "
+                    f"{time.monotonic() - began:.0f} s",
+                    flush=True,
+                )
                 if status:
                     failed.append(str(block))
                     print(printed, flush=True)

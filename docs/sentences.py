@@ -66,7 +66,9 @@ def share_of_usual(found: Iterable[Sentence]) -> float:
 def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
     """What stands together: paragraphs, items, cells, headings, each with its first line."""
     text = re.sub(r"<!--.*?-->", lambda m: "\n" * m[0].count("\n"), text, flags=re.S)
-    open_at, kept, fence = 0, [], ""
+    open_at = 0
+    kept = []
+    fence = ""
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         mark = re.match(r"(`{3,}|~{3,}|:{3,})", stripped)
@@ -86,7 +88,8 @@ def _paragraphs(text: str) -> Iterator[tuple[int, str]]:
             kept = []
         starts = stripped and not mark and not fence and not stripped.startswith("|")
         if starts and not re.fullmatch(r"\(\w[\w.-]*\)=", stripped):
-            open_at, kept = number, [re.sub(r"^([*+-]|\d+\.|#+) +", "", stripped)]
+            open_at = number
+            kept = [re.sub(r"^([*+-]|\d+\.|#+) +", "", stripped)]
     if kept:
         yield open_at, " ".join(kept)
 
@@ -100,8 +103,13 @@ def _words(text: str) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--least", type=int, default=LIMIT + 1, metavar="WORDS",
-                        help="list sentences of so many words or more (default: %(default)s)")
+    parser.add_argument(
+        "--least",
+        type=int,
+        default=LIMIT + 1,
+        metavar="WORDS",
+        help="list sentences of so many words or more (default: %(default)s)",
+    )
     parser.add_argument("pages", nargs="*", type=Path, help="pages (default: all)")
     args = parser.parse_args()
     found = [s for page in args.pages or pages() for s in sentences(page.resolve())]
@@ -110,8 +118,7 @@ def main() -> int:
             print(s)
     longest = max(s.words for s in found)
     share = share_of_usual(found)
-    print(f"{len(found)} sentences, the longest of {longest} words, "
-          f"{share:.1%} of at most {USUAL}")
+    print(f"{len(found)} sentences, the longest of {longest} words, {share:.1%} of at most {USUAL}")
     return longest > LIMIT or share < SHARE
 
 

@@ -1,4 +1,6 @@
-"""Figures 14, 15 and 21: attention with coarse, interleaved and dynamic parallelisation over four regions."""
+"""Figures 14, 15 and 21: attention with coarse, interleaved and dynamic parallelisation over four
+regions.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +17,33 @@ COLOURS = {"coarse": "#9ecae1", "interleaved": "#3182bd", "dynamic": "#e6550d"}
 MOST = {16: 146, 64: 202, 80: 204}
 """Tiles of 32 rows that a request has at most, by batch."""
 SHARE = 16
-"""Consecutive requests of a region where parallelisation is coarse, whatever the batch: a small one leaves regions idle, a large one comes round again."""
-FIG15_TRACE, FIG15_REQUESTS = "0996_4007", (16, 32, 48, 64)
+"""Consecutive requests of a region where parallelisation is coarse, whatever the batch: a small one
+leaves regions idle, a large one comes round again.
+"""
+FIG15_TRACE = "0996_4007"
+FIG15_REQUESTS = (16, 32, 48, 64)
 
 
 def points_of(lengths: Lengths, requests: int, ways=WAYS) -> list[Point]:
     """A point for each way, with the first ``requests`` of a batch."""
     known = attention().get((lengths.name, requests), {}) if "trace" in lengths.params else {}
-    return [Point("published_attention", load(CONFIG), {"requests": requests, "most": MOST[lengths.requests], "parallel": way, **lengths.params, **({"share": SHARE} if way == "coarse" else {})},
-                  {"trace": lengths.name, "requests": requests, "parallel": way}, lengths.seed, {"cycles": known[way]} if way in known else {}) for way in ways]
+    return [
+        Point(
+            "published_attention",
+            load(CONFIG),
+            {
+                "requests": requests,
+                "most": MOST[lengths.requests],
+                "parallel": way,
+                **lengths.params,
+                **({"share": SHARE} if way == "coarse" else {}),
+            },
+            {"trace": lengths.name, "requests": requests, "parallel": way},
+            lengths.seed,
+            {"cycles": known[way]} if way in known else {},
+        )
+        for way in ways
+    ]
 
 
 def fig14(traces: Traces) -> list[Point]:
@@ -31,14 +51,18 @@ def fig14(traces: Traces) -> list[Point]:
 
 
 def fig15(traces: Traces) -> list[Point]:
-    """The first requests of one trace; coarse parallelisation leaves the regions idle whose share of 16 is missing."""
+    """The first requests of one trace; coarse parallelisation leaves the regions idle whose share
+    of 16 is missing.
+    """
     found = {x.name: x for x in traces.lengths(64)}
     lengths = found.get(FIG15_TRACE) or list(found.values())[len(found) // 2]
     return [p for n in FIG15_REQUESTS for p in points_of(lengths, n, ("coarse", "dynamic"))]
 
 
 def fig21(traces: Traces) -> list[Point]:
-    return [p for batch in MOST for lengths in traces.lengths(batch) for p in points_of(lengths, batch)]
+    return [
+        p for batch in MOST for lengths in traces.lengths(batch) for p in points_of(lengths, batch)
+    ]
 
 
 def where(r: dict) -> tuple:
@@ -46,52 +70,126 @@ def where(r: dict) -> tuple:
 
 
 def fig14_summary(rows: list[dict]) -> list[dict]:
-    return [{"what": f"dynamic over {way}, geometric mean{timing}", "published": None, "ours": gain(rows, way, "dynamic", where, cycles)} for cycles, timing in timings(rows) for way in WAYS[:2]]
+    return [
+        {
+            "what": f"dynamic over {way}, geometric mean{timing}",
+            "published": None,
+            "ours": gain(rows, way, "dynamic", where, cycles),
+        }
+        for cycles, timing in timings(rows)
+        for way in WAYS[:2]
+    ]
 
 
 def fig15_summary(rows: list[dict]) -> list[dict]:
     said = statements("fig15")
-    return [{"what": what + timing, "published": None if timing else said.get(what), "ours": gain(rows, "coarse", "dynamic", where, cycles, requests=n)}
-            for cycles, timing in timings(rows) for n in FIG15_REQUESTS for what in [f"dynamic over coarse at {n}"]]
+    return [
+        {
+            "what": what + timing,
+            "published": None if timing else said.get(what),
+            "ours": gain(rows, "coarse", "dynamic", where, cycles, requests=n),
+        }
+        for cycles, timing in timings(rows)
+        for n in FIG15_REQUESTS
+        for what in [f"dynamic over coarse at {n}"]
+    ]
 
 
 def fig21_summary(rows: list[dict]) -> list[dict]:
     """Gains over all batches, each of equal weight, and by batch."""
-    said, out = statements("fig21"), []
+    said = statements("fig21")
+    out = []
     for cycles, timing in timings(rows):
         for way in WAYS[1::-1]:
             by_batch = {n: gain(rows, way, "dynamic", where, cycles, requests=n) for n in MOST}
-            out.append({"what": f"dynamic over {way}{timing}", "published": None if timing else said[f"dynamic over {way}"], "ours": geometric_mean(by_batch.values())})
-            out += [{"what": f"dynamic over {way}, batch {n}{timing}", "published": None, "ours": g} for n, g in by_batch.items()]
+            out.append(
+                {
+                    "what": f"dynamic over {way}{timing}",
+                    "published": None if timing else said[f"dynamic over {way}"],
+                    "ours": geometric_mean(by_batch.values()),
+                }
+            )
+            out += [
+                {"what": f"dynamic over {way}, batch {n}{timing}", "published": None, "ours": g}
+                for n, g in by_batch.items()
+            ]
     return out
 
 
 def plot_bars(fig, rows: list[dict]) -> None:
-    """Cycles of each way: groups of bars, a row of them for each number of requests if there are several traces."""
+    """Cycles of each way: groups of bars, a row of them for each number of requests if there are
+    several traces.
+    """
     batches = list(dict.fromkeys(r["requests"] for r in rows))
     single = len({r["trace"] for r in rows}) == 1
     panels = [rows] if single else [[r for r in rows if r["requests"] == n] for n in batches]
-    for ax, mine in zip(fig.subplots(len(panels), 1, squeeze=False)[:, 0], panels):
+    for ax, mine in zip(fig.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=False):
         names = list(dict.fromkeys(r["requests"] if single else r["trace"] for r in mine))
         ways = [w for w in WAYS if any(r["parallel"] == w for r in mine)]
         width = 0.8 / len(ways)
         for i, way in enumerate(ways):
             bars = [r for r in mine if r["parallel"] == way]
-            x = [names.index(r["requests"] if single else r["trace"]) + (i - (len(ways) - 1) / 2) * width for r in bars]
+            x = [
+                names.index(r["requests"] if single else r["trace"])
+                + (i - (len(ways) - 1) / 2) * width
+                for r in bars
+            ]
             ax.bar(x, [r["cycles"] / 1e3 for r in bars], width, color=COLOURS[way], label=way)
-            known = [(at, r["step_cycles"] / 1e3) for at, r in zip(x, bars) if "step_cycles" in r]
+            known = [
+                (at, r["step_cycles"] / 1e3)
+                for at, r in zip(x, bars, strict=False)
+                if "step_cycles" in r
+            ]
             if known:
-                ax.plot(*zip(*known), "_", markersize=14, color="black", label="published" if way == ways[-1] else None)
+                ax.plot(
+                    *zip(*known, strict=False),
+                    "_",
+                    markersize=14,
+                    color="black",
+                    label="published" if way == ways[-1] else None,
+                )
         if MACHINE in mine[0]:
-            own = [(names.index(r["requests"] if single else r["trace"]) + (ways.index(r["parallel"]) - (len(ways) - 1) / 2) * width, r[MACHINE] / 1e3) for r in mine]
-            ax.plot(*zip(*own), "D", markersize=4, color="#31a354", label="this machine")
+            own = [
+                (
+                    names.index(r["requests"] if single else r["trace"])
+                    + (ways.index(r["parallel"]) - (len(ways) - 1) / 2) * width,
+                    r[MACHINE] / 1e3,
+                )
+                for r in mine
+            ]
+            ax.plot(
+                *zip(*own, strict=False), "D", markersize=4, color="#31a354", label="this machine"
+            )
         ax.set_xticks(range(len(names)), names, fontsize=8)
-        ax.set(ylabel="cycles (thousands)", xlabel="requests" if single else f"KV lengths of {mine[0]['requests']} requests")
+        ax.set(
+            ylabel="cycles (thousands)",
+            xlabel="requests" if single else f"KV lengths of {mine[0]['requests']} requests",
+        )
     fig.axes[0].legend(frameon=False, fontsize=9, ncols=5)
 
 
 FIGURES = (
-    Figure("fig14", "Figure 14: parallelisation of attention, batch 64", fig14, fig14_summary, plot_bars),
-    Figure("fig15", "Figure 15: parallelisation of attention by batch", fig15, fig15_summary, plot_bars, size=(7, 5)),
-    Figure("fig21", "Figure 21: parallelisation of attention, batches of 16, 64 and 80", fig21, fig21_summary, plot_bars, size=(12, 10)),
+    Figure(
+        "fig14",
+        "Figure 14: parallelisation of attention, batch 64",
+        fig14,
+        fig14_summary,
+        plot_bars,
+    ),
+    Figure(
+        "fig15",
+        "Figure 15: parallelisation of attention by batch",
+        fig15,
+        fig15_summary,
+        plot_bars,
+        size=(7, 5),
+    ),
+    Figure(
+        "fig21",
+        "Figure 21: parallelisation of attention, batches of 16, 64 and 80",
+        fig21,
+        fig21_summary,
+        plot_bars,
+        size=(12, 10),
+    ),
 )

@@ -27,7 +27,9 @@ __all__ = ["Figure", "Point", "agreement", "draw", "gain", "run", "timings", "wr
 MACHINE = "machine_cycles"
 """Column of the cycles in this machine's own timing."""
 SECONDS = "seconds to make"
-"""What a summary calls the wall clock of a figure's runs; the published one is that of its artifact on 8 vCPU."""
+"""What a summary calls the wall clock of a figure's runs; the published one is that of its artifact
+on 8 vCPU.
+"""
 
 
 @dataclass(frozen=True)
@@ -37,11 +39,14 @@ class Point:
     Attributes
     ----------
     program, config, params, seed
-        What is run, without values: in the timing `published`, and in the timing `machine` where that is asked for.
+        What is run, without values: in the timing `published`, and in the timing `machine` where
+        that is asked for.
     at
         Its place in the figure: the row's first columns.
     published
-        What was published of it: columns of the row, each beside ours of the same name (``step_cycles`` and ``cycles``).
+        What was published of it: columns of the row, each beside ours of the same name
+        (``step_cycles`` and ``cycles``).
+
     """
 
     program: str
@@ -61,13 +66,17 @@ class Figure:
     points
         Its runs on given traces.
     columns
-        Our columns of a row beside cycles, traffic and on-chip memory, from the point and its record.
+        Our columns of a row beside cycles, traffic and on-chip memory, from the point and its
+        record.
     summary
-        What the paper's text says of the figure, ours beside it, from all rows: the columns ``what``, ``published``, ``ours``.
+        What the paper's text says of the figure, ours beside it, from all rows: the columns
+        ``what``, ``published``, ``ours``.
     plot
         Draws rows on a matplotlib figure of ``size`` inches.
     machine
-        Whether its points finish in the timing `machine`, whose channels hold physical tiles, not logical ones.
+        Whether its points finish in the timing `machine`, whose channels hold physical tiles, not
+        logical ones.
+
     """
 
     name: str
@@ -80,17 +89,32 @@ class Figure:
     machine: bool = True
 
 
-def run(figure: Figure, traces: Traces, machine: bool = False, progress: Progress | None = None) -> tuple[list[Record], list[dict], list[float]]:
-    """Run all points of a figure, with ``machine`` in that timing, too; their records, rows of ours beside the published numbers, and the seconds that each timing took."""
-    points, clock = figure.points(traces), [time.perf_counter()]
+def run(
+    figure: Figure, traces: Traces, machine: bool = False, progress: Progress | None = None
+) -> tuple[list[Record], list[dict], list[float]]:
+    """Run all points of a figure, with ``machine`` in that timing, too; their records, rows of ours
+    beside the published numbers, and the seconds that each timing took.
+    """
+    points = figure.points(traces)
+    clock = [time.perf_counter()]
     records = _records(points, "published", progress)
     clock.append(time.perf_counter())
     ours = _records(points, "machine", progress) if machine and figure.machine else []
     clock.append(time.perf_counter())
     rows = []
     for p, r, m in zip_longest(points, records, ours):
-        row = {**p.at, "cycles": r.cycles, "offchip_bytes": r.offchip_bytes, "onchip_bytes": r.onchip_bytes, **figure.columns(p, r)}
-        rows.append(row | ({MACHINE: m.cycles} if m else {}) | {f"step_{k}": v for k, v in p.published.items()})
+        row = {
+            **p.at,
+            "cycles": r.cycles,
+            "offchip_bytes": r.offchip_bytes,
+            "onchip_bytes": r.onchip_bytes,
+            **figure.columns(p, r),
+        }
+        rows.append(
+            row
+            | ({MACHINE: m.cycles} if m else {})
+            | {f"step_{k}": v for k, v in p.published.items()}
+        )
     return records + ours, rows, [b - a for a, b in pairwise(clock)]
 
 
@@ -98,17 +122,36 @@ def _records(points: list[Point], timing: str, progress: Progress | None) -> lis
     out = []
     for _, group in groupby(points, key=lambda p: (p.program, p.config)):
         group = list(group)
-        out += api.outcomes(group[0].program, group[0].config, [p.params for p in group], timing=timing, values=False, seed=[p.seed for p in group], keep_going=False, progress=progress)
+        out += api.outcomes(
+            group[0].program,
+            group[0].config,
+            [p.params for p in group],
+            timing=timing,
+            values=False,
+            seed=[p.seed for p in group],
+            keep_going=False,
+            progress=progress,
+        )
     return [o.model for o in out]
 
 
 def agreement(rows: list[dict], a: str, b: str) -> dict | None:
-    """Pearson correlation and largest relative error of column ``b`` against ``a``, over rows that have both."""
-    pairs = np.array([(r[a], r[b]) for r in rows if r.get(a) is not None and r.get(b) is not None], float)
+    """Pearson correlation and largest relative error of column ``b`` against ``a``, over rows that
+    have both.
+    """
+    pairs = np.array(
+        [(r[a], r[b]) for r in rows if r.get(a) is not None and r.get(b) is not None], float
+    )
     if len(pairs) < 2:
         return None
     error = np.max(np.abs(pairs[:, 1] / pairs[:, 0] - 1))
-    return {"of": b, "against": a, "points": len(pairs), "pearson": float(np.corrcoef(pairs.T)[0, 1]), "max_error": float(error)}
+    return {
+        "of": b,
+        "against": a,
+        "points": len(pairs),
+        "pearson": float(np.corrcoef(pairs.T)[0, 1]),
+        "max_error": float(error),
+    }
 
 
 def agreements(rows: list[dict]) -> list[dict]:
@@ -122,9 +165,20 @@ def timings(rows: list[dict]) -> list[tuple[str, str]]:
     return [("cycles", ""), *([(MACHINE, ", this machine")] if MACHINE in rows[0] else [])]
 
 
-def gain(rows: list[dict], slow: str, fast: str, by: Callable[[dict], object], column: str = "cycles", **where) -> float:
-    """Geometric mean of how much faster ``fast`` is than ``slow`` (values of ``parallel``) by a column of cycles, over the rows that ``where`` selects, paired by ``by``."""
-    cycles = {(r["parallel"], by(r)): r[column] for r in rows if all(r[k] == v for k, v in where.items())}
+def gain(
+    rows: list[dict],
+    slow: str,
+    fast: str,
+    by: Callable[[dict], object],
+    column: str = "cycles",
+    **where,
+) -> float:
+    """Geometric mean of how much faster ``fast`` is than ``slow`` (values of ``parallel``) by a
+    column of cycles, over the rows that ``where`` selects, paired by ``by``.
+    """
+    cycles = {
+        (r["parallel"], by(r)): r[column] for r in rows if all(r[k] == v for k, v in where.items())
+    }
     return geometric_mean(cycles[slow, k] / c for (way, k), c in cycles.items() if way == fast)
 
 
@@ -151,16 +205,52 @@ def save(fig, path: Path) -> None:
     plt.close(fig)
 
 
-def write(figure: Figure, out: Path, traces: Traces, machine: bool = False, progress: Progress | None = None) -> tuple[list[dict], list[dict], list[dict], list[Path]]:
-    """Run a figure and write its CSV, picture and records into ``out``; returns its rows, the agreement of columns with published ones, what the text says beside ours (all these are in its JSON, too), and the files."""
+def write(
+    figure: Figure,
+    out: Path,
+    traces: Traces,
+    machine: bool = False,
+    progress: Progress | None = None,
+) -> tuple[list[dict], list[dict], list[dict], list[Path]]:
+    """Run a figure and write its CSV, picture and records into ``out``; returns its rows, the
+    agreement of columns with published ones, what the text says beside ours (all these are in its
+    JSON, too), and the files.
+    """
     records, rows, seconds = run(figure, traces, machine, progress)
     out = folder(out)
-    csv, png, json_, all_ = (out / f"{figure.name}{end}" for end in (".csv", ".png", ".json", "_records.json"))
+    csv, png, json_, all_ = (
+        out / f"{figure.name}{end}" for end in (".csv", ".png", ".json", "_records.json")
+    )
     write_text(csv, to_csv(rows))
     draw(figure, rows, png, traces.kind)
     api.save_records(records, all_)
-    compared, hours = agreements(rows), statements(figure.name).get("hours")
-    took = [{"what": SECONDS + timing, "published": None if timing or hours is None else hours * 3600, "ours": s} for (_, timing), s in zip(timings(rows), seconds)]
-    summary = [s if traces.folder else {**s, "published": None} for s in figure.summary(rows)] + took  # the text speaks of the published traces
-    write_text(json_, json.dumps({"figure": figure.name, "title": figure.title, "traces": traces.kind, "rows": rows, "agreements": compared, "summary": summary, "versions": api.versions()}, indent=1) + "\n")
+    compared = agreements(rows)
+    hours = statements(figure.name).get("hours")
+    took = [
+        {
+            "what": SECONDS + timing,
+            "published": None if timing or hours is None else hours * 3600,
+            "ours": s,
+        }
+        for (_, timing), s in zip(timings(rows), seconds, strict=False)
+    ]
+    summary = [
+        s if traces.folder else {**s, "published": None} for s in figure.summary(rows)
+    ] + took  # the text speaks of the published traces
+    write_text(
+        json_,
+        json.dumps(
+            {
+                "figure": figure.name,
+                "title": figure.title,
+                "traces": traces.kind,
+                "rows": rows,
+                "agreements": compared,
+                "summary": summary,
+                "versions": api.versions(),
+            },
+            indent=1,
+        )
+        + "\n",
+    )
     return rows, compared, summary, [csv, png, json_, all_]

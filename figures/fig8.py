@@ -1,4 +1,6 @@
-"""Figure 8: SwiGLU at 15 tile sizes, on the published simulator and hardware model, our model in both timings, and our RTL."""
+"""Figure 8: SwiGLU at 15 tile sizes, on the published simulator and hardware model, our model in
+both timings, and our RTL.
+"""
 
 from __future__ import annotations
 
@@ -21,38 +23,76 @@ FIG8_CONFIG = "fig8"
 
 
 def stored_rtl() -> list[Record]:
-    """RTL records of figure 8 as of this version (`bench/report.py` renews them; a test holds their cycles against the model)."""
+    """RTL records of figure 8 as of this version (`bench/report.py` renews them; a test holds their
+    cycles against the model).
+    """
     return api.load_records(Path(str(files(__package__).joinpath("fig8_rtl.json"))))
 
 
 def fig8_records(rtl: bool, progress: Progress | None = None) -> list[Record]:
-    """All 15 points: `published` timing, the model, and the RTL: stored, or with ``rtl`` run afresh and checked beat by beat."""
-    records = api.sweep("swiglu", FIG8_CONFIG, FIG8_GRID, timing="published", values=False, progress=progress)
-    records += api.sweep("swiglu", FIG8_CONFIG, FIG8_GRID, on="both" if rtl else "model", values=rtl, progress=progress)
+    """All 15 points: `published` timing, the model, and the RTL: stored, or with ``rtl`` run afresh
+    and checked beat by beat.
+    """
+    records = api.sweep(
+        "swiglu", FIG8_CONFIG, FIG8_GRID, timing="published", values=False, progress=progress
+    )
+    records += api.sweep(
+        "swiglu",
+        FIG8_CONFIG,
+        FIG8_GRID,
+        on="both" if rtl else "model",
+        values=rtl,
+        progress=progress,
+    )
     return records if rtl else records + stored_rtl()
 
 
 def fig8_rows(records: list[Record]) -> list[dict]:
-    """One row a point: published simulator and HDL beside our timings (None where there is no record)."""
-    found = {(r.params["tile_b"], r.params["tile_inter"], r.backend, r.timing): r for r in records if r.workload == "swiglu"}
+    """One row a point: published simulator and HDL beside our timings (None where there is no
+    record).
+    """
+    found = {
+        (r.params["tile_b"], r.params["tile_inter"], r.backend, r.timing): r
+        for r in records
+        if r.workload == "swiglu"
+    }
     rows = []
     for p in published_fig8():
         at = p.tile_b, p.tile_inter
-        get = {"published": found.get((*at, "model", "published")), "model": found.get((*at, "model", "machine")),
-               "rtl": found.get((*at, "rtl", "machine"))}
-        row = {"tile_b": p.tile_b, "tile_inter": p.tile_inter, "step_cycles": p.step_cycles, "hdl_cycles": p.hdl_cycles}
+        get = {
+            "published": found.get((*at, "model", "published")),
+            "model": found.get((*at, "model", "machine")),
+            "rtl": found.get((*at, "rtl", "machine")),
+        }
+        row = {
+            "tile_b": p.tile_b,
+            "tile_inter": p.tile_inter,
+            "step_cycles": p.step_cycles,
+            "hdl_cycles": p.hdl_cycles,
+        }
         row |= {f"{k}_cycles": r.cycles if r else None for k, r in get.items()}
-        row |= {"step_offchip_bytes": p.offchip_bytes, "hdl_offchip_bytes": round(p.hdl_mb * 1e6) if p.hdl_mb else None}
+        row |= {
+            "step_offchip_bytes": p.offchip_bytes,
+            "hdl_offchip_bytes": round(p.hdl_mb * 1e6) if p.hdl_mb else None,
+        }
         row |= {"offchip_bytes": get["model"].offchip_bytes if get["model"] else None}
         row |= {f"{k}_dram_bytes": get[k].dram_bytes if get[k] else None for k in ("model", "rtl")}
-        row |= {"step_onchip_bytes": p.onchip_bytes, "onchip_bytes": get["published"].onchip_bytes if get["published"] else None}
+        row |= {
+            "step_onchip_bytes": p.onchip_bytes,
+            "onchip_bytes": get["published"].onchip_bytes if get["published"] else None,
+        }
         rows.append(row)
     return rows
 
 
 def fig8_agreements(rows: list[dict]) -> list[dict]:
-    pairs = [("step_cycles", "published_cycles"), ("step_cycles", "model_cycles"), ("hdl_cycles", "model_cycles"), ("hdl_cycles", "step_cycles"),
-             ("rtl_cycles", "model_cycles")]
+    pairs = [
+        ("step_cycles", "published_cycles"),
+        ("step_cycles", "model_cycles"),
+        ("hdl_cycles", "model_cycles"),
+        ("hdl_cycles", "step_cycles"),
+        ("rtl_cycles", "model_cycles"),
+    ]
     return [x for x in (agreement(rows, *p) for p in pairs) if x]
 
 
@@ -74,14 +114,18 @@ SERIES = {
     "model_cycles": ("Penstock model", "#3182bd"),
     "rtl_cycles": ("Penstock RTL", "#e6550d"),
 }
-"""Columns of cycles that the picture shows: how its legend and its box call them, and their colours."""
+"""Columns of cycles that the picture shows: how its legend and its box call them, and their
+colours.
+"""
 
 
 def agreement_text(a: dict) -> str:
     """A line of the picture's box: an agreement in the words of the legend."""
     compared, against = (SERIES[a[k]][0] for k in ("of", "against"))
-    return (f"{compared} against {against}: "
-            f"r = {a['pearson']:.4f}, largest error {a['max_error']:.1%} ({a['points']} points)")
+    return (
+        f"{compared} against {against}: "
+        f"r = {a['pearson']:.4f}, largest error {a['max_error']:.1%} ({a['points']} points)"
+    )
 
 
 def plot_fig8(rows: list[dict], agreements: list[dict], path: Path) -> None:
@@ -95,7 +139,8 @@ def plot_fig8(rows: list[dict], agreements: list[dict], path: Path) -> None:
     x = np.arange(len(rows))
     width = 0.8 / len(series)
     fig, (top, low) = plt.subplots(
-        2, 1, figsize=(11, 7), sharex=True, height_ratios=[2, 1], layout="constrained")
+        2, 1, figsize=(11, 7), sharex=True, height_ratios=[2, 1], layout="constrained"
+    )
     for i, (key, (label, colour)) in enumerate(series.items()):
         left = x + (i - (len(series) - 1) / 2) * width
         top.bar(left, [r[key] or 0 for r in rows], width, label=label, color=colour)
@@ -104,8 +149,11 @@ def plot_fig8(rows: list[dict], agreements: list[dict], path: Path) -> None:
     top.set_title("SwiGLU layer, batch 64, hidden 256, intermediate 512")
     note = "\n".join(agreement_text(a) for a in agreements)
     top.text(0.995, 0.62, note, transform=top.transAxes, ha="right", va="top", fontsize=8)
-    traffic = {"step_offchip_bytes": "step_cycles", "hdl_offchip_bytes": "hdl_cycles",
-               "model_dram_bytes": "model_cycles"}
+    traffic = {
+        "step_offchip_bytes": "step_cycles",
+        "hdl_offchip_bytes": "hdl_cycles",
+        "model_dram_bytes": "model_cycles",
+    }
     for i, (key, named) in enumerate(traffic.items()):
         label, colour = SERIES[named]
         heights = [(r[key] or 0) / 1e6 for r in rows]

@@ -1,8 +1,10 @@
-"""Symbolic analysis: off-chip traffic, on-chip requirement, FLOPs, operational intensity (paper section 4.2).
+"""Symbolic analysis: off-chip traffic, on-chip requirement, FLOPs, operational intensity (paper
+section 4.2).
 
-On-chip rules by name: ``paper`` is the text's equations, in bytes; ``published`` is what the published figures counted (one tile per
-off-chip operator, results at 4 B per element); ``machine`` is the pages that a configuration's scratchpads take at most (frontend/onchip.py),
-and no run takes more. Users add rules and cost functions with :func:`register_rule`.
+On-chip rules by name: ``paper`` is the text's equations, in bytes; ``published`` is what the
+published figures counted (one tile per off-chip operator, results at 4 B per element); ``machine``
+is the pages that a configuration's scratchpads take at most (frontend/onchip.py), and no run takes
+more. Users add rules and cost functions with :func:`register_rule`.
 """
 
 from __future__ import annotations
@@ -20,13 +22,18 @@ from .graph import Graph, Operator
 
 Cost = Callable[[Operator], "sympy.Expr | int"]
 
-RULES: dict[str, Cost] = {"paper": lambda node: node.onchip("paper"), "published": lambda node: node.onchip("published")}
+RULES: dict[str, Cost] = {
+    "paper": lambda node: node.onchip("paper"),
+    "published": lambda node: node.onchip("published"),
+}
 
 
 def register_rule(name: str, cost: Cost) -> None:
     """Add a cost function: operator -> bytes (or whatever it counts), summed over the program."""
     if name in (*RULES, onchip.RULE):
-        raise ProgramError(f"a cost function named {name!r} is already registered", remedy="choose another name")
+        raise ProgramError(
+            f"a cost function named {name!r} is already registered", remedy="choose another name"
+        )
     RULES[name] = cost
 
 
@@ -38,6 +45,7 @@ class Metric:
     ----------
     name, per_node
         What is counted; the share of each operator (zero shares left out).
+
     """
 
     name: str
@@ -63,26 +71,45 @@ class Metric:
         """Operators whose share only a run can tell."""
         return tuple(n for n, e in self.per_node.items() if e.free_symbols)
 
-    def subs(self, values: Mapping, own: Mapping[str, Mapping] | None = None) -> "Metric":
-        """With symbols (by name) replaced by numbers or expressions; ``own``: by operator, what comes before ``values`` in its share."""
-        return replace(self, per_node={n: substitute(e, {**values, **(own or {}).get(n, {})}) for n, e in self.per_node.items()})
+    def subs(self, values: Mapping, own: Mapping[str, Mapping] | None = None) -> Metric:
+        """With symbols (by name) replaced by numbers or expressions; ``own``: by operator, what
+        comes before ``values`` in its share.
+        """
+        return replace(
+            self,
+            per_node={
+                n: substitute(e, {**values, **(own or {}).get(n, {})})
+                for n, e in self.per_node.items()
+            },
+        )
 
-    def of(self, nodes: Container[str]) -> "Metric":
+    def of(self, nodes: Container[str]) -> Metric:
         """What some of the operators have."""
         return replace(self, per_node={n: e for n, e in self.per_node.items() if n in nodes})
 
-    def merge(self, measured: Mapping[str, int]) -> "Metric":
+    def merge(self, measured: Mapping[str, int]) -> Metric:
         """With measured shares of operators in place of symbolic ones."""
         wrong = [n for n in measured if n not in self.per_node]
         if wrong:
-            raise ProgramError(f"{self.name}: no operator {wrong[0]!r} has a share", remedy=f"measured operators are {', '.join(self.unresolved) or 'none'}")
-        return replace(self, per_node={n: sympy.Integer(int(measured[n])) if n in measured and e.free_symbols else e for n, e in self.per_node.items()})
+            raise ProgramError(
+                f"{self.name}: no operator {wrong[0]!r} has a share",
+                remedy=f"measured operators are {', '.join(self.unresolved) or 'none'}",
+            )
+        return replace(
+            self,
+            per_node={
+                n: sympy.Integer(int(measured[n])) if n in measured and e.free_symbols else e
+                for n, e in self.per_node.items()
+            },
+        )
 
 
 def substitute(expr: sympy.Expr, values: Mapping) -> sympy.Expr:
     """An expression with symbols, by name, replaced by numbers or expressions."""
     by_name = {str(k): v for k, v in values.items()}
-    return expr.subs({s: sympy.sympify(by_name[str(s)]) for s in expr.free_symbols if str(s) in by_name})
+    return expr.subs(
+        {s: sympy.sympify(by_name[str(s)]) for s in expr.free_symbols if str(s) in by_name}
+    )
 
 
 def metric(graph: Graph, name: str, cost: Cost) -> Metric:
@@ -119,30 +146,66 @@ class Analysis:
 
     @property
     def symbols(self) -> tuple[str, ...]:
-        """Names of the symbols that any metric still contains: the run measures the operators in ``unresolved``."""
-        return tuple(sorted(set(self.offchip.symbols) | set(self.onchip.symbols) | set(self.flops_metric.symbols)))
+        """Names of the symbols that any metric still contains: the run measures the operators in
+        ``unresolved``.
+        """
+        return tuple(
+            sorted(
+                set(self.offchip.symbols)
+                | set(self.onchip.symbols)
+                | set(self.flops_metric.symbols)
+            )
+        )
 
     @property
     def unresolved(self) -> dict[str, tuple[str, ...]]:
         """Metric -> operators to be measured."""
-        return {m.name: m.unresolved for m in (self.offchip, self.onchip, self.flops_metric) if m.unresolved}
+        return {
+            m.name: m.unresolved
+            for m in (self.offchip, self.onchip, self.flops_metric)
+            if m.unresolved
+        }
 
-    def subs(self, values: Mapping, largest: Mapping | None = None, own: Mapping[str, Mapping] | None = None) -> "Analysis":
-        """With symbols (by name) replaced; ``largest``: their values in the on-chip requirement, where a ragged dimension takes its largest size; ``own``: by operator, in its traffic and FLOP."""
-        return Analysis(self.offchip.subs(values, own), self.onchip.subs(values if largest is None else {**values, **largest}), self.flops_metric.subs(values, own), self.onchip_rule)
+    def subs(
+        self,
+        values: Mapping,
+        largest: Mapping | None = None,
+        own: Mapping[str, Mapping] | None = None,
+    ) -> Analysis:
+        """With symbols (by name) replaced; ``largest``: their values in the on-chip requirement,
+        where a ragged dimension takes its largest size; ``own``: by operator, in its traffic and
+        FLOP.
+        """
+        return Analysis(
+            self.offchip.subs(values, own),
+            self.onchip.subs(values if largest is None else {**values, **largest}),
+            self.flops_metric.subs(values, own),
+            self.onchip_rule,
+        )
 
-    def of(self, nodes: Container[str]) -> "Analysis":
+    def of(self, nodes: Container[str]) -> Analysis:
         """What some of the operators have of each metric."""
-        return Analysis(*(m.of(nodes) for m in (self.offchip, self.onchip, self.flops_metric)), self.onchip_rule)
+        return Analysis(
+            *(m.of(nodes) for m in (self.offchip, self.onchip, self.flops_metric)), self.onchip_rule
+        )
 
-    def merge(self, measured: Mapping[str, Mapping[str, int]]) -> "Analysis":
-        """With a run's measurements: metric name ("offchip", "onchip", "flops") -> operator -> number."""
-        got = {m.name: m.merge(measured.get(m.name, {})) for m in (self.offchip, self.onchip, self.flops_metric)}
+    def merge(self, measured: Mapping[str, Mapping[str, int]]) -> Analysis:
+        """With a run's measurements: metric name ("offchip", "onchip", "flops") -> operator ->
+        number.
+        """
+        got = {
+            m.name: m.merge(measured.get(m.name, {}))
+            for m in (self.offchip, self.onchip, self.flops_metric)
+        }
         return Analysis(got["offchip"], got["onchip"], got["flops"], self.onchip_rule)
 
     def text(self) -> str:
-        rows = [("off-chip traffic", self.offchip.total, "B"), (f"on-chip requirement (rule {self.onchip_rule})", self.onchip.total, "B"),
-                ("operations", self.flops_metric.total, "FLOP"), ("operational intensity", _show(self.intensity), "FLOP/B")]
+        rows = [
+            ("off-chip traffic", self.offchip.total, "B"),
+            (f"on-chip requirement (rule {self.onchip_rule})", self.onchip.total, "B"),
+            ("operations", self.flops_metric.total, "FLOP"),
+            ("operational intensity", _show(self.intensity), "FLOP/B"),
+        ]
         lines = [f"{label + ':':42s} {value} {unit}" for label, value, unit in rows]
         for name, nodes in self.unresolved.items():
             lines.append(f"measured by the run ({name}): {', '.join(nodes)}")
@@ -153,11 +216,17 @@ def _show(x: sympy.Expr) -> str:
     return f"{float(x):.2f}" if x.is_number else str(x)
 
 
-def analyse(graph: Graph, rule: str = "published", config: Config | None = None, units: UnitGraph | None = None) -> Analysis:
+def analyse(
+    graph: Graph,
+    rule: str = "published",
+    config: Config | None = None,
+    units: UnitGraph | None = None,
+) -> Analysis:
     """The metrics of a program, on-chip bytes by the named rule.
 
-    ``config`` is for the rule ``machine``; ``units``: the program lowered for it, where that is at hand. Raises ProgramError for an unknown rule, for
-    ``machine`` without a configuration or with another timing's units, and LoweringError where the machine has no form for the program.
+    ``config`` is for the rule ``machine``; ``units``: the program lowered for it, where that is at
+    hand. Raises ProgramError for an unknown rule, for ``machine`` without a configuration or with
+    another timing's units, and LoweringError where the machine has no form for the program.
     """
     if rule == onchip.RULE:
         pages = _pages(graph, config, units)
@@ -165,8 +234,16 @@ def analyse(graph: Graph, rule: str = "published", config: Config | None = None,
     elif rule in RULES:
         held = metric(graph, "onchip", RULES[rule])
     else:
-        raise ProgramError(f"no on-chip rule {rule!r}", remedy=f"{nearest(rule, (*RULES, onchip.RULE))}; add one with register_rule")
-    return Analysis(metric(graph, "offchip", lambda n: n.offchip()), held, metric(graph, "flops", lambda n: n.flops()), rule)
+        raise ProgramError(
+            f"no on-chip rule {rule!r}",
+            remedy=f"{nearest(rule, (*RULES, onchip.RULE))}; add one with register_rule",
+        )
+    return Analysis(
+        metric(graph, "offchip", lambda n: n.offchip()),
+        held,
+        metric(graph, "flops", lambda n: n.flops()),
+        rule,
+    )
 
 
 def _pages(graph: Graph, config: Config | None, units: UnitGraph | None) -> dict[str, sympy.Expr]:
@@ -174,5 +251,8 @@ def _pages(graph: Graph, config: Config | None, units: UnitGraph | None) -> dict
     from .lowering import lower
 
     if config is None:
-        raise ProgramError(f"on-chip rule `{onchip.RULE}` needs a configuration: it counts the pages of a machine", remedy="pass config, or use the rule `paper` or `published`")
+        raise ProgramError(
+            f"on-chip rule `{onchip.RULE}` needs a configuration: it counts the pages of a machine",
+            remedy="pass config, or use the rule `paper` or `published`",
+        )
     return onchip.requirement(lower(graph, config) if units is None else units, config.machine)

@@ -14,36 +14,68 @@ from .types import BufferType, DimKind, StreamType, dim, same_shape, show_shape,
 
 @operator
 class Bufferize(Operator):
-    """Stores the inner ``rank`` dimensions of a stream on chip and streams references to these buffers.
+    """Stores the inner ``rank`` dimensions of a stream on chip and streams references to these
+    buffers.
 
-    Of the buffered dimensions the outermost may be ragged; the others are regular, and any may be dynamic.
+    Of the buffered dimensions the outermost may be ragged; the others are regular, and any may be
+    dynamic.
     """
 
-    shapes = "[D_a, ..., D_0] of tiles of static size -> [D_a, ..., D_rank] of references to buffers [D_{rank-1}, ..., D_0]"
+    shapes = (
+        "[D_a, ..., D_0] of tiles of static size -> [D_a, ..., D_rank] of references to buffers "
+        "[D_{rank-1}, ..., D_0]"
+    )
     stops = "a buffer ends with the first stop s of at least rank and leaves with s - rank"
     costs = "on chip: a tile and two buffers"
-    limits = "no tiles of run-time size (type class S of appendix B.1), no ragged dimensions inside a buffer's outermost one (section 3.2.2)"
-    arguments = {"rank": "inner dimensions that make one buffer",
-                 "memory": "name of the on-chip memory: Bufferizes that give one name share it (default: one of its own)"}
+    limits = (
+        "no tiles of run-time size (type class S of appendix B.1), no ragged dimensions inside a "
+        "buffer's outermost one (section 3.2.2)"
+    )
+    arguments = {
+        "rank": "inner dimensions that make one buffer",
+        "memory": (
+            "name of the on-chip memory: Bufferizes that give one name share it (default: one of "
+            "its own)"
+        ),
+    }
     defaults = {"memory": None}
     forms = {"rank": (0, 1, 2), "fixed": (True, False), "shared": (False, True)}
 
     def check(self):
         static_tiles(self, 0)
-        s, b = self.inputs[0].type, self.args["rank"]
+        s = self.inputs[0].type
+        b = self.args["rank"]
         if isinstance(b, bool) or not isinstance(b, int) or not 0 <= b <= s.rank:
-            raise self.stream_error(0, f"rank must be an integer from 0 to the stream's rank {s.rank}, not {b!r}")
+            raise self.stream_error(
+                0, f"rank must be an integer from 0 to the stream's rank {s.rank}, not {b!r}"
+            )
         for i, d in enumerate(s.shape[len(s.shape) - b :][1:]):
             if not DimKind.DYNAMIC_REGULAR.accepts(d.kind):
-                raise self.stream_error(0, f"dimension {b - 2 - i} is {d.kind.value}",
-                                        rule="of the buffered dimensions only the outermost may be ragged", remedy="bufferize fewer dimensions")
+                raise self.stream_error(
+                    0,
+                    f"dimension {b - 2 - i} is {d.kind.value}",
+                    rule="of the buffered dimensions only the outermost may be ragged",
+                    remedy="bufferize fewer dimensions",
+                )
         memory = self.args["memory"]
-        if memory is not None and (not isinstance(memory, str) or not memory.isidentifier() or keyword.iskeyword(memory)):
+        if memory is not None and (
+            not isinstance(memory, str) or not memory.isidentifier() or keyword.iskeyword(memory)
+        ):
             raise self.error(f"memory must be an identifier, not {memory!r}")
         for other in self.graph.nodes:
-            if isinstance(other, Bufferize) and other is not self and other.memory == self.memory and other.inputs[0].element.dtype != self.inputs[0].element.dtype:
-                raise self.stream_error(0, f"carries {self.inputs[0].element.dtype}, memory {self.memory} holds {other.inputs[0].element.dtype} from {other.name}",
-                                        rule="one memory holds tiles of one dtype", remedy="choose another memory")
+            if (
+                isinstance(other, Bufferize)
+                and other is not self
+                and other.memory == self.memory
+                and other.inputs[0].element.dtype != self.inputs[0].element.dtype
+            ):
+                raise self.stream_error(
+                    0,
+                    f"carries {self.inputs[0].element.dtype}, memory {self.memory} holds "
+                    f"{other.inputs[0].element.dtype} from {other.name}",
+                    rule="one memory holds tiles of one dtype",
+                    remedy="choose another memory",
+                )
 
     @property
     def memory(self) -> str:
@@ -58,10 +90,14 @@ class Bufferize(Operator):
     @property
     def shared(self) -> bool:
         """Whether another Bufferize writes the same memory."""
-        return any(isinstance(n, Bufferize) and n is not self and n.memory == self.memory for n in self.graph.nodes)
+        return any(
+            isinstance(n, Bufferize) and n is not self and n.memory == self.memory
+            for n in self.graph.nodes
+        )
 
     def shape_rule(self):
-        s, b = self.inputs[0].type, self.args["rank"]
+        s = self.inputs[0].type
+        b = self.args["rank"]
         cut = len(s.shape) - b
         return [StreamType(BufferType(s.element, s.shape[cut:], self.memory), s.shape[:cut])]
 
@@ -76,7 +112,9 @@ class Bufferize(Operator):
         return low.one(self, "bufferize", {"rank": self.args["rank"]})
 
     def evaluate(self, ev, stream):
-        b, held, last = self.args["rank"], [], ev.START
+        b = self.args["rank"]
+        held = []
+        last = ev.START
         for v, s in stream:
             if v is None and s > b and last > b and not held:
                 yield None, s - b  # the buffers themselves are missing
@@ -90,32 +128,66 @@ class Bufferize(Operator):
 
 @operator
 class Streamify(Operator):
-    """Streams the elements of each buffer: once; ``repeat`` times, a new dimension; or once for each element of a reference stream.
+    """Streams the elements of each buffer: once; ``repeat`` times, a new dimension; or once for
+    each element of a reference stream.
 
-    A list of repeats, one for each buffer of the innermost dimension, makes no new dimension: the repeats follow each other in that
-    dimension. A reference has the dimensions of the buffers' stream and further inner ones, for each of whose elements the buffer is
-    streamed again. A buffer of static size may be read in an affine order (``shape``, ``stride``), others are read as they were stored.
+    A list of repeats, one for each buffer of the innermost dimension, makes no new dimension: the
+    repeats follow each other in that dimension. A reference has the dimensions of the buffers'
+    stream and further inner ones, for each of whose elements the buffer is streamed again. A buffer
+    of static size may be read in an affine order (``shape``, ``stride``), others are read as they
+    were stored.
     """
 
-    shapes = "references [D_b, ..., D_0], and a reference stream [D_b, ..., D_0, E_c, ..., E_1] or none -> [D_b, ..., D_0, E_c, ..., E_1 (or the repeats), then the buffer's dimensions, or S_k, ..., S_1 of shape]"
-    stops = "inside a buffer as stored; its last element ends the buffer's rank b, the last repeat b + 1 + s, s the reference's stop (listed repeats: b + s). Driven: b + s with s the driving stop; one of at least the level ends the buffer"
+    shapes = (
+        "references [D_b, ..., D_0], and a reference stream [D_b, ..., D_0, E_c, ..., E_1] or "
+        "none -> [D_b, ..., D_0, E_c, ..., E_1 (or the repeats), then the buffer's dimensions, "
+        "or S_k, ..., S_1 of shape]"
+    )
+    stops = (
+        "inside a buffer as stored; its last element ends the buffer's rank b, the last repeat b "
+        "+ 1 + s, s the reference's stop (listed repeats: b + s). Driven: b + s with s the "
+        "driving stop; one of at least the level ends the buffer"
+    )
     costs = "on chip: nothing (rule `paper`), a buffer and a tile (`published`)"
-    limits = ("the reference stream may not carry references to buffers, which somebody has to give up", "in the timing `published` no list of repeats")
+    limits = (
+        "the reference stream may not carry references to buffers, which somebody has to give up",
+        "in the timing `published` no list of repeats",
+    )
     streams = ("buffers", "ref?")
-    arguments = {"repeat": "times each buffer is streamed (default: once, without a new dimension), or a list of them",
-                 "shape": "elements read in each dimension, outermost first (default: as stored)",
-                 "stride": "distance in elements of each dimension (default: row-major over shape)"}
+    arguments = {
+        "repeat": (
+            "times each buffer is streamed (default: once, without a new dimension), or a list "
+            "of them"
+        ),
+        "shape": "elements read in each dimension, outermost first (default: as stored)",
+        "stride": "distance in elements of each dimension (default: row-major over shape)",
+    }
     defaults = {"repeat": None, "shape": None, "stride": None}
-    forms = {"turns order": (("once", "repeated", "listed", "by reference"), ("static", "dynamic", "affine"))}
+    forms = {
+        "turns order": (
+            ("once", "repeated", "listed", "by reference"),
+            ("static", "dynamic", "affine"),
+        )
+    }
 
     @property
     def turns(self) -> str:
         """What says how often a buffer is streamed."""
-        return "by reference" if self.by_reference else "listed" if self.listed else "once" if self.args["repeat"] is None else "repeated"
+        return (
+            "by reference"
+            if self.by_reference
+            else "listed"
+            if self.listed
+            else "once"
+            if self.args["repeat"] is None
+            else "repeated"
+        )
 
     @property
     def order(self) -> str:
-        """In which order elements are read: as stored, in a buffer of static or run-time size, or an affine one."""
+        """In which order elements are read: as stored, in a buffer of static or run-time size, or
+        an affine one.
+        """
         return "affine" if self.affine else "static" if self.inputs[0].element.static else "dynamic"
 
     @property
@@ -134,14 +206,24 @@ class Streamify(Operator):
 
     def check(self):
         if not isinstance(self.inputs[0].element, BufferType):
-            raise self.stream_error(0, f"carries {self.inputs[0].element}", rule="the input must be a stream of buffers", remedy="put Bufferize in front")
+            raise self.stream_error(
+                0,
+                f"carries {self.inputs[0].element}",
+                rule="the input must be a stream of buffers",
+                remedy="put Bufferize in front",
+            )
         if self.by_reference:
             self.check_reference()
         if self.listed:
-            turns, buffers = _int_tuple(self, "repeat", 1), self.inputs[0].shape[-1]
+            turns = _int_tuple(self, "repeat", 1)
+            buffers = self.inputs[0].shape[-1]
             self.args["repeat"] = turns
             if buffers.value != len(turns):
-                raise self.stream_error(0, f"has {buffers} buffers in its innermost dimension, repeat lists {len(turns)}", remedy="list one number per buffer")
+                raise self.stream_error(
+                    0,
+                    f"has {buffers} buffers in its innermost dimension, repeat lists {len(turns)}",
+                    remedy="list one number per buffer",
+                )
         elif self.args["repeat"] is not None:
             self.positive("repeat")
         if self.affine:
@@ -154,22 +236,38 @@ class Streamify(Operator):
         if self.args["repeat"] is not None:
             raise self.error("has both repeat and ref", remedy="give one of them")
         if self.level < 0 or not same_shape(ref.shape[: len(a.shape)], a.shape):
-            raise self.stream_error(1, f"has shape {show_shape(ref.shape)}, stream {a.name} has {show_shape(a.shape)}",
-                                    rule="the reference has the dimensions of the buffers, and further inner ones")
+            raise self.stream_error(
+                1,
+                f"has shape {show_shape(ref.shape)}, stream {a.name} has {show_shape(a.shape)}",
+                rule="the reference has the dimensions of the buffers, and further inner ones",
+            )
 
     def check_affine(self) -> None:
         held = self.inputs[0].element.shape
         if not self.inputs[0].element.static:
-            raise self.stream_error(0, f"carries {self.inputs[0].element}", rule="only buffers of static size are read in an affine order",
-                                    remedy="leave out shape and stride: the buffer is read as it was stored")
+            raise self.stream_error(
+                0,
+                f"carries {self.inputs[0].element}",
+                rule="only buffers of static size are read in an affine order",
+                remedy="leave out shape and stride: the buffer is read as it was stored",
+            )
         shape = self.args["shape"] = _int_tuple(self, "shape", 1)
-        stride = self.args["stride"] = tuple(strides(shape)) if self.args["stride"] is None else _int_tuple(self, "stride", 0)
+        stride = self.args["stride"] = (
+            tuple(strides(shape)) if self.args["stride"] is None else _int_tuple(self, "stride", 0)
+        )
         if len(shape) != len(stride) or not shape:
-            raise self.error(f"shape has {len(shape)} dimensions, stride {len(stride)}", remedy="give one stride per dimension, and at least one")
-        size, last = int(np.prod([d.value for d in held])), sum((n - 1) * s for n, s in zip(shape, stride))
+            raise self.error(
+                f"shape has {len(shape)} dimensions, stride {len(stride)}",
+                remedy="give one stride per dimension, and at least one",
+            )
+        size = int(np.prod([d.value for d in held]))
+        last = sum((n - 1) * s for n, s in zip(shape, stride, strict=False))
         if last >= size:
-            raise self.error(f"reads element {last}, a {self.inputs[0].element} has elements 0 to {size - 1}", rule="an affine read lies in the buffer",
-                             remedy="check shape and stride")
+            raise self.error(
+                f"reads element {last}, a {self.inputs[0].element} has elements 0 to {size - 1}",
+                rule="an affine read lies in the buffer",
+                remedy="check shape and stride",
+            )
 
     @property
     def listed(self) -> bool:
@@ -177,18 +275,25 @@ class Streamify(Operator):
         return isinstance(self.args["repeat"], (tuple, list))
 
     def shape_rule(self):
-        s, repeat = self.inputs[0].type, self.args["repeat"]
+        s = self.inputs[0].type
+        repeat = self.args["repeat"]
         inner = tuple(map(dim, self.args["shape"])) if self.affine else s.element.shape
         if self.by_reference:
             return [StreamType(s.element.element, self.inputs[1].shape + inner)]
         if self.listed:
-            return [StreamType(s.element.element, s.shape[:-1] + (dim(sum(repeat)),) + inner)]
-        return [StreamType(s.element.element, s.shape + ((dim(repeat),) if repeat is not None else ()) + inner)]
+            return [StreamType(s.element.element, (*s.shape[:-1], dim(sum(repeat)), *inner))]
+        return [
+            StreamType(
+                s.element.element, s.shape + ((dim(repeat),) if repeat is not None else ()) + inner
+            )
+        ]
 
     def onchip(self, rule):
         if rule == "paper":
             return sympy.Integer(0)
-        return _symbolic_bytes(self.inputs[0].element, rule) + _symbolic_bytes(self.outputs[0].element, rule)
+        return _symbolic_bytes(self.inputs[0].element, rule) + _symbolic_bytes(
+            self.outputs[0].element, rule
+        )
 
     def lower_machine(self, low):
         return [low.streamify(self)]
@@ -196,7 +301,11 @@ class Streamify(Operator):
     def lower_published(self, low):
         repeat = self.args["repeat"]
         if self.listed:
-            raise low.error(self, "a list of repeats has no form in the published simulator", remedy="give one number")
+            raise low.error(
+                self,
+                "a list of repeats has no form in the published simulator",
+                remedy="give one number",
+            )
         params = {"rank": len(self.args["shape"] or self.inputs[0].element.shape)}
         if self.affine:
             params |= {"shape": list(self.args["shape"]), "stride": list(self.args["stride"])}
@@ -208,14 +317,16 @@ class Streamify(Operator):
         """The elements of one pass with their inner stops, and the buffer's rank."""
         if not self.affine:
             return buffer, len(self.inputs[0].element.shape)
-        shape, stride, out = self.args["shape"], self.args["stride"], []
+        shape = self.args["shape"]
+        stride = self.args["stride"]
+        out = []
         for index in np.ndindex(*shape):
             ended = 0
-            for i, n in zip(reversed(index), reversed(shape)):
+            for i, n in zip(reversed(index), reversed(shape), strict=False):
                 if i != n - 1:
                     break
                 ended += 1
-            out.append((buffer[sum(i * s for i, s in zip(index, stride))][0], ended))
+            out.append((buffer[sum(i * s for i, s in zip(index, stride, strict=False))][0], ended))
         return out, len(shape)
 
     def evaluate(self, ev, stream, ref=None):
@@ -223,8 +334,10 @@ class Streamify(Operator):
             yield from self.evaluate_reference(stream, ref)
             ev.at_end(self, stream, "has buffers left when its reference has ended")
             return
-        repeat, rank = self.args["repeat"], len(self.args["shape"] or self.inputs[0].element.shape)
-        new, k = int(repeat is not None and not self.listed), 0
+        repeat = self.args["repeat"]
+        rank = len(self.args["shape"] or self.inputs[0].element.shape)
+        new = int(repeat is not None and not self.listed)
+        k = 0
         for buffer, s in stream:
             if buffer is None:
                 yield None, rank + new + s
@@ -237,12 +350,16 @@ class Streamify(Operator):
                 yield beats[-1][0], rank if i < turns - 1 else rank + s + new
 
     def evaluate_reference(self, stream, ref):
-        held, level = None, self.level
+        held = None
+        level = self.level
         for r, s in ref:
             if held is None:
                 held = next(stream, None)
                 if held is None:
-                    raise self.error("its reference goes on when the buffers have ended", rule="one group of references per buffer")
+                    raise self.error(
+                        "its reference goes on when the buffers have ended",
+                        rule="one group of references per buffer",
+                    )
             rank = len(self.args["shape"] or self.inputs[0].element.shape)
             if r is None or held[0] is None:
                 yield None, rank + s
@@ -252,7 +369,10 @@ class Streamify(Operator):
                 yield beats[-1][0], rank + s
             if s >= level:
                 if held[1] != s - level:
-                    raise self.error(f"a buffer of stop {held[1]} meets references that end with {s}", rule="the reference has the buffers' dimensions outside")
+                    raise self.error(
+                        f"a buffer of stop {held[1]} meets references that end with {s}",
+                        rule="the reference has the buffers' dimensions outside",
+                    )
                 held = None
 
 

@@ -27,7 +27,9 @@ REDUCTIONS = ("add", "max", "matmul", "retile_row", "retile_col", "all_read")
 
 
 class HigherOrder(Operator):
-    """What the higher-order operators share: a function over one stream, two streams of one shape, or one stream of tuples."""
+    """What the higher-order operators share: a function over one stream, two streams of one shape,
+    or one stream of tuples.
+    """
 
     streams = ("inputs*",)
     higher_order = True
@@ -52,43 +54,79 @@ class HigherOrder(Operator):
         fn: Function = self.args["fn"]
         operands = self.operands()
         if type(self).__name__ not in fn.operators:
-            raise self.error(f"cannot run {fn.name}", rule=f"{fn.name} is a function of {' and '.join(fn.operators)}")
+            raise self.error(
+                f"cannot run {fn.name}",
+                rule=f"{fn.name} is a function of {' and '.join(fn.operators)}",
+            )
         if len(operands) != arity:
-            raise self.error(f"{fn.name} takes {arity} operands here, not {len(operands)}",
-                             remedy="pass one stream per operand" if len(operands) < arity else "pass fewer streams")
+            raise self.error(
+                f"{fn.name} takes {arity} operands here, not {len(operands)}",
+                remedy="pass one stream per operand"
+                if len(operands) < arity
+                else "pass fewer streams",
+            )
         for i, s in enumerate(self.inputs):
-            if any(isinstance(m, BufferType) for m in (s.element, *getattr(s.element, "members", ()))):
-                raise self.stream_error(i, f"carries {s.element}", rule="functions take tiles, selectors and scalars, not buffers", remedy="put Streamify in front")
+            if any(
+                isinstance(m, BufferType) for m in (s.element, *getattr(s.element, "members", ()))
+            ):
+                raise self.stream_error(
+                    i,
+                    f"carries {s.element}",
+                    rule="functions take tiles, selectors and scalars, not buffers",
+                    remedy="put Streamify in front",
+                )
         if len(self.inputs) == 2:
             a, b = self.inputs
             if not same_shape(a.shape, b.shape):
-                raise self.stream_error(1, f"has shape {show_shape(b.shape)}, stream {a.name} has {show_shape(a.shape)}",
-                                        rule="both inputs have one shape",
-                                        remedy="reshape, expand or reload one of them")
+                raise self.stream_error(
+                    1,
+                    f"has shape {show_shape(b.shape)}, stream {a.name} has {show_shape(a.shape)}",
+                    rule="both inputs have one shape",
+                    remedy="reshape, expand or reload one of them",
+                )
         if self.args.get("interval") is not None:
             self.positive("interval")
             if self.args["interval"] < 16:
-                raise self.error(f"interval must be at least 16 sixteenths of a cycle, not {self.args['interval']}", rule="a unit takes at most one tile a cycle")
+                raise self.error(
+                    "interval must be at least 16 sixteenths of a cycle, not "
+                    f"{self.args['interval']}",
+                    rule="a unit takes at most one tile a cycle",
+                )
         for name in ("units", "compute_bw"):
             if self.args.get(name) is not None:
                 self.positive(name)
 
     def function_result(self, *operands):
-        """Element type of the function's result on ``operands``; what it objects to is told with the streams."""
+        """Element type of the function's result on ``operands``; what it objects to is told with
+        the streams.
+        """
         try:
             return self.args["fn"].result(*operands)
         except ProgramError as e:
             raise self.function_error(e) from None
 
     def function_error(self, e: ProgramError) -> ProgramError:
-        return self.error(e.what, stream="streams " + ", ".join(f"{s.name} {s.type}" for s in self.inputs), rule=e.rule, remedy=e.remedy)
+        return self.error(
+            e.what,
+            stream="streams " + ", ".join(f"{s.name} {s.type}" for s in self.inputs),
+            rule=e.rule,
+            remedy=e.remedy,
+        )
 
     def reduction_rank(self) -> int:
-        s, b = self.inputs[0].type, self.args["rank"]
+        s = self.inputs[0].type
+        b = self.args["rank"]
         if s.rank == 0:
-            raise self.stream_error(0, "has no inner dimension to reduce", "the outermost dimension of a stream is not reduced", "put Promote(stream) in front, which makes it an inner one")
+            raise self.stream_error(
+                0,
+                "has no inner dimension to reduce",
+                "the outermost dimension of a stream is not reduced",
+                "put Promote(stream) in front, which makes it an inner one",
+            )
         if isinstance(b, bool) or not isinstance(b, int) or not 1 <= b <= s.rank:
-            raise self.stream_error(0, f"rank must be an integer from 1 to the stream's rank {s.rank}, not {b!r}")
+            raise self.stream_error(
+                0, f"rank must be an integer from 1 to the stream's rank {s.rank}, not {b!r}"
+            )
         return b
 
     def _matmul_paper(self) -> sympy.Expr:
@@ -97,44 +135,96 @@ class HigherOrder(Operator):
         return 16 * a.cols.size * bytes_ + b.bytes
 
 
-UNITS = {"units": "hardware units that share the work (default: the configuration's)",
-         "compute_bw": "FLOP per cycle in the timing `published` (default: the configuration's)",
-         "write_back": "whether the result is put into a memory unit (timing `published`)",
-         "interval": "least sixteenths of a cycle from one physical tile (of the first operand, as often as it is used) to the next (default: the unit's own interval)"}
+UNITS = {
+    "units": "hardware units that share the work (default: the configuration's)",
+    "compute_bw": "FLOP per cycle in the timing `published` (default: the configuration's)",
+    "write_back": "whether the result is put into a memory unit (timing `published`)",
+    "interval": (
+        "least sixteenths of a cycle from one physical tile (of the first operand, as often as "
+        "it is used) to the next (default: the unit's own interval)"
+    ),
+}
 
 
 @operator
 class Map(HigherOrder):
     """Applies a function to every element, or to pairs of elements of two streams; the shape stays."""
 
-    shapes = "[D_a, ..., D_0] of A (not buffers), or two streams of A and B of one shape, or pairs (A, B) -> [D_a, ..., D_0] of the function's result"
+    shapes = (
+        "[D_a, ..., D_0] of A (not buffers), or two streams of A and B of one shape, or pairs "
+        "(A, B) -> [D_a, ..., D_0] of the function's result"
+    )
     stops = "copied; operands of two streams carry equal ones"
-    costs = "on chip, matmul: 16 x columns of A + the weight tile B (rule `paper`), nothing (`published`)"
-    limits = ("one stream of pairs suits element-wise functions only: other units have an input for each operand",
-              "matmul: sizes known only at run time agree in K; where a row of tiles waits for its token (plain: M of run-time size; transposed: N), K has a bound (`most`)",
-              "matmul: no product over an empty K (its zeros are written nowhere; Accum adds nothing for it), and an empty B where A is not only with A of one row of physical tiles of static size (plain: of one tile)",
-              "row_sum, row_max: a row without a column, of a tile of static rows and run-time columns, gives 0 or -inf",
-              "element-wise functions: tiles of two operands have one size where only the run tells it",
-              "a second operand of one column or one row that is spread over run-time columns: these have a bound (`most`), for the first operand waits in its channel; a column of more than t rows is not spread over an empty tile",
-              "row_append, row_offset: rows of static number; row_offset: no empty tile of run-time columns")
-    arguments = {"fn": "function of one or two elements: matmul(), element-wise ones (a second operand of one row or column stands for all), "
-                       "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)", **UNITS}
+    costs = (
+        "on chip, matmul: 16 x columns of A + the weight tile B (rule `paper`), nothing "
+        "(`published`)"
+    )
+    limits = (
+        "one stream of pairs suits element-wise functions only: other units have an input for "
+        "each operand",
+        "matmul: sizes known only at run time agree in K; where a row of tiles waits for its "
+        "token (plain: M of run-time size; transposed: N), K has a bound (`most`)",
+        "matmul: no product over an empty K (its zeros are written nowhere; Accum adds nothing "
+        "for it), and an empty B where A is not only with A of one row of physical tiles of "
+        "static size (plain: of one tile)",
+        "row_sum, row_max: a row without a column, of a tile of static rows and run-time "
+        "columns, gives 0 or -inf",
+        "element-wise functions: tiles of two operands have one size where only the run tells it",
+        "a second operand of one column or one row that is spread over run-time columns: these "
+        "have a bound (`most`), for the first operand waits in its channel; a column of more "
+        "than t rows is not spread over an empty tile",
+        "row_append, row_offset: rows of static number; row_offset: no empty tile of run-time "
+        "columns",
+    )
+    arguments = {
+        "fn": "function of one or two elements: matmul(), element-wise ones (a second operand of "
+        "one row or column stands for all), "
+        "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)",
+        **UNITS,
+    }
     defaults = {"units": None, "compute_bw": None, "write_back": False, "interval": None}
-    forms = {"carries": (*TILES, NUMBER, TUPLE), "spread": ("none", "rows", "cols", "both"), "run_time_columns": ("row_sum", "row_max", "spread rows", "spread cols", "spread both", "row_append", "row_offset")}
+    forms = {
+        "carries": (*TILES, NUMBER, TUPLE),
+        "spread": ("none", "rows", "cols", "both"),
+        "run_time_columns": (
+            "row_sum",
+            "row_max",
+            "spread rows",
+            "spread cols",
+            "spread both",
+            "row_append",
+            "row_offset",
+        ),
+    }
 
     @property
     def run_time_columns(self) -> str | None:
-        """What is done over columns whose number only the run tells: rows are reduced, appended or cut, or how a second operand is repeated; None for all else."""
-        fn, first = self.args["fn"], self.operands()[0]
+        """What is done over columns whose number only the run tells: rows are reduced, appended or
+        cut, or how a second operand is repeated; None for all else.
+        """
+        fn = self.args["fn"]
+        first = self.operands()[0]
         if not isinstance(first, TileType) or first.cols.value is not None:
             return None
-        return fn.name if isinstance(fn, (RowReduce, RowAppend, RowOffset)) else f"spread {self.spread}" if self.spread not in (None, "none") else None
+        return (
+            fn.name
+            if isinstance(fn, (RowReduce, RowAppend, RowOffset))
+            else f"spread {self.spread}"
+            if self.spread not in (None, "none")
+            else None
+        )
 
     @property
     def spread(self) -> str | None:
-        """How the second operand of an element-wise function is repeated over the first; None for other functions."""
+        """How the second operand of an element-wise function is repeated over the first; None for
+        other functions.
+        """
         fn = self.args["fn"]
-        return (spread_of(self.operands()) or "none") if isinstance(fn, Elementwise) and fn.arity == 2 else None
+        return (
+            (spread_of(self.operands()) or "none")
+            if isinstance(fn, Elementwise) and fn.arity == 2
+            else None
+        )
 
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])
@@ -148,7 +238,11 @@ class Map(HigherOrder):
         return self.inputs[0].type.count * self.args["fn"].flops(*self.operands())
 
     def onchip(self, rule):
-        return self._matmul_paper() if rule == "paper" and isinstance(self.args["fn"], Matmul) else sympy.Integer(0)
+        return (
+            self._matmul_paper()
+            if rule == "paper" and isinstance(self.args["fn"], Matmul)
+            else sympy.Integer(0)
+        )
 
     def lower_machine(self, low):
         return [self.args["fn"].lower(low, self)]
@@ -157,7 +251,8 @@ class Map(HigherOrder):
         return low.map(self)
 
     def evaluate(self, ev, *streams):
-        fn, operands = self.args["fn"], self.operands()
+        fn = self.args["fn"]
+        operands = self.operands()
         for values, s in self.elements(streams):
             with self.located():
                 out = None if values is None else fn.value(ev, operands, *values)
@@ -169,37 +264,59 @@ class Reduction(HigherOrder):
 
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])
-        known = isinstance(fn, (Matmul, Collect)) or isinstance(fn, Elementwise) and fn.arity == 2 and lookup(fn.op).identity is not None
+        known = isinstance(fn, (Matmul, Collect)) or (
+            isinstance(fn, Elementwise) and fn.arity == 2 and lookup(fn.op).identity is not None
+        )
         if not known:
-            raise self.error(f"cannot reduce with {fn.name}", remedy=f"reduce with {', '.join(f'{n}()' for n in REDUCTIONS)}")
-        if isinstance(fn, Matmul) and len(self.inputs) == 1 and isinstance(self.inputs[0].element, TupleType):
-            raise self.stream_error(0, "matmul takes two streams", remedy="pass the two streams, not their Zip")
+            raise self.error(
+                f"cannot reduce with {fn.name}",
+                remedy=f"reduce with {', '.join(f'{n}()' for n in REDUCTIONS)}",
+            )
+        if (
+            isinstance(fn, Matmul)
+            and len(self.inputs) == 1
+            and isinstance(self.inputs[0].element, TupleType)
+        ):
+            raise self.stream_error(
+                0, "matmul takes two streams", remedy="pass the two streams, not their Zip"
+            )
         self.check_function(2 if isinstance(fn, Matmul) else 1)
         b = self.reduction_rank()
-        operands, dims = self.operands(), self.inputs[0].shape[len(self.inputs[0].shape) - b :]
+        operands = self.operands()
+        dims = self.inputs[0].shape[len(self.inputs[0].shape) - b :]
         if isinstance(fn, Collect):
             try:
                 self.result = fn.result_of(self.graph, operands[0], dims)
             except ProgramError as e:
                 raise self.function_error(e) from None
         else:
-            self.result = self.function_result(*(operands if isinstance(fn, Matmul) else operands * 2))
+            self.result = self.function_result(
+                *(operands if isinstance(fn, Matmul) else operands * 2)
+            )
 
     def flops(self):
         operands = self.operands()
-        return self.inputs[0].type.count * self.args["fn"].flops(*(operands if len(operands) == 2 else operands * 2))
+        return self.inputs[0].type.count * self.args["fn"].flops(
+            *(operands if len(operands) == 2 else operands * 2)
+        )
 
     def start(self, ev):
         """The state of an empty group."""
         fn = self.args["fn"]
-        return fn.start(ev, self.result) if isinstance(fn, Collect) else ev.initial("add" if isinstance(fn, Matmul) else fn.op, self.result)
+        return (
+            fn.start(ev, self.result)
+            if isinstance(fn, Collect)
+            else ev.initial("add" if isinstance(fn, Matmul) else fn.op, self.result)
+        )
 
     def update(self, ev, acc, values):
         fn = self.args["fn"]
         if acc is not None and not isinstance(fn, Collect) and not self.result.static:
             self.check_sizes(ev, acc, values)
         if isinstance(fn, Matmul):
-            return ev.matmul(acc, *values, fn.measured(ev, self.operands(), *values)[1], fn.transposed)
+            return ev.matmul(
+                acc, *values, fn.measured(ev, self.operands(), *values)[1], fn.transposed
+            )
         if isinstance(fn, Collect):
             return fn.update(ev, self.start(ev) if acc is None else acc, values[0])
         return values[0] if acc is None else ev.reduce(fn.op, acc, values[0])
@@ -209,22 +326,49 @@ class Reduction(HigherOrder):
         shape = values[0].shape
         if len(values) == 2:
             shape = shape[0], values[1].shape[0 if self.args["fn"].transposed else 1]
-        ev.meet(f"{self.label}: reduces", "those of a group", acc.shape, shape, [i for i, d in enumerate((self.result.rows, self.result.cols)) if d.value is None])
+        ev.meet(
+            f"{self.label}: reduces",
+            "those of a group",
+            acc.shape,
+            shape,
+            [i for i, d in enumerate((self.result.rows, self.result.cols)) if d.value is None],
+        )
 
 
 @operator
 class Accum(Reduction):
-    """Reduces the inner ``rank`` dimensions: folds a function over the elements of each group. An empty group gives the initial value."""
+    """Reduces the inner ``rank`` dimensions: folds a function over the elements of each group.
 
-    shapes = "[D_a, ..., D_0] of A (not buffers; two streams for matmul) -> [D_a, ..., D_rank] of the accumulator"
-    stops = "s below rank: nothing leaves; s = rank: a plain result; above: s - rank. An empty group gives the initial value"
-    costs = "on chip: the accumulator, a result tile (rules `paper` and, at 4 B an element, `published`); matmul by rule `paper` as in Map, and the result tile"
-    limits = ("what it sums are tiles of as many physical tiles in a group: a pass over it visits the accumulators of the one before",
-              "not over pairs",
-              "retile_row: columns of static number, a band of them fits the row packer",
-              "retile_col: tiles of more than t rows have full columns and stand in groups of static size")
-    arguments = {"fn": "add(), maximum(); matmul() over two streams, whose products are summed; retile_row(), retile_col(), which concatenate tiles; "
-                       "all_read(), a token per group", "rank": "inner dimensions reduced", **UNITS}
+    An empty group gives the initial value.
+    """
+
+    shapes = (
+        "[D_a, ..., D_0] of A (not buffers; two streams for matmul) -> [D_a, ..., D_rank] of the "
+        "accumulator"
+    )
+    stops = (
+        "s below rank: nothing leaves; s = rank: a plain result; above: s - rank. An empty group "
+        "gives the initial value"
+    )
+    costs = (
+        "on chip: the accumulator, a result tile (rules `paper` and, at 4 B an element, "
+        "`published`); matmul by rule `paper` as in Map, and the result tile"
+    )
+    limits = (
+        "what it sums are tiles of as many physical tiles in a group: a pass over it visits the "
+        "accumulators of the one before",
+        "not over pairs",
+        "retile_row: columns of static number, a band of them fits the row packer",
+        "retile_col: tiles of more than t rows have full columns and stand in groups of static "
+        "size",
+    )
+    arguments = {
+        "fn": "add(), maximum(); matmul() over two streams, whose products are summed; "
+        "retile_row(), retile_col(), which concatenate tiles; "
+        "all_read(), a token per group",
+        "rank": "inner dimensions reduced",
+        **UNITS,
+    }
     defaults = Map.defaults
     forms = {"rank": (1, 2), "carries": (*TILES, NUMBER)}
 
@@ -234,49 +378,83 @@ class Accum(Reduction):
 
     def onchip(self, rule):
         if rule == "published":
-            return self.result.elements * 4 if isinstance(self.result, TileType) else sympy.Integer(0)
+            return (
+                self.result.elements * 4 if isinstance(self.result, TileType) else sympy.Integer(0)
+            )
         if isinstance(self.args["fn"], Matmul):
             return self._matmul_paper() + self.result.bytes
         return self.result.bytes
 
     def lower_machine(self, low):
-        fn, rank = self.args["fn"], self.args["rank"]
+        fn = self.args["fn"]
+        rank = self.args["rank"]
         if isinstance(fn, Matmul):
             return [low.matmul(self, fused=rank)]
         if isinstance(fn, Collect):
             return [fn.lower_accum(low, self)]
-        return [low.accum(self, low.take(self, 0), range(2, 2 + rank), low.most_tiles(self.result), self.result, fn=fn.op)]
+        return [
+            low.accum(
+                self,
+                low.take(self, 0),
+                range(2, 2 + rank),
+                low.most_tiles(self.result),
+                self.result,
+                fn=fn.op,
+            )
+        ]
 
     def lower_published(self, low):
         return low.accum(self)
 
     def evaluate(self, ev, *streams):
-        fn, b, acc, open_, last = self.args["fn"], self.args["rank"], None, False, ev.START
+        fn = self.args["fn"]
+        b = self.args["rank"]
+        acc = None
+        open_ = False
+        last = ev.START
         for values, s in self.elements(streams):
-            if values is not None and isinstance(fn, Matmul) and not fn.measured(ev, self.operands(), *values)[1]:
-                values = None  # a product over an empty K adds nothing: its operands are empty on the wire
+            if (
+                values is not None
+                and isinstance(fn, Matmul)
+                and not fn.measured(ev, self.operands(), *values)[1]
+            ):
+                # a product over an empty K adds nothing: its operands are empty on the wire
+                values = None
             if values is not None:
-                acc, open_ = self.update(ev, acc, values), True
+                acc = self.update(ev, acc, values)
+                open_ = True
             if s >= b:
                 if values is None and b > 1 and last < b and not fn.ends_empty:
-                    raise ev.error(f"{self.label}: an empty part ends a group whose tiles lie side by side: such a tile cannot be written")
+                    raise ev.error(
+                        f"{self.label}: an empty part ends a group whose tiles lie side by side: "
+                        "such a tile cannot be written"
+                    )
                 if not open_ and s > b and last > b:
                     yield None, s - b  # the groups themselves are missing
                 else:
                     yield (acc if open_ else self.start(ev)), s - b
-                acc, open_ = None, False
+                acc = None
+                open_ = False
             last = s
 
 
 @operator
 class Scan(Reduction):
-    """Accum that gives the state after every element: the running sum or maximum over the inner ``rank`` dimensions. The shape stays."""
+    """Accum that gives the state after every element: the running sum or maximum over the inner
+    ``rank`` dimensions. The shape stays.
+    """
 
     shapes = "[D_a, ..., D_0] of tiles -> the same shape of the accumulator"
     stops = "copied; one of at least rank starts the state anew"
     costs = "on chip: the accumulator, a result tile"
-    limits = "add() and maximum(): a state that grows with the stream (retile_row) has no place to wait"
-    arguments = {"fn": "add() or maximum()", "rank": "inner dimensions over which the state runs", **UNITS}
+    limits = (
+        "add() and maximum(): a state that grows with the stream (retile_row) has no place to wait"
+    )
+    arguments = {
+        "fn": "add() or maximum()",
+        "rank": "inner dimensions over which the state runs",
+        **UNITS,
+    }
     defaults = Map.defaults
     forms = {"rank": (1, 2), "carries": TILES}
 
@@ -293,7 +471,17 @@ class Scan(Reduction):
         return self.result.elements * 4 if rule == "published" else self.result.bytes
 
     def lower_machine(self, low):
-        return [low.accum(self, low.take(self, 0), range(2, 2 + self.args["rank"]), low.most_tiles(self.result), self.result, fn=self.args["fn"].op, scan=True)]
+        return [
+            low.accum(
+                self,
+                low.take(self, 0),
+                range(2, 2 + self.args["rank"]),
+                low.most_tiles(self.result),
+                self.result,
+                fn=self.args["fn"].op,
+                scan=True,
+            )
+        ]
 
     def lower_published(self, low):
         return low.accum(self, scan=True)
@@ -301,7 +489,9 @@ class Scan(Reduction):
     def evaluate(self, ev, *streams):
         acc = None
         for values, s in self.elements(streams):
-            if values is None or vacant(values[0].shape, self.result):  # an empty tile of run-time size goes by, like an empty dimension
+            if values is None or vacant(
+                values[0].shape, self.result
+            ):  # an empty tile of run-time size goes by, like an empty dimension
                 yield (None if values is None else values[0]), s
             else:
                 acc = self.update(ev, acc, values)
@@ -312,46 +502,93 @@ class Scan(Reduction):
 
 @operator
 class FlatMap(HigherOrder):
-    """Expands each element to several: with ``rank`` 0 into the innermost dimension, with ``rank`` 1 into a dimension of their own."""
+    """Expands each element to several: with ``rank`` 0 into the innermost dimension, with ``rank``
+    1 into a dimension of their own.
+    """
 
-    shapes = "[D_a, ..., D_0] of A (not buffers) -> rank 0: [D_a, ..., D_1, the sum of the parts]; rank 1: [D_a, ..., D_0, the parts of each]"
-    stops = "the last part of an element of stop s gets s (rank 0) or s + 1 (rank 1); within, parts carry none. An element without parts is an empty group (rank 1) or nothing (rank 0)"
-    limits = ("generators take their two numbers as two streams",
-              "retile_streamify: without mask sizes that divide a tile of static size; tiles of run-time size by columns where they are one physical tile high or wide, or single columns")
-    arguments = {"fn": "retile_streamify(along, size, mask), address_range(stride), expert_addresses(count), last_tile_filter()",
-                 "rank": "0: the parts of all elements of the innermost dimension follow each other in it; 1: the parts of an element are a new dimension"}
+    shapes = (
+        "[D_a, ..., D_0] of A (not buffers) -> rank 0: [D_a, ..., D_1, the sum of the parts]; "
+        "rank 1: [D_a, ..., D_0, the parts of each]"
+    )
+    stops = (
+        "the last part of an element of stop s gets s (rank 0) or s + 1 (rank 1); within, parts "
+        "carry none. An element without parts is an empty group (rank 1) or nothing (rank 0)"
+    )
+    limits = (
+        "generators take their two numbers as two streams",
+        "retile_streamify: without mask sizes that divide a tile of static size; tiles of "
+        "run-time size by columns where they are one physical tile high or wide, or single "
+        "columns",
+    )
+    arguments = {
+        "fn": (
+            "retile_streamify(along, size, mask), address_range(stride), "
+            "expert_addresses(count), last_tile_filter()"
+        ),
+        "rank": (
+            "0: the parts of all elements of the innermost dimension follow each other in it; 1: "
+            "the parts of an element are a new dimension"
+        ),
+    }
     defaults = {"rank": 0}
     forms = {"rank": (0, 1), "carries": (*TILES, NUMBER)}
 
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])
         if not isinstance(fn, Expanding):
-            raise self.error(f"cannot expand with {fn.name}", remedy="expand with retile_streamify, address_range, expert_addresses or last_tile_filter")
+            raise self.error(
+                f"cannot expand with {fn.name}",
+                remedy=(
+                    "expand with retile_streamify, address_range, expert_addresses or "
+                    "last_tile_filter"
+                ),
+            )
         self.check_function(fn.arity)
         if isinstance(self.args["rank"], bool) or self.args["rank"] not in (0, 1):
             raise self.error(f"rank must be 0 or 1, not {self.args['rank']!r}")
         last = self.inputs[-1]
         try:
-            self.result, self.count = fn.parts(self.graph, (last.node.name, last.port, fn.name if isinstance(self.operands()[0], TileType) else ""), *self.operands())
+            self.result, self.count = fn.parts(
+                self.graph,
+                (
+                    last.node.name,
+                    last.port,
+                    fn.name if isinstance(self.operands()[0], TileType) else "",
+                ),
+                *self.operands(),
+            )
         except ProgramError as e:
             raise self.function_error(e) from None
 
     def shape_rule(self):
         shape = self.inputs[0].shape
         if self.args["rank"]:
-            return [StreamType(self.result, shape + (self.count,))]
-        return [StreamType(self.result, shape[:-1] + (self.graph.derived(shape[-1].size * self.count.size, shape[-1], self.count),))]
+            return [StreamType(self.result, (*shape, self.count))]
+        return [
+            StreamType(
+                self.result,
+                (
+                    *shape[:-1],
+                    self.graph.derived(shape[-1].size * self.count.size, shape[-1], self.count),
+                ),
+            )
+        ]
 
     def lower_machine(self, low):
         port = self.args["fn"].lower_flat(low, self)
         k = 2 if isinstance(self.result, TileType) else 0
-        return [port if self.args["rank"] else low.chain(port, "flatten", self, {"lo": k, "hi": k + 1}, "flatten")]
+        return [
+            port
+            if self.args["rank"]
+            else low.chain(port, "flatten", self, {"lo": k, "hi": k + 1}, "flatten")
+        ]
 
     def lower_published(self, low):
         return low.expanding(self)
 
     def evaluate(self, ev, *streams):
-        fn, operands = self.args["fn"], self.operands()
+        fn = self.args["fn"]
+        operands = self.operands()
 
         def expanded():
             for values, s in self.elements(streams):
@@ -360,11 +597,15 @@ class FlatMap(HigherOrder):
                     yield p, 0
                 yield (parts[-1] if parts else None), s + 1
 
-        yield from expanded() if self.args["rank"] else ev.flatten(self, expanded(), 0, 1, self.result)
+        yield from (
+            expanded() if self.args["rank"] else ev.flatten(self, expanded(), 0, 1, self.result)
+        )
 
 
 def cast(stream, dtype: str):
-    """The stream with elements of ``dtype``: a Map of a cast function, or the stream itself where they are so already."""
+    """The stream with elements of ``dtype``: a Map of a cast function, or the stream itself where
+    they are so already.
+    """
     from .graph import as_stream
     from .types import check_dtype
 
@@ -375,4 +616,4 @@ def cast(stream, dtype: str):
     return Map(s, fn=f"cast_{dtype}", name=f"{s.node.name}_{dtype}").stream
 
 
-__all__ = ["Map", "Accum", "Scan", "FlatMap", "cast"]
+__all__ = ["Accum", "FlatMap", "Map", "Scan", "cast"]

@@ -20,21 +20,31 @@ from .types import (
 
 @operator
 class Source(Operator):
-    """A stream from outside the fabric: of tiles, selectors or scalars; the run is given its elements."""
+    """A stream from outside the fabric: of tiles, selectors or scalars; the run is given its
+    elements.
+    """
 
     shapes = "nothing -> shape of tiles, selectors or scalars"
     stops = "as the nested lists say"
     streams = ()
-    arguments = {"shape": "stream shape, outermost first", "tile": "[rows, cols] of a tile in elements", "dtype": "element type of the tile",
-                 "selector": "or: targets of a selector", "scalar": "or: bits of a scalar"}
+    arguments = {
+        "shape": "stream shape, outermost first",
+        "tile": "[rows, cols] of a tile in elements",
+        "dtype": "element type of the tile",
+        "selector": "or: targets of a selector",
+        "scalar": "or: bits of a scalar",
+    }
     defaults = {"tile": None, "dtype": "fp32", "selector": None, "scalar": None}
     forms = {"carries": (*TILES, NUMBER)}
 
     def check(self):
         kinds = [n for n in ("tile", "selector", "scalar") if self.args[n] is not None]
         if len(kinds) != 1:
-            raise self.error(f"has {' and '.join(kinds) or 'none of tile, selector and scalar'}", rule="a source streams one kind of element",
-                             remedy="give one of tile, selector, scalar")
+            raise self.error(
+                f"has {' and '.join(kinds) or 'none of tile, selector and scalar'}",
+                rule="a source streams one kind of element",
+                remedy="give one of tile, selector, scalar",
+            )
         for name in ("shape", "tile"):
             if name in ("shape", *kinds):
                 if not isinstance(self.args[name], (tuple, list)) or not self.args[name]:
@@ -51,11 +61,17 @@ class Source(Operator):
         if self.args["tile"] is not None:
             element = TileType(*self.args["tile"], self.args["dtype"])
         else:
-            element = SelectorType(self.args["selector"]) if self.args["selector"] is not None else ScalarType(self.args["scalar"])
+            element = (
+                SelectorType(self.args["selector"])
+                if self.args["selector"] is not None
+                else ScalarType(self.args["scalar"])
+            )
         return [StreamType(element, self.args["shape"])]
 
     def lower_machine(self, low):
-        return [low.port(low.unit("source", self, {}), 0, low.payload(self.outputs[0].element, self))]
+        return [
+            low.port(low.unit("source", self, {}), 0, low.payload(self.outputs[0].element, self))
+        ]
 
     def lower_published(self, low):
         return low.source(self)
@@ -90,10 +106,12 @@ class Sink(Operator):
 
 @operator
 class Loop(Operator):
-    """A stream that a later operator closes: feedback. It has the type it is given; ``close`` says where it comes from.
+    """A stream that a later operator closes: feedback.
 
-    What is fed back must not wait for itself: a loop needs an operator that takes first elements from elsewhere (a Reassemble or an
-    EagerMerge with an input outside the loop).
+    It has the type it is given; ``close`` says where it comes from.
+
+    What is fed back must not wait for itself: a loop needs an operator that takes first elements
+    from elsewhere (a Reassemble or an EagerMerge with an input outside the loop).
     """
 
     shapes = "the stream that close() is given, of the type -> that type"
@@ -103,7 +121,12 @@ class Loop(Operator):
 
     def check(self):
         if not isinstance(self.args["type"], StreamType):
-            raise self.error(f"type must be a StreamType, not {self.args['type']!r}", remedy="pass StreamType(SelectorType(4), (dim(16),)), or the type of a stream like it")
+            raise self.error(
+                f"type must be a StreamType, not {self.args['type']!r}",
+                remedy=(
+                    "pass StreamType(SelectorType(4), (dim(16),)), or the type of a stream like it"
+                ),
+            )
 
     def shape_rule(self):
         if self.inputs:
@@ -113,7 +136,11 @@ class Loop(Operator):
     def check_end(self, s: Stream) -> None:
         want = self.args["type"]
         if not same_shape(s.shape, want.shape) or not same_element(s.element, want.element):
-            raise self.error(f"is closed with a stream {s.type}, its own is {want}", stream=f"stream {s.name}", rule="a loop gives back what it takes")
+            raise self.error(
+                f"is closed with a stream {s.type}, its own is {want}",
+                stream=f"stream {s.name}",
+                rule="a loop gives back what it takes",
+            )
 
     def close(self, stream) -> Stream:
         """Feed the loop with a stream, and return the stream that the loop gives."""
@@ -129,7 +156,12 @@ class Loop(Operator):
 
     def check_complete(self):
         if not self.inputs:
-            raise ProgramError("is open", f"{self.label} at {self.line}", "a loop is closed with the stream that feeds it", "call close(stream)")
+            raise ProgramError(
+                "is open",
+                f"{self.label} at {self.line}",
+                "a loop is closed with the stream that feeds it",
+                "call close(stream)",
+            )
 
     def lower_machine(self, low):
         return [low.loop(self)]
@@ -141,4 +173,4 @@ class Loop(Operator):
         yield from stream
 
 
-__all__ = ["Source", "Sink", "Loop"]
+__all__ = ["Loop", "Sink", "Source"]

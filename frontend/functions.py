@@ -1,7 +1,8 @@
 """Functions of one element (or a pair) that Map and Accum run.
 
-Element-wise functions come from ``penstock.machine.functions`` by name (also the ones users register there); ``matmul``, ``scale``,
-``row_sum`` and ``row_max`` are the others. What Accum collects and FlatMap expands is in ``stream_functions``.
+Element-wise functions come from ``penstock.machine.functions`` by name (also the ones users
+register there); ``matmul``, ``scale``, ``row_sum`` and ``row_max`` are the others. What Accum
+collects and FlatMap expands is in ``stream_functions``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ DIVIDED = "a multiple of t"
 
 
 class Function:
-    """What a higher-order operator runs on elements. Subclasses are frozen dataclasses; their fields are the arguments in a program's text.
+    """What a higher-order operator runs on elements.
+
+    Subclasses are frozen dataclasses; their fields are the arguments in a program's text.
 
     Attributes
     ----------
@@ -32,6 +35,7 @@ class Function:
         Names of the operators that can run it.
     rule, cost
         Its rule in the timing `published` (machine/published_kinds.py), and FLOP per element there.
+
     """
 
     name: str
@@ -63,7 +67,11 @@ class Function:
         raise low.error(node, f"{self} has no unit on this machine")
 
     def __str__(self) -> str:
-        given = [f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) != f.default]
+        given = [
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in fields(self)
+            if getattr(self, f.name) != f.default
+        ]
         return f"{self.name}({', '.join(given)})"
 
 
@@ -73,8 +81,11 @@ def need_tiles(name: str, *operands, dtype: str | None = None) -> None:
         if not isinstance(x, TileType):
             raise ProgramError(f"{name} takes tiles, not {x}")
         if dtype and x.dtype != dtype:
-            raise ProgramError(f"{name} takes {dtype}, not {x.dtype}", rule="element-wise functions are evaluated in fp32",
-                               remedy=f"put cast(stream, {dtype!r}) in front")
+            raise ProgramError(
+                f"{name} takes {dtype}, not {x.dtype}",
+                rule="element-wise functions are evaluated in fp32",
+                remedy=f"put cast(stream, {dtype!r}) in front",
+            )
 
 
 @dataclass(frozen=True)
@@ -93,7 +104,7 @@ class Matmul(Function):
         """``sized``: which of M, K and N are of run-time size."""
         if name != "sized":
             return super().form(name)
-        sized = [x for x, d in zip("MKN", self.sizes(*operands)) if d.value is None]
+        sized = [x for x, d in zip("MKN", self.sizes(*operands), strict=False) if d.value is None]
         return "several" if len(sized) > 1 else "".join(sized) or "none"
 
     def inner(self, b: TileType):
@@ -102,7 +113,11 @@ class Matmul(Function):
 
     def sizes(self, a: TileType, b: TileType) -> tuple:
         """M, K and N; K of the operand that knows it."""
-        return a.rows, a.cols if a.cols.value is not None else self.inner(b), b.rows if self.transposed else b.cols
+        return (
+            a.rows,
+            a.cols if a.cols.value is not None else self.inner(b),
+            b.rows if self.transposed else b.cols,
+        )
 
     @property
     def rule(self) -> str:
@@ -113,14 +128,21 @@ class Matmul(Function):
         if not isinstance(a, TileType) or not isinstance(b, TileType):
             raise ProgramError(f"matmul takes tiles, not {a} and {b}")
         if a.dtype != b.dtype:
-            raise ProgramError(f"operands are {a.dtype} and {b.dtype}", rule="both operands of matmul have one dtype",
-                               remedy=f"cast one of them, for example cast(stream, {b.dtype!r})")
+            raise ProgramError(
+                f"operands are {a.dtype} and {b.dtype}",
+                rule="both operands of matmul have one dtype",
+                remedy=f"cast one of them, for example cast(stream, {b.dtype!r})",
+            )
         k, n = (b.cols, b.rows) if self.transposed else (b.rows, b.cols)
         if same_size(a.cols, k) is False:
             what = "columns" if self.transposed else "rows"
-            raise ProgramError(f"A has {a.cols} columns, B has {k} {what}",
-                               rule="[M, K] x [N, K] transposed" if self.transposed else "[M, K] x [K, N]",
-                               remedy=f"load tiles that agree in K, or use matmul(transposed={not self.transposed})")
+            raise ProgramError(
+                f"A has {a.cols} columns, B has {k} {what}",
+                rule="[M, K] x [N, K] transposed" if self.transposed else "[M, K] x [K, N]",
+                remedy=(
+                    f"load tiles that agree in K, or use matmul(transposed={not self.transposed})"
+                ),
+            )
         return TileType(a.rows, n, "fp32")
 
     def flops(self, *operands) -> sympy.Expr:
@@ -128,24 +150,52 @@ class Matmul(Function):
         return 2 * a.rows.size * a.cols.size * (b.rows.size if self.transposed else b.cols.size)
 
     def measured(self, ev, operands, a, b) -> tuple[int, int, int]:
-        """M, K and N of one product, sizes known only at run time as the elements have them. RunError where the operands differ in K, or a product without elements cannot be told from an empty one."""
+        """M, K and N of one product, sizes known only at run time as the elements have them.
+
+        RunError where the operands differ in K, or a product without elements cannot be told from
+        an empty one.
+        """
         b_shape = b.shape[::-1] if self.transposed else b.shape
-        ours, theirs = (shape if d.value is None else d.value for d, shape in ((operands[0].cols, a.shape[1]), (self.inner(operands[1]), b_shape[0])))
+        ours, theirs = (
+            shape if d.value is None else d.value
+            for d, shape in ((operands[0].cols, a.shape[1]), (self.inner(operands[1]), b_shape[0]))
+        )
         if ours != theirs:
-            raise ev.error(f"matmul: A has {ours} columns, B has {theirs} {'columns' if self.transposed else 'rows'}")
-        m, _, n = (shape if d.value is None else d.value for d, shape in zip(self.sizes(*operands), (a.shape[0], ours, b_shape[1])))
+            raise ev.error(
+                f"matmul: A has {ours} columns, B has {theirs} "
+                f"{'columns' if self.transposed else 'rows'}"
+            )
+        m, _, n = (
+            shape if d.value is None else d.value
+            for d, shape in zip(self.sizes(*operands), (a.shape[0], ours, b_shape[1]), strict=False)
+        )
         tiles = 1 if self.transposed else ceil_div(ours, ev.t)
         if m and ours and not n and (operands[0].rows.value is None or m > ev.t or tiles > 1):
-            raise ev.error(f"matmul: B is empty (N = 0) where A has {m} rows and {ours} columns: a tile of rows without columns stands for one row of physical tiles"
-                           f"{'' if self.transposed else ', made of one tile'}, of static size")
-        if m and ours and n and not (a.shape[0] and b_shape[1]) and not self.result(*operands).static:
-            raise ev.error(f"matmul: the product {{{m}, {n}}}, of run-time size, has no valid {'column' if a.shape[0] else 'row'}: such a tile reads as an empty one")
+            raise ev.error(
+                f"matmul: B is empty (N = 0) where A has {m} rows and {ours} columns: a tile of "
+                "rows without columns stands for one row of physical tiles"
+                f"{'' if self.transposed else ', made of one tile'}, of static size"
+            )
+        if (
+            m
+            and ours
+            and n
+            and not (a.shape[0] and b_shape[1])
+            and not self.result(*operands).static
+        ):
+            raise ev.error(
+                f"matmul: the product {{{m}, {n}}}, of run-time size, has no valid "
+                f"{'column' if a.shape[0] else 'row'}: such a tile reads as an empty one"
+            )
         return m, ours, n
 
     def value(self, ev, operands, *values):
         m, k, n = self.measured(ev, operands, *values)
         if m and n and not k:
-            raise ev.error(f"matmul: operands are empty (K = 0) where the product has {m} rows and {n} columns: nothing on the wire stands for its zeros")
+            raise ev.error(
+                f"matmul: operands are empty (K = 0) where the product has {m} rows and {n} "
+                "columns: nothing on the wire stands for its zeros"
+            )
         return ev.matmul(None, *values, k, self.transposed)
 
     def lower(self, low, node):
@@ -154,7 +204,9 @@ class Matmul(Function):
 
 @dataclass(frozen=True)
 class Elementwise(Function):
-    """A function of machine/functions.py on tiles of one shape; the second operand may have one row or one column, which then stand for all."""
+    """A function of machine/functions.py on tiles of one shape; the second operand may have one row
+    or one column, which then stand for all.
+    """
 
     op: str
 
@@ -180,24 +232,51 @@ class Elementwise(Function):
         need = "bf16" if self.name == "cast_fp32" else "fp32"
         for x in operands:
             if x.dtype != need:
-                raise ProgramError(f"{self.name} takes {need}, not {x.dtype}", rule="element-wise functions are evaluated in fp32",
-                                   remedy=f"put cast(stream, {need!r}) in front" if self.name != "cast_fp32" else "leave the cast out")
+                raise ProgramError(
+                    f"{self.name} takes {need}, not {x.dtype}",
+                    rule="element-wise functions are evaluated in fp32",
+                    remedy=f"put cast(stream, {need!r}) in front"
+                    if self.name != "cast_fp32"
+                    else "leave the cast out",
+                )
         if len(operands) == 2:
             a, b = operands
-            if any(same_size(x, y) is False and y.value != 1 for x, y in ((a.rows, b.rows), (a.cols, b.cols))):
-                raise ProgramError(f"tiles are {{{a.rows}, {a.cols}}} and {{{b.rows}, {b.cols}}}",
-                                   rule=f"{self.name} takes two tiles of one shape, or a second one of one row or one column",
-                                   remedy="load or compute tiles that agree" if not all(same_size(x, y) or x.value == 1 for x, y in ((a.rows, b.rows), (a.cols, b.cols)))
-                                   else "let the larger tile be the first operand")
-        return TileType(operands[0].rows, operands[0].cols, "bf16" if self.name == "cast_bf16" else "fp32")
+            if any(
+                same_size(x, y) is False and y.value != 1
+                for x, y in ((a.rows, b.rows), (a.cols, b.cols))
+            ):
+                raise ProgramError(
+                    f"tiles are {{{a.rows}, {a.cols}}} and {{{b.rows}, {b.cols}}}",
+                    rule=(
+                        f"{self.name} takes two tiles of one shape, or a second one of one row "
+                        "or one column"
+                    ),
+                    remedy="load or compute tiles that agree"
+                    if not all(
+                        same_size(x, y) or x.value == 1
+                        for x, y in ((a.rows, b.rows), (a.cols, b.cols))
+                    )
+                    else "let the larger tile be the first operand",
+                )
+        return TileType(
+            operands[0].rows, operands[0].cols, "bf16" if self.name == "cast_bf16" else "fp32"
+        )
 
     def flops(self, *operands) -> sympy.Expr:
         return self.cost * operands[0].elements
 
     def value(self, ev, operands, *values):
         if len(values) == 2:
-            if operands[0].cols.value is None and vacant(values[0].shape, operands[0]) and spread_of(operands) == "cols" and values[1].shape[0] > ev.t:
-                raise ev.error(f"{self.name} spreads a column of {values[1].shape[0]} rows over an empty tile: that one has no beat for each of more than {ev.t} rows")
+            if (
+                operands[0].cols.value is None
+                and vacant(values[0].shape, operands[0])
+                and spread_of(operands) == "cols"
+                and values[1].shape[0] > ev.t
+            ):
+                raise ev.error(
+                    f"{self.name} spreads a column of {values[1].shape[0]} rows over an empty "
+                    f"tile: that one has no beat for each of more than {ev.t} rows"
+                )
             values = (values[0], spread_value(values[1], operands, values[0].shape))
             ev.agree(f"{self.name} takes", operands, values[0].shape, values[1].shape)
         return ev.elementwise(self.op, *values)
@@ -212,11 +291,14 @@ class Elementwise(Function):
 def spread_of(operands: tuple[TileType, TileType]) -> str | None:
     """How the second operand is repeated over the first: ``cols``, ``rows``, ``both`` or None."""
     a, b = operands
-    cols, rows = b.cols.value == 1 and a.cols.value != 1, b.rows.value == 1 and a.rows.value != 1
+    cols = b.cols.value == 1 and a.cols.value != 1
+    rows = b.rows.value == 1 and a.rows.value != 1
     return "both" if rows and cols else "cols" if cols else "rows" if rows else None
 
 
-def spread_value(b: np.ndarray, operands: tuple[TileType, TileType], shape: tuple[int, int]) -> np.ndarray:
+def spread_value(
+    b: np.ndarray, operands: tuple[TileType, TileType], shape: tuple[int, int]
+) -> np.ndarray:
     """The second operand's values over the first's ``shape``."""
     how = spread_of(operands)
     if how is None or not b.size:
@@ -244,7 +326,9 @@ class Scale(Function):
         return operands[0].elements
 
     def value(self, ev, operands, *values):
-        return ev.elementwise("mul", values[0], np.full(values[0].shape, np.float32(self.factor), ev.dtype))
+        return ev.elementwise(
+            "mul", values[0], np.full(values[0].shape, np.float32(self.factor), ev.dtype)
+        )
 
     def lower(self, low, node):
         (bits,) = struct.unpack("<I", struct.pack("<f", self.factor))
@@ -253,7 +337,10 @@ class Scale(Function):
 
 @dataclass(frozen=True)
 class RowReduce(Function):
-    """Each row's sum or maximum: {R, C} to {R, 1}. Rows without a column, of a tile of static rows and run-time columns, give the identity."""
+    """Each row's sum or maximum: {R, C} to {R, 1}.
+
+    Rows without a column, of a tile of static rows and run-time columns, give the identity.
+    """
 
     op: str
 
@@ -272,8 +359,14 @@ class RowReduce(Function):
         return operands[0].elements
 
     def value(self, ev, operands, *values):
-        if operands[0].cols.value is None and not values[0].shape[1]:  # of run-time rows such a tile has no element, and so has what is made of it
-            return ev.initial(self.op, self.result(*operands)) if operands[0].rows.value is not None else np.zeros((0, 0), ev.dtype)
+        if (
+            operands[0].cols.value is None and not values[0].shape[1]
+        ):  # of run-time rows such a tile has no element, and so has what is made of it
+            return (
+                ev.initial(self.op, self.result(*operands))
+                if operands[0].rows.value is not None
+                else np.zeros((0, 0), ev.dtype)
+            )
         return ev.row_reduce(self.op, values[0])
 
     def lower(self, low, node):
@@ -297,8 +390,11 @@ def function(name: str) -> Elementwise:
 
 
 FORMS: dict[str, Callable[..., Function]] = {
-    "matmul": matmul, "function": function, "scale": lambda factor: Scale(float(factor)),
-    "row_sum": lambda: RowReduce("add"), "row_max": lambda: RowReduce("max"),
+    "matmul": matmul,
+    "function": function,
+    "scale": lambda factor: Scale(float(factor)),
+    "row_sum": lambda: RowReduce("add"),
+    "row_max": lambda: RowReduce("max"),
 }
 """Functions as a program's text writes them: name -> constructor."""
 
@@ -328,7 +424,10 @@ def as_function(f) -> Function:
         return FORMS[f]() if f in FORMS and f not in ("function", "scale") else function(f)
     if callable(f):
         return as_function(f())
-    raise ProgramError(f"{f!r} is not a function", remedy=nearest(f, [*sorted(set(FORMS) - {"function"}), *sorted(FUNCTIONS)]))
+    raise ProgramError(
+        f"{f!r} is not a function",
+        remedy=nearest(f, [*sorted(set(FORMS) - {"function"}), *sorted(FUNCTIONS)]),
+    )
 
 
 def _named(name: str):
@@ -355,8 +454,15 @@ def _silu(x):
 
 
 FLOAT64: dict[str, Callable] = {
-    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": _divide, "max": np.maximum, "exp": np.exp, "silu": _silu,
-    "cast_bf16": np.copy, "cast_fp32": np.copy,
+    "add": np.add,
+    "sub": np.subtract,
+    "mul": np.multiply,
+    "div": _divide,
+    "max": np.maximum,
+    "exp": np.exp,
+    "silu": _silu,
+    "cast_bf16": np.copy,
+    "cast_fp32": np.copy,
 }
 """Element-wise functions in float64, for the error that results are measured against."""
 

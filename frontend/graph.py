@@ -1,4 +1,6 @@
-"""The program graph: streams, operators, and the registry through which an operator is added in one place."""
+"""The program graph: streams, operators, and the registry through which an operator is added in one
+place.
+"""
 
 from __future__ import annotations
 
@@ -40,20 +42,30 @@ def _user_line() -> str:
 
 
 _SYMBOLS = {
-    "+": ("add", "fn=add()"), "-": ("sub", "fn=sub()"), "*": ("mul", "fn=mul(), or one stream and fn=scale(factor)"),
-    "/": ("truediv", "fn=div(), or one stream and fn=scale(1 / divisor)"), "@": ("matmul", "fn=matmul()"),
+    "+": ("add", "fn=add()"),
+    "-": ("sub", "fn=sub()"),
+    "*": ("mul", "fn=mul(), or one stream and fn=scale(factor)"),
+    "/": ("truediv", "fn=div(), or one stream and fn=scale(1 / divisor)"),
+    "@": ("matmul", "fn=matmul()"),
 }
 
 
 class NoArithmetic:
-    """What a stream, or an operator with one, says where a program calculates with it as with a number."""
+    """What a stream, or an operator with one, says where a program calculates with it as with a
+    number.
+    """
 
     __array_ufunc__ = None  # NumPy leaves the answer to this class
 
     def _refuse(self, symbol: str, function: str) -> NoReturn:
         name = getattr(self, "name", "")
-        raise ProgramError(f"stream {name} takes no {symbol!r}", _user_line(), "streams are calculated with by operators",
-                           f"Map(first, second, {function}): both are streams of tiles, a number is loaded as one or is a function's factor")
+        raise ProgramError(
+            f"stream {name} takes no {symbol!r}",
+            _user_line(),
+            "streams are calculated with by operators",
+            f"Map(first, second, {function}): both are streams of tiles, a number is loaded as "
+            "one or is a function's factor",
+        )
 
 
 def _refusing(symbol: str, function: str) -> Callable:
@@ -72,7 +84,7 @@ for _symbol, (_name, _function) in _SYMBOLS.items():
 class TensorRef:
     """An off-chip tensor of a program."""
 
-    graph: "Graph" = field(repr=False, compare=False)
+    graph: Graph = field(repr=False, compare=False)
     name: str
     rows: int
     cols: int
@@ -90,13 +102,14 @@ class Stream(NoArithmetic):
         The operator and the index of its output.
     type
         Element type and shape. ``assert_shape`` restates it, for all readers alike.
+
     """
 
-    node: "Operator"
+    node: Operator
     port: int
 
     @property
-    def graph(self) -> "Graph":
+    def graph(self) -> Graph:
         return self.node.graph
 
     @property
@@ -119,22 +132,32 @@ class Stream(NoArithmetic):
     def name(self) -> str:
         return self.node.name if len(self.node.outputs) == 1 else f"{self.node.name}.{self.port}"
 
-    def assert_shape(self, shape: Sequence) -> "Stream":
-        """State the stream's shape (the paper's Listing 1, line 27). The run checks what cannot be proved here.
+    def assert_shape(self, shape: Sequence) -> Stream:
+        """State the stream's shape (the paper's Listing 1, line 27).
 
-        Readers see the stated shape whether they were built before or after: their own types are derived anew. Raises ProgramError
-        when the ranks differ, a size is provably another one, or a reader's rule breaks.
+        The run checks what cannot be proved here.
+
+        Readers see the stated shape whether they were built before or after: their own types are
+        derived anew. Raises ProgramError when the ranks differ, a size is provably another one, or
+        a reader's rule breaks.
         """
         want = tuple(dim(d) for d in shape)
         where = f"assert_shape of stream {self.name} at {_user_line()}"
         if len(want) != len(self.shape):
-            raise ProgramError(f"{show_shape(want)} has {len(want)} dimensions, the stream {show_shape(self.shape)} has {len(self.shape)}",
-                               where, remedy="give one size per dimension, outermost first")
-        proved = [same_size(a, b) for a, b in zip(want, self.shape)]
+            raise ProgramError(
+                f"{show_shape(want)} has {len(want)} dimensions, the stream "
+                f"{show_shape(self.shape)} has {len(self.shape)}",
+                where,
+                remedy="give one size per dimension, outermost first",
+            )
+        proved = [same_size(a, b) for a, b in zip(want, self.shape, strict=False)]
         if False in proved:
             i = proved.index(False)
-            raise ProgramError(f"dimension {len(want) - 1 - i} is {self.shape[i]}, not {want[i]}", where,
-                               rule="an asserted shape must agree with the shape rules")
+            raise ProgramError(
+                f"dimension {len(want) - 1 - i} is {self.shape[i]}, not {want[i]}",
+                where,
+                rule="an asserted shape must agree with the shape rules",
+            )
         self.graph.restate(self.node, self.port, want)
         return self
 
@@ -145,21 +168,24 @@ class Stream(NoArithmetic):
 class Operator(NoArithmetic):
     """A node of the program graph. Subclass it and register the subclass with :func:`operator`.
 
-    One subclass states everything about an operator: what it takes (``streams``, ``arguments``), the type of what it gives
-    (``shape_rule``), its costs (``offchip``, ``flops``, ``onchip``), its lowering (``lower_machine``, ``lower_published``)
-    and its meaning (``evaluate``). Graph, checks, analysis, text form, drawing and documentation read that.
+    One subclass states everything about an operator: what it takes (``streams``, ``arguments``),
+    the type of what it gives (``shape_rule``), its costs (``offchip``, ``flops``, ``onchip``), its
+    lowering (``lower_machine``, ``lower_published``) and its meaning (``evaluate``). Graph, checks,
+    analysis, text form, drawing and documentation read that.
 
     Attributes
     ----------
     streams : tuple of str
-        Names of the input streams, in port order. ``"x*"`` stands for any number of streams (one such entry at most), ``"x?"`` for one
-        that is given by keyword and may be left out.
+        Names of the input streams, in port order. ``"x*"`` stands for any number of streams (one
+        such entry at most), ``"x?"`` for one that is given by keyword and may be left out.
     arguments : dict
         Argument name -> one line of meaning. Values are held in ``args``.
     defaults : dict
         Arguments that may be left out, with their values.
     shapes, stops, costs, limits : str (limits: or several)
-        For the reference page: types and shapes, the stop-token rule, costs in general, and what is refused with the reason.
+        For the reference page: types and shapes, the stop-token rule, costs in general, and what is
+        refused with the reason.
+
     """
 
     streams: tuple[str, ...] = ("input",)
@@ -172,7 +198,7 @@ class Operator(NoArithmetic):
     forms: dict[str, tuple] = {}  # what tells its forms apart (frontend/forms.py)
     higher_order = False  # runs a function on elements: counts as compute
 
-    graph: "Graph"
+    graph: Graph
     name: str
     inputs: list[Stream]
     args: dict
@@ -184,10 +210,18 @@ class Operator(NoArithmetic):
         cls = type(self)
         self.line = _user_line()
         self.name = name or cls.__name__
-        if name is not None and (not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name)):
-            raise ProgramError(f"name must be an identifier, not {name!r}", f"operator {cls.__name__} at {self.line}", remedy="choose one that is no word of Python" if name in keyword.kwlist else None)
+        if name is not None and (
+            not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name)
+        ):
+            raise ProgramError(
+                f"name must be an identifier, not {name!r}",
+                f"operator {cls.__name__} at {self.line}",
+                remedy="choose one that is no word of Python" if name in keyword.kwlist else None,
+            )
         given = args.pop("graph", None)
-        self.inputs, self.asserted, self.outputs = [], {}, []
+        self.inputs = []
+        self.asserted = {}
+        self.outputs = []
         streams = []
         for x in inputs:
             if isinstance(x, (TensorRef, StreamType)):
@@ -208,18 +242,33 @@ class Operator(NoArithmetic):
             raise self.error(e.what, remedy=e.remedy) from None
         fixed = [s for s in cls.streams if s[-1] not in "*?"]
         some = any(s.endswith("*") for s in cls.streams)
-        if given_streams < len(fixed) + some or given_streams > len(fixed) and not some:
-            names = ", ".join(s.rstrip("*") + (", ..." if s.endswith("*") else "") for s in cls.streams)
-            raise self.error(f"takes {f'{len(fixed) + 1} or more' if some else len(fixed)} input streams ({names}), not {given_streams}")
+        if given_streams < len(fixed) + some or (given_streams > len(fixed) and not some):
+            names = ", ".join(
+                s.rstrip("*") + (", ..." if s.endswith("*") else "") for s in cls.streams
+            )
+            raise self.error(
+                f"takes {f'{len(fixed) + 1} or more' if some else len(fixed)} input streams "
+                f"({names}), not {given_streams}"
+            )
         unknown = [k for k in args if k not in cls.arguments]
         missing = [k for k in cls.arguments if k not in args and k not in cls.defaults]
         if unknown or missing:
-            what = f"unknown argument {unknown[0]!r}" if unknown else f"argument {missing[0]!r} is missing"
+            what = (
+                f"unknown argument {unknown[0]!r}"
+                if unknown
+                else f"argument {missing[0]!r} is missing"
+            )
             raise self.error(what, remedy=f"arguments are {', '.join(cls.arguments) or 'none'}")
         self.args = {k: args.get(k, cls.defaults.get(k)) for k in cls.arguments}
-        graphs = [s.graph for s in self.inputs] + [v.graph for v in self.args.values() if isinstance(v, TensorRef)] + [given] * (given is not None)
+        graphs = (
+            [s.graph for s in self.inputs]
+            + [v.graph for v in self.args.values() if isinstance(v, TensorRef)]
+            + [given] * (given is not None)
+        )
         if not graphs:
-            raise self.error("belongs to no graph", remedy="give it an input stream or a tensor of a graph")
+            raise self.error(
+                "belongs to no graph", remedy="give it an input stream or a tensor of a graph"
+            )
         if any(g is not graphs[0] for g in graphs):
             raise self.error("joins streams of two graphs", remedy="build one program in one Graph")
         self.graph = graphs[0]
@@ -228,7 +277,9 @@ class Operator(NoArithmetic):
         self.graph.add(self)
 
     def infer(self) -> None:
-        """Check the operator and derive the types of its outputs; again whenever the type of an input was restated."""
+        """Check the operator and derive the types of its outputs; again whenever the type of an
+        input was restated.
+        """
         try:
             self.check()
             outputs = list(self.shape_rule())
@@ -240,10 +291,14 @@ class Operator(NoArithmetic):
             outputs[port] = StreamType(outputs[port].element, shape)
         self.outputs = outputs
 
-    # -- declaration -------------------------------------------------------------------------------------------
+    # -- declaration
+    # -------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Check arguments and input types; raise through :meth:`error`. Runs again when an input's type is restated."""
+        """Check arguments and input types; raise through :meth:`error`.
+
+        Runs again when an input's type is restated.
+        """
 
     def shape_rule(self) -> Sequence[StreamType]:
         """The type of each output."""
@@ -262,7 +317,10 @@ class Operator(NoArithmetic):
         return sympy.Integer(0)
 
     def lower_machine(self, low) -> Sequence:
-        """Units for the timing `machine`; ``low`` is a frontend.lowering.MachineLowering. Returns one port per output."""
+        """Units for the timing `machine`; ``low`` is a frontend.lowering.MachineLowering.
+
+        Returns one port per output.
+        """
         raise low.unsupported(self)
 
     def lower_published(self, low) -> Sequence:
@@ -270,12 +328,16 @@ class Operator(NoArithmetic):
         raise low.unsupported(self)
 
     def evaluate(self, ev, *inputs):
-        """The operator's NumPy meaning, as a generator; ``ev`` is a frontend.reference.Evaluator, each input an iterator of (value, stop).
+        """The operator's NumPy meaning, as a generator; ``ev`` is a frontend.reference.Evaluator,
+        each input an iterator of (value, stop).
 
-        Yields (value, stop), or (output, value, stop) where the operator has several outputs. A value of None is a bare stop
-        (docs/timing.md section 3.4): an empty tensor.
+        Yields (value, stop), or (output, value, stop) where the operator has several outputs. A
+        value of None is a bare stop (docs/timing.md section 3.4): an empty tensor.
         """
-        raise self.error("has no NumPy meaning", remedy="define evaluate(ev, *inputs), a generator of (value, stop)")
+        raise self.error(
+            "has no NumPy meaning",
+            remedy="define evaluate(ev, *inputs), a generator of (value, stop)",
+        )
 
     def check_complete(self) -> None:
         """Check what only a whole program can tell."""
@@ -284,7 +346,8 @@ class Operator(NoArithmetic):
         """Whether an output may stay without a reader."""
         return False
 
-    # -- helpers -----------------------------------------------------------------------------------------------
+    # -- helpers
+    # -----------------------------------------------------------------------------------------------
 
     @property
     def carries(self) -> str:
@@ -294,7 +357,11 @@ class Operator(NoArithmetic):
     @property
     def label(self) -> str:
         kind = type(self).__name__
-        return f"operator {self.name}" if self.name == kind or re.fullmatch(rf"{kind}_\d+", self.name) else f"operator {self.name} ({kind})"
+        return (
+            f"operator {self.name}"
+            if self.name == kind or re.fullmatch(rf"{kind}_\d+", self.name)
+            else f"operator {self.name} ({kind})"
+        )
 
     @property
     def location(self) -> str:
@@ -309,11 +376,20 @@ class Operator(NoArithmetic):
         except RunError as e:
             raise RunError(e.what, self.location, e.rule, e.remedy) from None
 
-    def error(self, what: str, *, stream: str | None = None, rule: str | None = None, remedy: str | None = None) -> ProgramError:
+    def error(
+        self,
+        what: str,
+        *,
+        stream: str | None = None,
+        rule: str | None = None,
+        remedy: str | None = None,
+    ) -> ProgramError:
         where = self.location + (f", {stream}" if stream else "")
         return ProgramError(what, where, rule, remedy)
 
-    def stream_error(self, i: int, what: str, rule: str | None = None, remedy: str | None = None) -> ProgramError:
+    def stream_error(
+        self, i: int, what: str, rule: str | None = None, remedy: str | None = None
+    ) -> ProgramError:
         s = self.inputs[i]
         return self.error(what, stream=f"stream {s.name} {s.type}", rule=rule, remedy=remedy)
 
@@ -322,14 +398,23 @@ class Operator(NoArithmetic):
         for name in names:
             v = self.args[name]
             if isinstance(v, bool) or not isinstance(v, int) or v < 1:
-                raise self.error(f"{name} must be an integer of at least 1, not {shown(v)}", remedy=self.run_time(name, v))
+                raise self.error(
+                    f"{name} must be an integer of at least 1, not {shown(v)}",
+                    remedy=self.run_time(name, v),
+                )
 
     def run_time(self, name: str, v) -> str | None:
-        """Remedy where the argument ``name`` is a size, or a list with one, that only the run knows."""
+        """Remedy where the argument ``name`` is a size, or a list with one, that only the run
+        knows.
+        """
         sizes = v if isinstance(v, (list, tuple)) else [v]
         if not any(isinstance(d, Dim) and d.value is None for d in sizes):
             return None
-        return "what only the run knows comes by a stream: pass ref" if "ref?" in self.streams and name != "tile" else "a size that only the run knows cannot stand here"
+        return (
+            "what only the run knows comes by a stream: pass ref"
+            if "ref?" in self.streams and name != "tile"
+            else "a size that only the run knows cannot stand here"
+        )
 
     def __getitem__(self, port: int) -> Stream:
         if not 0 <= port < len(self.outputs):
@@ -349,7 +434,12 @@ class Operator(NoArithmetic):
 
 
 def _is_port(x) -> bool:
-    return isinstance(x, tuple) and len(x) == 2 and isinstance(x[0], Operator) and isinstance(x[1], int)
+    return (
+        isinstance(x, tuple)
+        and len(x) == 2
+        and isinstance(x[0], Operator)
+        and isinstance(x[1], int)
+    )
 
 
 def as_stream(x) -> Stream:
@@ -360,7 +450,9 @@ def as_stream(x) -> Stream:
         return x.stream
     if _is_port(x):
         return x[0][x[1]]
-    raise ProgramError(f"{x!r} is not a stream", remedy="pass an operator, a stream, or (operator, output index)")
+    raise ProgramError(
+        f"{x!r} is not a stream", remedy="pass an operator, a stream, or (operator, output index)"
+    )
 
 
 OPERATORS: dict[str, type[Operator]] = {}
@@ -370,11 +462,14 @@ FUNCTIONAL: dict[str, object] = {}
 def operator(cls: type[Operator]) -> type[Operator]:
     """Register an operator class (also from outside the tree) and derive its function form.
 
-    ``Accum(x, fn=add(), rank=1)`` makes the operator; ``accum(x, fn=add(), rank=1)`` makes it and returns its output stream
-    (a tuple of streams where there are several).
+    ``Accum(x, fn=add(), rank=1)`` makes the operator; ``accum(x, fn=add(), rank=1)`` makes it and
+    returns its output stream (a tuple of streams where there are several).
     """
     if cls.__name__ in OPERATORS and OPERATORS[cls.__name__].__module__ != cls.__module__:
-        raise ProgramError(f"an operator named {cls.__name__!r} is already registered", remedy="choose another name")
+        raise ProgramError(
+            f"an operator named {cls.__name__!r} is already registered",
+            remedy="choose another name",
+        )
     OPERATORS[cls.__name__] = cls
 
     def call(*inputs, **args):
@@ -395,7 +490,7 @@ def count_symbol(name: str) -> sympy.Symbol:
 class Graph:
     """A STeP program: off-chip tensors, operators in order of creation, and symbols."""
 
-    printer: ClassVar[Callable[["Graph"], str]]
+    printer: ClassVar[Callable[[Graph], str]]
     """Makes the text of a program; the text form (text.py) sets it."""
 
     def __init__(self, name: str = "program"):
@@ -446,9 +541,13 @@ class Graph:
             raise ProgramError(f"shape must be [rows, cols], not {list(shape)!r}", where)
         for n in shape:
             if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-                raise ProgramError(f"rows and cols must be integers of at least 1, not {list(shape)!r}", where)
+                raise ProgramError(
+                    f"rows and cols must be integers of at least 1, not {list(shape)!r}", where
+                )
         if name in self.tensors:
-            raise ProgramError("is declared twice", where, remedy="use the first declaration, or another name")
+            raise ProgramError(
+                "is declared twice", where, remedy="use the first declaration, or another name"
+            )
         self.tensors[name] = TensorRef(self, name, shape[0], shape[1], dtype, role)
         return self.tensors[name]
 
@@ -475,13 +574,17 @@ class Graph:
             raise ProgramError(f"symbol {name!r} is declared twice", remedy="choose another name")
         if most is not None:
             if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-                raise ProgramError(f"most must be an integer of at least 1, not {most!r}", f"symbol {name}")
+                raise ProgramError(
+                    f"most must be an integer of at least 1, not {most!r}", f"symbol {name}"
+                )
             self.bounds[name] = most
         self.symbols[name] = Dim(count_symbol(name), kind)
         return self.symbols[name]
 
     def derived(self, expr: sympy.Expr, *parts: Dim) -> Dim:
-        """A dimension of size ``expr`` over ``parts``: a ragged symbol if one of them is ragged (ragged absorbs), the same for the same expression."""
+        """A dimension of size ``expr`` over ``parts``: a ragged symbol if one of them is ragged
+        (ragged absorbs), the same for the same expression.
+        """
         kind = DimKind.STATIC_REGULAR
         for p in parts:
             kind = kind.join(p.kind)
@@ -507,11 +610,15 @@ class Graph:
             free = d.size.free_symbols
             if any(str(x) not in self.bounds for x in free):
                 return None
-            self._most[d.size] = int(d.size.xreplace({x: sympy.Integer(self.bounds[str(x)]) for x in free}))
+            self._most[d.size] = int(
+                d.size.xreplace({x: sympy.Integer(self.bounds[str(x)]) for x in free})
+            )
         return self._most[d.size]
 
     def restate(self, node: Operator, port: int, shape: tuple[Dim, ...]) -> None:
-        """Give an output the shape that the program asserts, and derive the types of all that depends on it anew."""
+        """Give an output the shape that the program asserts, and derive the types of all that
+        depends on it anew.
+        """
         before = [(n, n.outputs) for n in self.nodes]
         had = node.asserted.get(port)
         node.asserted[port] = shape
@@ -534,25 +641,39 @@ class Graph:
         """Readers of a stream as (operator, input index), in order of creation."""
         return self._readers.get((stream.node.name, stream.port), [])
 
-    def check(self) -> "Graph":
-        """Whole-program checks: no stream is left without a reader, and no output tensor without what stores it."""
+    def check(self) -> Graph:
+        """Whole-program checks: no stream is left without a reader, and no output tensor without
+        what stores it.
+        """
         if not self.nodes:
             raise ProgramError("has no operators", f"program {self.name}")
         for node in self.nodes:
             node.check_complete()
             for i, s in enumerate(node):
                 if not self.consumers(s) and not node.optional_output(i):
-                    raise node.error("nothing reads its output", stream=f"stream {s.name} {s.type}",
-                                     rule="every stream has a reader", remedy="store it with LinearOffChipStore, or leave the operator out")
-        stored = {n.args["tensor"].name for n in self.nodes if isinstance(n.args.get("tensor"), TensorRef)}
+                    raise node.error(
+                        "nothing reads its output",
+                        stream=f"stream {s.name} {s.type}",
+                        rule="every stream has a reader",
+                        remedy="store it with LinearOffChipStore, or leave the operator out",
+                    )
+        stored = {
+            n.args["tensor"].name for n in self.nodes if isinstance(n.args.get("tensor"), TensorRef)
+        }
         for t in self.tensors.values():
             if t.role == "output" and t.name not in stored:
-                raise ProgramError("nothing stores it", f"output tensor {t.name} of program {self.name}", "every output tensor is stored",
-                                   "store a stream to it with LinearOffChipStore, or leave the tensor out")
+                raise ProgramError(
+                    "nothing stores it",
+                    f"output tensor {t.name} of program {self.name}",
+                    "every output tensor is stored",
+                    "store a stream to it with LinearOffChipStore, or leave the tensor out",
+                )
         return self
 
     def located(self, e: PenstockError) -> PenstockError:
-        """An error of a unit, or of a channel from it, with the line of its operator, after which units are named; a deadlock with its operators."""
+        """An error of a unit, or of a channel from it, with the line of its operator, after which
+        units are named; a deadlock with its operators.
+        """
         if isinstance(e, DeadlockError):
             labels = {n.name: n.location.removeprefix("operator ") for n in self.nodes}
             return e.of_operators(lambda name: labels.get(name, name))

@@ -1,4 +1,6 @@
-"""Off-chip memory operators: LinearOffChipLoad, LinearOffChipStore, RandomOffChipLoad, RandomOffChipStore (paper table 3)."""
+"""Off-chip memory operators: LinearOffChipLoad, LinearOffChipStore, RandomOffChipLoad,
+RandomOffChipStore (paper table 3).
+"""
 
 from __future__ import annotations
 
@@ -7,15 +9,30 @@ from collections.abc import Callable
 import numpy as np
 import sympy
 
-from .graph import Operator, TensorRef, operator
 from .functions import require_tiles
-from .types import BufferType, ScalarType, StreamType, TileType, ceil_div, dim, element_bytes, shown, strides
+from .graph import Operator, TensorRef, operator
+from .types import (
+    BufferType,
+    ScalarType,
+    StreamType,
+    TileType,
+    ceil_div,
+    dim,
+    element_bytes,
+    shown,
+    strides,
+)
 
 
 def _int_tuple(op: Operator, name: str, least: int) -> tuple[int, ...]:
     v = op.args[name]
-    if not isinstance(v, (tuple, list)) or any(isinstance(x, bool) or not isinstance(x, int) or x < least for x in v):
-        raise op.error(f"{name} must be a list of integers of at least {least}, not {shown(v)}", remedy=op.run_time(name, v))
+    if not isinstance(v, (tuple, list)) or any(
+        isinstance(x, bool) or not isinstance(x, int) or x < least for x in v
+    ):
+        raise op.error(
+            f"{name} must be a list of integers of at least {least}, not {shown(v)}",
+            remedy=op.run_time(name, v),
+        )
     return tuple(v)
 
 
@@ -25,13 +42,20 @@ def _places(op: Operator) -> tuple[tuple[int, int], ...]:
     if not isinstance(order, (tuple, list)) or not order:
         raise op.error(f"order must be a list of [row, col], not {order!r}")
     for p in order:
-        if not isinstance(p, (tuple, list)) or len(p) != 2 or any(isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < 1 << 20 for x in p):
-            raise op.error(f"order must list places [row, col] of 0 to 2^20 - 1 elements, not {p!r}")
+        if (
+            not isinstance(p, (tuple, list))
+            or len(p) != 2
+            or any(isinstance(x, bool) or not isinstance(x, int) or not 0 <= x < 1 << 20 for x in p)
+        ):
+            raise op.error(
+                f"order must list places [row, col] of 0 to 2^20 - 1 elements, not {p!r}"
+            )
     return tuple((r, c) for r, c in order)
 
 
 def _tile_type(op: Operator) -> TileType:
-    tensor, tile = op.args["tensor"], _int_tuple(op, "tile", 1)
+    tensor = op.args["tensor"]
+    tile = _int_tuple(op, "tile", 1)
     if len(tile) != 2:
         raise op.error(f"tile must be [rows, cols], not {list(tile)!r}")
     return TileType(dim(tile[0]), dim(tile[1]), tensor.dtype)
@@ -39,49 +63,76 @@ def _tile_type(op: Operator) -> TileType:
 
 def _symbolic_bytes(t, rule: str):
     """Size of an element type; the published tools count 4 B per element whatever the data are."""
-    return t.elements * 4 if rule == "published" and isinstance(t, (TileType, BufferType)) else t.bytes
+    return (
+        t.elements * 4 if rule == "published" and isinstance(t, (TileType, BufferType)) else t.bytes
+    )
 
 
 def static_tiles(op: Operator, i: int) -> TileType:
-    """The element type of input ``i``, which must be a tile of static size (type class S of the paper's appendix B.1)."""
+    """The element type of input ``i``, which must be a tile of static size (type class S of the
+    paper's appendix B.1).
+    """
     t = require_tiles(op, op.inputs[i].type, i)
     if not t.static:
-        raise op.stream_error(i, f"carries {t}, whose size is known only at run time", rule=f"{type(op).__name__} takes tiles of static size",
-                              remedy="cut it with FlatMap(fn=retile_streamify(mask=True)), or give the tile a static size")
+        raise op.stream_error(
+            i,
+            f"carries {t}, whose size is known only at run time",
+            rule=f"{type(op).__name__} takes tiles of static size",
+            remedy=(
+                "cut it with FlatMap(fn=retile_streamify(mask=True)), or give the tile a static "
+                "size"
+            ),
+        )
     return t
 
 
 def place(ev, tensor: TensorRef, out: np.ndarray, row: int, col: int, tile: np.ndarray) -> None:
-    """Write the valid part of a tile into a tensor's values; RunError where it reaches beyond the tensor."""
+    """Write the valid part of a tile into a tensor's values; RunError where it reaches beyond the
+    tensor.
+    """
     rows, cols = tile.shape
     if tile.size and (row + rows > tensor.rows or col + cols > tensor.cols):
-        raise ev.error(f"writes rows {row} to {row + rows - 1}, columns {col} to {col + cols - 1}, which lies outside tensor {tensor.name} of {tensor.rows} rows and {tensor.cols} columns, both counted from 0")
+        raise ev.error(
+            f"writes rows {row} to {row + rows - 1}, columns {col} to {col + cols - 1}, which "
+            f"lies outside tensor {tensor.name} of {tensor.rows} rows and {tensor.cols} columns, "
+            "both counted from 0"
+        )
     if tile.size:
         out[row : row + rows, col : col + cols] = tile
 
 
 def _check_tensor(op: Operator, role: str | None = None) -> TensorRef:
     tensor = op.args["tensor"]
-    if not isinstance(tensor, TensorRef) or role and tensor.role != role:
+    if not isinstance(tensor, TensorRef) or (role and tensor.role != role):
         what, how = ("an output tensor", "output") if role else ("a tensor", "input")
-        raise op.error(f"tensor must be {what} of the graph, not {tensor!r}", remedy=f"declare it with graph.{how}(name, shape, dtype)")
+        raise op.error(
+            f"tensor must be {what} of the graph, not {tensor!r}",
+            remedy=f"declare it with graph.{how}(name, shape, dtype)",
+        )
     return tensor
 
 
 def _writers(op: Operator, kind: type | tuple[type, ...]) -> list[Operator]:
     """The stores of ``kind`` that write the tensor of ``op``."""
-    return [n for n in op.graph.nodes if isinstance(n, kind) and n.args["tensor"] is op.args["tensor"]]
+    return [
+        n for n in op.graph.nodes if isinstance(n, kind) and n.args["tensor"] is op.args["tensor"]
+    ]
 
 
 def _check_read(op: Operator) -> None:
     """Refuse a read of what a LinearOffChipStore writes."""
     for store in _writers(op, LinearOffChipStore):
-        raise op.error(f"reads tensor {op.args['tensor'].name}, which {store.name} stores", rule="a LinearOffChipStore does not tell when its tiles can be read",
-                       remedy="store with RandomOffChipStore, and let its acknowledgements start the reads")
+        raise op.error(
+            f"reads tensor {op.args['tensor'].name}, which {store.name} stores",
+            rule="a LinearOffChipStore does not tell when its tiles can be read",
+            remedy="store with RandomOffChipStore, and let its acknowledgements start the reads",
+        )
 
 
 def _reader(op: Operator, ev) -> Callable[[int, int], np.ndarray]:
-    """The tile of ``op``'s tensor at an element row and column: of its values, or of what random stores have made of them so far."""
+    """The tile of ``op``'s tensor at an element row and column: of its values, or of what random
+    stores have made of them so far.
+    """
     tensor, (rows, cols) = op.args["tensor"], op.args["tile"]
     if not _writers(op, RandomOffChipStore):
         data = ev.tensor(tensor)
@@ -91,11 +142,17 @@ def _reader(op: Operator, ev) -> Callable[[int, int], np.ndarray]:
 
 def _check_addresses(op: Operator, i: int) -> None:
     if not isinstance(op.inputs[i].element, ScalarType):
-        raise op.stream_error(i, f"carries {op.inputs[i].element}", rule="an address is a scalar: a tile of the tensor's row-major tile grid")
+        raise op.stream_error(
+            i,
+            f"carries {op.inputs[i].element}",
+            rule="an address is a scalar: a tile of the tensor's row-major tile grid",
+        )
 
 
 class RandomAccess(Operator):
-    """What the random accesses share: an address is the index of a tile in the tensor's row-major tile grid."""
+    """What the random accesses share: an address is the index of a tile in the tensor's row-major
+    tile grid.
+    """
 
     @property
     def tile(self) -> TileType:
@@ -105,7 +162,8 @@ class RandomAccess(Operator):
     @property
     def grid(self) -> tuple[int, int]:
         """Tile rows and tile columns of the tensor."""
-        t, tile = self.args["tensor"], self.tile
+        t = self.args["tensor"]
+        tile = self.tile
         return ceil_div(t.rows, tile.rows.value), ceil_div(t.cols, tile.cols.value)
 
     def place(self, ev, address: int) -> tuple[int, int]:
@@ -113,18 +171,31 @@ class RandomAccess(Operator):
         rows, cols = self.grid
         if not 0 <= address < rows * cols:
             t = self.args["tensor"]
-            raise ev.error(f"address {address} lies outside tensor {t.name}, which has tiles 0 to {rows * cols - 1}")
+            raise ev.error(
+                f"address {address} lies outside tensor {t.name}, which has tiles 0 to "
+                f"{rows * cols - 1}"
+            )
         r, c = divmod(address, cols)
         return r * self.tile.rows.value, c * self.tile.cols.value
 
     def params(self, low) -> dict:
         """Parameters of the unit that finds a tile by its address."""
-        rows, cols = self.tile.rows.value, self.tile.cols.value
+        rows = self.tile.rows.value
+        cols = self.tile.cols.value
         width = self.grid[1]
         if width & (width - 1):
-            raise low.error(self, f"tensor {self.args['tensor'].name} has {width} tiles of {cols} columns in a row", rule="an address is split by a shift: a power of two",
-                            remedy="choose tiles so that a row has 1, 2, 4, ... of them")
-        return {**low.tensor(self.args["tensor"], self), "rows": rows, "cols": cols, "shift": width.bit_length() - 1}
+            raise low.error(
+                self,
+                f"tensor {self.args['tensor'].name} has {width} tiles of {cols} columns in a row",
+                rule="an address is split by a shift: a power of two",
+                remedy="choose tiles so that a row has 1, 2, 4, ... of them",
+            )
+        return {
+            **low.tensor(self.args["tensor"], self),
+            "rows": rows,
+            "cols": cols,
+            "shift": width.bit_length() - 1,
+        }
 
 
 @operator
@@ -134,7 +205,10 @@ class RandomOffChipLoad(RandomAccess):
     shapes = "addresses [D_a, ..., D_0], scalars -> [D_a, ..., D_0] of tiles of static size"
     stops = "those of the addresses"
     costs = "off chip: ||output|| x a tile; on chip: 2 tiles (rule `paper`), 1 (`published`)"
-    limits = "a row of the tensor holds 1, 2, 4, ... tiles: the unit splits a number by a shift, not a division"
+    limits = (
+        "a row of the tensor holds 1, 2, 4, ... tiles: the unit splits a number by a shift, not "
+        "a division"
+    )
     streams = ("addresses",)
     arguments = {"tensor": "off-chip tensor read", "tile": "[rows, cols] of a tile in elements"}
 
@@ -157,7 +231,18 @@ class RandomOffChipLoad(RandomAccess):
         return size * 2 if rule == "paper" else size
 
     def lower_machine(self, low):
-        unit = low.unit("load", self, {**self.params(low), "trigger": "address", "rank": 0, "shape": [], "row_step": [], "col_step": []})
+        unit = low.unit(
+            "load",
+            self,
+            {
+                **self.params(low),
+                "trigger": "address",
+                "rank": 0,
+                "shape": [],
+                "row_step": [],
+                "col_step": [],
+            },
+        )
         low.feed(self, 0, unit, 0)
         return [low.port(unit, 0, low.payload(_tile_type(self), self))]
 
@@ -172,15 +257,23 @@ class RandomOffChipLoad(RandomAccess):
 
 @operator
 class RandomOffChipStore(RandomAccess):
-    """Stores each tile at its address and acknowledges it, with the addresses' shape, when a later read sees it.
+    """Stores each tile at its address and acknowledges it, with the addresses' shape, when a later
+    read sees it.
 
-    A load that waits for the acknowledgement (its reference, or what its addresses are made of) reads what was stored; the order of others is open.
+    A load that waits for the acknowledgement (its reference, or what its addresses are made of)
+    reads what was stored; the order of others is open.
     """
 
-    shapes = "addresses [D_b, ..., D_0] and as many tiles of static size, in a shape of their own -> [D_b, ..., D_0] of scalars of one bit"
+    shapes = (
+        "addresses [D_b, ..., D_0] and as many tiles of static size, in a shape of their own -> "
+        "[D_b, ..., D_0] of scalars of one bit"
+    )
     stops = "those of the addresses"
     costs = "off chip: ||output|| x a tile; on chip: 2 tiles (rule `paper`), 1 (`published`)"
-    limits = "a row of the tensor holds 1, 2, 4, ... tiles: the unit splits a number by a shift, not a division"
+    limits = (
+        "a row of the tensor holds 1, 2, 4, ... tiles: the unit splits a number by a shift, not "
+        "a division"
+    )
     streams = ("addresses", "tiles")
     arguments = {"tensor": "off-chip tensor written"}
 
@@ -189,9 +282,18 @@ class RandomOffChipStore(RandomAccess):
         _check_addresses(self, 0)
         t = static_tiles(self, 1)
         if t.dtype != tensor.dtype:
-            raise self.stream_error(1, f"carries {t.dtype}, tensor {tensor.name} holds {tensor.dtype}", remedy=f"store cast(stream, {tensor.dtype!r})")
+            raise self.stream_error(
+                1,
+                f"carries {t.dtype}, tensor {tensor.name} holds {tensor.dtype}",
+                remedy=f"store cast(stream, {tensor.dtype!r})",
+            )
         if (self.inputs[0].type.count - self.inputs[1].type.count).is_nonzero:
-            raise self.stream_error(1, f"has {self.inputs[1].type.count} tiles, there are {self.inputs[0].type.count} addresses", rule="one address per tile")
+            raise self.stream_error(
+                1,
+                f"has {self.inputs[1].type.count} tiles, there are {self.inputs[0].type.count} "
+                "addresses",
+                rule="one address per tile",
+            )
 
     def shape_rule(self):
         return [StreamType(ScalarType(1), self.inputs[0].shape)]
@@ -236,22 +338,42 @@ class RandomOffChipStore(RandomAccess):
 
 @operator
 class LinearOffChipLoad(Operator):
-    """Streams tiles of an off-chip tensor in an affine order: once, or once per element of a reference stream.
+    """Streams tiles of an off-chip tensor in an affine order: once, or once per element of a
+    reference stream.
 
-    Stride and shape count tiles of the tensor's row-major tile grid, outermost first. Without a reference stream the output
-    shape has a leading 1. The tensor's last tiles may be partial.
+    Stride and shape count tiles of the tensor's row-major tile grid, outermost first. Without a
+    reference stream the output shape has a leading 1. The tensor's last tiles may be partial.
     """
 
-    shapes = "reference [D_b, ..., D_0] of any type but buffers, or none: [1] -> [D_b, ..., D_0, S_a, ..., S_1] of tiles of static size, S the argument shape"
-    stops = "the last tile of each loop dimension ends it; a reference of stop s adds s to the last tile of its pass"
-    costs = "off chip: ||output|| x a tile, of partial ones what lies in the tensor; on chip: 2 tiles (rule `paper`), 1 (`published`)"
-    limits = ("a reference stream may not carry references to buffers, which somebody has to give up: take it in front of Bufferize",
-              "a load that a stream starts goes on in the next row of tiles within a dimension only where rows are whole")
+    shapes = (
+        "reference [D_b, ..., D_0] of any type but buffers, or none: [1] -> [D_b, ..., D_0, S_a, "
+        "..., S_1] of tiles of static size, S the argument shape"
+    )
+    stops = (
+        "the last tile of each loop dimension ends it; a reference of stop s adds s to the last "
+        "tile of its pass"
+    )
+    costs = (
+        "off chip: ||output|| x a tile, of partial ones what lies in the tensor; on chip: 2 "
+        "tiles (rule `paper`), 1 (`published`)"
+    )
+    limits = (
+        "a reference stream may not carry references to buffers, which somebody has to give up: "
+        "take it in front of Bufferize",
+        "a load that a stream starts goes on in the next row of tiles within a dimension only "
+        "where rows are whole",
+    )
     streams = ("ref?",)
-    arguments = {"tensor": "off-chip tensor read", "tile": "[rows, cols] of a tile in elements",
-                 "shape": "tiles read in each dimension, outermost first (default: the tensor's tile grid)",
-                 "stride": "distance in tiles of each dimension (default: row-major over shape)",
-                 "order": "[row, col] in elements of each tile, instead of shape and stride: any order, any repeats; outside the tensor a tile is empty"}
+    arguments = {
+        "tensor": "off-chip tensor read",
+        "tile": "[rows, cols] of a tile in elements",
+        "shape": "tiles read in each dimension, outermost first (default: the tensor's tile grid)",
+        "stride": "distance in tiles of each dimension (default: row-major over shape)",
+        "order": (
+            "[row, col] in elements of each tile, instead of shape and stride: any order, any "
+            "repeats; outside the tensor a tile is empty"
+        ),
+    }
     defaults = {"shape": None, "stride": None, "order": None}
     forms = {"ordered": (False, True)}
 
@@ -266,9 +388,14 @@ class LinearOffChipLoad(Operator):
         _tile_type(self)
         if self.args["order"] is not None:
             order = self.args["order"] = _places(self)
-            if self.inputs or tuple(self.args["shape"] or (len(order),)) != (len(order),) or tuple(self.args["stride"] or (0,)) != (0,):
+            if (
+                self.inputs
+                or tuple(self.args["shape"] or (len(order),)) != (len(order),)
+                or tuple(self.args["stride"] or (0,)) != (0,)
+            ):
                 raise self.error("order stands alone", remedy="leave out ref, shape and stride")
-            self.args["shape"], self.args["stride"] = (len(order),), (0,)
+            self.args["shape"] = (len(order),)
+            self.args["stride"] = (0,)
             return
         if self.args["shape"] is None:
             self.args["shape"] = self.grid
@@ -277,14 +404,22 @@ class LinearOffChipLoad(Operator):
             self.args["stride"] = tuple(strides(shape))
         stride = self.args["stride"] = _int_tuple(self, "stride", 0)
         if len(shape) != len(stride):
-            raise self.error(f"shape has {len(shape)} dimensions, stride {len(stride)}", remedy="give one stride per dimension")
+            raise self.error(
+                f"shape has {len(shape)} dimensions, stride {len(stride)}",
+                remedy="give one stride per dimension",
+            )
         if not shape:
             raise self.error("shape is empty", remedy="give at least one dimension")
-        last, tiles = sum((n - 1) * s for n, s in zip(shape, stride)), self.grid[0] * self.grid[1]
+        last = sum((n - 1) * s for n, s in zip(shape, stride, strict=False))
+        tiles = self.grid[0] * self.grid[1]
         if last >= tiles:
             t = self.args["tensor"]
-            raise self.error(f"reads tile {last}, tensor {t.name} [{t.rows}, {t.cols}] has tiles 0 to {tiles - 1}",
-                             rule="the last address of an affine read lies in the tensor", remedy="check shape and stride")
+            raise self.error(
+                f"reads tile {last}, tensor {t.name} [{t.rows}, {t.cols}] has tiles 0 to "
+                f"{tiles - 1}",
+                rule="the last address of an affine read lies in the tensor",
+                remedy="check shape and stride",
+            )
 
     check_complete = _check_read
 
@@ -302,10 +437,13 @@ class LinearOffChipLoad(Operator):
         """Element row and column of each tile of one pass, in stream order: int [tiles, 2]."""
         if self.args["order"] is not None:
             return np.array(self.args["order"], np.int64)
-        shape, stride = self.args["shape"], self.args["stride"]
+        shape = self.args["shape"]
+        stride = self.args["stride"]
         linear = np.zeros(shape, np.int64)
         for axis, s in enumerate(stride):
-            linear += s * np.arange(shape[axis]).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+            linear += s * np.arange(shape[axis]).reshape(
+                [-1 if i == axis else 1 for i in range(len(shape))]
+            )
         row, col = np.divmod(linear.ravel(), self.grid[1])
         return np.stack([row * self.args["tile"][0], col * self.args["tile"][1]], 1)
 
@@ -315,7 +453,9 @@ class LinearOffChipLoad(Operator):
             per_pass = int(np.prod(self.args["shape"])) * rows * cols
         else:
             o = self.origins()
-            per_pass = int((np.clip(t.rows - o[:, 0], 0, rows) * np.clip(t.cols - o[:, 1], 0, cols)).sum())
+            per_pass = int(
+                (np.clip(t.rows - o[:, 0], 0, rows) * np.clip(t.cols - o[:, 1], 0, cols)).sum()
+            )
         passes = self.inputs[0].type.count if self.inputs else 1
         return sympy.sympify(passes * per_pass * element_bytes(t.dtype))
 
@@ -329,10 +469,25 @@ class LinearOffChipLoad(Operator):
         loops, merged = self.loops()
         if sum((n - 1) * (s % self.grid[1]) for n, s in loops if n > 1) >= self.grid[1]:
             return [self.lower_wrapping(low)]
-        (rows, cols), steps = self.args["tile"], [divmod(s, self.grid[1]) if n > 1 else (0, 0) for n, s in loops]
+        (rows, cols), steps = (
+            self.args["tile"],
+            [divmod(s, self.grid[1]) if n > 1 else (0, 0) for n, s in loops],
+        )
         by = {"trigger": "ref"} if self.inputs else {}
-        unit = low.unit("load", self, {**low.tensor(self.args["tensor"], self), "rows": rows, "cols": cols, "rank": len(loops), "shape": [n for n, _ in loops],
-                                       "row_step": [r * rows for r, _ in steps], "col_step": [c * cols for _, c in steps], **by})
+        unit = low.unit(
+            "load",
+            self,
+            {
+                **low.tensor(self.args["tensor"], self),
+                "rows": rows,
+                "cols": cols,
+                "rank": len(loops),
+                "shape": [n for n, _ in loops],
+                "row_step": [r * rows for r, _ in steps],
+                "col_step": [c * cols for _, c in steps],
+                **by,
+            },
+        )
         if self.inputs:
             low.connect(low.tokens(self, 0), unit, 0)
         port = low.port(unit, 0, low.payload(_tile_type(self), self))
@@ -341,9 +496,15 @@ class LinearOffChipLoad(Operator):
         return [port]
 
     def loops(self) -> tuple[list[tuple[int, int]], list[int]]:
-        """(trips, stride) of each loop, outermost first, where one that runs over several whole tile rows is two; and the dimensions, innermost first, that these make."""
-        out, merged, width = [], [], self.grid[1]
-        for d, (n, s) in enumerate(zip(reversed(self.args["shape"]), reversed(self.args["stride"]))):
+        """(trips, stride) of each loop, outermost first, where one that runs over several whole
+        tile rows is two; and the dimensions, innermost first, that these make.
+        """
+        out = []
+        merged = []
+        width = self.grid[1]
+        for d, (n, s) in enumerate(
+            zip(reversed(self.args["shape"]), reversed(self.args["stride"]), strict=False)
+        ):
             row = width // s if 0 < s < width and width % s == 0 else n
             if row < n and n % row == 0:
                 out[:0] = [(n // row, width), (row, s)]
@@ -355,15 +516,35 @@ class LinearOffChipLoad(Operator):
     def lower_listed(self, low, places):
         """A load of tiles that lie where a list says: one dimension."""
         rows, cols = self.args["tile"]
-        unit = low.unit("load", self, {**low.tensor(self.args["tensor"], self), "rows": rows, "cols": cols, "rank": 1, "shape": [len(places)], "row_step": [0], "col_step": [0],
-                                       "order": [[int(r), int(c)] for r, c in places]})
+        unit = low.unit(
+            "load",
+            self,
+            {
+                **low.tensor(self.args["tensor"], self),
+                "rows": rows,
+                "cols": cols,
+                "rank": 1,
+                "shape": [len(places)],
+                "row_step": [0],
+                "col_step": [0],
+                "order": [[int(r), int(c)] for r, c in places],
+            },
+        )
         return low.port(unit, 0, low.payload(_tile_type(self), self))
 
     def lower_wrapping(self, low):
-        """A walk that goes on in the next tile row within a loop: its places are listed, and the loops' dimensions made of them."""
+        """A walk that goes on in the next tile row within a loop: its places are listed, and the
+        loops' dimensions made of them.
+        """
         if self.inputs:
-            raise low.error(self, f"the walk over {list(self.args['shape'])} tiles with strides {list(self.args['stride'])} passes the end of a row of {self.grid[1]} tiles inside a dimension",
-                            rule="a load that a stream starts steps whole rows and whole columns of tiles", remedy="split the dimension that wraps, or use RandomOffChipLoad")
+            raise low.error(
+                self,
+                f"the walk over {list(self.args['shape'])} tiles with strides "
+                f"{list(self.args['stride'])} passes the end of a row of {self.grid[1]} tiles "
+                "inside a dimension",
+                rule="a load that a stream starts steps whole rows and whole columns of tiles",
+                remedy="split the dimension that wraps, or use RandomOffChipLoad",
+            )
         port = self.lower_listed(low, self.origins())
         for d, n in enumerate(reversed(self.args["shape"][1:])):
             port = low.chain(port, "reshape", self, {"dim": 2 + d, **low.chunks(n)}, f"chunks{d}")
@@ -373,7 +554,9 @@ class LinearOffChipLoad(Operator):
         return low.load(self, _tile_type(self), self.args["shape"])
 
     def evaluate(self, ev, *ref):
-        read, shape, places = _reader(self, ev), self.args["shape"], self.origins()
+        read = _reader(self, ev)
+        shape = self.args["shape"]
+        places = self.origins()
         stops = [0] * len(places)
         for i in range(len(places)):
             size = 1
@@ -386,20 +569,33 @@ class LinearOffChipLoad(Operator):
                 yield None, len(shape) + outer
                 continue
             stops[-1] = len(shape) + outer
-            for (r, c), stop in zip(places, stops):
+            for (r, c), stop in zip(places, stops, strict=False):
                 yield read(r, c), stop
 
 
 @operator
 class LinearOffChipStore(Operator):
-    """Stores a stream's tiles to an off-chip tensor: in order to its row-major tile grid, or where a list says."""
+    """Stores a stream's tiles to an off-chip tensor: in order to its row-major tile grid, or where
+    a list says.
+    """
 
     shapes = "[D_a, ..., D_0] of tiles of static size, as many as the tensor has -> nothing"
     stops = "ignored beyond the tiles' own order"
-    costs = "off chip: the tensor; on chip: 2 tiles (rule `paper`), 1 of 4 B an element (`published`)"
-    limits = ("no tiles of run-time size, which have no place of their own in a tensor: cut them into rows first", "nothing reads the tensor in the same run")
-    arguments = {"tensor": "off-chip tensor written",
-                 "order": "[row, col] in elements of each tile of the stream (default: row-major); a place outside the tensor takes an empty tile"}
+    costs = (
+        "off chip: the tensor; on chip: 2 tiles (rule `paper`), 1 of 4 B an element (`published`)"
+    )
+    limits = (
+        "no tiles of run-time size, which have no place of their own in a tensor: cut them into "
+        "rows first",
+        "nothing reads the tensor in the same run",
+    )
+    arguments = {
+        "tensor": "off-chip tensor written",
+        "order": (
+            "[row, col] in elements of each tile of the stream (default: row-major); a place "
+            "outside the tensor takes an empty tile"
+        ),
+    }
     defaults = {"order": None}
     forms = {"ordered": (False, True)}
     ordered = LinearOffChipLoad.ordered
@@ -409,27 +605,52 @@ class LinearOffChipStore(Operator):
         self.check_alone()
         t = static_tiles(self, 0)
         if t.dtype != tensor.dtype:
-            raise self.stream_error(0, f"carries {t.dtype}, tensor {tensor.name} holds {tensor.dtype}", remedy=f"store cast(stream, {tensor.dtype!r})")
+            raise self.stream_error(
+                0,
+                f"carries {t.dtype}, tensor {tensor.name} holds {tensor.dtype}",
+                remedy=f"store cast(stream, {tensor.dtype!r})",
+            )
         count = self.inputs[0].type.count
         if self.args["order"] is not None:
             order = self.args["order"] = _places(self)
             if (count - len(order)).is_nonzero:
-                raise self.stream_error(0, f"has {count} tiles {t}, order has {len(order)} places", remedy="give one place per tile of a static size")
-            grid = {(r, c) for r in range(0, tensor.rows, t.rows.value) for c in range(0, tensor.cols, t.cols.value)}
+                raise self.stream_error(
+                    0,
+                    f"has {count} tiles {t}, order has {len(order)} places",
+                    remedy="give one place per tile of a static size",
+                )
+            grid = {
+                (r, c)
+                for r in range(0, tensor.rows, t.rows.value)
+                for c in range(0, tensor.cols, t.cols.value)
+            }
             inside = [p for p in order if p[0] < tensor.rows and p[1] < tensor.cols]
             if len(inside) != len(grid) or set(inside) != grid:
-                raise self.error(f"order does not visit each of the {len(grid)} tiles of tensor {tensor.name} once", rule="a store fills its tensor once")
+                raise self.error(
+                    f"order does not visit each of the {len(grid)} tiles of tensor {tensor.name} "
+                    "once",
+                    rule="a store fills its tensor once",
+                )
         else:
-            rows, cols = ceil_div(tensor.rows, t.rows.value), ceil_div(tensor.cols, t.cols.value)
+            rows = ceil_div(tensor.rows, t.rows.value)
+            cols = ceil_div(tensor.cols, t.cols.value)
             if (count - rows * cols).is_nonzero:
-                raise self.stream_error(0, f"has {count} tiles, tensor {tensor.name} [{tensor.rows}, {tensor.cols}] takes {rows} x {cols}",
-                                        rule="a store fills its tensor once", remedy="check the tensor's shape and the tile size")
+                raise self.stream_error(
+                    0,
+                    f"has {count} tiles, tensor {tensor.name} [{tensor.rows}, {tensor.cols}] "
+                    f"takes {rows} x {cols}",
+                    rule="a store fills its tensor once",
+                    remedy="check the tensor's shape and the tile size",
+                )
 
     def check_alone(self) -> None:
         """Refuse a tensor that another operator stores, too."""
         for other in _writers(self, (LinearOffChipStore, RandomOffChipStore)):
             if other is not self:
-                raise self.error(f"tensor {self.args['tensor'].name} is already stored by {other.name}", remedy="declare another output tensor")
+                raise self.error(
+                    f"tensor {self.args['tensor'].name} is already stored by {other.name}",
+                    remedy="declare another output tensor",
+                )
 
     check_complete = check_alone
 
@@ -446,8 +667,19 @@ class LinearOffChipStore(Operator):
 
     def lower_machine(self, low):
         t = low.static_tile(self, 0)
-        order = {} if self.args["order"] is None else {"order": [list(p) for p in self.args["order"]]}
-        unit = low.unit("store", self, {**low.tensor(self.args["tensor"], self), "rows": t.rows.value, "cols": t.cols.value, **order})
+        order = (
+            {} if self.args["order"] is None else {"order": [list(p) for p in self.args["order"]]}
+        )
+        unit = low.unit(
+            "store",
+            self,
+            {
+                **low.tensor(self.args["tensor"], self),
+                "rows": t.rows.value,
+                "cols": t.cols.value,
+                **order,
+            },
+        )
         low.feed(self, 0, unit, 0)
         return []
 
@@ -455,14 +687,26 @@ class LinearOffChipStore(Operator):
         return low.store(self)
 
     def evaluate(self, ev, stream):
-        tensor, t = self.args["tensor"], self.inputs[0].element
-        rows, cols = t.rows.value, t.cols.value
+        tensor = self.args["tensor"]
+        t = self.inputs[0].element
+        rows = t.rows.value
+        cols = t.cols.value
         out = np.zeros((tensor.rows, tensor.cols), ev.dtype)
         width = ceil_div(tensor.cols, cols)
         for i, tile in enumerate(v for v, _ in stream if v is not None):
-            if i >= (width * ceil_div(tensor.rows, rows) if self.args["order"] is None else len(self.args["order"])):
-                raise self.error("has more tiles than its tensor", rule="a store fills its tensor once")
-            r, c = (i // width * rows, i % width * cols) if self.args["order"] is None else self.args["order"][i]
+            if i >= (
+                width * ceil_div(tensor.rows, rows)
+                if self.args["order"] is None
+                else len(self.args["order"])
+            ):
+                raise self.error(
+                    "has more tiles than its tensor", rule="a store fills its tensor once"
+                )
+            r, c = (
+                (i // width * rows, i % width * cols)
+                if self.args["order"] is None
+                else self.args["order"][i]
+            )
             place(ev, tensor, out, r, c, tile)
         ev.outputs[tensor.name] = out
         return iter(())

@@ -41,6 +41,7 @@ class Program:
         The graph's name; all parameters, defaults included.
     graph
         The program graph.
+
     """
 
     name: str
@@ -66,11 +67,20 @@ class Program:
         else:
             for t in wanted.values():
                 if t.rows * t.cols > MOST_ELEMENTS:
-                    raise ProgramError(f"tensor {t.name} has {t.rows * t.cols} elements", f"program {self.name}", f"at most {MOST_ELEMENTS} are drawn", "define inputs(seed, **params)")
+                    raise ProgramError(
+                        f"tensor {t.name} has {t.rows * t.cols} elements",
+                        f"program {self.name}",
+                        f"at most {MOST_ELEMENTS} are drawn",
+                        "define inputs(seed, **params)",
+                    )
             rng = np.random.default_rng(seed)
             given = {n: rng.standard_normal((t.rows, t.cols)) for n, t in wanted.items()}
         if not isinstance(given, dict):
-            raise ProgramError(f"inputs() returns {type(given).__name__}, not a dict of arrays", f"program {self.name}", remedy="return {name: array, ...}")
+            raise ProgramError(
+                f"inputs() returns {type(given).__name__}, not a dict of arrays",
+                f"program {self.name}",
+                remedy="return {name: array, ...}",
+            )
         self._refuse_others("inputs() gives", "input", given, wanted)
         missing = [n for n in wanted if n not in given]
         if missing:
@@ -81,7 +91,11 @@ class Program:
         """Raise ProgramError where a function of the program gives what nobody takes."""
         for name in given:
             if name not in wanted:
-                raise ProgramError(f"{gives} {name!r}, which is no {what} of the program", f"program {self.name}", remedy=nearest(name, wanted))
+                raise ProgramError(
+                    f"{gives} {name!r}, which is no {what} of the program",
+                    f"program {self.name}",
+                    remedy=nearest(name, wanted),
+                )
 
     def _rounded(self, given, t) -> np.ndarray:
         """What inputs() gives for a tensor, in its dtype."""
@@ -90,37 +104,69 @@ class Program:
                 raise TypeError
             a = np.asarray(given, np.float32)
         except (TypeError, ValueError, OverflowError):
-            raise ProgramError(f"inputs() gives {t.name!r} as no array of real numbers", f"program {self.name}", remedy=f"return {{{t.name!r}: array of shape [{t.rows}, {t.cols}], ...}}") from None
+            raise ProgramError(
+                f"inputs() gives {t.name!r} as no array of real numbers",
+                f"program {self.name}",
+                remedy=f"return {{{t.name!r}: array of shape [{t.rows}, {t.cols}], ...}}",
+            ) from None
         return a.astype(ml_dtypes.bfloat16).astype(np.float32) if t.dtype == "bf16" else a
 
     def streams(self, seed: int = 0) -> dict[str, list]:
-        """Elements of each Source as nested lists (frontend/streams.py), from the program's own ``streams(seed, **params)``."""
-        given = _call(self.name, self._streams, "streams", (seed,), self.params) if self._streams else {}
+        """Elements of each Source as nested lists (frontend/streams.py), from the program's own
+        ``streams(seed, **params)``.
+        """
+        given = (
+            _call(self.name, self._streams, "streams", (seed,), self.params)
+            if self._streams
+            else {}
+        )
         if not isinstance(given, dict):
-            raise ProgramError(f"streams() returns {type(given).__name__}, not a dict of nested lists", f"program {self.name}", remedy="return {source: elements, ...}")
+            raise ProgramError(
+                f"streams() returns {type(given).__name__}, not a dict of nested lists",
+                f"program {self.name}",
+                remedy="return {source: elements, ...}",
+            )
         sources = [node.name for node in self.graph.nodes if isinstance(node, Source)]
         self._refuse_others("streams() gives", "source", given, sources)
         for name in sources:
             if name not in given:
-                raise ProgramError(f"streams() gives no elements for source {name!r}", f"program {self.name}",
-                                   remedy="define streams(seed, **params) and return {source: nested lists, ...}")
+                raise ProgramError(
+                    f"streams() gives no elements for source {name!r}",
+                    f"program {self.name}",
+                    remedy="define streams(seed, **params) and return {source: nested lists, ...}",
+                )
         return given
 
-    def reference64(self, inputs: dict[str, np.ndarray], streams: dict | None = None, order: dict | None = None) -> dict[str, np.ndarray]:
-        """The outputs in float64: the program's own ``reference(**inputs)``, or the graph evaluated in float64.
+    def reference64(
+        self, inputs: dict[str, np.ndarray], streams: dict | None = None, order: dict | None = None
+    ) -> dict[str, np.ndarray]:
+        """The outputs in float64: the program's own ``reference(**inputs)``, or the graph evaluated
+        in float64.
 
-        A reference takes the tensors, and the sources' elements, by name, and ``params`` where it asks for them. ``order``: arrivals that a run recorded, for the graph's own evaluation.
+        A reference takes the tensors, and the sources' elements, by name, and ``params`` where it
+        asks for them. ``order``: arrivals that a run recorded, for the graph's own evaluation.
         """
         if self._reference:
             exact = {n: np.asarray(a, np.float64) for n, a in inputs.items()}
-            extra = {"params": self.params} if "params" in inspect.signature(self._reference).parameters else {}
-            given = _call(self.name, self._reference, "reference", (), exact | (streams or {}) | extra)
-            return {t.name: self._checked(given, t) for t in self.graph.tensors.values() if t.role == "output"}
+            extra = (
+                {"params": self.params}
+                if "params" in inspect.signature(self._reference).parameters
+                else {}
+            )
+            given = _call(
+                self.name, self._reference, "reference", (), exact | (streams or {}) | extra
+            )
+            return {
+                t.name: self._checked(given, t)
+                for t in self.graph.tensors.values()
+                if t.role == "output"
+            }
         return evaluate64(self.graph, inputs, streams, order)
 
     def _checked(self, given, t) -> np.ndarray:
         """The reference's array for an output tensor."""
-        where, remedy = f"program {self.name}", f"return {{{t.name!r}: array of shape [{t.rows}, {t.cols}], ...}}"
+        where = f"program {self.name}"
+        remedy = f"return {{{t.name!r}: array of shape [{t.rows}, {t.cols}], ...}}"
         if not isinstance(given, dict) or t.name not in given:
             raise ProgramError(f"reference() gives no tensor {t.name!r}", where, remedy=remedy)
         try:
@@ -130,10 +176,17 @@ class Program:
         except (TypeError, ValueError, OverflowError):
             array = None
         if array is None or array.shape != (t.rows, t.cols):
-            raise ProgramError(f"reference() gives {t.name!r} {'as no array of numbers' if array is None else f'the shape {list(array.shape)}'}", where, remedy=remedy)
+            raise ProgramError(
+                f"reference() gives {t.name!r} "
+                f"{'as no array of numbers' if array is None else f'the shape {list(array.shape)}'}",
+                where,
+                remedy=remedy,
+            )
         return array
 
-    def analysis(self, rule: str = "published", config: Config | None = None, units: UnitGraph | None = None) -> Analysis:
+    def analysis(
+        self, rule: str = "published", config: Config | None = None, units: UnitGraph | None = None
+    ) -> Analysis:
         """The symbolic metrics, arguments as of :func:`analyse`."""
         return analyse(self.graph, rule, config, units)
 
@@ -148,22 +201,29 @@ class Program:
 
 
 def _call(program: str, function: Callable, what: str, args: tuple, named: dict):
-    """Call a function of a program; a call that its signature does not take is told of its own line."""
+    """Call a function of a program; a call that its signature does not take is told of its own
+    line.
+    """
     try:
         inspect.signature(function).bind(*args, **named)
     except TypeError as e:
         code = getattr(function, "__code__", None)
         place = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
         given = ", ".join([*(["seed"] if args else []), *named])
-        raise ProgramError(f"{what}() cannot be called with {given}: {e}", f"program {program}{place}",
-                           remedy=f"write def {what}({'seed, ' if args else ''}**names)") from None
+        raise ProgramError(
+            f"{what}() cannot be called with {given}: {e}",
+            f"program {program}{place}",
+            remedy=f"write def {what}({'seed, ' if args else ''}**names)",
+        ) from None
     except ValueError:  # a function without a signature to look at
         pass
     return _guard(program, lambda: function(*args, **named))
 
 
 def _guard(where: str, call: Callable, params: dict | None = None, loading: bool = False):
-    """Run a user's code, with ``params``; what it raises becomes one message with the innermost line of it."""
+    """Run a user's code, with ``params``; what it raises becomes one message with the innermost
+    line of it.
+    """
     try:
         return call()
     except PenstockError as e:
@@ -174,8 +234,16 @@ def _guard(where: str, call: Callable, params: dict | None = None, loading: bool
         if loading and isinstance(e, SyntaxError):
             raise
         frame = traceback.extract_tb(e.__traceback__)[-1]
-        zero = [n for n, v in (params or {}).items() if v == 0 and not isinstance(v, bool)] if isinstance(e, ZeroDivisionError) else []
-        raise ProgramError(f"raises {type(e).__name__}: {e}", f"program {where} ({frame.filename}:{frame.lineno})", remedy=f"{' and '.join(zero)} may have to be above 0" if zero else None) from None
+        zero = (
+            [n for n, v in (params or {}).items() if v == 0 and not isinstance(v, bool)]
+            if isinstance(e, ZeroDivisionError)
+            else []
+        )
+        raise ProgramError(
+            f"raises {type(e).__name__}: {e}",
+            f"program {where} ({frame.filename}:{frame.lineno})",
+            remedy=f"{' and '.join(zero)} may have to be above 0" if zero else None,
+        ) from None
 
 
 @functools.cache
@@ -197,18 +265,30 @@ def _load(name: str) -> ModuleType:
         return importlib.import_module(known_programs()[name])
     path = Path(name)
     if path.suffix != ".py":
-        raise ProgramError(f"no program named {name!r}", remedy=f"{nearest(name, known_programs())}; or give the path of a .py file that defines program()")
+        raise ProgramError(
+            f"no program named {name!r}",
+            remedy=(
+                f"{nearest(name, known_programs())}; or give the path of a .py file that defines "
+                "program()"
+            ),
+        )
     if not path.is_file():
         raise ProgramError(f"no such file: {path}")
     spec = importlib.util.spec_from_file_location(f"penstock_program_{path.stem}", path)
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # known by name, so that its classes have a source file
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(
+        spec
+    )  # known by name, so that its classes have a source file
     try:
         with _modules_beside(path):
             _guard(str(path), lambda: spec.loader.exec_module(module), loading=True)
     except SyntaxError as e:
         raise ProgramError(f"is not Python: {e.msg}", f"program {e.filename}:{e.lineno}") from None
     if not callable(getattr(module, "program", None)):
-        raise ProgramError("defines no function program()", f"program {path}", remedy="write def program(**params): ... return graph")
+        raise ProgramError(
+            "defines no function program()",
+            f"program {path}",
+            remedy="write def program(**params): ... return graph",
+        )
     return module
 
 
@@ -253,54 +333,98 @@ def _is_beside(name: str, file: str) -> bool:
     return False
 
 
-def build(name: "str | Graph | Program", params: dict | None = None, config: Config | None = None) -> Program:
+def build(
+    name: str | Graph | Program, params: dict | None = None, config: Config | None = None
+) -> Program:
     """Build a program.
 
     Parameters
     ----------
     name
-        A workload's name, the path of a Python file that defines ``program(**params)``, a Graph, or a Program (a notebook's own).
+        A workload's name, the path of a Python file that defines ``program(**params)``, a Graph, or
+        a Program (a notebook's own).
     params
         Its keyword arguments.
     config
-        Gives the machine's default sizes, and the parameter ``dtype`` to a program that has one, where they are not given.
+        Gives the machine's default sizes, and the parameter ``dtype`` to a program that has one,
+        where they are not given.
 
     Raises
     ------
     ProgramError
         Unknown name or parameter, or the program's own error, as one message.
+
     """
     if isinstance(name, (Graph, Program)):
         if params:
-            raise ProgramError(f"unknown parameter {next(iter(params))!r}", f"program {name.name}", remedy="a graph that is built takes none")
+            raise ProgramError(
+                f"unknown parameter {next(iter(params))!r}",
+                f"program {name.name}",
+                remedy="a graph that is built takes none",
+            )
         program = name if isinstance(name, Program) else Program(name.name, {}, name)
         program.graph.check()
         return program
     module = _load(str(name))
-    make, given = module.program, dict(params or {})
+    make = module.program
+    given = dict(params or {})
     signature = inspect.signature(make)
     open_ended = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
-    names = [n for n, p in signature.parameters.items() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    names = [
+        n
+        for n, p in signature.parameters.items()
+        if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
+    ]
     for key in given:
         if key not in names and not open_ended:
-            raise ProgramError(f"unknown parameter {key!r}", f"program {name}", remedy=nearest(key, names, "parameters are"))
+            raise ProgramError(
+                f"unknown parameter {key!r}",
+                f"program {name}",
+                remedy=nearest(key, names, "parameters are"),
+            )
         default = signature.parameters[key].default if key in names else None
         if isinstance(default, (int, float)) and isinstance(given[key], str):
-            raise ProgramError(f"parameter {key!r} takes a number, not {given[key]!r}", f"program {name}", remedy=f"its default is {default}")
+            raise ProgramError(
+                f"parameter {key!r} takes a number, not {given[key]!r}",
+                f"program {name}",
+                remedy=f"its default is {default}",
+            )
     if config is not None:
         defaults = config.defaults.get(Path(name).stem, {})
         if unknown := [k for k in defaults if k not in names and not open_ended]:
-            raise ConfigError(f"unknown parameter {unknown[0]!r}", f"config {config.name}: defaults.{Path(name).stem}", remedy=nearest(unknown[0], names, "parameters are"))
+            raise ConfigError(
+                f"unknown parameter {unknown[0]!r}",
+                f"config {config.name}: defaults.{Path(name).stem}",
+                remedy=nearest(unknown[0], names, "parameters are"),
+            )
         given = defaults | given
         if "dtype" in names:
             given.setdefault("dtype", config.machine.dtype)
-    missing = [n for n in names if n not in given and signature.parameters[n].default is inspect.Parameter.empty]
+    missing = [
+        n
+        for n in names
+        if n not in given and signature.parameters[n].default is inspect.Parameter.empty
+    ]
     if missing:
-        raise ProgramError(f"parameter {missing[0]!r} is not given", f"program {name}", remedy=f"pass {missing[0]}=...")
+        raise ProgramError(
+            f"parameter {missing[0]!r} is not given",
+            f"program {name}",
+            remedy=f"pass {missing[0]}=...",
+        )
     graph = _guard(str(name), lambda: make(**given), given)
     if not isinstance(graph, Graph):
-        raise ProgramError(f"program() returns {type(graph).__name__}, not a Graph", f"program {name}", remedy="return the graph it built")
+        raise ProgramError(
+            f"program() returns {type(graph).__name__}, not a Graph",
+            f"program {name}",
+            remedy="return the graph it built",
+        )
     graph.check()
     defaults = {n: signature.parameters[n].default for n in names if n not in given}
-    return Program(graph.name, defaults | given, graph, getattr(module, "inputs", None), getattr(module, "reference", None),
-                   getattr(module, "streams", None))
+    return Program(
+        graph.name,
+        defaults | given,
+        graph,
+        getattr(module, "inputs", None),
+        getattr(module, "reference", None),
+        getattr(module, "streams", None),
+    )

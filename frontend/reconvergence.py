@@ -50,6 +50,7 @@ class Way:
         What the units between them do, with their ids.
     lag
         Beats that leave the fork before the first reaches the input, at least.
+
     """
 
     channels: tuple[Channel, ...]
@@ -63,9 +64,13 @@ class Way:
         return n
 
     def holds(self, depth: int) -> int:
-        """Beats that leave the fork while none leaves the last channel; ``depth``: of channels that have none."""
+        """Beats that leave the fork while none leaves the last channel; ``depth``: of channels that
+        have none.
+        """
         held = self.channels[-1].depth or depth
-        for (_, step), channel in zip(reversed(self.steps), reversed(self.channels[:-1])):
+        for (_, step), channel in zip(
+            reversed(self.steps), reversed(self.channels[:-1]), strict=False
+        ):
             held = (step.takes(held) if step.takes else held) + (channel.depth or depth)
         return held
 
@@ -77,6 +82,7 @@ def settle(low: Lowering) -> None:
     ------
     LoweringError
         Where one needs room for several elements, and has not got it.
+
     """
     leaving = {c.src: c for c in low.channels}
     for node in low.graph.nodes:
@@ -96,7 +102,11 @@ def _settle(low: Lowering, leaving: dict, stream: Stream, starts: list[Channel])
     for found in joins.values():
         for branch, way in found:
             for other, short in found:
-                if branch != other and way.lag > 1 and way.channels[-1].dst != short.channels[-1].dst:
+                if (
+                    branch != other
+                    and way.lag > 1
+                    and way.channels[-1].dst != short.channels[-1].dst
+                ):
                     _compare(low, leaving, stream, beats, way, short)
 
 
@@ -125,9 +135,12 @@ def _too_short(low, stream: Stream, beats: int, way: Way, short: Way, held: int)
     return low.error(
         node,
         f"stream {stream.name} parts and joins again in {node.name}, which waits for the first "
-        f"element that {_node(low, slowest).name} gives after {need}; the other way holds {held // beats}",
+        f"element that {_node(low, slowest).name} gives after {need}; the other way holds "
+        f"{held // beats}",
         "the shorter way holds what the longer one needs before its first element",
-        f"let it run ahead: Fifo({stream.name}, depth={need}) on the way to input {port}, or Bufferize it")
+        f"let it run ahead: Fifo({stream.name}, depth={need}) on the way to input {port}, or "
+        "Bufferize it",
+    )
 
 
 def _node(low: Lowering, unit: int) -> Operator:
@@ -135,7 +148,9 @@ def _node(low: Lowering, unit: int) -> Operator:
 
 
 def _dims(low: Lowering, stream: Stream) -> tuple[Dims, int | None]:
-    """Sizes of a stream's physical dimensions, innermost first, and beats of an element (None: it has no bound)."""
+    """Sizes of a stream's physical dimensions, innermost first, and beats of an element (None: it
+    has no bound).
+    """
     outer = tuple(d.value for d in reversed(stream.shape))
     element = stream.element
     if isinstance(element, TupleType):
@@ -148,11 +163,13 @@ def _dims(low: Lowering, stream: Stream) -> tuple[Dims, int | None]:
 
 def _ways(low: Lowering, leaving: dict, start: Channel, dims: Dims) -> Iterator[Way]:
     """Ways from a channel to units that take a beat of each of several inputs."""
-    todo, seen = [(Way((start,), (), 1), dims)], defaultdict(list)
+    todo = [(Way((start,), (), 1), dims)]
+    seen = defaultdict(list)
     while todo:
         way, dims = todo.pop()
         channel = way.channels[-1]
-        unit, port = low.units[channel.dst[0]], channel.dst[1]
+        unit = low.units[channel.dst[0]]
+        port = channel.dst[1]
         lags = seen[channel.dst]
         if lags and (way.lag <= max(lags) or len(lags) == VISITS):
             continue
@@ -164,7 +181,9 @@ def _ways(low: Lowering, leaving: dict, start: Channel, dims: Dims) -> Iterator[
             if on is None or any(u == unit.id and s.out == step.out for u, s in way.steps):
                 continue
             further = Way((*way.channels, on), (*way.steps, (unit.id, step)), way.lag)
-            todo.append((replace(further, lag=further.needed(1)) if step.needs else further, step.dims))
+            todo.append(
+                (replace(further, lag=further.needed(1)) if step.needs else further, step.dims)
+            )
 
 
 __all__ = ["settle"]

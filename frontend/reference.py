@@ -1,8 +1,12 @@
-"""What a program computes, in NumPy: every operator's meaning on whole streams, in the order the machine works in.
+"""What a program computes, in NumPy: every operator's meaning on whole streams, in the order the
+machine works in.
 
-A stream is a sequence of ``(value, stop)``; a tile's value is its valid part, so the last tile of a tensor may be smaller than
-its type; a value of None is a bare stop. Operators are generators that take elements as they need them, so feedback loops need nothing of their own. How elements are computed is a parameter: with the machine's arithmetic (``penstock.runs.reference``) the stored tensors are
-the model's and the RTL's bit for bit; with float64 they are what errors are measured against.
+A stream is a sequence of ``(value, stop)``; a tile's value is its valid part, so the last tile of a
+tensor may be smaller than its type; a value of None is a bare stop. Operators are generators that
+take elements as they need them, so feedback loops need nothing of their own. How elements are
+computed is a parameter: with the machine's arithmetic (``penstock.runs.reference``) the stored
+tensors are the model's and the RTL's bit for bit; with float64 they are what errors are measured
+against.
 """
 
 from __future__ import annotations
@@ -43,15 +47,30 @@ class Evaluator:
     sources
         Elements of each Source, by operator name, as nested lists (frontend/streams.py).
     order
-        By name of an EagerMerge or Reassemble: the inputs in the order in which their units arrived in a run.
+        By name of an EagerMerge or Reassemble: the inputs in the order in which their units arrived
+        in a run.
+
     """
 
     START = START
 
-    def __init__(self, tensors: dict[str, np.ndarray], t: int, dot: Callable, functions: Callable[[str], Callable], dtype, sources: dict | None = None,
-                 order: dict[str, list[int]] | None = None):
-        self.tensors, self.t, self.dot, self.functions, self.dtype = tensors, t, dot, functions, np.dtype(dtype)
-        self.sources, self.order = sources or {}, order or {}
+    def __init__(
+        self,
+        tensors: dict[str, np.ndarray],
+        t: int,
+        dot: Callable,
+        functions: Callable[[str], Callable],
+        dtype,
+        sources: dict | None = None,
+        order: dict[str, list[int]] | None = None,
+    ):
+        self.tensors = tensors
+        self.t = t
+        self.dot = dot
+        self.functions = functions
+        self.dtype = np.dtype(dtype)
+        self.sources = sources or {}
+        self.order = order or {}
         self.outputs: dict[str, np.ndarray] = {}
         self.sinks: dict[str, list] = {}
         self.ended: list[tuple] = []
@@ -63,18 +82,26 @@ class Evaluator:
     def run(self, graph: Graph) -> dict[str, np.ndarray]:
         """Evaluate all operators; the stored tensors by name, of the evaluator's own dtype.
 
-        Raises RunError where a stream has not the shape that its type, or an assertion, says. Afterwards ``sinks`` holds what each Sink took, ``streams`` what
-        every (operator, output) gave, and ``symbols`` the measured sizes by name: of a ragged dimension the mean; ``means`` the means of ragged sizes in each (operator, output), whose product is the number of its elements;
-        ``largest`` holds the largest size that each symbol took (0: it never occurred), which is what has to fit on chip.
+        Raises RunError where a stream has not the shape that its type, or an assertion, says.
+        Afterwards ``sinks`` holds what each Sink took, ``streams`` what every (operator, output)
+        gave, and ``symbols`` the measured sizes by name: of a ragged dimension the mean; ``means``
+        the means of ragged sizes in each (operator, output), whose product is the number of its
+        elements; ``largest`` holds the largest size that each symbol took (0: it never occurred),
+        which is what has to fit on chip.
         """
         edges = nx.DiGraph([(s.node.name, n.name) for n in graph.nodes for s in n.inputs])
         edges.add_nodes_from(n.name for n in graph.nodes)
-        parts, of = list(nx.strongly_connected_components(edges)), {n.name: n for n in graph.nodes}
+        parts = list(nx.strongly_connected_components(edges))
+        of = {n.name: n for n in graph.nodes}
         order = {n.name: i for i, n in enumerate(graph.nodes)}
         whole = nx.condensation(edges, parts)
         streams: dict[tuple[str, int], Feed] = {}
-        for part in nx.lexicographical_topological_sort(whole, key=lambda p: min(order[n] for n in whole.nodes[p]["members"])):
-            nodes = sorted((of[n] for n in whole.nodes[part]["members"]), key=lambda n: order[n.name])
+        for part in nx.lexicographical_topological_sort(
+            whole, key=lambda p: min(order[n] for n in whole.nodes[p]["members"])
+        ):
+            nodes = sorted(
+                (of[n] for n in whole.nodes[part]["members"]), key=lambda n: order[n.name]
+            )
             started = [_Process(self, n) for n in nodes]
             for p in started:
                 for i in range(len(p.node.outputs)):
@@ -94,19 +121,23 @@ class Evaluator:
         return self.outputs
 
     def apply(self, node, inputs: list[list]) -> list[list]:
-        """What one operator gives, output by output, for inputs that are at hand as lists; shapes are checked as in :meth:`run`."""
+        """What one operator gives, output by output, for inputs that are at hand as lists; shapes
+        are checked as in :meth:`run`.
+        """
         process = _Process(self, node)
         feeds = [Feed(process, i) for i in range(len(node.outputs))]
         process.start([iter(x) for x in inputs])
         while not process.done:
             process.step()
-        for s, feed in zip(node, feeds):
+        for s, feed in zip(node, feeds, strict=False):
             self.check_shape(s, feed.items)
         return [feed.items for feed in feeds]
 
     def check_shape(self, stream: Stream, items: list) -> None:
         """Compare the sizes that a stream's stops tell with its type, and learn the symbols in it."""
-        where = f"stream {stream.name} {stream.type}" + (f" at {stream.node.line}" if stream.node.line else "")
+        where = f"stream {stream.name} {stream.type}" + (
+            f" at {stream.node.line}" if stream.node.line else ""
+        )
         asserted = stream.port in stream.node.asserted
         rule = "asserted by the program" if asserted else "the shape rule of the operator"
         sizes: list[list[int]] = [[] for _ in stream.shape]
@@ -114,7 +145,9 @@ class Evaluator:
         last = START
         for value, stop in items:
             if stop > stream.rank:
-                raise RunError(f"has a stop of level {stop}, its rank is {stream.rank}", where, rule)
+                raise RunError(
+                    f"has a stop of level {stop}, its rank is {stream.rank}", where, rule
+                )
             begin = 0
             if value is not None:
                 open_[0] += 1
@@ -131,50 +164,106 @@ class Evaluator:
             raise RunError("ends within a dimension", where, rule)
         sizes[-1].append(open_[-1])
         means = self.means[stream.node.name, stream.port] = {}
-        for level, (d, seen) in enumerate(zip(reversed(stream.shape), sizes)):
-            self.learn(d, seen, f"dimension {level}", where, rule, "correct the assertion" if asserted else None, stream.graph.most(d))
+        for level, (d, seen) in enumerate(zip(reversed(stream.shape), sizes, strict=False)):
+            self.learn(
+                d,
+                seen,
+                f"dimension {level}",
+                where,
+                rule,
+                "correct the assertion" if asserted else None,
+                stream.graph.most(d),
+            )
             self.mean(means, d, seen)
         if isinstance(stream.element, TileType):
             tiles = [v.shape for v, _ in items if v is not None]
             for axis, d in enumerate((stream.element.rows, stream.element.cols)):
                 if d.value is None:
-                    self.learn(d, [t[axis] for t in tiles], ("rows", "columns")[axis] + " of a tile", where, rule, None, stream.graph.most(d))
-                    rows = [t[0] for t in tiles] if axis and stream.element.rows.value is None else []
+                    self.learn(
+                        d,
+                        [t[axis] for t in tiles],
+                        ("rows", "columns")[axis] + " of a tile",
+                        where,
+                        rule,
+                        None,
+                        stream.graph.most(d),
+                    )
+                    rows = (
+                        [t[0] for t in tiles] if axis and stream.element.rows.value is None else []
+                    )
                     self.mean(means, d, [t[axis] for t in tiles], rows if any(rows) else None)
 
     @staticmethod
-    def mean(means: dict[str, Fraction], d: Dim, seen: list[int], weights: list[int] | None = None) -> None:
-        """Note the mean of a ragged size in one stream: of the columns of tiles by their rows, for an element stands for so many."""
+    def mean(
+        means: dict[str, Fraction], d: Dim, seen: list[int], weights: list[int] | None = None
+    ) -> None:
+        """Note the mean of a ragged size in one stream: of the columns of tiles by their rows, for
+        an element stands for so many.
+        """
         if seen and d.size.is_Symbol and d.kind.ragged:
             weights = weights or [1] * len(seen)
-            means.setdefault(str(d.size), Fraction(sum(n * w for n, w in zip(seen, weights)), sum(weights)))
+            means.setdefault(
+                str(d.size),
+                Fraction(sum(n * w for n, w in zip(seen, weights, strict=False)), sum(weights)),
+            )
 
     def shares(self, graph: Graph) -> dict[str, dict[str, Fraction]]:
-        """For each operator the means of ragged sizes in its own streams, those of the stream with most of them where they differ: its traffic and FLOP are exact with them, but for a product whose M, K and N are all ragged."""
+        """For each operator the means of ragged sizes in its own streams, those of the stream with
+        most of them where they differ: its traffic and FLOP are exact with them, but for a product
+        whose M, K and N are all ragged.
+        """
         found = {}
         for node in graph.nodes:
             streams = [(s.node.name, s.port) for s in (*node.inputs, *node)]
-            found[node.name] = {k: v for means in sorted((self.means.get(at, {}) for at in streams), key=len) for k, v in means.items()}
+            found[node.name] = {
+                k: v
+                for means in sorted((self.means.get(at, {}) for at in streams), key=len)
+                for k, v in means.items()
+            }
         return found
 
     def active(self, graph: Graph) -> set[str]:
         """Names of the operators that were given an element, or gave one."""
         some = {at for at, items in self.streams.items() if any(v is not None for v, _ in items)}
-        return {n.name for n in graph.nodes if any((s.node.name, s.port) in some for s in (*n.inputs, *n))}
+        return {
+            n.name
+            for n in graph.nodes
+            if any((s.node.name, s.port) in some for s in (*n.inputs, *n))
+        }
 
-    def learn(self, d: Dim, seen: list[int], what: str, where: str, rule: str, remedy: str | None, most: int | None = None) -> None:
-        """Give a symbol the size that the run has, and check what is known: a number, or the ``most`` that it can be."""
+    def learn(
+        self,
+        d: Dim,
+        seen: list[int],
+        what: str,
+        where: str,
+        rule: str,
+        remedy: str | None,
+        most: int | None = None,
+    ) -> None:
+        """Give a symbol the size that the run has, and check what is known: a number, or the
+        ``most`` that it can be.
+        """
         if not seen:
             if d.size.is_Symbol:
                 self.largest.setdefault(str(d.size), 0)
             return
         if d.value is None and most is not None and max(seen) > most:
-            raise RunError(f"{what} is {max(seen)} in the run, {d} is at most {most}", where, "the program guarantees the bounds of its symbols (most)", "raise the bound")
+            raise RunError(
+                f"{what} is {max(seen)} in the run, {d} is at most {most}",
+                where,
+                "the program guarantees the bounds of its symbols (most)",
+                "raise the bound",
+            )
         if d.size.is_Symbol:
             self.largest[str(d.size)] = max(max(seen), self.largest.get(str(d.size), 0))
         if d.size.is_Symbol and str(d.size) not in self.symbols:
-            self.symbols[str(d.size)] = Fraction(sum(seen), len(seen)) if d.kind.ragged else Fraction(seen[0])
-        want = d.size.subs({s: self.symbols[str(s)] for s in d.size.free_symbols if str(s) in self.symbols})
+            self.symbols[str(d.size)] = (
+                Fraction(sum(seen), len(seen)) if d.kind.ragged else Fraction(seen[0])
+            )
+        want = d.size.subs(
+            {s: self.symbols[str(s)] for s in d.size.free_symbols if str(s) in self.symbols}
+        )
         if not d.kind.ragged and want.is_number:
             wrong = [n for n in seen if n != want]
             if wrong:
@@ -182,32 +271,61 @@ class Evaluator:
 
     def tensor(self, ref: TensorRef) -> np.ndarray:
         if ref.name not in self.tensors:
-            raise ProgramError("no values given", f"input tensor {ref.name}", remedy=f"pass an array of shape [{ref.rows}, {ref.cols}]")
+            raise ProgramError(
+                "no values given",
+                f"input tensor {ref.name}",
+                remedy=f"pass an array of shape [{ref.rows}, {ref.cols}]",
+            )
         a = np.asarray(self.tensors[ref.name])
         if a.shape != (ref.rows, ref.cols):
-            raise ProgramError(f"has shape {list(a.shape)}, the program says [{ref.rows}, {ref.cols}]", f"input tensor {ref.name}")
+            raise ProgramError(
+                f"has shape {list(a.shape)}, the program says [{ref.rows}, {ref.cols}]",
+                f"input tensor {ref.name}",
+            )
         return a.astype(DTYPES[ref.dtype]).astype(self.dtype)
 
     def at_end(self, node, stream, what: str) -> None:
-        """Check, when all is done, that nothing is left of a stream: its end may depend on the operator's own."""
+        """Check, when all is done, that nothing is left of a stream: its end may depend on the
+        operator's own.
+        """
         self.ended.append((node, stream, what))
 
     def stored(self, ref: TensorRef) -> np.ndarray:
         """The values of an output tensor so far: a random store changes them."""
         if ref.name not in self.outputs:
-            start = self.tensor(ref).copy() if ref.role == "input" else np.zeros((ref.rows, ref.cols), self.dtype)
+            start = (
+                self.tensor(ref).copy()
+                if ref.role == "input"
+                else np.zeros((ref.rows, ref.cols), self.dtype)
+            )
             self.outputs[ref.name] = start
         return self.outputs[ref.name]
 
     def source(self, node) -> list:
         """The elements of a Source with their stops."""
         if node.name not in self.sources:
-            raise ProgramError("no elements given", node.label, remedy="give them as nested lists: streams(seed, **params) of the program returns {name: elements}")
+            raise ProgramError(
+                "no elements given",
+                node.label,
+                remedy=(
+                    "give them as nested lists: streams(seed, **params) of the program returns "
+                    "{name: elements}"
+                ),
+            )
         out = tokens(self.sources[node.name], node.outputs[0], node.label)
-        return [(v.astype(DTYPES[node.outputs[0].element.dtype]).astype(self.dtype) if isinstance(v, np.ndarray) else v, s) for v, s in out]
+        return [
+            (
+                v.astype(DTYPES[node.outputs[0].element.dtype]).astype(self.dtype)
+                if isinstance(v, np.ndarray)
+                else v,
+                s,
+            )
+            for v, s in out
+        ]
 
     def arrival(self, node) -> Callable[[list[int]], int]:
-        """For a node that takes units as they arrive: of the inputs in question, the one whose turn it is.
+        """For a node that takes units as they arrive: of the inputs in question, the one whose turn
+        it is.
 
         As recorded in ``order``; without a record the inputs take turns.
         """
@@ -219,7 +337,9 @@ class Evaluator:
             if recorded is not None:
                 i = next(recorded, candidates[0])
                 if i not in candidates:
-                    raise RunError(f"input {i} arrives in the record, {candidates} are possible", node.label)
+                    raise RunError(
+                        f"input {i} arrives in the record, {candidates} are possible", node.label
+                    )
                 return i
             last = next((i for i in candidates if i > last), candidates[0])
             return last
@@ -232,27 +352,37 @@ class Evaluator:
         return RunError(what, "evaluation")
 
     def meet(self, does: str, rule: str, a, b, axes=(0, 1)) -> None:
-        """Check that tiles of shapes ``a`` and ``b`` with elements have as many physical tiles along ``axes``."""
+        """Check that tiles of shapes ``a`` and ``b`` with elements have as many physical tiles
+        along ``axes``.
+        """
         for axis in axes:
             if 0 not in (*a, *b) and ceil_div(a[axis], self.t) != ceil_div(b[axis], self.t):
-                raise self.error(f"{does} tiles of {a[axis]} and {b[axis]} {('rows', 'columns')[axis]}: {rule} take as many physical tiles")
+                raise self.error(
+                    f"{does} tiles of {a[axis]} and {b[axis]} {('rows', 'columns')[axis]}: "
+                    f"{rule} take as many physical tiles"
+                )
 
     def agree(self, does: str, types, a, b) -> None:
-        """Check that two tiles that are taken together, of ``types`` and of shapes ``a`` and ``b``, have one size where it is known only at run time.
+        """Check that two tiles that are taken together, of ``types`` and of shapes ``a`` and ``b``,
+        have one size where it is known only at run time.
 
-        Of a static size a tile has all its physical tiles, however many of its rows and columns are valid.
+        Of a static size a tile has all its physical tiles, however many of its rows and columns are
+        valid.
         """
-        for axis, sizes in enumerate(zip(*((x.rows, x.cols) for x in types))):
+        for axis, sizes in enumerate(zip(*((x.rows, x.cols) for x in types), strict=False)):
             run_time = any(d.value is None for d in sizes)
             if run_time and 0 not in (*a, *b) and a[axis] != b[axis]:
                 raise RunError(
-                    f"{does} tiles of {a[axis]} and {b[axis]} {('rows', 'columns')[axis]}", "evaluation",
+                    f"{does} tiles of {a[axis]} and {b[axis]} {('rows', 'columns')[axis]}",
+                    "evaluation",
                     "tiles that are taken together have one size where only the run tells it",
-                    "assert one shape for both, or give them a static size")
+                    "assert one shape for both, or give them a static size",
+                )
 
     def flatten(self, node, items, lo: int, hi: int, element):
         """Merge dimensions ``lo`` to ``hi``, with bare stops (docs/timing.md section 3.4)."""
-        inner, last = inner_dims(element), START
+        inner = inner_dims(element)
+        last = START
         for v, s in items:
             if v is not None or s <= lo:
                 yield v, s if s <= lo else lo if s <= hi else s - (hi - lo)
@@ -260,23 +390,45 @@ class Evaluator:
                 if last <= lo and lo > 0:
                     yield None, lo
             elif lo + inner > 0 and lo < last <= hi:
-                raise RunError(f"an empty part ends a dimension that is merged ({lo} to {hi}): such a stream cannot be written", node.label)
+                raise RunError(
+                    f"an empty part ends a dimension that is merged ({lo} to {hi}): such a "
+                    "stream cannot be written",
+                    node.label,
+                )
             else:
                 yield None, s - (hi - lo)
             last = s
 
-    def padding(self, element) -> "np.ndarray | int | frozenset":
-        """A padding element: a tile without a valid row or column, the number 0, a selector without a target."""
-        return np.zeros((0, 0), self.dtype) if isinstance(element, TileType) else 0 if isinstance(element, ScalarType) else frozenset()
+    def padding(self, element) -> np.ndarray | int | frozenset:
+        """A padding element: a tile without a valid row or column, the number 0, a selector without
+        a target.
+        """
+        return (
+            np.zeros((0, 0), self.dtype)
+            if isinstance(element, TileType)
+            else 0
+            if isinstance(element, ScalarType)
+            else frozenset()
+        )
 
     def initial(self, name: str, t: TileType) -> np.ndarray:
-        """What a reduction of no elements gives: the function's identity, or no row where the tile's size is known only at run time."""
+        """What a reduction of no elements gives: the function's identity, or no row where the
+        tile's size is known only at run time.
+        """
         if not t.static:
-            return np.zeros((0 if t.rows.value is None else t.rows.value, 0 if t.cols.value is None else t.cols.value), self.dtype)
+            return np.zeros(
+                (
+                    0 if t.rows.value is None else t.rows.value,
+                    0 if t.cols.value is None else t.cols.value,
+                ),
+                self.dtype,
+            )
         return np.full((t.rows.value, t.cols.value), lookup(name).identity, self.dtype)
 
     def elementwise(self, name: str, *operands: np.ndarray) -> np.ndarray:
-        """A function on the valid part of the first operand; the second reads as zero outside its own."""
+        """A function on the valid part of the first operand; the second reads as zero outside its
+        own.
+        """
         first, *rest = operands
         return self.functions(name)(first, *(_fit(x, first.shape) for x in rest)).astype(self.dtype)
 
@@ -284,13 +436,17 @@ class Evaluator:
         """One step of a reduction: where a tile has no value it counts as the identity."""
         shape = max(acc.shape[0], x.shape[0]), max(acc.shape[1], x.shape[1])
         identity = lookup(name).identity
-        return self.functions(name)(_fit(acc, shape, identity), _fit(x, shape, identity)).astype(self.dtype)
+        return self.functions(name)(_fit(acc, shape, identity), _fit(x, shape, identity)).astype(
+            self.dtype
+        )
 
     def row_reduce(self, name: str, x: np.ndarray) -> np.ndarray:
         """Each row to one column: a balanced tree over t columns at a time, these in order."""
         if not x.size:
             return np.zeros((x.shape[0], 0), self.dtype)
-        width = min(self.t, 2 << (x.shape[1] - 1).bit_length())  # one step with identities is enough: it makes 0 of -0, further ones change nothing
+        width = min(
+            self.t, 2 << (x.shape[1] - 1).bit_length()
+        )  # one step with identities is enough: it makes 0 of -0, further ones change nothing
         out = None
         for i in range(0, x.shape[1], self.t):
             part = _fit(x[:, i : i + self.t], (x.shape[0], width), lookup(name).identity)
@@ -299,15 +455,20 @@ class Evaluator:
             out = part if out is None else self.functions(name)(out, part).astype(self.dtype)
         return out
 
-    def matmul(self, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, k: int, transposed: bool) -> np.ndarray:
-        """acc + a b over ``k`` columns of A, t at a time (all of them where nothing is tiled); the first product of all is taken as it is."""
+    def matmul(
+        self, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, k: int, transposed: bool
+    ) -> np.ndarray:
+        """acc + a b over ``k`` columns of A, t at a time (all of them where nothing is tiled); the
+        first product of all is taken as it is.
+        """
         if transposed:
             b = b.T
         if not k:
             return np.zeros((a.shape[0], b.shape[1]), self.dtype) if acc is None else acc
         t = k if self.t == UNTILED else self.t
         k = ceil_div(k, t) * t
-        a, b = _fit(a, (a.shape[0], k)), _fit(b, (k, b.shape[1]))
+        a = _fit(a, (a.shape[0], k))
+        b = _fit(b, (k, b.shape[1]))
         for i in range(0, k, t):
             product = self.dot(a[:, i : i + t], b[i : i + t])
             acc = product if acc is None else self.reduce("add", acc, product)
@@ -317,15 +478,27 @@ class Evaluator:
 class Feed:
     """What one output of an operator has given so far; iterating over it asks for more."""
 
-    def __init__(self, process: "_Process", port: int):
-        self.process, self.items, self.last = process, [], START
+    def __init__(self, process: _Process, port: int):
+        self.process = process
+        self.items = []
+        self.last = START
         process.feeds.append(self)
         element = process.node.outputs[port].element
         self.tile = element if isinstance(element, TileType) and not element.static else None
 
     def put(self, value, stop: int) -> None:
-        """Add an element. An empty tile that ends a dimension in which it would stand alone reads as an empty dimension: a stream has one form."""
-        if self.tile and value is not None and vacant(value.shape, self.tile) and stop and self.last:
+        """Add an element.
+
+        An empty tile that ends a dimension in which it would stand alone reads as an empty
+        dimension: a stream has one form.
+        """
+        if (
+            self.tile
+            and value is not None
+            and vacant(value.shape, self.tile)
+            and stop
+            and self.last
+        ):
             value = None
         self.items.append((value, stop))
         self.last = stop
@@ -345,18 +518,28 @@ class _Process:
     """An operator at work: its generator, and what its outputs have given."""
 
     def __init__(self, ev: Evaluator, node):
-        self.ev, self.node, self.feeds = ev, node, []
+        self.ev = ev
+        self.node = node
+        self.feeds = []
         self.done = self.running = False
 
     def start(self, inputs: list) -> None:
         self.generator = self.node.evaluate(self.ev, *inputs)
         if not isinstance(self.generator, Iterator):
-            raise ProgramError(f"evaluate returns {type(self.generator).__name__}", self.node.label, remedy="write it as a generator of (value, stop)")
+            raise ProgramError(
+                f"evaluate returns {type(self.generator).__name__}",
+                self.node.label,
+                remedy="write it as a generator of (value, stop)",
+            )
 
     def step(self) -> None:
         """One more element."""
         if self.running:
-            raise RunError("waits for its own output", self.node.label, "a loop gives an element before it needs it back")
+            raise RunError(
+                "waits for its own output",
+                self.node.label,
+                "a loop gives an element before it needs it back",
+            )
         self.running = True
         item = next(self.generator, None)
         self.running = False
@@ -373,17 +556,26 @@ def _fit(a: np.ndarray, shape: tuple[int, int], fill: float = 0.0) -> np.ndarray
     if a.shape == shape:
         return a
     out = np.full(shape, fill, a.dtype)
-    rows, cols = min(a.shape[0], shape[0]), min(a.shape[1], shape[1])
+    rows = min(a.shape[0], shape[0])
+    cols = min(a.shape[1], shape[1])
     out[:rows, :cols] = a[:rows, :cols]
     return out
 
 
 def _float64(name: str) -> Callable:
     if name not in FLOAT64:
-        raise ProgramError(f"function {name!r} has no float64 meaning", remedy=f"call penstock.frontend.functions.register_float64({name!r}, ...)")
+        raise ProgramError(
+            f"function {name!r} has no float64 meaning",
+            remedy=f"call penstock.frontend.functions.register_float64({name!r}, ...)",
+        )
     return FLOAT64[name]
 
 
-def evaluate64(graph: Graph, tensors: dict[str, np.ndarray], sources: dict | None = None, order: dict | None = None) -> dict[str, np.ndarray]:
+def evaluate64(
+    graph: Graph,
+    tensors: dict[str, np.ndarray],
+    sources: dict | None = None,
+    order: dict | None = None,
+) -> dict[str, np.ndarray]:
     """The stored tensors in float64: no rounding but that of the inputs to their own type."""
     return Evaluator(tensors, UNTILED, np.matmul, _float64, np.float64, sources, order).run(graph)

@@ -26,62 +26,119 @@ SELECTOR_LIMIT = 128  # targets of a selector: bits on the wire
 
 
 class Routing(Operator):
-    """What the routing operators share: units of ``rank`` inner dimensions, and selectors that say where a unit goes or comes from."""
+    """What the routing operators share: units of ``rank`` inner dimensions, and selectors that say
+    where a unit goes or comes from.
+    """
 
     def check_selector(self, i: int, targets: int, what: str) -> None:
         s = self.inputs[i]
         if not isinstance(s.element, SelectorType):
-            raise self.stream_error(i, f"carries {s.element}", rule="the selector must be a stream of selectors")
+            raise self.stream_error(
+                i, f"carries {s.element}", rule="the selector must be a stream of selectors"
+            )
         if s.element.n != targets:
             wide = "wider than" if s.element.n > targets else "narrower than"
-            raise self.stream_error(i, f"has {s.element.n} targets, {wide} the {targets} {what}", rule="a selector has one bit per stream",
-                                    remedy=f"give {s.element.n} {what}, or a selector of {targets}")
+            raise self.stream_error(
+                i,
+                f"has {s.element.n} targets, {wide} the {targets} {what}",
+                rule="a selector has one bit per stream",
+                remedy=f"give {s.element.n} {what}, or a selector of {targets}",
+            )
 
     def check_rank(self, i: int, least: int = 0) -> int:
-        s, b = self.inputs[i].type, self.args["rank"]
+        s = self.inputs[i].type
+        b = self.args["rank"]
         if isinstance(b, bool) or not isinstance(b, int) or not least <= b <= s.rank:
-            raise self.stream_error(i, f"rank must be an integer from {least} to the stream's rank {s.rank}, not {b!r}")
+            raise self.stream_error(
+                i, f"rank must be an integer from {least} to the stream's rank {s.rank}, not {b!r}"
+            )
         return b
 
     def check_limit(self, n: int) -> None:
         if n > SELECTOR_LIMIT:
-            raise self.error(f"has {n} targets", rule=f"a selector has at most {SELECTOR_LIMIT} targets", remedy="route in two steps")
+            raise self.error(
+                f"has {n} targets",
+                rule=f"a selector has at most {SELECTOR_LIMIT} targets",
+                remedy="route in two steps",
+            )
 
     def check_alike(self, inputs) -> None:
-        """Streams that are merged carry one type of element and agree in all dimensions but the outermost."""
+        """Streams that are merged carry one type of element and agree in all dimensions but the
+        outermost.
+        """
         first = inputs[0]
         for i, s in enumerate(inputs):
             if s.rank != first.rank or not same_shape(s.shape[1:], first.shape[1:]):
-                raise self.stream_error(i, f"has shape {show_shape(s.shape)}, stream {first.name} has {show_shape(first.shape)}",
-                                        rule="streams that are merged agree in all dimensions but the outermost")
-            if isinstance(s.element, BufferType) and isinstance(first.element, BufferType) and s.element.memory != first.element.memory:
-                raise self.stream_error(i, f"refers to buffers in memory {s.element.memory}, stream {first.name} to memory {first.element.memory}",
-                                        rule="references that are merged belong to one memory", remedy="give both Bufferizes one memory=...")
+                raise self.stream_error(
+                    i,
+                    f"has shape {show_shape(s.shape)}, stream {first.name} has "
+                    f"{show_shape(first.shape)}",
+                    rule="streams that are merged agree in all dimensions but the outermost",
+                )
+            if (
+                isinstance(s.element, BufferType)
+                and isinstance(first.element, BufferType)
+                and s.element.memory != first.element.memory
+            ):
+                raise self.stream_error(
+                    i,
+                    f"refers to buffers in memory {s.element.memory}, stream {first.name} to "
+                    f"memory {first.element.memory}",
+                    rule="references that are merged belong to one memory",
+                    remedy="give both Bufferizes one memory=...",
+                )
             if not same_element(s.element, first.element):
-                raise self.stream_error(i, f"carries {s.element}, stream {first.name} carries {first.element}", rule="streams that are merged carry one type")
+                raise self.stream_error(
+                    i,
+                    f"carries {s.element}, stream {first.name} carries {first.element}",
+                    rule="streams that are merged carry one type",
+                )
 
     def merged(self, sizes: list[Dim], key: object) -> Dim:
-        """A size that differs between merged streams: the same symbol where all agree, else a new ragged one."""
+        """A size that differs between merged streams: the same symbol where all agree, else a new
+        ragged one.
+        """
         if all(d == sizes[0] for d in sizes) and not sizes[0].kind.ragged:
             return sizes[0]
         kind = DimKind.DYNAMIC_RAGGED
         bounds = [self.graph.most(d) for d in sizes]
-        return self.graph.fresh("M", (self.name, key), kind, None if None in bounds else max(bounds))
+        return self.graph.fresh(
+            "M", (self.name, key), kind, None if None in bounds else max(bounds)
+        )
 
     def merged_element(self, elements: list, key: str = ""):
         first = elements[0]
         if isinstance(first, TileType):
-            return TileType(self.merged([e.rows for e in elements], f"{key}rows"), self.merged([e.cols for e in elements], f"{key}cols"), first.dtype)
+            return TileType(
+                self.merged([e.rows for e in elements], f"{key}rows"),
+                self.merged([e.cols for e in elements], f"{key}cols"),
+                first.dtype,
+            )
         if isinstance(first, BufferType):
-            shape = tuple(self.merged(list(d), f"{key}buffer{i}") for i, d in enumerate(zip(*(e.shape for e in elements))))
-            return BufferType(self.merged_element([e.element for e in elements], f"{key}b"), shape, first.memory)
+            shape = tuple(
+                self.merged(list(d), f"{key}buffer{i}")
+                for i, d in enumerate(zip(*(e.shape for e in elements), strict=False))
+            )
+            return BufferType(
+                self.merged_element([e.element for e in elements], f"{key}b"), shape, first.memory
+            )
         if isinstance(first, TupleType):
-            return TupleType(tuple(self.merged_element([e.members[i] for e in elements], f"{key}{i}") for i in range(len(first.members))))
+            return TupleType(
+                tuple(
+                    self.merged_element([e.members[i] for e in elements], f"{key}{i}")
+                    for i in range(len(first.members))
+                )
+            )
         return first
 
     def split_dims(self, shape: tuple[Dim, ...], key: object) -> tuple[Dim, ...]:
         """Inner dimensions of a part of a stream: a ragged size is another one there."""
-        return tuple(self.graph.fresh("P", (self.name, key, i), d.kind, self.graph.most(d)) if d.kind.ragged else d for i, d in enumerate(shape))
+        return tuple(
+            self.graph.fresh("P", (self.name, key, i), d.kind, self.graph.most(d))
+            if d.kind.ragged
+            else d
+            for i, d in enumerate(shape)
+        )
 
 
 def units(tokens, rank: int):
@@ -96,13 +153,24 @@ def units(tokens, rank: int):
 
 @operator
 class Partition(Routing):
-    """Sends each unit of ``rank`` inner dimensions to the outputs that its selector names: several, one, or none."""
+    """Sends each unit of ``rank`` inner dimensions to the outputs that its selector names: several,
+    one, or none.
+    """
 
-    shapes = "[D_a, ..., D_0] of any type, selectors [D_a, ..., D_rank] -> for each output i [P_i, D_{rank-1}, ..., D_0], P_i what the run sends there; ragged dimensions are other ones in each output"
-    stops = "a unit ends with rank + the selector's stop, and leaves each output with rank (0: plain)"
+    shapes = (
+        "[D_a, ..., D_0] of any type, selectors [D_a, ..., D_rank] -> for each output i [P_i, "
+        "D_{rank-1}, ..., D_0], P_i what the run sends there; ragged dimensions are other ones "
+        "in each output"
+    )
+    stops = (
+        "a unit ends with rank + the selector's stop, and leaves each output with rank (0: plain)"
+    )
     limits = "at most 128 outputs, the bits of a selector"
     streams = ("input", "selector")
-    arguments = {"rank": "inner dimensions of a unit (0: each element)", "outputs": "number of outputs"}
+    arguments = {
+        "rank": "inner dimensions of a unit (0: each element)",
+        "outputs": "number of outputs",
+    }
     forms = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
 
     @property
@@ -117,16 +185,25 @@ class Partition(Routing):
         self.check_selector(1, self.args["outputs"], "outputs")
         a, sel = self.inputs
         if not same_shape(sel.shape, a.shape[: len(a.shape) - b]):
-            raise self.stream_error(1, f"has shape {show_shape(sel.shape)}, the units of stream {a.name} have {show_shape(a.shape[: len(a.shape) - b])}",
-                                    rule="one selector per unit")
+            raise self.stream_error(
+                1,
+                f"has shape {show_shape(sel.shape)}, the units of stream {a.name} have "
+                f"{show_shape(a.shape[: len(a.shape) - b])}",
+                rule="one selector per unit",
+            )
 
     def shape_rule(self):
-        s, b = self.inputs[0].type, self.args["rank"]
+        s = self.inputs[0].type
+        b = self.args["rank"]
         total = Dim(cardinality(self.inputs[1].shape), DimKind.DYNAMIC_REGULAR)
         out = []
         for i in range(self.args["outputs"]):
-            size = self.graph.fresh(f"{self.name}_", (self.name, i), DimKind.DYNAMIC_REGULAR, self.graph.most(total))
-            out.append(StreamType(s.element, (size, *self.split_dims(s.shape[len(s.shape) - b :], i))))
+            size = self.graph.fresh(
+                f"{self.name}_", (self.name, i), DimKind.DYNAMIC_REGULAR, self.graph.most(total)
+            )
+            out.append(
+                StreamType(s.element, (size, *self.split_dims(s.shape[len(s.shape) - b :], i)))
+            )
         return out
 
     def lower_machine(self, low):
@@ -143,7 +220,10 @@ class Partition(Routing):
                 if s is None:
                     raise self.error("has more selectors than units", rule="one selector per unit")
                 if v is not None or s != b + q:
-                    raise self.error(f"a bare selector of stop {q} meets a unit", rule="selector and data have equal shapes")
+                    raise self.error(
+                        f"a bare selector of stop {q} meets a unit",
+                        rule="selector and data have equal shapes",
+                    )
                 continue
             for v, s in stream:
                 for port in sorted(targets):
@@ -153,37 +233,62 @@ class Partition(Routing):
             else:
                 raise self.error("has more selectors than units", rule="one selector per unit")
             if s != b + q:
-                raise self.error(f"a unit ends with stop {s}, its selector with {q}", rule="a unit ends with its selector's stop + rank")
+                raise self.error(
+                    f"a unit ends with stop {s}, its selector with {q}",
+                    rule="a unit ends with its selector's stop + rank",
+                )
         ev.at_end(self, stream, "has more units than selectors")
 
 
 @operator
 class Reassemble(Routing):
-    """Per selector, collects one unit of each selected input, in the order in which they arrive, into a new dimension."""
+    """Per selector, collects one unit of each selected input, in the order in which they arrive,
+    into a new dimension.
+    """
 
-    shapes = "inputs i [N_i, U_{rank-1}, ..., U_0] of any type, selectors [D_b, ..., D_0] -> [D_b, ..., D_0, the inputs taken, U_{rank-1}, ..., U_0]; a U that differs between inputs becomes a ragged one"
-    stops = "a unit's last element leaves with rank, the last one of a selector with rank + 1 + the selector's stop. A selector without a target gives an empty dimension"
-    limits = ("at most 128 inputs", "references to buffers of one memory", "an empty dimension ends a run in the timing `published`, whose streams have none")
+    shapes = (
+        "inputs i [N_i, U_{rank-1}, ..., U_0] of any type, selectors [D_b, ..., D_0] -> [D_b, "
+        "..., D_0, the inputs taken, U_{rank-1}, ..., U_0]; a U that differs between inputs "
+        "becomes a ragged one"
+    )
+    stops = (
+        "a unit's last element leaves with rank, the last one of a selector with rank + 1 + the "
+        "selector's stop. A selector without a target gives an empty dimension"
+    )
+    limits = (
+        "at most 128 inputs",
+        "references to buffers of one memory",
+        "an empty dimension ends a run in the timing `published`, whose streams have none",
+    )
     streams = ("inputs*", "selector")
     arguments = {"rank": "rank of the inputs, and of a unit: their dimensions but the outermost"}
     forms = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
     outer = Partition.outer
 
     def check(self):
-        *data, sel = self.inputs
+        *data, _sel = self.inputs
         self.check_limit(len(data))
         self.check_selector(len(data), len(data), "inputs")
         self.check_alike(data)
         b = self.args["rank"]
         if isinstance(b, bool) or b != data[0].rank:
-            raise self.stream_error(0, f"rank must be the rank of the inputs, {data[0].rank}, not {b!r}", rule="an input is a stream of units",
-                                    remedy="flatten the dimensions outside the units into one")
+            raise self.stream_error(
+                0,
+                f"rank must be the rank of the inputs, {data[0].rank}, not {b!r}",
+                rule="an input is a stream of units",
+                remedy="flatten the dimensions outside the units into one",
+            )
 
     def shape_rule(self):
         *data, sel = self.inputs
         taken = self.graph.fresh("S", self.name, DimKind.DYNAMIC_RAGGED, len(data))
-        inner = tuple(self.merged(list(d), i) for i, d in enumerate(zip(*(s.shape[1:] for s in data))))
-        return [StreamType(self.merged_element([s.element for s in data]), (*sel.shape, taken, *inner))]
+        inner = tuple(
+            self.merged(list(d), i)
+            for i, d in enumerate(zip(*(s.shape[1:] for s in data), strict=False))
+        )
+        return [
+            StreamType(self.merged_element([s.element for s in data]), (*sel.shape, taken, *inner))
+        ]
 
     def lower_machine(self, low):
         return [low.reassemble(self)]
@@ -207,16 +312,24 @@ class Reassemble(Routing):
                     if s >= b:
                         break
                 else:
-                    raise RunError(f"input {i} has no unit for a selector that names it", self.label)
+                    raise RunError(
+                        f"input {i} has no unit for a selector that names it", self.label
+                    )
         for i, s in enumerate(data):
             ev.at_end(self, s, f"input {i} has a unit that no selector names")
 
 
 @operator
 class EagerMerge(Routing):
-    """Merges units in the order in which they arrive. Output 0: the data; output 1: for each unit, a one-hot selector of the input it came from."""
+    """Merges units in the order in which they arrive.
 
-    shapes = "inputs i [N_i, U_{a-1}, ..., U_0] of any type -> data [sum of N_i, U_{a-1}, ..., U_0]; selectors [sum of N_i]"
+    Output 0: the data; output 1: for each unit, a one-hot selector of the input it came from.
+    """
+
+    shapes = (
+        "inputs i [N_i, U_{a-1}, ..., U_0] of any type -> data [sum of N_i, U_{a-1}, ..., U_0]; "
+        "selectors [sum of N_i]"
+    )
     stops = "those of the units; selectors are plain"
     limits = ("at most 128 inputs", "references to buffers of one memory")
     streams = ("inputs*",)
@@ -234,10 +347,20 @@ class EagerMerge(Routing):
 
     def shape_rule(self):
         sizes = [s.shape[0] for s in self.inputs]
-        kind = DimKind.DYNAMIC_REGULAR if any(d.kind.dynamic for d in sizes) else DimKind.STATIC_REGULAR
+        kind = (
+            DimKind.DYNAMIC_REGULAR
+            if any(d.kind.dynamic for d in sizes)
+            else DimKind.STATIC_REGULAR
+        )
         count = Dim(sum(d.size for d in sizes), kind)
-        inner = tuple(self.merged(list(d), i) for i, d in enumerate(zip(*(s.shape[1:] for s in self.inputs))))
-        return [StreamType(self.merged_element([s.element for s in self.inputs]), (count, *inner)), StreamType(SelectorType(len(self.inputs)), (count,))]
+        inner = tuple(
+            self.merged(list(d), i)
+            for i, d in enumerate(zip(*(s.shape[1:] for s in self.inputs), strict=False))
+        )
+        return [
+            StreamType(self.merged_element([s.element for s in self.inputs]), (count, *inner)),
+            StreamType(SelectorType(len(self.inputs)), (count,)),
+        ]
 
     def lower_machine(self, low):
         return low.eager_merge(self)
@@ -246,7 +369,8 @@ class EagerMerge(Routing):
         return low.route(self, "eager_merge", len(self.inputs))
 
     def evaluate(self, ev, *data):
-        b, open_ = self.inputs[0].rank, list(range(len(data)))
+        b = self.inputs[0].rank
+        open_ = list(range(len(data)))
         arrival = ev.arrival(self)
         while open_:
             i = arrival(open_)
@@ -262,4 +386,4 @@ class EagerMerge(Routing):
                 yield 0, v, s
 
 
-__all__ = ["Partition", "Reassemble", "EagerMerge"]
+__all__ = ["EagerMerge", "Partition", "Reassemble"]

@@ -1,4 +1,6 @@
-"""Operators that change shapes only: Flatten, Reshape, Promote, Expand, Zip, Broadcast (paper table 7), and Fifo, which changes nothing."""
+"""Operators that change shapes only: Flatten, Reshape, Promote, Expand, Zip, Broadcast (paper table
+7), and Fifo, which changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,36 @@ import sympy
 
 from .graph import Operator, operator
 from .streams import pairs
-from .types import (BUFFER, ELEMENT_KINDS, NUMBER, TILES, TUPLE, BufferType, Dim, DimKind, ScalarType, SelectorType, StreamType, TileType,
-                    TupleType, cardinality, dim, same_shape, same_size, show_shape)
+from .types import (
+    BUFFER,
+    ELEMENT_KINDS,
+    NUMBER,
+    TILES,
+    TUPLE,
+    BufferType,
+    Dim,
+    DimKind,
+    ScalarType,
+    SelectorType,
+    StreamType,
+    TileType,
+    TupleType,
+    cardinality,
+    dim,
+    same_shape,
+    same_size,
+    show_shape,
+)
 
 
 def _index(op: Operator, name: str, least: int, most: int) -> int:
     v = op.args[name]
     if isinstance(v, bool) or not isinstance(v, int) or not least <= v <= most:
-        raise op.stream_error(0, f"{name} must be an integer from {least} to {most}, not {v!r}", rule="dimensions count from 0, innermost first")
+        raise op.stream_error(
+            0,
+            f"{name} must be an integer from {least} to {most}, not {v!r}",
+            rule="dimensions count from 0, innermost first",
+        )
     return v
 
 
@@ -29,9 +53,15 @@ class Shape(Operator):
 class Flatten(Shape):
     """Merges dimensions ``lo`` to ``hi`` into one."""
 
-    shapes = "[D_a, ..., D_hi, ..., D_lo, ..., D_0] of any type -> [D_a, ..., the product of D_lo to D_hi, ..., D_0]; a new ragged dimension where one of them is ragged"
+    shapes = (
+        "[D_a, ..., D_hi, ..., D_lo, ..., D_0] of any type -> [D_a, ..., the product of D_lo to "
+        "D_hi, ..., D_0]; a new ragged dimension where one of them is ragged"
+    )
     stops = "s up to lo: s; up to hi: lo; above: s - (hi - lo)"
-    limits = "a stream in which an empty part ends a dimension that is merged inside groups (lo above 0) cannot be written on the wire: the run ends with an error"
+    limits = (
+        "a stream in which an empty part ends a dimension that is merged inside groups (lo above "
+        "0) cannot be written on the wire: the run ends with an error"
+    )
     arguments = {"lo": "innermost dimension merged", "hi": "outermost dimension merged"}
     forms = {"lo": (0, 1), "merged": (1, 2, 3), "carries": ELEMENT_KINDS}
 
@@ -45,30 +75,59 @@ class Flatten(Shape):
         _index(self, "hi", lo, self.inputs[0].rank)
 
     def shape_rule(self):
-        s, lo, hi = self.inputs[0].type, self.args["lo"], self.args["hi"]
-        first, last = len(s.shape) - 1 - hi, len(s.shape) - lo
+        s = self.inputs[0].type
+        lo = self.args["lo"]
+        hi = self.args["hi"]
+        first = len(s.shape) - 1 - hi
+        last = len(s.shape) - lo
         merged = s.shape[first:last]
-        return [StreamType(s.element, s.shape[:first] + (self.graph.derived(cardinality(merged), *merged),) + s.shape[last:])]
+        return [
+            StreamType(
+                s.element,
+                (
+                    *s.shape[:first],
+                    self.graph.derived(cardinality(merged), *merged),
+                    *s.shape[last:],
+                ),
+            )
+        ]
 
     def lower_machine(self, low):
-        lo, hi = self.args["lo"], self.args["hi"]
-        src, k = low.take(self, 0), low.inner(self, 0)
+        lo = self.args["lo"]
+        hi = self.args["hi"]
+        src = low.take(self, 0)
+        k = low.inner(self, 0)
         return [src if lo == hi else low.chain(src, "flatten", self, {"lo": lo + k, "hi": hi + k})]
 
     def lower_published(self, low):
         return low.one(self, "flatten", {"lo": self.args["lo"], "hi": self.args["hi"]})
 
     def evaluate(self, ev, stream):
-        yield from ev.flatten(self, stream, self.args["lo"], self.args["hi"], self.inputs[0].element)
+        yield from ev.flatten(
+            self, stream, self.args["lo"], self.args["hi"], self.inputs[0].element
+        )
 
 
 @operator
 class Promote(Shape):
-    """Inserts a dimension of size 1: outside all others, or inside dimension ``level``. Around an empty dimension it is empty, of size 0."""
+    """Inserts a dimension of size 1: outside all others, or inside dimension ``level``.
 
-    shapes = "[D_a, ..., D_0] of any type -> [1, D_a, ..., D_0], or [D_a, ..., D_level, 1, D_{level-1}, ..., D_0]; 0 for 1 where what is inside is empty"
-    stops = "s below level: s; else s + 1. Outermost: the stream's last element ends it; an empty stream stays empty"
-    limits = "in the timing `published` a new outermost dimension only around rank 0, around a dimension of 1, or (level 2) around what a Reshape has just split: no stop marks the end of a stream there"
+    Around an empty dimension it is empty, of size 0.
+    """
+
+    shapes = (
+        "[D_a, ..., D_0] of any type -> [1, D_a, ..., D_0], or [D_a, ..., D_level, 1, "
+        "D_{level-1}, ..., D_0]; 0 for 1 where what is inside is empty"
+    )
+    stops = (
+        "s below level: s; else s + 1. Outermost: the stream's last element ends it; an empty "
+        "stream stays empty"
+    )
+    limits = (
+        "in the timing `published` a new outermost dimension only around rank 0, around a "
+        "dimension of 1, or (level 2) around what a Reshape has just split: no stop marks the "
+        "end of a stream there"
+    )
     arguments = {"level": "dimensions that stay inside the new one (default: all)"}
     defaults = {"level": None}
     forms = {"outermost": (False, True), "level": (0, 1, 2), "carries": ELEMENT_KINDS}
@@ -85,16 +144,38 @@ class Promote(Shape):
     def shape_rule(self):
         s = self.inputs[0].type
         cut = len(s.shape) - self.args["level"]
-        inside = s.shape[cut] if self.args["level"] else dim(1)  # the outermost dimension that stays inside
+        inside = (
+            s.shape[cut] if self.args["level"] else dim(1)
+        )  # the outermost dimension that stays inside
         present = sympy.Piecewise((1, inside.size >= 1), (0, True))
-        new = dim(1) if inside.value else Dim(present, DimKind.DYNAMIC_REGULAR) if self.outermost else self.graph.derived(present, inside)
-        return [StreamType(s.element, s.shape[:cut] + (new,) + s.shape[cut:])]
+        new = (
+            dim(1)
+            if inside.value
+            else Dim(present, DimKind.DYNAMIC_REGULAR)
+            if self.outermost
+            else self.graph.derived(present, inside)
+        )
+        return [StreamType(s.element, (*s.shape[:cut], new, *s.shape[cut:]))]
 
     def lower_machine(self, low):
-        k, level = low.inner(self, 0), self.args["level"]
-        if self.outermost and self.inputs[0].shape[0].value == 1:  # the outermost stop ends the stream: no look-ahead
-            return [low.chain(low.take(self, 0), "promote", self, {"level": level - 1 + k, "outermost": False})]
-        return [low.chain(low.take(self, 0), "promote", self, {"level": level + k, "outermost": self.outermost})]
+        k = low.inner(self, 0)
+        level = self.args["level"]
+        if (
+            self.outermost and self.inputs[0].shape[0].value == 1
+        ):  # the outermost stop ends the stream: no look-ahead
+            return [
+                low.chain(
+                    low.take(self, 0), "promote", self, {"level": level - 1 + k, "outermost": False}
+                )
+            ]
+        return [
+            low.chain(
+                low.take(self, 0),
+                "promote",
+                self,
+                {"level": level + k, "outermost": self.outermost},
+            )
+        ]
 
     def lower_published(self, low):
         level = self.args["level"]
@@ -103,11 +184,21 @@ class Promote(Shape):
         if self.inputs[0].shape[0].value == 1:
             return low.one(self, "promote", {"level": level - 1})
         chunks = self.inputs[0]
-        if level == 2 and isinstance(chunks.node, Reshape) and chunks.node.args["dim"] == 0 and chunks.node.inputs[0].rank == 0 and len(self.graph.consumers(chunks)) == 1:
+        if (
+            level == 2
+            and isinstance(chunks.node, Reshape)
+            and chunks.node.args["dim"] == 0
+            and chunks.node.inputs[0].rank == 0
+            and len(self.graph.consumers(chunks)) == 1
+        ):
             return [low.with_outer(self)]
         if level > 1:
-            raise low.error(self, f"a stream {self.inputs[0].type} has no new outermost dimension in the published simulator",
-                            remedy="promote inside the outermost dimension")
+            raise low.error(
+                self,
+                f"a stream {self.inputs[0].type} has no new outermost dimension in the published "
+                "simulator",
+                remedy="promote inside the outermost dimension",
+            )
         (port,) = low.one(self, "reshape", {"dim": 0, "chunk": 1, "pad": False, "add_outer": True})
         return [low.chain(port, "flatten", self, {"lo": 0, "hi": 1}, "flatten")]
 
@@ -126,17 +217,41 @@ class Promote(Shape):
 
 @operator
 class Reshape(Shape):
-    """Splits dimension ``dim`` into chunks; the innermost may be padded, which also gives a stream that marks the padding."""
+    """Splits dimension ``dim`` into chunks; the innermost may be padded, which also gives a stream
+    that marks the padding.
+    """
 
-    shapes = "[D_a, ..., D_0] of A (not buffers) -> data [D_a, ..., ceil(D_dim / chunk), chunk, ..., D_0], and with pad the padding stream of the same shape, scalars of one bit (1: padding)"
-    stops = "below dim: copied; the chunk-th element's stop s becomes s + 1; with padding the end of the dimension comes with the last padding element"
-    limits = ("without pad the dimension is static and chunk divides it; with pad it is dimension 0",
-              "what fills up is an empty tile, 0, or a selector without a target: no other values, no pairs, no tiles of run-time size (an empty one is an empty group)",
-              "in the timing `published` tiles only, and nothing may read the padding stream, which it does not have")
-    arguments = {"dim": "dimension split", "chunk": "size of a chunk",
-                 "pad": "value of padding elements: 0, a tile without valid rows, or a selector without a target (default: no padding; the dimension must be divisible)"}
+    shapes = (
+        "[D_a, ..., D_0] of A (not buffers) -> data [D_a, ..., ceil(D_dim / chunk), chunk, ..., "
+        "D_0], and with pad the padding stream of the same shape, scalars of one bit (1: padding)"
+    )
+    stops = (
+        "below dim: copied; the chunk-th element's stop s becomes s + 1; with padding the end of "
+        "the dimension comes with the last padding element"
+    )
+    limits = (
+        "without pad the dimension is static and chunk divides it; with pad it is dimension 0",
+        "what fills up is an empty tile, 0, or a selector without a target: no other values, no "
+        "pairs, no tiles of run-time size (an empty one is an empty group)",
+        "in the timing `published` tiles only, and nothing may read the padding stream, which it "
+        "does not have",
+    )
+    arguments = {
+        "dim": "dimension split",
+        "chunk": "size of a chunk",
+        "pad": (
+            "value of padding elements: 0, a tile without valid rows, or a selector without a "
+            "target (default: no padding; the dimension must be divisible)"
+        ),
+    }
     defaults = {"pad": None}
-    forms = {"dim": (0, 1, 2), "chunk": (1, 2), "carries": (*TILES, NUMBER, TUPLE), "padding": ("none", "tile", "selector", "scalar"), "marked": (False, True)}
+    forms = {
+        "dim": (0, 1, 2),
+        "chunk": (1, 2),
+        "carries": (*TILES, NUMBER, TUPLE),
+        "padding": ("none", "tile", "selector", "scalar"),
+        "marked": (False, True),
+    }
 
     @property
     def padding(self) -> str:
@@ -144,7 +259,13 @@ class Reshape(Shape):
         if self.args["pad"] is None:
             return "none"
         e = self.inputs[0].element
-        return "tile" if isinstance(e, TileType) else "selector" if isinstance(e, SelectorType) else "scalar"
+        return (
+            "tile"
+            if isinstance(e, TileType)
+            else "selector"
+            if isinstance(e, SelectorType)
+            else "scalar"
+        )
 
     @property
     def marked(self) -> bool | None:
@@ -154,26 +275,54 @@ class Reshape(Shape):
     def check(self):
         d = _index(self, "dim", 0, self.inputs[0].rank)
         self.positive("chunk")
-        size, chunk = self.split, self.args["chunk"]
+        size = self.split
+        chunk = self.args["chunk"]
         if isinstance(self.inputs[0].element, BufferType):
-            raise self.stream_error(0, f"carries {self.inputs[0].element}", rule="Reshape takes no buffers", remedy="put Streamify in front")
+            raise self.stream_error(
+                0,
+                f"carries {self.inputs[0].element}",
+                rule="Reshape takes no buffers",
+                remedy="put Streamify in front",
+            )
         if self.args["pad"] is not None:
             e = self.inputs[0].element
-            if not isinstance(e, (TileType, ScalarType, SelectorType)) or isinstance(e, TileType) and not e.static:
-                raise self.stream_error(0, f"carries {e}", rule="padding elements are tiles of static size, scalars or selectors")
+            if not isinstance(e, (TileType, ScalarType, SelectorType)) or (
+                isinstance(e, TileType) and not e.static
+            ):
+                raise self.stream_error(
+                    0,
+                    f"carries {e}",
+                    rule="padding elements are tiles of static size, scalars or selectors",
+                )
             if d:
-                raise self.stream_error(0, f"dimension {d} cannot be padded", rule="only the innermost dimension is padded")
+                raise self.stream_error(
+                    0,
+                    f"dimension {d} cannot be padded",
+                    rule="only the innermost dimension is padded",
+                )
             if self.args["pad"] != 0:
-                raise self.error(f"pad must be 0, not {self.args['pad']!r}", rule="padding elements have no valid rows; they read as zeros")
+                raise self.error(
+                    f"pad must be 0, not {self.args['pad']!r}",
+                    rule="padding elements have no valid rows; they read as zeros",
+                )
             return
         if chunk == 1:
             return
         if size.kind is not DimKind.STATIC_REGULAR:
-            raise self.stream_error(0, f"dimension {d} is {size.kind.value}", rule="a dimension that is split without padding is static-regular",
-                                    remedy="give pad=0" if d == 0 else "flatten it into the innermost dimension and give pad=0")
+            raise self.stream_error(
+                0,
+                f"dimension {d} is {size.kind.value}",
+                rule="a dimension that is split without padding is static-regular",
+                remedy="give pad=0"
+                if d == 0
+                else "flatten it into the innermost dimension and give pad=0",
+            )
         if size.value % chunk:
-            raise self.stream_error(0, f"dimension {d} is {size}, not a multiple of the chunk {chunk}",
-                                    remedy="give pad=0" if d == 0 else "choose a chunk that divides it")
+            raise self.stream_error(
+                0,
+                f"dimension {d} is {size}, not a multiple of the chunk {chunk}",
+                remedy="give pad=0" if d == 0 else "choose a chunk that divides it",
+            )
 
     @property
     def split(self) -> Dim:
@@ -181,11 +330,18 @@ class Reshape(Shape):
         return s.shape[s.rank - self.args["dim"]]
 
     def shape_rule(self):
-        s, chunk = self.inputs[0].type, self.args["chunk"]
+        s = self.inputs[0].type
+        chunk = self.args["chunk"]
         at = s.rank - self.args["dim"]
         d = s.shape[at]
-        outer = d if chunk == 1 else dim(-(-d.value // chunk)) if d.value is not None else self.graph.derived(sympy.ceiling(d.size / chunk), d)
-        shape = s.shape[:at] + (outer, dim(chunk)) + s.shape[at + 1 :]
+        outer = (
+            d
+            if chunk == 1
+            else dim(-(-d.value // chunk))
+            if d.value is not None
+            else self.graph.derived(sympy.ceiling(d.size / chunk), d)
+        )
+        shape = (*s.shape[:at], outer, dim(chunk), *s.shape[at + 1 :])
         data = StreamType(s.element, shape)
         return [data] if self.args["pad"] is None else [data, StreamType(ScalarType(1), shape)]
 
@@ -198,21 +354,50 @@ class Reshape(Shape):
     def lower_published(self, low):
         pad = self.args["pad"] is not None
         if pad and self.graph.consumers(self[1]):
-            raise low.error(self, "the padding stream has no unit in the published simulator", remedy="leave output 1 unread")
+            raise low.error(
+                self,
+                "the padding stream has no unit in the published simulator",
+                remedy="leave output 1 unread",
+            )
         if pad and not isinstance(self.inputs[0].element, TileType):
-            raise low.error(self, f"padding of {self.inputs[0].element} has no form in the published simulator", rule="it pads with tiles")
-        return low.one(self, "reshape", {"dim": self.args["dim"], "chunk": self.args["chunk"], "pad": pad, "add_outer": False}) + [None] * pad
+            raise low.error(
+                self,
+                f"padding of {self.inputs[0].element} has no form in the published simulator",
+                rule="it pads with tiles",
+            )
+        return (
+            low.one(
+                self,
+                "reshape",
+                {
+                    "dim": self.args["dim"],
+                    "chunk": self.args["chunk"],
+                    "pad": pad,
+                    "add_outer": False,
+                },
+            )
+            + [None] * pad
+        )
 
     def evaluate(self, ev, stream):
-        d, chunk, pad = self.args["dim"], self.args["chunk"], self.args["pad"] is not None
-        padding, count = ev.padding(self.inputs[0].element) if pad else None, 0
+        d = self.args["dim"]
+        chunk = self.args["chunk"]
+        pad = self.args["pad"] is not None
+        padding = ev.padding(self.inputs[0].element) if pad else None
+        count = 0
 
         def emit(value, stop, padded=False):
-            return [(0, value, stop), (1, None if value is None else int(padded), stop)] if pad else [(value, stop)]
+            return (
+                [(0, value, stop), (1, None if value is None else int(padded), stop)]
+                if pad
+                else [(value, stop)]
+            )
 
         def fill(stop):
             missing = chunk - count
-            return itertools.chain.from_iterable(emit(padding, stop if j == missing - 1 else d, True) for j in range(missing))
+            return itertools.chain.from_iterable(
+                emit(padding, stop if j == missing - 1 else d, True) for j in range(missing)
+            )
 
         held = None  # with padding, the last element of an open chunk: what ends it tells its stop
         for v, s in stream:
@@ -250,18 +435,33 @@ class Reshape(Shape):
 
 @operator
 class Expand(Shape):
-    """Repeats elements: each ``count`` times, a new innermost dimension; or as often as a reference stream has elements in its place.
+    """Repeats elements: each ``count`` times, a new innermost dimension; or as often as a reference
+    stream has elements in its place.
 
-    By reference the inner ``rank`` dimensions are of size 1, and the result has the reference's shape.
+    By reference the inner ``rank`` dimensions are of size 1, and the result has the reference's
+    shape.
     """
 
-    shapes = "count: [D_a, ..., D_0] of any type -> [D_a, ..., D_0, count]. By reference: [D_a, ..., D_rank, 1, ..., 1] and a reference [D_a, ..., D_0] -> [D_a, ..., D_0]"
-    stops = "count: copies are plain, the last has s + 1. By reference: the reference's; one of at least rank takes the element"
+    shapes = (
+        "count: [D_a, ..., D_0] of any type -> [D_a, ..., D_0, count]. By reference: [D_a, ..., "
+        "D_rank, 1, ..., 1] and a reference [D_a, ..., D_0] -> [D_a, ..., D_0]"
+    )
+    stops = (
+        "count: copies are plain, the last has s + 1. By reference: the reference's; one of at "
+        "least rank takes the element"
+    )
     costs = "on chip: a result tile (rules `paper` and, at 4 B an element, `published`)"
-    limits = ("no references to buffers by count: the unit that repeats does not count them; let Streamify repeat", "no pairs: expand in front of Zip",
-              "no reference stream of references to buffers")
+    limits = (
+        "no references to buffers by count: the unit that repeats does not count them; let "
+        "Streamify repeat",
+        "no pairs: expand in front of Zip",
+        "no reference stream of references to buffers",
+    )
     streams = ("input", "ref?")
-    arguments = {"count": "copies of each element", "rank": "with ref: inner dimensions that are repeated (default 1)"}
+    arguments = {
+        "count": "copies of each element",
+        "rank": "with ref: inner dimensions that are repeated (default 1)",
+    }
     defaults = {"count": None, "rank": None}
     forms = {"count": (1, 2), "rank": (1, 2), "carries": (*TILES, NUMBER, BUFFER)}
 
@@ -272,7 +472,12 @@ class Expand(Shape):
     def check(self):
         if not self.by_reference:
             if self.args["rank"] is not None or self.args["count"] is None:
-                raise self.error("has neither count nor ref" if self.args["count"] is None else "has rank without ref", remedy="give count, or ref and rank")
+                raise self.error(
+                    "has neither count nor ref"
+                    if self.args["count"] is None
+                    else "has rank without ref",
+                    remedy="give count, or ref and rank",
+                )
             self.positive("count")
             return
         if self.args["count"] is not None:
@@ -281,18 +486,36 @@ class Expand(Shape):
             self.args["rank"] = 1
         b, (a, ref) = self.args["rank"], self.inputs
         if isinstance(b, bool) or not isinstance(b, int) or not 1 <= b <= a.rank:
-            raise self.stream_error(0, f"rank must be an integer from 1 to the stream's rank {a.rank}, not {b!r}")
+            raise self.stream_error(
+                0, f"rank must be an integer from 1 to the stream's rank {a.rank}, not {b!r}"
+            )
         for i, d in enumerate(a.shape[len(a.shape) - b :]):
             if same_size(d, dim(1)) is False:
-                raise self.stream_error(0, f"dimension {b - 1 - i} is {d}, not 1", rule="the inner dimensions that are repeated have size 1")
+                raise self.stream_error(
+                    0,
+                    f"dimension {b - 1 - i} is {d}, not 1",
+                    rule="the inner dimensions that are repeated have size 1",
+                )
         cut = len(a.shape) - b
         if len(ref.shape) != len(a.shape) or not same_shape(ref.shape[:cut], a.shape[:cut]):
-            raise self.stream_error(1, f"has shape {show_shape(ref.shape)}, stream {a.name} has {show_shape(a.shape)}",
-                                    rule="the reference has the stream's shape but for the dimensions that are repeated")
+            raise self.stream_error(
+                1,
+                f"has shape {show_shape(ref.shape)}, stream {a.name} has {show_shape(a.shape)}",
+                rule=(
+                    "the reference has the stream's shape but for the dimensions that are repeated"
+                ),
+            )
 
     def shape_rule(self):
         s = self.inputs[0].type
-        return [StreamType(s.element, self.inputs[1].shape if len(self.inputs) == 2 else s.shape + (dim(self.args["count"]),))]
+        return [
+            StreamType(
+                s.element,
+                self.inputs[1].shape
+                if len(self.inputs) == 2
+                else (*s.shape, dim(self.args["count"])),
+            )
+        ]
 
     def onchip(self, rule):
         e = self.outputs[0].element
@@ -315,18 +538,28 @@ class Expand(Shape):
                 else:
                     yield from ((v, s + 1 if i == n - 1 else 0) for i in range(n))
             return
-        b, held = self.args["rank"], None
+        b = self.args["rank"]
+        held = None
         for r, s in ref:
             if held is None:
                 held = next(stream, None)
                 if held is None:
-                    raise self.error("its reference goes on when the input has ended", rule="one group of references per element")
+                    raise self.error(
+                        "its reference goes on when the input has ended",
+                        rule="one group of references per element",
+                    )
             if r is not None and held[0] is None:
-                raise self.error(f"its reference has an element where its input is empty, before stop {held[1]}", rule="the reference has the stream's shape outside")
+                raise self.error(
+                    f"its reference has an element where its input is empty, before stop {held[1]}",
+                    rule="the reference has the stream's shape outside",
+                )
             yield (None if r is None else held[0]), s
             if s >= b:
                 if held[1] != s:
-                    raise self.error(f"an element of stop {held[1]} meets references that end with {s}", rule="the reference has the stream's shape outside")
+                    raise self.error(
+                        f"an element of stop {held[1]} meets references that end with {s}",
+                        rule="the reference has the stream's shape outside",
+                    )
                 held = None
         ev.at_end(self, stream, "has elements left when its reference has ended")
 
@@ -337,16 +570,24 @@ class Zip(Shape):
 
     shapes = "two streams [D_a, ..., D_0] of any types -> [D_a, ..., D_0] of pairs"
     stops = "copied; both carry equal ones"
-    limits = ("a pair is one beat, so both have as many physical tiles, and one size where only the run tells it", "references to buffers are counted on streams of their own",
-              "in the timing `published` a pair has two words")
+    limits = (
+        "a pair is one beat, so both have as many physical tiles, and one size where only the "
+        "run tells it",
+        "references to buffers are counted on streams of their own",
+        "in the timing `published` a pair has two words",
+    )
     streams = ("first", "second")
     arguments = {}
 
     def check(self):
         a, b = self.inputs
         if not same_shape(a.shape, b.shape):
-            raise self.stream_error(1, f"has shape {show_shape(b.shape)}, stream {a.name} has {show_shape(a.shape)}", rule="both inputs have one shape",
-                                    remedy="reshape, expand or reload one of them")
+            raise self.stream_error(
+                1,
+                f"has shape {show_shape(b.shape)}, stream {a.name} has {show_shape(a.shape)}",
+                rule="both inputs have one shape",
+                remedy="reshape, expand or reload one of them",
+            )
 
     def shape_rule(self):
         a, b = self.inputs
@@ -368,8 +609,11 @@ class Zip(Shape):
 
 @operator
 class Fifo(Shape):
-    """Lets a stream run ahead: its channel holds ``depth`` elements at least. Where paths part and join again, the faster one needs room for what the
-    slower one keeps (a selector that waits for the rows it has routed)."""
+    """Lets a stream run ahead: its channel holds ``depth`` elements at least.
+
+    Where paths part and join again, the faster one needs room for what the slower one keeps (a
+    selector that waits for the rows it has routed).
+    """
 
     shapes = "[D_a, ..., D_0] of any type -> the same"
     stops = "copied"
@@ -386,8 +630,15 @@ class Fifo(Shape):
         element = self.inputs[0].element
         tiles = 1
         if isinstance(element, TileType):
-            tiles = low.bounded(self, low.tiles_of(element), f"stream {self.inputs[0].name} carries {element}", "a channel is as deep as the physical tiles of its elements ask for")
-        return [replace(low.take(self, 0), depth=self.args["depth"] * tiles + 1)]  # one for Done, which the other readers of the stream wait for too
+            tiles = low.bounded(
+                self,
+                low.tiles_of(element),
+                f"stream {self.inputs[0].name} carries {element}",
+                "a channel is as deep as the physical tiles of its elements ask for",
+            )
+        return [
+            replace(low.take(self, 0), depth=self.args["depth"] * tiles + 1)
+        ]  # one for Done, which the other readers of the stream wait for too
 
     def lower_published(self, low):
         return [replace(low.take(self, 0), depth=self.args["depth"])]
@@ -398,7 +649,10 @@ class Fifo(Shape):
 
 @operator
 class Broadcast(Shape):
-    """Copies a stream to ``n`` outputs. Lowering inserts it where a stream has several readers; a program need not."""
+    """Copies a stream to ``n`` outputs.
+
+    Lowering inserts it where a stream has several readers; a program need not.
+    """
 
     shapes = "[D_a, ..., D_0] of any type -> the same, n times"
     stops = "copied"
@@ -422,4 +676,4 @@ class Broadcast(Shape):
             yield from ((i, v, s) if self.args["n"] > 1 else (v, s) for i in range(self.args["n"]))
 
 
-__all__ = ["Flatten", "Reshape", "Promote", "Expand", "Zip", "Fifo", "Broadcast"]
+__all__ = ["Broadcast", "Expand", "Fifo", "Flatten", "Promote", "Reshape", "Zip"]

@@ -1,6 +1,7 @@
 """The sizes of a run without its values: an evaluator whose tiles have a shape and nothing in them.
 
-Sizes follow from selectors, numbers and the sizes of sources, never from what tiles hold, so a layer at full model size is measured in a second.
+Sizes follow from selectors, numbers and the sizes of sources, never from what tiles hold, so a
+layer at full model size is measured in a second.
 """
 
 from __future__ import annotations
@@ -34,13 +35,16 @@ class _Sizes(Evaluator):
     def row_reduce(self, name: str, x: np.ndarray) -> np.ndarray:
         return _tile(x.shape[0], int(x.size > 0))
 
-    def matmul(self, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, k: int, transposed: bool) -> np.ndarray:
+    def matmul(
+        self, acc: np.ndarray | None, a: np.ndarray, b: np.ndarray, k: int, transposed: bool
+    ) -> np.ndarray:
         product = _tile(a.shape[0], b.shape[0 if transposed else 1])
         return product if acc is None else self.reduce("add", acc, product)
 
 
 def sizes(graph: Graph, t: int, sources: dict) -> Evaluator:
-    """An evaluator that has run ``graph`` on elements of its sources (nested lists), without values: ``symbols``, ``largest``, ``shares`` and ``active`` are those of a run with them.
+    """An evaluator that has run ``graph`` on elements of its sources (nested lists), without
+    values: ``symbols``, ``largest``, ``shares`` and ``active`` are those of a run with them.
 
     Inputs that are merged take turns. Raises PenstockError where sizes disagree.
     """

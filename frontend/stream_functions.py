@@ -1,4 +1,6 @@
-"""Functions whose operand or result is a whole group of elements: what Accum collects, what FlatMap expands, and the integer functions of metadata."""
+"""Functions whose operand or result is a whole group of elements: what Accum collects, what FlatMap
+expands, and the integer functions of metadata.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from .types import Dim, DimKind, ScalarType, SelectorType, TileType, dim, same_s
 SPLIT = ("rows", "cols")
 
 
-# ---- Accum -----------------------------------------------------------------------------------------------------------
+# ---- Accum
+# -----------------------------------------------------------------------------------------------------------
+
 
 class Collect(Function):
     """A function that Accum folds over a group: ``start``, then ``update`` with every element."""
@@ -39,7 +43,10 @@ class Collect(Function):
 
 @dataclass(frozen=True)
 class Retile(Collect):
-    """Concatenates tiles: one below the other (``rows``) or side by side (``cols``). Only valid rows and columns count."""
+    """Concatenates tiles: one below the other (``rows``) or side by side (``cols``).
+
+    Only valid rows and columns count.
+    """
 
     along: str
 
@@ -59,10 +66,16 @@ class Retile(Collect):
         need_tiles(self.name, element)
         size = getattr(element, self.along)
         total = graph.derived(size.size * sympy.prod([d.size for d in dims]), size, *dims)
-        return TileType(total, element.cols, element.dtype) if self.along == "rows" else TileType(element.rows, total, element.dtype)
+        return (
+            TileType(total, element.cols, element.dtype)
+            if self.along == "rows"
+            else TileType(element.rows, total, element.dtype)
+        )
 
     def start(self, ev, out):
-        return np.zeros((0, out.cols.value or 0) if self.along == "rows" else (out.rows.value or 0, 0), ev.dtype)
+        return np.zeros(
+            (0, out.cols.value or 0) if self.along == "rows" else (out.rows.value or 0, 0), ev.dtype
+        )
 
     def update(self, ev, acc, value):
         if not value.size:
@@ -71,7 +84,10 @@ class Retile(Collect):
         if not acc.size:
             return value
         if acc.shape[1 - axis] != value.shape[1 - axis]:
-            raise ev.error(f"concatenates tiles of {list(acc.shape)} and {list(value.shape)} elements by {self.along}")
+            raise ev.error(
+                f"concatenates tiles of {list(acc.shape)} and {list(value.shape)} elements by "
+                f"{self.along}"
+            )
         return np.concatenate([acc, value], axis)
 
     def lower_accum(self, low, node):
@@ -100,7 +116,9 @@ class AllRead(Collect):
         return low.signal(node, 0, low.inner(node, 0) + node.args["rank"])
 
 
-# ---- Map -------------------------------------------------------------------------------------------------------------
+# ---- Map
+# -------------------------------------------------------------------------------------------------------------
+
 
 @dataclass(frozen=True)
 class RowAppend(Function):
@@ -113,16 +131,25 @@ class RowAppend(Function):
         need_tiles(self.name, *operands)
         a, b = operands
         if b.rows.value != 1 or same_size(a.cols, b.cols) is False or a.dtype != b.dtype:
-            raise ProgramError(f"cannot put {b} below the rows of {a}", rule="row_append takes a tile {R, C} and a row {1, C} of one dtype")
+            raise ProgramError(
+                f"cannot put {b} below the rows of {a}",
+                rule="row_append takes a tile {R, C} and a row {1, C} of one dtype",
+            )
         if a.rows.value is None:
-            raise ProgramError(f"cannot put a row below {a}", rule="row_append takes a tile of static rows", remedy="give the tile a static number of rows")
+            raise ProgramError(
+                f"cannot put a row below {a}",
+                rule="row_append takes a tile of static rows",
+                remedy="give the tile a static number of rows",
+            )
         return a
 
     def value(self, ev, operands, *values):
         tile, row = values
         if operands[0].cols.value is None:
             if tile.shape[1] != row.shape[1]:
-                raise ev.error(f"puts a row of {row.shape[1]} columns below a tile of {tile.shape[1]}")
+                raise ev.error(
+                    f"puts a row of {row.shape[1]} columns below a tile of {tile.shape[1]}"
+                )
             if not tile.shape[1]:
                 return tile
         if tile.shape[0] >= operands[0].rows.value:
@@ -135,7 +162,9 @@ class RowAppend(Function):
 
 @dataclass(frozen=True)
 class RowOffset(Function):
-    """Cuts the valid rows of a tile to a scalar at most; the rows below read as zero and do not count."""
+    """Cuts the valid rows of a tile to a scalar at most; the rows below read as zero and do not
+    count.
+    """
 
     name = rule = "row_offset"
     arity = 2
@@ -146,7 +175,11 @@ class RowOffset(Function):
         if not isinstance(b, ScalarType):
             raise ProgramError(f"row_offset takes a tile and a count, not {b}")
         if a.rows.value is None:
-            raise ProgramError(f"cannot cut the rows of {a}", rule="row_offset takes a tile of static rows", remedy="give the tile a static number of rows")
+            raise ProgramError(
+                f"cannot cut the rows of {a}",
+                rule="row_offset takes a tile of static rows",
+                remedy="give the tile a static number of rows",
+            )
         return a
 
     def value(self, ev, operands, *values):
@@ -189,7 +222,9 @@ class Address(Function):
         return low.pair(node, "address", {"stride": self.stride})
 
 
-# ---- FlatMap ---------------------------------------------------------------------------------------------------------
+# ---- FlatMap
+# ---------------------------------------------------------------------------------------------------------
+
 
 class Expanding(Function):
     """A function that FlatMap runs: one element (or a pair) gives a list of elements."""
@@ -197,7 +232,9 @@ class Expanding(Function):
     operators = ("FlatMap",)
 
     def parts(self, graph, key, *operands) -> tuple[object, Dim]:
-        """Element type and number of the parts of one element; ``key`` names the place for a symbol."""
+        """Element type and number of the parts of one element; ``key`` names the place for a
+        symbol.
+        """
         raise NotImplementedError
 
     def values(self, ev, operands, *values) -> Iterator:
@@ -215,7 +252,9 @@ class Expanding(Function):
 
 @dataclass(frozen=True)
 class RetileStreamify(Expanding):
-    """Cuts a tile into tiles of ``size`` rows or columns; with ``mask`` only those with a valid row or column leave (no row, no column), the last one perhaps smaller."""
+    """Cuts a tile into tiles of ``size`` rows or columns; with ``mask`` only those with a valid row
+    or column leave (no row, no column), the last one perhaps smaller.
+    """
 
     along: str = "rows"
     size: int = 1
@@ -229,19 +268,35 @@ class RetileStreamify(Expanding):
         a = operands[0]
         whole = getattr(a, self.along)
         if whole.value is None and not self.mask:
-            raise ProgramError(f"cuts {a} of run-time size", rule="a tile of run-time size is cut by its valid part", remedy="give mask=True")
+            raise ProgramError(
+                f"cuts {a} of run-time size",
+                rule="a tile of run-time size is cut by its valid part",
+                remedy="give mask=True",
+            )
         if whole.value is not None and whole.value % self.size and not self.mask:
-            raise ProgramError(f"{whole} {self.along} are not a multiple of {self.size}", remedy="choose a size that divides the tile, or give mask=True: the last part is smaller then")
+            raise ProgramError(
+                f"{whole} {self.along} are not a multiple of {self.size}",
+                remedy=(
+                    "choose a size that divides the tile, or give mask=True: the last part is "
+                    "smaller then"
+                ),
+            )
         if self.mask:
             most = graph.most(whole)
-            n = graph.fresh("V", (key, self.along, self.size), DimKind.DYNAMIC_RAGGED, most and -(-most // self.size))
+            n = graph.fresh(
+                "V",
+                (key, self.along, self.size),
+                DimKind.DYNAMIC_RAGGED,
+                most and -(-most // self.size),
+            )
         else:
             n = dim(whole.value // self.size)
         part = (dim(self.size), a.cols) if self.along == "rows" else (a.rows, dim(self.size))
         return TileType(*part, a.dtype), n
 
     def values(self, ev, operands, *values):
-        tile, axis = values[0], SPLIT.index(self.along)
+        tile = values[0]
+        axis = SPLIT.index(self.along)
         whole = getattr(operands[0], self.along).value
         end = (tile.shape[axis] if axis == 0 or tile.shape[0] else 0) if self.mask else whole
         for i in range(0, end, self.size):
@@ -306,7 +361,9 @@ class ExpertAddresses(Expanding):
 
 @dataclass(frozen=True)
 class LastTileFilter(Expanding):
-    """For a scalar n: n one-hot selectors of two targets, target 1 but for the last, which has target 0."""
+    """For a scalar n: n one-hot selectors of two targets, target 1 but for the last, which has
+    target 0.
+    """
 
     name = "last_tile_filter"
 
@@ -325,11 +382,15 @@ class LastTileFilter(Expanding):
         return "last_filter", {}
 
 
-# ---- constructors ----------------------------------------------------------------------------------------------------
+# ---- constructors
+# ----------------------------------------------------------------------------------------------------
+
 
 def _count(name: str, what: str, value, least: int = 1) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value < 1 << 32:
-        raise ProgramError(f"{what} must be an integer from {least} to 2^32 - 1, not {value!r}", f"function {name}")
+        raise ProgramError(
+            f"{what} must be an integer from {least} to 2^32 - 1, not {value!r}", f"function {name}"
+        )
     return value
 
 
@@ -366,7 +427,9 @@ def address(stride: int) -> Address:
 def retile_streamify(along: str = "rows", size: int = 1, mask: bool = False) -> RetileStreamify:
     """Parts of a tile, by rows or columns."""
     if along not in SPLIT:
-        raise ProgramError(f"along must be 'rows' or 'cols', not {along!r}", "function retile_streamify")
+        raise ProgramError(
+            f"along must be 'rows' or 'cols', not {along!r}", "function retile_streamify"
+        )
     return RetileStreamify(along, _count("retile_streamify", "size", size), bool(mask))
 
 
@@ -385,5 +448,20 @@ def last_tile_filter() -> LastTileFilter:
     return LastTileFilter()
 
 
-FORMS.update({f.__name__: f for f in (retile_row, retile_col, all_read, row_append, row_offset, address, retile_streamify, address_range, expert_addresses,
-                                      last_tile_filter)})
+FORMS.update(
+    {
+        f.__name__: f
+        for f in (
+            retile_row,
+            retile_col,
+            all_read,
+            row_append,
+            row_offset,
+            address,
+            retile_streamify,
+            address_range,
+            expert_addresses,
+            last_tile_filter,
+        )
+    }
+)

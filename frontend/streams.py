@@ -1,8 +1,9 @@
 """Streams as nested lists, and as lists of (value, stop).
 
-A stream of shape [D_N, ..., D_0] is a list nested N + 1 deep, or an array with these leading axes. Its elements are arrays (tiles), integers (scalars) and
-collections of targets (selectors; an integer is one target). An empty list is an empty tensor; in the other form it is a bare stop, of value None
-(docs/timing.md section 3.4).
+A stream of shape [D_N, ..., D_0] is a list nested N + 1 deep, or an array with these leading axes.
+Its elements are arrays (tiles), integers (scalars) and collections of targets (selectors; an
+integer is one target). An empty list is an empty tensor; in the other form it is a bare stop, of
+value None (docs/timing.md section 3.4).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ START = 1 << 30
 
 
 def tokens(nested, t: StreamType, where: str) -> list[tuple]:
-    """The elements of a stream of type ``t`` with their stops; ProgramError where they do not suit the type."""
+    """The elements of a stream of type ``t`` with their stops; ProgramError where they do not suit
+    the type.
+    """
     out: list[tuple] = []
     _walk(nested, t, t.rank, out, where)
     return out
@@ -28,7 +31,11 @@ def tokens(nested, t: StreamType, where: str) -> list[tuple]:
 
 def _walk(nested, t: StreamType, level: int, out: list, where: str) -> None:
     if not isinstance(nested, (list, tuple, np.ndarray)):
-        raise ProgramError(f"dimension {level} must be a list, not {nested!r}", where, rule=f"the elements of {t} are given as a list nested {t.rank + 1} deep")
+        raise ProgramError(
+            f"dimension {level} must be a list, not {nested!r}",
+            where,
+            rule=f"the elements of {t} are given as a list nested {t.rank + 1} deep",
+        )
     for x in nested:
         if level:
             _walk(x, t, level - 1, out, where)
@@ -36,7 +43,12 @@ def _walk(nested, t: StreamType, level: int, out: list, where: str) -> None:
         try:
             out.append((element(x, t.element, where), 0))
         except ProgramError as e:
-            raise ProgramError(e.what, e.where, e.rule, e.remedy or f"give the elements of {t} as a list nested {t.rank + 1} deep") from None
+            raise ProgramError(
+                e.what,
+                e.where,
+                e.rule,
+                e.remedy or f"give the elements of {t} as a list nested {t.rank + 1} deep",
+            ) from None
     if level == t.rank:  # the outermost dimension has no stop of its own
         return
     if len(nested):
@@ -46,7 +58,9 @@ def _walk(nested, t: StreamType, level: int, out: list, where: str) -> None:
 
 
 def pairs(node, a: Iterable[tuple], b: Iterable[tuple], rule: str):
-    """Elements of two streams of one shape as ((x, y), stop); ProgramError of the operator ``node`` where they differ."""
+    """Elements of two streams of one shape as ((x, y), stop); ProgramError of the operator ``node``
+    where they differ.
+    """
     for one, other in itertools.zip_longest(a, b):
         if one is None or other is None:
             raise node.error("one of its inputs ends before the other", rule=rule)
@@ -63,25 +77,56 @@ def _whole(x) -> bool:
 def element(x, t, where: str):
     """One element in the form that operators compute with."""
     if isinstance(t, SelectorType):
-        targets = [x] if _whole(x) else list(x) if isinstance(x, Collection) and getattr(x, "ndim", 1) else None
-        if targets is None or not all(_whole(i) for i in targets) or len(set(targets)) < len(targets):
-            raise ProgramError(f"a selector of {x!r}", where, rule="a selector is the numbers of its targets, each once: [0, 2], or 2 for [2]")
+        targets = (
+            [x]
+            if _whole(x)
+            else list(x)
+            if isinstance(x, Collection) and getattr(x, "ndim", 1)
+            else None
+        )
+        if (
+            targets is None
+            or not all(_whole(i) for i in targets)
+            or len(set(targets)) < len(targets)
+        ):
+            raise ProgramError(
+                f"a selector of {x!r}",
+                where,
+                rule="a selector is the numbers of its targets, each once: [0, 2], or 2 for [2]",
+            )
         if any(not 0 <= i < t.n for i in targets):
-            raise ProgramError(f"selector {sorted(map(int, targets))} names a target outside 0 to {t.n - 1}", where, remedy="give the Source more targets, or correct the elements")
+            raise ProgramError(
+                f"selector {sorted(map(int, targets))} names a target outside 0 to {t.n - 1}",
+                where,
+                remedy="give the Source more targets, or correct the elements",
+            )
         return frozenset(int(i) for i in targets)
     if isinstance(t, ScalarType):
         if not _whole(x):
             raise ProgramError(f"a scalar of {x!r}", where, rule="a scalar is an integer")
         if not 0 <= x < 1 << t.bits:
-            raise ProgramError(f"scalar {x} does not fit into {t.bits} bits", where, remedy="give the Source more bits, or correct the elements")
+            raise ProgramError(
+                f"scalar {x} does not fit into {t.bits} bits",
+                where,
+                remedy="give the Source more bits, or correct the elements",
+            )
         return int(x)
     if isinstance(t, TileType):
         try:
             a = np.asarray(x, np.float32)
         except (TypeError, ValueError):
-            raise ProgramError(f"a tile of {type(x).__name__} that is no array of numbers", where, rule=f"the stream carries {t}") from None
-        if a.ndim != 2 or any(d.value is not None and n > d.value for n, d in zip(a.shape, (t.rows, t.cols))):
-            raise ProgramError(f"a tile of shape {list(a.shape)}", where, rule=f"the stream carries {t}")
+            raise ProgramError(
+                f"a tile of {type(x).__name__} that is no array of numbers",
+                where,
+                rule=f"the stream carries {t}",
+            ) from None
+        if a.ndim != 2 or any(
+            d.value is not None and n > d.value
+            for n, d in zip(a.shape, (t.rows, t.cols), strict=False)
+        ):
+            raise ProgramError(
+                f"a tile of shape {list(a.shape)}", where, rule=f"the stream carries {t}"
+            )
         return a
     raise ProgramError(f"elements of {t} cannot be given from outside", where)
 

@@ -1,7 +1,7 @@
 """The text form of a program: prints, and reads back to an equal program.
 
-One line per tensor, symbol and operator, in order; what follows ``#`` is for the reader. Lines are calls in Python's syntax,
-read through ``ast``: nothing in a text is executed.
+One line per tensor, symbol and operator, in order; what follows ``#`` is for the reader. Lines are
+calls in Python's syntax, read through ``ast``: nothing in a text is executed.
 """
 
 from __future__ import annotations
@@ -39,12 +39,20 @@ def print_graph(graph: Graph) -> str:
     for node in graph.nodes:
         loop = isinstance(node, Loop)
         parts = [] if loop else [_stream(s) for s in node.inputs]
-        parts += [f"{k}={_value(v)}" for k, v in node.args.items() if k not in type(node).defaults or v != type(node).defaults[k]]
+        parts += [
+            f"{k}={_value(v)}"
+            for k, v in node.args.items()
+            if k not in type(node).defaults or v != type(node).defaults[k]
+        ]
         line = f"{node.name} = {type(node).__name__}({', '.join(parts)})"
         lines.append(f"{line}  # {'; '.join(map(str, node.outputs))}" if node.outputs else line)
         for port, shape in node.asserted.items():
             lines.append(f"assert_shape({_stream(node[port])}, {_value(shape)})")
-    lines += [f"close({node.name}, {_stream(node.inputs[0])})" for node in graph.nodes if isinstance(node, Loop) and node.inputs]
+    lines += [
+        f"close({node.name}, {_stream(node.inputs[0])})"
+        for node in graph.nodes
+        if isinstance(node, Loop) and node.inputs
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -85,8 +93,11 @@ def _dims(shape) -> tuple[Dim, ...]:
 
 
 TYPES = {
-    "stream": lambda shape, element: StreamType(element, _dims(shape)), "tile": lambda rows, cols, dtype: TileType(dim(rows), dim(cols), dtype),
-    "selector": SelectorType, "scalar": ScalarType, "buffer": lambda element, shape, memory: BufferType(element, _dims(shape), memory),
+    "stream": lambda shape, element: StreamType(element, _dims(shape)),
+    "tile": lambda rows, cols, dtype: TileType(dim(rows), dim(cols), dtype),
+    "selector": SelectorType,
+    "scalar": ScalarType,
+    "buffer": lambda element, shape, memory: BufferType(element, _dims(shape), memory),
     "tuple": lambda *members: TupleType(members),
 }
 """Types as a text writes them."""
@@ -94,7 +105,8 @@ TYPES = {
 
 class _Reader:
     def __init__(self, where: str):
-        self.where, self.line = where, 0
+        self.where = where
+        self.line = 0
         self.graph: Graph | None = None
         self.nodes: dict[str, Operator] = {}
 
@@ -106,7 +118,10 @@ class _Reader:
             try:
                 body = ast.parse(line.strip()).body
             except SyntaxError:
-                raise self.error(f"not a line of a program: {line.strip()!r}", "one call a line, as print_graph writes them") from None
+                raise self.error(
+                    f"not a line of a program: {line.strip()!r}",
+                    "one call a line, as print_graph writes them",
+                ) from None
             for statement in body:
                 self.statement(statement)
         if self.graph is None:
@@ -128,7 +143,11 @@ class _Reader:
                 raise self.error("no program yet", "the first line is program('name')")
             self.graph = Graph(self.value(call.args[0]))
         elif name == "symbol":
-            self.graph.symbol(self.value(call.args[0]), DimKind(self.value(call.args[1])), *map(self.value, call.args[2:]))
+            self.graph.symbol(
+                self.value(call.args[0]),
+                DimKind(self.value(call.args[1])),
+                *map(self.value, call.args[2:]),
+            )
         elif name == "close":
             self.stream(call.args[0]).node.close(self.stream(call.args[1]))
         elif name in ("input", "output"):
@@ -146,7 +165,7 @@ class _Reader:
         required = [s for s in cls.streams if not s.endswith("?")]
         if not any(s.endswith("*") for s in cls.streams):
             optional = [s[:-1] for s in cls.streams if s.endswith("?")]
-            args |= dict(zip(optional, streams[len(required) :]))
+            args |= dict(zip(optional, streams[len(required) :], strict=False))
             streams = streams[: len(required)]
         self.nodes[target] = cls(*streams, name=target, graph=self.graph, **args)
 
@@ -165,7 +184,10 @@ class _Reader:
             case ast.List(elts=items):
                 return [self.value(x) for x in items]
             case ast.Call(func=ast.Name(id=name)) if name in FORMS:
-                return FORMS[name](*[self.value(x) for x in e.args], **{k.arg: self.value(k.value) for k in e.keywords})
+                return FORMS[name](
+                    *[self.value(x) for x in e.args],
+                    **{k.arg: self.value(k.value) for k in e.keywords},
+                )
             case ast.Call(func=ast.Name(id=name), args=args) if name in TYPES:
                 return TYPES[name](*map(self.value, args))
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=float(v))):
@@ -193,7 +215,8 @@ class _Reader:
             case ast.UnaryOp(op=ast.USub(), operand=x):
                 return -self.size(x)
             case ast.BinOp(left=a, op=op, right=b):
-                x, y = self.size(a), self.size(b)
+                x = self.size(a)
+                y = self.size(b)
                 match op:
                     case ast.Add():
                         return x + y
@@ -205,9 +228,17 @@ class _Reader:
                         return x / y
                     case ast.Pow():
                         return x**y
-            case ast.Call(func=ast.Name(id=name), args=args) if name in ("ceiling", "floor", "Max", "Min"):
+            case ast.Call(func=ast.Name(id=name), args=args) if name in (
+                "ceiling",
+                "floor",
+                "Max",
+                "Min",
+            ):
                 return getattr(sympy, name)(*[self.size(a) for a in args])
-        raise self.error(f"not a size: {ast.unparse(e)}", "numbers, declared symbols, + - * / ** and ceiling, floor, Max, Min")
+        raise self.error(
+            f"not a size: {ast.unparse(e)}",
+            "numbers, declared symbols, + - * / ** and ceiling, floor, Max, Min",
+        )
 
 
 def read_graph(text: str, where: str = "program text") -> Graph:

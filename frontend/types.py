@@ -16,8 +16,8 @@ from ..machine.errors import ProgramError
 class DimKind(enum.Enum):
     """What is known of a dimension before the run (paper section 3.1).
 
-    A *static* size is known when the program is written, a *dynamic* one depends on data. A *regular* size is one
-    number, a *ragged* one differs from occurrence to occurrence.
+    A *static* size is known when the program is written, a *dynamic* one depends on data. A
+    *regular* size is one number, a *ragged* one differs from occurrence to occurrence.
     """
 
     STATIC_REGULAR = "static-regular"
@@ -34,16 +34,18 @@ class DimKind(enum.Enum):
         return self in (DimKind.STATIC_RAGGED, DimKind.DYNAMIC_RAGGED)
 
     @staticmethod
-    def of(*, dynamic: bool, ragged: bool) -> "DimKind":
+    def of(*, dynamic: bool, ragged: bool) -> DimKind:
         if ragged:
             return DimKind.DYNAMIC_RAGGED if dynamic else DimKind.STATIC_RAGGED
         return DimKind.DYNAMIC_REGULAR if dynamic else DimKind.STATIC_REGULAR
 
-    def accepts(self, other: "DimKind") -> bool:
-        """Whether an operator that takes this kind also takes ``other``: it does if ``other`` is more constrained."""
+    def accepts(self, other: DimKind) -> bool:
+        """Whether an operator that takes this kind also takes ``other``: it does if ``other`` is
+        more constrained.
+        """
         return (self.dynamic or not other.dynamic) and (self.ragged or not other.ragged)
 
-    def join(self, other: "DimKind") -> "DimKind":
+    def join(self, other: DimKind) -> DimKind:
         """The least constrained of the two: the kind of an expression over both. Ragged absorbs."""
         return DimKind.of(dynamic=self.dynamic or other.dynamic, ragged=self.ragged or other.ragged)
 
@@ -71,16 +73,21 @@ def shown(value) -> str:
     return f"the dimension {value}" if isinstance(value, Dim) else repr(value)
 
 
-def dim(size: "Dim | int | sympy.Expr") -> Dim:
+def dim(size: Dim | int | sympy.Expr) -> Dim:
     """A dimension from a number (static-regular) or from an expression of such."""
     if isinstance(size, Dim):
         return size
-    if isinstance(size, bool) or not isinstance(size, (int, sympy.Expr)) and not hasattr(size, "__index__"):
+    if isinstance(size, bool) or (
+        not isinstance(size, (int, sympy.Expr)) and not hasattr(size, "__index__")
+    ):
         raise ProgramError(f"a dimension must be an integer or a symbolic size, not {size!r}")
     expr = size if isinstance(size, sympy.Expr) else sympy.Integer(int(size))
     if expr.is_Integer:
         if expr <= 0:
-            raise ProgramError(f"a dimension must be at least 1, not {expr}", rule="a stream of no values is written by leaving the operator out")
+            raise ProgramError(
+                f"a dimension must be at least 1, not {expr}",
+                rule="a stream of no values is written by leaving the operator out",
+            )
         return Dim(expr)
     return Dim(expr, DimKind.DYNAMIC_REGULAR)
 
@@ -129,7 +136,7 @@ class SelectorType:
 class BufferType:
     """A read-only reference to a buffer of ``shape`` elements in the on-chip memory ``memory``."""
 
-    element: "ElementType"
+    element: ElementType
     shape: tuple[Dim, ...]
     memory: str = ""
 
@@ -169,7 +176,7 @@ class ScalarType:
 class TupleType:
     """Several values side by side."""
 
-    members: tuple["ElementType", ...]
+    members: tuple[ElementType, ...]
 
     @property
     def elements(self) -> sympy.Expr:
@@ -186,8 +193,16 @@ class TupleType:
 ElementType = TileType | SelectorType | BufferType | ScalarType | TupleType
 
 
-STATIC_TILE, DYNAMIC_TILE, NUMBER, BUFFER, TUPLE = ELEMENT_KINDS = ("static tile", "dynamic tile", "number", "buffer", "tuple")
-"""Kinds of elements: a tile is dynamic if only the run knows its size; a number is a selector or a scalar."""
+STATIC_TILE, DYNAMIC_TILE, NUMBER, BUFFER, TUPLE = ELEMENT_KINDS = (
+    "static tile",
+    "dynamic tile",
+    "number",
+    "buffer",
+    "tuple",
+)
+"""Kinds of elements: a tile is dynamic if only the run knows its size; a number is a selector or a
+scalar.
+"""
 TILES = (STATIC_TILE, DYNAMIC_TILE)
 
 
@@ -249,8 +264,10 @@ def cardinality(shape: Iterable[Dim]) -> sympy.Expr:
 
 
 def vacant(shape: Sequence[int], t: TileType) -> bool:
-    """Whether a tile of this shape has no place on the wire: no row, or no column, of those whose number only the run tells."""
-    return any(d.value is None and not n for d, n in zip((t.rows, t.cols), shape))
+    """Whether a tile of this shape has no place on the wire: no row, or no column, of those whose
+    number only the run tells.
+    """
+    return any(d.value is None and not n for d, n in zip((t.rows, t.cols), shape, strict=False))
 
 
 def same_size(a: Dim, b: Dim) -> bool | None:
@@ -267,10 +284,10 @@ def same_size(a: Dim, b: Dim) -> bool | None:
 
 def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     """Whether two shapes may be the same: of one rank, and no size provably another."""
-    return len(a) == len(b) and False not in [same_size(x, y) for x, y in zip(a, b)]
+    return len(a) == len(b) and False not in [same_size(x, y) for x, y in zip(a, b, strict=False)]
 
 
-def same_element(a: "ElementType", b: "ElementType") -> bool:
+def same_element(a: ElementType, b: ElementType) -> bool:
     """Whether two element types may be the same."""
     if type(a) is not type(b):
         return False
@@ -278,7 +295,11 @@ def same_element(a: "ElementType", b: "ElementType") -> bool:
         case TileType():
             return a.dtype == b.dtype and same_shape((a.rows, a.cols), (b.rows, b.cols))
         case BufferType():
-            return a.memory == b.memory and same_shape(a.shape, b.shape) and same_element(a.element, b.element)
+            return (
+                a.memory == b.memory
+                and same_shape(a.shape, b.shape)
+                and same_element(a.element, b.element)
+            )
         case TupleType():
             return len(a.members) == len(b.members) and all(map(same_element, a.members, b.members))
     return a == b
@@ -290,7 +311,9 @@ def ceil_div(a: int, b: int) -> int:
         if isinstance(x, bool) or not hasattr(x, "__index__"):
             raise ProgramError(f"sizes must be integers, not {x!r}")
     if b < 1 or a < 0:
-        raise ProgramError(f"cannot cut a size of {a} into parts of {b}", rule="tile sizes are at least 1")
+        raise ProgramError(
+            f"cannot cut a size of {a} into parts of {b}", rule="tile sizes are at least 1"
+        )
     return -(-a // b)
 
 

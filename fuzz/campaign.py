@@ -1,4 +1,6 @@
-"""A fuzzing campaign: draws programs and streams, runs them on model and RTL, shrinks and keeps what fails, and counts what it has met."""
+"""A fuzzing campaign: draws programs and streams, runs them on model and RTL, shrinks and keeps
+what fails, and counts what it has met.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ from .recipe import Recipe, vary
 from .shrink import shrink
 from .streams import run_streams
 
-__all__ = ["Failure", "Campaign", "run_programs", "replay", "BATCH", "report"]
+__all__ = ["BATCH", "Campaign", "Failure", "replay", "report", "run_programs"]
 
 BATCH = 40
 """Structures side by side in one fabric."""
@@ -41,10 +43,13 @@ VARIANTS_OF = 8
 """Programs of one structure."""
 MOST_PORTS = 60
 MOST_SOURCE_BITS = INPUT_BITS * 3 // 4
-"""Off-chip ports of the structures of a fabric, and bits of its sources, at which it takes no further one."""
+"""Off-chip ports of the structures of a fabric, and bits of its sources, at which it takes no
+further one.
+"""
 CLEARING = 0.8
 """Share of the variants that lose all elements somewhere, where that is what has been met least."""
-SHRINK_MODEL, SHRINK_RTL = 300, 24
+SHRINK_MODEL = 300
+SHRINK_RTL = 24
 
 
 @dataclass
@@ -54,9 +59,11 @@ class Failure:
     Attributes
     ----------
     backend
-        ``model`` (values, or an error that no program should raise) or ``rtl`` (it differs from the model).
+        ``model`` (values, or an error that no program should raise) or ``rtl`` (it differs from the
+        model).
     message
         The first difference, or the error, of the shrunk program.
+
     """
 
     backend: str
@@ -67,7 +74,13 @@ class Failure:
     path: Path | None = None
 
     def to_dict(self) -> dict:
-        return {"backend": self.backend, "message": self.message, "origin": self.origin, "config": to_dict(self.config), "recipe": self.recipe.to_dict()}
+        return {
+            "backend": self.backend,
+            "message": self.message,
+            "origin": self.origin,
+            "config": to_dict(self.config),
+            "recipe": self.recipe.to_dict(),
+        }
 
 
 @dataclass
@@ -89,22 +102,37 @@ def config_of(data: dict) -> Config:
     return from_dict({k: v for k, v in data.items() if k in ("machine", "published")}, data["name"])
 
 
-def run_programs(campaign: Campaign, count: int, seed: int, *, on: str = "model", batch: int = BATCH, keep: Path | None = None,
-                 progress: Progress | Callable[[str], None] | None = None, only: list[str] | None = None, wrong: Callable | None = None, variants: int = VARIANTS_OF) -> None:
+def run_programs(
+    campaign: Campaign,
+    count: int,
+    seed: int,
+    *,
+    on: str = "model",
+    batch: int = BATCH,
+    keep: Path | None = None,
+    progress: Progress | Callable[[str], None] | None = None,
+    only: list[str] | None = None,
+    wrong: Callable | None = None,
+    variants: int = VARIANTS_OF,
+) -> None:
     """Draw and run ``count`` programs.
 
     Parameters
     ----------
     on
-        ``model``: values against NumPy. ``rtl``: also every beat of every program against the model's, ``batch`` programs to a simulator build.
+        ``model``: values against NumPy. ``rtl``: also every beat of every program against the
+        model's, ``batch`` programs to a simulator build.
     keep
         Folder for failures, as files that :func:`replay` takes.
     variants
-        Programs of one structure, at most: they differ in the sizes of dynamic dimensions, empty places, values and waits, and share hardware.
+        Programs of one structure, at most: they differ in the sizes of dynamic dimensions, empty
+        places, values and waits, and share hardware.
     only
-        Names of :data:`penstock.fuzz.draw.VARIANTS` to build programs around, in turn (default: all).
+        Names of :data:`penstock.fuzz.draw.VARIANTS` to build programs around, in turn (default:
+        all).
     wrong
         For tests: a context in which the fabric is made, with a bug planted.
+
     """
     show = progress_of(progress)
     show.plan(count * (2 if on == "rtl" else 1))
@@ -127,14 +155,24 @@ def run_programs(campaign: Campaign, count: int, seed: int, *, on: str = "model"
             for _ in range(3 * (variants - 1)):
                 if len(structures[-1]) == variants or made == count:
                     break
-                other = _variant(campaign, case, config, rng, f"seed {seed} program {drawn}, a variant", keep, aim.clear)
+                other = _variant(
+                    campaign,
+                    case,
+                    config,
+                    rng,
+                    f"seed {seed} program {drawn}, a variant",
+                    keep,
+                    aim.clear,
+                )
                 if other is not None:
                     structures[-1].append(other)
                     made += 1
                     show.done(f"program {drawn}, a variant")
         index += 1
         if on == "rtl" and structures:
-            _on_rtl(campaign, structures, config, f"seed {seed} batch {index - 1}", keep, show, wrong)
+            _on_rtl(
+                campaign, structures, config, f"seed {seed} batch {index - 1}", keep, show, wrong
+            )
 
 
 def _room(graphs: Iterable[UnitGraph]) -> bool:
@@ -142,17 +180,29 @@ def _room(graphs: Iterable[UnitGraph]) -> bool:
     ports = source_bits = 0
     for g in graphs:
         ports += len(g.ports)
-        source_bits += sum(beat_bits(c.payload) for c in g.channels if g.units[c.src[0]].kind == "source")
+        source_bits += sum(
+            beat_bits(c.payload) for c in g.channels if g.units[c.src[0]].kind == "source"
+        )
     return ports < MOST_PORTS and source_bits < MOST_SOURCE_BITS
 
 
-def _one(campaign: Campaign, config: Config, seed: tuple[int, ...], goals: tuple[Goal, ...], keep: Path | None) -> Case | None:
+def _one(
+    campaign: Campaign,
+    config: Config,
+    seed: tuple[int, ...],
+    goals: tuple[Goal, ...],
+    keep: Path | None,
+) -> Case | None:
     """Draw one program and run it on the model; None if it failed."""
     m = config.machine
     for attempt in range(20):
         start = time.perf_counter()
         recipe = draw((*seed, attempt), m.t, m.dtype, goals)
-        recipe.run = {"depths": recipe.seed, "depth": 0, "stalls": recipe.seed + 1 if recipe.seed % 4 else None}
+        recipe.run = {
+            "depths": recipe.seed,
+            "depth": 0,
+            "stalls": recipe.seed + 1 if recipe.seed % 4 else None,
+        }
         campaign.seconds["draw"] += time.perf_counter() - start
         try:
             case = programs.prepare(recipe, config)
@@ -176,7 +226,9 @@ def _one(campaign: Campaign, config: Config, seed: tuple[int, ...], goals: tuple
 
 
 def _run(campaign: Campaign, case: Case, config: Config) -> Case:
-    """Run a program on the model and check its values; where its channels are too shallow to finish, with the depth that the diagnosis names."""
+    """Run a program on the model and check its values; where its channels are too shallow to
+    finish, with the depth that the diagnosis names.
+    """
     try:
         run = programs.run_model(case, config)
     except DeadlockError as e:
@@ -195,15 +247,27 @@ def _run(campaign: Campaign, case: Case, config: Config) -> Case:
     return case
 
 
-def _variant(campaign: Campaign, case: Case, config: Config, rng: np.random.Generator, origin: str, keep: Path | None, clear: tuple[int, ...] = ()) -> Case | None:
-    """A program of the same structure with other sizes, values and waits (``clear``: depths, as of :func:`vary`); None where the draw does not suit."""
+def _variant(
+    campaign: Campaign,
+    case: Case,
+    config: Config,
+    rng: np.random.Generator,
+    origin: str,
+    keep: Path | None,
+    clear: tuple[int, ...] = (),
+) -> Case | None:
+    """A program of the same structure with other sizes, values and waits (``clear``: depths, as of
+    :func:`vary`); None where the draw does not suit.
+    """
     recipe = vary(case.recipe, rng, clear if rng.random() < CLEARING else ())
     start = time.perf_counter()
     try:
         other = programs.prepare(recipe, config)
         if other.graph.structure().to_dict() != case.graph.structure().to_dict():
             return None
-        programs.evaluation(other, config)  # where sizes that depend on each other no longer agree, it says so
+        programs.evaluation(
+            other, config
+        )  # where sizes that depend on each other no longer agree, it says so
     except PenstockError:
         return None
     try:
@@ -219,7 +283,15 @@ def _variant(campaign: Campaign, case: Case, config: Config, rng: np.random.Gene
     return None
 
 
-def _on_rtl(campaign: Campaign, structures: list[list[Case]], config: Config, origin: str, keep: Path | None, show: Progress, wrong) -> None:
+def _on_rtl(
+    campaign: Campaign,
+    structures: list[list[Case]],
+    config: Config,
+    origin: str,
+    keep: Path | None,
+    show: Progress,
+    wrong,
+) -> None:
     """Run programs side by side on model and RTL, and compare."""
     start = time.perf_counter()
     rounds = [[v[min(k, len(v) - 1)] for v in structures] for k in range(max(map(len, structures)))]
@@ -234,31 +306,75 @@ def _on_rtl(campaign: Campaign, structures: list[list[Case]], config: Config, or
     for (k, i), message in found.items():
         if i >= 0 and i not in told:
             told.add(i)
-            _fail(campaign, "rtl", message, rounds[k][i].recipe, config, f"{origin} program {i}", keep, wrong)
+            _fail(
+                campaign,
+                "rtl",
+                message,
+                rounds[k][i].recipe,
+                config,
+                f"{origin} program {i}",
+                keep,
+                wrong,
+            )
     if found and not told:  # of nobody in particular: one after the other
         (k, _), message = next(iter(found.items()))
         for case in rounds[k]:
             one = compare(campaign, [[case]], config, show, wrong)
             if one:
-                _fail(campaign, "rtl", next(iter(one.values())), case.recipe, config, origin, keep, wrong)
+                _fail(
+                    campaign,
+                    "rtl",
+                    next(iter(one.values())),
+                    case.recipe,
+                    config,
+                    origin,
+                    keep,
+                    wrong,
+                )
                 return
         raise Mismatch(message, origin)
 
 
-def compare(campaign: Campaign, rounds: list[list[Case]], config: Config, show: Progress | None = None, wrong: Callable | None = None) -> dict[tuple[int, int], str]:
-    """Differences between model and RTL by (round, program); each round runs all structures side by side once. Program -1: none in particular."""
+def compare(
+    campaign: Campaign,
+    rounds: list[list[Case]],
+    config: Config,
+    show: Progress | None = None,
+    wrong: Callable | None = None,
+) -> dict[tuple[int, int], str]:
+    """Differences between model and RTL by (round, program); each round runs all structures side by
+    side once. Program -1: none in particular.
+    """
     from ..tb import api, check
 
-    points, models, parts = [], [], []
+    points = []
+    models = []
+    parts = []
     for cases in rounds:
         graph, parts = fabric.side_by_side([c.graph for c in cases], "fuzz")
-        tensors = {p.prefix + n: a for p, c in zip(parts, cases) for n, a in c.tensors.items()}
-        sources = {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sources.items()}
-        sinks = {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sinks.items()}
+        tensors = {
+            p.prefix + n: a
+            for p, c in zip(parts, cases, strict=False)
+            for n, a in c.tensors.items()
+        }
+        sources = {
+            u + p.unit: s for p, c in zip(parts, cases, strict=False) for u, s in c.sources.items()
+        }
+        sinks = {
+            u + p.unit: s for p, c in zip(parts, cases, strict=False) for u, s in c.sinks.items()
+        }
         models.append(model.run(graph, config, tensors, trace=True, sources=sources, sinks=sinks))
         points.append(api.Point(graph, tensors, sources, sinks))
     out: dict[tuple[int, int], str] = {}
-    for k, (cases, point, want, got) in enumerate(zip(rounds, points, models, fabric.simulate(points, config, wrong, show.stage if show else None))):
+    for k, (cases, point, want, got) in enumerate(
+        zip(
+            rounds,
+            points,
+            models,
+            fabric.simulate(points, config, wrong, show.stage if show else None),
+            strict=False,
+        )
+    ):
         if isinstance(got, RunError):
             out[k, _owner(str(got))] = str(got)
             continue
@@ -272,7 +388,7 @@ def compare(campaign: Campaign, rounds: list[list[Case]], config: Config, show: 
         for d in report.differences:
             out.setdefault((k, _owner(d.where)), str(d))
         if not report.differences:
-            for i, (part, case) in enumerate(zip(parts, cases)):
+            for i, (part, case) in enumerate(zip(parts, cases, strict=False)):
                 part = replace(part, graph=case.graph)
                 try:
                     programs.check_values(case, config, fabric.view(part, got))
@@ -305,12 +421,23 @@ def fails_on_rtl(recipe: Recipe, config: Config, wrong: Callable | None = None) 
 
 
 def kind_of(message: str) -> str:
-    """What sort of failure a message tells of: its words, without names, numbers and values, so that a smaller program that fails in another way is told apart."""
+    """What sort of failure a message tells of: its words, without names, numbers and values, so
+    that a smaller program that fails in another way is told apart.
+    """
     told = re.sub(r"\([^()]*\)", " ", message.splitlines()[0].split(": model ")[0])
     return " ".join(w for w in re.findall(r"[^\s:,;]+", told) if w.isalpha())
 
 
-def _fail(campaign: Campaign, backend: str, message: str, recipe: Recipe, config: Config, origin: str, keep: Path | None, wrong: Callable | None = None) -> None:
+def _fail(
+    campaign: Campaign,
+    backend: str,
+    message: str,
+    recipe: Recipe,
+    config: Config,
+    origin: str,
+    keep: Path | None,
+    wrong: Callable | None = None,
+) -> None:
     """Shrink a failure and keep it."""
     m = config.machine
     told = {recipe.key(): message}
@@ -325,7 +452,13 @@ def _fail(campaign: Campaign, backend: str, message: str, recipe: Recipe, config
         return same
 
     try:
-        small = shrink(recipe, again, m.t, m.dtype, SHRINK_MODEL if backend == "model" else SHRINK_RTL if wrong is None else 0)
+        small = shrink(
+            recipe,
+            again,
+            m.t,
+            m.dtype,
+            SHRINK_MODEL if backend == "model" else SHRINK_RTL if wrong is None else 0,
+        )
     finally:  # also where the time is up before it is as small as can be
         _keep(campaign, Failure(backend, told[small.key()], small, config, origin), keep)
 
@@ -335,12 +468,17 @@ def _keep(campaign: Campaign, failure: Failure, keep: Path | None) -> None:
     campaign.failures.append(failure)
     if keep is not None:
         folder(keep)
-        failure.path = keep / f"fuzz_{failure.backend}_{len(campaign.failures)}_{failure.recipe.seed}.json"
+        failure.path = (
+            keep / f"fuzz_{failure.backend}_{len(campaign.failures)}_{failure.recipe.seed}.json"
+        )
         write_text(failure.path, json.dumps(failure.to_dict(), indent=1) + "\n")
 
 
 def replay(path: Path, on: str | None = None) -> str | None:
-    """Run a kept failure again; what is wrong, or None. ``on``: model or rtl (default: where it failed)."""
+    """Run a kept failure again; what is wrong, or None.
+
+    ``on``: model or rtl (default: where it failed).
+    """
     data = read_json(path)
     try:
         if data["backend"] == "streams":
@@ -348,24 +486,52 @@ def replay(path: Path, on: str | None = None) -> str | None:
             check_fields(data, ["backend", "message", "seed"], str(path))
         else:
             check_fields(data, ["backend", "message", "origin", "config", "recipe"], str(path))
-            recipe, config, backend = Recipe.from_dict(data["recipe"]), config_of(data["config"]), data["backend"]
+            recipe = Recipe.from_dict(data["recipe"])
+            config = config_of(data["config"])
+            backend = data["backend"]
             programs.prepare(recipe, config)
             if backend not in ("model", "rtl"):
                 raise ValueError(f"no backend {backend!r}")
     except PenstockError:
         raise
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, StopIteration) as e:
-        raise PenstockError(f"is not a kept failure: {e}"[:200], str(path), remedy="give a file that `penstock fuzz --keep` wrote") from None
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        StopIteration,
+    ) as e:
+        raise PenstockError(
+            f"is not a kept failure: {e}"[:200],
+            str(path),
+            remedy="give a file that `penstock fuzz --keep` wrote",
+        ) from None
     if data["backend"] == "streams":
         campaign = Campaign()
-        run_streams(campaign, 1, within("seed", seed, range(1 << 62), str(path)), on=on or "rtl", exact=True)
+        run_streams(
+            campaign, 1, within("seed", seed, range(1 << 62), str(path)), on=on or "rtl", exact=True
+        )
         return campaign.failures[0].message if campaign.failures else None
     on = on or backend
-    return fails_on_model(recipe, config) if on == "model" else fails_on_model(recipe, config) or fails_on_rtl(recipe, config)
+    return (
+        fails_on_model(recipe, config)
+        if on == "model"
+        else fails_on_model(recipe, config) or fails_on_rtl(recipe, config)
+    )
 
 
 def report(campaign: Campaign, least: int) -> dict:
-    """What a campaign did, as plain data: counts, seconds, failures, hits of everything that is asked for, and what has fewer than ``least``."""
-    return {"counts": dict(campaign.counts), "seconds": {k: round(v, 1) for k, v in campaign.seconds.items()}, "failures": [f.to_dict() for f in campaign.failures],
-            "hits": [{"group": g, "what": w, "hits": campaign.coverage.hits[g, w]} for g, w in wanted()],
-            "least": least, "below": [[g, w, n] for g, w, n in campaign.coverage.missing(wanted(), least)]}
+    """What a campaign did, as plain data: counts, seconds, failures, hits of everything that is
+    asked for, and what has fewer than ``least``.
+    """
+    return {
+        "counts": dict(campaign.counts),
+        "seconds": {k: round(v, 1) for k, v in campaign.seconds.items()},
+        "failures": [f.to_dict() for f in campaign.failures],
+        "hits": [
+            {"group": g, "what": w, "hits": campaign.coverage.hits[g, w]} for g, w in wanted()
+        ],
+        "least": least,
+        "below": [[g, w, n] for g, w, n in campaign.coverage.missing(wanted(), least)],
+    }

@@ -1,4 +1,6 @@
-"""What a campaign has met: operators and their forms, ports, stop levels, and empty tensors, each with its number of hits and the least that is asked for."""
+"""What a campaign has met: operators and their forms, ports, stop levels, and empty tensors, each
+with its number of hits and the least that is asked for.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from ..machine.functions import FUNCTIONS
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["Coverage", "wanted", "STOPS"]
+__all__ = ["STOPS", "Coverage", "wanted"]
 
 MOST_PORT = 2  # ports from here on count together
 
@@ -26,44 +28,68 @@ class Coverage:
         self.hits: Counter[tuple[str, str]] = Counter()
 
     def add_program(self, graph: Graph, streams: dict[tuple[str, int], list], t: int) -> None:
-        """Count a program's operators, their forms where elements came or went, and the elements that its streams carried (tiles of t x t)."""
+        """Count a program's operators, their forms where elements came or went, and the elements
+        that its streams carried (tiles of t x t).
+        """
         for node in graph.nodes:
             kind = type(node).__name__
             fn = node.args.get("fn")
             self.hits["operator", f"{kind} {fn.name}" if fn is not None else kind] += 1
-            ports = [(f"in {self._port(node, i)}", (s.node.name, s.port)) for i, s in enumerate(node.inputs)]
-            ports += [(f"out {min(i, MOST_PORT)}", (node.name, i)) for i in range(len(node.outputs))]
+            ports = [
+                (f"in {self._port(node, i)}", (s.node.name, s.port))
+                for i, s in enumerate(node.inputs)
+            ]
+            ports += [
+                (f"out {min(i, MOST_PORT)}", (node.name, i)) for i in range(len(node.outputs))
+            ]
             for port, at in ports:
                 items = streams[at]
                 self.hits["port", f"{kind} {port}"] += len(items)
                 self.hits["empty", f"{kind}: a stream without elements"] += not items
-                self.hits["empty", f"{kind}: an empty dimension"] += sum(v is None for v, _ in items)
+                self.hits["empty", f"{kind}: an empty dimension"] += sum(
+                    v is None for v, _ in items
+                )
             if any(v is not None for _, at in ports for v, _ in streams[at]):
                 self.hits.update(("form", form) for form in forms_of(node, t))
             if isinstance(node, Sink):
                 continue
             for i, s in enumerate(node.inputs):
-                if isinstance(s.element, SelectorType) and kind in ("Partition", "Reassemble") and i == len(node.inputs) - 1:
+                if (
+                    isinstance(s.element, SelectorType)
+                    and kind in ("Partition", "Reassemble")
+                    and i == len(node.inputs) - 1
+                ):
                     items = streams[s.node.name, s.port]
-                    self.hits["empty", f"{kind}: a selector without a target"] += sum(v is not None and not v for v, _ in items)
-                    self.hits["empty", f"{kind}: a selector of several targets"] += sum(v is not None and len(v) > 1 for v, _ in items)
+                    self.hits["empty", f"{kind}: a selector without a target"] += sum(
+                        v is not None and not v for v, _ in items
+                    )
+                    self.hits["empty", f"{kind}: a selector of several targets"] += sum(
+                        v is not None and len(v) > 1 for v, _ in items
+                    )
                     named = {t for v, _ in items for t in v or ()}
-                    self.hits["empty", f"{kind}: a target that no selector names"] += s.element.n - len(named)
+                    self.hits["empty", f"{kind}: a target that no selector names"] += (
+                        s.element.n - len(named)
+                    )
 
     @staticmethod
     def _port(node, i: int) -> str:
         names = node.streams
         if names and names[0].endswith("*"):
-            return names[-1] if len(names) > 1 and i == len(node.inputs) - 1 else str(min(i, MOST_PORT))
+            return (
+                names[-1]
+                if len(names) > 1 and i == len(node.inputs) - 1
+                else str(min(i, MOST_PORT))
+            )
         return names[i].rstrip("?") if i < len(names) else str(i)
 
     def add_run(self, graph: UnitGraph, run: Run) -> None:
         """Count the beats at the inputs of every kind of unit, by stop level, and the bare ones."""
         kinds = [u.kind for u in graph.units]
         for c in graph.channels:
-            kind, trace = kinds[c.dst[0]], run.channels[c.id]
+            kind = kinds[c.dst[0]]
+            trace = run.channels[c.id]
             self.hits["unit", f"{kind} in {min(c.dst[1], MOST_PORT)}"] += len(trace.stop)
-            for stop, data in zip(trace.stop.tolist(), trace.data.tolist()):
+            for stop, data in zip(trace.stop.tolist(), trace.data.tolist(), strict=False):
                 if stop == STOP_DONE:
                     continue
                 self.hits["stop", f"level {stop}"] += 1
@@ -77,37 +103,85 @@ class Coverage:
 
     def rows(self, groups: Iterable[str]) -> list[dict]:
         """Table rows in order of group and name."""
-        return [{"group": g, "what": w, "hits": n} for (g, w), n in sorted(self.hits.items()) if g in groups and n]
+        return [
+            {"group": g, "what": w, "hits": n}
+            for (g, w), n in sorted(self.hits.items())
+            if g in groups and n
+        ]
 
 
-STOPS = [("stop", f"level {s}") for s in range(MAX_STOP + 1)] + [("stop", f"bare, level {s}") for s in range(1, MAX_STOP + 1)]
+STOPS = [("stop", f"level {s}") for s in range(MAX_STOP + 1)] + [
+    ("stop", f"bare, level {s}") for s in range(1, MAX_STOP + 1)
+]
 """Every level that a beat can have."""
 
 FUNCTIONS_OF = {
-    "Map": [*FUNCTIONS, "matmul", "scale", "row_sum", "row_max", "row_append", "row_offset", "address"],
-    "Accum": ["add", "max", "matmul", "retile_row", "retile_col", "all_read"], "Scan": ["add", "max"],
+    "Map": [
+        *FUNCTIONS,
+        "matmul",
+        "scale",
+        "row_sum",
+        "row_max",
+        "row_append",
+        "row_offset",
+        "address",
+    ],
+    "Accum": ["add", "max", "matmul", "retile_row", "retile_col", "all_read"],
+    "Scan": ["add", "max"],
     "FlatMap": ["retile_streamify", "address_range", "expert_addresses", "last_tile_filter"],
 }
-OUTPUTS = {"Partition": 3, "EagerMerge": 2, "Reshape": 2, "Broadcast": 3, "LinearOffChipStore": 0, "Sink": 0}
+OUTPUTS = {
+    "Partition": 3,
+    "EagerMerge": 2,
+    "Reshape": 2,
+    "Broadcast": 3,
+    "LinearOffChipStore": 0,
+    "Sink": 0,
+}
 """Outputs, or input streams of any number, that are told apart; other operators have one."""
 ALWAYS_FULL = ("LinearOffChipStore", "Loop")  # a static number of tiles; what a loop needs to go on
 
 
 def wanted() -> list[tuple[str, str]]:
-    """What a campaign of full size has to meet: every operator with every function, in every form, every port, every stop level, every way of being empty."""
+    """What a campaign of full size has to meet: every operator with every function, in every form,
+    every port, every stop level, every way of being empty.
+    """
     out = []
     for kind, cls in OPERATORS.items():
         if not cls.__module__.startswith("penstock.frontend"):
             continue
-        out += [("operator", f"{kind} {fn}") for fn in FUNCTIONS_OF[kind]] if kind in FUNCTIONS_OF else [("operator", kind)]
+        out += (
+            [("operator", f"{kind} {fn}") for fn in FUNCTIONS_OF[kind]]
+            if kind in FUNCTIONS_OF
+            else [("operator", kind)]
+        )
         out += [("form", form) for form in forms_of_class(cls)]
         for name in cls.streams:
             many = name.endswith("*")
-            names = [str(k) for k in range((1 if kind == "Scan" else 2) if cls.higher_order else MOST_PORT + 1)] if many else [name.rstrip("?")]
+            names = (
+                [
+                    str(k)
+                    for k in range(
+                        (1 if kind == "Scan" else 2) if cls.higher_order else MOST_PORT + 1
+                    )
+                ]
+                if many
+                else [name.rstrip("?")]
+            )
             out += [("port", f"{kind} in {n}") for n in names]
         out += [("port", f"{kind} out {k}") for k in range(OUTPUTS.get(kind, 1))]
         if kind not in ALWAYS_FULL:
-            out += [("empty", f"{kind}: a stream without elements"), ("empty", f"{kind}: an empty dimension")]
+            out += [
+                ("empty", f"{kind}: a stream without elements"),
+                ("empty", f"{kind}: an empty dimension"),
+            ]
     for kind in ("Partition", "Reassemble"):
-        out += [("empty", f"{kind}: {what}") for what in ("a selector without a target", "a selector of several targets", "a target that no selector names")]
+        out += [
+            ("empty", f"{kind}: {what}")
+            for what in (
+                "a selector without a target",
+                "a selector of several targets",
+                "a target that no selector names",
+            )
+        ]
     return out + STOPS

@@ -1,7 +1,9 @@
-"""Draws random well-typed programs: every operator, over streams of any rank, type and emptiness, with sizes that tiles do not divide.
+"""Draws random well-typed programs: every operator, over streams of any rank, type and emptiness,
+with sizes that tiles do not divide.
 
-A program is drawn forwards, and evaluated while it is drawn, so a stream that has to agree with another (an operand, a selector, a reference) is made to measure.
-Streams whose order the machine's timing decides (behind a merge of several units) only meet streams that come from themselves.
+A program is drawn forwards, and evaluated while it is drawn, so a stream that has to agree with
+another (an operand, a selector, a reference) is made to measure. Streams whose order the machine's
+timing decides (behind a merge of several units) only meet streams that come from themselves.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ MOST_TRIES = (200, 100)
 
 @dataclass(frozen=True)
 class Goal:
-    """What a program should have: a step of :data:`VARIANTS` with one of ``names``, and then an operator in ``form`` (None: any)."""
+    """What a program should have: a step of :data:`VARIANTS` with one of ``names``, and then an
+    operator in ``form`` (None: any).
+    """
 
     names: tuple[str, ...]
     form: str | None = None
@@ -39,15 +43,19 @@ class Goal:
 
 
 def draw(seed: tuple[int, ...], t: int, dtype: str, goals: Sequence[Goal] = ()) -> Recipe:
-    """A random program for tiles of t x t with tensors of ``dtype``. It meets the first of ``goals`` (default: one of :data:`VARIANTS`), others if that is easy."""
+    """A random program for tiles of t x t with tensors of ``dtype``.
+
+    It meets the first of ``goals`` (default: one of :data:`VARIANTS`), others if that is easy.
+    """
     rng = np.random.default_rng(seed)
     goals = goals or [Goal((list(VARIANTS)[int(rng.integers(len(VARIANTS)))],))]
     for _ in range(50):
         d = Drawer(rng, t, dtype, int(rng.integers(1 << 31)))
-        wanted, before = d.number(2, 6), d.number(0, 2)
+        wanted = d.number(2, 6)
+        before = d.number(0, 2)
         k = _any(d, before)
         for i, goal in enumerate(goals):
-            if i and goal.form and goal.met(d) or len(d.recipe.steps) >= MOST_STEPS:
+            if (i and goal.form and goal.met(d)) or len(d.recipe.steps) >= MOST_STEPS:
                 continue
             d.sized = any(what in (goal.form or "") for what in SIZED)
             for _try_again in range(MOST_TRIES[i > 0]):
@@ -62,7 +70,9 @@ def draw(seed: tuple[int, ...], t: int, dtype: str, goals: Sequence[Goal] = ()) 
             _any(d, wanted - k)
             if _read(d):
                 return d.recipe
-    raise PenstockError(f"no program with {goals[0].form or goals[0].names[0]} could be drawn from seed {seed}")
+    raise PenstockError(
+        f"no program with {goals[0].form or goals[0].names[0]} could be drawn from seed {seed}"
+    )
 
 
 def _any(d: Drawer, count: int) -> int:
@@ -78,7 +88,11 @@ def _any(d: Drawer, count: int) -> int:
 
 def _read(d: Drawer) -> bool:
     """Give every on-chip memory somebody that reads it."""
-    read = {d.element(Live(step["ins"][0], True)).memory for step in d.recipe.steps if step["op"] == "Streamify"}
+    read = {
+        d.element(Live(step["ins"][0], True)).memory
+        for step in d.recipe.steps
+        if step["op"] == "Streamify"
+    }
     for s in list(d.live):
         e = d.element(s)
         if isinstance(e, BufferType) and e.memory not in read and not s.readers:
@@ -92,7 +106,8 @@ def _read(d: Drawer) -> bool:
 
 def attempt(d: Drawer, name: str, goal: Goal | None = None) -> bool:
     """One step that meets the goal, or none of its parts."""
-    steps, live = list(d.recipe.steps), [Live(list(s.at), s.fixed, s.readers) for s in d.live]
+    steps = list(d.recipe.steps)
+    live = [Live(list(s.at), s.fixed, s.readers) for s in d.live]
     built, saved = d.built, d.built.saved()
     try:
         VARIANTS[name](d)
@@ -100,6 +115,8 @@ def attempt(d: Drawer, name: str, goal: Goal | None = None) -> bool:
             raise Refused
         return True
     except (Refused, PenstockError):
-        d.recipe.steps, d.live, d.built = steps, live, built
+        d.recipe.steps = steps
+        d.live = live
+        d.built = built
         built.restore(saved)
         return False

@@ -8,19 +8,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..frontend.streams import nested
-from ..frontend.types import BufferType, ScalarType, SelectorType, TileType, TupleType
+from ..frontend.types import BufferType, TileType, TupleType
 from ..machine.beat import MAX_STOP
 from .recipe import Built, Recipe, measure
 
-__all__ = ["Drawer", "Live", "Refused", "told", "sizes", "static"]
+__all__ = ["Drawer", "Live", "Refused", "sizes", "static", "told"]
 
 MOST_TILES = 80  # physical tiles of one stream
-RUN_TIME = (0.15, 0.6)  # share of the sources of tiles whose size only the run knows: at large, and where such a tile is the goal
+RUN_TIME = (
+    0.15,
+    0.6,
+    # share of the sources of tiles whose size only the run knows: at large, and where such a tile
+    # is
+    # the goal
+)
 
 
 @dataclass
 class Live:
-    """A stream that can be read: where it comes from, and whether its elements are the same in every run."""
+    """A stream that can be read: where it comes from, and whether its elements are the same in
+    every run.
+    """
 
     at: list
     fixed: bool
@@ -35,14 +43,17 @@ class Drawer:
     """A program in the making."""
 
     def __init__(self, rng: np.random.Generator, t: int, dtype: str, seed: int):
-        self.rng, self.t, self.dtype = rng, t, dtype
+        self.rng = rng
+        self.t = t
+        self.dtype = dtype
         self.recipe = Recipe(seed=seed)
         self.built = Built(t, dtype, seed)
         self.live: list[Live] = []
         self.hungry = False  # whether a step may make a source of its own
         self.sized = False  # whether tiles of run-time size are asked for
 
-    # -- dice --------------------------------------------------------------------------------------------------
+    # -- dice
+    # --------------------------------------------------------------------------------------------------
 
     def chance(self, p: float) -> bool:
         return self.rng.random() < p
@@ -53,7 +64,8 @@ class Drawer:
     def one_of(self, *options):
         return options[int(self.rng.integers(len(options)))]
 
-    # -- streams -----------------------------------------------------------------------------------------------
+    # -- streams
+    # -----------------------------------------------------------------------------------------------
 
     def type(self, s: Live):
         return self.built.stream(s.at).type
@@ -75,14 +87,21 @@ class Drawer:
         for node in self.built.nodes[at]:
             for s in node:
                 items = self.built.items[at, s.port]
-                if sum(self.tiles_of(s.element, v) for v, _ in items) > MOST_TILES or s.rank + 3 > MAX_STOP:
+                if (
+                    sum(self.tiles_of(s.element, v) for v, _ in items) > MOST_TILES
+                    or s.rank + 3 > MAX_STOP
+                ):
                     self.built.restore(before)
                     raise Refused
         self.recipe.steps.append(step)
         sources = [*ins, *([Live(step["ref"], True)] if step.get("ref") else [])]
         for s in self.live:
             s.readers += sum(s.at == x.at for x in sources)
-        new = [Live([at, s.port], fixed and all(x.fixed for x in ins)) for node in self.built.nodes[at] for s in node]
+        new = [
+            Live([at, s.port], fixed and all(x.fixed for x in ins))
+            for node in self.built.nodes[at]
+            for s in node
+        ]
         self.live += new
         return new
 
@@ -97,11 +116,14 @@ class Drawer:
         if value is None:
             return 1
         if isinstance(element, TupleType):
-            return sum(self.tiles_of(m, v) for m, v in zip(element.members, value))
+            return sum(self.tiles_of(m, v) for m, v in zip(element.members, value, strict=False))
         if isinstance(element, BufferType):
             return sum(self.tiles_of(element.element, v) for v, _ in value)
         if isinstance(element, TileType):
-            rows, cols = (value.shape[i] if d.value is None else d.value for i, d in enumerate((element.rows, element.cols)))
+            rows, cols = (
+                value.shape[i] if d.value is None else d.value
+                for i, d in enumerate((element.rows, element.cols))
+            )
             return max(1, -(-rows // self.t) * -(-cols // self.t))
         return 1
 
@@ -115,53 +137,141 @@ class Drawer:
         return make()
 
     def shape(self, rank: int, regular: bool = False) -> tuple[list, list]:
-        """(size specifications, nested counts) of a new stream of ``rank`` + 1 dimensions; counts are lists of lists, [] where a dimension is empty."""
-        kinds = [self.one_of("static", "static", "dynamic", "ragged", "ragged") for _ in range(rank + 1)]
+        """(size specifications, nested counts) of a new stream of ``rank`` + 1 dimensions; counts
+        are lists of lists, [] where a dimension is empty.
+        """
+        kinds = [
+            self.one_of("static", "static", "dynamic", "ragged", "ragged") for _ in range(rank + 1)
+        ]
         kinds[0] = self.one_of("static", "dynamic")
         if regular:
             kinds = ["static"] * (rank + 1)
         small = rank > 3
-        fixed = [1 if self.chance(0.7 if small else 0.2) else self.number(1, 2 if small else (8 if rank == 0 else 4 if rank == 1 else 3)) for _ in range(rank + 1)]
+        fixed = [
+            1
+            if self.chance(0.7 if small else 0.2)
+            else self.number(1, 2 if small else (8 if rank == 0 else 4 if rank == 1 else 3))
+            for _ in range(rank + 1)
+        ]
         for i, kind in enumerate(kinds):
             if kind == "dynamic" and self.chance(0.3):
                 fixed[i] = 0
 
         def counts(i: int):
-            n = fixed[i] if kinds[i] != "ragged" else self.one_of(0, 1, 1, 2, 3, 4) if not small else self.one_of(0, 1, 1, 2)
+            n = (
+                fixed[i]
+                if kinds[i] != "ragged"
+                else self.one_of(0, 1, 1, 2, 3, 4)
+                if not small
+                else self.one_of(0, 1, 1, 2)
+            )
             return [counts(i + 1) if i < rank else None for _ in range(n)]
 
         out = counts(0)
         return told(kinds, out), out
 
-    def source(self, rank: int | None = None, *, tile: tuple | None = None, dtype: str = "fp32", selector: int | None = None, scalar: int | None = None,
-               most: int = 9, full: bool = False, one_hot: bool = False, regular: bool = False) -> Live:
+    def source(
+        self,
+        rank: int | None = None,
+        *,
+        tile: tuple | None = None,
+        dtype: str = "fp32",
+        selector: int | None = None,
+        scalar: int | None = None,
+        most: int = 9,
+        full: bool = False,
+        one_hot: bool = False,
+        regular: bool = False,
+    ) -> Live:
         """A new source with a shape of its own; ``regular``: of static sizes."""
-        rank = (self.one_of(0, 0, 1, 1, 1, 2, 2, 3) if not self.chance(0.06) else self.number(4, MAX_STOP - 4)) if rank is None else rank
+        rank = (
+            (
+                self.one_of(0, 0, 1, 1, 1, 2, 2, 3)
+                if not self.chance(0.06)
+                else self.number(4, MAX_STOP - 4)
+            )
+            if rank is None
+            else rank
+        )
         kinds, counts = self.shape(rank, regular)
-        return self.filled(kinds, counts, rank, tile=tile, dtype=dtype, selector=selector, scalar=scalar, most=most, full=full, one_hot=one_hot)
+        return self.filled(
+            kinds,
+            counts,
+            rank,
+            tile=tile,
+            dtype=dtype,
+            selector=selector,
+            scalar=scalar,
+            most=most,
+            full=full,
+            one_hot=one_hot,
+        )
 
-    def filled(self, shape: list, counts: list, rank: int, *, tile=None, dtype="fp32", selector=None, scalar=None, most=9, full=False, one_hot=False, values=None) -> Live:
+    def filled(
+        self,
+        shape: list,
+        counts: list,
+        rank: int,
+        *,
+        tile=None,
+        dtype="fp32",
+        selector=None,
+        scalar=None,
+        most=9,
+        full=False,
+        one_hot=False,
+        values=None,
+    ) -> Live:
         """A source of given structure with elements of a kind."""
         if selector is not None:
+
             def leaf():
                 if one_hot:
                     return [self.number(0, selector - 1)]
-                return sorted(map(int, self.rng.permutation(selector)[: self.one_of(0, 1, 1, min(2, selector), selector)]))
+                return sorted(
+                    map(
+                        int,
+                        self.rng.permutation(selector)[
+                            : self.one_of(0, 1, 1, min(2, selector), selector)
+                        ],
+                    )
+                )
+
             kind = {"selector": selector}
         elif scalar is not None:
+
             def leaf():
                 return self.number(0, min(most, 2**scalar - 1))
+
             kind = {"scalar": scalar}
         else:
             rows, cols = tile or (self.size(), self.size())
             if tile is None and not full and self.chance(RUN_TIME[self.sized]):
-                rows, cols = self.one_of(("ragged", cols), ("dynamic", cols), (rows, "ragged"), (rows, "dynamic"), ("ragged", "dynamic"))
-            partly = not full and isinstance(rows, int) and isinstance(cols, int) and self.chance(0.2)  # with a run-time size all is valid
+                rows, cols = self.one_of(
+                    ("ragged", cols),
+                    ("dynamic", cols),
+                    (rows, "ragged"),
+                    (rows, "dynamic"),
+                    ("ragged", "dynamic"),
+                )
+            partly = (
+                not full and isinstance(rows, int) and isinstance(cols, int) and self.chance(0.2)
+            )  # with a run-time size all is valid
             same = [self.number(1, self.t + 1) for _ in range(2)]
 
             def leaf():
-                r, c = (x if isinstance(x, int) else self.number(1, 2 * self.t) if x == "ragged" else same[axis] if x == "dynamic" else 2 for axis, x in enumerate((rows, cols)))
+                r, c = (
+                    x
+                    if isinstance(x, int)
+                    else self.number(1, 2 * self.t)
+                    if x == "ragged"
+                    else same[axis]
+                    if x == "dynamic"
+                    else 2
+                    for axis, x in enumerate((rows, cols))
+                )
                 return [self.number(0, r), c] if partly else [r, c]
+
             kind = {"tile": [rows, cols], "dtype": dtype}
         given = iter(values) if values is not None else None
 
@@ -176,12 +286,16 @@ class Drawer:
         return self.one_of(1, t, t, self.number(1, t), self.number(t, 2 * t + 1), 2 * t)
 
     def like(self, s: Live, depth: int | None = None, **kind) -> Live:
-        """A source with the outer ``depth`` dimensions of a stream (all of them by default), and its empty places."""
+        """A source with the outer ``depth`` dimensions of a stream (all of them by default), and
+        its empty places.
+        """
         if not s.fixed:
             raise Refused
         rank = self.rank(s)
         depth = rank + 1 if depth is None else depth
-        counts = _outer(nested([(v if v is None else 0, stop) for v, stop in self.items(s)], rank), depth)
+        counts = _outer(
+            nested([(v if v is None else 0, stop) for v, stop in self.items(s)], rank), depth
+        )
         shape = [["of", *s.at, i] for i in range(depth)]
         values = kind.pop("values", None)
         if callable(values):
@@ -189,12 +303,16 @@ class Drawer:
         return self.filled(shape, counts, depth - 1, values=values, **kind)
 
     def inner(self, s: Live, extra: int) -> Live:
-        """A source with the outer dimensions of a stream and ``extra`` ragged inner ones (some of them empty)."""
+        """A source with the outer dimensions of a stream and ``extra`` ragged inner ones (some of
+        them empty).
+        """
         if not s.fixed:
             raise Refused
         rank = self.rank(s)
         depth = rank + 1
-        counts = _outer(nested([(v if v is None else 0, stop) for v, stop in self.items(s)], rank), depth)
+        counts = _outer(
+            nested([(v if v is None else 0, stop) for v, stop in self.items(s)], rank), depth
+        )
 
         def grow(x, level):
             if level:
@@ -202,20 +320,47 @@ class Drawer:
             return [more(extra) for _ in x]
 
         def more(k):
-            return [more(k - 1) if k > 1 else None for _ in range(self.one_of(0, 1, 1, 2, 3))] if k else None
+            return (
+                [more(k - 1) if k > 1 else None for _ in range(self.one_of(0, 1, 1, 2, 3))]
+                if k
+                else None
+            )
 
         shape = [["of", *s.at, i] for i in range(depth)] + ["ragged"] * extra
-        kind = self.one_of({"scalar": 8}, {"selector": 3}, {"tile": (self.number(1, 3), self.number(1, 3))})
+        kind = self.one_of(
+            {"scalar": 8}, {"selector": 3}, {"tile": (self.number(1, 3), self.number(1, 3))}
+        )
         return self.filled(shape, grow(counts, depth - 1), depth - 1 + extra, **kind)
 
-    def tile(self, dtype: str | None = "fp32", *, fixed: bool = False, rank: int = 0, suits: Callable | None = None, **make) -> Live:
+    def tile(
+        self,
+        dtype: str | None = "fp32",
+        *,
+        fixed: bool = False,
+        rank: int = 0,
+        suits: Callable | None = None,
+        **make,
+    ) -> Live:
         """A stream of tiles."""
+
         def ok(s: Live) -> bool:
             e = self.element(s)
-            return isinstance(e, TileType) and (dtype is None or e.dtype == dtype) and (s.fixed or not fixed) and self.rank(s) >= rank and (suits is None or suits(s))
+            return (
+                isinstance(e, TileType)
+                and (dtype is None or e.dtype == dtype)
+                and (s.fixed or not fixed)
+                and self.rank(s) >= rank
+                and (suits is None or suits(s))
+            )
 
         def new() -> Live:
-            s = self.source(self.one_of(*[r for r in (rank, rank, rank + 1, rank + 2) if r < 4]) if rank else None, dtype=dtype or "fp32", **make)
+            s = self.source(
+                self.one_of(*[r for r in (rank, rank, rank + 1, rank + 2) if r < 4])
+                if rank
+                else None,
+                dtype=dtype or "fp32",
+                **make,
+            )
             if not ok(s):
                 raise Refused
             return s
@@ -224,13 +369,21 @@ class Drawer:
 
     def any(self, suits: Callable | None = None, rank: int = 0) -> Live:
         """A stream of anything."""
+
         def ok(s: Live) -> bool:
             return self.rank(s) >= rank and (suits is None or suits(s))
 
         def new() -> Live:
             r = self.one_of(rank, rank, rank + 1) if rank else None
-            s = self.one_of(lambda: self.source(r), lambda: self.source(r, dtype="bf16"), lambda: self.source(r, selector=self.number(1, 5)), lambda: self.source(r, scalar=self.one_of(1, 8, 32)),
-                            lambda: self.source(r), lambda: self.buffers(self.number(0, 2), r), lambda: self.pairs(r))()
+            s = self.one_of(
+                lambda: self.source(r),
+                lambda: self.source(r, dtype="bf16"),
+                lambda: self.source(r, selector=self.number(1, 5)),
+                lambda: self.source(r, scalar=self.one_of(1, 8, 32)),
+                lambda: self.source(r),
+                lambda: self.buffers(self.number(0, 2), r),
+                lambda: self.pairs(r),
+            )()
             if not ok(s):
                 raise Refused
             return s
@@ -238,8 +391,14 @@ class Drawer:
         return self.pick(ok, new)
 
     def buffers(self, depth: int, rank: int | None = None, *, regular: bool = False) -> Live:
-        """References to new buffers of ``depth`` dimensions, of a memory of their own; ``regular``: of static sizes."""
-        s = self.source((self.one_of(0, 0, 1, 1, 2) if rank is None else rank) + depth, tile=(self.size(), self.size()), regular=regular)
+        """References to new buffers of ``depth`` dimensions, of a memory of their own; ``regular``:
+        of static sizes.
+        """
+        s = self.source(
+            (self.one_of(0, 0, 1, 1, 2) if rank is None else rank) + depth,
+            tile=(self.size(), self.size()),
+            regular=regular,
+        )
         return self.add("Bufferize", [s], args={"rank": depth})[0]
 
     def pairs(self, rank: int | None = None) -> Live:
@@ -252,10 +411,19 @@ class Drawer:
 
 
 def told(kinds: list, counts: list) -> list:
-    """Kinds of dimensions that suit their sizes: what is empty somewhere, or not seen at all, is not static."""
+    """Kinds of dimensions that suit their sizes: what is empty somewhere, or not seen at all, is
+    not static.
+    """
     seen: list[set] = [set() for _ in kinds]
     measure(counts, 0, len(kinds) - 1, seen)
-    return [k if k != "static" or len(n) == 1 and 0 not in n else "dynamic" if len(n) < 2 else "ragged" for k, n in zip(kinds, seen)]
+    return [
+        k
+        if k != "static" or (len(n) == 1 and 0 not in n)
+        else "dynamic"
+        if len(n) < 2
+        else "ragged"
+        for k, n in zip(kinds, seen, strict=False)
+    ]
 
 
 def _outer(x: list, depth: int) -> list:
@@ -271,4 +439,7 @@ def static(d: Drawer, s: Live) -> bool:
 def sizes(d: Drawer, s: Live) -> tuple:
     """Rows and columns of a stream's tiles as specifications for another source."""
     e = d.element(s)
-    return tuple(x.value if x.value is not None else ["of", *s.at, -1 - i] for i, x in enumerate((e.rows, e.cols)))
+    return tuple(
+        x.value if x.value is not None else ["of", *s.at, -1 - i]
+        for i, x in enumerate((e.rows, e.cols))
+    )

@@ -1,4 +1,6 @@
-"""Many unit graphs side by side in one fabric: one simulator build, one run, and the view of each one's part of it."""
+"""Many unit graphs side by side in one fabric: one simulator build, one run, and the view of each
+one's part of it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from ..machine.errors import RunError
 from ..machine.trace import Run
 from ..machine.unitgraph import Channel, UnitGraph
 
-__all__ = ["Part", "side_by_side", "view", "simulate"]
+__all__ = ["Part", "side_by_side", "simulate", "view"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class Part:
         The graph by itself.
     unit, channel, port
         Its first unit, channel and off-chip port there. Its tensors have its ``prefix``.
+
     """
 
     graph: UnitGraph
@@ -35,7 +38,12 @@ class Part:
 
 def side_by_side(graphs: Sequence[UnitGraph], name: str) -> tuple[UnitGraph, list[Part]]:
     """One graph of disjoint parts, its off-chip ports in the order of the parts."""
-    units, channels, tensors, ports, parts, used = [], [], [], [], [], 0
+    units = []
+    channels = []
+    tensors = []
+    ports = []
+    parts = []
+    used = 0
     for k, g in enumerate(graphs):
         part = Part(g, len(units), len(channels), len(ports), f"p{k}_")
         parts.append(part)
@@ -48,28 +56,49 @@ def side_by_side(graphs: Sequence[UnitGraph], name: str) -> tuple[UnitGraph, lis
                 p |= {"tensor": part.prefix + p["tensor"], "base": p["base"] + used}
             units.append(replace(u, id=u.id + part.unit, name=f"p{k}_{u.name}", params=p, node=""))
         for c in g.channels:
-            channels.append(Channel(c.id + part.channel, f"p{k}_{c.name}", (c.src[0] + part.unit, c.src[1]), (c.dst[0] + part.unit, c.dst[1]), c.depth, c.payload))
+            channels.append(
+                Channel(
+                    c.id + part.channel,
+                    f"p{k}_{c.name}",
+                    (c.src[0] + part.unit, c.src[1]),
+                    (c.dst[0] + part.unit, c.dst[1]),
+                    c.depth,
+                    c.payload,
+                )
+            )
         tensors += [replace(x, name=part.prefix + x.name, base=x.base + used) for x in g.tensors]
         ports += [u + part.unit for u in g.ports]
         used += g.memory_bytes
-    return UnitGraph(name, graphs[0].t, tuple(units), tuple(channels), tuple(tensors), tuple(ports), used), parts
+    return UnitGraph(
+        name, graphs[0].t, tuple(units), tuple(channels), tuple(tensors), tuple(ports), used
+    ), parts
 
 
 def view(part: Part, run: Run) -> Run:
     """One part's share of a run of the whole: its channels, ports, outputs and counters."""
     g = part.graph
-    units, channels = slice(part.unit, part.unit + len(g.units)), slice(part.channel, part.channel + len(g.channels))
+    units = slice(part.unit, part.unit + len(g.units))
+    channels = slice(part.channel, part.channel + len(g.channels))
     out = Run(run.backend, run.cycles, run.first_request)
     out.channels = run.channels[channels]
     out.ports = run.ports[part.port : part.port + len(g.ports)]
-    out.outputs = {n.removeprefix(part.prefix): a for n, a in (run.outputs or {}).items() if n.startswith(part.prefix)}
-    out.busy, out.blocked, out.starved = (None if a is None else np.asarray(a)[units] for a in (run.busy, run.blocked, run.starved))
+    out.outputs = {
+        n.removeprefix(part.prefix): a
+        for n, a in (run.outputs or {}).items()
+        if n.startswith(part.prefix)
+    }
+    out.busy, out.blocked, out.starved = (
+        None if a is None else np.asarray(a)[units] for a in (run.busy, run.blocked, run.starved)
+    )
     out.peak_pages = {u: run.peak_pages[u + part.unit] for u in g.memories()}
     return out
 
 
 def simulate(points: list, config, wrong: Callable | None = None, stage=None) -> list:
-    """Run points of one structure on the RTL; of each its run or its error. ``wrong``: a context in which the fabric is exported, with a bug planted (not cached)."""
+    """Run points of one structure on the RTL; of each its run or its error.
+
+    ``wrong``: a context in which the fabric is exported, with a bug planted (not cached).
+    """
     from ..tb import api
 
     if wrong is None:
@@ -80,8 +109,15 @@ def simulate(points: list, config, wrong: Callable | None = None, stage=None) ->
     with wrong():
         done = export.export(Fabric(points[0].graph, config, probes=True))
     dram = config.machine.dram
-    design = api.Design(points[0].graph, {"fabric.v": done.verilog}, done.top, tuple(done.sidecar["registers"]), (), config.machine.port_lanes,
-                        dram.channels if dram.kind == "pipe" else config.machine.port_lanes)
+    design = api.Design(
+        points[0].graph,
+        {"fabric.v": done.verilog},
+        done.top,
+        tuple(done.sidecar["registers"]),
+        (),
+        config.machine.port_lanes,
+        dram.channels if dram.kind == "pipe" else config.machine.port_lanes,
+    )
     try:
         return api.simulate(design, points, config, keep_going=True, stage=stage)
     except RunError as e:

@@ -1,4 +1,6 @@
-"""Bugs of five kinds, planted in the RTL by changing the text of a component while a fabric is made."""
+"""Bugs of five kinds, planted in the RTL by changing the text of a component while a fabric is
+made.
+"""
 
 import contextlib
 import importlib.util
@@ -18,7 +20,7 @@ def goes_beyond(g, run, u) -> bool:
     if u.kind != "flatten" or u.params["lo"] == u.params["hi"]:
         return False
     x = run.channels[g.inputs(u.id)[0].id]
-    return any(u.params["hi"] < s < 15 and d for s, d in zip(x.stop, x.data))
+    return any(u.params["hi"] < s < 15 and d for s, d in zip(x.stop, x.data, strict=False))
 
 
 def waits(g, run, u) -> bool:
@@ -26,12 +28,23 @@ def waits(g, run, u) -> bool:
 
 
 def merges(g, run, u) -> bool:
-    return u.kind == "eager_merge" and u.params["n"] > 2 and all(len(run.channels[c.id].stop) > 2 for c in g.inputs(u.id))
+    return (
+        u.kind == "eager_merge"
+        and u.params["n"] > 2
+        and all(len(run.channels[c.id].stop) > 2 for c in g.inputs(u.id))
+    )
 
 
 def frees(g, run, u) -> bool:
     """A scratchpad with several buffers."""
-    return u.kind == "scratchpad" and sum(u.params["writers"][0]["rank"] <= s < 15 for s in run.channels[g.inputs(u.id)[0].id].stop) > 4
+    return (
+        u.kind == "scratchpad"
+        and sum(
+            u.params["writers"][0]["rank"] <= s < 15
+            for s in run.channels[g.inputs(u.id)[0].id].stop
+        )
+        > 4
+    )
 
 
 def repeats(g, run, u) -> bool:
@@ -39,22 +52,60 @@ def repeats(g, run, u) -> bool:
 
 
 BUGS = {
-    "dropped stop": (Flatten, "Mux(stop <= self.hi, self.lo, stop - (self.hi - self.lo))", "self.lo", "Flatten", goes_beyond),
-    "lost beat under stall": (Flatten, "self.i0.ready.eq((self.o0.ready | dropped) & ~stuck)", "self.i0.ready.eq(1)", "Flatten", waits),
-    "swapped arrival order": (ArrivalOrder, "above = (1 << n) - (2 << i)", "above = (1 << i) - 1", "EagerMerge", merges),
-    "leaked page": (PageList, "Mux(self.give.valid, self.give.count, 0)", "Mux(self.give.valid, self.give.count - 1, 0)", "Streamify repeat", frees),
-    "off-by-one count": (Repeat, "(copies + 1 == self.cfg.count)", "(copies == self.cfg.count)", "Expand count", repeats),
+    "dropped stop": (
+        Flatten,
+        "Mux(stop <= self.hi, self.lo, stop - (self.hi - self.lo))",
+        "self.lo",
+        "Flatten",
+        goes_beyond,
+    ),
+    "lost beat under stall": (
+        Flatten,
+        "self.i0.ready.eq((self.o0.ready | dropped) & ~stuck)",
+        "self.i0.ready.eq(1)",
+        "Flatten",
+        waits,
+    ),
+    "swapped arrival order": (
+        ArrivalOrder,
+        "above = (1 << n) - (2 << i)",
+        "above = (1 << i) - 1",
+        "EagerMerge",
+        merges,
+    ),
+    "leaked page": (
+        PageList,
+        "Mux(self.give.valid, self.give.count, 0)",
+        "Mux(self.give.valid, self.give.count - 1, 0)",
+        "Streamify repeat",
+        frees,
+    ),
+    "off-by-one count": (
+        Repeat,
+        "(copies + 1 == self.cfg.count)",
+        "(copies == self.cfg.count)",
+        "Expand count",
+        repeats,
+    ),
 }
-"""Kind of bug -> component, its text, what it becomes, the operator around which a program is drawn, and the unit that it has to have at work."""
+"""Kind of bug -> component, its text, what it becomes, the operator around which a program is
+drawn, and the unit that it has to have at work.
+"""
 
 
 def seed_for(bug: str) -> int:
-    """Of the seeds below 60, the one whose first program is smallest among those in which the bug can show."""
+    """Of the seeds below 60, the one whose first program is smallest among those in which the bug
+    can show.
+    """
     focus, shows = BUGS[bug][3:]
     found = []
     for seed in range(60):
         config = programs.machine((seed, 1, 0))
-        case = campaign._one(campaign.Campaign(), config, (seed, 2, 0), (Goal((focus,)),), None) if config.machine.t == 2 else None
+        case = (
+            campaign._one(campaign.Campaign(), config, (seed, 2, 0), (Goal((focus,)),), None)
+            if config.machine.t == 2
+            else None
+        )
         if case is not None:
             run = programs.run_model(case, config)
             if any(shows(case.graph, run, u) for u in case.graph.units):

@@ -1,4 +1,6 @@
-"""Runs drawn programs: alone on the model, or many side by side in one fabric on model and RTL; checks values against NumPy and beats against each other."""
+"""Runs drawn programs: alone on the model, or many side by side in one fabric on model and RTL;
+checks values against NumPy and beats against each other.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from ..runs.reference import expected
 from ..testing.agents import PATTERNS, releases
 from .recipe import Built, Recipe, build
 
-__all__ = ["Case", "Mismatch", "machine", "prepare", "check_values", "run_model", "evaluation"]
+__all__ = ["Case", "Mismatch", "check_values", "evaluation", "machine", "prepare", "run_model"]
 
 SINK_RELEASES = 200
 MOST_DEPTH = 256
@@ -42,6 +44,7 @@ class Case:
         Its units, with the channel depths of this run.
     sources, sinks
         Beats of each source and release cycles of each sink, by unit id.
+
     """
 
     recipe: Recipe
@@ -63,12 +66,32 @@ def machine(seed: tuple[int, ...]) -> Config:
         return options[int(rng.integers(len(options)))]
 
     t = one_of(2, 2, 2, 2, 4)
-    dram = Dram(kind="pipe", channels=one_of(1, 2, 4), interval=int(rng.integers(1, 4)), latency=int(rng.integers(1, 9)), start_up=int(rng.integers(0, 20)))
+    dram = Dram(
+        kind="pipe",
+        channels=one_of(1, 2, 4),
+        interval=int(rng.integers(1, 4)),
+        latency=int(rng.integers(1, 9)),
+        start_up=int(rng.integers(0, 20)),
+    )
     if rng.random() < 0.3:
         dram = Dram(kind="ideal", latency=int(rng.integers(1, 40)))
     lanes = {"default": one_of(1, t, t * t), "silu": one_of(1, t), "accum": one_of(1, t, t * t)}
-    m = Machine(t=t, dtype=one_of("fp32", "bf16"), channel_depth=2, rows_per_cycle=one_of(1, t), lanes=lanes, accum_tiles=32, pages=one_of(24, 40, 64), frames=one_of(1, 2, 4),
-                buffers=one_of(2, 0, 4), sized=one_of(False, False, True), port_lanes=one_of(1, 2), load_lines=one_of(8, 16), arbitration=one_of("need", "round_robin"), dram=dram)
+    m = Machine(
+        t=t,
+        dtype=one_of("fp32", "bf16"),
+        channel_depth=2,
+        rows_per_cycle=one_of(1, t),
+        lanes=lanes,
+        accum_tiles=32,
+        pages=one_of(24, 40, 64),
+        frames=one_of(1, 2, 4),
+        buffers=one_of(2, 0, 4),
+        sized=one_of(False, False, True),
+        port_lanes=one_of(1, 2),
+        load_lines=one_of(8, 16),
+        arbitration=one_of("need", "round_robin"),
+        dram=dram,
+    )
     return check(Config("fuzz", m, Published()))
 
 
@@ -81,46 +104,79 @@ def prepare(recipe: Recipe, config: Config, name: str = "program") -> Case:
     channels = []
     for c in graph.channels:
         drawn = int(rng.choice([1, 2, 2, 3, 5])) if rng is not None else 2
-        channels.append(replace(c, depth=max(drawn, run["depth"], c.depth if c.depth > config.machine.channel_depth else 0)))
+        channels.append(
+            replace(
+                c,
+                depth=max(
+                    drawn, run["depth"], c.depth if c.depth > config.machine.channel_depth else 0
+                ),
+            )
+        )
     graph = replace(graph, channels=tuple(channels))
     sources = edges.source_beats(built.graph, graph, built.given)
     sinks = {u.id: np.zeros(0, np.int64) for u in graph.units if u.kind == "sink"}
     if run["stalls"] is not None:
         rng = np.random.default_rng(run["stalls"])
         for u, beats in sources.items():
-            sources[u] = replace(beats, release=releases(len(beats.stop), PATTERNS[int(rng.integers(len(PATTERNS)))], int(rng.integers(1 << 30))))
+            sources[u] = replace(
+                beats,
+                release=releases(
+                    len(beats.stop),
+                    PATTERNS[int(rng.integers(len(PATTERNS)))],
+                    int(rng.integers(1 << 30)),
+                ),
+            )
         for u in sinks:
-            sinks[u] = releases(SINK_RELEASES, PATTERNS[int(rng.integers(len(PATTERNS)))], int(rng.integers(1 << 30)))
+            sinks[u] = releases(
+                SINK_RELEASES,
+                PATTERNS[int(rng.integers(len(PATTERNS)))],
+                int(rng.integers(1 << 30)),
+            )
     return Case(recipe, built, graph, sources, sinks)
 
 
 def run_model(case: Case, config: Config) -> Run:
     """The model's run of one program, with traces."""
-    return model.run(case.graph, config, case.tensors, trace=True, sources=case.sources, sinks=case.sinks)
+    return model.run(
+        case.graph, config, case.tensors, trace=True, sources=case.sources, sinks=case.sinks
+    )
 
 
-def evaluation(case: Case, config: Config, order: dict | None = None) -> tuple[dict[str, np.ndarray], Evaluator]:
-    """A program's NumPy meaning: output tensors, and the evaluator with what its streams carried; ``order``: arrivals of a run."""
+def evaluation(
+    case: Case, config: Config, order: dict | None = None
+) -> tuple[dict[str, np.ndarray], Evaluator]:
+    """A program's NumPy meaning: output tensors, and the evaluator with what its streams carried;
+    ``order``: arrivals of a run.
+    """
     return expected(case.built.graph, case.tensors, config.machine.t, case.built.given, order)
 
 
 def check_values(case: Case, config: Config, run: Run) -> Evaluator:
-    """Compare a run's tensors and sinks, bit for bit, with the program's NumPy meaning, and its pages with their bound; Mismatch where they differ, or are more. Returns the evaluation."""
+    """Compare a run's tensors and sinks, bit for bit, with the program's NumPy meaning, and its
+    pages with their bound; Mismatch where they differ, or are more. Returns the evaluation.
+    """
     want, ev = evaluation(case, config, edges.arrivals(case.graph, run))
     for name, got in run.outputs.items():
         if got.dtype != want[name].dtype or got.tobytes() != want[name].tobytes():
             raise Mismatch(f"tensor {name} differs from the NumPy meaning", f"{run.backend}")
     wrong = edges.sinks_at_fault(case.built.graph, case.graph, run, ev.sinks)
     if wrong:
-        raise Mismatch(f"{wrong[0]} took other elements than the NumPy meaning gives", f"{run.backend}")
+        raise Mismatch(
+            f"{wrong[0]} took other elements than the NumPy meaning gives", f"{run.backend}"
+        )
     check_pages(case, config, run, ev)
     return ev
 
 
 def check_pages(case: Case, config: Config, run: Run, ev: Evaluator) -> None:
-    """Compare the peak pages of every scratchpad with the on-chip rule `machine`, for the sizes of an evaluation; Mismatch where they are more."""
+    """Compare the peak pages of every scratchpad with the on-chip rule `machine`, for the sizes of
+    an evaluation; Mismatch where they are more.
+    """
     for unit, most in scratchpad_pages(case.graph, config.machine).items():
         most = substitute(most, {**ev.symbols, **ev.largest})
         if most.is_number and run.peak_pages[unit] > int(most):
-            raise Mismatch(f"{run.peak_pages[unit]} pages were in use, at most {most} by the on-chip rule `machine`", f"{run.backend}, unit {case.graph.units[unit].name}")
-
+            raise Mismatch(
+                f"{run.peak_pages[unit]} pages were in use, at most {most} by the on-chip rule "
+                "`machine`",
+                f"{run.backend}, unit {case.graph.units[unit].name}",
+            )

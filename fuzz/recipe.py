@@ -1,8 +1,11 @@
-"""A program as plain data that can be stored, built again and shrunk: a list of steps, each an operator with its inputs and arguments.
+"""A program as plain data that can be stored, built again and shrunk: a list of steps, each an
+operator with its inputs and arguments.
 
-A step names earlier outputs as ``[step, port]``; a Source holds its elements as nested lists whose leaves are ``[rows, cols]`` of a tile (its values follow
-from the recipe's seed), the targets of a selector, or a number. Sizes in types are ``"static"`` (as the elements have it), ``"dynamic"`` or ``"ragged"`` (a
-symbol), or ``["of", step, port, i]``: dimension i of that stream (tile sizes: -1 rows, -2 columns).
+A step names earlier outputs as ``[step, port]``; a Source holds its elements as nested lists whose
+leaves are ``[rows, cols]`` of a tile (its values follow from the recipe's seed), the targets of a
+selector, or a number. Sizes in types are ``"static"`` (as the elements have it), ``"dynamic"`` or
+``"ragged"`` (a symbol), or ``["of", step, port, i]``: dimension i of that stream (tile sizes: -1
+rows, -2 columns).
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from ..machine.limits import CHANNEL_DEPTHS, within
 from ..runs.reference import evaluator
 from ..workloads.dealing import deal, turns
 
-__all__ = ["Recipe", "Built", "build", "vary", "lists"]
+__all__ = ["Built", "Recipe", "build", "lists", "vary"]
 
 
 MOST_ELEMENTS = 1 << 22
@@ -48,8 +51,9 @@ class Recipe:
     seed
         Of the values in sources and tensors.
     run
-        How it is run: ``depths`` (seed of random channel depths, or None), ``depth`` (least depth of every channel), ``stalls`` (seed of waits at sources and
-        sinks, or None).
+        How it is run: ``depths`` (seed of random channel depths, or None), ``depth`` (least depth
+        of every channel), ``stalls`` (seed of waits at sources and sinks, or None).
+
     """
 
     steps: list[dict] = field(default_factory=list)
@@ -60,13 +64,20 @@ class Recipe:
         return {"seed": self.seed, "run": self.run, "steps": self.steps}
 
     @staticmethod
-    def from_dict(d: dict) -> "Recipe":
-        run = {name: within(name, d["run"][name], allowed) if d["run"][name] is not None or name == "depth" else None for name, allowed in _RUN.items()}
-        if not isinstance(d["steps"], list) or not all(isinstance(s, dict) and isinstance(s.get("op"), str) for s in d["steps"]):
+    def from_dict(d: dict) -> Recipe:
+        run = {
+            name: within(name, d["run"][name], allowed)
+            if d["run"][name] is not None or name == "depth"
+            else None
+            for name, allowed in _RUN.items()
+        }
+        if not isinstance(d["steps"], list) or not all(
+            isinstance(s, dict) and isinstance(s.get("op"), str) for s in d["steps"]
+        ):
             raise ProgramError("steps are a list of operators", "recipe")
         return Recipe(d["steps"], within("seed", d["seed"], range(1 << 62), "recipe"), run)
 
-    def copy(self) -> "Recipe":
+    def copy(self) -> Recipe:
         return copy.deepcopy(self)
 
     def key(self) -> str:
@@ -75,7 +86,11 @@ class Recipe:
 
 def references(step: dict) -> set[int]:
     """Indices of the steps that a step depends on."""
-    found = {s for s, _ in step.get("ins", ())} | ({step["ref"][0]} if step.get("ref") else set()) | ({step["again"]} if "again" in step else set())
+    found = (
+        {s for s, _ in step.get("ins", ())}
+        | ({step["ref"][0]} if step.get("ref") else set())
+        | ({step["again"]} if "again" in step else set())
+    )
     for spec in [*step.get("shape", ()), *step.get("tile", ())]:
         if isinstance(spec, list):
             found.add(spec[1])
@@ -110,7 +125,8 @@ def renumbered(step: dict, new: dict[int, int]) -> dict:
 
 
 def vary(recipe: Recipe, rng: np.random.Generator, clear: Sequence[int] = ()) -> Recipe:
-    """The recipe with other values and waits, and some elements less or more: the same places of all sources that are alike there.
+    """The recipe with other values and waits, and some elements less or more: the same places of
+    all sources that are alike there.
 
     ``clear``: depths (0 the outermost dimension), at one of which all elements go.
     """
@@ -122,11 +138,19 @@ def vary(recipe: Recipe, rng: np.random.Generator, clear: Sequence[int] = ()) ->
     for edit in range(int(rng.integers(bool(clear), 4))):
         sure = clear and edit == 0
         depth = int(rng.choice(clear)) if sure else int(rng.integers(0, 3))
-        sizes = sorted({len(x) for s in sources for x in lists(s["elements"], depth, len(s["shape"])) if len(x)})
+        sizes = sorted(
+            {
+                len(x)
+                for s in sources
+                for x in lists(s["elements"], depth, len(s["shape"]))
+                if len(x)
+            }
+        )
         if not sizes:
             continue
         n = sizes[int(rng.integers(len(sizes)))]
-        index, how = int(rng.integers(n)), 4 if sure else int(rng.integers(5))
+        index = int(rng.integers(n))
+        how = 4 if sure else int(rng.integers(5))
         for s in sources:
             for x in list(lists(s["elements"], depth, len(s["shape"]))):
                 if len(x) == n and how < 2:
@@ -148,7 +172,8 @@ def lists(x: list, depth: int, dims: int) -> Iterator[list]:
 
 
 class Built:
-    """A recipe's program in the making: ``add`` a step at a time; ``evaluate``: also its elements, as far as they do not depend on a run.
+    """A recipe's program in the making: ``add`` a step at a time; ``evaluate``: also its elements,
+    as far as they do not depend on a run.
 
     Attributes
     ----------
@@ -156,17 +181,25 @@ class Built:
         The program, the elements of its sources, its input tensors.
     items
         By (step, port): the elements of the stream with their stops.
+
     """
 
-    def __init__(self, t: int, dtype: str, seed: int, *, evaluate: bool = True, name: str = "program"):
-        self.graph, self.t, self.dtype, self.seed = Graph(name), t, dtype, seed
+    def __init__(
+        self, t: int, dtype: str, seed: int, *, evaluate: bool = True, name: str = "program"
+    ):
+        self.graph = Graph(name)
+        self.t = t
+        self.dtype = dtype
+        self.seed = seed
         self.given: dict[str, list] = {}
         self.tensors: dict[str, np.ndarray] = {}
         self.nodes: list[list] = []  # of each step, the operators that can be read
         self.items: dict[tuple[int, int], list] = {}
         self.ev: Evaluator | None = evaluator(self.tensors, t) if evaluate else None
         if self.ev is not None:
-            self.ev.tensors, self.ev.sources = self.tensors, self.given  # they grow with the program
+            # they grow with the program
+            self.ev.tensors = self.tensors
+            self.ev.sources = self.given
 
     def stream(self, at) -> Stream:
         step, port = at
@@ -175,7 +208,8 @@ class Built:
     def add(self, step: dict) -> int:
         """Build one step; PenstockError where a rule forbids it, and then nothing is added."""
         make = getattr(self, f"_{step['op'].lower()}", self._operator)
-        index, saved = len(self.nodes), self.saved()
+        index = len(self.nodes)
+        saved = self.saved()
         try:
             nodes = make(step, index)
             if self.ev is not None and nodes:
@@ -195,13 +229,44 @@ class Built:
     def saved(self) -> list:
         """What :meth:`restore` takes back to."""
         g = self.graph
-        return [list(self.nodes), dict(self.items), list(g.nodes), dict(g.tensors), dict(g.symbols), set(g.derived_symbols), dict(g.bounds), dict(g._derived), dict(g._names),
-                {k: list(v) for k, v in g._readers.items()}, dict(self.given), dict(self.tensors), *([dict(self.ev.symbols), dict(self.ev.largest), dict(self.ev.outputs)] if self.ev else [])]
+        return [
+            list(self.nodes),
+            dict(self.items),
+            list(g.nodes),
+            dict(g.tensors),
+            dict(g.symbols),
+            set(g.derived_symbols),
+            dict(g.bounds),
+            dict(g._derived),
+            dict(g._names),
+            {k: list(v) for k, v in g._readers.items()},
+            dict(self.given),
+            dict(self.tensors),
+            *(
+                [dict(self.ev.symbols), dict(self.ev.largest), dict(self.ev.outputs)]
+                if self.ev
+                else []
+            ),
+        ]
 
     def restore(self, saved: list) -> None:
         """Take back all steps since."""
         g = self.graph
-        self.nodes, self.items, g.nodes, g.tensors, g.symbols, g.derived_symbols, g.bounds, g._derived, g._names, g._readers, given, tensors, *more = saved
+        (
+            self.nodes,
+            self.items,
+            g.nodes,
+            g.tensors,
+            g.symbols,
+            g.derived_symbols,
+            g.bounds,
+            g._derived,
+            g._names,
+            g._readers,
+            given,
+            tensors,
+            *more,
+        ) = saved
         for now, before in ((self.given, given), (self.tensors, tensors)):
             now.clear()
             now.update(before)
@@ -210,7 +275,9 @@ class Built:
             self.ev.ended.clear()
 
     def close(self) -> Graph:
-        """Give every stream that nobody reads a Sink, and every on-chip memory somebody that reads it."""
+        """Give every stream that nobody reads a Sink, and every on-chip memory somebody that reads
+        it.
+        """
         read = {n.inputs[0].element.memory for n in self.graph.nodes if isinstance(n, Streamify)}
         for node in list(self.graph.nodes):
             for s in node:
@@ -222,14 +289,15 @@ class Built:
                 Sink(s, name=f"sink_{node.name}_{s.port}")
         return self.graph
 
-    # -- steps -------------------------------------------------------------------------------------------------
+    # -- steps
+    # -------------------------------------------------------------------------------------------------
 
     def _operator(self, step: dict, index: int) -> list:
         args = dict(step.get("args", {}))
         if "fn" in step:
             name, given = step["fn"]
             args["fn"] = FORMS[name](**given) if name in FORMS else name
-        if "ref" in step and step["ref"]:
+        if step.get("ref"):
             args["ref"] = self.stream(step["ref"])
         if "again" in step:
             args["tensor"] = self._stored(step)
@@ -237,11 +305,19 @@ class Built:
             args["tensor"] = self._tensor(step, index)
         if step["op"] in ("RandomOffChipLoad", "LinearOffChipLoad"):
             args["tile"] = tuple(step["load_tile"])
-        return [graphs.OPERATORS[step["op"]](*map(self.stream, step.get("ins", ())), graph=self.graph, name=f"{step['op'].lower()}{index}", **args)]
+        return [
+            graphs.OPERATORS[step["op"]](
+                *map(self.stream, step.get("ins", ())),
+                graph=self.graph,
+                name=f"{step['op'].lower()}{index}",
+                **args,
+            )
+        ]
 
     def _stored(self, step: dict):
         """The tensor that an earlier step stores, for a load that waits for its acknowledgements."""
-        store, waits = self.nodes[step["again"]][0], [self.stream(step["ref"]).node]
+        store = self.nodes[step["again"]][0]
+        waits = [self.stream(step["ref"]).node]
         for node in waits:
             waits += [s.node for s in node.inputs if s.node not in waits]
         if not isinstance(store, RandomOffChipStore) or store not in waits:
@@ -257,17 +333,25 @@ class Built:
         return ref
 
     def _linearoffchipstore(self, step: dict, index: int) -> list:
-        """A tensor as large as the stream asks for: ``width`` tiles a row, the last ones cut by ``trim``."""
+        """A tensor as large as the stream asks for: ``width`` tiles a row, the last ones cut by
+        ``trim``.
+        """
         s = self.stream(step["ins"][0])
-        count, e = s.type.count, s.element
+        count = s.type.count
+        e = s.element
         if not count.is_Integer or not isinstance(e, TileType) or not e.static:
             raise ProgramError("a store needs a static stream of static tiles")
         n, (r, c) = int(count), step["trim"]
         width = step["width"] if n % step["width"] == 0 else 1
-        rows, cols = n // width * e.rows.value - min(r, e.rows.value - 1), width * e.cols.value - min(c, e.cols.value - 1)
+        rows = n // width * e.rows.value - min(r, e.rows.value - 1)
+        cols = width * e.cols.value - min(c, e.cols.value - 1)
         args = {}
         if step.get("backwards"):
-            grid = [(i * e.rows.value, j * e.cols.value) for i in range(n // width) for j in range(width)]
+            grid = [
+                (i * e.rows.value, j * e.cols.value)
+                for i in range(n // width)
+                for j in range(width)
+            ]
             args["order"] = grid[::-1]
         tensor = self.graph.output(f"y{index}", (rows, cols), self.dtype)
         return [LinearOffChipStore(s, tensor, name=f"store{index}", **args)]
@@ -280,12 +364,23 @@ class Built:
         if "tile" in step:
             tiles = list(_leaves(step["elements"], rank))
             most = [max((x[axis] for x in tiles), default=1) for axis in range(2)]
-            kind = {"tile": tuple(self._dim(spec, f"t{index}_{axis}", {most[axis]}) if not isinstance(spec, int) else dim(spec) for axis, spec in enumerate(step["tile"])),
-                    "dtype": step["dtype"]}
+            kind = {
+                "tile": tuple(
+                    self._dim(spec, f"t{index}_{axis}", {most[axis]})
+                    if not isinstance(spec, int)
+                    else dim(spec)
+                    for axis, spec in enumerate(step["tile"])
+                ),
+                "dtype": step["dtype"],
+            }
         else:
             kind = {k: step[k] for k in ("selector", "scalar") if k in step}
         node = Source(graph=self.graph, shape=shape, name=f"source{index}", **kind)
-        values = iter(self._values(index, sum(a * b for a, b in _leaves(step["elements"], rank)))) if "tile" in step else None
+        values = (
+            iter(self._values(index, sum(a * b for a, b in _leaves(step["elements"], rank))))
+            if "tile" in step
+            else None
+        )
 
         def leaf(x):
             if "tile" in step:
@@ -298,14 +393,17 @@ class Built:
     def _values(self, index: int, n: int) -> np.ndarray:
         """Values of every magnitude in moderation, with zeros."""
         if n > MOST_ELEMENTS:
-            raise ProgramError(f"step {index} has {n} elements of at most {MOST_ELEMENTS}", "recipe")
+            raise ProgramError(
+                f"step {index} has {n} elements of at most {MOST_ELEMENTS}", "recipe"
+            )
         rng = np.random.default_rng([self.seed, index])
         a = rng.standard_normal(n) * 2.0 ** rng.integers(-2, 3, n)
         return np.where(rng.random(n) < 0.05, 0.0, a).astype(np.float32)
 
     def _dim(self, spec, name: str, seen: set) -> Dim:
         if isinstance(spec, list):
-            s, i = self.stream(spec[1:3]), spec[3]
+            s = self.stream(spec[1:3])
+            i = spec[3]
             return s.shape[i] if i >= 0 else (s.element.rows, s.element.cols)[-1 - i]
         if spec == "static":
             if len(seen) != 1 or 0 in seen:
@@ -315,19 +413,33 @@ class Built:
         return self.graph.dynamic(name, most=most, ragged=spec == "ragged")
 
     def _feedback(self, step: dict, index: int) -> list:
-        """Round trip: tiles go to the region whose report comes back first; the last reports leave the loop."""
+        """Round trip: tiles go to the region whose report comes back first; the last reports leave
+        the loop.
+        """
         s = self.stream(step["ins"][0])
-        n, regions, k = s.shape[0].value, step["regions"], f"loop{index}_"
-        if s.rank or n is None or n < regions or not isinstance(s.element, TileType) or s.element.dtype != "fp32":
+        n = s.shape[0].value
+        regions = step["regions"]
+        k = f"loop{index}_"
+        if (
+            s.rank
+            or n is None
+            or n < regions
+            or not isinstance(s.element, TileType)
+            or s.element.dtype != "fp32"
+        ):
             raise ProgramError("a feedback loop takes a static list of fp32 tiles")
         to, close = deal(self.graph, n, regions, k)
         self.given |= turns(n, regions, k)
         route = Partition(s, to, rank=0, outputs=regions, name=f"{k}route")
-        close([Map(route[i], fn="exp" if i else "silu", name=f"{k}work{i}") for i in range(regions)])
+        close(
+            [Map(route[i], fn="exp" if i else "silu", name=f"{k}work{i}") for i in range(regions)]
+        )
         return []
 
 
-def build(recipe: Recipe, t: int, dtype: str, *, evaluate: bool = False, name: str = "program") -> Built:
+def build(
+    recipe: Recipe, t: int, dtype: str, *, evaluate: bool = False, name: str = "program"
+) -> Built:
     """Build a recipe and close it; PenstockError where a step breaks a rule."""
     out = Built(t, dtype, recipe.seed, evaluate=evaluate, name=name)
     for step in recipe.steps:
@@ -353,4 +465,3 @@ def _leaves(x, rank: int):
 
 def _map(x, rank: int, f):
     return [_map(y, rank - 1, f) if rank else f(y) for y in x]
-

@@ -1,4 +1,6 @@
-"""Makes a failing program small: drops steps, replaces them by sources, thins sources out, and takes back depths and waits, while it still fails."""
+"""Makes a failing program small: drops steps, replaces them by sources, thins sources out, and
+takes back depths and waits, while it still fails.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from .recipe import Recipe, build, lists, references, renumbered, without
 __all__ = ["shrink"]
 
 
-def shrink(recipe: Recipe, fails: Callable[[Recipe], bool], t: int, dtype: str, tries: int = 200) -> Recipe:
+def shrink(
+    recipe: Recipe, fails: Callable[[Recipe], bool], t: int, dtype: str, tries: int = 200
+) -> Recipe:
     """A smaller recipe that ``fails`` too, after at most so many tries."""
     left = tries
     seen = {recipe.key()}
@@ -25,7 +29,8 @@ def shrink(recipe: Recipe, fails: Callable[[Recipe], bool], t: int, dtype: str, 
             seen.add(smaller.key())
             left -= 1
             if _still(smaller, fails):
-                recipe, again = smaller, True
+                recipe = smaller
+                again = True
                 break
             if left <= 0:
                 break
@@ -62,7 +67,11 @@ def _cut(recipe: Recipe, t: int, dtype: str) -> Iterator[Recipe]:
     except PenstockError:
         return
     for i, step in enumerate(recipe.steps):
-        if step["op"] in ("Source", "Feedback") or not built.nodes[i] or not built.nodes[i][0].outputs:
+        if (
+            step["op"] in ("Source", "Feedback")
+            or not built.nodes[i]
+            or not built.nodes[i][0].outputs
+        ):
             continue
         sources = []
         for port, out in enumerate(built.nodes[i][0].outputs):
@@ -90,7 +99,9 @@ def _moved(step: dict, at: int, extra: int) -> dict:
         step["ref"] = place(step["ref"])
     for key in ("shape", "tile"):
         if step["op"] == "Source" and step.get(key):
-            step[key] = [["of", *place(x[1:3]), x[3]] if isinstance(x, list) else x for x in step[key]]
+            step[key] = [
+                ["of", *place(x[1:3]), x[3]] if isinstance(x, list) else x for x in step[key]
+            ]
     return step
 
 
@@ -98,17 +109,27 @@ def _source(items: list, t) -> dict | None:
     """A source of these elements, or None if they cannot be given from outside."""
     e = t.element
     if isinstance(e, TileType):
+
         def leaf(v):
             return list(v.shape)
-        kind = {"tile": [d.value if d.value is not None else "ragged" for d in (e.rows, e.cols)], "dtype": e.dtype}
+
+        kind = {
+            "tile": [d.value if d.value is not None else "ragged" for d in (e.rows, e.cols)],
+            "dtype": e.dtype,
+        }
     elif isinstance(e, SelectorType):
-        leaf, kind = sorted, {"selector": e.n}
+        leaf = sorted
+        kind = {"selector": e.n}
     elif isinstance(e, ScalarType):
-        leaf, kind = int, {"scalar": e.bits}
+        leaf = int
+        kind = {"scalar": e.bits}
     else:
         return None
     elements = nested([(None if v is None else _Leaf(leaf(v)), s) for v, s in items], t.rank)
-    shape = ["static" if d.value is not None else "ragged" if d.kind.ragged else "dynamic" for d in t.shape]
+    shape = [
+        "static" if d.value is not None else "ragged" if d.kind.ragged else "dynamic"
+        for d in t.shape
+    ]
     return {"op": "Source", "shape": shape, "elements": _plain(elements), **kind}
 
 

@@ -1,4 +1,6 @@
-"""Single-unit streams: every kind of unit between sources and sinks, all in one fabric, and run-time parameters, streams and waits that differ from point to point."""
+"""Single-unit streams: every kind of unit between sources and sinks, all in one fabric, and
+run-time parameters, streams and waits that differ from point to point.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ from ..testing.agents import PATTERNS
 from ..testing.units import Zoo
 from . import fabric
 
-__all__ = ["run_streams", "zoos", "tall", "machine", "tested"]
+__all__ = ["machine", "run_streams", "tall", "tested", "zoos"]
 
 TOGETHER = 40
 """Points of one simulator launch."""
@@ -32,22 +34,43 @@ SINK_PATTERNS = ("always", "random", "bursty", "late")
 
 def machine(t: int = 2, dtype: str = "fp32") -> Config:
     """The machine of the streams."""
-    m = Machine(t=t, dtype=dtype, rows_per_cycle=t, lanes={"default": t * t}, accum_tiles=64, pages=32, frames=8, port_lanes=2, load_lines=32, dram=Dram(channels=4))
+    m = Machine(
+        t=t,
+        dtype=dtype,
+        rows_per_cycle=t,
+        lanes={"default": t * t},
+        accum_tiles=64,
+        pages=32,
+        frames=8,
+        port_lanes=2,
+        load_lines=32,
+        dram=Dram(channels=4),
+    )
     return check(Config("fuzz_streams", m, Published()))
 
 
 def tall(t: int = 2, dtype: str = "fp32") -> Zoo:
     """Units at the highest ranks and stop levels, with empty groups at every level."""
     z = Zoo("tall", t)
-    tile, ref, number = Tile(t, dtype), BufferRef(8), Scalar(8)
+    tile = Tile(t, dtype)
+    ref = BufferRef(8)
+    number = Scalar(8)
 
     def items(payload, rank: int) -> Callable:
-        return lambda rng: [(None if s and rng.random() < 0.4 else units.value(rng, payload), s) for s in _tall(rng, rank)]
+        return lambda rng: [
+            (None if s and rng.random() < 0.4 else units.value(rng, payload), s)
+            for s in _tall(rng, rank)
+        ]
 
     top = MAX_STOP
     z.add("broadcast", {"n": 2, "scratchpad": None}, [(tile, items(tile, top))], [tile] * 2)
     z.add("zip", {}, [(number, items(number, top)), (ref, items(ref, top))], [Tuple((number, ref))])
-    z.add("map", {"fn": "exp", "arity": 1, "lanes": t * t, "tuple_in": False}, [(Tile(t, "fp32"), items(Tile(t, "fp32"), top))], [Tile(t, "fp32")])
+    z.add(
+        "map",
+        {"fn": "exp", "arity": 1, "lanes": t * t, "tuple_in": False},
+        [(Tile(t, "fp32"), items(Tile(t, "fp32"), top))],
+        [Tile(t, "fp32")],
+    )
     z.add("flatten", {"lo": 0, "hi": top}, [(number, items(number, top))], [number])
     for level in (0, 7, top - 1):
         z.add("promote", {"level": level, "outermost": False}, [(ref, items(ref, top - 1))], [ref])
@@ -56,13 +79,27 @@ def tall(t: int = 2, dtype: str = "fp32") -> Zoo:
     z.add("pace", {"interval": 24}, [(number, items(number, top))], [number])
     for level in (0, 1, 6, top):
         z.add("signal", {"level": level}, [(number, items(number, top))], [Scalar(1)])
-    z.add("reshape", {"dim": 0, "chunk": 2, "pad": True, "pad_rows": 1, "pad_cols": 1, "flags": 0}, [(number, items(number, top - 1))], [number, Scalar(1)])
+    z.add(
+        "reshape",
+        {"dim": 0, "chunk": 2, "pad": True, "pad_rows": 1, "pad_cols": 1, "flags": 0},
+        [(number, items(number, top - 1))],
+        [number, Scalar(1)],
+    )
     z.add("address", {"stride": 3}, [(number, items(number, top))] * 2, [Scalar(32)])
 
     def tiles(rng):  # those of a group take as many physical tiles each
-        return [beat for value, s in items(Tile(t, "fp32"), top - 2)(rng) for beat in ([(None, s + 2)] if value is None else [(value, 0), (value, s + 2)])]
+        return [
+            beat
+            for value, s in items(Tile(t, "fp32"), top - 2)(rng)
+            for beat in ([(None, s + 2)] if value is None else [(value, 0), (value, s + 2)])
+        ]
 
-    z.add("accum", {"fn": "add", "reduce": 0b100, "depth": 8, "lanes": t * t, "init_rows": 1, "init_cols": 1}, [(Tile(t, "fp32"), tiles)], [Tile(t, "fp32")])
+    z.add(
+        "accum",
+        {"fn": "add", "reduce": 0b100, "depth": 8, "lanes": t * t, "init_rows": 1, "init_cols": 1},
+        [(Tile(t, "fp32"), tiles)],
+        [Tile(t, "fp32")],
+    )
     return z
 
 
@@ -73,9 +110,21 @@ def _tall(rng: np.random.Generator, rank: int) -> list[int]:
 
 
 def zoos(seed: int) -> list[Zoo]:
-    """All zoos; those with memory have sizes of their own for each seed, and always the same structure."""
-    return [units.shapes(), units.rows(), units.arithmetic(), units.buffers(), routing.routing(), tall(), units.memory(seed=seed), units.listed(), units.triggered(seed=seed),
-            units.scattered(seed=seed)]
+    """All zoos; those with memory have sizes of their own for each seed, and always the same
+    structure.
+    """
+    return [
+        units.shapes(),
+        units.rows(),
+        units.arithmetic(),
+        units.buffers(),
+        routing.routing(),
+        tall(),
+        units.memory(seed=seed),
+        units.listed(),
+        units.triggered(seed=seed),
+        units.scattered(seed=seed),
+    ]
 
 
 def tested(graph: UnitGraph) -> int:
@@ -98,16 +147,38 @@ def point(seed: int) -> _Point:
     rng = np.random.default_rng([seed, 21])
     cases = []
     for z in zoos(seed):
-        source, sink = PATTERNS[int(rng.integers(len(PATTERNS)))], SINK_PATTERNS[int(rng.integers(len(SINK_PATTERNS)))]
+        source = PATTERNS[int(rng.integers(len(PATTERNS)))]
+        sink = SINK_PATTERNS[int(rng.integers(len(SINK_PATTERNS)))]
         cases.append(z.point(seed, source, sink))
     graph, parts = fabric.side_by_side([c.graph for c in cases], "streams")
-    return _Point(graph, parts, {p.prefix + n: a for p, c in zip(parts, cases) for n, a in (c.tensors or {}).items()},
-                  {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sources.items()}, {u + p.unit: s for p, c in zip(parts, cases) for u, s in c.sinks.items()}, seed)
+    return _Point(
+        graph,
+        parts,
+        {
+            p.prefix + n: a
+            for p, c in zip(parts, cases, strict=False)
+            for n, a in (c.tensors or {}).items()
+        },
+        {u + p.unit: s for p, c in zip(parts, cases, strict=False) for u, s in c.sources.items()},
+        {u + p.unit: s for p, c in zip(parts, cases, strict=False) for u, s in c.sinks.items()},
+        seed,
+    )
 
 
-def run_streams(campaign, count: int, seed: int, *, on: str = "rtl", keep: Path | None = None, progress: Progress | Callable[[str], None] | None = None,
-                wrong: Callable | None = None, exact: bool = False) -> None:
-    """Run at least ``count`` single-unit streams on the model and, ``on`` rtl, compare every beat of the RTL's; ``exact``: ``seed`` is a point's own."""
+def run_streams(
+    campaign,
+    count: int,
+    seed: int,
+    *,
+    on: str = "rtl",
+    keep: Path | None = None,
+    progress: Progress | Callable[[str], None] | None = None,
+    wrong: Callable | None = None,
+    exact: bool = False,
+) -> None:
+    """Run at least ``count`` single-unit streams on the model and, ``on`` rtl, compare every beat
+    of the RTL's; ``exact``: ``seed`` is a point's own.
+    """
     from ..tb import api
     from ..tb import check as checks
 
@@ -118,12 +189,17 @@ def run_streams(campaign, count: int, seed: int, *, on: str = "rtl", keep: Path 
     show.plan(wanted)
     number = 0
     while number < wanted and not campaign.late():
-        points = [point(seed if exact else seed * 100_003 + number + i) for i in range(min(TOGETHER, wanted - number))]
+        points = [
+            point(seed if exact else seed * 100_003 + number + i)
+            for i in range(min(TOGETHER, wanted - number))
+        ]
         number += len(points)
         start = time.perf_counter()
         models = []
         for p in points:
-            run = model.run(p.graph, config, p.tensors, trace=True, sources=p.sources, sinks=p.sinks)
+            run = model.run(
+                p.graph, config, p.tensors, trace=True, sources=p.sources, sinks=p.sinks
+            )
             campaign.coverage.add_run(p.graph, run)
             campaign.counts["streams"] += per
             campaign.counts["beats on the model"] += sum(len(c.stop) for c in run.channels)
@@ -132,8 +208,12 @@ def run_streams(campaign, count: int, seed: int, *, on: str = "rtl", keep: Path 
         if on == "rtl":
             start = time.perf_counter()
             cases = [api.Point(p.graph, p.tensors, p.sources, p.sinks) for p in points]
-            runs = api.run_many(cases, config, keep_going=True, stage=show.stage) if wrong is None else fabric.simulate(cases, config, wrong)
-            for p, want, got in zip(points, models, runs):
+            runs = (
+                api.run_many(cases, config, keep_going=True, stage=show.stage)
+                if wrong is None
+                else fabric.simulate(cases, config, wrong)
+            )
+            for p, want, got in zip(points, models, runs, strict=False):
                 if isinstance(got, RunError):
                     _fail(campaign, p, str(got), config, keep)
                     continue
@@ -142,7 +222,14 @@ def run_streams(campaign, count: int, seed: int, *, on: str = "rtl", keep: Path 
                 campaign.counts["cycles on RTL"] += got.cycles
                 campaign.counts["streams on RTL"] += per
                 if not report.ok:
-                    _fail(campaign, p, "\n".join(str(d) for d in report.differences[:4]) or f"{report.observed} of {report.total} channels observed", config, keep)
+                    _fail(
+                        campaign,
+                        p,
+                        "\n".join(str(d) for d in report.differences[:4])
+                        or f"{report.observed} of {report.total} channels observed",
+                        config,
+                        keep,
+                    )
             campaign.seconds["RTL"] += time.perf_counter() - start
         for p in points:
             show.done(f"streams of seed {p.seed}")
@@ -157,4 +244,3 @@ def _fail(campaign, p: _Point, message: str, config: Config, keep: Path | None) 
         folder(keep)
         failure.path = keep / f"fuzz_streams_{p.seed}.json"
         write_text(failure.path, json.dumps(failure.to_dict(), indent=1) + "\n")
-

@@ -1,4 +1,6 @@
-"""Bit layouts of beats, derived from the payload kinds of ``penstock.machine.beat`` (docs/timing.md section 6)."""
+"""Bit layouts of beats, derived from the payload kinds of ``penstock.machine.beat`` (docs/timing.md
+section 6).
+"""
 
 from typing import NamedTuple
 
@@ -7,7 +9,7 @@ from amaranth.lib import data
 
 from ..machine.beat import STOP_BITS, BufferRef, Payload, Scalar, Selector, Tile, Tuple, beat_bits
 
-__all__ = ["Payloads", "payload_layout", "beat_layout", "is_done", "is_bare", "with_stop", "words"]
+__all__ = ["Payloads", "beat_layout", "is_bare", "is_done", "payload_layout", "with_stop", "words"]
 
 
 class Payloads(NamedTuple):
@@ -21,7 +23,11 @@ def _fields(payload: Payload) -> dict:
     match payload:
         case Tile(t=t):
             row = data.ArrayLayout(payload.element_bits, t)
-            return {"elements": data.ArrayLayout(row, t), "rows": payload.count_bits, "cols": payload.count_bits}
+            return {
+                "elements": data.ArrayLayout(row, t),
+                "rows": payload.count_bits,
+                "cols": payload.count_bits,
+            }
         case BufferRef():
             return {"page": payload.page_bits, "tiles": payload.bits - payload.page_bits}
         case Scalar(width=width):
@@ -34,8 +40,9 @@ def _fields(payload: Payload) -> dict:
 
 
 def payload_layout(payload: Payload) -> data.StructLayout:
-    """Layout of a payload alone: a tile's ``elements[row][column]``, ``rows``, ``cols``; a reference's ``page``,
-    ``tiles``; a tuple's members ``m0``, ``m1``, ..."""
+    """Layout of a payload alone: a tile's ``elements[row][column]``, ``rows``, ``cols``; a
+    reference's ``page``, ``tiles``; a tuple's members ``m0``, ``m1``, ...
+    """
     return data.StructLayout(_fields(payload))
 
 
@@ -63,7 +70,10 @@ def with_stop(beat: data.View, stop: ValueLike) -> Value:
 
 
 def words(tile: data.View) -> list[Value]:
-    """The elements of a tile (a view with ``elements``) as 32-bit words, row-major; bf16 goes to the upper half."""
-    bits, count = Value.cast(tile.elements), len(tile.elements) ** 2
+    """The elements of a tile (a view with ``elements``) as 32-bit words, row-major; bf16 goes to
+    the upper half.
+    """
+    bits = Value.cast(tile.elements)
+    count = len(tile.elements) ** 2
     width = len(bits) // count
     return [Cat(Const(0, 32 - width), bits.word_select(k, width)) for k in range(count)]

@@ -21,7 +21,10 @@ from .place import Library, ports_of
 
 __all__ = ["Export", "export", "write"]
 
-SCRIPT = "proc; memory_collect; opt_clean -purge; rename -enumerate -pattern select_% t:$pmux; write_verilog -norename {}"
+SCRIPT = (
+    "proc; memory_collect; opt_clean -purge; rename -enumerate -pattern select_% t:$pmux; "
+    "write_verilog -norename {}"
+)
 SHARED_KINDS = ("dot", "lane", "tile")
 
 
@@ -36,8 +39,11 @@ class Export:
     verilog : str
         All modules; equal components give equal text.
     sidecar : dict
-        ``top``; ``config``; ``ports``: name, direction, bits; ``streams``: fields of each stream's payload with offset and bits;
-        what the component's own ``sidecar`` says, if it has one; ``registers``: run-time registers by address; ``shared``: datapath modules that occur many times; ``versions``.
+        ``top``; ``config``; ``ports``: name, direction, bits; ``streams``: fields of each stream's
+        payload with offset and bits; what the component's own ``sidecar`` says, if it has one;
+        ``registers``: run-time registers by address; ``shared``: datapath modules that occur many
+        times; ``versions``.
+
     """
 
     top: str
@@ -50,15 +56,22 @@ class Export:
         return tuple(self.sidecar["shared"])
 
 
-def export(component: wiring.Component, name: str | None = None, *, store: MutableMapping[str, dict[str, str]] | None = None) -> Export:
+def export(
+    component: wiring.Component,
+    name: str | None = None,
+    *,
+    store: MutableMapping[str, dict[str, str]] | None = None,
+) -> Export:
     """Convert a component to Verilog.
 
     Parameters
     ----------
     component : wiring.Component
-        A fabric, or any part of one. Its ports are its members' names joined with ``_``, and ``clk`` and ``rst``.
+        A fabric, or any part of one. Its ports are its members' names joined with ``_``, and
+        ``clk`` and ``rst``.
     name : str
-        Name of the top module; ``penstock_fabric`` for a fabric, otherwise the class name in lower case.
+        Name of the top module; ``penstock_fabric`` for a fabric, otherwise the class name in lower
+        case.
     store : MutableMapping
         Parts that earlier exports converted, see :class:`~penstock.hw.place.Library`.
 
@@ -66,8 +79,11 @@ def export(component: wiring.Component, name: str | None = None, *, store: Mutab
     ------
     RunError
         Yosys refused the design; the message ends with what it printed.
+
     """
-    name = name or (TOP if isinstance(component, Fabric) else f"penstock_{type(component).__name__.lower()}")
+    name = name or (
+        TOP if isinstance(component, Fabric) else f"penstock_{type(component).__name__.lower()}"
+    )
     with Library(_rtlil, store) as library:
         library.top(component, name)
     text = "".join(library.modules.values())
@@ -75,11 +91,17 @@ def export(component: wiring.Component, name: str | None = None, *, store: Mutab
 
 
 def write(component: wiring.Component, out: str | Path, name: str | None = None) -> list[Path]:
-    """:func:`export` to ``out``/<top>.v and .json, a folder that is made if needed; returns the two paths."""
+    """:func:`export` to ``out``/<top>.v and .json, a folder that is made if needed; returns the two
+    paths.
+    """
     done = export(component, name)
     into = folder(out)  # not before: an export that is interrupted leaves nothing
     paths = [into / f"{done.top}.v", into / f"{done.top}.json"]
-    for path, text in zip(paths, (done.verilog, json.dumps(done.sidecar, indent=1, sort_keys=True) + "\n")):
+    for path, text in zip(
+        paths,
+        (done.verilog, json.dumps(done.sidecar, indent=1, sort_keys=True) + "\n"),
+        strict=False,
+    ):
         write_text(path, text)
     return paths
 
@@ -91,8 +113,11 @@ def _rtlil(component: wiring.Component, name: str) -> str:
 def _directed(component):
     from amaranth.hdl._ir import PortDirection
 
-    return {port: (value, PortDirection.Input if flow == wiring.In else PortDirection.Output)
-            for port, (value, flow) in ports_of(component).items() if len(value)}
+    return {
+        port: (value, PortDirection.Input if flow == wiring.In else PortDirection.Output)
+        for port, (value, flow) in ports_of(component).items()
+        if len(value)
+    }
 
 
 def _verilog(text: str) -> str:
@@ -101,15 +126,27 @@ def _verilog(text: str) -> str:
         script = f"read_rtlil in.il; {SCRIPT.format('out.v')}"
         run = yosys(script, work)
         if run.returncode:
-            raise RunError("Yosys refused the design", remedy=f"report this; it printed: {(run.stdout + run.stderr)[-2000:]}")
+            raise RunError(
+                "Yosys refused the design",
+                remedy=f"report this; it printed: {(run.stdout + run.stderr)[-2000:]}",
+            )
         body = (work / "out.v").read_text(encoding="utf-8")
-    return "".join(line for line in body.splitlines(keepends=True) if not line.startswith("/* Generated by"))
+    return "".join(
+        line for line in body.splitlines(keepends=True) if not line.startswith("/* Generated by")
+    )
 
 
 def _fields(layout: object) -> dict:
     """Fields of a layout: name -> {offset, bits, fields}."""
     if isinstance(layout, data.StructLayout):
-        return {key: {"offset": field.offset, "bits": Shape.cast(field.shape).width, **_nested(field.shape)} for key, field in layout}
+        return {
+            key: {
+                "offset": field.offset,
+                "bits": Shape.cast(field.shape).width,
+                **_nested(field.shape),
+            }
+            for key, field in layout
+        }
     return {}
 
 
@@ -120,20 +157,33 @@ def _nested(shape: object) -> dict:
 
 
 def _sidecar(component: wiring.Component, name: str, library: Library) -> dict:
-    ports = [{"name": port, "direction": "input" if flow == wiring.In else "output", "bits": len(value)}
-             for port, (value, flow) in ports_of(component).items() if len(value)]
+    ports = [
+        {"name": port, "direction": "input" if flow == wiring.In else "output", "bits": len(value)}
+        for port, (value, flow) in ports_of(component).items()
+        if len(value)
+    ]
     streams = {}
     for path, _, value in component.signature.flatten(component):
         if path[-1] == "payload" and isinstance(value, data.View):
             streams["_".join(map(str, path[:-1]))] = _fields(value.shape())
     return {
         "top": name,
-        "config": {"name": component.config.name, **to_dict(component.config)} if isinstance(component, Fabric) else None,
+        "config": {"name": component.config.name, **to_dict(component.config)}
+        if isinstance(component, Fabric)
+        else None,
         "graph": component.graph.name if isinstance(component, Fabric) else None,
         "ports": ports,
         "streams": streams,
         "registers": component.registers if isinstance(component, Fabric) else [],
         **getattr(component, "sidecar", {}),
-        "shared": [module for module in library.modules if module.split("_")[1:2] in [[kind] for kind in SHARED_KINDS]],
-        "versions": {"penstock": version("penstock"), "amaranth": version("amaranth"), "yosys": YOSYS},
+        "shared": [
+            module
+            for module in library.modules
+            if module.split("_")[1:2] in [[kind] for kind in SHARED_KINDS]
+        ],
+        "versions": {
+            "penstock": version("penstock"),
+            "amaranth": version("amaranth"),
+            "yosys": YOSYS,
+        },
     }

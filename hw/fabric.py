@@ -20,14 +20,15 @@ from .stream import connect, share
 from .units.fifo import Fifo
 from .units.unit import Unit
 
-__all__ = ["Fabric", "TOP"]
+__all__ = ["TOP", "Fabric"]
 
 TOP = "penstock_fabric"
 STATS = ("busy", "blocked", "starved")
 
 
 class Fabric(wiring.Component):
-    """Every unit of a unit graph, a FIFO per channel, configuration registers, off-chip interconnect and counters.
+    """Every unit of a unit graph, a FIFO per channel, configuration registers, off-chip
+    interconnect and counters.
 
     Parameters
     ----------
@@ -36,20 +37,22 @@ class Fabric(wiring.Component):
     config : Config
         The machine.
     probes : bool
-        Put an instance of ``penstock_probe``, which the test bench defines, on every channel. Such a fabric cannot run in
-        Amaranth's simulator.
+        Put an instance of ``penstock_probe``, which the test bench defines, on every channel. Such
+        a fabric cannot run in Amaranth's simulator.
 
     Members
     -------
-    The ports of docs/top.md; ``src<unit>`` and ``snk<unit>`` are streams of whole beats. Fabrics without off-chip units have no
-    ``mem_`` ports.
+    The ports of docs/top.md; ``src<unit>`` and ``snk<unit>`` are streams of whole beats. Fabrics
+    without off-chip units have no ``mem_`` ports.
 
     Attributes
     ----------
     registers : list of dict
-        Run-time registers: ``unit``, ``param``, ``index`` (None for a scalar), ``addr``, ``bits``, ``init``.
+        Run-time registers: ``unit``, ``param``, ``index`` (None for a scalar), ``addr``, ``bits``,
+        ``init``.
     sidecar : dict
-        What the JSON sidecar says of the program: units, tensors, memory ports, sources and sinks by name.
+        What the JSON sidecar says of the program: units, tensors, memory ports, sources and sinks
+        by name.
 
     Raises
     ------
@@ -58,31 +61,56 @@ class Fabric(wiring.Component):
 
     Timing
     ------
-    docs/timing.md. ``done`` and ``stat_data`` are combinational; ``error`` shows a fault from the cycle after it.
+    docs/timing.md. ``done`` and ``stat_data`` are combinational; ``error`` shows a fault from the
+    cycle after it.
+
     """
 
     def __init__(self, graph: UnitGraph, config: Config, *, probes: bool = False):
         validate(graph)
         if graph.t != config.machine.t:
-            raise ValueError(f"Tile edge of the graph must be that of the configuration, {config.machine.t}, not {graph.t!r}")
-        self.graph, self.config, self.probes = graph, config, bool(probes)
+            raise ValueError(
+                f"Tile edge of the graph must be that of the configuration, {config.machine.t}, "
+                f"not {graph.t!r}"
+            )
+        self.graph = graph
+        self.config = config
+        self.probes = bool(probes)
         self._machine = shaping(config.machine)
         self._units = [self._unit(u.id) for u in graph.units]
         self._fifos = [Fifo(shape=beat_layout(c.payload), depth=c.depth) for c in graph.channels]
         self._join()
         self.registers = self._address_map()
-        members = {"cfg_we": In(1), "cfg_addr": In(16), "cfg_data": In(32), "cycle": Out(32), "done": Out(1), "error": Out(8),
-                   "stat_addr": In(16), "stat_data": Out(32)}
+        members = {
+            "cfg_we": In(1),
+            "cfg_addr": In(16),
+            "cfg_data": In(32),
+            "cycle": Out(32),
+            "done": Out(1),
+            "error": Out(8),
+            "stat_addr": In(16),
+            "stat_data": Out(32),
+        }
         for u in graph.units:
             if u.kind == "source":
-                members[f"src{u.id}"] = In(stream.Signature(beat_layout(graph.outputs(u.id)[0].payload)))
+                members[f"src{u.id}"] = In(
+                    stream.Signature(beat_layout(graph.outputs(u.id)[0].payload))
+                )
             if u.kind == "sink":
-                members[f"snk{u.id}"] = Out(stream.Signature(beat_layout(graph.inputs(u.id)[0].payload)))
+                members[f"snk{u.id}"] = Out(
+                    stream.Signature(beat_layout(graph.inputs(u.id)[0].payload))
+                )
         if graph.ports:
             from .memory.interconnect import Interconnect
 
-            self._interconnect = Interconnect(ports=self._directions(), config=self._machine, tags=self._tags())
-            members |= {name: member for name, member in self._interconnect.signature.members.items() if name.startswith("mem_")}
+            self._interconnect = Interconnect(
+                ports=self._directions(), config=self._machine, tags=self._tags()
+            )
+            members |= {
+                name: member
+                for name, member in self._interconnect.signature.members.items()
+                if name.startswith("mem_")
+            }
         super().__init__(members)
         self._check_inputs()
 
@@ -95,11 +123,19 @@ class Fabric(wiring.Component):
         bits = sum(len(value) for value, flow in ports_of(self).values() if flow == In)
         if bits > INPUT_BITS:
             sources = sum(u.kind == "source" for u in self.graph.units)
-            raise LoweringError(f"its inputs have {bits:,} bits, most of them those of {sources} sources", f"graph {self.graph.name}", f"the inputs of a fabric have at most {INPUT_BITS:,} bits",
-                                "load tiles from off-chip tensors in place of some sources, or use smaller tiles; the model runs it as it is")
+            raise LoweringError(
+                f"its inputs have {bits:,} bits, most of them those of {sources} sources",
+                f"graph {self.graph.name}",
+                f"the inputs of a fabric have at most {INPUT_BITS:,} bits",
+                "load tiles from off-chip tensors in place of some sources, or use smaller "
+                "tiles; the model runs it as it is",
+            )
 
     def _payloads(self, u: int) -> Payloads:
-        return Payloads(tuple(c.payload for c in self.graph.inputs(u)), tuple(c.payload for c in self.graph.outputs(u)))
+        return Payloads(
+            tuple(c.payload for c in self.graph.inputs(u)),
+            tuple(c.payload for c in self.graph.outputs(u)),
+        )
 
     def _directions(self) -> list[str]:
         """``read`` or ``write`` for every off-chip port."""
@@ -111,34 +147,68 @@ class Fabric(wiring.Component):
 
     def _unit(self, u: int) -> Unit:
         unit = self.graph.units[u]
-        more = {"posts": len(self.graph.posters(u)), "drops": self.graph.drops(u)} if kind_of(unit.kind).memory else {}
-        return component(unit.kind)(params=unit.params, t=self.graph.t, config=self._machine, payloads=self._payloads(u), **more)
+        more = (
+            {"posts": len(self.graph.posters(u)), "drops": self.graph.drops(u)}
+            if kind_of(unit.kind).memory
+            else {}
+        )
+        return component(unit.kind)(
+            params=unit.params,
+            t=self.graph.t,
+            config=self._machine,
+            payloads=self._payloads(u),
+            **more,
+        )
 
     def _unit_module(self, u: int) -> str:
         """Name of a unit's module: equal for units that differ in run-time parameters only."""
         unit = self.graph.units[u]
         kind = kind_of(unit.kind)
-        fixed = sorted((k, v) for k, v in unit.params.items() if k not in kind.runtime and k != kind.posts)
-        return module_name(unit.kind, fixed, kind.posts_to(unit.params) is None, len(self.graph.posters(u)), self.graph.drops(u), self.graph.t, self._payloads(u),
-                           sorted(vars(self._machine).items()))
+        fixed = sorted(
+            (k, v) for k, v in unit.params.items() if k not in kind.runtime and k != kind.posts
+        )
+        return module_name(
+            unit.kind,
+            fixed,
+            kind.posts_to(unit.params) is None,
+            len(self.graph.posters(u)),
+            self.graph.drops(u),
+            self.graph.t,
+            self._payloads(u),
+            sorted(vars(self._machine).items()),
+        )
 
     def _address_map(self) -> list[dict]:
         registers = []
-        for unit, component_ in zip(self.graph.units, self._units):
+        for unit, component_ in zip(self.graph.units, self._units, strict=False):
             for name, bits in component_.cfg_layout(unit.params).items():
-                param, index, value = name, None, unit.params.get(name)
+                param = name
+                index = None
+                value = unit.params.get(name)
                 if name not in unit.params:
                     param, _, number = name.rpartition("_")
                     index = int(number)
                     value = unit.params[param][index]
                 if not 0 <= value < 2**bits:
-                    raise ValueError(f"Parameter {name!r} of unit {unit.name!r} must fit in {bits} bits, not {value!r}")
-                registers.append({"unit": unit.id, "param": param, "index": index, "addr": len(registers), "bits": bits, "init": value})
+                    raise ValueError(
+                        f"Parameter {name!r} of unit {unit.name!r} must fit in {bits} bits, not "
+                        f"{value!r}"
+                    )
+                registers.append(
+                    {
+                        "unit": unit.id,
+                        "param": param,
+                        "index": index,
+                        "addr": len(registers),
+                        "bits": bits,
+                        "init": value,
+                    }
+                )
         return registers
 
     def elaborate(self, platform):
         m = Module()
-        for u, unit in zip(self.graph.units, self._units):
+        for u, unit in zip(self.graph.units, self._units, strict=False):
             m.submodules[f"u{u.id}_{_identifier(u.name)}"] = place(unit, self._unit_module(u.id))
             if u.kind == "source":
                 connect(m, wiring.flipped(getattr(self, f"src{u.id}")), unit.port)
@@ -147,8 +217,10 @@ class Fabric(wiring.Component):
             if kind_of(u.kind).memory:
                 for k, poster in enumerate(self.graph.posters(u.id)):
                     m.d.comb += getattr(unit, f"post{k}").eq(self._units[poster].post)
-        for c, fifo in zip(self.graph.channels, self._fifos):
-            m.submodules[f"c{c.id}_{_identifier(c.name)}"] = place(fifo, module_name("fifo", c.depth, c.payload))
+        for c, fifo in zip(self.graph.channels, self._fifos, strict=False):
+            m.submodules[f"c{c.id}_{_identifier(c.name)}"] = place(
+                fifo, module_name("fifo", c.depth, c.payload)
+            )
             if self.probes:
                 m.submodules[f"p{c.id}"] = self._probe(c, fifo)
         errors = [unit.error for unit in self._units]
@@ -160,31 +232,51 @@ class Fabric(wiring.Component):
 
     def _join(self):
         """Give both ends of every channel its streams: ``w``, into the FIFO, and ``r``, out of it."""
-        for c, fifo in zip(self.graph.channels, self._fifos):
+        for c, fifo in zip(self.graph.channels, self._fifos, strict=False):
             share(self._units[c.src[0]], f"o{c.src[1]}", fifo, "i", name=f"c{c.id}w")
             share(fifo, "o", self._units[c.dst[0]], f"i{c.dst[1]}", name=f"c{c.id}r")
 
     def _probe(self, c: Channel, fifo: Fifo) -> Instance:
-        return Instance("penstock_probe", p_ID=c.id, p_WIDTH=beat_bits(c.payload), i_clk=ClockSignal(), i_rst=ResetSignal(), i_cycle=self.cycle,
-                        i_w_valid=fifo.i.valid, i_w_ready=fifo.i.ready, i_r_valid=fifo.o.valid, i_r_ready=fifo.o.ready,
-                        i_beat=Value.cast(fifo.i.payload))
+        return Instance(
+            "penstock_probe",
+            p_ID=c.id,
+            p_WIDTH=beat_bits(c.payload),
+            i_clk=ClockSignal(),
+            i_rst=ResetSignal(),
+            i_cycle=self.cycle,
+            i_w_valid=fifo.i.valid,
+            i_w_ready=fifo.i.ready,
+            i_r_valid=fifo.o.valid,
+            i_r_ready=fifo.o.ready,
+            i_beat=Value.cast(fifo.i.payload),
+        )
 
     def _memory(self, m: Module) -> Value:
-        m.submodules.interconnect = place(self._interconnect, module_name(
-            "interconnect", self._directions(), self._tags(), sorted(vars(self._machine).items())))
+        m.submodules.interconnect = place(
+            self._interconnect,
+            module_name(
+                "interconnect",
+                self._directions(),
+                self._tags(),
+                sorted(vars(self._machine).items()),
+            ),
+        )
         memory = self._interconnect
         for p, u in enumerate(self.graph.ports):
             wiring.connect(m, self._units[u].port, getattr(memory, f"port{p}"))
         for name, member in memory.signature.members.items():
             if name.startswith("mem_"):
-                here, there = getattr(self, name), getattr(memory, name)
+                here = getattr(self, name)
+                there = getattr(memory, name)
                 m.d.comb += there.eq(here) if member.flow == wiring.In else here.eq(there)
         return memory.error
 
     def _configure(self, m: Module):
         for r in self.registers:
             name = r["param"] if r["index"] is None else f"{r['param']}_{r['index']}"
-            register = Signal(r["bits"], init=r["init"], reset_less=True, name=f"cfg{r['unit']}_{name}")
+            register = Signal(
+                r["bits"], init=r["init"], reset_less=True, name=f"cfg{r['unit']}_{name}"
+            )
             with m.If(self.cfg_we & (self.cfg_addr == r["addr"])):
                 m.d.sync += register.eq(self.cfg_data)
             m.d.comb += self._units[r["unit"]].cfg[name].eq(register)
@@ -198,7 +290,7 @@ class Fabric(wiring.Component):
                 with m.If(fault[bit]):
                     m.d.sync += self.error[bit].eq(1)
         shown = {}
-        for u, unit in zip(self.graph.units, self._units):
+        for u, unit in zip(self.graph.units, self._units, strict=False):
             for k, event in enumerate((unit.busy, unit.blocked, ~(unit.busy | unit.blocked))):
                 count = shown[4 * u.id + k] = Signal(32, name=f"stat{u.id}_{STATS[k]}")
                 with m.If(event & ~over):

@@ -15,7 +15,7 @@ from .arith.maximum import Maximum
 from .arith.mul import Mul
 from .arith.silu import Silu
 
-__all__ = ["DATAPATHS", "register", "lookup"]
+__all__ = ["DATAPATHS", "lookup", "register"]
 
 DATAPATHS: dict[str, Callable[[], Lane]] = {}
 
@@ -28,12 +28,14 @@ def register(name: str, datapath: Callable[[], Lane]) -> None:
     name : str
         Name of the function.
     datapath : callable
-        Makes one lane: a :class:`~penstock.hw.arith.lane.Lane` with the arity and the stages listed.
+        Makes one lane: a :class:`~penstock.hw.arith.lane.Lane` with the arity and the stages
+        listed.
 
     Raises
     ------
     ValueError
         If the name has a datapath already, or the lane differs from the entry.
+
     """
     entry = _entry(name)
     if name in DATAPATHS:
@@ -42,8 +44,11 @@ def register(name: str, datapath: Callable[[], Lane]) -> None:
     lane._MustUse__silence = True  # made to be looked at, never elaborated
     arity = 2 if "b" in lane.signature.members else 1
     if (arity, lane.STAGES) != (entry.arity, entry.stages):
-        raise ValueError(f"Datapath of function '{name}' must have {entry.arity} operands and {entry.stages} stages, "
-                         f"not {arity} and {lane.STAGES}")
+        raise ValueError(
+            f"Datapath of function '{name}' must have {entry.arity} operands and {entry.stages} "
+            "stages, "
+            f"not {arity} and {lane.STAGES}"
+        )
     DATAPATHS[name] = datapath
 
 
@@ -51,8 +56,10 @@ def lookup(name: str) -> Callable[[], Lane]:
     """What makes one lane of ``name``; an unknown name raises ``UnknownFunctionError``."""
     _entry(name)
     if name not in DATAPATHS:
-        raise LookupError(f"Function '{name}' has no datapath; add one with "
-                          f"penstock.hw.functions.register({name!r}, ...)")
+        raise LookupError(
+            f"Function '{name}' has no datapath; add one with "
+            f"penstock.hw.functions.register({name!r}, ...)"
+        )
     return DATAPATHS[name]
 
 

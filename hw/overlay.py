@@ -17,18 +17,32 @@ from .units.token.tile import DynamicTile, StaticTile
 __all__ = ["Overlay", "load_layout", "look_layout"]
 
 SETTLE_CYCLES = 3
-"""Between ``start`` and the restart: the last word loaded has arrived, and the PEs have left the run before."""
+"""Between ``start`` and the restart: the last word loaded has arrived, and the PEs have left the
+run before.
+"""
 
 
 def load_layout(overlay: Config, sizes: Sizes) -> Layout:
-    """A word to be loaded: ``pe`` (y * cols + x), ``memory`` (its number in :data:`~penstock.machine.overlay.MEMORIES`), ``address``, ``data``."""
+    """A word to be loaded: ``pe`` (y * cols + x), ``memory`` (its number in
+    :data:`~penstock.machine.overlay.MEMORIES`), ``address``, ``data``.
+    """
     host = host_layout(overlay, sizes)
-    return Layout((("pe", bits_for(overlay.pes)), *((name, host[name].width) for name in ("memory", "address", "data"))))
+    return Layout(
+        (
+            ("pe", bits_for(overlay.pes)),
+            *((name, host[name].width) for name in ("memory", "address", "data")),
+        )
+    )
 
 
 def look_layout(overlay: Config, sizes: Sizes) -> Layout:
     """A value to be read: ``pe`` and ``address``."""
-    return Layout((("pe", bits_for(overlay.pes)), ("address", bits_for(memories(overlay, sizes)["value"].depth))))
+    return Layout(
+        (
+            ("pe", bits_for(overlay.pes)),
+            ("address", bits_for(memories(overlay, sizes)["value"].depth)),
+        )
+    )
 
 
 class Overlay(wiring.Component):
@@ -62,35 +76,59 @@ class Overlay(wiring.Component):
 
     Timing
     ------
-    Loading and reading: one word a cycle; a value comes ``LOOK_CYCLES`` after its address was taken. A run begins ``START_CYCLES`` after ``start``.
-    ``idle`` rises the cycle after the run ended. Source: docs/overlay.md section 2.
+    Loading and reading: one word a cycle; a value comes ``LOOK_CYCLES`` after its address was
+    taken. A run begins ``START_CYCLES`` after ``start``. ``idle`` rises the cycle after the run
+    ended. Source: docs/overlay.md section 2.
+
     """
 
     LOOK_CYCLES = 4
 
     def __init__(self, *, overlay: Config, sizes: Sizes, classes: Mapping[int, frozenset[str]]):
-        self.overlay, self.sizes = overlay, sizes
+        self.overlay = overlay
+        self.sizes = sizes
         self.classes = {pe: frozenset(classes[pe]) for pe in range(overlay.pes)}
         make = DynamicTile if overlay.pe == "dynamic" else StaticTile
-        self.tiles = {(pe % overlay.cols, pe // overlay.cols): make(overlay=overlay, sizes=sizes, classes=sorted(self.classes[pe]))
-                      for pe in range(overlay.pes)}
+        self.tiles = {
+            (pe % overlay.cols, pe // overlay.cols): make(
+                overlay=overlay, sizes=sizes, classes=sorted(self.classes[pe])
+            )
+            for pe in range(overlay.pes)
+        }
         tile = self.tiles[0, 0]
         self.restart_cycles = tile.RESTART_CYCLES
         self.START_CYCLES = 1 + SETTLE_CYCLES + self.restart_cycles
-        super().__init__({
-            "load": In(stream.Signature(struct(load_layout(overlay, sizes)))),
-            "start": In(1), "running": Out(1), "idle": Out(1), "cycles": Out(32),
-            "look": In(stream.Signature(struct(look_layout(overlay, sizes)))),
-            "value": Out(data.StructLayout({"valid": 1, "data": overlay.width})),
-        })
+        super().__init__(
+            {
+                "load": In(stream.Signature(struct(load_layout(overlay, sizes)))),
+                "start": In(1),
+                "running": Out(1),
+                "idle": Out(1),
+                "cycles": Out(32),
+                "look": In(stream.Signature(struct(look_layout(overlay, sizes)))),
+                "value": Out(data.StructLayout({"valid": 1, "data": overlay.width})),
+            }
+        )
 
     @property
     def sidecar(self) -> dict:
-        """What a user of the Verilog needs to know: the machine, its memories and word formats, the start-up."""
+        """What a user of the Verilog needs to know: the machine, its memories and word formats, the
+        start-up.
+        """
         return {
-            "overlay": self.overlay.to_dict(), "start_cycles": self.START_CYCLES, "look_cycles": self.LOOK_CYCLES,
-            "memories": [{"name": spec.name, "number": MEMORIES[self.overlay.pe].index(spec.name), "depth": spec.depth, "loaded": spec.loaded,
-                          "fields": dict(spec.layout.fields)} for spec in memories(self.overlay, self.sizes).values()],
+            "overlay": self.overlay.to_dict(),
+            "start_cycles": self.START_CYCLES,
+            "look_cycles": self.LOOK_CYCLES,
+            "memories": [
+                {
+                    "name": spec.name,
+                    "number": MEMORIES[self.overlay.pe].index(spec.name),
+                    "depth": spec.depth,
+                    "loaded": spec.loaded,
+                    "fields": dict(spec.layout.fields),
+                }
+                for spec in memories(self.overlay, self.sizes).values()
+            ],
         }
 
     def elaborate(self, platform):
@@ -98,8 +136,15 @@ class Overlay(wiring.Component):
         for (x, y), tile in self.tiles.items():
             key = (self.overlay, self.sizes, tuple(sorted(self.classes[y * self.overlay.cols + x])))
             m.submodules[f"tile_{x}_{y}"] = place(tile, module_name("tile", *key))
-        connect_mesh(m, self.tiles, rows=self.overlay.rows, cols=self.overlay.cols, torus=self.overlay.network == "hoplite" and self.overlay.pe == "dynamic")
-        restart, done = Signal(), Signal(self.overlay.pes)
+        connect_mesh(
+            m,
+            self.tiles,
+            rows=self.overlay.rows,
+            cols=self.overlay.cols,
+            torus=self.overlay.network == "hoplite" and self.overlay.pe == "dynamic",
+        )
+        restart = Signal()
+        done = Signal(self.overlay.pes)
         self._control(m, restart, done)
 
         bus = Signal(self.load.payload.shape())
@@ -108,8 +153,13 @@ class Overlay(wiring.Component):
         place_of = {(x, y): y * self.overlay.cols + x for x, y in self.tiles}
         for (x, y), tile in self.tiles.items():
             m.d.comb += [
-                tile.host.valid.eq(full & (bus.pe == place_of[x, y])), tile.host.memory.eq(bus.memory), tile.host.address.eq(bus.address),
-                tile.host.data.eq(bus.data), tile.restart.eq(restart), tile.running.eq(self.running), done[place_of[x, y]].eq(tile.done),
+                tile.host.valid.eq(full & (bus.pe == place_of[x, y])),
+                tile.host.memory.eq(bus.memory),
+                tile.host.address.eq(bus.address),
+                tile.host.data.eq(bus.data),
+                tile.restart.eq(restart),
+                tile.running.eq(self.running),
+                done[place_of[x, y]].eq(tile.done),
             ]
             if hasattr(tile, "x"):
                 m.d.comb += [tile.x.eq(x), tile.y.eq(y)]
@@ -145,15 +195,23 @@ class Overlay(wiring.Component):
 
     def _read(self, m: Module) -> None:
         """Address register, memory, a mux within each row, a mux over the rows."""
-        rows, cols = self.overlay.rows, self.overlay.cols
+        rows = self.overlay.rows
+        cols = self.overlay.cols
         look = self.look
         address = Signal.like(look.payload.address)
         asked = Signal(self.LOOK_CYCLES - 1)
-        column, row = ([Signal(range(size), name=f"{name}{k}") for k in range(depth)] for name, size, depth in (("column", cols, 2), ("row", rows, 3)))
+        column, row = (
+            [Signal(range(size), name=f"{name}{k}") for k in range(depth)]
+            for name, size, depth in (("column", cols, 2), ("row", rows, 3))
+        )
         m.d.sync += [
-            address.eq(look.payload.address), asked.eq(Cat(look.valid & look.ready, asked)),
-            column[0].eq(look.payload.pe % cols if cols > 1 else 0), column[1].eq(column[0]),
-            row[0].eq(look.payload.pe // cols if rows > 1 else 0), row[1].eq(row[0]), row[2].eq(row[1]),
+            address.eq(look.payload.address),
+            asked.eq(Cat(look.valid & look.ready, asked)),
+            column[0].eq(look.payload.pe % cols if cols > 1 else 0),
+            column[1].eq(column[0]),
+            row[0].eq(look.payload.pe // cols if rows > 1 else 0),
+            row[1].eq(row[0]),
+            row[2].eq(row[1]),
         ]
         values = []
         for y in range(rows):

@@ -1,8 +1,9 @@
 """Modules that occur many times, elaborated in place or exported once.
 
-Amaranth emits one module per instance, which is right for simulation and proofs and far too much for an array of
-multipliers. A parent writes ``m.submodules.x = place(component, "name")``: that is the component itself, unless a
-:class:`Library` is open, where it is an ``Instance`` of the module ``name``, converted the first time it is met.
+Amaranth emits one module per instance, which is right for simulation and proofs and far too much
+for an array of multipliers. A parent writes ``m.submodules.x = place(component, "name")``: that is
+the component itself, unless a :class:`Library` is open, where it is an ``Instance`` of the module
+``name``, converted the first time it is met.
 """
 
 import re
@@ -13,16 +14,17 @@ from hashlib import sha256
 from amaranth.hdl import ClockSignal, Elaboratable, Instance, ResetSignal, Value
 from amaranth.lib import wiring
 
-
-__all__ = ["Library", "place", "module_name", "ports_of"]
+__all__ = ["Library", "module_name", "place", "ports_of"]
 
 _open: ContextVar["Library | None"] = ContextVar("penstock_library", default=None)
 
 
 def ports_of(component: wiring.Component) -> dict[str, tuple[Value, wiring.Flow]]:
     """Ports by Verilog name: member names joined with ``_``."""
-    return {"_".join(map(str, path)): (Value.cast(value), member.flow)
-            for path, member, value in component.signature.flatten(component)}
+    return {
+        "_".join(map(str, path)): (Value.cast(value), member.flow)
+        for path, member, value in component.signature.flatten(component)
+    }
 
 
 def module_name(kind: str, *key: object) -> str:
@@ -38,19 +40,27 @@ class Library:
     convert : callable
         ``(component, name) -> RTLIL``.
     store : MutableMapping
-        Modules of earlier exports: name -> {name: RTLIL} of the module and all that it instantiates, in the order of completion. What it has is not
-        elaborated again; the caller answers for its being of the same sources.
+        Modules of earlier exports: name -> {name: RTLIL} of the module and all that it
+        instantiates, in the order of completion. What it has is not elaborated again; the caller
+        answers for its being of the same sources.
 
     Attributes
     ----------
     modules : dict
-        Module name -> RTLIL, in the order of completion (a module comes after those it instantiates).
+        Module name -> RTLIL, in the order of completion (a module comes after those it
+        instantiates).
+
     """
 
-    def __init__(self, convert: Callable[[wiring.Component, str], str], store: MutableMapping[str, dict[str, str]] | None = None):
+    def __init__(
+        self,
+        convert: Callable[[wiring.Component, str], str],
+        store: MutableMapping[str, dict[str, str]] | None = None,
+    ):
         self.modules: dict[str, str] = {}
         self._clocked: dict[str, bool] = {}
-        self._convert, self._store = convert, {} if store is None else store
+        self._convert = convert
+        self._store = {} if store is None else store
 
     def __enter__(self):
         self._token = _open.set(self)
@@ -64,7 +74,9 @@ class Library:
         self.modules[name] = self._convert(component, name)
 
     def add(self, component: wiring.Component, name: str) -> bool:
-        """Convert ``component`` as module ``name`` unless it is there or stored; whether it has a clock."""
+        """Convert ``component`` as module ``name`` unless it is there or stored; whether it has a
+        clock.
+        """
         if name in self.modules:
             _silence(component)
         elif (found := self._store.get(name)) is not None:
@@ -76,25 +88,36 @@ class Library:
             self.modules[name] = text
             self._store[name] = self._whole(name)
         if name not in self._clocked:
-            self._clocked[name] = " \\clk\n" in self.modules[name].split(f"module \\{name}\n")[1].split("\nend\n")[0]
+            self._clocked[name] = (
+                " \\clk\n" in self.modules[name].split(f"module \\{name}\n")[1].split("\nend\n")[0]
+            )
         return self._clocked[name]
 
     def _whole(self, name: str) -> dict[str, str]:
         """A module after all that it instantiates."""
         cells = dict.fromkeys(re.findall(r"^\s*cell \\(\S+) ", self.modules[name], re.M))
-        parts = {n: text for cell in cells if cell != name and cell in self.modules for n, text in self._whole(cell).items()}
+        parts = {
+            n: text
+            for cell in cells
+            if cell != name and cell in self.modules
+            for n, text in self._whole(cell).items()
+        }
         return parts | {name: self.modules[name]}
 
 
 class _Placed(Elaboratable):
     def __init__(self, component: wiring.Component, name: str):
-        self._component, self._name = component, name
+        self._component = component
+        self._name = name
 
     def elaborate(self, platform):
         library = _open.get()
         clocked = library.add(self._component, self._name)
-        ports = {("i_" if flow == wiring.In else "o_") + port: value
-                 for port, (value, flow) in ports_of(self._component).items() if len(value)}
+        ports = {
+            ("i_" if flow == wiring.In else "o_") + port: value
+            for port, (value, flow) in ports_of(self._component).items()
+            if len(value)
+        }
         if clocked:
             ports |= {"i_clk": ClockSignal(), "i_rst": ResetSignal(allow_reset_less=True)}
         return Instance(self._name, **ports)

@@ -6,7 +6,7 @@ from amaranth.lib import wiring
 
 from ..machine.kinds import KINDS
 
-__all__ = ["UNITS", "register", "component"]
+__all__ = ["UNITS", "component", "register"]
 
 
 UNITS: dict[str, type[wiring.Component] | str] = {
@@ -41,16 +41,20 @@ UNITS: dict[str, type[wiring.Component] | str] = {
     "store": "penstock.hw.memory.store:Store",
     "random_store": "penstock.hw.memory.random_store:RandomStore",
 }
-"""Kind -> component class, or ``"module:Class"`` of one that is imported when it is first needed."""
+"""Kind -> component class, or ``"module:Class"`` of one that is imported when it is first needed.
+"""
 
 
 def register(kind: str, cls: type[wiring.Component]) -> type[wiring.Component]:
     """Let ``cls`` implement the unit kind ``kind``, which ``penstock.machine.kinds`` must list.
 
-    The class follows ``penstock.hw.units.unit.Unit``: the same constructor, ``cfg_layout`` and members.
+    The class follows ``penstock.hw.units.unit.Unit``: the same constructor, ``cfg_layout`` and
+    members.
     """
     if kind not in KINDS:
-        raise ValueError(f"Unit kind must be registered in penstock.machine.kinds first, not {kind!r}")
+        raise ValueError(
+            f"Unit kind must be registered in penstock.machine.kinds first, not {kind!r}"
+        )
     if UNITS.setdefault(kind, cls) is not cls:
         raise ValueError(f"Unit kind {kind!r} is already implemented by {UNITS[kind]!r}")
     return cls
@@ -63,9 +67,12 @@ def component(kind: str) -> type[wiring.Component]:
     ------
     LookupError
         If there is none; the message lists the kinds there are.
+
     """
     if kind not in UNITS:
-        raise LookupError(f"Unit kind {kind!r} has no component; known kinds are {', '.join(sorted(UNITS))}")
+        raise LookupError(
+            f"Unit kind {kind!r} has no component; known kinds are {', '.join(sorted(UNITS))}"
+        )
     cls = UNITS[kind]
     if isinstance(cls, str):
         module, name = cls.split(":")

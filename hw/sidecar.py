@@ -1,4 +1,6 @@
-"""What a fabric's JSON sidecar says of its program: units, tensors, memory ports, and streams from and to outside."""
+"""What a fabric's JSON sidecar says of its program: units, tensors, memory ports, and streams from
+and to outside.
+"""
 
 from ..machine.beat import STOP_DONE, payload_to_dict
 from ..machine.kinds import kind_of
@@ -25,17 +27,30 @@ def _unit(graph: UnitGraph, u: int) -> dict:
 
 
 def _tensor(x) -> dict:
-    return {"name": x.name, "role": x.role, "rows": x.rows, "cols": x.cols, "dtype": x.dtype,
-            "base": x.base, "pitch": x.pitch}
+    return {
+        "name": x.name,
+        "role": x.role,
+        "rows": x.rows,
+        "cols": x.cols,
+        "dtype": x.dtype,
+        "base": x.base,
+        "pitch": x.pitch,
+    }
 
 
 def _port(graph: UnitGraph, port: int, u: int) -> dict:
     """An off-chip unit: its id on the wire, and the tensor that it reads or writes."""
     unit = graph.units[u]
     (tensor,) = [x for x in graph.tensors if x.name == unit.params["tensor"]]
-    return {"port": port, **_unit(graph, u), "direction": kind_of(unit.kind).offchip,
-            "tensor": tensor.name, "dtype": tensor.dtype,
-            "base": unit.params["base"], "pitch": unit.params["pitch"]}
+    return {
+        "port": port,
+        **_unit(graph, u),
+        "direction": kind_of(unit.kind).offchip,
+        "tensor": tensor.name,
+        "dtype": tensor.dtype,
+        "base": unit.params["base"],
+        "pitch": unit.params["pitch"],
+    }
 
 
 def _streams(graph: UnitGraph, kind: str, prefix: str) -> list[dict]:
@@ -44,6 +59,12 @@ def _streams(graph: UnitGraph, kind: str, prefix: str) -> list[dict]:
     for u in graph.units:
         if u.kind == kind:
             (channel,) = graph.outputs(u.id) if kind == "source" else graph.inputs(u.id)
-            out.append({**_unit(graph, u.id), "stream": f"{prefix}{u.id}",
-                        "payload": payload_to_dict(channel.payload), "done": {"data": 0, "stop": STOP_DONE}})
+            out.append(
+                {
+                    **_unit(graph, u.id),
+                    "stream": f"{prefix}{u.id}",
+                    "payload": payload_to_dict(channel.payload),
+                    "done": {"data": 0, "stop": STOP_DONE},
+                }
+            )
     return out

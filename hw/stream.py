@@ -3,14 +3,16 @@
 from amaranth.hdl import Module, Shape, Signal
 from amaranth.lib import data, stream, wiring
 
-
 __all__ = ["connect", "share"]
 
 
 def _check(source: stream.Interface, sink: stream.Interface) -> None:
-    have, want = source.payload.shape(), sink.payload.shape()
+    have = source.payload.shape()
+    want = sink.payload.shape()
     if have != want:
-        raise TypeError(f"Payload of the source must have the shape of the sink, {want!r}, not {have!r}")
+        raise TypeError(
+            f"Payload of the source must have the shape of the sink, {want!r}, not {have!r}"
+        )
 
 
 def connect(m: Module, source: stream.Interface, sink: stream.Interface) -> None:
@@ -31,21 +33,27 @@ def connect(m: Module, source: stream.Interface, sink: stream.Interface) -> None
     ------
     TypeError
         If the shapes differ; the message names both.
+
     """
     _check(source, sink)
     wiring.connect(m, source, sink)
 
 
-def share(source: wiring.Component, output: str, sink: wiring.Component, input: str, *, name: str) -> stream.Interface:
-    """Join two components that are not yet elaborated by giving both the same stream, named ``name``.
+def share(
+    source: wiring.Component, output: str, sink: wiring.Component, input: str, *, name: str
+) -> stream.Interface:
+    """Join two components that are not yet elaborated by giving both the same stream, named
+    ``name``.
 
-    Says what :func:`connect` says, without an assignment and without a signal per field of the payload: Amaranth spends 5 to 10
-    microseconds on each bit of those, which adds up to minutes over the beats of 16 x 16 tiles.
+    Says what :func:`connect` says, without an assignment and without a signal per field of the
+    payload: Amaranth spends 5 to 10 microseconds on each bit of those, which adds up to minutes
+    over the beats of 16 x 16 tiles.
 
     Raises
     ------
     TypeError
         If the shapes differ; the message names both.
+
     """
     _check(getattr(source, output), getattr(sink, input))
     shape = getattr(source, output).payload.shape()

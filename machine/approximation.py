@@ -1,14 +1,26 @@
 """Tables and constants of the fixed-point steps behind exp, log, SiLU and division.
 
-Every number is computed here with :mod:`decimal` (correctly rounded, the same on every machine), and read
-by the hardware and by the model. The steps that use them are in ``docs/arithmetic.md``, section 3.
+Every number is computed here with :mod:`decimal` (correctly rounded, the same on every machine),
+and read by the hardware and by the model. The steps that use them are in ``docs/arithmetic.md``,
+section 3.
 """
 
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
-
-__all__ = ["LOG2E", "LOG2E_BITS", "EXP2_TABLE", "EXP2_C1", "EXP2_C2", "RECIP_TABLE", "RECIP_SLOPE",
-           "LN2", "LOG_FOLD", "LOG_SCALE", "LOG_TABLE", "LOG_THIRD"]
+__all__ = [
+    "EXP2_C1",
+    "EXP2_C2",
+    "EXP2_TABLE",
+    "LN2",
+    "LOG2E",
+    "LOG2E_BITS",
+    "LOG_FOLD",
+    "LOG_SCALE",
+    "LOG_TABLE",
+    "LOG_THIRD",
+    "RECIP_SLOPE",
+    "RECIP_TABLE",
+]
 
 LOG2E_BITS = 36
 """Fraction bits of :data:`LOG2E`."""
@@ -26,17 +38,21 @@ def _compute() -> dict[str, object]:
         ln2 = Decimal(2).ln()
         one = Decimal(1)
 
-        # 2**r - 1 = r * g(r) on 0 <= r < h; g is replaced by the line with the smallest largest error:
+        # 2**r - 1 = r * g(r) on 0 <= r < h; g is replaced by the line with the smallest largest
+        # error:
         # parallel to the chord, half the largest gap below it.
         h = one / 128
+
         def g(r: Decimal) -> Decimal:
             return ((r * ln2).exp() - 1) / r if r else ln2
+
         slope = (g(h) - g(Decimal(0))) / h
         samples = [h * i / 256 for i in range(257)]
         gap = max(g(Decimal(0)) + slope * r - g(r) for r in samples)
 
         # 1/d on each of 128 segments, likewise.
-        table, slopes = [], []
+        table = []
+        slopes = []
         for i in range(128):
             left = 1 + h * i
             fall = (1 / left - 1 / (left + h)) / h
@@ -45,8 +61,10 @@ def _compute() -> dict[str, object]:
             table.append(_integer((1 / left - deepest / 2) * 2**20))
             slopes.append(_integer(fall * 2**12))
 
-        # log m on each of 128 segments of 1 <= m < 2 (those from LOG_FOLD on are halved first): a short
-        # reciprocal c of the segment's middle, so that m c is near 1, and -log c. The segments beside 1 have
+        # log m on each of 128 segments of 1 <= m < 2 (those from LOG_FOLD on are halved first): a
+        # short
+        # reciprocal c of the segment's middle, so that m c is near 1, and -log c. The segments
+        # beside 1 have
         # c = 1, which keeps small results exact.
         scale = []
         for i in range(128):

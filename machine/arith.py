@@ -1,8 +1,9 @@
-"""What every arithmetic result is, bit for bit: vectorised NumPy, float32 arrays in and out (add, sub, mul, div: float64 ones too).
+"""What every arithmetic result is, bit for bit: vectorised NumPy, float32 arrays in and out (add,
+sub, mul, div: float64 ones too).
 
-This module is the definition (``docs/arithmetic.md`` states the rules in words). The tile kernels of
-:mod:`penstock.model.tile_kernels` and the datapaths of ``penstock.hw.arith`` are tested against it.
-A bf16 value is a float32 whose low 16 bits are zero.
+This module is the definition (``docs/arithmetic.md`` states the rules in words). The tile kernels
+of :mod:`penstock.model.tile_kernels` and the datapaths of ``penstock.hw.arith`` are tested against
+it. A bf16 value is a float32 whose low 16 bits are zero.
 """
 
 import numpy as np
@@ -21,8 +22,22 @@ from .approximation import (
     RECIP_TABLE,
 )
 
-__all__ = ["canonical", "add", "sub", "mul", "max_", "div", "sqrt", "exp", "log", "silu", "cast_bf16", "cast_fp32",
-           "matmul", "matmul_bt"]
+__all__ = [
+    "add",
+    "canonical",
+    "cast_bf16",
+    "cast_fp32",
+    "div",
+    "exp",
+    "log",
+    "matmul",
+    "matmul_bt",
+    "max_",
+    "mul",
+    "silu",
+    "sqrt",
+    "sub",
+]
 
 _EXP2_TABLE = np.array(EXP2_TABLE, np.int64)
 _RECIP_TABLE = np.array(RECIP_TABLE, np.int64)
@@ -51,7 +66,9 @@ def _flush(x: np.ndarray) -> np.ndarray:
 
 
 def canonical(x: np.ndarray) -> np.ndarray:
-    """``x`` as a result: subnormals flushed to zero of their sign, every NaN 0x7FC00000 (float64: 0x7FF8000000000000)."""
+    """``x`` as a result: subnormals flushed to zero of their sign, every NaN 0x7FC00000 (float64:
+    0x7FF8000000000000).
+    """
     x = _flush(x)
     return np.where(np.isnan(x), x.dtype.type(np.nan), x)
 
@@ -131,25 +148,30 @@ def _exp2_steps(magnitude: np.ndarray, negative: np.ndarray) -> tuple[np.ndarray
     significand = np.where(exponent == 0, 0, magnitude & 0x7FFFFF | 0x800000)
     product = significand * LOG2E
     t = product >> np.clip(156 - exponent, 0, 62)
-    t = np.where(exponent > 134, (1 << 39) - 1, t)                # |x| >= 256
-    t = np.where(negative, -t, t)                                 # x * log2(e), 30 fraction bits
-    k, index, r = t >> 30, t >> 23 & 127, t & 0x7FFFFF
-    u = EXP2_C1 + (EXP2_C2 * (r >> 7) >> 15)                      # 26 fraction bits
-    p = u * r >> 24                                               # 2**r - 1, 32 fraction bits
+    t = np.where(exponent > 134, (1 << 39) - 1, t)  # |x| >= 256
+    t = np.where(negative, -t, t)  # x * log2(e), 30 fraction bits
+    k = t >> 30
+    index = t >> 23 & 127
+    r = t & 0x7FFFFF
+    u = EXP2_C1 + (EXP2_C2 * (r >> 7) >> 15)  # 26 fraction bits
+    p = u * r >> 24  # 2**r - 1, 32 fraction bits
     base = _EXP2_TABLE[index]
     return k, base + (base * p >> 32)
 
 
 def _reciprocal_steps(d: np.ndarray) -> np.ndarray:
     """1/d, never above it; ``d`` in [1, 2) has 30 fraction bits, the result 32."""
-    index, r = d >> 23 & 127, d >> 11 & 0xFFF
+    index = d >> 23 & 127
+    r = d >> 11 & 0xFFF
     y = _RECIP_TABLE[index] - (_RECIP_SLOPE[index] * r >> 11) >> 2  # 18 fraction bits
-    error = (1 << 48) - d * y >> 14                                # 34 fraction bits, signed
+    error = (1 << 48) - d * y >> 14  # 34 fraction bits, signed
     return (y << 14) + (y * error >> 20)
 
 
 def _pack(sign: np.ndarray, exponent: np.ndarray, mantissa: np.ndarray) -> np.ndarray:
-    """Round ``mantissa`` (1 to 2 with 30 fraction bits) to fp32; out of range gives infinity or zero."""
+    """Round ``mantissa`` (1 to 2 with 30 fraction bits) to fp32; out of range gives infinity or
+    zero.
+    """
     rounded = mantissa + 63 + (mantissa >> 7 & 1) >> 7
     bits = (exponent << 23) + rounded - (1 << 23)
     bits = np.where(bits < 0x00800000, 0, np.where(bits > 0x7F800000, 0x7F800000, bits))
@@ -160,29 +182,43 @@ def exp(a: np.ndarray) -> np.ndarray:
     """e**a, by table and polynomial; below 0.58 ulp."""
     bits = _bits(_flush(a)).astype(np.int64)
     k, mantissa = _exp2_steps(bits & 0x7FFFFFFF, bits >> 31 == 1)
-    return np.where(np.isnan(a), canonical(np.float32(np.nan)), _pack(np.int64(0), k + 127, mantissa))
+    return np.where(
+        np.isnan(a), canonical(np.float32(np.nan)), _pack(np.int64(0), k + 127, mantissa)
+    )
 
 
 def log(a: np.ndarray) -> np.ndarray:
-    """The natural logarithm of a, by table and polynomial; below 0.53 ulp. log of a zero is -inf, of a negative number NaN."""
+    """The natural logarithm of a, by table and polynomial; below 0.53 ulp. log of a zero is -inf,
+    of a negative number NaN.
+    """
     bits = _bits(_flush(a)).astype(np.int64)
     index = bits >> 16 & 127
     fold = index >= LOG_FOLD
     exponent = (bits >> 23 & 255) - 127 + fold
-    significand = np.where(fold, 1, 2) * (bits & 0x7FFFFF | 0x800000)   # 24 fraction bits, within a factor sqrt(2) of 1
-    r = significand * _LOG_SCALE[index] - (1 << 34)                     # 34 fraction bits, below 1/128
-    square = r * r >> 14                                                # 54 fraction bits
-    bend = (1 << 22) - ((r >> 11) * LOG_THIRD >> 18) + (square >> 33)   # 1/2 - r/3 + r**2/4, 23 fraction bits
+    significand = np.where(fold, 1, 2) * (
+        bits & 0x7FFFFF | 0x800000
+    )  # 24 fraction bits, within a factor sqrt(2) of 1
+    r = significand * _LOG_SCALE[index] - (1 << 34)  # 34 fraction bits, below 1/128
+    square = r * r >> 14  # 54 fraction bits
+    bend = (
+        (1 << 22) - ((r >> 11) * LOG_THIRD >> 18) + (square >> 33)
+    )  # 1/2 - r/3 + r**2/4, 23 fraction bits
     total = exponent * LN2 + _LOG_TABLE[index] + (r << 22) - (square * bend >> 21)
     with np.errstate(all="ignore"):
         result = np.where(total < 0, -1, 1) * _to_fp32(np.abs(total), 56)
-        result = np.where(bits & 0x7FFFFFFF == 0, -np.inf, np.where(bits == 0x7F800000, np.inf, result))
-        return canonical(np.where((bits > 0x80000000) | np.isnan(a), np.nan, result).astype(np.float32))
+        result = np.where(
+            bits & 0x7FFFFFFF == 0, -np.inf, np.where(bits == 0x7F800000, np.inf, result)
+        )
+        return canonical(
+            np.where((bits > 0x80000000) | np.isnan(a), np.nan, result).astype(np.float32)
+        )
 
 
 def _to_fp32(x: np.ndarray, fraction: int) -> np.ndarray:
     """``x`` (non-negative, ``fraction`` fraction bits) rounded to the nearest float32, in float64."""
-    places = np.maximum(np.frexp((x >> 24).astype(np.float64))[1], 0)   # to drop, so that 24 bits stay
+    places = np.maximum(
+        np.frexp((x >> 24).astype(np.float64))[1], 0
+    )  # to drop, so that 24 bits stay
     low = x & (np.int64(1) << places) - 1
     half = np.int64(1) << np.maximum(places - 1, 0)
     kept = x >> places
@@ -193,15 +229,18 @@ def _to_fp32(x: np.ndarray, fraction: int) -> np.ndarray:
 def silu(a: np.ndarray) -> np.ndarray:
     """a / (1 + e**-a); below 0.58 ulp. silu(-inf) is -0."""
     bits = _bits(_flush(a)).astype(np.int64)
-    magnitude, sign = bits & 0x7FFFFFFF, bits >> 31
+    magnitude = bits & 0x7FFFFFFF
+    sign = bits >> 31
     significand = np.where(magnitude == 0, 0, magnitude & 0x7FFFFF | 0x800000)
     k, mantissa = _exp2_steps(magnitude, np.ones_like(sign, bool))  # e**-|a|
     d = np.minimum((1 << 30) + (mantissa >> np.minimum(-k, 62)), (1 << 31) - 1)
-    numerator = np.where(sign == 1, mantissa, 1 << 30)              # sigmoid(a) = numerator * 2**shift / d
+    numerator = np.where(sign == 1, mantissa, 1 << 30)  # sigmoid(a) = numerator * 2**shift / d
     shift = np.where(sign == 1, k, 0)
-    w = (numerator * _reciprocal_steps(d) >> 30) * significand      # 55 fraction bits, below 4
+    w = (numerator * _reciprocal_steps(d) >> 30) * significand  # 55 fraction bits, below 4
     top = np.minimum(w >> 55, 2)
     result = _pack(sign, (magnitude >> 23) + shift + top - 1, w >> 24 + top)
     result = np.where(significand == 0, _flush(a), result)
-    result = np.where(magnitude == 0x7F800000, np.where(sign == 1, np.float32(-0.0), np.float32(np.inf)), result)
+    result = np.where(
+        magnitude == 0x7F800000, np.where(sign == 1, np.float32(-0.0), np.float32(np.inf)), result
+    )
     return canonical(np.where(np.isnan(a), np.float32(np.nan), result))

@@ -1,4 +1,7 @@
-"""Payload kinds and the bit layout of a beat (docs/timing.md section 6). One definition for model, RTL and decoders."""
+"""Payload kinds and the bit layout of a beat (docs/timing.md section 6).
+
+One definition for model, RTL and decoders.
+"""
 
 from __future__ import annotations
 
@@ -96,8 +99,14 @@ Payload = Tile | BufferRef | Scalar | Selector | Tuple
 
 
 def leaves(payload: Payload) -> tuple[Payload, ...]:
-    """A payload's members, those of tuples in tuples among them; a payload that is no tuple is its own only one."""
-    return tuple(x for m in payload.members for x in leaves(m)) if isinstance(payload, Tuple) else (payload,)
+    """A payload's members, those of tuples in tuples among them; a payload that is no tuple is its
+    own only one.
+    """
+    return (
+        tuple(x for m in payload.members for x in leaves(m))
+        if isinstance(payload, Tuple)
+        else (payload,)
+    )
 
 
 def beat_bits(payload: Payload) -> int:

@@ -52,6 +52,7 @@ class Entry:
         When it was last used (or begun), in seconds since the epoch.
     complete
         False for what an interrupted build has left.
+
     """
 
     kind: str
@@ -77,6 +78,7 @@ def limit() -> int:
     ------
     PenstockError
         It is no number of at least 0.
+
     """
     text = os.environ.get("PENSTOCK_CACHE_GB") or str(LIMIT_GB)
     try:
@@ -98,7 +100,9 @@ def digest(*parts: str | bytes) -> str:
 
 
 @contextlib.contextmanager
-def entry(kind: str, key: str, waiting: Callable[[], None] | None = None) -> Iterator[tuple[Path, bool]]:
+def entry(
+    kind: str, key: str, waiting: Callable[[], None] | None = None
+) -> Iterator[tuple[Path, bool]]:
     """Cache folder for ``key``, locked against other processes, and whether it is complete.
 
     The caller fills an incomplete folder; it counts as complete once the block ends without an
@@ -108,6 +112,7 @@ def entry(kind: str, key: str, waiting: Callable[[], None] | None = None) -> Ite
     ------
     PenstockError
         The cache cannot be written.
+
     """
     if (folder := find(kind, key)) is not None:
         yield folder, True
@@ -144,8 +149,11 @@ def find(kind: str, key: str) -> Path | None:
 
 
 @contextlib.contextmanager
-def _locked(folder: Path, wait: bool = True, waiting: Callable[[], None] | None = None) -> Iterator[None]:
-    """Hold the lock of an entry: against other processes and threads, and also as long as a child that was started meanwhile runs.
+def _locked(
+    folder: Path, wait: bool = True, waiting: Callable[[], None] | None = None
+) -> Iterator[None]:
+    """Hold the lock of an entry: against other processes and threads, and also as long as a child
+    that was started meanwhile runs.
 
     Raises BlockingIOError where another has it and ``wait`` is false.
     """
@@ -180,7 +188,10 @@ def _complete(folder: Path) -> None:
 
 
 def _unchanged(path: Path, size: int, mtime_ns: int, content: str) -> bool:
-    """Whether a file is the one that was stamped. Its content is read only where its time differs, as after a copy."""
+    """Whether a file is the one that was stamped.
+
+    Its content is read only where its time differs, as after a copy.
+    """
     stat = path.stat()
     return stat.st_size == size and (stat.st_mtime_ns == mtime_ns or _content(path) == content)
 
@@ -195,8 +206,10 @@ def _writable() -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        raise PenstockError(f"the cache {cache_dir()} cannot be written: {e.strerror or e}",
-                            remedy="set PENSTOCK_CACHE to a folder that you may write to") from None
+        raise PenstockError(
+            f"the cache {cache_dir()} cannot be written: {e.strerror or e}",
+            remedy="set PENSTOCK_CACHE to a folder that you may write to",
+        ) from None
 
 
 def entries() -> list[Entry]:
@@ -209,7 +222,15 @@ def entries() -> list[Entry]:
         with contextlib.suppress(OSError):  # another process removes it meanwhile
             used = (stamp if stamp.exists() else folder).stat().st_mtime
             size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-            found.append(Entry(folder.parent.name, folder, size, used, stamp.exists() or folder.parent.name == "modules"))
+            found.append(
+                Entry(
+                    folder.parent.name,
+                    folder,
+                    size,
+                    used,
+                    stamp.exists() or folder.parent.name == "modules",
+                )
+            )
     return sorted(found, key=lambda e: e.used)
 
 
@@ -224,6 +245,7 @@ def prune(most: int, *, keep: Path | None = None, idle: float = IN_USE) -> list[
         A folder that stays.
     idle
         Seconds since the last use within which an entry stays.
+
     """
     there = entries()
     size = sum(e.bytes for e in there)

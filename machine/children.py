@@ -1,7 +1,8 @@
 """Child processes and temporary folders that end with the command that made them.
 
-Everything that Penstock starts goes through :func:`run` or :func:`started`: a process group of its own, which is ended when the call is left by an exception, when the
-command is interrupted, and when this process is gone, killed or not. :func:`temporary` does the same for folders. The
+Everything that Penstock starts goes through :func:`run` or :func:`started`: a process group of its
+own, which is ended when the call is left by an exception, when the command is interrupted, and when
+this process is gone, killed or not. :func:`temporary` does the same for folders. The
 :mod:`~penstock.machine.guardian` sees to the last case.
 """
 
@@ -30,8 +31,17 @@ _kept: set[Path] = set()
 _thread = threading.local()
 
 
-def run(command: Sequence[str | os.PathLike], *, cwd: str | os.PathLike | None = None, env: Mapping[str, str] | None = None, input: str | None = None,
-        capture: bool = True, stdout: int | IO | None = None, stderr: int | IO | None = None, timeout: float | None = None) -> subprocess.CompletedProcess:
+def run(
+    command: Sequence[str | os.PathLike],
+    *,
+    cwd: str | os.PathLike | None = None,
+    env: Mapping[str, str] | None = None,
+    input: str | None = None,
+    capture: bool = True,
+    stdout: int | IO | None = None,
+    stderr: int | IO | None = None,
+    timeout: float | None = None,
+) -> subprocess.CompletedProcess:
     """Run a command to its end, in a process group that ends with the call.
 
     Parameters
@@ -41,7 +51,8 @@ def run(command: Sequence[str | os.PathLike], *, cwd: str | os.PathLike | None =
     input
         Text for its standard input; None: an empty one.
     capture
-        Whether ``stdout`` and ``stderr`` of the result are the command's output as text; where files are given for them, those take it.
+        Whether ``stdout`` and ``stderr`` of the result are the command's output as text; where
+        files are given for them, those take it.
     timeout
         Seconds after which the group is ended and :class:`subprocess.TimeoutExpired` raised.
 
@@ -55,11 +66,21 @@ def run(command: Sequence[str | os.PathLike], *, cwd: str | os.PathLike | None =
     OSError
         There is no such program.
     KeyboardInterrupt, TimeUp
-        The command was interrupted, or its time is up (:mod:`~penstock.machine.interrupts`); also in a thread.
+        The command was interrupted, or its time is up (:mod:`~penstock.machine.interrupts`); also
+        in a thread.
+
     """
     pipe = subprocess.PIPE if capture else subprocess.DEVNULL
-    with started(command, cwd=cwd, env=env, text=True, errors="replace", stdin=subprocess.DEVNULL if input is None else subprocess.PIPE, stdout=stdout or pipe,
-                 stderr=stderr or pipe) as process:
+    with started(
+        command,
+        cwd=cwd,
+        env=env,
+        text=True,
+        errors="replace",
+        stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
+        stdout=stdout or pipe,
+        stderr=stderr or pipe,
+    ) as process:
         out, err = process.communicate(input, timeout)
     if process.returncode:
         interrupts.heed()
@@ -68,12 +89,20 @@ def run(command: Sequence[str | os.PathLike], *, cwd: str | os.PathLike | None =
 
 @contextlib.contextmanager
 def started(command: Sequence[str | os.PathLike], **options) -> Iterator[subprocess.Popen]:
-    """Start a command, in a process group that ends with the block; ``options`` as of :class:`subprocess.Popen`."""
+    """Start a command, in a process group that ends with the block; ``options`` as of
+    :class:`subprocess.Popen`.
+    """
     interrupts.heed()
-    told, process = guard(), None
+    told = guard()
+    process = None
     try:
         with interrupts.shielded():
-            process = subprocess.Popen(list(map(os.fspath, command)), process_group=0, pass_fds=getattr(_thread, "inherited", ()), **options)
+            process = subprocess.Popen(
+                list(map(os.fspath, command)),
+                process_group=0,
+                pass_fds=getattr(_thread, "inherited", ()),
+                **options,
+            )
             _groups[process.pid] = None
             told.tell(f"+g {process.pid}")
         yield process
@@ -91,7 +120,9 @@ def started(command: Sequence[str | os.PathLike], **options) -> Iterator[subproc
 
 @contextlib.contextmanager
 def inheriting(descriptor: int) -> Iterator[None]:
-    """A block whose children in this thread have an open file, too: a lock on it is held until the last of them has ended."""
+    """A block whose children in this thread have an open file, too: a lock on it is held until the
+    last of them has ended.
+    """
     before = getattr(_thread, "inherited", ())
     _thread.inherited = (*before, descriptor)
     try:
@@ -101,7 +132,9 @@ def inheriting(descriptor: int) -> Iterator[None]:
 
 
 def end_all() -> None:
-    """Ask every group that runs to end: those that wait for it, in whatever thread, then find out why."""
+    """Ask every group that runs to end: those that wait for it, in whatever thread, then find out
+    why.
+    """
     for group in list(_groups):
         _signal(group, signal.SIGTERM)
 
@@ -138,8 +171,10 @@ def temporary(prefix: str = "penstock-", parent: str | os.PathLike | None = None
         Of its name.
     parent
         Folder in which it is made (default: the system's for temporary files).
+
     """
-    told, folder = guard(), None
+    told = guard()
+    folder = None
     try:
         with interrupts.shielded():
             folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))

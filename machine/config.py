@@ -1,4 +1,7 @@
-"""Machine configurations: one frozen, validated class; every field with its unit and source. Presets are TOML files in sim_configs/."""
+"""Machine configurations: one frozen, validated class; every field with its unit and source.
+
+Presets are TOML files in sim_configs/.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +29,28 @@ def _doc(text: str, allowed: range | None = None, **kw):
 class Dram:
     """Off-chip memory (docs/timing.md section 5.1)."""
 
-    kind: str = _doc("`pipe` (the published simulator's HBM node) or `ideal` (fixed latency)", default="pipe")
-    channels: int = _doc("channels of the pipe (published: 8 for figure 8)", range(1, 1025), default=8)
-    interval: int = _doc("cycles a channel is busy per 64-B line (published per_channel_init_interval)", CYCLES, default=2)
-    latency: int = _doc("cycles from service to response; for `ideal` the whole latency (published per_channel_latency)", CYCLES, default=2)
-    start_up: int = _doc("further cycles of every access (published per_channel_start_up_time)", range(10**6 + 1), default=14)
+    kind: str = _doc(
+        "`pipe` (the published simulator's HBM node) or `ideal` (fixed latency)", default="pipe"
+    )
+    channels: int = _doc(
+        "channels of the pipe (published: 8 for figure 8)", range(1, 1025), default=8
+    )
+    interval: int = _doc(
+        "cycles a channel is busy per 64-B line (published per_channel_init_interval)",
+        CYCLES,
+        default=2,
+    )
+    latency: int = _doc(
+        "cycles from service to response; for `ideal` the whole latency (published "
+        "per_channel_latency)",
+        CYCLES,
+        default=2,
+    )
+    start_up: int = _doc(
+        "further cycles of every access (published per_channel_start_up_time)",
+        range(10**6 + 1),
+        default=14,
+    )
     clock_ratio: int = _doc("DRAM cycles per fabric cycle", default=1)
 
     @property
@@ -43,19 +63,46 @@ class Dram:
 class Machine:
     """The fabric (timing `machine`)."""
 
-    t: int = _doc("physical tile edge in elements, a power of two (paper section 4.5: 16)", default=16)
-    dtype: str = _doc("operand elements off-chip and at matmul inputs: `fp32` or `bf16`", default="fp32")
+    t: int = _doc(
+        "physical tile edge in elements, a power of two (paper section 4.5: 16)", default=16
+    )
+    dtype: str = _doc(
+        "operand elements off-chip and at matmul inputs: `fp32` or `bf16`", default="fp32"
+    )
     channel_depth: int = _doc("beats per channel (published HDL: 2)", CHANNEL_DEPTHS, default=2)
-    rows_per_cycle: int = _doc("rows of a tile product a matmul unit makes per cycle; t = one tile per cycle", default=16)
-    lanes: dict = _doc("elements per cycle of element-wise and accumulate units; `default` or a function's name", default_factory=dict)
-    units: dict = _doc("units per program node by kind (`matmul`, `map`); a node's own count overrides it", default_factory=dict)
+    rows_per_cycle: int = _doc(
+        "rows of a tile product a matmul unit makes per cycle; t = one tile per cycle", default=16
+    )
+    lanes: dict = _doc(
+        "elements per cycle of element-wise and accumulate units; `default` or a function's name",
+        default_factory=dict,
+    )
+    units: dict = _doc(
+        "units per program node by kind (`matmul`, `map`); a node's own count overrides it",
+        default_factory=dict,
+    )
     accum_tiles: int = _doc("accumulator memory of an accumulate unit in tiles", QUEUES, default=64)
     pages: int = _doc("pages of a scratchpad (published: 32 sets)", PAGES, default=64)
     frames: int = _doc("tiles per scratchpad page (published: 8)", FRAMES, default=8)
-    buffers: int = _doc("buffers that each writer of a scratchpad may hold at a time; 0: as many as there are pages for", range(1 << 16), default=2)
-    sized: bool = _doc("whether a scratchpad has pages for these buffers only, where their size is known before the run; else all have `pages`, and programs of other sizes share their hardware", default=False)
-    port_lanes: int = _doc("64-B lines an off-chip port moves per cycle (published par_dispatch: 4)", QUEUES, default=4)
-    load_lines: int = _doc("ring of a load unit in lines: requests in flight and not yet assembled", QUEUES, default=256)
+    buffers: int = _doc(
+        "buffers that each writer of a scratchpad may hold at a time; 0: as many as there are "
+        "pages for",
+        range(1 << 16),
+        default=2,
+    )
+    sized: bool = _doc(
+        "whether a scratchpad has pages for these buffers only, where their size is known before "
+        "the run; else all have `pages`, and programs of other sizes share their hardware",
+        default=False,
+    )
+    port_lanes: int = _doc(
+        "64-B lines an off-chip port moves per cycle (published par_dispatch: 4)", QUEUES, default=4
+    )
+    load_lines: int = _doc(
+        "ring of a load unit in lines: requests in flight and not yet assembled",
+        QUEUES,
+        default=256,
+    )
     arbitration: str = _doc("off-chip ports: `need` (graph order) or `round_robin`", default="need")
     dram: Dram = _doc("off-chip memory", default_factory=Dram)
 
@@ -73,13 +120,19 @@ class Machine:
 
 @dataclass(frozen=True)
 class Published:
-    """The published simulator's parameters (timing `published`; the paper's section 4.3 and its artifact)."""
+    """The published simulator's parameters (timing `published`; the paper's section 4.3 and its
+    artifact).
+    """
 
     compute_bw: int = _doc("FLOP per cycle of each higher-order operator", RATES, default=4096)
-    fifo_depth: int = _doc("channel depth (None in the published scripts means 1024)", CHANNEL_DEPTHS, default=1)
+    fifo_depth: int = _doc(
+        "channel depth (None in the published scripts means 1024)", CHANNEL_DEPTHS, default=1
+    )
     par_dispatch: int = _doc("64-B requests a memory operator sends per cycle", QUEUES, default=4)
     onchip_bw: int = _doc("bytes per cycle of an on-chip memory unit", RATES, default=256)
-    element_bytes: int = _doc("bytes per element off-chip (4, or 2 for bf16)", range(1, 9), default=4)
+    element_bytes: int = _doc(
+        "bytes per element off-chip (4, or 2 for bf16)", range(1, 9), default=4
+    )
     dram: Dram = _doc("the HBM node", default_factory=Dram)
 
 
@@ -90,7 +143,9 @@ class Config:
     name: str
     machine: Machine
     published: Published
-    defaults: dict = field(default_factory=dict)  # program name -> sizes that suit this machine where the user gives none
+    defaults: dict = field(
+        default_factory=dict
+    )  # program name -> sizes that suit this machine where the user gives none
 
 
 def _build(cls, data, where: str):
@@ -99,14 +154,22 @@ def _build(cls, data, where: str):
     known = {f.name: f for f in fields(cls)}
     for key in data:
         if key not in known:
-            raise ConfigError(f"unknown field {key!r}", where, remedy=nearest(key, known, "known fields:"))
+            raise ConfigError(
+                f"unknown field {key!r}", where, remedy=nearest(key, known, "known fields:")
+            )
     kw = {}
     for key, value in data.items():
-        default = known[key].default_factory() if callable(known[key].default_factory) else known[key].default
+        default = (
+            known[key].default_factory()
+            if callable(known[key].default_factory)
+            else known[key].default
+        )
         if is_dataclass(default):
             value = _build(type(default), value, f"{where}.{key}")
         elif type(value) is not type(default):
-            raise ConfigError(f"must be of type {type(default).__name__}, not {value!r}"[:120], f"{where}.{key}")
+            raise ConfigError(
+                f"must be of type {type(default).__name__}, not {value!r}"[:120], f"{where}.{key}"
+            )
         kw[key] = value
     return cls(**kw)
 
@@ -122,7 +185,9 @@ def _check_dram(d: Dram, where: str) -> None:
         raise ConfigError(f"channels must be a power of two, not {d.channels!r}", where)
     _check_ranges(d, where)
     if d.clock_ratio != 1:
-        raise ConfigError(f"clock_ratio must be 1 for kind {d.kind!r}, not {d.clock_ratio!r}", where)
+        raise ConfigError(
+            f"clock_ratio must be 1 for kind {d.kind!r}, not {d.clock_ratio!r}", where
+        )
 
 
 def check(config: Config, where: str = "config") -> Config:
@@ -140,13 +205,26 @@ def check(config: Config, where: str = "config") -> Config:
             raise ConfigError(f"lanes.{name} must divide t*t = {m.t * m.t}, not {n!r}", at)
     for name, n in m.units.items():
         if name not in COUNTED_KINDS:
-            raise ConfigError(f"unknown kind {name!r}", f"{at}.units", remedy=nearest(name, COUNTED_KINDS, "kinds with a count:"))
+            raise ConfigError(
+                f"unknown kind {name!r}",
+                f"{at}.units",
+                remedy=nearest(name, COUNTED_KINDS, "kinds with a count:"),
+            )
         within(f"units.{name}", n, UNITS, at, ConfigError)
     _check_ranges(m, at)
     if not _power_of_two(m.port_lanes) or m.port_lanes > m.t:
-        raise ConfigError(f"port_lanes must be a power of two of at most t = {m.t}, not {m.port_lanes!r}", at)
-    if m.load_lines % m.port_lanes or m.load_lines // m.port_lanes < 2 or not _power_of_two(m.load_lines):
-        raise ConfigError(f"load_lines must be a power of two of at least 2 x port_lanes, not {m.load_lines!r}", at)
+        raise ConfigError(
+            f"port_lanes must be a power of two of at most t = {m.t}, not {m.port_lanes!r}", at
+        )
+    if (
+        m.load_lines % m.port_lanes
+        or m.load_lines // m.port_lanes < 2
+        or not _power_of_two(m.load_lines)
+    ):
+        raise ConfigError(
+            f"load_lines must be a power of two of at least 2 x port_lanes, not {m.load_lines!r}",
+            at,
+        )
     if not _power_of_two(m.frames):
         raise ConfigError(f"frames must be a power of two, not {m.frames!r}", at)
     if m.arbitration not in ("need", "round_robin"):
@@ -168,12 +246,27 @@ def from_dict(data: dict, name: str, where: str | None = None) -> Config:
     where = where or f"config {name}"
     for key in data:
         if key not in ("machine", "published", "defaults", "description"):
-            raise ConfigError(f"unknown table {key!r}", where, remedy=nearest(key, ("machine", "published", "defaults"), "known tables:"))
+            raise ConfigError(
+                f"unknown table {key!r}",
+                where,
+                remedy=nearest(key, ("machine", "published", "defaults"), "known tables:"),
+            )
     defaults = data.get("defaults", {})
     if not isinstance(defaults, dict) or not all(isinstance(v, dict) for v in defaults.values()):
-        raise ConfigError(f"must hold one table of parameters per program, not {defaults!r}", f"{where}: defaults", remedy="write [defaults.swiglu]")
-    return check(Config(name, _build(Machine, data.get("machine", {}), f"{where}: machine"),
-                        _build(Published, data.get("published", {}), f"{where}: published"), defaults), where)
+        raise ConfigError(
+            f"must hold one table of parameters per program, not {defaults!r}",
+            f"{where}: defaults",
+            remedy="write [defaults.swiglu]",
+        )
+    return check(
+        Config(
+            name,
+            _build(Machine, data.get("machine", {}), f"{where}: machine"),
+            _build(Published, data.get("published", {}), f"{where}: published"),
+            defaults,
+        ),
+        where,
+    )
 
 
 def presets_dir() -> Path:
@@ -189,7 +282,10 @@ def load(name: str) -> Config:
         path = presets_dir() / f"{name}.toml"
         if not path.exists():
             known = sorted(p.stem for p in presets_dir().glob("*.toml"))
-            raise ConfigError(f"no configuration named {name!r}", remedy=f"{nearest(name, known)}; or give the path of a .toml file")
+            raise ConfigError(
+                f"no configuration named {name!r}",
+                remedy=f"{nearest(name, known)}; or give the path of a .toml file",
+            )
     try:
         data = tomllib.loads(read_text(path))
     except RecursionError:
@@ -200,7 +296,8 @@ def load(name: str) -> Config:
 
 
 def shaping(machine: Machine) -> Machine:
-    """A machine as its hardware sees it: without the timing of the off-chip memory, which is the memory's own.
+    """A machine as its hardware sees it: without the timing of the off-chip memory, which is the
+    memory's own.
 
     Machines for which it is equal have the same Verilog.
     """

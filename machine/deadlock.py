@@ -1,4 +1,6 @@
-"""What is known of a run in which nothing can move any more: who waits for whom, and the channel depths that free it. Both timings report this."""
+"""What is known of a run in which nothing can move any more: who waits for whom, and the channel
+depths that free it. Both timings report this.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +19,13 @@ class Stall:
     unit, kind
         Who waits: unit name and kind.
     why
-        ``room``: its output is full; ``beat``: its input is empty; ``page``: it writes buffers, and may take no further page.
+        ``room``: its output is full; ``beat``: its input is empty; ``page``: it writes buffers, and
+        may take no further page.
     channel, held, depth
         The channel that it waits at (empty for a page), the beats in it and its slots.
     on
         The unit that it waits for: the next one of the circle.
+
     """
 
     unit: str
@@ -40,9 +44,11 @@ class Relief:
     Attributes
     ----------
     channel
-        Name of one of them, which is full in the circle; the others join units of the same names but for their numbers.
+        Name of one of them, which is full in the circle; the others join units of the same names
+        but for their numbers.
     count, depth
         Number of channels; smallest depth that frees.
+
     """
 
     channel: str
@@ -65,13 +71,17 @@ class Deadlock:
     circle
         Units that wait for each other, each for the next, the last for the first.
     uniform
-        Smallest depth that, given to every channel, frees the run; None: none does, or it was not looked for.
+        Smallest depth that, given to every channel, frees the run; None: none does, or it was not
+        looked for.
     reliefs
         Likewise, of channels of one name alone; the fewest slots first.
     buffers
-        Smallest ``machine.buffers`` that frees the run; None: none does, or no writer holds as many as it may.
+        Smallest ``machine.buffers`` that frees the run; None: none does, or no writer holds as many
+        as it may.
     pages
-        Smallest ``machine.pages`` that frees the run; None: none does, or no writer of the circle waits for a scratchpad without a free page.
+        Smallest ``machine.pages`` that frees the run; None: none does, or no writer of the circle
+        waits for a scratchpad without a free page.
+
     """
 
     cycle: int
@@ -85,8 +95,14 @@ class Deadlock:
         return asdict(self)
 
     @staticmethod
-    def from_dict(d: dict) -> "Deadlock":
-        return Deadlock(**d | {"circle": tuple(Stall(**s) for s in d["circle"]), "reliefs": tuple(Relief(**r) for r in d["reliefs"])})
+    def from_dict(d: dict) -> Deadlock:
+        return Deadlock(
+            **d
+            | {
+                "circle": tuple(Stall(**s) for s in d["circle"]),
+                "reliefs": tuple(Relief(**r) for r in d["reliefs"]),
+            }
+        )
 
 
 class DeadlockError(RunError):
@@ -102,20 +118,36 @@ class DeadlockError(RunError):
         A line for each of them.
     starved
         The unit that waits for what will not come, where there is one.
+
     """
 
-    def __init__(self, deadlock: Deadlock, why: str, where: str, remedy: str, units: Sequence[str] = (), operators: Sequence[str] = (), starved: str = ""):
+    def __init__(
+        self,
+        deadlock: Deadlock,
+        why: str,
+        where: str,
+        remedy: str,
+        units: Sequence[str] = (),
+        operators: Sequence[str] = (),
+        starved: str = "",
+    ):
         super().__init__(f"deadlock after cycle {deadlock.cycle}: {why}", where, remedy=remedy)
-        self.deadlock, self.why, self.units, self.starved = deadlock, why, tuple(units), starved
-        self.args = ("\n".join([str(self), *_told("operators", operators), *_told("units", units)]),)
+        self.deadlock = deadlock
+        self.why = why
+        self.units = tuple(units)
+        self.starved = starved
+        self.args = (
+            "\n".join([str(self), *_told("operators", operators), *_told("units", units)]),
+        )
 
-    def of_operators(self, label: Callable[[str], str]) -> "DeadlockError":
+    def of_operators(self, label: Callable[[str], str]) -> DeadlockError:
         """The same error, told of the operators of a program first.
 
         Parameters
         ----------
         label
             Of an operator's name: how a message calls it, with its line.
+
         """
         lines = []
         for s in self.deadlock.circle:
@@ -125,7 +157,9 @@ class DeadlockError(RunError):
         alone = self.starved or next((s.unit for s in self.deadlock.circle), "")
         if alone and (self.starved or not lines):
             lines.insert(0, label(_operator(alone)))
-        return DeadlockError(self.deadlock, self.why, self.where, self.remedy, self.units, lines, self.starved)
+        return DeadlockError(
+            self.deadlock, self.why, self.where, self.remedy, self.units, lines, self.starved
+        )
 
 
 TOLD = 8
@@ -135,7 +169,11 @@ _WAITS = {"room": "room in", "beat": "a beat from", "page": "a page of"}
 
 def _told(title: str, lines: Sequence[str]) -> list[str]:
     """Lines below the message: the first of ``lines``, under their title."""
-    more = [f"and {len(lines) - TOLD} more (`penstock deadlock` lists all)"] if len(lines) > TOLD else []
+    more = (
+        [f"and {len(lines) - TOLD} more (`penstock deadlock` lists all)"]
+        if len(lines) > TOLD
+        else []
+    )
     return [f"  {title}:", *(f"    {line}" for line in (*lines[:TOLD], *more))] if lines else []
 
 

@@ -27,10 +27,20 @@ class PenstockError(Exception):
         The rule that is broken, if it is not plain from ``what``.
     remedy
         What the user can do about it.
+
     """
 
-    def __init__(self, what: str, where: str | None = None, rule: str | None = None, remedy: str | None = None):
-        self.what, self.where, self.rule, self.remedy = what, where, rule, remedy
+    def __init__(
+        self,
+        what: str,
+        where: str | None = None,
+        rule: str | None = None,
+        remedy: str | None = None,
+    ):
+        self.what = what
+        self.where = where
+        self.rule = rule
+        self.remedy = remedy
         text = f"{where}: {what}" if where else what
         if rule:
             text += f" (rule: {rule})"

@@ -1,7 +1,8 @@
-"""What can go wrong inside a run, on both sides: the bits of the fabric's ``error`` and the codes of the model."""
+"""What can go wrong inside a run, on both sides: the bits of the fabric's ``error`` and the codes
+of the model.
+"""
 
 import enum
-
 
 __all__ = ["Fault"]
 
@@ -15,14 +16,37 @@ class Fault(enum.IntEnum):
 
     def __new__(cls, bit: int, what: str, rule: str | None = None, remedy: str | None = None):
         self = int.__new__(cls, bit)
-        self._value_, self.what, self.rule, self.remedy = bit, what, rule, remedy
+        self._value_ = bit
+        self.what = what
+        self.rule = rule
+        self.remedy = remedy
         return self
 
-    STOP = 0, "its inputs differ in stop level or end at different beats, tiles that it reduces differ in their number of physical tiles, or a tensor ends within a row of tiles", "operands have equal shapes"
-    ACCUMULATORS = 1, "more accumulator tiles are needed than it has", None, "raise machine.accum_tiles, or tile the program differently"
-    REFERENCES = 2, "a buffer has more references, or tiles, than are counted", None, "use smaller buffers, or fewer readers"
+    STOP = (
+        0,
+        "its inputs differ in stop level or end at different beats, tiles that it reduces differ "
+        "in their number of physical tiles, or a tensor ends within a row of tiles",
+        "operands have equal shapes",
+    )
+    ACCUMULATORS = (
+        1,
+        "more accumulator tiles are needed than it has",
+        None,
+        "raise machine.accum_tiles, or tile the program differently",
+    )
+    REFERENCES = (
+        2,
+        "a buffer has more references, or tiles, than are counted",
+        None,
+        "use smaller buffers, or fewer readers",
+    )
     STRAY = 3, "a memory response came without a request"
-    EMPTY = 4, "an empty group ends a merged dimension of groups", "such a stream has no form on the wire", "flatten before the groups are made, or leave empty ones out"
+    EMPTY = (
+        4,
+        "an empty group ends a merged dimension of groups",
+        "such a stream has no form on the wire",
+        "flatten before the groups are made, or leave empty ones out",
+    )
     ADDRESS = 5, "an address lies outside its tensor, or a tile outside its buffer"
     ROWS = 6, "rows do not fit into a tile, or the tiles of a row do not lie side by side"
     FLIGHT = 7, "more lines are in flight than the memory model holds"

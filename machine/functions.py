@@ -2,8 +2,8 @@
 
 The table says what the fast model, the hardware and the analyses have to agree on: the number of
 operands, the pipeline depth of the datapath, and the floating-point operations counted per element.
-Values are defined in ``penstock.machine.arith``, datapaths in ``penstock.hw.arith``; a user's own function
-is added to all three places by their ``register`` calls.
+Values are defined in ``penstock.machine.arith``, datapaths in ``penstock.hw.arith``; a user's own
+function is added to all three places by their ``register`` calls.
 """
 
 import math
@@ -12,8 +12,15 @@ from dataclasses import dataclass
 
 from .errors import PenstockError
 
-
-__all__ = ["Function", "FUNCTIONS", "UnknownFunctionError", "register", "lookup", "identity_bits", "dot_stages"]
+__all__ = [
+    "FUNCTIONS",
+    "Function",
+    "UnknownFunctionError",
+    "dot_stages",
+    "identity_bits",
+    "lookup",
+    "register",
+]
 
 
 class UnknownFunctionError(PenstockError, LookupError):
@@ -32,14 +39,16 @@ class Function:
         Number of tile operands, 1 or 2.
     stages : int
         Pipeline stages of the datapath. The last stage has no register: it ends in its consumer's
-        queue, so an operand that enters in cycle c gives its result in cycle ``c + stages - 1``, and
-        1 means purely combinational.
+        queue, so an operand that enters in cycle c gives its result in cycle ``c + stages - 1``,
+        and 1 means purely combinational.
     flops_per_element : int
         Operations counted per element, as the published tools count them.
     doc : str
         One sentence for listings.
     identity : float, optional
-        The value that leaves the other operand as it is: a function that has one can reduce (kind `accum`).
+        The value that leaves the other operand as it is: a function that has one can reduce (kind
+        `accum`).
+
     """
 
     name: str
@@ -55,20 +64,28 @@ class Function:
         if self.arity not in (1, 2):
             raise ValueError(f"Arity of function '{self.name}' must be 1 or 2, not {self.arity!r}")
         if not isinstance(self.stages, int) or self.stages < 1:
-            raise ValueError(f"Stages of function '{self.name}' must be a positive integer, not {self.stages!r}")
+            raise ValueError(
+                f"Stages of function '{self.name}' must be a positive integer, not {self.stages!r}"
+            )
         if not isinstance(self.flops_per_element, int) or self.flops_per_element < 0:
-            raise ValueError(f"Flops per element of function '{self.name}' must be a non-negative integer, "
-                             f"not {self.flops_per_element!r}")
+            raise ValueError(
+                f"Flops per element of function '{self.name}' must be a non-negative integer, "
+                f"not {self.flops_per_element!r}"
+            )
 
 
 FUNCTIONS: dict[str, Function] = {}
 
 
 def register(function: Function) -> Function:
-    """Add a function to the table; the same entry twice is harmless, two different ones are an error."""
+    """Add a function to the table; the same entry twice is harmless, two different ones are an
+    error.
+    """
     present = FUNCTIONS.setdefault(function.name, function)
     if present != function:
-        raise ValueError(f"Function '{function.name}' is already registered as {present!r}; choose another name")
+        raise ValueError(
+            f"Function '{function.name}' is already registered as {present!r}; choose another name"
+        )
     return function
 
 
@@ -79,20 +96,28 @@ def lookup(name: str) -> Function:
     ------
     UnknownFunctionError
         If there is none; the message lists the names there are.
+
     """
     try:
         return FUNCTIONS[name]
     except KeyError:
-        raise UnknownFunctionError(f"function {name!r} is not known", rule=f"known are {', '.join(sorted(FUNCTIONS))}",
-                                   remedy="use one of them, or register it") from None
+        raise UnknownFunctionError(
+            f"function {name!r} is not known",
+            rule=f"known are {', '.join(sorted(FUNCTIONS))}",
+            remedy="use one of them, or register it",
+        ) from None
 
 
 def identity_bits(name: str) -> int:
     """The fp32 bits of a reducing function's identity."""
     identity = lookup(name).identity
     if identity is None:
-        raise UnknownFunctionError(f"function {name!r} has no identity", rule="a reduction starts from the function's identity",
-                                   remedy="reduce with " + " or ".join(sorted(f.name for f in FUNCTIONS.values() if f.identity is not None)))
+        raise UnknownFunctionError(
+            f"function {name!r} has no identity",
+            rule="a reduction starts from the function's identity",
+            remedy="reduce with "
+            + " or ".join(sorted(f.name for f in FUNCTIONS.values() if f.identity is not None)),
+        )
     return struct.unpack("<I", struct.pack("<f", identity))[0]
 
 

@@ -22,6 +22,7 @@ class Guard:
         The process that it guards.
     signals
         File descriptor to which the interpreter's signal handler writes.
+
     """
 
     def __init__(self):
@@ -30,8 +31,22 @@ class Guard:
         numbers, self.signals = os.pipe()
         os.set_blocking(self.signals, False)
         try:
-            process = subprocess.Popen([sys.executable, "-I", "-S", guardian.__file__, str(self.pid), str(control), str(numbers)], pass_fds=(control, numbers), cwd="/",
-                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True)
+            process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    guardian.__file__,
+                    str(self.pid),
+                    str(control),
+                    str(numbers),
+                ],
+                pass_fds=(control, numbers),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
         finally:
             os.close(control)
             os.close(numbers)
@@ -39,7 +54,9 @@ class Guard:
 
     def tell(self, line: str) -> None:
         """Send one line of its protocol."""
-        with contextlib.suppress(OSError):  # it was killed: then nobody cleans up after a kill of this process, and that is all
+        with contextlib.suppress(
+            OSError
+        ):  # it was killed: then nobody cleans up after a kill of this process, and that is all
             os.write(self._control, f"{line}\n".encode())
 
 

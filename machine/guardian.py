@@ -1,14 +1,21 @@
-"""The guardian: a small process beside a command that ends what the command started, however the command itself ends.
+"""The guardian: a small process beside a command that ends what the command started, however the
+command itself ends.
 
-It is run as a file, by :mod:`penstock.machine.guard`, and imports nothing of this package. It reads two pipes.
+It is run as a file, by :mod:`penstock.machine.guard`, and imports nothing of this package. It reads
+two pipes.
 
-On the *control* pipe come lines. ``+g N`` and ``-g N``: a process group runs, or has ended. ``+d PATH`` and ``-d PATH``: likewise a temporary folder,
-as JSON. ``heard``: the command has taken notice of an interrupt. ``rest``: it is over, its process is not. On the *signal* pipe comes the number of
-each signal as a byte, from the interpreter's own handler: also while the command is in compiled code, where no Python runs.
+On the *control* pipe come lines. ``+g N`` and ``-g N``: a process group runs, or has ended. ``+d
+PATH`` and ``-d PATH``: likewise a temporary folder, as JSON. ``heard``: the command has taken
+notice of an interrupt. ``rest``: it is over, its process is not. On the *signal* pipe comes the
+number of each signal as a byte, from the interpreter's own handler: also while the command is in
+compiled code, where no Python runs.
 
-1. When the control pipe closes, the process is gone: groups that still run are ended, folders that are still there are removed.
-2. A signal is sent again every ``REMIND`` seconds, for an exception that is raised in a callback of compiled code is lost.
-3. ``FORCE`` seconds after a signal (``PATIENCE`` where it was heard) the process is killed; then rule 1 holds.
+1. When the control pipe closes, the process is gone: groups that still run are ended, folders that
+   are still there are removed.
+2. A signal is sent again every ``REMIND`` seconds, for an exception that is raised in a callback of
+   compiled code is lost.
+3. ``FORCE`` seconds after a signal (``PATIENCE`` where it was heard) the process is killed; then
+   rule 1 holds.
 """
 
 import contextlib
@@ -24,12 +31,15 @@ REMIND = 0.3
 FORCE = 1.0
 PATIENCE = 10.0
 GRACE = 0.3
-"""Seconds a process group has between SIGTERM, at which compilers remove their files, and SIGKILL."""
+"""Seconds a process group has between SIGTERM, at which compilers remove their files, and SIGKILL.
+"""
 ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Guardian:
-    """What is known of the command: its process id, its groups and folders, and since when it is asked to end."""
+    """What is known of the command: its process id, its groups and folders, and since when it is
+    asked to end.
+    """
 
     def __init__(self, parent: int):
         self.parent = parent
@@ -110,10 +120,13 @@ def alive(group: int) -> bool:
 
 def watch(guardian: Guardian, control: int, signals: int) -> None:
     """Follow both pipes until the command is over, or has been killed."""
-    text, pipes = b"", [control, signals]
+    text = b""
+    pipes = [control, signals]
     while True:
         ready, _, _ = select.select(pipes, [], [], guardian.wait())
-        if not ready and os.getppid() != guardian.parent:  # gone, but something that it forked holds the pipes
+        if (
+            not ready and os.getppid() != guardian.parent
+        ):  # gone, but something that it forked holds the pipes
             return
         if signals in ready:
             if not (numbers := os.read(signals, 4096)):

@@ -21,10 +21,17 @@ def pack(graph: UnitGraph, tensors: dict[str, np.ndarray]) -> np.ndarray:
         if t.role != "input":
             continue
         if t.name not in tensors:
-            raise RunError("no values given", f"input tensor {t.name}", remedy=f"pass an array of shape [{t.rows}, {t.cols}]")
+            raise RunError(
+                "no values given",
+                f"input tensor {t.name}",
+                remedy=f"pass an array of shape [{t.rows}, {t.cols}]",
+            )
         a = np.asarray(tensors[t.name])
         if a.shape != (t.rows, t.cols):
-            raise RunError(f"has shape {list(a.shape)}, the program says [{t.rows}, {t.cols}]", f"input tensor {t.name}")
+            raise RunError(
+                f"has shape {list(a.shape)}, the program says [{t.rows}, {t.cols}]",
+                f"input tensor {t.name}",
+            )
         _view(image, t)[:] = a.astype(DTYPES[t.dtype])
     return image
 

@@ -1,8 +1,11 @@
-"""Interrupts and time limits of a command: SIGINT, SIGTERM and SIGHUP, and a time that is up, each as an exception in the main thread.
+"""Interrupts and time limits of a command: SIGINT, SIGTERM and SIGHUP, and a time that is up, each
+as an exception in the main thread.
 
-1. :func:`command` runs a command so: a signal ends its child processes and raises KeyboardInterrupt.
-2. An exception that is raised while compiled code calls back is lost there, so it is raised again after a while, until the command is left or has called
-   :func:`taken`; where Python does not get a turn at all, the :mod:`~penstock.machine.guardian` ends the process.
+1. :func:`command` runs a command so: a signal ends its child processes and raises
+   KeyboardInterrupt.
+2. An exception that is raised while compiled code calls back is lost there, so it is raised again
+   after a while, until the command is left or has called :func:`taken`; where Python does not get a
+   turn at all, the :mod:`~penstock.machine.guardian` ends the process.
 3. :func:`within` does the same for a time limit, with :class:`TimeUp`.
 """
 
@@ -26,7 +29,10 @@ AGAIN = 0.3
 
 
 class TimeUp(BaseException):
-    """The time given to :func:`within` is over. Like KeyboardInterrupt not an Exception, so that nobody takes it for an error."""
+    """The time given to :func:`within` is over.
+
+    Like KeyboardInterrupt not an Exception, so that nobody takes it for an error.
+    """
 
 
 class _State:
@@ -44,6 +50,7 @@ class _State:
         Whether a signal came meanwhile.
     raised
         When a signal last raised an exception (time.monotonic()).
+
     """
 
     number = 0
@@ -58,7 +65,9 @@ _at_stop: list[Callable[[], None]] = []
 
 
 def at_stop(call: Callable[[], None]) -> None:
-    """Have a function called as soon as a signal comes or a time is up, before the exception is raised."""
+    """Have a function called as soon as a signal comes or a time is up, before the exception is
+    raised.
+    """
     _at_stop.append(call)
 
 
@@ -73,10 +82,17 @@ def heed() -> None:
 
 
 def taken() -> bool:
-    """Take notice of an interrupt that was caught, so that the work can be brought to an end of its own; whether there was one."""
+    """Take notice of an interrupt that was caught, so that the work can be brought to an end of its
+    own; whether there was one.
+    """
     _state.stop = None
     _state.pending = False
-    exec("")  # CPython notes an interrupt that leaves an exec of text (libraries define classes that way) and ends the process by it, caught or not, until the next exec
+    exec(
+        ""
+        # CPython notes an interrupt that leaves an exec of text (libraries define classes that way)
+        # and
+        # ends the process by it, caught or not, until the next exec
+    )
     if _state.number:
         guard().tell("heard")
     return bool(_state.number)
@@ -114,18 +130,25 @@ def _asked(number: int, _frame: object) -> None:
     now = time.monotonic()
     first = not _state.number
     _state.number = _state.number or number
-    if first or _state.stop is not None and now >= _state.raised + AGAIN / 2:
+    if first or (_state.stop is not None and now >= _state.raised + AGAIN / 2):
         _state.raised = now
         _stop(KeyboardInterrupt)
 
 
 def command(work: Callable[[], int]) -> int:
-    """Run a command; its exit code, or 128 + the number of the signal that interrupted it. In another thread than the main one, signals stay the caller's."""
+    """Run a command; its exit code, or 128 + the number of the signal that interrupted it.
+
+    In another thread than the main one, signals stay the caller's.
+    """
     if not _in_main_thread():
         return work()
-    before = {s: handler for s in guardian.ASKING if (handler := signal.getsignal(s)) != signal.SIG_IGN}  # what is ignored at the start stays so
+    before = {
+        s: handler for s in guardian.ASKING if (handler := signal.getsignal(s)) != signal.SIG_IGN
+    }  # what is ignored at the start stays so
     fd = signal.set_wakeup_fd(guard().signals, warn_on_full_buffer=False)
-    _state.number, _state.stop, _state.pending = 0, None, False
+    _state.number = 0
+    _state.stop = None
+    _state.pending = False
     unraisable = sys.unraisablehook
     sys.unraisablehook = _but_ours(unraisable)
     try:
@@ -145,8 +168,13 @@ def command(work: Callable[[], int]) -> int:
         guard().tell("rest")
 
 
-def _but_ours(hook: Callable[[sys.UnraisableHookArgs], None]) -> Callable[[sys.UnraisableHookArgs], None]:
-    """A hook that is silent about what is raised again: an interrupt or a time limit that is lost in a finaliser or a callback."""
+def _but_ours(
+    hook: Callable[[sys.UnraisableHookArgs], None],
+) -> Callable[[sys.UnraisableHookArgs], None]:
+    """A hook that is silent about what is raised again: an interrupt or a time limit that is lost
+    in a finaliser or a callback.
+    """
+
     def heard(unraisable: sys.UnraisableHookArgs) -> None:
         if not issubclass(unraisable.exc_type, (KeyboardInterrupt, TimeUp)):
             hook(unraisable)

@@ -1,4 +1,6 @@
-"""Widths and queue sizes of the `machine` timing's memories: one definition for the model, the hardware and the checks."""
+"""Widths and queue sizes of the `machine` timing's memories: one definition for the model, the
+hardware and the checks.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,25 @@ POSITION_BITS = 24
 """Bits of a position in a tensor, in elements."""
 ADDRESS_BITS = 32
 """Bits of a byte address and of a pitch."""
-TRIGGERS_AHEAD, TRIGGERS_BEHIND = 2, 16
+TRIGGERS_AHEAD = 2
+TRIGGERS_BEHIND = 16
 """Triggers that wait for a load's generator, and for its assembly (docs/timing.md section 5)."""
-STORE_ADDRESSES, STORE_TILES = 2, 8
+STORE_ADDRESSES = 2
+STORE_TILES = 8
 """Addresses that wait in a random store, and tiles whose acknowledgement is due at most."""
 FLIGHT_BITS = 32
 """Bits of the number of lines of a store that are granted and not acknowledged."""
-COUNT_BITS, DELTA_BITS = 10, 9
+COUNT_BITS = 10
+DELTA_BITS = 9
 """Bits of a buffer's reference count, and of a change of it (signed)."""
 PAGES_BITS = 16
 """Bits of the number of pages of a buffer."""
 INPUT_BITS = 1 << 16
-"""Bits of all the inputs of a fabric, the streams of its sources above all: as many as Amaranth numbers of one module."""
-SIZES, COUNTS = range(1 << SIZE_BITS), range(1, 1 << SIZE_BITS)
+"""Bits of all the inputs of a fabric, the streams of its sources above all: as many as Amaranth
+numbers of one module.
+"""
+SIZES = range(1 << SIZE_BITS)
+COUNTS = range(1, 1 << SIZE_BITS)
 """Values of sizes, steps and repeats that may be 0, and of those that may not."""
 ADDRESSES = range(1 << ADDRESS_BITS)
 PAGES = range(1, 1 << PAGES_BITS)
@@ -46,17 +54,33 @@ QUEUES = range(1, (1 << 16) + 1)
 """Entries of a queue or of a memory, where no width above says less."""
 
 
-def within(name: str, value: object, allowed: range, where: str | None = None,
-           error: type[PenstockError] = PenstockError) -> int:
+def within(
+    name: str,
+    value: object,
+    allowed: range,
+    where: str | None = None,
+    error: type[PenstockError] = PenstockError,
+) -> int:
     """``value``, an integer of a range; for any other ``error``, with its name and the range."""
     if type(value) is int and value in allowed:
         return value
-    shown = str(value) if type(value) is not int or abs(value) < 10**24 else "one of more than 24 digits"
-    raise error(f"{name} must be an integer from {allowed[0]} to {allowed[-1]}, not {shown[:40]}", where)
+    shown = (
+        str(value)
+        if type(value) is not int or abs(value) < 10**24
+        else "one of more than 24 digits"
+    )
+    raise error(
+        f"{name} must be an integer from {allowed[0]} to {allowed[-1]}, not {shown[:40]}", where
+    )
 
 
 def metadata_bits(pages: int, drops: bool = False, writers: int = 1) -> int:
-    """Bits that a scratchpad of ``pages`` pages keeps besides its tiles: links of chains and of the free list and which of them holds, reference
-    counts, last page, number of pages and writer of each buffer, and, with ``drops``, which buffers wait to be freed (docs/timing.md section 4)."""
-    page, count = max(2, pages) - 1, pages.bit_length()
-    return pages * (2 * page.bit_length() + count + 1 + COUNT_BITS + count + (writers - 1).bit_length() + drops)
+    """Bits that a scratchpad of ``pages`` pages keeps besides its tiles: links of chains and of the
+    free list and which of them holds, reference counts, last page, number of pages and writer of
+    each buffer, and, with ``drops``, which buffers wait to be freed (docs/timing.md section 4).
+    """
+    page = max(2, pages) - 1
+    count = pages.bit_length()
+    return pages * (
+        2 * page.bit_length() + count + 1 + COUNT_BITS + count + (writers - 1).bit_length() + drops
+    )

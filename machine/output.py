@@ -1,4 +1,5 @@
-"""Files that a command writes: one writer for all of them, and the checks that come before the work.
+"""Files that a command writes: one writer for all of them, and the checks that come before the
+work.
 
 1. ``-`` is standard output. While a command writes a file there, what it prints goes to standard
    error.
@@ -25,9 +26,26 @@ from typing import IO
 from .errors import PenstockError
 
 __all__ = [
-    "OutputFile", "OutputFolder", "OutputStem", "file", "folder_option", "stem", "prepared",
-    "writing", "write_text", "write_bytes", "write_picture", "picture_format", "writable", "replaced",
-    "folder", "folder_writable", "flush", "abandon", "printable", "STANDARD",
+    "STANDARD",
+    "OutputFile",
+    "OutputFolder",
+    "OutputStem",
+    "abandon",
+    "file",
+    "flush",
+    "folder",
+    "folder_option",
+    "folder_writable",
+    "picture_format",
+    "prepared",
+    "printable",
+    "replaced",
+    "stem",
+    "writable",
+    "write_bytes",
+    "write_picture",
+    "write_text",
+    "writing",
 ]
 
 STANDARD = "-"
@@ -47,7 +65,8 @@ _claimed: list[IO[str]] = []
 """Standard outputs that a command's file has taken from what the command prints."""
 
 
-# -- arguments of a command -------------------------------------------------------------------------
+# -- arguments of a command
+# -------------------------------------------------------------------------
 
 
 class OutputFile(str):
@@ -57,6 +76,7 @@ class OutputFile(str):
     ----------
     option
         How the command line calls it.
+
     """
 
     option: str
@@ -91,7 +111,9 @@ def stem(option: str) -> Callable[[str], OutputStem]:
 def folder_option(text: str) -> OutputFolder:
     """The type of a command-line argument that names a folder to write into."""
     if not text:
-        raise PenstockError("cannot write to a folder without a name", remedy="give the path of a folder")
+        raise PenstockError(
+            "cannot write to a folder without a name", remedy="give the path of a folder"
+        )
     return OutputFolder(text)
 
 
@@ -110,6 +132,7 @@ def prepared(arguments: Mapping[str, object]) -> Iterator[None]:
     PenstockError
         An output cannot be written, two outputs are one file, or an output is a file that another
         argument names.
+
     """
     values = list(_flat(arguments.values()))
     outputs = [v for v in values if isinstance(v, OutputFile)]
@@ -146,17 +169,25 @@ def _refuse_clashes(outputs: list[OutputFile], values: list[str | Path]) -> None
         for path in output.files():
             key = _identity(path)
             if key in seen:
-                raise PenstockError(f"{seen[key].option} and {output.option} name one file, {path}",
-                                    remedy="give each a path of its own")
+                raise PenstockError(
+                    f"{seen[key].option} and {output.option} name one file, {path}",
+                    remedy="give each a path of its own",
+                )
             if key is not None:
                 seen[key] = output
-    read = [part for v in values if not isinstance(v, (OutputFile, OutputFolder))
-            for part in (str(v), *str(v).split(":")[1:2])]
+    read = [
+        part
+        for v in values
+        if not isinstance(v, (OutputFile, OutputFolder))
+        for part in (str(v), *str(v).split(":")[1:2])
+    ]
     for path in read:
         output = seen.get(_identity(path)) if os.path.isfile(path) else None
         if output is not None:
-            raise PenstockError(f"{output.option} would replace {path}, which the command reads",
-                                remedy="give the path of another file")
+            raise PenstockError(
+                f"{output.option} would replace {path}, which the command reads",
+                remedy="give the path of another file",
+            )
 
 
 def _identity(path: str) -> object:
@@ -172,7 +203,8 @@ def _identity(path: str) -> object:
     return found.st_dev, found.st_ino
 
 
-# -- the writer -------------------------------------------------------------------------------------
+# -- the writer
+# -------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -190,6 +222,7 @@ def writing(path: str | Path, mode: str = "w") -> Iterator[IO]:
     ------
     PenstockError
         The file cannot be written. What was there before is as it was.
+
     """
     if _is_standard(path):
         stream = _claimed[-1] if _claimed else sys.stdout
@@ -200,7 +233,7 @@ def writing(path: str | Path, mode: str = "w") -> Iterator[IO]:
         return
     with _told(path):
         target, found = _target(path)
-        if found is not None and not stat.S_ISREG(found.st_mode) or _is_descriptor(target):
+        if (found is not None and not stat.S_ISREG(found.st_mode)) or _is_descriptor(target):
             opened = _in_place(target, mode)
         else:
             opened = _replacing(target, found, mode)
@@ -227,6 +260,7 @@ def write_picture(path: str | Path, figure, **options) -> None:
     ------
     PenstockError
         As of :func:`writing`, and for a suffix that matplotlib does not know.
+
     """
     form = picture_format(path, figure.canvas.get_supported_filetypes())
     drawn = io.BytesIO()
@@ -251,7 +285,8 @@ def picture_format(path: str | Path, known: Iterable[str]) -> str:
 
 def replaced(path: str | Path) -> bool:
     """Whether writing replaces a file, so that it may be written several times; else what is
-    written follows what was (standard output, a device, a pipe)."""
+    written follows what was (standard output, a device, a pipe).
+    """
     if _is_standard(path):
         return False
     with _told(path):
@@ -319,7 +354,9 @@ def _dress(name: str, found: os.stat_result | None) -> None:
 
 
 def printable() -> None:
-    """Let standard output and error take any text: what their encoding lacks is printed as an escape."""
+    """Let standard output and error take any text: what their encoding lacks is printed as an
+    escape.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
             stream.reconfigure(errors="backslashreplace")
@@ -345,7 +382,8 @@ def abandon() -> None:
         os.close(null)
 
 
-# -- checks -----------------------------------------------------------------------------------------
+# -- checks
+# -----------------------------------------------------------------------------------------
 
 
 def writable(path: str | Path) -> None:
@@ -356,7 +394,7 @@ def writable(path: str | Path) -> None:
         target, found = _target(path)
         if found is not None and not os.access(target, os.W_OK):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-        if found is not None and not stat.S_ISREG(found.st_mode) or _is_descriptor(target):
+        if (found is not None and not stat.S_ISREG(found.st_mode)) or _is_descriptor(target):
             return
         try:
             handle, name = _temporary(target)
@@ -372,18 +410,24 @@ def folder_writable(path: str | Path) -> None:
     """Raise PenstockError unless a folder is there, or can be made, and takes new files."""
     path = there = Path(path)
     if _is_standard(path):
-        raise PenstockError("several files cannot go to standard output",
-                            remedy="give the path of a folder (./- for one of that name)")
+        raise PenstockError(
+            "several files cannot go to standard output",
+            remedy="give the path of a folder (./- for one of that name)",
+        )
     try:
         there = next(p for p in (path, *path.absolute().parents) if p.exists())
         if not there.is_dir():
-            raise PenstockError(f"cannot make the folder {path}: {there} is a file",
-                                remedy="give the path of a folder")
+            raise PenstockError(
+                f"cannot make the folder {path}: {there} is a file",
+                remedy="give the path of a folder",
+            )
         with tempfile.TemporaryFile(dir=there):
             pass
     except (OSError, ValueError) as e:
-        raise PenstockError(f"cannot write into the folder {there}: {_reason(e)}",
-                            remedy="give a folder you may write to") from None
+        raise PenstockError(
+            f"cannot write into the folder {there}: {_reason(e)}",
+            remedy="give a folder you may write to",
+        ) from None
 
 
 def folder(path: str | Path) -> Path:
@@ -392,21 +436,25 @@ def folder(path: str | Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as e:
-        raise PenstockError(f"cannot make the folder {path}: {_reason(e)}",
-                            remedy="give a folder you may write to") from None
+        raise PenstockError(
+            f"cannot make the folder {path}: {_reason(e)}", remedy="give a folder you may write to"
+        ) from None
     return path
 
 
 def _target(path: str | Path) -> tuple[str, os.stat_result | None]:
     """The file that a path leads to, by its own name, and what is there; PenstockError where it can
-    be no file."""
+    be no file.
+    """
     name = os.fspath(path)
     if not name or "\0" in name:
-        raise PenstockError("cannot write to a file without a name",
-                            remedy="give the path of a file")
+        raise PenstockError(
+            "cannot write to a file without a name", remedy="give the path of a file"
+        )
     if name.endswith("/"):
-        raise PenstockError(f"cannot write {path}: it is a folder",
-                            remedy="give the path of a file")
+        raise PenstockError(
+            f"cannot write {path}: it is a folder", remedy="give the path of a file"
+        )
     target = _place(name)
     for _ in range(_MOST_LINKS):
         if _is_descriptor(target) or not os.path.islink(target):
@@ -419,8 +467,9 @@ def _target(path: str | Path) -> tuple[str, os.stat_result | None]:
     except NotADirectoryError:
         raise _no_folder(path, target) from None
     if found is not None and stat.S_ISDIR(found.st_mode):
-        raise PenstockError(f"cannot write {path}: it is a folder",
-                            remedy="give the path of a file")
+        raise PenstockError(
+            f"cannot write {path}: it is a folder", remedy="give the path of a file"
+        )
     if not os.path.isdir(os.path.dirname(target)):
         raise _no_folder(path, target)
     return target, found

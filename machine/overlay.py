@@ -1,4 +1,6 @@
-"""The token-dataflow overlay: its configuration, latencies, memories and word formats (docs/overlay.md)."""
+"""The token-dataflow overlay: its configuration, latencies, memories and word formats
+(docs/overlay.md).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from .limits import CHANNEL_DEPTHS, SIDES, WORDS, within
 from .token_ops import OP_CLASS, Op, format_of
 
 LEFT, RIGHT, ONLY = range(3)
-"""Slot of a token: first or second operand of a binary operation, or the one of a unary operation."""
+"""Slot of a token: first or second operand of a binary operation, or the one of a unary operation.
+"""
 
 OP_BITS = 5
 """Width of an operation code (`machine.token_ops.Op`); the static context's 0 is no operation."""
@@ -24,15 +27,29 @@ PIPELINED = {
     "fp32": {"add": 4, "mul": 3, "div": 6, "sqrt": 8, "exp": 5, "log": 6, "compare": 2},
     "fp64": {"add": 4, "mul": 3, "div": 15, "compare": 2},
 }
-"""Latency in cycles by format and class of operation of the pipelined ALU (the stages of docs/arithmetic.md section 2; at least 2 each); the unit ALU has 1 throughout."""
+"""Latency in cycles by format and class of operation of the pipelined ALU (the stages of
+docs/arithmetic.md section 2; at least 2 each); the unit ALU has 1 throughout.
+"""
 
 WAITING = 16
-"""Triggers that stage A holds with wake = 2; S consumes while there is room for two more at the start of the cycle."""
+"""Triggers that stage A holds with wake = 2; S consumes while there is room for two more at the
+start of the cycle.
+"""
 
 CHAINED = {1: 1, 2: 8}
-"""Chained consumers that may wait in a bank of a dynamic PE, by wake: with so many, no token enters the bank."""
+"""Chained consumers that may wait in a bank of a dynamic PE, by wake: with so many, no token enters
+the bank.
+"""
 
-SPECIALISED = {"add": "add", "compare": "add", "mul": "mul", "div": "div", "sqrt": "div", "exp": "exp", "log": "exp"}
+SPECIALISED = {
+    "add": "add",
+    "compare": "add",
+    "mul": "mul",
+    "div": "div",
+    "sqrt": "div",
+    "exp": "exp",
+    "log": "exp",
+}
 """Class of operation -> kind of specialised PE that does it."""
 
 CHOICES = {
@@ -52,8 +69,8 @@ CHOICES = {
 class Overlay:
     """One overlay (fields and meaning: docs/overlay.md section 1).
 
-    Raises ConfigError naming the field and the constraint. ``memories`` maps names of memories to fixed depths in words
-    (those not named are sized per graph).
+    Raises ConfigError naming the field and the constraint. ``memories`` maps names of memories to
+    fixed depths in words (those not named are sized per graph).
     """
 
     rows: int = 4
@@ -74,19 +91,30 @@ class Overlay:
     def __post_init__(self):
         for name, known in CHOICES.items():
             if getattr(self, name) not in known:
-                raise ConfigError(f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}", "overlay")
+                raise ConfigError(
+                    f"{name} must be one of {', '.join(known)}, not {getattr(self, name)!r}",
+                    "overlay",
+                )
         for name in ("rows", "cols"):
             within(name, getattr(self, name), SIDES, "overlay", ConfigError)
         within("fifo_depth", self.fifo_depth, CHANNEL_DEPTHS[1:], "overlay", ConfigError)
         if self.wake not in (1, 2):
             raise ConfigError(f"wake must be 1 or 2, not {self.wake!r}", "overlay")
         if self.wake == 2 and self.pe == "dynamic" and self.packets != "per_pe":
-            raise ConfigError("wake = 2 serves two consumers of one packet, so packets must be per_pe, not per_edge", "overlay")
+            raise ConfigError(
+                "wake = 2 serves two consumers of one packet, so packets must be per_pe, not "
+                "per_edge",
+                "overlay",
+            )
         if isinstance(self.memories, Mapping):
             object.__setattr__(self, "memories", tuple(sorted(self.memories.items())))
         for name, depth in self.memories:
             if name not in MEMORIES[self.pe]:
-                raise ConfigError(f"a {self.pe} PE has no memory {name!r}", "overlay", remedy=nearest(name, MEMORIES[self.pe]))
+                raise ConfigError(
+                    f"a {self.pe} PE has no memory {name!r}",
+                    "overlay",
+                    remedy=nearest(name, MEMORIES[self.pe]),
+                )
             within(f"words of memory {name}", depth, WORDS, "overlay", ConfigError)
 
     @property
@@ -99,25 +127,39 @@ class Overlay:
         return 32 if self.format == "fp32" else 64
 
     def latency(self, op_class: str) -> int:
-        """Cycles of an operation of this class ('add', 'mul', 'div', 'sqrt', 'exp', 'log', 'compare')."""
+        """Cycles of an operation of this class ('add', 'mul', 'div', 'sqrt', 'exp', 'log',
+        'compare').
+        """
         return 1 if self.alu == "unit" else PIPELINED[self.format][op_class]
 
     def latencies(self) -> np.ndarray:
         """int32 by operation code: cycles, 0 for sources and for what the format does not have."""
         ops = format_of(self.format).ops
-        return np.array([self.latency(OP_CLASS[op]) if op in OP_CLASS and op in ops else 0 for op in Op], np.int32)
+        return np.array(
+            [self.latency(OP_CLASS[op]) if op in OP_CLASS and op in ops else 0 for op in Op],
+            np.int32,
+        )
 
     def to_dict(self) -> dict:
         """All that matters for this kind of PE, plain."""
-        mine = {"dynamic": ("network", "ready", "packets", "wake", "fifo_depth"), "static": ("sends", "sources")}
+        mine = {
+            "dynamic": ("network", "ready", "packets", "wake", "fifo_depth"),
+            "static": ("sends", "sources"),
+        }
         drop = {n for kind, names in mine.items() if kind != self.pe for n in names}
-        return {k: (dict(v) if k == "memories" else v) for k, v in asdict(self).items() if k not in drop}
+        return {
+            k: (dict(v) if k == "memories" else v) for k, v in asdict(self).items() if k not in drop
+        }
 
     def name(self) -> str:
         """Short name of the variant, without the mesh."""
         if self.pe == "static":
             return f"static {self.sends}" + (" stored" if self.sources == "stored" else "")
-        return f"dynamic {self.ready} {self.packets}" + (" wake2" if self.wake == 2 else "") + (" hoplite" if self.network == "hoplite" else "")
+        return (
+            f"dynamic {self.ready} {self.packets}"
+            + (" wake2" if self.wake == 2 else "")
+            + (" hoplite" if self.network == "hoplite" else "")
+        )
 
 
 @dataclass(frozen=True)
@@ -131,14 +173,20 @@ class Layout:
         return sum(w for _, w in self.fields)
 
     def pack(self, columns: Mapping[str, np.ndarray]) -> list[int]:
-        """Words of equally long columns of non-negative integers; raises ValueError for a value that does not fit."""
+        """Words of equally long columns of non-negative integers; raises ValueError for a value
+        that does not fit.
+        """
         words = None
         at = 0
         for name, width in self.fields:
             column = [int(v) for v in columns[name]]
             if any(v >> width for v in column):
                 raise ValueError(f"{name} must fit in {width} bits, not {max(column)}")
-            words = [v << at for v in column] if words is None else [a | v << at for a, v in zip(words, column, strict=True)]
+            words = (
+                [v << at for v in column]
+                if words is None
+                else [a | v << at for a, v in zip(words, column, strict=True)]
+            )
             at += width
         return words or []
 
@@ -153,7 +201,9 @@ class Layout:
 
 @dataclass(frozen=True)
 class Memory:
-    """One memory of every PE (or switch): word format, depth in words, copies that its read ports need, loaded by the host or not."""
+    """One memory of every PE (or switch): word format, depth in words, copies that its read ports
+    need, loaded by the host or not.
+    """
 
     name: str
     layout: Layout
@@ -168,7 +218,18 @@ class Memory:
 
 
 MEMORIES = {
-    "dynamic": ("control", "op", "value", "first", "rest", "chain", "seed", "token", "present", "ready"),
+    "dynamic": (
+        "control",
+        "op",
+        "value",
+        "first",
+        "rest",
+        "chain",
+        "seed",
+        "token",
+        "present",
+        "ready",
+    ),
     "static": ("control", "value", "context", "switch"),
 }
 """Memories by kind of PE; the index is the `memory` number of a load word."""
@@ -181,7 +242,8 @@ CONTROL = {"dynamic": ("senders", "sources", "fires"), "static": ("length",)}
 class Sizes:
     """What the fullest PE needs, in words, before fixed sizes are applied.
 
-    ``nodes``: local addresses (static: values); ``senders``; ``queue``: operations that send; ``rest``: entries beyond the first; ``contexts``: static schedule length.
+    ``nodes``: local addresses (static: values); ``senders``; ``queue``: operations that send;
+    ``rest``: entries beyond the first; ``contexts``: static schedule length.
     """
 
     nodes: int = 1
@@ -199,44 +261,78 @@ def bits_for(depth: int) -> int:
 def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
     """The memories of one PE with its switch, in load order, by name."""
     fixed = dict(overlay.memories)
-    x, y, w = bits_for(overlay.cols), bits_for(overlay.rows), overlay.width
+    x = bits_for(overlay.cols)
+    y = bits_for(overlay.rows)
+    w = overlay.width
     one = lambda name, width: Layout(((name, width),))  # noqa: E731
     if overlay.pe == "static":
         depth = fixed.get("value", sizes.nodes)
         a = bits_for(depth)
-        context = Layout((("op", OP_BITS), ("a", a), ("b", a), ("send", a), ("write", 2), ("address", a)))
-        out = [Memory("control", one("word", 32), len(CONTROL["static"])), Memory("value", one("value", w), depth, copies=3),
-               Memory("context", context, fixed.get("context", sizes.contexts)), Memory("switch", SWITCH, fixed.get("switch", sizes.contexts))]
+        context = Layout(
+            (("op", OP_BITS), ("a", a), ("b", a), ("send", a), ("write", 2), ("address", a))
+        )
+        out = [
+            Memory("control", one("word", 32), len(CONTROL["static"])),
+            Memory("value", one("value", w), depth, copies=3),
+            Memory("context", context, fixed.get("context", sizes.contexts)),
+            Memory("switch", SWITCH, fixed.get("switch", sizes.contexts)),
+        ]
         return {m.name: m for m in out}
     nodes = max(fixed.get(n, sizes.nodes) for n in ("op", "value", "token", "present"))
     a = bits_for(nodes)
-    first, rest = fixed.get("first", sizes.senders), fixed.get("rest", sizes.rest)
+    first = fixed.get("first", sizes.senders)
+    rest = fixed.get("rest", sizes.rest)
     second = (("pair", 1), ("node2", a), ("slot2", 2)) if overlay.wake == 2 else ()
-    token = (("x", x), ("y", y), ("node", a), ("slot", 2), ("last", 1)) + second
-    out = [Memory("control", one("word", 32), len(CONTROL["dynamic"])), Memory("op", one("op", OP_BITS), fixed.get("op", sizes.nodes)),
-           Memory("value", one("value", w), fixed.get("value", sizes.nodes)), Memory("first", Layout(token + (("rest", bits_for(rest)),)), first),
-           Memory("rest", Layout(token), rest)]
+    token = (("x", x), ("y", y), ("node", a), ("slot", 2), ("last", 1), *second)
+    out = [
+        Memory("control", one("word", 32), len(CONTROL["dynamic"])),
+        Memory("op", one("op", OP_BITS), fixed.get("op", sizes.nodes)),
+        Memory("value", one("value", w), fixed.get("value", sizes.nodes)),
+        Memory("first", Layout((*token, ("rest", bits_for(rest)))), first),
+        Memory("rest", Layout(token), rest),
+    ]
     if overlay.packets == "per_pe":
-        out.append(Memory("chain", Layout((("valid", 1), ("node", a), ("slot", 2))), fixed.get("chain", 2 * sizes.nodes)))
+        out.append(
+            Memory(
+                "chain",
+                Layout((("valid", 1), ("node", a), ("slot", 2))),
+                fixed.get("chain", 2 * sizes.nodes),
+            )
+        )
     if overlay.ready == "criticality":
-        out.append(Memory("seed", one("bits", READY_WORD), fixed.get("seed", -(-first // READY_WORD))))
-    out += [Memory("token", one("value", w), fixed.get("token", sizes.nodes), loaded=False),
-            Memory("present", one("bit", 1), fixed.get("present", sizes.nodes), loaded=False)]
-    out.append(Memory("ready", one("node", bits_for(first)), fixed.get("ready", sizes.queue), loaded=False) if overlay.ready == "fifo"
-               else Memory("ready", one("bit", 1), fixed.get("ready", first), loaded=False))
+        out.append(
+            Memory("seed", one("bits", READY_WORD), fixed.get("seed", -(-first // READY_WORD)))
+        )
+    out += [
+        Memory("token", one("value", w), fixed.get("token", sizes.nodes), loaded=False),
+        Memory("present", one("bit", 1), fixed.get("present", sizes.nodes), loaded=False),
+    ]
+    out.append(
+        Memory("ready", one("node", bits_for(first)), fixed.get("ready", sizes.queue), loaded=False)
+        if overlay.ready == "fifo"
+        else Memory("ready", one("bit", 1), fixed.get("ready", first), loaded=False)
+    )
     return {m.name: m for m in out}
 
 
 def needs(overlay: Overlay, sizes: Sizes) -> dict[str, int]:
     """Words that the graph needs of each memory, whatever its fixed size."""
-    return {n: m.depth for n, m in memories(Overlay(**{f.name: getattr(overlay, f.name) for f in fields(Overlay)} | {"memories": ()}), sizes).items()}
+    return {
+        n: m.depth
+        for n, m in memories(
+            Overlay(
+                **{f.name: getattr(overlay, f.name) for f in fields(Overlay)} | {"memories": ()}
+            ),
+            sizes,
+        ).items()
+    }
 
 
 def packet(overlay: Overlay, sizes: Sizes) -> Layout:
     """A token on the network."""
     entry = dict(memories(overlay, sizes)["first"].layout.fields)
     names = ("x", "y", "node", "slot") + (("pair", "node2", "slot2") if overlay.wake == 2 else ())
-    return Layout(tuple((n, entry[n]) for n in names) + (("value", overlay.width),))
+    return Layout((*tuple((n, entry[n]) for n in names), ("value", overlay.width)))
 
 
 WRITE_NONE, WRITE_ALU, WRITE_NET = range(3)
@@ -246,7 +342,10 @@ SWITCH = Layout((("w", 1), ("e", 1), ("n", 2), ("s", 2), ("p", 2)))
 """A switch's context."""
 
 SWITCH_CODES = {
-    "w": {"P": 0, "E": 1}, "e": {"P": 0, "W": 1}, "n": {"P": 0, "W": 1, "E": 2, "S": 3}, "s": {"P": 0, "W": 1, "E": 2, "N": 3},
+    "w": {"P": 0, "E": 1},
+    "e": {"P": 0, "W": 1},
+    "n": {"P": 0, "W": 1, "E": 2, "S": 3},
+    "s": {"P": 0, "W": 1, "E": 2, "N": 3},
     "p": {"W": 0, "E": 1, "N": 2, "S": 3},
 }
 """Per output of the switch, the code of each input (docs/overlay.md section 7)."""

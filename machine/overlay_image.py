@@ -1,4 +1,6 @@
-"""What is loaded into an overlay: plain data, the only hand-over from placement and schedule to model and RTL (docs/overlay.md)."""
+"""What is loaded into an overlay: plain data, the only hand-over from placement and schedule to
+model and RTL (docs/overlay.md).
+"""
 
 from __future__ import annotations
 
@@ -15,18 +17,21 @@ from .overlay import CONTROL, READY_WORD, Memory, Overlay, Sizes, memories, need
 class Image:
     """A graph placed on an overlay.
 
-    Arrays over PEs are indexed by PE (y * cols + x); arrays over local addresses are laid one PE after the other: those of PE p are ``base[p] .. base[p + 1] - 1``.
+    Arrays over PEs are indexed by PE (y * cols + x); arrays over local addresses are laid one PE
+    after the other: those of PE p are ``base[p] .. base[p + 1] - 1``.
 
     Attributes
     ----------
     overlay, sizes
         The machine, and what the fullest PE needs.
     node_pe, node_address
-        int32 [graph nodes]: where each node's value lives (source: loaded there; operation: read back there).
+        int32 [graph nodes]: where each node's value lives (source: loaded there; operation: read
+        back there).
     base
         int64 [PEs + 1]: offsets of the local addresses.
     value
         uint64 [local addresses]: bits at the start: a source's value, else 0.
+
     """
 
     overlay: Overlay
@@ -37,16 +42,24 @@ class Image:
     value: np.ndarray
 
     def memories(self) -> dict[str, Memory]:
-        """Formats and depths of a PE's memories; raises ConfigError where a fixed size is too small."""
+        """Formats and depths of a PE's memories; raises ConfigError where a fixed size is too
+        small.
+        """
         out = memories(self.overlay, self.sizes)
         for name, words in needs(self.overlay, self.sizes).items():
             if words > out[name].depth:
-                raise ConfigError(f"needs {words} words, but has {out[name].depth}", f"memory {name} of PE {self.fullest(name)}",
-                                  rule="every PE's share of the graph fits into its memories", remedy="use a larger mesh, or larger memories")
+                raise ConfigError(
+                    f"needs {words} words, but has {out[name].depth}",
+                    f"memory {name} of PE {self.fullest(name)}",
+                    rule="every PE's share of the graph fits into its memories",
+                    remedy="use a larger mesh, or larger memories",
+                )
         return out
 
-    def with_inputs(self, nodes: np.ndarray, bits: np.ndarray) -> "Image":
-        """The image with new values of the given sources: ``nodes`` (indices in the graph) and their uint64 ``bits``; nothing else changes."""
+    def with_inputs(self, nodes: np.ndarray, bits: np.ndarray) -> Image:
+        """The image with new values of the given sources: ``nodes`` (indices in the graph) and
+        their uint64 ``bits``; nothing else changes.
+        """
         value = self.value.copy()
         value[self.base[self.node_pe[nodes]] + self.node_address[nodes]] = bits
         return replace(self, value=value)
@@ -88,13 +101,15 @@ class DynamicImage(Image):
     senders, sources, fires
         int32 [PEs]: the registers.
     first_*, rest_*
-        Fields of the fan-out memories; PE p's entries start at ``first_base[p]`` and ``rest_base[p]``; ``first_rest`` is relative to the latter. ``*_pe`` is y * cols + x.
+        Fields of the fan-out memories; PE p's entries start at ``first_base[p]`` and
+        ``rest_base[p]``; ``first_rest`` is relative to the latter. ``*_pe`` is y * cols + x.
     chain_*
         [2 * local addresses], at 2 * (base[p] + node) + (slot == RIGHT); empty for per_edge.
     *_node2, *_slot2
         wake = 2: the second consumer of an entry, in the other bank; node -1 where it has one only.
     seed
         bool [senders of all PEs]: ready at the start (criticality).
+
     """
 
     op: np.ndarray
@@ -122,11 +137,17 @@ class DynamicImage(Image):
     seed: np.ndarray
 
     def fullest(self, memory: str) -> int:
-        by = {"first": self.senders, "seed": self.senders, "rest": np.diff(self.rest_base), "ready": self.senders - self.sources}
+        by = {
+            "first": self.senders,
+            "seed": self.senders,
+            "rest": np.diff(self.rest_base),
+            "ready": self.senders - self.sources,
+        }
         return int(np.argmax(by.get(memory, np.diff(self.base))))
 
     def columns(self, memory: str, pe: int) -> dict[str, np.ndarray]:
-        local, cols = slice(self.base[pe], self.base[pe + 1]), self.overlay.cols
+        local = slice(self.base[pe], self.base[pe + 1])
+        cols = self.overlay.cols
         if memory == "control":
             return {"word": np.array([getattr(self, n)[pe] for n in CONTROL["dynamic"]])}
         if memory == "op":
@@ -135,23 +156,44 @@ class DynamicImage(Image):
             return {"value": self.value[local]}
         if memory == "first":
             at = slice(self.first_base[pe], self.first_base[pe + 1])
-            return self._second("first", at) | {"x": self.first_pe[at] % cols, "y": self.first_pe[at] // cols, "node": self.first_node[at], "slot": self.first_slot[at],
-                    "last": self.first_last[at], "rest": self.first_rest[at]}
+            return self._second("first", at) | {
+                "x": self.first_pe[at] % cols,
+                "y": self.first_pe[at] // cols,
+                "node": self.first_node[at],
+                "slot": self.first_slot[at],
+                "last": self.first_last[at],
+                "rest": self.first_rest[at],
+            }
         if memory == "rest":
             at = slice(self.rest_base[pe], self.rest_base[pe + 1])
-            return self._second("rest", at) | {"x": self.rest_pe[at] % cols, "y": self.rest_pe[at] // cols, "node": self.rest_node[at], "slot": self.rest_slot[at], "last": self.rest_last[at]}
+            return self._second("rest", at) | {
+                "x": self.rest_pe[at] % cols,
+                "y": self.rest_pe[at] // cols,
+                "node": self.rest_node[at],
+                "slot": self.rest_slot[at],
+                "last": self.rest_last[at],
+            }
         if memory == "chain":
             at = slice(2 * self.base[pe], 2 * self.base[pe + 1])
-            return {"valid": self.chain_valid[at], "node": self.chain_node[at], "slot": self.chain_slot[at]}
+            return {
+                "valid": self.chain_valid[at],
+                "node": self.chain_node[at],
+                "slot": self.chain_slot[at],
+            }
         if memory == "seed":
             bits = self.seed[self.first_base[pe] : self.first_base[pe + 1]]
             padded = np.zeros(-(-len(bits) // READY_WORD) * READY_WORD, np.uint64)
             padded[: len(bits)] = bits
-            return {"bits": (padded.reshape(-1, READY_WORD) << np.arange(READY_WORD, dtype=np.uint64)).sum(axis=1, dtype=np.uint64)}
+            return {
+                "bits": (
+                    padded.reshape(-1, READY_WORD) << np.arange(READY_WORD, dtype=np.uint64)
+                ).sum(axis=1, dtype=np.uint64)
+            }
         raise KeyError(memory)
 
     def _second(self, memory: str, at: slice) -> dict[str, np.ndarray]:
-        node, slot = getattr(self, f"{memory}_node2")[at], getattr(self, f"{memory}_slot2")[at]
+        node = getattr(self, f"{memory}_node2")[at]
+        slot = getattr(self, f"{memory}_slot2")[at]
         return {"pair": node >= 0, "node2": np.maximum(node, 0), "slot2": slot}
 
 
@@ -164,9 +206,11 @@ class StaticImage(Image):
     length
         Contexts, and cycles of a run.
     context
-        int32 [PEs, length] by field of the context word: ``op``, ``a``, ``b``, ``send``, ``write``, ``address``.
+        int32 [PEs, length] by field of the context word: ``op``, ``a``, ``b``, ``send``, ``write``,
+        ``address``.
     switch
         uint8 [PEs, length] by output: ``w``, ``e``, ``n``, ``s``, ``p``.
+
     """
 
     length: int

@@ -1,14 +1,17 @@
-"""Unit kinds of the `published` timing: the operators of the STeP simulator on logical tiles, one unit per operator.
+"""Unit kinds of the `published` timing: the operators of the STeP simulator on logical tiles, one
+unit per operator.
 
-A stream carries one token per logical tile, number, selector or buffer. A tile's token knows its tile's rows, columns and valid rows, and whether the
-tile lies in an on-chip memory unit (then its first consumer pays for reading it), so units take shapes from their
-inputs: only loads and sources state them. There are no bare stops: a dimension without an element ends the run with an error, an empty
-stream just ends. The bytes of an element are `config.published.element_bytes` throughout.
-A parameter that says "0: the configuration's" is taken from `config.published`; so is a channel depth of 0. There is nothing on
-a wire: channels carry the payload `TOKEN`. The rules of timing are in `penstock.model.published`.
+A stream carries one token per logical tile, number, selector or buffer. A tile's token knows its
+tile's rows, columns and valid rows, and whether the tile lies in an on-chip memory unit (then its
+first consumer pays for reading it), so units take shapes from their inputs: only loads and sources
+state them. There are no bare stops: a dimension without an element ends the run with an error, an
+empty stream just ends. The bytes of an element are `config.published.element_bytes` throughout. A
+parameter that says "0: the configuration's" is taken from `config.published`; so is a channel depth
+of 0. There is nothing on a wire: channels carry the payload `TOKEN`. The rules of timing are in
+`penstock.model.published`.
 
-The graph's ``ports`` list every off-chip unit once, in the order in which the HBM node takes their requests
-(published: loads in node order, then stores).
+The graph's ``ports`` list every off-chip unit once, in the order in which the HBM node takes their
+requests (published: loads in node order, then stores).
 """
 
 from __future__ import annotations
@@ -36,90 +39,253 @@ RULES = {
     "row_append": "as fixed, with one more valid row",
     "address": "`stride` times the first number plus the second; one cycle",
 }
-"""How a function's result shape and FLOPs follow from its operands: parameter `rule` of map, map_accum and accum."""
+"""How a function's result shape and FLOPs follow from its operands: parameter `rule` of map,
+map_accum and accum.
+"""
 
 PUBLISHED_KINDS: dict[str, Kind] = {}
 
 
 def _kind(name: str, doc: str, params: dict[str, str], inputs=1, outputs=1, **more) -> None:
     def arity(p: dict) -> tuple[int, int]:
-        return (inputs(p) if callable(inputs) else inputs, outputs(p) if callable(outputs) else outputs)
+        return (
+            inputs(p) if callable(inputs) else inputs,
+            outputs(p) if callable(outputs) else outputs,
+        )
 
     PUBLISHED_KINDS[name] = Kind(name, doc, params, arity, **more)
 
 
 _FUNCTION = {
-    "fn": "function's name, for messages", "rule": f"one of {', '.join(RULES)}",
+    "fn": "function's name, for messages",
+    "rule": f"one of {', '.join(RULES)}",
     "flops": "FLOPs per application as the rule counts them",
     "compute_bw": "FLOP a cycle (0: the configuration's)",
     "write_back_mu": "whether the result is put into an on-chip memory unit",
 }
-_OPERANDS = {"tiles": "operands that are tiles, the first ones (default: all); others are numbers or selectors"}
-_ACCUM = _FUNCTION | {"rank": "innermost dimensions reduced", "init_rows": "rows of the initial accumulator tile", "init_cols": "its columns"}
+_OPERANDS = {
+    "tiles": "operands that are tiles, the first ones (default: all); others are numbers or selectors"
+}
+_ACCUM = _FUNCTION | {
+    "rank": "innermost dimensions reduced",
+    "init_rows": "rows of the initial accumulator tile",
+    "init_cols": "its columns",
+}
 
-_kind("load", "linear off-chip load, one logical tile at a time",
-      {"rows": "rows of a tile", "cols": "columns of a tile", "shape": "trip counts, outermost first",
-       "par_dispatch": "64-B requests a cycle (0: the configuration's)"}, inputs=0, offchip="read")
-_kind("store", "linear off-chip store, one logical tile at a time",
-      {"par_dispatch": "64-B requests a cycle (0: the configuration's)"}, outputs=0, offchip="write", ends_run=True)
-_kind("load_ref", "off-chip load, `shape` tiles for each token of its input, one at a time; [] for one",
-      {"rows": "rows of a tile", "cols": "columns of a tile", "shape": "trip counts, outermost first",
-       "par_dispatch": "64-B requests a cycle (0: the configuration's)"}, offchip="read")
-_kind("store_at", "off-chip store of tiles (input 1) at addresses (input 0), acknowledged one by one",
-      {"par_dispatch": "64-B requests a cycle (0: the configuration's)"}, inputs=2, offchip="write", ends_run=True)
-_kind("map", "function of one or two streams of equal shape",
-      _FUNCTION | {"arity": "operands, 1 or 2", "tuple_in": "whether two operands come as one stream of pairs"},
-      inputs=lambda p: 1 if p["tuple_in"] else p["arity"], optional={"stride": "of rule address", **_OPERANDS})
-_kind("map_accum", "function of two streams, summed over the innermost dimensions", _ACCUM, inputs=2)
+_kind(
+    "load",
+    "linear off-chip load, one logical tile at a time",
+    {
+        "rows": "rows of a tile",
+        "cols": "columns of a tile",
+        "shape": "trip counts, outermost first",
+        "par_dispatch": "64-B requests a cycle (0: the configuration's)",
+    },
+    inputs=0,
+    offchip="read",
+)
+_kind(
+    "store",
+    "linear off-chip store, one logical tile at a time",
+    {"par_dispatch": "64-B requests a cycle (0: the configuration's)"},
+    outputs=0,
+    offchip="write",
+    ends_run=True,
+)
+_kind(
+    "load_ref",
+    "off-chip load, `shape` tiles for each token of its input, one at a time; [] for one",
+    {
+        "rows": "rows of a tile",
+        "cols": "columns of a tile",
+        "shape": "trip counts, outermost first",
+        "par_dispatch": "64-B requests a cycle (0: the configuration's)",
+    },
+    offchip="read",
+)
+_kind(
+    "store_at",
+    "off-chip store of tiles (input 1) at addresses (input 0), acknowledged one by one",
+    {"par_dispatch": "64-B requests a cycle (0: the configuration's)"},
+    inputs=2,
+    offchip="write",
+    ends_run=True,
+)
+_kind(
+    "map",
+    "function of one or two streams of equal shape",
+    _FUNCTION
+    | {"arity": "operands, 1 or 2", "tuple_in": "whether two operands come as one stream of pairs"},
+    inputs=lambda p: 1 if p["tuple_in"] else p["arity"],
+    optional={"stride": "of rule address", **_OPERANDS},
+)
+_kind(
+    "map_accum", "function of two streams, summed over the innermost dimensions", _ACCUM, inputs=2
+)
 _kind("accum", "one stream reduced over the innermost dimensions", _ACCUM, optional=_OPERANDS)
 _kind("scan", "accum that sends its state after every token", _ACCUM)
 _kind("broadcast", "copies each token to n outputs", {"n": "outputs"}, outputs=lambda p: p["n"])
-_kind("flatten", "merges dimensions lo..hi", {"lo": "innermost dimension merged", "hi": "outermost dimension merged"})
-_kind("promote", "raises stops of at least `level` by one; level 0 also makes a plain value a stop 1. "
-      "(A new outermost dimension on a stream that ends without a stop: reshape with chunk 1 and add_outer, then flatten(0, 1))",
-      {"level": "dimension inserted"})
-_kind("reshape", "splits a dimension into chunks",
-      {"dim": "dimension split", "chunk": "size of a chunk",
-       "pad": "dim 0: whether a partial chunk is filled with tiles of the same shape without valid rows",
-       "add_outer": "dim 0 of a stream that ends without a stop: whether the end gets stop 2, a new outermost dimension"})
+_kind(
+    "flatten",
+    "merges dimensions lo..hi",
+    {"lo": "innermost dimension merged", "hi": "outermost dimension merged"},
+)
+_kind(
+    "promote",
+    "raises stops of at least `level` by one; level 0 also makes a plain value a stop 1. "
+    "(A new outermost dimension on a stream that ends without a stop: reshape with chunk 1 and "
+    "add_outer, then flatten(0, 1))",
+    {"level": "dimension inserted"},
+)
+_kind(
+    "reshape",
+    "splits a dimension into chunks",
+    {
+        "dim": "dimension split",
+        "chunk": "size of a chunk",
+        "pad": (
+            "dim 0: whether a partial chunk is filled with tiles of the same shape without valid "
+            "rows"
+        ),
+        "add_outer": (
+            "dim 0 of a stream that ends without a stop: whether the end gets stop 2, a new "
+            "outermost dimension"
+        ),
+    },
+)
 _kind("repeat", "repeats each token", {"count": "copies"})
-_kind("expand", "repeats each token as often as a reference (input 1) has tokens in its place", {"rank": "dimensions of the reference that take a token"}, inputs=2)
-_kind("bufferize", "collects the innermost dimensions into a buffer", {"rank": "dimensions of a buffer"})
-_AFFINE = {"shape": "trip counts of an affine read, outermost first (default: as stored)", "stride": "distance in tokens of each"}
-_kind("streamify", "reads buffers out, repeatedly",
-      {"rank": "dimensions of a buffer as it is read", "repeat": "trip counts of the new dimensions between stream and buffer, outermost first; [] for none"},
-      optional=_AFFINE)
-_kind("streamify_ref", "reads buffers out, once for each token of a reference (input 1)",
-      {"rank": "dimensions of a buffer as it is read", "level": "stop of the reference that takes the buffer"}, inputs=2, optional=_AFFINE)
-_ROUTE = {"n": "streams that are chosen from", "rank": "dimensions of a unit", "tiles": "tiles of a token: 0, 1, or 2 for a pair",
-          "write_back_mu": "whether the tiles are put into an on-chip memory unit"}
-_kind("partition", "sends each unit to the outputs that its selector (input 1) names", _ROUTE, inputs=2, outputs=lambda p: p["n"])
-_kind("reassemble", "per selector (last input), one unit of each input that it names, by arrival", _ROUTE, inputs=lambda p: p["n"] + 1, any_input=True)
-_kind("eager_merge", "units by arrival; output 1: which input each came from", {"n": "inputs", "rank": "dimensions of a unit"},
-      inputs=lambda p: p["n"], outputs=2, any_input=True)
+_kind(
+    "expand",
+    "repeats each token as often as a reference (input 1) has tokens in its place",
+    {"rank": "dimensions of the reference that take a token"},
+    inputs=2,
+)
+_kind(
+    "bufferize",
+    "collects the innermost dimensions into a buffer",
+    {"rank": "dimensions of a buffer"},
+)
+_AFFINE = {
+    "shape": "trip counts of an affine read, outermost first (default: as stored)",
+    "stride": "distance in tokens of each",
+}
+_kind(
+    "streamify",
+    "reads buffers out, repeatedly",
+    {
+        "rank": "dimensions of a buffer as it is read",
+        "repeat": (
+            "trip counts of the new dimensions between stream and buffer, outermost first; [] "
+            "for none"
+        ),
+    },
+    optional=_AFFINE,
+)
+_kind(
+    "streamify_ref",
+    "reads buffers out, once for each token of a reference (input 1)",
+    {
+        "rank": "dimensions of a buffer as it is read",
+        "level": "stop of the reference that takes the buffer",
+    },
+    inputs=2,
+    optional=_AFFINE,
+)
+_ROUTE = {
+    "n": "streams that are chosen from",
+    "rank": "dimensions of a unit",
+    "tiles": "tiles of a token: 0, 1, or 2 for a pair",
+    "write_back_mu": "whether the tiles are put into an on-chip memory unit",
+}
+_kind(
+    "partition",
+    "sends each unit to the outputs that its selector (input 1) names",
+    _ROUTE,
+    inputs=2,
+    outputs=lambda p: p["n"],
+)
+_kind(
+    "reassemble",
+    "per selector (last input), one unit of each input that it names, by arrival",
+    _ROUTE,
+    inputs=lambda p: p["n"] + 1,
+    any_input=True,
+)
+_kind(
+    "eager_merge",
+    "units by arrival; output 1: which input each came from",
+    {"n": "inputs", "rank": "dimensions of a unit"},
+    inputs=lambda p: p["n"],
+    outputs=2,
+    any_input=True,
+)
 _NEW = {"new": "whether the parts of a token are a dimension of their own"}
-_kind("split", "cuts tiles into rows or columns", {"along": "rows or cols", "size": "of a part", "mask": "whether rows that are not valid are left out"} | _NEW)
+_kind(
+    "split",
+    "cuts tiles into rows or columns",
+    {
+        "along": "rows or cols",
+        "size": "of a part",
+        "mask": "whether rows that are not valid are left out",
+    }
+    | _NEW,
+)
 _kind("address_range", "for a and n: a x step + i, i < n", {"step": "multiplier"} | _NEW, inputs=2)
-_kind("expert_addresses", "for a selector of one target e: e x step + i, i < step", {"step": "addresses of a target"} | _NEW)
+_kind(
+    "expert_addresses",
+    "for a selector of one target e: e x step + i, i < step",
+    {"step": "addresses of a target"} | _NEW,
+)
 _kind("last_filter", "for n: n selectors, target 1, the last one target 0", {} | _NEW)
 _kind("zip", "joins two streams of tiles into a stream of pairs", {}, inputs=2)
-_kind("source", "stream from outside, token by token",
-      {"stamp": "list: earliest cycle in which token i is visible", "stop": "list: its stop level", "rows": "rows of a tile", "cols": "columns of a tile"},
-      inputs=0)
-_kind("stream", "stream from outside whose tokens the run is given, one a cycle", {"first": "cycle from which the first one can be visible"}, inputs=0)
+_kind(
+    "source",
+    "stream from outside, token by token",
+    {
+        "stamp": "list: earliest cycle in which token i is visible",
+        "stop": "list: its stop level",
+        "rows": "rows of a tile",
+        "cols": "columns of a tile",
+    },
+    inputs=0,
+)
+_kind(
+    "stream",
+    "stream from outside whose tokens the run is given, one a cycle",
+    {"first": "cycle from which the first one can be visible"},
+    inputs=0,
+)
 _kind("sink", "stream to outside: takes one token a cycle", {}, outputs=0, ends_run=True)
 
 
 _AT_LEAST = {  # constraint of integer parameters
-    "rows": 0, "cols": 1, "par_dispatch": 0, "flops": 0, "compute_bw": 0, "rank": 0, "init_rows": 0, "init_cols": 0,
-    "n": 1, "lo": 0, "hi": 0, "level": 0, "dim": 0, "chunk": 1, "count": 1, "tiles": 0, "size": 1, "step": 0, "first": 0,
+    "rows": 0,
+    "cols": 1,
+    "par_dispatch": 0,
+    "flops": 0,
+    "compute_bw": 0,
+    "rank": 0,
+    "init_rows": 0,
+    "init_cols": 0,
+    "n": 1,
+    "lo": 0,
+    "hi": 0,
+    "level": 0,
+    "dim": 0,
+    "chunk": 1,
+    "count": 1,
+    "tiles": 0,
+    "size": 1,
+    "step": 0,
+    "first": 0,
 }
 MAX_EDGE = (1 << 20) - 1
 """Most rows or columns of a logical tile."""
 
 
 def validate(graph: UnitGraph) -> None:
-    """The checks of :func:`penstock.machine.unitgraph.validate` for these kinds, and the values of their parameters.
+    """The checks of :func:`penstock.machine.unitgraph.validate` for these kinds, and the values of
+    their parameters.
 
     A channel of depth 0 has the configuration's ``fifo_depth``.
     """
@@ -131,18 +297,28 @@ def validate(graph: UnitGraph) -> None:
 def _check_values(p: dict, where: str) -> None:
     for name, value in p.items():
         low = _AT_LEAST.get(name)
-        if low is not None and (isinstance(value, bool) or not isinstance(value, int) or value < low):
-            raise LoweringError(f"{name} must be an integer of at least {low}, not {value!r}", where)
+        if low is not None and (
+            isinstance(value, bool) or not isinstance(value, int) or value < low
+        ):
+            raise LoweringError(
+                f"{name} must be an integer of at least {low}, not {value!r}", where
+            )
         if name in ("rows", "cols") and value > MAX_EDGE:
             raise LoweringError(f"{name} must be at most {MAX_EDGE}, not {value!r}", where)
-        if name in ("shape", "repeat") and (any(not isinstance(d, int) or d < 1 for d in value) or prod(value) >= 1 << 62):
+        if name in ("shape", "repeat") and (
+            any(not isinstance(d, int) or d < 1 for d in value) or prod(value) >= 1 << 62
+        ):
             raise LoweringError(f"{name} must be a list of positive integers, not {value!r}", where)
     if "rule" in p and p["rule"] not in RULES:
         raise LoweringError(f"rule must be one of {', '.join(RULES)}, not {p['rule']!r}", where)
     if p.get("along", "rows") not in ("rows", "cols"):
         raise LoweringError(f"along must be rows or cols, not {p['along']!r}", where)
     if "shape" in p and len(p["shape"]) != len(p.get("stride", p["shape"])):
-        raise LoweringError(f"{len(p['shape'])} trip counts and {len(p['stride'])} strides", where, "one stride for each trip count")
+        raise LoweringError(
+            f"{len(p['shape'])} trip counts and {len(p['stride'])} strides",
+            where,
+            "one stride for each trip count",
+        )
     if "arity" in p and p["arity"] not in (1, 2):
         raise LoweringError(f"arity must be 1 or 2, not {p['arity']!r}", where)
     if p.get("rule") in ("matmul", "matmul_t") and p.get("arity", 2) != 2:
@@ -154,4 +330,6 @@ def _check_values(p: dict, where: str) -> None:
     if "dim" in p and p["dim"] > 0 and (p["pad"] or p["add_outer"]):
         raise LoweringError(f"pad and add_outer need dim 0, not {p['dim']}", where)
     if "stamp" in p and len(p["stamp"]) != len(p["stop"]):
-        raise LoweringError(f"{len(p['stamp'])} stamps and {len(p['stop'])} stops", where, "one of each per token")
+        raise LoweringError(
+            f"{len(p['stamp'])} stamps and {len(p['stop'])} stops", where, "one of each per token"
+        )

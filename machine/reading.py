@@ -17,7 +17,15 @@ from .errors import PenstockError, nearest
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["MOST_BYTES", "MOST_DEPTH", "MOST_INTEGER", "check_fields", "read_integers", "read_json", "read_text"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_DEPTH",
+    "MOST_INTEGER",
+    "check_fields",
+    "read_integers",
+    "read_json",
+    "read_text",
+]
 
 MOST_BYTES = 1 << 28
 """Bytes of a file that is read as a whole."""
@@ -35,6 +43,7 @@ def read_text(path: str | Path) -> str:
     ------
     PenstockError
         It is not there, cannot be read, is larger than `MOST_BYTES` or is not UTF-8.
+
     """
     try:
         with open(path, "rb") as file:
@@ -59,6 +68,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     PenstockError
         What :func:`read_text` raises, and JSON that is refused, with its line and column where they
         are known.
+
     """
     where = os.fspath(path)
     try:
@@ -89,8 +99,21 @@ def read_integers(path: str | Path, member: str | None = None) -> np.ndarray:
         found = found if member is None else found[member]
     except FileNotFoundError:
         raise PenstockError(f"no such file: {path}") from None
-    except (OSError, ValueError, EOFError, KeyError, IndexError, SyntaxError, MemoryError, zipfile.BadZipFile) as e:
-        raise PenstockError(f"cannot be read: {e}", str(path), remedy=f"give an {'.npy' if member is None else '.npz'} file of integers") from None
+    except (
+        OSError,
+        ValueError,
+        EOFError,
+        KeyError,
+        IndexError,
+        SyntaxError,
+        MemoryError,
+        zipfile.BadZipFile,
+    ) as e:
+        raise PenstockError(
+            f"cannot be read: {e}",
+            str(path),
+            remedy=f"give an {'.npy' if member is None else '.npz'} file of integers",
+        ) from None
     if not isinstance(found, np.ndarray) or found.dtype.kind not in "iu":
         raise PenstockError("holds no integers", str(path))
     if found.size and (found.min() < 0 or found.max() > MOST_INTEGER):
@@ -98,8 +121,9 @@ def read_integers(path: str | Path, member: str | None = None) -> np.ndarray:
     return found.astype(np.int64)
 
 
-def check_fields(given: Mapping[str, object], known: Collection[str], where: str,
-                 required: Collection[str] = ()) -> None:
+def check_fields(
+    given: Mapping[str, object], known: Collection[str], where: str, required: Collection[str] = ()
+) -> None:
     """Raise PenstockError for a field that is not known, and for one that is missing."""
     for name in given:
         if name not in known:
@@ -136,7 +160,9 @@ def _check_depth(value: Any, where: str) -> None:
         if depth == MOST_DEPTH:
             raise _deep(where)
         depth += 1
-        inner = [x.values() if isinstance(x, dict) else x for x in level if isinstance(x, (dict, list))]
+        inner = [
+            x.values() if isinstance(x, dict) else x for x in level if isinstance(x, (dict, list))
+        ]
         level = [x for values in inner for x in values if isinstance(x, (dict, list))]
 
 

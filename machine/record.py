@@ -1,4 +1,7 @@
-"""The result record: what one run of one program on one backend measured. Every table and plot is made from these."""
+"""The result record: what one run of one program on one backend measured.
+
+Every table and plot is made from these.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,18 @@ class Record:
     backend, timing
         ``model`` or ``rtl``; ``machine`` or ``published``.
     cycles, first_request
-        Total cycles (`machine`: docs/timing.md section 5; `published`: latest local time), cycle of the first off-chip request.
+        Total cycles (`machine`: docs/timing.md section 5; `published`: latest local time), cycle of
+        the first off-chip request.
     offchip_bytes
-        Logical traffic in B, from the symbolic analysis (padding never counts); where that leaves symbols, `published`: the bytes of the tiles moved.
+        Logical traffic in B, from the symbolic analysis (padding never counts); where that leaves
+        symbols, `published`: the bytes of the tiles moved.
     dram_bytes
         64-B lines moved x 64.
     onchip_bytes, onchip_rule
         Symbolic on-chip requirement in B and the name of the rule that gave it.
     onchip_active_bytes
-        The part of it that operators have which were given an element, or gave one: what is allocated on demand.
+        The part of it that operators have which were given an element, or gave one: what is
+        allocated on demand.
     onchip_capacity_bytes, onchip_peak_bytes
         Scratchpad bytes allocated in the fabric; most bytes of pages in use at once.
     flops, allocated_flops_per_cycle, compute_utilisation
@@ -38,10 +44,11 @@ class Record:
     offchip_utilisation
         dram_bytes / (cycles x peak bandwidth).
     values_ok, max_rel_err
-        Outputs bit-equal to the NumPy reference of the stated arithmetic (null: not computed); largest error against
-        float64, relative to the largest magnitude of the output.
+        Outputs bit-equal to the NumPy reference of the stated arithmetic (null: not computed);
+        largest error against float64, relative to the largest magnitude of the output.
     wall_s, setup_s
-        Seconds of the run itself, and of what went before it (exports and builds shared equally among the points that used them).
+        Seconds of the run itself, and of what went before it (exports and builds shared equally
+        among the points that used them).
     events
         Beats taken from channels plus memory lines.
     channels_observed, channels_total, mismatches
@@ -53,12 +60,16 @@ class Record:
     channels
         Per channel: name, src and dst (unit names), depth, mean occupancy in beats.
     schedule
-        Of a schedule of the DAG scheduler: predicted latency in cycles, fill, memory latency, and each of its subgraphs.
+        Of a schedule of the DAG scheduler: predicted latency in cycles, fill, memory latency, and
+        each of its subgraphs.
     overlay
-        Of a dataflow graph on the token overlay: mesh, variant, graph counts, bounds, cut, memory bits and words, use of links and PEs, wall clock by step.
+        Of a dataflow graph on the token overlay: mesh, variant, graph counts, bounds, cut, memory
+        bits and words, use of links and PEs, wall clock by step.
     outputs, errors
-        Output tensors by name, as float32, which holds bf16 exactly, and how far each is from the float64 reference, relative to its largest magnitude.
-        Only what `run` returns has them, where values were computed (else None); they are no part of a file of records.
+        Output tensors by name, as float32, which holds bf16 exactly, and how far each is from the
+        float64 reference, relative to its largest magnitude. Only what `run` returns has them,
+        where values were computed (else None); they are no part of a file of records.
+
     """
 
     outputs = None
@@ -101,7 +112,11 @@ class Record:
 
     def key(self) -> tuple:
         """What makes two records the same experiment (backend and timing apart)."""
-        return self.workload, self.config, tuple(sorted((k, str(v)) for k, v in self.params.items()))
+        return (
+            self.workload,
+            self.config,
+            tuple(sorted((k, str(v)) for k, v in self.params.items())),
+        )
 
 
 def save(records: list[Record], path: str | Path) -> None:
@@ -109,23 +124,59 @@ def save(records: list[Record], path: str | Path) -> None:
     write_text(path, json.dumps([asdict(r) for r in records], indent=1) + "\n")
 
 
-_TYPES = {"str": str, "int": int, "float": (int, float), "bool": bool, "dict": dict, "list": list, "None": type(None)}
+_TYPES = {
+    "str": str,
+    "int": int,
+    "float": (int, float),
+    "bool": bool,
+    "dict": dict,
+    "list": list,
+    "None": type(None),
+}
 
 
 def _fits(value, annotation: str) -> bool:
     """Whether a JSON value is of a field's type; a bool is no number."""
     names = [n.strip() for n in annotation.split("|")]
-    return any(isinstance(value, _TYPES[n]) and (n == "bool" or not isinstance(value, bool)) for n in names)
+    return any(
+        isinstance(value, _TYPES[n]) and (n == "bool" or not isinstance(value, bool)) for n in names
+    )
 
 
 _ENTRIES = {
-    "units": {"name": "str", "kind": "str", "busy": "int", "blocked": "int | None", "starved": "int | None"},
-    "channels": {"name": "str", "src": "str", "dst": "str", "depth": "int", "occupancy": "float | None"},
+    "units": {
+        "name": "str",
+        "kind": "str",
+        "busy": "int",
+        "blocked": "int | None",
+        "starved": "int | None",
+    },
+    "channels": {
+        "name": "str",
+        "src": "str",
+        "dst": "str",
+        "depth": "int",
+        "occupancy": "float | None",
+    },
 }
 """Fields that the entries of a record's lists have at least."""
 _PARTS = {
-    "overlay": {"bounds": "dict", "variant": "str", "nodes": "int", "edges": "int", "depth": "int", "nodes_per_pe": "int", "cut_edges": "int", "memory_bits": "int"},
-    "schedule": {"predicted": "float", "ratio": "float", "ratio_after_fill": "float", "subgraphs": "list"},
+    "overlay": {
+        "bounds": "dict",
+        "variant": "str",
+        "nodes": "int",
+        "edges": "int",
+        "depth": "int",
+        "nodes_per_pe": "int",
+        "cut_edges": "int",
+        "memory_bits": "int",
+    },
+    "schedule": {
+        "predicted": "float",
+        "ratio": "float",
+        "ratio_after_fill": "float",
+        "subgraphs": "list",
+    },
 }
 """Fields that its dicts have at least."""
 _SUBGRAPH = {"index": "int", "predicted": "float", "cycles": "int", "bound_by": "str"}
@@ -140,12 +191,25 @@ def load(path: str | Path) -> list[Record]:
 
 
 def _record(d: object, i: int, path: str) -> Record:
-    if not isinstance(d, dict) or not {"workload", "config", "params", "backend", "timing", "cycles"} <= set(d):
-        raise PenstockError(f"entry {i} is not a result record", path, remedy="write records with `penstock run ... --json`")
+    if not isinstance(d, dict) or not {
+        "workload",
+        "config",
+        "params",
+        "backend",
+        "timing",
+        "cycles",
+    } <= set(d):
+        raise PenstockError(
+            f"entry {i} is not a result record",
+            path,
+            remedy="write records with `penstock run ... --json`",
+        )
     check_fields(d, [f.name for f in fields(Record)], f"{path}: entry {i}")
     for f in fields(Record):
         if f.name in d and not _fits(d[f.name], f.type):
-            raise PenstockError(f"entry {i}: {f.name} must be {f.type}, not {_shown(d[f.name])}", path)
+            raise PenstockError(
+                f"entry {i}: {f.name} must be {f.type}, not {_shown(d[f.name])}", path
+            )
     if d["cycles"] < 0:
         raise PenstockError(f"entry {i}: cycles must be at least 0, not {d['cycles']}", path)
     for name, wanted in _ENTRIES.items():
@@ -155,7 +219,12 @@ def _record(d: object, i: int, path: str) -> Record:
         if d.get(name) is not None:
             _check_part(d[name], wanted, f"entry {i}: {name}", path)
     if d.get("overlay"):
-        _check_part(d["overlay"]["bounds"], dict.fromkeys(d["overlay"]["bounds"] or ["best"], "float"), f"entry {i}: overlay.bounds", path)
+        _check_part(
+            d["overlay"]["bounds"],
+            dict.fromkeys(d["overlay"]["bounds"] or ["best"], "float"),
+            f"entry {i}: overlay.bounds",
+            path,
+        )
     for j, entry in enumerate((d.get("schedule") or {"subgraphs": []})["subgraphs"]):
         _check_part(entry, _SUBGRAPH, f"entry {i}: schedule.subgraphs[{j}]", path)
     _check_channels(d, i, path)
@@ -172,7 +241,11 @@ def _check_channels(d: dict, i: int, path: str) -> None:
     names = {u["name"] for u in d.get("units", [])}
     for c in d.get("channels", []):
         if not {c["src"], c["dst"]} <= names or c["depth"] < 1:
-            raise PenstockError(f"entry {i}: channel {c['name']!r} must join two of the units and hold at least 1 beat", path)
+            raise PenstockError(
+                f"entry {i}: channel {c['name']!r} must join two of the units and hold at least "
+                "1 beat",
+                path,
+            )
 
 
 def _shown(value: object) -> str:

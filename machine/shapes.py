@@ -9,7 +9,7 @@ from .errors import RunError
 from .trace import Run
 from .unitgraph import UnitGraph
 
-__all__ = ["sizes", "check_asserted"]
+__all__ = ["check_asserted", "sizes"]
 
 
 def sizes(stops: Sequence[int], data: Sequence[int], inner: int, dims: int) -> list[set[int]]:
@@ -23,14 +23,18 @@ def sizes(stops: Sequence[int], data: Sequence[int], inner: int, dims: int) -> l
         Dimensions of physical tiles inside an element.
     dims
         Logical dimensions; the outermost is ended by Done.
+
     """
-    count, seen, last = [0] * dims, [set() for _ in range(dims)], STOP_DONE
-    for stop, full in zip(stops, data):
+    count = [0] * dims
+    seen = [set() for _ in range(dims)]
+    last = STOP_DONE
+    for stop, full in zip(stops, data, strict=False):
         if stop == STOP_DONE and not full:
             seen[-1].add(count[-1])
             count = [0] * dims
         elif stop >= inner:
-            level, before = int(stop) - inner, max(int(last) - inner, 0)
+            level = int(stop) - inner
+            before = max(int(last) - inner, 0)
             first = 0  # dimension that gets one more element
             if not full and level and (last >= stop or before):
                 first = level if last >= stop else before
@@ -47,14 +51,22 @@ def sizes(stops: Sequence[int], data: Sequence[int], inner: int, dims: int) -> l
 
 
 def check_asserted(graph: UnitGraph, run: Run) -> None:
-    """Raise RunError if a stream whose shape the program asserts has had another one; sizes asserted by a symbol may be any."""
+    """Raise RunError if a stream whose shape the program asserts has had another one; sizes
+    asserted by a symbol may be any.
+    """
     for a in graph.meta.get("asserted", ()):
         if a["channel"] is None or not run.channels:
             continue
         trace = run.channels[a["channel"]]
         seen = sizes(trace.stop, trace.data, a["inner"], len(a["shape"]))
-        for i, (want, had) in enumerate(zip(a["shape"], seen)):
+        for i, (want, had) in enumerate(zip(a["shape"], seen, strict=False)):
             if isinstance(want, int) and had - {want}:
-                raise RunError(f"dimension {len(seen) - 1 - i} of stream {a['stream']} has had {', '.join(map(str, sorted(had)))} elements",
-                               f"the assertion at {a['line']}" if a["line"] else f"channel {graph.channels[a['channel']].name}",
-                               f"the program asserts [{', '.join(map(str, a['shape']))}]", "correct the assertion, or the program before it")
+                raise RunError(
+                    f"dimension {len(seen) - 1 - i} of stream {a['stream']} has had "
+                    f"{', '.join(map(str, sorted(had)))} elements",
+                    f"the assertion at {a['line']}"
+                    if a["line"]
+                    else f"channel {graph.channels[a['channel']].name}",
+                    f"the program asserts [{', '.join(map(str, a['shape']))}]",
+                    "correct the assertion, or the program before it",
+                )

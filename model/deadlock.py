@@ -1,4 +1,6 @@
-"""Explains a run that cannot finish: which units wait for each other, on which channels, and what depth would free them."""
+"""Explains a run that cannot finish: which units wait for each other, on which channels, and what
+depth would free them.
+"""
 
 from __future__ import annotations
 
@@ -30,9 +32,12 @@ class Wait:
     Attributes
     ----------
     waiter, holder
-        (unit, port); the port tells the writers and the readers of a scratchpad apart and is 0 for all other units.
+        (unit, port); the port tells the writers and the readers of a scratchpad apart and is 0 for
+        all other units.
     channel
-        What the waiter looked at in vain when it was last able to act: an input without a beat, or an output without a slot. None: a page.
+        What the waiter looked at in vain when it was last able to act: an input without a beat, or
+        an output without a slot. None: a page.
+
     """
 
     waiter: tuple[int, int]
@@ -41,25 +46,38 @@ class Wait:
 
 
 def _place(graph: UnitGraph, unit: int, port: int, outgoing: bool) -> tuple[int, int]:
-    """The part of a unit that a port belongs to: itself, or a writer or reader of a scratchpad, known by its output."""
+    """The part of a unit that a port belongs to: itself, or a writer or reader of a scratchpad,
+    known by its output.
+    """
     u = graph.units[unit]
     if not kind_of(u.kind).memory:
         return unit, 0
     outs = kind_of(u.kind).arity(u.params)[1]
     if outgoing or port < outs:
         return unit, port
-    with_reference = [len(u.params["writers"]) + r for r, reader in enumerate(u.params["readers"]) if "ref" in reader]
+    with_reference = [
+        len(u.params["writers"]) + r
+        for r, reader in enumerate(u.params["readers"])
+        if "ref" in reader
+    ]
     return unit, with_reference[port - outs]
 
 
 def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
-    """Who waits for whom, as every unit saw it when it was last evaluated: for a slot of an output if it found none, else for beats."""
+    """Who waits for whom, as every unit saw it when it was last evaluated: for a slot of an output
+    if it found none, else for beats.
+    """
     S = state.S
-    slots, beats = [], []
+    slots = []
+    beats = []
     for c in graph.channels:
         at = state.channel_at(c.id)
-        producer, consumer = _place(graph, *c.src, True), _place(graph, *c.dst, False)
-        if S[at + k.C_REFUSED] == S[state.unit_at(c.src[0]) + k.U_EVAL] and S[at + k.C_LEVEL] == c.depth:
+        producer = _place(graph, *c.src, True)
+        consumer = _place(graph, *c.dst, False)
+        if (
+            S[at + k.C_REFUSED] == S[state.unit_at(c.src[0]) + k.U_EVAL]
+            and S[at + k.C_LEVEL] == c.depth
+        ):
             slots.append(Wait(producer, consumer, c.id))
         if S[at + k.C_MISSED] == S[state.unit_at(c.dst[0]) + k.U_EVAL] and S[at + k.C_LEVEL] == 0:
             beats.append(Wait(consumer, producer, c.id))
@@ -67,8 +85,14 @@ def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
     pages = []
     for u in graph.memories():
         n = len(graph.units[u].params["writers"])
-        writers = [c.dst[1] for c in graph.inputs(u) if c.dst[1] < n and S[state.channel_at(c.id) + k.C_LEVEL] and (u, c.dst[1]) not in blocked
-                   and (S[state.unit_at(u) + k.M_FREE_COUNT] == 0 or _at_limit(state, u, c.dst[1]))]
+        writers = [
+            c.dst[1]
+            for c in graph.inputs(u)
+            if c.dst[1] < n
+            and S[state.channel_at(c.id) + k.C_LEVEL]
+            and (u, c.dst[1]) not in blocked
+            and (S[state.unit_at(u) + k.M_FREE_COUNT] == 0 or _at_limit(state, u, c.dst[1]))
+        ]
         readers = range(n, kind_of(graph.units[u].kind).arity(graph.units[u].params)[1])
         pages += [Wait((u, w), (u, r)) for w in writers for r in readers]
     return slots + [w for w in beats if w.waiter not in blocked] + pages
@@ -92,35 +116,61 @@ def circle(found: Iterable[Wait]) -> list[Wait]:
         return []
 
 
-def explain(graph: UnitGraph, config: Config, state: Layout, sources=None, sinks=None) -> DeadlockError:
+def explain(
+    graph: UnitGraph, config: Config, state: Layout, sources=None, sinks=None
+) -> DeadlockError:
     """The error of a run in which nothing will happen any more."""
     levels = [int(state.S[state.channel_at(c.id) + k.C_LEVEL]) for c in graph.channels]
     around = circle(waits(graph, state))
-    parts, why = [_tell(graph, state, w, levels) for w in around], "units wait for each other"
+    parts = [_tell(graph, state, w, levels) for w in around]
+    why = "units wait for each other"
     if not parts:
         names = [u.name for u in graph.units]
         why = f"no beat moves towards {', '.join(names[u] for u in graph.ends())}"
-        parts = [f"{c.name} ({names[c.src[0]]} to {names[c.dst[0]]}) holds {n} of {c.depth} beats" for c, n in zip(graph.channels, levels) if n]
-    full = [graph.channels[w.channel] for w in around if w.channel is not None and levels[w.channel] == graph.channels[w.channel].depth]
+        parts = [
+            f"{c.name} ({names[c.src[0]]} to {names[c.dst[0]]}) holds {n} of {c.depth} beats"
+            for c, n in zip(graph.channels, levels, strict=False)
+            if n
+        ]
+    full = [
+        graph.channels[w.channel]
+        for w in around
+        if w.channel is not None and levels[w.channel] == graph.channels[w.channel].depth
+    ]
     last = max(int(state.S[state.unit_at(u.id) + k.U_EVAL]) for u in graph.units)
 
     def ends(other: UnitGraph) -> bool:
         return _finishes(other, config, sources or {}, sinks or {})
 
     def finishes(chosen: Mapping[int, int]) -> bool:
-        return ends(replace(graph, channels=tuple(replace(c, depth=chosen.get(c.id, c.depth)) for c in graph.channels)))
+        return ends(
+            replace(
+                graph,
+                channels=tuple(replace(c, depth=chosen.get(c.id, c.depth)) for c in graph.channels),
+            )
+        )
 
     uniform = depths.smallest(graph.channels, finishes)
     reliefs = () if uniform is None else depths.reliefs(graph, graph.channels, finishes, full)
-    found = Deadlock(last, tuple(_stall(graph, w, levels) for w in around), uniform, reliefs, _buffers(graph, config.machine.buffers, state, ends),
-                     _pages(graph, config.machine.buffers, state, around, ends))
+    found = Deadlock(
+        last,
+        tuple(_stall(graph, w, levels) for w in around),
+        uniform,
+        reliefs,
+        _buffers(graph, config.machine.buffers, state, ends),
+        _pages(graph, config.machine.buffers, state, around, ends),
+    )
     over = ended(graph, state) if uniform is None else {}
     starved = next(iter(over), "")
-    return DeadlockError(found, over.get(starved, why), f"graph {graph.name}", remedy(found), parts, starved=starved)
+    return DeadlockError(
+        found, over.get(starved, why), f"graph {graph.name}", remedy(found), parts, starved=starved
+    )
 
 
 def ended(graph: UnitGraph, state: Layout) -> dict[str, str]:
-    """By name, with a clause: units that are told to take from an input whose stream has ended: nothing comes there any more, however deep channels are."""
+    """By name, with a clause: units that are told to take from an input whose stream has ended:
+    nothing comes there any more, however deep channels are.
+    """
     out = {}
     for u in graph.units:
         if u.kind == "reassemble":
@@ -128,11 +178,20 @@ def ended(graph: UnitGraph, state: Layout) -> dict[str, str]:
             told = _head(state, selector.id)
             if told is None or _is_done(state, told):
                 continue
-            wanted = [i for i in range(len(inputs)) if state.S[told + k.X_META + (i >> 6)] >> (i & 63) & 1]
+            wanted = [
+                i for i in range(len(inputs)) if state.S[told + k.X_META + (i >> 6)] >> (i & 63) & 1
+            ]
             heads = {i: _head(state, inputs[i].id) for i in wanted}
-            over = [i for i, at in heads.items() if at is not None and _is_done(state, at) and not _given(state, u.id, i)]
+            over = [
+                i
+                for i, at in heads.items()
+                if at is not None and _is_done(state, at) and not _given(state, u.id, i)
+            ]
             for i in over[:1]:
-                out[u.name] = f"{u.name} is told to take from input {i} ({graph.units[inputs[i].src[0]].name}), whose stream has ended"
+                out[u.name] = (
+                    f"{u.name} is told to take from input {i} "
+                    f"({graph.units[inputs[i].src[0]].name}), whose stream has ended"
+                )
     return out
 
 
@@ -153,25 +212,59 @@ def _head(state: Layout, channel: int) -> int | None:
     return int(state.S[at + k.C_SLOTS] + state.S[at + k.C_HEAD] * state.S[at + k.C_SLOT_WORDS])
 
 
-def _buffers(graph: UnitGraph, now: int, state: Layout, ends: Callable[[UnitGraph], bool]) -> int | None:
-    """The smallest ``machine.buffers`` that frees a run with ``now``, where writers hold as many as they may and there are more pages."""
+def _buffers(
+    graph: UnitGraph, now: int, state: Layout, ends: Callable[[UnitGraph], bool]
+) -> int | None:
+    """The smallest ``machine.buffers`` that frees a run with ``now``, where writers hold as many as
+    they may and there are more pages.
+    """
     pads = {u: graph.units[u].params for u in graph.memories()}
-    held = [p["pages"] for u, p in pads.items() for w, n in enumerate(p["limit"]) if n < p["pages"] and _at_limit(state, u, w)]
+    held = [
+        p["pages"]
+        for u, p in pads.items()
+        for w, n in enumerate(p["limit"])
+        if n < p["pages"] and _at_limit(state, u, w)
+    ]
     if not held or not now:
         return None
-    return depths.least(now, lambda buffers: ends(_with_scratchpads(graph, lambda pages: (pages, buffers))), 2 * max(held))
+    return depths.least(
+        now,
+        lambda buffers: ends(_with_scratchpads(graph, lambda pages: (pages, buffers))),
+        2 * max(held),
+    )
 
 
-def _pages(graph: UnitGraph, buffers: int, state: Layout, around: Iterable[Wait], ends: Callable[[UnitGraph], bool]) -> int | None:
-    """The smallest ``machine.pages`` that frees a run, where a writer of the circle waits for a scratchpad without a free one."""
-    used_up = [graph.units[w.waiter[0]].params["pages"] for w in around if w.channel is None and not state.S[state.unit_at(w.waiter[0]) + k.M_FREE_COUNT]]
+def _pages(
+    graph: UnitGraph,
+    buffers: int,
+    state: Layout,
+    around: Iterable[Wait],
+    ends: Callable[[UnitGraph], bool],
+) -> int | None:
+    """The smallest ``machine.pages`` that frees a run, where a writer of the circle waits for a
+    scratchpad without a free one.
+    """
+    used_up = [
+        graph.units[w.waiter[0]].params["pages"]
+        for w in around
+        if w.channel is None and not state.S[state.unit_at(w.waiter[0]) + k.M_FREE_COUNT]
+    ]
     if not used_up:
         return None
-    return depths.least(min(used_up), lambda n: ends(_with_scratchpads(graph, lambda pages: (max(pages, n), buffers or max(pages, n)))), MOST_PAGES)
+    return depths.least(
+        min(used_up),
+        lambda n: ends(
+            _with_scratchpads(graph, lambda pages: (max(pages, n), buffers or max(pages, n)))
+        ),
+        MOST_PAGES,
+    )
 
 
 def _with_scratchpads(graph: UnitGraph, size: Callable[[int], tuple[int, int]]) -> UnitGraph:
-    """The graph with other pages, and buffers that a writer may hold, of its scratchpads: ``size`` of the pages that one has."""
+    """The graph with other pages, and buffers that a writer may hold, of its scratchpads: ``size``
+    of the pages that one has.
+    """
+
     def changed(p: Mapping) -> dict:
         pages, buffers = size(p["pages"])
         return {**p, "pages": pages, "limit": [min(pages, buffers)] * len(p["limit"])}
@@ -182,14 +275,25 @@ def _with_scratchpads(graph: UnitGraph, size: Callable[[int], tuple[int, int]]) 
         return BufferRef(size(payload.pages)[0]) if isinstance(payload, BufferRef) else payload
 
     pads = set(graph.memories())
-    return replace(graph, units=tuple(replace(u, params=changed(u.params)) if u.id in pads else u for u in graph.units),
-                   channels=tuple(replace(c, payload=carried(c.payload)) for c in graph.channels))
+    return replace(
+        graph,
+        units=tuple(
+            replace(u, params=changed(u.params)) if u.id in pads else u for u in graph.units
+        ),
+        channels=tuple(replace(c, payload=carried(c.payload)) for c in graph.channels),
+    )
 
 
 def remedy(found: Deadlock) -> str:
     """What frees a run, in words."""
-    fields = [f"machine.{name} = {n} frees it" for name, n in (("pages", found.pages), ("buffers", found.buffers)) if n is not None]
-    return "; ".join(fields + ([depths_that_free(found)] if found.uniform is not None or not fields else []))
+    fields = [
+        f"machine.{name} = {n} frees it"
+        for name, n in (("pages", found.pages), ("buffers", found.buffers))
+        if n is not None
+    ]
+    return "; ".join(
+        fields + ([depths_that_free(found)] if found.uniform is not None or not fields else [])
+    )
 
 
 def depths_that_free(found: Deadlock) -> str:
@@ -199,16 +303,23 @@ def depths_that_free(found: Deadlock) -> str:
     text = f"channels of depth {found.uniform} free it"
     if found.reliefs:
         best = found.reliefs[0]
-        text += f"; so does depth {best.depth} of {best.channel} alone" if best.count == 1 else f"; so does depth {best.depth} of the {best.count} channels like {best.channel}"
+        text += (
+            f"; so does depth {best.depth} of {best.channel} alone"
+            if best.count == 1
+            else f"; so does depth {best.depth} of the {best.count} channels like {best.channel}"
+        )
     return text
 
 
 def _stall(graph: UnitGraph, w: Wait, levels: list[int]) -> Stall:
-    unit, on = graph.units[w.waiter[0]], graph.units[w.holder[0]].name
+    unit = graph.units[w.waiter[0]]
+    on = graph.units[w.holder[0]].name
     if w.channel is None:
         return Stall(unit.name, unit.kind, "page", "", 0, 0, on)
     c = graph.channels[w.channel]
-    return Stall(unit.name, unit.kind, "room" if levels[c.id] else "beat", c.name, levels[c.id], c.depth, on)
+    return Stall(
+        unit.name, unit.kind, "room" if levels[c.id] else "beat", c.name, levels[c.id], c.depth, on
+    )
 
 
 def _tell(graph: UnitGraph, state: Layout, w: Wait, levels: list[int]) -> str:
@@ -217,15 +328,25 @@ def _tell(graph: UnitGraph, state: Layout, w: Wait, levels: list[int]) -> str:
         if not kind_of(u.kind).memory:
             return u.name
         n = len(u.params["writers"])
-        return f"writer {place[1]} of {u.name}" if place[1] < n else f"reader {place[1] - n} of {u.name}"
+        return (
+            f"writer {place[1]} of {u.name}"
+            if place[1] < n
+            else f"reader {place[1] - n} of {u.name}"
+        )
 
     if w.channel is None:
         p = graph.units[w.waiter[0]].params
-        why = f"it holds {p['limit'][w.waiter[1]]} buffers, as many as it may" if state.S[state.unit_at(w.waiter[0]) + k.M_FREE_COUNT] else f"none of {p['pages']} is free"
+        why = (
+            f"it holds {p['limit'][w.waiter[1]]} buffers, as many as it may"
+            if state.S[state.unit_at(w.waiter[0]) + k.M_FREE_COUNT]
+            else f"none of {p['pages']} is free"
+        )
         return f"{name(w.waiter)} waits for a page that {name(w.holder)} may free ({why})"
     c = graph.channels[w.channel]
     how = f"full channel {c.name} into" if levels[c.id] else f"empty channel {c.name} from"
-    return f"{name(w.waiter)} waits for the {how} {name(w.holder)} ({levels[c.id]} of {c.depth} beats)"
+    return (
+        f"{name(w.waiter)} waits for the {how} {name(w.holder)} ({levels[c.id]} of {c.depth} beats)"
+    )
 
 
 def _finishes(graph: UnitGraph, config: Config, sources: Mapping, sinks: Mapping) -> bool:
@@ -233,7 +354,10 @@ def _finishes(graph: UnitGraph, config: Config, sources: Mapping, sinks: Mapping
     S = state.S
     widest = max((S[state.channel_at(c.id) + k.C_META] for c in graph.channels), default=0)
     log = np.zeros((S[k.G_MAX_CYCLE_LOG], 5), np.int64)
-    sunk, values = np.zeros((SUNK_ROWS + len(graph.units), 4 + widest), np.int64), np.zeros((1, 0), np.uint32)
-    while (status := engine.advance(S, state.V, state.M, state.D, log, sunk, values, 10**7)) == engine.FULL:
+    sunk = np.zeros((SUNK_ROWS + len(graph.units), 4 + widest), np.int64)
+    values = np.zeros((1, 0), np.uint32)
+    while (
+        status := engine.advance(S, state.V, state.M, state.D, log, sunk, values, 10**7)
+    ) == engine.FULL:
         S[k.G_SUNK] = 0
     return status == engine.DONE

@@ -1,8 +1,10 @@
-"""The off-chip memory's timing (docs/timing.md section 5.1): one class for the fast model and for the RTL test bench.
+"""The off-chip memory's timing (docs/timing.md section 5.1): one class for the fast model and for
+the RTL test bench.
 
-The compiled functions work on one flat int64 array, so that the model's hot loop calls them without crossing into Python and a test
-bench in C++ calls :func:`Dram.callback` once a cycle. A line is an opaque integer here; whoever asks keeps its data: memory is read
-and written in the cycle in which the line reaches the model.
+The compiled functions work on one flat int64 array, so that the model's hot loop calls them without
+crossing into Python and a test bench in C++ calls :func:`Dram.callback` once a cycle. A line is an
+opaque integer here; whoever asks keeps its data: memory is read and written in the cycle in which
+the line reaches the model.
 """
 
 from __future__ import annotations
@@ -16,18 +18,22 @@ from ..machine.kinds import kind_of
 from ..machine.limits import STORE_TILES
 from ..machine.unitgraph import UnitGraph
 
-# State: a header, then per channel (last service start, oldest node, newest node), then nodes (ready, line, next).
+# State: a header, then per channel (last service start, oldest node, newest node), then nodes
+# (ready, line, next).
 KIND, CHANNELS, INTERVAL, DELAY, OFFSET, FREE, IN_FLIGHT, EARLIEST, HEADER = range(9)
 LAST, OLDEST, NEWEST, CHANNEL_WORDS = range(4)
 READY, LINE, NEXT, NODE_WORDS = range(4)
-IDEAL, PIPE = 0, 1
+IDEAL = 0
+PIPE = 1
 FULL = -1  # `accept` found no free node
 NEVER = 1 << 62
 
 
 @njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def accept(state, h, line, index, count):
-    """Line `index` of the `count` that reach the memory in cycle `h`; returns its delivery cycle, or FULL."""
+    """Line `index` of the `count` that reach the memory in cycle `h`; returns its delivery cycle,
+    or FULL.
+    """
     channels = state[CHANNELS]
     channel = 0
     if state[KIND] == PIPE:
@@ -59,9 +65,12 @@ def accept(state, h, line, index, count):
 
 @njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def deliver(state, d, out):
-    """Write the lines delivered in cycle `d` to `out` and return how many. Called for every cycle in which one is ready.
+    """Write the lines delivered in cycle `d` to `out` and return how many.
 
-    ``state[EARLIEST]`` is then the next cycle in which a line that waits now is ready (NEVER: none waits).
+    Called for every cycle in which one is ready.
+
+    ``state[EARLIEST]`` is then the next cycle in which a line that waits now is ready (NEVER: none
+    waits).
     """
     n = 0
     earliest = NEVER
@@ -88,7 +97,10 @@ def deliver(state, d, out):
 
 @njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def step(state, h, lines, n, out):
-    """The `n` lines that reach the memory in `h` go in; those delivered in `h + 1` come out. Returns their number, or FULL."""
+    """The `n` lines that reach the memory in `h` go in; those delivered in `h + 1` come out.
+
+    Returns their number, or FULL.
+    """
     for i in range(n):
         if accept(state, h, lines[i], i, n) == FULL:
             return FULL
@@ -97,8 +109,15 @@ def step(state, h, lines, n, out):
     return deliver(state, h + 1, out)
 
 
-_SIGNATURE = types.int64(types.int64, types.int64, types.CPointer(types.int64), types.CPointer(types.int64), types.CPointer(types.uint8),
-                         types.CPointer(types.int64), types.CPointer(types.int64))
+_SIGNATURE = types.int64(
+    types.int64,
+    types.int64,
+    types.CPointer(types.int64),
+    types.CPointer(types.int64),
+    types.CPointer(types.uint8),
+    types.CPointer(types.int64),
+    types.CPointer(types.int64),
+)
 
 
 class Dram:
@@ -114,7 +133,9 @@ class Dram:
     Attributes
     ----------
     state
-        int64 array for :func:`accept`, :func:`deliver`, :func:`step`; its address is the callback's last argument.
+        int64 array for :func:`accept`, :func:`deliver`, :func:`step`; its address is the callback's
+        last argument.
+
     """
 
     def __init__(self, config: DramConfig, lines: int = 1 << 16):
@@ -123,17 +144,28 @@ class Dram:
         self.lines = lines
         self.state = s = np.full(first + lines * NODE_WORDS, -1, np.int64)
         delay = config.latency + (config.start_up if config.kind == "pipe" else 0)
-        s[:HEADER] = PIPE if config.kind == "pipe" else IDEAL, channels, config.interval, delay, 0, first, 0, NEVER
+        s[:HEADER] = (
+            PIPE if config.kind == "pipe" else IDEAL,
+            channels,
+            config.interval,
+            delay,
+            0,
+            first,
+            0,
+            NEVER,
+        )
         s[HEADER:first:CHANNEL_WORDS] = -config.interval
         nodes = s[first:].reshape(lines, NODE_WORDS)
         nodes[:-1, NEXT] = first + NODE_WORDS * np.arange(1, lines)
 
     @staticmethod
     def callback():
-        """A C function `int64 (now, n, lines, addresses, writes, out, state)`: :func:`step` with plain pointers.
+        """A C function `int64 (now, n, lines, addresses, writes, out, state)`: :func:`step` with
+        plain pointers.
 
-        `addresses` and `writes` are there for kinds whose timing depends on them. Keep the returned object; its `.address` is the
-        function's. `out` needs room for as many lines as can be delivered in a cycle (channels for `pipe`, lanes for `ideal`).
+        `addresses` and `writes` are there for kinds whose timing depends on them. Keep the returned
+        object; its `.address` is the function's. `out` needs room for as many lines as can be
+        delivered in a cycle (channels for `pipe`, lanes for `ideal`).
         """
         return _callback()
 
@@ -143,9 +175,12 @@ _kept = []
 
 def _callback():
     if not _kept:
+
         @cfunc(_SIGNATURE, cache=False)
         def dram_step(now, n, lines, addresses, writes, out, state):
-            return step(carray(state, 1 << 40), now, carray(lines, 1 << 20), n, carray(out, 1 << 20))
+            return step(
+                carray(state, 1 << 40), now, carray(lines, 1 << 20), n, carray(out, 1 << 20)
+            )
 
         _kept.append(dram_step)
     return _kept[0]
@@ -161,7 +196,9 @@ def ranges(graph: UnitGraph) -> np.ndarray:
 
 
 def lines_bound(graph: UnitGraph, load_lines: int) -> int:
-    """No run of `graph` has more lines in flight than this, as long as no store writes its tensor twice."""
+    """No run of `graph` has more lines in flight than this, as long as no store writes its tensor
+    twice.
+    """
     total = 64
     for u in graph.ports:
         p = graph.units[u].params

@@ -1,4 +1,6 @@
-"""The event-driven engine of the `machine` timing: a calendar of units to evaluate, the memory interconnect, and the off-chip memory."""
+"""The event-driven engine of the `machine` timing: a calendar of units to evaluate, the memory
+interconnect, and the off-chip memory.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +12,12 @@ from numba import njit, types
 
 from . import dram
 from .acts import act
-from .units import *  # noqa: F403 - the state's offsets and the units
-from .units import clamp, fail, fast, store_step_on, trailing_zeros, wake, walk_on
+from .units import *
+from .units import fail, fast, store_step_on, trailing_zeros, wake, walk_on
 
-RUNNING, DONE, QUIET, LIMIT, FULL, FAILED = range(6)  # why `advance` returned; FULL: a log has no room for another cycle
+RUNNING, DONE, QUIET, LIMIT, FULL, FAILED = range(
+    6
+)  # why `advance` returned; FULL: a log has no room for another cycle
 
 
 @fast
@@ -58,16 +62,27 @@ def send(S, D, LOG, u, c, address, line, lane, count):
     if S[G_TRACE]:
         n = S[G_LOGGED]
         S[G_LOGGED] = n + 1
-        LOG[n, 0], LOG[n, 1], LOG[n, 2], LOG[n, 3] = 2, S[u + U_PORT], c, address
+        LOG[n, 0] = 2
+        LOG[n, 1] = S[u + U_PORT]
+        LOG[n, 2] = c
+        LOG[n, 3] = address
 
 
 @fast
 def grant_load(S, V, M, D, LOG, u, c):
-    y, t, w, e = S[u + L_GENERATOR], S[G_T], S[G_W], S[u + L_E]
+    y = S[u + L_GENERATOR]
+    t = S[G_T]
+    w = S[G_W]
+    e = S[u + L_E]
     first = S[y + Y_CHUNK] * w
     count = min(w, S[y + Y_V] - first)
     row = S[y + Y_ROW] + S[y + Y_BAND] * t + first
-    address = S[u + L_BASE] + row * S[u + L_PITCH] + (S[y + Y_COL] - S[y + Y_K]) * (64 // e) + S[y + Y_STEP] * 64
+    address = (
+        S[u + L_BASE]
+        + row * S[u + L_PITCH]
+        + (S[y + Y_COL] - S[y + Y_K]) * (64 // e)
+        + S[y + Y_STEP] * 64
+    )
     group = S[u + L_RING_TAIL]
     ring = S[u + L_RING] + group * RING_WORDS
     S[ring], S[ring + 1] = count, S[u + L_SEQUENCE]
@@ -76,10 +91,13 @@ def grant_load(S, V, M, D, LOG, u, c):
             return
         send(S, D, LOG, u, c, address, S[u + U_PORT] << 44 | group << 8 | i, i, count)
         if S[G_VALUES]:
-            value, half = S[u + L_RING_VALUE] + (group * w + i) * e, address >> 1
+            value = S[u + L_RING_VALUE] + (group * w + i) * e
+            half = address >> 1
             if e == 16:
                 for j in range(16):
-                    V[value + j] = np.uint32(M[half + 2 * j]) | np.uint32(M[half + 2 * j + 1]) << np.uint32(16)
+                    V[value + j] = np.uint32(M[half + 2 * j]) | np.uint32(
+                        M[half + 2 * j + 1]
+                    ) << np.uint32(16)
             else:
                 for j in range(32):
                     V[value + j] = np.uint32(M[half + j]) << np.uint32(16)
@@ -107,7 +125,9 @@ def write_element(M, e, at, x):
 
 @fast
 def grant_store(S, V, M, D, LOG, u, c):
-    t, w, e = S[G_T], S[G_W], S[u + L_E]
+    t = S[G_T]
+    w = S[G_W]
+    e = S[u + L_E]
     carry = S[u + T_CARRY]
     b = S[u + L_BLOCKS] + S[u + L_BLOCK_HEAD] * BLOCK_WORDS
     v = S[u + T_CARRY_ROWS] if carry else S[b + X_ROWS]
@@ -130,9 +150,20 @@ def grant_store(S, V, M, D, LOG, u, c):
         if low < S[u + L_LIMIT_LOW] or high > S[u + L_LIMIT_HIGH]:
             fail(S, FAULT_ADDRESS, u, address)
             return
-        send(S, D, LOG, u, c, address, S[u + U_PORT] << 44 | slot << 40 | S[u + L_SEQUENCE] + i, i, count)
+        send(
+            S,
+            D,
+            LOG,
+            u,
+            c,
+            address,
+            S[u + U_PORT] << 44 | slot << 40 | S[u + L_SEQUENCE] + i,
+            i,
+            count,
+        )
         if S[G_VALUES]:
-            r, at = first + i, address // size
+            r = first + i
+            at = address // size
             for j in range(carried):
                 write_element(M, e, at + j, V[S[u + T_CARRY_VALUE] + r * e + e - k + j])
             for j in range(own):
@@ -204,12 +235,19 @@ def responses(S, D, LOG, c):
         if S[G_TRACE]:
             k = S[G_LOGGED]
             S[G_LOGGED] = k + 1
-            LOG[k, 0], LOG[k, 1], LOG[k, 2], LOG[k, 3] = 3, line >> 44, c, sequence
+            LOG[k, 0] = 3
+            LOG[k, 1] = line >> 44
+            LOG[k, 2] = c
+            LOG[k, 3] = sequence
 
 
 def _advance(S, V, M, D, LOG, SUNK, SUNK_V, limit):
-    """Run from cycle `S[G_NOW]` until the run is over, stuck or failed, a log is full, or `limit` cycles are over."""
-    words, mask, dram_unit = S[G_WORDS], S[G_MASK], S[G_DRAM_UNIT]
+    """Run from cycle `S[G_NOW]` until the run is over, stuck or failed, a log is full, or `limit`
+    cycles are over.
+    """
+    words = S[G_WORDS]
+    mask = S[G_MASK]
+    dram_unit = S[G_DRAM_UNIT]
     evaluated = 0
     c = S[G_NOW]
     status = RUNNING
@@ -232,7 +270,11 @@ def _advance(S, V, M, D, LOG, SUNK, SUNK_V, limit):
         if c >= limit:
             status = LIMIT
             break
-        if S[G_LOGGED] + S[G_MAX_CYCLE_LOG] > LOG.shape[0] or S[G_SUNK] + S[G_NUNITS] > SUNK.shape[0] or S[G_RECORDED] == S[G_RECORD_ROOM]:
+        if (
+            S[G_LOGGED] + S[G_MAX_CYCLE_LOG] > LOG.shape[0]
+            or S[G_SUNK] + S[G_NUNITS] > SUNK.shape[0]
+            or S[G_RECORDED] == S[G_RECORD_ROOM]
+        ):
             status = FULL
             break
         S[G_NOW] = c
@@ -271,7 +313,10 @@ def _advance(S, V, M, D, LOG, SUNK, SUNK_V, limit):
 
 advance = njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)(_advance)
 
-_I1, _I2, _V1, _V2 = types.int64[::1], types.int64[:, ::1], types.uint32[::1], types.uint32[:, ::1]
+_I1 = types.int64[::1]
+_I2 = types.int64[:, ::1]
+_V1 = types.uint32[::1]
+_V2 = types.uint32[:, ::1]
 _SIGNATURE = (_I1, _V1, types.uint16[::1], _I1, _I2, _I2, _V2, types.int64)
 
 
@@ -281,9 +326,16 @@ def compile_all() -> None:
 
 
 def _stamp_sources() -> None:
-    """Let the compiled engine depend on all the files it inlines: numba's cache looks at this file only."""
+    """Let the compiled engine depend on all the files it inlines: numba's cache looks at this file
+    only.
+    """
     folder = Path(__file__).parent
-    sources = [folder / "engine.py", folder / "acts.py", folder / "dram.py", *sorted((folder / "units").glob("*.py"))]
+    sources = [
+        folder / "engine.py",
+        folder / "acts.py",
+        folder / "dram.py",
+        *sorted((folder / "units").glob("*.py")),
+    ]
     text = b"".join(path.read_bytes() for path in sources)
     advance._cache._cache_file._source_stamp = hashlib.sha256(text).hexdigest()
 

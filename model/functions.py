@@ -10,7 +10,7 @@ from ..machine import arith
 from ..machine.functions import lookup as _entry
 from . import tile_kernels
 
-__all__ = ["Values", "VALUES", "register", "lookup"]
+__all__ = ["VALUES", "Values", "lookup", "register"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,7 @@ class Values:
     tile : callable
         numba kernel ``(a, out)`` or ``(a, b, out)`` over C-contiguous float32 tiles, equal to
         ``reference`` in every bit.
+
     """
 
     reference: Callable
@@ -45,8 +46,10 @@ def lookup(name: str) -> Values:
     """The values of ``name``; an unknown name raises ``UnknownFunctionError``."""
     _entry(name)
     if name not in VALUES:
-        raise LookupError(f"Function '{name}' has no values; add them with "
-                          f"penstock.model.functions.register({name!r}, reference=..., tile=...)")
+        raise LookupError(
+            f"Function '{name}' has no values; add them with "
+            f"penstock.model.functions.register({name!r}, reference=..., tile=...)"
+        )
     return VALUES[name]
 
 

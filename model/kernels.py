@@ -1,4 +1,6 @@
-"""Tile kernels as C functions: the engine calls values through addresses, so that a new function does not recompile it."""
+"""Tile kernels as C functions: the engine calls values through addresses, so that a new function
+does not recompile it.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +8,26 @@ from numba import carray, cfunc, types
 
 from . import functions, tile_kernels
 
-_SIGNATURE = types.void(types.CPointer(types.float32), types.CPointer(types.float32), types.CPointer(types.float32), types.int64)
+_SIGNATURE = types.void(
+    types.CPointer(types.float32),
+    types.CPointer(types.float32),
+    types.CPointer(types.float32),
+    types.int64,
+)
 _compiled: dict[object, object] = {}
 
 
 def _unary(tile):
     def kernel(a, b, out, t):
         tile(carray(a, (t, t)), carray(out, (t, t)))
+
     return kernel
 
 
 def _binary(tile):
     def kernel(a, b, out, t):
         tile(carray(a, (t, t)), carray(b, (t, t)), carray(out, (t, t)))
+
     return kernel
 
 

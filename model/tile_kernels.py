@@ -1,9 +1,9 @@
 """Compiled arithmetic over whole tiles, equal bit for bit to :mod:`penstock.machine.arith`.
 
-Every kernel takes C-contiguous float32 tiles and writes its result into the last argument, which may be
-an operand of an element-wise kernel but not of a matmul. Values are handled as bit patterns between the
-floating-point operations, so that flushing is integer selection, which vectorises, and so that no
-compiler rule about NaNs applies. Compilation is cached on disk.
+Every kernel takes C-contiguous float32 tiles and writes its result into the last argument, which
+may be an operand of an element-wise kernel but not of a matmul. Values are handled as bit patterns
+between the floating-point operations, so that flushing is integer selection, which vectorises, and
+so that no compiler rule about NaNs applies. Compilation is cached on disk.
 """
 
 import numpy as np
@@ -12,8 +12,19 @@ from numba.extending import intrinsic
 
 from ..machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E, RECIP_SLOPE, RECIP_TABLE
 
-__all__ = ["matmul_tile", "matmul_bt_tile", "add_tile", "sub_tile", "mul_tile", "max_tile", "div_tile",
-           "exp_tile", "silu_tile", "cast_bf16_tile", "cast_fp32_tile"]
+__all__ = [
+    "add_tile",
+    "cast_bf16_tile",
+    "cast_fp32_tile",
+    "div_tile",
+    "exp_tile",
+    "matmul_bt_tile",
+    "matmul_tile",
+    "max_tile",
+    "mul_tile",
+    "silu_tile",
+    "sub_tile",
+]
 
 _EXP2_TABLE = np.array(EXP2_TABLE, np.int64)
 _RECIP_TABLE = np.array(RECIP_TABLE, np.int64)
@@ -29,16 +40,20 @@ _NAN = np.uint32(0x7FC00000)
 @intrinsic
 def _as_bits(typing, x):
     """The bit pattern of a float32."""
+
     def emit(context, builder, signature, arguments):
         return builder.bitcast(arguments[0], context.get_value_type(uint32))
+
     return uint32(float32), emit
 
 
 @intrinsic
 def _as_float(typing, bits):
     """The float32 of a bit pattern, given as an integer whose low 32 bits count."""
+
     def emit(context, builder, signature, arguments):
         return builder.bitcast(arguments[0], context.get_value_type(float32))
+
     return float32(uint32), emit
 
 
@@ -63,17 +78,23 @@ def _matmul(a, b, out):
     work = np.empty((t >> 1, t, t), np.float32)
     for pair in range(t >> 1):
         for m in range(t):
-            a0, a1 = _flush(a[m, 2 * pair]), _flush(a[m, 2 * pair + 1])
+            a0 = _flush(a[m, 2 * pair])
+            a1 = _flush(a[m, 2 * pair + 1])
             for n in range(t):
-                work[pair, m, n] = _flush(_flush(a0 * b[2 * pair, n]) + _flush(a1 * b[2 * pair + 1, n]))
+                work[pair, m, n] = _flush(
+                    _flush(a0 * b[2 * pair, n]) + _flush(a1 * b[2 * pair + 1, n])
+                )
     count = t >> 2
     while count:
         for i in range(count):
-            low, high, into = work[2 * i].reshape(t * t), work[2 * i + 1].reshape(t * t), work[i].reshape(t * t)
+            low = work[2 * i].reshape(t * t)
+            high = work[2 * i + 1].reshape(t * t)
+            into = work[i].reshape(t * t)
             for j in range(t * t):
                 into[j] = _flush(low[j] + high[j])
         count >>= 1
-    result, total = out.reshape(t * t), work[0].reshape(t * t)
+    result = out.reshape(t * t)
+    total = work[0].reshape(t * t)
     for j in range(t * t):
         result[j] = _canonical(total[j])
 
@@ -103,7 +124,9 @@ def matmul_bt_tile(a, b, out):
 @njit(cache=True, nogil=True, boundscheck=False)
 def add_tile(a, b, out):
     """``out`` = ``a + b``."""
-    x, y, z = a.reshape(a.size), b.reshape(a.size), out.reshape(a.size)
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
     for i in range(a.size):
         z[i] = _canonical(_flush(x[i]) + _flush(y[i]))
 
@@ -111,7 +134,9 @@ def add_tile(a, b, out):
 @njit(cache=True, nogil=True, boundscheck=False)
 def sub_tile(a, b, out):
     """``out`` = ``a - b``."""
-    x, y, z = a.reshape(a.size), b.reshape(a.size), out.reshape(a.size)
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
     for i in range(a.size):
         z[i] = _canonical(_flush(x[i]) - _flush(y[i]))
 
@@ -119,7 +144,9 @@ def sub_tile(a, b, out):
 @njit(cache=True, nogil=True, boundscheck=False)
 def mul_tile(a, b, out):
     """``out`` = ``a * b``."""
-    x, y, z = a.reshape(a.size), b.reshape(a.size), out.reshape(a.size)
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
     for i in range(a.size):
         z[i] = _canonical(_flush(x[i]) * _flush(y[i]))
 
@@ -127,7 +154,9 @@ def mul_tile(a, b, out):
 @njit(cache=True, nogil=True, boundscheck=False, error_model="numpy")
 def div_tile(a, b, out):
     """``out`` = ``a / b``."""
-    x, y, z = a.reshape(a.size), b.reshape(a.size), out.reshape(a.size)
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
     for i in range(a.size):
         z[i] = _canonical(_flush(x[i]) / _flush(y[i]))
 
@@ -141,9 +170,12 @@ def _order(bits):
 @njit(cache=True, nogil=True, boundscheck=False)
 def max_tile(a, b, out):
     """``out`` = the larger of ``a`` and ``b``."""
-    x, y, z = a.reshape(a.size), b.reshape(a.size), out.reshape(a.size)
+    x = a.reshape(a.size)
+    y = b.reshape(a.size)
+    z = out.reshape(a.size)
     for i in range(a.size):
-        p, q = _as_bits(_canonical(x[i])), _as_bits(_canonical(y[i]))
+        p = _as_bits(_canonical(x[i]))
+        q = _as_bits(_canonical(y[i]))
         larger = p if _order(p) > _order(q) else q
         z[i] = _as_float(_NAN if p == _NAN or q == _NAN else larger)
 
@@ -151,7 +183,8 @@ def max_tile(a, b, out):
 @njit(cache=True, nogil=True, boundscheck=False)
 def cast_bf16_tile(a, out):
     """``out`` = ``a`` rounded to bf16."""
-    x, z = a.reshape(a.size), out.reshape(a.size)
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
     for i in range(a.size):
         bits = _as_bits(_canonical(x[i]))
         z[i] = _as_float(bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000)
@@ -160,7 +193,8 @@ def cast_bf16_tile(a, out):
 @njit(cache=True, nogil=True, boundscheck=False)
 def cast_fp32_tile(a, out):
     """``out`` = ``a``, a bf16 tile, as fp32."""
-    x, z = a.reshape(a.size), out.reshape(a.size)
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
     for i in range(a.size):
         z[i] = _canonical(x[i])
 
@@ -172,7 +206,9 @@ def _exp2_steps(exponent, significand, negative):
         t = (1 << 39) - 1
     if negative:
         t = -t
-    k, index, r = t >> 30, t >> 23 & 127, t & 0x7FFFFF
+    k = t >> 30
+    index = t >> 23 & 127
+    r = t & 0x7FFFFF
     p = (EXP2_C1 + (EXP2_C2 * (r >> 7) >> 15)) * r >> 24
     base = _EXP2_TABLE[index]
     return k, base + (base * p >> 32)
@@ -191,7 +227,8 @@ def _pack(sign, exponent, mantissa):
 @njit(cache=True, nogil=True, boundscheck=False)
 def exp_tile(a, out):
     """``out`` = e**``a``."""
-    x, z = a.reshape(a.size), out.reshape(a.size)
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
     for i in range(a.size):
         bits = np.int64(_as_bits(x[i]))
         magnitude = bits & 0x7FFFFFFF
@@ -206,10 +243,12 @@ def exp_tile(a, out):
 @njit(cache=True, nogil=True, boundscheck=False)
 def silu_tile(a, out):
     """``out`` = ``a`` / (1 + e**-``a``)."""
-    x, z = a.reshape(a.size), out.reshape(a.size)
+    x = a.reshape(a.size)
+    z = out.reshape(a.size)
     for i in range(a.size):
         bits = np.int64(_as_bits(x[i]))
-        magnitude, sign = bits & 0x7FFFFFFF, bits >> 31
+        magnitude = bits & 0x7FFFFFFF
+        sign = bits >> 31
         exponent = magnitude >> 23
         significand = 0 if magnitude < 0x00800000 else magnitude & 0x7FFFFF | 0x800000
         k, mantissa = _exp2_steps(exponent, significand, 1)

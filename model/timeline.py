@@ -1,7 +1,9 @@
-"""Writes a run as trace-event JSON, which ui.perfetto.dev and chrome://tracing open: one microsecond is one cycle.
+"""Writes a run as trace-event JSON, which ui.perfetto.dev and chrome://tracing open: one
+microsecond is one cycle.
 
-Every unit has a track with one slice per stretch of consecutive cycles in which it moves beats, every channel a counter with its
-beats held, and every off-chip port a counter with its lines in flight.
+Every unit has a track with one slice per stretch of consecutive cycles in which it moves beats,
+every channel a counter with its beats held, and every off-chip port a counter with its lines in
+flight.
 """
 
 from __future__ import annotations
@@ -15,7 +17,10 @@ from ..machine.output import write_text
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
 
-UNITS, CHANNELS, PORTS = 1, 2, 3  # process ids
+# process ids
+UNITS = 1
+CHANNELS = 2
+PORTS = 3
 
 
 def stretches(cycles: np.ndarray) -> list[tuple[int, int]]:
@@ -25,7 +30,7 @@ def stretches(cycles: np.ndarray) -> list[tuple[int, int]]:
         return []
     starts = np.flatnonzero(np.diff(cycles, prepend=cycles[0] - 2) != 1)
     lengths = np.diff(np.append(starts, len(cycles)))
-    return list(zip(cycles[starts].tolist(), lengths.tolist()))
+    return list(zip(cycles[starts].tolist(), lengths.tolist(), strict=False))
 
 
 def level_changes(up: np.ndarray, down: np.ndarray) -> list[tuple[int, int]]:
@@ -37,32 +42,64 @@ def level_changes(up: np.ndarray, down: np.ndarray) -> list[tuple[int, int]]:
     change = np.zeros(len(cycles), np.int64)
     np.add.at(change, where, step)
     keep = change != 0
-    return list(zip(cycles[keep].tolist(), np.cumsum(change)[keep].tolist()))
+    return list(zip(cycles[keep].tolist(), np.cumsum(change)[keep].tolist(), strict=False))
 
 
 def events(graph: UnitGraph, run: Run) -> list[dict]:
     """The trace events of a run recorded with ``timeline=True`` (or ``trace=True``)."""
     if len(run.channels) != len(graph.channels):
         raise ValueError("the run has no trace; run with timeline=True")
-    out = [{"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}} for pid, name in ((UNITS, "units"), (CHANNELS, "channels"), (PORTS, "off-chip"))]
+    out = [
+        {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
+        for pid, name in ((UNITS, "units"), (CHANNELS, "channels"), (PORTS, "off-chip"))
+    ]
     for u in graph.units:
-        out.append({"ph": "M", "pid": UNITS, "tid": u.id, "name": "thread_name", "args": {"name": u.name}})
-        moved = [run.channels[c.id].accept for c in graph.outputs(u.id)] + [run.channels[c.id].take for c in graph.inputs(u.id)]
+        out.append(
+            {"ph": "M", "pid": UNITS, "tid": u.id, "name": "thread_name", "args": {"name": u.name}}
+        )
+        moved = [run.channels[c.id].accept for c in graph.outputs(u.id)] + [
+            run.channels[c.id].take for c in graph.inputs(u.id)
+        ]
         if u.id in graph.ports and run.ports:
             moved.append(run.ports[graph.ports.index(u.id)].accept)
         cycles = np.concatenate(moved) if moved else np.zeros(0, np.int64)
-        out += [{"ph": "X", "pid": UNITS, "tid": u.id, "ts": at, "dur": n, "name": u.kind, "args": {"node": u.node}} for at, n in stretches(cycles[cycles >= 0])]
+        out += [
+            {
+                "ph": "X",
+                "pid": UNITS,
+                "tid": u.id,
+                "ts": at,
+                "dur": n,
+                "name": u.kind,
+                "args": {"node": u.node},
+            }
+            for at, n in stretches(cycles[cycles >= 0])
+        ]
     names = [u.name for u in graph.units]
     for c in graph.channels:
         trace = run.channels[c.id]
         label = f"{c.name}: {names[c.src[0]]} to {names[c.dst[0]]}"
-        out += [{"ph": "C", "pid": CHANNELS, "name": label, "ts": at, "args": {"beats": n}} for at, n in [(0, 0), *level_changes(trace.accept, trace.take)]]
-    for unit, port in zip(graph.ports, run.ports):
+        out += [
+            {"ph": "C", "pid": CHANNELS, "name": label, "ts": at, "args": {"beats": n}}
+            for at, n in [(0, 0), *level_changes(trace.accept, trace.take)]
+        ]
+    for unit, port in zip(graph.ports, run.ports, strict=False):
         label = f"{names[unit]}: lines in flight"
-        out += [{"ph": "C", "pid": PORTS, "name": label, "ts": at, "args": {"lines": n}} for at, n in [(0, 0), *level_changes(port.accept, port.deliver)]]
+        out += [
+            {"ph": "C", "pid": PORTS, "name": label, "ts": at, "args": {"lines": n}}
+            for at, n in [(0, 0), *level_changes(port.accept, port.deliver)]
+        ]
     return out
 
 
 def write(path: str | Path, graph: UnitGraph, run: Run) -> None:
     """Write the timeline file."""
-    write_text(path, json.dumps({"traceEvents": events(graph, run), "otherData": {"graph": graph.name, "cycles": run.cycles, "unit": "1 us = 1 cycle"}}))
+    write_text(
+        path,
+        json.dumps(
+            {
+                "traceEvents": events(graph, run),
+                "otherData": {"graph": graph.name, "cycles": run.cycles, "unit": "1 us = 1 cycle"},
+            }
+        ),
+    )

@@ -1,4 +1,6 @@
-"""The token-dataflow overlay from Python: run a graph on meshes of dynamic and static PEs, and compare (docs/overlay.md)."""
+"""The token-dataflow overlay from Python: run a graph on meshes of dynamic and static PEs, and
+compare (docs/overlay.md).
+"""
 
 import importlib
 

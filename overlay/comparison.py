@@ -25,26 +25,44 @@ from .reference import against_scipy, float64, relative_error
 
 Mesh = tuple[int, int]
 
-ONLY_OF = {"dynamic": ("network", "ready", "packets", "wake", "fifo_depth"), "static": ("sends", "sources")}
+ONLY_OF = {
+    "dynamic": ("network", "ready", "packets", "wake", "fifo_depth"),
+    "static": ("sends", "sources"),
+}
 """Fields that matter to one kind of PE only."""
 
 
 def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Overlay]:
-    """All overlays of the given choices (lists by field; `pe`, `ready`, `packets` and `sends` in full where not given), on a 1x1 mesh; each once.
+    """All overlays of the given choices (lists by field; `pe`, `ready`, `packets` and `sends` in
+    full where not given), on a 1x1 mesh; each once.
 
     Raises ConfigError for values that a field does not know.
     """
-    lists = {"pe": ["dynamic", "static"], "ready": list(CHOICES["ready"]), "packets": list(CHOICES["packets"]), "sends": list(CHOICES["sends"])}
+    lists = {
+        "pe": ["dynamic", "static"],
+        "ready": list(CHOICES["ready"]),
+        "packets": list(CHOICES["packets"]),
+        "sends": list(CHOICES["sends"]),
+    }
     lists |= {k: list(v) for k, v in (choices or {}).items() if v}
     memories = dict(fixed.pop("memories", {}))
     for name in memories:
         if not any(name in MEMORIES[pe] for pe in lists["pe"]):
-            raise ConfigError(f"there is no memory {name!r}", "overlay", remedy="known: " + "; ".join(f"{pe}: {', '.join(MEMORIES[pe])}" for pe in lists["pe"]))
+            raise ConfigError(
+                f"there is no memory {name!r}",
+                "overlay",
+                remedy="known: "
+                + "; ".join(f"{pe}: {', '.join(MEMORIES[pe])}" for pe in lists["pe"]),
+            )
     out = []
     for values in product(*lists.values()):
         settings = {"rows": 1, "cols": 1} | fixed | dict(zip(lists, values, strict=True))
         settings["memories"] = {n: d for n, d in memories.items() if n in MEMORIES[settings["pe"]]}
-        if settings.get("wake") == 2 and settings["pe"] == "dynamic" and settings["packets"] == "per_edge":
+        if (
+            settings.get("wake") == 2
+            and settings["pe"] == "dynamic"
+            and settings["packets"] == "per_edge"
+        ):
             continue  # a token per edge has one consumer
         o = Overlay(**settings)
         # what the other kind of PE does not have takes its default
@@ -55,42 +73,79 @@ def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Ove
     for name, values in (choices or {}).items():
         kind = next((k for k, names in ONLY_OF.items() if name in names), None)
         for value in values or ():
-            if kind in (None, *lists["pe"]) and not any(getattr(o, name) == value and kind in (None, o.pe) for o in out):
-                raise ConfigError(f"no variant has {name} = {value}", "overlay", "wake = 2 serves two consumers of one packet, so packets are per_pe",
-                                  "leave out one of --wake 2 and --packets per_edge")
+            if kind in (None, *lists["pe"]) and not any(
+                getattr(o, name) == value and kind in (None, o.pe) for o in out
+            ):
+                raise ConfigError(
+                    f"no variant has {name} = {value}",
+                    "overlay",
+                    "wake = 2 serves two consumers of one packet, so packets are per_pe",
+                    "leave out one of --wake 2 and --packets per_edge",
+                )
     return out
 
 
 def instances(graph: DataflowGraph, count: int) -> DataflowGraph:
-    """``count`` independent copies, constants included, one after the other; instance k's names begin with ``k.``."""
+    """``count`` independent copies, constants included, one after the other; instance k's names
+    begin with ``k.``.
+    """
     n = len(graph)
     shift = lambda x, k: np.where(x < 0, -1, x + k * n)  # noqa: E731
     names = {int(i) + k * n: f"{k}.{s}" for k in range(count) for i, s in graph.name.items()}
-    return DataflowGraph(np.tile(graph.op, count), np.concatenate([shift(graph.a, k) for k in range(count)]), np.concatenate([shift(graph.b, k) for k in range(count)]),
-                         np.tile(graph.value, count), names, [i + k * n for k in range(count) for i in graph.outputs],
-                         [f"{k}.{s}" for k in range(count) for s in graph.output_names], f"{graph.title} x {count}")
+    return DataflowGraph(
+        np.tile(graph.op, count),
+        np.concatenate([shift(graph.a, k) for k in range(count)]),
+        np.concatenate([shift(graph.b, k) for k in range(count)]),
+        np.tile(graph.value, count),
+        names,
+        [i + k * n for k in range(count) for i in graph.outputs],
+        [f"{k}.{s}" for k in range(count) for s in graph.output_names],
+        f"{graph.title} x {count}",
+    )
 
 
 def tile_map(graph: DataflowGraph, overlay: Overlay, tile: Mesh, **options) -> Mapped:
-    """As many instances of a graph as sub-meshes of ``tile`` fit, each mapped alike onto one; no token or value leaves its own.
+    """As many instances of a graph as sub-meshes of ``tile`` fit, each mapped alike onto one; no
+    token or value leaves its own.
 
-    Raises ConfigError unless the tile divides the mesh, and for the torus, whose rings cross sub-meshes.
+    Raises ConfigError unless the tile divides the mesh, and for the torus, whose rings cross
+    sub-meshes.
     """
     rows, cols = tile
     if overlay.rows % rows or overlay.cols % cols:
-        raise ConfigError(f"a tile of {rows}x{cols} does not divide the mesh of {overlay.rows}x{overlay.cols}", "tile", remedy="choose a tile whose sides divide the mesh's")
+        raise ConfigError(
+            f"a tile of {rows}x{cols} does not divide the mesh of {overlay.rows}x{overlay.cols}",
+            "tile",
+            remedy="choose a tile whose sides divide the mesh's",
+        )
     if overlay.pe == "dynamic" and overlay.network == "hoplite":
-        raise ConfigError("a torus cannot be split: its rings cross the tiles", "tile", remedy="use --network mesh")
+        raise ConfigError(
+            "a torus cannot be split: its rings cross the tiles",
+            "tile",
+            remedy="use --network mesh",
+        )
     small = map_graph(graph, replace(overlay, rows=rows, cols=cols), **options)
     corners = [(y, x) for y in range(0, overlay.rows, rows) for x in range(0, overlay.cols, cols)]
-    pe = np.concatenate([(small.pe // cols + y) * overlay.cols + small.pe % cols + x for y, x in corners])
+    pe = np.concatenate(
+        [(small.pe // cols + y) * overlay.cols + small.pe % cols + x for y, x in corners]
+    )
     big = map_graph(instances(graph, len(corners)), overlay, pe=pe, **options)
     big.seconds["place"] += small.seconds["place"]
     return big
 
 
-def run(graph: DataflowGraph, overlay: Overlay, on: str = "model", *, tile: Mesh | None = None, mapped: Mapped | None = None, progress: Progress | None = None, **options) -> list[Record]:
-    """Map a graph and run it: one record per backend; with ``both``, the RTL's cycles and every value must equal the model's.
+def run(
+    graph: DataflowGraph,
+    overlay: Overlay,
+    on: str = "model",
+    *,
+    tile: Mesh | None = None,
+    mapped: Mapped | None = None,
+    progress: Progress | None = None,
+    **options,
+) -> list[Record]:
+    """Map a graph and run it: one record per backend; with ``both``, the RTL's cycles and every
+    value must equal the model's.
 
     ``options`` go to :func:`penstock.scheduler.token.map_graph` (seed, objective, inputs, pe).
 
@@ -100,11 +155,14 @@ def run(graph: DataflowGraph, overlay: Overlay, on: str = "model", *, tile: Mesh
         The graph does not fit: memories, format, tile.
     RunError
         RTL and model differ, or a run does not end.
+
     """
     if on not in ("model", "rtl", "both"):
         raise PenstockError(f"on must be model, rtl or both, not {on!r}")
     progress = progress or Progress()
-    m = mapped or (tile_map(graph, overlay, tile, **options) if tile else map_graph(graph, overlay, **options))
+    m = mapped or (
+        tile_map(graph, overlay, tile, **options) if tile else map_graph(graph, overlay, **options)
+    )
     setup = sum(m.seconds.values())
     copies = len(m.graph) // len(graph)
     out = []
@@ -112,7 +170,9 @@ def run(graph: DataflowGraph, overlay: Overlay, on: str = "model", *, tile: Mesh
         start = time.perf_counter()
         outcome = model.simulate(m.image)
         bits = model.values(m.image, outcome)
-        r = _record(graph, m, copies, "model", outcome.cycles, bits, time.perf_counter() - start, setup)
+        r = _record(
+            graph, m, copies, "model", outcome.cycles, bits, time.perf_counter() - start, setup
+        )
         r.overlay |= _use(m, outcome)
         out.append(r)
     if on != "model":
@@ -120,64 +180,153 @@ def run(graph: DataflowGraph, overlay: Overlay, on: str = "model", *, tile: Mesh
 
         progress.stage(f"RTL of {overlay.rows}x{overlay.cols} {overlay.name()}")
         rtl = run_image(m.image)
-        r = _record(graph, m, copies, "rtl", rtl.cycles, rtl.values, rtl.simulate_s, setup + rtl.export_s + rtl.build_s)
+        r = _record(
+            graph,
+            m,
+            copies,
+            "rtl",
+            rtl.cycles,
+            rtl.values,
+            rtl.simulate_s,
+            setup + rtl.export_s + rtl.build_s,
+        )
         r.overlay |= {"clocks": rtl.clocks, "build_s": rtl.build_s, "restart": rtl.restart}
         out.append(r)
         if on == "both":
             wrong = int(np.count_nonzero(bits != rtl.values))
-            r.channels_observed, r.channels_total, r.mismatches = None, None, wrong + (rtl.cycles != outcome.cycles)
+            r.channels_observed = None
+            r.channels_total = None
+            r.mismatches = wrong + (rtl.cycles != outcome.cycles)
             if r.mismatches:
-                raise RunError(f"RTL takes {rtl.cycles} cycles, the model {outcome.cycles}; {wrong} of {len(bits)} values differ", f"{graph.title} on {overlay.rows}x{overlay.cols} {overlay.name()}",
-                               rule="model and RTL are equal", remedy="report this with the graph")
+                raise RunError(
+                    f"RTL takes {rtl.cycles} cycles, the model {outcome.cycles}; {wrong} of "
+                    f"{len(bits)} values differ",
+                    f"{graph.title} on {overlay.rows}x{overlay.cols} {overlay.name()}",
+                    rule="model and RTL are equal",
+                    remedy="report this with the graph",
+                )
     return out
 
 
-def _record(graph: DataflowGraph, m: Mapped, copies: int, backend: str, cycles: int, bits: np.ndarray, wall: float, setup: float) -> Record:
+def _record(
+    graph: DataflowGraph,
+    m: Mapped,
+    copies: int,
+    backend: str,
+    cycles: int,
+    bits: np.ndarray,
+    wall: float,
+    setup: float,
+) -> Record:
     o = m.overlay
     f = format_of(o.format)
     sources = m.graph.sources(None, o.format)
-    sources[:] = np.where(m.graph.op < Op.ADD, m.image.value[m.image.base[m.image.node_pe] + m.image.node_address].astype(f.word).view(f.dtype), sources)
+    sources[:] = np.where(
+        m.graph.op < Op.ADD,
+        m.image.value[m.image.base[m.image.node_pe] + m.image.node_address]
+        .astype(f.word)
+        .view(f.dtype),
+        sources,
+    )
     got = bits.astype(f.word).view(f.dtype)
     expected = m.graph.evaluate(sources[m.graph.inputs], o.format).view(f.word).astype(np.uint64)
     outputs = np.array(m.graph.outputs)
     operations = int(np.count_nonzero(m.graph.op >= Op.ADD))
-    params = {k: v for k, v in o.to_dict().items() if k not in ("rows", "cols")} | {"mesh": f"{o.rows}x{o.cols}", "objective": m.objective}
+    params = {k: v for k, v in o.to_dict().items() if k not in ("rows", "cols")} | {
+        "mesh": f"{o.rows}x{o.cols}",
+        "objective": m.objective,
+    }
     if copies > 1:
         params["instances"] = copies
     memories = m.image.memories()
     scipy = against_scipy(m.graph, got)
     return Record(
-        workload=graph.title, config=f"overlay {o.rows}x{o.cols} {o.name()}", params=params, backend=backend, timing="machine", cycles=cycles,
-        onchip_capacity_bytes=m.image.bits // 8, onchip_rule="memories of all PEs and switches, copies included", flops=operations, allocated_flops_per_cycle=o.pes,
-        compute_utilisation=operations / (cycles * o.pes) if cycles else None, values_ok=bool(np.array_equal(bits, expected)),
-        max_rel_err=None if graph.meta.get("rounds") else relative_error(got[outputs].astype(np.float64), float64(m.graph, sources)[outputs]), wall_s=wall, setup_s=setup, seed=m.seed, versions=versions(),
-        overlay={"mesh": [o.rows, o.cols], "variant": o.name(), "nodes": len(m.graph), "edges": len(m.graph.edges), "depth": m.graph.depth, "instances": copies,
-                 "evaluations_per_kilocycle": 1000 * copies / cycles if cycles else None,
-                 "bounds": vars(m.bounds) | {"best": m.bounds.best}, "cut_edges": m.cut, "pairs": m.pairs, "memory_bits": m.image.bits,
-                 "memory_words": {n: x.depth for n, x in memories.items()}, "context_words": m.image.sizes.contexts if o.pe == "static" else None,
-                 "nodes_per_pe": int(np.diff(m.image.base).max()), "seconds": m.seconds, "scipy": vars(scipy) if scipy else None})
+        workload=graph.title,
+        config=f"overlay {o.rows}x{o.cols} {o.name()}",
+        params=params,
+        backend=backend,
+        timing="machine",
+        cycles=cycles,
+        onchip_capacity_bytes=m.image.bits // 8,
+        onchip_rule="memories of all PEs and switches, copies included",
+        flops=operations,
+        allocated_flops_per_cycle=o.pes,
+        compute_utilisation=operations / (cycles * o.pes) if cycles else None,
+        values_ok=bool(np.array_equal(bits, expected)),
+        max_rel_err=None
+        if graph.meta.get("rounds")
+        else relative_error(got[outputs].astype(np.float64), float64(m.graph, sources)[outputs]),
+        wall_s=wall,
+        setup_s=setup,
+        seed=m.seed,
+        versions=versions(),
+        overlay={
+            "mesh": [o.rows, o.cols],
+            "variant": o.name(),
+            "nodes": len(m.graph),
+            "edges": len(m.graph.edges),
+            "depth": m.graph.depth,
+            "instances": copies,
+            "evaluations_per_kilocycle": 1000 * copies / cycles if cycles else None,
+            "bounds": vars(m.bounds) | {"best": m.bounds.best},
+            "cut_edges": m.cut,
+            "pairs": m.pairs,
+            "memory_bits": m.image.bits,
+            "memory_words": {n: x.depth for n, x in memories.items()},
+            "context_words": m.image.sizes.contexts if o.pe == "static" else None,
+            "nodes_per_pe": int(np.diff(m.image.base).max()),
+            "seconds": m.seconds,
+            "scipy": vars(scipy) if scipy else None,
+        },
+    )
 
 
 def _use(m: Mapped, outcome) -> dict:
     """Shares of links, and of what a PE can consume or write; peaks."""
-    o, cycles = m.overlay, max(1, outcome.cycles)
+    o = m.overlay
+    cycles = max(1, outcome.cycles)
     if o.pe == "static":
-        used, links = link_uses(m.schedule), _mesh_links(o)
-        return {"link_use": used / (links * cycles) if links else 0.0, "sends": len(m.schedule.send_node), "copies": len(m.schedule.copy_pe), "pe_use": float(outcome.consumed.sum() / (o.pes * cycles))}
+        used = link_uses(m.schedule)
+        links = _mesh_links(o)
+        return {
+            "link_use": used / (links * cycles) if links else 0.0,
+            "sends": len(m.schedule.send_node),
+            "copies": len(m.schedule.copy_pe),
+            "pe_use": float(outcome.consumed.sum() / (o.pes * cycles)),
+        }
     links = 2 * o.pes if o.network == "hoplite" else _mesh_links(o)
-    return {"link_use": float(outcome.links[:, 1:].sum() / (links * cycles)) if links else 0.0, "tokens": int(outcome.consumed.sum()), "packets": int(outcome.links[:, 0].sum()),
-            "pe_use": float(outcome.consumed.sum() / (o.pes * cycles)), "peak_ready": int(outcome.peak_ready.max()), "stalled": int(outcome.stalled.sum()), "deflected": int(outcome.deflected.sum())}
+    return {
+        "link_use": float(outcome.links[:, 1:].sum() / (links * cycles)) if links else 0.0,
+        "tokens": int(outcome.consumed.sum()),
+        "packets": int(outcome.links[:, 0].sum()),
+        "pe_use": float(outcome.consumed.sum() / (o.pes * cycles)),
+        "peak_ready": int(outcome.peak_ready.max()),
+        "stalled": int(outcome.stalled.sum()),
+        "deflected": int(outcome.deflected.sum()),
+    }
 
 
 def _mesh_links(o: Overlay) -> int:
     return 2 * (o.rows * (o.cols - 1) + o.cols * (o.rows - 1))
 
 
-def compare(graph: DataflowGraph, meshes: Iterable[Mesh], overlays: Iterable[Overlay] | None = None, on: str = "model", *, seeds: Iterable[int] = (0,), objective: str | None = None,
-            tile: Mesh | None = None, progress: Progress | None = None) -> list[Record]:
-    """Every overlay at every mesh with every seed; variants that share mesh, objective, kinds of PEs and seed share the placement."""
+def compare(
+    graph: DataflowGraph,
+    meshes: Iterable[Mesh],
+    overlays: Iterable[Overlay] | None = None,
+    on: str = "model",
+    *,
+    seeds: Iterable[int] = (0,),
+    objective: str | None = None,
+    tile: Mesh | None = None,
+    progress: Progress | None = None,
+) -> list[Record]:
+    """Every overlay at every mesh with every seed; variants that share mesh, objective, kinds of
+    PEs and seed share the placement.
+    """
     progress = progress or Progress()
-    meshes, seeds = list(meshes), list(seeds)
+    meshes = list(meshes)
+    seeds = list(seeds)
     for seed in seeds:
         within("seed", seed, SEEDS)
     overlays = list(overlays) if overlays is not None else variants()
@@ -192,7 +341,9 @@ def compare(graph: DataflowGraph, meshes: Iterable[Mesh], overlays: Iterable[Ove
                 progress.step(what)
                 aim = objective or objective_of(o)
                 if tile:
-                    records += run(graph, o, on, tile=tile, seed=seed, objective=aim, progress=progress)
+                    records += run(
+                        graph, o, on, tile=tile, seed=seed, objective=aim, progress=progress
+                    )
                 else:
                     m = map_graph(graph, o, seed, aim, pe=placed.get((aim, o.kinds)))
                     placed[aim, o.kinds] = m.pe
@@ -202,7 +353,9 @@ def compare(graph: DataflowGraph, meshes: Iterable[Mesh], overlays: Iterable[Ove
 
 
 def table(records: list[Record]) -> list[dict]:
-    """Rows for printing; `x static` is cycles over those of the best static variant of the same mesh, seed and backend."""
+    """Rows for printing; `x static` is cycles over those of the best static variant of the same
+    mesh, seed and backend.
+    """
     best: dict = {}
     for r in records:
         if r.params["pe"] == "static":
@@ -215,11 +368,33 @@ def table(records: list[Record]) -> list[dict]:
         scipy = o.get("scipy") or {}
         static = best.get((r.params["mesh"], r.seed, r.backend))
         percent = lambda x: None if x is None else round(100 * x, 1)  # noqa: E731
-        rows.append({"mesh": r.params["mesh"], "variant": o["variant"], "backend": r.backend, "cycles": r.cycles, "x static": round(r.cycles / static, 2) if static else None,
-                     "bound": o["bounds"]["best"], "by": max(("depth", "work", "link"), key=lambda k: o["bounds"][k]), "eval/kcycle": digits(o["evaluations_per_kilocycle"] or None, 4),
-                     "memory kbit": round(o["memory_bits"] / 1000), "nodes/PE": o["nodes_per_pe"], "contexts": o["context_words"], "ALU %": percent(r.compute_utilisation), "links %": percent(o.get("link_use")),
-                     "ready": o.get("peak_ready"), "error": digits(r.max_rel_err), "values": r.values_ok,
-                     **({"SciPy": digits(scipy["error"])} if scipy else {}), **({"residual": digits(scipy["residual"])} if scipy and scipy["residual"] is not None else {}), "seed": r.seed})
+        rows.append(
+            {
+                "mesh": r.params["mesh"],
+                "variant": o["variant"],
+                "backend": r.backend,
+                "cycles": r.cycles,
+                "x static": round(r.cycles / static, 2) if static else None,
+                "bound": o["bounds"]["best"],
+                "by": max(("depth", "work", "link"), key=lambda k: o["bounds"][k]),
+                "eval/kcycle": digits(o["evaluations_per_kilocycle"] or None, 4),
+                "memory kbit": round(o["memory_bits"] / 1000),
+                "nodes/PE": o["nodes_per_pe"],
+                "contexts": o["context_words"],
+                "ALU %": percent(r.compute_utilisation),
+                "links %": percent(o.get("link_use")),
+                "ready": o.get("peak_ready"),
+                "error": digits(r.max_rel_err),
+                "values": r.values_ok,
+                **({"SciPy": digits(scipy["error"])} if scipy else {}),
+                **(
+                    {"residual": digits(scipy["residual"])}
+                    if scipy and scipy["residual"] is not None
+                    else {}
+                ),
+                "seed": r.seed,
+            }
+        )
     if len({r["seed"] for r in rows}) == 1:
         for row in rows:
             del row["seed"]

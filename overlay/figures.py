@@ -1,6 +1,8 @@
-"""The paper's figures 10, 11 and 12 (cycles of static and dynamic PEs over the mesh), and what its ratio is made of: published against ours.
+"""The paper's figures 10, 11 and 12 (cycles of static and dynamic PEs over the mesh), and what its
+ratio is made of: published against ours.
 
-Everything drawn is in the CSV files beside the pictures, and comes from records (``overlay_records.json``) and from the published numbers.
+Everything drawn is in the CSV files beside the pictures, and comes from records
+(``overlay_records.json``) and from the published numbers.
 """
 
 from __future__ import annotations
@@ -26,7 +28,9 @@ from .comparison import compare, variants
 
 @dataclass(frozen=True)
 class Curve:
-    """One graph of the paper and what stands for it: the graph itself (devices), or one of its size (matrices)."""
+    """One graph of the paper and what stands for it: the graph itself (devices), or one of its size
+    (matrices).
+    """
 
     figure: int
     name: str
@@ -37,8 +41,12 @@ class Curve:
 
 
 CURVES = (
-    Curve(10, "bomhof2_circuit_4465", "#2ca25f", "column:{}/memplus.mtx.gz:17671:d=3", "gen:gates:235"),
-    Curve(10, "bomhof2_circuit_4222", "#de2d26", "column:{}/circuit_1.mtx:2522:d=3", "gen:gates:110"),
+    Curve(
+        10, "bomhof2_circuit_4465", "#2ca25f", "column:{}/memplus.mtx.gz:17671:d=3", "gen:gates:235"
+    ),
+    Curve(
+        10, "bomhof2_circuit_4222", "#de2d26", "column:{}/circuit_1.mtx:2522:d=3", "gen:gates:110"
+    ),
     Curve(10, "s208_401", "#3182bd", "column:{}/memplus.mtx.gz:993:d=2,chains", "gen:ladder:17"),
     Curve(11, "bsim3v32_new", "#de2d26", "device:mos"),
     Curve(11, "hbt", "#2ca25f", "device:hbt"),
@@ -56,8 +64,16 @@ CAUSES_AT = (2, 4, 8, 12, 16)
 
 def published() -> list[dict]:
     """The digitised curves: figure, graph, pe, pes, cycles."""
-    text = files(__package__).joinpath("published").joinpath("overlay_cycles.csv").read_text(encoding="utf-8")
-    return [r | {k: int(r[k]) for k in ("figure", "pes", "cycles")} for r in csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))]
+    text = (
+        files(__package__)
+        .joinpath("published")
+        .joinpath("overlay_cycles.csv")
+        .read_text(encoding="utf-8")
+    )
+    return [
+        r | {k: int(r[k]) for k in ("figure", "pes", "cycles")}
+        for r in csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+    ]
 
 
 def short(title: str) -> str:
@@ -72,9 +88,15 @@ def graph_of(curve: Curve, matrices: Path | None) -> DataflowGraph:
         spec = curve.spec.format(matrices)
         if curve.generated is not None:
             file = Path(spec.split(":")[1])
-            plain = file.with_suffix("") if file.suffix == ".gz" else file.with_name(file.name + ".gz")
+            plain = (
+                file.with_suffix("") if file.suffix == ".gz" else file.with_name(file.name + ".gz")
+            )
             if not file.exists() and not plain.exists():
-                raise PenstockError(f"there is no {file.name} in {matrices}", "figures", remedy="leave out --matrices: generated circuits stand in")
+                raise PenstockError(
+                    f"there is no {file.name} in {matrices}",
+                    "figures",
+                    remedy="leave out --matrices: generated circuits stand in",
+                )
             if not file.exists():
                 spec = spec.replace(str(file), str(plain))
         return graph_from(spec)
@@ -82,16 +104,36 @@ def graph_of(curve: Curve, matrices: Path | None) -> DataflowGraph:
 
 
 def measure(curve: Curve, graph: DataflowGraph, seeds: int, progress: Progress) -> list[Record]:
-    """Figures 10 to 12: the paper's reading (FIFO, a token per edge; static multicast), placed for least cut as the paper did."""
+    """Figures 10 to 12: the paper's reading (FIFO, a token per edge; static multicast), placed for
+    least cut as the paper did.
+    """
     plain = variants(sweep.PLAIN)
     overlays = plain if curve.figure == 10 else plain + variants(sweep.PLAIN, kinds="specialised")
-    return compare(graph, [(k, k) for k in SIDES[curve.figure]], overlays, seeds=range(seeds), objective="cut", progress=progress)
+    return compare(
+        graph,
+        [(k, k) for k in SIDES[curve.figure]],
+        overlays,
+        seeds=range(seeds),
+        objective="cut",
+        progress=progress,
+    )
 
 
 def causes(graph: DataflowGraph, seeds: int, progress: Progress) -> list[Record]:
     """All ready orders and groupings, and all ways of static sending, with either placement."""
     meshes = [(k, k) for k in CAUSES_AT if k * k * 8 <= len(graph)]
-    return [r for objective in OBJECTIVES for r in compare(graph, meshes, variants() + variants(sweep.BEST), seeds=range(seeds), objective=objective, progress=progress)]
+    return [
+        r
+        for objective in OBJECTIVES
+        for r in compare(
+            graph,
+            meshes,
+            variants() + variants(sweep.BEST),
+            seeds=range(seeds),
+            objective=objective,
+            progress=progress,
+        )
+    ]
 
 
 def _cycles(records: list[Record], **wanted) -> int | None:
@@ -104,28 +146,55 @@ def rows_of(curve: Curve, graph: DataflowGraph, records: list[Record]) -> list[d
     known = {(p["pe"], p["pes"]): p["cycles"] for p in published() if p["graph"] == curve.name}
     rows = []
     for k in SIDES[curve.figure]:
-        row = {"figure": curve.figure, "graph": curve.name, "ours": short(graph.title), "nodes": len(graph), "edges": len(graph.edges), "depth": graph.depth, "PEs": k * k}
+        row = {
+            "figure": curve.figure,
+            "graph": curve.name,
+            "ours": short(graph.title),
+            "nodes": len(graph),
+            "edges": len(graph.edges),
+            "depth": graph.depth,
+            "PEs": k * k,
+        }
         for kinds in ("homogeneous", "specialised"):
             at = {"mesh": f"{k}x{k}", "kinds": kinds}
-            row |= {f"dynamic {kinds}": _cycles(records, pe="dynamic", **at), f"static {kinds}": _cycles(records, pe="static", **at)}
-        row |= {"published dynamic": known.get(("dynamic", k * k)), "published static": known.get(("static", k * k))}
-        for name, d, s in (("ratio", row["dynamic homogeneous"], row["static homogeneous"]), ("ratio specialised", row["dynamic specialised"], row["static specialised"]),
-                           ("published ratio", row["published dynamic"], row["published static"])):
+            row |= {
+                f"dynamic {kinds}": _cycles(records, pe="dynamic", **at),
+                f"static {kinds}": _cycles(records, pe="static", **at),
+            }
+        row |= {
+            "published dynamic": known.get(("dynamic", k * k)),
+            "published static": known.get(("static", k * k)),
+        }
+        for name, d, s in (
+            ("ratio", row["dynamic homogeneous"], row["static homogeneous"]),
+            ("ratio specialised", row["dynamic specialised"], row["static specialised"]),
+            ("published ratio", row["published dynamic"], row["published static"]),
+        ):
             row[name] = round(d / s, 3) if d and s else None
         rows.append(row)
     return rows
 
 
 def cause_rows(curve: Curve, records: list[Record]) -> list[dict]:
-    """Per mesh: cycles of the 2x2 of ready order and packets over the best static variant, each with the placement that suits it better."""
+    """Per mesh: cycles of the 2x2 of ready order and packets over the best static variant, each
+    with the placement that suits it better.
+    """
     rows = []
     for k in CAUSES_AT:
         mesh = f"{k}x{k}"
-        best = lambda m=mesh, **w: min((c for o in OBJECTIVES if (c := _cycles(records, mesh=m, objective=o, **w))), default=None)  # noqa: E731
+
+        def best(m=mesh, **w):
+            return min(
+                (c for o in OBJECTIVES if (c := _cycles(records, mesh=m, objective=o, **w))),
+                default=None,
+            )
+
         if best() is None:
             continue
         static = {s: best(pe="static", sends=s) for s in ("edge", "pe", "multicast")}
-        row = {"graph": curve.name, "ours": short(records[0].workload), "PEs": k * k} | {f"static {s}": v for s, v in static.items()}
+        row = {"graph": curve.name, "ours": short(records[0].workload), "PEs": k * k} | {
+            f"static {s}": v for s, v in static.items()
+        }
         for ready in ("fifo", "criticality"):
             for packets in ("per_edge", "per_pe"):
                 row[f"{ready} {packets}"] = best(pe="dynamic", ready=ready, packets=packets, wake=1)
@@ -136,8 +205,12 @@ def cause_rows(curve: Curve, records: list[Record]) -> list[dict]:
     return rows
 
 
-def write_all(out: Path, matrices: Path | None = None, seeds: int = 3, progress: Progress | None = None) -> tuple[list[str], dict[str, list[dict]]]:
-    """Run everything, write CSV, PNG and records into ``out``; returns the files' names and the tables by title."""
+def write_all(
+    out: Path, matrices: Path | None = None, seeds: int = 3, progress: Progress | None = None
+) -> tuple[list[str], dict[str, list[dict]]]:
+    """Run everything, write CSV, PNG and records into ``out``; returns the files' names and the
+    tables by title.
+    """
     progress = progress or Progress()
     rows: list[dict] = []
     cause: list[dict] = []
@@ -166,9 +239,25 @@ def write_all(out: Path, matrices: Path | None = None, seeds: int = 3, progress:
     draw_ratios(rows, out / "fig12.png")
     draw_causes(cause, out / "overlay_causes.png")
     draw_sweep(swept, out / "overlay_sweep.png")
-    shown = [{k: v for k, v in r.items() if k not in ("nodes", "edges", "depth") and v is not None} for r in rows]
-    tables = {f"Figure {f}": [r for r in shown if r["figure"] == f] for f in (10, 11)} | {"Ready order and packets (cycles over the best static variant)": cause, "All listed graphs": swept}
-    return ["overlay_cycles.csv", "overlay_causes.csv", "overlay_sweep.csv", "overlay_records.json", "fig10.png", "fig11.png", "fig12.png", "overlay_causes.png", "overlay_sweep.png"], tables
+    shown = [
+        {k: v for k, v in r.items() if k not in ("nodes", "edges", "depth") and v is not None}
+        for r in rows
+    ]
+    tables = {f"Figure {f}": [r for r in shown if r["figure"] == f] for f in (10, 11)} | {
+        "Ready order and packets (cycles over the best static variant)": cause,
+        "All listed graphs": swept,
+    }
+    return [
+        "overlay_cycles.csv",
+        "overlay_causes.csv",
+        "overlay_sweep.csv",
+        "overlay_records.json",
+        "fig10.png",
+        "fig11.png",
+        "fig12.png",
+        "overlay_causes.png",
+        "overlay_sweep.png",
+    ], tables
 
 
 def _axes(count: int, width: float = 11, height: float = 4.8):
@@ -195,22 +284,37 @@ def _lines(ax, rows: list[dict], columns: dict[str, dict], labelled: bool) -> No
         for column, style in columns.items():
             points = [(r["PEs"] ** 0.5, r[column]) for r in mine if r.get(column)]
             if points:
-                label = f"{name} ({mine[0]['ours']})" if labelled and column == next(iter(columns)) else None
+                label = (
+                    f"{name} ({mine[0]['ours']})"
+                    if labelled and column == next(iter(columns))
+                    else None
+                )
                 ax.plot(*zip(*points, strict=True), color=colours[name], label=label, **style)
     ax.set_xlabel("side of the mesh (PEs = side x side)")
 
 
-OURS, PAPER, KINDS = {"marker": "o", "ms": 4}, {"ls": ":", "marker": "x", "ms": 5}, {"ls": "--", "lw": 1}
+OURS = {"marker": "o", "ms": 4}
+PAPER = {"ls": ":", "marker": "x", "ms": 5}
+KINDS = {"ls": "--", "lw": 1}
 
 
 def _key(ax, kinds: bool) -> None:
     """What the line styles mean, beside the graphs' colours."""
     from matplotlib.lines import Line2D
 
-    styles = [("ours" + (", homogeneous PEs" if kinds else ""), OURS), ("published", PAPER)] + ([("ours, specialised PEs", KINDS)] if kinds else [])
+    styles = [("ours" + (", homogeneous PEs" if kinds else ""), OURS), ("published", PAPER)] + (
+        [("ours, specialised PEs", KINDS)] if kinds else []
+    )
     handles, labels = ax.get_legend_handles_labels()
-    ax.legend(handles + [Line2D([], [], color="0.3", **s) for _, s in styles], labels + [n for n, _ in styles], frameon=False, fontsize=7.5, ncols=2,
-              loc="upper center", bbox_to_anchor=(0.5, -0.13))
+    ax.legend(
+        handles + [Line2D([], [], color="0.3", **s) for _, s in styles],
+        labels + [n for n, _ in styles],
+        frameon=False,
+        fontsize=7.5,
+        ncols=2,
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.13),
+    )
 
 
 def draw_cycles(rows: list[dict], path: Path) -> None:
@@ -218,11 +322,31 @@ def draw_cycles(rows: list[dict], path: Path) -> None:
     plt, fig, axes = _axes(2)
     kinds = any(r["static specialised"] for r in rows)
     for ax, pe in zip(axes, ("dynamic", "static"), strict=True):
-        _lines(ax, rows, {f"{pe} homogeneous": OURS, f"published {pe}": PAPER} | ({f"{pe} specialised": KINDS} if kinds else {}), pe == "dynamic")
+        _lines(
+            ax,
+            rows,
+            {f"{pe} homogeneous": OURS, f"published {pe}": PAPER}
+            | ({f"{pe} specialised": KINDS} if kinds else {}),
+            pe == "dynamic",
+        )
         ax.set_yscale("log")
         ax.set_title(f"{pe} PEs", fontsize=10)
-        ax.set_ylim(bottom=min(r[c] for r in rows for c in r if c.startswith(("static ", "published static")) and r[c]) * 0.8,
-                    top=max(r[c] for r in rows for c in r if c.startswith(("dynamic ", "published dynamic")) and r[c]) * 1.3)
+        ax.set_ylim(
+            bottom=min(
+                r[c]
+                for r in rows
+                for c in r
+                if c.startswith(("static ", "published static")) and r[c]
+            )
+            * 0.8,
+            top=max(
+                r[c]
+                for r in rows
+                for c in r
+                if c.startswith(("dynamic ", "published dynamic")) and r[c]
+            )
+            * 1.3,
+        )
     axes[0].set_ylabel("cycles")
     _key(axes[0], kinds)
     _save(plt, fig, path)
@@ -233,7 +357,13 @@ def draw_ratios(rows: list[dict], path: Path) -> None:
     plt, fig, axes = _axes(2)
     for ax, figure, title in zip(axes, (11, 10), ("model evaluation", "matrix solve"), strict=True):
         kinds = figure == 11
-        _lines(ax, [r for r in rows if r["figure"] == figure], {"ratio": OURS, "published ratio": PAPER} | ({"ratio specialised": KINDS} if kinds else {}), True)
+        _lines(
+            ax,
+            [r for r in rows if r["figure"] == figure],
+            {"ratio": OURS, "published ratio": PAPER}
+            | ({"ratio specialised": KINDS} if kinds else {}),
+            True,
+        )
         ax.set_title(title, fontsize=10)
         ax.axhline(1, color="0.8", lw=0.8)
         ax.set_ylim(bottom=0)
@@ -246,11 +376,23 @@ def draw_causes(rows: list[dict], path: Path) -> None:
     """The 2x2 of ready order and packets: cycles over the best static variant, by mesh."""
     names = list(dict.fromkeys(r["graph"] for r in rows))
     plt, fig, axes = _axes(max(1, len(names)))
-    styles = {"fifo per_edge": "#a50f15", "criticality per_edge": "#fb6a4a", "fifo per_pe": "#6baed6", "criticality per_pe": "#08519c", "criticality per_pe wake2": "#252525"}
+    styles = {
+        "fifo per_edge": "#a50f15",
+        "criticality per_edge": "#fb6a4a",
+        "fifo per_pe": "#6baed6",
+        "criticality per_pe": "#08519c",
+        "criticality per_pe wake2": "#252525",
+    }
     for ax, name in zip(axes, names, strict=False):
         mine = [r for r in rows if r["graph"] == name]
         for i, (variant, colour) in enumerate(styles.items()):
-            ax.bar([x + (i - 2) * 0.17 for x in range(len(mine))], [r[f"{variant} ratio"] for r in mine], 0.17, color=colour, label=variant.replace("_", " "))
+            ax.bar(
+                [x + (i - 2) * 0.17 for x in range(len(mine))],
+                [r[f"{variant} ratio"] for r in mine],
+                0.17,
+                color=colour,
+                label=variant.replace("_", " "),
+            )
         for y, text in ((1, "static"), (1.3, "1.3 x static")):
             ax.axhline(y, color="0.3", lw=0.8, ls="-" if y == 1 else ":")
             ax.text(len(mine) - 0.5, y, text, fontsize=7, va="center", ha="left")
@@ -259,20 +401,37 @@ def draw_causes(rows: list[dict], path: Path) -> None:
         ax.set_xlabel("PEs")
         ax.set_title(f"{name} ({mine[0]['ours']})", fontsize=9)
     axes[0].set_ylabel("cycles over the best static variant")
-    axes[0].legend(frameon=False, fontsize=7.5, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1))
+    axes[0].legend(
+        frameon=False, fontsize=7.5, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.1)
+    )
     _save(plt, fig, path)
 
 
-
 def draw_sweep(rows: list[dict], path: Path) -> None:
-    """Every listed graph: dynamic over static cycles by mesh, in the paper's reading (left) and with the best PEs of either kind (right). Devices are dashed."""
+    """Every listed graph: dynamic over static cycles by mesh, in the paper's reading (left) and
+    with the best PEs of either kind (right). Devices are dashed.
+    """
     plt, fig, axes = _axes(2, height=5.6)
     names = list(dict.fromkeys(r["graph"] for r in rows))
     colours = plt.get_cmap("tab20")
-    for ax, column, title in zip(axes, ("ratio", "best ratio"), ("FIFO, a token per edge / static multicast", "best dynamic / best static"), strict=True):
+    for ax, column, title in zip(
+        axes,
+        ("ratio", "best ratio"),
+        ("FIFO, a token per edge / static multicast", "best dynamic / best static"),
+        strict=True,
+    ):
         for i, name in enumerate(names):
             mine = [r for r in rows if r["graph"] == name]
-            ax.plot([r["PEs"] ** 0.5 for r in mine], [r[column] for r in mine], color=colours(i % 20), ls="--" if name.startswith("device:") else "-", marker="o", ms=3, lw=1.2, label=name)
+            ax.plot(
+                [r["PEs"] ** 0.5 for r in mine],
+                [r[column] for r in mine],
+                color=colours(i % 20),
+                ls="--" if name.startswith("device:") else "-",
+                marker="o",
+                ms=3,
+                lw=1.2,
+                label=name,
+            )
         for y in (1, 1.3):
             ax.axhline(y, color="0.6", lw=0.8, ls="-" if y == 1 else ":")
         ax.set_xticks(sweep.SIDES)

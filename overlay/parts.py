@@ -26,7 +26,9 @@ class Payload(Overlay):
 
 @dataclass(frozen=True)
 class Part:
-    """One of the things measured: how it is named, how it is made from bits of payload and capacity, whether payloads are swept, and which contexts (every n-th; 0: none)."""
+    """One of the things measured: how it is named, how it is made from bits of payload and
+    capacity, whether payloads are swept, and which contexts (every n-th; 0: none).
+    """
 
     pe: str
     part: str
@@ -47,7 +49,12 @@ def full_sizes(capacity: int) -> Sizes:
 def _dynamic_pe(bits: int, capacity: int, **choices):
     from ..hw.units.token.dynamic_pe import DynamicPE
 
-    return DynamicPE(overlay=_dynamic(bits, **choices), sizes=full_sizes(capacity), classes=["add"], with_alu=False)
+    return DynamicPE(
+        overlay=_dynamic(bits, **choices),
+        sizes=full_sizes(capacity),
+        classes=["add"],
+        with_alu=False,
+    )
 
 
 def _router(bits: int, capacity: int, network: str, **choices):
@@ -57,14 +64,24 @@ def _router(bits: int, capacity: int, network: str, **choices):
 
     overlay = _dynamic(bits, **choices)
     token = struct(packet(overlay, full_sizes(capacity)))
-    return XYRouter(token=token, fifo_depth=overlay.fifo_depth) if network == "mesh" else HopliteRouter(token=token)
+    return (
+        XYRouter(token=token, fifo_depth=overlay.fifo_depth)
+        if network == "mesh"
+        else HopliteRouter(token=token)
+    )
 
 
 def _static_pe(bits: int, capacity: int, context_ram: str):
     from ..hw.units.token.static_pe import StaticPE
 
     # The value memory keeps its size: what is swept are the contexts.
-    return StaticPE(overlay=_dynamic(bits, pe="static"), sizes=replace(full_sizes(CAPACITY), contexts=capacity), classes=["add"], with_alu=False, context_ram=context_ram)
+    return StaticPE(
+        overlay=_dynamic(bits, pe="static"),
+        sizes=replace(full_sizes(CAPACITY), contexts=capacity),
+        classes=["add"],
+        with_alu=False,
+        context_ram=context_ram,
+    )
 
 
 def _switch(bits: int, capacity: int, context_ram: str):
@@ -77,17 +94,56 @@ PARTS = (
     Part("dynamic", "PE", "fifo per_edge", lambda bits, n: _dynamic_pe(bits, n), stride=2),
     Part("dynamic", "switch", "mesh", lambda bits, n: _router(bits, n, "mesh"), stride=0),
     Part("static", "PE", "contexts in LUT RAM", lambda bits, n: _static_pe(bits, n, "distributed")),
-    Part("static", "switch", "contexts in LUT RAM", lambda bits, n: _switch(bits, n, "distributed")),
-    Part("static", "PE", "contexts in block RAM", lambda bits, n: _static_pe(bits, n, "block"), payloads=False, stride=3),
-    Part("static", "switch", "contexts in block RAM", lambda bits, n: _switch(bits, n, "block"), payloads=False, stride=3),
+    Part(
+        "static", "switch", "contexts in LUT RAM", lambda bits, n: _switch(bits, n, "distributed")
+    ),
+    Part(
+        "static",
+        "PE",
+        "contexts in block RAM",
+        lambda bits, n: _static_pe(bits, n, "block"),
+        payloads=False,
+        stride=3,
+    ),
+    Part(
+        "static",
+        "switch",
+        "contexts in block RAM",
+        lambda bits, n: _switch(bits, n, "block"),
+        payloads=False,
+        stride=3,
+    ),
 )
-"""Swept over payload and contexts; of contexts a router knows only the few bits of a node's address. The first of each kind is what the paper measured: FIFO order, tokens per edge, a mesh; contexts in LUT RAM."""
+"""Swept over payload and contexts; of contexts a router knows only the few bits of a node's
+address. The first of each kind is what the paper measured: FIFO order, tokens per edge, a mesh;
+contexts in LUT RAM.
+"""
 FURTHER = (
     Part("dynamic", "PE", "fifo per_pe", lambda bits, n: _dynamic_pe(bits, n, packets="per_pe")),
-    Part("dynamic", "PE", "criticality per_edge", lambda bits, n: _dynamic_pe(bits, n, ready="criticality")),
-    Part("dynamic", "PE", "criticality per_pe", lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe")),
-    Part("dynamic", "PE", "criticality per_pe wake2", lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe", wake=2)),
-    Part("dynamic", "switch", "mesh wake2", lambda bits, n: _router(bits, n, "mesh", packets="per_pe", wake=2)),
+    Part(
+        "dynamic",
+        "PE",
+        "criticality per_edge",
+        lambda bits, n: _dynamic_pe(bits, n, ready="criticality"),
+    ),
+    Part(
+        "dynamic",
+        "PE",
+        "criticality per_pe",
+        lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe"),
+    ),
+    Part(
+        "dynamic",
+        "PE",
+        "criticality per_pe wake2",
+        lambda bits, n: _dynamic_pe(bits, n, ready="criticality", packets="per_pe", wake=2),
+    ),
+    Part(
+        "dynamic",
+        "switch",
+        "mesh wake2",
+        lambda bits, n: _router(bits, n, "mesh", packets="per_pe", wake=2),
+    ),
     Part("dynamic", "switch", "hoplite", lambda bits, n: _router(bits, n, "hoplite")),
 )
 """At 32 bits and full capacity only."""

@@ -1,4 +1,6 @@
-"""What the error columns are measured against: a graph's values in float64 with NumPy, and SciPy's factorisation."""
+"""What the error columns are measured against: a graph's values in float64 with NumPy, and SciPy's
+factorisation.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +14,25 @@ from ..machine.dataflow import DataflowGraph
 from ..machine.token_ops import ARITY, Op
 
 _MEANING = {
-    Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply, Op.DIV: np.divide, Op.SQRT: np.sqrt, Op.EXP: np.exp, Op.LOG: np.log,
-    Op.LT: lambda a, b: (a < b) * 1.0, Op.LE: lambda a, b: (a <= b) * 1.0, Op.EQ: lambda a, b: (a == b) * 1.0,
-    Op.GATE: lambda c, x: np.where(c != 0, x, 0.0), Op.JOIN: lambda a, b: (a.view(np.uint64) | b.view(np.uint64)).view(np.float64),
+    Op.ADD: np.add,
+    Op.SUB: np.subtract,
+    Op.MUL: np.multiply,
+    Op.DIV: np.divide,
+    Op.SQRT: np.sqrt,
+    Op.EXP: np.exp,
+    Op.LOG: np.log,
+    Op.LT: lambda a, b: (a < b) * 1.0,
+    Op.LE: lambda a, b: (a <= b) * 1.0,
+    Op.EQ: lambda a, b: (a == b) * 1.0,
+    Op.GATE: lambda c, x: np.where(c != 0, x, 0.0),
+    Op.JOIN: lambda a, b: (a.view(np.uint64) | b.view(np.uint64)).view(np.float64),
 }
 
 
 def float64(graph: DataflowGraph, sources: np.ndarray) -> np.ndarray:
-    """float64 [nodes] from the sources' values (as the format rounded them; operations' entries are not read)."""
+    """float64 [nodes] from the sources' values (as the format rounded them; operations' entries are
+    not read).
+    """
     out = np.asarray(sources, np.float64).copy()
     order = np.lexsort((graph.op, graph.level))
     order = order[graph.op[order] >= Op.ADD]
@@ -33,7 +46,9 @@ def float64(graph: DataflowGraph, sources: np.ndarray) -> np.ndarray:
 
 
 def relative_error(got: np.ndarray, wanted: np.ndarray) -> float | None:
-    """Largest error of the finite values, relative to the largest magnitude among those wanted; None where nothing is finite."""
+    """Largest error of the finite values, relative to the largest magnitude among those wanted;
+    None where nothing is finite.
+    """
     finite = np.isfinite(wanted)
     if not finite.any():
         return None
@@ -48,10 +63,14 @@ class Factorised:
     Attributes
     ----------
     error
-        Largest difference from the entries of SciPy's L or U (a front solve: its column), relative to the largest entry of the same factor; grows with the matrix' condition.
+        Largest difference from the entries of SciPy's L or U (a front solve: its column), relative
+        to the largest entry of the same factor; grows with the matrix' condition.
     residual
-        Largest of |L U - A| / (|L| |U|), entry by entry, in units of the format's rounding (half a unit in the last place of 1); A as the format rounds it. Whatever the condition,
-        correct roundings keep it below the operations on the longest way to an entry; an underflow counts as one. None of a front solve.
+        Largest of |L U - A| / (|L| |U|), entry by entry, in units of the format's rounding (half a
+        unit in the last place of 1); A as the format rounds it. Whatever the condition, correct
+        roundings keep it below the operations on the longest way to an entry; an underflow counts
+        as one. None of a front solve.
+
     """
 
     error: float
@@ -59,7 +78,9 @@ class Factorised:
 
 
 def against_scipy(graph: DataflowGraph, values: np.ndarray) -> Factorised | None:
-    """The values (floats, [nodes]) of a factorisation or front solve against SuperLU with the same pivots; None for other graphs, and where a value is not finite."""
+    """The values (floats, [nodes]) of a factorisation or front solve against SuperLU with the same
+    pivots; None for other graphs, and where a value is not finite.
+    """
     from ..frontend.spice.lu import entry_values, read_factors
 
     f = graph.meta.get("factors")
@@ -73,10 +94,15 @@ def against_scipy(graph: DataflowGraph, values: np.ndarray) -> Factorised | None
         below = lower[:, [k]].toarray().ravel() * wanted[k]
         wanted[k + 1 :] = below[k + 1 :]
         found = {int(name[2:-1]): float(v) for name, v in entry_values(results).items()}
-        return Factorised(float(max(abs(v - wanted[i]) for i, v in found.items()) / np.abs(wanted).max()), None)
+        return Factorised(
+            float(max(abs(v - wanted[i]) for i, v in found.items()) / np.abs(wanted).max()), None
+        )
     mine = read_factors(results, f)
-    error = max(float(abs(x - y).max() / abs(y).max()) for x, y in zip(mine, (lower, upper), strict=True))
-    exact, bound = f.blocks(), (abs(mine[0]) @ abs(mine[1])).tocsr()
+    error = max(
+        float(abs(x - y).max() / abs(y).max()) for x, y in zip(mine, (lower, upper), strict=True)
+    )
+    exact = f.blocks()
+    bound = (abs(mine[0]) @ abs(mine[1])).tocsr()
     exact.data = exact.data.astype(values.dtype).astype(np.float64)
     left = abs(mine[0] @ mine[1] - exact).tocoo()
     left.eliminate_zeros()
@@ -84,12 +110,16 @@ def against_scipy(graph: DataflowGraph, values: np.ndarray) -> Factorised | None
         return Factorised(error, 0.0)
     limits = np.finfo(values.dtype)
     rounding = limits.eps / 2
-    size = rounding * np.asarray(bound[left.row, left.col]).ravel() + limits.tiny  # the smallest normal number: what an underflow loses
+    size = (
+        rounding * np.asarray(bound[left.row, left.col]).ravel() + limits.tiny
+    )  # the smallest normal number: what an underflow loses
     return Factorised(error, float((left.data / size).max(initial=0)))
 
 
 def scipy_factors(f: Factors) -> tuple[sp.csc_array, sp.csc_array]:
-    """L and U of the same pivots in the same order from SciPy (SuperLU, float64, no scaling, no exchange of rows)."""
+    """L and U of the same pivots in the same order from SciPy (SuperLU, float64, no scaling, no
+    exchange of rows).
+    """
     from scipy.sparse.linalg import splu
 
     found = splu(f.blocks(), permc_spec="NATURAL", diag_pivot_thresh=0.0, options={"Equil": False})

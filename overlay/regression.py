@@ -1,4 +1,6 @@
-"""What is run on the overlay's RTL to show that it is the model: graphs, machines, and the comparison."""
+"""What is run on the overlay's RTL to show that it is the model: graphs, machines, and the
+comparison.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,22 @@ from ..scheduler.token import map_graph
 from ..scheduler.token.partition import objective_of
 from .traffic import TRAFFIC
 
-DYNAMIC = [dict(network=n, ready=r, packets=p) for n in ("mesh", "hoplite") for r in ("fifo", "criticality") for p in ("per_edge", "per_pe")]
-DYNAMIC += [dict(network=n, ready=r, packets="per_pe", wake=2) for n in ("mesh", "hoplite") for r in ("fifo", "criticality")]
-STATIC = [dict(pe="static", sends=s, sources=f) for s in ("edge", "pe", "multicast") for f in ("fired", "stored")]
+DYNAMIC = [
+    dict(network=n, ready=r, packets=p)
+    for n in ("mesh", "hoplite")
+    for r in ("fifo", "criticality")
+    for p in ("per_edge", "per_pe")
+]
+DYNAMIC += [
+    dict(network=n, ready=r, packets="per_pe", wake=2)
+    for n in ("mesh", "hoplite")
+    for r in ("fifo", "criticality")
+]
+STATIC = [
+    dict(pe="static", sends=s, sources=f)
+    for s in ("edge", "pe", "multicast")
+    for f in ("fired", "stored")
+]
 """All variants of either kind of PE."""
 
 DEVICE_GRAPHS = (*(f"device:{name}" for name in DEVICES), "device:diode*5")
@@ -42,6 +57,7 @@ class Case:
         The machine, and specifications of what runs on it.
     traffic
         Placements of :data:`~.traffic.TRAFFIC`, each graph on each of them; none: the graph's own.
+
     """
 
     suite: str
@@ -56,22 +72,66 @@ class Case:
         return f"{self.suite}: {o.rows}x{o.cols} {o.name()} {o.alu} {o.format}{further}"
 
 
-def _cases(suite: str, graphs: Iterable[str], meshes: Iterable[int], keys: Iterable[dict], traffic: Iterable[str] = (), **fixed) -> list[Case]:
-    return [Case(suite, Overlay(rows=k, cols=k, **v, **fixed), tuple(graphs), tuple(traffic)) for k in meshes for v in keys]
+def _cases(
+    suite: str,
+    graphs: Iterable[str],
+    meshes: Iterable[int],
+    keys: Iterable[dict],
+    traffic: Iterable[str] = (),
+    **fixed,
+) -> list[Case]:
+    return [
+        Case(suite, Overlay(rows=k, cols=k, **v, **fixed), tuple(graphs), tuple(traffic))
+        for k in meshes
+        for v in keys
+    ]
 
 
 ALL = (*DEVICE_GRAPHS, *GENERATED, *FROM_FILES)
-_PLAIN, _BEST, _TORUS, _WAKE2 = DYNAMIC[0], DYNAMIC[3], DYNAMIC[7], DYNAMIC[9]
+_PLAIN = DYNAMIC[0]
+_BEST = DYNAMIC[3]
+_TORUS = DYNAMIC[7]
+_WAKE2 = DYNAMIC[9]
 _MULTICAST = STATIC[4]
 
 SUITES = {
     "small meshes": _cases("small meshes", ALL, (1, 2, 4), STATIC + DYNAMIC),
     "8x8": _cases("8x8", ALL, (8,), STATIC + DYNAMIC),
-    "16x16": _cases("16x16", ("device:hbt", "gen:gates:12"), (16,), [_MULTICAST, _PLAIN, _BEST, _TORUS]),
-    "fp64": [c for alu in ("unit", "pipelined") for c in _cases("fp64", (*GENERATED, *FROM_FILES[:2]), (4,), [_MULTICAST, _PLAIN, _BEST, _WAKE2], format="fp64", alu=alu)],
-    "pipelined": [c for kinds in ("homogeneous", "specialised")
-                  for c in _cases("pipelined", (*DEVICE_GRAPHS, *GENERATED), (4,), [_MULTICAST, _PLAIN, _BEST, DYNAMIC[4], _WAKE2], alu="pipelined", kinds=kinds)],
-    "adversarial": _cases("adversarial", ("gen:gates:25", "device:diode*5"), (4,), [_PLAIN, _BEST, _WAKE2, DYNAMIC[4], DYNAMIC[11]], traffic=TRAFFIC, fifo_depth=2),
+    "16x16": _cases(
+        "16x16", ("device:hbt", "gen:gates:12"), (16,), [_MULTICAST, _PLAIN, _BEST, _TORUS]
+    ),
+    "fp64": [
+        c
+        for alu in ("unit", "pipelined")
+        for c in _cases(
+            "fp64",
+            (*GENERATED, *FROM_FILES[:2]),
+            (4,),
+            [_MULTICAST, _PLAIN, _BEST, _WAKE2],
+            format="fp64",
+            alu=alu,
+        )
+    ],
+    "pipelined": [
+        c
+        for kinds in ("homogeneous", "specialised")
+        for c in _cases(
+            "pipelined",
+            (*DEVICE_GRAPHS, *GENERATED),
+            (4,),
+            [_MULTICAST, _PLAIN, _BEST, DYNAMIC[4], _WAKE2],
+            alu="pipelined",
+            kinds=kinds,
+        )
+    ],
+    "adversarial": _cases(
+        "adversarial",
+        ("gen:gates:25", "device:diode*5"),
+        (4,),
+        [_PLAIN, _BEST, _WAKE2, DYNAMIC[4], DYNAMIC[11]],
+        traffic=TRAFFIC,
+        fifo_depth=2,
+    ),
 }
 """Suite -> cases."""
 
@@ -88,6 +148,7 @@ class Outcome:
         Of the RTL; of the model; of the schedule (static PEs, else None).
     wrong
         Values that differ from the NumPy reference of the arithmetic, in any bit.
+
     """
 
     graph: str
@@ -99,12 +160,16 @@ class Outcome:
 
     @property
     def equal(self) -> bool:
-        return self.wrong == 0 and self.cycles == self.model and self.scheduled in (None, self.cycles)
+        return (
+            self.wrong == 0 and self.cycles == self.model and self.scheduled in (None, self.cycles)
+        )
 
 
 @dataclass(frozen=True)
 class Ran:
-    """A case's outcomes, and what the run took: clock cycles with loading and reading, seconds of mapping, export, build and simulation."""
+    """A case's outcomes, and what the run took: clock cycles with loading and reading, seconds of
+    mapping, export, build and simulation.
+    """
 
     outcomes: tuple[Outcome, ...]
     clocks: int
@@ -112,16 +177,27 @@ class Ran:
 
 
 def graphs_of(case: Case, matrices: Path | None) -> dict[str, DataflowGraph]:
-    """The case's graphs by specification: those that the format can do, and those of files only where the folder has them."""
+    """The case's graphs by specification: those that the format can do, and those of files only
+    where the folder has them.
+    """
     known = format_of(case.overlay.format).ops
-    here = lambda spec: not spec.startswith("lu:") or (matrices is not None and (matrices / spec[3:]).exists())  # noqa: E731
+
+    def here(spec):
+        return not spec.startswith("lu:") or (
+            matrices is not None and (matrices / spec[3:]).exists()
+        )
+
     found = {spec: _graph(spec, matrices) for spec in case.graphs if here(spec)}
     return {spec: g for spec, g in found.items() if {Op(c) for c in np.unique(g.op)} <= known}
 
 
 @lru_cache(maxsize=32)
 def _graph(spec: str, matrices: Path | None) -> DataflowGraph:
-    return replace(graph_from(f"lu:{matrices / spec[3:]}"), title=spec) if spec.startswith("lu:") else graph_from(spec)
+    return (
+        replace(graph_from(f"lu:{matrices / spec[3:]}"), title=spec)
+        if spec.startswith("lu:")
+        else graph_from(spec)
+    )
 
 
 @lru_cache(maxsize=256)
@@ -138,13 +214,38 @@ def run(case: Case, matrices: Path | None = None) -> Ran:
     graphs = graphs_of(case, matrices)
     seen = Overlay(rows=o.rows, cols=o.cols, kinds=o.kinds, format=o.format)
     if case.traffic:
-        mapped = {f"{spec}, {t}": map_graph(g, o, pe=TRAFFIC[t](g, o.rows, np.random.default_rng(k))) for spec, g in graphs.items() for k, t in enumerate(case.traffic)}
+        mapped = {
+            f"{spec}, {t}": map_graph(g, o, pe=TRAFFIC[t](g, o.rows, np.random.default_rng(k)))
+            for spec, g in graphs.items()
+            for k, t in enumerate(case.traffic)
+        }
     else:
-        mapped = {spec: map_graph(g, o, pe=_placement(spec, matrices, seen, objective_of(o))) for spec, g in graphs.items()}
+        mapped = {
+            spec: map_graph(g, o, pe=_placement(spec, matrices, seen, objective_of(o)))
+            for spec, g in graphs.items()
+        }
     runs = run_images([m.image for m in mapped.values()])
     outcomes = []
     for (what, m), rtl in zip(mapped.items(), runs, strict=True):
         wanted = m.graph.evaluate(fmt=o.format).view(format_of(o.format).word)
-        outcomes.append(Outcome(what, len(m.graph), rtl.cycles, simulate(m.image).cycles, m.schedule.length if m.schedule else None, int(np.count_nonzero(rtl.values != wanted))))
+        outcomes.append(
+            Outcome(
+                what,
+                len(m.graph),
+                rtl.cycles,
+                simulate(m.image).cycles,
+                m.schedule.length if m.schedule else None,
+                int(np.count_nonzero(rtl.values != wanted)),
+            )
+        )
     first = runs[0]
-    return Ran(tuple(outcomes), first.clocks, {"map": sum(sum(m.seconds.values()) for m in mapped.values()), "export": first.export_s, "build": first.build_s, "simulate": first.simulate_s})
+    return Ran(
+        tuple(outcomes),
+        first.clocks,
+        {
+            "map": sum(sum(m.seconds.values()) for m in mapped.values()),
+            "export": first.export_s,
+            "build": first.build_s,
+            "simulate": first.simulate_s,
+        },
+    )

@@ -1,4 +1,6 @@
-"""LUTs, flip-flops and block RAMs of PEs and switches: figures 5, 6 and 7 of the paper beside ours, and results per LUT and per block RAM."""
+"""LUTs, flip-flops and block RAMs of PEs and switches: figures 5, 6 and 7 of the paper beside ours,
+and results per LUT and per block RAM.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,18 @@ from ..runs.progress import Progress
 from .parts import CAPACITY, EVERY, FURTHER, MESH, PARTS, Part, full_sizes
 from .synthesis import BLOCK_KBIT, Cost, cost
 
-__all__ = ["PAYLOADS", "CONTEXTS", "published", "published_ratios", "sweep", "ratios", "inference", "alus", "density", "write_all"]
+__all__ = [
+    "CONTEXTS",
+    "PAYLOADS",
+    "alus",
+    "density",
+    "inference",
+    "published",
+    "published_ratios",
+    "ratios",
+    "sweep",
+    "write_all",
+]
 
 PAYLOADS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (16, 32, 64, 128, 256, 512, 1024)
@@ -40,40 +53,98 @@ def published_ratios() -> list[dict]:
     return _csv("overlay_resource_ratios.csv")
 
 
-def points(payloads: Sequence[int] = PAYLOADS, contexts: Sequence[int] = CONTEXTS) -> list[tuple[Part, int, int]]:
-    """Parts with the payloads (at full capacity) and the contexts (at 32 bits) at which they are synthesised."""
+def points(
+    payloads: Sequence[int] = PAYLOADS, contexts: Sequence[int] = CONTEXTS
+) -> list[tuple[Part, int, int]]:
+    """Parts with the payloads (at full capacity) and the contexts (at 32 bits) at which they are
+    synthesised.
+    """
     work = []
     for part in PARTS:
-        over = dict.fromkeys([(bits, CAPACITY) for bits in payloads if part.payloads] + [(32, n) for n in (contexts[::part.stride] if part.stride else ())] + [(32, CAPACITY)])
+        over = dict.fromkeys(
+            [(bits, CAPACITY) for bits in payloads if part.payloads]
+            + [(32, n) for n in (contexts[:: part.stride] if part.stride else ())]
+            + [(32, CAPACITY)]
+        )
         work += [(part, *point) for point in over]
     return work + [(part, 32, CAPACITY) for part in FURTHER]
 
 
-def sweep(family: str = "xc7", payloads: Sequence[int] = PAYLOADS, contexts: Sequence[int] = CONTEXTS, progress: Progress | None = None) -> list[dict]:
-    """One row per part, payload (at full capacity) and number of contexts (at 32 bits): its cost, with the published LUTs and FFs beside it where the family is the paper's."""
+def sweep(
+    family: str = "xc7",
+    payloads: Sequence[int] = PAYLOADS,
+    contexts: Sequence[int] = CONTEXTS,
+    progress: Progress | None = None,
+) -> list[dict]:
+    """One row per part, payload (at full capacity) and number of contexts (at 32 bits): its cost,
+    with the published LUTs and FFs beside it where the family is the paper's.
+    """
     progress = progress or Progress()
     work = points(payloads, contexts)
-    known = {(r["pe"], r["payload"], r["contexts"] or CAPACITY): r for r in published()} if family == "xc7" else {}
+    known = (
+        {(r["pe"], r["payload"], r["contexts"] or CAPACITY): r for r in published()}
+        if family == "xc7"
+        else {}
+    )
     progress.plan(len(work))
     rows = []
     for part, bits, n in work:
         progress.stage(f"{part.pe} {part.part}, {part.variant}, {bits} bits, {n} contexts")
-        row = {"pe": part.pe, "part": part.part, "variant": part.variant, "payload": bits, "contexts": n, **vars(cost(part.make(bits, n), family))}
+        row = {
+            "pe": part.pe,
+            "part": part.part,
+            "variant": part.variant,
+            "payload": bits,
+            "contexts": n,
+            **vars(cost(part.make(bits, n), family)),
+        }
         # The paper's dynamic PE has one capacity.
-        of = known.get((part.pe, bits, n)) if part in PARTS and "block" not in part.variant else None
+        of = (
+            known.get((part.pe, bits, n)) if part in PARTS and "block" not in part.variant else None
+        )
         prefix = part.part.lower()
-        rows.append(row | {"published lut": of and of[f"{prefix}_lut"], "published ff": of and of[f"{prefix}_ff"]})
+        rows.append(
+            row
+            | {
+                "published lut": of and of[f"{prefix}_lut"],
+                "published ff": of and of[f"{prefix}_ff"],
+            }
+        )
         progress.done(f"{part.pe} {part.part}")
     return rows
 
 
-def find(rows: Sequence[dict], pe: str, part: str, payload: int, contexts: int, variant: str | None = None) -> dict | None:
+def find(
+    rows: Sequence[dict],
+    pe: str,
+    part: str,
+    payload: int,
+    contexts: int,
+    variant: str | None = None,
+) -> dict | None:
     """The row of a part; without ``variant`` the first, which is the paper's."""
-    return next((r for r in rows if (r["pe"], r["part"], r["payload"], r["contexts"]) == (pe, part, payload, contexts) and variant in (None, r["variant"])), None)
+    return next(
+        (
+            r
+            for r in rows
+            if (r["pe"], r["part"], r["payload"], r["contexts"]) == (pe, part, payload, contexts)
+            and variant in (None, r["variant"])
+        ),
+        None,
+    )
 
 
-def _both(rows: Sequence[dict], pe: str, payload: int, contexts: int, variants: Sequence[str | None] = (None, None)) -> Cost | None:
-    found = [find(rows, pe, part, payload, contexts, variant) for part, variant in zip(("PE", "switch"), variants)]
+def _both(
+    rows: Sequence[dict],
+    pe: str,
+    payload: int,
+    contexts: int,
+    variants: Sequence[str | None] = (None, None),
+) -> Cost | None:
+    found = [
+        find(rows, pe, part, payload, contexts, variant)
+        for part, variant in zip(("PE", "switch"), variants, strict=False)
+    ]
     if None in found:
         return None
     one, two = (Cost(*(r[k] for k in Cost.__dataclass_fields__)) for r in found)
@@ -81,7 +152,9 @@ def _both(rows: Sequence[dict], pe: str, payload: int, contexts: int, variants: 
 
 
 def ratios(rows: Sequence[dict]) -> list[dict]:
-    """Figure 7: dynamic over static, PE and switch together, at 32 bits by contexts; the dynamic PE at full capacity, as in the paper."""
+    """Figure 7: dynamic over static, PE and switch together, at 32 bits by contexts; the dynamic PE
+    at full capacity, as in the paper.
+    """
     out = []
     dynamic = _both(rows, "dynamic", 32, CAPACITY)
     for r in published_ratios():
@@ -89,37 +162,90 @@ def ratios(rows: Sequence[dict]) -> list[dict]:
         for label in ("LUT RAM", "block RAM"):
             static = _both(rows, "static", 32, r["contexts"], (f"contexts in {label}",) * 2)
             if dynamic and static:
-                row |= {f"{k}, contexts in {label}": getattr(dynamic, k) / getattr(static, k) if getattr(static, k) else None for k in ("lut", "ff", "bram")}
+                row |= {
+                    f"{k}, contexts in {label}": getattr(dynamic, k) / getattr(static, k)
+                    if getattr(static, k)
+                    else None
+                    for k in ("lut", "ff", "bram")
+                }
         if len(row) > 4:
             out.append(row)
     return out
 
 
 def alus(family: str = "xc7", progress: Progress | None = None, coarse: bool = False) -> list[dict]:
-    """ALUs by themselves, homogeneous and specialised, and whole PEs with one, pipelined, fp32; unless ``coarse`` also with latency 1, and in fp64."""
+    """ALUs by themselves, homogeneous and specialised, and whole PEs with one, pipelined, fp32;
+    unless ``coarse`` also with latency 1, and in fp64.
+    """
     from ..hw.arith.format import FP32, FP64
     from ..hw.units.token.alu import Alu
     from ..hw.units.token.dynamic_pe import DynamicPE
     from ..hw.units.token.static_pe import StaticPE
 
     progress = progress or Progress()
-    kinds = {EVERY: tuple(PIPELINED["fp32"]), "add, compare": ("add", "compare"), "mul": ("mul",), "div, sqrt": ("div", "sqrt"), "exp, log": ("exp", "log")}
+    kinds = {
+        EVERY: tuple(PIPELINED["fp32"]),
+        "add, compare": ("add", "compare"),
+        "mul": ("mul",),
+        "div, sqrt": ("div", "sqrt"),
+        "exp, log": ("exp", "log"),
+    }
     forms = {"fp32": FP32, "fp64": FP64}
-    points = [*(("fp32", kind, "pipelined") for kind in reversed(kinds)), ("fp32", EVERY, "unit"), ("fp64", EVERY, "pipelined")]
+    points = [
+        *(("fp32", kind, "pipelined") for kind in reversed(kinds)),
+        ("fp32", EVERY, "unit"),
+        ("fp64", EVERY, "pipelined"),
+    ]
     work = []
     for fmt, kind, alu in (p for p in points if not coarse or p[::2] == ("fp32", "pipelined")):
         classes = [c for c in kinds[kind] if c in PIPELINED[fmt]]
         overlay = Overlay(rows=MESH, cols=MESH, format=fmt, alu=alu)
         latencies = {c: overlay.latency(c) for c in classes}
-        work.append(("ALU", fmt, kind, alu, lambda latencies=latencies, fmt=fmt: Alu(form=forms[fmt], latencies=latencies)))
+        work.append(
+            (
+                "ALU",
+                fmt,
+                kind,
+                alu,
+                lambda latencies=latencies, fmt=fmt: Alu(form=forms[fmt], latencies=latencies),
+            )
+        )
         if (fmt, kind, alu) == ("fp32", EVERY, "pipelined"):
-            work.append(("dynamic PE", fmt, kind, alu, lambda o=overlay, c=classes: DynamicPE(overlay=o, sizes=full_sizes(CAPACITY), classes=c)))
-            work.append(("static PE", fmt, kind, alu, lambda o=replace(overlay, pe="static"), c=classes: StaticPE(overlay=o, sizes=full_sizes(CAPACITY), classes=c)))
+            work.append(
+                (
+                    "dynamic PE",
+                    fmt,
+                    kind,
+                    alu,
+                    lambda o=overlay, c=classes: DynamicPE(
+                        overlay=o, sizes=full_sizes(CAPACITY), classes=c
+                    ),
+                )
+            )
+            work.append(
+                (
+                    "static PE",
+                    fmt,
+                    kind,
+                    alu,
+                    lambda o=replace(overlay, pe="static"), c=classes: StaticPE(
+                        overlay=o, sizes=full_sizes(CAPACITY), classes=c
+                    ),
+                )
+            )
     progress.plan(len(work))
     rows = []
     for part, fmt, kind, alu, make in work:
         progress.stage(f"{part}, {fmt}, {kind}, {alu}")
-        rows.append({"part": part, "format": fmt, "operations": kind, "latency": alu, **vars(cost(make(), family))})
+        rows.append(
+            {
+                "part": part,
+                "format": fmt,
+                "operations": kind,
+                "latency": alu,
+                **vars(cost(make(), family)),
+            }
+        )
         progress.done(part)
     return rows
 
@@ -131,30 +257,69 @@ ASYNCHRONOUS = ("present", "ready")
 
 
 def inference(rows: Sequence[dict], block_kbit: int) -> list[dict]:
-    """What block RAM is asked for and given, per kind of PE at 32 bits and full capacity: ``block_kbit`` is the size of one."""
+    """What block RAM is asked for and given, per kind of PE at 32 bits and full capacity:
+    ``block_kbit`` is the size of one.
+    """
     out = []
     for part in (*PARTS, *FURTHER):
         found = find(rows, part.pe, part.part, 32, CAPACITY, part.variant)
         if part.part != "PE" or not found:
             continue
         component = part.make(32, CAPACITY)
-        apart = {*FREE, "switch", *(ASYNCHRONOUS if component.overlay.ready == "criticality" else ASYNCHRONOUS[:1]), *(["context"] if "LUT RAM" in part.variant else [])}
+        apart = {
+            *FREE,
+            "switch",
+            *(ASYNCHRONOUS if component.overlay.ready == "criticality" else ASYNCHRONOUS[:1]),
+            *(["context"] if "LUT RAM" in part.variant else []),
+        }
         asked = {n: m for n, m in component.specs.items() if n not in apart}
-        out.append({"pe": part.pe, "variant": part.variant, "memories (words x bits)": ", ".join(f"{n} {m.depth}x{m.layout.width}" + f", {m.copies} copies" * (m.copies > 1) for n, m in asked.items()),
-                    "kbit": sum(m.bits for m in asked.values()) / 1024, "bram": found["bram"], "kbit of bram": found["bram"] * block_kbit})
+        out.append(
+            {
+                "pe": part.pe,
+                "variant": part.variant,
+                "memories (words x bits)": ", ".join(
+                    f"{n} {m.depth}x{m.layout.width}" + f", {m.copies} copies" * (m.copies > 1)
+                    for n, m in asked.items()
+                ),
+                "kbit": sum(m.bits for m in asked.values()) / 1024,
+                "bram": found["bram"],
+                "kbit of bram": found["bram"] * block_kbit,
+            }
+        )
     return out
 
 
-VARIANTS = [*((dict(pe="dynamic", ready=ready, packets=packets), "mesh", f"{ready} {packets}") for ready in ("fifo", "criticality") for packets in ("per_edge", "per_pe")),
-            (dict(pe="dynamic", ready="criticality", packets="per_pe", wake=2), "mesh wake2", "criticality per_pe wake2"),
-            *((dict(pe="static", sends="multicast"), f"contexts in {ram} RAM", f"contexts in {ram} RAM") for ram in ("LUT", "block"))]
+VARIANTS = [
+    *(
+        (dict(pe="dynamic", ready=ready, packets=packets), "mesh", f"{ready} {packets}")
+        for ready in ("fifo", "criticality")
+        for packets in ("per_edge", "per_pe")
+    ),
+    (
+        dict(pe="dynamic", ready="criticality", packets="per_pe", wake=2),
+        "mesh wake2",
+        "criticality per_pe wake2",
+    ),
+    *(
+        (dict(pe="static", sends="multicast"), f"contexts in {ram} RAM", f"contexts in {ram} RAM")
+        for ram in ("LUT", "block")
+    ),
+]
 """What is laid side by side: fields of the overlay, and the variants of its switch and PE."""
 
 
-def density(rows: Sequence[dict], graphs: Sequence[str], meshes: Sequence[tuple[int, int]], alu_rows: Sequence[dict] = (), progress: Progress | None = None) -> list[dict]:
-    """Operations per cycle, per 1000 LUTs and per block RAM, of tiles at 32 bits (PE without ALU, and switch): dynamic ones of full capacity, static ones with the
-    least swept number of contexts that holds the schedule. The best compute density is what the paper argues with. With ``alu_rows`` also per 1000 LUTs of tiles with the ALU that the cycles assume (every operation in a cycle).
-    Graphs that need more than the capacity at a mesh are told so.
+def density(
+    rows: Sequence[dict],
+    graphs: Sequence[str],
+    meshes: Sequence[tuple[int, int]],
+    alu_rows: Sequence[dict] = (),
+    progress: Progress | None = None,
+) -> list[dict]:
+    """Operations per cycle, per 1000 LUTs and per block RAM, of tiles at 32 bits (PE without ALU,
+    and switch): dynamic ones of full capacity, static ones with the least swept number of contexts
+    that holds the schedule. The best compute density is what the paper argues with. With
+    ``alu_rows`` also per 1000 LUTs of tiles with the ALU that the cycles assume (every operation in
+    a cycle). Graphs that need more than the capacity at a mesh are told so.
     """
     from ..frontend.spice import graph_from
     from ..machine.overlay import needs
@@ -164,7 +329,15 @@ def density(rows: Sequence[dict], graphs: Sequence[str], meshes: Sequence[tuple[
     progress = progress or Progress()
     progress.plan(len(graphs) * len(meshes) * len(VARIANTS))
     out = []
-    alu = next((r["lut"] for r in alu_rows if (r["part"], r["format"], r["operations"], r["latency"]) == ("ALU", "fp32", EVERY, "unit")), None)
+    alu = next(
+        (
+            r["lut"]
+            for r in alu_rows
+            if (r["part"], r["format"], r["operations"], r["latency"])
+            == ("ALU", "fp32", EVERY, "unit")
+        ),
+        None,
+    )
     for spec in graphs:
         graph = graph_from(spec)
         operations = sum(graph.statistics.ops.values())
@@ -174,37 +347,80 @@ def density(rows: Sequence[dict], graphs: Sequence[str], meshes: Sequence[tuple[
                 progress.step(f"{spec} on {mesh[0]}x{mesh[1]}")
                 mapped = map_graph(graph, overlay)
                 words = needs(overlay, mapped.image.sizes)
-                needed = {k: v for k, v in words.items() if v > (2 if k == "chain" else 1) * CAPACITY}
-                least = min((n for n in CONTEXTS if n >= words.get("context", CAPACITY) and _both(rows, overlay.pe, 32, n, (pe, switch))), default=CAPACITY)
+                needed = {
+                    k: v for k, v in words.items() if v > (2 if k == "chain" else 1) * CAPACITY
+                }
+                least = min(
+                    (
+                        n
+                        for n in CONTEXTS
+                        if n >= words.get("context", CAPACITY)
+                        and _both(rows, overlay.pe, 32, n, (pe, switch))
+                    ),
+                    default=CAPACITY,
+                )
                 tile = _both(rows, overlay.pe, 32, least, (pe, switch))
-                row = {"graph": spec, "mesh": f"{mesh[0]}x{mesh[1]}", "variant": overlay.name() + (f", {pe}" if overlay.pe == "static" else ""), "operations": operations}
+                row = {
+                    "graph": spec,
+                    "mesh": f"{mesh[0]}x{mesh[1]}",
+                    "variant": overlay.name() + (f", {pe}" if overlay.pe == "static" else ""),
+                    "operations": operations,
+                }
                 if needed:
                     name, most = max(needed.items(), key=lambda kv: kv[1])
                     row |= {"cycles": None, "beyond capacity": f"{name}: {most}"}
                 elif tile:
                     rate = operations / (cycles := simulate(mapped.image).cycles)
-                    row |= {"cycles": cycles, "capacity": least, "ops per cycle": rate, "ops per kcycle and kLUT": 1e6 * rate / (tile.lut * overlay.pes),
-                            "ops per kcycle and BRAM": 1e3 * rate / (tile.bram * overlay.pes) if tile.bram else None}
+                    row |= {
+                        "cycles": cycles,
+                        "capacity": least,
+                        "ops per cycle": rate,
+                        "ops per kcycle and kLUT": 1e6 * rate / (tile.lut * overlay.pes),
+                        "ops per kcycle and BRAM": 1e3 * rate / (tile.bram * overlay.pes)
+                        if tile.bram
+                        else None,
+                    }
                     if alu is not None:
-                        row["ops per kcycle and kLUT, with ALU"] = 1e6 * rate / ((tile.lut + alu) * overlay.pes)
+                        row["ops per kcycle and kLUT, with ALU"] = (
+                            1e6 * rate / ((tile.lut + alu) * overlay.pes)
+                        )
                 out.append(row)
                 progress.done(overlay.name())
     return out
 
 
-TABLES = {"resources": "PE (without ALU) and switch", "ratios": "dynamic / static, PE and switch (figure 7)", "memories": "memories in block RAM", "alus": "PEs with ALU",
-          "density": "operations per LUT and per block RAM", "clocks": "placed and routed"}
+TABLES = {
+    "resources": "PE (without ALU) and switch",
+    "ratios": "dynamic / static, PE and switch (figure 7)",
+    "memories": "memories in block RAM",
+    "alus": "PEs with ALU",
+    "density": "operations per LUT and per block RAM",
+    "clocks": "placed and routed",
+}
 
 
-def write_all(out: Path, family: str, graphs: Sequence[str], meshes: Sequence[tuple[int, int]], progress: Progress | None = None,
-              clocks: bool = False, coarse: bool = False) -> tuple[list[str], dict[str, list[dict]]]:
-    """Write one CSV file per table of :data:`TABLES` and resources.png into ``out``; returns the files and the tables by title. ``clocks``: place and route as well (ecp5);
-    ``coarse``: fewer payloads, contexts and ALUs.
+def write_all(
+    out: Path,
+    family: str,
+    graphs: Sequence[str],
+    meshes: Sequence[tuple[int, int]],
+    progress: Progress | None = None,
+    clocks: bool = False,
+    coarse: bool = False,
+) -> tuple[list[str], dict[str, list[dict]]]:
+    """Write one CSV file per table of :data:`TABLES` and resources.png into ``out``; returns the
+    files and the tables by title. ``clocks``: place and route as well (ecp5); ``coarse``: fewer
+    payloads, contexts and ALUs.
     """
     rows = sweep(family, progress=progress, **(COARSE if coarse else {}))
     with_alu = alus(family, progress, coarse)
-    made = {"resources": rows, "ratios": ratios(rows), "memories": inference(rows, BLOCK_KBIT[family]), "alus": with_alu,
-            "density": density(rows, graphs, meshes, with_alu, progress)}
+    made = {
+        "resources": rows,
+        "ratios": ratios(rows),
+        "memories": inference(rows, BLOCK_KBIT[family]),
+        "alus": with_alu,
+        "density": density(rows, graphs, meshes, with_alu, progress),
+    }
     if clocks:
         from .route import clock_rates
 
@@ -219,7 +435,13 @@ def write_all(out: Path, family: str, graphs: Sequence[str], meshes: Sequence[tu
     return [*written, f"{out}/resources.png"], tables
 
 
-def plot(rows: Sequence[dict], relations: Sequence[dict], densities: Sequence[dict], family: str, path: Path) -> None:
+def plot(
+    rows: Sequence[dict],
+    relations: Sequence[dict],
+    densities: Sequence[dict],
+    family: str,
+    path: Path,
+) -> None:
     """Figures 5, 6 and 7, published (dashed) and ours; below, results per LUT and per block RAM."""
     import matplotlib
 
@@ -228,30 +450,60 @@ def plot(rows: Sequence[dict], relations: Sequence[dict], densities: Sequence[di
 
     fig, axes = plt.subplots(3, 2, figsize=(12, 13), layout="constrained")
     kinds = {"LUT RAM": "o", "block RAM": "s"}
-    _luts(axes[0, 0], rows, "dynamic", "payload", {"": "o"}, f"dynamic, {CAPACITY} nodes and edges (figure 6)")
+    _luts(
+        axes[0, 0],
+        rows,
+        "dynamic",
+        "payload",
+        {"": "o"},
+        f"dynamic, {CAPACITY} nodes and edges (figure 6)",
+    )
     _luts(axes[0, 1], rows, "static", "payload", kinds, f"static, {CAPACITY} contexts (figure 5a)")
     _luts(axes[1, 0], rows, "static", "contexts", kinds, "static, 32 bits (figure 5b)")
     _ratios(axes[1, 1], relations)
-    for ax, key in zip(axes[2], ("kLUT", "BRAM")):
+    for ax, key in zip(axes[2], ("kLUT", "BRAM"), strict=False):
         _densities(ax, densities, f"ops per kcycle and {key}")
     for ax in axes.flat:
         ax.spines[["top", "right"]].set_visible(False)
-    theirs = ", published by Vivado HLS for Zynq" if any(r["published lut"] is not None for r in rows) else ""
+    theirs = (
+        ", published by Vivado HLS for Zynq"
+        if any(r["published lut"] is not None for r in rows)
+        else ""
+    )
     fig.suptitle(f"one PE without ALU, one switch; ours by Yosys for {family}{theirs}")
     write_picture(path, fig, dpi=110, metadata={"Software": None})
     plt.close(fig)
 
 
 def _luts(ax, rows, pe: str, by: str, variants: dict[str, str], title: str) -> None:
-    """LUTs of PE and switch by payload or contexts; ``variants``: what their names contain, and markers."""
+    """LUTs of PE and switch by payload or contexts; ``variants``: what their names contain, and
+    markers.
+    """
     for part, colour in {"PE": "#3182bd", "switch": "#e6550d"}.items():
         for key, style in (("published lut", "--"), ("lut", "-")):
             for variant, marker in variants.items():
-                mine = sorted((r[by], r[key]) for r in rows if (r["pe"], r["part"]) == (pe, part) and variant in r["variant"] and r[key] is not None
-                              and (r["payload"] == 32 if by == "contexts" else r["contexts"] == CAPACITY) and r["variant"] in {p.variant for p in PARTS})
+                mine = sorted(
+                    (r[by], r[key])
+                    for r in rows
+                    if (r["pe"], r["part"]) == (pe, part)
+                    and variant in r["variant"]
+                    and r[key] is not None
+                    and (r["payload"] == 32 if by == "contexts" else r["contexts"] == CAPACITY)
+                    and r["variant"] in {p.variant for p in PARTS}
+                )
                 if mine:
-                    label = f"{part}, " + ("published" if key != "lut" else f"ours{f' ({variant})' if variant else ''}")
-                    ax.plot(*zip(*mine), style, marker=marker, markersize=4, color=colour, alpha=0.5 if key != "lut" else 1, label=label)
+                    label = f"{part}, " + (
+                        "published" if key != "lut" else f"ours{f' ({variant})' if variant else ''}"
+                    )
+                    ax.plot(
+                        *zip(*mine, strict=False),
+                        style,
+                        marker=marker,
+                        markersize=4,
+                        color=colour,
+                        alpha=0.5 if key != "lut" else 1,
+                        label=label,
+                    )
     ax.set_xscale("log", base=2)
     ax.set_xlabel("payload (bits)" if by == "payload" else "contexts")
     ax.set_ylabel("LUTs")
@@ -263,11 +515,22 @@ def _luts(ax, rows, pe: str, by: str, variants: dict[str, str], title: str) -> N
 def _ratios(ax, relations) -> None:
     for key, colour in (("lut", "#3182bd"), ("ff", "#31a354"), ("bram", "#756bb1")):
         name = {"lut": "LUT", "ff": "FF", "bram": "block RAM"}[key]
-        for column, style, label in ((f"published {key}", "--", f"{name}, published"), (f"{key}, contexts in LUT RAM", "-", f"{name}, contexts in LUT RAM"),
-                                     (f"{key}, contexts in block RAM", ":", f"{name}, contexts in block RAM")):
+        for column, style, label in (
+            (f"published {key}", "--", f"{name}, published"),
+            (f"{key}, contexts in LUT RAM", "-", f"{name}, contexts in LUT RAM"),
+            (f"{key}, contexts in block RAM", ":", f"{name}, contexts in block RAM"),
+        ):
             line = [(r["contexts"], r[column]) for r in relations if r.get(column) is not None]
             if line:
-                ax.plot(*zip(*line), style, marker="o", markersize=4, color=colour, alpha=0.5 if "published" in column else 1, label=label)
+                ax.plot(
+                    *zip(*line, strict=False),
+                    style,
+                    marker="o",
+                    markersize=4,
+                    color=colour,
+                    alpha=0.5 if "published" in column else 1,
+                    label=label,
+                )
     ax.set_xscale("log", base=2)
     ax.set_ylim(bottom=0)
     ax.set_xlabel("contexts")
@@ -282,9 +545,23 @@ def _densities(ax, densities, key: str) -> None:
     kinds = list(dict.fromkeys(r["variant"] for r in densities))
     width = 0.8 / max(len(kinds), 1)
     for k, kind in enumerate(kinds):
-        bars = [(places.index((r["graph"], r["mesh"])), r[key]) for r in densities if r["variant"] == kind and r.get(key) is not None]
-        colour = ("#a63603", "#e6550d") if kind.startswith("static") else ("#c6dbef", "#9ecae1", "#6baed6", "#3182bd", "#08519c")
-        ax.bar([at + (k - (len(kinds) - 1) / 2) * width for at, _ in bars], [v for _, v in bars], width, label=kind, color=colour[sum(x.startswith(kind[:6]) for x in kinds[:k]) % len(colour)])
+        bars = [
+            (places.index((r["graph"], r["mesh"])), r[key])
+            for r in densities
+            if r["variant"] == kind and r.get(key) is not None
+        ]
+        colour = (
+            ("#a63603", "#e6550d")
+            if kind.startswith("static")
+            else ("#c6dbef", "#9ecae1", "#6baed6", "#3182bd", "#08519c")
+        )
+        ax.bar(
+            [at + (k - (len(kinds) - 1) / 2) * width for at, _ in bars],
+            [v for _, v in bars],
+            width,
+            label=kind,
+            color=colour[sum(x.startswith(kind[:6]) for x in kinds[:k]) % len(colour)],
+        )
     ax.set_xticks(range(len(places)), [f"{graph}\n{mesh}" for graph, mesh in places], fontsize=7)
     ax.set_ylabel(key)
     ax.set_title("results per LUT" if "LUT" in key else "results per block RAM")

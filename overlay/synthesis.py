@@ -13,14 +13,26 @@ from ..machine.yosys import VERSION, yosys
 if TYPE_CHECKING:
     from amaranth.lib import wiring
 
-__all__ = ["Cost", "FAMILIES", "BLOCK_KBIT", "cost"]
+__all__ = ["BLOCK_KBIT", "FAMILIES", "Cost", "cost"]
 
 LUTS = {
     "xc7": {"LUT1": 1, "LUT2": 1, "LUT3": 1, "LUT4": 1, "LUT5": 1, "LUT6": 1},
     "ecp5": {"LUT4": 1, "CCU2C": 2},
 }
 LUT_RAMS = {
-    "xc7": {"RAM32X1S": 1, "RAM32X1D": 2, "RAM64X1S": 1, "RAM64X1D": 2, "RAM128X1S": 2, "RAM128X1D": 4, "RAM256X1S": 4, "RAM32M": 4, "RAM64M": 4, "SRL16E": 1, "SRLC32E": 1},
+    "xc7": {
+        "RAM32X1S": 1,
+        "RAM32X1D": 2,
+        "RAM64X1S": 1,
+        "RAM64X1D": 2,
+        "RAM128X1S": 2,
+        "RAM128X1D": 4,
+        "RAM256X1S": 4,
+        "RAM32M": 4,
+        "RAM64M": 4,
+        "SRL16E": 1,
+        "SRLC32E": 1,
+    },
     "ecp5": {"TRELLIS_DPR16X4": 4},
 }
 """LUTs that a memory primitive takes."""
@@ -29,10 +41,26 @@ BLOCK_RAMS = {"xc7": {"RAMB18E1": 0.5, "RAMB36E1": 1.0}, "ecp5": {"DP16KD": 1.0}
 BLOCK_KBIT = {"xc7": 36, "ecp5": 18}
 """Size of the block RAM that is counted as 1."""
 MULTIPLIERS = {"xc7": ("DSP48E1",), "ecp5": ("MULT18X18D", "ALU54B")}
-SCRIPTS = {"xc7": "synth_xilinx -family xc7 -flatten -top {top}", "ecp5": "synth_ecp5 -noabc9 -top {top}"}
+SCRIPTS = {
+    "xc7": "synth_xilinx -family xc7 -flatten -top {top}",
+    "ecp5": "synth_ecp5 -noabc9 -top {top}",
+}
 FAMILIES = tuple(SCRIPTS)
-"""FPGA families: Xilinx 7 (6-input LUTs, the paper's) and Lattice ECP5 (4-input LUTs; the two of a carry cell count)."""
-OTHER = ("BUFG", "IBUF", "OBUF", "INV", "CARRY4", "MUXF7", "MUXF8", "$scopeinfo", "PFUMX", "L6MUX21")
+"""FPGA families: Xilinx 7 (6-input LUTs, the paper's) and Lattice ECP5 (4-input LUTs; the two of a
+carry cell count).
+"""
+OTHER = (
+    "BUFG",
+    "IBUF",
+    "OBUF",
+    "INV",
+    "CARRY4",
+    "MUXF7",
+    "MUXF8",
+    "$scopeinfo",
+    "PFUMX",
+    "L6MUX21",
+)
 """Cells that take no LUT, flip-flop, block RAM or multiplier of their own."""
 
 
@@ -47,7 +75,9 @@ class Cost:
     lut_ram
         Those that are memory.
     ff, bram, dsp
-        Flip-flops; block RAMs (xc7: of 36 kbit, halves for 18; ecp5: of 18 kbit); multiplier blocks.
+        Flip-flops; block RAMs (xc7: of 36 kbit, halves for 18; ecp5: of 18 kbit); multiplier
+        blocks.
+
     """
 
     lut: int
@@ -56,8 +86,10 @@ class Cost:
     bram: float
     dsp: int
 
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(*(a + b for a, b in zip(vars(self).values(), vars(other).values())))
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(
+            *(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=False))
+        )
 
 
 def cost(component: wiring.Component, family: str = "xc7") -> Cost:
@@ -69,14 +101,19 @@ def cost(component: wiring.Component, family: str = "xc7") -> Cost:
         For an unknown family.
     RunError
         Yosys failed, or gave a cell that is not known here.
+
     """
     from ..hw.export import export
     from ..machine.cache import digest, entry
 
     if family not in SCRIPTS:
-        raise PenstockError(f"unknown FPGA family {family!r}", remedy=f"use one of {', '.join(FAMILIES)}")
+        raise PenstockError(
+            f"unknown FPGA family {family!r}", remedy=f"use one of {', '.join(FAMILIES)}"
+        )
     done = export(component)
-    script = f"read_verilog in.v; {SCRIPTS[family].format(top=done.top)}; tee -q -o stat.json stat -json"
+    script = (
+        f"read_verilog in.v; {SCRIPTS[family].format(top=done.top)}; tee -q -o stat.json stat -json"
+    )
     with entry("synth", digest(done.verilog, script, VERSION)) as (folder, ready):
         stored = folder / "cells.json"
         if not ready:
@@ -90,15 +127,40 @@ def _synthesise(verilog: str, script: str) -> dict[str, int]:
         (folder / "in.v").write_text(verilog, encoding="utf-8")
         run = yosys(script, folder)
         if run.returncode:
-            raise RunError("Yosys failed", "synthesis", remedy=f"report this; it printed: {(run.stdout + run.stderr)[-2000:]}")
-        return json.loads((folder / "stat.json").read_text(encoding="utf-8"))["design"]["num_cells_by_type"]
+            raise RunError(
+                "Yosys failed",
+                "synthesis",
+                remedy=f"report this; it printed: {(run.stdout + run.stderr)[-2000:]}",
+            )
+        return json.loads((folder / "stat.json").read_text(encoding="utf-8"))["design"][
+            "num_cells_by_type"
+        ]
 
 
 def _count(cells: dict[str, int], family: str) -> Cost:
-    known = {*LUTS[family], *LUT_RAMS[family], *FLIP_FLOPS[family], *BLOCK_RAMS[family], *MULTIPLIERS[family], *OTHER}
+    known = {
+        *LUTS[family],
+        *LUT_RAMS[family],
+        *FLIP_FLOPS[family],
+        *BLOCK_RAMS[family],
+        *MULTIPLIERS[family],
+        *OTHER,
+    }
     if strange := sorted(set(cells) - known):
-        raise RunError(f"cells of unknown cost: {', '.join(strange)}", f"synthesis for {family}", remedy="add them to overlay/synthesis.py")
-    total = lambda weights: sum(cells.get(cell, 0) * weight for cell, weight in weights.items())  # noqa: E731
+        raise RunError(
+            f"cells of unknown cost: {', '.join(strange)}",
+            f"synthesis for {family}",
+            remedy="add them to overlay/synthesis.py",
+        )
+
+    def total(weights):
+        return sum(cells.get(cell, 0) * weight for cell, weight in weights.items())
+
     memory = total(LUT_RAMS[family])
-    return Cost(int(total(LUTS[family]) + memory), int(memory), int(total(dict.fromkeys(FLIP_FLOPS[family], 1))), float(total(BLOCK_RAMS[family])),
-                int(total(dict.fromkeys(MULTIPLIERS[family], 1))))
+    return Cost(
+        int(total(LUTS[family]) + memory),
+        int(memory),
+        int(total(dict.fromkeys(FLIP_FLOPS[family], 1))),
+        float(total(BLOCK_RAMS[family])),
+        int(total(dict.fromkeys(MULTIPLIERS[family], 1))),
+    )

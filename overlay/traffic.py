@@ -1,4 +1,6 @@
-"""Placements that make the worst traffic: what shows that no network sticks (docs/overlay.md sections 4 and 5)."""
+"""Placements that make the worst traffic: what shows that no network sticks (docs/overlay.md
+sections 4 and 5).
+"""
 
 from __future__ import annotations
 
@@ -36,9 +38,16 @@ def transpose(graph: DataflowGraph, side: int, rng: np.random.Generator) -> np.n
 
 
 def ring(graph: DataflowGraph, side: int, rng: np.random.Generator) -> np.ndarray:
-    """Each level one step on around the rim: the turns that would make a cycle of a mesh without XY order."""
+    """Each level one step on around the rim: the turns that would make a cycle of a mesh without XY
+    order.
+    """
     last = side - 1
-    rim = [(x, 0) for x in range(side)] + [(last, y) for y in range(1, side)] + [(x, last) for x in range(last - 1, -1, -1)] + [(0, y) for y in range(last - 1, 0, -1)]
+    rim = (
+        [(x, 0) for x in range(side)]
+        + [(last, y) for y in range(1, side)]
+        + [(x, last) for x in range(last - 1, -1, -1)]
+        + [(0, y) for y in range(last - 1, 0, -1)]
+    )
     corner = graph.level % len(rim) // 4 * 4 + rng.integers(0, 4, len(graph))
     return np.array([rim[i % len(rim)][1] * side + rim[i % len(rim)][0] for i in corner])
 

@@ -1,4 +1,6 @@
-"""`penstock deadlock`: whether programs can finish on channels of a given depth, who waits for whom where they cannot, and the depths that free them."""
+"""`penstock deadlock`: whether programs can finish on channels of a given depth, who waits for whom
+where they cannot, and the depths that free them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from . import edges
 from .api import TIMINGS, versions
 from .progress import of as progress_of
 
-__all__ = ["Finding", "find", "row", "circle_rows", "save", "load"]
+__all__ = ["Finding", "circle_rows", "find", "load", "row", "save"]
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Finding:
         Of one that did not.
     wall_s, versions
         Seconds of the run and of the search; what made them.
+
     """
 
     program: str
@@ -49,7 +52,16 @@ class Finding:
     versions: dict
 
 
-def find(program, config: str | Config, points: Sequence[dict], *, timing: str = "machine", depth: int | None = None, seed: int = 0, progress=None) -> list[Finding]:
+def find(
+    program,
+    config: str | Config,
+    points: Sequence[dict],
+    *,
+    timing: str = "machine",
+    depth: int | None = None,
+    seed: int = 0,
+    progress=None,
+) -> list[Finding]:
     """Run a program without values at each of ``points`` (parameters) and explain the deadlocks.
 
     Parameters
@@ -61,6 +73,7 @@ def find(program, config: str | Config, points: Sequence[dict], *, timing: str =
     ------
     PenstockError
         Bad input, or a run that fails for another reason.
+
     """
     if timing not in TIMINGS:
         raise PenstockError(f"no timing {timing!r}", remedy=nearest(timing, TIMINGS, "one of"))
@@ -68,7 +81,11 @@ def find(program, config: str | Config, points: Sequence[dict], *, timing: str =
     config = config if isinstance(config, Config) else load_config(config)
     if depth is not None:
         within("depth", depth, CHANNEL_DEPTHS)
-        config = replace(config, machine=replace(config.machine, channel_depth=depth), published=replace(config.published, fifo_depth=depth))
+        config = replace(
+            config,
+            machine=replace(config.machine, channel_depth=depth),
+            published=replace(config.published, fifo_depth=depth),
+        )
     show = progress_of(progress)
     return [_find(program, config, p, timing, seed, show) for p in points]
 
@@ -83,19 +100,40 @@ def _find(program, config: Config, params: dict, timing: str, seed: int, show) -
     streams = built.streams(seed)
     label = " ".join(f"{k}={v}" for k, v in params.items())
     show.step(f"{built.name} {label}")
-    start, cycles, found = perf_counter(), None, None
+    start = perf_counter()
+    cycles = None
+    found = None
     try:
         if timing == "published":
             sources = edges.source_tokens(built.graph, graph, streams)
             cycles = published.run(graph, config, sources=sources, search=False).cycles
         else:
-            cycles = model.run(graph, config, values=False, sources=edges.source_beats(built.graph, graph, streams)).cycles
+            cycles = model.run(
+                graph, config, values=False, sources=edges.source_beats(built.graph, graph, streams)
+            ).cycles
     except DeadlockError as e:
         found = e.deadlock
         if timing == "published":
-            found = published.relieved(graph, config, found, sources, lambda text: show.stage(f"{built.name} {label}: {text}"))
+            found = published.relieved(
+                graph,
+                config,
+                found,
+                sources,
+                lambda text: show.stage(f"{built.name} {label}: {text}"),
+            )
     depth = config.published.fifo_depth if timing == "published" else config.machine.channel_depth
-    return Finding(built.name, config.name, timing, params, depth, seed, None if cycles is None else int(cycles), found, perf_counter() - start, versions())
+    return Finding(
+        built.name,
+        config.name,
+        timing,
+        params,
+        depth,
+        seed,
+        None if cycles is None else int(cycles),
+        found,
+        perf_counter() - start,
+        versions(),
+    )
 
 
 def row(f: Finding) -> dict:
@@ -105,28 +143,51 @@ def row(f: Finding) -> dict:
     if d is None:
         return out | {"result": "finishes"}
     best = d.reliefs[0] if d.reliefs else None
-    out |= {"result": f"deadlock after cycle {d.cycle}", "units in the circle": len(d.circle), "depth of all that frees": d.uniform}
+    out |= {
+        "result": f"deadlock after cycle {d.cycle}",
+        "units in the circle": len(d.circle),
+        "depth of all that frees": d.uniform,
+    }
     for name, n in (("buffers", d.buffers), ("pages", d.pages)):
         if n is not None:
             out[f"or machine.{name}"] = n
     if best:
         out["or depth"] = best.depth
-        out["of"] = best.channel if best.count == 1 else f"{best.channel} and {best.count - 1} like it"
+        out["of"] = (
+            best.channel if best.count == 1 else f"{best.channel} and {best.count - 1} like it"
+        )
     return out
 
 
 def circle_rows(d: Deadlock) -> list[dict]:
     """The circle of a deadlock: who waits for what."""
     what = {"room": "room in", "beat": "a beat on", "page": "a page"}
-    return [{"unit": s.unit, "kind": s.kind, "waits for": f"{what[s.why]} {s.channel}".strip(), "holds": f"{s.held} of {s.depth}" if s.channel else None, "of": s.on}
-            for s in d.circle]
+    return [
+        {
+            "unit": s.unit,
+            "kind": s.kind,
+            "waits for": f"{what[s.why]} {s.channel}".strip(),
+            "holds": f"{s.held} of {s.depth}" if s.channel else None,
+            "of": s.on,
+        }
+        for s in d.circle
+    ]
 
 
 def save(found: Sequence[Finding], path: str | Path) -> None:
     """Write findings as JSON."""
-    write_text(path, json.dumps([vars(f) | {"deadlock": f.deadlock and f.deadlock.to_dict()} for f in found], indent=1) + "\n")
+    write_text(
+        path,
+        json.dumps(
+            [vars(f) | {"deadlock": f.deadlock and f.deadlock.to_dict()} for f in found], indent=1
+        )
+        + "\n",
+    )
 
 
 def load(path: str | Path) -> list[Finding]:
     """Read findings."""
-    return [Finding(**{**d, "deadlock": d["deadlock"] and Deadlock.from_dict(d["deadlock"])}) for d in json.loads(Path(path).read_text(encoding="utf-8"))]
+    return [
+        Finding(**{**d, "deadlock": d["deadlock"] and Deadlock.from_dict(d["deadlock"])})
+        for d in json.loads(Path(path).read_text(encoding="utf-8"))
+    ]

@@ -1,4 +1,6 @@
-"""A program's own streams at the edges of the fabric: what its sources offer, what its sinks must have taken, and in which order units arrived."""
+"""A program's own streams at the edges of the fabric: what its sources offer, what its sinks must
+have taken, and in which order units arrived.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from ..machine.unitgraph import UnitGraph
 from ..model import published
 from ..testing.agents import beats
 
-__all__ = ["source_beats", "source_tokens", "sinks_agree", "sinks_at_fault", "arrivals", "watched"]
+__all__ = ["arrivals", "sinks_agree", "sinks_at_fault", "source_beats", "source_tokens", "watched"]
 
 ARRIVAL_KINDS = ("eager_merge", "reassemble")
 
@@ -28,16 +30,29 @@ def _bits(payload: Payload, value, rows: int = 0, cols: int = 0) -> int:
     if isinstance(payload, Tile):
         a = np.zeros((payload.t, payload.t), np.float32)
         a[:rows, :cols] = value
-        raw = a.astype(ml_dtypes.bfloat16).tobytes() if payload.dtype == "bf16" else a.astype("<f4").tobytes()
-        return int.from_bytes(raw, "little") | rows << 8 * len(raw) | cols << (8 * len(raw) + payload.count_bits)
+        raw = (
+            a.astype(ml_dtypes.bfloat16).tobytes()
+            if payload.dtype == "bf16"
+            else a.astype("<f4").tobytes()
+        )
+        return (
+            int.from_bytes(raw, "little")
+            | rows << 8 * len(raw)
+            | cols << (8 * len(raw) + payload.count_bits)
+        )
     return sum(1 << i for i in value) if isinstance(payload, Selector) else int(value)
 
 
 def _parts(element, t: int, value) -> list[list[tuple]] | None:
-    """Rows of (value, valid rows, valid columns), one per physical tile of an element; None: an empty tile of run-time size."""
+    """Rows of (value, valid rows, valid columns), one per physical tile of an element; None: an
+    empty tile of run-time size.
+    """
     if not isinstance(element, TileType):
         return [[(value, 0, 0)]]
-    rows, cols = (value.shape[i] if d.value is None else d.value for i, d in enumerate((element.rows, element.cols)))
+    rows, cols = (
+        value.shape[i] if d.value is None else d.value
+        for i, d in enumerate((element.rows, element.cols))
+    )
     if not rows or not cols:
         return None
     out = []
@@ -53,13 +68,16 @@ def _members(element, value) -> list[tuple]:
     """(element type, value) of an element, or of each member of a tuple and of the tuples in it."""
     if not isinstance(element, TupleType):
         return [(element, value)]
-    return [m for part in zip(element.members, value) for m in _members(*part)]
+    return [m for part in zip(element.members, value, strict=False) for m in _members(*part)]
 
 
 def physical(items: Iterable[tuple], element, payload: Payload, t: int) -> SourceBeats:
-    """The beats of a logical stream: each tile as its physical tiles, row-major, with the stops that these add."""
+    """The beats of a logical stream: each tile as its physical tiles, row-major, with the stops
+    that these add.
+    """
     inner = inner_dims(element)
-    out, bare = [], []
+    out = []
+    bare = []
     for value, stop in items:
         parts = None if value is None else [_parts(m, t, v) for m, v in _members(element, value)]
         if parts is None or None in parts:
@@ -70,7 +88,7 @@ def physical(items: Iterable[tuple], element, payload: Payload, t: int) -> Sourc
         for r, row in enumerate(grid):
             for c in range(len(row)):
                 at = word = 0
-                for leaf, p in zip(leaves(payload), parts):
+                for leaf, p in zip(leaves(payload), parts, strict=False):
                     word |= _bits(leaf, *p[r][c]) << at
                     at += leaf.bits
                 s = 0 if c < len(row) - 1 else 1 if r < len(grid) - 1 else stop + inner
@@ -86,15 +104,23 @@ def source_beats(graph: Graph, units: UnitGraph, given: dict) -> dict[int, Sourc
     for u in units.units:
         if u.kind == "source":
             node, elements = _given(graph, u.node, given)
-            out[u.id] = physical(elements, node.outputs[0].element, units.outputs(u.id)[0].payload, units.t)
+            out[u.id] = physical(
+                elements, node.outputs[0].element, units.outputs(u.id)[0].payload, units.t
+            )
     return out
 
 
 def source_tokens(graph: Graph, units: UnitGraph, given: dict) -> dict[int, published.Tokens]:
-    """Tokens of each stream from outside in the timing `published`: a tile, number or selector each, no values."""
+    """Tokens of each stream from outside in the timing `published`: a tile, number or selector
+    each, no values.
+    """
+
     def word(element, value):
         if isinstance(element, TileType):
-            rows, cols = (value.shape[i] if d.value is None else d.value for i, d in enumerate((element.rows, element.cols)))
+            rows, cols = (
+                value.shape[i] if d.value is None else d.value
+                for i, d in enumerate((element.rows, element.cols))
+            )
             return published.tile_word(rows, cols, value.shape[0])
         return published.selector_words(value) if isinstance(element, SelectorType) else value
 
@@ -103,7 +129,12 @@ def source_tokens(graph: Graph, units: UnitGraph, given: dict) -> dict[int, publ
         if u.kind == "stream":
             node, elements = _given(graph, u.node, given)
             if any(v is None for v, _ in elements):
-                raise RunError("has an empty dimension", f"source {u.node}", "a stream has no empty dimension in the published simulator", "run it in the timing `machine`")
+                raise RunError(
+                    "has an empty dimension",
+                    f"source {u.node}",
+                    "a stream has no empty dimension in the published simulator",
+                    "run it in the timing `machine`",
+                )
             out[u.id] = published.tokens((s, word(node.outputs[0].element, v)) for v, s in elements)
     return out
 
@@ -112,7 +143,14 @@ def _given(graph: Graph, name: str, given: dict) -> tuple:
     """A source and its elements with their stops."""
     (node,) = [n for n in graph.nodes if n.name == name]
     if name not in given:
-        raise RunError("no elements given", f"source {name}", remedy="give them as nested lists: streams(seed, **params) of the program returns {name: elements}")
+        raise RunError(
+            "no elements given",
+            f"source {name}",
+            remedy=(
+                "give them as nested lists: streams(seed, **params) of the program returns "
+                "{name: elements}"
+            ),
+        )
     return node, tokens(given[name], node.outputs[0], f"source {name}")
 
 
@@ -130,30 +168,50 @@ def _sunk(graph: Graph, units: UnitGraph):
     for u in units.units:
         if u.kind == "sink" and type(nodes[u.node]).__name__ == "Sink":
             element = nodes[u.node].inputs[0].element
-            if not any(isinstance(m, BufferType) for m in (element, *getattr(element, "members", ()))):
+            if not any(
+                isinstance(m, BufferType) for m in (element, *getattr(element, "members", ()))
+            ):
                 yield nodes[u.node], units.inputs(u.id)[0]
 
 
 def watched(graph: Graph, units: UnitGraph) -> bool:
     """Whether a run needs its trace: for the order of arrival, or for what sinks took."""
-    return any(u.kind in ARRIVAL_KINDS for u in units.units) or any(True for _ in _sunk(graph, units))
+    return any(u.kind in ARRIVAL_KINDS for u in units.units) or any(
+        True for _ in _sunk(graph, units)
+    )
 
 
-def _only_empty(payload: Payload, stream: SourceBeats, digests: np.ndarray, differ: np.ndarray) -> bool:
-    """Whether these beats differ only in how they say that a tile has no valid element: no rows, no columns, or neither."""
+def _only_empty(
+    payload: Payload, stream: SourceBeats, digests: np.ndarray, differ: np.ndarray
+) -> bool:
+    """Whether these beats differ only in how they say that a tile has no valid element: no rows, no
+    columns, or neither.
+    """
     for i in differ:
-        word, at, forms = int.from_bytes(np.ascontiguousarray(stream.payload[i], "<u4").tobytes(), "little"), 0, [0]
+        word = int.from_bytes(np.ascontiguousarray(stream.payload[i], "<u4").tobytes(), "little")
+        at = 0
+        forms = [0]
         for leaf in leaves(payload):
-            bits, own = word >> at & (1 << leaf.bits) - 1, []
+            bits = word >> at & (1 << leaf.bits) - 1
+            own = []
             if isinstance(leaf, Tile):
-                n, k = leaf.count_bits, leaf.bits - 2 * leaf.count_bits
-                rows, cols = bits >> k & (1 << n) - 1, bits >> k + n
+                n = leaf.count_bits
+                k = leaf.bits - 2 * leaf.count_bits
+                rows = bits >> k & (1 << n) - 1
+                cols = bits >> k + n
                 if not rows or not cols:
-                    own = [r << k | c << k + n for r in range(leaf.t + 1) for c in range(leaf.t + 1) if not r or not c]
+                    own = [
+                        r << k | c << k + n
+                        for r in range(leaf.t + 1)
+                        for c in range(leaf.t + 1)
+                        if not r or not c
+                    ]
             forms = [f | x << at for f in forms for x in own or [bits]]
             at += leaf.bits
         stop = int(stream.stop[i])
-        if int(digests[i]) not in {int(_digests(payload, beats(payload, [(f, stop), None]))[0]) for f in forms}:
+        if int(digests[i]) not in {
+            int(_digests(payload, beats(payload, [(f, stop), None]))[0]) for f in forms
+        }:
             return False
     return True
 
@@ -164,9 +222,15 @@ def sinks_at_fault(graph: Graph, units: UnitGraph, run: Run, want: dict[str, lis
     for node, channel in _sunk(graph, units):
         stream = physical(want[node.name], node.inputs[0].element, channel.payload, units.t)
         got = run.channels[channel.id]
-        if len(got.stop) != len(stream.stop) or (got.stop != stream.stop).any() or (got.data != stream.data).any():
+        if (
+            len(got.stop) != len(stream.stop)
+            or (got.stop != stream.stop).any()
+            or (got.data != stream.data).any()
+        ):
             wrong.append(node.name)
-        elif (differ := got.digest != _digests(channel.payload, stream)).any() and not _only_empty(channel.payload, stream, got.digest, np.flatnonzero(differ)):
+        elif (differ := got.digest != _digests(channel.payload, stream)).any() and not _only_empty(
+            channel.payload, stream, got.digest, np.flatnonzero(differ)
+        ):
             wrong.append(node.name)
     return wrong
 
@@ -177,15 +241,18 @@ def sinks_agree(graph: Graph, units: UnitGraph, run: Run, want: dict[str, list])
 
 
 def arrivals(units: UnitGraph, run: Run) -> dict[str, list[int]]:
-    """By node, the inputs of each merging unit in the order in which it took their units: told by the cycles in which it took their first beats."""
+    """By node, the inputs of each merging unit in the order in which it took their units: told by
+    the cycles in which it took their first beats.
+    """
     out: dict[str, list[int]] = {}
     for u in units.units:
         if u.kind not in ARRIVAL_KINDS:
             continue
         firsts = []
         for port, c in enumerate(units.inputs(u.id)[: u.params["n"]]):
-            trace, begins = run.channels[c.id], True
-            for take, stop, data in zip(trace.take, trace.stop, trace.data):
+            trace = run.channels[c.id]
+            begins = True
+            for take, stop, data in zip(trace.take, trace.stop, trace.data, strict=False):
                 done = not data and stop == 15
                 if begins and not done and take >= 0:
                     firsts.append((int(take), port))

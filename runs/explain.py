@@ -1,4 +1,6 @@
-"""Why a run took as long as it did: cycles per unit, the chain that bounds the run, and the roofline."""
+"""Why a run took as long as it did: cycles per unit, the chain that bounds the run, and the
+roofline.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +21,40 @@ def _is(unit: dict, attribute: str):
 
 def has_counters(r: Record) -> bool:
     """Whether the record splits cycles per unit (the `machine` timing does)."""
-    return r.timing == "machine" and bool(r.units) and all(None not in (u["busy"], u["blocked"], u["starved"]) for u in r.units)
+    return (
+        r.timing == "machine"
+        and bool(r.units)
+        and all(None not in (u["busy"], u["blocked"], u["starved"]) for u in r.units)
+    )
 
 
 def bounding_chain(r: Record) -> list[tuple[str, str]]:
     """Units from the end of the run to what bounds it, each with the reason to go on or to stop.
 
-    The walk starts at the store (or sink). A unit that mostly starves waits for its emptiest input; one that is mostly blocked
-    waits for its fullest output; one that is busy most of the time, or a load that a starving unit waits for, is the bound.
+    The walk starts at the store (or sink). A unit that mostly starves waits for its emptiest input;
+    one that is mostly blocked waits for its fullest output; one that is busy most of the time, or a
+    load that a starving unit waits for, is the bound.
     """
     units = {u["name"]: u for u in r.units}
     if not has_counters(r):
-        raise PenstockError("the record has no busy/blocked/starved counters", remedy="make it with --timing machine")
+        raise PenstockError(
+            "the record has no busy/blocked/starved counters",
+            remedy="make it with --timing machine",
+        )
     into = {n: [c for c in r.channels if c["dst"] == n != c["src"]] for n in units}
     out_of = {n: [c for c in r.channels if c["src"] == n != c["dst"]] for n in units}
     at = next((u["name"] for u in r.units if _is(u, "ends_run")), r.units[-1]["name"])
-    chain, seen = [], set()
+    chain = []
+    seen = set()
     while at not in seen:
         seen.add(at)
         u = units[at]
         if _is(u, "offchip") == "read":
-            used = "" if r.offchip_utilisation is None else f", of whose bandwidth the run uses {r.offchip_utilisation:.0%}"
+            used = (
+                ""
+                if r.offchip_utilisation is None
+                else f", of whose bandwidth the run uses {r.offchip_utilisation:.0%}"
+            )
             chain.append((at, f"waits for the off-chip memory{used}"))
             break
         state = max(("busy", "blocked", "starved"), key=lambda s: u[s] or 0)
@@ -58,7 +73,9 @@ def bounding_chain(r: Record) -> list[tuple[str, str]]:
 
 
 def roofline(r: Record) -> dict[str, float]:
-    """Bounds in cycles by traffic and by allocated compute (where the record has them), and the operational intensity in FLOP/B."""
+    """Bounds in cycles by traffic and by allocated compute (where the record has them), and the
+    operational intensity in FLOP/B.
+    """
     out = {"intensity": (r.flops or 0) / r.offchip_bytes if r.offchip_bytes else 0.0}
     if r.dram_bytes is not None and r.offchip_bytes_per_cycle:
         out["traffic"] = r.dram_bytes / r.offchip_bytes_per_cycle
@@ -72,7 +89,9 @@ MOST_UNITS = 80
 
 
 def text(r: Record, every: bool = False) -> str:
-    """The report of `penstock explain`; of more than ``MOST_UNITS`` units the busiest, unless ``every`` one is asked for."""
+    """The report of `penstock explain`; of more than ``MOST_UNITS`` units the busiest, unless
+    ``every`` one is asked for.
+    """
     lines = [f"{r.workload} on {r.config}, {r.backend}, {r.timing} timing: {r.cycles} cycles"]
     if r.overlay is not None:
         lines += _overlay(r)
@@ -86,25 +105,46 @@ def text(r: Record, every: bool = False) -> str:
 
 
 def _roofs(r: Record) -> list[str]:
-    lines, bounds = [], roofline(r)
+    lines = []
+    bounds = roofline(r)
     if "traffic" in bounds:
-        used = "" if r.offchip_utilisation is None else f", {r.offchip_utilisation:.1%} of the bandwidth used"
-        lines.append(f"  off-chip: {r.dram_bytes} B moved in {bounds['traffic']:.0f} cycles at peak{used}")
+        used = (
+            ""
+            if r.offchip_utilisation is None
+            else f", {r.offchip_utilisation:.1%} of the bandwidth used"
+        )
+        lines.append(
+            f"  off-chip: {r.dram_bytes} B moved in {bounds['traffic']:.0f} cycles at peak{used}"
+        )
     if "compute" in bounds:
-        lines.append(f"  compute:  {r.flops} FLOP, {bounds['compute']:.0f} cycles if all {r.allocated_flops_per_cycle} FLOP/cycle worked; "
-                     f"intensity {bounds['intensity']:.2f} FLOP/B")
-    binding = max((k for k in ("traffic", "compute") if bounds.get(k)), key=bounds.get, default=None)
+        lines.append(
+            f"  compute:  {r.flops} FLOP, {bounds['compute']:.0f} cycles if all "
+            f"{r.allocated_flops_per_cycle} FLOP/cycle worked; "
+            f"intensity {bounds['intensity']:.2f} FLOP/B"
+        )
+    binding = max(
+        (k for k in ("traffic", "compute") if bounds.get(k)), key=bounds.get, default=None
+    )
     if binding:
-        lines.append(f"  roofline: {binding} binds; the run is {r.cycles / bounds[binding]:.3f} x that bound")
+        lines.append(
+            f"  roofline: {binding} binds; the run is {r.cycles / bounds[binding]:.3f} x that bound"
+        )
     return lines
 
 
 def _units(r: Record, every: bool) -> list[str]:
     lines = [f"  {'unit':32s} {'kind':11s} {'busy':>7s} {'blocked':>8s} {'starved':>8s}"]
-    listed = r.units if every or len(r.units) <= MOST_UNITS else sorted(r.units, key=lambda u: -u["busy"])[:MOST_UNITS]
+    listed = (
+        r.units
+        if every or len(r.units) <= MOST_UNITS
+        else sorted(r.units, key=lambda u: -u["busy"])[:MOST_UNITS]
+    )
     for u in listed:
-        lines.append(f"  {u['name'][:32]:32s} {u['kind']:11s} {share(u, 'busy', r.cycles):7.1%} {share(u, 'blocked', r.cycles):8.1%} "
-                     f"{share(u, 'starved', r.cycles):8.1%}")
+        lines.append(
+            f"  {u['name'][:32]:32s} {u['kind']:11s} {share(u, 'busy', r.cycles):7.1%} "
+            f"{share(u, 'blocked', r.cycles):8.1%} "
+            f"{share(u, 'starved', r.cycles):8.1%}"
+        )
     if len(listed) < len(r.units):
         lines.append(f"  the busiest {len(listed)} of {len(r.units)} units (all of them: --all)")
     lines.append("  bounding chain:")
@@ -112,14 +152,28 @@ def _units(r: Record, every: bool) -> list[str]:
 
 
 def _overlay(r: Record) -> list[str]:
-    """Of a dataflow graph: what bounds its run, how much of PEs and links is used, and what it takes."""
+    """Of a dataflow graph: what bounds its run, how much of PEs and links is used, and what it
+    takes.
+    """
     o = r.overlay
     bounds = {k: v for k, v in o["bounds"].items() if k != "best"}
     binding = max(bounds, key=bounds.get)
     over = f"; the run is {r.cycles / bounds[binding]:.3f} x that" if bounds[binding] else ""
-    lines = [f"  graph:    {o['nodes']} nodes, {o['edges']} edges, depth {o['depth']}; {o['nodes_per_pe']} nodes on the fullest PE, {o['cut_edges']} edges between PEs",
-             f"  bounds:   {', '.join(f'{k} {v}' for k, v in bounds.items())} cycles: {binding} binds{over}"]
-    used = [f"{what} {value:.1%}" for what, value in (("ALUs", r.compute_utilisation), ("links", o.get("link_use")), ("PEs' memories", o.get("pe_use"))) if value is not None]
+    lines = [
+        f"  graph:    {o['nodes']} nodes, {o['edges']} edges, depth {o['depth']}; "
+        f"{o['nodes_per_pe']} nodes on the fullest PE, {o['cut_edges']} edges between PEs",
+        f"  bounds:   {', '.join(f'{k} {v}' for k, v in bounds.items())} cycles: {binding} "
+        f"binds{over}",
+    ]
+    used = [
+        f"{what} {value:.1%}"
+        for what, value in (
+            ("ALUs", r.compute_utilisation),
+            ("links", o.get("link_use")),
+            ("PEs' memories", o.get("pe_use")),
+        )
+        if value is not None
+    ]
     if used:
         lines.append(f"  used:     {', '.join(used)}")
     return [*lines, f"  memories: {o['memory_bits']} bits"]
@@ -128,17 +182,23 @@ def _overlay(r: Record) -> list[str]:
 def _schedule(r: Record) -> list[str]:
     """Of a schedule: predicted and simulated cycles, in all and by subgraph."""
     s = r.schedule
-    lines = [f"  predicted {s['predicted']:.0f} cycles, {s['ratio']:.3f} x what the run took; after fill and memory latency {s['ratio_after_fill']:.3f} x",
-             f"  {'subgraph':>8s} {'predicted':>12s} {'cycles':>12s} {'bound by':s}"]
-    return lines + [f"  {g['index']:8d} {g['predicted']:12.0f} {g['cycles']:12d} {g['bound_by']:s}" for g in s["subgraphs"]]
+    lines = [
+        f"  predicted {s['predicted']:.0f} cycles, {s['ratio']:.3f} x what the run took; after "
+        f"fill and memory latency {s['ratio_after_fill']:.3f} x",
+        f"  {'subgraph':>8s} {'predicted':>12s} {'cycles':>12s} {'bound by':s}",
+    ]
+    return lines + [
+        f"  {g['index']:8d} {g['predicted']:12.0f} {g['cycles']:12d} {g['bound_by']:s}"
+        for g in s["subgraphs"]
+    ]
 
 
 def diff(a: list[Record], b: list[Record]) -> list[dict]:
     """Rows that lay two sets of records side by side.
 
-    Records of one workload with the same parameters, backend and timing are laid side by side: first
-    those of the same configuration and seed, then what is left of them, with both configurations and
-    both seeds. A record without a partner has a row of its own.
+    Records of one workload with the same parameters, backend and timing are laid side by side:
+    first those of the same configuration and seed, then what is left of them, with both
+    configurations and both seeds. A record without a partner has a row of its own.
     """
     left = list(b)
     partners: dict[int, Record] = {}
@@ -166,8 +226,19 @@ def _row(a: Record | None, b: Record | None) -> dict:
         values = [getattr(r, name) for r in (a, b) if r]
         return values[0] if values[0] == values[-1] else f"{values[0]} | {values[-1]}"
 
-    out = {"workload": one.workload, "config": both("config"), **one.params, "seed": both("seed"), "backend": one.backend, "timing": one.timing}
-    for title, name in (("cycles", "cycles"), ("traffic", "dram_bytes"), ("on-chip", "onchip_bytes")):
+    out = {
+        "workload": one.workload,
+        "config": both("config"),
+        **one.params,
+        "seed": both("seed"),
+        "backend": one.backend,
+        "timing": one.timing,
+    }
+    for title, name in (
+        ("cycles", "cycles"),
+        ("traffic", "dram_bytes"),
+        ("on-chip", "onchip_bytes"),
+    ):
         out |= {f"{title} A": a and getattr(a, name), f"{title} B": b and getattr(b, name)}
         if name == "cycles":
             out["B/A"] = b.cycles / a.cycles if a and b and a.cycles else None

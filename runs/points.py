@@ -1,4 +1,6 @@
-"""Points of a sweep or a regression as rows of a table, with totals; the same rows are printed, stored and read."""
+"""Points of a sweep or a regression as rows of a table, with totals; the same rows are printed,
+stored and read.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +14,34 @@ from ..machine.record import Record
 if TYPE_CHECKING:
     from .api import Outcome
 
-__all__ = ["row", "total", "quantities", "to_csv", "text_table", "fitting", "print_table", "failures", "one_message"]
+__all__ = [
+    "failures",
+    "fitting",
+    "one_message",
+    "print_table",
+    "quantities",
+    "row",
+    "text_table",
+    "to_csv",
+    "total",
+]
 
 
 def agreement(rtl: Record) -> str:
     """What the check of every beat found, of an RTL record that has been compared."""
-    return (f"model = RTL: {rtl.channels_observed}/{rtl.channels_total} channels observed, "
-            f"{rtl.mismatches} mismatched beats")
+    return (
+        f"model = RTL: {rtl.channels_observed}/{rtl.channels_total} channels observed, "
+        f"{rtl.mismatches} mismatched beats"
+    )
 
 
 def row(o: Outcome, **first) -> dict:
-    """One point: its parameters, then what model and RTL measured, with only the columns of the backends that ran."""
+    """One point: its parameters, then what model and RTL measured, with only the columns of the
+    backends that ran.
+    """
     out = dict(first)
-    model, rtl = o.model, o.rtl
+    model = o.model
+    rtl = o.rtl
     any_ = rtl or model
     if model:
         out["cycles model"] = model.cycles
@@ -33,9 +50,17 @@ def row(o: Outcome, **first) -> dict:
     if model and rtl:
         out["error"] = rtl.cycles / model.cycles - 1
     if any_:
-        out |= {"traffic B": any_.dram_bytes, "on-chip B": any_.onchip_bytes, "off-chip use": any_.offchip_utilisation, "compute use": any_.compute_utilisation}
+        out |= {
+            "traffic B": any_.dram_bytes,
+            "on-chip B": any_.onchip_bytes,
+            "off-chip use": any_.offchip_utilisation,
+            "compute use": any_.compute_utilisation,
+        }
     if model and rtl and rtl.channels_total is not None:
-        out |= {"channels": f"{rtl.channels_observed}/{rtl.channels_total}", "differ": rtl.mismatches}
+        out |= {
+            "channels": f"{rtl.channels_observed}/{rtl.channels_total}",
+            "differ": rtl.mismatches,
+        }
     if any_:
         out |= {"values": any_.values_ok, "max rel err": any_.max_rel_err, "wall s": any_.wall_s}
     if rtl:
@@ -49,7 +74,9 @@ def row(o: Outcome, **first) -> dict:
 
 
 def total(rows: Sequence[dict], **first) -> dict:
-    """The last row: sums of cycles, traffic, channels and time, the largest errors, the speed over all points."""
+    """The last row: sums of cycles, traffic, channels and time, the largest errors, the speed over
+    all points.
+    """
     out = {**first, "point": f"{sum('failed' not in r for r in rows)} of {len(rows)} points passed"}
     for name in ("cycles model", "cycles RTL", "traffic B", "differ", "wall s", "set-up s"):
         if got := [r[name] for r in rows if r.get(name) is not None]:
@@ -84,10 +111,22 @@ def one_message(found: Sequence[Outcome]) -> None:
 
 def quantities(records: Sequence[Record]) -> list[dict]:
     """Records of one point side by side: a row per quantity, a column per backend."""
-    shown = {"cycles": "cycles", "offchip_bytes": "off-chip traffic, B", "dram_bytes": "off-chip lines moved, B", "offchip_utilisation": "off-chip bandwidth used",
-             "onchip_bytes": "on-chip requirement, B", "onchip_peak_bytes": "on-chip pages in use, B", "flops": "FLOP", "compute_utilisation": "compute used",
-             "values_ok": "bit-equal to NumPy", "max_rel_err": "error against float64"}
-    rows = [{"": title} | {r.backend.replace("rtl", "RTL"): getattr(r, name) for r in records} for name, title in shown.items()]
+    shown = {
+        "cycles": "cycles",
+        "offchip_bytes": "off-chip traffic, B",
+        "dram_bytes": "off-chip lines moved, B",
+        "offchip_utilisation": "off-chip bandwidth used",
+        "onchip_bytes": "on-chip requirement, B",
+        "onchip_peak_bytes": "on-chip pages in use, B",
+        "flops": "FLOP",
+        "compute_utilisation": "compute used",
+        "values_ok": "bit-equal to NumPy",
+        "max_rel_err": "error against float64",
+    }
+    rows = [
+        {"": title} | {r.backend.replace("rtl", "RTL"): getattr(r, name) for r in records}
+        for name, title in shown.items()
+    ]
     return [r for r in rows if any(v is not None for k, v in r.items() if k)]
 
 
@@ -170,7 +209,9 @@ def _ruled(text: str, encoding: str | None) -> str:
 
 
 def fitting(rows: Sequence[dict], width: int, title: str | None = None) -> tuple[object, list[str]]:
-    """A table of at most ``width`` columns of text, and the names of what had to be left out, from the right (but not the verdict)."""
+    """A table of at most ``width`` columns of text, and the names of what had to be left out, from
+    the right (but not the verdict).
+    """
     names, rows = _shown(rows)
     left_out: list[str] = []
     table = _table(names, rows, title)

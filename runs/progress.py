@@ -1,4 +1,6 @@
-"""What a long command is doing: a bar on a terminal, lines where there is none, nothing with ``--quiet``."""
+"""What a long command is doing: a bar on a terminal, lines where there is none, nothing with
+``--quiet``.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +9,20 @@ import threading
 import time
 from collections.abc import Callable
 
-__all__ = ["Progress", "Bar", "Lines", "Calls", "of", "display"]
+__all__ = ["Bar", "Calls", "Lines", "Progress", "display", "of"]
 
 LINE_SECONDS = 4.0
-"""Seconds between lines where there is no terminal: finished points, and quick steps, are told at most this often, and what goes on as often; stages, and the last point, always."""
+"""Seconds between lines where there is no terminal: finished points, and quick steps, are told at
+most this often, and what goes on as often; stages, and the last point, always.
+"""
 
 
 class Progress:
-    """The silent display, and the protocol of the others: work is planned, stages are named, steps get done.
+    """The silent display, and the protocol of the others: work is planned, stages are named, steps
+    get done.
 
-    Members may be called from any thread. A display is a context manager; it shows nothing before it is entered.
+    Members may be called from any thread. A display is a context manager; it shows nothing before
+    it is entered.
     """
 
     def __init__(self):
@@ -36,7 +42,7 @@ class Progress:
         """One step is finished."""
         self.finished += 1
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *exc) -> None:
@@ -63,7 +69,10 @@ class Lines(Progress):
 
     def __init__(self, file=None, clock: Callable[[], float] = time.perf_counter):
         super().__init__()
-        self.file, self.clock, self.start, self.last = file, clock, clock(), 0.0
+        self.file = file
+        self.clock = clock
+        self.start = clock()
+        self.last = 0.0
         self.over = threading.Event()
         self.printing = threading.Lock()
 
@@ -98,7 +107,9 @@ class Lines(Progress):
     def done(self, what: str) -> None:
         self._stop()
         super().done(what)
-        if self.clock() - self.start - self.last >= LINE_SECONDS or self.last and self.finished == self.planned:
+        if self.clock() - self.start - self.last >= LINE_SECONDS or (
+            self.last and self.finished == self.planned
+        ):
             self._print(f"{self.finished}/{self.planned} {what}")
 
     def _print(self, line: str) -> None:
@@ -107,15 +118,24 @@ class Lines(Progress):
 
 
 class Bar(Progress):
-    """A bar with the steps done, the time spent and the current stage; it goes away when the work is over."""
+    """A bar with the steps done, the time spent and the current stage; it goes away when the work
+    is over.
+    """
 
     def __init__(self, console):
         super().__init__()
         from rich import progress
 
-        self.bar = progress.Progress(progress.SpinnerColumn(), progress.BarColumn(bar_width=24), progress.MofNCompleteColumn(), progress.TimeElapsedColumn(),
-                                     progress.TextColumn("{task.description}", markup=False, table_column=None), console=console, transient=True,
-                                     redirect_stdout=sys.stdout.isatty())  # else what is printed meanwhile would go to standard error
+        self.bar = progress.Progress(
+            progress.SpinnerColumn(),
+            progress.BarColumn(bar_width=24),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TextColumn("{task.description}", markup=False, table_column=None),
+            console=console,
+            transient=True,
+            redirect_stdout=sys.stdout.isatty(),
+        )  # else what is printed meanwhile would go to standard error
         self.task = self.bar.add_task("", total=None)
 
     def plan(self, steps: int) -> None:
@@ -131,7 +151,7 @@ class Bar(Progress):
         super().done(what)
         self.bar.update(self.task, completed=self.finished, description=what)
 
-    def __enter__(self) -> "Bar":
+    def __enter__(self) -> Bar:
         self.bar.start()
         return self
 

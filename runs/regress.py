@@ -19,7 +19,8 @@ from .progress import of as progress_of
 
 @dataclass(frozen=True)
 class Design:
-    """A program at several points on one machine (one simulator build where the structure is equal).
+    """A program at several points on one machine (one simulator build where the structure is
+    equal).
 
     Attributes
     ----------
@@ -37,6 +38,7 @@ class Design:
         Draws of inputs and streams that every point is run at.
     deep
         Left out unless asked for.
+
     """
 
     name: str
@@ -51,7 +53,13 @@ class Design:
         config = load(self.config)
         if not self.fields:
             return config
-        return check(replace(config, name=self.name.removeprefix(f"{self.program} ").replace(" ", "_"), machine=replace(config.machine, **self.fields)))
+        return check(
+            replace(
+                config,
+                name=self.name.removeprefix(f"{self.program} ").replace(" ", "_"),
+                machine=replace(config.machine, **self.fields),
+            )
+        )
 
 
 def _units(n: int) -> dict:
@@ -62,8 +70,21 @@ def _p(batch: int, dim: int, inter: int, tile_b: int, tile_inter: int) -> dict:
     return {"batch": batch, "dim": dim, "inter": inter, "tile_b": tile_b, "tile_inter": tile_inter}
 
 
-SMALL = (_p(8, 16, 16, 4, 8), _p(8, 16, 24, 8, 8), _p(16, 8, 16, 8, 16), _p(6, 10, 12, 6, 6), _p(10, 18, 14, 5, 7), _p(4, 4, 4, 4, 4))
-WIDE = (_p(32, 64, 64, 16, 32), _p(64, 64, 64, 64, 64), _p(16, 32, 96, 16, 48), _p(40, 72, 56, 20, 28), _p(24, 40, 40, 24, 40))
+SMALL = (
+    _p(8, 16, 16, 4, 8),
+    _p(8, 16, 24, 8, 8),
+    _p(16, 8, 16, 8, 16),
+    _p(6, 10, 12, 6, 6),
+    _p(10, 18, 14, 5, 7),
+    _p(4, 4, 4, 4, 4),
+)
+WIDE = (
+    _p(32, 64, 64, 16, 32),
+    _p(64, 64, 64, 64, 64),
+    _p(16, 32, 96, 16, 48),
+    _p(40, 72, 56, 20, 28),
+    _p(24, 40, 40, 24, 40),
+)
 FIG8 = tuple({"tile_b": b, "tile_inter": i} for b in (16, 32, 64) for i in (16, 32, 64, 128, 256))
 
 MOE = {"tokens": 12, "experts": 2, "dim": 8, "inter": 8, "tile_inter": 8}
@@ -74,7 +95,14 @@ FULL_ATTENTION = {"requests": 16, "regions": 4, "most": 32}
 
 def _one(program: str, what: str, *, seeds: int = 3, deep: bool = False, **params) -> Design:
     """A program at one point, on ``small_fpga``."""
-    return Design(f"{program} {what}".strip(), "small_fpga", (params,), program=program, seeds=seeds, deep=deep)
+    return Design(
+        f"{program} {what}".strip(),
+        "small_fpga",
+        (params,),
+        program=program,
+        seeds=seeds,
+        deep=deep,
+    )
 
 
 DESIGNS = (
@@ -89,14 +117,41 @@ DESIGNS = (
     _one("moe", "8 experts static", tile_rows=16, deep=True, **FULL_MOE),
     _one("moe", "8 experts dynamic", tile_rows=0, deep=True, **FULL_MOE),
     _one("moe", "8 experts time-multiplexed", tile_rows=0, regions=4, deep=True, **FULL_MOE),
-    *(_one("attention", f"16 requests {p}", parallel=p, softmax=s, deep=True, **FULL_ATTENTION)
-      for p, s in (("coarse", "online"), ("interleaved", "published"), ("dynamic", "stable"))),
-    _one("published_moe", "dynamic", tokens=8, dim=8, inter=8, experts=4, top_k=2, tile_rows=0, tile_inter=4),
-    _one("published_attention", "dynamic", requests=8, regions=2, heads=4, head_dim=8, kv_tile=4, most=3, parallel="dynamic"),
+    *(
+        _one("attention", f"16 requests {p}", parallel=p, softmax=s, deep=True, **FULL_ATTENTION)
+        for p, s in (("coarse", "online"), ("interleaved", "published"), ("dynamic", "stable"))
+    ),
+    _one(
+        "published_moe",
+        "dynamic",
+        tokens=8,
+        dim=8,
+        inter=8,
+        experts=4,
+        top_k=2,
+        tile_rows=0,
+        tile_inter=4,
+    ),
+    _one(
+        "published_attention",
+        "dynamic",
+        requests=8,
+        regions=2,
+        heads=4,
+        head_dim=8,
+        kv_tile=4,
+        most=3,
+        parallel="dynamic",
+    ),
     Design("swiglu small_fpga", "small_fpga", SMALL),
     Design("swiglu small_fpga x2", "small_fpga", SMALL, _units(2)),
     Design("swiglu small_fpga x4", "small_fpga", SMALL, _units(4)),
-    Design("swiglu small_fpga narrow", "small_fpga", SMALL, {"rows_per_cycle": 2, "lanes": {"default": 4, "silu": 1, "accum": 8}}),
+    Design(
+        "swiglu small_fpga narrow",
+        "small_fpga",
+        SMALL,
+        {"rows_per_cycle": 2, "lanes": {"default": 4, "silu": 1, "accum": 8}},
+    ),
     Design("swiglu paper_hdl_bf16", "paper_hdl_bf16", WIDE),
     Design("swiglu paper_hdl_bf16 x2", "paper_hdl_bf16", WIDE, _units(2)),
     Design("swiglu paper_hdl_bf16 x4", "paper_hdl_bf16", WIDE, _units(4)),
@@ -104,36 +159,68 @@ DESIGNS = (
 )
 
 
-def run(only: str | None = None, progress: Progress | Callable[[str], None] | None = None, designs: tuple[Design, ...] = DESIGNS,
-        deep: bool = False) -> tuple[list[Record], list[dict]]:
-    """Run every design whose name contains ``only``; the deep ones (workloads at the paper's reduced sizes, minutes each) if asked for.
+def run(
+    only: str | None = None,
+    progress: Progress | Callable[[str], None] | None = None,
+    designs: tuple[Design, ...] = DESIGNS,
+    deep: bool = False,
+) -> tuple[list[Record], list[dict]]:
+    """Run every design whose name contains ``only``; the deep ones (workloads at the paper's
+    reduced sizes, minutes each) if asked for.
 
     Returns
     -------
     records, rows
-        All records, and one table row per point with the totals last. A row of a point that failed has its message in ``failed``; the other
-        points of its design keep their rows.
+        All records, and one table row per point with the totals last. A row of a point that failed
+        has its message in ``failed``; the other points of its design keep their rows.
+
     """
     designs = tuple(d for d in designs if deep or not d.deep)
     chosen = [d for d in designs if not only or only in d.name]
     if not chosen:
-        raise PenstockError(f"no design's name contains {only!r}", remedy=f"designs: {', '.join(d.name for d in designs)}{'' if deep else '; more with --deep'}")
+        raise PenstockError(
+            f"no design's name contains {only!r}",
+            remedy=(
+                "designs: "
+                f"{', '.join(d.name for d in designs)}{'' if deep else '; more with --deep'}"
+            ),
+        )
     show = progress_of(progress)
-    records, rows = [], []
+    records = []
+    rows = []
     for d in chosen:
         show.stage(d.name)
         runs = [(p, seed) for p in d.points for seed in range(d.seeds)]
-        for o, (p, seed) in zip(api.outcomes(d.program, d.machine(), [p for p, _ in runs], on="both", seed=[seed for _, seed in runs], progress=show), runs):
+        for o, (p, seed) in zip(
+            api.outcomes(
+                d.program,
+                d.machine(),
+                [p for p, _ in runs],
+                on="both",
+                seed=[seed for _, seed in runs],
+                progress=show,
+            ),
+            runs,
+            strict=False,
+        ):
             records += o.records
             drawn = {"seed": seed} if d.seeds > 1 else {}
-            rows.append(points.row(o, design=d.name, point=" ".join(f"{k}={v}" for k, v in (p | drawn).items())))
+            rows.append(
+                points.row(
+                    o, design=d.name, point=" ".join(f"{k}={v}" for k, v in (p | drawn).items())
+                )
+            )
     return records, [*rows, points.total(rows, design="total")]
 
 
 def save(out: Path, records: list[Record], rows: list[dict]) -> list[Path]:
-    """Write regress.json (rows and versions), regress.txt (the table) and records.json into a folder, which is made if need be; returns their paths."""
+    """Write regress.json (rows and versions), regress.txt (the table) and records.json into a
+    folder, which is made if need be; returns their paths.
+    """
     folder(out)
-    text = points.text_table(rows) + "".join(f"\n{line}" for line in points.failures(rows[:-1]).splitlines())
+    text = points.text_table(rows) + "".join(
+        f"\n{line}" for line in points.failures(rows[:-1]).splitlines()
+    )
     table = {"rows": rows[:-1], "total": rows[-1], "versions": api.versions()}
     write_text(out / "regress.json", json.dumps(table, indent=1) + "\n")
     write_text(out / "regress.txt", text.rstrip() + "\n")

@@ -1,7 +1,7 @@
 """Files to start from: programs, problems, graphs and traces; `penstock new NAME` copies one.
 
-What lies in ``files/`` is a user's: programs there import penstock by its name, as from anywhere else,
-and nothing of Penstock imports them.
+What lies in ``files/`` is a user's: programs there import penstock by its name, as from anywhere
+else, and nothing of Penstock imports them.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class Sample:
         What it is.
     command
         What takes the copy, with ``{file}`` in its place.
+
     """
 
     file: str
@@ -87,6 +88,7 @@ def copy(name: str, to: str | Path | None = None) -> Path:
     ------
     PenstockError
         No sample of this name, something is there already, or it cannot be written.
+
     """
     if name not in SAMPLES:
         raise PenstockError(f"no sample named {name!r}", remedy=f"known: {', '.join(SAMPLES)}")

@@ -1,4 +1,6 @@
-"""Runs unit graphs on the RTL: export, build (cached), simulate, and the same result type as the model's."""
+"""Runs unit graphs on the RTL: export, build (cached), simulate, and the same result type as the
+model's.
+"""
 
 from __future__ import annotations
 
@@ -26,30 +28,77 @@ from . import bench, runner
 from .exported import Design
 from .native import FAULTS, HALT, STATUS
 
-__all__ = ["Design", "Point", "run", "run_many", "simulate", "QUIET_CYCLES", "IDLE_CYCLES", "MAX_CYCLES"]
+__all__ = [
+    "IDLE_CYCLES",
+    "MAX_CYCLES",
+    "QUIET_CYCLES",
+    "Design",
+    "Point",
+    "run",
+    "run_many",
+    "simulate",
+]
 
 QUIET_CYCLES = 64
 """Cycles a run goes on after `done`: nothing may happen in them."""
 IDLE_CYCLES = 10_000
-"""A run in which no beat and no line moves for so long, and no memory response is due, is deadlocked."""
+"""A run in which no beat and no line moves for so long, and no memory response is due, is
+deadlocked.
+"""
 MAX_CYCLES = 20_000_000
 ALIKE_INSTANCES = 120
-"""From so many units and channels on, each module is compiled as one class for all its instances."""
+"""From so many units and channels on, each module is compiled as one class for all its instances.
+"""
 SHARED_INSTANCES = 32
-"""A module with at least so many instances is compiled once and linked; with fewer, that costs more than it saves."""
+"""A module with at least so many instances is compiled once and linked; with fewer, that costs more
+than it saves.
+"""
 
 
-def run(graph: UnitGraph, config: Config, tensors: Mapping[str, np.ndarray] | None = None, *, trace: bool = True, sources=None, sinks=None,
-        waves: str | None = None, mutate: Mapping[str, str] | None = None, max_cycles: int | None = None, seed: int = 0, record: Iterable[int] = (),
-        resets_at: Sequence[int] = (), quiet: int = QUIET_CYCLES) -> Run:
+def run(
+    graph: UnitGraph,
+    config: Config,
+    tensors: Mapping[str, np.ndarray] | None = None,
+    *,
+    trace: bool = True,
+    sources=None,
+    sinks=None,
+    waves: str | None = None,
+    mutate: Mapping[str, str] | None = None,
+    max_cycles: int | None = None,
+    seed: int = 0,
+    record: Iterable[int] = (),
+    resets_at: Sequence[int] = (),
+    quiet: int = QUIET_CYCLES,
+) -> Run:
     """Simulate one unit graph; parameters as :func:`run_many`."""
     point = Point(graph, tensors, sources or {}, sinks or {}, resets_at, mutate=mutate or {})
-    return run_many([point], config, trace=trace, waves=waves, max_cycles=max_cycles, seed=seed, record=record, quiet=quiet)[0]
+    return run_many(
+        [point],
+        config,
+        trace=trace,
+        waves=waves,
+        max_cycles=max_cycles,
+        seed=seed,
+        record=record,
+        quiet=quiet,
+    )[0]
 
 
-def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = True, waves: str | None = None,
-             max_cycles: int | None = None, seed: int = 0, record: Iterable[int] = (), progress: Callable[[int], None] | None = None,
-             stage: Callable[[str], None] | None = None, keep_going: bool = False, quiet: int = QUIET_CYCLES) -> list[Run | RunError]:
+def run_many(
+    points: Sequence[Point | tuple],
+    config: Config,
+    *,
+    trace: bool = True,
+    waves: str | None = None,
+    max_cycles: int | None = None,
+    seed: int = 0,
+    record: Iterable[int] = (),
+    progress: Callable[[int], None] | None = None,
+    stage: Callable[[str], None] | None = None,
+    keep_going: bool = False,
+    quiet: int = QUIET_CYCLES,
+) -> list[Run | RunError]:
     """Simulate several points; those of equal structure share one build and one simulator launch.
 
     Parameters
@@ -67,20 +116,24 @@ def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = T
     stage
         Called with one line when an export, a build or a simulation begins.
     keep_going
-        Whether a point that fails leaves its error in the list and lets the others go on; otherwise the first error is raised.
+        Whether a point that fails leaves its error in the list and lets the others go on; otherwise
+        the first error is raised.
     quiet
         Cycles the simulation goes on after `done`.
 
     Returns
     -------
     list of Run
-        ``backend`` 'rtl'; ``extra`` has build (name of the simulator build), export_s, build_s, launch_s, simulate_s, clocked_s (wall of the clocked part alone),
-        clocked_cpu_s, cycles_per_s.
+        ``backend`` 'rtl'; ``extra`` has build (name of the simulator build), export_s, build_s,
+        launch_s, simulate_s, clocked_s (wall of the clocked part alone), clocked_cpu_s,
+        cycles_per_s.
 
     Raises
     ------
     RunError
-        No simulator, a cycle limit, a deadlock, an error flag, an access outside the memory, or a fabric that is not drained at the end.
+        No simulator, a cycle limit, a deadlock, an error flag, an access outside the memory, or a
+        fabric that is not drained at the end.
+
     """
     runner.require_tools()
     points = [p if isinstance(p, Point) else Point(*p) for p in points]
@@ -96,21 +149,45 @@ def run_many(points: Sequence[Point | tuple], config: Config, *, trace: bool = T
         chosen = [points[i] for i in members]
         name = f"{chosen[0].graph.name}, build {k} of {len(groups)}"
         try:
-            design = design_of(chosen[0].graph, config, mutable=mutable, stage=lambda what, name=name: say(f"{what} of {name}"))
-            runs = simulate(design, chosen, config, trace=trace, waves=waves, max_cycles=max_cycles, seed=seed, record=record, quiet=quiet,
-                            progress=(lambda i, members=members: progress(members[i])) if progress else None,
-                            stage=lambda what, name=name: say(f"{what} of {name}"), keep_going=keep_going)
+            design = design_of(
+                chosen[0].graph,
+                config,
+                mutable=mutable,
+                stage=lambda what, name=name: say(f"{what} of {name}"),
+            )
+            runs = simulate(
+                design,
+                chosen,
+                config,
+                trace=trace,
+                waves=waves,
+                max_cycles=max_cycles,
+                seed=seed,
+                record=record,
+                quiet=quiet,
+                progress=(lambda i, members=members: progress(members[i])) if progress else None,
+                stage=lambda what, name=name: say(f"{what} of {name}"),
+                keep_going=keep_going,
+            )
         except RunError as e:  # of the build or the launch: all its points fail
             if not keep_going:
                 raise
             runs = [e] * len(members)
-        for i, r in zip(members, runs):
+        for i, r in zip(members, runs, strict=False):
             results[i] = r
     return results
 
 
-def prepare(graph: UnitGraph, config: Config, *, waves: bool = False, stage: Callable[[str], None] | None = None) -> None:
-    """Export a unit graph and build its simulator, unless they are in the cache; ``stage`` as of :func:`run_many`."""
+def prepare(
+    graph: UnitGraph,
+    config: Config,
+    *,
+    waves: bool = False,
+    stage: Callable[[str], None] | None = None,
+) -> None:
+    """Export a unit graph and build its simulator, unless they are in the cache; ``stage`` as of
+    :func:`run_many`.
+    """
     from .design import design_of
 
     def say(what: str) -> None:
@@ -120,58 +197,144 @@ def prepare(graph: UnitGraph, config: Config, *, waves: bool = False, stage: Cal
     build_design(design_of(graph, config, stage=say), waves=waves, stage=say)
 
 
-def build_design(design: Design, *, waves: bool = False, stage: Callable[[str], None] | None = None) -> runner.Build:
+def build_design(
+    design: Design, *, waves: bool = False, stage: Callable[[str], None] | None = None
+) -> runner.Build:
     """The simulator of a design, from the cache if it is there."""
     sources, sinks = bench.streams(design.graph)
     verilog = {}
     if waves:
         verilog["channels.sv"] = bench.channel_package(design.graph)
     verilog |= design.verilog
-    verilog["penstock_bench_top.sv"] = bench.wrapper(fabric=design.top, lanes=design.lanes, responses=design.responses, memory=bool(design.graph.ports),
-                                                     sources=sources, sinks=sinks)
+    verilog["penstock_bench_top.sv"] = bench.wrapper(
+        fabric=design.top,
+        lanes=design.lanes,
+        responses=design.responses,
+        memory=bool(design.graph.ports),
+        sources=sources,
+        sinks=sinks,
+    )
     text = "\n".join(design.verilog.values())
     instances = Counter(re.findall(r"^\s*(penstock_\w+)\s", text, re.M))
-    alike, shared = {}, [m for m in design.shared if instances[m] >= SHARED_INSTANCES]
+    alike = {}
+    shared = [m for m in design.shared if instances[m] >= SHARED_INSTANCES]
     if len(design.graph.units) + len(design.graph.channels) >= ALIKE_INSTANCES:
         heads = re.findall(r"^module (penstock_\w+)\(([^)]*)\);", text, re.M)
-        alike, shared = {m: re.findall(r"\w+", ports) for m, ports in heads if instances[m] > 1 and not m.startswith("penstock_dot")}, []
-    return runner.build(verilog, bench.TOP, bench.PUBLIC, shared=shared, alike=alike, name=design.graph.name, waves=waves, stage=stage)
+        alike = {
+            m: re.findall(r"\w+", ports)
+            for m, ports in heads
+            if instances[m] > 1 and not m.startswith("penstock_dot")
+        }
+        shared = []
+    return runner.build(
+        verilog,
+        bench.TOP,
+        bench.PUBLIC,
+        shared=shared,
+        alike=alike,
+        name=design.graph.name,
+        waves=waves,
+        stage=stage,
+    )
 
 
-def simulate(design: Design, points: Sequence[Point], config: Config | None, *, trace: bool = True, waves: str | None = None, max_cycles: int | None = None,
-             seed: int = 0, record: Iterable[int] = (), quiet: int = QUIET_CYCLES, progress: Callable[[int], None] | None = None,
-             stage: Callable[[str], None] | None = None, keep_going: bool = False) -> list[Run | RunError]:
+def simulate(
+    design: Design,
+    points: Sequence[Point],
+    config: Config | None,
+    *,
+    trace: bool = True,
+    waves: str | None = None,
+    max_cycles: int | None = None,
+    seed: int = 0,
+    record: Iterable[int] = (),
+    quiet: int = QUIET_CYCLES,
+    progress: Callable[[int], None] | None = None,
+    stage: Callable[[str], None] | None = None,
+    keep_going: bool = False,
+) -> list[Run | RunError]:
     """Build a design and run points on it in one simulator launch; see :func:`run_many`."""
     say = stage or (lambda _line: None)
     built = build_design(design, waves=bool(waves), stage=say)
     say(f"simulate {len(points)} point{'s' if len(points) > 1 else ''}")
     with children.temporary() as folder:
-        return _launch(folder, built, design, points, config, trace=trace, waves=waves, max_cycles=max_cycles, seed=seed, record=record, quiet=quiet, progress=progress,
-                       keep_going=keep_going)
+        return _launch(
+            folder,
+            built,
+            design,
+            points,
+            config,
+            trace=trace,
+            waves=waves,
+            max_cycles=max_cycles,
+            seed=seed,
+            record=record,
+            quiet=quiet,
+            progress=progress,
+            keep_going=keep_going,
+        )
 
 
-def _launch(folder: Path, built: runner.Build, design: Design, points: Sequence[Point], config: Config | None, *, trace: bool, waves: str | None, max_cycles: int | None,
-            seed: int, record: Iterable[int], quiet: int, progress: Callable[[int], None] | None, keep_going: bool) -> list[Run | RunError]:
+def _launch(
+    folder: Path,
+    built: runner.Build,
+    design: Design,
+    points: Sequence[Point],
+    config: Config | None,
+    *,
+    trace: bool,
+    waves: str | None,
+    max_cycles: int | None,
+    seed: int,
+    record: Iterable[int],
+    quiet: int,
+    progress: Callable[[int], None] | None,
+    keep_going: bool,
+) -> list[Run | RunError]:
     """One simulator launch, whose files come into ``folder``."""
     graph = design.graph
     sources, sinks = bench.streams(graph)
     started = time.perf_counter()
-    job = {"channels": len(graph.channels), "ports": len(graph.ports), "units": len(graph.units), "lanes": design.lanes, "responses": design.responses,
-           "sources": [u for u, _ in sources], "sinks": [u for u, _ in sinks], "keep": sorted(record), "idle": IDLE_CYCLES, "points": [],
-           "dram": vars(config.machine.dram) if config else {}}
+    job = {
+        "channels": len(graph.channels),
+        "ports": len(graph.ports),
+        "units": len(graph.units),
+        "lanes": design.lanes,
+        "responses": design.responses,
+        "sources": [u for u, _ in sources],
+        "sinks": [u for u, _ in sinks],
+        "keep": sorted(record),
+        "idle": IDLE_CYCLES,
+        "points": [],
+        "dram": vars(config.machine.dram) if config else {},
+    }
     for i, p in enumerate(points[:1] if waves else points):
-        np.savez(folder / f"in{i}.npz", **_inputs(p, sources, sinks, config.machine.load_lines if config else 0))
-        job["points"].append({"inputs": str(folder / f"in{i}.npz"), "out": str(folder / f"out{i}.npz"), "told": str(folder / f"told{i}"), "quiet": quiet,
-                              "registers": register_writes(design, p.graph), "max_cycles": max_cycles or MAX_CYCLES, "resets_at": list(p.resets_at),
-                              "mutations": _mutations(p)})
+        np.savez(
+            folder / f"in{i}.npz",
+            **_inputs(p, sources, sinks, config.machine.load_lines if config else 0),
+        )
+        job["points"].append(
+            {
+                "inputs": str(folder / f"in{i}.npz"),
+                "out": str(folder / f"out{i}.npz"),
+                "told": str(folder / f"told{i}"),
+                "quiet": quiet,
+                "registers": register_writes(design, p.graph),
+                "max_cycles": max_cycles or MAX_CYCLES,
+                "resets_at": list(p.resets_at),
+                "mutations": _mutations(p),
+            }
+        )
     n = len(job["points"])
     with _watching(folder, n, progress):
-        runner.launch(built, "penstock.tb.fabric_test", job, seed=seed, folder=folder, waves=bool(waves))
+        runner.launch(
+            built, "penstock.tb.fabric_test", job, seed=seed, folder=folder, waves=bool(waves)
+        )
     wall = time.perf_counter() - started
     runs = []
     loaded = [dict(np.load(folder / f"out{i}.npz")) for i in range(n)]
     spent = sum(float(out["simulate_s"]) for out in loaded)
-    for p, out in zip(points, loaded):
+    for p, out in zip(points, loaded, strict=False):
         try:
             r = _run(p, out, trace, sorted(record), max_cycles, config)
         except RunError as e:
@@ -180,10 +343,22 @@ def _launch(folder: Path, built: runner.Build, design: Design, points: Sequence[
             runs.append(e)
             continue
         clocked = float(out["clocked_s"])
-        r.setup_s = (design.seconds + built.seconds + wall - spent) / n  # its share of what the points have in common
+        r.setup_s = (
+            design.seconds + built.seconds + wall - spent
+        ) / n  # its share of what the points have in common
         r.wall_s = float(out["simulate_s"])
-        r.extra |= {"build": built.folder.name, "export_s": design.seconds, "build_s": built.seconds, "launch_s": (wall - spent) / n, "simulate_s": float(out["simulate_s"]),
-                    "clocked_s": clocked, "clocked_cpu_s": float(out["clocked_cpu_s"]), "cycles_per_s": int(out["status"][STATUS.index("cycles_seen")]) / clocked if clocked else 0.0}
+        r.extra |= {
+            "build": built.folder.name,
+            "export_s": design.seconds,
+            "build_s": built.seconds,
+            "launch_s": (wall - spent) / n,
+            "simulate_s": float(out["simulate_s"]),
+            "clocked_s": clocked,
+            "clocked_cpu_s": float(out["clocked_cpu_s"]),
+            "cycles_per_s": int(out["status"][STATUS.index("cycles_seen")]) / clocked
+            if clocked
+            else 0.0,
+        }
         runs.append(r)
     if waves and not isinstance(runs[0], RunError):
         from .waves import collect
@@ -196,7 +371,10 @@ class _watching:
     """Calls ``progress`` while the simulator runs, as points finish."""
 
     def __init__(self, folder: Path, n: int, progress: Callable[[int], None] | None):
-        self.folder, self.n, self.progress, self.stop = folder, n, progress, threading.Event()
+        self.folder = folder
+        self.n = n
+        self.progress = progress
+        self.stop = threading.Event()
 
     def __enter__(self):
         if self.progress:
@@ -238,7 +416,11 @@ def register_writes(design: Design, graph: UnitGraph) -> list[list[int]]:
 
 
 def _inputs(p: Point, sources, sinks, load_lines: int) -> dict[str, np.ndarray]:
-    image = pack(p.graph, dict(p.tensors)) if p.tensors is not None else np.zeros(p.graph.memory_bytes, np.uint8)
+    image = (
+        pack(p.graph, dict(p.tensors))
+        if p.tensors is not None
+        else np.zeros(p.graph.memory_bytes, np.uint8)
+    )
     arrays = {"image": image}
     if p.graph.ports:
         tensors = [p.graph.tensor(p.graph.units[u].params["tensor"]) for u in p.graph.ports]
@@ -246,7 +428,11 @@ def _inputs(p: Point, sources, sinks, load_lines: int) -> dict[str, np.ndarray]:
         arrays["lines"] = np.int64(lines_bound(p.graph, load_lines))
     for unit, bits in sources:
         if unit not in p.sources:
-            raise RunError("no stream given", f"source unit {p.graph.units[unit].name}", remedy=f"pass sources={{{unit}: SourceBeats(...)}}")
+            raise RunError(
+                "no stream given",
+                f"source unit {p.graph.units[unit].name}",
+                remedy=f"pass sources={{{unit}: SourceBeats(...)}}",
+            )
         stream = p.sources[unit]
         arrays[f"source{unit}_words"] = whole_beats(p.graph.outputs(unit)[0].payload, stream)
         arrays[f"source{unit}_release"] = np.asarray(stream.release, np.int64)
@@ -255,28 +441,43 @@ def _inputs(p: Point, sources, sinks, load_lines: int) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _run(p: Point, out: Mapping[str, np.ndarray], trace: bool, recorded: Sequence[int], max_cycles: int | None, config: Config | None) -> Run:
+def _run(
+    p: Point,
+    out: Mapping[str, np.ndarray],
+    trace: bool,
+    recorded: Sequence[int],
+    max_cycles: int | None,
+    config: Config | None,
+) -> Run:
     graph = p.graph
-    status = dict(zip(STATUS, map(int, out["status"])))
+    status = dict(zip(STATUS, map(int, out["status"]), strict=False))
     _check(p, status, out, max_cycles, config)
     stats = out["stats"]
     cycles = status["done_cycle"] + 1
     if not p.whole:
         _check_quiet(graph, out, cycles)
-    channels = [ChannelTrace(*(out[f"c{c.id}_{k}"] for k in ("accept", "take", "stop", "data", "digest"))) for c in graph.channels]
+    channels = [
+        ChannelTrace(*(out[f"c{c.id}_{k}"] for k in ("accept", "take", "stop", "data", "digest")))
+        for c in graph.channels
+    ]
     if not p.whole:  # traces cover the cycles below `cycles`
         for c in channels:
             c.take = np.where(c.take < cycles, c.take, -1)
-    ports = [PortTrace(*(out[f"p{i}_{k}"] for k in ("accept", "deliver", "address"))) for i in range(len(graph.ports))]
+    ports = [
+        PortTrace(*(out[f"p{i}_{k}"] for k in ("accept", "deliver", "address")))
+        for i in range(len(graph.ports))
+    ]
     r = Run("rtl", cycles, status["first_request"])
     r.outputs = unpack(graph, out["image"]) if p.tensors is not None else None
     r.busy, r.blocked, r.starved = (stats[:, k].copy() for k in range(3))
     r.peak_pages = {u: int(stats[u, 3]) for u in graph.memories()}
-    r.lines_read, r.lines_written = status["lines_read"], status["lines_written"]
+    r.lines_read = status["lines_read"]
+    r.lines_written = status["lines_written"]
     r.occupancy = np.array([_occupancy(c, cycles) for c in channels])
     r.events = sum(int((c.take >= 0).sum()) for c in channels) + r.lines_read + r.lines_written
     if trace:
-        r.channels, r.ports = channels, ports
+        r.channels = channels
+        r.ports = ports
     if recorded:
         r.extra["payloads"] = {c: out[f"c{c}_words"] for c in recorded if f"c{c}_words" in out}
     return r
@@ -286,12 +487,18 @@ def _check_quiet(graph: UnitGraph, out: Mapping[str, np.ndarray], cycles: int) -
     """Nothing moves after `done` but the Done that each sink has before it."""
     extra = []
     for c in graph.channels:
-        accept, take = out[f"c{c.id}_accept"], out[f"c{c.id}_take"]
-        late = int((accept >= cycles).sum()) or (graph.units[c.dst[0]].kind != "sink" and int((take >= cycles).sum()))
+        accept = out[f"c{c.id}_accept"]
+        take = out[f"c{c.id}_take"]
+        late = int((accept >= cycles).sum()) or (
+            graph.units[c.dst[0]].kind != "sink" and int((take >= cycles).sum())
+        )
         if late:
             extra.append(f"{c.name} ({late} beats)")
     if extra:
-        raise RunError(f"beats move after done (cycle {cycles - 1}): {', '.join(extra)}", f"RTL of {graph.name}")
+        raise RunError(
+            f"beats move after done (cycle {cycles - 1}): {', '.join(extra)}",
+            f"RTL of {graph.name}",
+        )
 
 
 def _occupancy(c: ChannelTrace, cycles: int) -> float:
@@ -305,37 +512,71 @@ def _told(p: Point, config: Config | None, cycle: int) -> str:
     if config is None:
         return ""
     try:
-        model.run(p.graph, config, p.tensors, sources=p.sources, sinks=p.sinks, max_cycles=cycle + 2)
+        model.run(
+            p.graph, config, p.tensors, sources=p.sources, sinks=p.sinks, max_cycles=cycle + 2
+        )
     except RunError as e:
         return f"; the model: {e}"
     return "; the model has no fault"
 
 
-def _check(p: Point, status: Mapping[str, int], out: Mapping[str, np.ndarray], max_cycles: int | None, config: Config | None) -> None:
+def _check(
+    p: Point,
+    status: Mapping[str, int],
+    out: Mapping[str, np.ndarray],
+    max_cycles: int | None,
+    config: Config | None,
+) -> None:
     graph = p.graph
     where = f"RTL of {graph.name}"
     halt = HALT[status["halt"]]
     if halt == "fault":
-        what, at = FAULTS[status["fault"]], status["fault_cycle"]
+        what = FAULTS[status["fault"]]
+        at = status["fault_cycle"]
         if status["fault"] == 1:
             unit = graph.units[graph.ports[status["fault_index"]]]
-            raise RunError(f"{what}: byte address {status['fault_value']:#x} in cycle {at}",
-                           f"{unit.kind} {unit.name}", remedy="check the tensor's base and pitch against its allocation")
-        raise RunError(f"{what} (cycle {at}, index {status['fault_index']}, value {status['fault_value']})", where)
+            raise RunError(
+                f"{what}: byte address {status['fault_value']:#x} in cycle {at}",
+                f"{unit.kind} {unit.name}",
+                remedy="check the tensor's base and pitch against its allocation",
+            )
+        raise RunError(
+            f"{what} (cycle {at}, index {status['fault_index']}, value {status['fault_value']})",
+            where,
+        )
     if error := status["error"]:
         flags = "; ".join(f"a unit's fault: {fault.what}" for fault in Fault if error >> fault & 1)
-        raise RunError(f"{flags} (cycle {status['cycles_seen'] - 1})" + _told(p, config, status["cycles_seen"]), where)
+        raise RunError(
+            f"{flags} (cycle {status['cycles_seen'] - 1})"
+            + _told(p, config, status["cycles_seen"]),
+            where,
+        )
     if halt in ("cycle limit", "no activity"):
-        full, waiting = [], []
+        full = []
+        waiting = []
         for c in graph.channels:
             held = len(out[f"c{c.id}_accept"]) - int(out[f"c{c.id}_taken"])
             if held == c.depth:
                 full.append(c.name)
             elif held:
                 waiting.append(f"{c.name} ({held})")
-        what = f"not done at the limit of {max_cycles} cycles" if halt == "cycle limit" else f"deadlock: nothing moved for {IDLE_CYCLES} cycles (cycle {status['cycles_seen']})"
-        raise RunError(f"{what}; full channels: {', '.join(full) or 'none'}; holding beats: {', '.join(waiting) or 'none'}", where)
-    left = [c.name for c in graph.channels if len(out[f"c{c.id}_accept"]) != int(out[f"c{c.id}_taken"])]
+        what = (
+            f"not done at the limit of {max_cycles} cycles"
+            if halt == "cycle limit"
+            else f"deadlock: nothing moved for {IDLE_CYCLES} cycles (cycle {status['cycles_seen']})"
+        )
+        raise RunError(
+            f"{what}; full channels: {', '.join(full) or 'none'}; holding beats: "
+            f"{', '.join(waiting) or 'none'}",
+            where,
+        )
+    left = [
+        c.name for c in graph.channels if len(out[f"c{c.id}_accept"]) != int(out[f"c{c.id}_taken"])
+    ]
     if left or status["in_flight"]:
-        raise RunError(f"not drained {status['cycles_seen'] - status['done_cycle'] - 1} cycles after done: channels {', '.join(left) or 'none'}, "
-                       f"{status['in_flight']} memory lines", where)
+        raise RunError(
+            f"not drained {status['cycles_seen'] - status['done_cycle'] - 1} cycles after done: "
+            f"channels {', '.join(left) or 'none'}, "
+            f"{status['in_flight']} memory lines",
+            where,
+        )

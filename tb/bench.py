@@ -1,4 +1,6 @@
-"""The Verilog around a fabric: probes are inside it, memory, streams and the watch outside (bench.sv)."""
+"""The Verilog around a fabric: probes are inside it, memory, streams and the watch outside
+(bench.sv).
+"""
 
 from __future__ import annotations
 
@@ -7,20 +9,46 @@ from collections.abc import Sequence
 from ..machine.beat import Payload, Tile, beat_bits
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["TOP", "PUBLIC", "wrapper", "channel_package", "streams"]
+__all__ = ["PUBLIC", "TOP", "channel_package", "streams", "wrapper"]
 
 TOP = "penstock_bench"
-PUBLIC = ("clk", "rst", "cfg_we", "cfg_addr", "cfg_data", "stat_addr", "stat_data", "cycle", "done", "error", "halt")
+PUBLIC = (
+    "clk",
+    "rst",
+    "cfg_we",
+    "cfg_addr",
+    "cfg_data",
+    "stat_addr",
+    "stat_data",
+    "cycle",
+    "done",
+    "error",
+    "halt",
+)
 
 
 def streams(graph: UnitGraph) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """(unit, beat bits) of the graph's sources, and of its sinks, by unit id; positions in these lists are the agents' indices."""
-    sources = [(u.id, beat_bits(graph.outputs(u.id)[0].payload)) for u in graph.units if u.kind == "source"]
-    sinks = [(u.id, beat_bits(graph.inputs(u.id)[0].payload)) for u in graph.units if u.kind == "sink"]
+    """(unit, beat bits) of the graph's sources, and of its sinks, by unit id; positions in these
+    lists are the agents' indices.
+    """
+    sources = [
+        (u.id, beat_bits(graph.outputs(u.id)[0].payload)) for u in graph.units if u.kind == "source"
+    ]
+    sinks = [
+        (u.id, beat_bits(graph.inputs(u.id)[0].payload)) for u in graph.units if u.kind == "sink"
+    ]
     return sources, sinks
 
 
-def wrapper(*, fabric: str, lanes: int, responses: int, memory: bool, sources: Sequence[tuple[int, int]], sinks: Sequence[tuple[int, int]]) -> str:
+def wrapper(
+    *,
+    fabric: str,
+    lanes: int,
+    responses: int,
+    memory: bool,
+    sources: Sequence[tuple[int, int]],
+    sinks: Sequence[tuple[int, int]],
+) -> str:
     """SystemVerilog of the bench top around a module with the ports of docs/top.md.
 
     Parameters
@@ -29,23 +57,59 @@ def wrapper(*, fabric: str, lanes: int, responses: int, memory: bool, sources: S
         W and N of docs/top.md.
     memory
         Whether the fabric has a memory port.
+
     """
-    w, n = lanes, responses
-    body = [f"  logic {d};" for d in (
-        f"[{w}-1:0] mem_req_valid", "mem_req_write", "[7:0] mem_req_port", "[15:0] mem_req_group", f"[{w * 32}-1:0] mem_req_addr",
-        f"[{w * 512}-1:0] mem_req_data", f"[{w * 64}-1:0] mem_req_mask", f"[{n}-1:0] mem_rsp_valid", f"[{n * 8}-1:0] mem_rsp_port",
-        f"[{n * 16}-1:0] mem_rsp_tag", f"[{n * 512}-1:0] mem_rsp_data")] if memory else []
+    w = lanes
+    n = responses
+    body = (
+        [
+            f"  logic {d};"
+            for d in (
+                f"[{w}-1:0] mem_req_valid",
+                "mem_req_write",
+                "[7:0] mem_req_port",
+                "[15:0] mem_req_group",
+                f"[{w * 32}-1:0] mem_req_addr",
+                f"[{w * 512}-1:0] mem_req_data",
+                f"[{w * 64}-1:0] mem_req_mask",
+                f"[{n}-1:0] mem_rsp_valid",
+                f"[{n * 8}-1:0] mem_rsp_port",
+                f"[{n * 16}-1:0] mem_rsp_tag",
+                f"[{n * 512}-1:0] mem_rsp_data",
+            )
+        ]
+        if memory
+        else []
+    )
     ports = [*PUBLIC[:-1]]
     if memory:
-        names = ["req_valid", "req_write", "req_port", "req_group", "req_addr", "req_data", "req_mask", "rsp_valid", "rsp_port", "rsp_tag", "rsp_data"]
+        names = [
+            "req_valid",
+            "req_write",
+            "req_port",
+            "req_group",
+            "req_addr",
+            "req_data",
+            "req_mask",
+            "rsp_valid",
+            "rsp_port",
+            "rsp_tag",
+            "rsp_data",
+        ]
         ports += [f"mem_{x}" for x in names]
         joined = ", ".join(f".{x}(mem_{x})" for x in names)
         body.append(f"  penstock_memory #(.W({w}), .N({n})) memory (.clk, .rst, .cycle, {joined});")
-    for prefix, module, units in (("src", "penstock_source", sources), ("snk", "penstock_sink", sinks)):
+    for prefix, module, units in (
+        ("src", "penstock_source", sources),
+        ("snk", "penstock_sink", sinks),
+    ):
         for index, (unit, bits) in enumerate(units):
             s = f"{prefix}{unit}"
             body.append(f"  logic [{bits}-1:0] {s}_payload; logic {s}_valid, {s}_ready;")
-            body.append(f"  {module} #(.INDEX({index}), .WIDTH({bits})) {s} (.clk, .rst, .cycle, .payload({s}_payload), .valid({s}_valid), .ready({s}_ready));")
+            body.append(
+                f"  {module} #(.INDEX({index}), .WIDTH({bits})) {s} (.clk, .rst, .cycle, "
+                f".payload({s}_payload), .valid({s}_valid), .ready({s}_ready));"
+            )
             ports += [f"{s}_payload", f"{s}_valid", f"{s}_ready"]
     connections = ", ".join(f".{p}({p})" for p in ports)
     newline = "\n"

@@ -30,6 +30,7 @@ class Difference:
         The two values, as text.
     note
         More about it, for instance the decoded payloads.
+
     """
 
     cycle: int
@@ -58,6 +59,7 @@ class Report:
         Whether payload digests and outputs were compared (the model computed values).
     differences
         In order of the cycle in which they show.
+
     """
 
     observed: int
@@ -81,11 +83,22 @@ class Report:
 
     @property
     def channels_at_fault(self) -> list[str]:
-        """Channels with differing payloads, the earliest first (penstock.tb.rerun records their beats in full)."""
-        return list(dict.fromkeys(d.where.removeprefix("channel ").split(" beat ")[0] for d in self.differences if d.what.startswith("payload")))
+        """Channels with differing payloads, the earliest first (penstock.tb.rerun records their
+        beats in full).
+        """
+        return list(
+            dict.fromkeys(
+                d.where.removeprefix("channel ").split(" beat ")[0]
+                for d in self.differences
+                if d.what.startswith("payload")
+            )
+        )
 
     def __str__(self) -> str:
-        head = f"{self.observed} of {self.total} channels observed ({100 * self.coverage:.0f} %), {self.beats} beats and {self.lines} memory lines compared"
+        head = (
+            f"{self.observed} of {self.total} channels observed ({100 * self.coverage:.0f} %), "
+            f"{self.beats} beats and {self.lines} memory lines compared"
+        )
         head += ", with values" if self.values else ", values not computed"
         if self.ok:
             return head + ": all equal"
@@ -99,9 +112,10 @@ class Report:
 def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
     """Compare two runs of one graph, both with traces.
 
-    Every channel's beats (cycle accepted, cycle taken, stop, data, digest of the payload), every port's lines (cycle granted,
-    cycle delivered, address), outputs bit for bit, busy, blocked and starved cycles of every unit, cycles, first request,
-    peak pages, lines read and written. At most one difference is listed per channel, port, quantity and kind: the first.
+    Every channel's beats (cycle accepted, cycle taken, stop, data, digest of the payload), every
+    port's lines (cycle granted, cycle delivered, address), outputs bit for bit, busy, blocked and
+    starved cycles of every unit, cycles, first request, peak pages, lines read and written. At most
+    one difference is listed per channel, port, quantity and kind: the first.
     """
     report = Report(0, len(graph.channels))
     found = report.differences
@@ -109,31 +123,75 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
         if c.id < len(rtl.channels) and len(rtl.channels[c.id].accept):
             report.observed += 1
         if c.id >= len(model.channels) or c.id >= len(rtl.channels):
-            found.append(Difference(_LAST, f"channel {c.name}", "trace", _there(model, c.id), _there(rtl, c.id)))
+            found.append(
+                Difference(
+                    _LAST, f"channel {c.name}", "trace", _there(model, c.id), _there(rtl, c.id)
+                )
+            )
             continue
         report.beats += len(model.channels[c.id].accept)
         found += _channel(graph, c, model, rtl, report)
     for i, unit in enumerate(graph.ports):
         name = f"port {i} ({graph.units[unit].name})"
         if i >= len(model.ports) or i >= len(rtl.ports):
-            found.append(Difference(_LAST, name, "trace", "there" if i < len(model.ports) else "missing", "there" if i < len(rtl.ports) else "missing"))
+            found.append(
+                Difference(
+                    _LAST,
+                    name,
+                    "trace",
+                    "there" if i < len(model.ports) else "missing",
+                    "there" if i < len(rtl.ports) else "missing",
+                )
+            )
             continue
-        m, r = model.ports[i], rtl.ports[i]
+        m = model.ports[i]
+        r = rtl.ports[i]
         report.lines += len(m.accept)
-        found += _series(name, "line", m, r, (("granted", "accept"), ("delivered", "deliver"), ("address", "address")), m.accept, r.accept)
+        found += _series(
+            name,
+            "line",
+            m,
+            r,
+            (("granted", "accept"), ("delivered", "deliver"), ("address", "address")),
+            m.accept,
+            r.accept,
+        )
     for what in ("cycles", "first_request", "lines_read", "lines_written"):
         _scalar(found, graph.name, what.replace("_", " "), getattr(model, what), getattr(rtl, what))
     for what in ("busy", "blocked", "starved"):
-        m, r = getattr(model, what), getattr(rtl, what)
+        m = getattr(model, what)
+        r = getattr(rtl, what)
         for u in graph.units:
-            _scalar(found, f"unit {u.name}", f"{what} cycles", None if m is None else int(m[u.id]), None if r is None else int(r[u.id]))
+            _scalar(
+                found,
+                f"unit {u.name}",
+                f"{what} cycles",
+                None if m is None else int(m[u.id]),
+                None if r is None else int(r[u.id]),
+            )
     for u in graph.memories():
-        _scalar(found, f"unit {graph.units[u].name}", "peak pages", model.peak_pages.get(u), rtl.peak_pages.get(u))
+        _scalar(
+            found,
+            f"unit {graph.units[u].name}",
+            "peak pages",
+            model.peak_pages.get(u),
+            rtl.peak_pages.get(u),
+        )
     report.values = model.outputs is not None or any(len(c.digest) for c in model.channels)
     if model.outputs is not None:
         for name in sorted(set(model.outputs) | set(rtl.outputs or {})):
-            stores = ", ".join(u.name for u in graph.units if u.id in graph.ports and not graph.outputs(u.id) and u.params.get("tensor") == name)
-            found += _output(f"output {name}" + (f" (unit {stores})" if stores else ""), model.outputs.get(name), (rtl.outputs or {}).get(name))
+            stores = ", ".join(
+                u.name
+                for u in graph.units
+                if u.id in graph.ports
+                and not graph.outputs(u.id)
+                and u.params.get("tensor") == name
+            )
+            found += _output(
+                f"output {name}" + (f" (unit {stores})" if stores else ""),
+                model.outputs.get(name),
+                (rtl.outputs or {}).get(name),
+            )
     found.sort(key=lambda d: d.cycle)
     return report
 
@@ -148,19 +206,42 @@ def _scalar(found: list[Difference], where: str, what: str, m, r) -> None:
 
 
 def _channel(graph: UnitGraph, c, model: Run, rtl: Run, report: Report) -> list[Difference]:
-    m, r = model.channels[c.id], rtl.channels[c.id]
+    m = model.channels[c.id]
+    r = rtl.channels[c.id]
     name = f"channel {c.name}"
-    found = _series(name, "beat", m, r, (("accepted", "accept"), ("taken", "take"), ("stop", "stop"), ("data", "data")), m.accept, r.accept)
+    found = _series(
+        name,
+        "beat",
+        m,
+        r,
+        (("accepted", "accept"), ("taken", "take"), ("stop", "stop"), ("data", "data")),
+        m.accept,
+        r.accept,
+    )
     n = min(len(m.digest), len(r.digest))
-    if len(m.digest) and len(m.digest) != len(m.accept) or len(m.digest) and len(r.digest) != len(r.accept):
+    if (len(m.digest) and len(m.digest) != len(m.accept)) or (
+        len(m.digest) and len(r.digest) != len(r.accept)
+    ):
         found.append(Difference(_LAST, name, "digests", str(len(m.digest)), str(len(r.digest))))
     differ = np.flatnonzero(m.digest[:n] != r.digest[:n])
     if len(differ):
         i = int(differ[0])
-        ends = " -> ".join(f"{graph.units[u].name} ({graph.units[u].kind})" for u in (c.src[0], c.dst[0]))
-        note = f"{ends}, {_when(m, i)}" + (f" (RTL: {_when(r, i)})" if _when(m, i) != _when(r, i) else "")
-        found.append(Difference(int(min(m.accept[i], r.accept[i])), f"{name} beat {i}", f"payload digest ({len(differ)} of {n} beats)",
-                                f"{int(m.digest[i]):016x}", f"{int(r.digest[i]):016x}", f"{note}; {_unfold(c, i, model, rtl)}"))
+        ends = " -> ".join(
+            f"{graph.units[u].name} ({graph.units[u].kind})" for u in (c.src[0], c.dst[0])
+        )
+        note = f"{ends}, {_when(m, i)}" + (
+            f" (RTL: {_when(r, i)})" if _when(m, i) != _when(r, i) else ""
+        )
+        found.append(
+            Difference(
+                int(min(m.accept[i], r.accept[i])),
+                f"{name} beat {i}",
+                f"payload digest ({len(differ)} of {n} beats)",
+                f"{int(m.digest[i]):016x}",
+                f"{int(r.digest[i]):016x}",
+                f"{note}; {_unfold(c, i, model, rtl)}",
+            )
+        )
     return found
 
 
@@ -173,25 +254,49 @@ def _unfold(c, i: int, model: Run, rtl: Run) -> str:
     kept = [run.extra.get("payloads", {}).get(c.id) for run in (model, rtl)]
     if any(k is None or i >= len(k) for k in kept):
         return f"run both with record=[{c.id}] to see the payloads"
-    whole = [int.from_bytes(np.ascontiguousarray(k[i][: beat_words(c.payload)], "<u4").tobytes(), "little") for k in kept]
+    whole = [
+        int.from_bytes(
+            np.ascontiguousarray(k[i][: beat_words(c.payload)], "<u4").tobytes(), "little"
+        )
+        for k in kept
+    ]
     return payload_differences(c.payload, *whole)
 
 
-def _series(name: str, item: str, m, r, columns, m_cycle: np.ndarray, r_cycle: np.ndarray) -> list[Difference]:
+def _series(
+    name: str, item: str, m, r, columns, m_cycle: np.ndarray, r_cycle: np.ndarray
+) -> list[Difference]:
     """First difference of each column, and of the number of items."""
     found = []
     n = min(len(m_cycle), len(r_cycle))
     for what, column in columns:
-        a, b = getattr(m, column)[:n], getattr(r, column)[:n]
+        a = getattr(m, column)[:n]
+        b = getattr(r, column)[:n]
         differ = np.flatnonzero(a != b)
         if len(differ):
             i = int(differ[0])
-            at = min(x for x in (int(a[i]), int(b[i])) if x >= 0) if column in ("accept", "take", "deliver") else int(min(m_cycle[i], r_cycle[i]))
+            at = (
+                min(x for x in (int(a[i]), int(b[i])) if x >= 0)
+                if column in ("accept", "take", "deliver")
+                else int(min(m_cycle[i], r_cycle[i]))
+            )
             more = f" ({len(differ)} of {n} {item}s)" if len(differ) > 1 else ""
-            found.append(Difference(at, f"{name} {item} {i}", what + more, _value(column, a[i]), _value(column, b[i])))
+            found.append(
+                Difference(
+                    at,
+                    f"{name} {item} {i}",
+                    what + more,
+                    _value(column, a[i]),
+                    _value(column, b[i]),
+                )
+            )
     if len(m_cycle) != len(r_cycle):
         longer = m_cycle if len(m_cycle) > n else r_cycle
-        found.append(Difference(int(longer[n]), name, f"number of {item}s", str(len(m_cycle)), str(len(r_cycle))))
+        found.append(
+            Difference(
+                int(longer[n]), name, f"number of {item}s", str(len(m_cycle)), str(len(r_cycle))
+            )
+        )
     return found
 
 
@@ -206,10 +311,27 @@ def _value(column: str, x) -> str:
 
 def _output(where: str, m: np.ndarray | None, r: np.ndarray | None) -> list[Difference]:
     if m is None or r is None or m.shape != r.shape or m.dtype != r.dtype:
-        return [Difference(_LAST, where, "array", *("missing" if a is None else f"{a.dtype}{list(a.shape)}" for a in (m, r)))]
+        return [
+            Difference(
+                _LAST,
+                where,
+                "array",
+                *("missing" if a is None else f"{a.dtype}{list(a.shape)}" for a in (m, r)),
+            )
+        ]
     unsigned = np.dtype(f"u{m.dtype.itemsize}")
-    differ = np.argwhere(np.ascontiguousarray(m).view(unsigned) != np.ascontiguousarray(r).view(unsigned))
+    differ = np.argwhere(
+        np.ascontiguousarray(m).view(unsigned) != np.ascontiguousarray(r).view(unsigned)
+    )
     if not len(differ):
         return []
     at = tuple(int(x) for x in differ[0])
-    return [Difference(_LAST, where, f"element {list(at)} ({len(differ)} of {m.size} elements)", repr(float(m[at])), repr(float(r[at])))]
+    return [
+        Difference(
+            _LAST,
+            where,
+            f"element {list(at)} ({len(differ)} of {m.size} elements)",
+            repr(float(m[at])),
+            repr(float(r[at])),
+        )
+    ]

@@ -24,7 +24,13 @@ from .sources import sources_of
 __all__ = ["design_of"]
 
 
-def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False, stage: Callable[[str], None] | None = None) -> Design:
+def design_of(
+    graph: UnitGraph,
+    config: Config,
+    *,
+    mutable: bool = False,
+    stage: Callable[[str], None] | None = None,
+) -> Design:
     """The probed fabric of a graph, exported or from the cache.
 
     Parameters
@@ -33,6 +39,7 @@ def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False, stage:
         Whether its units can be made wrong at run time, see :mod:`penstock.tb.mutation`.
     stage
         Called with one line when an export begins (not when the cache has it).
+
     """
     from ..hw import export, fabric
     from ..hw.shared import share
@@ -40,32 +47,56 @@ def design_of(graph: UnitGraph, config: Config, *, mutable: bool = False, stage:
     structure = json.dumps({**graph.structure().to_dict(), "name": ""}, sort_keys=True)
     machine = json.dumps(asdict(shaping(config.machine)), sort_keys=True)
     dram = config.machine.dram
-    sources = digest(Path(__file__).read_text(encoding="utf-8"), *_sources(graph), _version("amaranth"), YOSYS)
-    key = digest(structure, machine, Path(mutation.__file__).read_text(encoding="utf-8") if mutable else "", sources)
+    sources = digest(
+        Path(__file__).read_text(encoding="utf-8"), *_sources(graph), _version("amaranth"), YOSYS
+    )
+    key = digest(
+        structure,
+        machine,
+        Path(mutation.__file__).read_text(encoding="utf-8") if mutable else "",
+        sources,
+    )
     start = time.perf_counter()
     say = stage or (lambda _line: None)
-    with entry("verilog", key, lambda: say("wait for another process's Verilog")) as (folder, ready):
+    with entry("verilog", key, lambda: say("wait for another process's Verilog")) as (
+        folder,
+        ready,
+    ):
         if not ready:
             say("export Verilog")
             with mutation.armed(graph) if mutable else contextlib.nullcontext():
-                done = export.export(fabric.Fabric(graph, config, probes=True), store=None if mutable else Modules(sources))
-            # The dot products go over to the form that simulates fast and needs no hierarchy; the other shared modules keep theirs.
+                done = export.export(
+                    fabric.Fabric(graph, config, probes=True),
+                    store=None if mutable else Modules(sources),
+                )
+            # The dot products go over to the form that simulates fast and needs no hierarchy; the
+            # other shared modules keep theirs.
             done.sidecar["shared"] = [m for m in done.shared if not m.startswith("penstock_dot")]
             (folder / "fabric.v").write_text(share(done.verilog), encoding="utf-8")
             (folder / "fabric.json").write_text(json.dumps(done.sidecar), encoding="utf-8")
         sidecar = json.loads((folder / "fabric.json").read_text(encoding="utf-8"))
         verilog = (folder / "fabric.v").read_text(encoding="utf-8")
-    return Design(graph, {"fabric.v": verilog}, sidecar["top"], tuple(sidecar["registers"]), tuple(sidecar["shared"]), config.machine.port_lanes,
-                  dram.channels if dram.kind == "pipe" else config.machine.port_lanes, 0.0 if ready else time.perf_counter() - start)
+    return Design(
+        graph,
+        {"fabric.v": verilog},
+        sidecar["top"],
+        tuple(sidecar["registers"]),
+        tuple(sidecar["shared"]),
+        config.machine.port_lanes,
+        dram.channels if dram.kind == "pipe" else config.machine.port_lanes,
+        0.0 if ready else time.perf_counter() - start,
+    )
 
 
 class Modules(MutableMapping):
-    """Modules of earlier exports, on disk: a unit is elaborated once and serves every design that has it.
+    """Modules of earlier exports, on disk: a unit is elaborated once and serves every design that
+    has it.
 
     Parameters
     ----------
     sources
         Digest of everything that shapes a module besides its name's key.
+
     """
 
     def __init__(self, sources: str):
@@ -96,14 +127,22 @@ class Modules(MutableMapping):
 
 
 def _sources(graph: UnitGraph) -> Iterator[str]:
-    """Text of everything that shapes the Verilog: the hardware's package, components and functions from outside, and all that these import."""
+    """Text of everything that shapes the Verilog: the hardware's package, components and functions
+    from outside, and all that these import.
+    """
     from .. import hw
     from ..hw import export, shared
     from ..hw.functions import DATAPATHS
     from ..hw.registry import UNITS
 
     package = {p.resolve() for p in Path(hw.__path__[0]).rglob("*.py")}
-    running = {Path(m.__file__).resolve() for m in (export, shared)}  # they run tools: what they import for that shapes nothing
-    classes = [c for c in (*(UNITS.get(u.kind) for u in graph.units), *DATAPATHS.values()) if inspect.isclass(c)]
+    running = {
+        Path(m.__file__).resolve() for m in (export, shared)
+    }  # they run tools: what they import for that shapes nothing
+    classes = [
+        c
+        for c in (*(UNITS.get(u.kind) for u in graph.units), *DATAPATHS.values())
+        if inspect.isclass(c)
+    ]
     for path in sorted({*running, *sources_of([*(package - running), *classes])}):
         yield f"{path.name}\n{path.read_text(encoding='utf-8')}"

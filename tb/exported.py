@@ -26,6 +26,7 @@ class Design:
         W and N of docs/top.md.
     seconds
         Wall time of the export (0.0: from the cache).
+
     """
 
     graph: UnitGraph

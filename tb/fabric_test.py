@@ -1,4 +1,5 @@
-"""cocotb test module: runs a fabric at each point of a job and leaves what the bench recorded as .npz files.
+"""cocotb test module: runs a fabric at each point of a job and leaves what the bench recorded as
+.npz files.
 
 Python acts only around a run: registers under reset, then one wait for the bench's ``halt``.
 """
@@ -27,7 +28,9 @@ async def fabric(dut) -> None:
     native = Native(job["channels"])
     Dram.callback()  # compiled here, so that it is not in the first point's time
     clock = Clock(dut.clk, PERIOD_NS, "ns", impl="gpi")
-    dut.rst.value, dut.cfg_we.value, dut.stat_addr.value = 1, 0, 0
+    dut.rst.value = 1
+    dut.cfg_we.value = 0
+    dut.stat_addr.value = 0
     clock.start()
     for point in job["points"]:
         started = time.perf_counter()
@@ -49,19 +52,24 @@ async def one_run(dut, native: Native, job: dict, point: dict, limit: int) -> di
     inputs = np.load(point["inputs"])
     native.begin(job, inputs, limit, point["quiet"], point["mutations"])
     for address, value in point["registers"]:
-        dut.cfg_we.value, dut.cfg_addr.value, dut.cfg_data.value = 1, address, value & 0xFFFFFFFF
+        dut.cfg_we.value = 1
+        dut.cfg_addr.value = address
+        dut.cfg_data.value = value & 0xFFFFFFFF
         await FallingEdge(dut.clk)
     dut.cfg_we.value = 0
     for _ in range(3):  # units precompute products of their parameters in the last cycles of reset
         await FallingEdge(dut.clk)
-    start, cpu = time.perf_counter(), time.process_time()
+    start = time.perf_counter()
+    cpu = time.process_time()
     dut.rst.value = 0
     await RisingEdge(dut.halt)
-    clocked, cpu = time.perf_counter() - start, time.process_time() - cpu
+    clocked = time.perf_counter() - start
+    cpu = time.process_time() - cpu
     await FallingEdge(dut.clk)
     await ReadOnly()
     result = native.results()
-    result["clocked_s"], result["clocked_cpu_s"] = clocked, cpu
+    result["clocked_s"] = clocked
+    result["clocked_cpu_s"] = cpu
     stats = np.zeros((job["units"], 4), np.int64)
     for at in range(4 * job["units"]):
         await FallingEdge(dut.clk)

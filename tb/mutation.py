@@ -1,4 +1,6 @@
-"""Deliberately wrong fabrics, to see the check fail: units a cycle slower, a cycle faster, or wrong in a bit, kind by kind."""
+"""Deliberately wrong fabrics, to see the check fail: units a cycle slower, a cycle faster, or wrong
+in a bit, kind by kind.
+"""
 
 from __future__ import annotations
 
@@ -15,16 +17,17 @@ __all__ = ["MUTATIONS", "SWIFT", "armed", "mutation_bits"]
 SLOW = ("latency", "interval", "value")
 """Switches 0 to 2 of a unit's first penstock_mutation.
 
-``latency``: every stream that such a unit delivers (takes, if it delivers none) passes one more FIFO of full rate.
-``interval``: each of these streams carries a beat at most every II + 1 cycles.
-``value``: the lowest payload bit of every data beat of these streams is flipped (a scratchpad's own references, and what is no tile
-of a source, excepted: those are what other units act by).
+``latency``: every stream that such a unit delivers (takes, if it delivers none) passes one more
+FIFO of full rate. ``interval``: each of these streams carries a beat at most every II + 1 cycles.
+``value``: the lowest payload bit of every data beat of these streams is flipped (a scratchpad's own
+references, and what is no tile of a source, excepted: those are what other units act by).
 """
 SWIFT = {"latency-1": ("map", "matmul"), "interval-1": ("accum", "map", "matmul")}
 """Switches 0 and 1 of a second one, and the kinds whose parameters give room for it.
 
-``latency-1``: the result leaves a cycle early (L - 1 with the datapath as it is).
-``interval-1``: a unit of II = 2 gets twice its lanes or rows and II = 1, with the same L (the latency of an accumulator is its interval).
+``latency-1``: the result leaves a cycle early (L - 1 with the datapath as it is). ``interval-1``: a
+unit of II = 2 gets twice its lanes or rows and II = 1, with the same L (the latency of an
+accumulator is its interval).
 """
 MUTATIONS = (*SLOW, *SWIFT)
 
@@ -34,17 +37,33 @@ def kinds_of(graph: UnitGraph) -> list[str]:
 
 
 def mutation_bits(graph: UnitGraph, mutate: Mapping[str, str]) -> list[int]:
-    """Per kind of the graph, in alphabetical order, which slow ones are on; then, likewise, which swift ones."""
+    """Per kind of the graph, in alphabetical order, which slow ones are on; then, likewise, which
+    swift ones.
+    """
     kinds = kinds_of(graph)
     where = f"mutation of {graph.name}"
     if unknown := [k for k in mutate if k not in kinds]:
-        raise RunError(f"no unit of kind {', '.join(unknown)}", where, remedy=f"kinds: {', '.join(kinds)}")
+        raise RunError(
+            f"no unit of kind {', '.join(unknown)}", where, remedy=f"kinds: {', '.join(kinds)}"
+        )
     if unknown := [m for m in mutate.values() if m not in MUTATIONS]:
-        raise RunError(f"unknown mutation {', '.join(unknown)}", where, remedy=f"mutations: {', '.join(MUTATIONS)}")
+        raise RunError(
+            f"unknown mutation {', '.join(unknown)}",
+            where,
+            remedy=f"mutations: {', '.join(MUTATIONS)}",
+        )
     for kind, what in mutate.items():
         if what in SWIFT and kind not in SWIFT[what]:
-            raise RunError(f"no unit of kind {kind} can have {what}", where, remedy=f"kinds: {', '.join(SWIFT[what])}")
-    return [1 << switches.index(mutate[k]) if mutate.get(k) in switches else 0 for switches in (SLOW, tuple(SWIFT)) for k in kinds]
+            raise RunError(
+                f"no unit of kind {kind} can have {what}",
+                where,
+                remedy=f"kinds: {', '.join(SWIFT[what])}",
+            )
+    return [
+        1 << switches.index(mutate[k]) if mutate.get(k) in switches else 0
+        for switches in (SLOW, tuple(SWIFT))
+        for k in kinds
+    ]
 
 
 @contextlib.contextmanager
@@ -79,12 +98,14 @@ def _swift(cls, kind: str, what: str, *, params, t, **kw):
     if kind not in SWIFT[what]:
         return None
     rule = kind_of(kind)
-    latency, interval = rule.latency(t, params), rule.interval(t, params)
+    latency = rule.latency(t, params)
+    interval = rule.interval(t, params)
     if what == "latency-1" and latency > interval:
         latency -= 1
     elif what == "interval-1" and interval == 2:
         width = "rows_per_cycle" if kind == "matmul" else "lanes"
-        params, interval = {**params, width: params[width] * 2}, 1
+        params = {**params, width: params[width] * 2}
+        interval = 1
     else:
         return None
     with _timing(kind, latency, interval):
@@ -100,7 +121,9 @@ def _switched(cls, kind: str, index: int, kinds: int):
     from ..hw.units.fifo import Fifo
 
     class Chosen(wiring.Component):
-        """One of several units of equal ports: all see the inputs, that of ``switches`` (none: the first) takes and gives beats."""
+        """One of several units of equal ports: all see the inputs, that of ``switches`` (none: the
+        first) takes and gives beats.
+        """
 
         def __init__(self, units):
             self.units = units
@@ -112,7 +135,8 @@ def _switched(cls, kind: str, index: int, kinds: int):
                 m.submodules[f"unit{k}"] = unit
                 on = self.switches[k - 1] if k else ~self.switches.any()
                 for name, member in unit.signature.members.items():
-                    here, there = getattr(self, name), getattr(unit, name)
+                    here = getattr(self, name)
+                    there = getattr(unit, name)
                     if name[0] in "io" and name[1:].isdigit():
                         source, sink = (there, here) if name[0] == "o" else (here, there)
                         gated = sink.valid if name[0] == "i" else source.ready
@@ -123,7 +147,10 @@ def _switched(cls, kind: str, index: int, kinds: int):
                                 m.d.comb += source.ready.eq(sink.ready)
                         else:
                             with m.If(on):
-                                m.d.comb += [sink.payload.eq(source.payload), sink.valid.eq(source.valid)]
+                                m.d.comb += [
+                                    sink.payload.eq(source.payload),
+                                    sink.valid.eq(source.valid),
+                                ]
                     elif member.flow == In:
                         m.d.comb += Value.cast(there).eq(Value.cast(here))
                     else:
@@ -142,11 +169,27 @@ def _switched(cls, kind: str, index: int, kinds: int):
         def elaborate(self, platform):
             m = Module()
             m.submodules.inner = inner = self.inner
-            late, slow, wrong = Signal(), Signal(), Signal()
-            m.submodules.mutation = Instance("penstock_mutation", p_KIND=index, i_clk=ClockSignal(), o_late=late, o_slow=slow, o_wrong=wrong)
+            late = Signal()
+            slow = Signal()
+            wrong = Signal()
+            m.submodules.mutation = Instance(
+                "penstock_mutation",
+                p_KIND=index,
+                i_clk=ClockSignal(),
+                o_late=late,
+                o_slow=slow,
+                o_wrong=wrong,
+            )
             if self.swift:
-                early, quick = Signal(), Signal()
-                m.submodules.swift = Instance("penstock_mutation", p_KIND=kinds + index, i_clk=ClockSignal(), o_late=early, o_slow=quick)
+                early = Signal()
+                quick = Signal()
+                m.submodules.swift = Instance(
+                    "penstock_mutation",
+                    p_KIND=kinds + index,
+                    i_clk=ClockSignal(),
+                    o_late=early,
+                    o_slow=quick,
+                )
                 for k, what in enumerate(self.swift):
                     m.d.comb += inner.switches[k].eq((early, quick)[list(SWIFT).index(what)])
             outgoing = [f"o{k}" for k in range(len(self.payloads.outputs))]
@@ -154,13 +197,24 @@ def _switched(cls, kind: str, index: int, kinds: int):
             rule = kind_of(kind).interval
             pause = rule(self.t, self.params) if rule else 1
             for name, member in self.signature.members.items():
-                here, there = getattr(self, name), getattr(inner, name)
+                here = getattr(self, name)
+                there = getattr(inner, name)
                 if name in changed:
-                    source, sink = (there, wiring.flipped(here)) if outgoing else (wiring.flipped(here), there)
-                    shape, bits = source.payload.shape(), Signal(Value.cast(source.payload).shape(), name=f"{name}_bits")
+                    source, sink = (
+                        (there, wiring.flipped(here)) if outgoing else (wiring.flipped(here), there)
+                    )
+                    shape, bits = (
+                        source.payload.shape(),
+                        Signal(Value.cast(source.payload).shape(), name=f"{name}_bits"),
+                    )
                     payload = data.View(shape, bits)
-                    acted_by = (kind == "scratchpad" and "page" in shape.members) or (kind == "source" and "elements" not in shape.members)
-                    m.d.comb += bits.eq(Value.cast(source.payload) ^ (Const(0) if acted_by else wrong & source.payload.data))
+                    acted_by = (kind == "scratchpad" and "page" in shape.members) or (
+                        kind == "source" and "elements" not in shape.members
+                    )
+                    m.d.comb += bits.eq(
+                        Value.cast(source.payload)
+                        ^ (Const(0) if acted_by else wrong & source.payload.data)
+                    )
                     fifo = m.submodules[f"{name}_late"] = Fifo(shape=shape, depth=2)
                     wait = Signal(range(pause + 1), name=f"{name}_wait")
                     free = ~slow | (wait == 0)
@@ -168,13 +222,26 @@ def _switched(cls, kind: str, index: int, kinds: int):
                         m.d.sync += wait.eq(pause)
                     with m.Elif(wait != 0):
                         m.d.sync += wait.eq(wait - 1)
-                    m.d.comb += [fifo.i.payload.eq(payload), fifo.i.valid.eq(source.valid & late), fifo.o.ready.eq(sink.ready & free & late)]
+                    m.d.comb += [
+                        fifo.i.payload.eq(payload),
+                        fifo.i.valid.eq(source.valid & late),
+                        fifo.o.ready.eq(sink.ready & free & late),
+                    ]
                     with m.If(late):
-                        m.d.comb += [sink.payload.eq(fifo.o.payload), sink.valid.eq(fifo.o.valid & free), source.ready.eq(fifo.i.ready)]
+                        m.d.comb += [
+                            sink.payload.eq(fifo.o.payload),
+                            sink.valid.eq(fifo.o.valid & free),
+                            source.ready.eq(fifo.i.ready),
+                        ]
                     with m.Else():
-                        m.d.comb += [sink.payload.eq(payload), sink.valid.eq(source.valid & free), source.ready.eq(sink.ready & free)]
+                        m.d.comb += [
+                            sink.payload.eq(payload),
+                            sink.valid.eq(source.valid & free),
+                            source.ready.eq(sink.ready & free),
+                        ]
                 elif member.is_port:
-                    outer, own = Value.cast(here), Value.cast(there)
+                    outer = Value.cast(here)
+                    own = Value.cast(there)
                     m.d.comb += own.eq(outer) if member.flow == wiring.In else outer.eq(own)
                 else:
                     wiring.connect(m, wiring.flipped(here), there)

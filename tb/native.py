@@ -8,13 +8,31 @@ import numpy as np
 
 from .runner import library
 
-__all__ = ["Native", "HALT", "FAULTS", "STATUS"]
+__all__ = ["FAULTS", "HALT", "STATUS", "Native"]
 
 HALT = {0: "running", 1: "done", 2: "cycle limit", 3: "no activity", 4: "error flag", 5: "fault"}
-FAULTS = {1: "access outside its allocation", 2: "request of an unknown port", 3: "tag already in flight", 4: "the fabric's cycle counter is wrong",
-          5: "a channel delivered a beat that it never accepted", 6: "the DRAM model has more lines in flight or delivered than it has room for"}
-STATUS = ("halt", "done_cycle", "cycles_seen", "first_request", "in_flight", "lines_read", "lines_written", "fault", "fault_cycle", "fault_index",
-          "fault_value", "error")
+FAULTS = {
+    1: "access outside its allocation",
+    2: "request of an unknown port",
+    3: "tag already in flight",
+    4: "the fabric's cycle counter is wrong",
+    5: "a channel delivered a beat that it never accepted",
+    6: "the DRAM model has more lines in flight or delivered than it has room for",
+}
+STATUS = (
+    "halt",
+    "done_cycle",
+    "cycles_seen",
+    "first_request",
+    "in_flight",
+    "lines_read",
+    "lines_written",
+    "fault",
+    "fault_cycle",
+    "fault_index",
+    "fault_value",
+    "error",
+)
 
 
 def _pointer(a: np.ndarray) -> ctypes.c_void_p:
@@ -28,6 +46,7 @@ class Native:
     ----------
     channels
         Number of probed channels; their ids count from 0.
+
     """
 
     def __init__(self, channels: int):
@@ -36,10 +55,14 @@ class Native:
         self._keep_alive: list = []
 
     def _call(self, name: str, *args) -> None:
-        getattr(self.lib, f"penstock_tb_{name}")(*(ctypes.c_int64(a) if isinstance(a, int) else a for a in args))
+        getattr(self.lib, f"penstock_tb_{name}")(
+            *(ctypes.c_int64(a) if isinstance(a, int) else a for a in args)
+        )
 
     def begin(self, job: dict, inputs, limit: int, quiet: int, mutations: list[int]) -> None:
-        """Clear the last run and hand over memory image, DRAM, streams and limits; reset must be high."""
+        """Clear the last run and hand over memory image, DRAM, streams and limits; reset must be
+        high.
+        """
         self._keep_alive = []
         self.ports = job["ports"]
         self._call("begin", self.channels, job["ports"], len(job["sources"]), len(job["sinks"]))
@@ -52,11 +75,21 @@ class Native:
         if job["ports"]:
             self.ranges = np.ascontiguousarray(inputs["ranges"], np.uint64)
             entry, state = self._dram(job["dram"], int(inputs["lines"]))
-            self._call("memory", _pointer(self.image), _pointer(self.ranges), job["lanes"], job["responses"], entry, state)
+            self._call(
+                "memory",
+                _pointer(self.image),
+                _pointer(self.ranges),
+                job["lanes"],
+                job["responses"],
+                entry,
+                state,
+            )
         for i, unit in enumerate(job["sources"]):
             words = np.ascontiguousarray(inputs[f"source{unit}_words"], np.uint32)
             release = np.ascontiguousarray(inputs[f"source{unit}_release"], np.int64)
-            self._call("source", i, len(release), words.shape[1], _pointer(words), _pointer(release))
+            self._call(
+                "source", i, len(release), words.shape[1], _pointer(words), _pointer(release)
+            )
         for i, unit in enumerate(job["sinks"]):
             release = np.ascontiguousarray(inputs[f"sink{unit}_release"], np.int64)
             self._call("sink", i, len(release), _pointer(release))
@@ -66,7 +99,8 @@ class Native:
         from ..machine.config import Dram as DramConfig
         from ..model.dram import Dram
 
-        dram, step = Dram(DramConfig(**table), lines), Dram.callback()
+        dram = Dram(DramConfig(**table), lines)
+        step = Dram.callback()
         self._keep_alive += [dram, step]
         return ctypes.c_void_p(step.address), _pointer(dram.state)
 
@@ -82,7 +116,9 @@ class Native:
             columns = [np.zeros(n, t) for t in (np.int64, np.int64, np.uint8, np.uint8, np.uint64)]
             words = np.zeros(int(size[2]), np.uint32)
             self._call("channel", c, *map(_pointer, columns), _pointer(words))
-            for name, column in zip(("accept", "take", "stop", "data", "digest"), columns):
+            for name, column in zip(
+                ("accept", "take", "stop", "data", "digest"), columns, strict=False
+            ):
                 out[f"c{c}_{name}"] = column
             if words.size:
                 out[f"c{c}_words"] = words.reshape(n, -1)
@@ -92,6 +128,6 @@ class Native:
             n = self.lib.penstock_tb_port_size(ctypes.c_int64(p))
             columns = [np.zeros(n, np.int64) for _ in range(3)]
             self._call("port", p, *map(_pointer, columns))
-            for name, column in zip(("accept", "deliver", "address"), columns):
+            for name, column in zip(("accept", "deliver", "address"), columns, strict=False):
                 out[f"p{p}_{name}"] = column
         return out

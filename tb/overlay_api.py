@@ -1,4 +1,6 @@
-"""Runs overlay images on the RTL: export, build (cached, one build for many graphs), load, run, read back."""
+"""Runs overlay images on the RTL: export, build (cached, one build for many graphs), load, run,
+read back.
+"""
 
 from __future__ import annotations
 
@@ -18,12 +20,13 @@ from ..machine.overlay_image import Image
 from ..machine.token_ops import OP_CLASS, Op, format_of
 from . import runner
 
-__all__ = ["RtlRun", "run_image", "run_images", "hardware", "classes_of", "MAX_CYCLES"]
+__all__ = ["MAX_CYCLES", "RtlRun", "classes_of", "hardware", "run_image", "run_images"]
 
 TOP = "penstock_overlay"
 MAX_CYCLES = 50_000_000
 LEAST_DEPTH = 512
-"""Memories are built with 512, 2048, 8192, .. words, so that graphs of similar size share a build."""
+"""Memories are built with 512, 2048, 8192, .. words, so that graphs of similar size share a build.
+"""
 
 
 @dataclass
@@ -41,12 +44,14 @@ class RtlRun:
     restart
         Cycles from `start` to the first cycle of a run.
     clocks, simulate_s, export_s, build_s
-        Clock cycles simulated in all, loading and reading included; wall time of simulation, export and build (0 where cached).
+        Clock cycles simulated in all, loading and reading included; wall time of simulation, export
+        and build (0 where cached).
+
     """
 
     cycles: int
     values: np.ndarray
-    again: list["RtlRun"] = field(default_factory=list)
+    again: list[RtlRun] = field(default_factory=list)
     restart: int = 0
     clocks: int = 0
     simulate_s: float = 0.0
@@ -54,8 +59,14 @@ class RtlRun:
     build_s: float = 0.0
 
 
-def run_image(image: Image, again: Sequence[tuple[np.ndarray, np.ndarray]] = (), *, max_cycles: int = MAX_CYCLES) -> RtlRun:
-    """Load an image, run it, read every value; then, for each of ``again`` (graph nodes of sources, uint64 bits), load these values only and run again.
+def run_image(
+    image: Image,
+    again: Sequence[tuple[np.ndarray, np.ndarray]] = (),
+    *,
+    max_cycles: int = MAX_CYCLES,
+) -> RtlRun:
+    """Load an image, run it, read every value; then, for each of ``again`` (graph nodes of sources,
+    uint64 bits), load these values only and run again.
 
     Raises
     ------
@@ -63,13 +74,19 @@ def run_image(image: Image, again: Sequence[tuple[np.ndarray, np.ndarray]] = (),
         A tool is missing, the RTL does not build, or a run exceeds ``max_cycles``.
     ConfigError
         A fixed memory is too small.
+
     """
     return run_images([image], {0: again}, max_cycles=max_cycles)[0]
 
 
-def run_images(images: Sequence[Image], again: Mapping[int, Sequence[tuple[np.ndarray, np.ndarray]]] | None = None, *,
-               max_cycles: int = MAX_CYCLES) -> list[RtlRun]:
-    """Run images of one overlay one after the other, without a reset in between, on hardware that holds the largest of them; see :func:`run_image`.
+def run_images(
+    images: Sequence[Image],
+    again: Mapping[int, Sequence[tuple[np.ndarray, np.ndarray]]] | None = None,
+    *,
+    max_cycles: int = MAX_CYCLES,
+) -> list[RtlRun]:
+    """Run images of one overlay one after the other, without a reset in between, on hardware that
+    holds the largest of them; see :func:`run_image`.
 
     ``again`` maps positions in ``images`` to further inputs.
     """
@@ -78,7 +95,9 @@ def run_images(images: Sequence[Image], again: Mapping[int, Sequence[tuple[np.nd
     images = [replace(image, overlay=overlay, sizes=sizes) for image in images]
     start = time.perf_counter()
     classes = classes_of(images)
-    verilog, shared = _verilog(overlay, sizes, json.dumps({pe: sorted(names) for pe, names in classes.items()}))
+    verilog, shared = _verilog(
+        overlay, sizes, json.dumps({pe: sorted(names) for pe, names in classes.items()})
+    )
     export_s = time.perf_counter() - start
     executable, build_s = _executable(verilog, shared)
 
@@ -87,21 +106,39 @@ def run_images(images: Sequence[Image], again: Mapping[int, Sequence[tuple[np.nd
     for k, image in enumerate(images):
         job += [*loader.load(image), *loader.run(max_cycles), *loader.look(image)]
         for nodes, bits in again.get(k, ()):
-            job += [*loader.inputs(image, nodes, bits), *loader.run(max_cycles), *loader.look(image)]
+            job += [
+                *loader.inputs(image, nodes, bits),
+                *loader.run(max_cycles),
+                *loader.look(image),
+            ]
     answers, clocks, simulate_s = _simulate(executable, np.concatenate(job))
 
-    results, at, words = [], 0, overlay.width // 32
+    results = []
+    at = 0
+    words = overlay.width // 32
 
     def take(image: Image) -> RtlRun:
         nonlocal at
-        cycles, counted, restart = (int(v) for v in answers[at:at + 3])
+        cycles, counted, restart = (int(v) for v in answers[at : at + 3])
         if cycles != counted:
-            raise RunError(f"the cycle counter says {cycles}, the run took {counted}", "RTL of the overlay", remedy="report this")
+            raise RunError(
+                f"the cycle counter says {cycles}, the run took {counted}",
+                "RTL of the overlay",
+                remedy="report this",
+            )
         n = len(image.node_pe)
-        raw = answers[at + 3:at + 3 + n * words].astype(np.uint64).reshape(n, words)
+        raw = answers[at + 3 : at + 3 + n * words].astype(np.uint64).reshape(n, words)
         at += 3 + n * words
         values = raw[:, 0] if words == 1 else raw[:, 0] | raw[:, 1] << np.uint64(32)
-        return RtlRun(cycles, values, restart=restart, clocks=clocks, simulate_s=simulate_s, export_s=export_s, build_s=build_s)
+        return RtlRun(
+            cycles,
+            values,
+            restart=restart,
+            clocks=clocks,
+            simulate_s=simulate_s,
+            export_s=export_s,
+            build_s=build_s,
+        )
 
     for k, image in enumerate(images):
         result = take(image)
@@ -111,7 +148,8 @@ def run_images(images: Sequence[Image], again: Mapping[int, Sequence[tuple[np.nd
 
 
 def hardware(images: Sequence[Image]) -> tuple[Overlay, Sizes]:
-    """An overlay with memories for all images, rounded up, and sizes that hold all of them; what does not change the RTL is set to its default.
+    """An overlay with memories for all images, rounded up, and sizes that hold all of them; what
+    does not change the RTL is set to its default.
 
     Memories that the images fix themselves stay as they are.
     """
@@ -121,8 +159,17 @@ def hardware(images: Sequence[Image]) -> tuple[Overlay, Sizes]:
         raise ValueError("Images must be of one overlay")
     for image in images:
         image.memories()
-    sizes = Sizes(**{name: max(getattr(image.sizes, name) for image in images) for name in vars(images[0].sizes)})
-    depths = {name: fixed.get(name) or _round_up(words) for name, words in needs(overlay, sizes).items() if name not in ("control", "seed")}
+    sizes = Sizes(
+        **{
+            name: max(getattr(image.sizes, name) for image in images)
+            for name in vars(images[0].sizes)
+        }
+    )
+    depths = {
+        name: fixed.get(name) or _round_up(words)
+        for name, words in needs(overlay, sizes).items()
+        if name not in ("control", "seed")
+    }
     if "chain" in depths and "chain" not in fixed:
         depths["chain"] = 2 * depths["op"]
     if "ready" in depths and overlay.ready == "criticality":
@@ -139,7 +186,9 @@ def _round_up(words: int) -> int:
 
 
 def classes_of(images: Sequence[Image]) -> dict[int, frozenset[str]]:
-    """PE -> classes of operations that its ALU has: all of the format, or those of the kind of PE that the images make it."""
+    """PE -> classes of operations that its ALU has: all of the format, or those of the kind of PE
+    that the images make it.
+    """
     overlay = images[0].overlay
     every = {OP_CLASS[op] for op in format_of(overlay.format).ops if op in OP_CLASS}
     if overlay.kinds == "homogeneous":
@@ -147,8 +196,12 @@ def classes_of(images: Sequence[Image]) -> dict[int, frozenset[str]]:
     out = {}
     for pe in range(overlay.pes):
         codes = {int(code) for image in images for code in np.unique(_codes(image, pe))}
-        kinds = {SPECIALISED[OP_CLASS[Op(code)]] for code in codes if Op(code) in OP_CLASS} or {"add"}
-        out[pe] = frozenset(name for name, kind in SPECIALISED.items() if kind in kinds and name in every)
+        kinds = {SPECIALISED[OP_CLASS[Op(code)]] for code in codes if Op(code) in OP_CLASS} or {
+            "add"
+        }
+        out[pe] = frozenset(
+            name for name, kind in SPECIALISED.items() if kind in kinds and name in every
+        )
     return out
 
 
@@ -161,23 +214,38 @@ def _verilog(overlay: Overlay, sizes: Sizes, classes: str) -> tuple[str, tuple[s
     from ..hw.export import export
     from ..hw.overlay import Overlay as Component
 
-    done = export(Component(overlay=overlay, sizes=sizes, classes={int(pe): frozenset(names) for pe, names in json.loads(classes).items()}), TOP)
+    done = export(
+        Component(
+            overlay=overlay,
+            sizes=sizes,
+            classes={int(pe): frozenset(names) for pe, names in json.loads(classes).items()},
+        ),
+        TOP,
+    )
     return done.verilog, done.shared
 
 
 def _executable(verilog: str, shared: Sequence[str]) -> tuple[Path, float]:
-    """The simulator of an exported overlay, from the cache if it is there, and the wall time of building it."""
+    """The simulator of an exported overlay, from the cache if it is there, and the wall time of
+    building it.
+    """
     return runner.program({f"{TOP}.v": verilog}, TOP, runner.TB / "overlay.cpp", shared=shared)
 
 
 def _simulate(executable: Path, job: np.ndarray) -> tuple[np.ndarray, int, float]:
     with children.temporary() as folder:
-        source, target = folder / "job", folder / "out"
+        source = folder / "job"
+        target = folder / "out"
         job.astype("<u4").tofile(source)
         done = children.run([executable, source, target])
         if done.returncode:
-            raise RunError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else f"the simulator ended with {done.returncode}",
-                           "RTL of the overlay", remedy=f"the simulator is {executable}")
+            raise RunError(
+                done.stderr.strip().splitlines()[-1]
+                if done.stderr.strip()
+                else f"the simulator ended with {done.returncode}",
+                "RTL of the overlay",
+                remedy=f"the simulator is {executable}",
+            )
         clocks, seconds = done.stdout.split()
         return np.fromfile(target, "<u4"), int(clocks), float(seconds)
 
@@ -190,7 +258,8 @@ class _Loader:
 
         self.overlay = overlay
         self.numbers = {name: k for k, name in enumerate(MEMORIES[overlay.pe])}
-        self.load_fields, self.look_fields = load_layout(overlay, sizes), look_layout(overlay, sizes)
+        self.load_fields = load_layout(overlay, sizes)
+        self.look_fields = look_layout(overlay, sizes)
 
     def load(self, image: Image) -> list[np.ndarray]:
         """Every word of an image."""
@@ -199,30 +268,72 @@ class _Loader:
             if not memory.loaded:
                 continue
             for pe in range(self.overlay.pes):
-                columns = {name: np.asarray(column) for name, column in image.columns(memory.name, pe).items()}
-                out += self._words(memory.layout, memory.name, np.full(len(next(iter(columns.values()))), pe), None, columns)
+                columns = {
+                    name: np.asarray(column)
+                    for name, column in image.columns(memory.name, pe).items()
+                }
+                out += self._words(
+                    memory.layout,
+                    memory.name,
+                    np.full(len(next(iter(columns.values()))), pe),
+                    None,
+                    columns,
+                )
         return out
 
     def inputs(self, image: Image, nodes: np.ndarray, bits: np.ndarray) -> list[np.ndarray]:
         """New values of sources."""
-        return self._words(image.memories()["value"].layout, "value", image.node_pe[nodes], image.node_address[nodes], {"value": bits})
+        return self._words(
+            image.memories()["value"].layout,
+            "value",
+            image.node_pe[nodes],
+            image.node_address[nodes],
+            {"value": bits},
+        )
 
-    def _words(self, layout: Layout, memory: str, pe: np.ndarray, address: np.ndarray | None, columns: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+    def _words(
+        self,
+        layout: Layout,
+        memory: str,
+        pe: np.ndarray,
+        address: np.ndarray | None,
+        columns: Mapping[str, np.ndarray],
+    ) -> list[np.ndarray]:
         n = len(pe)
-        head = {"pe": pe, "memory": np.full(n, self.numbers[memory]), "address": np.arange(n) if address is None else address}
+        head = {
+            "pe": pe,
+            "memory": np.full(n, self.numbers[memory]),
+            "address": np.arange(n) if address is None else address,
+        }
         fields = [*self.load_fields.fields[:-1], *layout.fields]
-        return [np.array([1, n], np.uint32), pack(fields, [*head.values(), *(columns[name] for name, _ in layout.fields)], self.load_fields.width)]
+        return [
+            np.array([1, n], np.uint32),
+            pack(
+                fields,
+                [*head.values(), *(columns[name] for name, _ in layout.fields)],
+                self.load_fields.width,
+            ),
+        ]
 
     def look(self, image: Image) -> list[np.ndarray]:
         """The values of all graph nodes."""
-        return [np.array([3, len(image.node_pe)], np.uint32), pack(self.look_fields.fields, [image.node_pe, image.node_address], self.look_fields.width)]
+        return [
+            np.array([3, len(image.node_pe)], np.uint32),
+            pack(
+                self.look_fields.fields, [image.node_pe, image.node_address], self.look_fields.width
+            ),
+        ]
 
     def run(self, limit: int) -> list[np.ndarray]:
         return [np.array([2, limit], np.uint32)]
 
 
-def pack(fields: Sequence[tuple[str, int]], columns: Sequence[np.ndarray], width: int) -> np.ndarray:
-    """Columns of non-negative integers as words of ``width`` bits, LSB first: uint32 [rows * ceil(width / 32)]."""
+def pack(
+    fields: Sequence[tuple[str, int]], columns: Sequence[np.ndarray], width: int
+) -> np.ndarray:
+    """Columns of non-negative integers as words of ``width`` bits, LSB first: uint32 [rows *
+    ceil(width / 32)].
+    """
     out = np.zeros((len(columns[0]), -(-width // 32)), np.uint64)
     at = 0
     for (name, bits), column in zip(fields, columns, strict=True):

@@ -1,4 +1,6 @@
-"""From a payload digest that differs to the elements that do: model and RTL run once more, with the faulty channels recorded."""
+"""From a payload digest that differs to the elements that do: model and RTL run once more, with the
+faulty channels recorded.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,12 @@ from ..machine.stimulus import Point
 from .api import run_many
 from .check import Report, compare
 
-__all__ = ["unfold", "MOST"]
+__all__ = ["MOST", "unfold"]
 
 MOST = 4
-"""Channels recorded at once: a fault travels on, so the earliest tell where it comes from, and whole beats take memory."""
+"""Channels recorded at once: a fault travels on, so the earliest tell where it comes from, and
+whole beats take memory.
+"""
 
 
 def unfold(report: Report, point: Point, config: Config, **options) -> Report:
@@ -29,13 +33,16 @@ def unfold(report: Report, point: Point, config: Config, **options) -> Report:
     Returns
     -------
     Report
-        Each of the first ``MOST`` channels at fault tells producer and consumer, beat, cycles, and the first elements that differ: row,
-        column, both values and their bits.
+        Each of the first ``MOST`` channels at fault tells producer and consumer, beat, cycles, and
+        the first elements that differ: row, column, both values and their bits.
+
     """
     names = report.channels_at_fault[:MOST]
     record = [c.id for c in point.graph.channels if c.name in names]
     if not record:
         return report
-    want = model.run(point.graph, config, point.tensors, sources=point.sources, sinks=point.sinks, record=record)
+    want = model.run(
+        point.graph, config, point.tensors, sources=point.sources, sinks=point.sinks, record=record
+    )
     (got,) = run_many([point], config, record=record, **options)
     return compare(want, got, point.graph)

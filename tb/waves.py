@@ -14,12 +14,14 @@ from ..machine.errors import RunError
 from ..machine.output import writing
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["decode", "tile_values", "payload_differences", "collect"]
+__all__ = ["collect", "decode", "payload_differences", "tile_values"]
 
 
 def tile_values(tile: Tile, payload: int) -> np.ndarray:
     """float32 [t, t] of a tile's payload bits."""
-    raw = (payload & (1 << tile.t * tile.t * tile.element_bits) - 1).to_bytes(tile.t * tile.t * tile.element_bits // 8, "little")
+    raw = (payload & (1 << tile.t * tile.t * tile.element_bits) - 1).to_bytes(
+        tile.t * tile.t * tile.element_bits // 8, "little"
+    )
     if ELEMENT_BITS[tile.dtype] == 16:
         words = np.frombuffer(raw, "<u2").astype(np.uint32) << 16
     else:
@@ -32,13 +34,25 @@ def _payload(payload: Payload, value: int) -> str:
         case Tile():
             counts = value >> payload.t * payload.t * payload.element_bits
             mask = (1 << payload.count_bits) - 1
-            rows, cols = counts & mask, counts >> payload.count_bits & mask
-            shown = np.array2string(tile_values(payload, value)[:rows, :cols], precision=6, threshold=16, edgeitems=2, separator=", ", max_line_width=10**6)
+            rows = counts & mask
+            cols = counts >> payload.count_bits & mask
+            shown = np.array2string(
+                tile_values(payload, value)[:rows, :cols],
+                precision=6,
+                threshold=16,
+                edgeitems=2,
+                separator=", ",
+                max_line_width=10**6,
+            )
             return f"tile {rows}x{cols} {shown}".replace("\n", "")
         case BufferRef():
-            return f"buffer page {value & (1 << payload.page_bits) - 1}, {value >> payload.page_bits} tiles"
+            return (
+                f"buffer page {value & (1 << payload.page_bits) - 1}, "
+                f"{value >> payload.page_bits} tiles"
+            )
         case Tuple():
-            parts, at = [], 0
+            parts = []
+            at = 0
             for member in payload.members:
                 parts.append(_payload(member, value >> at & (1 << member.bits) - 1))
                 at += member.bits
@@ -52,14 +66,16 @@ def decode(payload: Payload, beat: int) -> str:
     >>> decode(Tile(2, "fp32"), 1 << 136)
     'tile 0x0 []'
     """
-    data, stop = beat >> payload.bits + STOP_BITS & 1, beat >> payload.bits & 2**STOP_BITS - 1
+    data = beat >> payload.bits + STOP_BITS & 1
+    stop = beat >> payload.bits & 2**STOP_BITS - 1
     if not data:
         return "Done" if stop == STOP_DONE else f"empty, stop {stop}"
     return _payload(payload, beat & (1 << payload.bits) - 1) + (f", stop {stop}" if stop else "")
 
 
 def payload_differences(payload: Payload, model: int, rtl: int, *, most: int = 4) -> str:
-    """What differs in two beats: valid counts, the first ``most`` elements (row, column, both values and their bits), else both in words.
+    """What differs in two beats: valid counts, the first ``most`` elements (row, column, both
+    values and their bits), else both in words.
 
     >>> payload_differences(Tile(2, "fp32"), 0x3F800000 << 32 | 0x5 << 128 | 1 << 136, 0x3F800001 << 32 | 0x5 << 128 | 1 << 136)
     '1 of 4 elements differ: [0,1] model 1.0 (3f800000), RTL 1.0000001 (3f800001)'
@@ -70,18 +86,24 @@ def payload_differences(payload: Payload, model: int, rtl: int, *, most: int = 4
     if isinstance(payload, Tile):
         return "; ".join(_tile_differences(payload, model, rtl, most))
     if isinstance(payload, Tuple):
-        parts, at = [], 0
+        parts = []
+        at = 0
         for i, member in enumerate(payload.members):
             a, b = (x >> at & (1 << member.bits) - 1 for x in (model, rtl))
             if a != b:
                 parts.append(f"member {i}: {payload_differences(member, a, b, most=most)}")
             at += member.bits
         return "; ".join(parts)
-    return f"model {_payload(payload, model & (1 << payload.bits) - 1)}; RTL {_payload(payload, rtl & (1 << payload.bits) - 1)}"
+    return (
+        f"model {_payload(payload, model & (1 << payload.bits) - 1)}; RTL "
+        f"{_payload(payload, rtl & (1 << payload.bits) - 1)}"
+    )
 
 
 def _tile_differences(tile: Tile, model: int, rtl: int, most: int) -> list[str]:
-    n, mask, out = tile.t * tile.t * tile.element_bits, (1 << tile.count_bits) - 1, []
+    n = tile.t * tile.t * tile.element_bits
+    mask = (1 << tile.count_bits) - 1
+    out = []
     for i, what in enumerate(("rows", "cols")):
         a, b = (x >> n + i * tile.count_bits & mask for x in (model, rtl))
         if a != b:
@@ -90,13 +112,23 @@ def _tile_differences(tile: Tile, model: int, rtl: int, most: int) -> list[str]:
     x, y = (v.view(np.uint32) >> 32 - tile.element_bits for v in (a, b))
     if len(differ := np.argwhere(x != y)):
         digits = tile.element_bits // 4
-        shown = [f"[{r},{c}] model {a[r, c]!s} ({x[r, c]:0{digits}x}), RTL {b[r, c]!s} ({y[r, c]:0{digits}x})" for r, c in differ[:most]]
-        out.append(f"{len(differ)} of {tile.t * tile.t} elements differ: " + "; ".join(shown) + ("; ..." if len(differ) > most else ""))
+        shown = [
+            f"[{r},{c}] model {a[r, c]!s} ({x[r, c]:0{digits}x}), RTL {b[r, c]!s} "
+            f"({y[r, c]:0{digits}x})"
+            for r, c in differ[:most]
+        ]
+        out.append(
+            f"{len(differ)} of {tile.t * tile.t} elements differ: "
+            + "; ".join(shown)
+            + ("; ..." if len(differ) > most else "")
+        )
     return out
 
 
 def _probes(path: Path, count: int) -> dict[int, str]:
-    """Channel id -> hierarchical name of its probe, read from a VCD's header through the text of PENSTOCK_WAVES builds."""
+    """Channel id -> hierarchical name of its probe, read from a VCD's header through the text of
+    PENSTOCK_WAVES builds.
+    """
     scopes: list[str] = []
     found: dict[int, str] = {}
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -108,7 +140,12 @@ def _probes(path: Path, count: int) -> dict[int, str]:
                 scopes.append(parts[2])
             elif parts[:1] == ["$upscope"]:
                 scopes.pop()
-            elif parts[:1] == ["$var"] and parts[4] == "text" and scopes and re.fullmatch(r"p\d+", scopes[-1]):
+            elif (
+                parts[:1] == ["$var"]
+                and parts[4] == "text"
+                and scopes
+                and re.fullmatch(r"p\d+", scopes[-1])
+            ):
                 if int(scopes[-1][1:]) < count:
                     found[int(scopes[-1][1:])] = ".".join(scopes)
     return found
@@ -117,7 +154,8 @@ def _probes(path: Path, count: int) -> dict[int, str]:
 def collect(folder: Path, stem: str, graph: UnitGraph) -> list[str]:
     """Move a run's waveform to ``stem`` and write the viewer's layout beside it; returns the paths.
 
-    In the layout every channel is a group: what the beat at its write side is (``text``, ASCII), stop, valid and ready of both sides.
+    In the layout every channel is a group: what the beat at its write side is (``text``, ASCII),
+    stop, valid and ready of both sides.
     """
     dumps = [p for p in (folder / "dump.vcd", folder / "dump.fst") if p.exists()]
     if not dumps:

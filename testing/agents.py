@@ -1,7 +1,8 @@
-"""Streams for benches: beats with release cycles, seeded stall patterns, and cocotb agents for a component on its own.
+"""Streams for benches: beats with release cycles, seeded stall patterns, and cocotb agents for a
+component on its own.
 
-In a fabric's bench the streams are driven and taken by bench.sv; the cocotb agents here are for benches of a single
-component, where a per-cycle Python loop does no harm.
+In a fabric's bench the streams are driven and taken by bench.sv; the cocotb agents here are for
+benches of a single component, where a per-cycle Python loop does no harm.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 from ..machine.beat import STOP_BITS, STOP_DONE, Payload
 from ..machine.trace import SourceBeats
 
-__all__ = ["PATTERNS", "beats", "releases", "beat_int", "StreamSource", "StreamSink"]
+__all__ = ["PATTERNS", "StreamSink", "StreamSource", "beat_int", "beats", "releases"]
 
 PATTERNS = ("always", "random", "bursty", "late")
 
@@ -23,15 +24,19 @@ def beat_int(payload: Payload, value: int, stop: int, data: int = 1) -> int:
     return value | stop << payload.bits | data << (payload.bits + STOP_BITS)
 
 
-def beats(payload: Payload, items: Iterable[tuple[int | None, int] | None], release: Sequence[int] = ()) -> SourceBeats:
+def beats(
+    payload: Payload, items: Iterable[tuple[int | None, int] | None], release: Sequence[int] = ()
+) -> SourceBeats:
     """Beats for a source unit.
 
     Parameters
     ----------
     items
-        (payload bits, stop) per beat, no bits (None) for one without data; None for a Done; one Done is added at the end unless the last item is None.
+        (payload bits, stop) per beat, no bits (None) for one without data; None for a Done; one
+        Done is added at the end unless the last item is None.
     release
         Cycle from which each beat may be offered, Done included; missing ones are 0.
+
     """
     items = list(items)
     if not items or items[-1] is not None:
@@ -41,14 +46,19 @@ def beats(payload: Payload, items: Iterable[tuple[int | None, int] | None], rele
     stop = np.array([STOP_DONE if x is None else x[1] for x in items], np.uint8)
     at = np.zeros(len(items), np.int64)
     at[: len(release)] = release
-    return SourceBeats(at, stop, np.array([x is not None and x[0] is not None for x in items], np.uint8), np.frombuffer(raw, np.uint32).reshape(-1, words))
+    return SourceBeats(
+        at,
+        stop,
+        np.array([x is not None and x[0] is not None for x in items], np.uint8),
+        np.frombuffer(raw, np.uint32).reshape(-1, words),
+    )
 
 
 def releases(n: int, pattern: str, seed: int) -> np.ndarray:
     """Release cycles of ``n`` beats.
 
-    ``always``: 0. ``random``: a gap of 0 to 3 cycles before each beat. ``bursty``: runs of 1 to 8 beats, then 5 to 40
-    cycles of nothing. ``late``: nothing for 50 to 150 cycles, then full rate.
+    ``always``: 0. ``random``: a gap of 0 to 3 cycles before each beat. ``bursty``: runs of 1 to 8
+    beats, then 5 to 40 cycles of nothing. ``late``: nothing for 50 to 150 cycles, then full rate.
     """
     rng = np.random.default_rng([seed, PATTERNS.index(pattern)])
     if pattern == "random":
@@ -66,11 +76,17 @@ def releases(n: int, pattern: str, seed: int) -> np.ndarray:
 
 
 class StreamSource:
-    """cocotb: offers integers on ``<name>_payload/_valid/_ready`` of a design, each from its release cycle on."""
+    """cocotb: offers integers on ``<name>_payload/_valid/_ready`` of a design, each from its
+    release cycle on.
+    """
 
     def __init__(self, dut, name: str, beats: Iterable[int], release: Iterable[int]):
-        self.clk, self.beats, self.release = dut.clk, list(beats), list(release)
-        self.payload, self.valid, self.ready = (getattr(dut, f"{name}_{x}") for x in ("payload", "valid", "ready"))
+        self.clk = dut.clk
+        self.beats = list(beats)
+        self.release = list(release)
+        self.payload, self.valid, self.ready = (
+            getattr(dut, f"{name}_{x}") for x in ("payload", "valid", "ready")
+        )
         self.valid.value = 0
         self.accepted: list[int] = []
 
@@ -78,7 +94,8 @@ class StreamSource:
         """From the first cycle (the falling edge before it) until all is accepted."""
         from cocotb.triggers import FallingEdge, ReadOnly
 
-        cycle, i = 0, 0
+        cycle = 0
+        i = 0
         while i < len(self.beats):
             offered = self.release[i] <= cycle
             self.valid.value = int(offered)
@@ -94,16 +111,23 @@ class StreamSource:
 
 
 class StreamSink:
-    """cocotb: takes beats from ``<name>_payload/_valid/_ready``, the j-th not before ``release[j]``."""
+    """cocotb: takes beats from ``<name>_payload/_valid/_ready``, the j-th not before
+    ``release[j]``.
+    """
 
     def __init__(self, dut, name: str, release: Iterable[int] = ()):
-        self.clk, self.release = dut.clk, list(release)
-        self.payload, self.valid, self.ready = (getattr(dut, f"{name}_{x}") for x in ("payload", "valid", "ready"))
+        self.clk = dut.clk
+        self.release = list(release)
+        self.payload, self.valid, self.ready = (
+            getattr(dut, f"{name}_{x}") for x in ("payload", "valid", "ready")
+        )
         self.ready.value = 0
         self.taken: list[tuple[int, int]] = []  # (cycle, beat)
 
     async def run(self, cycles: int) -> None:
-        """Watch ``cycles`` cycles; the caller leaves enough after the last beat to see that nothing extra comes."""
+        """Watch ``cycles`` cycles; the caller leaves enough after the last beat to see that nothing
+        extra comes.
+        """
         from cocotb.triggers import FallingEdge, ReadOnly
 
         for cycle in range(cycles):

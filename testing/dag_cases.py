@@ -7,15 +7,25 @@ from pathlib import Path
 from ..scheduler.dag import Problem, Schedule, Subgraph
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "dag_schedule"
-PW, MM = "Pointwise", "MatMul"
+PW = "Pointwise"
+MM = "MatMul"
 
 
 def problem(ops, costs, kinds, shapes, *, capacity, bandwidth=10, native=(128, 128)) -> Problem:
     """ops: (inputs, output) per operation; shapes: (width, height) per tensor."""
-    return Problem.from_json({
-        "widths": [w for w, _ in shapes], "heights": [h for _, h in shapes],
-        "inputs": [list(i) for i, _ in ops], "outputs": [[o] for _, o in ops], "base_costs": list(costs), "op_types": list(kinds),
-        "fast_memory_capacity": capacity, "slow_memory_bandwidth": bandwidth, "native_granularity": list(native)})
+    return Problem.from_json(
+        {
+            "widths": [w for w, _ in shapes],
+            "heights": [h for _, h in shapes],
+            "inputs": [list(i) for i, _ in ops],
+            "outputs": [[o] for _, o in ops],
+            "base_costs": list(costs),
+            "op_types": list(kinds),
+            "fast_memory_capacity": capacity,
+            "slow_memory_bandwidth": bandwidth,
+            "native_granularity": list(native),
+        }
+    )
 
 
 def schedule(*entries, latencies=None) -> Schedule:
@@ -24,8 +34,15 @@ def schedule(*entries, latencies=None) -> Schedule:
     for i, (ops, granularity, *rest) in enumerate(entries):
         retain = rest[0] if rest else ()
         order = rest[1] if len(rest) > 1 else None
-        rows.append(Subgraph(tuple(ops), tuple(granularity), tuple(retain), None if order is None else tuple(order),
-                             latencies[i] if latencies else 0.0))
+        rows.append(
+            Subgraph(
+                tuple(ops),
+                tuple(granularity),
+                tuple(retain),
+                None if order is None else tuple(order),
+                latencies[i] if latencies else 0.0,
+            )
+        )
     return Schedule(tuple(rows))
 
 
@@ -33,7 +50,9 @@ SQUARE = (128, 128)
 EXAMPLES = {
     1: problem([([0], 1), ([1], 2)], [1000, 100], [PW, PW], [SQUARE] * 3, capacity=35_000),
     2: problem([([0], 1), ([1], 2)], [1000, 100], [PW, PW], [(256, 256)] * 3, capacity=35_000),
-    3: problem([([0], 1), ([1], 2), ([1, 2], 3)], [1500] * 3, [PW] * 3, [SQUARE] * 4, capacity=50_000),
+    3: problem(
+        [([0], 1), ([1], 2), ([1, 2], 3)], [1500] * 3, [PW] * 3, [SQUARE] * 4, capacity=50_000
+    ),
     4: problem([([0, 1], 2)], [1500], [MM], [SQUARE] * 3, capacity=25_000),
     5: problem([([0, 1], 3), ([3, 2], 4)], [2000, 2000], [MM, MM], [SQUARE] * 5, capacity=45_000),
 }

@@ -1,4 +1,6 @@
-"""Small unit graphs, streams to feed them, and the comparison of the compiled engine with the plain-Python contract."""
+"""Small unit graphs, streams to feed them, and the comparison of the compiled engine with the
+plain-Python contract.
+"""
 
 import dataclasses
 
@@ -18,15 +20,32 @@ FULL = (T, T)
 
 def configuration(**machine) -> Config:
     dram = machine.pop("dram", Dram())
-    return Config("test", Machine(t=T, rows_per_cycle=T, port_lanes=machine.pop("port_lanes", 2), load_lines=machine.pop("load_lines", 16), dram=dram, **machine), Published())
+    return Config(
+        "test",
+        Machine(
+            t=T,
+            rows_per_cycle=T,
+            port_lanes=machine.pop("port_lanes", 2),
+            load_lines=machine.pop("load_lines", 16),
+            dram=dram,
+            **machine,
+        ),
+        Published(),
+    )
 
 
 class Build:
     """Units and channels, one call each."""
 
     def __init__(self, depth=2):
-        self.depth, self.units, self.channels, self.tensors, self.ports, self.end = depth, [], [], [], [], 0
-        self.sources, self.sinks = {}, {}
+        self.depth = depth
+        self.units = []
+        self.channels = []
+        self.tensors = []
+        self.ports = []
+        self.end = 0
+        self.sources = {}
+        self.sinks = {}
 
     def unit(self, kind, **params):
         self.units.append(Unit(len(self.units), f"{kind}{len(self.units)}", kind, params))
@@ -43,7 +62,9 @@ class Build:
         """A source of beats (stop, numbers; None: a bare one), then Done."""
         u = self.unit("source")
         beats = [Beat(s, 0) if n is None else Beat(s, 1, n) for s, n in beats] + [END]
-        self.sources[u] = list(zip(release if release is not None else [0] * len(beats), beats))
+        self.sources[u] = list(
+            zip(release if release is not None else [0] * len(beats), beats, strict=False)
+        )
         return u
 
     def sink(self, release=()):
@@ -59,12 +80,30 @@ class Build:
         return x
 
     def off_chip(self, kind, x, rows, cols, **loops):
-        u = self.unit(kind, tensor=x.name, base=x.base, pitch=x.pitch, tensor_rows=x.rows, tensor_cols=x.cols, rows=rows, cols=cols, **loops)
+        u = self.unit(
+            kind,
+            tensor=x.name,
+            base=x.base,
+            pitch=x.pitch,
+            tensor_rows=x.rows,
+            tensor_cols=x.cols,
+            rows=rows,
+            cols=cols,
+            **loops,
+        )
         self.ports.append(u)
         return u
 
     def graph(self):
-        return UnitGraph("test", T, tuple(self.units), tuple(self.channels), tuple(self.tensors), tuple(self.ports), self.end)
+        return UnitGraph(
+            "test",
+            T,
+            tuple(self.units),
+            tuple(self.channels),
+            tuple(self.tensors),
+            tuple(self.ports),
+            self.end,
+        )
 
 
 def source_beats(payload, given):
@@ -73,8 +112,12 @@ def source_beats(payload, given):
     for i, (_, beat) in enumerate(given):
         if beat.data:
             words[i] = payload_words(payload, beat.numbers)
-    return SourceBeats(np.array([r for r, _ in given], np.int64), np.array([b.stop for _, b in given], np.uint8),
-                       np.array([b.data for _, b in given], np.uint8), words)
+    return SourceBeats(
+        np.array([r for r, _ in given], np.int64),
+        np.array([b.stop for _, b in given], np.uint8),
+        np.array([b.data for _, b in given], np.uint8),
+        words,
+    )
 
 
 def payload_words(payload, numbers):
@@ -89,36 +132,56 @@ def payload_words(payload, numbers):
 def tile_words(values, rows, cols, tile=TILE):
     """A [T, T] tile's payload words: elements, rows, cols."""
     x = values.astype(np.float32).copy()
-    x[rows:], x[:, cols:] = 0, 0
-    elements = x.view(np.uint32).ravel() if tile.dtype == "fp32" else (x.view(np.uint32) >> 16).astype("<u2").ravel().view("<u4")
+    x[rows:] = 0
+    x[:, cols:] = 0
+    elements = (
+        x.view(np.uint32).ravel()
+        if tile.dtype == "fp32"
+        else (x.view(np.uint32) >> 16).astype("<u2").ravel().view("<u4")
+    )
     return np.concatenate([elements, [rows | cols << TILE.count_bits]]).astype(np.uint32)
 
 
 def run(build, config, **options):
     graph = build.graph()
     outs = {u: graph.outputs(u)[0].payload for u in build.sources}
-    return model.run(graph, config, sources={u: source_beats(outs[u], b) for u, b in build.sources.items()}, sinks=build.sinks, **options)
+    return model.run(
+        graph,
+        config,
+        sources={u: source_beats(outs[u], b) for u, b in build.sources.items()},
+        sinks=build.sinks,
+        **options,
+    )
 
 
 def compare(build, config):
-    """Assert that engine and contract agree on every beat, line and counter; returns the engine's run."""
+    """Assert that engine and contract agree on every beat, line and counter; returns the engine's
+    run.
+    """
     graph = build.graph()
     golden = Golden(graph, config, build.sources, build.sinks)
     cycles = golden.run()
     r = run(build, config, values=False, trace=True)
     assert r.cycles == cycles
-    for c, mine, theirs in zip(graph.channels, r.channels, golden.channels):
+    for c, mine, theirs in zip(graph.channels, r.channels, golden.channels, strict=False):
         assert mine.accept.tolist() == theirs.accept, c.name
         assert mine.take[mine.take >= 0].tolist() == theirs.take_, c.name
-        assert list(zip(mine.stop, mine.data)) == [b[:2] for b in theirs.seen], c.name
-        assert round(r.occupancy[c.id] * cycles) == sum((theirs.take_[i] if i < len(theirs.take_) else cycles - 1) - a for i, a in enumerate(theirs.accept)), c.name
-    for mine, theirs in zip(r.ports, golden.port_trace):
+        assert list(zip(mine.stop, mine.data, strict=False)) == [b[:2] for b in theirs.seen], c.name
+        assert round(r.occupancy[c.id] * cycles) == sum(
+            (theirs.take_[i] if i < len(theirs.take_) else cycles - 1) - a
+            for i, a in enumerate(theirs.accept)
+        ), c.name
+    for mine, theirs in zip(r.ports, golden.port_trace, strict=False):
         assert [mine.accept.tolist(), mine.deliver.tolist(), mine.address.tolist()] == list(theirs)
     assert r.busy.tolist() == [u.busy for u in golden.units]
     assert r.blocked.tolist() == [u.blocked for u in golden.units]
     for u, beats in r.sink_beats.items():
         seen = golden.channels[graph.inputs(u)[0].id].seen
-        assert [tuple(x % 2**64 for x in n) for n, d in zip(beats.numbers.tolist(), beats.data) if d] == [b.numbers for b in seen if b.data][: int(beats.data.sum())]
+        assert [
+            tuple(x % 2**64 for x in n)
+            for n, d in zip(beats.numbers.tolist(), beats.data, strict=False)
+            if d
+        ] == [b.numbers for b in seen if b.data][: int(beats.data.sum())]
     for u in graph.memories():
         assert r.peak_pages[u] == golden.units[u].peak
     return r

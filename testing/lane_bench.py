@@ -6,17 +6,21 @@ from amaranth.sim import Simulator
 
 
 def run(dut, vectors, gaps):
-    """Results of ``vectors`` (tuples of integers for a, b), entered with ``gaps`` idle cycles before each.
+    """Results of ``vectors`` (tuples of integers for a, b), entered with ``gaps`` idle cycles
+    before each.
 
     Results are sampled in the cycle the contract names; operands are rubbish while ``en`` is low.
     """
-    results, due = [], {}
+    results = []
+    due = {}
+
     async def bench(ctx):
         cycle = 0
+
         async def step(vector):
             nonlocal cycle
             ctx.set(dut.en, vector is not None)
-            for name, value in zip("ab", vector or (0xDEADBEEF, 0x12345678)):
+            for name, value in zip("ab", vector or (0xDEADBEEF, 0x12345678), strict=False):
                 if hasattr(dut, name):
                     ctx.set(getattr(dut, name), value)
             if vector is not None:
@@ -25,7 +29,8 @@ def run(dut, vectors, gaps):
                 results.append(int(ctx.get(dut.o)))
             await ctx.tick()
             cycle += 1
-        for vector, gap in zip(vectors, gaps):
+
+        for vector, gap in zip(vectors, gaps, strict=False):
             for _ in range(gap):
                 await step(None)
             await step(vector)

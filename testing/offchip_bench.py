@@ -16,18 +16,30 @@ from .offchip_model import LINE, Dram, LoadModel, StoreModel, run
 
 
 class Bench:
-    """``ports``: list of ("load" | "store", Place, options of the model). One instance may run many times."""
+    """``ports``: list of ("load" | "store", Place, options of the model).
+
+    One instance may run many times.
+    """
 
     def __init__(self, ports, *, t, config):
-        self.ports, self.t, self.config = ports, t, config
+        self.ports = ports
+        self.t = t
+        self.config = config
         self.m = m = Module()
         m.domains.sync = self.domain = ClockDomain()
-        m.submodules.interconnect = self.net = Interconnect(ports=[kind_of(kind).offchip for kind, *_ in ports], config=config)
+        m.submodules.interconnect = self.net = Interconnect(
+            ports=[kind_of(kind).offchip for kind, *_ in ports], config=config
+        )
         self.units = []
         for p, (kind, place, _) in enumerate(ports):
             tile = Tile(t, "fp32" if place.element_bytes == 4 else "bf16")
             if kind == "load":
-                unit = Load(params={"rank": len(place.shape)}, t=t, config=config, payloads=Payloads((), (tile,)))
+                unit = Load(
+                    params={"rank": len(place.shape)},
+                    t=t,
+                    config=config,
+                    payloads=Payloads((), (tile,)),
+                )
             else:
                 unit = Store(params={}, t=t, config=config, payloads=Payloads((tile,), ()))
             m.submodules[f"unit{p}"] = unit
@@ -38,12 +50,23 @@ class Bench:
         kinds = {"load": LoadModel, "store": StoreModel}
         lanes = self.config.port_lanes
         groups = {"load": {"groups": self.config.load_lines // lanes}, "store": {}}
-        return [kinds[kind](place=place, t=self.t, lanes=lanes, **groups[kind], **options) for kind, place, options in self.ports]
+        return [
+            kinds[kind](place=place, t=self.t, lanes=lanes, **groups[kind], **options)
+            for kind, place, options in self.ports
+        ]
 
     def compare(self, *, seed, moves, delays=(1, 12), resets=0):
-        """Run model and RTL; ``resets``: first run the RTL for this many cycles and reset it. Returns the log."""
+        """Run model and RTL; ``resets``: first run the RTL for this many cycles and reset it.
+
+        Returns the log.
+        """
         lanes = response_lanes(self.config)
-        want = run(self.models(), policy=self.config.arbitration, dram=Dram(lanes, seed, delays=delays), moves=moves)
+        want = run(
+            self.models(),
+            policy=self.config.arbitration,
+            dram=Dram(lanes, seed, delays=delays),
+            moves=moves,
+        )
         got = []
         cycles = want[-1][0] + 40  # some more: nothing may follow
         sim = Simulator(self.m)
@@ -52,7 +75,7 @@ class Bench:
         async def bench(ctx):
             for count, log in ([(resets, [])] if resets else []) + [(cycles, got)]:
                 ctx.set(self.domain.rst, 1)
-                for unit, (kind, place, _) in zip(self.units, self.ports):
+                for unit, (kind, place, _) in zip(self.units, self.ports, strict=False):
                     for name, value in place.cfg(load=kind == "load").items():
                         ctx.set(getattr(unit.cfg, name), value)
                 for _ in range(3):
@@ -64,31 +87,38 @@ class Bench:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             sim.run()
-        for a, b in zip(want, got):
+        for a, b in zip(want, got, strict=False):
             assert a == b, f"expected {show(a)}, got {show(b)}"
-        assert len(want) == len(got), f"expected {len(want)} events, got {len(got)}: {[show(x) for x in (want + got)[-3:]]}"
+        assert len(want) == len(got), (
+            f"expected {len(want)} events, got {len(got)}: {[show(x) for x in (want + got)[-3:]]}"
+        )
         return want
 
     async def _run(self, ctx, cycles, log, dram, moves):
         net, memory = self.net, self.memory = self.net, self.image()
-        beats = [[x for x, _ in m.beats] if isinstance(m, StoreModel) else None for m in self.models()]
+        beats = [
+            [x for x, _ in m.beats] if isinstance(m, StoreModel) else None for m in self.models()
+        ]
         done = [False] * len(self.ports)
         for cycle in range(cycles):
             reaching = []
             valid = ctx.get(net.mem_req_valid)
             if valid:
-                port, write, group = ctx.get(net.mem_req_port), ctx.get(net.mem_req_write), ctx.get(net.mem_req_group)
+                port = ctx.get(net.mem_req_port)
+                write = ctx.get(net.mem_req_write)
+                group = ctx.get(net.mem_req_group)
                 assert write == (self.ports[port][0] == "store")
                 for lane in range(self.config.port_lanes):
                     if valid >> lane & 1:
                         address = ctx.get(net.mem_req_addr[lane])
                         assert address % LINE == 0
                         if write:
-                            word, mask = ctx.get(net.mem_req_data[lane]), ctx.get(net.mem_req_mask[lane])
+                            word = ctx.get(net.mem_req_data[lane])
+                            mask = ctx.get(net.mem_req_mask[lane])
                             for byte in range(LINE):
                                 if mask >> byte & 1:
                                     memory[address + byte] = word >> 8 * byte & 0xFF
-                        line = int.from_bytes(memory[address:address + LINE], "little")
+                        line = int.from_bytes(memory[address : address + LINE], "little")
                         reaching.append((port, group * self.config.port_lanes + lane, line))
             delivered = dram.step(cycle, reaching)
             for n in range(dram.lanes):
@@ -118,8 +148,14 @@ class Bench:
                 request = unit.port.request
                 if ctx.get(request.valid) and ctx.get(request.ready):
                     busy = True
-                    first, pitch, mask = (ctx.get(request.payload[x]) for x in ("address", "pitch", "mask"))
-                    lines = tuple(first + lane * pitch for lane in range(self.config.port_lanes) if mask >> lane & 1)
+                    first, pitch, mask = (
+                        ctx.get(request.payload[x]) for x in ("address", "pitch", "mask")
+                    )
+                    lines = tuple(
+                        first + lane * pitch
+                        for lane in range(self.config.port_lanes)
+                        if mask >> lane & 1
+                    )
                     log.append((cycle, "grant", p, lines))
                 assert ctx.get(unit.busy) == busy
                 offers = ctx.get(request.valid) or (beats[p] is None and ctx.get(unit.o0.valid))
@@ -136,7 +172,9 @@ class Bench:
         return memory
 
     def stored(self, written):
-        """Memory as it has to be after a run; ``written[p]``: columns of each row that the store at port p wrote."""
+        """Memory as it has to be after a run; ``written[p]``: columns of each row that the store at
+        port p wrote.
+        """
         memory = self.image()
         for p, rows in written.items():
             put(memory, self.ports[p][1], rows)
@@ -147,9 +185,14 @@ def put(memory, place, rows):
     for row, columns in enumerate(rows):
         for col in columns:
             at = place.base + row * place.pitch + col * place.element_bytes
-            memory[at:at + place.element_bytes] = place.tensor[row][col].to_bytes(place.element_bytes, "little")
+            memory[at : at + place.element_bytes] = place.tensor[row][col].to_bytes(
+                place.element_bytes, "little"
+            )
 
 
 def show(event):
     cycle, what, port, detail = event
-    return f"{what} {detail if isinstance(detail, tuple) else hex(detail)} at port {port} in cycle {cycle}"
+    return (
+        f"{what} {detail if isinstance(detail, tuple) else hex(detail)} at port {port} in cycle "
+        f"{cycle}"
+    )

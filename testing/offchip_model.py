@@ -1,4 +1,6 @@
-"""The off-chip side of docs/timing.md section 5, written out plainly: what each load and store does in each cycle."""
+"""The off-chip side of docs/timing.md section 5, written out plainly: what each load and store does
+in each cycle.
+"""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -29,7 +31,10 @@ class Place:
         return len(self.tensor[0])
 
     def cfg(self, *, load):
-        out = {n: getattr(self, n) for n in ("base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols")}
+        out = {
+            n: getattr(self, n)
+            for n in ("base", "pitch", "tensor_rows", "tensor_cols", "rows", "cols")
+        }
         if load:
             for name in ("shape", "row_step", "col_step"):
                 out |= {f"{name}_{d}": x for d, x in enumerate(getattr(self, name))}
@@ -37,6 +42,7 @@ class Place:
 
     def origins(self):
         """Origins of the logical tiles of the loop nest with the stop level at the end of each."""
+
         def nest(d, row, col, above):
             if d == len(self.shape):
                 yield row, col, above
@@ -45,6 +51,7 @@ class Place:
                 # Stops count from the inside: the innermost run of dimensions at their last trip.
                 end = (*above, i == self.shape[d] - 1)
                 yield from nest(d + 1, row + i * self.row_step[d], col + i * self.col_step[d], end)
+
         for row, col, ends in nest(0, 0, 0, ()):
             stop = 2
             for last in reversed(ends):
@@ -60,7 +67,8 @@ def clamp(x, high):
 
 def beat_bits(t, element_bytes, elements, rows, cols, stop, data=1):
     """The bits of a tile beat; ``elements`` is a t x t list."""
-    word, at = 0, 0
+    word = 0
+    at = 0
     for row in elements:
         for x in row:
             word |= x << at
@@ -77,12 +85,19 @@ def done_bits(t, element_bytes):
 
 
 def tile_row(place, t, row0, col0, rows, cols, v, valid, stop):
-    """Beats of one row of physical tiles: v valid rows, ``valid`` valid columns of the logical tile, ``stop`` on the last."""
+    """Beats of one row of physical tiles: v valid rows, ``valid`` valid columns of the logical
+    tile, ``stop`` on the last.
+    """
     beats = []
     for c in range(0, cols, t):
         w = clamp(valid - c, t)
-        elements = [[place.tensor[row0 + r][col0 + c + i] if r < v and i < w else 0 for i in range(t)] for r in range(t)]
-        beats.append(beat_bits(t, place.element_bytes, elements, v, w, stop if c + t >= cols else 0))
+        elements = [
+            [place.tensor[row0 + r][col0 + c + i] if r < v and i < w else 0 for i in range(t)]
+            for r in range(t)
+        ]
+        beats.append(
+            beat_bits(t, place.element_bytes, elements, v, w, stop if c + t >= cols else 0)
+        )
     return beats
 
 
@@ -90,15 +105,19 @@ class Dram:
     """Delivers each line after its own delay, at most ``lanes`` a cycle, in any order."""
 
     def __init__(self, lanes, seed, *, delays=(1, 12)):
-        self.lanes, self.random, self.delays = lanes, Random(seed), delays
+        self.lanes = lanes
+        self.random = Random(seed)
+        self.delays = delays
         self.flying = []
 
     def step(self, cycle, lines):
         """Lines (any object) that arrive in ``cycle``; returns those delivered in it."""
-        out = sorted(x for x in self.flying if x[0] <= cycle)[:self.lanes]
+        out = sorted(x for x in self.flying if x[0] <= cycle)[: self.lanes]
         self.flying = [x for x in self.flying if x not in out]
         for line in lines:
-            self.flying.append((cycle + self.random.randint(*self.delays), self.random.random(), line))
+            self.flying.append(
+                (cycle + self.random.randint(*self.delays), self.random.random(), line)
+            )
         return [x[2] for x in out]
 
 
@@ -108,33 +127,52 @@ class LoadModel:
     t: int
     lanes: int
     groups: int
-    requests: list = field(default_factory=list)  # a chunk's line addresses, or None for a band without
-    steps: list = field(default_factory=list)  # (has a group, beats of the block it completes or None)
+    requests: list = field(
+        default_factory=list
+    )  # a chunk's line addresses, or None for a band without
+    steps: list = field(
+        default_factory=list
+    )  # (has a group, beats of the block it completes or None)
 
     def __post_init__(self):
-        p, t = self.place, self.t
+        p = self.place
+        t = self.t
         e = LINE // p.element_bytes
         for row0, col0, end in p.origins():
-            high, wide = clamp(p.tensor_rows - row0, p.rows), clamp(p.tensor_cols - col0, p.cols)
+            high = clamp(p.tensor_rows - row0, p.rows)
+            wide = clamp(p.tensor_cols - col0, p.cols)
             bands = -(-p.rows // t)
             for b in range(bands):
-                v, k = clamp(high - b * t, t), col0 % e
+                v = clamp(high - b * t, t)
+                k = col0 % e
                 n = 0 if v == 0 or wide == 0 else -(-(k + wide) // e)
-                beats = tile_row(p, t, row0 + b * t, col0, p.rows, p.cols, v, wide, end if b == bands - 1 else 1)
+                beats = tile_row(
+                    p, t, row0 + b * t, col0, p.rows, p.cols, v, wide, end if b == bands - 1 else 1
+                )
                 g = e // t
-                blocks = [beats[i:i + g] for i in range(0, len(beats), g)]
+                blocks = [beats[i : i + g] for i in range(0, len(beats), g)]
                 if n == 0:
                     self.requests.append(None)
                 for i in range(-(-p.cols // e) + (k > 0)):
                     chunks = []
                     if i < n:
-                        chunks = [[p.base + (row0 + b * t + r) * p.pitch + ((col0 // e) + i) * LINE
-                                   for r in range(w, min(w + self.lanes, v))] for w in range(0, v, self.lanes)]
+                        chunks = [
+                            [
+                                p.base + (row0 + b * t + r) * p.pitch + ((col0 // e) + i) * LINE
+                                for r in range(w, min(w + self.lanes, v))
+                            ]
+                            for w in range(0, v, self.lanes)
+                        ]
                     self.requests += chunks
                     block = (blocks[i - 1] if i else None) if k else blocks[i]
                     for j in range(max(1, len(chunks))):
-                        self.steps.append((bool(chunks), block if j == max(1, len(chunks)) - 1 else None))
-        self.ring, self.queue, self.through, self.sent = [], [], False, 0
+                        self.steps.append(
+                            (bool(chunks), block if j == max(1, len(chunks)) - 1 else None)
+                        )
+        self.ring = []
+        self.queue = []
+        self.through = False
+        self.sent = 0
 
     def present(self):
         return self.requests and self.requests[0] is not None and len(self.ring) < self.groups
@@ -145,11 +183,16 @@ class LoadModel:
         return None if self.steps or self.through else done_bits(self.t, self.place.element_bytes)
 
     def step(self, granted, ready):
-        """One cycle; what is granted and what comes back is visible from the next. Returns the beat accepted."""
+        """One cycle; what is granted and what comes back is visible from the next.
+
+        Returns the beat accepted.
+        """
         go = False
         if self.steps:
             group, block = self.steps[0]
-            go = (not group or bool(self.ring and not self.ring[0])) and (block is None or len(self.queue) < 2)
+            go = (not group or bool(self.ring and not self.ring[0])) and (
+                block is None or len(self.queue) < 2
+            )
         offer = self.offer() if ready else None
         if offer is not None:
             if not self.queue:
@@ -188,32 +231,61 @@ class StoreModel:
     steps: list = field(default_factory=list)  # (needs a block, chunks)
 
     def __post_init__(self):
-        p, t = self.place, self.t
+        p = self.place
+        t = self.t
         e = LINE // p.element_bytes
         across = -(-p.tensor_cols // p.cols)
         tiles = across * -(-p.tensor_rows // p.rows)
         for j in range(tiles):
-            row0, col0 = j // across * p.rows, j % across * p.cols
-            high, wide = clamp(p.tensor_rows - row0, p.rows), clamp(p.tensor_cols - col0, p.cols)
+            row0 = j // across * p.rows
+            col0 = j % across * p.cols
+            high = clamp(p.tensor_rows - row0, p.rows)
+            wide = clamp(p.tensor_cols - col0, p.cols)
             if self.valid:
-                high, wide = min(high, self.valid[j][0]), min(wide, self.valid[j][1])
+                high = min(high, self.valid[j][0])
+                wide = min(wide, self.valid[j][1])
             bands = -(-p.rows // t)
             for b in range(bands):
-                v, k = clamp(high - b * t, t), col0 % e
-                beats = tile_row(p, t, row0 + b * t, col0, p.rows, p.cols, v, wide, 1 if b < bands - 1 else 2 if j < tiles - 1 else 3)
-                self.beats += [(x, (i + 1) % (e // t) == 0 or i == len(beats) - 1) for i, x in enumerate(beats)]
+                v = clamp(high - b * t, t)
+                k = col0 % e
+                beats = tile_row(
+                    p,
+                    t,
+                    row0 + b * t,
+                    col0,
+                    p.rows,
+                    p.cols,
+                    v,
+                    wide,
+                    1 if b < bands - 1 else 2 if j < tiles - 1 else 3,
+                )
+                self.beats += [
+                    (x, (i + 1) % (e // t) == 0 or i == len(beats) - 1) for i, x in enumerate(beats)
+                ]
                 blocks = -(-p.cols // e)
                 for i in range(blocks + (k > 0)):
-                    low, end = i * e, min((i + 1) * e, k + wide)  # columns of line i, from the line of col0 on
+                    # columns of line i, from the line of col0 on
+                    low = i * e
+                    end = min((i + 1) * e, k + wide)
                     chunks = []
                     if v and wide and max(low, k) < end:
-                        chunks = [[p.base + (row0 + b * t + r) * p.pitch + (col0 // e + i) * LINE
-                                   for r in range(w, min(w + self.lanes, v))] for w in range(0, v, self.lanes)]
+                        chunks = [
+                            [
+                                p.base + (row0 + b * t + r) * p.pitch + (col0 // e + i) * LINE
+                                for r in range(w, min(w + self.lanes, v))
+                            ]
+                            for w in range(0, v, self.lanes)
+                        ]
                     self.steps.append((i < blocks, chunks))
         self.beats.append((done_bits(t, p.element_bytes), None))
         self.beats *= self.runs
-        self.steps = [(needs, list(chunks)) for _ in range(self.runs) for needs, chunks in self.steps]
-        self.level, self.flight, self.done, self.through = 0, 0, False, False
+        self.steps = [
+            (needs, list(chunks)) for _ in range(self.runs) for needs, chunks in self.steps
+        ]
+        self.level = 0
+        self.flight = 0
+        self.done = False
+        self.through = False
 
     def open(self):
         return bool(self.steps) and (not self.steps[0][0] or self.level > 0)
@@ -252,15 +324,22 @@ class StoreModel:
 def run(models, *, policy, dram, moves, limit=5000):
     """All cycles until everything is through: the list of (cycle, what, port, detail).
 
-    ``moves(port, cycle)``: whether the load's consumer takes, or the store's producer shows, a beat.
+    ``moves(port, cycle)``: whether the load's consumer takes, or the store's producer shows, a
+    beat.
     """
-    log, pointer, reaching = [], 0, []
+    log = []
+    pointer = 0
+    reaching = []
     for cycle in range(limit):
         delivered = dram.step(cycle, reaching)
         ports = [p for p, m in enumerate(models) if m.present()]
         grant = None
         if ports:
-            grant = ports[0] if policy == "need" else min(ports, key=lambda p: (p - pointer) % len(models))
+            grant = (
+                ports[0]
+                if policy == "need"
+                else min(ports, key=lambda p: (p - pointer) % len(models))
+            )
             pointer = (grant + 1) % len(models)
         reaching = []
         for p, m in enumerate(models):

@@ -1,4 +1,6 @@
-"""Streams for the units that route, and a graph of them: what a stream may look like depends on its selectors."""
+"""Streams for the units that route, and a graph of them: what a stream may look like depends on its
+selectors.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ def _unit(rng: np.random.Generator, payload: Payload, rank: int, stop: int) -> l
 
 def partition(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
     """Units and selectors, with none, one or several targets."""
-    data, selectors = [], []
+    data = []
+    selectors = []
     for wanted, q in _stops(rng, int(rng.integers(0, 3)), 6):
         selectors.append((value(rng, ins[1]) if wanted else None, q))
         data += _unit(rng, ins[0], p["rank"], p["rank"] + q) if wanted else [(None, p["rank"] + q)]
@@ -40,7 +43,8 @@ def partition(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> l
 
 def reassemble(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
     """What each input has is what the selectors ask for."""
-    n, streams = p["n"], [[] for _ in ins]
+    n = p["n"]
+    streams = [[] for _ in ins]
     for wanted, q in _stops(rng, int(rng.integers(0, 3)), 6):
         hot = value(rng, ins[n]) if wanted else 0
         streams[n].append((hot if wanted else None, q))
@@ -52,13 +56,17 @@ def reassemble(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> 
 
 def eager_merge(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
     """Any number of units on every input."""
-    return [[b for _ in range(rng.integers(0, 7)) for b in _unit(rng, x, p["rank"], p["rank"])] for x in ins]
+    return [
+        [b for _ in range(rng.integers(0, 7)) for b in _unit(rng, x, p["rank"], p["rank"])]
+        for x in ins
+    ]
 
 
 def expand(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
     """An element for each group of the reference; without data where the group has none."""
     reference = _fill(rng, ins[1], _stops(rng, p["level"] + int(rng.integers(0, 2)), 4))
-    data, some = [], False
+    data = []
+    some = False
     for bits, s in reference:
         some |= bits is not None
         if s >= p["level"]:
@@ -73,12 +81,15 @@ def signal(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list
 
 def generate(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
     """Counts from 0 to 4; one-hot selectors, and such without a bit."""
-    stops, streams = _stops(rng, 2, 4), []
+    stops = _stops(rng, 2, 4)
+    streams = []
     for k, x in enumerate(ins):
+
         def one() -> int:
             if isinstance(x, Selector):
                 return 1 << int(rng.integers(0, x.n)) if rng.random() < 0.9 else 0
             return value(rng, x) if p["fn"] == "address" and k == 0 else int(rng.integers(0, 5))
+
         streams.append([(one() if data else None, s) for data, s in stops])
     return streams
 
@@ -88,21 +99,31 @@ def address(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> lis
     return [_fill(rng, x, stops) for x in ins]
 
 
-STREAMS: dict[str, Callable] = {f.__name__: f for f in (partition, reassemble, eager_merge, expand, signal, generate, address)}
-"""Kind -> the streams of its inputs: (generator, payloads of the inputs, parameters) -> (payload bits or None, stop) of each."""
+STREAMS: dict[str, Callable] = {
+    f.__name__: f for f in (partition, reassemble, eager_merge, expand, signal, generate, address)
+}
+"""Kind -> the streams of its inputs: (generator, payloads of the inputs, parameters) -> (payload
+bits or None, stop) of each.
+"""
 
 
-def streams_of(kind: str, rng: np.random.Generator, ins: Sequence[Payload], params: Mapping) -> list[Items]:
+def streams_of(
+    kind: str, rng: np.random.Generator, ins: Sequence[Payload], params: Mapping
+) -> list[Items]:
     """Random legal streams for the inputs of a unit."""
     return STREAMS[kind](rng, ins, params)
 
 
 def cases(t: int, dtype: str) -> list[tuple[str, dict, list[Payload], list[Payload]]]:
     """(kind, parameters, inputs, outputs), several of every kind."""
-    tile, ref, wide = Tile(t, dtype), BufferRef(8), Scalar(32)
+    tile = Tile(t, dtype)
+    ref = BufferRef(8)
+    wide = Scalar(32)
     out: list = []
     for n, rank, x in ((2, 0, tile), (3, 1, ref), (4, 2, tile), (9, 2, ref), (100, 1, wide)):
-        out.append(("partition", {"n": n, "rank": rank, "scratchpad": None}, [x, Selector(n)], [x] * n))
+        out.append(
+            ("partition", {"n": n, "rank": rank, "scratchpad": None}, [x, Selector(n)], [x] * n)
+        )
     for n, rank, x in ((2, 0, tile), (1, 1, ref), (3, 1, ref), (4, 2, tile), (9, 0, ref)):
         out.append(("reassemble", {"n": n, "rank": rank}, [x] * n + [Selector(n)], [x]))
         out.append(("eager_merge", {"n": n, "rank": rank}, [x] * n, [x, Selector(n)]))
@@ -124,6 +145,7 @@ def routing(t: int = 2, dtype: str = "fp32") -> Zoo:
     for kind, params, ins, outs in cases(t, dtype):
         if len(outs) > 16:
             continue  # a test of the unit alone
+
         def items(k: int, kind=kind, ins=ins, params=params) -> Callable:
             return lambda rng: streams_of(kind, rng, ins, params)[k]
 
@@ -134,26 +156,43 @@ def routing(t: int = 2, dtype: str = "fp32") -> Zoo:
 
 
 def loop(t: int = 2, regions: int = 3, requests: int = 14, depth: int = 2) -> Zoo:
-    """Work dealt to regions as they become free: a feedback loop from the units that see the end of the work to the selectors that deal it.
+    """Work dealt to regions as they become free: a feedback loop from the units that see the end of
+    the work to the selectors that deal it.
 
-    The first requests go to the regions in turn, every other one to the region that was free first; the last `regions` reports leave
-    the loop, so that it drains.
+    The first requests go to the regions in turn, every other one to the region that was free first;
+    the last `regions` reports leave the loop, so that it drains.
     """
     z = Zoo("loop", t, depth)
-    tile, hot = Tile(t, "fp32"), Selector(regions)
+    tile = Tile(t, "fp32")
+    hot = Selector(regions)
     after = max(requests - regions, 0)
     deal = z.unit("reassemble", {"n": 2, "rank": 0}, "deal")
     z.source((deal, 0), hot, lambda rng: [(1 << k, 0) for k in range(min(regions, requests))])
-    z.source((deal, 2), Selector(2), lambda rng: [(1, 0)] * min(regions, requests) + [(2, 0)] * after)
+    z.source(
+        (deal, 2), Selector(2), lambda rng: [(1, 0)] * min(regions, requests) + [(2, 0)] * after
+    )
     flat = z.unit("flatten", {"lo": 0, "hi": 1})
     z.join((deal, 0), (flat, 0), hot)
     work = z.unit("partition", {"n": regions, "rank": 1, "scratchpad": None}, "work")
-    z.source((work, 0), tile, lambda rng: [b for _ in range(requests) for b in _fill(rng, tile, [(True, 0)] * int(rng.integers(0, 9)) + [(True, 1)])])
+    z.source(
+        (work, 0),
+        tile,
+        lambda rng: [
+            b
+            for _ in range(requests)
+            for b in _fill(rng, tile, [(True, 0)] * int(rng.integers(0, 9)) + [(True, 1)])
+        ],
+    )
     z.join((flat, 0), (work, 1), hot)
     free = z.unit("eager_merge", {"n": regions, "rank": 0}, "free")
     for k in range(regions):
-        region = z.unit("map", {"fn": "silu", "arity": 1, "lanes": t * t // (1 + k % 2), "tuple_in": False}, f"region{k}_")
-        fork, end = z.unit("broadcast", {"n": 2, "scratchpad": None}), z.unit("signal", {"level": 1})
+        region = z.unit(
+            "map",
+            {"fn": "silu", "arity": 1, "lanes": t * t // (1 + k % 2), "tuple_in": False},
+            f"region{k}_",
+        )
+        fork = z.unit("broadcast", {"n": 2, "scratchpad": None})
+        end = z.unit("signal", {"level": 1})
         z.join((work, k), (region, 0), tile)
         z.join((region, 0), (fork, 0), tile)
         z.sink((fork, 0), tile)
@@ -162,7 +201,9 @@ def loop(t: int = 2, regions: int = 3, requests: int = 14, depth: int = 2) -> Zo
     z.sink((free, 0), Scalar(1))
     keep = z.unit("partition", {"n": 2, "rank": 0, "scratchpad": None}, "keep")
     z.join((free, 1), (keep, 0), hot)
-    z.source((keep, 1), Selector(2), lambda rng: [(1, 0)] * after + [(2, 0)] * min(regions, requests))
+    z.source(
+        (keep, 1), Selector(2), lambda rng: [(1, 0)] * after + [(2, 0)] * min(regions, requests)
+    )
     z.join((keep, 0), (deal, 1), hot)
     z.sink((keep, 1), hot)
     return z

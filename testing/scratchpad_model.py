@@ -1,4 +1,6 @@
-"""docs/timing.md section 4, written out plainly, with the channels around a scratchpad as in section 1."""
+"""docs/timing.md section 4, written out plainly, with the channels around a scratchpad as in
+section 1.
+"""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -27,11 +29,16 @@ class Channel:
 
 
 class ScratchpadModel:
-    """``writers``: ranks; ``limit``: buffers that each writer may hold; ``readers``: (rank, repeat or None). A tile is (value, stop), a reference (page, tiles, stop); Done is None,
-    and a stream that shows nothing is ``()``. ``copies[w]``: the reader's references come from writer w, ``copies[w]`` of each."""
+    """``writers``: ranks; ``limit``: buffers that each writer may hold; ``readers``: (rank, repeat
+    or None). A tile is (value, stop), a reference (page, tiles, stop); Done is None, and a stream
+    that shows nothing is ``()``. ``copies[w]``: the reader's references come from writer w,
+    ``copies[w]`` of each.
+    """
 
     def __init__(self, *, pages, frames, writers, limit, readers):
-        self.frames, self.ranks, self.readers = frames, writers, readers
+        self.frames = frames
+        self.ranks = writers
+        self.readers = readers
         self.free = list(range(pages))
         self.memory = {}  # (page, frame) -> (value, stop)
         self.chain = {}
@@ -63,10 +70,14 @@ class ScratchpadModel:
         return pages
 
     def step(self, cycle, inputs, ready, posts):
-        """``inputs``: the visible beat of each input or (); ``ready``: of each output. Returns (inputs taken, output beats)."""
+        """``inputs``: the visible beat of each input or (); ``ready``: of each output.
+
+        Returns (inputs taken, output beats).
+        """
         nw = len(self.ranks)
         free_at_start = len(self.free)
-        taken, out = set(), {}
+        taken = set()
+        out = {}
         changes = list(posts)
 
         for w, queue in enumerate(self.references):
@@ -90,7 +101,9 @@ class ScratchpadModel:
             frame = o is not None and o[1] % self.frames != 0
             ends = beat[1] >= self.ranks[w]
             mine = list(self.owner.values()).count(w)
-            if (frame or (free_at_start > 0 and (o is not None or mine < self.limit[w]))) and (not ends or self.references[w].room):
+            if (frame or (free_at_start > 0 and (o is not None or mine < self.limit[w]))) and (
+                not ends or self.references[w].room
+            ):
                 wanting.append(w)
         w = self._serve(0, wanting)
         if any(inputs[x] is None for x in taken):

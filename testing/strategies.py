@@ -17,11 +17,15 @@ def waits(draw, n):
     return [draw(st.integers(0, 40))] * n
 
 
-words = st.one_of(st.sampled_from(CORNERS.tolist()), st.integers(0, 2**32 - 1),
-                  st.floats(-200, 200, width=32).map(lambda x: int(np.float32(x).view(np.uint32))))
+words = st.one_of(
+    st.sampled_from(CORNERS.tolist()),
+    st.integers(0, 2**32 - 1),
+    st.floats(-200, 200, width=32).map(lambda x: int(np.float32(x).view(np.uint32))),
+)
 
 
 def tiles(t: int) -> st.SearchStrategy:
     """Tiles of t x t float32 numbers."""
     return st.lists(words, min_size=t * t, max_size=t * t).map(
-        lambda bits: np.array(bits, np.uint32).view(np.float32).reshape(t, t))
+        lambda bits: np.array(bits, np.uint32).view(np.float32).reshape(t, t)
+    )

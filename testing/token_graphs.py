@@ -6,11 +6,18 @@ from ..machine.dataflow import DataflowGraph
 from ..machine.token_ops import ARITY, Op, format_of
 
 
-def random_graph(seed: int, *, sources: int, operations: int, fmt: str = "fp32", reach: int = 40) -> DataflowGraph:
-    """Operations on recent nodes (at most ``reach`` back) or any; one in four sources is a constant; values of every magnitude."""
+def random_graph(
+    seed: int, *, sources: int, operations: int, fmt: str = "fp32", reach: int = 40
+) -> DataflowGraph:
+    """Operations on recent nodes (at most ``reach`` back) or any; one in four sources is a
+    constant; values of every magnitude.
+    """
     rng = np.random.default_rng(seed)
     known = [op for op in Op if ARITY[op] and op in format_of(fmt).ops]
-    op, a, b, value = [], [], [], []
+    op = []
+    a = []
+    b = []
+    value = []
     for i in range(sources):
         op.append(Op.CONST if rng.random() < 0.25 else Op.INPUT)
         a.append(-1)
@@ -25,5 +32,14 @@ def random_graph(seed: int, *, sources: int, operations: int, fmt: str = "fp32",
         b.append(int(rng.integers(low, i)) if ARITY[o] == 2 else -1)
         value.append(0.0)
     n = len(op)
-    return DataflowGraph(np.array(op), np.array(a), np.array(b), np.array(value), {i: f"in{i}" for i in range(n) if op[i] == Op.INPUT} | {n - 1: "out"} if op[-1] != Op.INPUT
-                         else {i: f"in{i}" for i in range(n)}, [n - 1], title=f"random{seed}")
+    return DataflowGraph(
+        np.array(op),
+        np.array(a),
+        np.array(b),
+        np.array(value),
+        {i: f"in{i}" for i in range(n) if op[i] == Op.INPUT} | {n - 1: "out"}
+        if op[-1] != Op.INPUT
+        else {i: f"in{i}" for i in range(n)},
+        [n - 1],
+        title=f"random{seed}",
+    )

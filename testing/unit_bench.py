@@ -1,4 +1,6 @@
-"""One unit between source and sink channels in Amaranth's simulator, beside the plain reading of the contract."""
+"""One unit between source and sink channels in Amaranth's simulator, beside the plain reading of
+the contract.
+"""
 
 import random
 from dataclasses import replace
@@ -20,24 +22,32 @@ SINKS = ("always", "random", "late")
 
 def config(t, dtype="fp32"):
     base = configs.load("small_fpga")
-    machine = replace(base.machine, t=t, dtype=dtype, rows_per_cycle=t, lanes={}, port_lanes=1, load_lines=32)
+    machine = replace(
+        base.machine, t=t, dtype=dtype, rows_per_cycle=t, lanes={}, port_lanes=1, load_lines=32
+    )
     return configs.check(replace(base, machine=machine))
 
 
 def graph(kind, params, inputs, outputs, t, depth=2):
     """The unit 0 of ``kind``, a source for each input and a sink for each output."""
-    n_in, n_out = len(inputs), len(outputs)
+    n_in = len(inputs)
+    n_out = len(outputs)
     units = [Unit(0, "dut", kind, params)]
     units += [Unit(1 + k, f"source{k}", "source", {}) for k in range(n_in)]
     units += [Unit(1 + n_in + k, f"sink{k}", "sink", {}) for k in range(n_out)]
     channels = [Channel(k, f"in{k}", (1 + k, 0), (0, k), depth, p) for k, p in enumerate(inputs)]
-    channels += [Channel(n_in + k, f"out{k}", (0, k), (1 + n_in + k, 0), depth, p) for k, p in enumerate(outputs)]
+    channels += [
+        Channel(n_in + k, f"out{k}", (0, k), (1 + n_in + k, 0), depth, p)
+        for k, p in enumerate(outputs)
+    ]
     return UnitGraph("unit", t, tuple(units), tuple(channels))
 
 
 def releases(n, pattern, seed=0):
     """Earliest cycle of each of n beats."""
-    rng, out, at = random.Random(f"{pattern}{seed}"), [], 0
+    rng = random.Random(f"{pattern}{seed}")
+    out = []
+    at = 0
     for k in range(n):
         out.append(at)
         if pattern == "random":
@@ -59,7 +69,7 @@ def stops(shape, runs=2):
         while level < len(shape) and index[-1 - level] == shape[-1 - level] - 1:
             level += 1
         out.append(level)
-    return (out + [15]) * runs
+    return ([*out, 15]) * runs
 
 
 def tile_bits(payload: Tile, values: np.ndarray, rows: int, cols: int) -> int:
@@ -73,10 +83,17 @@ def tile_bits(payload: Tile, values: np.ndarray, rows: int, cols: int) -> int:
 
 
 def tile_of(payload: Tile, bits: int) -> tuple[np.ndarray, int, int]:
-    n, width = payload.t**2, payload.element_bits
-    words = np.array([bits >> width * k & (1 << width) - 1 for k in range(n)], np.uint32) << (32 - width)
+    n = payload.t**2
+    width = payload.element_bits
+    words = np.array([bits >> width * k & (1 << width) - 1 for k in range(n)], np.uint32) << (
+        32 - width
+    )
     count = (1 << payload.count_bits) - 1
-    return words.astype(np.uint32).view(np.float32).reshape(payload.t, -1), bits >> n * width & count, bits >> n * width + payload.count_bits & count
+    return (
+        words.astype(np.uint32).view(np.float32).reshape(payload.t, -1),
+        bits >> n * width & count,
+        bits >> n * width + payload.count_bits & count,
+    )
 
 
 def members(payload: Payload) -> list[Payload]:
@@ -84,7 +101,9 @@ def members(payload: Payload) -> list[Payload]:
 
 
 def numbers(payload: Payload, bits: int) -> tuple:
-    """What the plain model keeps of a payload: rows and columns of its tiles, page and tiles of its references, two words of other members."""
+    """What the plain model keeps of a payload: rows and columns of its tiles, page and tiles of its
+    references, two words of other members.
+    """
     out = []
     for member in members(payload):
         if isinstance(member, Tile):
@@ -99,12 +118,17 @@ def numbers(payload: Payload, bits: int) -> tuple:
 
 
 def random_tiles(payload: Tile, stream, seed=0, full=False):
-    """(payload bits, stop) of a stream of stop levels: small whole numbers, some rows and columns invalid."""
-    rng, out = np.random.default_rng(seed), []
+    """(payload bits, stop) of a stream of stop levels: small whole numbers, some rows and columns
+    invalid.
+    """
+    rng = np.random.default_rng(seed)
+    out = []
     for stop in stream:
         rows, cols = (payload.t, payload.t) if full else rng.integers(1, payload.t + 1, 2)
         values = rng.integers(-8, 9, (payload.t, payload.t)).astype(np.float32)
-        out.append((0, 15) if stop == 15 else (tile_bits(payload, values, int(rows), int(cols)), stop))
+        out.append(
+            (0, 15) if stop == 15 else (tile_bits(payload, values, int(rows), int(cols)), stop)
+        )
     return out
 
 
@@ -114,8 +138,12 @@ def has_data(bits, stop) -> bool:
 
 
 def with_bare(stream, seed=0, inner=0):
-    """The stream with a third of its groups of ``inner`` + 1 dimensions (or what is left of them) on a beat without data."""
-    rng, out, group = random.Random(f"bare{seed}"), [], []
+    """The stream with a third of its groups of ``inner`` + 1 dimensions (or what is left of them)
+    on a beat without data.
+    """
+    rng = random.Random(f"bare{seed}")
+    out = []
+    group = []
     for bits, stop in stream:
         group.append((bits, stop))
         if stop >= inner or stop == 15:
@@ -126,7 +154,10 @@ def with_bare(stream, seed=0, inner=0):
 
 class Trace:
     def __init__(self):
-        self.accept, self.take, self.beats = [], [], []  # beats: (payload bits, stop, data)
+        # beats: (payload bits, stop, data)
+        self.accept = []
+        self.take = []
+        self.beats = []
 
 
 def simulate(g, cfg, streams, sources, sinks, cycles):
@@ -138,7 +169,8 @@ def simulate(g, cfg, streams, sources, sinks, cycles):
     payload_bits = [c.payload.bits for c in g.channels]
 
     async def bench(ctx):
-        sent, got = [0] * n, [0] * (len(g.channels) - n)
+        sent = [0] * n
+        got = [0] * (len(g.channels) - n)
         for cycle in range(cycles):
             for k, stream in enumerate(streams):
                 port = getattr(fabric, f"src{1 + k}")
@@ -146,15 +178,23 @@ def simulate(g, cfg, streams, sources, sinks, cycles):
                 ctx.set(port.valid, offered)
                 if offered:
                     bits, stop = stream[sent[k]]
-                    ctx.set(Value.cast(port.payload), (bits or 0) | stop << payload_bits[k] | has_data(bits, stop) << payload_bits[k] + 4)
+                    ctx.set(
+                        Value.cast(port.payload),
+                        (bits or 0)
+                        | stop << payload_bits[k]
+                        | has_data(bits, stop) << payload_bits[k] + 4,
+                    )
             for k in range(len(got)):
                 ready = got[k] >= len(sinks[k]) or sinks[k][got[k]] <= cycle
                 ctx.set(getattr(fabric, f"snk{1 + n + k}").ready, ready)
             for k, fifo in enumerate(fabric._fifos):
                 if ctx.get(fifo.i.valid) and ctx.get(fifo.i.ready):
-                    beat, width = ctx.get(Value.cast(fifo.i.payload)), payload_bits[k]
+                    beat = ctx.get(Value.cast(fifo.i.payload))
+                    width = payload_bits[k]
                     traces[k].accept.append(cycle)
-                    traces[k].beats.append((beat & (1 << width) - 1, beat >> width & 15, beat >> width + 4))
+                    traces[k].beats.append(
+                        (beat & (1 << width) - 1, beat >> width & 15, beat >> width + 4)
+                    )
                     if k < n:
                         sent[k] += 1
                 if ctx.get(fifo.o.valid) and ctx.get(fifo.o.ready):
@@ -175,9 +215,23 @@ def simulate(g, cfg, streams, sources, sinks, cycles):
 
 def expect(g, cfg, streams, sources, sinks, cycles):
     """The same from the plain model: channels, [busy, blocked]."""
-    beats = {1 + k: [(at, Beat(stop, int(has_data(bits, stop)), numbers(g.channels[k].payload, bits) if has_data(bits, stop) else ()))
-                     for at, (bits, stop) in zip(sources[k], stream)] for k, stream in enumerate(streams)}
-    golden = Golden(g, cfg, beats, {1 + len(streams) + k: release for k, release in enumerate(sinks)})
+    beats = {
+        1 + k: [
+            (
+                at,
+                Beat(
+                    stop,
+                    int(has_data(bits, stop)),
+                    numbers(g.channels[k].payload, bits) if has_data(bits, stop) else (),
+                ),
+            )
+            for at, (bits, stop) in zip(sources[k], stream, strict=False)
+        ]
+        for k, stream in enumerate(streams)
+    }
+    golden = Golden(
+        g, cfg, beats, {1 + len(streams) + k: release for k, release in enumerate(sinks)}
+    )
     for c in range(cycles):
         for unit in golden.units:
             unit.step(c)
@@ -188,20 +242,38 @@ def expect(g, cfg, streams, sources, sinks, cycles):
     return golden.channels, [golden.units[0].busy, golden.units[0].blocked]
 
 
-def check(kind, params, inputs, outputs, streams, *, t=2, source="always", sink="always", depth=2, cycles=None):
+def check(
+    kind,
+    params,
+    inputs,
+    outputs,
+    streams,
+    *,
+    t=2,
+    source="always",
+    sink="always",
+    depth=2,
+    cycles=None,
+):
     """Simulate and compare every beat; returns the traces and the error flags."""
-    g, cfg = graph(kind, params, inputs, outputs, t, depth), config(t)
+    g = graph(kind, params, inputs, outputs, t, depth)
+    cfg = config(t)
     sources = [releases(len(stream), source, k) for k, stream in enumerate(streams)]
     n_out = 4 * sum(map(len, streams))
     sinks = [releases(n_out, sink, 10 + k) for k in range(len(outputs))]
     cycles = cycles or 200 + 40 * sum(map(len, streams))
     want, counted = expect(g, cfg, streams, sources, sinks, cycles)
-    assert all(len(c.accept) == len(c.take_) for c in want), "the test's stream does not drain in the cycles given"
+    assert all(len(c.accept) == len(c.take_) for c in want), (
+        "the test's stream does not drain in the cycles given"
+    )
     while cycles > 1 and max(c.take_[-1] for c in want) < cycles - 40:
         cycles -= 20
     got, counts, error = simulate(g, cfg, streams, sources, sinks, cycles)
-    for channel, rtl, plain in zip(g.channels, got, want):
-        seen = [(stop, data, numbers(channel.payload, bits) if data else ()) for bits, stop, data in rtl.beats]
+    for channel, rtl, plain in zip(g.channels, got, want, strict=False):
+        seen = [
+            (stop, data, numbers(channel.payload, bits) if data else ())
+            for bits, stop, data in rtl.beats
+        ]
         assert seen == [(b.stop, b.data, b.numbers) for b in plain.seen], channel.name
         assert (rtl.accept, rtl.take) == (plain.accept, plain.take_), channel.name
         assert all(bits == 0 for bits, _, data in rtl.beats if not data)

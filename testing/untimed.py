@@ -1,6 +1,8 @@
-"""A unit graph without time: what each unit kind does to its beats (docs/timing.md section 3), as lists.
+"""A unit graph without time: what each unit kind does to its beats (docs/timing.md section 3), as
+lists.
 
-Written from the contract, not from the front end's evaluator, so that lowering can be checked before and beside the model.
+Written from the contract, not from the front end's evaluator, so that lowering can be checked
+before and beside the model.
 """
 
 from dataclasses import dataclass, replace
@@ -23,9 +25,14 @@ class Beat:
 
 class Untimed:
     def __init__(self, graph: UnitGraph, tensors: dict):
-        self.g, self.t, self.done = graph, graph.t, {}
+        self.g = graph
+        self.t = graph.t
+        self.done = {}
         self.image = pack(graph, tensors)
-        self.inputs = unpack(replace(graph, tensors=tuple(replace(x, role="output") for x in graph.tensors)), self.image)
+        self.inputs = unpack(
+            replace(graph, tensors=tuple(replace(x, role="output") for x in graph.tensors)),
+            self.image,
+        )
         self.outputs = {}
 
     def run(self) -> dict:
@@ -42,20 +49,27 @@ class Untimed:
     def output(self, unit_id, port):
         if (unit_id, port) not in self.done:
             u = self.g.units[unit_id]
-            result = getattr(self, u.kind)(u, port) if u.kind in ("scratchpad", "split") else getattr(self, u.kind)(u)
+            result = (
+                getattr(self, u.kind)(u, port)
+                if u.kind in ("scratchpad", "split")
+                else getattr(self, u.kind)(u)
+            )
             self.done[unit_id, port] = result
         return self.done[unit_id, port]
 
     def load(self, u):
-        p, t, out = u.params, self.t, []
+        p = u.params
+        t = self.t
+        out = []
         data = self.inputs[p["tensor"]].astype(np.float32)
         for index in np.ndindex(*p["shape"]):
-            row0 = sum(i * s for i, s in zip(index, p["row_step"]))
-            col0 = sum(i * s for i, s in zip(index, p["col_step"]))
+            row0 = sum(i * s for i, s in zip(index, p["row_step"], strict=False))
+            col0 = sum(i * s for i, s in zip(index, p["col_step"], strict=False))
             valid = data[row0 : row0 + p["rows"], col0 : col0 + p["cols"]]
-            bands, width = -(-p["rows"] // t), -(-p["cols"] // t)
+            bands = -(-p["rows"] // t)
+            width = -(-p["cols"] // t)
             outer = 0
-            for i, n in zip(reversed(index), reversed(p["shape"])):
+            for i, n in zip(reversed(index), reversed(p["shape"]), strict=False):
                 if i != n - 1:
                     break
                 outer += 1
@@ -73,34 +87,52 @@ class Untimed:
         return Beat(value, rows if cols else 0, cols if rows else 0, stop)
 
     def store(self, u):
-        p, t = u.params, self.t
+        p = u.params
+        t = self.t
         (tensor,) = [x for x in self.g.tensors if x.name == p["tensor"]]
         out = np.zeros((tensor.rows, tensor.cols), self.inputs[tensor.name].dtype)
         j = band = c = 0
         width = -(-tensor.cols // p["cols"])
         for beat in self.channel(u, 0):
-            r0, c0 = j // width * p["rows"] + band * t, j % width * p["cols"] + c * t
+            r0 = j // width * p["rows"] + band * t
+            c0 = j % width * p["cols"] + c * t
             out[r0 : r0 + beat.rows, c0 : c0 + beat.cols] = beat.value[: beat.rows, : beat.cols]
-            assert (beat.stop >= 1) == (c == -(-p["cols"] // t) - 1), "a row of tiles ends where the type says"
-            c, band, j = (c + 1, band, j) if beat.stop == 0 else (0, band + 1, j) if beat.stop == 1 else (0, 0, j + 1)
+            assert (beat.stop >= 1) == (c == -(-p["cols"] // t) - 1), (
+                "a row of tiles ends where the type says"
+            )
+            c, band, j = (
+                (c + 1, band, j)
+                if beat.stop == 0
+                else (0, band + 1, j)
+                if beat.stop == 1
+                else (0, 0, j + 1)
+            )
         self.outputs[tensor.name] = out
 
     def broadcast(self, u):
         return self.channel(u, 0)
 
     def flatten(self, u):
-        lo, hi = u.params["lo"], u.params["hi"]
-        return [replace(b, stop=b.stop if b.stop <= lo else lo if b.stop <= hi else b.stop - (hi - lo)) for b in self.channel(u, 0)]
+        lo = u.params["lo"]
+        hi = u.params["hi"]
+        return [
+            replace(b, stop=b.stop if b.stop <= lo else lo if b.stop <= hi else b.stop - (hi - lo))
+            for b in self.channel(u, 0)
+        ]
 
     def promote(self, u):
         level = u.params["level"]
-        out = [replace(b, stop=b.stop if b.stop < level else b.stop + 1) for b in self.channel(u, 0)]
+        out = [
+            replace(b, stop=b.stop if b.stop < level else b.stop + 1) for b in self.channel(u, 0)
+        ]
         if u.params["outermost"]:
             out = [*self.channel(u, 0)[:-1], replace(out[-1], stop=level)]
         return out
 
     def reshape(self, u):
-        p, out, count = u.params, [], 0
+        p = u.params
+        out = []
+        count = 0
         d = p["dim"]
         beats = self.channel(u, 0)
         for i, b in enumerate(beats):
@@ -108,7 +140,7 @@ class Untimed:
                 out.append(b)
                 continue
             count += 1
-            over = b.stop > d or p["pad"] and i == len(beats) - 1
+            over = b.stop > d or (p["pad"] and i == len(beats) - 1)
             end = b.stop + 1 if b.stop > d else d + 1
             if count == p["chunk"]:
                 out.append(replace(b, stop=b.stop + 1))
@@ -119,8 +151,14 @@ class Untimed:
                 for j in range(p["chunk"] - count):
                     for r in range(p["pad_rows"]):
                         for c in range(p["pad_cols"]):
-                            inner = 0 if c < p["pad_cols"] - 1 else 1 if r < p["pad_rows"] - 1 else d
-                            last = j == p["chunk"] - count - 1 and r == p["pad_rows"] - 1 and c == p["pad_cols"] - 1
+                            inner = (
+                                0 if c < p["pad_cols"] - 1 else 1 if r < p["pad_rows"] - 1 else d
+                            )
+                            last = (
+                                j == p["chunk"] - count - 1
+                                and r == p["pad_rows"] - 1
+                                and c == p["pad_cols"] - 1
+                            )
                             out.append(self.tile(np.zeros((0, 0)), end if last else inner))
                 count = 0
             else:
@@ -129,12 +167,17 @@ class Untimed:
 
     def repeat(self, u):
         n = u.params["count"]
-        return [replace(b, stop=b.stop + 1 if i == n - 1 else 0) for b in self.channel(u, 0) for i in range(n)]
+        return [
+            replace(b, stop=b.stop + 1 if i == n - 1 else 0)
+            for b in self.channel(u, 0)
+            for i in range(n)
+        ]
 
     def zip(self, u):
-        a, b = self.channel(u, 0), self.channel(u, 1)
+        a = self.channel(u, 0)
+        b = self.channel(u, 1)
         assert [x.stop for x in a] == [x.stop for x in b]
-        return [Beat((x, y), 0, 0, x.stop) for x, y in zip(a, b)]
+        return [Beat((x, y), 0, 0, x.stop) for x, y in zip(a, b, strict=False)]
 
     def split(self, u, port):
         return self.channel(u, 0)[port :: u.params["n"]]
@@ -149,50 +192,69 @@ class Untimed:
             stops = [b.stop for b in self.channel(u, 0)]
         else:
             streams = [self.channel(u, i) for i in range(u.params["arity"])]
-            groups, stops = list(zip(*streams, strict=True)), [b.stop for b in streams[0]]
+            groups = list(zip(*streams, strict=True))
+            stops = [b.stop for b in streams[0]]
             assert all([b.stop for b in s] == stops for s in streams)
-        fn, out = lookup(u.params["fn"]).reference, []
-        for g, stop in zip(groups, stops):
+        fn = lookup(u.params["fn"]).reference
+        out = []
+        for g, stop in zip(groups, stops, strict=False):
             a = g[0]
             value = fn(*[x.value for x in g])
             out.append(self.tile(value[: a.rows, : a.cols], stop))
         return out
 
     def matmul(self, u):
-        a, b = self.channel(u, 0), self.channel(u, 1)
+        a = self.channel(u, 0)
+        b = self.channel(u, 1)
         assert [x.stop for x in a] == [x.stop for x in b], "operands meet with equal stops"
         bt = u.params["transposed"]
         product = arith.matmul_bt if bt else arith.matmul
-        return [Beat(product(x.value, y.value), x.rows, y.rows if bt else y.cols, x.stop) for x, y in zip(a, b, strict=True)]
+        return [
+            Beat(product(x.value, y.value), x.rows, y.rows if bt else y.cols, x.stop)
+            for x, y in zip(a, b, strict=True)
+        ]
 
     def accum(self, u):
         mask = u.params["reduce"]
         reduced = [d for d in range(mask.bit_length()) if mask >> d & 1]
-        top, out = reduced[-1], []
-        acc, outstop, idx = {}, {}, 0
-        start, first = dict.fromkeys(reduced, 0), dict.fromkeys(reduced, True)
+        top = reduced[-1]
+        out = []
+        acc = {}
+        outstop = {}
+        idx = 0
+        start = dict.fromkeys(reduced, 0)
+        first = dict.fromkeys(reduced, True)
         for b in self.channel(u, 0):
             s = b.stop
             assert idx < u.params["depth"]
-            acc[idx] = b if all(first.values()) else replace(acc[idx], value=arith.add(acc[idx].value, b.value))
+            acc[idx] = (
+                b
+                if all(first.values())
+                else replace(acc[idx], value=arith.add(acc[idx].value, b.value))
+            )
             outstop[idx] = sum(1 for d in range(s) if d not in reduced)
             here = idx
             if s <= top and s in reduced:
-                idx, first[s] = start[s], False
+                idx = start[s]
+                first[s] = False
             else:
                 idx += 1
             for j in reduced:
                 if j < s:
-                    first[j], start[j] = True, idx
+                    first[j] = True
+                    start[j] = idx
             if s > top:
                 out += [replace(acc[i], stop=outstop[i]) for i in range(here + 1)]
-                idx, start = 0, dict.fromkeys(reduced, 0)
+                idx = 0
+                start = dict.fromkeys(reduced, 0)
         return out
 
     def scratchpad(self, u, port):
         p = u.params
         if port < len(p["writers"]):
-            rank, out, held = p["writers"][port]["rank"], [], []
+            rank = p["writers"][port]["rank"]
+            out = []
+            held = []
             for b in self.channel(u, port):
                 held.append(b)
                 if b.stop >= rank:
@@ -201,9 +263,11 @@ class Untimed:
                     held = []
             return out
         reader = port - len(p["writers"])
-        rank, repeat, out = p["readers"][reader]["rank"], p["repeat"][reader], []
+        rank = p["readers"][reader]["rank"]
+        repeat = p["repeat"][reader]
+        out = []
         for ref in self.channel(u, port):
             for i in range(max(1, repeat)):
                 last = rank if i < repeat - 1 else rank + ref.stop + (1 if repeat else 0)
-                out += ref.value[:-1] + [replace(ref.value[-1], stop=last)]
+                out += [*ref.value[:-1], replace(ref.value[-1], stop=last)]
         return out

@@ -1,4 +1,6 @@
-"""A Verilog bench of an exported fabric, from docs/top.md and the JSON sidecar alone: nothing of Penstock is imported."""
+"""A Verilog bench of an exported fabric, from docs/top.md and the JSON sidecar alone: nothing of
+Penstock is imported.
+"""
 
 import json
 import subprocess
@@ -14,7 +16,9 @@ DTYPES = {"bf16": np.dtype(ml_dtypes.bfloat16), "fp32": np.dtype(np.float32)}
 
 @dataclass
 class Ran:
-    """What the bench saw: cycles, error bits, output tensors, beats of each sink in order (Done among them)."""
+    """What the bench saw: cycles, error bits, output tensors, beats of each sink in order (Done
+    among them).
+    """
 
     cycles: int = 0
     error: int = 0
@@ -49,8 +53,10 @@ def stored(sidecar, memory):
     for x in sidecar["tensors"]:
         if x["role"] == "output":
             dtype = DTYPES[x["dtype"]]
-            rows = [memory[x["base"] + r * x["pitch"] :][: x["cols"] * dtype.itemsize]
-                    for r in range(x["rows"])]
+            rows = [
+                memory[x["base"] + r * x["pitch"] :][: x["cols"] * dtype.itemsize]
+                for r in range(x["rows"])
+            ]
             out[x["name"]] = np.stack(rows).view(dtype)
     return out
 
@@ -70,6 +76,7 @@ def run(folder, tensors, sources, extra_latency=0):
         Beats of each source by name, without the Done that ends them.
     extra_latency
         Cycles by which memory is later than the machine's own; negative: earlier.
+
     """
     sidecar = json.loads((folder / "penstock_fabric.json").read_text())
     memory = image(sidecar, tensors)
@@ -87,8 +94,9 @@ def run(folder, tensors, sources, extra_latency=0):
 
 
 def call(folder, *command):
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True,
-                          check=False, timeout=120)
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout
 
@@ -98,7 +106,8 @@ def told(sidecar, text, folder):
     names = {s["stream"]: s["name"] for s in sidecar["sinks"]}
     for word, *rest in (line.split() for line in text.splitlines() if line.startswith("#")):
         if word == "#end":
-            out.cycles, out.error = int(rest[0]), int(rest[1])
+            out.cycles = int(rest[0])
+            out.error = int(rest[1])
         else:
             fields = sidecar["streams"][word[1:]]
             out.sinks[names[word[1:]]].append(unpacked(fields, int(rest[0], 16)))
@@ -116,8 +125,11 @@ def width(fields):
 def bench(sidecar, lines, extra_latency):
     ports = [p for p in sidecar["ports"] if not p["name"].startswith(("cfg_", "stat_"))]
     joined = "".join(f",\n    .{p['name']}({p['name']})" for p in ports)
-    wires = "".join(f"  {'reg' if driven(p) else 'wire'} [{p['bits']}-1:0] {p['name']}"
-                    f"{' = 0' if driven(p) else ''};\n" for p in ports)
+    wires = "".join(
+        f"  {'reg' if driven(p) else 'wire'} [{p['bits']}-1:0] {p['name']}"
+        f"{' = 0' if driven(p) else ''};\n"
+        for p in ports
+    )
     body = "".join(source(s) for s in sidecar["sources"])
     body += "".join(sink(s) for s in sidecar["sinks"])
     if sidecar["memory"]:
@@ -125,7 +137,7 @@ def bench(sidecar, lines, extra_latency):
     dump = '$writememh("after.hex", lines); ' if sidecar["memory"] else ""
     return f"""module bench;
   reg clk = 0, rst = 1;
-{wires}  {sidecar['top']} dut(.clk(clk), .rst(rst), .cfg_we(1'b0), .cfg_addr(16'd0), .cfg_data(32'd0),
+{wires}  {sidecar["top"]} dut(.clk(clk), .rst(rst), .cfg_we(1'b0), .cfg_addr(16'd0), .cfg_data(32'd0),
     .stat_addr(16'd0){joined});
   always #5 clk = !clk;
   initial begin repeat (4) @(posedge clk); rst <= 0; end
@@ -144,7 +156,8 @@ def driven(port):
 
 def source(s):
     """Offers each beat until it is accepted, the first in cycle 0."""
-    name, n = s["stream"], s["beats"]
+    name = s["stream"]
+    n = s["beats"]
     return f"""
   reg [{s["bits"]}-1:0] {name}_beats [0:{n - 1}];
   integer {name}_next = 0;
@@ -168,10 +181,14 @@ def sink(s):
 
 
 def memory(machine, lines, extra_latency):
-    """The DRAM `pipe` of docs/timing.md section 5.1: requests in cycle h are those of mem_req_* in h."""
-    dram, w = machine["dram"], machine["port_lanes"]
+    """The DRAM `pipe` of docs/timing.md section 5.1: requests in cycle h are those of mem_req_* in
+    h.
+    """
+    dram = machine["dram"]
+    w = machine["port_lanes"]
     assert dram["kind"] == "pipe" and dram["clock_ratio"] == 1
-    n, delay = dram["channels"], dram["start_up"] + dram["latency"] + extra_latency
+    n = dram["channels"]
+    delay = dram["start_up"] + dram["latency"] + extra_latency
     return f"""
   reg [511:0] lines [0:{lines - 1}];
   reg [511:0] data [0:{n * 4096 - 1}];
@@ -189,7 +206,7 @@ def memory(machine, lines, extra_latency):
       off = off + k; k = k + 1; c = off % {n};
       at = mem_req_addr[i * 32 +: 32] / 64;
       start = free[c] > cycle + 1 ? free[c] : cycle + 1;
-      free[c] = start + {dram['interval']};
+      free[c] = start + {dram["interval"]};
       data[c * 4096 + tail[c] % 4096] = lines[at];
       due[c * 4096 + tail[c] % 4096] = start + {delay};
       who[c * 4096 + tail[c] % 4096] = {{mem_req_port, mem_req_group * 16'd{w} + i[15:0]}};

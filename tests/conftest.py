@@ -5,7 +5,9 @@ from importlib import import_module
 
 import pytest
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a run in the background: its commands would ignore it, too
+if (
+    signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+):  # a run in the background: its commands would ignore it, too
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REGISTRIES = {
@@ -21,7 +23,11 @@ REGISTRIES = {
 @pytest.fixture(autouse=True)
 def registries():
     """Takes back what the test added."""
-    held = [(r, dict(r)) for module, names in REGISTRIES.items() for r in (getattr(import_module(module), n) for n in names)]
+    held = [
+        (r, dict(r))
+        for module, names in REGISTRIES.items()
+        for r in (getattr(import_module(module), n) for n in names)
+    ]
     yield
     for registry, before in held:
         for name in set(registry) - set(before):

@@ -1,7 +1,21 @@
-"""Built-in programs by name. A module defines ``program(**params)`` and may define ``inputs``, ``streams`` (of its sources) and ``reference``."""
+"""Built-in programs by name.
 
-WORKLOADS: dict[str, str] = {name: f"penstock.workloads.{name}"
-                             for name in ("swiglu", "simple_moe", "moe", "attention", "published_moe", "published_attention", "operators")}
+A module defines ``program(**params)`` and may define ``inputs``, ``streams`` (of its sources) and
+``reference``.
+"""
+
+WORKLOADS: dict[str, str] = {
+    name: f"penstock.workloads.{name}"
+    for name in (
+        "swiglu",
+        "simple_moe",
+        "moe",
+        "attention",
+        "published_moe",
+        "published_attention",
+        "operators",
+    )
+}
 
 
 def register(name: str, module: str) -> None:

@@ -1,7 +1,12 @@
-"""Attention of the paper's figures 14, 15 and 21, operator for operator as its experiments build it for the published simulator: one KV head, one new token per request.
+"""Attention of the paper's figures 14, 15 and 21, operator for operator as its experiments build it
+for the published simulator: one KV head, one new token per request.
 
-``parallel``: "coarse" gives each region as many consecutive requests (``share``: groups of so many, to one region after the other, which may leave some without); "interleaved" deals them in turn; "dynamic" gives the next request to the region that has read its keys first. ``trace``: an .npy file
-with the lengths of the requests' caches (more requests than asked for: the first ones; ``a.npy+b.npy``: those of both); without one they are drawn. The defaults are Qwen3-30B-A3B with a batch of 64.
+``parallel``: "coarse" gives each region as many consecutive requests (``share``: groups of so many,
+to one region after the other, which may leave some without); "interleaved" deals them in turn;
+"dynamic" gives the next request to the region that has read its keys first. ``trace``: an .npy file
+with the lengths of the requests' caches (more requests than asked for: the first ones;
+``a.npy+b.npy``: those of both); without one they are drawn. The defaults are Qwen3-30B-A3B with a
+batch of 64.
 """
 
 import numpy as np
@@ -43,31 +48,85 @@ from ..machine.errors import ProgramError
 from ..machine.reading import read_integers
 from .traffic import kv_lengths
 
-NUMBERS = ("request", "tiles", "valid")  # of each request: its index, KV tiles, valid rows of the last one
+NUMBERS = (
+    "request",
+    "tiles",
+    "valid",
+)  # of each request: its index, KV tiles, valid rows of the last one
 
 
-def program(requests=64, regions=4, heads=8, head_dim=64, kv_tile=32, most=202, parallel="dynamic", share=0, skew=1.0, trace="", dtype="bf16"):
+def program(
+    requests=64,
+    regions=4,
+    heads=8,
+    head_dim=64,
+    kv_tile=32,
+    most=202,
+    parallel="dynamic",
+    share=0,
+    skew=1.0,
+    trace="",
+    dtype="bf16",
+):
     if share and (parallel != "coarse" or share < 0):
-        raise ProgramError(f"share is {share} with parallel={parallel!r}", rule="a positive number of consecutive requests, for parallel=coarse", remedy="leave it out")
-    if parallel not in ("coarse", "interleaved", "dynamic") or requests % regions and not share or parallel == "dynamic" and requests == regions:
-        raise ProgramError(f"parallel must be coarse, interleaved or dynamic, not {parallel!r}, and the requests ({requests}) a multiple of the regions ({regions}), dynamic: a larger one")
+        raise ProgramError(
+            f"share is {share} with parallel={parallel!r}",
+            rule="a positive number of consecutive requests, for parallel=coarse",
+            remedy="leave it out",
+        )
+    if (
+        parallel not in ("coarse", "interleaved", "dynamic")
+        or (requests % regions and not share)
+        or (parallel == "dynamic" and requests == regions)
+    ):
+        raise ProgramError(
+            f"parallel must be coarse, interleaved or dynamic, not {parallel!r}, and the "
+            f"requests ({requests}) a multiple of the regions ({regions}), dynamic: a larger one"
+        )
     g = Graph("published_attention")
     y = g.output("y", (requests * heads, head_dim), dtype)
-    room = most + 1  # a request's tiles, and one behind them: there the published experiments store the last tile again
+    room = (
+        most + 1
+        # a request's tiles, and one behind them: there the published experiments store the last
+        # tile
+        # again
+    )
     cache = {n: g.input(f"cache_{n}", (requests * room * kv_tile, head_dim), dtype) for n in "kv"}
     heights = {"q": heads, "new_k": 1, "new_v": 1}
 
     def path(n, r, given):
-        """Keys or values of the requests, the new row in the last tile, which is also stored: [n, tiles], and the tiles as they are loaded."""
-        addresses = FlatMap(given["request"], given["tiles"], fn=address_range(room), rank=1, name=f"addresses_{n}{r}")
-        loaded = RandomOffChipLoad(addresses, cache[n], tile=(kv_tile, head_dim), name=f"cache_{n}{r}")
+        """Keys or values of the requests, the new row in the last tile, which is also stored: [n,
+        tiles], and the tiles as they are loaded.
+        """
+        addresses = FlatMap(
+            given["request"],
+            given["tiles"],
+            fn=address_range(room),
+            rank=1,
+            name=f"addresses_{n}{r}",
+        )
+        loaded = RandomOffChipLoad(
+            addresses, cache[n], tile=(kv_tile, head_dim), name=f"cache_{n}{r}"
+        )
         which = FlatMap(given["tiles"], fn=last_tile_filter(), rank=1, name=f"which_{n}{r}")
         last, rest = Partition(loaded, which, rank=0, outputs=2, name=f"split_{n}{r}")
         row = Flatten(given[f"new_{n}"], lo=0, hi=1, name=f"row_{n}{r}")
-        filled = Map(Map(last, given["valid"], fn=row_offset(), name=f"cut_{n}{r}"), row, fn=row_append(), name=f"append_{n}{r}")
-        whole = Flatten(Reassemble(filled, rest, which, rank=0, name=f"whole_{n}{r}"), lo=0, hi=1, name=f"{n}{r}")
+        filled = Map(
+            Map(last, given["valid"], fn=row_offset(), name=f"cut_{n}{r}"),
+            row,
+            fn=row_append(),
+            name=f"append_{n}{r}",
+        )
+        whole = Flatten(
+            Reassemble(filled, rest, which, rank=0, name=f"whole_{n}{r}"),
+            lo=0,
+            hi=1,
+            name=f"{n}{r}",
+        )
         place = Map(given["request"], given["tiles"], fn=address(room), name=f"place_{n}{r}")
-        RandomOffChipStore(place, Broadcast(filled, n=1, name=f"back_{n}{r}"), cache[n], name=f"keep_{n}{r}")
+        RandomOffChipStore(
+            place, Broadcast(filled, n=1, name=f"back_{n}{r}"), cache[n], name=f"keep_{n}{r}"
+        )
         return whole, loaded
 
     def region(r, given):
@@ -83,7 +142,13 @@ def program(requests=64, regions=4, heads=8, head_dim=64, kv_tile=32, most=202, 
 
     def load(name, n, suffix=""):
         t = g.input(f"{name}{suffix}", (n * heights[name], head_dim), dtype)
-        return LinearOffChipLoad(t, tile=(heights[name], head_dim), shape=(n, 1), stride=(1, 1), name=f"load_{name}{suffix}").stream
+        return LinearOffChipLoad(
+            t,
+            tile=(heights[name], head_dim),
+            shape=(n, 1),
+            stride=(1, 1),
+            name=f"load_{name}{suffix}",
+        ).stream
 
     def numbers(name, n, suffix=""):
         return Source(graph=g, shape=(1, n), scalar=32, name=f"{name}{suffix}").stream
@@ -96,35 +161,65 @@ def program(requests=64, regions=4, heads=8, head_dim=64, kv_tile=32, most=202, 
         given = [{} for _ in shares]
         for name in (*heights, *NUMBERS):
             for r, mine in enumerate(shares):
-                given[r][name] = Flatten(load(name, len(mine), f"_{r}"), lo=1, hi=2).stream if name in heights else Flatten(numbers(name, len(mine), f"_{r}"), lo=0, hi=1).stream
+                given[r][name] = (
+                    Flatten(load(name, len(mine), f"_{r}"), lo=1, hi=2).stream
+                    if name in heights
+                    else Flatten(numbers(name, len(mine), f"_{r}"), lo=0, hi=1).stream
+                )
         for r, each in enumerate(given):
             region(r, each)
         return g
 
     def deal(to):
         """What each region is given, where streams of selectors say whose each request is."""
-        dealt = {name: Partition(s, to[name], rank=int(name in heights), outputs=regions, name=f"deal_{name}") for name, s in streams.items()}
+        dealt = {
+            name: Partition(
+                s, to[name], rank=int(name in heights), outputs=regions, name=f"deal_{name}"
+            )
+            for name, s in streams.items()
+        }
         return [{name: d[r] for name, d in dealt.items()} for r in range(regions)]
 
-    streams = {name: load(name, requests) for name in heights} | {name: numbers(name, requests) for name in NUMBERS}
+    streams = {name: load(name, requests) for name in heights} | {
+        name: numbers(name, requests) for name in NUMBERS
+    }
     if parallel == "interleaved":
-        for r, given in enumerate(deal({name: selectors((1, requests), regions, f"to_{name}") for name in streams})):
+        for r, given in enumerate(
+            deal({name: selectors((1, requests), regions, f"to_{name}") for name in streams})
+        ):
             region(r, given)
         return g
     first = Flatten(selectors((1, regions), regions, "first"), lo=0, hi=1)
-    again = Loop(StreamType(SelectorType(regions), (dim(requests - regions),)), graph=g, name="again")
-    to = Flatten(Reassemble(first, again, selectors((1, requests), 2, "turn"), rank=0, name="dispatch"), lo=0, hi=1, name="to").stream.assert_shape((1, requests))
+    again = Loop(
+        StreamType(SelectorType(regions), (dim(requests - regions),)), graph=g, name="again"
+    )
+    to = Flatten(
+        Reassemble(first, again, selectors((1, requests), 2, "turn"), rank=0, name="dispatch"),
+        lo=0,
+        hi=1,
+        name="to",
+    ).stream.assert_shape((1, requests))
     read = [region(r, given) for r, given in enumerate(deal(dict.fromkeys(streams, to)))]
-    ready = EagerMerge([Accum(k, fn=all_read(), rank=1, name=f"read{r}") for r, k in enumerate(read)], name="ready")
+    ready = EagerMerge(
+        [Accum(k, fn=all_read(), rank=1, name=f"read{r}") for r, k in enumerate(read)], name="ready"
+    )
     Sink(ready[0], name="tokens")
-    rest, back = Partition(ready[1], Flatten(selectors((1, requests), 2, "feed"), lo=0, hi=1), rank=0, outputs=2, name="feedback")
+    rest, back = Partition(
+        ready[1],
+        Flatten(selectors((1, requests), 2, "feed"), lo=0, hi=1),
+        rank=0,
+        outputs=2,
+        name="feedback",
+    )
     Sink(rest, name="idle")
     again.close(back)
     return g
 
 
 def consecutive(requests, regions, share):
-    """The requests of each region that has any: groups of ``share`` (0: equal shares), to one region after the other."""
+    """The requests of each region that has any: groups of ``share`` (0: equal shares), to one
+    region after the other.
+    """
     size = share or requests // regions
     groups = [list(range(i, min(i + size, requests))) for i in range(0, requests, size)]
     return [sum(groups[r::regions], []) for r in range(min(regions, len(groups)))]
@@ -138,18 +233,52 @@ def lengths(seed, requests, kv_tile, most, skew, trace):
     rows = np.concatenate(parts) if all(p.ndim == 1 for p in parts) else parts[0]
     if not rows.size:
         raise ProgramError(f"trace {trace} has no lengths")
-    if rows.ndim != 1 or len(rows) < requests or rows[:requests].min() < 0 or rows[:requests].max() >= most * kv_tile:
-        raise ProgramError(f"trace {trace} has {list(rows.shape)} lengths of up to {rows.max()}", rule=f"{requests} lengths of less than {most} tiles of {kv_tile} rows",
-                           remedy="set requests and most as the trace needs")
+    if (
+        rows.ndim != 1
+        or len(rows) < requests
+        or rows[:requests].min() < 0
+        or rows[:requests].max() >= most * kv_tile
+    ):
+        raise ProgramError(
+            f"trace {trace} has {list(rows.shape)} lengths of up to {rows.max()}",
+            rule=f"{requests} lengths of less than {most} tiles of {kv_tile} rows",
+            remedy="set requests and most as the trace needs",
+        )
     return rows[:requests]
 
 
-def streams(seed, requests=64, regions=4, kv_tile=32, most=202, parallel="dynamic", share=0, skew=1.0, trace="", **_):
+def streams(
+    seed,
+    requests=64,
+    regions=4,
+    kv_tile=32,
+    most=202,
+    parallel="dynamic",
+    share=0,
+    skew=1.0,
+    trace="",
+    **_,
+):
     rows = lengths(seed, requests, kv_tile, most, skew, trace)
-    numbers = {"request": np.arange(requests), "tiles": (rows + kv_tile) // kv_tile, "valid": rows % kv_tile}
+    numbers = {
+        "request": np.arange(requests),
+        "tiles": (rows + kv_tile) // kv_tile,
+        "valid": rows % kv_tile,
+    }
     if parallel == "coarse":
-        return {f"{n}_{r}": [v[mine].tolist()] for n, v in numbers.items() for r, mine in enumerate(consecutive(requests, regions, share))}
+        return {
+            f"{n}_{r}": [v[mine].tolist()]
+            for n, v in numbers.items()
+            for r, mine in enumerate(consecutive(requests, regions, share))
+        }
     if parallel == "interleaved":
-        return {n: [v.tolist()] for n, v in numbers.items()} | {f"to_{n}": [[i % regions for i in range(requests)]] for n in ("q", "new_k", "new_v", *NUMBERS)}
+        return {n: [v.tolist()] for n, v in numbers.items()} | {
+            f"to_{n}": [[i % regions for i in range(requests)]]
+            for n in ("q", "new_k", "new_v", *NUMBERS)
+        }
     more = requests - regions
-    return {n: [v.tolist()] for n, v in numbers.items()} | {"first": [list(range(regions))], "turn": [[0] * regions + [1] * more], "feed": [[1] * more + [0] * regions]}
+    return {n: [v.tolist()] for n, v in numbers.items()} | {
+        "first": [list(range(regions))],
+        "turn": [[0] * regions + [1] * more],
+        "feed": [[1] * more + [0] * regions],
+    }

@@ -1,11 +1,12 @@
-"""The mixture-of-experts layer of the paper's figures 9, 10, 12 and 13, operator for operator as its experiments build it for the published simulator.
+"""The mixture-of-experts layer of the paper's figures 9, 10, 12 and 13, operator for operator as
+its experiments build it for the published simulator.
 
-``tile_rows`` N: rows of an expert are packed into tiles of N; 0: into one tile of as many rows as the expert gets. ``regions`` R: the experts
-share R regions (configuration time-multiplexing); 0: each has its own. ``trace``: an .npz file whose array ``data`` [tokens, top_k] has the experts of
-each token; without one they are drawn with popularity 1 / rank^skew. ``compute_bw``: FLOP a cycle of each operator (0: the configuration's).
-The defaults are Qwen3-30B-A3B with a batch of 64.
+``tile_rows`` N: rows of an expert are packed into tiles of N; 0: into one tile of as many rows as
+the expert gets. ``regions`` R: the experts share R regions (configuration time-multiplexing); 0:
+each has its own. ``trace``: an .npz file whose array ``data`` [tokens, top_k] has the experts of
+each token; without one they are drawn with popularity 1 / rank^skew. ``compute_bw``: FLOP a cycle
+of each operator (0: the configuration's). The defaults are Qwen3-30B-A3B with a batch of 64.
 """
-
 
 from ..frontend import (
     Accum,
@@ -37,69 +38,146 @@ from ..machine.reading import read_integers
 from .traffic import routing
 
 
-def program(tokens=64, dim=2048, inter=768, experts=128, top_k=8, tile_rows=32, tile_inter=64, regions=0, compute_bw=0, skew=1.0, trace="", dtype="bf16"):
-    if inter % tile_inter or regions and experts % regions:
-        raise ProgramError(f"inter ({inter}) must be a multiple of tile_inter ({tile_inter}), experts ({experts}) of the regions ({regions})")
+def program(
+    tokens=64,
+    dim=2048,
+    inter=768,
+    experts=128,
+    top_k=8,
+    tile_rows=32,
+    tile_inter=64,
+    regions=0,
+    compute_bw=0,
+    skew=1.0,
+    trace="",
+    dtype="bf16",
+):
+    if inter % tile_inter or (regions and experts % regions):
+        raise ProgramError(
+            f"inter ({inter}) must be a multiple of tile_inter ({tile_inter}), experts "
+            f"({experts}) of the regions ({regions})"
+        )
     g = Graph("published_moe")
-    steps, groups = inter // tile_inter, regions or experts
+    steps = inter // tile_inter
+    groups = regions or experts
     per = experts // groups
     bw = {"compute_bw": compute_bw or None}
-    x, y = g.input("x", (tokens, dim), dtype), g.output("y", (tokens, dim), dtype)
+    x = g.input("x", (tokens, dim), dtype)
+    y = g.output("y", (tokens, dim), dtype)
     shares = g.input("shares", (tokens, top_k), dtype)
-    weights = {n: [g.input(f"{n}{i}", (per * rows, cols), dtype) for i in range(groups)]
-               for n, rows, cols in (("up", dim, inter), ("gate", dim, inter), ("down", inter, dim))}
+    weights = {
+        n: [g.input(f"{n}{i}", (per * rows, cols), dtype) for i in range(groups)]
+        for n, rows, cols in (("up", dim, inter), ("gate", dim, inter), ("down", inter, dim))
+    }
     tile = {"up": (dim, tile_inter), "gate": (dim, tile_inter), "down": (tile_inter, dim)}
     shape = {"up": (steps, 1), "gate": (steps, 1), "down": (steps, 1)}
 
     # every token to its experts, and its weights
-    rows = Flatten(LinearOffChipLoad(x, tile=(1, dim), shape=(tokens, 1), stride=(1, 1), name="x"), lo=0, hi=1, name="rows")
+    rows = Flatten(
+        LinearOffChipLoad(x, tile=(1, dim), shape=(tokens, 1), stride=(1, 1), name="x"),
+        lo=0,
+        hi=1,
+        name="rows",
+    )
     chosen = Source(graph=g, shape=(1, tokens), selector=experts, name="chosen")
     each = Source(graph=g, shape=(1, tokens, top_k), selector=experts, name="each")
     routed = Partition(rows, chosen, rank=0, outputs=experts, name="route")
-    parts = Partition(LinearOffChipLoad(shares, tile=(1, 1), shape=(tokens, top_k), stride=(top_k, 1), name="shares"), each, rank=0, outputs=experts, name="parts")
+    parts = Partition(
+        LinearOffChipLoad(
+            shares, tile=(1, 1), shape=(tokens, top_k), stride=(top_k, 1), name="shares"
+        ),
+        each,
+        rank=0,
+        outputs=experts,
+        name="parts",
+    )
 
     def pack(stream, i):
         """The rows of an expert in tiles: [D] -> [tiles]."""
         if tile_rows:
-            chunks = Flatten(Promote(Reshape(stream, dim=0, chunk=tile_rows, pad=0, name=f"chunks{i}")[0], name=f"one{i}"), lo=1, hi=2, name=f"packs{i}")
+            chunks = Flatten(
+                Promote(
+                    Reshape(stream, dim=0, chunk=tile_rows, pad=0, name=f"chunks{i}")[0],
+                    name=f"one{i}",
+                ),
+                lo=1,
+                hi=2,
+                name=f"packs{i}",
+            )
         else:
             chunks = Promote(stream, name=f"packs{i}")
         return Accum(chunks, fn=retile_row(), rank=1, name=f"pack{i}", **bw).stream
 
     packed = [pack(routed[i], i) for i in range(experts)]
-    merged = [EagerMerge(packed[r * per : (r + 1) * per], name=f"region{r}") for r in range(regions)]
+    merged = [
+        EagerMerge(packed[r * per : (r + 1) * per], name=f"region{r}") for r in range(regions)
+    ]
     tiles = [m[0] for m in merged] or packed
     again = [Expand(t, count=steps, name=f"again{i}") for i, t in enumerate(tiles)]
-    addresses = [FlatMap(m[1], fn=expert_addresses(steps), rank=1, name=f"addresses{r}") for r, m in enumerate(merged)]
+    addresses = [
+        FlatMap(m[1], fn=expert_addresses(steps), rank=1, name=f"addresses{r}")
+        for r, m in enumerate(merged)
+    ]
 
     def load(n):
         """The tiles of a weight for every tile of rows: [tiles, steps] for each expert or region."""
         if regions:
-            loads = [RandomOffChipLoad(a, w, tile=tile[n], name=w.name) for a, w in zip(addresses, weights[n])]
+            loads = [
+                RandomOffChipLoad(a, w, tile=tile[n], name=w.name)
+                for a, w in zip(addresses, weights[n], strict=False)
+            ]
             return [Flatten(s, lo=0, hi=0, name=f"{n}_tiles{i}") for i, s in enumerate(loads)]
-        loads = [LinearOffChipLoad(w, tile=tile[n], shape=shape[n], stride=(1, 1), ref=t, name=w.name) for t, w in zip(tiles, weights[n])]
+        loads = [
+            LinearOffChipLoad(w, tile=tile[n], shape=shape[n], stride=(1, 1), ref=t, name=w.name)
+            for t, w in zip(tiles, weights[n], strict=False)
+        ]
         return [Flatten(s, lo=0, hi=1, name=f"{n}_tiles{i}") for i, s in enumerate(loads)]
 
     def products(n):
-        return [Map(a, w, fn=matmul(), name=f"{n}_product{i}", **bw) for i, (a, w) in enumerate(zip(again, load(n)))]
+        return [
+            Map(a, w, fn=matmul(), name=f"{n}_product{i}", **bw)
+            for i, (a, w) in enumerate(zip(again, load(n), strict=False))
+        ]
 
-    up, gate = products("up"), [Map(p, fn=silu(), name=f"gated{i}", **bw) for i, p in enumerate(products("gate"))]
-    hidden = [cast(Map(u, v, fn=mul(), name=f"hidden{i}", **bw), dtype) for i, (u, v) in enumerate(zip(up, gate))]
-    down = [Accum(h, w, fn=matmul(), rank=1, name=f"down_product{i}", **bw).stream for i, (h, w) in enumerate(zip(hidden, load("down")))]
+    up = products("up")
+    gate = [Map(p, fn=silu(), name=f"gated{i}", **bw) for i, p in enumerate(products("gate"))]
+    hidden = [
+        cast(Map(u, v, fn=mul(), name=f"hidden{i}", **bw), dtype)
+        for i, (u, v) in enumerate(zip(up, gate, strict=False))
+    ]
+    down = [
+        Accum(h, w, fn=matmul(), rank=1, name=f"down_product{i}", **bw).stream
+        for i, (h, w) in enumerate(zip(hidden, load("down"), strict=False))
+    ]
     if regions:
-        down = [s for r, d in enumerate(down) for s in Partition(d, merged[r][1], rank=0, outputs=per, name=f"back{r}")]
+        down = [
+            s
+            for r, d in enumerate(down)
+            for s in Partition(d, merged[r][1], rank=0, outputs=per, name=f"back{r}")
+        ]
 
     # rows again, weighted, and summed for each token
-    done = [FlatMap(d, fn=retile_streamify(mask=True), name=f"unpack{i}") for i, d in enumerate(down)]
-    weighted = [Map(d, cast(parts[i], "fp32"), fn=mul(), name=f"weighted{i}", **bw) for i, d in enumerate(done)]
+    done = [
+        FlatMap(d, fn=retile_streamify(mask=True), name=f"unpack{i}") for i, d in enumerate(down)
+    ]
+    weighted = [
+        Map(d, cast(parts[i], "fp32"), fn=mul(), name=f"weighted{i}", **bw)
+        for i, d in enumerate(done)
+    ]
     returning = Source(graph=g, shape=(1, tokens), selector=experts, name="returning")
-    total = Accum(Reassemble(weighted, returning, rank=0, name="gather"), fn=add(), rank=1, name="sum", **bw)
+    total = Accum(
+        Reassemble(weighted, returning, rank=0, name="gather"), fn=add(), rank=1, name="sum", **bw
+    )
     LinearOffChipStore(cast(Reshape(total, dim=0, chunk=1, name="lines"), dtype), y, name="y")
     return g
 
 
 def streams(seed, tokens=64, experts=128, top_k=8, skew=1.0, trace="", **_):
-    chosen = traced(trace, tokens, experts, top_k) if trace else routing(seed, tokens, experts, top_k, skew)
+    chosen = (
+        traced(trace, tokens, experts, top_k)
+        if trace
+        else routing(seed, tokens, experts, top_k, skew)
+    )
     return dict.fromkeys(("chosen", "returning", "each"), [chosen.tolist()])
 
 
@@ -109,6 +187,9 @@ def traced(trace, tokens, experts, top_k):
     if not chosen.size:
         raise ProgramError(f"trace {trace} has no experts")
     if chosen.shape != (tokens, top_k) or chosen.min() < 0 or chosen.max() >= experts:
-        raise ProgramError(f"trace {trace} has {list(chosen.shape)} experts from {chosen.min()} to {chosen.max()}",
-                           rule=f"[tokens, top_k] = [{tokens}, {top_k}] of {experts} experts", remedy="set tokens, top_k and experts as the trace has them")
+        raise ProgramError(
+            f"trace {trace} has {list(chosen.shape)} experts from {chosen.min()} to {chosen.max()}",
+            rule=f"[tokens, top_k] = [{tokens}, {top_k}] of {experts} experts",
+            remedy="set tokens, top_k and experts as the trace has them",
+        )
     return chosen

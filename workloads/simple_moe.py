@@ -1,7 +1,9 @@
-"""The paper's simplified mixture of experts (figures 6 and 7, listing 1): each row goes to one of two experts, a matrix product each.
+"""The paper's simplified mixture of experts (figures 6 and 7, listing 1): each row goes to one of
+two experts, a matrix product each.
 
-Rows are routed by a selector stream, packed into tiles of ``tile_rows`` rows, multiplied with the expert's weights (loaded once for every such tile, in
-``tiles`` column tiles), cut into rows again, and gathered in their old order.
+Rows are routed by a selector stream, packed into tiles of ``tile_rows`` rows, multiplied with the
+expert's weights (loaded once for every such tile, in ``tiles`` column tiles), cut into rows again,
+and gathered in their old order.
 """
 
 import numpy as np
@@ -30,7 +32,8 @@ from ..frontend import (
 
 def program(rows=10, dim=64, out=256, experts=2, tile_rows=4, tiles=4, dtype="fp32"):
     g = Graph("simple_moe")
-    x, y = g.input("x", (rows, dim), dtype), g.output("y", (rows, out), dtype)
+    x = g.input("x", (rows, dim), dtype)
+    y = g.output("y", (rows, out), dtype)
     weights = [g.input(f"w{i}", (dim, out), dtype) for i in range(experts)]
 
     # route: [rows, 1] rows of x, to each expert [D_i, 1]
@@ -44,8 +47,17 @@ def program(rows=10, dim=64, out=256, experts=2, tile_rows=4, tiles=4, dtype="fp
         chunks = Reshape(Flatten(routed[i], lo=0, hi=1), dim=0, chunk=tile_rows, pad=0)[0]
         packed = Accum(chunks, fn=retile_row(), rank=1, name=f"pack{i}")
         # each packed tile meets every column tile of the weights: [ceil(D_i / 4), tiles]
-        w = LinearOffChipLoad(weights[i], tile=(dim, out // tiles), shape=(1, tiles), stride=(tiles, 1), ref=packed, name=f"w{i}")
-        product = Map(Expand(packed, count=tiles), Flatten(w, lo=0, hi=1), fn=matmul(), name=f"product{i}")
+        w = LinearOffChipLoad(
+            weights[i],
+            tile=(dim, out // tiles),
+            shape=(1, tiles),
+            stride=(tiles, 1),
+            ref=packed,
+            name=f"w{i}",
+        )
+        product = Map(
+            Expand(packed, count=tiles), Flatten(w, lo=0, hi=1), fn=matmul(), name=f"product{i}"
+        )
         # pack the column tiles, cut into rows, drop the padding: [D_i, 1] again
         wide = Accum(product, fn=retile_col(), rank=1, name=f"columns{i}")
         unpacked = FlatMap(wide, fn=retile_streamify("rows", mask=True), name=f"rows{i}")
@@ -71,4 +83,4 @@ def inputs(seed, rows=10, dim=64, out=256, experts=2, **_):
 
 def reference(x, selector, **weights):
     """The layer in float64."""
-    return {"y": np.stack([row @ weights[f"w{e}"] for row, e in zip(x, selector)])}
+    return {"y": np.stack([row @ weights[f"w{e}"] for row, e in zip(x, selector, strict=False)])}

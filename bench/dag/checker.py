@@ -1,8 +1,8 @@
 """Whether a schedule is legal and what it takes, walked tile by tile and step by step.
 
 Written from the rules (docs/dag_scheduler.md, sections 1 and 2) under every reading, and sharing
-nothing with the package but the problem's and the schedule's data: no plan, no classes of tiles that
-cost alike, no closed form.  Slow, and meant to be: it is what the evaluator is judged by.
+nothing with the package but the problem's and the schedule's data: no plan, no classes of tiles
+that cost alike, no closed form.  Slow, and meant to be: it is what the evaluator is judged by.
 
 A slice is (tensor, role, kind of rows, kind of columns); a kind is ``t`` (the tile's own), ``s``
 (this step of the reduction), ``f`` (a whole reduction) or ``c`` (a whole reduction within a tile).
@@ -10,6 +10,7 @@ A slice is (tensor, role, kind of rows, kind of columns); a kind is ``t`` (the t
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -49,10 +50,13 @@ class Walk:
     """One subgraph at one granularity."""
 
     def __init__(self, problem, readings, ops, granularity, resident=(), retain=()):
-        self.problem, self.readings = problem, readings
-        self.ops, self.granularity = tuple(ops), granularity
+        self.problem = problem
+        self.readings = readings
+        self.ops = tuple(ops)
+        self.granularity = granularity
         self.w, self.h, self.k = granularity
-        self.resident, self.retain = set(resident), set(retain)
+        self.resident = set(resident)
+        self.retain = set(retain)
         self.made = {problem.ops[o].output: o for o in ops}
         used = {t for o in ops for t in problem.ops[o].inputs}
         self.inputs = [t for t in used if t not in self.made]
@@ -62,31 +66,38 @@ class Walk:
         self.columns = math.ceil(self.width / self.w)
         self.rows = math.ceil(self.height / self.h)
         self.streams = [o for o in ops if problem.ops[o].is_matmul and self._accumulates(o)]
-        self.steps = max((math.ceil(problem.reduction(o) / self.k) for o in self.streams), default=1)
+        self.steps = max(
+            (math.ceil(problem.reduction(o) / self.k) for o in self.streams), default=1
+        )
         self._check_shape()
         self._stages: dict[tuple[int, int], list[Stage]] = {}
         self.formed = self._ask(0, 0, 0).formed | self._ask(0, 0, self.steps - 1).formed
 
     def _leaves(self, tensor):
         return self.readings.consumed_outside == "written" and any(
-            user not in self.ops for user in self.problem.consumers[tensor])
+            user not in self.ops for user in self.problem.consumers[tensor]
+        )
 
     def _accumulates(self, op):
         """Whether a MatMul makes output tiles, itself or through pointwise operations."""
         tensor = self.problem.ops[op].output
         if tensor in self.outs:
             return True
-        return any(not self.problem.ops[user].is_matmul and self._accumulates(user)
-                   for user in self.problem.consumers[tensor] if user in self.ops)
+        return any(
+            not self.problem.ops[user].is_matmul and self._accumulates(user)
+            for user in self.problem.consumers[tensor]
+            if user in self.ops
+        )
 
     def _check_shape(self):
-        problem, readings = self.problem, self.readings
+        problem = self.problem
+        readings = self.readings
         native = (*problem.native, problem.native[0])
         depths = [problem.reduction(o) for o in self.streams]
         lengths = [self.width, self.height]
         if depths:
             lengths.append(max(depths))
-        for size, most, length in zip(self.granularity, native, lengths):
+        for size, most, length in zip(self.granularity, native, lengths, strict=False):
             if readings.above_native == "refused" and size > most:
                 raise Illegal("above native")
             if readings.tiling == "divisors" and length % size:
@@ -103,7 +114,8 @@ class Walk:
         if readings.output_shapes == "same" and len({problem.tensors[t] for t in self.outs}) > 1:
             raise Illegal("outputs of different shape")
 
-    # -- what a step asks for -----------------------------------------------------------------------
+    # -- what a step asks for
+    # -----------------------------------------------------------------------
 
     def _range(self, kind, tile, size, step, length):
         if kind == "t":
@@ -114,8 +126,10 @@ class Walk:
 
     def _rectangle(self, tensor, rk, ck, row, column, step):
         shape = self.problem.tensors[tensor]
-        return (self._range(rk, row, self.h, step, shape.height),
-                self._range(ck, column, self.w, step, shape.width))
+        return (
+            self._range(rk, row, self.h, step, shape.height),
+            self._range(ck, column, self.w, step, shape.width),
+        )
 
     def _ask(self, row, column, step):
         """Everything step `step` of a tile needs."""
@@ -172,7 +186,9 @@ class Walk:
         fires = tensor in self.made and not self.problem.ops[self.made[tensor]].is_matmul
         if not fires or self.readings.pointwise_into_matmul == "free":
             return self._need(asked, tensor, role, rk, ck, row, column, step)
-        kept, size, shape = (rk, ck)[side], self.granularity[side], self.problem.tensors[tensor]
+        kept = (rk, ck)[side]
+        size = self.granularity[side]
+        shape = self.problem.tensors[tensor]
         if kept not in "tc" or size < (shape.width, shape.height)[side]:
             raise Illegal("the tile does not cover K")
         rk, ck = (rk, "c") if side == 0 else ("c", ck)
@@ -185,12 +201,16 @@ class Walk:
 
     def _charge(self, asked, tensor, rk, ck, streams, row, column, step):
         """The time of one execution."""
-        problem, readings = self.problem, self.readings
+        problem = self.problem
+        readings = self.readings
         index = self.made[tensor]
         op = problem.ops[index]
         rows, columns = self._rectangle(tensor, rk, ck, row, column, step)
         cost = op.cost
-        for kind, length, native in ((rk, len(rows), problem.native[1]), (ck, len(columns), problem.native[0])):
+        for kind, length, native in (
+            (rk, len(rows), problem.native[1]),
+            (ck, len(columns), problem.native[0]),
+        ):
             if kind in "tc" or readings.inner_matmul == "padded":
                 cost *= max(1, math.ceil(length / native))
             else:
@@ -201,7 +221,8 @@ class Walk:
             cost *= streamed / (depth if readings.matmul_cost == "full-k" else problem.native[0])
         asked.work[tensor, rk, ck, streams] = cost
 
-    # -- what a step holds and moves ----------------------------------------------------------------
+    # -- what a step holds and moves
+    # ----------------------------------------------------------------
 
     def _buffers(self, slices):
         """The buffers of the outside slices of a step."""
@@ -215,13 +236,22 @@ class Walk:
             if any((len(r[0]), len(r[1])) == whole for _, r in uses):
                 buffers[tensor,] = (range(whole[0]), range(whole[1]))
             elif self.readings.sharing == "once-per-tensor":
-                ranked = sorted(uses, key=lambda u: (-len(u[1][0]) * len(u[1][1]), ROLES.index(u[0][1]), _corners(u[1])))
+                ranked = sorted(
+                    uses,
+                    key=lambda u: (
+                        -len(u[1][0]) * len(u[1][1]),
+                        ROLES.index(u[0][1]),
+                        _corners(u[1]),
+                    ),
+                )
                 if uses:
                     buffers[tensor, _corners(ranked[0][1])] = ranked[0][1]
             else:
                 for (_, role, rk, ck), (rows, columns) in uses:
-                    name = ("all" if len(rows) == whole[0] else (rk, rows),
-                            "all" if len(columns) == whole[1] else (ck, columns))
+                    name = (
+                        "all" if len(rows) == whole[0] else (rk, rows),
+                        "all" if len(columns) == whole[1] else (ck, columns),
+                    )
                     buffers[tensor, ROLES.index(role), name] = (rows, columns)
         return buffers
 
@@ -229,9 +259,12 @@ class Walk:
         """The steps of one tile, whatever came before it."""
         if (row, column) in self._stages:
             return self._stages[row, column]
-        problem, readings = self.problem, self.readings
+        problem = self.problem
+        readings = self.readings
         tiles = {t: _count(self._rectangle(t, "t", "t", row, column, 0)) for t in self.outs}
-        stays = {t for t in self.resident if readings.unused_residents == "counted" or t in self.inputs}
+        stays = {
+            t for t in self.resident if readings.unused_residents == "counted" or t in self.inputs
+        }
         kept = sum(problem.tensors[t].size for t in stays | self.retain)
         kept += sum(n for t, n in tiles.items() if t not in self.retain and t not in self.resident)
         if self.steps > 1 and len(self.streams) > len(self.outs):
@@ -248,7 +281,11 @@ class Walk:
             stored = sum(n for t, n in tiles.items() if t not in self.retain) if last else 0
             work = math.fsum(asked.work.values())
             found.append(Stage(work, buffers, fixed, fixed + _held(buffers, readings), stored))
-        self._stages = {(row, column): found} if len(self._stages) > 64 else {**self._stages, (row, column): found}
+        self._stages = (
+            {(row, column): found}
+            if len(self._stages) > 64
+            else {**self._stages, (row, column): found}
+        )
         return found
 
     def takes(self, stage: Stage, before: dict[tuple, Rectangle], recent=None) -> float:
@@ -268,7 +305,11 @@ class Walk:
         total = 0
         for tensor in {name[0] for name in new}:
             mine = [r for name, r in new.items() if name[0] == tensor]
-            old = [r for name, r in before.items() if name[0] == tensor] if readings.reuse == "union" else []
+            old = (
+                [r for name, r in before.items() if name[0] == tensor]
+                if readings.reuse == "union"
+                else []
+            )
             if readings.sharing == "union":
                 total += _covered(mine, old)
             else:
@@ -277,8 +318,10 @@ class Walk:
 
     def run(self, order: Iterable[int] | None = None) -> tuple[float, float]:
         """(latency, largest working set) of the subgraph."""
-        before, recent = {}, {}
-        total, peak = [], 0.0
+        before = {}
+        recent = {}
+        total = []
+        peak = 0.0
         for index in range(self.rows * self.columns) if order is None else order:
             for stage in self.stages(*divmod(index, self.columns)):
                 total.append(self.takes(stage, before, recent))
@@ -298,7 +341,10 @@ def _corners(rectangle: Rectangle) -> tuple[int, ...]:
 def _held(buffers: dict[tuple, Rectangle], readings) -> int:
     if readings.sharing != "union":
         return sum(map(_count, buffers.values()))
-    return sum(_covered([r for name, r in buffers.items() if name[0] == t], []) for t in {name[0] for name in buffers})
+    return sum(
+        _covered([r for name, r in buffers.items() if name[0] == t], [])
+        for t in {name[0] for name in buffers}
+    )
 
 
 def _covered(rectangles: list[Rectangle], without: list[Rectangle]) -> int:
@@ -309,17 +355,21 @@ def _covered(rectangles: list[Rectangle], without: list[Rectangle]) -> int:
     rows = sorted({edge for r in everything for edge in (r[0].start, r[0].stop)})
     columns = sorted({edge for r in everything for edge in (r[1].start, r[1].stop)})
     total = 0
-    for top, bottom in zip(rows, rows[1:]):
-        for left, right in zip(columns, columns[1:]):
+    for top, bottom in itertools.pairwise(rows):
+        for left, right in itertools.pairwise(columns):
             inside = any(top in r[0] and left in r[1] for r in rectangles)
             if inside and not any(top in r[0] and left in r[1] for r in without):
                 total += (bottom - top) * (right - left)
     return total
 
 
-def _least_recently_used(buffers: dict[tuple, Rectangle], recent: dict[tuple, int], room: float) -> int:
+def _least_recently_used(
+    buffers: dict[tuple, Rectangle], recent: dict[tuple, int], room: float
+) -> int:
     loaded = 0
-    for name, rectangle in sorted(buffers.items(), key=lambda b: (b[0][0], _corners(b[1]), b[0][1] if len(b[0]) == 3 else -1)):
+    for name, rectangle in sorted(
+        buffers.items(), key=lambda b: (b[0][0], _corners(b[1]), b[0][1] if len(b[0]) == 3 else -1)
+    ):
         if recent.pop(name, None) is None:
             loaded += _count(rectangle)
         recent[name] = _count(rectangle)
@@ -330,7 +380,8 @@ def _least_recently_used(buffers: dict[tuple, Rectangle], recent: dict[tuple, in
     return loaded
 
 
-# -- whole schedules --------------------------------------------------------------------------------
+# -- whole schedules
+# --------------------------------------------------------------------------------
 
 
 def latencies(problem, schedule, readings) -> list[float]:
@@ -345,7 +396,9 @@ def latencies(problem, schedule, readings) -> list[float]:
             raise Illegal("an input is in neither memory")
         _check_retained(walk, entry.retain)
         tiles = walk.rows * walk.columns
-        if entry.order is not None and (len(entry.order) != tiles or set(entry.order) != set(range(tiles))):
+        if entry.order is not None and (
+            len(entry.order) != tiles or set(entry.order) != set(range(tiles))
+        ):
             raise Illegal("not a permutation")
         latency, peak = walk.run(entry.order)
         if peak > problem.capacity:
@@ -363,7 +416,12 @@ def latencies(problem, schedule, readings) -> list[float]:
 def _check_members(problem, ops) -> None:
     if not ops or len(set(ops)) != len(ops) or max(ops) >= len(problem.ops):
         raise Illegal("operations")
-    links = {frozenset((a, b)) for a in ops for b in ops if problem.ops[a].output in problem.ops[b].inputs}
+    links = {
+        frozenset((a, b))
+        for a in ops
+        for b in ops
+        if problem.ops[a].output in problem.ops[b].inputs
+    }
     for first, second in _ordered(problem, ops):
         if ops.index(first) > ops.index(second):
             raise Illegal("order of operations")

@@ -1,8 +1,9 @@
-"""The least latency of a tiny problem over every schedule: subgraphs, granularities, traversals, what stays.
+"""The least latency of a tiny problem over every schedule: subgraphs, granularities, traversals,
+what stays.
 
-On the arithmetic of `checker.py` alone.  Every connected set of operations, with every set of tensors
-received and retained, at every granularity and in the best order of its tiles, is a move; Dijkstra's
-algorithm goes over (operations run, tensors in slow memory, tensors kept).
+On the arithmetic of `checker.py` alone.  Every connected set of operations, with every set of
+tensors received and retained, at every granularity and in the best order of its tiles, is a move;
+Dijkstra's algorithm goes over (operations run, tensors in slow memory, tensors kept).
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ from checker import Illegal, Walk
 __all__ = ["Least", "least_latency"]
 
 MOST_TILES = 8
-"""Tiles of which every order is tried (by dynamic programming); of more, only what cannot be better is decided."""
+"""Tiles of which every order is tried (by dynamic programming); of more, only what cannot be better
+is decided.
+"""
 
 
 @dataclass(frozen=True)
 class Least:
-    """The least latency (units of time; infinite if there is no schedule); `exact` unless some order was left open."""
+    """The least latency (units of time; infinite if there is no schedule); `exact` unless some
+    order was left open.
+    """
 
     latency: float
     exact: bool
@@ -35,7 +40,8 @@ def least_latency(problem, readings) -> Least:
     """
     if readings.reuse == "lru":
         raise ValueError("not for reuse=lru")
-    moves, exact = [], True
+    moves = []
+    exact = True
     for count in range(1, len(problem.ops) + 1):
         for ops in itertools.combinations(problem.topological, count):
             if _connected(problem, ops):
@@ -48,41 +54,75 @@ def least_latency(problem, readings) -> Least:
 def _connected(problem, ops) -> bool:
     reached = {ops[0]}
     while True:
-        more = {b for a in reached for b in ops if b not in reached and (
-            problem.ops[a].output in problem.ops[b].inputs or problem.ops[b].output in problem.ops[a].inputs)}
+        more = {
+            b
+            for a in reached
+            for b in ops
+            if b not in reached
+            and (
+                problem.ops[a].output in problem.ops[b].inputs
+                or problem.ops[b].output in problem.ops[a].inputs
+            )
+        }
         if not more:
             return len(reached) == len(ops)
         reached |= more
 
 
 def _moves(problem, readings, ops):
-    """(latency, operations, received, retained, needed, written) for each set received and retained."""
+    """(latency, operations, received, retained, needed, written) for each set received and
+    retained.
+    """
     made = {problem.ops[o].output for o in ops}
-    taken = sorted({t for o in ops for t in problem.ops[o].inputs if t not in made and problem.producer[t] is not None})
+    taken = sorted(
+        {
+            t
+            for o in ops
+            for t in problem.ops[o].inputs
+            if t not in made and problem.producer[t] is not None
+        }
+    )
     loaded = sorted({t for o in ops for t in problem.ops[o].inputs if t not in made})
     may_stay = sorted(t for t in made if problem.consumers[t])
     may_come = taken
     if readings.retainable == "loaded-too":
         may_stay += loaded
         may_come = loaded
-    found, exact = [], True
-    for received, retained in itertools.product(_subsets(problem, may_come), _subsets(problem, may_stay)):
+    found = []
+    exact = True
+    for received, retained in itertools.product(
+        _subsets(problem, may_come), _subsets(problem, may_stay)
+    ):
         latency, written, sure = _best(problem, readings, ops, received, retained)
         exact = exact and sure
         if latency < math.inf:
-            found.append((latency, frozenset(ops), frozenset(received), frozenset(retained),
-                          frozenset(taken) - set(received), frozenset(written)))
+            found.append(
+                (
+                    latency,
+                    frozenset(ops),
+                    frozenset(received),
+                    frozenset(retained),
+                    frozenset(taken) - set(received),
+                    frozenset(written),
+                )
+            )
     return found, exact
 
 
 def _subsets(problem, tensors):
-    return [s for n in range(len(tensors) + 1) for s in itertools.combinations(tensors, n)
-            if sum(problem.tensors[t].size for t in s) < problem.capacity]
+    return [
+        s
+        for n in range(len(tensors) + 1)
+        for s in itertools.combinations(tensors, n)
+        if sum(problem.tensors[t].size for t in s) < problem.capacity
+    ]
 
 
 def _best(problem, readings, ops, received, retained):
     """(least latency over granularities and orders, tensors written, whether that is sure)."""
-    best, open_below, written = math.inf, math.inf, ()
+    best = math.inf
+    open_below = math.inf
+    written = ()
     wide = max(t.width for t in problem.tensors)
     high = max(t.height for t in problem.tensors)
     if readings.above_native == "refused":
@@ -94,34 +134,53 @@ def _best(problem, readings, ops, received, retained):
             walk = Walk(problem, readings, ops, (w, h, k), received, retained)
         except Illegal:
             continue
-        if readings.inner_retention == "refused" and any(t in walk.made and t not in walk.formed for t in retained):
+        if readings.inner_retention == "refused" and any(
+            t in walk.made and t not in walk.formed for t in retained
+        ):
             return math.inf, (), True
         written = [t for t in walk.outs if t not in retained]
         places = [(r, c) for r in range(walk.rows) for c in range(walk.columns)]
-        if any(stage.working_set > problem.capacity for place in places for stage in walk.stages(*place)):
+        if any(
+            stage.working_set > problem.capacity
+            for place in places
+            for stage in walk.stages(*place)
+        ):
             continue
         latency, floor = _best_order(walk, places, best)
-        best, open_below = min(best, latency), min(open_below, floor)
+        best = min(best, latency)
+        open_below = min(open_below, floor)
     return best, written, open_below >= best * (1 - 1e-12)
 
 
 def _best_order(walk, places, best):
     """(latency of an order of the tiles, infinite if none is below `best`; what no order is below)."""
     tiles = [walk.stages(*place) for place in places]
-    later = sum(walk.takes(b, a.buffers) for stages in tiles for a, b in zip(stages, stages[1:]))
+    later = sum(walk.takes(b, a.buffers) for stages in tiles for a, b in itertools.pairwise(stages))
     begin = [walk.takes(stages[0], {}) for stages in tiles]
     after = [[walk.takes(stages[0], before[-1].buffers) for before in tiles] for stages in tiles]
     n = len(tiles)
     if n == 1:
         return later + begin[0], later + begin[0]
-    floor = later + sum(min(min(after[i][j] for j in range(n) if j != i), begin[i]) for i in range(n))
+    floor = later + sum(
+        min(min(after[i][j] for j in range(n) if j != i), begin[i]) for i in range(n)
+    )
     if floor >= best:
         return math.inf, math.inf
     if n > MOST_TILES:
-        snake = [r * walk.columns + (c if r % 2 == 0 else walk.columns - 1 - c) for r in range(walk.rows) for c in range(walk.columns)]
-        other = [r * walk.columns + c for c in range(walk.columns)
-                 for r in (range(walk.rows) if c % 2 == 0 else reversed(range(walk.rows)))]
-        found = min(later + begin[o[0]] + sum(after[b][a] for a, b in zip(o, o[1:])) for o in (snake, other))
+        snake = [
+            r * walk.columns + (c if r % 2 == 0 else walk.columns - 1 - c)
+            for r in range(walk.rows)
+            for c in range(walk.columns)
+        ]
+        other = [
+            r * walk.columns + c
+            for c in range(walk.columns)
+            for r in (range(walk.rows) if c % 2 == 0 else reversed(range(walk.rows)))
+        ]
+        found = min(
+            later + begin[o[0]] + sum(after[b][a] for a, b in itertools.pairwise(o))
+            for o in (snake, other)
+        )
         return found, floor
     least = {(1 << i, i): begin[i] for i in range(n)}
     for mask in range(1, 1 << n):
@@ -141,7 +200,9 @@ def _cheapest(problem, moves) -> float:
     goal = frozenset(range(len(problem.ops)))
     outputs = {op.output for op in problem.ops if not problem.consumers[op.output]}
     nothing: frozenset[int] = frozenset()
-    queue, count, done = [(0.0, 0, nothing, nothing, nothing)], 0, set()
+    queue = [(0.0, 0, nothing, nothing, nothing)]
+    count = 0
+    done = set()
     while queue:
         spent, _, run, slow, kept = heapq.heappop(queue)
         if run == goal and outputs <= slow:

@@ -1,7 +1,9 @@
-"""The least latency of a small problem over every sequence of subgraphs: what the solver's choice of subgraphs is judged by.
+"""The least latency of a small problem over every sequence of subgraphs: what the solver's choice
+of subgraphs is judged by.
 
-Every connected set of operations, with every set of tensors received and retained, is a move, at the latency of the tiling search (which the
-tests hold against all granularities); Dijkstra's algorithm goes over (operations run, tensors in slow memory, tensors kept).
+Every connected set of operations, with every set of tensors received and retained, is a move, at
+the latency of the tiling search (which the tests hold against all granularities); Dijkstra's
+algorithm goes over (operations run, tensors in slow memory, tensors kept).
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ def least_latency(problem: Problem, most_moves: int = 5000) -> float | None:
     moves = list(itertools.islice(_moves(problem), most_moves + 1))
     if len(moves) > most_moves:
         return None
-    goal, outputs = (1 << len(problem.ops)) - 1, frozenset(problem.graph_outputs)
+    goal = (1 << len(problem.ops)) - 1
+    outputs = frozenset(problem.graph_outputs)
     nothing: frozenset[int] = frozenset()
-    queue, count = [(0.0, 0, 0, nothing, nothing)], 0
+    queue = [(0.0, 0, 0, nothing, nothing)]
+    count = 0
     done = set()
     while queue:
         spent, _, covered, slow, kept = heapq.heappop(queue)
@@ -40,7 +44,9 @@ def least_latency(problem: Problem, most_moves: int = 5000) -> float | None:
         for latency, mask, received, retained, needed, written in moves:
             if received == kept and needed <= slow:
                 count += 1
-                heapq.heappush(queue, (spent + latency, count, covered | mask, slow | written, retained))
+                heapq.heappush(
+                    queue, (spent + latency, count, covered | mask, slow | written, retained)
+                )
     return None
 
 
@@ -57,13 +63,25 @@ def _moves(problem: Problem) -> Iterator[Move]:
             continue
         made = [t for o in plan.ops if problem.consumers[t := problem.ops[o].output]]
         taken = [t for t in plan.inputs if problem.producer[t] is not None]
-        for received, retained in itertools.product(_subsets(problem, taken), _subsets(problem, made)):
+        for received, retained in itertools.product(
+            _subsets(problem, taken), _subsets(problem, made)
+        ):
             tiling = tiles.best(plan, received, retained)
             if tiling is not None:
-                yield (tiling.latency, mask, frozenset(received), frozenset(retained), frozenset(t for t in taken if t not in received),
-                       frozenset(t for t in plan.outputs if t not in retained))
+                yield (
+                    tiling.latency,
+                    mask,
+                    frozenset(received),
+                    frozenset(retained),
+                    frozenset(t for t in taken if t not in received),
+                    frozenset(t for t in plan.outputs if t not in retained),
+                )
 
 
 def _subsets(problem: Problem, tensors: list[int]) -> list[tuple[int, ...]]:
-    return [s for n in range(len(tensors) + 1) for s in itertools.combinations(tensors, n)
-            if sum(problem.tensors[t].size for t in s) < problem.capacity]
+    return [
+        s
+        for n in range(len(tensors) + 1)
+        for s in itertools.combinations(tensors, n)
+        if sum(problem.tensors[t].size for t in s) < problem.capacity
+    ]

@@ -2,9 +2,10 @@
 
     python bench/dag/gaps.py [--time 15] [--json FILE]
 
-Within a component (operations that may share subgraphs) the bound lets all compute overlap all traffic, and counts the traffic nothing
-avoids.  *Overlap* is what such a bound could reach at best for the schedule found: the sum over components of the larger of its compute
-and its traffic; *forced* are the shares of the schedule's compute and traffic that are proven.
+Within a component (operations that may share subgraphs) the bound lets all compute overlap all
+traffic, and counts the traffic nothing avoids.  *Overlap* is what such a bound could reach at best
+for the schedule found: the sum over components of the larger of its compute and its traffic;
+*forced* are the shares of the schedule's compute and traffic that are proven.
 """
 
 from __future__ import annotations
@@ -15,8 +16,6 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from records import write_records
-
 from penstock.runs.points import print_table
 from penstock.scheduler.dag import Readings
 from penstock.scheduler.dag.bound import lower_bound
@@ -24,8 +23,16 @@ from penstock.scheduler.dag.forced import forced
 from penstock.scheduler.dag.generate import generate
 from penstock.scheduler.dag.solve import solve
 from penstock.scheduler.dag.solve.tiles import compile_search
+from records import write_records
 
-PROBLEMS = (("mlp", 20, 2), ("mlp", 40, 5), ("mlp", 100, 3), ("random", 500, 0), ("random", 500, 1), ("random", 2000, 0))
+PROBLEMS = (
+    ("mlp", 20, 2),
+    ("mlp", 40, 5),
+    ("mlp", 100, 3),
+    ("random", 500, 0),
+    ("random", 500, 1),
+    ("random", 2000, 0),
+)
 
 
 def measure(kind: str, ops: int, seed: int, seconds: float) -> dict:
@@ -37,22 +44,42 @@ def measure(kind: str, ops: int, seed: int, seconds: float) -> dict:
     home = {op: i for i, members in enumerate(case.components) for op in members}
     compute: dict[int, float] = defaultdict(float)
     memory: dict[int, float] = defaultdict(float)
-    for entry, cost in zip(result.schedule.subgraphs, result.evaluation.subgraphs):
+    for entry, cost in zip(result.schedule.subgraphs, result.evaluation.subgraphs, strict=False):
         compute[home[entry.ops[0]]] += cost.compute
         memory[home[entry.ops[0]]] += cost.memory
     overlap = math.fsum(max(compute[i], memory[i]) for i in compute)
-    return {"workload": f"dag:{problem.name}", "ops": len(problem.ops), "time_limit_s": seconds, "latency": result.latency, "bound": bound,
-            "gap": 1 - bound / result.latency, "largest_component": max(map(len, case.components)), "subgraphs": len(result.schedule.subgraphs),
-            "overlap": overlap / result.latency, "forced_compute": math.fsum(case.compute) / math.fsum(compute.values()),
-            "forced_traffic": math.fsum(case.traffic) / problem.bandwidth / math.fsum(memory.values())}
+    return {
+        "workload": f"dag:{problem.name}",
+        "ops": len(problem.ops),
+        "time_limit_s": seconds,
+        "latency": result.latency,
+        "bound": bound,
+        "gap": 1 - bound / result.latency,
+        "largest_component": max(map(len, case.components)),
+        "subgraphs": len(result.schedule.subgraphs),
+        "overlap": overlap / result.latency,
+        "forced_compute": math.fsum(case.compute) / math.fsum(compute.values()),
+        "forced_traffic": math.fsum(case.traffic) / problem.bandwidth / math.fsum(memory.values()),
+    }
 
 
 def summary(records: list[dict]) -> list[dict]:
     """A row for each problem."""
-    return [{"problem": r["workload"].removeprefix("dag:"), "operations": r["ops"], "largest component": r["largest_component"],
-             "subgraphs": r["subgraphs"], "latency": f"{r['latency']:,.0f}", "bound": f"{r['bound']:,.0f}", "gap": f"{r['gap']:.1%}",
-             "overlap, of the latency": f"{r['overlap']:.1%}", "compute forced": f"{r['forced_compute']:.1%}",
-             "traffic forced": f"{r['forced_traffic']:.1%}"} for r in records]
+    return [
+        {
+            "problem": r["workload"].removeprefix("dag:"),
+            "operations": r["ops"],
+            "largest component": r["largest_component"],
+            "subgraphs": r["subgraphs"],
+            "latency": f"{r['latency']:,.0f}",
+            "bound": f"{r['bound']:,.0f}",
+            "gap": f"{r['gap']:.1%}",
+            "overlap, of the latency": f"{r['overlap']:.1%}",
+            "compute forced": f"{r['forced_compute']:.1%}",
+            "traffic forced": f"{r['forced_traffic']:.1%}",
+        }
+        for r in records
+    ]
 
 
 def main() -> int:

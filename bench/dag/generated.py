@@ -1,9 +1,11 @@
-"""200 generated problems: valid, against three simple schedules, gap to the proven bound, optimal where every choice can be tried.
+"""200 generated problems: valid, against three simple schedules, gap to the proven bound, optimal
+where every choice can be tried.
 
     python bench/dag/generated.py [--count 200] [--time 3] [--json FILE]
 
-Every problem runs in this process (compilation cached after the first).  Exit status 1 if a schedule is invalid or behind a simple one, if one
-of a small problem is not the best of all (`exhaustive.py`), or if a first schedule takes half a second.
+Every problem runs in this process (compilation cached after the first).  Exit status 1 if a
+schedule is invalid or behind a simple one, if one of a small problem is not the best of all
+(`exhaustive.py`), or if a first schedule takes half a second.
 """
 
 from __future__ import annotations
@@ -15,8 +17,6 @@ import sys
 from pathlib import Path
 
 from exhaustive import least_latency
-from records import write_records
-
 from penstock.runs.points import print_table
 from penstock.scheduler.dag import Readings, evaluate
 from penstock.scheduler.dag.generate import KINDS, generate
@@ -27,6 +27,7 @@ from penstock.scheduler.dag.solve.baselines import (
     power_of_two_latency,
 )
 from penstock.scheduler.dag.solve.tiles import compile_search
+from records import write_records
 
 SIZES = (5, 8, 12, 20, 30, 50, 80, 110, 150)
 SMALL = 8
@@ -36,18 +37,36 @@ FIRST_SECONDS = 0.5
 
 def measure(kind: str, ops: int, seed: int, seconds: float) -> dict:
     """The record of one problem."""
-    problem, readings = generate(kind, ops, seed), Readings()
+    problem = generate(kind, ops, seed)
+    readings = Readings()
     result = solve(problem, seconds=seconds, seed=seed)
     latency = evaluate(problem, result.schedule).latency
-    simple = {"one_op": one_op_per_subgraph(problem, readings).stated_latency, "chains": chain_fusion(problem, readings).stated_latency,
-              "powers_of_two": power_of_two_latency(problem, result.schedule, readings)}
+    simple = {
+        "one_op": one_op_per_subgraph(problem, readings).stated_latency,
+        "chains": chain_fusion(problem, readings).stated_latency,
+        "powers_of_two": power_of_two_latency(problem, result.schedule, readings),
+    }
     least = least_latency(problem) if len(problem.ops) <= SMALL else None
-    return {"workload": f"dag:{problem.name}", "kind": kind, "ops": len(problem.ops), "seed": seed, "time_limit_s": seconds,
-            "latency": latency, "bound": result.bound, "gap": 1 - result.bound / latency, "exact_cover": result.exact_cover,
-            "first_s": result.history[0].seconds, "settled_s": result.history[-1].seconds,
-            **{f"simple_{name}": value if math.isfinite(value) else None for name, value in simple.items()},
-            "behind": any(latency > value * (1 + 1e-9) for value in simple.values()), "least": least,
-            "optimal": None if least is None else latency <= least * (1 + 1e-9)}
+    return {
+        "workload": f"dag:{problem.name}",
+        "kind": kind,
+        "ops": len(problem.ops),
+        "seed": seed,
+        "time_limit_s": seconds,
+        "latency": latency,
+        "bound": result.bound,
+        "gap": 1 - result.bound / latency,
+        "exact_cover": result.exact_cover,
+        "first_s": result.history[0].seconds,
+        "settled_s": result.history[-1].seconds,
+        **{
+            f"simple_{name}": value if math.isfinite(value) else None
+            for name, value in simple.items()
+        },
+        "behind": any(latency > value * (1 + 1e-9) for value in simple.values()),
+        "least": least,
+        "optimal": None if least is None else latency <= least * (1 + 1e-9),
+    }
 
 
 def main() -> int:
@@ -59,14 +78,17 @@ def main() -> int:
     records: list[dict] = []
     compile_search(generate("random", 5, 0))
     for index in range(args.count):
-        kind, ops = list(KINDS)[index % len(KINDS)], SIZES[(index // len(KINDS)) % len(SIZES)]
+        kind = list(KINDS)[index % len(KINDS)]
+        ops = SIZES[(index // len(KINDS)) % len(SIZES)]
         records.append(measure(kind, ops, index, args.time))
         print(f"\r{index + 1}/{args.count}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     print_table(summary(records))
     if args.json:
         write_records(args.json, records)
-    return int(any(r["behind"] or r["optimal"] is False or r["first_s"] >= FIRST_SECONDS for r in records))
+    return int(
+        any(r["behind"] or r["optimal"] is False or r["first_s"] >= FIRST_SECONDS for r in records)
+    )
 
 
 def summary(records: list[dict]) -> list[dict]:
@@ -81,11 +103,21 @@ def summary(records: list[dict]) -> list[dict]:
             return statistics.geometric_mean(r["latency"] / r[name] for r in rows if r[name])
 
         tried = [r["optimal"] for r in rows if r["optimal"] is not None]
-        table.append({"kind": kind, "problems": len(rows), "operations": f"{min(r['ops'] for r in rows)}-{max(r['ops'] for r in rows)}",
-                      "behind a simple one": sum(r["behind"] for r in rows), "optimal": f"{sum(tried)} of {len(tried)}",
-                      "median gap": f"{statistics.median(r['gap'] for r in rows):.1%}", "worst gap": f"{max(r['gap'] for r in rows):.1%}",
-                      "to one op each": f"{ratio('simple_one_op'):.3f}", "to chains": f"{ratio('simple_chains'):.3f}",
-                      "to powers of two": f"{ratio('simple_powers_of_two'):.3f}", "first, s": f"{max(r['first_s'] for r in rows):.2f}"})
+        table.append(
+            {
+                "kind": kind,
+                "problems": len(rows),
+                "operations": f"{min(r['ops'] for r in rows)}-{max(r['ops'] for r in rows)}",
+                "behind a simple one": sum(r["behind"] for r in rows),
+                "optimal": f"{sum(tried)} of {len(tried)}",
+                "median gap": f"{statistics.median(r['gap'] for r in rows):.1%}",
+                "worst gap": f"{max(r['gap'] for r in rows):.1%}",
+                "to one op each": f"{ratio('simple_one_op'):.3f}",
+                "to chains": f"{ratio('simple_chains'):.3f}",
+                "to powers of two": f"{ratio('simple_powers_of_two'):.3f}",
+                "first, s": f"{max(r['first_s'] for r in rows):.2f}",
+            }
+        )
     return table
 
 

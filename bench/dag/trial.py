@@ -3,10 +3,10 @@
     python bench/dag/trial.py [--count 2000] [--first 0] [--keep FILE] [--json FILE]
 
 Problem and readings follow from the number alone (`case`).  Each is solved; the schedule, simpler
-ones and spoiled ones are judged by the evaluator and by `checker.py`, which share no arithmetic, and
-the bound is held against every schedule met.  A fifth are tiny and tried over every schedule
-(`every.py`).  `--keep` notes what is done (a line each) and goes on from there, if the sources are the
-same.  Exit status 1 if anything disagrees.
+ones and spoiled ones are judged by the evaluator and by `checker.py`, which share no arithmetic,
+and the bound is held against every schedule met.  A fifth are tiny and tried over every schedule
+(`every.py`).  `--keep` notes what is done (a line each) and goes on from there, if the sources are
+the same.  Exit status 1 if anything disagrees.
 """
 
 from __future__ import annotations
@@ -21,8 +21,6 @@ from pathlib import Path
 
 import checker
 from every import least_latency
-from records import write_records
-
 from penstock.machine.errors import PenstockError
 from penstock.runs.points import print_table
 from penstock.scheduler.dag import (
@@ -40,6 +38,7 @@ from penstock.scheduler.dag.generate import KINDS, generate
 from penstock.scheduler.dag.solve import solve
 from penstock.scheduler.dag.solve.baselines import chain_fusion, one_op_per_subgraph
 from penstock.scheduler.dag.solve.tiles import compile_search
+from records import write_records
 
 __all__ = ["case", "judge", "tiny"]
 
@@ -65,7 +64,8 @@ def tiny(chance: random.Random, ops: int) -> Problem:
         draw = chance.random()
         if draw < 0.45:
             inputs = (x, *([chance.choice(equal)] if draw < 0.25 else []))
-            kind, shape = OpType.POINTWISE, tensors[x]
+            kind = OpType.POINTWISE
+            shape = tensors[x]
         else:
             rights = [t for t, s in enumerate(tensors) if s.height == tensors[x].width]
             if draw < 0.75 or not rights:
@@ -73,15 +73,24 @@ def tiny(chance: random.Random, ops: int) -> Problem:
                 rights = [len(tensors) - 1]
             right = chance.choice(rights)
             inputs = (x, right) if draw < 0.9 or tensors[x].width != tensors[x].height else (x, x)
-            kind, shape = OpType.MATMUL, Tensor(tensors[inputs[1]].width, tensors[x].height)
+            kind = OpType.MATMUL
+            shape = Tensor(tensors[inputs[1]].width, tensors[x].height)
         tensors.append(shape)
         made.append(Op(kind, inputs, len(tensors) - 1, float(chance.randrange(0, 30))))
-    return Problem(tuple(tensors), tuple(made), float(chance.choice((12, 24, 40, 64, 100))),
-                   float(chance.choice((1, 2, 4))), (native, chance.choice((2, native))), "tiny")
+    return Problem(
+        tuple(tensors),
+        tuple(made),
+        float(chance.choice((12, 24, 40, 64, 100))),
+        float(chance.choice((1, 2, 4))),
+        (native, chance.choice((2, native))),
+        "tiny",
+    )
 
 
 def case(number: int) -> tuple[str, Problem, list[str]]:
-    """(kind, problem, settings) of one number; every second one has another reading, every tenth two."""
+    """(kind, problem, settings) of one number; every second one has another reading, every tenth
+    two.
+    """
     chance = random.Random(f"trial-{number}")
     settings = [SETTINGS[(number // 2 + number // 50) % len(SETTINGS)]] if number % 2 else []
     if number % 10 == 9:
@@ -98,13 +107,30 @@ def judge(number: int, seconds: float = 0.2) -> dict:
     """The record of one number; `faults` lists what disagrees."""
     kind, problem, settings = case(number)
     readings = Readings.parse(settings)
-    record = {"number": number, "kind": kind, "ops": len(problem.ops), "settings": settings, "faults": [],
-              "schedules": 0, "spoiled": 0, "not_walked": 0, "latency": None, "bound": None, "least": None}
+    record = {
+        "number": number,
+        "kind": kind,
+        "ops": len(problem.ops),
+        "settings": settings,
+        "faults": [],
+        "schedules": 0,
+        "spoiled": 0,
+        "not_walked": 0,
+        "latency": None,
+        "bound": None,
+        "least": None,
+    }
     try:
-        result = solve(problem, seconds=TINY_SECONDS if kind == "tiny" else seconds, readings=readings)
+        result = solve(
+            problem, seconds=TINY_SECONDS if kind == "tiny" else seconds, readings=readings
+        )
     except PenstockError as error:
         record["refused"] = error.what
-        if kind == "tiny" and readings.reuse != "lru" and least_latency(problem, readings).latency < float("inf"):
+        if (
+            kind == "tiny"
+            and readings.reuse != "lru"
+            and least_latency(problem, readings).latency < float("inf")
+        ):
             record["faults"].append("there is a schedule, and the solver has none")
         return record
     bound = lower_bound(problem, readings)
@@ -123,12 +149,17 @@ def _simple(problem: Problem, readings: Readings) -> list[Schedule]:
     return [one_op_per_subgraph(problem, readings), chain_fusion(problem, readings)]
 
 
-def _compare(record: dict, problem: Problem, schedule: Schedule, readings: Readings, bound: float) -> None:
-    """Hold the evaluator's verdict on a schedule against the checker's, and the bound against its latency."""
+def _compare(
+    record: dict, problem: Problem, schedule: Schedule, readings: Readings, bound: float
+) -> None:
+    """Hold the evaluator's verdict on a schedule against the checker's, and the bound against its
+    latency.
+    """
     try:
         evaluation = evaluate(problem, schedule, readings, check_latencies=False)
     except ScheduleError as error:
-        evaluation, reason = None, error.what
+        evaluation = None
+        reason = error.what
     if evaluation and sum(s.steps for s in evaluation.subgraphs) > MOST_STEPS:
         record["not_walked"] += 1
     else:
@@ -140,7 +171,10 @@ def _compare(record: dict, problem: Problem, schedule: Schedule, readings: Readi
         else:
             if evaluation is None:
                 record["faults"].append(f"the checker allows what the evaluator refuses: {reason}")
-            elif any(abs(a - b.latency) > ROOM * max(1.0, a) for a, b in zip(walked, evaluation.subgraphs)):
+            elif any(
+                abs(a - b.latency) > ROOM * max(1.0, a)
+                for a, b in zip(walked, evaluation.subgraphs, strict=False)
+            ):
                 record["faults"].append("the checker has another latency")
     if evaluation is None:
         record["spoiled"] += 1
@@ -160,12 +194,16 @@ def _spoiled(problem: Problem, schedules: list[Schedule], chance: random.Random)
         what = chance.randrange(5)
         if what == 0:
             side = chance.randrange(3)
-            size = chance.choice((1, 2, 3, problem.native[0], problem.native[0] + 1, 2 * entry.granularity[side]))
+            size = chance.choice(
+                (1, 2, 3, problem.native[0], problem.native[0] + 1, 2 * entry.granularity[side])
+            )
             granularity = tuple(size if i == side else v for i, v in enumerate(entry.granularity))
             entries[at] = dataclasses.replace(entry, granularity=granularity, order=None)
         elif what == 1:
             op = problem.ops[chance.choice(entry.ops)]
-            entries[at] = dataclasses.replace(entry, retain=(*entry.retain, chance.choice((op.output, *op.inputs))))
+            entries[at] = dataclasses.replace(
+                entry, retain=(*entry.retain, chance.choice((op.output, *op.inputs)))
+            )
         elif what == 2:
             entries[at] = dataclasses.replace(entry, retain=())
         elif what == 3 and len(entries) > 1:
@@ -173,12 +211,16 @@ def _spoiled(problem: Problem, schedules: list[Schedule], chance: random.Random)
         else:
             near = [o for o in range(len(problem.ops)) if o not in entry.ops]
             ops = {*entry.ops, *([chance.choice(near)] if near else [])}
-            entries[at] = dataclasses.replace(entry, ops=tuple(sorted(ops, key=problem.rank.__getitem__)), order=None)
+            entries[at] = dataclasses.replace(
+                entry, ops=tuple(sorted(ops, key=problem.rank.__getitem__)), order=None
+            )
         spoiled.append(Schedule(tuple(entries)))
     return spoiled
 
 
-def _every(record: dict, problem: Problem, readings: Readings, latency: float, bound: float) -> None:
+def _every(
+    record: dict, problem: Problem, readings: Readings, latency: float, bound: float
+) -> None:
     """Hold solver and bound against every schedule of a tiny problem."""
     least = least_latency(problem, readings)
     record |= {"least": least.latency, "exact": least.exact}
@@ -197,14 +239,24 @@ def summary(records: list[dict]) -> list[dict]:
         rows = [r for r in records if kind in (r["kind"], "all")]
         if rows:
             tried = [r for r in rows if r["least"] is not None]
-            table.append({
-                "kind": kind, "problems": len(rows), "without a schedule": sum("refused" in r for r in rows),
-                "readings": len({tuple(r["settings"]) for r in rows}),
-                "legal schedules": sum(r["schedules"] for r in rows), "illegal ones": sum(r["spoiled"] for r in rows),
-                "not walked": sum(r["not_walked"] for r in rows), "every schedule tried": len(tried),
-                "of these every order": sum(r["exact"] for r in tried),
-                "bound met": sum(r["latency"] is not None and r["latency"] <= r["bound"] * (1 + 1e-6) for r in rows),
-                "disagreements": sum(len(r["faults"]) for r in rows)})
+            table.append(
+                {
+                    "kind": kind,
+                    "problems": len(rows),
+                    "without a schedule": sum("refused" in r for r in rows),
+                    "readings": len({tuple(r["settings"]) for r in rows}),
+                    "legal schedules": sum(r["schedules"] for r in rows),
+                    "illegal ones": sum(r["spoiled"] for r in rows),
+                    "not walked": sum(r["not_walked"] for r in rows),
+                    "every schedule tried": len(tried),
+                    "of these every order": sum(r["exact"] for r in tried),
+                    "bound met": sum(
+                        r["latency"] is not None and r["latency"] <= r["bound"] * (1 + 1e-6)
+                        for r in rows
+                    ),
+                    "disagreements": sum(len(r["faults"]) for r in rows),
+                }
+            )
     return table
 
 
@@ -212,7 +264,9 @@ def _digest() -> str:
     """Of what the records depend on."""
     here = Path(__file__).parent
     package = Path(sys.modules[Problem.__module__].__file__).parent
-    files = [here / name for name in ("trial.py", "checker.py", "every.py")] + sorted(package.rglob("*.py"))
+    files = [here / name for name in ("trial.py", "checker.py", "every.py")] + sorted(
+        package.rglob("*.py")
+    )
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
 
 
@@ -220,7 +274,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--first", type=int, default=0, help="number of the first problem")
-    parser.add_argument("--keep", type=Path, metavar="FILE", help="what is done; a run goes on from there")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="what is done; a run goes on from there"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the summary")
     args = parser.parse_args()
     done: dict[int, dict] = {}
@@ -238,7 +294,10 @@ def main() -> int:
                 with args.keep.open("a") as kept:
                     kept.write(json.dumps(done[number] | {"sources": sources}) + "\n")
         for fault in done[number]["faults"]:
-            print(f"number {number} ({done[number]['kind']}, {done[number]['settings']}): {fault}", flush=True)
+            print(
+                f"number {number} ({done[number]['kind']}, {done[number]['settings']}): {fault}",
+                flush=True,
+            )
         print(f"\r{number + 1 - args.first}/{args.count}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     records = [done[n] for n in range(args.first, args.first + args.count)]

@@ -32,7 +32,9 @@ class Fig8Row(NamedTuple):
     offchip_bytes, onchip_bytes
         Its symbolic traffic and on-chip memory.
     hdl_cycles, hdl_mb
-        Cycles and traffic (10^6 B) of the published hardware model; None where they were not published.
+        Cycles and traffic (10^6 B) of the published hardware model; None where they were not
+        published.
+
     """
 
     tile_b: int
@@ -50,8 +52,17 @@ def fig8() -> list[Fig8Row]:
 
 
 def moe_tiling() -> dict[tuple[str, int, int | str], dict[str, int]]:
-    """Figures 9 and 19: cycles, wall_s, offchip_bytes and onchip_bytes by model, batch, and rows of a tile (or ``dynamic``)."""
-    return {(r["model"], int(r["batch"]), r["tile"] if r["tile"] == "dynamic" else int(r["tile"])): _numbers(r, "model", "batch", "tile") for r in _rows("moe_tiling")}
+    """Figures 9 and 19: cycles, wall_s, offchip_bytes and onchip_bytes by model, batch, and rows of
+    a tile (or ``dynamic``).
+    """
+    return {
+        (
+            r["model"],
+            int(r["batch"]),
+            r["tile"] if r["tile"] == "dynamic" else int(r["tile"]),
+        ): _numbers(r, "model", "batch", "tile")
+        for r in _rows("moe_tiling")
+    }
 
 
 def moe_regions() -> dict[int, dict[str, int | float]]:
@@ -60,10 +71,19 @@ def moe_regions() -> dict[int, dict[str, int | float]]:
 
 
 def attention() -> dict[tuple[str, int], dict[str, int]]:
-    """Figures 14 and 15: cycles of ``coarse``, ``interleaved`` and ``dynamic`` parallelisation, as far as they were published, by trace and number of requests."""
-    return {(r["trace"], int(r["requests"])): _numbers(r, "trace", "requests") for r in _rows("attention")}
+    """Figures 14 and 15: cycles of ``coarse``, ``interleaved`` and ``dynamic`` parallelisation, as
+    far as they were published, by trace and number of requests.
+    """
+    return {
+        (r["trace"], int(r["requests"])): _numbers(r, "trace", "requests")
+        for r in _rows("attention")
+    }
 
 
 def statements(figure: str) -> dict[str, int | float]:
     """What the paper's text says of a figure, and the ``hours`` that its artifact takes."""
-    return {r["what"]: _numbers(r, "figure", "what")["value"] for r in _rows("statements") if r["figure"] == figure}
+    return {
+        r["what"]: _numbers(r, "figure", "what")["value"]
+        for r in _rows("statements")
+        if r["figure"] == figure
+    }

@@ -1,8 +1,10 @@
-"""Lowering: a program graph becomes a unit graph, for the timing `machine` (physical tiles) or `published` (logical tiles).
+"""Lowering: a program graph becomes a unit graph, for the timing `machine` (physical tiles) or
+`published` (logical tiles).
 
-Hierarchical tiling (the paper's appendix B.2): a logical tile [r, c] travels as two extra inner dimensions of physical
-tiles, [ceil(r/t), ceil(c/t)] row-major, also where that is 1 x 1. So dimension d of a tile stream is dimension d + 2 on the
-wire, and stop s is stop s + 2. A tile of run-time size has as many physical ones as its valid rows and columns need.
+Hierarchical tiling (the paper's appendix B.2): a logical tile [r, c] travels as two extra inner
+dimensions of physical tiles, [ceil(r/t), ceil(c/t)] row-major, also where that is 1 x 1. So
+dimension d of a tile stream is dimension d + 2 on the wire, and stop s is stop s + 2. A tile of
+run-time size has as many physical ones as its valid rows and columns need.
 """
 
 from __future__ import annotations
@@ -11,7 +13,6 @@ from ...machine.config import Config
 from ...machine.errors import ConfigError, LoweringError, nearest
 from ...machine.functions import FUNCTIONS
 from ...machine.unitgraph import UnitGraph
-
 from ..graph import Graph
 from .base import Lowering, Port
 from .machine import MachineLowering
@@ -27,11 +28,18 @@ def lower(graph: Graph, config: Config, timing: str = "machine") -> UnitGraph:
         If a stream is not read or nothing is stored.
     LoweringError
         If the machine cannot hold or run it; the message has the figures.
+
     """
     graph.check()
     if timing == "machine":
-        if unknown := [n for n in config.machine.lanes if n not in ("default", "accum", *FUNCTIONS)]:
-            raise ConfigError(f"no function {unknown[0]!r}", f"config {config.name}: machine.lanes", remedy=nearest(unknown[0], ["default", "accum", *FUNCTIONS], "names:"))
+        if unknown := [
+            n for n in config.machine.lanes if n not in ("default", "accum", *FUNCTIONS)
+        ]:
+            raise ConfigError(
+                f"no function {unknown[0]!r}",
+                f"config {config.name}: machine.lanes",
+                remedy=nearest(unknown[0], ["default", "accum", *FUNCTIONS], "names:"),
+            )
         return _settled(MachineLowering(graph, config))
     if timing == "published":
         return _settled(PublishedLowering(graph, config))
@@ -39,7 +47,9 @@ def lower(graph: Graph, config: Config, timing: str = "machine") -> UnitGraph:
 
 
 def _settled(low: Lowering) -> UnitGraph:
-    """The unit graph, its channels as deep as paths that join again need them, unless it is certain to deadlock."""
+    """The unit graph, its channels as deep as paths that join again need them, unless it is certain
+    to deadlock.
+    """
     from .. import reconvergence
 
     try:
@@ -50,4 +60,4 @@ def _settled(low: Lowering) -> UnitGraph:
         raise low.graph.located(e) from None
 
 
-__all__ = ["lower", "Lowering", "MachineLowering", "PublishedLowering", "Port"]
+__all__ = ["Lowering", "MachineLowering", "Port", "PublishedLowering", "lower"]

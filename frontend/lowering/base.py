@@ -9,9 +9,9 @@ from ...machine.beat import Payload
 from ...machine.config import Config
 from ...machine.errors import LoweringError
 from ...machine.kinds import Kind
-from ...machine.unitgraph import Channel, Unit, UnitGraph
+from ...machine.unitgraph import Channel, Unit
 from ..graph import Graph, Operator, Stream
-from ..types import TileType, TupleType, inner_dims
+from ..types import inner_dims
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Port:
     payload: Payload
     depth: int = 0  # beats of the channel from here; 0: the configuration's
 
-    def deeper(self, beats: int) -> "Port":
+    def deeper(self, beats: int) -> Port:
         """With room for at least so many beats in its channel."""
         return replace(self, depth=max(self.depth, beats))
 
@@ -35,10 +35,13 @@ class Lowering:
     kinds: Mapping[str, Kind]
 
     def __init__(self, graph: Graph, config: Config):
-        self.graph, self.config = graph, config
+        self.graph = graph
+        self.config = config
         self.units: list[Unit] = []
         self.channels: list[Channel] = []
-        self.ready: dict[tuple[str, int, str, int], Port] = {}  # (producer, output, reader, input) -> port to connect
+        self.ready: dict[
+            tuple[str, int, str, int], Port
+        ] = {}  # (producer, output, reader, input) -> port to connect
         self.meta: dict = {}
         self.loops: list[tuple[Operator, int]] = []  # a Loop and the unit that its end feeds
 
@@ -52,16 +55,29 @@ class Lowering:
         for node, unit in self.loops:
             self.feed(node, 0, unit, 0)
 
-    def error(self, node: Operator, what: str, rule: str | None = None, remedy: str | None = None) -> LoweringError:
-        return LoweringError(what, f"{node.label} at {node.line}" if node.line else node.label, rule, remedy)
+    def error(
+        self, node: Operator, what: str, rule: str | None = None, remedy: str | None = None
+    ) -> LoweringError:
+        return LoweringError(
+            what, f"{node.label} at {node.line}" if node.line else node.label, rule, remedy
+        )
 
     def apart(self, node: Operator, kind: str) -> None:
-        """Refuse operands that come as one stream of pairs, where a unit of ``kind`` has an input for each."""
+        """Refuse operands that come as one stream of pairs, where a unit of ``kind`` has an input
+        for each.
+        """
         if len(node.inputs) < node.args["fn"].arity:
-            raise self.error(node, "takes its operands as one stream of pairs", rule=f"a unit `{kind}` has two inputs", remedy="pass the two streams, not their Zip")
+            raise self.error(
+                node,
+                "takes its operands as one stream of pairs",
+                rule=f"a unit `{kind}` has two inputs",
+                remedy="pass the two streams, not their Zip",
+            )
 
     def unsupported(self, node: Operator) -> LoweringError:
-        return self.error(node, f"{type(node).__name__} has no lowering for the timing `{self.timing}`")
+        return self.error(
+            node, f"{type(node).__name__} has no lowering for the timing `{self.timing}`"
+        )
 
     def unit(self, kind: str, node: Operator, params: dict, role: str = "") -> int:
         """Add a unit; ``role`` tells the units of one node apart."""
@@ -75,11 +91,29 @@ class Lowering:
         return Port(unit, port, payload)
 
     def connect(self, src: Port, unit: int, port: int) -> None:
-        a, b = self.units[src.unit], self.units[unit]
+        a = self.units[src.unit]
+        b = self.units[unit]
         name = f"{a.name}:{src.port}->{b.name}:{port}"
-        self.channels.append(Channel(len(self.channels), name, (src.unit, src.port), (unit, port), max(src.depth, self.depth), src.payload))
+        self.channels.append(
+            Channel(
+                len(self.channels),
+                name,
+                (src.unit, src.port),
+                (unit, port),
+                max(src.depth, self.depth),
+                src.payload,
+            )
+        )
 
-    def chain(self, src: Port, kind: str, node: Operator, params: dict, role: str = "", payload: Payload | None = None) -> Port:
+    def chain(
+        self,
+        src: Port,
+        kind: str,
+        node: Operator,
+        params: dict,
+        role: str = "",
+        payload: Payload | None = None,
+    ) -> Port:
         """Add a unit of one input and one output behind ``src``."""
         unit = self.unit(kind, node, params, role)
         self.connect(src, unit, 0)
@@ -89,8 +123,12 @@ class Lowering:
         """Give a stream to its readers, through a broadcast where there are several."""
         readers = self.graph.consumers(stream)
         role = f"broadcast{stream.port or ''}"
-        ports = [port] if len(readers) < 2 else self.broadcast(stream.node, port, len(readers), role, stream.element)
-        for (reader, i), p in zip(readers, ports):
+        ports = (
+            [port]
+            if len(readers) < 2
+            else self.broadcast(stream.node, port, len(readers), role, stream.element)
+        )
+        for (reader, i), p in zip(readers, ports, strict=False):
             self.ready[stream.node.name, stream.port, reader.name, i] = p
 
     def take(self, node: Operator, i: int) -> Port:
@@ -102,20 +140,36 @@ class Lowering:
         self.connect(self.take(node, i), unit, port)
 
     def asserted(self) -> list[dict]:
-        """Asserted shapes for the run to check: the channel that carries the stream, and the logical shape."""
+        """Asserted shapes for the run to check: the channel that carries the stream, and the
+        logical shape.
+        """
         out = []
         for node in self.graph.nodes:
             for i, shape in node.asserted.items():
                 first = next((self.ready[k] for k in self.ready if k[:2] == (node.name, i)), None)
-                channel = next((c.id for c in self.channels if first and c.src == (first.unit, first.port)), None)
+                channel = next(
+                    (c.id for c in self.channels if first and c.src == (first.unit, first.port)),
+                    None,
+                )
                 inner = inner_dims(node[i].element) if self.timing == "machine" else 0
-                out.append({"stream": node[i].name, "channel": channel, "shape": [d.value if d.value is not None else str(d) for d in shape],
-                            "inner": inner, "line": node.line})
+                out.append(
+                    {
+                        "stream": node[i].name,
+                        "channel": channel,
+                        "shape": [d.value if d.value is not None else str(d) for d in shape],
+                        "inner": inner,
+                        "line": node.line,
+                    }
+                )
         return out
 
     def port_order(self) -> list[int]:
-        """Off-chip units in order of need: stores, then loads in the order in which the program first needs them."""
-        loads, seen, of_node = [], set(), {}
+        """Off-chip units in order of need: stores, then loads in the order in which the program
+        first needs them.
+        """
+        loads = []
+        seen = set()
+        of_node = {}
         for u in self.units:
             if self.kinds[u.kind].offchip == "read":
                 of_node.setdefault(u.node, []).append(u.id)

@@ -17,34 +17,92 @@ from .base import Port
 class Buffers:
     """A part of MachineLowering: everything that goes through a scratchpad."""
 
-    def scratchpad(self, node: Operator, src: Port, rank: int, repeat: int | None, tiles: sympy.Expr | int, role: str, what: str, *, ref: Port | None = None,
-                   level: int = 0) -> Port:
-        """A scratchpad of one writer and one reader: each buffer of ``rank`` dimensions and ``tiles`` physical tiles is read ``repeat`` times, or once for each token of ``ref``."""
+    def scratchpad(
+        self,
+        node: Operator,
+        src: Port,
+        rank: int,
+        repeat: int | None,
+        tiles: sympy.Expr | int,
+        role: str,
+        what: str,
+        *,
+        ref: Port | None = None,
+        level: int = 0,
+    ) -> Port:
+        """A scratchpad of one writer and one reader: each buffer of ``rank`` dimensions and
+        ``tiles`` physical tiles is read ``repeat`` times, or once for each token of ``ref``.
+        """
         self.check_fits(node, tiles, what)
         reader = {"rank": rank, "repeat_dim": ref is None} | ({} if ref is None else {"ref": level})
-        unit = self.paged(node, [rank], [tiles], {"readers": [reader], "repeat": [repeat or 0]}, role)
+        unit = self.paged(
+            node, [rank], [tiles], {"readers": [reader], "repeat": [repeat or 0]}, role
+        )
         self.connect(src, unit, 0)
         self.connect(Port(unit, 0, self.reference(unit)), unit, 1)
         if ref is not None:
             self.connect(ref, unit, 2)
         return Port(unit, 1, src.payload)
 
-    def reordered(self, node: Operator, src: Port, rank: int, trips: list[int], strides: list[int], role: str, what: str) -> Port:
-        """Each buffer of ``rank`` dimensions of physical tiles once, in an affine order: a dimension for each of ``trips``, outermost first."""
-        tiles, loops = prod(trips), len(trips)
+    def reordered(
+        self,
+        node: Operator,
+        src: Port,
+        rank: int,
+        trips: list[int],
+        strides: list[int],
+        role: str,
+        what: str,
+    ) -> Port:
+        """Each buffer of ``rank`` dimensions of physical tiles once, in an affine order: a
+        dimension for each of ``trips``, outermost first.
+        """
+        tiles = prod(trips)
+        loops = len(trips)
         self.check_fits(node, tiles, what)
-        unit = self.paged(node, [rank], [tiles], {
-            "repeat": [0], "readers": [{"rank": loops, "repeat_dim": False, "affine": loops}], "shape": trips, "stride": strides}, role)
+        unit = self.paged(
+            node,
+            [rank],
+            [tiles],
+            {
+                "repeat": [0],
+                "readers": [{"rank": loops, "repeat_dim": False, "affine": loops}],
+                "shape": trips,
+                "stride": strides,
+            },
+            role,
+        )
         self.connect(src, unit, 0)
         self.connect(Port(unit, 0, self.reference(unit)), unit, 1)
         return Port(unit, 1, src.payload)
 
-    def paged(self, node: Operator, ranks: list[int], tiles: list[sympy.Expr | int], params: dict, role: str = "") -> int:
-        """A scratchpad of writers of buffers of these ranks and numbers of physical tiles, with ``params`` of its readers."""
-        pages = self.m.sized and self.graph.most(dim(most_pages(self.m, tiles))) or self.m.pages
-        unit = self.unit("scratchpad", node, {"pages": pages, "frames": self.m.frames, "writers": [{"rank": rank} for rank in ranks],
-                                              "limit": [min(self.m.buffers or pages, pages)] * len(ranks)} | params, role)
-        self.held.append({"unit": unit, "tiles": [int(n) if dim(n).value else str(n) for n in tiles]})
+    def paged(
+        self,
+        node: Operator,
+        ranks: list[int],
+        tiles: list[sympy.Expr | int],
+        params: dict,
+        role: str = "",
+    ) -> int:
+        """A scratchpad of writers of buffers of these ranks and numbers of physical tiles, with
+        ``params`` of its readers.
+        """
+        pages = (self.m.sized and self.graph.most(dim(most_pages(self.m, tiles)))) or self.m.pages
+        unit = self.unit(
+            "scratchpad",
+            node,
+            {
+                "pages": pages,
+                "frames": self.m.frames,
+                "writers": [{"rank": rank} for rank in ranks],
+                "limit": [min(self.m.buffers or pages, pages)] * len(ranks),
+            }
+            | params,
+            role,
+        )
+        self.held.append(
+            {"unit": unit, "tiles": [int(n) if dim(n).value else str(n) for n in tiles]}
+        )
         return unit
 
     def reference(self, unit: int) -> BufferRef:
@@ -53,13 +111,21 @@ class Buffers:
 
     def check_fits(self, node: Operator, tiles: sympy.Expr | int, what: str) -> None:
         """Refuse a buffer that never fits, as far as its size is known before the run."""
-        tiles, room = self.graph.most(dim(tiles)), self.m.pages * self.m.frames
+        tiles = self.graph.most(dim(tiles))
+        room = self.m.pages * self.m.frames
         if tiles is not None and tiles > room:
-            raise self.error(node, f"{what} takes {tiles} tiles of {self.t} x {self.t}, a scratchpad holds {self.m.pages} pages x {self.m.frames} frames = {room}",
-                             rule="a buffer fits in one scratchpad", remedy="use smaller tiles, or raise machine.pages")
+            raise self.error(
+                node,
+                f"{what} takes {tiles} tiles of {self.t} x {self.t}, a scratchpad holds "
+                f"{self.m.pages} pages x {self.m.frames} frames = {room}",
+                rule="a buffer fits in one scratchpad",
+                remedy="use smaller tiles, or raise machine.pages",
+            )
 
     def tiles_of(self, x: TileType | BufferType) -> sympy.Expr | int:
-        """Physical tiles of a logical tile or of a buffer, over the program's symbols; an empty one takes the place of one."""
+        """Physical tiles of a logical tile or of a buffer, over the program's symbols; an empty one
+        takes the place of one.
+        """
         if isinstance(x, BufferType):
             return prod(map(self.places, x.shape)) * self.tiles_of(x.element)
         return self.places(x.rows, self.t) * self.places(x.cols, self.t)
@@ -67,30 +133,59 @@ class Buffers:
     @staticmethod
     def places(d: Dim, edge: int = 1) -> sympy.Expr | int:
         """Tiles of ``edge`` along a dimension."""
-        return sympy.Max(1, sympy.ceiling(d.size / edge)) if d.value is None else ceil_div(d.value, edge)
+        return (
+            sympy.Max(1, sympy.ceiling(d.size / edge))
+            if d.value is None
+            else ceil_div(d.value, edge)
+        )
 
     def scratchpad_of(self, element) -> int | None:
         """The unit that holds the buffers which an element refers to."""
         if isinstance(element, TupleType):
-            return next((pad for m in element.members if (pad := self.scratchpad_of(m)) is not None), None)
+            return next(
+                (pad for m in element.members if (pad := self.scratchpad_of(m)) is not None), None
+            )
         return self.buffers.get(element.memory) if isinstance(element, BufferType) else None
 
     def bufferize(self, node: Operator) -> Port:
-        """The scratchpad of an on-chip memory: all Bufferizes that name it write, all Streamifys of its buffers read."""
+        """The scratchpad of an on-chip memory: all Bufferizes that name it write, all Streamifys of
+        its buffers read.
+        """
         held = node.outputs[0].element
         self.check_fits(node, self.tiles_of(held), f"a {held}")
-        writers = [n for n in self.graph.nodes if isinstance(n, Bufferize) and n.memory == node.memory]
-        readers = [n for n in self.graph.nodes if isinstance(n, Streamify) and n.inputs[0].element.memory == node.memory]
+        writers = [
+            n for n in self.graph.nodes if isinstance(n, Bufferize) and n.memory == node.memory
+        ]
+        readers = [
+            n
+            for n in self.graph.nodes
+            if isinstance(n, Streamify) and n.inputs[0].element.memory == node.memory
+        ]
         if node.memory not in self.buffers:
-            params = {"readers": [self.reader(r) for r in readers], "repeat": [1 if r.listed else r.args["repeat"] or 0 for r in readers]}
+            params = {
+                "readers": [self.reader(r) for r in readers],
+                "repeat": [1 if r.listed else r.args["repeat"] or 0 for r in readers],
+            }
             if walks := [self.affine_walk(r) for r in readers if r.affine]:
-                params |= {"shape": [n for trips, _ in walks for n in trips], "stride": [n for _, strides in walks for n in strides]}
-            self.buffers[node.memory] = self.paged(node, [w.args["rank"] + 2 for w in writers], [self.tiles_of(w.outputs[0].element) for w in writers], params)
+                params |= {
+                    "shape": [n for trips, _ in walks for n in trips],
+                    "stride": [n for _, strides in walks for n in strides],
+                }
+            self.buffers[node.memory] = self.paged(
+                node,
+                [w.args["rank"] + 2 for w in writers],
+                [self.tiles_of(w.outputs[0].element) for w in writers],
+                params,
+            )
             n = len(writers) + len(readers)
             driven = [r.name for r in readers if r.by_reference]
             for i, r in enumerate(readers):
-                self.readers[r.name] = len(writers) + i, n + driven.index(r.name) if r.by_reference else None
-        unit, w = self.buffers[node.memory], writers.index(node)
+                self.readers[r.name] = (
+                    len(writers) + i,
+                    n + driven.index(r.name) if r.by_reference else None,
+                )
+        unit = self.buffers[node.memory]
+        w = writers.index(node)
         self.connect(self.take(node, 0), unit, w)
         return Port(unit, w, self.reference(unit))
 
@@ -109,7 +204,10 @@ class Buffers:
     def affine_walk(self, node: Streamify) -> tuple[list[int], list[int]]:
         """Trips and strides of an affine read, in physical tiles, outermost first."""
         rows, cols = self.grid(self.check_static(node.outputs[0].element, node, node.name))
-        return [*node.args["shape"], rows, cols], [s * rows * cols for s in node.args["stride"]] + [cols, 1]
+        return [*node.args["shape"], rows, cols], [s * rows * cols for s in node.args["stride"]] + [
+            cols,
+            1,
+        ]
 
     def streamify(self, node: Operator) -> Port:
         unit, (i, ref) = self.scratchpad_of(node.inputs[0].element), self.readers[node.name]
@@ -119,29 +217,63 @@ class Buffers:
         return Port(unit, i, self.payload(node.outputs[0].element, node))
 
     def expand(self, node: Operator) -> Port:
-        """Copies of each element: a bare repeat for elements of one beat, a scratchpad for larger ones."""
-        src, count, element = self.take(node, 0), node.args["count"], node.inputs[0].element
+        """Copies of each element: a bare repeat for elements of one beat, a scratchpad for larger
+        ones.
+        """
+        src = self.take(node, 0)
+        count = node.args["count"]
+        element = node.inputs[0].element
         if self.scratchpad_of(element) is not None or isinstance(element, TupleType):
-            raise self.error(node, f"a stream of {element} cannot be expanded on this machine",
-                             remedy="use Streamify with repeat" if isinstance(element, BufferType) else "expand in front of Zip")
+            raise self.error(
+                node,
+                f"a stream of {element} cannot be expanded on this machine",
+                remedy="use Streamify with repeat"
+                if isinstance(element, BufferType)
+                else "expand in front of Zip",
+            )
         if not isinstance(element, TileType):
             return self.chain(src, "repeat", node, {"count": count}, "repeat")
         if not self.one_beat(element):
-            return self.scratchpad(node, src, 2, count, self.tiles_of(element), "", f"tile {element}")
-        return self.wrap(node, self.chain(self.unwrap(node, src), "repeat", node, {"count": count}, "repeat"))
+            return self.scratchpad(
+                node, src, 2, count, self.tiles_of(element), "", f"tile {element}"
+            )
+        return self.wrap(
+            node, self.chain(self.unwrap(node, src), "repeat", node, {"count": count}, "repeat")
+        )
 
     def expand_by_reference(self, node: Operator) -> Port:
         """Copies of each element for each token of the reference."""
-        src, ref, level, element = self.take(node, 0), self.tokens(node, 1), node.args["rank"], node.inputs[0].element
+        src = self.take(node, 0)
+        ref = self.tokens(node, 1)
+        level = node.args["rank"]
+        element = node.inputs[0].element
         if isinstance(element, TupleType):
-            raise self.error(node, f"a stream of {element} cannot be expanded on this machine", remedy="expand in front of Zip")
+            raise self.error(
+                node,
+                f"a stream of {element} cannot be expanded on this machine",
+                remedy="expand in front of Zip",
+            )
         if isinstance(element, TileType) and not self.one_beat(element):
-            src = self.chain(src, "flatten", node, {"lo": 2, "hi": 2 + level}, "places")  # the dimensions of size 1
-            return self.scratchpad(node, src, 2, None, self.tiles_of(element), "", f"tile {element}", ref=ref, level=level)
+            src = self.chain(
+                src, "flatten", node, {"lo": 2, "hi": 2 + level}, "places"
+            )  # the dimensions of size 1
+            return self.scratchpad(
+                node,
+                src,
+                2,
+                None,
+                self.tiles_of(element),
+                "",
+                f"tile {element}",
+                ref=ref,
+                level=level,
+            )
         tile = isinstance(element, TileType)
         if tile:
             src = self.unwrap(node, src)
-        unit = self.unit("expand", node, {"level": level, "scratchpad": self.scratchpad_of(element)}, "expand")
+        unit = self.unit(
+            "expand", node, {"level": level, "scratchpad": self.scratchpad_of(element)}, "expand"
+        )
         self.connect(src, unit, 0)
         self.connect(ref, unit, 1)
         port = Port(unit, 0, src.payload)

@@ -14,7 +14,9 @@ from .base import Lowering, Port
 
 
 class PublishedLowering(Lowering):
-    """Lowering to the published simulator's operators on logical tiles (machine/published_kinds.py)."""
+    """Lowering to the published simulator's operators on logical tiles
+    (machine/published_kinds.py).
+    """
 
     timing = "published"
     kinds = published_kinds.PUBLISHED_KINDS
@@ -24,7 +26,9 @@ class PublishedLowering(Lowering):
         super().__init__(graph, config)
         self.token = published_kinds.TOKEN
         self.loops_open: list[Operator] = []
-        self.open: list[tuple[Port, int, int]] = []  # what a loop gives, and the input that it feeds
+        self.open: list[
+            tuple[Port, int, int]
+        ] = []  # what a loop gives, and the input that it feeds
 
     def connect(self, src: Port, unit: int, port: int) -> None:
         """Join a port to a unit's input; what a loop gives is joined when its end is known."""
@@ -33,7 +37,9 @@ class PublishedLowering(Lowering):
         else:
             super().connect(src, unit, port)
             if src.depth:
-                self.channels[-1] = replace(self.channels[-1], depth=max(src.depth, self.config.published.fifo_depth))
+                self.channels[-1] = replace(
+                    self.channels[-1], depth=max(src.depth, self.config.published.fifo_depth)
+                )
 
     def loop(self, node: Operator) -> list[Port]:
         """A loop is its channel: there is no unit."""
@@ -49,13 +55,29 @@ class PublishedLowering(Lowering):
             super().connect(end, unit, port)
 
     def finish(self) -> UnitGraph:
-        ports = [u.id for way in ("read", "write") for u in self.units if self.kinds[u.kind].offchip == way]
+        ports = [
+            u.id
+            for way in ("read", "write")
+            for u in self.units
+            if self.kinds[u.kind].offchip == way
+        ]
         self.meta = {"timing": "published", "config": self.config.name, "asserted": self.asserted()}
-        out = UnitGraph(self.graph.name, 0, tuple(self.units), tuple(self.channels), (), tuple(ports), 0, self.meta)
+        out = UnitGraph(
+            self.graph.name,
+            0,
+            tuple(self.units),
+            tuple(self.channels),
+            (),
+            tuple(ports),
+            0,
+            self.meta,
+        )
         published_kinds.validate(out)
         return out
 
-    def broadcast(self, node: Operator, port: Port, n: int, role: str = "", element=None) -> list[Port]:
+    def broadcast(
+        self, node: Operator, port: Port, n: int, role: str = "", element=None
+    ) -> list[Port]:
         unit = self.unit("broadcast", node, {"n": n}, role)
         self.connect(port, unit, 0)
         return [Port(unit, i, self.token) for i in range(n)]
@@ -76,11 +98,24 @@ class PublishedLowering(Lowering):
 
     def edge(self, d, node: Operator) -> int:
         if d.value is None:
-            raise self.error(node, f"tile size {d} is known only at run time", remedy="give the tile a static size")
+            raise self.error(
+                node,
+                f"tile size {d} is known only at run time",
+                remedy="give the tile a static size",
+            )
         return d.value
 
     def load(self, node: Operator, tile: TileType, shape) -> list[Port]:
-        return self.one(node, "load_ref" if node.inputs else "load", {"rows": self.edge(tile.rows, node), "cols": self.edge(tile.cols, node), "shape": list(shape), "par_dispatch": 0})
+        return self.one(
+            node,
+            "load_ref" if node.inputs else "load",
+            {
+                "rows": self.edge(tile.rows, node),
+                "cols": self.edge(tile.cols, node),
+                "shape": list(shape),
+                "par_dispatch": 0,
+            },
+        )
 
     def store(self, node: Operator) -> list[Port]:
         self.one(node, "store", {"par_dispatch": 0})
@@ -96,8 +131,18 @@ class PublishedLowering(Lowering):
         fn: Function = node.args["fn"]
         for x in (*(i.element for i in node.inputs), *(o.element for o in node.outputs)):
             if any(not isinstance(m, TileType | ScalarType) for m in getattr(x, "members", (x,))):
-                raise self.error(node, f"{fn.name} on {x} has no form in the published simulator", rule="its functions take and give tiles and numbers")
-        out = {"fn": fn.name, "rule": fn.rule, "flops": fn.cost, "compute_bw": node.args["compute_bw"] or 0, "write_back_mu": bool(node.args["write_back"])}
+                raise self.error(
+                    node,
+                    f"{fn.name} on {x} has no form in the published simulator",
+                    rule="its functions take and give tiles and numbers",
+                )
+        out = {
+            "fn": fn.name,
+            "rule": fn.rule,
+            "flops": fn.cost,
+            "compute_bw": node.args["compute_bw"] or 0,
+            "write_back_mu": bool(node.args["write_back"]),
+        }
         operands = node.operands()
         if not all(isinstance(x, TileType) for x in operands):
             out["tiles"] = sum(isinstance(x, TileType) for x in operands)
@@ -107,29 +152,54 @@ class PublishedLowering(Lowering):
         if node.args["fn"].name.startswith("cast_"):
             return [self.take(node, 0)]  # the published simulator has one size of element
         tuple_in = isinstance(node.inputs[0].element, TupleType)
-        return self.one(node, "map", self.function(node) | {"arity": node.args["fn"].arity, "tuple_in": tuple_in})
+        return self.one(
+            node,
+            "map",
+            self.function(node) | {"arity": node.args["fn"].arity, "tuple_in": tuple_in},
+        )
 
     def accum(self, node: Operator, scan: bool = False) -> list[Port]:
         """An accumulator; one of tiles of run-time size starts with none."""
         out = node.outputs[0].element
-        first = [getattr(out, name).value or 0 if isinstance(out, TileType) else 0 for name in ("rows", "cols")]
-        params = self.function(node) | {"rank": node.args["rank"], "init_rows": first[0] if node.args["fn"].rule != "retile_row" else 0, "init_cols": first[1]}
-        return self.one(node, "scan" if scan else "map_accum" if len(node.inputs) == 2 else "accum", params)
+        first = [
+            getattr(out, name).value or 0 if isinstance(out, TileType) else 0
+            for name in ("rows", "cols")
+        ]
+        params = self.function(node) | {
+            "rank": node.args["rank"],
+            "init_rows": first[0] if node.args["fn"].rule != "retile_row" else 0,
+            "init_cols": first[1],
+        }
+        return self.one(
+            node, "scan" if scan else "map_accum" if len(node.inputs) == 2 else "accum", params
+        )
 
     def pair(self, node: Operator) -> list[Port]:
         """A stream of pairs, each of one word."""
         for s in node.inputs:
-            if isinstance(s.element, TupleType | BufferType) or isinstance(s.element, SelectorType) and s.element.n > 62:
-                raise self.error(node, f"a pair with {s.element} has no form in the published simulator", rule="a token has two words")
+            if isinstance(s.element, TupleType | BufferType) or (
+                isinstance(s.element, SelectorType) and s.element.n > 62
+            ):
+                raise self.error(
+                    node,
+                    f"a pair with {s.element} has no form in the published simulator",
+                    rule="a token has two words",
+                )
         return self.one(node, "zip", {})
 
     def route(self, node: Operator, kind: str, n: int) -> list[Port]:
         """A routing unit; its ports are the node's."""
         element = node.inputs[0].element
         members = getattr(element, "members", (element,))
-        params = {"n": n, "rank": node.inputs[0].rank if kind == "eager_merge" else node.args["rank"]}
+        params = {
+            "n": n,
+            "rank": node.inputs[0].rank if kind == "eager_merge" else node.args["rank"],
+        }
         if kind != "eager_merge":
-            params |= {"tiles": sum(isinstance(m, TileType) for m in members), "write_back_mu": False}
+            params |= {
+                "tiles": sum(isinstance(m, TileType) for m in members),
+                "write_back_mu": False,
+            }
         (port,) = self.one(node, kind, params)
         outs = {"partition": n, "eager_merge": 2}.get(kind, 1)
         return [Port(port.unit, i, self.token) for i in range(outs)]
@@ -141,6 +211,8 @@ class PublishedLowering(Lowering):
         return self.one(node, kind, {**params, "new": bool(node.args["rank"])})
 
     def source(self, node: Operator) -> list[Port]:
-        """A stream from outside: selectors are generated a cycle after numbers (docs/published_timing.md)."""
+        """A stream from outside: selectors are generated a cycle after numbers
+        (docs/published_timing.md).
+        """
         first = 1 if isinstance(node.outputs[0].element, SelectorType) else 0
         return [Port(self.unit("stream", node, {"first": first}), 0, self.token)]

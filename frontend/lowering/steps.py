@@ -41,6 +41,7 @@ class Step:
         n -> beats taken before the n-th leaves, at least; None: n.
     takes
         n -> beats that can be taken while n of those that leave have room; None: n.
+
     """
 
     out: int
@@ -56,7 +57,9 @@ def group(dims: Dims, levels: int) -> int | None:
 
 
 def steps(low: Lowering, unit: Unit, port: int, dims: Dims) -> list[Step]:
-    """Ways on for a stream that enters a unit at an input; none where it ends, or where the data decide."""
+    """Ways on for a stream that enters a unit at an input; none where it ends, or where the data
+    decide.
+    """
     table = _MACHINE if low.timing == "machine" else _PUBLISHED
     return table[unit.kind](low, unit, port, dims) if unit.kind in table else []
 
@@ -81,7 +84,8 @@ def _broadcast(low, unit, port, dims):
 
 
 def _flatten(low, unit, port, dims):
-    lo, hi = unit.params["lo"], unit.params["hi"]
+    lo = unit.params["lo"]
+    hi = unit.params["hi"]
     padded = (*dims, *[None] * (hi + 1))
     size = None if None in padded[lo : hi + 1] else prod(padded[lo : hi + 1])
     return [Step(0, (*padded[:lo], size, *dims[hi + 1 :]))]
@@ -96,7 +100,8 @@ def _promote(low, unit, port, dims):
 
 
 def _reshape(low, unit, port, dims):
-    d, chunk = unit.params["dim"], unit.params["chunk"]
+    d = unit.params["dim"]
+    chunk = unit.params["chunk"]
     size = (*dims, *[None] * (d + 1))[d]
     if size is None or size % chunk:
         return [Step(0, dims[:d], None, lambda n: UNBOUNDED)]
@@ -128,7 +133,9 @@ def _signal(low, unit, port, dims):
 def _accum(low, unit, port, dims):
     if "scan" in unit.params:
         return _pipelined(low, unit, port, dims)
-    reduced = {d for d in range(unit.params["reduce"].bit_length()) if unit.params["reduce"] >> d & 1}
+    reduced = {
+        d for d in range(unit.params["reduce"].bit_length()) if unit.params["reduce"] >> d & 1
+    }
     top = max(reduced) + 1
     kept = tuple(size for d, size in enumerate(dims) if d not in reduced)
     beats = group(dims, top)
@@ -137,18 +144,26 @@ def _accum(low, unit, port, dims):
     results = prod(size for d, size in enumerate(dims[:top]) if d not in reduced)
     kind = low.kinds[unit.kind]
     room = queue_entries(kind.latency(low.t, unit.params), kind.interval(low.t, unit.params))
-    return [Step(0, kept, lambda n: ceil_div(n, results) * beats,
-                 lambda n: (n + room) // results * beats + beats - 1)]
+    return [
+        Step(
+            0,
+            kept,
+            lambda n: ceil_div(n, results) * beats,
+            lambda n: (n + room) // results * beats + beats - 1,
+        )
+    ]
 
 
 def _scratchpad(low, unit, port, dims):
-    writers, readers = unit.params["writers"], unit.params["readers"]
+    writers = unit.params["writers"]
+    readers = unit.params["readers"]
     if port < len(writers):
         return [_writer(unit, port, dims)]
     at = port - len(writers)
     if at >= len(readers):  # a stream that drives reads, in reader order
         at = [r for r, reader in enumerate(readers) if "ref" in reader][at - len(readers)]
-    out, tiles = len(writers) + at, _tiles(low, unit)
+    out = len(writers) + at
+    tiles = _tiles(low, unit)
     if tiles is None:
         return _at_least(low, unit, port, dims, out)
     repeat = 1 if "ref" in readers[at] else unit.params["repeat"][at] or 1
@@ -159,10 +174,13 @@ def _scratchpad(low, unit, port, dims):
 def _writer(unit, port, dims):
     """References of buffers: as many as the writer may hold, in as many pages as there are."""
     rank = unit.params["writers"][port]["rank"]
-    beats, step = group(dims, rank), _gather(group(dims, rank), dims[rank:], port)
+    beats = group(dims, rank)
+    step = _gather(group(dims, rank), dims[rank:], port)
     if not beats:
         return step
-    most = min(unit.params["limit"][port], unit.params["pages"] // ceil_div(beats, unit.params["frames"]))
+    most = min(
+        unit.params["limit"][port], unit.params["pages"] // ceil_div(beats, unit.params["frames"])
+    )
     return Step(port, step.dims, step.needs, lambda n: max(1, min(most, n + 2)) * beats)
 
 
@@ -174,7 +192,8 @@ def _tiles(low: Lowering, unit: Unit) -> int | None:
 
 def _load(low, unit, port, dims):
     p = unit.params
-    rows, cols = ceil_div(p["rows"], low.t), ceil_div(p["cols"], low.t)
+    rows = ceil_div(p["rows"], low.t)
+    cols = ceil_div(p["cols"], low.t)
     loops = tuple(p["shape"])[::-1] if p["trigger"] == "ref" else ()
     return [_many(rows * cols * prod(loops), (cols, rows, *loops, *dims), TRIGGERS)]
 
@@ -216,15 +235,37 @@ _ONE = dict.fromkeys(("zip", "pace", "address", "row_append", "row_offset"), _pa
 _SHAPES = {"broadcast": _broadcast, "repeat": _repeat, "reshape": _reshape, "expand": _expand}
 
 _MACHINE = {
-    **_ONE, **_SHAPES, "flatten": _flatten, "promote": _promote, "signal": _signal,
-    "accum": _accum, "scratchpad": _scratchpad, "load": _load, "split": _split, "merge": _merge,
-    "row_pack": _row_pack, "row_unpack": _at_least, "generate": _at_least,
-    "map": _pipelined, "row_reduce": _pipelined, "matmul": _pipelined,
+    **_ONE,
+    **_SHAPES,
+    "flatten": _flatten,
+    "promote": _promote,
+    "signal": _signal,
+    "accum": _accum,
+    "scratchpad": _scratchpad,
+    "load": _load,
+    "split": _split,
+    "merge": _merge,
+    "row_pack": _row_pack,
+    "row_unpack": _at_least,
+    "generate": _at_least,
+    "map": _pipelined,
+    "row_reduce": _pipelined,
+    "matmul": _pipelined,
 }
 _PUBLISHED = {
-    **_SHAPES, "map": _pass, "zip": _register, "scan": _register, "flatten": _flatten,
-    "promote": _promote, "accum": _reduced, "map_accum": _reduced, "bufferize": _reduced,
-    "streamify": _at_least, "streamify_ref": _at_least, "load_ref": _at_least, "split": _at_least,
+    **_SHAPES,
+    "map": _pass,
+    "zip": _register,
+    "scan": _register,
+    "flatten": _flatten,
+    "promote": _promote,
+    "accum": _reduced,
+    "map_accum": _reduced,
+    "bufferize": _reduced,
+    "streamify": _at_least,
+    "streamify_ref": _at_least,
+    "load_ref": _at_least,
+    "split": _at_least,
 }
 
 __all__ = ["Dims", "Step", "group", "steps"]

@@ -27,36 +27,53 @@ class StreamUnits:
         self.feed_all(node, unit)
         return Port(unit, 0, self.payload(node.outputs[0].element, node))
 
-    # -- tokens ------------------------------------------------------------------------------------------------
+    # -- tokens
+    # ------------------------------------------------------------------------------------------------
 
     def signal(self, node: Operator, i: int, level: int, role: str = "") -> Port:
         """One token for each element of ``level`` inner dimensions of an input."""
         if isinstance(node.inputs[i].element, BufferType):
-            raise self.error(node, f"stream {node.inputs[i].name} carries {node.inputs[i].element}", rule="tokens are made of tiles, selectors or scalars",
-                             remedy="put Streamify in front")
+            raise self.error(
+                node,
+                f"stream {node.inputs[i].name} carries {node.inputs[i].element}",
+                rule="tokens are made of tiles, selectors or scalars",
+                remedy="put Streamify in front",
+            )
         return self.chain(self.take(node, i), "signal", node, {"level": level}, role, Scalar(1))
 
     def tokens(self, node: Operator, i: int) -> Port:
         """One token for each element of an input, with its last beat."""
         return self.signal(node, i, self.inner(node, i), f"{node.streams[i].rstrip('?')}_tokens")
 
-    # -- routing -----------------------------------------------------------------------------------------------
+    # -- routing
+    # -----------------------------------------------------------------------------------------------
 
     def partition(self, node: Operator) -> list[Port]:
-        n, rank = node.args["outputs"], node.args["rank"] + self.inner(node, 0)
-        unit = self.unit("partition", node, {"n": n, "rank": rank, "scratchpad": self.scratchpad_of(node.inputs[0].element)})
+        n = node.args["outputs"]
+        rank = node.args["rank"] + self.inner(node, 0)
+        unit = self.unit(
+            "partition",
+            node,
+            {"n": n, "rank": rank, "scratchpad": self.scratchpad_of(node.inputs[0].element)},
+        )
         self.feed_all(node, unit)
         payload = self.take(node, 0).payload
         return [Port(unit, i, payload) for i in range(n)]
 
     def reassemble(self, node: Operator) -> Port:
-        unit = self.unit("reassemble", node, {"n": len(node.inputs) - 1, "rank": node.args["rank"] + self.inner(node, 0)})
+        unit = self.unit(
+            "reassemble",
+            node,
+            {"n": len(node.inputs) - 1, "rank": node.args["rank"] + self.inner(node, 0)},
+        )
         self.feed_all(node, unit)
         return Port(unit, 0, self.take(node, 0).payload)
 
     def eager_merge(self, node: Operator) -> list[Port]:
         n = len(node.inputs)
-        unit = self.unit("eager_merge", node, {"n": n, "rank": node.inputs[0].rank + self.inner(node, 0)})
+        unit = self.unit(
+            "eager_merge", node, {"n": n, "rank": node.inputs[0].rank + self.inner(node, 0)}
+        )
         self.feed_all(node, unit)
         return [Port(unit, 0, self.take(node, 0).payload), Port(unit, 1, Selector(n))]
 
@@ -66,19 +83,36 @@ class StreamUnits:
         self.feed_all(node, unit)
         return Port(unit, 0, self.payload(node.outputs[0].element, node))
 
-    # -- edges -------------------------------------------------------------------------------------------------
+    # -- edges
+    # -------------------------------------------------------------------------------------------------
 
     def sink(self, node: Operator, i: int, role: str = "") -> int:
         """A unit that takes a stream; of references it gives up its count."""
         kind = KINDS["sink"]
         pad = self.scratchpad_of(node.inputs[i].element) if node.inputs else None
-        return self.unit("sink", node, {"scratchpad": pad} if "scratchpad" in kind.params or pad is not None and "scratchpad" in kind.optional else {}, role)
+        return self.unit(
+            "sink",
+            node,
+            {"scratchpad": pad}
+            if "scratchpad" in kind.params or (pad is not None and "scratchpad" in kind.optional)
+            else {},
+            role,
+        )
 
     def unread(self, node: Operator, output: int, port: Port) -> Port | None:
         """An output that may stay without a reader: a sink takes it then."""
         if self.graph.consumers(node[output]):
             return port
-        self.connect(port, self.unit("sink", node, {"scratchpad": None} if "scratchpad" in KINDS["sink"].params else {}, "unread"), 0)
+        self.connect(
+            port,
+            self.unit(
+                "sink",
+                node,
+                {"scratchpad": None} if "scratchpad" in KINDS["sink"].params else {},
+                "unread",
+            ),
+            0,
+        )
         return None
 
     def loop(self, node: Operator) -> Port:
@@ -87,37 +121,81 @@ class StreamUnits:
         self.loops.append((node, unit))
         return Port(unit, 0, self.payload(node.outputs[0].element, node))
 
-    # -- shapes ------------------------------------------------------------------------------------------------
+    # -- shapes
+    # ------------------------------------------------------------------------------------------------
 
     def reshape(self, node: Operator) -> list[Port | None]:
-        """Reshape; one flag of the padding stream stands for an element, so for all its physical tiles."""
-        k, pad, d, chunk = self.inner(node, 0), node.args["pad"] is not None, node.args["dim"], node.args["chunk"]
+        """Reshape; one flag of the padding stream stands for an element, so for all its physical
+        tiles.
+        """
+        k = self.inner(node, 0)
+        pad = node.args["pad"] is not None
+        d = node.args["dim"]
+        chunk = node.args["chunk"]
         rows, cols = self.grid(self.static_tile(node, 0)) if pad and k else (1, 1)
         flags = {"flags": k} if pad and self.graph.consumers(node[1]) else {}
-        out = self.chain(self.take(node, 0), "reshape", node, {"dim": d + k, "chunk": chunk, "pad": pad, "pad_rows": rows, "pad_cols": cols, **flags})
+        out = self.chain(
+            self.take(node, 0),
+            "reshape",
+            node,
+            {"dim": d + k, "chunk": chunk, "pad": pad, "pad_rows": rows, "pad_cols": cols, **flags},
+        )
         return [out, Port(out.unit, 1, self.token) if flags else None] if pad else [out]
 
     def retile_row(self, node: Operator) -> Port:
         """Tiles of a group one below the other: their valid rows are packed into full bands."""
-        t, out = self.tile(node, 0), node.outputs[0].element
-        cols, bands = self.grid(t)[1], self.grid(out)[0]
+        t = self.tile(node, 0)
+        out = node.outputs[0].element
+        cols = self.grid(t)[1]
+        bands = self.grid(out)[0]
         if cols is None:
-            raise self.error(node, f"stream {node.inputs[0].name} carries {t}", rule="tiles are packed by rows of a static number of columns")
+            raise self.error(
+                node,
+                f"stream {node.inputs[0].name} carries {t}",
+                rule="tiles are packed by rows of a static number of columns",
+            )
         if cols > self.m.accum_tiles:
-            raise self.error(node, f"a band takes {cols} tiles of {self.t} x {self.t}, a row packer holds {self.m.accum_tiles}", remedy="use narrower tiles, or raise machine.accum_tiles")
-        return self.chain(self.take(node, 0), "row_pack", node, {"depth": cols, "level": 2 + node.args["rank"], "bands": bands or 0, "cols": out.cols.value})
+            raise self.error(
+                node,
+                f"a band takes {cols} tiles of {self.t} x {self.t}, a row packer holds "
+                f"{self.m.accum_tiles}",
+                remedy="use narrower tiles, or raise machine.accum_tiles",
+            )
+        return self.chain(
+            self.take(node, 0),
+            "row_pack",
+            node,
+            {
+                "depth": cols,
+                "level": 2 + node.args["rank"],
+                "bands": bands or 0,
+                "cols": out.cols.value,
+            },
+        )
 
     def retile_col(self, node: Operator) -> Port:
-        """Tiles of a group side by side: where a tile is one band of full columns only stops change, or its columns are packed one by one; several bands are read from a
-        scratchpad band by band."""
-        t, rank = self.tile(node, 0), node.args["rank"]
+        """Tiles of a group side by side: where a tile is one band of full columns only stops
+        change, or its columns are packed one by one; several bands are read from a scratchpad band
+        by band.
+        """
+        t = self.tile(node, 0)
+        rank = node.args["rank"]
         bands, cols = self.grid(t)
         if t.cols.value is None or t.cols.value % self.t:
             if bands != 1:
-                raise self.error(node, f"stream {node.inputs[0].name} carries {t}", rule=f"tiles of several bands (more than {self.t} rows) have full columns (a multiple of {self.t}) side by side",
-                                 remedy=f"choose another tile size, or tiles of at most {self.t} rows")
+                raise self.error(
+                    node,
+                    f"stream {node.inputs[0].name} carries {t}",
+                    rule=(
+                        f"tiles of several bands (more than {self.t} rows) have full columns (a "
+                        f"multiple of {self.t}) side by side"
+                    ),
+                    remedy=f"choose another tile size, or tiles of at most {self.t} rows",
+                )
             port = self.single_columns(node, *self.by_columns(node, self.take(node, 0), t), True, 0)
-            port = self.pack_columns(node, port, 1, 3 + rank, self.grid(node.outputs[0].element)[1] or 0, t.rows.value)
+            port = self.pack_columns(
+                node, port, 1, 3 + rank, self.grid(node.outputs[0].element)[1] or 0, t.rows.value
+            )
             return self.row_major(node, port, 1, None)
         if bands == 1:
             port = self.take(node, 0)
@@ -127,52 +205,117 @@ class StreamUnits:
             return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
         sizes = [d.value for d in node.inputs[0].shape[-rank:]]
         if bands is None or None in sizes:
-            raise self.error(node, f"stream {node.inputs[0].name} {node.inputs[0].type} has groups of run-time size",
-                             rule=f"tiles of several bands (more than {self.t} rows) stand side by side in groups of static size", remedy=f"use tiles of at most {self.t} rows")
+            raise self.error(
+                node,
+                f"stream {node.inputs[0].name} {node.inputs[0].type} has groups of run-time size",
+                rule=(
+                    f"tiles of several bands (more than {self.t} rows) stand side by side in "
+                    "groups of static size"
+                ),
+                remedy=f"use tiles of at most {self.t} rows",
+            )
         n = prod(sizes)
-        port = self.reordered(node, self.take(node, 0), 2 + rank, [bands, n, cols], [cols, bands * cols, 1], "bands", f"a row of {n} tiles {t}")
+        port = self.reordered(
+            node,
+            self.take(node, 0),
+            2 + rank,
+            [bands, n, cols],
+            [cols, bands * cols, 1],
+            "bands",
+            f"a row of {n} tiles {t}",
+        )
         return self.chain(port, "flatten", node, {"lo": 0, "hi": 1}, "row")
 
     def retile_streamify(self, node: Operator, fn: RetileStreamify) -> Port:
-        """Parts of a tile: whole physical tiles where that will do, else single rows or columns, the rows packed again."""
-        src, t, size = self.take(node, 0), self.tile(node, 0), fn.size
+        """Parts of a tile: whole physical tiles where that will do, else single rows or columns,
+        the rows packed again.
+        """
+        src = self.take(node, 0)
+        t = self.tile(node, 0)
+        size = fn.size
         rows, cols = self.grid(t)
-        whole = not fn.mask and size % self.t == 0 and t.static  # only stops and the order of physical tiles change
+        whole = (
+            not fn.mask and size % self.t == 0 and t.static
+        )  # only stops and the order of physical tiles change
         if whole and fn.along == "rows":
-            return self.chain(src, "reshape", node, {"dim": 1, **self.chunks(size // self.t)}, "bands")
+            return self.chain(
+                src, "reshape", node, {"dim": 1, **self.chunks(size // self.t)}, "bands"
+            )
         if whole and rows == 1:
             port = self.chain(src, "flatten", node, {"lo": 0, "hi": 1}, "columns")
-            port = self.chain(port, "reshape", node, {"dim": 0, **self.chunks(size // self.t)}, "parts")
+            port = self.chain(
+                port, "reshape", node, {"dim": 0, **self.chunks(size // self.t)}, "parts"
+            )
             return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
         if whole:
             width = size // self.t
-            return self.reordered(node, src, 2, [cols // width, rows, width], [width, cols, 1], "parts", f"a tile {t}")
+            return self.reordered(
+                node, src, 2, [cols // width, rows, width], [width, cols, 1], "parts", f"a tile {t}"
+            )
         if fn.along == "rows" and cols is not None:
-            port = self.chain(src, "row_unpack", node, {"depth": cols, "mask": fn.mask, "rows": t.rows.value or 0}, "rows")
+            port = self.chain(
+                src,
+                "row_unpack",
+                node,
+                {"depth": cols, "mask": fn.mask, "rows": t.rows.value or 0},
+                "rows",
+            )
             return port if size == 1 else self.packed(node, port, size, cols, fn.mask)
-        if fn.along == "cols" and (fn.mask and (size == 1 or rows is not None) or t.static):
+        if fn.along == "cols" and ((fn.mask and (size == 1 or rows is not None)) or t.static):
             port, depth = self.by_columns(node, src, t)
             port = self.single_columns(node, port, depth, fn.mask, t.cols.value or 0)
             if size == 1:
                 return port
             port = self.parts(node, port, size, fn.mask, rows, 1)
             width = ceil_div(size, self.t)
-            return self.row_major(node, self.pack_columns(node, port, rows, 3, width, t.rows.value), rows, width)
-        raise self.error(node, f"cannot cut {t} with {fn}", rule="this machine cuts rows of tiles of static width; columns of static tiles, of static rows with mask, and single ones with mask",
-                         remedy="cut rows, or give the tile a static size")
+            return self.row_major(
+                node, self.pack_columns(node, port, rows, 3, width, t.rows.value), rows, width
+            )
+        raise self.error(
+            node,
+            f"cannot cut {t} with {fn}",
+            rule=(
+                "this machine cuts rows of tiles of static width; columns of static tiles, of "
+                "static rows with mask, and single ones with mask"
+            ),
+            remedy="cut rows, or give the tile a static size",
+        )
 
     @staticmethod
     def chunks(chunk: int, pad: bool = False, rows: int = 1, cols: int = 1) -> dict:
-        """Parameters of a `reshape`; ``pad``: whether a chunk is filled up, with elements of ``rows`` x ``cols`` physical tiles."""
-        return {"chunk": chunk, "pad": pad, "pad_rows": rows if pad else 1, "pad_cols": cols if pad else 1}
+        """Parameters of a `reshape`; ``pad``: whether a chunk is filled up, with elements of
+        ``rows`` x ``cols`` physical tiles.
+        """
+        return {
+            "chunk": chunk,
+            "pad": pad,
+            "pad_rows": rows if pad else 1,
+            "pad_cols": cols if pad else 1,
+        }
 
     def single_columns(self, node: Operator, port: Port, depth: int, mask: bool, cols: int) -> Port:
         """The columns of each logical tile, which comes column of tiles by column of tiles."""
-        return self.chain(port, "row_unpack", node, {"depth": depth, "mask": mask, "rows": cols, "along": "cols"}, "columns")
+        return self.chain(
+            port,
+            "row_unpack",
+            node,
+            {"depth": depth, "mask": mask, "rows": cols, "along": "cols"},
+            "columns",
+        )
 
-    def pack_columns(self, node: Operator, port: Port, depth: int, level: int, width: int, rows: int) -> Port:
-        """Single columns of ``rows`` side by side, up to a stop of ``level``: ``width`` columns of ``depth`` tiles (0: of run-time size)."""
-        return self.chain(port, "row_pack", node, {"depth": depth, "level": level, "bands": width, "cols": rows, "along": "cols"}, "packed")
+    def pack_columns(
+        self, node: Operator, port: Port, depth: int, level: int, width: int, rows: int
+    ) -> Port:
+        """Single columns of ``rows`` side by side, up to a stop of ``level``: ``width`` columns of
+        ``depth`` tiles (0: of run-time size).
+        """
+        return self.chain(
+            port,
+            "row_pack",
+            node,
+            {"depth": depth, "level": level, "bands": width, "cols": rows, "along": "cols"},
+            "packed",
+        )
 
     def row_major(self, node: Operator, port: Port, rows: int, cols: int | None) -> Port:
         """Logical tiles that come column by column, row by row."""
@@ -180,22 +323,57 @@ class StreamUnits:
             if (rows, cols) == (1, 1):
                 return port
             port = self.chain(port, "flatten", node, {"lo": 0, "hi": 1}, "whole")
-            return self.chain(port, "promote", node, {"level": 1 if rows == 1 else 0, "outermost": False}, "by_rows")
-        return self.reordered(node, port, 2, [rows, cols], [1, rows], "by_rows", f"a tile {node.result}")
+            return self.chain(
+                port,
+                "promote",
+                node,
+                {"level": 1 if rows == 1 else 0, "outermost": False},
+                "by_rows",
+            )
+        return self.reordered(
+            node, port, 2, [rows, cols], [1, rows], "by_rows", f"a tile {node.result}"
+        )
 
     def packed(self, node: Operator, rows: Port, size: int, cols: int, ragged: bool) -> Port:
-        """``size`` of the single rows of each logical tile at a time, one below the other; ``ragged``: fewer at a tile's end."""
+        """``size`` of the single rows of each logical tile at a time, one below the other;
+        ``ragged``: fewer at a tile's end.
+        """
         if cols > self.m.accum_tiles:
-            raise self.error(node, f"a band takes {cols} tiles of {self.t} x {self.t}, a row packer holds {self.m.accum_tiles}", remedy="use narrower tiles, or raise machine.accum_tiles")
+            raise self.error(
+                node,
+                f"a band takes {cols} tiles of {self.t} x {self.t}, a row packer holds "
+                f"{self.m.accum_tiles}",
+                remedy="use narrower tiles, or raise machine.accum_tiles",
+            )
         port = self.parts(node, rows, size, ragged, 1, cols)
-        return self.chain(port, "row_pack", node, {"depth": cols, "level": 3, "bands": ceil_div(size, self.t), "cols": node.result.cols.value}, "packed")
+        return self.chain(
+            port,
+            "row_pack",
+            node,
+            {
+                "depth": cols,
+                "level": 3,
+                "bands": ceil_div(size, self.t),
+                "cols": node.result.cols.value,
+            },
+            "packed",
+        )
 
     def parts(self, node: Operator, port: Port, size: int, pad: bool, rows: int, cols: int) -> Port:
-        """``size`` at a time of the single rows or columns of each logical tile, of ``rows`` x ``cols`` physical ones: a dimension more on the way."""
+        """``size`` at a time of the single rows or columns of each logical tile, of ``rows`` x
+        ``cols`` physical ones: a dimension more on the way.
+        """
         top = node.inputs[0].rank + 4
         if top > MAX_STOP:
-            raise self.error(node, f"stream {node.inputs[0].name} {node.inputs[0].type} needs stops up to {top} where it is cut, a beat has {MAX_STOP}", remedy="flatten dimensions")
-        return self.chain(port, "reshape", node, {"dim": 2, **self.chunks(size, pad, rows, cols)}, "parts")
+            raise self.error(
+                node,
+                f"stream {node.inputs[0].name} {node.inputs[0].type} needs stops up to {top} "
+                f"where it is cut, a beat has {MAX_STOP}",
+                remedy="flatten dimensions",
+            )
+        return self.chain(
+            port, "reshape", node, {"dim": 2, **self.chunks(size, pad, rows, cols)}, "parts"
+        )
 
     def by_columns(self, node: Operator, src: Port, t: TileType) -> tuple[Port, int]:
         """The physical tiles of each logical tile column by column, and the most that a column has."""
@@ -204,10 +382,22 @@ class StreamUnits:
             if (rows, cols) == (1, 1):
                 return src, 1
             port = self.chain(src, "flatten", node, {"lo": 0, "hi": 1}, "order")
-            return self.chain(port, "promote", node, {"level": 0 if rows == 1 else 1, "outermost": False}, "bands"), rows or self.m.accum_tiles
+            return self.chain(
+                port, "promote", node, {"level": 0 if rows == 1 else 1, "outermost": False}, "bands"
+            ), rows or self.m.accum_tiles
         if not t.static:
-            raise self.error(node, f"cuts columns of {t}", rule="a tile of run-time size is cut by columns where it is one physical tile high or wide", remedy=f"use tiles of at most {self.t} rows")
-        return self.reordered(node, src, 2, [cols, rows], [1, cols], "by_columns", f"a tile {t}"), rows
+            raise self.error(
+                node,
+                f"cuts columns of {t}",
+                rule=(
+                    "a tile of run-time size is cut by columns where it is one physical tile "
+                    "high or wide"
+                ),
+                remedy=f"use tiles of at most {self.t} rows",
+            )
+        return self.reordered(
+            node, src, 2, [cols, rows], [1, cols], "by_columns", f"a tile {t}"
+        ), rows
 
 
 __all__ = ["StreamUnits"]

@@ -1,4 +1,6 @@
-"""Dataflow graphs for the token overlay: device equations, sparse factorisations, scalarised programs, expressions (docs/dataflow_graphs.md)."""
+"""Dataflow graphs for the token overlay: device equations, sparse factorisations, scalarised
+programs, expressions (docs/dataflow_graphs.md).
+"""
 
 from .builder import Builder, absolute, exp, expression, log, maximum, minimum, sqrt, where
 from .factor import Factors, factorise
@@ -7,6 +9,24 @@ from .lu import entry_values, front_solve, read_factors, whole_lu
 from .matrix import read_matrix
 from .source import FORMS, graph_from
 
-
-__all__ = ["Builder", "absolute", "exp", "expression", "log", "maximum", "minimum", "sqrt", "where", "Factors", "factorise", "circuit_matrix",
-           "entry_values", "front_solve", "read_factors", "whole_lu", "read_matrix", "FORMS", "graph_from"]
+__all__ = [
+    "FORMS",
+    "Builder",
+    "Factors",
+    "absolute",
+    "circuit_matrix",
+    "entry_values",
+    "exp",
+    "expression",
+    "factorise",
+    "front_solve",
+    "graph_from",
+    "log",
+    "maximum",
+    "minimum",
+    "read_factors",
+    "read_matrix",
+    "sqrt",
+    "where",
+    "whole_lu",
+]

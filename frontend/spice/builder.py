@@ -5,7 +5,8 @@
     g.output("y", where(a < b, (a + b) * c, exp(c)))
     graph = g.graph()
 
-Equal sub-expressions become one node. Comparisons give 1.0 or 0.0; ``&``, ``|`` and ``~`` combine them.
+Equal sub-expressions become one node. Comparisons give 1.0 or 0.0; ``&``, ``|`` and ``~`` combine
+them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,19 @@ from ...machine.dataflow import DataflowGraph
 from ...machine.errors import ProgramError
 from ...machine.token_ops import COMMUTATIVE, Op
 
-__all__ = ["Builder", "Value", "sqrt", "exp", "log", "where", "maximum", "minimum", "absolute", "power", "expression"]
+__all__ = [
+    "Builder",
+    "Value",
+    "absolute",
+    "exp",
+    "expression",
+    "log",
+    "maximum",
+    "minimum",
+    "power",
+    "sqrt",
+    "where",
+]
 
 
 class Builder:
@@ -30,11 +43,14 @@ class Builder:
     title
         Of the graph.
     constant_uses
-        Uses after which a constant gets another node, so that no node feeds a large part of the graph; None: one node for all.
+        Uses after which a constant gets another node, so that no node feeds a large part of the
+        graph; None: one node for all.
+
     """
 
     def __init__(self, title: str = "graph", constant_uses: int | None = None):
-        self.title, self.constant_uses = title, constant_uses
+        self.title = title
+        self.constant_uses = constant_uses
         self._asked: dict[bytes, int] = {}
         self._rows: list[tuple[Op, int, int, float]] = []
         self._known: dict = {}
@@ -44,7 +60,7 @@ class Builder:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def input(self, name: str, default: float = 0.0) -> "Value":
+    def input(self, name: str, default: float = 0.0) -> Value:
         """The input called ``name``; asked for again, the same node."""
         known = self._known.get(("input", name))
         if known is None:
@@ -52,27 +68,35 @@ class Builder:
             self._names[known] = name
         return Value(self, known)
 
-    def constant(self, value: float) -> "Value":
+    def constant(self, value: float) -> Value:
         """A constant; equal ones (bit for bit) are one node, but for ``constant_uses``."""
         bits = np.float64(value).tobytes()
         asked = self._asked[bits] = self._asked.get(bits, -1) + 1
         key = ("const", bits, asked // self.constant_uses if self.constant_uses else 0)
-        return Value(self, self._known.get(key, -1) if key in self._known else self._new(key, (Op.CONST, -1, -1, float(value))))
+        return Value(
+            self,
+            self._known.get(key, -1)
+            if key in self._known
+            else self._new(key, (Op.CONST, -1, -1, float(value))),
+        )
 
-    def op(self, op: Op, a: "Value", b: "Value | None" = None) -> "Value":
+    def op(self, op: Op, a: Value, b: Value | None = None) -> Value:
         """One operation."""
-        i, j = a.node, -1 if b is None else b.node
+        i = a.node
+        j = -1 if b is None else b.node
         if op in COMMUTATIVE and j < i:
             i, j = j, i
         key = (op, i, j)
-        return Value(self, self._known[key] if key in self._known else self._new(key, (op, i, j, 0.0)))
+        return Value(
+            self, self._known[key] if key in self._known else self._new(key, (op, i, j, 0.0))
+        )
 
     def _new(self, key, row) -> int:
         self._known[key] = len(self._rows)
         self._rows.append(row)
         return len(self._rows) - 1
 
-    def lift(self, x) -> "Value":
+    def lift(self, x) -> Value:
         """``x`` as a value of this builder."""
         if isinstance(x, Value):
             if x.builder is not self:
@@ -87,9 +111,20 @@ class Builder:
         self._outputs.append((name, self.lift(x).node))
 
     def graph(self) -> DataflowGraph:
-        """The graph of what the outputs depend on (and of inputs, constants and operations nothing else)."""
-        op, a, b, value = zip(*self._rows) if self._rows else ((), (), (), ())
-        whole = DataflowGraph(op, a, b, value, self._names, [i for _, i in self._outputs], [s for s, _ in self._outputs], self.title)
+        """The graph of what the outputs depend on (and of inputs, constants and operations nothing
+        else).
+        """
+        op, a, b, value = zip(*self._rows, strict=False) if self._rows else ((), (), (), ())
+        whole = DataflowGraph(
+            op,
+            a,
+            b,
+            value,
+            self._names,
+            [i for _, i in self._outputs],
+            [s for s, _ in self._outputs],
+            self.title,
+        )
         return whole.subgraph_of_outputs()
 
 
@@ -100,40 +135,93 @@ class Value:
     __array_ufunc__ = None
 
     def __init__(self, builder: Builder, node: int):
-        self.builder, self.node = builder, node
+        self.builder = builder
+        self.node = node
 
     def _with(self, op, other, swap=False):
         other = self.builder.lift(other)
         return self.builder.op(op, other, self) if swap else self.builder.op(op, self, other)
 
-    def __add__(self, o): return self._with(Op.ADD, o)
-    def __radd__(self, o): return self._with(Op.ADD, o, True)
-    def __sub__(self, o): return self._with(Op.SUB, o)
-    def __rsub__(self, o): return self._with(Op.SUB, o, True)
-    def __mul__(self, o): return self._with(Op.MUL, o)
-    def __rmul__(self, o): return self._with(Op.MUL, o, True)
-    def __truediv__(self, o): return self._with(Op.DIV, o)
-    def __rtruediv__(self, o): return self._with(Op.DIV, o, True)
-    def __lt__(self, o): return self._with(Op.LT, o)
-    def __gt__(self, o): return self._with(Op.LT, o, True)
-    def __le__(self, o): return self._with(Op.LE, o)
-    def __ge__(self, o): return self._with(Op.LE, o, True)
-    def __eq__(self, o): return self._with(Op.EQ, o)
-    def __ne__(self, o): return ~self._with(Op.EQ, o)
-    def __and__(self, o): return self._with(Op.GATE, o)
-    def __rand__(self, o): return self._with(Op.GATE, o, True)
-    def __or__(self, o): return self._with(Op.JOIN, o)
-    def __ror__(self, o): return self._with(Op.JOIN, o, True)
-    def __invert__(self): return self._with(Op.EQ, 0.0)
-    def __neg__(self): return self._with(Op.SUB, -0.0, True)
-    def __pos__(self): return self
-    def __abs__(self): return absolute(self)
-    def __pow__(self, n): return power(self, n)
-    def __rpow__(self, base): return exp(self * float(np.log(base)))
+    def __add__(self, o):
+        return self._with(Op.ADD, o)
+
+    def __radd__(self, o):
+        return self._with(Op.ADD, o, True)
+
+    def __sub__(self, o):
+        return self._with(Op.SUB, o)
+
+    def __rsub__(self, o):
+        return self._with(Op.SUB, o, True)
+
+    def __mul__(self, o):
+        return self._with(Op.MUL, o)
+
+    def __rmul__(self, o):
+        return self._with(Op.MUL, o, True)
+
+    def __truediv__(self, o):
+        return self._with(Op.DIV, o)
+
+    def __rtruediv__(self, o):
+        return self._with(Op.DIV, o, True)
+
+    def __lt__(self, o):
+        return self._with(Op.LT, o)
+
+    def __gt__(self, o):
+        return self._with(Op.LT, o, True)
+
+    def __le__(self, o):
+        return self._with(Op.LE, o)
+
+    def __ge__(self, o):
+        return self._with(Op.LE, o, True)
+
+    def __eq__(self, o):
+        return self._with(Op.EQ, o)
+
+    def __ne__(self, o):
+        return ~self._with(Op.EQ, o)
+
+    def __and__(self, o):
+        return self._with(Op.GATE, o)
+
+    def __rand__(self, o):
+        return self._with(Op.GATE, o, True)
+
+    def __or__(self, o):
+        return self._with(Op.JOIN, o)
+
+    def __ror__(self, o):
+        return self._with(Op.JOIN, o, True)
+
+    def __invert__(self):
+        return self._with(Op.EQ, 0.0)
+
+    def __neg__(self):
+        return self._with(Op.SUB, -0.0, True)
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return absolute(self)
+
+    def __pow__(self, n):
+        return power(self, n)
+
+    def __rpow__(self, base):
+        return exp(self * float(np.log(base)))
+
     __hash__ = None
 
     def __bool__(self):
-        raise ProgramError("a node's value is not known while its graph is built", self.builder.title, remedy="use where(condition, x, y), and & | ~ between comparisons")
+        raise ProgramError(
+            "a node's value is not known while its graph is built",
+            self.builder.title,
+            remedy="use where(condition, x, y), and & | ~ between comparisons",
+        )
 
 
 def sqrt(x: Value) -> Value:
@@ -159,9 +247,14 @@ def _builder(*values) -> Builder:
 
 
 def where(condition, x, y) -> Value:
-    """``x`` where the condition is not zero, else ``y``: bit for bit; the other one's NaN does not matter."""
+    """``x`` where the condition is not zero, else ``y``: bit for bit; the other one's NaN does not
+    matter.
+    """
     g = _builder(condition, x, y)
-    zero = lambda v: not isinstance(v, Value) and float(v) == 0.0 and not np.signbit(v)  # noqa: E731
+
+    def zero(v):
+        return not isinstance(v, Value) and float(v) == 0.0 and not np.signbit(v)
+
     parts = []
     if not zero(x):
         parts.append(g.op(Op.GATE, g.lift(condition), g.lift(x)))
@@ -186,13 +279,17 @@ def absolute(x: Value) -> Value:
 
 
 def power(x: Value, n) -> Value:
-    """x**n: whole numbers by multiplications, halves by a square root as well, any other exponent by exp(n log x)."""
+    """x**n: whole numbers by multiplications, halves by a square root as well, any other exponent
+    by exp(n log x).
+    """
     if isinstance(n, Value) or (2 * n) % 1:
         return exp(log(x) * n)
     if n < 0:
         return 1.0 / power(x, -n)
-    whole, half = int(n), n % 1 != 0
-    result, square = None, x
+    whole = int(n)
+    half = n % 1 != 0
+    result = None
+    square = x
     while whole:
         if whole & 1:
             result = square if result is None else result * square
@@ -204,36 +301,69 @@ def power(x: Value, n) -> Value:
 
 
 _UNKNOWN = "not among what a graph can do"
-_BINARY = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv, ast.Pow: operator.pow,
-           ast.BitAnd: operator.and_, ast.BitOr: operator.or_}
+_BINARY = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+}
 _UNARY = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}
-_COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq, ast.NotEq: operator.ne}
-_CALLS = {"sqrt": (sqrt, 1), "exp": (exp, 1), "log": (log, 1), "abs": (absolute, 1), "where": (where, 3), "maximum": (maximum, 2), "minimum": (minimum, 2)}
+_COMPARE = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+}
+_CALLS = {
+    "sqrt": (sqrt, 1),
+    "exp": (exp, 1),
+    "log": (log, 1),
+    "abs": (absolute, 1),
+    "where": (where, 3),
+    "maximum": (maximum, 2),
+    "minimum": (minimum, 2),
+}
 
 
 def expression(text: str, title: str = "expr") -> DataflowGraph:
-    """The graph of assignments in NumPy notation, separated by semicolons or lines: ``s = a + b; y = s * where(s < c, s, 2.0)``.
+    """The graph of assignments in NumPy notation, separated by semicolons or lines: ``s = a + b; y
+    = s * where(s < c, s, 2.0)``.
 
-    Names never assigned are inputs; those assigned and not used again are outputs. ProgramError points at what cannot be read.
+    Names never assigned are inputs; those assigned and not used again are outputs. ProgramError
+    points at what cannot be read.
     """
     try:
         return _expression(text, title)
     except (RecursionError, MemoryError):
-        raise ProgramError("an expression is nested too deeply", title, remedy="split it into assignments") from None
+        raise ProgramError(
+            "an expression is nested too deeply", title, remedy="split it into assignments"
+        ) from None
 
 
 def _expression(text: str, title: str) -> DataflowGraph:
     g = Builder(title)
 
     def refuse(node, what):
-        raise ProgramError(f"cannot read {ast.get_source_segment(text, node)!r}: {what}", f"{title}, line {node.lineno}, column {node.col_offset + 1}",
-                           remedy=f"there are + - * / **, comparisons, & | ~ and {', '.join(_CALLS)}" if what == _UNKNOWN else None)
+        raise ProgramError(
+            f"cannot read {ast.get_source_segment(text, node)!r}: {what}",
+            f"{title}, line {node.lineno}, column {node.col_offset + 1}",
+            remedy=f"there are + - * / **, comparisons, & | ~ and {', '.join(_CALLS)}"
+            if what == _UNKNOWN
+            else None,
+        )
 
     text = "\n".join(line.strip() for line in text.replace(";", "\n").split("\n"))
     try:
         body = ast.parse(text).body
     except SyntaxError as e:
-        raise ProgramError(f"cannot read {(e.text or text).strip()[:80]!r}: {e.msg}", title) from None
+        raise ProgramError(
+            f"cannot read {(e.text or text).strip()[:80]!r}: {e.msg}", title
+        ) from None
     except ValueError as e:  # of thousands of digits
         raise ProgramError(f"cannot be read: {e}", title) from None
     assigned: dict[str, Value] = {}
@@ -247,7 +377,8 @@ def _expression(text: str, title: str) -> DataflowGraph:
                 used.add(name)
                 return assigned[name] if name in assigned else g.input(name)
             case ast.BinOp(left=x, op=op, right=y) if type(op) in _BINARY:
-                x, y = value(x), value(y)
+                x = value(x)
+                y = value(y)
                 try:
                     return _BINARY[type(op)](x, y)
                 except (ArithmeticError, TypeError) as e:  # of two numbers

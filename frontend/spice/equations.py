@@ -1,7 +1,8 @@
 """Device equations in SymPy, with the derivatives a Newton solver needs, as dataflow graphs.
 
-A device is written as a list of intermediate results, each a small SymPy expression of earlier ones, and of outputs. Derivatives follow the
-chain rule from one intermediate result to the next (forward mode), so they stay as small as those in hand-written simulators.
+A device is written as a list of intermediate results, each a small SymPy expression of earlier
+ones, and of outputs. Derivatives follow the chain rule from one intermediate result to the next
+(forward mode), so they stay as small as those in hand-written simulators.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from sympy.logic.boolalg import And, BooleanFalse, BooleanTrue, Not, Or
 from ...machine.dataflow import DataflowGraph
 from ...machine.errors import ProgramError
 from ...machine.token_ops import Op
-from .builder import Builder, Value, absolute, exp, log, maximum, minimum, power, sqrt, where
+from .builder import Builder, Value, absolute, exp, log, maximum, minimum, power, where
 
-__all__ = ["Equations", "limexp", "softplus", "EXP_LIMIT"]
+__all__ = ["EXP_LIMIT", "Equations", "limexp", "softplus"]
 
 EXP_LIMIT = 80.0
 """Argument from which :class:`limexp` is continued by its tangent: e**80 fits in fp32."""
 
 
-class limexp(sy.Function):  # noqa: N801
+class limexp(sy.Function):
     """e**x, continued by its tangent from EXP_LIMIT on."""
 
     nargs = 1
@@ -34,13 +35,13 @@ class limexp(sy.Function):  # noqa: N801
         return limexp_slope(self.args[0])
 
 
-class limexp_slope(sy.Function):  # noqa: N801
+class limexp_slope(sy.Function):
     """Derivative of limexp."""
 
     nargs = 1
 
 
-class softplus(sy.Function):  # noqa: N801
+class softplus(sy.Function):
     """log(1 + e**x), without loss of accuracy for small e**x and without overflow."""
 
     nargs = 1
@@ -59,7 +60,11 @@ def _limexp_np(x):
     return np.exp(m) * (1 + x - m)
 
 
-_NUMPY = {"limexp": _limexp_np, "limexp_slope": lambda x: np.exp(np.minimum(x, EXP_LIMIT)), "softplus": lambda x: np.logaddexp(0, x)}
+_NUMPY = {
+    "limexp": _limexp_np,
+    "limexp_slope": lambda x: np.exp(np.minimum(x, EXP_LIMIT)),
+    "softplus": lambda x: np.logaddexp(0, x),
+}
 
 
 @dataclass
@@ -71,13 +76,15 @@ class Equations:
     name, about
         Name in ``device:NAME``, and what is modelled, after which publication.
     biases
-        Independent variables: symbol -> (default, lowest, highest sensible value). Outputs are differentiated with respect to these.
+        Independent variables: symbol -> (default, lowest, highest sensible value). Outputs are
+        differentiated with respect to these.
     params
         Parameters: symbol -> default. Inputs of the graph, like the biases.
     lets
         Intermediate results, in order: symbol -> expression.
     outputs
         Name -> expression (currents in A, charges in C).
+
     """
 
     name: str
@@ -94,11 +101,17 @@ class Equations:
         return [self._add(self.params, name, float(v)) for name, v in values.items()]
 
     def fixed(self, name: str, expr) -> sy.Symbol:
-        """A parameter worked out on the host from other parameters: one input of the graph instead of its operations."""
+        """A parameter worked out on the host from other parameters: one input of the graph instead
+        of its operations.
+        """
         return self._add(self.params, name, float(sy.sympify(expr).subs(self.params)))
 
     def let(self, name: str, expr) -> sy.Symbol:
-        """An intermediate result. A Piecewise within a larger expression becomes one of its own, so that derivatives stay case by case."""
+        """An intermediate result.
+
+        A Piecewise within a larger expression becomes one of its own, so that derivatives stay case
+        by case.
+        """
         expr = sy.sympify(expr)
         if not isinstance(expr, sy.Piecewise):
             for i, case in enumerate(sorted(expr.atoms(sy.Piecewise), key=str)):
@@ -118,13 +131,19 @@ class Equations:
         return s
 
     def derivatives(self) -> tuple[dict[sy.Symbol, sy.Expr], dict[str, sy.Expr]]:
-        """Intermediate derivatives (symbol -> expression, to follow the lets) and those of the outputs: d<output>_d<bias>, where not zero."""
-        total: dict[sy.Symbol, dict[sy.Symbol, sy.Expr]] = {v: {v: sy.Integer(1)} for v in self.biases}
+        """Intermediate derivatives (symbol -> expression, to follow the lets) and those of the
+        outputs: d<output>_d<bias>, where not zero.
+        """
+        total: dict[sy.Symbol, dict[sy.Symbol, sy.Expr]] = {
+            v: {v: sy.Integer(1)} for v in self.biases
+        }
         chain: dict[sy.Symbol, sy.Expr] = {}
         for s, e in self.lets.items():
             total[s] = {}
             for v in self.biases:
-                if isinstance(e, sy.Piecewise):  # case by case: a case not taken may be a NaN, which must not be multiplied by 0
+                if isinstance(
+                    e, sy.Piecewise
+                ):  # case by case: a case not taken may be a NaN, which must not be multiplied by 0
                     d = sy.Piecewise(*((self._slope(x, v, total), c) for x, c in e.args))
                 else:
                     d = self._slope(e, v, total)
@@ -135,7 +154,12 @@ class Equations:
                 else:
                     total[s][v] = name = sy.Symbol(f"{s}__{v}", real=True)
                     chain[name] = d
-        return chain, {f"d{name}_d{v}": total[s][v] for name, s in self.outputs.items() for v in self.biases if v in total[s]}
+        return chain, {
+            f"d{name}_d{v}": total[s][v]
+            for name, s in self.outputs.items()
+            for v in self.biases
+            if v in total[s]
+        }
 
     @staticmethod
     def _slope(e: sy.Expr, v: sy.Symbol, total: dict) -> sy.Expr:
@@ -150,8 +174,12 @@ class Equations:
         for s, default in [(v, d[0]) for v, d in self.biases.items()] + list(self.params.items()):
             g.values[s] = g.builder.input(str(s), default)
         steps = {**self.lets, **chain}
-        replaced, reduced = sy.cse(list(steps.values()), symbols=(sy.Symbol(f"_{i}", real=True) for i in range(1 << 30)), order="none")
-        g.pending = dict(replaced) | dict(zip(steps, reduced))
+        replaced, reduced = sy.cse(
+            list(steps.values()),
+            symbols=(sy.Symbol(f"_{i}", real=True) for i in range(1 << 30)),
+            order="none",
+        )
+        g.pending = dict(replaced) | dict(zip(steps, reduced, strict=False))
         for name, s in self.outputs.items():
             g.builder.output(name, g.lower(s))
         for name, e in slopes.items():
@@ -170,7 +198,10 @@ class Equations:
 
     def random_biases(self, rng: np.random.Generator, n: int) -> dict[str, np.ndarray]:
         """``n`` points, even over the ranges, rounded to fp32."""
-        return {str(v): rng.uniform(low, high, n).astype(np.float32) for v, (_, low, high) in self.biases.items()}
+        return {
+            str(v): rng.uniform(low, high, n).astype(np.float32)
+            for v, (_, low, high) in self.biases.items()
+        }
 
 
 class _Lowering:
@@ -186,7 +217,9 @@ class _Lowering:
     def depth(self, v: Value) -> int:
         rows = self.builder._rows
         for _, a, b, _ in rows[len(self._depth) :]:
-            self._depth.append(1 + max(self._depth[a] if a >= 0 else 0, self._depth[b] if b >= 0 else 0))
+            self._depth.append(
+                1 + max(self._depth[a] if a >= 0 else 0, self._depth[b] if b >= 0 else 0)
+            )
         return self._depth[v.node]
 
     def lower(self, e: sy.Basic) -> Value:
@@ -214,7 +247,9 @@ class _Lowering:
         if isinstance(e, sy.Piecewise):
             return self._piecewise(e.args)
         if isinstance(e, (sy.Max, sy.Min)):
-            return reduce(maximum if isinstance(e, sy.Max) else minimum, [self.lower(x) for x in e.args])
+            return reduce(
+                maximum if isinstance(e, sy.Max) else minimum, [self.lower(x) for x in e.args]
+            )
         if isinstance(e, And):
             return reduce(lambda x, y: x & y, [self.lower(x) for x in sorted(e.args, key=str)])
         if isinstance(e, Or):
@@ -223,7 +258,14 @@ class _Lowering:
             return ~self.lower(e.args[0])
         if e.is_Relational:
             x, y = (self.lower(a) for a in e.args)
-            return {sy.Lt: x.__lt__, sy.Le: x.__le__, sy.Gt: x.__gt__, sy.Ge: x.__ge__, sy.Eq: x.__eq__, sy.Ne: x.__ne__}[e.func](y)
+            return {
+                sy.Lt: x.__lt__,
+                sy.Le: x.__le__,
+                sy.Gt: x.__gt__,
+                sy.Ge: x.__ge__,
+                sy.Eq: x.__eq__,
+                sy.Ne: x.__ne__,
+            }[e.func](y)
         x = self.lower(e.args[0])
         if isinstance(e, sy.exp):
             return exp(x)
@@ -234,12 +276,18 @@ class _Lowering:
         if isinstance(e, limexp_slope):
             return exp(minimum(x, EXP_LIMIT))
         if isinstance(e, limexp):
-            return where(EXP_LIMIT < x, exp(minimum(x, EXP_LIMIT)) * (x - (EXP_LIMIT - 1)), exp(minimum(x, EXP_LIMIT)))
+            return where(
+                EXP_LIMIT < x,
+                exp(minimum(x, EXP_LIMIT)) * (x - (EXP_LIMIT - 1)),
+                exp(minimum(x, EXP_LIMIT)),
+            )
         if isinstance(e, softplus):
             small = exp(x)
             u = 1.0 + small
             return where(x > 15.0, x, where(u == 1.0, small, log(u) * small / (u - 1.0)))
-        raise ProgramError(f"{e.func.__name__} has no meaning on the ALU", f"device {self.builder.title}")
+        raise ProgramError(
+            f"{e.func.__name__} has no meaning on the ALU", f"device {self.builder.title}"
+        )
 
     def _join(self, op: Op, items: list[Value]) -> Value:
         """A tree that joins what is there first."""
@@ -251,7 +299,8 @@ class _Lowering:
         return heap[0][2]
 
     def _sum(self, terms) -> Value:
-        plus, minus = [], []
+        plus = []
+        minus = []
         for t in terms:
             (minus if t.could_extract_minus_sign() else plus).append(t)
         less = [self.lower(-t) for t in minus]
@@ -263,7 +312,8 @@ class _Lowering:
     def _product(self, e) -> Value:
         if e.args[0] == -1:
             return -self.lower(sy.Mul(*e.args[1:]))
-        over, under = [], []
+        over = []
+        under = []
         for x in e.args:
             if x.is_Pow and x.args[1].could_extract_minus_sign():
                 under.append(1 / x)
@@ -271,7 +321,11 @@ class _Lowering:
                 under.append(sy.Integer(x.q) * x.p)
             else:
                 over.append(x)
-        top = self._join(Op.MUL, [self.lower(x) for x in over]) if over else self.builder.constant(1.0)
+        top = (
+            self._join(Op.MUL, [self.lower(x) for x in over])
+            if over
+            else self.builder.constant(1.0)
+        )
         return top / self._join(Op.MUL, [self.lower(x) for x in under]) if under else top
 
     def _piecewise(self, cases) -> Value:
@@ -282,6 +336,8 @@ class _Lowering:
             return self._piecewise(rest)
         number = lambda x: float(x) if x.is_Number else self.lower(x)  # noqa: E731
         if not rest:
-            raise ProgramError(f"a case of {condition} has no alternative", f"device {self.builder.title}")
+            raise ProgramError(
+                f"a case of {condition} has no alternative", f"device {self.builder.title}"
+            )
         other = number(rest[0][0]) if isinstance(rest[0][1], BooleanTrue) else self._piecewise(rest)
         return where(self.lower(condition), number(value), other)

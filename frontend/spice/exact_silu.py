@@ -1,6 +1,8 @@
-"""The tiled machine's SiLU unit, bit for bit, from fp32 operations: its fixed-point steps (``docs/arithmetic.md``, section 3) on whole numbers.
+"""The tiled machine's SiLU unit, bit for bit, from fp32 operations: its fixed-point steps
+(``docs/arithmetic.md``, section 3) on whole numbers.
 
-Wide numbers are limbs of 11 bits, lowest first: a product of two limbs, and the sum of four such products, is exact in fp32.
+Wide numbers are limbs of 11 bits, lowest first: a product of two limbs, and the sum of four such
+products, is exact in fp32.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ SIGNED = 1.5 * 2.0**23
 
 
 def _floor(v, magic: float = WHOLE):
-    """Largest whole number up to v; 0 <= v < 2**23 (or any whole number), with SIGNED also -2**22 < v < 2**22."""
+    """Largest whole number up to v; 0 <= v < 2**23 (or any whole number), with SIGNED also -2**22 <
+    v < 2**22.
+    """
     near = v + magic - magic
     return near - (v < near)
 
@@ -42,7 +46,8 @@ def _constant(n: int) -> list[float]:
 
 def _carry(columns: list) -> list:
     """Limbs of a number given by sums per place."""
-    limbs, carry = [], None
+    limbs = []
+    carry = None
     for c in columns:
         c = c if carry is None else c + carry
         carry, rest = _divide(c, BITS)
@@ -61,11 +66,15 @@ def _times(x: list, y: list) -> list:
 
 def _shift(x: list, places: int) -> list:
     """x >> places."""
-    x, s = x[places // BITS :], places % BITS
+    x = x[places // BITS :]
+    s = places % BITS
     if not s:
         return x
     parts = [_divide(v, s) for v in x]
-    return [h if i + 1 == len(parts) else h + parts[i + 1][1] * 2.0 ** (BITS - s) for i, (h, _) in enumerate(parts)]
+    return [
+        h if i + 1 == len(parts) else h + parts[i + 1][1] * 2.0 ** (BITS - s)
+        for i, (h, _) in enumerate(parts)
+    ]
 
 
 def _split(v, count: int) -> list:
@@ -88,7 +97,9 @@ def _table(index: Value, values) -> Value:
             total = total | p
         return total
 
-    rows = [any_of([columns[i] & float(values[16 * row + i]) for i in range(16)]) for row in range(8)]
+    rows = [
+        any_of([columns[i] & float(values[16 * row + i]) for i in range(16)]) for row in range(8)
+    ]
     return any_of([(high == float(row)) & rows[row] for row in range(8)])
 
 
@@ -111,20 +122,37 @@ class _Numbers:
         o = o.v if isinstance(o, _Numbers) else np.full_like(self.v, o)
         return _Numbers(f(o, self.v) if swap else f(self.v, o))
 
-    def __add__(self, o): return self._with(arith.add, o)
-    def __sub__(self, o): return self._with(arith.sub, o)
-    def __mul__(self, o): return self._with(arith.mul, o)
-    def __truediv__(self, o): return self._with(arith.div, o)
-    def __rtruediv__(self, o): return self._with(arith.div, o, True)
+    def __add__(self, o):
+        return self._with(arith.add, o)
+
+    def __sub__(self, o):
+        return self._with(arith.sub, o)
+
+    def __mul__(self, o):
+        return self._with(arith.mul, o)
+
+    def __truediv__(self, o):
+        return self._with(arith.div, o)
+
+    def __rtruediv__(self, o):
+        return self._with(arith.div, o, True)
 
 
 def _exp2(index: Value) -> list:
-    """EXP2_TABLE[index], 31 bits: what the ALU's exp gives, multiples of 2**7, and a table of the difference."""
+    """EXP2_TABLE[index], 31 bits: what the ALU's exp gives, multiples of 2**7, and a table of the
+    difference.
+    """
     step = float(np.float32(np.log(2) / 128))
-    rough = arith.exp(arith.mul(np.arange(128, dtype=np.float32), np.full(128, step, np.float32))) * np.float32(2**23)
+    rough = arith.exp(
+        arith.mul(np.arange(128, dtype=np.float32), np.full(128, step, np.float32))
+    ) * np.float32(2**23)
     top, rest = _divide(exp(index * step) * WHOLE, 15)
     middle, bottom = _divide(rest, 4)
-    carry, low = _divide(bottom * 128.0 + _table(index, np.array(EXP2_TABLE) - rough.astype(np.int64) * 128), BITS, SIGNED)
+    carry, low = _divide(
+        bottom * 128.0 + _table(index, np.array(EXP2_TABLE) - rough.astype(np.int64) * 128),
+        BITS,
+        SIGNED,
+    )
     carry, middle = _divide(middle + carry, BITS, SIGNED)
     return [low, middle, top + carry]
 
@@ -135,12 +163,14 @@ def exact_silu(x: Value) -> Value:
     size = absolute(x)
     c = maximum(minimum(size, 255.0), 2.0**-30)
     q = c * (2.0**23 + 1)
-    unit = q - q * (1 - 2.0**-24)                                    # the power of two in c
+    unit = q - q * (1 - 2.0**-24)  # the power of two in c
     significand = _split(c / unit * WHOLE, 3)
 
     # e**-c = mantissa * 2**-(k + 30); c * log2(e) = m * 2**23 - r with 30 fraction bits
     product = _times(significand, _constant(LOG2E))
-    whole = [_divide(_floor(product[i] * unit * 2.0 ** (BITS * i - 29)), 23) for i in range(2, 6)]  # lower limbs are fractions
+    whole = [
+        _divide(_floor(product[i] * unit * 2.0 ** (BITS * i - 29)), 23) for i in range(2, 6)
+    ]  # lower limbs are fractions
     low = sum((b for _, b in whole[1:]), whole[0][1])
     r = low & (WHOLE - low)
     m = sum((a for a, _ in whole[1:]), whole[0][0]) + (low > 0.0)
@@ -151,10 +181,13 @@ def exact_silu(x: Value) -> Value:
     u = _carry([bend[0] + c1[0], bend[1] + c1[1], c1[2]])[:3]
     p = _shift(_times(u, _split(r, 3)), 24)[:3]
     base = _exp2(index)
-    mantissa = _carry([a + b for a, b in zip(base, _shift(_times(base, p), 32)[:3], strict=True)])[:3]
+    mantissa = _carry([a + b for a, b in zip(base, _shift(_times(base, p), 32)[:3], strict=True)])[
+        :3
+    ]
 
     # 2**-k, and d = 1 + e**-c
-    left, small = minimum(k, 255.0), 1.0
+    left = minimum(k, 255.0)
+    small = 1.0
     halves = []
     for j in (7, 6, 5, 4, 3, 2, 1, 0):
         bit = left >= float(1 << j)
@@ -173,8 +206,22 @@ def exact_silu(x: Value) -> Value:
     segment, odd = _divide(d[2], 1)
     segment = segment - 128.0
     rest = odd * BASE + d[1]
-    line = _known(segment, lambda i: _nearest(1.0 * 2**20 / (i / 128.0 + 1.0) - 8.0 / ((i + 0.5) / 128.0 + 1.0) / ((i + 0.5) / 128.0 + 1.0) / ((i + 0.5) / 128.0 + 1.0)), RECIP_TABLE)
-    slope = _known(segment, lambda i: _nearest(4096.0 / ((i / 128.0 + 1.0) * ((i + 1.0) / 128.0 + 1.0))), RECIP_SLOPE)
+    line = _known(
+        segment,
+        lambda i: _nearest(
+            1.0 * 2**20 / (i / 128.0 + 1.0)
+            - 8.0
+            / ((i + 0.5) / 128.0 + 1.0)
+            / ((i + 0.5) / 128.0 + 1.0)
+            / ((i + 0.5) / 128.0 + 1.0)
+        ),
+        RECIP_TABLE,
+    )
+    slope = _known(
+        segment,
+        lambda i: _nearest(4096.0 / ((i / 128.0 + 1.0) * ((i + 1.0) / 128.0 + 1.0))),
+        RECIP_SLOPE,
+    )
     y = _divide(line - _divide(slope * rest, 11)[0], 2)[0]
     dy = _times(d, _split(y, 2))
     a, b = _divide(dy[1], 3)
@@ -189,9 +236,12 @@ def exact_silu(x: Value) -> Value:
     reciprocal = [*_split(rest, 2), y1 + carry]
 
     # sigmoid, times the significand, rounded once
-    sigmoid = [where(negative, n, v) for n, v in zip(_shift(_times(mantissa, reciprocal), 30)[:3], reciprocal, strict=True)]
+    sigmoid = [
+        where(negative, n, v)
+        for n, v in zip(_shift(_times(mantissa, reciprocal), 30)[:3], reciprocal, strict=True)
+    ]
     w = _shift(_times(sigmoid, significand), 24)[:3]
-    scale = 1.0 + (w[2] >= 512.0) + (w[2] >= 1024.0) * 2.0           # 2**top
+    scale = 1.0 + (w[2] >= 512.0) + (w[2] >= 1024.0) * 2.0  # 2**top
     part = w[0] / scale
     i0 = _floor(part * 2.0**-7)
     dropped = _floor(part - i0 * 128.0)

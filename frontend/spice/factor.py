@@ -1,4 +1,6 @@
-"""Sparse LU factorisation with the pattern kept: which entries, in which order, and the pivots, decided once on the host."""
+"""Sparse LU factorisation with the pattern kept: which entries, in which order, and the pivots,
+decided once on the host.
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,11 @@ class Factors:
     starts
         Block b holds pivots starts[b] to starts[b + 1].
     upper, lower
-        Per column (pivot order), pivot indices of the entries of U above the diagonal, ascending, and of L below it (in the order found).
+        Per column (pivot order), pivot indices of the entries of U above the diagonal, ascending,
+        and of L below it (in the order found).
     l, u, pivot
         Their values in float64; ``pivot[k]`` is U's diagonal.
+
     """
 
     a: sp.csc_array
@@ -40,17 +44,19 @@ class Factors:
     upper: list[np.ndarray]
     lower: list[np.ndarray]
     u: list[np.ndarray]
-    l: list[np.ndarray]  # noqa: E741
+    l: list[np.ndarray]
     pivot: np.ndarray
 
     def matrices(self) -> tuple[sp.csc_array, sp.csc_array]:
         """L (unit diagonal) and U, float64."""
         n = len(self.pivot)
+
         def build(pattern, values, diagonal):
             count = [len(p) for p in pattern]
             rows = np.concatenate([np.arange(n), *pattern])
             cols = np.concatenate([np.arange(n), np.repeat(np.arange(n), count)])
             return sp.csc_array((np.concatenate([diagonal, *values]), (rows, cols)), shape=(n, n))
+
         return build(self.lower, self.l, np.ones(n)), build(self.upper, self.u, self.pivot)
 
     def blocks(self) -> sp.csc_array:
@@ -58,7 +64,9 @@ class Factors:
         entries = self.a[self.rows][:, self.cols].tocoo()
         block = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
         inside = block[entries.row] == block[entries.col]
-        return sp.csc_array((entries.data[inside], (entries.row[inside], entries.col[inside])), shape=self.a.shape)
+        return sp.csc_array(
+            (entries.data[inside], (entries.row[inside], entries.col[inside])), shape=self.a.shape
+        )
 
     def entries(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Column k of P A Q within its block: pivot indices (ascending) and values."""
@@ -76,39 +84,54 @@ class Factors:
 
 def _column(a, place, starts, k, cols):
     part = slice(a.indptr[cols[k]], a.indptr[cols[k] + 1])
-    i, v = place[a.indices[part]], a.data[part]
+    i = place[a.indices[part]]
+    v = a.data[part]
     block = np.searchsorted(starts, k, "right") - 1
     inside = (i >= starts[block]) & (i < starts[block + 1])
     return i[inside], v[inside]
 
 
-def factorise(a: sp.csc_array, method: str = "amd", threshold: float = 1e-3, where: str = "matrix", given: Order | None = None) -> Factors:
+def factorise(
+    a: sp.csc_array,
+    method: str = "amd",
+    threshold: float = 1e-3,
+    where: str = "matrix",
+    given: Order | None = None,
+) -> Factors:
     """Left-looking factorisation with partial pivoting that prefers the diagonal.
 
-    The diagonal is the pivot unless it is below ``threshold`` times the largest candidate; rows count divided by their largest
-    entry when pivots are compared. ProgramError names the column at which a singular matrix has no pivot.
+    The diagonal is the pivot unless it is below ``threshold`` times the largest candidate; rows
+    count divided by their largest entry when pivots are compared. ProgramError names the column at
+    which a singular matrix has no pivot.
     """
     o = given or order(a, method, where)
     n = a.shape[0]
     place = np.empty(n, np.int64)
-    place[o.rows] = np.arange(n)                 # position of a row before pivoting
+    place[o.rows] = np.arange(n)  # position of a row before pivoting
     scale = np.zeros(n)
     np.maximum.at(scale, place[a.indices], np.abs(a.data))
     scale[scale == 0] = 1
-    pivot_of = np.full(n, -1)                    # position -> pivot index
-    position = np.empty(n, np.int64)             # pivot index -> position
-    upper, lower, u_values, l_values, pivots = [], [], [], [], np.empty(n)
-    x, mark = np.zeros(n), np.zeros(n, bool)
+    pivot_of = np.full(n, -1)  # position -> pivot index
+    position = np.empty(n, np.int64)  # pivot index -> position
+    upper = []
+    lower = []
+    u_values = []
+    l_values = []
+    pivots = np.empty(n)
+    x = np.zeros(n)
+    mark = np.zeros(n, bool)
     for k in range(n):
         rows, values = _column(a, place, o.starts, k, o.cols)
-        x[rows], mark[rows] = values, True
-        touched, found = [rows], []
+        x[rows] = values
+        mark[rows] = True
+        touched = [rows]
+        found = []
         heap = [p for p in pivot_of[rows].tolist() if p >= 0]
         heapq.heapify(heap)
         while heap:
             p = heapq.heappop(heap)
             found.append(p)
-            below = lower[p]                     # positions, until the block is done
+            below = lower[p]  # positions, until the block is done
             x[below] -= l_values[p] * x[position[p]]
             new = below[~mark[below]]
             if len(new):
@@ -121,18 +144,25 @@ def factorise(a: sp.csc_array, method: str = "amd", threshold: float = 1e-3, whe
         open_ = rows[pivot_of[rows] < 0]
         size = np.abs(x[open_]) / scale[open_]
         if not len(open_) or size.max() == 0 or not np.isfinite(size).all():
-            raise ProgramError(f"is singular: no pivot in column {int(o.cols[k])}", where, "after elimination every column keeps an entry that is not zero")
+            raise ProgramError(
+                f"is singular: no pivot in column {int(o.cols[k])}",
+                where,
+                "after elimination every column keeps an entry that is not zero",
+            )
         best = int(np.argmax(size))
         diagonal = np.flatnonzero(open_ == k)
         if len(diagonal) and size[diagonal[0]] >= threshold * size[best] and size[diagonal[0]] > 0:
             best = int(diagonal[0])
         chosen = open_[best]
-        pivot_of[chosen], position[k], pivots[k] = k, chosen, x[chosen]
+        pivot_of[chosen] = k
+        position[k] = chosen
+        pivots[k] = x[chosen]
         rest = np.delete(open_, best)
         upper.append(np.array(found, np.int64))
         u_values.append(x[position[found]] if found else np.empty(0))
         lower.append(rest)
         l_values.append(x[rest] / pivots[k])
-        x[rows], mark[rows] = 0, False
+        x[rows] = 0
+        mark[rows] = False
     lower = [pivot_of[rest] for rest in lower]
     return Factors(a, o.rows[position], o.cols, o.starts, upper, lower, u_values, l_values, pivots)

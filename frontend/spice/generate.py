@@ -1,9 +1,13 @@
-"""Seeded circuit matrices, so that nothing has to be downloaded: nodal conductance matrices with linearised transistors.
+"""Seeded circuit matrices, so that nothing has to be downloaded: nodal conductance matrices with
+linearised transistors.
 
-Each is diagonally dominant by rows, so every pivot order is stable. Values spread over a few decades, as conductances and C/h terms do.
+Each is diagonally dominant by rows, so every pivot order is stable. Values spread over a few
+decades, as conductances and C/h terms do.
 """
 
 from __future__ import annotations
+
+import itertools
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +24,11 @@ MOST_ELEMENTS = 10_000
 
 class _Stamps:
     def __init__(self, rng):
-        self.rng, self.rows, self.cols, self.values, self.n = rng, [], [], [], 0
+        self.rng = rng
+        self.rows = []
+        self.cols = []
+        self.values = []
+        self.n = 0
 
     def node(self) -> int:
         self.n += 1
@@ -42,7 +50,9 @@ class _Stamps:
             self.put(p, q, s * g)
 
     def transistor(self, gate: int, drain: int, source: int | None) -> None:
-        """Linearised: a current out of the drain that the gate controls, output conductance, gate-drain and gate-source capacitance."""
+        """Linearised: a current out of the drain that the gate controls, output conductance,
+        gate-drain and gate-source capacitance.
+        """
         gm = self.size()
         self.put(drain, gate, gm)
         self.between(gate, drain)
@@ -54,13 +64,15 @@ class _Stamps:
     def matrix(self) -> sp.csc_array:
         a = sp.coo_array((self.values, (self.rows, self.cols)), shape=(self.n, self.n)).tocsc()
         off = abs(a).sum(axis=1) - abs(a.diagonal())
-        ground = np.maximum(off - a.diagonal(), 0) + 0.1 * off + 10 ** self.rng.uniform(-2, 0, self.n)  # to ground
+        ground = (
+            np.maximum(off - a.diagonal(), 0) + 0.1 * off + 10 ** self.rng.uniform(-2, 0, self.n)
+        )  # to ground
         return sp.csc_array(a + sp.diags_array(ground))
 
 
 def _ladder(s: _Stamps, n: int) -> None:
     nodes = [s.node() for _ in range(n)]
-    for i, j in zip(nodes, nodes[1:]):
+    for i, j in itertools.pairwise(nodes):
         s.between(i, j)
 
 
@@ -76,27 +88,40 @@ def _gates(s: _Stamps, n: int) -> None:
     nets = [s.node() for _ in range(max(2, n // 8))]
     for _ in range(n):
         k = int(s.rng.integers(1, 4))
-        back = np.where(s.rng.random(k) < 0.03, s.rng.integers(0, len(nets), k), np.minimum(s.rng.geometric(0.3, k), len(nets) - 1))
+        back = np.where(
+            s.rng.random(k) < 0.03,
+            s.rng.integers(0, len(nets), k),
+            np.minimum(s.rng.geometric(0.3, k), len(nets) - 1),
+        )
         inputs = [nets[-1 - int(i)] for i in np.unique(back)]
         k = len(inputs)
         out = s.node()
         top = out
         for i, gate in enumerate(inputs):
             below = s.node() if i + 1 < k else None
-            s.transistor(gate, top, below)   # in series, down to ground
-            s.transistor(gate, out, None)    # in parallel, up to the supply
+            s.transistor(gate, top, below)  # in series, down to ground
+            s.transistor(gate, out, None)  # in parallel, up to the supply
             top = below
         nets.append(out)
 
 
 KINDS = {"ladder": _ladder, "ring": _ring, "gates": _gates}
-"""ladder: N nodes in a row; ring: an oscillator of N stages, two nodes each; gates: N static gates of one to three inputs, with wiring of mostly short reach."""
+"""ladder: N nodes in a row; ring: an oscillator of N stages, two nodes each; gates: N static gates
+of one to three inputs, with wiring of mostly short reach.
+"""
 
 
 def circuit_matrix(kind: str, n: int, seed: int = 0) -> sp.csc_array:
-    """The matrix of a generated circuit; the same seed gives the same matrix. ProgramError for an unknown kind or fewer than 3 elements."""
+    """The matrix of a generated circuit; the same seed gives the same matrix.
+
+    ProgramError for an unknown kind or fewer than 3 elements.
+    """
     if kind not in KINDS:
-        raise ProgramError(f"unknown kind of circuit {kind!r}", f"gen:{kind}:{n}", remedy=nearest(kind, KINDS, "use"))
+        raise ProgramError(
+            f"unknown kind of circuit {kind!r}",
+            f"gen:{kind}:{n}",
+            remedy=nearest(kind, KINDS, "use"),
+        )
     if not 3 <= n <= MOST_ELEMENTS:
         raise ProgramError(f"needs from 3 to {MOST_ELEMENTS} elements, not {n}", f"gen:{kind}:{n}")
     within("the seed", seed, SEEDS, f"gen:{kind}:{n}")

@@ -1,7 +1,7 @@
 """Dataflow graphs of sparse LU factorisation: the whole of it, or the front solve of one column.
 
-Signs cost nothing: a node may hold minus an entry. Additions and subtractions are chosen so that the sums come out right, and an output
-that holds minus its entry has a name that starts with ``-``.
+Signs cost nothing: a node may hold minus an entry. Additions and subtractions are chosen so that
+the sums come out right, and an output that holds minus its entry has a name that starts with ``-``.
 """
 
 from __future__ import annotations
@@ -18,24 +18,30 @@ from ...machine.graph_forms import SHAPES
 from ...machine.token_ops import Op
 from .factor import Factors
 
-__all__ = ["whole_lu", "front_solve", "entry_values", "read_factors", "SHAPES"]
+__all__ = ["SHAPES", "entry_values", "front_solve", "read_factors", "whole_lu"]
 
 
 class _Arrays:
     """Nodes in arrays that grow by doubling; appended in blocks."""
 
     def __init__(self, expected: int = 1024):
-        self.op, self.a, self.b, self.value = (np.empty(expected, t) for t in (np.uint8, np.int32, np.int32, np.float64))
+        self.op, self.a, self.b, self.value = (
+            np.empty(expected, t) for t in (np.uint8, np.int32, np.int32, np.float64)
+        )
         self.n = 0
 
     def add(self, op, a, b, count: int, value=0.0) -> np.ndarray:
         """Indices of ``count`` new nodes."""
-        start, end = self.n, self.n + count
+        start = self.n
+        end = self.n + count
         while end > len(self.op):
             for key in ("op", "a", "b", "value"):
                 old = getattr(self, key)
                 setattr(self, key, np.concatenate([old, np.empty_like(old)]))
-        self.op[start:end], self.a[start:end], self.b[start:end], self.value[start:end] = op, a, b, value
+        self.op[start:end] = op
+        self.a[start:end] = a
+        self.b[start:end] = b
+        self.value[start:end] = value
         self.n = end
         return np.arange(start, end, dtype=np.int32)
 
@@ -44,19 +50,23 @@ class _Arrays:
 
 
 def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
-    """The whole left-looking factorisation: every entry of A that it reads an input, one mul, add or sub, or div per operation.
+    """The whole left-looking factorisation: every entry of A that it reads an input, one mul, add
+    or sub, or div per operation.
 
-    The first product that fills an empty place needs no addition, so there are exactly two edges per operation. Inputs ``A[row,col]``
-    (indices of the matrix, from 0; defaults its values); outputs ``L[row,col]`` and ``U[row,col]`` in pivot order, ``-L[..]`` and ``-U[..]``
-    where the node holds minus the entry. A block of one row has nothing to compute and is left out.
+    The first product that fills an empty place needs no addition, so there are exactly two edges
+    per operation. Inputs ``A[row,col]`` (indices of the matrix, from 0; defaults its values);
+    outputs ``L[row,col]`` and ``U[row,col]`` in pivot order, ``-L[..]`` and ``-U[..]`` where the
+    node holds minus the entry. A block of one row has nothing to compute and is left out.
     """
     n = len(f.pivot)
     g = _Arrays(1 << 20)
     names: dict[int, str] = {}
     outputs: list[np.ndarray] = []
     output_names: list[str] = []
-    node, positive = np.full(n, -1, np.int32), np.ones(n, bool)
-    l_nodes, l_positive = [None] * n, [None] * n
+    node = np.full(n, -1, np.int32)
+    positive = np.ones(n, bool)
+    l_nodes = [None] * n
+    l_positive = [None] * n
     size = np.diff(f.starts)
     alone = np.repeat(size == 1, size)
     for k in range(n):
@@ -65,26 +75,40 @@ def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
         rows, values = f.entries(k)
         inputs = g.add(Op.INPUT, -1, -1, len(rows), values)
         col = f.cols[k]
-        names.update((i, f"A[{r},{col}]") for i, r in zip(inputs.tolist(), f.rows[rows].tolist()))
-        node[rows], positive[rows] = inputs, True
+        names.update(
+            (i, f"A[{r},{col}]")
+            for i, r in zip(inputs.tolist(), f.rows[rows].tolist(), strict=False)
+        )
+        node[rows] = inputs
+        positive[rows] = True
         for p in f.upper[k].tolist():
             below = f.lower[p]
             if not len(below):
                 continue
             product = g.add(Op.MUL, l_nodes[p], node[p], len(below))
-            plus = l_positive[p] != positive[p]                      # the sign of -(l u)
+            plus = l_positive[p] != positive[p]  # the sign of -(l u)
             fresh = node[below] < 0
             filled = below[fresh]
-            node[filled], positive[filled] = product[fresh], plus[fresh]
+            node[filled] = product[fresh]
+            positive[filled] = plus[fresh]
             if len(filled) < len(below):
                 old = ~fresh
-                target, term, term_plus = below[old], product[old], plus[old]
-                have, have_plus = node[target], positive[target]
+                target = below[old]
+                term = product[old]
+                term_plus = plus[old]
+                have = node[target]
+                have_plus = positive[target]
                 same = have_plus == term_plus
-                swap = ~same & term_plus                             # -x + term = term - x
-                node[target] = g.add(np.where(same, Op.ADD, Op.SUB), np.where(swap, term, have), np.where(swap, have, term), len(target))
+                swap = ~same & term_plus  # -x + term = term - x
+                node[target] = g.add(
+                    np.where(same, Op.ADD, Op.SUB),
+                    np.where(swap, term, have),
+                    np.where(swap, have, term),
+                    len(target),
+                )
                 positive[target] = have_plus | ~same
-        upper, lower = f.upper[k], f.lower[k]
+        upper = f.upper[k]
+        lower = f.lower[k]
         if len(lower):
             l_nodes[k] = g.add(Op.DIV, node[lower], node[k], len(lower))
         else:
@@ -92,15 +116,31 @@ def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
         l_positive[k] = positive[lower] == positive[k]
         above = np.append(upper, k)
         outputs += [node[above], l_nodes[k]]
-        output_names += [f"{'' if s else '-'}U[{i},{k}]" for i, s in zip(above.tolist(), positive[above].tolist())]
-        output_names += [f"{'' if s else '-'}L[{i},{k}]" for i, s in zip(lower.tolist(), l_positive[k].tolist())]
-        node[above], node[lower], node[rows] = -1, -1, -1
+        output_names += [
+            f"{'' if s else '-'}U[{i},{k}]"
+            for i, s in zip(above.tolist(), positive[above].tolist(), strict=False)
+        ]
+        output_names += [
+            f"{'' if s else '-'}L[{i},{k}]"
+            for i, s in zip(lower.tolist(), l_positive[k].tolist(), strict=False)
+        ]
+        node[above] = -1
+        node[lower] = -1
+        node[rows] = -1
     if not outputs:
         raise ProgramError("is triangular after permutation: there is nothing to factorise", title)
-    return g.graph(name=names, outputs=np.concatenate(outputs).tolist(), output_names=output_names, title=title, meta={"factors": f})
+    return g.graph(
+        name=names,
+        outputs=np.concatenate(outputs).tolist(),
+        output_names=output_names,
+        title=title,
+        meta={"factors": f},
+    )
 
 
-def front_solve(f: Factors, column: int, depth: int = 1, shape: str = "balanced", title: str = "column") -> DataflowGraph:
+def front_solve(
+    f: Factors, column: int, depth: int = 1, shape: str = "balanced", title: str = "column"
+) -> DataflowGraph:
     """The front solve x = L \\ A(:, k) of one column (k in pivot order), as left-looking factorisation does it: entries of U, and of L before division.
 
     Rows are taken ``depth`` at a time in pivot order; within such a group a row's solution is written out in terms of
@@ -116,23 +156,28 @@ def front_solve(f: Factors, column: int, depth: int = 1, shape: str = "balanced"
     if shape not in SHAPES:
         raise ProgramError(f"unknown shape {shape!r}", title, remedy=f"use {', '.join(SHAPES)}")
     rows, values = f.entries(column)
-    uses: dict[int, list[tuple[int, float]]] = {}                    # row -> the (column, value) of L it reads
+    uses: dict[int, list[tuple[int, float]]] = {}  # row -> the (column, value) of L it reads
     for p in f.upper[column].tolist():
-        for i, v in zip(f.lower[p].tolist(), f.l[p].tolist()):
+        for i, v in zip(f.lower[p].tolist(), f.l[p].tolist(), strict=False):
             uses.setdefault(i, []).append((p, v))
     if not uses:
-        raise ProgramError(f"column {column} needs no operation", title, "a front solve reads at least one entry of L", "choose another column")
+        raise ProgramError(
+            f"column {column} needs no operation",
+            title,
+            "a front solve reads at least one entry of L",
+            "choose another column",
+        )
     g = _Build(shape)
-    b = {int(i): float(v) for i, v in zip(rows, values)}
-    solved: dict[int, tuple[int, bool]] = {}                         # row -> node, sign
+    b = {int(i): float(v) for i, v in zip(rows, values, strict=False)}
+    solved: dict[int, tuple[int, bool]] = {}  # row -> node, sign
     pattern = sorted(set(b) | set(uses))
     for start in range(0, len(pattern), depth):
         group = pattern[start : start + depth]
-        expanded: dict[int, list[tuple[list[int], bool]]] = {}       # row -> products of (nodes, sign)
+        expanded: dict[int, list[tuple[list[int], bool]]] = {}  # row -> products of (nodes, sign)
         for i in group:
             terms = [([g.input(f"b[{i}]", b[i])], True)] if i in b else []
             for j, v in uses.get(i, ()):
-                l = g.input(f"L[{i},{j}]", v)  # noqa: E741
+                l = g.input(f"L[{i},{j}]", v)
                 if j in expanded:
                     terms += [([l, *factors], not s) for factors, s in expanded[j]]
                 else:
@@ -142,14 +187,21 @@ def front_solve(f: Factors, column: int, depth: int = 1, shape: str = "balanced"
         for i in group:
             solved[i] = g.sum([(g.product(factors), s) for factors, s in expanded[i]])
     outputs = [i for i in pattern if i in uses]
-    return g.graph([(f"{'' if solved[i][1] else '-'}x[{i}]", solved[i][0]) for i in outputs], title, {"factors": f, "column": column})
+    return g.graph(
+        [(f"{'' if solved[i][1] else '-'}x[{i}]", solved[i][0]) for i in outputs],
+        title,
+        {"factors": f, "column": column},
+    )
 
 
 class _Build:
     """Nodes one at a time, with their depth; inputs shared by name."""
 
     def __init__(self, shape: str):
-        self.shape, self.nodes, self.depth, self.names = shape, [], [], {}
+        self.shape = shape
+        self.nodes = []
+        self.depth = []
+        self.names = {}
 
     def input(self, name: str, value: float) -> int:
         if name not in self.names:
@@ -178,7 +230,10 @@ class _Build:
             return first
         if self.shape == "balanced":
             while len(items) > 1:
-                items = [join(*items[i : i + 2]) if i + 1 < len(items) else items[i] for i in range(0, len(items), 2)]
+                items = [
+                    join(*items[i : i + 2]) if i + 1 < len(items) else items[i]
+                    for i in range(0, len(items), 2)
+                ]
             return items[0]
         heap = [(self.depth[node(item)], i, item) for i, item in enumerate(items)]
         heapq.heapify(heap)
@@ -196,25 +251,48 @@ class _Build:
         return self._tree(terms, self._signed, lambda x: x[0])
 
     def graph(self, outputs: list[tuple[str, int]], title: str, meta: Mapping) -> DataflowGraph:
-        op, a, b, value = zip(*self.nodes)
-        return DataflowGraph(op, a, b, value, {i: s for s, i in self.names.items()}, [i for _, i in outputs], [s for s, _ in outputs], title, meta)
+        op, a, b, value = zip(*self.nodes, strict=False)
+        return DataflowGraph(
+            op,
+            a,
+            b,
+            value,
+            {i: s for s, i in self.names.items()},
+            [i for _, i in outputs],
+            [s for s, _ in outputs],
+            title,
+            meta,
+        )
 
 
 def entry_values(results: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Outputs by the entry's own name, with the sign put back."""
-    return {s.lstrip("-"): -np.asarray(v) if s.startswith("-") else np.asarray(v) for s, v in results.items()}
+    return {
+        s.lstrip("-"): -np.asarray(v) if s.startswith("-") else np.asarray(v)
+        for s, v in results.items()
+    }
 
 
-def read_factors(results: Mapping[str, np.ndarray], f: Factors) -> tuple[sp.csc_array, sp.csc_array]:
-    """L (unit diagonal) and U, float64 in pivot order, from the outputs of :func:`whole_lu`; a block of one row has its entry of A."""
+def read_factors(
+    results: Mapping[str, np.ndarray], f: Factors
+) -> tuple[sp.csc_array, sp.csc_array]:
+    """L (unit diagonal) and U, float64 in pivot order, from the outputs of :func:`whole_lu`; a
+    block of one row has its entry of A.
+    """
     n = len(f.pivot)
     alone = np.flatnonzero(np.repeat(np.diff(f.starts) == 1, np.diff(f.starts)))
-    parts = {"L": (list(range(n)), list(range(n)), [1.0] * n), "U": (alone.tolist(), alone.tolist(), f.pivot[alone].tolist())}
+    parts = {
+        "L": (list(range(n)), list(range(n)), [1.0] * n),
+        "U": (alone.tolist(), alone.tolist(), f.pivot[alone].tolist()),
+    }
     for name, v in entry_values(results).items():
         rows, cols, values = parts[name[0]]
         i, j = name[2:-1].split(",")
         rows.append(int(i))
         cols.append(int(j))
         values.append(float(v))
-    make = lambda k: sp.csc_array((parts[k][2], (parts[k][0], parts[k][1])), shape=(n, n))  # noqa: E731
+
+    def make(k):
+        return sp.csc_array((parts[k][2], (parts[k][0], parts[k][1])), shape=(n, n))
+
     return make("L"), make("U")

@@ -17,7 +17,7 @@ from .generate import circuit_matrix
 from .lu import front_solve, whole_lu
 from .matrix import read_matrix
 
-__all__ = ["graph_from", "FORMS"]
+__all__ = ["FORMS", "graph_from"]
 
 
 def graph_from(spec: str) -> DataflowGraph:
@@ -32,7 +32,10 @@ def graph_from(spec: str) -> DataflowGraph:
     if not path.is_file():
         if path.suffix == ".dfg":
             raise ProgramError("no such file", f"graph {spec}")
-        raise ProgramError(f"cannot read graph {spec!r}", remedy="use " + "; ".join(f"{form} ({what})" for form, what in FORMS.items()))
+        raise ProgramError(
+            f"cannot read graph {spec!r}",
+            remedy="use " + "; ".join(f"{form} ({what})" for form, what in FORMS.items()),
+        )
     return DataflowGraph.parse(read_text(path), spec)
 
 
@@ -41,17 +44,27 @@ def _number(text: str, what: str, spec: str) -> int:
     if not re.fullmatch(r"\s*[+-]?[0-9]+\s*", text):
         raise ProgramError(f"{what} must be a whole number, not {shown!r}", f"graph {spec}")
     if len(text) > 24 or abs(int(text)) > MOST_INTEGER:
-        raise ProgramError(f"{what} must be at most {MOST_INTEGER} in magnitude, not {shown}", f"graph {spec}")
+        raise ProgramError(
+            f"{what} must be at most {MOST_INTEGER} in magnitude, not {shown}", f"graph {spec}"
+        )
     return int(text)
 
 
 def _options(text: str, known: dict[str, str], spec: str) -> dict[str, str]:
-    """``key=value`` and bare words of a comma list; ``known`` maps keys to what they are, bare words are keys of their own."""
+    """``key=value`` and bare words of a comma list; ``known`` maps keys to what they are, bare
+    words are keys of their own.
+    """
     found = {}
     for part in filter(None, (p.strip() for p in text.split(","))):
         key, equals, value = part.partition("=")
         if (key if equals else part) not in known or bool(equals) == (known[key] == ""):
-            raise ProgramError(f"unknown option {part!r}", f"graph {spec}", remedy=nearest(key, [k + ("=" + v if v else "") for k, v in known.items()], "options are"))
+            raise ProgramError(
+                f"unknown option {part!r}",
+                f"graph {spec}",
+                remedy=nearest(
+                    key, [k + ("=" + v if v else "") for k, v in known.items()], "options are"
+                ),
+            )
         found[key] = value
     return found
 
@@ -81,18 +94,38 @@ def _column(spec: str, rest: str) -> DataflowGraph:
     parts = rest.split(":")
     if len(parts) < 2:
         raise ProgramError("names no column", f"graph {spec}", remedy="write column:FILE:K")
-    file, k, options = parts[0], _number(parts[1], "the column", spec), _options(",".join(parts[2:]), {"d": "DEPTH", **dict.fromkeys(SHAPES, ""), **_ORDER}, spec)
+    file = parts[0]
+    k = _number(parts[1], "the column", spec)
+    options = _options(
+        ",".join(parts[2:]), {"d": "DEPTH", **dict.fromkeys(SHAPES, ""), **_ORDER}, spec
+    )
     shapes = [s for s in SHAPES if s in options]
     if len(shapes) > 1:
-        raise ProgramError(f"has two shapes, {' and '.join(shapes)}", f"graph {spec}", remedy="name one")
-    return front_solve(_factors(file, options.get("order", "amd")), k, _number(options.get("d", "1"), "d", spec), *shapes, title=spec)
+        raise ProgramError(
+            f"has two shapes, {' and '.join(shapes)}", f"graph {spec}", remedy="name one"
+        )
+    return front_solve(
+        _factors(file, options.get("order", "amd")),
+        k,
+        _number(options.get("d", "1"), "d", spec),
+        *shapes,
+        title=spec,
+    )
 
 
 def _gen(spec: str, rest: str) -> DataflowGraph:
     kind, *numbers = rest.split(":")
     if not 1 <= len(numbers) <= 2:
-        raise ProgramError("needs a kind and a size", f"graph {spec}", remedy="write gen:KIND:N or gen:KIND:N:SEED")
-    matrix = circuit_matrix(kind, *(_number(x, what, spec) for x, what in zip(numbers, ("the size", "the seed"))))
+        raise ProgramError(
+            "needs a kind and a size", f"graph {spec}", remedy="write gen:KIND:N or gen:KIND:N:SEED"
+        )
+    matrix = circuit_matrix(
+        kind,
+        *(
+            _number(x, what, spec)
+            for x, what in zip(numbers, ("the size", "the seed"), strict=False)
+        ),
+    )
     return whole_lu(factorise(matrix, where=f"graph {spec}"), spec)
 
 
@@ -112,12 +145,20 @@ def _step(spec: str, rest: str) -> DataflowGraph:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key or key in params:
-            raise ProgramError(f"cannot read {pair!r}", f"graph {spec}", remedy="write param=value, each once, separated by commas")
+            raise ProgramError(
+                f"cannot read {pair!r}",
+                f"graph {spec}",
+                remedy="write param=value, each once, separated by commas",
+            )
         for kind in (int, float, str):
             with suppress(ValueError):
                 params[key] = kind(value)
                 break
-    own = {key: _number(str(params.pop(key)), key, spec) for key in ("t", "tile", "seed", "exact") if key in params}
+    own = {
+        key: _number(str(params.pop(key)), key, spec)
+        for key in ("t", "tile", "seed", "exact")
+        if key in params
+    }
     if "t" in own:
         own["size"] = own.pop("t")
     return step_graph(spec, name, params, **own)
@@ -127,4 +168,11 @@ def _expr(spec: str, rest: str) -> DataflowGraph:
     return expression(rest)
 
 
-_READERS = {"device": _device, "step": _step, "lu": _lu, "column": _column, "gen": _gen, "expr": _expr}
+_READERS = {
+    "device": _device,
+    "step": _step,
+    "lu": _lu,
+    "column": _column,
+    "gen": _gen,
+    "expr": _expr,
+}

@@ -1,7 +1,8 @@
 """Small STeP programs as dataflow graphs: every element of every tile becomes nodes.
 
-The program's own evaluation (:class:`penstock.frontend.reference.Evaluator`) runs over arrays of nodes instead of numbers, so the order of all sums
-is that of ``docs/arithmetic.md``, and values are those of the tiled machine bit for bit.
+The program's own evaluation (:class:`penstock.frontend.reference.Evaluator`) runs over arrays of
+nodes instead of numbers, so the order of all sums is that of ``docs/arithmetic.md``, and values are
+those of the tiled machine bit for bit.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ..reference import Evaluator
 from .builder import Builder, Value, absolute, exp, where
 from .exact_silu import exact_silu
 
-__all__ = ["SCALAR", "NODE_LIMIT", "scalarise", "step_graph"]
+__all__ = ["NODE_LIMIT", "SCALAR", "scalarise", "step_graph"]
 
 NODE_LIMIT = 2_000_000
 """Scalarising stops here: a larger program is meant for the tiled machine."""
@@ -45,9 +46,11 @@ def _short_silu(x):
 
 
 def _cast_bf16(x):
-    """x rounded to eight bits of significand, nearest even: x + M - M, where M = 1.5 * 2**16 times the power of two in x."""
+    """x rounded to eight bits of significand, nearest even: x + M - M, where M = 1.5 * 2**16 times
+    the power of two in x.
+    """
     large = 2.0**64 < absolute(x)
-    y = where(large, x * 2.0**-64, x)                       # so that nothing below overflows
+    y = where(large, x * 2.0**-64, x)  # so that nothing below overflows
     q = y * (2.0**23 + 1)
     m = absolute(q - q * (1 - 2.0**-24)) * (1.5 * 2**16)
     r = y + m - m
@@ -57,26 +60,48 @@ def _cast_bf16(x):
 
 
 SCALAR: dict[str, Callable] = {
-    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "div": lambda x, y: x / y,
-    "exp": exp, "max": _maximum, "silu": exact_silu, "cast_bf16": _cast_bf16, "cast_fp32": lambda x: x * 1.0,
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "exp": exp,
+    "max": _maximum,
+    "silu": exact_silu,
+    "cast_bf16": _cast_bf16,
+    "cast_fp32": lambda x: x * 1.0,
 }
-"""Function name -> its meaning on nodes, bit for bit. A user's own function is added by an entry."""
+"""Function name -> its meaning on nodes, bit for bit.
+
+A user's own function is added by an entry.
+"""
 
 SHORT: dict[str, Callable] = {"silu": _short_silu}
 """Shorter forms of those that take many nodes, not bit for bit."""
 
 
 ROUNDING = (exact_silu, _cast_bf16)
-"""Meanings that round with operations of the format: in another format the same operations give something else."""
+"""Meanings that round with operations of the format: in another format the same operations give
+something else.
+"""
 
 
 class _Nodes(Evaluator):
-    """The evaluator over object arrays of nodes; padding is the number 0, and what is computed from numbers alone stays a number."""
+    """The evaluator over object arrays of nodes; padding is the number 0, and what is computed from
+    numbers alone stays a number.
+    """
 
-    def __init__(self, builder: Builder, tensors: dict[str, np.ndarray], t: int, scalar: dict[str, Callable], sources: dict | None,
-                 order: dict[str, list[int]] | None):
+    def __init__(
+        self,
+        builder: Builder,
+        tensors: dict[str, np.ndarray],
+        t: int,
+        scalar: dict[str, Callable],
+        sources: dict | None,
+        order: dict[str, list[int]] | None,
+    ):
         super().__init__(tensors, t, self._dot, self._function, object, sources, order)
-        self.builder, self.scalar = builder, scalar
+        self.builder = builder
+        self.scalar = scalar
         self.rounds = False  # whether a meaning of ROUNDING is in use
 
     @contextmanager
@@ -94,7 +119,10 @@ class _Nodes(Evaluator):
     def source(self, node):
         with self._numbers():
             elements = super().source(node)
-        return [(self._inputs(f"{node.name}[{k}]", v) if isinstance(v, np.ndarray) else v, s) for k, (v, s) in enumerate(elements)]
+        return [
+            (self._inputs(f"{node.name}[{k}]", v) if isinstance(v, np.ndarray) else v, s)
+            for k, (v, s) in enumerate(elements)
+        ]
 
     def _inputs(self, name: str, values: np.ndarray) -> np.ndarray:
         self._room_for(values.size)
@@ -105,7 +133,14 @@ class _Nodes(Evaluator):
 
     def _function(self, name: str):
         if name not in self.scalar:
-            raise ProgramError(f"function {name} has no meaning on nodes", f"graph {self.builder.title}", remedy=f"there are {', '.join(SCALAR)}; add an entry to penstock.frontend.spice.step.SCALAR")
+            raise ProgramError(
+                f"function {name} has no meaning on nodes",
+                f"graph {self.builder.title}",
+                remedy=(
+                    f"there are {', '.join(SCALAR)}; add an entry to "
+                    "penstock.frontend.spice.step.SCALAR"
+                ),
+            )
         f = self.scalar[name]
 
         def on_nodes(*operands):
@@ -153,23 +188,41 @@ class _Nodes(Evaluator):
     def _never_minus_zero(self, x: Value) -> bool:
         """Whether a node is a sum with +0, to which another +0 adds nothing."""
         op, *operands, _ = self.builder._rows[x.node]
-        return op is Op.ADD and any(self.builder._rows[i][0] is Op.CONST and self._is_zero(self.builder._rows[i][3]) for i in operands)
+        return op is Op.ADD and any(
+            self.builder._rows[i][0] is Op.CONST and self._is_zero(self.builder._rows[i][3])
+            for i in operands
+        )
 
 
 def _too_large(title: str) -> ProgramError:
-    return ProgramError(f"has more than {NODE_LIMIT} nodes", f"graph {title}", remedy="choose smaller tensors, for example with t=4")
+    return ProgramError(
+        f"has more than {NODE_LIMIT} nodes",
+        f"graph {title}",
+        remedy="choose smaller tensors, for example with t=4",
+    )
 
 
-def scalarise(graph: Graph, tensors: dict[str, np.ndarray], t: int, exact: bool = True, title: str = "step", sources: dict | None = None,
-              order: dict[str, list[int]] | None = None) -> DataflowGraph:
-    """The dataflow graph of a STeP program for the tile edge ``t`` (which fixes the order of sums); not ``exact``: with the shorter forms
-    of :data:`SHORT`.
+def scalarise(
+    graph: Graph,
+    tensors: dict[str, np.ndarray],
+    t: int,
+    exact: bool = True,
+    title: str = "step",
+    sources: dict | None = None,
+    order: dict[str, list[int]] | None = None,
+) -> DataflowGraph:
+    """The dataflow graph of a STeP program for the tile edge ``t`` (which fixes the order of sums);
+    not ``exact``: with the shorter forms of :data:`SHORT`.
 
-    Numbers become nodes; what chooses and addresses (selectors, scalars, sizes) is fixed by ``sources``, the elements of each Source by operator name.
-    Inputs are ``tensor[row,col]``, and ``source[k][row,col]`` for tile k of a Source, with the given values as defaults; outputs are stored tensors and the tiles
-    of each Sink, likewise. A bf16 number travels as the fp32 number of the same value, and what is fed to a bf16 tensor must be one. Units that are taken as they arrive
-    are taken in turn, or in the ``order`` of a run (as of :class:`~penstock.frontend.reference.Evaluator`). ``meta["rounds"]``: whether values are rounded by operations that only fp32
-    makes so. ProgramError for a function with no meaning on nodes, a Source without elements, a program without numbers to store, and more than NODE_LIMIT nodes.
+    Numbers become nodes; what chooses and addresses (selectors, scalars, sizes) is fixed by
+    ``sources``, the elements of each Source by operator name. Inputs are ``tensor[row,col]``, and
+    ``source[k][row,col]`` for tile k of a Source, with the given values as defaults; outputs are
+    stored tensors and the tiles of each Sink, likewise. A bf16 number travels as the fp32 number of
+    the same value, and what is fed to a bf16 tensor must be one. Units that are taken as they
+    arrive are taken in turn, or in the ``order`` of a run (as of
+    :class:`~penstock.frontend.reference.Evaluator`). ``meta["rounds"]``: whether values are rounded
+    by operations that only fp32 makes so. ProgramError for a function with no meaning on nodes, a
+    Source without elements, a program without numbers to store, and more than NODE_LIMIT nodes.
     """
     g = Builder(title, CONSTANT_USES)
     flops = sum((node.flops() for node in graph.nodes), sympy.Integer(0))
@@ -177,10 +230,23 @@ def scalarise(graph: Graph, tensors: dict[str, np.ndarray], t: int, exact: bool 
         raise _too_large(title)
     nodes = _Nodes(g, tensors, t, SCALAR if exact else SCALAR | SHORT, sources, order)
     stored = nodes.run(graph)
-    taken = {f"{name}[{k}]": v for name, items in nodes.sinks.items() for k, (v, _) in enumerate(items) if isinstance(v, np.ndarray)}
-    numbers = {f"{name}[{i},{j}]": v for name, array in (stored | taken).items() for (i, j), v in np.ndenumerate(array)}
+    taken = {
+        f"{name}[{k}]": v
+        for name, items in nodes.sinks.items()
+        for k, (v, _) in enumerate(items)
+        if isinstance(v, np.ndarray)
+    }
+    numbers = {
+        f"{name}[{i},{j}]": v
+        for name, array in (stored | taken).items()
+        for (i, j), v in np.ndenumerate(array)
+    }
     if not numbers:
-        raise ProgramError("stores no numbers", f"graph {title}", "outputs of the graph are stored tensors and the tiles of sinks")
+        raise ProgramError(
+            "stores no numbers",
+            f"graph {title}",
+            "outputs of the graph are stored tensors and the tiles of sinks",
+        )
     for name, v in numbers.items():
         g.output(name, v)
     return replace(g.graph(), meta={"rounds": nodes.rounds})
@@ -190,8 +256,18 @@ MOST_SIZE = 256
 """Of a program that is scalarised: its nodes grow with the third power."""
 
 
-def step_graph(spec: str, name: str, params: dict, size: int | None = None, tile: int = 4, seed: int = 0, exact: int = 1) -> DataflowGraph:
-    """The graph of a program by name or file, with seeded inputs, for tiles of ``tile`` x ``tile``; ``size`` is every size of the program that is not given."""
+def step_graph(
+    spec: str,
+    name: str,
+    params: dict,
+    size: int | None = None,
+    tile: int = 4,
+    seed: int = 0,
+    exact: int = 1,
+) -> DataflowGraph:
+    """The graph of a program by name or file, with seeded inputs, for tiles of ``tile`` x ``tile``;
+    ``size`` is every size of the program that is not given.
+    """
     if tile not in (2, 4, 8, 16):
         raise ProgramError(f"tile must be 2, 4, 8 or 16, not {tile}", f"graph {spec}")
     within("seed", seed, SEEDS, f"graph {spec}")
@@ -200,4 +276,6 @@ def step_graph(spec: str, name: str, params: dict, size: int | None = None, tile
             raise ProgramError(f"t must be from 1 to {MOST_SIZE}, not {size}", f"graph {spec}")
         params = {k: size for k, v in build(name, params).params.items() if type(v) is int} | params
     program: Program = build(name, params)
-    return scalarise(program.graph, program.inputs(seed), tile, bool(exact), spec, program.streams(seed))
+    return scalarise(
+        program.graph, program.inputs(seed), tile, bool(exact), spec, program.streams(seed)
+    )

@@ -1,33 +1,131 @@
-"""What a step of a drawn program can be: each variant adds one step, and sources made to measure where it needs them."""
+"""What a step of a drawn program can be: each variant adds one step, and sources made to measure
+where it needs them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from .functions import (address, address_range, all_read, binary, expert_addresses, last_tile_filter, paired, parts, product, reduction, retile_col, retile_row, row_append,
-                        row_offset, scaled, unary, unpack)
-from .memory import bufferize, copied, linear_load, linear_store, random_load, random_store, read_again, streamify
+from .functions import (
+    address,
+    address_range,
+    all_read,
+    binary,
+    expert_addresses,
+    last_tile_filter,
+    paired,
+    parts,
+    product,
+    reduction,
+    retile_col,
+    retile_row,
+    row_append,
+    row_offset,
+    scaled,
+    unary,
+    unpack,
+)
+from .memory import (
+    bufferize,
+    copied,
+    linear_load,
+    linear_store,
+    random_load,
+    random_store,
+    read_again,
+    streamify,
+)
 from .routing import eager_merge, feedback, merged_references, partition, reassemble
-from .shapes import broadcast, expand_count, expand_reference, fifo, flatten, promote, reshape, zipped
+from .shapes import (
+    broadcast,
+    expand_count,
+    expand_reference,
+    fifo,
+    flatten,
+    promote,
+    reshape,
+    zipped,
+)
 
-__all__ = ["VARIANTS", "RARE"]
+__all__ = ["RARE", "VARIANTS"]
 
 VARIANTS: dict[str, Callable] = {
-    **{f"Map {n}": unary(n) for n in ("exp", "silu", "cast_bf16", "cast_fp32", "row_sum", "row_max")}, "Map scale": scaled,
-    **{f"Map {n}": binary(n) for n in ("add", "sub", "mul", "div", "max")}, "Map pairs": paired, "Map matmul": product(0),
-    "Map row_append": row_append, "Map row_offset": row_offset, "Map address": address,
-    "Accum add": reduction("Accum", "add"), "Accum max": reduction("Accum", "max"), "Accum matmul": product(1), "Accum retile_row": retile_row,
-    "Accum retile_col": retile_col, "Accum all_read": all_read, "Scan add": reduction("Scan", "add"), "Scan max": reduction("Scan", "max"),
-    **{f"FlatMap {'masked ' * mask}{what}": unpack(along, mask) for along, what in (("rows", "rows"), ("cols", "single columns")) for mask in (False, True)},
-    **{f"FlatMap {'masked ' * mask}{what}": parts(along, mask) for along, what in (("rows", "bands"), ("cols", "columns")) for mask in (False, True)}, "FlatMap address_range": address_range,
-    "FlatMap expert_addresses": expert_addresses, "FlatMap last_tile_filter": last_tile_filter,
-    "LinearOffChipLoad": linear_load(False), "LinearOffChipLoad ref": linear_load(True), "LinearOffChipStore": linear_store, "LinearOffChipStore copied": copied, "RandomOffChipLoad": random_load,
-    "RandomOffChipStore": random_store, "RandomOffChipStore read again": read_again, "Bufferize": bufferize, **{f"Streamify {h}": streamify(h) for h in ("once", "repeat", "list", "affine", "ref")},
-    "Partition": partition, "Reassemble": reassemble, "EagerMerge": eager_merge, "EagerMerge references": merged_references, "Loop": feedback,
-    "Flatten": flatten, "Promote": promote(False), "Promote outermost": promote(True), "Reshape": reshape(False), "Reshape pad": reshape(True),
-    "Expand count": expand_count, "Expand ref": expand_reference, "Zip": zipped, "Fifo": fifo, "Broadcast": broadcast,
+    **{
+        f"Map {n}": unary(n)
+        for n in ("exp", "silu", "cast_bf16", "cast_fp32", "row_sum", "row_max")
+    },
+    "Map scale": scaled,
+    **{f"Map {n}": binary(n) for n in ("add", "sub", "mul", "div", "max")},
+    "Map pairs": paired,
+    "Map matmul": product(0),
+    "Map row_append": row_append,
+    "Map row_offset": row_offset,
+    "Map address": address,
+    "Accum add": reduction("Accum", "add"),
+    "Accum max": reduction("Accum", "max"),
+    "Accum matmul": product(1),
+    "Accum retile_row": retile_row,
+    "Accum retile_col": retile_col,
+    "Accum all_read": all_read,
+    "Scan add": reduction("Scan", "add"),
+    "Scan max": reduction("Scan", "max"),
+    **{
+        f"FlatMap {'masked ' * mask}{what}": unpack(along, mask)
+        for along, what in (("rows", "rows"), ("cols", "single columns"))
+        for mask in (False, True)
+    },
+    **{
+        f"FlatMap {'masked ' * mask}{what}": parts(along, mask)
+        for along, what in (("rows", "bands"), ("cols", "columns"))
+        for mask in (False, True)
+    },
+    "FlatMap address_range": address_range,
+    "FlatMap expert_addresses": expert_addresses,
+    "FlatMap last_tile_filter": last_tile_filter,
+    "LinearOffChipLoad": linear_load(False),
+    "LinearOffChipLoad ref": linear_load(True),
+    "LinearOffChipStore": linear_store,
+    "LinearOffChipStore copied": copied,
+    "RandomOffChipLoad": random_load,
+    "RandomOffChipStore": random_store,
+    "RandomOffChipStore read again": read_again,
+    "Bufferize": bufferize,
+    **{f"Streamify {h}": streamify(h) for h in ("once", "repeat", "list", "affine", "ref")},
+    "Partition": partition,
+    "Reassemble": reassemble,
+    "EagerMerge": eager_merge,
+    "EagerMerge references": merged_references,
+    "Loop": feedback,
+    "Flatten": flatten,
+    "Promote": promote(False),
+    "Promote outermost": promote(True),
+    "Reshape": reshape(False),
+    "Reshape pad": reshape(True),
+    "Expand count": expand_count,
+    "Expand ref": expand_reference,
+    "Zip": zipped,
+    "Fifo": fifo,
+    "Broadcast": broadcast,
 }
 """What a step can be; every program has one of them in the middle, in turn."""
-RARE = ["RandomOffChipLoad", "RandomOffChipStore", "LinearOffChipLoad ref", "FlatMap expert_addresses", "Map address", "Accum retile_col", "Flatten", "Broadcast", "Fifo",
-        "Map cast_fp32", "Partition", "Reassemble", "FlatMap address_range", "Accum retile_row", "Accum matmul", "Scan add", "Zip", "Streamify once"]
+RARE = [
+    "RandomOffChipLoad",
+    "RandomOffChipStore",
+    "LinearOffChipLoad ref",
+    "FlatMap expert_addresses",
+    "Map address",
+    "Accum retile_col",
+    "Flatten",
+    "Broadcast",
+    "Fifo",
+    "Map cast_fp32",
+    "Partition",
+    "Reassemble",
+    "FlatMap address_range",
+    "Accum retile_row",
+    "Accum matmul",
+    "Scan add",
+    "Zip",
+    "Streamify once",
+]
 """What fits few streams: tried more often."""

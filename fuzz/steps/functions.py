@@ -8,12 +8,31 @@ from ...frontend.stream_functions import SPLIT
 from ...frontend.types import BufferType, SelectorType, TupleType
 from ..drawer import Drawer, Live, sizes, static
 
-__all__ = ["address", "address_range", "all_read", "binary", "expert_addresses", "last_tile_filter", "paired", "parts", "product", "reduction", "retile_col",
-           "retile_row", "row_append", "row_offset", "scaled", "unary", "unpack"]
+__all__ = [
+    "address",
+    "address_range",
+    "all_read",
+    "binary",
+    "expert_addresses",
+    "last_tile_filter",
+    "paired",
+    "parts",
+    "product",
+    "reduction",
+    "retile_col",
+    "retile_row",
+    "row_append",
+    "row_offset",
+    "scaled",
+    "unary",
+    "unpack",
+]
+
 
 def unary(name: str, **args) -> Callable:
     def make(d: Drawer):
         d.add("Map", [d.tile("bf16" if name == "cast_fp32" else "fp32")], fn=[name, args])
+
     return make
 
 
@@ -32,15 +51,26 @@ def binary(name: str) -> Callable:
             d.add("Map", [a, d.add("Map", [a], fn=["row_max", {}])[0]], fn=[name, {}])
         else:
             tile = {"same": (rows, cols), "row": (1, cols), "column": (rows, 1), "one": (1, 1)}[how]
-            d.add("Map", [a, d.like(a, tile=tile, full=how != "same", values=_sizes(d, a, tile))], fn=[name, {}])
+            d.add(
+                "Map",
+                [a, d.like(a, tile=tile, full=how != "same", values=_sizes(d, a, tile))],
+                fn=[name, {}],
+            )
+
     return make
 
 
 def _sizes(d: Drawer, a: Live, tile: tuple) -> list | None:
-    """Rows and columns of each element of a stream that agrees with another in those of run-time size; None where all are static."""
+    """Rows and columns of each element of a stream that agrees with another in those of run-time
+    size; None where all are static.
+    """
     if all(isinstance(n, int) for n in tile):
         return None
-    return [[n if isinstance(n, int) else v.shape[axis] for axis, n in enumerate(tile)] for v, _ in d.items(a) if v is not None]
+    return [
+        [n if isinstance(n, int) else v.shape[axis] for axis, n in enumerate(tile)]
+        for v, _ in d.items(a)
+        if v is not None
+    ]
 
 
 def paired(d: Drawer):
@@ -54,37 +84,69 @@ def paired(d: Drawer):
 
 def product(rank: int) -> Callable:
     def make(d: Drawer):
-        run_time = ("dynamic",) if rank else ("dynamic", "ragged")  # those of a group take as many physical tiles
+        run_time = (
+            ("dynamic",) if rank else ("dynamic", "ragged")
+        )  # those of a group take as many physical tiles
         if d.chance(0.4):
-            a = d.source(d.number(rank, 2), tile=(d.one_of(d.size(), *run_time), d.one_of("dynamic", "ragged")), dtype=d.dtype)
+            a = d.source(
+                d.number(rank, 2),
+                tile=(d.one_of(d.size(), *run_time), d.one_of("dynamic", "ragged")),
+                dtype=d.dtype,
+            )
         elif d.chance(0.2):
             a = d.source(d.number(rank, 2), tile=(d.one_of(*run_time), d.size()), dtype=d.dtype)
         else:
             a = d.tile(d.dtype, fixed=True, rank=rank)
-        k, n, transposed = sizes(d, a)[1], d.one_of(d.size(), d.size(), d.one_of(*run_time)), d.chance(0.5)
-        same, most = d.number(1, d.t + 1), 2 * d.t
+        k = sizes(d, a)[1]
+        n = d.one_of(d.size(), d.size(), d.one_of(*run_time))
+        transposed = d.chance(0.5)
+        same = d.number(1, d.t + 1)
+        most = 2 * d.t
 
         def values(_counts):
-            sides = [(x.shape[1] if isinstance(k, list) else k, same if n == "dynamic" else d.number(1, most) if n == "ragged" else n) for x, _ in d.items(a) if x is not None]
+            sides = [
+                (
+                    x.shape[1] if isinstance(k, list) else k,
+                    same if n == "dynamic" else d.number(1, most) if n == "ragged" else n,
+                )
+                for x, _ in d.items(a)
+                if x is not None
+            ]
             return [list(x[::-1] if transposed else x) for x in sides]
 
-        b = d.like(a, tile=(n, k) if transposed else (k, n), dtype=d.element(a).dtype, full=True, values=values)
+        b = d.like(
+            a,
+            tile=(n, k) if transposed else (k, n),
+            dtype=d.element(a).dtype,
+            full=True,
+            values=values,
+        )
         fn = ["matmul", {"transposed": transposed}]
         if rank:
             d.add("Accum", [a, b], fn=fn, args={"rank": d.number(1, d.rank(a))})
         else:
             d.add("Map", [a, b], fn=fn)
+
     return make
 
 
 def row_append(d: Drawer):
-    rows, cols = d.number(2, 2 * d.t), d.one_of(d.size(), "ragged")
+    rows = d.number(2, 2 * d.t)
+    cols = d.one_of(d.size(), "ragged")
     a = d.source(tile=(rows, cols), full=True)
     step = d.recipe.steps[-1]
-    _shorten(step["elements"], d.rank(a), lambda: [d.number(0, rows - 1), cols if isinstance(cols, int) else d.number(1, 2 * d.t)])
+    _shorten(
+        step["elements"],
+        d.rank(a),
+        lambda: [d.number(0, rows - 1), cols if isinstance(cols, int) else d.number(1, 2 * d.t)],
+    )
     d.drop()
     tile = (1, sizes(d, a)[1])
-    d.add("Map", [a, d.like(a, tile=tile, full=True, values=_sizes(d, a, tile))], fn=["row_append", {}])
+    d.add(
+        "Map",
+        [a, d.like(a, tile=tile, full=True, values=_sizes(d, a, tile))],
+        fn=["row_append", {}],
+    )
 
 
 def row_offset(d: Drawer):
@@ -94,24 +156,41 @@ def row_offset(d: Drawer):
 
 def address(d: Drawer):
     a = d.scalars()
-    d.add("Map", [a, d.like(a, scalar=32, most=40)], fn=["address", {"stride": d.one_of(0, 1, 7, 1 << 20)}])
+    d.add(
+        "Map",
+        [a, d.like(a, scalar=32, most=40)],
+        fn=["address", {"stride": d.one_of(0, 1, 7, 1 << 20)}],
+    )
 
 
 def reduction(op: str, name: str) -> Callable:
     def make(d: Drawer):
         s = d.tile(rank=1)
         d.add(op, [s], fn=[name, {}], args={"rank": d.number(1, d.rank(s))})
+
     return make
 
 
 def retile_row(d: Drawer):
     rows = d.one_of(*[r for r in (1, 2, 4, 8) if r <= d.t])
-    s = d.tile(None, rank=1, suits=lambda s: sizes(d, s)[0] == rows and isinstance(sizes(d, s)[1], int) and _whole(d, s), tile=(rows, d.size()), full=True)
+    s = d.tile(
+        None,
+        rank=1,
+        suits=lambda s: sizes(d, s)[0] == rows and isinstance(sizes(d, s)[1], int) and _whole(d, s),
+        tile=(rows, d.size()),
+        full=True,
+    )
     d.add("Accum", [s], fn=["retile_row", {}], args={"rank": d.number(1, d.rank(s))})
 
 
 def retile_col(d: Drawer):
-    s = d.tile(None, rank=1, suits=lambda s: _columns(d, s), tile=(d.number(1, d.t), d.one_of(d.t, 2 * d.t, d.size())), full=True)
+    s = d.tile(
+        None,
+        rank=1,
+        suits=lambda s: _columns(d, s),
+        tile=(d.number(1, d.t), d.one_of(d.t, 2 * d.t, d.size())),
+        full=True,
+    )
     d.add("Accum", [s], fn=["retile_col", {}], args={"rank": d.number(1, d.rank(s))})
 
 
@@ -133,9 +212,16 @@ def all_read(d: Drawer):
 
 def unpack(along: str, mask: bool) -> Callable:
     """Single rows or columns."""
+
     def make(d: Drawer):
         s = d.tile(None, suits=lambda s: mask or static(d, s))
-        d.add("FlatMap", [s], fn=["retile_streamify", {"along": along, "size": 1, "mask": mask}], args={"rank": d.number(0, 1)})
+        d.add(
+            "FlatMap",
+            [s],
+            fn=["retile_streamify", {"along": along, "size": 1, "mask": mask}],
+            args={"rank": d.number(0, 1)},
+        )
+
     return make
 
 
@@ -145,30 +231,59 @@ def parts(along: str, mask: bool) -> Callable:
 
     def make(d: Drawer):
         k = d.one_of(d.t, 2 * d.t, d.t + 1, d.number(2, d.t + 1))
-        whole, other = d.one_of("ragged", k * d.number(1, 2)) if mask else k * d.number(1, 2), d.size()
+        whole = d.one_of("ragged", k * d.number(1, 2)) if mask else k * d.number(1, 2)
+        other = d.size()
 
         def suits(s: Live) -> bool:
             n = sizes(d, s)[axis]
-            return isinstance(sizes(d, s)[1 - axis], int) and (n % k == 0 if isinstance(n, int) else mask)
+            return isinstance(sizes(d, s)[1 - axis], int) and (
+                n % k == 0 if isinstance(n, int) else mask
+            )
 
         s = d.tile(None, suits=suits, tile=(other, whole) if axis else (whole, other))
-        d.add("FlatMap", [s], fn=["retile_streamify", {"along": along, "size": k, "mask": mask}], args={"rank": d.number(0, 1)})
+        d.add(
+            "FlatMap",
+            [s],
+            fn=["retile_streamify", {"along": along, "size": k, "mask": mask}],
+            args={"rank": d.number(0, 1)},
+        )
+
     return make
 
 
 def address_range(d: Drawer):
     a = d.scalars(most=20)
-    d.add("FlatMap", [a, d.like(a, scalar=8, most=4)], fn=["address_range", {"stride": d.number(0, 9)}], args={"rank": d.number(0, 1)})
+    d.add(
+        "FlatMap",
+        [a, d.like(a, scalar=8, most=4)],
+        fn=["address_range", {"stride": d.number(0, 9)}],
+        args={"rank": d.number(0, 1)},
+    )
 
 
 def expert_addresses(d: Drawer):
-    s = d.pick(lambda s: isinstance(d.element(s), SelectorType) and all(v is None or len(v) == 1 for v, _ in d.items(s)),
-               lambda: d.source(selector=d.number(1, 6), one_hot=True))
-    d.add("FlatMap", [s], fn=["expert_addresses", {"count": d.number(1, 4)}], args={"rank": d.number(0, 1)})
+    s = d.pick(
+        lambda s: (
+            isinstance(d.element(s), SelectorType)
+            and all(v is None or len(v) == 1 for v, _ in d.items(s))
+        ),
+        lambda: d.source(selector=d.number(1, 6), one_hot=True),
+    )
+    d.add(
+        "FlatMap",
+        [s],
+        fn=["expert_addresses", {"count": d.number(1, 4)}],
+        args={"rank": d.number(0, 1)},
+    )
 
 
 def last_tile_filter(d: Drawer):
-    d.add("FlatMap", [d.source(scalar=d.one_of(4, 32), most=4)], fn=["last_tile_filter", {}], args={"rank": d.number(0, 1)})
+    d.add(
+        "FlatMap",
+        [d.source(scalar=d.one_of(4, 32), most=4)],
+        fn=["last_tile_filter", {}],
+        args={"rank": d.number(0, 1)},
+    )
 
 
 def _shorten(x: list, rank: int, leaf: Callable) -> None:

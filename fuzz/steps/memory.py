@@ -10,15 +10,35 @@ from ...frontend.types import BufferType, ScalarType, TupleType
 from ...machine.errors import RunError
 from ..drawer import Drawer, Live, Refused, sizes, static
 
-__all__ = ["linear_load", "linear_store", "copied", "random_load", "random_store", "read_again", "bufferize", "streamify"]
+__all__ = [
+    "bufferize",
+    "copied",
+    "linear_load",
+    "linear_store",
+    "random_load",
+    "random_store",
+    "read_again",
+    "streamify",
+]
+
 
 def linear_load(by_reference: bool) -> Callable:
     def make(d: Drawer):
         tile = (d.size(), d.size())
-        down, across = d.number(1, 3), d.number(1, 3)
-        step = {"load_tile": list(tile), "tensor": [down * tile[0] - d.number(0, tile[0] - 1), across * tile[1] - d.number(0, tile[1] - 1)]}
+        down = d.number(1, 3)
+        across = d.number(1, 3)
+        step = {
+            "load_tile": list(tile),
+            "tensor": [
+                down * tile[0] - d.number(0, tile[0] - 1),
+                across * tile[1] - d.number(0, tile[1] - 1),
+            ],
+        }
         if by_reference or d.chance(0.7):
-            loops = [(d.number(1, down), d.one_of(0, across)), (d.number(1, across), d.one_of(0, 1))][: d.number(1, 2)]
+            loops = [
+                (d.number(1, down), d.one_of(0, across)),
+                (d.number(1, across), d.one_of(0, 1)),
+            ][: d.number(1, 2)]
             if d.chance(0.3):
                 loops.insert(0, (d.number(1, 2), 0))
             step["args"] = {"shape": [n for n, _ in loops], "stride": [k for _, k in loops]}
@@ -26,16 +46,25 @@ def linear_load(by_reference: bool) -> Callable:
             places = [[i * tile[0], j * tile[1]] for i in range(down + 1) for j in range(across)]
             step["args"] = {"order": [d.one_of(*places) for _ in range(d.number(1, 5))]}
         if by_reference:
-            step["ref"] = list(d.any(lambda s: not isinstance(d.element(s), (BufferType, TupleType))).at)
+            step["ref"] = list(
+                d.any(lambda s: not isinstance(d.element(s), (BufferType, TupleType))).at
+            )
         d.add("LinearOffChipLoad", **step)
+
     return make
 
 
 def linear_store(d: Drawer):
-    s = d.tile(d.dtype, suits=lambda s: static(d, s) and d.type(s).count.is_Integer, full=True, regular=True)
+    s = d.tile(
+        d.dtype,
+        suits=lambda s: static(d, s) and d.type(s).count.is_Integer,
+        full=True,
+        regular=True,
+    )
     if not d.type(s).count.is_Integer or not d.items(s):
         raise Refused
-    width, more = d.one_of(1, 2, 3), {"backwards": True} if d.chance(0.3) else {}
+    width = d.one_of(1, 2, 3)
+    more = {"backwards": True} if d.chance(0.3) else {}
     for trim in ([1, 1], [1, 0], [0, 1], [0, 0]):  # the tensor is as small as its last tiles allow
         try:
             return d.add("LinearOffChipStore", [s], width=width, trim=trim, **more)
@@ -46,19 +75,37 @@ def linear_store(d: Drawer):
 
 def copied(d: Drawer):
     """A tensor loaded tile by tile and stored again: the last tiles are partial on both sides."""
-    rows, cols, down, across = d.size(), d.size(), d.number(1, 3), d.number(1, 3)
+    rows = d.size()
+    cols = d.size()
+    down = d.number(1, 3)
+    across = d.number(1, 3)
     trim = [min(d.number(0, 2), rows - 1), min(d.number(0, 2), cols - 1)]
-    (s,) = d.add("LinearOffChipLoad", load_tile=[rows, cols], tensor=[down * rows - trim[0], across * cols - trim[1]])
+    (s,) = d.add(
+        "LinearOffChipLoad",
+        load_tile=[rows, cols],
+        tensor=[down * rows - trim[0], across * cols - trim[1]],
+    )
     if d.dtype == "fp32" and d.chance(0.5):
         (s,) = d.add("Map", [s], fn=["exp", {}])
     d.add("LinearOffChipStore", [s], width=across, trim=trim)
 
 
 def random_load(d: Drawer):
-    down, shift, tile = d.number(1, 3), d.number(0, 2), (d.size(), d.size())
-    a = d.pick(lambda s: isinstance(d.element(s), ScalarType) and all(v is None or v < down << shift for v, _ in d.items(s)) and d.element(s).bits > 2,
-               lambda: d.source(scalar=d.one_of(8, 32), most=(down << shift) - 1))
-    tensor = [down * tile[0] - d.number(0, tile[0] - 1), (tile[1] << shift) - d.number(0, tile[1] - 1)]
+    down = d.number(1, 3)
+    shift = d.number(0, 2)
+    tile = (d.size(), d.size())
+    a = d.pick(
+        lambda s: (
+            isinstance(d.element(s), ScalarType)
+            and all(v is None or v < down << shift for v, _ in d.items(s))
+            and d.element(s).bits > 2
+        ),
+        lambda: d.source(scalar=d.one_of(8, 32), most=(down << shift) - 1),
+    )
+    tensor = [
+        down * tile[0] - d.number(0, tile[0] - 1),
+        (tile[1] << shift) - d.number(0, tile[1] - 1),
+    ]
     d.add("RandomOffChipLoad", [a], load_tile=list(tile), tensor=tensor)
 
 
@@ -72,11 +119,17 @@ def random_store(d: Drawer) -> Live:
 def read_again(d: Drawer):
     """A tensor that is loaded when all that is stored to it has been acknowledged."""
     acks = random_store(d)
-    store, rank = d.built.stream(acks.at).node, d.rank(acks)
+    store = d.built.stream(acks.at).node
+    rank = d.rank(acks)
     (whole,) = d.add("Promote", [acks])
     (whole,) = d.add("Accum", [whole], fn=["all_read", {}], args={"rank": rank + 1})
     tile = store.inputs[1].element
-    d.add("LinearOffChipLoad", load_tile=[tile.rows.value, tile.cols.value], ref=list(whole.at), again=acks.at[0])
+    d.add(
+        "LinearOffChipLoad",
+        load_tile=[tile.rows.value, tile.cols.value],
+        ref=list(whole.at),
+        again=acks.at[0],
+    )
 
 
 def bufferize(d: Drawer, regular: bool = False) -> Live:
@@ -92,6 +145,7 @@ def bufferize(d: Drawer, regular: bool = False) -> Live:
 
 def buffers(d: Drawer, suits: Callable | None = None, regular: bool = False) -> Live:
     """A stream of references to buffers."""
+
     def ok(s: Live) -> bool:
         return isinstance(d.element(s), BufferType) and (suits is None or suits(s))
 
@@ -112,14 +166,26 @@ def streamify(how: str) -> Callable:
     def make(d: Drawer):
         affine = how == "affine"
         turns = d.one_of("once", "repeat", "list", "ref") if affine else how
-        s = buffers(d, lambda s: (not affine or _static_buffer(d, s)) and (turns != "ref" or s.fixed) and (turns != "list" or d.type(s).shape[-1].value is not None),
-                    affine or turns == "list" and d.chance(0.3))
-        args, ref = {}, {}
+        s = buffers(
+            d,
+            lambda s: (
+                (not affine or _static_buffer(d, s))
+                and (turns != "ref" or s.fixed)
+                and (turns != "list" or d.type(s).shape[-1].value is not None)
+            ),
+            affine or (turns == "list" and d.chance(0.3)),
+        )
+        args = {}
+        ref = {}
         if affine:
             size = int(np.prod([x.value for x in d.element(s).shape]))
-            n, k = d.number(1, 3), d.number(1, 2)
+            n = d.number(1, 3)
+            k = d.number(1, 2)
             step = d.number(0, max(0, (size - 1) // max(n * k - 1, 1)))
-            args = {"shape": [n] if k == 1 else [n, k], "stride": [step] if k == 1 else [step, step]}
+            args = {
+                "shape": [n] if k == 1 else [n, k],
+                "stride": [step] if k == 1 else [step, step],
+            }
         if turns == "repeat":
             args["repeat"] = d.number(1, 3)
         if turns == "list":
@@ -127,4 +193,5 @@ def streamify(how: str) -> Callable:
         if turns == "ref":
             ref = {"ref": list(d.inner(s, d.number(0, 2)).at)}
         d.add("Streamify", [s], args=args, **ref)
+
     return make

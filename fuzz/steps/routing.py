@@ -6,11 +6,13 @@ from ...frontend.streams import nested
 from ...frontend.types import TileType, TupleType
 from ..drawer import Drawer, Live, told
 
-__all__ = ["partition", "reassemble", "eager_merge", "merged_references", "feedback"]
+__all__ = ["eager_merge", "feedback", "merged_references", "partition", "reassemble"]
+
 
 def partition(d: Drawer):
     s = d.any(lambda s: s.fixed and not isinstance(d.element(s), TupleType))
-    rank, n = d.number(0, d.rank(s)), d.one_of(1, 2, 3, 4, 4)
+    rank = d.number(0, d.rank(s))
+    n = d.one_of(1, 2, 3, 4, 4)
     sel = d.like(s, d.rank(s) + 1 - rank, selector=n)
     outs = d.add("Partition", [s, sel], args={"rank": rank, "outputs": n})
     if d.chance(0.4):  # back together, in the order of the same selector
@@ -21,7 +23,11 @@ def partition(d: Drawer):
 
 def _work(d: Drawer, s: Live) -> Live:
     e = d.element(s)
-    return d.add("Map", [s], fn=["scale", {"factor": 2.0}])[0] if isinstance(e, TileType) and e.dtype == "fp32" and d.chance(0.5) else s
+    return (
+        d.add("Map", [s], fn=["scale", {"factor": 2.0}])[0]
+        if isinstance(e, TileType) and e.dtype == "fp32" and d.chance(0.5)
+        else s
+    )
 
 
 def _one_each(d: Drawer, sel: Live) -> bool:
@@ -34,8 +40,16 @@ def _units(d: Drawer, s: Live) -> int:
 
 
 def _siblings(d: Drawer, n: int) -> list[Live]:
-    """Streams that can be merged: a new source, and others of its shape but for the outermost dimension."""
-    kind = d.one_of({"tile": (d.size(), d.size())}, {"tile": (d.one_of("ragged", d.size()), d.one_of("ragged", d.size()))}, {"selector": d.number(1, 4)}, {"scalar": 8}, {})
+    """Streams that can be merged: a new source, and others of its shape but for the outermost
+    dimension.
+    """
+    kind = d.one_of(
+        {"tile": (d.size(), d.size())},
+        {"tile": (d.one_of("ragged", d.size()), d.one_of("ragged", d.size()))},
+        {"selector": d.number(1, 4)},
+        {"scalar": 8},
+        {},
+    )
     rank = d.one_of(0, 0, 1, 2)
     if not kind:
         return _buffers(d, n, rank)
@@ -43,7 +57,10 @@ def _siblings(d: Drawer, n: int) -> list[Live]:
     fixed = [d.number(1, 3) for _ in range(rank)]
 
     def counts(i):
-        return [counts(i + 1) if i < rank - 1 else None for _ in range(fixed[i] if kinds[i] == "static" else d.one_of(0, 1, 2, 3))]
+        return [
+            counts(i + 1) if i < rank - 1 else None
+            for _ in range(fixed[i] if kinds[i] == "static" else d.one_of(0, 1, 2, 3))
+        ]
 
     out = []
     for _ in range(n):
@@ -54,7 +71,9 @@ def _siblings(d: Drawer, n: int) -> list[Live]:
 
 def _buffers(d: Drawer, n: int, rank: int) -> list[Live]:
     """References to buffers of one memory that can be merged."""
-    tile, memory, depth = (d.size(), d.size()), f"merged{len(d.recipe.steps)}", d.number(0, 1)
+    tile = (d.size(), d.size())
+    memory = f"merged{len(d.recipe.steps)}"
+    depth = d.number(0, 1)
     inner = [d.number(1, 2) for _ in range(rank)]
     held = ["static" if d.chance(0.5) else "ragged"] * depth
 
@@ -66,7 +85,12 @@ def _buffers(d: Drawer, n: int, rank: int) -> list[Live]:
     out = []
     for _ in range(n):
         elements = [counts(0) for _ in range(d.one_of(0, 1, 2, 3))]
-        s = d.filled(told(["dynamic", *["static"] * rank, *held], elements), elements, rank + depth, tile=tile)
+        s = d.filled(
+            told(["dynamic", *["static"] * rank, *held], elements),
+            elements,
+            rank + depth,
+            tile=tile,
+        )
         out += d.add("Bufferize", [s], args={"rank": depth, "memory": memory})
     return out
 
@@ -86,7 +110,9 @@ def reassemble(d: Drawer):
     if rank:
         cut = d.number(0, len(hot))
         counts = [[None] * cut, [None] * (len(hot) - cut)]
-    sel = d.filled(["dynamic", "ragged"] if rank else ["dynamic"], counts, rank, selector=n, values=hot)
+    sel = d.filled(
+        ["dynamic", "ragged"] if rank else ["dynamic"], counts, rank, selector=n, values=hot
+    )
     d.add("Reassemble", [*data, sel], fixed=_one_each(d, sel), args={"rank": d.rank(data[0])})
 
 
@@ -100,8 +126,17 @@ def eager_merge(d: Drawer):
 
 def merged_references(d: Drawer):
     """References to buffers of one memory, merged, routed, dropped or read."""
-    rows, cols, rank = d.number(1, d.t + 1), d.number(1, d.t), d.number(1, 2)
-    refs = [d.add("Bufferize", [d.source(rank, tile=(rows, cols))], args={"rank": rank, "memory": "shared"})[0] for _ in range(2)]
+    rows = d.number(1, d.t + 1)
+    cols = d.number(1, d.t)
+    rank = d.number(1, 2)
+    refs = [
+        d.add(
+            "Bufferize",
+            [d.source(rank, tile=(rows, cols))],
+            args={"rank": rank, "memory": "shared"},
+        )[0]
+        for _ in range(2)
+    ]
     merged = d.add("EagerMerge", refs, fixed=False)
     if d.chance(0.5):
         parts = d.add("Partition", merged, fixed=False, args={"rank": 0, "outputs": 2})

@@ -7,7 +7,17 @@ from collections.abc import Callable
 from ...frontend.types import BufferType, ScalarType, SelectorType, TileType, TupleType
 from ..drawer import Drawer, Refused, sizes, static
 
-__all__ = ["flatten", "promote", "reshape", "expand_count", "expand_reference", "zipped", "fifo", "broadcast"]
+__all__ = [
+    "broadcast",
+    "expand_count",
+    "expand_reference",
+    "fifo",
+    "flatten",
+    "promote",
+    "reshape",
+    "zipped",
+]
+
 
 def flatten(d: Drawer):
     s = d.any(lambda s: s.fixed)  # which empty groups can be written depends on their order
@@ -19,13 +29,18 @@ def promote(outermost: bool) -> Callable:
     def make(d: Drawer):
         s = d.any(lambda s: d.rank(s) < 9)
         d.add("Promote", [s], args={} if outermost else {"level": d.number(0, d.rank(s))})
+
     return make
 
 
 def reshape(pad: bool) -> Callable:
     def make(d: Drawer):
         if pad:
-            s = d.any(lambda s: isinstance(d.element(s), (ScalarType, SelectorType))) if d.chance(0.3) else d.tile(None, suits=lambda s: static(d, s))
+            s = (
+                d.any(lambda s: isinstance(d.element(s), (ScalarType, SelectorType)))
+                if d.chance(0.3)
+                else d.tile(None, suits=lambda s: static(d, s))
+            )
             out = d.add("Reshape", [s], args={"dim": 0, "chunk": d.number(1, 4), "pad": 0})
             if d.chance(0.3):
                 d.add("Fifo", [out[1]], args={"depth": d.number(1, 3)})
@@ -35,7 +50,15 @@ def reshape(pad: bool) -> Callable:
         s = d.any(lambda s: not isinstance(d.element(s), BufferType))
         at = d.number(0, d.rank(s))
         size = d.type(s).shape[d.rank(s) - at].value
-        d.add("Reshape", [s], args={"dim": at, "chunk": d.one_of(*[k for k in range(1, size + 1) if size % k == 0]) if size else 1})
+        d.add(
+            "Reshape",
+            [s],
+            args={
+                "dim": at,
+                "chunk": d.one_of(*[k for k in range(1, size + 1) if size % k == 0]) if size else 1,
+            },
+        )
+
     return make
 
 

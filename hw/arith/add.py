@@ -5,23 +5,32 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from .format import FP32, Format
 from .lane import Lane, Stages, Through, let
 
-
 __all__ = ["Add", "Sub", "add_steps", "fp32_add"]
 
 
-def add_steps(m: Module, stages: Stages | Through, a: Value, b: Value, form: Format = FP32, *, name: str = "add") -> Signal:
+def add_steps(
+    m: Module,
+    stages: Stages | Through,
+    a: Value,
+    b: Value,
+    form: Format = FP32,
+    *,
+    name: str = "add",
+) -> Signal:
     """a + b, in four stages, the last one open; signals are named ``name``_... in ``m``.
 
-    One adder for near and far operands: the smaller magnitude is aligned with three bits below the last
-    place (the lowest sticky), and the sum normalised over its whole width. A sum too small to be normal
-    is exact, hence flushed without rounding.
+    One adder for near and far operands: the smaller magnitude is aligned with three bits below the
+    last place (the lowest sticky), and the sum normalised over its whole width. A sum too small to
+    be normal is exact, hence flushed without rounding.
     """
+
     def named(label, value):
         return let(m, f"{name}_{label}", value)
 
-    f, e = form.fraction, form.exponent
-    steps = [1 << k for k in reversed(range((f + 4).bit_length()))]    # shifts up to f + 4
-    furthest = 2 * steps[0] - 1                                        # alignment: everything is sticky from here on
+    f = form.fraction
+    e = form.exponent
+    steps = [1 << k for k in reversed(range((f + 4).bit_length()))]  # shifts up to f + 4
+    furthest = 2 * steps[0] - 1  # alignment: everything is sticky from here on
 
     swap = named("swap", b[:-1] > a[:-1])
     big = named("big", Mux(swap, b, a))
@@ -31,36 +40,59 @@ def add_steps(m: Module, stages: Stages | Through, a: Value, b: Value, form: For
     both = named("both", a[-1] & b[-1])
     s = stages.cut(big=big, small=small, subtract=subtract, both=both, distance=distance)
 
-    big, small, subtract, distance = s.big, s.small, s.subtract, s.distance
+    big = s.big
+    small = s.small
+    subtract = s.subtract
+    distance = s.distance
     exponent = big[f:-1]
     x = Cat(Const(0, 3), big[:f], exponent.any())
     low = len(steps)
-    wide = named("wide", Cat(Const(0, furthest), Mux(small[f:-1].any(), Cat(small[:f], Const(1, 1)), 0))
-                 >> Mux(distance[low:e].any(), furthest, distance[:low]))
-    y = named("y", Cat(wide[furthest - 3] | wide[:furthest - 3].any(), wide[furthest - 2:furthest + f + 1]))
-    value = named("sum", Mux(subtract, x - y, x + y)[:f + 5])
+    wide = named(
+        "wide",
+        Cat(Const(0, furthest), Mux(small[f:-1].any(), Cat(small[:f], Const(1, 1)), 0))
+        >> Mux(distance[low:e].any(), furthest, distance[:low]),
+    )
+    y = named(
+        "y",
+        Cat(wide[furthest - 3] | wide[: furthest - 3].any(), wide[furthest - 2 : furthest + f + 1]),
+    )
+    value = named("sum", Mux(subtract, x - y, x + y)[: f + 5])
     special = named("special", exponent.all())
     nan = named("nan", special & (big[:f].any() | (subtract & small[f:-1].all())))
-    s = stages.cut(value=value, exponent=exponent, both=s.both, sign=big[-1], special=special, nan=nan)
+    s = stages.cut(
+        value=value, exponent=exponent, both=s.both, sign=big[-1], special=special, nan=nan
+    )
 
-    value, shift = s.value, []
+    value = s.value
+    shift = []
     for step in steps:
-        empty = named(f"empty{step}", ~value[f + 5 - step:].any())
-        value = named(f"norm{step}", Mux(empty, value << step, value)[:f + 5])
+        empty = named(f"empty{step}", ~value[f + 5 - step :].any())
+        value = named(f"norm{step}", Mux(empty, value << step, value)[: f + 5])
         shift.insert(0, empty)
     biased = named("exponent", s.exponent + 1 - Cat(*shift))
     zero = named("zero", ~value[f + 4] | ~s.exponent.any())
-    s = stages.cut(value=value, biased=biased, zero=zero, both=s.both, sign=s.sign, special=s.special, nan=s.nan)
+    s = stages.cut(
+        value=value,
+        biased=biased,
+        zero=zero,
+        both=s.both,
+        sign=s.sign,
+        special=s.special,
+        nan=s.nan,
+    )
 
-    value, biased, zero, special = s.value, s.biased, s.zero, s.special
+    value = s.value
+    biased = s.biased
+    zero = s.zero
+    special = s.special
     tiny = named("tiny", zero | (biased <= 0))
     up = value[3] & (value[:3].any() | value[4])
-    rounded = named("rounded", (Cat(value[4:f + 4], biased[:e + 1]) + up)[:f + e + 1])
+    rounded = named("rounded", (Cat(value[4 : f + 4], biased[: e + 1]) + up)[: f + e + 1])
 
     sign = Mux(zero, s.both, s.sign)
-    huge = special | (rounded[f:f + e + 1] >= form.top)
-    magnitude = Mux(tiny, 0, Mux(huge, form.inf, rounded[:f + e]))
-    return named("out", Mux(s.nan, form.nan, Cat(magnitude[:f + e], sign)))
+    huge = special | (rounded[f : f + e + 1] >= form.top)
+    magnitude = Mux(tiny, 0, Mux(huge, form.inf, rounded[: f + e]))
+    return named("out", Mux(s.nan, form.nan, Cat(magnitude[: f + e], sign)))
 
 
 def fp32_add(m: Module, a: Value, b: Value, *, name: str = "add") -> Signal:
@@ -79,6 +111,7 @@ class Add(Lane):
     Timing
     ------
     Combinational (``STAGES`` = 1), or pipelined 4: order; align and add; normalise; round.
+
     """
 
     STAGES = 4
@@ -101,6 +134,8 @@ class Sub(Add):
     def elaborate(self, platform):
         m = Module()
         stages = self.stages(m)
-        m.d.comb += self.o.eq(add_steps(m, stages, self.a, Cat(self.b[:-1], ~self.b[-1]), self.form, name="sub"))
+        m.d.comb += self.o.eq(
+            add_steps(m, stages, self.a, Cat(self.b[:-1], ~self.b[-1]), self.form, name="sub")
+        )
         assert stages.count == self.STAGES
         return m

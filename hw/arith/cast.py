@@ -4,8 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from .lane import Lane, let
 
-
-__all__ = ["CastBf16", "CastFp32", "canonical", "bf16_round"]
+__all__ = ["CastBf16", "CastFp32", "bf16_round", "canonical"]
 
 
 def canonical(m: Module, a: Value, *, name: str = "canonical") -> Signal:

@@ -7,35 +7,57 @@ from .lane import Lane, let
 from .recip import reciprocal_steps
 from .rounding import round_steps
 
-
-__all__ = ["Div", "DigitDiv", "divider"]
+__all__ = ["DigitDiv", "Div", "divider"]
 
 KEEP = ("sign", "exponent", "nan", "zero", "inf")
 
 
 def _flags(m: Module, a: Signal, b: Signal, form: Format) -> dict[str, Signal]:
-    """Of the quotient: sign, biased exponent if its significand is below one, and whether it is NaN, zero, infinite."""
+    """Of the quotient: sign, biased exponent if its significand is below one, and whether it is
+    NaN, zero, infinite.
+    """
     (_, ea, sa), (_, eb, sb) = form.fields(a), form.fields(b)
-    nan = (form.is_nan(a) | form.is_nan(b) | (form.is_zero(a) & form.is_zero(b)) | (form.is_inf(a) & form.is_inf(b)))
-    return dict(sign=let(m, "sign", sa ^ sb), exponent=let(m, "exponent", ea - eb + form.bias - 1), nan=let(m, "nan", nan),
-                zero=let(m, "zero", form.is_zero(a) | form.is_inf(b)), inf=let(m, "inf", form.is_inf(a) | form.is_zero(b)))
+    nan = (
+        form.is_nan(a)
+        | form.is_nan(b)
+        | (form.is_zero(a) & form.is_zero(b))
+        | (form.is_inf(a) & form.is_inf(b))
+    )
+    return dict(
+        sign=let(m, "sign", sa ^ sb),
+        exponent=let(m, "exponent", ea - eb + form.bias - 1),
+        nan=let(m, "nan", nan),
+        zero=let(m, "zero", form.is_zero(a) | form.is_inf(b)),
+        inf=let(m, "inf", form.is_inf(a) | form.is_zero(b)),
+    )
 
 
 def _rounded(m: Module, form: Format, quotient: Signal, exact: Signal, s) -> Signal:
-    """The quotient of the significands, ``fraction + 2`` bits behind the point and one before it, rounded."""
+    """The quotient of the significands, ``fraction + 2`` bits behind the point and one before it,
+    rounded.
+    """
     f = form.fraction
     top = quotient[f + 2]
-    return round_steps(m, form, sign=s.sign, biased=let(m, "biased", s.exponent + top),
-                       mantissa=let(m, "mantissa", Mux(top, quotient[2:f + 2], quotient[1:f + 1])),
-                       half=Mux(top, quotient[1], quotient[0]), below=~exact | (top & quotient[0]),
-                       nan=s.nan, zero=s.zero, inf=s.inf, name="div")
+    return round_steps(
+        m,
+        form,
+        sign=s.sign,
+        biased=let(m, "biased", s.exponent + top),
+        mantissa=let(m, "mantissa", Mux(top, quotient[2 : f + 2], quotient[1 : f + 1])),
+        half=Mux(top, quotient[1], quotient[0]),
+        below=~exact | (top & quotient[0]),
+        nan=s.nan,
+        zero=s.zero,
+        inf=s.inf,
+        name="div",
+    )
 
 
 class Div(Lane):
     """``o`` = ``a / b``, fp32, correctly rounded.
 
-    The reciprocal of b gives a quotient of 26 bits that is exact or one unit too small; its remainder
-    tells which, and rounds it.
+    The reciprocal of b gives a quotient of 26 bits that is exact or one unit too small; its
+    remainder tells which, and rounds it.
 
     Parameters
     ----------
@@ -43,7 +65,9 @@ class Div(Lane):
 
     Timing
     ------
-    ``STAGES`` = 6: three for the reciprocal; the quotient; its product with b; correct and round. Not pipelined, 1.
+    ``STAGES`` = 6: three for the reciprocal; the quotient; its product with b; correct and round.
+    Not pipelined, 1.
+
     """
 
     STAGES = 6
@@ -54,8 +78,16 @@ class Div(Lane):
     def elaborate(self, platform):
         m = Module()
         stages = self.stages(m)
-        a, b = self.a, self.b
-        s = reciprocal_steps(m, stages, Cat(Const(0, 7), b[:23], Const(1, 1)), a=a[:23], b=b[:23], **_flags(m, a, b, FP32))
+        a = self.a
+        b = self.b
+        s = reciprocal_steps(
+            m,
+            stages,
+            Cat(Const(0, 7), b[:23], Const(1, 1)),
+            a=a[:23],
+            b=b[:23],
+            **_flags(m, a, b, FP32),
+        )
 
         keep = ("a", "b", *KEEP)
         s = stages.cut(reciprocal=s.reciprocal, **{name: getattr(s, name) for name in keep})
@@ -85,7 +117,9 @@ class DigitDiv(Lane):
 
     Timing
     ------
-    Pipelined: :data:`BITS` bits a stage, and one stage that rounds: 15 in fp64. Not pipelined, ``STAGES`` = 1.
+    Pipelined: :data:`BITS` bits a stage, and one stage that rounds: 15 in fp64. Not pipelined,
+    ``STAGES`` = 1.
+
     """
 
     BITS = 4
@@ -100,15 +134,21 @@ class DigitDiv(Lane):
         stages = self.stages(m)
         form, bits = self.form, self.form.fraction + 3
         s = None
-        values = dict(rest=form.significand(self.a), divisor=form.significand(self.b), quotient=Const(0, 0), **_flags(m, self.a, self.b, form))
+        values = dict(
+            rest=form.significand(self.a),
+            divisor=form.significand(self.b),
+            quotient=Const(0, 0),
+            **_flags(m, self.a, self.b, form),
+        )
         for first in range(0, bits, self.BITS):
             if first:
                 s = stages.cut(**values)
                 values = dict(vars(s))
-            rest, quotient = values["rest"], values["quotient"]
+            rest = values["rest"]
+            quotient = values["quotient"]
             for k in range(first, min(first + self.BITS, bits)):
-                less = let(m, f"less{k}", rest - values["divisor"])          # its top bit is the borrow
-                rest = let(m, f"rest{k}", Mux(less[-1], rest, less)[:form.fraction + 1] << 1)
+                less = let(m, f"less{k}", rest - values["divisor"])  # its top bit is the borrow
+                rest = let(m, f"rest{k}", Mux(less[-1], rest, less)[: form.fraction + 1] << 1)
                 quotient = Cat(~less[-1], quotient)
             values |= dict(rest=rest, quotient=quotient)
         s = stages.cut(**values)

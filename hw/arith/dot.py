@@ -15,8 +15,8 @@ __all__ = ["Dot"]
 class Dot(wiring.Component):
     """Dot product of two vectors of ``t`` elements: one row of a tile by one column of another.
 
-    Products are rounded to fp32 (those of bf16 are exact) and summed pairwise: (0, 1), (2, 3), ..., then
-    pairs of those sums.
+    Products are rounded to fp32 (those of bf16 are exact) and summed pairwise: (0, 1), (2, 3), ...,
+    then pairs of those sums.
 
     Parameters
     ----------
@@ -37,9 +37,10 @@ class Dot(wiring.Component):
     Timing
     ------
     ``STAGES`` = 1 + log2(t): the multipliers, then one adder level each; log2(t) of them end in
-    registers, the last one in the consumer's. The result of operands that enter in cycle c is on ``o``
-    in cycle c + ``STAGES`` - 1; in cycles without a result ``o`` is zero. New operands may enter every cycle; nothing stalls. A
-    stage's registers load only when the stage holds something.
+    registers, the last one in the consumer's. The result of operands that enter in cycle c is on
+    ``o`` in cycle c + ``STAGES`` - 1; in cycles without a result ``o`` is zero. New operands may
+    enter every cycle; nothing stalls. A stage's registers load only when the stage holds something.
+
     """
 
     def __init__(self, *, t: int, dtype: str):
@@ -59,8 +60,15 @@ class Dot(wiring.Component):
         while len(terms) > 1:
             level = stages.count
             held = stages.cut(**{f"term{k}": term for k, term in enumerate(terms)})
-            terms = [fp32_add(m, getattr(held, f"term{k}"), getattr(held, f"term{k + 1}"), name=f"add{level}_{k // 2}")
-                     for k in range(0, len(terms), 2)]
+            terms = [
+                fp32_add(
+                    m,
+                    getattr(held, f"term{k}"),
+                    getattr(held, f"term{k + 1}"),
+                    name=f"add{level}_{k // 2}",
+                )
+                for k in range(0, len(terms), 2)
+            ]
         with m.If(stages.valid):
             m.d.comb += self.o.eq(terms[0])
         return m

@@ -5,7 +5,6 @@ from amaranth.hdl import Const, Module, Mux
 from .exp2 import exp2_steps, pack
 from .lane import Lane
 
-
 __all__ = ["Exp"]
 
 
@@ -18,7 +17,9 @@ class Exp(Lane):
 
     Timing
     ------
-    ``STAGES`` = 5: times log2(e); split and look up; two steps of the polynomial; round. Not pipelined, 1.
+    ``STAGES`` = 5: times log2(e); split and look up; two steps of the polynomial; round. Not
+    pipelined, 1.
+
     """
 
     STAGES = 5

@@ -20,7 +20,9 @@ def rom(m: Module, name: str, index: Value, width: int, table: tuple[int, ...]) 
     return word
 
 
-def exp2_steps(m: Module, stages: Stages | Through, x: Value, negative: Value, **keep: ValueLike) -> SimpleNamespace:
+def exp2_steps(
+    m: Module, stages: Stages | Through, x: Value, negative: Value, **keep: ValueLike
+) -> SimpleNamespace:
     """e**x as ``mantissa * 2**(k - 30)``, in four stages, the last one open.
 
     Parameters
@@ -38,6 +40,7 @@ def exp2_steps(m: Module, stages: Stages | Through, x: Value, negative: Value, *
     -------
     SimpleNamespace
         ``mantissa`` (32 bits; 1 to 2 with 30 fraction bits), ``k`` (signed) and the kept values.
+
     """
     exponent = x[23:31]
     significand = Mux(exponent.any(), Cat(x[:23], Const(1, 1)), 0)
@@ -48,8 +51,13 @@ def exp2_steps(m: Module, stages: Stages | Through, x: Value, negative: Value, *
     size = let(m, "size", Mux(s.exponent > 134, (1 << 39) - 1, (s.product >> shift)[:39]))
     t = let(m, "t", Mux(s.negative, -size, size)[:40].as_signed())
     low = t[:23]
-    s = stages.cut(k=t[30:].as_signed(), r=low, base=rom(m, "base", t[23:30], 31, EXP2_TABLE),
-                   bend=(EXP2_C2 * low[7:])[15:], **_kept(s, keep))
+    s = stages.cut(
+        k=t[30:].as_signed(),
+        r=low,
+        base=rom(m, "base", t[23:30], 31, EXP2_TABLE),
+        bend=(EXP2_C2 * low[7:])[15:],
+        **_kept(s, keep),
+    )
 
     s = stages.cut(k=s.k, base=s.base, p=((EXP2_C1 + s.bend) * s.r)[24:], **_kept(s, keep))
 
@@ -62,7 +70,8 @@ def _kept(s: SimpleNamespace, keep: dict) -> dict:
 
 
 def pack(m: Module, sign: Value, exponent: Value, mantissa: Value) -> Signal:
-    """``mantissa`` (1 to 2 with 30 fraction bits) rounded to the fp32 number with that biased exponent.
+    """``mantissa`` (1 to 2 with 30 fraction bits) rounded to the fp32 number with that biased
+    exponent.
 
     Infinity or zero where it is out of range.
     """

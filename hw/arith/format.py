@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Signal, Value
 
-
-__all__ = ["Format", "FP32", "FP64"]
+__all__ = ["FP32", "FP64", "Format"]
 
 
 @dataclass(frozen=True)
@@ -17,6 +16,7 @@ class Format:
     name : str
     exponent, fraction : int
         Bits of the biased exponent and of the fraction.
+
     """
 
     name: str
@@ -53,11 +53,11 @@ class Format:
 
     def fields(self, x: Signal) -> tuple[Value, Value, Value]:
         """Fraction, biased exponent and sign of ``x``."""
-        return x[:self.fraction], x[self.fraction:-1], x[-1]
+        return x[: self.fraction], x[self.fraction : -1], x[-1]
 
     def significand(self, x: Signal) -> Value:
         """The ``fraction + 1`` bits of the significand of a normal ``x``."""
-        return Cat(x[:self.fraction], Const(1, 1))
+        return Cat(x[: self.fraction], Const(1, 1))
 
     def is_nan(self, x: Signal) -> Value:
         fraction, exponent, _ = self.fields(x)

@@ -6,7 +6,6 @@ from amaranth.hdl import Module, Signal, Value, ValueLike
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-
 __all__ = ["Lane", "Stages", "Through", "let"]
 
 
@@ -21,8 +20,8 @@ def let(m: Module, name: str, value: ValueLike) -> Signal:
 class Stages:
     """The registers between the stages of a pipeline that moves whenever it holds something.
 
-    Each :meth:`cut` ends a stage. Its registers load only in cycles in which the stage holds an operand,
-    so an idle pipeline does not toggle.
+    Each :meth:`cut` ends a stage. Its registers load only in cycles in which the stage holds an
+    operand, so an idle pipeline does not toggle.
 
     Parameters
     ----------
@@ -30,6 +29,7 @@ class Stages:
         Module of the pipeline.
     en : Signal(1)
         An operand enters the first stage in this cycle.
+
     """
 
     def __init__(self, m: Module, en: Value):
@@ -49,7 +49,8 @@ class Stages:
 
     def cut(self, **values: ValueLike) -> SimpleNamespace:
         """Registers holding ``values``, by the same names, for the next stage."""
-        m, stage = self._m, self._count
+        m = self._m
+        stage = self._count
         registers = SimpleNamespace()
         with m.If(self._valid):
             for name, value in values.items():
@@ -70,20 +71,28 @@ class Through:
     count = 1
 
     def __init__(self, m: Module, en: Value):
-        self._m, self._cuts = m, 0
+        self._m = m
+        self._cuts = 0
         self.valid = en
 
     def cut(self, **values: ValueLike) -> SimpleNamespace:
         """``values`` themselves, each evaluated once."""
         self._cuts += 1
-        return SimpleNamespace(**{name: value if isinstance(value, Signal) else let(self._m, f"t{self._cuts}_{name}", value)
-                                  for name, value in values.items()})
+        return SimpleNamespace(
+            **{
+                name: value
+                if isinstance(value, Signal)
+                else let(self._m, f"t{self._cuts}_{name}", value)
+                for name, value in values.items()
+            }
+        )
 
 
 class Lane(wiring.Component):
     """One lane of an element-wise function: the datapath without handshake.
 
-    Subclasses define ``STAGES`` (of the pipelined form) and ``elaborate``, which takes its stages from :meth:`stages`.
+    Subclasses define ``STAGES`` (of the pipelined form) and ``elaborate``, which takes its stages
+    from :meth:`stages`.
 
     Parameters
     ----------
@@ -105,8 +114,10 @@ class Lane(wiring.Component):
 
     Timing
     ------
-    The result of an operand that enters in cycle c is on ``o`` in cycle c + ``STAGES`` - 1, and only then;
-    the last stage ends in the consumer's register. A new operand may enter every cycle; nothing stalls.
+    The result of an operand that enters in cycle c is on ``o`` in cycle c + ``STAGES`` - 1, and
+    only then; the last stage ends in the consumer's register. A new operand may enter every cycle;
+    nothing stalls.
+
     """
 
     STAGES = 1

@@ -20,6 +20,7 @@ class Log(Lane):
     Timing
     ------
     ``STAGES`` = 6: look up and scale; square; bend; sum; normalise; round. Not pipelined, 1.
+
     """
 
     STAGES = 6
@@ -33,34 +34,67 @@ class Log(Lane):
         a = self.a
         fraction, exponent, sign = FP32.fields(a)
         zero = let(m, "zero", FP32.is_zero(a))
-        flags = dict(nan=let(m, "nan", FP32.is_nan(a) | (sign & ~zero)), inf=let(m, "inf", zero | exponent.all()), zero=zero)
+        flags = dict(
+            nan=let(m, "nan", FP32.is_nan(a) | (sign & ~zero)),
+            inf=let(m, "inf", zero | exponent.all()),
+            zero=zero,
+        )
 
         index = fraction[16:]
         fold = let(m, "fold", index >= LOG_FOLD)
         significand = FP32.significand(a)
-        scaled = let(m, "scaled", Mux(fold, significand, Cat(Const(0, 1), significand)) * rom(m, "scale", index, 11, LOG_SCALE))
-        s = stages.cut(r=(scaled - (1 << 34))[:28].as_signed(), exponent=(exponent + fold - FP32.bias),
-                       table=rom(m, "table", index, 56, tuple(x & (1 << 56) - 1 for x in LOG_TABLE)), **flags)
+        scaled = let(
+            m,
+            "scaled",
+            Mux(fold, significand, Cat(Const(0, 1), significand))
+            * rom(m, "scale", index, 11, LOG_SCALE),
+        )
+        s = stages.cut(
+            r=(scaled - (1 << 34))[:28].as_signed(),
+            exponent=(exponent + fold - FP32.bias),
+            table=rom(m, "table", index, 56, tuple(x & (1 << 56) - 1 for x in LOG_TABLE)),
+            **flags,
+        )
 
         r = s.r
-        s = stages.cut(r=r, square=(r * r)[14:54], third=((r >> 11) * LOG_THIRD) >> 18,
-                       base=(s.exponent * LN2 + s.table.as_signed())[:64].as_signed(), **_kept(s, flags))
+        s = stages.cut(
+            r=r,
+            square=(r * r)[14:54],
+            third=((r >> 11) * LOG_THIRD) >> 18,
+            base=(s.exponent * LN2 + s.table.as_signed())[:64].as_signed(),
+            **_kept(s, flags),
+        )
 
         bend = let(m, "bend", ((1 << 22) - s.third + (s.square >> 33))[:23])
-        s = stages.cut(base=(s.base + (s.r << 22))[:64].as_signed(), bent=(s.square * bend)[21:], **_kept(s, flags))
+        s = stages.cut(
+            base=(s.base + (s.r << 22))[:64].as_signed(),
+            bent=(s.square * bend)[21:],
+            **_kept(s, flags),
+        )
 
         total = let(m, "total", (s.base - s.bent)[:64].as_signed())
         s = stages.cut(sign=total[63], size=Mux(total[63], -total, total)[:63], **_kept(s, flags))
 
         # Left until the leading one is in bit 62; the value is size * 2**-56.
-        value, shift = s.size, []
+        value = s.size
+        shift = []
         for step in (32, 16, 8, 4, 2, 1):
-            empty = let(m, f"empty{step}", ~value[63 - step:].any())
+            empty = let(m, f"empty{step}", ~value[63 - step :].any())
             value = let(m, f"norm{step}", Mux(empty, value << step, value)[:63])
             shift.insert(0, empty)
-        s = stages.cut(sign=s.sign, top=value[38:63], below=value[:38].any(), shift=Cat(*shift), **_kept(s, flags))
+        s = stages.cut(
+            sign=s.sign,
+            top=value[38:63],
+            below=value[:38].any(),
+            shift=Cat(*shift),
+            **_kept(s, flags),
+        )
 
-        rounded = let(m, "rounded", Cat(s.top[1:24], (FP32.bias + 6 - s.shift)[:8]) + (s.top[0] & (s.below | s.top[1])))
+        rounded = let(
+            m,
+            "rounded",
+            Cat(s.top[1:24], (FP32.bias + 6 - s.shift)[:8]) + (s.top[0] & (s.below | s.top[1])),
+        )
         magnitude = Mux(s.inf, FP32.inf, Mux(s.top[24], rounded[:31], 0))
         m.d.comb += self.o.eq(Mux(s.nan, FP32.nan, Cat(magnitude[:31], Mux(s.inf, s.zero, s.sign))))
         assert stages.count == self.STAGES

@@ -5,7 +5,6 @@ from amaranth.hdl import Module, Mux
 from .cast import canonical
 from .lane import Lane, let
 
-
 __all__ = ["Maximum"]
 
 

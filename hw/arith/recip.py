@@ -11,7 +11,9 @@ from .lane import Stages, Through, let
 __all__ = ["reciprocal_steps"]
 
 
-def reciprocal_steps(m: Module, stages: Stages | Through, d: Value, **keep: ValueLike) -> SimpleNamespace:
+def reciprocal_steps(
+    m: Module, stages: Stages | Through, d: Value, **keep: ValueLike
+) -> SimpleNamespace:
     """1/d, at most 2 units too small and never too large, in three stages, the last one open.
 
     A line per 1/128 of the range gives 16 bits, one step of Newton's iteration doubles them.
@@ -29,6 +31,7 @@ def reciprocal_steps(m: Module, stages: Stages | Through, d: Value, **keep: Valu
     -------
     SimpleNamespace
         ``reciprocal`` (32 fraction bits) and the kept values.
+
     """
     index = d[23:30]
     fall = rom(m, "slope", index, 12, RECIP_SLOPE) * d[11:23]

@@ -6,15 +6,14 @@ from .exp2 import exp2_steps, pack
 from .lane import Lane, Stages, let
 from .recip import reciprocal_steps
 
-
 __all__ = ["Silu"]
 
 
 class Silu(Lane):
     """``o`` = ``a / (1 + e**-a)``, fp32, below 0.58 ulp; -0 at minus infinity.
 
-    With e = e**-|a|, the result is a / (1 + e), or a * e / (1 + e) where a is negative; all of it in fixed
-    point with its own exponent, rounded once.
+    With e = e**-|a|, the result is a / (1 + e), or a * e / (1 + e) where a is negative; all of it
+    in fixed point with its own exponent, rounded once.
 
     Timing
     ------
@@ -32,17 +31,20 @@ class Silu(Lane):
         a = self.a
         s = exp2_steps(m, stages, a[:31], Const(1, 1), a=a)
 
-        small = -s.k                                # k is zero or negative
+        small = -s.k  # k is zero or negative
         sum_ = let(m, "sum", (1 << 30) + (s.mantissa >> Mux(small > 62, 62, small[:6])))
         d = let(m, "d", Mux(sum_[31], (1 << 31) - 1, sum_)[:31])
-        s = stages.cut(d=d, numerator=Mux(s.a[31], s.mantissa, 1 << 30), k=Mux(s.a[31], s.k, 0), a=s.a)
+        s = stages.cut(
+            d=d, numerator=Mux(s.a[31], s.mantissa, 1 << 30), k=Mux(s.a[31], s.k, 0), a=s.a
+        )
 
         s = reciprocal_steps(m, stages, s.d, numerator=s.numerator, k=s.k, a=s.a)
         s = stages.cut(reciprocal=s.reciprocal, numerator=s.numerator, k=s.k, a=s.a)
         s = stages.cut(sigmoid=(s.numerator * s.reciprocal)[30:63], k=s.k, a=s.a)
         s = stages.cut(w=(s.sigmoid * Cat(s.a[:23], Const(1, 1)))[:57], k=s.k, a=s.a)
 
-        exponent, sign = s.a[23:31], s.a[31]
+        exponent = s.a[23:31]
+        sign = s.a[31]
         top = let(m, "top", Mux(s.w[56], 2, s.w[55]))
         scaled = let(m, "scaled", (s.w >> 24 + top)[:32])
         product = pack(m, sign, let(m, "exponent", exponent + s.k + top - 1), scaled)

@@ -5,12 +5,12 @@ from amaranth.hdl import Cat, Const, Module, Mux
 from .format import FP32, Format
 from .lane import Lane, let
 
-
 __all__ = ["Sqrt"]
 
 
 class Sqrt(Lane):
-    """``o`` = the square root of ``a``, correctly rounded: one bit after the other. -0 for -0, NaN for other negative numbers.
+    """``o`` = the square root of ``a``, correctly rounded: one bit after the other. -0 for -0, NaN
+    for other negative numbers.
 
     Parameters
     ----------
@@ -19,7 +19,9 @@ class Sqrt(Lane):
 
     Timing
     ------
-    Pipelined: :data:`BITS` bits a stage, and one stage that rounds: 8 in fp32. Not pipelined, ``STAGES`` = 1.
+    Pipelined: :data:`BITS` bits a stage, and one stage that rounds: 8 in fp32. Not pipelined,
+    ``STAGES`` = 1.
+
     """
 
     BITS = 4
@@ -33,31 +35,50 @@ class Sqrt(Lane):
         m = Module()
         stages = self.stages(m)
         form, f, a = self.form, self.form.fraction, self.a
-        fraction, exponent, sign = form.fields(a)
+        _fraction, exponent, sign = form.fields(a)
         zero = let(m, "zero", form.is_zero(a))
         nan = let(m, "nan", form.is_nan(a) | (sign & ~zero))
         inf = let(m, "inf", exponent.all())
-        # The significand times 1 (bias odd: exponents of value 0 are odd) or 2, 1 <= radicand < 4; its root has the exponent halved.
+        # The significand times 1 (bias odd: exponents of value 0 are odd) or 2, 1 <= radicand < 4;
+        # its root has the exponent halved.
         even = let(m, "even", ~exponent[0])
         half = let(m, "half", (exponent + form.bias)[1:])
-        bits = f + 2                                                  # one before the point, fraction, one to round with
+        bits = f + 2  # one before the point, fraction, one to round with
         significand = form.significand(a)
-        radicand = Cat(Const(0, 2 * bits - f - 2), Mux(even, Cat(Const(0, 1), significand), Cat(significand, Const(0, 1))))
-        values = dict(radicand=let(m, "radicand", radicand), rest=Const(0, 0), root=Const(0, 0), half=half, sign=sign, zero=zero, nan=nan, inf=inf)
+        radicand = Cat(
+            Const(0, 2 * bits - f - 2),
+            Mux(even, Cat(Const(0, 1), significand), Cat(significand, Const(0, 1))),
+        )
+        values = dict(
+            radicand=let(m, "radicand", radicand),
+            rest=Const(0, 0),
+            root=Const(0, 0),
+            half=half,
+            sign=sign,
+            zero=zero,
+            nan=nan,
+            inf=inf,
+        )
         for first in range(0, bits, self.BITS):
             if first:
                 values = dict(vars(stages.cut(**values)))
-            rest, root, radicand = values["rest"], values["root"], values["radicand"]
+            rest = values["rest"]
+            root = values["root"]
+            radicand = values["radicand"]
             for k in range(first, min(first + self.BITS, bits)):
                 wide = Cat(radicand[-2:], rest)
                 radicand = radicand[:-2]
-                less = let(m, f"less{k}", wide - Cat(Const(1, 2), root))       # its top bit is the borrow
-                rest = let(m, f"rest{k}", Mux(less[-1], wide, less)[:k + 2])
+                less = let(
+                    m, f"less{k}", wide - Cat(Const(1, 2), root)
+                )  # its top bit is the borrow
+                rest = let(m, f"rest{k}", Mux(less[-1], wide, less)[: k + 2])
                 root = Cat(~less[-1], root)
             values |= dict(rest=rest, root=root, radicand=radicand)
         s = stages.cut(**values)
-        rounded = let(m, "rounded", Cat(s.root[1:f + 1], s.half) + (s.root[0] & (s.rest.any() | s.root[1])))
-        magnitude = Mux(s.zero, 0, Mux(s.inf, form.inf, rounded[:form.width - 1]))
-        m.d.comb += self.o.eq(Mux(s.nan, form.nan, Cat(magnitude[:form.width - 1], s.sign)))
+        rounded = let(
+            m, "rounded", Cat(s.root[1 : f + 1], s.half) + (s.root[0] & (s.rest.any() | s.root[1]))
+        )
+        magnitude = Mux(s.zero, 0, Mux(s.inf, form.inf, rounded[: form.width - 1]))
+        m.d.comb += self.o.eq(Mux(s.nan, form.nan, Cat(magnitude[: form.width - 1], s.sign)))
         assert stages.count == self.STAGES
         return m

@@ -4,7 +4,6 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-
 __all__ = ["Arbiter"]
 
 
@@ -16,8 +15,8 @@ class Arbiter(wiring.Component):
     clients : int
         Number of requests, at least 1.
     policy : str
-        ``need``: the lowest index; ``round_robin``: the first from a pointer on, which is 0 after reset and moves past the
-        client granted.
+        ``need``: the lowest index; ``round_robin``: the first from a pointer on, which is 0 after
+        reset and moves past the client granted.
 
     Members
     -------
@@ -31,7 +30,9 @@ class Arbiter(wiring.Component):
 
     Timing
     ------
-    Combinational from ``requests`` to ``grant``; a grant is always taken. Source: docs/timing.md sections 4 and 5.
+    Combinational from ``requests`` to ``grant``; a grant is always taken. Source: docs/timing.md
+    sections 4 and 5.
+
     """
 
     def __init__(self, *, clients: int, policy: str):
@@ -39,8 +40,16 @@ class Arbiter(wiring.Component):
             raise ValueError(f"Number of clients must be at least 1, not {clients!r}")
         if policy not in ("need", "round_robin"):
             raise ValueError(f"Policy must be 'need' or 'round_robin', not {policy!r}")
-        self.clients, self.policy = clients, policy
-        super().__init__({"requests": In(clients), "clear": In(1), "grant": Out(clients), "index": Out(range(max(2, clients)))})
+        self.clients = clients
+        self.policy = policy
+        super().__init__(
+            {
+                "requests": In(clients),
+                "clear": In(1),
+                "grant": Out(clients),
+                "index": Out(range(max(2, clients))),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()

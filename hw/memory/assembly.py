@@ -17,20 +17,32 @@ QUEUE = 2  # blocks, docs/timing.md section 5 rule 4
 
 
 def block_layout(t: int, elements: int) -> data.StructLayout:
-    """What is known of a block: valid ``rows`` and ``cols``, its tiles less one, the ``stop`` of the last of them (0 within a row
-    of tiles), whether it is the ``last`` block of all, and whether it has no tile and stands for a bare stop (``hollow``)."""
-    return data.StructLayout({
-        "rows": range(t + 1), "cols": range(elements + 1), "tiles": range(max(2, elements // t)), "stop": STOP_BITS, "last": 1, "hollow": 1,
-    })
+    """What is known of a block: valid ``rows`` and ``cols``, its tiles less one, the ``stop`` of
+    the last of them (0 within a row of tiles), whether it is the ``last`` block of all, and whether
+    it has no tile and stands for a bare stop (``hollow``).
+    """
+    return data.StructLayout(
+        {
+            "rows": range(t + 1),
+            "cols": range(elements + 1),
+            "tiles": range(max(2, elements // t)),
+            "stop": STOP_BITS,
+            "last": 1,
+            "hollow": 1,
+        }
+    )
 
 
 def trigger_layout(trigger: str) -> data.StructLayout:
-    """A walk to be assembled: where it begins, its trigger's ``stop``, and whether there is none (``hollow``)."""
+    """A walk to be assembled: where it begins, its trigger's ``stop``, and whether there is none
+    (``hollow``).
+    """
     return data.StructLayout({"start": start_layout(trigger), "stop": STOP_BITS, "hollow": 1})
 
 
 class Assembly(wiring.Component):
-    """Takes groups of lines in the order of the walk and queues blocks of t rows by E elements, aligned to the logical tile.
+    """Takes groups of lines in the order of the walk and queues blocks of t rows by E elements,
+    aligned to the logical tile.
 
     Parameters
     ----------
@@ -58,28 +70,55 @@ class Assembly(wiring.Component):
 
     Timing
     ------
-    One complete group a cycle; a step without chunk takes one cycle. The last cycle of a step that completes a block pushes it if
-    fewer than two are queued at the start of the cycle, and waits otherwise; it is visible from the next cycle. A misaligned
-    line ends one block and begins the next, so a block's columns are written to the slots where they belong and nothing is
-    carried. Source: docs/timing.md section 5, rule 4.
+    One complete group a cycle; a step without chunk takes one cycle. The last cycle of a step that
+    completes a block pushes it if fewer than two are queued at the start of the cycle, and waits
+    otherwise; it is visible from the next cycle. A misaligned line ends one block and begins the
+    next, so a block's columns are written to the slots where they belong and nothing is carried.
+    Source: docs/timing.md section 5, rule 4.
+
     """
 
-    def __init__(self, *, rank: int, t: int, element_bits: int, lanes: int, order=None, trigger: str | None = None):
-        self.order, self.triggered = order, trigger
-        self.rank, self.t, self.element_bits, self.lanes = rank, t, element_bits, lanes
+    def __init__(
+        self,
+        *,
+        rank: int,
+        t: int,
+        element_bits: int,
+        lanes: int,
+        order=None,
+        trigger: str | None = None,
+    ):
+        self.order = order
+        self.triggered = trigger
+        self.rank = rank
+        self.t = t
+        self.element_bits = element_bits
+        self.lanes = lanes
         self.columns = LINE_BITS // element_bits
-        super().__init__({
-            "cfg": In(data.StructLayout(walk_layout(rank, trigger))),
-            **({"trigger": In(stream.Signature(trigger_layout(trigger)))} if trigger else {}),
-            "group": In(stream.Signature(data.ArrayLayout(LINE_BITS, lanes))),
-            "block": Out(stream.Signature(block_layout(t, self.columns))),
-            "elements": Out(data.ArrayLayout(data.ArrayLayout(element_bits, t), self.columns)),
-        })
+        super().__init__(
+            {
+                "cfg": In(data.StructLayout(walk_layout(rank, trigger))),
+                **({"trigger": In(stream.Signature(trigger_layout(trigger)))} if trigger else {}),
+                "group": In(stream.Signature(data.ArrayLayout(LINE_BITS, lanes))),
+                "block": Out(stream.Signature(block_layout(t, self.columns))),
+                "elements": Out(data.ArrayLayout(data.ArrayLayout(element_bits, t), self.columns)),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        t, columns, lanes = self.t, self.columns, self.lanes
-        m.submodules.walk = walk = Walk(rank=self.rank, t=t, elements=columns, lanes=lanes, requests=False, order=self.order, trigger=self.triggered)
+        t = self.t
+        columns = self.columns
+        lanes = self.lanes
+        m.submodules.walk = walk = Walk(
+            rank=self.rank,
+            t=t,
+            elements=columns,
+            lanes=lanes,
+            requests=False,
+            order=self.order,
+            trigger=self.triggered,
+        )
         m.submodules.queue = queue = Fifo(shape=block_layout(t, columns), depth=QUEUE)
         m.submodules.store = store = Columns(t=t, columns=columns, element_bits=self.element_bits)
 
@@ -99,7 +138,11 @@ class Assembly(wiring.Component):
         self._describe(m, walk, queue.i.payload, misaligned)
         if self.triggered:
             trigger = self.trigger.payload
-            m.d.comb += [walk.go.eq(self.trigger.valid & ~trigger.hollow), walk.start.eq(trigger.start), self.trigger.ready.eq(go & walk.last)]
+            m.d.comb += [
+                walk.go.eq(self.trigger.valid & ~trigger.hollow),
+                walk.start.eq(trigger.start),
+                self.trigger.ready.eq(go & walk.last),
+            ]
             with m.If(self.trigger.valid & trigger.hollow):
                 m.d.comb += [
                     queue.i.valid.eq(1),
@@ -110,7 +153,8 @@ class Assembly(wiring.Component):
                 ]
             with m.Elif(walk.last):
                 m.d.comb += queue.i.payload.stop.eq(2 + self.rank + trigger.stop)
-        head, tail = Signal(range(SLOTS)), Signal(range(SLOTS))
+        head = Signal(range(SLOTS))
+        tail = Signal(range(SLOTS))
         with m.If(queue.i.valid & queue.i.ready):
             m.d.sync += tail.eq(tail + 1)
         with m.If(queue.o.valid & queue.o.ready):
@@ -122,9 +166,20 @@ class Assembly(wiring.Component):
             self.elements.eq(store.read_data),
         ]
 
-        # Column p of a line turned by k: p < E - k begins (or is) block i, the others end block i - 1.
-        lines = [rotate(m, [self.group.payload[lane].word_select(p, self.element_bits) for p in range(columns)], walk.k,
-                        name=f"lane{lane}") for lane in range(lanes)]
+        # Column p of a line turned by k: p < E - k begins (or is) block i, the others end block i -
+        # 1.
+        lines = [
+            rotate(
+                m,
+                [
+                    self.group.payload[lane].word_select(p, self.element_bits)
+                    for p in range(columns)
+                ],
+                walk.k,
+                name=f"lane{lane}",
+            )
+            for lane in range(lanes)
+        ]
         rows = Signal(t)
         for row in range(t):
             m.d.comb += rows[row].eq(go & walk.chunk & (walk.row == row - row % lanes))
@@ -143,10 +198,12 @@ class Assembly(wiring.Component):
 
     def _describe(self, m: Module, walk: Walk, block, misaligned) -> None:
         """What is known of the block that the current step completes."""
-        t, columns = self.t, self.columns
+        t = self.t
+        columns = self.columns
         line_log = (columns - 1).bit_length()
         first_col = Signal.like(walk.cols)
-        tiles, first_tile = Signal.like(walk.cols), Signal.like(walk.cols)
+        tiles = Signal.like(walk.cols)
+        first_tile = Signal.like(walk.cols)
         last = Signal()
         m.d.comb += [
             first_col.eq((walk.step - misaligned) << line_log),
@@ -154,7 +211,13 @@ class Assembly(wiring.Component):
             first_tile.eq(first_col >> (t - 1).bit_length()),
             last.eq(walk.last_step),
             block.rows.eq(walk.rows),
-            block.cols.eq(Mux(walk.cols <= first_col, 0, Mux(walk.cols - first_col < columns, walk.cols - first_col, columns))),
+            block.cols.eq(
+                Mux(
+                    walk.cols <= first_col,
+                    0,
+                    Mux(walk.cols - first_col < columns, walk.cols - first_col, columns),
+                )
+            ),
             block.tiles.eq(Mux(last, tiles - first_tile - 1, columns // t - 1)),
             block.stop.eq(Mux(last, walk.stop, 0)),
             block.last.eq(walk.last),

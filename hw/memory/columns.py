@@ -5,15 +5,17 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-
-__all__ = ["Columns", "SLOTS"]
+__all__ = ["SLOTS", "Columns"]
 
 SLOTS = 4
-"""Blocks: two queued, one being completed and (a misaligned one) the next begun, or the last one still needed."""
+"""Blocks: two queued, one being completed and (a misaligned one) the next begun, or the last one
+still needed.
+"""
 
 
 class Columns(wiring.Component):
-    """Storage of blocks by column: what a misaligned line needs, since its two ends lie in different blocks.
+    """Storage of blocks by column: what a misaligned line needs, since its two ends lie in
+    different blocks.
 
     Parameters
     ----------
@@ -37,7 +39,9 @@ class Columns(wiring.Component):
 
     Timing
     ------
-    Written at the end of the cycle, read combinationally (distributed RAM of depth 4: one write and one read port a column).
+    Written at the end of the cycle, read combinationally (distributed RAM of depth 4: one write and
+    one read port a column).
+
     """
 
     def __init__(self, *, t: int, columns: int, element_bits: int):
@@ -45,19 +49,22 @@ class Columns(wiring.Component):
         column = data.ArrayLayout(element_bits, t)
         slots = data.ArrayLayout(range(SLOTS), columns)
         self._memories = [Memory(shape=column, depth=SLOTS, init=[]) for _ in range(columns)]
-        super().__init__({
-            "write_slot": In(slots),
-            "write_rows": In(data.ArrayLayout(t, columns)),
-            "write_data": In(data.ArrayLayout(column, columns)),
-            "read_slot": In(slots),
-            "read_data": Out(data.ArrayLayout(column, columns)),
-        })
+        super().__init__(
+            {
+                "write_slot": In(slots),
+                "write_rows": In(data.ArrayLayout(t, columns)),
+                "write_data": In(data.ArrayLayout(column, columns)),
+                "read_slot": In(slots),
+                "read_data": Out(data.ArrayLayout(column, columns)),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         for c, memory in enumerate(self._memories):
             m.submodules[f"column{c}"] = memory
-            write, read = memory.write_port(granularity=1), memory.read_port(domain="comb")
+            write = memory.write_port(granularity=1)
+            read = memory.read_port(domain="comb")
             m.d.comb += [
                 write.addr.eq(self.write_slot[c]),
                 write.en.eq(self.write_rows[c]),

@@ -22,7 +22,8 @@ class ReferenceCounts(wiring.Component):
     posts : int
         Number of post ports.
     drops : bool
-        Whether posts may lower a count, so that several buffers may lose their last reference in one cycle.
+        Whether posts may lower a count, so that several buffers may lose their last reference in
+        one cycle.
 
     Members
     -------
@@ -33,28 +34,35 @@ class ReferenceCounts(wiring.Component):
     post0, post1, ... : In(post_layout(page_bits))
         References added, or gone.
     freed : Out(StructLayout)
-        ``valid``: no reference to the buffer at ``page`` is left after this cycle; the lowest if there are several.
+        ``valid``: no reference to the buffer at ``page`` is left after this cycle; the lowest if
+        there are several.
     overflow : Out(1)
         A count does not fit.
 
     Timing
     ------
-    Changes of one cycle add up and show from the next; ``freed`` is combinational. With ``drops`` the buffers not freed wait, one a cycle: a
-    bit a page. Source: docs/timing.md section 4, rules 5 and 9.
+    Changes of one cycle add up and show from the next; ``freed`` is combinational. With ``drops``
+    the buffers not freed wait, one a cycle: a bit a page. Source: docs/timing.md section 4, rules 5
+    and 9.
+
     """
 
     def __init__(self, *, pages: int, page_bits: int, posts: int, drops: bool = False):
-        self.pages, self.posts, self.drops = pages, posts, drops
+        self.pages = pages
+        self.posts = posts
+        self.drops = drops
         self._counts = [Signal(COUNT_BITS, name=f"count{page}") for page in range(pages)]
         self._waiting = Signal(pages, name="waiting")  # without a reference, not yet freed
         change = data.StructLayout({"valid": 1, "page": page_bits})
-        super().__init__({
-            "open": In(change),
-            "release": In(change),
-            "freed": Out(change),
-            "overflow": Out(1),
-            **{f"post{k}": In(post_layout(page_bits)) for k in range(posts)},
-        })
+        super().__init__(
+            {
+                "open": In(change),
+                "release": In(change),
+                "freed": Out(change),
+                "overflow": Out(1),
+                **{f"post{k}": In(post_layout(page_bits)) for k in range(posts)},
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -63,11 +71,15 @@ class ReferenceCounts(wiring.Component):
 
         def total(page):
             """The count of ``page`` after this cycle."""
-            raised = counts[page] + sum(Mux(post.valid & (post.page == page), post.delta, 0) for post in posts)
+            raised = counts[page] + sum(
+                Mux(post.valid & (post.page == page), post.delta, 0) for post in posts
+            )
             return raised - (self.release.valid & (self.release.page == page))
 
-        # Ports that name one page compute the same total, so it does not matter which of them writes.
-        overflows, zeros = [], []
+        # Ports that name one page compute the same total, so it does not matter which of them
+        # writes.
+        overflows = []
+        zeros = []
         for k, change in enumerate([self.release, *posts]):
             after = Signal(signed(COUNT_BITS + 5), name=f"after{k}")
             m.d.comb += after.eq(total(change.page))
@@ -79,7 +91,8 @@ class ReferenceCounts(wiring.Component):
             m.d.sync += counts[self.open.page].eq(1)
         m.d.comb += self.overflow.eq(Cat(overflows).any())
         if self.drops:
-            waiting, unused = self._waiting, Signal(self.pages)
+            waiting = self._waiting
+            unused = Signal(self.pages)
             fresh = 0
             for zero, page in zeros:
                 fresh = fresh | (zero << page)

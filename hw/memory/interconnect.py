@@ -16,7 +16,8 @@ from .ring import Ring
 
 __all__ = ["Interconnect", "response_lanes"]
 
-PORT_BITS, TAG_BITS = 8, 16
+PORT_BITS = 8
+TAG_BITS = 16
 
 
 def response_lanes(config: Machine) -> int:
@@ -42,67 +43,92 @@ class Interconnect(wiring.Component):
     mem_req_valid : Out(W)
         Lines that reach the DRAM in this cycle; all of one chunk.
     mem_req_write, mem_req_port, mem_req_group : Out(1), Out(8), Out(16)
-        The chunk's kind, port and ring group (its tag for a write); a line's tag is ``group * W + lane``.
+        The chunk's kind, port and ring group (its tag for a write); a line's tag is ``group * W +
+        lane``.
     mem_req_addr, mem_req_data, mem_req_mask : Out(W * 32), Out(W * 512), Out(W * 64)
         Byte address, write data and byte mask of each line.
-    mem_rsp_valid, mem_rsp_port, mem_rsp_tag, mem_rsp_data : In(N), In(N * 8), In(N * 16), In(N * 512)
-        Lines and acknowledgements delivered in this cycle, in any order.
+    mem_rsp_valid, mem_rsp_port, mem_rsp_tag, mem_rsp_data : In(N), In(N * 8), In(N * 16), In(N *
+        512) Lines and acknowledgements delivered in this cycle, in any order.
     error : Out(8)
-        Bit ``Fault.STRAY`` in the cycle in which a line comes that no read waits for (a store checks its own).
+        Bit ``Fault.STRAY`` in the cycle in which a line comes that no read waits for (a store
+        checks its own).
 
     Timing
     ------
-    A chunk presented in c may be granted in c and is then on ``mem_req_*`` in c + 1. A line delivered in d is visible to its port
-    from d + 1. The path from a unit's request through the arbiter to its ``ready`` is combinational.
-    Source: docs/timing.md section 5, rules 1 to 3.
+    A chunk presented in c may be granted in c and is then on ``mem_req_*`` in c + 1. A line
+    delivered in d is visible to its port from d + 1. The path from a unit's request through the
+    arbiter to its ``ready`` is combinational. Source: docs/timing.md section 5, rules 1 to 3.
+
     """
 
     def __init__(self, *, ports: Sequence[str], config: Machine, tags: Sequence[int] = ()):
         for direction in ports:
             if direction not in ("read", "write"):
-                raise ValueError(f"Direction of a port must be 'read' or 'write', not {direction!r}")
+                raise ValueError(
+                    f"Direction of a port must be 'read' or 'write', not {direction!r}"
+                )
         if not 1 <= len(ports) <= 2**PORT_BITS:
-            raise ValueError(f"Number of ports must be from 1 to {2**PORT_BITS}, not {len(ports)!r}")
+            raise ValueError(
+                f"Number of ports must be from 1 to {2**PORT_BITS}, not {len(ports)!r}"
+            )
         if config.load_lines > 2**TAG_BITS:
             raise ValueError(f"load_lines must be at most {2**TAG_BITS}, not {config.load_lines!r}")
-        self.directions, self.config, self.tags = tuple(ports), config, tuple(tags) or (1,) * len(ports)
+        self.directions = tuple(ports)
+        self.config = config
+        self.tags = tuple(tags) or (1,) * len(ports)
         self.responses = response_lanes(config)
-        w, n = config.port_lanes, self.responses
-        members = {f"port{p}": In(ReadPort(w) if direction == "read" else WritePort(w, n, self.tags[p])) for p, direction in enumerate(ports)}
-        super().__init__({
-            **members,
-            "mem_req_valid": Out(w),
-            "mem_req_write": Out(1),
-            "mem_req_port": Out(PORT_BITS),
-            "mem_req_group": Out(TAG_BITS),
-            "mem_req_addr": Out(data.ArrayLayout(ADDRESS_BITS, w)),
-            "mem_req_data": Out(data.ArrayLayout(LINE_BITS, w)),
-            "mem_req_mask": Out(data.ArrayLayout(LINE_BYTES, w)),
-            "mem_rsp_valid": In(n),
-            "mem_rsp_port": In(data.ArrayLayout(PORT_BITS, n)),
-            "mem_rsp_tag": In(data.ArrayLayout(TAG_BITS, n)),
-            "mem_rsp_data": In(data.ArrayLayout(LINE_BITS, n)),
-            "error": Out(8),
-        })
+        w = config.port_lanes
+        n = self.responses
+        members = {
+            f"port{p}": In(ReadPort(w) if direction == "read" else WritePort(w, n, self.tags[p]))
+            for p, direction in enumerate(ports)
+        }
+        super().__init__(
+            {
+                **members,
+                "mem_req_valid": Out(w),
+                "mem_req_write": Out(1),
+                "mem_req_port": Out(PORT_BITS),
+                "mem_req_group": Out(TAG_BITS),
+                "mem_req_addr": Out(data.ArrayLayout(ADDRESS_BITS, w)),
+                "mem_req_data": Out(data.ArrayLayout(LINE_BITS, w)),
+                "mem_req_mask": Out(data.ArrayLayout(LINE_BYTES, w)),
+                "mem_rsp_valid": In(n),
+                "mem_rsp_port": In(data.ArrayLayout(PORT_BITS, n)),
+                "mem_rsp_tag": In(data.ArrayLayout(TAG_BITS, n)),
+                "mem_rsp_data": In(data.ArrayLayout(LINE_BITS, n)),
+                "error": Out(8),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        lanes, lane_bits = self.config.port_lanes, (self.config.port_lanes - 1).bit_length()
+        lanes = self.config.port_lanes
+        lane_bits = (self.config.port_lanes - 1).bit_length()
         ports = [getattr(self, f"port{p}") for p in range(len(self.directions))]
 
         m.submodules.arbiter = arbiter = Arbiter(clients=len(ports), policy=self.config.arbitration)
-        address, pitch, mask = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(lanes)
+        address = Signal(ADDRESS_BITS)
+        pitch = Signal(ADDRESS_BITS)
+        mask = Signal(lanes)
         group = Signal.like(self.mem_req_group)
         m.d.comb += arbiter.requests.eq(Cat(port.request.valid for port in ports))
         with m.Switch(arbiter.index):
             for p, port in enumerate(ports):
                 with m.Case(p):
                     chunk = port.request.payload
-                    m.d.comb += [address.eq(chunk.address), pitch.eq(chunk.pitch), mask.eq(chunk.mask)]
+                    m.d.comb += [
+                        address.eq(chunk.address),
+                        pitch.eq(chunk.pitch),
+                        mask.eq(chunk.mask),
+                    ]
                     m.d.sync += self.mem_req_write.eq(self.directions[p] == "write")
                     if self.directions[p] == "write":
                         m.d.comb += group.eq(chunk.tag)
-                        m.d.sync += [self.mem_req_data.eq(chunk.data), self.mem_req_mask.eq(chunk.bytes)]
+                        m.d.sync += [
+                            self.mem_req_data.eq(chunk.data),
+                            self.mem_req_mask.eq(chunk.bytes),
+                        ]
         m.d.sync += [
             self.mem_req_valid.eq(Mux(arbiter.requests.any(), mask, 0)),
             self.mem_req_port.eq(arbiter.index),
@@ -114,12 +140,23 @@ class Interconnect(wiring.Component):
         strays = []
         for p, port in enumerate(ports):
             m.d.comb += port.request.ready.eq(arbiter.grant[p])
-            mine = [self.mem_rsp_valid[n] & (self.mem_rsp_port[n] == p) for n in range(self.responses)]
+            mine = [
+                self.mem_rsp_valid[n] & (self.mem_rsp_port[n] == p) for n in range(self.responses)
+            ]
             if self.directions[p] == "write":
                 for tag in range(self.tags[p]):
-                    m.d.comb += port.acks[tag].eq(sum(x & (y >> lane_bits == tag) for x, y in zip(mine, self.mem_rsp_tag)) if self.tags[p] > 1 else sum(mine))
+                    m.d.comb += port.acks[tag].eq(
+                        sum(
+                            x & (y >> lane_bits == tag)
+                            for x, y in zip(mine, self.mem_rsp_tag, strict=False)
+                        )
+                        if self.tags[p] > 1
+                        else sum(mine)
+                    )
                 continue
-            ring = Ring(groups=self.config.load_lines // lanes, lanes=lanes, responses=self.responses)
+            ring = Ring(
+                groups=self.config.load_lines // lanes, lanes=lanes, responses=self.responses
+            )
             m.submodules[f"ring{p}"] = ring
             m.d.comb += [
                 ring.reserve.eq(arbiter.grant[p]),

@@ -19,22 +19,25 @@ __all__ = ["Load"]
 
 
 class Load(Unit):
-    """Reads logical tiles of a row-major tensor, in the order of a loop nest, as a stream of physical tiles: once, or for each trigger.
+    """Reads logical tiles of a row-major tensor, in the order of a loop nest, as a stream of
+    physical tiles: once, or for each trigger.
 
     Parameters
     ----------
     params : dict
-        ``rank``: loop dimensions; ``order``, where given: the place of each logical tile; ``trigger``, where given: what starts a walk
-        (``ref``: any beat, ``address``: the number of a logical tile); the others are run-time (``cfg``).
+        ``rank``: loop dimensions; ``order``, where given: the place of each logical tile;
+        ``trigger``, where given: what starts a walk (``ref``: any beat, ``address``: the number of
+        a logical tile); the others are run-time (``cfg``).
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; one output of tiles, whose ``dtype`` is the tensor's, and one input of triggers, if
-        there are any. ``config.port_lanes`` is W.
+        See :class:`~penstock.hw.units.unit.Unit`; one output of tiles, whose ``dtype`` is the
+        tensor's, and one input of triggers, if there are any. ``config.port_lanes`` is W.
 
     Members
     -------
     cfg : In(StructLayout)
-        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols`` (elements, 20 bits) and, for each loop
-        dimension d, outermost first, ``shape_d`` (trips), ``row_step_d``, ``col_step_d`` (elements, 20 bits); by address ``shift`` (5 bits), the
+        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols``
+        (elements, 20 bits) and, for each loop dimension d, outermost first, ``shape_d`` (trips),
+        ``row_step_d``, ``col_step_d`` (elements, 20 bits); by address ``shift`` (5 bits), the
         logarithm of the logical tiles in a row of the tensor.
     port : Out(ReadPort(W))
         The off-chip port.
@@ -45,11 +48,13 @@ class Load(Unit):
 
     Timing
     ------
-    From the first cycle on a chunk of up to W lines is requested each cycle while the port's ring has a free group; a complete
-    group is assembled each cycle; a block of G = E / t tiles leaves at one tile a cycle. Each line of a logical tile's band is asked for
-    once. Without triggers it runs once per reset. A trigger is taken while fewer than 2 wait for the requests and fewer than 16 for the
-    assembly, and requests lines from the next cycle; triggers follow each other without a gap, and after Done others may come.
-    Source: docs/timing.md section 5.
+    From the first cycle on a chunk of up to W lines is requested each cycle while the port's ring
+    has a free group; a complete group is assembled each cycle; a block of G = E / t tiles leaves at
+    one tile a cycle. Each line of a logical tile's band is asked for once. Without triggers it runs
+    once per reset. A trigger is taken while fewer than 2 wait for the requests and fewer than 16
+    for the assembly, and requests lines from the next cycle; triggers follow each other without a
+    gap, and after Done others may come. Source: docs/timing.md section 5.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -58,7 +63,13 @@ class Load(Unit):
             raise ValueError(f"Payload of a load must be a Tile, not {tile!r}")
         self.element_bits = tile.element_bits
         self.trigger = params.get("trigger")
-        super().__init__(params=params, t=t, config=config, payloads=payloads, members={"port": Out(ReadPort(config.port_lanes))})
+        super().__init__(
+            params=params,
+            t=t,
+            config=config,
+            payloads=payloads,
+            members={"port": Out(ReadPort(config.port_lanes))},
+        )
         self.expect(1 if self.trigger else 0, 1)
         if self.trigger == "address" and not isinstance(payloads.inputs[0], Scalar):
             raise ValueError(f"Payload of addresses must be a Scalar, not {payloads.inputs[0]!r}")
@@ -69,11 +80,17 @@ class Load(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        t, rank, lanes = self.t, self.params["rank"], self.config.port_lanes
+        t = self.t
+        rank = self.params["rank"]
+        lanes = self.config.port_lanes
         columns = LINE_BITS // self.element_bits
         how = {"order": self.params.get("order"), "trigger": self.trigger}
-        m.submodules.walk = walk = Walk(rank=rank, t=t, elements=columns, lanes=lanes, requests=True, **how)
-        m.submodules.assembly = assembly = Assembly(rank=rank, t=t, element_bits=self.element_bits, lanes=lanes, **how)
+        m.submodules.walk = walk = Walk(
+            rank=rank, t=t, elements=columns, lanes=lanes, requests=True, **how
+        )
+        m.submodules.assembly = assembly = Assembly(
+            rank=rank, t=t, element_bits=self.element_bits, lanes=lanes, **how
+        )
 
         request = self.port.request
         m.d.comb += [
@@ -91,7 +108,8 @@ class Load(Unit):
 
         # Emission: the tiles of the head block, then Done.
         block = assembly.block
-        emitted, finished = Signal(), Signal()
+        emitted = Signal()
+        finished = Signal()
         tile = Signal(range(max(2, columns // t)))
         first_col = Signal(range(columns))
         beat = self.o0.payload
@@ -113,7 +131,8 @@ class Load(Unit):
             with m.If(emitted & self.o0.valid & self.o0.ready):
                 m.d.sync += ended.eq(0)
         else:
-            through, gone = Signal(), Signal()
+            through = Signal()
+            gone = Signal()
             with m.If(block.valid & block.ready & block.payload.last):
                 m.d.sync += through.eq(1)
             with m.If(emitted & self.o0.valid & self.o0.ready):
@@ -134,12 +153,20 @@ class Load(Unit):
                 beat.data.eq(1),
             ]
             tiles = data.View(
-                data.ArrayLayout(data.ArrayLayout(data.ArrayLayout(self.element_bits, t), t), columns // t), assembly.elements.as_value())
-            chosen = Signal(data.ArrayLayout(data.ArrayLayout(self.element_bits, t), t))  # [column][row]
+                data.ArrayLayout(
+                    data.ArrayLayout(data.ArrayLayout(self.element_bits, t), t), columns // t
+                ),
+                assembly.elements.as_value(),
+            )
+            chosen = Signal(
+                data.ArrayLayout(data.ArrayLayout(self.element_bits, t), t)
+            )  # [column][row]
             m.d.comb += chosen.eq(tiles[tile])
             for r in range(t):
                 for c in range(t):
-                    m.d.comb += beat.elements[r][c].eq(Mux((r < beat.rows) & (c < beat.cols), chosen[c][r], 0))
+                    m.d.comb += beat.elements[r][c].eq(
+                        Mux((r < beat.rows) & (c < beat.cols), chosen[c][r], 0)
+                    )
 
         self.report(m, offers=self.o0.valid | request.valid)
         granted = request.valid & request.ready
@@ -148,13 +175,25 @@ class Load(Unit):
         return m
 
     def _triggers(self, m: Module, walk: Walk, assembly: Assembly) -> Value:
-        """Takes triggers for both walks; returns the register that says that Done has been taken and has to leave."""
-        m.submodules.ahead = ahead = Fifo(shape=data.StructLayout({"start": start_layout(self.trigger), "hollow": 1}), depth=TRIGGERS_AHEAD)
-        m.submodules.behind = behind = Fifo(shape=trigger_layout(self.trigger), depth=TRIGGERS_BEHIND)
-        ended, end, take = Signal(), Signal(), Signal()
+        """Takes triggers for both walks; returns the register that says that Done has been taken
+        and has to leave.
+        """
+        m.submodules.ahead = ahead = Fifo(
+            shape=data.StructLayout({"start": start_layout(self.trigger), "hollow": 1}),
+            depth=TRIGGERS_AHEAD,
+        )
+        m.submodules.behind = behind = Fifo(
+            shape=trigger_layout(self.trigger), depth=TRIGGERS_BEHIND
+        )
+        ended = Signal()
+        end = Signal()
+        take = Signal()
         m.d.comb += [
             end.eq(is_done(self.i0.payload)),
-            self.i0.ready.eq(~ended & Mux(end, (ahead.level == 0) & (behind.level == 0), ahead.i.ready & behind.i.ready)),
+            self.i0.ready.eq(
+                ~ended
+                & Mux(end, (ahead.level == 0) & (behind.level == 0), ahead.i.ready & behind.i.ready)
+            ),
             take.eq(self.i0.valid & self.i0.ready & ~end),
             ahead.i.valid.eq(take),
             ahead.i.payload.hollow.eq(behind.i.payload.hollow),
@@ -173,5 +212,8 @@ class Load(Unit):
             m.d.sync += ended.eq(1)
         if self.trigger == "address":
             place, outside = locate(m, self.cfg, self.i0.payload.value, self.element_bits // 8)
-            m.d.comb += [behind.i.payload.start.eq(place), self.error[Fault.ADDRESS].eq(take & self.i0.payload.data & outside)]
+            m.d.comb += [
+                behind.i.payload.start.eq(place),
+                self.error[Fault.ADDRESS].eq(take & self.i0.payload.data & outside),
+            ]
         return ended

@@ -5,23 +5,31 @@ from amaranth.lib import data
 
 from ...machine.limits import ADDRESS_BITS, POSITION_BITS
 
-__all__ = ["place_layout", "locate"]
+__all__ = ["locate", "place_layout"]
 
 
 def place_layout() -> data.StructLayout:
-    """Where a logical tile lies: ``row`` and ``col`` of its first element, ``offset`` of that element in bytes from the tensor's base."""
+    """Where a logical tile lies: ``row`` and ``col`` of its first element, ``offset`` of that
+    element in bytes from the tensor's base.
+    """
     return data.StructLayout({"row": POSITION_BITS, "col": POSITION_BITS, "offset": ADDRESS_BITS})
 
 
 def locate(m: Module, cfg, number, element_bytes: int) -> tuple[data.View, Signal]:
-    """The place of tile ``number`` (row-major, 2^``cfg.shift`` logical tiles a row of the tensor), and whether it lies outside the tensor.
+    """The place of tile ``number`` (row-major, 2^``cfg.shift`` logical tiles a row of the tensor),
+    and whether it lies outside the tensor.
 
-    Combinational but for the two products of ``cfg``, which must stand a cycle before: two multiplications side by side, then an addition.
+    Combinational but for the two products of ``cfg``, which must stand a cycle before: two
+    multiplications side by side, then an addition.
     """
-    place, outside = Signal(place_layout()), Signal()
-    band_bytes, tile_bytes = Signal(ADDRESS_BITS, reset_less=True), Signal(ADDRESS_BITS, reset_less=True)
-    down, across = Signal(len(number)), Signal(len(number))
-    row, col = Signal(len(number) + len(cfg.rows)), Signal(len(number) + len(cfg.cols))
+    place = Signal(place_layout())
+    outside = Signal()
+    band_bytes = Signal(ADDRESS_BITS, reset_less=True)
+    tile_bytes = Signal(ADDRESS_BITS, reset_less=True)
+    down = Signal(len(number))
+    across = Signal(len(number))
+    row = Signal(len(number) + len(cfg.rows))
+    col = Signal(len(number) + len(cfg.cols))
     m.d.sync += [band_bytes.eq(cfg.rows * cfg.pitch), tile_bytes.eq(cfg.cols * element_bytes)]
     m.d.comb += [
         down.eq(number >> cfg.shift),

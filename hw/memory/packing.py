@@ -20,19 +20,29 @@ QUEUE = 2  # blocks, docs/timing.md section 5
 
 def chunk_layout(lanes: int) -> data.StructLayout:
     """W rows of a line: which of them have a valid element, the lines, the masks of their bytes."""
-    return data.StructLayout({
-        "mask": lanes, "data": data.ArrayLayout(LINE_BITS, lanes), "bytes": data.ArrayLayout(LINE_BYTES, lanes),
-    })
+    return data.StructLayout(
+        {
+            "mask": lanes,
+            "data": data.ArrayLayout(LINE_BITS, lanes),
+            "bytes": data.ArrayLayout(LINE_BYTES, lanes),
+        }
+    )
 
 
-def offsets(m: Module, packing: "Packing", pitch, t: int, lanes: int, next_tile) -> tuple[Signal, Signal, Signal]:
-    """Offsets in bytes at which the current band, step and chunk of ``packing`` begin, from the first tile's place.
+def offsets(
+    m: Module, packing: "Packing", pitch, t: int, lanes: int, next_tile
+) -> tuple[Signal, Signal, Signal]:
+    """Offsets in bytes at which the current band, step and chunk of ``packing`` begin, from the
+    first tile's place.
 
-    Chunks of W = ``lanes`` rows follow each other down a step, steps of one line along a band, bands of t rows down a logical tile, one tile the next
-    at ``next_tile``; ``pitch`` is the bytes from row to row.
+    Chunks of W = ``lanes`` rows follow each other down a step, steps of one line along a band,
+    bands of t rows down a logical tile, one tile the next at ``next_tile``; ``pitch`` is the bytes
+    from row to row.
     """
     place = packing.place
-    band, step, chunk, after = (Signal(ADDRESS_BITS, name=name) for name in ("band", "step", "chunk", "after"))
+    band, step, chunk, after = (
+        Signal(ADDRESS_BITS, name=name) for name in ("band", "step", "chunk", "after")
+    )
     with m.If(place.last_step & place.ends_tile):
         m.d.comb += after.eq(next_tile)
     with m.Elif(place.last_step):
@@ -49,7 +59,8 @@ def offsets(m: Module, packing: "Packing", pitch, t: int, lanes: int, next_tile)
 
 
 class Packing(wiring.Component):
-    """Collects tiles into blocks of t rows by E elements and cuts them into the lines of a row at misalignment k.
+    """Collects tiles into blocks of t rows by E elements and cuts them into the lines of a row at
+    misalignment k.
 
     Parameters
     ----------
@@ -65,8 +76,9 @@ class Packing(wiring.Component):
     k : In(range(E))
         Misalignment of the logical tile in elements; 0 or constant until ``ends_tile``.
     place : Out(StructLayout)
-        The current place of the walk: ``open`` (there is one), ``present`` (it has a chunk), ``last_chunk`` (of its step), ``last_step``
-        (of its row of tiles), ``ends_tile`` (with ``last_step``: and of the logical tile).
+        The current place of the walk: ``open`` (there is one), ``present`` (it has a chunk),
+        ``last_chunk`` (of its step), ``last_step`` (of its row of tiles), ``ends_tile`` (with
+        ``last_step``: and of the logical tile).
     chunk : Out(chunk_layout(lanes))
     advance : In(1)
         Go on; only while ``place.open``.
@@ -79,37 +91,55 @@ class Packing(wiring.Component):
 
     Timing
     ------
-    A tile is taken while fewer than two blocks are queued at the start of the cycle. A block is visible from the cycle after its
-    last tile, and leaves the queue with the last chunk of its step; the elements that belong to the next line stay in their slot
-    for one more step. Source: docs/timing.md section 5, ``store``.
+    A tile is taken while fewer than two blocks are queued at the start of the cycle. A block is
+    visible from the cycle after its last tile, and leaves the queue with the last chunk of its
+    step; the elements that belong to the next line stay in their slot for one more step. Source:
+    docs/timing.md section 5, ``store``.
+
     """
 
     def __init__(self, *, tile: Tile, lanes: int):
-        self.tile, self.lanes = tile, lanes
+        self.tile = tile
+        self.lanes = lanes
         self.columns = LINE_BITS // tile.element_bits
-        super().__init__({
-            "i": In(stream.Signature(beat_layout(tile))),
-            "k": In(range(self.columns)),
-            "place": Out(data.StructLayout({"open": 1, "present": 1, "last_chunk": 1, "last_step": 1, "ends_tile": 1})),
-            "chunk": Out(chunk_layout(lanes)),
-            "advance": In(1),
-            "idle": Out(1),
-            "partial": Out(1),
-            "ragged": Out(1),
-        })
-        self._valid_rows = [Memory(shape=range(tile.t + 1), depth=SLOTS, init=[]) for _ in range(self.columns)]
+        super().__init__(
+            {
+                "i": In(stream.Signature(beat_layout(tile))),
+                "k": In(range(self.columns)),
+                "place": Out(
+                    data.StructLayout(
+                        {"open": 1, "present": 1, "last_chunk": 1, "last_step": 1, "ends_tile": 1}
+                    )
+                ),
+                "chunk": Out(chunk_layout(lanes)),
+                "advance": In(1),
+                "idle": Out(1),
+                "partial": Out(1),
+                "ragged": Out(1),
+            }
+        )
+        self._valid_rows = [
+            Memory(shape=range(tile.t + 1), depth=SLOTS, init=[]) for _ in range(self.columns)
+        ]
 
     def elaborate(self, platform):
         m = Module()
-        t, columns = self.tile.t, self.columns
-        m.submodules.store = store = Columns(t=t, columns=columns, element_bits=self.tile.element_bits)
-        m.submodules.queue = queue = Fifo(shape=data.StructLayout({"ends_row": 1, "ends_tile": 1}), depth=QUEUE)
-        head, tail = Signal(range(SLOTS)), Signal(range(SLOTS))
+        t = self.tile.t
+        columns = self.columns
+        m.submodules.store = store = Columns(
+            t=t, columns=columns, element_bits=self.tile.element_bits
+        )
+        m.submodules.queue = queue = Fifo(
+            shape=data.StructLayout({"ends_row": 1, "ends_tile": 1}), depth=QUEUE
+        )
+        head = Signal(range(SLOTS))
+        tail = Signal(range(SLOTS))
 
         # Taking tiles: column c of tile g is column g * t + c of the block.
         beat = self.i.payload
         tile = Signal(range(max(2, columns // t)))
-        take, ends_block = Signal(), Signal()
+        take = Signal()
+        ends_block = Signal()
         m.d.comb += [
             self.i.ready.eq(queue.i.ready),
             take.eq(self.i.valid & self.i.ready),
@@ -118,7 +148,8 @@ class Packing(wiring.Component):
             queue.i.payload.ends_row.eq(beat.stop >= 1),
             queue.i.payload.ends_tile.eq(beat.stop >= 2),
         ]
-        first_rows, last_cols = Signal.like(beat.rows), Signal.like(beat.cols)
+        first_rows = Signal.like(beat.rows)
+        last_cols = Signal.like(beat.cols)
         with m.If(take):
             m.d.sync += last_cols.eq(beat.cols)
             with m.If(tile == 0):
@@ -127,17 +158,23 @@ class Packing(wiring.Component):
             with m.If(ends_block):
                 m.d.sync += tail.eq(tail + 1)
 
-        # Reading: in a step, columns p < E - k come from its own block (none in the carry step), the others from the one before
+        # Reading: in a step, columns p < E - k come from its own block (none in the carry step),
+        # the others from the one before
         # (none in the first step). Line position q holds column (q - k) mod E.
-        begun, carrying, row = Signal(), Signal(), Signal(range(t))
+        begun = Signal()
+        carrying = Signal()
+        row = Signal(range(t))
         columns_rows = []
         turn = Signal(range(columns))
         m.d.comb += turn.eq(-self.k)
         for p in range(columns):
             g, c = divmod(p, t)
             m.submodules[f"valid_rows{p}"] = memory = self._valid_rows[p]
-            write, read = memory.write_port(), memory.read_port(domain="comb")
-            mine, before, rows = Signal(name=f"mine{p}"), Signal(name=f"before{p}"), Signal(range(t + 1), name=f"rows{p}")
+            write = memory.write_port()
+            read = memory.read_port(domain="comb")
+            mine = Signal(name=f"mine{p}")
+            before = Signal(name=f"before{p}")
+            rows = Signal(range(t + 1), name=f"rows{p}")
             slot = Signal(range(SLOTS), name=f"slot{p}")
             m.d.comb += [
                 mine.eq(tile == g),
@@ -145,7 +182,9 @@ class Packing(wiring.Component):
                 store.write_rows[p].eq((take & mine).replicate(t)),
                 store.write_data[p].eq(Cat(beat.elements[r][c] for r in range(t))),
                 write.addr.eq(tail),
-                write.en.eq(take & (mine | (tile == 0))),  # the first tile of a block clears the rest of it
+                write.en.eq(
+                    take & (mine | (tile == 0))
+                ),  # the first tile of a block clears the rest of it
                 write.data.eq(Mux(mine & (c < beat.cols), beat.rows, 0)),
                 before.eq(self.k + p >= columns),
                 slot.eq(Mux(before, head - 1, head)),
@@ -159,8 +198,10 @@ class Packing(wiring.Component):
             # Row `row + lane` of each column: row is a multiple of W.
             cells = [Signal(self.tile.element_bits, name=f"cell{lane}_{p}") for p in range(columns)]
             for p, cell in enumerate(cells):
-                choice = data.View(data.ArrayLayout(self.tile.element_bits, t // self.lanes), Cat(
-                    store.read_data[p][r] for r in range(lane, t, self.lanes)))
+                choice = data.View(
+                    data.ArrayLayout(self.tile.element_bits, t // self.lanes),
+                    Cat(store.read_data[p][r] for r in range(lane, t, self.lanes)),
+                )
                 m.d.comb += cell.eq(choice[row >> (self.lanes - 1).bit_length()])
             line = rotate(m, cells, turn, name=f"lane{lane}")
             valid = Signal(columns, name=f"valid{lane}")
@@ -185,7 +226,12 @@ class Packing(wiring.Component):
             queue.o.ready.eq(self.advance & place.last_chunk & ~carrying),
             self.idle.eq(~place.open & (tile == 0)),
             self.partial.eq(tile != 0),
-            self.ragged.eq(take & (tile != 0) & (beat.cols != 0) & ((beat.rows != first_rows) | (last_cols != t))),
+            self.ragged.eq(
+                take
+                & (tile != 0)
+                & (beat.cols != 0)
+                & ((beat.rows != first_rows) | (last_cols != t))
+            ),
         ]
         with m.If(self.advance):
             m.d.sync += row.eq(row + self.lanes)

@@ -5,12 +5,12 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-
 __all__ = ["PageList"]
 
 
 class PageList(wiring.Component):
-    """Linked list of free pages and the chains of pages in use: one page taken, one whole buffer given back, a cycle.
+    """Linked list of free pages and the chains of pages in use: one page taken, one whole buffer
+    given back, a cycle.
 
     Parameters
     ----------
@@ -28,43 +28,59 @@ class PageList(wiring.Component):
     chain : In(StructLayout)
         ``valid``: the page taken in this cycle follows ``page`` in its buffer.
     give : In(StructLayout)
-        ``valid``: the buffer of ``count`` pages from ``first`` to ``last`` is given back, in front of the list as it is after ``take``.
+        ``valid``: the buffer of ``count`` pages from ``first`` to ``last`` is given back, in front
+        of the list as it is after ``take``.
     page : In(range(P)), follower : Out(range(P))
         Read of the chain: the page after ``page`` in its buffer.
 
     Timing
     ------
-    Both happen at the end of the cycle. The list needs no clearing: pages never taken since reset are its tail, in order, and are
-    told by a counter; a page's link is that of its chain, or, for the last page of its last buffer, the splice's.
-    Source: docs/timing.md section 4, rule 1.
+    Both happen at the end of the cycle. The list needs no clearing: pages never taken since reset
+    are its tail, in order, and are told by a counter; a page's link is that of its chain, or, for
+    the last page of its last buffer, the splice's. Source: docs/timing.md section 4, rule 1.
+
     """
 
     def __init__(self, *, pages: int):
         if not isinstance(pages, int) or pages < 1:
             raise ValueError(f"Number of pages must be at least 1, not {pages!r}")
         self.pages = pages
-        page, count = range(max(2, pages)), range(pages + 1)
-        self._chains = Memory(shape=unsigned((max(2, pages) - 1).bit_length()), depth=pages, init=[])
+        page = range(max(2, pages))
+        count = range(pages + 1)
+        self._chains = Memory(
+            shape=unsigned((max(2, pages) - 1).bit_length()), depth=pages, init=[]
+        )
         self._splices = Memory(shape=unsigned(pages.bit_length()), depth=pages, init=[])
         self._chained = Signal(pages, name="chained")  # the page has a follower in its buffer
-        self._fresh = Signal(range(pages + 1), name="fresh")  # the first page never taken since reset
-        super().__init__({
-            "free": Out(count, init=pages),
-            "head": Out(count),
-            "take": In(1),
-            "chain": In(data.StructLayout({"valid": 1, "page": page})),
-            "give": In(data.StructLayout({"valid": 1, "first": page, "last": page, "count": count})),
-            "page": In(page),
-            "follower": Out(page),
-        })
+        self._fresh = Signal(
+            range(pages + 1), name="fresh"
+        )  # the first page never taken since reset
+        super().__init__(
+            {
+                "free": Out(count, init=pages),
+                "head": Out(count),
+                "take": In(1),
+                "chain": In(data.StructLayout({"valid": 1, "page": page})),
+                "give": In(
+                    data.StructLayout({"valid": 1, "first": page, "last": page, "count": count})
+                ),
+                "page": In(page),
+                "follower": Out(page),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.chains, m.submodules.splices = self._chains, self._splices
-        set_chain, set_splice = self._chains.write_port(), self._splices.write_port()
-        follow, free_chain = self._chains.read_port(domain="comb"), self._chains.read_port(domain="comb")
+        m.submodules.chains = self._chains
+        m.submodules.splices = self._splices
+        set_chain = self._chains.write_port()
+        set_splice = self._splices.write_port()
+        follow = self._chains.read_port(domain="comb")
+        free_chain = self._chains.read_port(domain="comb")
         free_splice = self._splices.read_port(domain="comb")
-        chained, fresh, after = self._chained, self._fresh, Signal(range(self.pages + 1))
+        chained = self._chained
+        fresh = self._fresh
+        after = Signal(range(self.pages + 1))
         m.d.comb += [
             follow.addr.eq(self.page),
             self.follower.eq(follow.data),
@@ -83,7 +99,9 @@ class PageList(wiring.Component):
                 m.d.comb += after.eq(fresh + 1)
                 m.d.sync += fresh.eq(fresh + 1)
             with m.Else():
-                m.d.comb += after.eq(Mux(chained.bit_select(self.head, 1), free_chain.data, free_splice.data))
+                m.d.comb += after.eq(
+                    Mux(chained.bit_select(self.head, 1), free_chain.data, free_splice.data)
+                )
             m.d.sync += chained.bit_select(self.head, 1).eq(0)
         with m.If(self.chain.valid):
             m.d.sync += chained.bit_select(self.chain.page, 1).eq(1)

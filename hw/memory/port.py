@@ -12,20 +12,26 @@ LINE_BITS = 8 * LINE_BYTES
 
 
 def read_chunk(lanes: int) -> data.StructLayout:
-    """Up to ``lanes`` lines: lane w, if its bit in ``mask`` is set, is the line at byte ``address + w * pitch``."""
+    """Up to ``lanes`` lines: lane w, if its bit in ``mask`` is set, is the line at byte ``address +
+    w * pitch``.
+    """
     return data.StructLayout({"address": ADDRESS_BITS, "pitch": ADDRESS_BITS, "mask": lanes})
 
 
 def write_chunk(lanes: int, tags: int = 1) -> data.StructLayout:
-    """As :func:`read_chunk`, with each lane's line and the mask of its bytes to be written, and the tag of its acknowledgements."""
-    return data.StructLayout({
-        "address": ADDRESS_BITS,
-        "pitch": ADDRESS_BITS,
-        "mask": lanes,
-        "data": data.ArrayLayout(LINE_BITS, lanes),
-        "bytes": data.ArrayLayout(LINE_BYTES, lanes),
-        "tag": range(tags),
-    })
+    """As :func:`read_chunk`, with each lane's line and the mask of its bytes to be written, and the
+    tag of its acknowledgements.
+    """
+    return data.StructLayout(
+        {
+            "address": ADDRESS_BITS,
+            "pitch": ADDRESS_BITS,
+            "mask": lanes,
+            "data": data.ArrayLayout(LINE_BITS, lanes),
+            "bytes": data.ArrayLayout(LINE_BYTES, lanes),
+            "tag": range(tags),
+        }
+    )
 
 
 class ReadPort(wiring.Signature):
@@ -43,15 +49,19 @@ class ReadPort(wiring.Signature):
     free : In(1)
         The port's ring has a group left at the start of the cycle.
     group : In(stream.Signature(data.ArrayLayout(512, lanes)))
-        The lines of the oldest chunk not yet taken, once all of them have come; lanes outside its mask are undefined.
+        The lines of the oldest chunk not yet taken, once all of them have come; lanes outside its
+        mask are undefined.
+
     """
 
     def __init__(self, lanes: int):
-        super().__init__({
-            "request": Out(stream.Signature(read_chunk(lanes))),
-            "free": In(1),
-            "group": In(stream.Signature(data.ArrayLayout(LINE_BITS, lanes))),
-        })
+        super().__init__(
+            {
+                "request": Out(stream.Signature(read_chunk(lanes))),
+                "free": In(1),
+                "group": In(stream.Signature(data.ArrayLayout(LINE_BITS, lanes))),
+            }
+        )
 
 
 class WritePort(wiring.Signature):
@@ -72,11 +82,14 @@ class WritePort(wiring.Signature):
         A chunk; accepted in the cycle in which it is granted.
     acks : In(data.ArrayLayout(range(responses + 1), tags))
         Lines acknowledged in this cycle, by tag.
+
     """
 
     def __init__(self, lanes: int, responses: int, tags: int = 1):
         self.tags = tags
-        super().__init__({
-            "request": Out(stream.Signature(write_chunk(lanes, tags))),
-            "acks": In(data.ArrayLayout(range(responses + 1), tags)),
-        })
+        super().__init__(
+            {
+                "request": Out(stream.Signature(write_chunk(lanes, tags))),
+                "acks": In(data.ArrayLayout(range(responses + 1), tags)),
+            }
+        )

@@ -20,68 +20,107 @@ __all__ = ["RandomStore"]
 
 
 class RandomStore(Unit):
-    """Writes logical tiles of a row-major tensor where their addresses say, and acknowledges each once it is in memory.
+    """Writes logical tiles of a row-major tensor where their addresses say, and acknowledges each
+    once it is in memory.
 
     Parameters
     ----------
     params : dict
         All run-time (``cfg``).
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`. Inputs: addresses (a Scalar, the number of a logical tile), tiles, whose ``dtype`` is
-        the tensor's; output: acknowledgements, Scalar(1). ``config.port_lanes`` is W.
+        See :class:`~penstock.hw.units.unit.Unit`. Inputs: addresses (a Scalar, the number of a
+        logical tile), tiles, whose ``dtype`` is the tensor's; output: acknowledgements, Scalar(1).
+        ``config.port_lanes`` is W.
 
     Members
     -------
     cfg : In(StructLayout)
-        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols`` (elements, 20 bits), ``shift`` (5 bits): logarithm
-        of the logical tiles in a row of the tensor.
+        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols``
+        (elements, 20 bits), ``shift`` (5 bits): logarithm of the logical tiles in a row of the
+        tensor.
     port : Out(WritePort(W, N, 8))
         The off-chip port; a chunk's tag is its tile's number modulo 8.
     done : Out(1)
         Done has been taken from both inputs; low again once a second run's first beat is taken.
     error : Out(8)
-        Bits ``Fault.STRAY``: more acknowledgements than lines in flight; ``Fault.ADDRESS``: an address names a tile outside the tensor.
+        Bits ``Fault.STRAY``: more acknowledgements than lines in flight; ``Fault.ADDRESS``: an
+        address names a tile outside the tensor.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
     Timing
     ------
-    As a :class:`~penstock.hw.memory.store.Store`, with the addresses two ahead. Up to 8 tiles wait for their acknowledgement: with r cycles from
-    a tile's last grant to its acknowledgement's turn and n cycles of grants a tile, a tile takes max(n, (n + r) / 8) cycles.
-    Source: docs/timing.md section 5, random stores.
+    As a :class:`~penstock.hw.memory.store.Store`, with the addresses two ahead. Up to 8 tiles wait
+    for their acknowledgement: with r cycles from a tile's last grant to its acknowledgement's turn
+    and n cycles of grants a tile, a tile takes max(n, (n + r) / 8) cycles. Source: docs/timing.md
+    section 5, random stores.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads,
-                         members={"port": Out(WritePort(config.port_lanes, response_lanes(config), STORE_TILES))})
+        super().__init__(
+            params=params,
+            t=t,
+            config=config,
+            payloads=payloads,
+            members={
+                "port": Out(WritePort(config.port_lanes, response_lanes(config), STORE_TILES))
+            },
+        )
         self.expect(2, 1)
         number, self.tile = payloads.inputs
         if not isinstance(number, Scalar) or not isinstance(self.tile, Tile):
-            raise ValueError(f"Payloads of a random store must be a Scalar and a Tile, not {number!r} and {self.tile!r}")
+            raise ValueError(
+                f"Payloads of a random store must be a Scalar and a Tile, not {number!r} and "
+                f"{self.tile!r}"
+            )
 
     @classmethod
     def cfg_layout(cls, params: dict) -> dict[str, int]:
-        return {"base": ADDRESS_BITS, "pitch": ADDRESS_BITS, "shift": SHIFT_BITS} | dict.fromkeys(("tensor_rows", "tensor_cols", "rows", "cols"), SIZE_BITS)
+        return {"base": ADDRESS_BITS, "pitch": ADDRESS_BITS, "shift": SHIFT_BITS} | dict.fromkeys(
+            ("tensor_rows", "tensor_cols", "rows", "cols"), SIZE_BITS
+        )
 
     def elaborate(self, platform):
         m = Module()
-        cfg, request, number = self.cfg, self.port.request, self.i0.payload
+        cfg = self.cfg
+        request = self.port.request
+        number = self.i0.payload
         m.submodules.packing = packing = Packing(tile=self.tile, lanes=self.config.port_lanes)
-        m.submodules.addresses = addresses = Fifo(shape=data.StructLayout({"place": place_layout(), "stop": STOP_BITS, "data": 1}), depth=STORE_ADDRESSES)
-        m.submodules.due = due = Fifo(shape=data.StructLayout({"stop": STOP_BITS, "data": 1}), depth=STORE_TILES)
-        walk, address = packing.place, addresses.o.payload
-        tail, head = Signal(range(STORE_TILES)), Signal(range(STORE_TILES))  # tags of the tile that is written, of the oldest due
+        m.submodules.addresses = addresses = Fifo(
+            shape=data.StructLayout({"place": place_layout(), "stop": STOP_BITS, "data": 1}),
+            depth=STORE_ADDRESSES,
+        )
+        m.submodules.due = due = Fifo(
+            shape=data.StructLayout({"stop": STOP_BITS, "data": 1}), depth=STORE_TILES
+        )
+        walk = packing.place
+        address = addresses.o.payload
+        # tags of the tile that is written, of the oldest due
+        tail = Signal(range(STORE_TILES))
+        head = Signal(range(STORE_TILES))
         flights = [Signal(FLIGHT_BITS, name=f"flight{k}") for k in range(STORE_TILES)]
 
         place, outside = locate(m, cfg, number.value, self.tile.element_bits // 8)
-        goes_on, hollow, finishes, ends = Signal(), Signal(), Signal(), Signal()
+        goes_on = Signal()
+        hollow = Signal()
+        finishes = Signal()
+        ends = Signal()
         m.d.comb += [
             goes_on.eq(addresses.o.valid & address.data & due.i.ready),
             hollow.eq(addresses.o.valid & ~address.data & due.i.ready),
             request.valid.eq(walk.present & goes_on),
             packing.advance.eq(walk.open & goes_on & (~walk.present | request.ready)),
             finishes.eq(packing.advance & walk.last_chunk & walk.last_step & walk.ends_tile),
-            ends.eq(self.i0.valid & is_done(number) & self.i1.valid & is_done(self.i1.payload) & packing.idle & (addresses.level == 0) & (due.level == 0)),
+            ends.eq(
+                self.i0.valid
+                & is_done(number)
+                & self.i1.valid
+                & is_done(self.i1.payload)
+                & packing.idle
+                & (addresses.level == 0)
+                & (due.level == 0)
+            ),
             # Addresses.
             self.i0.ready.eq(Mux(is_done(number), ends, addresses.i.ready)),
             addresses.i.valid.eq(self.i0.valid & ~is_done(number)),
@@ -93,7 +132,9 @@ class RandomStore(Unit):
             packing.i.payload.eq(self.i1.payload),
             packing.i.valid.eq(self.i1.valid & self.i1.payload.data),
             packing.k.eq(address.place.col),
-            self.i1.ready.eq(Mux(self.i1.payload.data, packing.i.ready, ~is_done(self.i1.payload) | ends)),
+            self.i1.ready.eq(
+                Mux(self.i1.payload.data, packing.i.ready, ~is_done(self.i1.payload) | ends)
+            ),
             # Lines.
             request.payload.address.eq(self._address(m, packing, address.place.offset)),
             request.payload.pitch.eq(cfg.pitch),
@@ -105,7 +146,10 @@ class RandomStore(Unit):
             due.i.valid.eq(finishes | hollow | ends),
             due.i.payload.stop.eq(Mux(ends, STOP_DONE, address.stop)),
             due.i.payload.data.eq(finishes),
-            self.o0.valid.eq(due.o.valid & (data.View(data.ArrayLayout(FLIGHT_BITS, STORE_TILES), Cat(flights))[head] == 0)),
+            self.o0.valid.eq(
+                due.o.valid
+                & (data.View(data.ArrayLayout(FLIGHT_BITS, STORE_TILES), Cat(flights))[head] == 0)
+            ),
             self.o0.payload.value.eq(due.o.payload.data),
             self.o0.payload.stop.eq(due.o.payload.stop),
             self.o0.payload.data.eq(due.o.payload.data),
@@ -115,7 +159,9 @@ class RandomStore(Unit):
             m.d.sync += tail.eq(tail + 1)
         with m.If(due.o.valid & due.o.ready):
             m.d.sync += head.eq(head + 1)
-        lines, granted, strays = Signal(range(self.config.port_lanes + 1)), Signal(), []
+        lines = Signal(range(self.config.port_lanes + 1))
+        granted = Signal()
+        strays = []
         m.d.comb += granted.eq(request.valid & request.ready)
         with m.If(granted):
             m.d.comb += lines.eq(sum(request.payload.mask))
@@ -140,7 +186,9 @@ class RandomStore(Unit):
 
     def _address(self, m: Module, packing: Packing, offset):
         """Byte address of the current chunk's first line, within a tile that starts at ``offset``."""
-        _, _, chunk = offsets(m, packing, self.cfg.pitch, self.t, self.config.port_lanes, next_tile=0)
+        _, _, chunk = offsets(
+            m, packing, self.cfg.pitch, self.t, self.config.port_lanes, next_tile=0
+        )
         line = Signal(ADDRESS_BITS)
         m.d.comb += line.eq(self.cfg.base + offset + chunk)
         return Cat(Const(0, 6), line[6:])

@@ -24,11 +24,13 @@ class Reader(wiring.Component):
     rank : int
         b, stop level of a buffer's end.
     repeat_dim : bool
-        Whether repeats are a dimension of the stream, ``repeat`` of them; otherwise a buffer is read once, or as ``turns`` say.
+        Whether repeats are a dimension of the stream, ``repeat`` of them; otherwise a buffer is
+        read once, or as ``turns`` say.
     turns : list of int, or None
         Repeats of each buffer in turn, instead of ``repeat``.
     ref : int, or None
-        Level of the stream that drives the reads: one pass a beat, the buffer's last with a stop of at least ``ref``.
+        Level of the stream that drives the reads: one pass a beat, the buffer's last with a stop of
+        at least ``ref``.
     token : Payload, or None
         Payload of that stream.
     frames : int
@@ -36,14 +38,16 @@ class Reader(wiring.Component):
     tile, reference : Tile, BufferRef
         Payloads.
     affine : int
-        Loop dimensions of the order in which a pass reads the buffer's tiles; 0: as they were written.
+        Loop dimensions of the order in which a pass reads the buffer's tiles; 0: as they were
+        written.
     pages : int
         P, the most pages of a buffer (only used with ``affine``).
 
     Members
     -------
     shape_0, ..., stride_0, ... : In(20)
-        Trips of each loop, at least 1, outermost first; tiles that a step of it advances (only with ``affine``).
+        Trips of each loop, at least 1, outermost first; tiles that a step of it advances (only with
+        ``affine``).
     link : Out(page)
         The page whose follower is looked up.
     outside : Out(1)
@@ -72,38 +76,65 @@ class Reader(wiring.Component):
 
     Timing
     ------
-    One tile a cycle, no bubble between buffers: the next reference is taken in the cycle in which the last tile is granted. A
-    tile granted in c is offered from c + 2. An affine reader spends a grant on each page of a buffer after the first, before it reads. A bare stop, of a reference or of a token, is granted like a tile.
-    Source: docs/timing.md sections 3.4 and 4, rules 3 to 5, 7 and 8.
+    One tile a cycle, no bubble between buffers: the next reference is taken in the cycle in which
+    the last tile is granted. A tile granted in c is offered from c + 2. An affine reader spends a
+    grant on each page of a buffer after the first, before it reads. A bare stop, of a reference or
+    of a token, is granted like a tile. Source: docs/timing.md sections 3.4 and 4, rules 3 to 5, 7
+    and 8.
+
     """
 
-    def __init__(self, *, rank: int, repeat_dim: bool, frames: int, tile: Tile, reference: BufferRef, turns=None, ref=None, token=None,
-                 affine: int = 0, pages: int = 1):
-        self._turns = Table(entries=[(n,) for n in turns], fields={"repeat": REPEAT_BITS}) if turns else None
-        self.rank, self.repeat_dim, self.frames, self._tile = rank, repeat_dim, frames, beat_layout(tile)
-        self.ref, self.affine = ref, affine
+    def __init__(
+        self,
+        *,
+        rank: int,
+        repeat_dim: bool,
+        frames: int,
+        tile: Tile,
+        reference: BufferRef,
+        turns=None,
+        ref=None,
+        token=None,
+        affine: int = 0,
+        pages: int = 1,
+    ):
+        self._turns = (
+            Table(entries=[(n,) for n in turns], fields={"repeat": REPEAT_BITS}) if turns else None
+        )
+        self.rank = rank
+        self.repeat_dim = repeat_dim
+        self.frames = frames
+        self._tile = beat_layout(tile)
+        self.ref = ref
+        self.affine = affine
         page = reference.page_bits
         self._pages = Memory(shape=unsigned(page), depth=pages, init=[]) if affine else None
-        super().__init__({
-            **({"tokens": In(stream.Signature(beat_layout(token)))} if ref is not None else {}),
-            **{f"{name}_{d}": In(REPEAT_BITS) for name in ("shape", "stride") for d in range(affine)},
-            "mismatch": Out(1),
-            "outside": Out(1),
-            "ended": Out(1),
-            "link": Out(page),
-            "i": In(stream.Signature(beat_layout(reference))),
-            "o": Out(stream.Signature(self._tile)),
-            "repeat": In(REPEAT_BITS),
-            "request": Out(1),
-            "grant": In(1),
-            "page": Out(page),
-            "frame": Out(range(max(2, frames))),
-            "follower": In(page),
-            "stored": In(self._tile),
-            "releases": Out(1),
-            "first": Out(page),
-            "tiles": Out(reference.bits - page),
-        })
+        super().__init__(
+            {
+                **({"tokens": In(stream.Signature(beat_layout(token)))} if ref is not None else {}),
+                **{
+                    f"{name}_{d}": In(REPEAT_BITS)
+                    for name in ("shape", "stride")
+                    for d in range(affine)
+                },
+                "mismatch": Out(1),
+                "outside": Out(1),
+                "ended": Out(1),
+                "link": Out(page),
+                "i": In(stream.Signature(beat_layout(reference))),
+                "o": Out(stream.Signature(self._tile)),
+                "repeat": In(REPEAT_BITS),
+                "request": Out(1),
+                "grant": In(1),
+                "page": Out(page),
+                "frame": Out(range(max(2, frames))),
+                "follower": In(page),
+                "stored": In(self._tile),
+                "releases": Out(1),
+                "first": Out(page),
+                "tiles": Out(reference.bits - page),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -112,11 +143,18 @@ class Reader(wiring.Component):
         above = Signal(STOP_BITS)  # stop of the reference
         index = Signal.like(self.tiles)
         passes = Signal(REPEAT_BITS)
-        last_tile, last_pass, finishes = Signal(), Signal(), Signal()
-        filling, serve, page = Signal(), Signal(), Signal.like(self.page)
-        hollow, nothing = Signal(), Signal()  # held: groups without a buffer; nothing is read, a bare stop leaves
+        last_tile = Signal()
+        last_pass = Signal()
+        finishes = Signal()
+        filling = Signal()
+        serve = Signal()
+        page = Signal.like(self.page)
+        # held: groups without a buffer; nothing is read, a bare stop leaves
+        hollow = Signal()
+        nothing = Signal()
         credit = Signal(range(QUEUE + 1))
-        end, delivered = Signal(), Signal()
+        end = Signal()
+        delivered = Signal()
         repeat = self.repeat
         if self._turns:
             m.submodules.turns = turns = self._turns
@@ -135,13 +173,17 @@ class Reader(wiring.Component):
             m.d.comb += [
                 end.eq(is_done(self.i.payload)),
                 nothing.eq(hollow),
-                last_pass.eq(hollow | (passes + 1 >= repeat) if self.repeat_dim or self._turns else 1),
+                last_pass.eq(
+                    hollow | (passes + 1 >= repeat) if self.repeat_dim or self._turns else 1
+                ),
                 level.eq(Mux(last_pass, self.rank + self.repeat_dim + above, self.rank)),
                 self.request.eq(holding & (credit != QUEUE)),
                 self.i.ready.eq(Mux(end, ~holding & (credit == 0), ~holding | finishes)),
             ]
         else:
-            token, finished, idle = self.tokens.payload, Signal(), Signal()
+            token = self.tokens.payload
+            finished = Signal()
+            idle = Signal()
             m.d.comb += [
                 finished.eq(self.tokens.valid & is_done(token)),
                 idle.eq(~holding & (credit == 0)),
@@ -157,10 +199,16 @@ class Reader(wiring.Component):
 
         take = self.i.valid & self.i.ready & ~end
         if self.affine:
-            ends = self._points(m, serve & ~nothing, nothing, last_tile, filling, holding & ~hollow, page, take)
+            ends = self._points(
+                m, serve & ~nothing, nothing, last_tile, filling, holding & ~hollow, page, take
+            )
         else:
             frame = Signal.like(self.frame)
-            m.d.comb += [last_tile.eq(nothing | (index + 1 == self.tiles)), self.page.eq(page), self.frame.eq(frame)]
+            m.d.comb += [
+                last_tile.eq(nothing | (index + 1 == self.tiles)),
+                self.page.eq(page),
+                self.frame.eq(frame),
+            ]
             with m.If(serve):
                 m.d.sync += [index.eq(index + 1), frame.eq(frame + 1)]
                 with m.If(frame == self.frames - 1):
@@ -185,7 +233,10 @@ class Reader(wiring.Component):
             ]
 
         # The tile comes one cycle after its grant; its stop is settled at the grant.
-        coming, replaces, blank, stop = Signal(), Signal(), Signal(), Signal(STOP_BITS)
+        coming = Signal()
+        replaces = Signal()
+        blank = Signal()
+        stop = Signal(STOP_BITS)
         m.d.sync += [
             coming.eq(serve),
             replaces.eq(1 if self.affine else last_tile),
@@ -196,18 +247,32 @@ class Reader(wiring.Component):
         beat = data.View(self._tile, with_stop(self.stored, Mux(replaces, stop, self.stored.stop)))
         m.d.comb += [queue.i.payload.eq(beat), queue.i.valid.eq(coming)]
         with m.If(blank):
-            m.d.comb += queue.i.payload.eq(Cat(Const(0, len(beat.as_value()) - STOP_BITS - 1), stop, 0))
+            m.d.comb += queue.i.payload.eq(
+                Cat(Const(0, len(beat.as_value()) - STOP_BITS - 1), stop, 0)
+            )
         with m.If(self.ended):
-            m.d.comb += [queue.i.payload.eq(self._tile.const({"stop": STOP_DONE})), queue.i.valid.eq(1)]
-        m.d.comb += [self.o.payload.eq(queue.o.payload), self.o.valid.eq(queue.o.valid), queue.o.ready.eq(self.o.ready)]
+            m.d.comb += [
+                queue.i.payload.eq(self._tile.const({"stop": STOP_DONE})),
+                queue.i.valid.eq(1),
+            ]
+        m.d.comb += [
+            self.o.payload.eq(queue.o.payload),
+            self.o.valid.eq(queue.o.valid),
+            queue.o.ready.eq(self.o.ready),
+        ]
         return m
 
     def _points(self, m: Module, read, nothing, last_tile, filling, holding, page, take) -> Signal:
-        """The loop nest and the table of the held buffer's pages; returns the number of dimensions that end."""
+        """The loop nest and the table of the held buffer's pages; returns the number of dimensions
+        that end.
+        """
         m.submodules.pages = table = self._pages
-        write, look = table.write_port(), table.read_port(domain="comb")
-        n, frame_bits = self.affine, (self.frames - 1).bit_length()
-        known, needed = Signal(range(table.depth + 1)), Signal(range(table.depth + 1))
+        write = table.write_port()
+        look = table.read_port(domain="comb")
+        n = self.affine
+        frame_bits = (self.frames - 1).bit_length()
+        known = Signal(range(table.depth + 1))
+        needed = Signal(range(table.depth + 1))
         m.d.comb += [
             needed.eq((self.tiles + self.frames - 1) >> frame_bits),
             filling.eq(holding & (known != needed)),
@@ -222,19 +287,33 @@ class Reader(wiring.Component):
 
         counts = [Signal(REPEAT_BITS, name=f"count{d}") for d in range(n)]
         places = [Signal.like(self.tiles, name=f"place{d}") for d in range(n)]
-        last_trip, ends, following, at = Signal(n), Signal(STOP_BITS), Signal.like(self.tiles), Signal.like(self.tiles)
+        last_trip = Signal(n)
+        ends = Signal(STOP_BITS)
+        following = Signal.like(self.tiles)
+        at = Signal.like(self.tiles)
         for d in range(n):
             m.d.comb += last_trip[d].eq(counts[d] + 1 == getattr(self, f"shape_{d}"))
             with m.If(~last_trip[d]):
-                m.d.comb += [following.eq(places[d] + getattr(self, f"stride_{d}")), ends.eq(n - 1 - d)]
+                m.d.comb += [
+                    following.eq(places[d] + getattr(self, f"stride_{d}")),
+                    ends.eq(n - 1 - d),
+                ]
         with m.If(last_trip.all()):
             m.d.comb += ends.eq(n)
         with m.If(read):
             m.d.sync += at.eq(following)
             for d in range(n):
-                inner = last_trip[d + 1:].all() if d + 1 < n else Const(1, 1)
-                with m.If(inner):  # dimension d goes on, or begins again; it keeps its place while an inner one goes on
-                    m.d.sync += [places[d].eq(following), counts[d].eq(Mux(last_trip[d], 0, counts[d] + 1))]
+                inner = last_trip[d + 1 :].all() if d + 1 < n else Const(1, 1)
+                with m.If(
+                    inner
+                    # dimension d goes on, or begins again; it keeps its place while an inner one
+                    # goes
+                    # on
+                ):
+                    m.d.sync += [
+                        places[d].eq(following),
+                        counts[d].eq(Mux(last_trip[d], 0, counts[d] + 1)),
+                    ]
         m.d.comb += [
             last_tile.eq(nothing | last_trip.all()),
             look.addr.eq(at >> frame_bits),

@@ -10,17 +10,19 @@ from amaranth.lib.wiring import In, Out
 
 from .port import LINE_BITS
 
-
 __all__ = ["Ring", "arrival"]
 
 
 def arrival(groups: int, lanes: int) -> data.StructLayout:
     """A line that has come: where it belongs."""
-    return data.StructLayout({"valid": 1, "group": range(groups), "lane": range(max(2, lanes)), "line": LINE_BITS})
+    return data.StructLayout(
+        {"valid": 1, "group": range(groups), "lane": range(max(2, lanes)), "line": LINE_BITS}
+    )
 
 
 class Ring(wiring.Component):
-    """A ring of groups of lines that are filled in any order and leave in the order in which they were reserved.
+    """A ring of groups of lines that are filled in any order and leave in the order in which they
+    were reserved.
 
     Parameters
     ----------
@@ -29,7 +31,8 @@ class Ring(wiring.Component):
     lanes : int
         W, lines in a group.
     responses : int
-        N, lines that may come in one cycle: the ring memory has one write port for each (1 infers block RAM).
+        N, lines that may come in one cycle: the ring memory has one write port for each (1 infers
+        block RAM).
 
     Members
     -------
@@ -49,28 +52,38 @@ class Ring(wiring.Component):
 
     Timing
     ------
-    A line that comes in d is visible in ``group`` from d + 1: the memory is read synchronously at the head of the next cycle,
-    with that cycle's writes passed through. One group a cycle leaves. ``group.valid`` depends on registers only.
-    Source: docs/timing.md section 5, rules 2 and 3.
+    A line that comes in d is visible in ``group`` from d + 1: the memory is read synchronously at
+    the head of the next cycle, with that cycle's writes passed through. One group a cycle leaves.
+    ``group.valid`` depends on registers only. Source: docs/timing.md section 5, rules 2 and 3.
+
     """
 
     def __init__(self, *, groups: int, lanes: int, responses: int):
         if groups < 2 or groups & (groups - 1):
-            raise ValueError(f"Number of groups must be a power of two of at least 2, not {groups!r}")
-        self.groups, self.lanes, self.responses = groups, lanes, responses
+            raise ValueError(
+                f"Number of groups must be a power of two of at least 2, not {groups!r}"
+            )
+        self.groups = groups
+        self.lanes = lanes
+        self.responses = responses
         self._lines = data.ArrayLayout(LINE_BITS, lanes)
         self._memory = Memory(shape=self._lines, depth=groups, init=[])
-        self._level, self._head = Signal(range(groups + 1), name="level"), Signal(range(groups), name="head")
-        self._missing = [Signal(groups, name=f"missing{lane}") for lane in range(lanes)]  # lines reserved that have not come
-        super().__init__({
-            "reserve": In(1),
-            "mask": In(lanes),
-            "tail": Out(range(groups)),
-            "free": Out(1),
-            "arrivals": In(data.ArrayLayout(arrival(groups, lanes), responses)),
-            "group": Out(stream.Signature(self._lines)),
-            "stray": Out(1),
-        })
+        self._level = Signal(range(groups + 1), name="level")
+        self._head = Signal(range(groups), name="head")
+        self._missing = [
+            Signal(groups, name=f"missing{lane}") for lane in range(lanes)
+        ]  # lines reserved that have not come
+        super().__init__(
+            {
+                "reserve": In(1),
+                "mask": In(lanes),
+                "tail": Out(range(groups)),
+                "free": Out(1),
+                "arrivals": In(data.ArrayLayout(arrival(groups, lanes), responses)),
+                "group": Out(stream.Signature(self._lines)),
+                "stray": Out(1),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -78,7 +91,9 @@ class Ring(wiring.Component):
         writes = [memory.write_port(granularity=1) for _ in range(self.responses)]
         read = memory.read_port(transparent_for=writes)
 
-        level, head, head_next = self._level, self._head, Signal(range(self.groups))
+        level = self._level
+        head = self._head
+        head_next = Signal(range(self.groups))
         take = Signal()
         m.d.comb += [
             self.free.eq(level != self.groups),
@@ -91,20 +106,23 @@ class Ring(wiring.Component):
         with m.If(self.reserve):
             m.d.sync += self.tail.eq(self.tail + 1)
 
-        for port, line in zip(writes, self.arrivals):
+        for port, line in zip(writes, self.arrivals, strict=False):
             m.d.comb += [
                 port.addr.eq(line.group),
                 port.en.eq(Mux(line.valid, 1 << line.lane, 0)),
                 port.data.eq(Cat(line.line for _ in range(self.lanes))),
             ]
 
-        head_missing, strays = [], []
+        head_missing = []
+        strays = []
         reserved = Signal(self.groups)
         m.d.comb += reserved.eq(Mux(self.reserve, 1 << self.tail, 0))
         for lane in range(self.lanes):
             missing = self._missing[lane]
             come = Signal(self.groups, name=f"come{lane}")
-            hits = [Mux(line.valid & (line.lane == lane), 1 << line.group, 0) for line in self.arrivals]
+            hits = [
+                Mux(line.valid & (line.lane == lane), 1 << line.group, 0) for line in self.arrivals
+            ]
             m.d.comb += come.eq(reduce(or_, hits))
             m.d.sync += missing.eq((missing & ~come) | Mux(self.mask[lane], reserved, 0))
             head_missing.append(missing.bit_select(head, 1))

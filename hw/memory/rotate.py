@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from amaranth.hdl import Module, Mux, Signal, Value
 
-
 __all__ = ["rotate"]
 
 
@@ -26,6 +25,7 @@ def rotate(m: Module, elements: Sequence[Value], amount: Value, *, name: str) ->
     -------
     list of Signal
         Element (p + amount) mod E at position p.
+
     """
     n = len(elements)
     row = [Value.cast(x) for x in elements]

@@ -23,18 +23,21 @@ __all__ = ["Scratchpad"]
 
 
 class Scratchpad(Unit):
-    """Paged memory of buffers of run-time size: written as tiles, known by references, read as often as referenced.
+    """Paged memory of buffers of run-time size: written as tiles, known by references, read as
+    often as referenced.
 
     Parameters
     ----------
     params : dict
-        ``pages`` P; ``frames`` F (tiles of a page, a power of two); ``writers``: list of ``{rank}``; ``readers``: list of ``{rank, repeat_dim}``,
-        where buffers are repeated unequally with ``turns``, the repeats of each in turn, with ``ref``, the level of a stream that drives the
-        reads, or with ``affine``, the loop dimensions of the order in which tiles are read.
+        ``pages`` P; ``frames`` F (tiles of a page, a power of two); ``writers``: list of
+        ``{rank}``; ``readers``: list of ``{rank, repeat_dim}``, where buffers are repeated
+        unequally with ``turns``, the repeats of each in turn, with ``ref``, the level of a stream
+        that drives the reads, or with ``affine``, the loop dimensions of the order in which tiles
+        are read.
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`. Inputs: tiles of each writer, references of each reader, then the streams that drive
-        readers with ``ref``; outputs: references
-        of each writer, then tiles of each reader. All tiles are of one payload, and so are all references.
+        See :class:`~penstock.hw.units.unit.Unit`. Inputs: tiles of each writer, references of each
+        reader, then the streams that drive readers with ``ref``; outputs: references of each
+        writer, then tiles of each reader. All tiles are of one payload, and so are all references.
     posts : int
         Number of post ports: units that copy or drop references.
     drops : bool
@@ -43,49 +46,83 @@ class Scratchpad(Unit):
     Members
     -------
     cfg : In(StructLayout)
-        ``limit_w`` (16 bits) for each writer: buffers that it may hold; ``repeat_r`` (20 bits) for each reader; ``shape_k``, ``stride_k``
-        (20 bits) for each loop of the affine readers, one after the other.
+        ``limit_w`` (16 bits) for each writer: buffers that it may hold; ``repeat_r`` (20 bits) for
+        each reader; ``shape_k``, ``stride_k`` (20 bits) for each loop of the affine readers, one
+        after the other.
     post0, post1, ... : In(post_layout(page_bits))
         References added by copies, or dropped.
     peak : Out(16)
-        Most pages in use in any cycle so far: from the cycle in which a page is taken to the one in which its buffer is freed.
+        Most pages in use in any cycle so far: from the cycle in which a page is taken to the one in
+        which its buffer is freed.
     error : Out(8)
-        Bits ``Fault.REFERENCES``: a reference count does not fit; ``Fault.STOP``: a stream that drives reads ends a buffer with a wrong stop;
-        ``Fault.ADDRESS``: a point of an affine read lies outside its buffer.
+        Bits ``Fault.REFERENCES``: a reference count does not fit; ``Fault.STOP``: a stream that
+        drives reads ends a buffer with a wrong stop; ``Fault.ADDRESS``: a point of an affine read
+        lies outside its buffer.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
     Timing
     ------
-    One tile in and one tile out a cycle, shared round robin among writers and among readers. A reference is offered from the cycle
-    after its buffer's last tile, a tile from two cycles after it was read. A writer waits while no page is free, and
-    before a buffer while it holds as many as it may. The data memory has one write and one synchronous read port (block RAM); a frame is never written
-    in the cycle in which it is read.
-    Source: docs/timing.md section 4.
+    One tile in and one tile out a cycle, shared round robin among writers and among readers. A
+    reference is offered from the cycle after its buffer's last tile, a tile from two cycles after
+    it was read. A writer waits while no page is free, and before a buffer while it holds as many as
+    it may. The data memory has one write and one synchronous read port (block RAM); a frame is
+    never written in the cycle in which it is read. Source: docs/timing.md section 4.
+
     """
 
     def __init__(self, *, params, t, config, payloads, posts: int = 0, drops: bool = False):
         self.drops = drops
-        self.writers, self.readers, self.posts = len(params["writers"]), len(params["readers"]), posts
+        self.writers = len(params["writers"])
+        self.readers = len(params["readers"])
+        self.posts = posts
         if self.writers < 1 or self.readers < 1:
-            raise ValueError(f"Writers and readers must be at least one each, not {self.writers!r} and {self.readers!r}")
+            raise ValueError(
+                f"Writers and readers must be at least one each, not {self.writers!r} and "
+                f"{self.readers!r}"
+            )
         frames = params["frames"]
         if not isinstance(frames, int) or frames < 1 or frames & (frames - 1):
             raise ValueError(f"Frames must be a power of two, not {frames!r}")
-        self.pages, self.frames = params["pages"], frames
-        tiles = {*payloads.inputs[:self.writers], *payloads.outputs[self.writers:]}
-        references = {*payloads.outputs[:self.writers], *payloads.inputs[self.writers:self.writers + self.readers]}
+        self.pages = params["pages"]
+        self.frames = frames
+        tiles = {*payloads.inputs[: self.writers], *payloads.outputs[self.writers :]}
+        references = {
+            *payloads.outputs[: self.writers],
+            *payloads.inputs[self.writers : self.writers + self.readers],
+        }
         if len(tiles) != 1 or not isinstance(*tiles, Tile):
             raise ValueError(f"Tiles of a scratchpad must be of one Tile payload, not {tiles!r}")
         if references != {BufferRef(self.pages)}:
-            raise ValueError(f"References of a scratchpad of {self.pages} pages must be {BufferRef(self.pages)!r}, not {references!r}")
+            raise ValueError(
+                f"References of a scratchpad of {self.pages} pages must be "
+                f"{BufferRef(self.pages)!r}, not {references!r}"
+            )
         (self.tile,), (self.reference,) = tiles, references
-        # Last page of the buffer that begins with a page, the number of its pages, and who wrote it.
-        last = data.StructLayout({"page": self.reference.page_bits, "count": range(self.pages + 1), "writer": range(self.writers)})
+        # Last page of the buffer that begins with a page, the number of its pages, and who wrote
+        # it.
+        last = data.StructLayout(
+            {
+                "page": self.reference.page_bits,
+                "count": range(self.pages + 1),
+                "writer": range(self.writers),
+            }
+        )
         self._lasts = Memory(shape=last, depth=self.pages, init=[])
-        self._memory = Memory(shape=beat_layout(self.tile), depth=self.pages * frames, init=[], attrs={"no_rw_check": True})
+        self._memory = Memory(
+            shape=beat_layout(self.tile),
+            depth=self.pages * frames,
+            init=[],
+            attrs={"no_rw_check": True},
+        )
         members = {f"post{k}": In(post_layout(self.reference.page_bits)) for k in range(posts)}
-        super().__init__(params=params, t=t, config=config, payloads=payloads, members={**members, "peak": Out(16)})
+        super().__init__(
+            params=params,
+            t=t,
+            config=config,
+            payloads=payloads,
+            members={**members, "peak": Out(16)},
+        )
         self.expect(*kind_of("scratchpad").arity(params))
 
     @classmethod
@@ -93,14 +130,20 @@ class Scratchpad(Unit):
         loops = sum(r.get("affine", 0) for r in params["readers"])
         limits = {f"limit_{w}": PAGES_BITS for w in range(len(params["writers"]))}
         repeats = {f"repeat_{r}": SIZE_BITS for r in range(len(params["readers"]))}
-        return limits | repeats | {f"{name}_{k}": SIZE_BITS for name in ("shape", "stride") for k in range(loops)}
+        return (
+            limits
+            | repeats
+            | {f"{name}_{k}": SIZE_BITS for name in ("shape", "stride") for k in range(loops)}
+        )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.memory = memory = self._memory
         m.submodules.lasts = self._lasts
         m.submodules.pages = pages = PageList(pages=self.pages)
-        m.submodules.counts = counts = ReferenceCounts(pages=self.pages, page_bits=self.reference.page_bits, posts=self.posts, drops=self.drops)
+        m.submodules.counts = counts = ReferenceCounts(
+            pages=self.pages, page_bits=self.reference.page_bits, posts=self.posts, drops=self.drops
+        )
         freed = self._lasts.read_port(domain="comb")
         m.d.comb += [
             freed.addr.eq(counts.freed.page),
@@ -124,17 +167,23 @@ class Scratchpad(Unit):
         m.d.comb += [self.error[Fault.STOP].eq(mismatch)]
         return m
 
-    def _write(self, m: Module, port, pages: PageList, counts: ReferenceCounts, owner: Value) -> None:
+    def _write(
+        self, m: Module, port, pages: PageList, counts: ReferenceCounts, owner: Value
+    ) -> None:
         """The writers; ``owner``: who wrote the buffer that is given back."""
         m.submodules.write_arbiter = arbiter = Arbiter(clients=self.writers, policy="round_robin")
         lasts = self._lasts.write_port()
         writers = []
         for w, params in enumerate(self.params["writers"]):
-            writer = Writer(rank=params["rank"], frames=self.frames, tile=self.tile, reference=self.reference)
+            writer = Writer(
+                rank=params["rank"], frames=self.frames, tile=self.tile, reference=self.reference
+            )
             m.submodules[f"writer{w}"] = writer
             writers.append(writer)
             held = Signal(range(self.pages + 1), name=f"held_{w}")
-            m.d.sync += held.eq(held + (writer.grant & writer.begins) - (pages.give.valid & (owner == w)))
+            m.d.sync += held.eq(
+                held + (writer.grant & writer.begins) - (pages.give.valid & (owner == w))
+            )
             connect(m, wiring.flipped(self.inputs[w]), writer.i)
             connect(m, writer.o, wiring.flipped(self.outputs[w]))
             m.d.comb += [
@@ -144,7 +193,13 @@ class Scratchpad(Unit):
                 arbiter.requests[w].eq(writer.request),
                 writer.grant.eq(arbiter.grant[w]),
             ]
-        m.d.comb += [port.en.eq(arbiter.grant.any()), arbiter.clear.eq(Cat(writer.ended for writer in writers).any()), self.error[Fault.REFERENCES].eq(counts.overflow | Cat(writer.overflow for writer in writers).any())]
+        m.d.comb += [
+            port.en.eq(arbiter.grant.any()),
+            arbiter.clear.eq(Cat(writer.ended for writer in writers).any()),
+            self.error[Fault.REFERENCES].eq(
+                counts.overflow | Cat(writer.overflow for writer in writers).any()
+            ),
+        ]
         with m.Switch(arbiter.index):
             for w, writer in enumerate(writers):
                 with m.Case(w):
@@ -160,23 +215,48 @@ class Scratchpad(Unit):
                         lasts.addr.eq(writer.first),
                         lasts.data.page.eq(writer.page),
                         lasts.data.writer.eq(w),
-                        lasts.data.count.eq((writer.tiles + self.frames - 1) >> (self.frames - 1).bit_length()),
+                        lasts.data.count.eq(
+                            (writer.tiles + self.frames - 1) >> (self.frames - 1).bit_length()
+                        ),
                     ]
 
     def _read(self, m: Module, port, pages: PageList, counts: ReferenceCounts) -> Value:
         m.submodules.read_arbiter = arbiter = Arbiter(clients=self.readers, policy="round_robin")
-        readers, driven, loops = [], 0, 0
+        readers = []
+        driven = 0
+        loops = 0
         for r, params in enumerate(self.params["readers"]):
-            token = self.payloads.inputs[self.writers + self.readers + driven] if "ref" in params else None
-            reader = Reader(rank=params["rank"], repeat_dim=bool(params["repeat_dim"]), frames=self.frames,
-                            tile=self.tile, reference=self.reference, turns=params.get("turns"), ref=params.get("ref"), token=token, affine=params.get("affine", 0), pages=self.pages)
+            token = (
+                self.payloads.inputs[self.writers + self.readers + driven]
+                if "ref" in params
+                else None
+            )
+            reader = Reader(
+                rank=params["rank"],
+                repeat_dim=bool(params["repeat_dim"]),
+                frames=self.frames,
+                tile=self.tile,
+                reference=self.reference,
+                turns=params.get("turns"),
+                ref=params.get("ref"),
+                token=token,
+                affine=params.get("affine", 0),
+                pages=self.pages,
+            )
             m.submodules[f"reader{r}"] = reader
             readers.append(reader)
             for d in range(reader.affine):
-                m.d.comb += [getattr(reader, f"{name}_{d}").eq(self.cfg[f"{name}_{loops + d}"]) for name in ("shape", "stride")]
+                m.d.comb += [
+                    getattr(reader, f"{name}_{d}").eq(self.cfg[f"{name}_{loops + d}"])
+                    for name in ("shape", "stride")
+                ]
             loops += reader.affine
             if token is not None:
-                connect(m, wiring.flipped(self.inputs[self.writers + self.readers + driven]), reader.tokens)
+                connect(
+                    m,
+                    wiring.flipped(self.inputs[self.writers + self.readers + driven]),
+                    reader.tokens,
+                )
                 driven += 1
             connect(m, wiring.flipped(self.inputs[self.writers + r]), reader.i)
             connect(m, reader.o, wiring.flipped(self.outputs[self.writers + r]))

@@ -17,33 +17,39 @@ __all__ = ["Store"]
 
 
 class Store(Unit):
-    """Writes a stream of physical tiles to a row-major tensor, one logical tile beside the other, row by row.
+    """Writes a stream of physical tiles to a row-major tensor, one logical tile beside the other,
+    row by row.
 
     Parameters
     ----------
     params : dict
         ``order``, where given: the place of each logical tile; the others are run-time (``cfg``).
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; one input of tiles, whose ``dtype`` is the tensor's. ``config.port_lanes`` is W.
+        See :class:`~penstock.hw.units.unit.Unit`; one input of tiles, whose ``dtype`` is the
+        tensor's. ``config.port_lanes`` is W.
 
     Members
     -------
     cfg : In(StructLayout)
-        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols`` (elements, 20 bits).
+        ``base``, ``pitch`` (bytes, 32 bits), ``tensor_rows``, ``tensor_cols``, ``rows``, ``cols``
+        (elements, 20 bits).
     port : Out(WritePort(W, N))
         The off-chip port.
     done : Out(1)
-        Done has been taken and every line acknowledged; low again once a second run's first tile is taken.
+        Done has been taken and every line acknowledged; low again once a second run's first tile is
+        taken.
     error : Out(8)
-        Bit ``Fault.STRAY``: more acknowledgements than lines in flight; ``Fault.ROWS``: tiles that do not lie side by side; ``Fault.STOP``: Done
-        within a row of tiles.
+        Bit ``Fault.STRAY``: more acknowledgements than lines in flight; ``Fault.ROWS``: tiles that
+        do not lie side by side; ``Fault.STOP``: Done within a row of tiles.
 
     Others: see :class:`~penstock.hw.units.unit.Unit`.
 
     Timing
     ------
-    A tile is taken while fewer than two blocks of G = E / t tiles are queued; a step of one line a row moves a chunk of up to W rows a
-    cycle, from the cycle after the block's last tile. Source: docs/timing.md section 5, ``store``.
+    A tile is taken while fewer than two blocks of G = E / t tiles are queued; a step of one line a
+    row moves a chunk of up to W rows a cycle, from the cycle after the block's last tile. Source:
+    docs/timing.md section 5, ``store``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -52,16 +58,21 @@ class Store(Unit):
             raise ValueError(f"Payload of a store must be a Tile, not {tile!r}")
         self.tile = tile
         port = WritePort(config.port_lanes, response_lanes(config))
-        super().__init__(params=params, t=t, config=config, payloads=payloads, members={"port": Out(port)})
+        super().__init__(
+            params=params, t=t, config=config, payloads=payloads, members={"port": Out(port)}
+        )
         self.expect(1, 0)
 
     @classmethod
     def cfg_layout(cls, params: dict) -> dict[str, int]:
-        return {"base": ADDRESS_BITS, "pitch": ADDRESS_BITS} | dict.fromkeys(("tensor_rows", "tensor_cols", "rows", "cols"), SIZE_BITS)
+        return {"base": ADDRESS_BITS, "pitch": ADDRESS_BITS} | dict.fromkeys(
+            ("tensor_rows", "tensor_cols", "rows", "cols"), SIZE_BITS
+        )
 
     def elaborate(self, platform):
         m = Module()
-        cfg, request = self.cfg, self.port.request
+        cfg = self.cfg
+        request = self.port.request
         m.submodules.packing = packing = Packing(tile=self.tile, lanes=self.config.port_lanes)
         place = packing.place
         column = Signal(SIZE_BITS)  # of the logical tile
@@ -110,13 +121,19 @@ class Store(Unit):
 
     def _address(self, m: Module, packing: Packing, column: Signal):
         """Byte address of the current chunk's first line; keeps the offset of the logical tile."""
-        cfg, place = self.cfg, packing.place
+        cfg = self.cfg
+        place = packing.place
         element_log = (LINE_BYTES // packing.columns - 1).bit_length()
         tile_row_bytes = Signal(ADDRESS_BITS, reset_less=True)
         m.d.sync += tile_row_bytes.eq(cfg.rows * cfg.pitch)
-        tile_row, tile = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
-        listed = Signal(ADDRESS_BITS, reset_less=True)  # of a listed place; the others count from the first tile
-        column_next, tile_next, tile_row_next = Signal(SIZE_BITS + 1), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        tile_row = Signal(ADDRESS_BITS)
+        tile = Signal(ADDRESS_BITS)
+        listed = Signal(
+            ADDRESS_BITS, reset_less=True
+        )  # of a listed place; the others count from the first tile
+        column_next = Signal(SIZE_BITS + 1)
+        tile_next = Signal(ADDRESS_BITS)
+        tile_row_next = Signal(ADDRESS_BITS)
         wraps = Signal()
         m.d.comb += [
             column_next.eq(column + cfg.cols),
@@ -130,21 +147,29 @@ class Store(Unit):
         if table:
             m.submodules.order = table
             m.d.comb += [
-                table.advance.eq(packing.advance & place.last_chunk & place.last_step & place.ends_tile),
+                table.advance.eq(
+                    packing.advance & place.last_chunk & place.last_step & place.ends_tile
+                ),
                 table.clear.eq(self.i0.valid & self.i0.ready & is_done(self.i0.payload)),
                 column_next.eq(table.following.col),
                 wraps.eq(0),
                 tile_next.eq(0),
             ]
-            m.d.sync += listed.eq(table.following.row * cfg.pitch + (table.following.col << element_log))
+            m.d.sync += listed.eq(
+                table.following.row * cfg.pitch + (table.following.col << element_log)
+            )
 
-        band, step, chunk = offsets(m, packing, cfg.pitch, self.t, self.config.port_lanes, tile_next)
+        band, step, chunk = offsets(
+            m, packing, cfg.pitch, self.t, self.config.port_lanes, tile_next
+        )
         with m.If(packing.advance & place.last_chunk & place.last_step & place.ends_tile):
             m.d.sync += [tile.eq(tile_next), *([] if table else [column.eq(column_next)])]
             with m.If(wraps):
                 m.d.sync += [tile_row.eq(tile_row_next), *([] if table else [column.eq(0)])]
         with m.If(self.i0.valid & self.i0.ready & is_done(self.i0.payload)):
-            m.d.sync += [x.eq(0) for x in (tile_row, tile, band, step, chunk, *([] if table else [column]))]
+            m.d.sync += [
+                x.eq(0) for x in (tile_row, tile, band, step, chunk, *([] if table else [column]))
+            ]
         if table:
             m.d.comb += column.eq(table.entry.col)
         line = Signal(ADDRESS_BITS)

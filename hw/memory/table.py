@@ -7,12 +7,12 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-
 __all__ = ["Table"]
 
 
 class Table(wiring.Component):
-    """A read-only memory with a position that goes on one entry at a time, and round to the first after the last.
+    """A read-only memory with a position that goes on one entry at a time, and round to the first
+    after the last.
 
     Parameters
     ----------
@@ -32,28 +32,43 @@ class Table(wiring.Component):
 
     Timing
     ------
-    ``entry`` is there in every cycle, from the first after reset. ``following`` depends on ``advance`` and ``clear`` in the same cycle, and is the
-    first entry in reset; a register without reset that takes it holds ``entry`` of the cycle it is read in.
+    ``entry`` is there in every cycle, from the first after reset. ``following`` depends on
+    ``advance`` and ``clear`` in the same cycle, and is the first entry in reset; a register without
+    reset that takes it holds ``entry`` of the cycle it is read in.
+
     """
 
     def __init__(self, *, entries: Sequence[Sequence[int]], fields: dict[str, int]):
         if not entries:
             raise ValueError("Entries of a table must be at least one, not none")
         self._layout = data.StructLayout(fields)
-        self._memory = Memory(shape=self._layout, depth=len(entries), init=[dict(zip(fields, entry)) for entry in entries])
-        super().__init__({"advance": In(1), "clear": In(1), "entry": Out(self._layout), "following": Out(self._layout)})
+        self._memory = Memory(
+            shape=self._layout,
+            depth=len(entries),
+            init=[dict(zip(fields, entry, strict=False)) for entry in entries],
+        )
+        super().__init__(
+            {
+                "advance": In(1),
+                "clear": In(1),
+                "entry": Out(self._layout),
+                "following": Out(self._layout),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.memory = memory = self._memory
-        now, then = memory.read_port(domain="comb"), memory.read_port(domain="comb")
+        now = memory.read_port(domain="comb")
+        then = memory.read_port(domain="comb")
         with m.If(self.advance):
             m.d.comb += then.addr.eq(now.addr + 1)
             with m.If(now.addr == memory.depth - 1):
                 m.d.comb += then.addr.eq(0)
         with m.Else():
             m.d.comb += then.addr.eq(now.addr)
-        # In reset the user may say advance already: the position stays at the first entry, and what follows it is the first.
+        # In reset the user may say advance already: the position stays at the first entry, and what
+        # follows it is the first.
         with m.If(self.clear | ResetSignal(allow_reset_less=True)):
             m.d.comb += then.addr.eq(0)
         position = Signal.like(now.addr)

@@ -10,7 +10,7 @@ from .locate import place_layout
 from .port import LINE_BITS
 from .table import Table
 
-__all__ = ["Walk", "walk_layout", "order_table", "start_layout", "SHIFT_BITS"]
+__all__ = ["SHIFT_BITS", "Walk", "order_table", "start_layout", "walk_layout"]
 
 SHIFT_BITS = 5
 """Bits of the shift that splits the number of a tile into row and column."""
@@ -21,14 +21,16 @@ def walk_layout(rank: int, trigger: str | None = None) -> dict[str, int]:
     fields = {"base": ADDRESS_BITS, "pitch": ADDRESS_BITS}
     if trigger == "address":
         fields["shift"] = SHIFT_BITS
-    fields |= {name: SIZE_BITS for name in ("tensor_rows", "tensor_cols", "rows", "cols")}
+    fields |= dict.fromkeys(("tensor_rows", "tensor_cols", "rows", "cols"), SIZE_BITS)
     for name in ("shape", "row_step", "col_step"):
         fields |= {f"{name}_{d}": SIZE_BITS for d in range(rank)}
     return fields
 
 
 def start_layout(trigger: str) -> data.StructLayout:
-    """Where a triggered walk begins: ``row``, ``col`` and ``offset`` in bytes of its first tile (nowhere else than at 0 for ``ref``)."""
+    """Where a triggered walk begins: ``row``, ``col`` and ``offset`` in bytes of its first tile
+    (nowhere else than at 0 for ``ref``).
+    """
     return place_layout() if trigger == "address" else data.StructLayout({})
 
 
@@ -61,8 +63,8 @@ class Walk(wiring.Component):
     lanes : int
         W, rows of a chunk.
     requests : bool
-        Visit only the steps that have chunks (a band without any is visited once) and give addresses; otherwise visit all
-        steps of a band, as the assembly does.
+        Visit only the steps that have chunks (a band without any is visited once) and give
+        addresses; otherwise visit all steps of a band, as the assembly does.
     order : list of [row, col], or None
         Where each logical tile lies, instead of the places that the loop nest gives.
     trigger : ``ref``, ``address`` or None
@@ -104,39 +106,60 @@ class Walk(wiring.Component):
 
     Timing
     ------
-    One place a cycle. The first is there in the first cycle after reset (triggered: in the cycle of ``go``); the products of steps and pitch are registered, so
-    ``cfg`` must stand two cycles before reset ends. Source: docs/timing.md section 5, the walk.
+    One place a cycle. The first is there in the first cycle after reset (triggered: in the cycle of
+    ``go``); the products of steps and pitch are registered, so ``cfg`` must stand two cycles before
+    reset ends. Source: docs/timing.md section 5, the walk.
+
     """
 
-    def __init__(self, *, rank: int, t: int, elements: int, lanes: int, requests: bool, order=None, trigger: str | None = None):
+    def __init__(
+        self,
+        *,
+        rank: int,
+        t: int,
+        elements: int,
+        lanes: int,
+        requests: bool,
+        order=None,
+        trigger: str | None = None,
+    ):
         self._table = order_table(order)
         self.trigger = trigger
-        self.rank, self.t, self.elements, self.lanes, self.requests = rank, t, elements, lanes, requests
-        super().__init__({
-            "cfg": In(data.StructLayout(walk_layout(rank, trigger))),
-            **({"go": In(1), "start": In(start_layout(trigger))} if trigger else {}),
-            "advance": In(1),
-            "active": Out(1),
-            "empty": Out(1),
-            "chunk": Out(1),
-            "mask": Out(lanes),
-            "address": Out(ADDRESS_BITS),
-            "row": Out(range(t)),
-            "k": Out(range(elements)),
-            "step": Out(SIZE_BITS),
-            "rows": Out(range(t + 1)),
-            "cols": Out(SIZE_BITS),
-            "last_chunk": Out(1),
-            "last_step": Out(1),
-            "stop": Out(STOP_BITS),
-            "last": Out(1),
-        })
+        self.rank = rank
+        self.t = t
+        self.elements = elements
+        self.lanes = lanes
+        self.requests = requests
+        super().__init__(
+            {
+                "cfg": In(data.StructLayout(walk_layout(rank, trigger))),
+                **({"go": In(1), "start": In(start_layout(trigger))} if trigger else {}),
+                "advance": In(1),
+                "active": Out(1),
+                "empty": Out(1),
+                "chunk": Out(1),
+                "mask": Out(lanes),
+                "address": Out(ADDRESS_BITS),
+                "row": Out(range(t)),
+                "k": Out(range(elements)),
+                "step": Out(SIZE_BITS),
+                "rows": Out(range(t + 1)),
+                "cols": Out(SIZE_BITS),
+                "last_chunk": Out(1),
+                "last_step": Out(1),
+                "stop": Out(STOP_BITS),
+                "last": Out(1),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        cfg, t, line_log = self.cfg, self.t, (self.elements - 1).bit_length()
+        cfg = self.cfg
+        t = self.t
+        line_log = (self.elements - 1).bit_length()
         finished = Signal()
-        origin_row, origin_col = Signal(POSITION_BITS), Signal(POSITION_BITS)
+        origin_row = Signal(POSITION_BITS)
+        origin_col = Signal(POSITION_BITS)
         band_row = Signal(SIZE_BITS)
 
         # Where we are: valid counts, steps, ends.
@@ -149,7 +172,13 @@ class Walk(wiring.Component):
             tile_rows.eq(_clamped_difference(cfg.tensor_rows, origin_row, cfg.rows)),
             self.cols.eq(_clamped_difference(cfg.tensor_cols, origin_col, cfg.cols)),
             self.rows.eq(_clamped_difference(tile_rows, band_row, t)),
-            steps.eq(Mux((self.rows == 0) | (self.cols == 0), 0, (self.k + self.cols + self.elements - 1) >> line_log)),
+            steps.eq(
+                Mux(
+                    (self.rows == 0) | (self.cols == 0),
+                    0,
+                    (self.k + self.cols + self.elements - 1) >> line_log,
+                )
+            ),
             self.chunk.eq(self.active & (self.step < steps)),
             self.mask.eq(Cat(self.row + lane < self.rows for lane in range(self.lanes))),
             self.last_chunk.eq(~self.chunk | (self.row + self.lanes >= self.rows)),
@@ -194,21 +223,39 @@ class Walk(wiring.Component):
 
         if self._table:
             m.submodules.order = table = self._table
-            m.d.comb += [table.advance.eq(next_tile), origin_row.eq(table.entry.row), origin_col.eq(table.entry.col)]
+            m.d.comb += [
+                table.advance.eq(next_tile),
+                origin_row.eq(table.entry.row),
+                origin_col.eq(table.entry.col),
+            ]
         elif self.trigger == "address":
             m.d.comb += [origin_row.eq(self.start.row), origin_col.eq(self.start.col)]
         else:
-            row_next = self._position(m, next_tile, counts, last_trip, "row", POSITION_BITS,
-                                      [cfg[f"row_step_{d}"] for d in range(self.rank)])
-            col_next = self._position(m, next_tile, counts, last_trip, "col", POSITION_BITS,
-                                      [cfg[f"col_step_{d}"] for d in range(self.rank)])
+            row_next = self._position(
+                m,
+                next_tile,
+                counts,
+                last_trip,
+                "row",
+                POSITION_BITS,
+                [cfg[f"row_step_{d}"] for d in range(self.rank)],
+            )
+            col_next = self._position(
+                m,
+                next_tile,
+                counts,
+                last_trip,
+                "col",
+                POSITION_BITS,
+                [cfg[f"col_step_{d}"] for d in range(self.rank)],
+            )
             with m.If(next_tile):
                 m.d.sync += [origin_row.eq(row_next), origin_col.eq(col_next)]
         with m.If(next_tile):
             for d, count in enumerate(counts):
                 with m.If(_all(last_trip[d:])):
                     m.d.sync += count.eq(0)
-                with m.Elif(_all(last_trip[d + 1:])):
+                with m.Elif(_all(last_trip[d + 1 :])):
                     m.d.sync += count.eq(count + 1)
 
         if self.requests:
@@ -216,7 +263,9 @@ class Walk(wiring.Component):
         return m
 
     def _position(self, m: Module, go, counts: list, last_trip, name: str, bits: int, steps: list):
-        """The place of the next logical tile along one axis; each loop dimension keeps that of its own trip."""
+        """The place of the next logical tile along one axis; each loop dimension keeps that of its
+        own trip.
+        """
         place = [Signal(bits, name=f"{name}_place{d}") for d in range(self.rank)]
         following = Signal(bits, name=f"{name}_next")
         for d in range(self.rank):
@@ -224,27 +273,41 @@ class Walk(wiring.Component):
                 m.d.comb += following.eq(place[d] + steps[d])
         for d in range(self.rank):
             # Dimension d keeps its place while an inner one goes on.
-            with m.If(go & _all(last_trip[d + 1:])):
+            with m.If(go & _all(last_trip[d + 1 :])):
                 m.d.sync += place[d].eq(following)
         return following
 
     def _addresses(self, m: Module, next_tile, counts: list, last_trip) -> None:
-        """Byte offsets from ``base``: of the logical tile, band, step and chunk. Column offsets keep their misalignment."""
+        """Byte offsets from ``base``: of the logical tile, band, step and chunk.
+
+        Column offsets keep their misalignment.
+        """
         cfg = self.cfg
         element_log = (LINE_BITS // 8 // self.elements - 1).bit_length()
-        band, step, chunk = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
-        tile = Signal(ADDRESS_BITS, reset_less=True)  # of a listed or given place; the others count from the first tile
+        band = Signal(ADDRESS_BITS)
+        step = Signal(ADDRESS_BITS)
+        chunk = Signal(ADDRESS_BITS)
+        tile = Signal(
+            ADDRESS_BITS, reset_less=True
+        )  # of a listed or given place; the others count from the first tile
         if self._table:
             tile_next = Const(0, ADDRESS_BITS)
-            m.d.sync += tile.eq(self._table.following.row * cfg.pitch + (self._table.following.col << element_log))
+            m.d.sync += tile.eq(
+                self._table.following.row * cfg.pitch + (self._table.following.col << element_log)
+            )
         else:
             jumps = []
             for d in range(self.rank):
                 jump = Signal(ADDRESS_BITS, name=f"jump{d}", reset_less=True)
-                m.d.sync += jump.eq(cfg[f"row_step_{d}"] * cfg.pitch + (cfg[f"col_step_{d}"] << element_log))
+                m.d.sync += jump.eq(
+                    cfg[f"row_step_{d}"] * cfg.pitch + (cfg[f"col_step_{d}"] << element_log)
+                )
                 jumps.append(jump)
-            tile_next = self._position(m, next_tile, counts, last_trip, "address", ADDRESS_BITS, jumps)
-        band_next, step_next = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+            tile_next = self._position(
+                m, next_tile, counts, last_trip, "address", ADDRESS_BITS, jumps
+            )
+        band_next = Signal(ADDRESS_BITS)
+        step_next = Signal(ADDRESS_BITS)
         m.d.comb += [
             band_next.eq(Mux(next_tile, tile_next, band + cfg.pitch * self.t)),
             step_next.eq(step + LINE_BITS // 8),
@@ -258,4 +321,7 @@ class Walk(wiring.Component):
         place = Signal(ADDRESS_BITS)
         if self.trigger == "address":
             m.d.comb += tile.eq(self.start.offset)
-        m.d.comb += [place.eq(cfg.base + tile + chunk), self.address.eq(Cat(Const(0, 6), place[6:]))]
+        m.d.comb += [
+            place.eq(cfg.base + tile + chunk),
+            self.address.eq(Cat(Const(0, 6), place[6:])),
+        ]

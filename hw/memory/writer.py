@@ -14,7 +14,8 @@ QUEUE = 2  # references, docs/timing.md section 4 rule 2
 
 
 class Writer(wiring.Component):
-    """Keeps the open buffer of one writer of a scratchpad and the references of those it has closed.
+    """Keeps the open buffer of one writer of a scratchpad and the references of those it has
+    closed.
 
     Parameters
     ----------
@@ -37,7 +38,8 @@ class Writer(wiring.Component):
     request : Out(1), grant : In(1)
         A tile can be stored; it is, in this cycle.
     begins, takes_page, extends : Out(1)
-        With ``grant``: a buffer is begun; the free page is taken; it follows ``last`` in the buffer.
+        With ``grant``: a buffer is begun; the free page is taken; it follows ``last`` in the
+        buffer.
     page, frame : Out
         Where the tile goes.
     last : Out(page)
@@ -51,42 +53,51 @@ class Writer(wiring.Component):
 
     Timing
     ------
-    One tile a cycle. The reference of a buffer whose last tile is stored in c is offered from c + 1. A Done, and a bare stop of groups without
-    a buffer, is taken when the reference queue is empty and is offered from the next cycle; other bare stops are stored like
-    tiles. Source: docs/timing.md sections 3.4 and 4, rules 2 and 6.
+    One tile a cycle. The reference of a buffer whose last tile is stored in c is offered from c +
+    1. A Done, and a bare stop of groups without a buffer, is taken when the reference queue is
+    empty and is offered from the next cycle; other bare stops are stored like tiles. Source:
+    docs/timing.md sections 3.4 and 4, rules 2 and 6.
+
     """
 
     def __init__(self, *, rank: int, frames: int, tile: Tile, reference: BufferRef):
-        self.rank, self.frames, self._reference = rank, frames, beat_layout(reference)
-        page, frame = reference.page_bits, range(max(2, frames))
-        super().__init__({
-            "i": In(stream.Signature(beat_layout(tile))),
-            "o": Out(stream.Signature(self._reference)),
-            "any_free": In(1),
-            "may_begin": In(1),
-            "head": In(page),
-            "request": Out(1),
-            "grant": In(1),
-            "begins": Out(1),
-            "takes_page": Out(1),
-            "extends": Out(1),
-            "page": Out(page),
-            "frame": Out(frame),
-            "last": Out(page),
-            "closes": Out(1),
-            "tiles": Out(TILES_BITS),
-            "ended": Out(1),
-            "overflow": Out(1),
-            "first": Out(page),
-        })
+        self.rank = rank
+        self.frames = frames
+        self._reference = beat_layout(reference)
+        page = reference.page_bits
+        frame = range(max(2, frames))
+        super().__init__(
+            {
+                "i": In(stream.Signature(beat_layout(tile))),
+                "o": Out(stream.Signature(self._reference)),
+                "any_free": In(1),
+                "may_begin": In(1),
+                "head": In(page),
+                "request": Out(1),
+                "grant": In(1),
+                "begins": Out(1),
+                "takes_page": Out(1),
+                "extends": Out(1),
+                "page": Out(page),
+                "frame": Out(frame),
+                "last": Out(page),
+                "closes": Out(1),
+                "tiles": Out(TILES_BITS),
+                "ended": Out(1),
+                "overflow": Out(1),
+                "first": Out(page),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.queue = queue = Fifo(shape=self._reference, depth=QUEUE)
-        first, filled = Signal.like(self.first), Signal(range(self.frames + 1))
+        first = Signal.like(self.first)
+        filled = Signal(range(self.frames + 1))
         tiles = Signal.like(queue.i.payload.tiles)
         is_open = Signal()
-        end, passes = Signal(), Signal()
+        end = Signal()
+        passes = Signal()
         before = Signal(4, init=STOP_DONE)  # stop of the beat before
         beat = self.i.payload
         m.d.comb += [
@@ -96,7 +107,13 @@ class Writer(wiring.Component):
             self.takes_page.eq(~is_open | (filled == self.frames)),
             self.extends.eq(is_open & (filled == self.frames)),
             self.closes.eq(beat.stop >= self.rank),
-            self.request.eq(self.i.valid & ~passes & (~self.takes_page | self.any_free) & (~self.begins | self.may_begin) & (~self.closes | queue.i.ready)),
+            self.request.eq(
+                self.i.valid
+                & ~passes
+                & (~self.takes_page | self.any_free)
+                & (~self.begins | self.may_begin)
+                & (~self.closes | queue.i.ready)
+            ),
             self.page.eq(Mux(self.takes_page, self.head, self.last)),
             self.frame.eq(Mux(self.takes_page, 0, filled)),
             self.first.eq(Mux(is_open, first, self.head)),
@@ -118,7 +135,10 @@ class Writer(wiring.Component):
 
         push = queue.i.payload
         with m.If(passes):
-            m.d.comb += [push.stop.eq(Mux(end, STOP_DONE, beat.stop - self.rank)), queue.i.valid.eq(self.i.valid & self.i.ready)]
+            m.d.comb += [
+                push.stop.eq(Mux(end, STOP_DONE, beat.stop - self.rank)),
+                queue.i.valid.eq(self.i.valid & self.i.ready),
+            ]
         with m.Else():
             m.d.comb += [
                 push.page.eq(self.first),
@@ -127,5 +147,9 @@ class Writer(wiring.Component):
                 push.data.eq(1),
                 queue.i.valid.eq(self.grant & self.closes),
             ]
-        m.d.comb += [self.o.payload.eq(queue.o.payload), self.o.valid.eq(queue.o.valid), queue.o.ready.eq(self.o.ready)]
+        m.d.comb += [
+            self.o.payload.eq(queue.o.payload),
+            self.o.valid.eq(queue.o.valid),
+            queue.o.ready.eq(self.o.ready),
+        ]
         return m

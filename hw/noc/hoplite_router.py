@@ -6,12 +6,12 @@ from amaranth.lib.wiring import In, Out
 
 from .token import link_layout
 
-
 __all__ = ["HopliteRouter"]
 
 
 class HopliteRouter(wiring.Component):
-    """Router of a torus of East and South rings, without buffers: who finds no way stays on the ring.
+    """Router of a torus of East and South rings, without buffers: who finds no way stays on the
+    ring.
 
     Parameters
     ----------
@@ -32,23 +32,35 @@ class HopliteRouter(wiring.Component):
 
     Timing
     ------
-    ``e_o`` and ``s_o`` are registers: one cycle a hop. ``p_o`` comes from ``w_i``, ``n_i`` and ``p_i`` in the same cycle (a token of the PE is
-    never for the PE itself, so it is never on ``p_o``). Source: docs/overlay.md section 5.
+    ``e_o`` and ``s_o`` are registers: one cycle a hop. ``p_o`` comes from ``w_i``, ``n_i`` and
+    ``p_i`` in the same cycle (a token of the PE is never for the PE itself, so it is never on
+    ``p_o``). Source: docs/overlay.md section 5.
+
     """
 
     def __init__(self, *, token: data.StructLayout):
         self.token = token
         link = link_layout(token)
-        super().__init__({
-            "x": In(token["x"].shape), "y": In(token["y"].shape),
-            "p_i": In(stream.Signature(token)), "p_o": Out(stream.Signature(token)),
-            "w_i": In(link), "n_i": In(link), "e_o": Out(link), "s_o": Out(link),
-        })
+        super().__init__(
+            {
+                "x": In(token["x"].shape),
+                "y": In(token["y"].shape),
+                "p_i": In(stream.Signature(token)),
+                "p_o": Out(stream.Signature(token)),
+                "w_i": In(link),
+                "n_i": In(link),
+                "e_o": Out(link),
+                "s_o": Out(link),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        w_turns, p_turns = Signal(), Signal()
-        w_on_y, p_on_y, p_on_e = Signal(), Signal(), Signal()
+        w_turns = Signal()
+        p_turns = Signal()
+        w_on_y = Signal()
+        p_on_y = Signal()
+        p_on_e = Signal()
         m.d.comb += [
             w_turns.eq(self.w_i.valid & (self.w_i.token.x == self.x)),
             p_turns.eq(self.p_i.payload.x == self.x),
@@ -62,10 +74,14 @@ class HopliteRouter(wiring.Component):
         m.d.comb += [
             linked.eq(Mux(self.n_i.valid, self.n_i.token, self.w_i.token)),
             self.p_o.payload.eq(linked),
-            self.p_o.valid.eq((self.n_i.valid | w_on_y) & (linked.x == self.x) & (linked.y == self.y)),
+            self.p_o.valid.eq(
+                (self.n_i.valid | w_on_y) & (linked.x == self.x) & (linked.y == self.y)
+            ),
         ]
         m.d.sync += [
-            self.s_o.valid.eq(((self.n_i.valid | w_on_y) & ~(self.p_o.valid & self.p_o.ready)) | p_on_y),
+            self.s_o.valid.eq(
+                ((self.n_i.valid | w_on_y) & ~(self.p_o.valid & self.p_o.ready)) | p_on_y
+            ),
             self.e_o.valid.eq((self.w_i.valid & ~w_on_y) | p_on_e),
             self.s_o.token.eq(Mux(self.n_i.valid | w_turns, linked, self.p_i.payload)),
             self.e_o.token.eq(Mux(self.w_i.valid & ~w_on_y, self.w_i.token, self.p_i.payload)),

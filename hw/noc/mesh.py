@@ -5,17 +5,25 @@ from collections.abc import Mapping
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
-
 __all__ = ["connect_mesh"]
 
 OPPOSITE = {"e": "w", "w": "e", "s": "n", "n": "s"}
 STEP = {"e": (1, 0), "w": (-1, 0), "s": (0, 1), "n": (0, -1)}
 
 
-def connect_mesh(m: Module, tiles: Mapping[tuple[int, int], wiring.Component], *, rows: int, cols: int, torus: bool) -> None:
-    """Connect each output link of each tile (``e_o``, ...) to the neighbour's opposite input (``w_i``, ...).
+def connect_mesh(
+    m: Module,
+    tiles: Mapping[tuple[int, int], wiring.Component],
+    *,
+    rows: int,
+    cols: int,
+    torus: bool,
+) -> None:
+    """Connect each output link of each tile (``e_o``, ...) to the neighbour's opposite input
+    (``w_i``, ...).
 
-    In a mesh the links at the border end: inputs stay at their reset values, so nothing comes in, and a stream is never ready. In a torus they go round.
+    In a mesh the links at the border end: inputs stay at their reset values, so nothing comes in,
+    and a stream is never ready. In a torus they go round.
 
     Parameters
     ----------
@@ -24,6 +32,7 @@ def connect_mesh(m: Module, tiles: Mapping[tuple[int, int], wiring.Component], *
         (x, y) -> tile; x grows to the East, y to the South.
     rows, cols : int
     torus : bool
+
     """
     for (x, y), tile in tiles.items():
         for side, (dx, dy) in STEP.items():
@@ -32,7 +41,8 @@ def connect_mesh(m: Module, tiles: Mapping[tuple[int, int], wiring.Component], *
             to = ((x + dx) % cols, (y + dy) % rows) if torus else (x + dx, y + dy)
             if to not in tiles:
                 continue
-            source, sink = getattr(tile, f"{side}_o"), getattr(tiles[to], f"{OPPOSITE[side]}_i")
+            source = getattr(tile, f"{side}_o")
+            sink = getattr(tiles[to], f"{OPPOSITE[side]}_i")
             if tile.signature.members[f"{side}_o"].is_signature:
                 wiring.connect(m, source, sink)
             else:

@@ -12,7 +12,8 @@ __all__ = ["TimeMultiplexedSwitch"]
 
 
 class TimeMultiplexedSwitch(wiring.Component):
-    """A switch that a memory of contexts sets anew in every cycle: no buffers, no addresses, no valid bits.
+    """A switch that a memory of contexts sets anew in every cycle: no buffers, no addresses, no
+    valid bits.
 
     Parameters
     ----------
@@ -21,7 +22,8 @@ class TimeMultiplexedSwitch(wiring.Component):
     contexts : int
         Depth of the context memory.
     context_ram : str
-        ``"block"`` or ``"distributed"`` to ask synthesis for this kind of memory; None leaves it the choice.
+        ``"block"`` or ``"distributed"`` to ask synthesis for this kind of memory; None leaves it
+        the choice.
 
     Members
     -------
@@ -35,25 +37,41 @@ class TimeMultiplexedSwitch(wiring.Component):
 
     Timing
     ------
-    The context fetched at c sets the switch at c + 2. ``w_o``, ``e_o``, ``n_o`` and ``s_o`` are registers; ``p_o`` is combinational. Source: docs/overlay.md section 7.
+    The context fetched at c sets the switch at c + 2. ``w_o``, ``e_o``, ``n_o`` and ``s_o`` are
+    registers; ``p_o`` is combinational. Source: docs/overlay.md section 7.
+
     """
 
     def __init__(self, *, width: int, contexts: int, context_ram: str | None = None):
-        self.width, self.contexts = width, contexts
-        self._memory = Memory(shape=struct(SWITCH), depth=contexts, init=[], attrs=ram_attributes(context_ram))
+        self.width = width
+        self.contexts = contexts
+        self._memory = Memory(
+            shape=struct(SWITCH), depth=contexts, init=[], attrs=ram_attributes(context_ram)
+        )
         address = bits_for(contexts)
-        ports = {f"{port}_i": In(width) for port in "pwens"} | {f"{port}_o": Out(width) for port in "pwens"}
-        super().__init__({
-            "write": In(data.StructLayout({"valid": 1, "address": address, "data": SWITCH.width})), "fetch": In(unsigned(address)), **ports,
-        })
+        ports = {f"{port}_i": In(width) for port in "pwens"} | {
+            f"{port}_o": Out(width) for port in "pwens"
+        }
+        super().__init__(
+            {
+                "write": In(
+                    data.StructLayout({"valid": 1, "address": address, "data": SWITCH.width})
+                ),
+                "fetch": In(unsigned(address)),
+                **ports,
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.contexts = memory = self._memory
-        write, read = memory.write_port(), memory.read_port()
+        write = memory.write_port()
+        read = memory.read_port()
         context = Signal(struct(SWITCH))
         m.d.comb += [
-            write.en.eq(self.write.valid), write.addr.eq(self.write.address), write.data.eq(self.write.data),
+            write.en.eq(self.write.valid),
+            write.addr.eq(self.write.address),
+            write.data.eq(self.write.data),
             read.addr.eq(self.fetch),
         ]
         m.d.sync += context.eq(read.data)

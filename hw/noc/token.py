@@ -4,7 +4,7 @@ from amaranth.lib import data
 
 from ...machine.overlay import Layout
 
-__all__ = ["struct", "link_layout", "ram_attributes"]
+__all__ = ["link_layout", "ram_attributes", "struct"]
 
 
 def struct(layout: Layout) -> data.StructLayout:
@@ -18,7 +18,9 @@ def link_layout(token: data.StructLayout) -> data.StructLayout:
 
 
 def ram_attributes(style: str | None) -> dict[str, object]:
-    """Attributes of a memory that is never read where it is written, of a kind (``"block"``, ``"distributed"``) or of any (None)."""
+    """Attributes of a memory that is never read where it is written, of a kind (``"block"``,
+    ``"distributed"``) or of any (None).
+    """
     if style not in (None, "block", "distributed"):
         raise ValueError(f"Kind of memory must be 'block', 'distributed' or None, not {style!r}")
     return {"no_rw_check": True, **({"ram_style": style} if style else {})}

@@ -7,14 +7,15 @@ from amaranth.lib.wiring import In, Out
 from ...machine.overlay import PORTS
 from ..units.fifo import Fifo
 
-__all__ = ["XYRouter", "SOURCES"]
+__all__ = ["SOURCES", "XYRouter"]
 
 SOURCES = {"P": "WENS", "W": "PE", "E": "PW", "N": "PWES", "S": "PWEN"}
 """Input FIFOs that can ask for each output: routes go along x first, and never back."""
 
 
 class XYRouter(wiring.Component):
-    """Router of a buffered mesh: a FIFO per input, routes along x first, round robin at every output.
+    """Router of a buffered mesh: a FIFO per input, routes along x first, round robin at every
+    output.
 
     Parameters
     ----------
@@ -35,30 +36,45 @@ class XYRouter(wiring.Component):
 
     Timing
     ------
-    A token accepted at c is offered at the output of its route from c + 1, in the turn of the round robin. ``ready`` of an input comes from its FIFO's
-    level, ``valid`` and ``payload`` of an output from the FIFO heads: both are cut here; an output never waits for its ``ready``
-    to become valid, but which FIFO it offers may change while it waits. Source: docs/overlay.md section 4.
+    A token accepted at c is offered at the output of its route from c + 1, in the turn of the round
+    robin. ``ready`` of an input comes from its FIFO's level, ``valid`` and ``payload`` of an output
+    from the FIFO heads: both are cut here; an output never waits for its ``ready`` to become valid,
+    but which FIFO it offers may change while it waits. Source: docs/overlay.md section 4.
+
     """
 
     def __init__(self, *, token: data.StructLayout, fifo_depth: int):
-        self.token, self.fifo_depth = token, fifo_depth
+        self.token = token
+        self.fifo_depth = fifo_depth
         side = {f"{port.lower()}_i": In(stream.Signature(token)) for port in PORTS}
         side |= {f"{port.lower()}_o": Out(stream.Signature(token)) for port in PORTS}
-        super().__init__({"x": In(token["x"].shape), "y": In(token["y"].shape), "clear": In(1), **side})
+        super().__init__(
+            {"x": In(token["x"].shape), "y": In(token["y"].shape), "clear": In(1), **side}
+        )
 
     def elaborate(self, platform):
         m = Module()
-        heads, asks = {}, {}
+        heads = {}
+        asks = {}
         for port in PORTS:
-            fifo = m.submodules[f"fifo_{port.lower()}"] = Fifo(shape=self.token, depth=self.fifo_depth)
+            fifo = m.submodules[f"fifo_{port.lower()}"] = Fifo(
+                shape=self.token, depth=self.fifo_depth
+            )
             wiring.connect(m, wiring.flipped(getattr(self, f"{port.lower()}_i")), fifo.i)
             heads[port] = fifo.o
             east = Signal(name=f"{port}_east")
             west = Signal(name=f"{port}_west")
             m.d.comb += [east.eq(fifo.o.payload.x > self.x), west.eq(fifo.o.payload.x < self.x)]
-            south, north = fifo.o.payload.y > self.y, fifo.o.payload.y < self.y
+            south = fifo.o.payload.y > self.y
+            north = fifo.o.payload.y < self.y
             turns = ~east & ~west
-            asks[port] = {"E": east, "W": west, "S": turns & south, "N": turns & north, "P": turns & ~south & ~north}
+            asks[port] = {
+                "E": east,
+                "W": west,
+                "S": turns & south,
+                "N": turns & north,
+                "P": turns & ~south & ~north,
+            }
 
         granted = {port: [] for port in PORTS}
         for output, sources in SOURCES.items():
@@ -66,7 +82,10 @@ class XYRouter(wiring.Component):
             wants = Signal(len(sources), name=f"wants_{output}")
             m.d.comb += wants.eq(Cat(heads[s].valid & asks[s][output] for s in sources))
             choice, pointer = self._round_robin(m, output, wants)
-            m.d.comb += [out.valid.eq(wants.any()), out.payload.eq(Array(heads[s].payload.as_value() for s in sources)[choice])]
+            m.d.comb += [
+                out.valid.eq(wants.any()),
+                out.payload.eq(Array(heads[s].payload.as_value() for s in sources)[choice]),
+            ]
             with m.If(self.clear):
                 m.d.sync += pointer.eq(0)
             with m.Elif(out.valid & out.ready):

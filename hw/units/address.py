@@ -17,16 +17,19 @@ class Address(Unit):
     params : dict
         ``stride`` (run time).
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a, b; output: a scalar of 32 bits.
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a, b; output: a scalar of 32
+        bits.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.stride``: 32 bits. ``error`` bit ``Fault.STOP``: the inputs differ in stop or data.
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.stride``: 32 bits. ``error`` bit
+    ``Fault.STOP``: the inputs differ in stop or data.
 
     Timing
     ------
-    L = 0, II = 1: fires when both heads are visible and the output has a slot; multiplier and adder are combinational.
-    Source: docs/timing.md section 3, ``address``.
+    L = 0, II = 1: fires when both heads are visible and the output has a slot; multiplier and adder
+    are combinational. Source: docs/timing.md section 3, ``address``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -39,7 +42,9 @@ class Address(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        a, b, o = self.i0.payload, self.i1.payload, self.o0
+        a = self.i0.payload
+        b = self.i1.payload
+        o = self.o0
         value = (a.value * self.cfg.stride + b.value)[:ADDRESS_BITS]
         m.d.comb += [
             o.valid.eq(self.i0.valid & self.i1.valid),

@@ -4,12 +4,12 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-
 __all__ = ["ArrivalOrder"]
 
 
 class ArrivalOrder(wiring.Component):
-    """Remembers the order in which units arrived at ``n`` inputs and names the first among some of them.
+    """Remembers the order in which units arrived at ``n`` inputs and names the first among some of
+    them.
 
     Parameters
     ----------
@@ -21,7 +21,8 @@ class ArrivalOrder(wiring.Component):
     visible : In(n)
         A beat, and not Done, is at the head of the input.
     moved : In(n)
-        A beat of the input's unit leaves in this cycle, or an open unit of it waits for one: it has not arrived (again).
+        A beat of the input's unit leaves in this cycle, or an open unit of it waits for one: it has
+        not arrived (again).
     among : In(n)
         The inputs to choose from.
     first : Out(n)
@@ -29,8 +30,9 @@ class ArrivalOrder(wiring.Component):
 
     Timing
     ------
-    ``first`` is combinational and counts arrivals of this cycle. Of n inputs, n * n bits say which arrived before which.
-    Source: docs/timing.md section 3.2.
+    ``first`` is combinational and counts arrivals of this cycle. Of n inputs, n * n bits say which
+    arrived before which. Source: docs/timing.md section 3.2.
+
     """
 
     def __init__(self, *, n: int):
@@ -43,12 +45,15 @@ class ArrivalOrder(wiring.Component):
         m = Module()
         n = self.n
         waiting = Signal(n)  # arrived in an earlier cycle
-        new, choice = Signal(n), Signal(n)
+        new = Signal(n)
+        choice = Signal(n)
         m.d.comb += [new.eq(self.visible & ~waiting), choice.eq(self.visible & self.among)]
         m.d.sync += waiting.eq(self.visible & ~self.moved)
         beaten = []
         for i in range(n):
-            before = Signal(n, name=f"before{i}")  # bit j: the unit of input i arrived before that of input j
+            before = Signal(
+                n, name=f"before{i}"
+            )  # bit j: the unit of input i arrived before that of input j
             now = Signal(n, name=f"now{i}")
             above = (1 << n) - (2 << i)
             m.d.comb += now.eq(Mux(waiting[i], before | new, new & above))

@@ -10,6 +10,7 @@ from .unit import Unit
 
 __all__ = ["Broadcast", "post_layout"]
 
+
 def post_layout(page_bits: int) -> data.StructLayout:
     """A change of the reference count of the buffer that starts at ``page``; ``delta`` is signed."""
     return data.StructLayout({"valid": 1, "page": page_bits, "delta": signed(DELTA_BITS)})
@@ -21,7 +22,8 @@ class Broadcast(Unit):
     Parameters
     ----------
     params : dict
-        ``n``: outputs; ``scratchpad``: id of the unit that references on this stream belong to, or None.
+        ``n``: outputs; ``scratchpad``: id of the unit that references on this stream belong to, or
+        None.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
 
@@ -34,21 +36,27 @@ class Broadcast(Unit):
 
     Timing
     ------
-    L = 0, II = 1: fires when a beat is visible and all outputs have a free slot, so ``o{k}.valid`` depends on the other
-    outputs' ``ready``: an output may not wait for ``valid`` before it is ready (a :class:`Fifo` never does).
-    Source: docs/timing.md section 3, ``broadcast``.
+    L = 0, II = 1: fires when a beat is visible and all outputs have a free slot, so ``o{k}.valid``
+    depends on the other outputs' ``ready``: an output may not wait for ``valid`` before it is ready
+    (a :class:`Fifo` never does). Source: docs/timing.md section 3, ``broadcast``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
         self.n = params["n"]
         if not 1 <= self.n <= 2 ** (DELTA_BITS - 1):
-            raise ValueError(f"Number of outputs must be from 1 to {2 ** (DELTA_BITS - 1)}, not {self.n!r}")
+            raise ValueError(
+                f"Number of outputs must be from 1 to {2 ** (DELTA_BITS - 1)}, not {self.n!r}"
+            )
         members = {}
         self._posts = params["scratchpad"] is not None
         if self._posts:
             reference = payloads.inputs[0]
             if not isinstance(reference, BufferRef):
-                raise ValueError(f"Payload of a broadcast with a scratchpad must be a BufferRef, not {reference!r}")
+                raise ValueError(
+                    "Payload of a broadcast with a scratchpad must be a BufferRef, not "
+                    f"{reference!r}"
+                )
             members["post"] = Out(post_layout(reference.page_bits))
         super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
         self.expect(1, self.n)

@@ -13,14 +13,16 @@ __all__ = ["EagerMerge"]
 
 
 class EagerMerge(Unit):
-    """Merges n streams unit by unit in the order of arrival; a second stream says where each unit came from.
+    """Merges n streams unit by unit in the order of arrival; a second stream says where each unit
+    came from.
 
     Parameters
     ----------
     params : dict
         ``n``: inputs; ``rank``: dimensions of a unit.
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; n inputs of one payload; outputs: that payload, and one-hot selectors of n bits.
+        See :class:`~penstock.hw.units.unit.Unit`; n inputs of one payload; outputs: that payload,
+        and one-hot selectors of n bits.
 
     Members
     -------
@@ -28,25 +30,39 @@ class EagerMerge(Unit):
 
     Timing
     ------
-    L = 0, II = 1: the first beat of a unit needs a slot of both outputs, the others one of ``o0``. Done leaves when all inputs show
-    it and both outputs have a slot. Source: docs/timing.md sections 3, ``eager_merge``, and 3.2; paper section 3.
+    L = 0, II = 1: the first beat of a unit needs a slot of both outputs, the others one of ``o0``.
+    Done leaves when all inputs show it and both outputs have a slot. Source: docs/timing.md
+    sections 3, ``eager_merge``, and 3.2; paper section 3.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
-        self.n, self.rank = params["n"], params["rank"]
+        self.n = params["n"]
+        self.rank = params["rank"]
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         self.expect(self.n, 2)
         if not 0 <= self.rank <= 14:
             raise ValueError(f"Rank must be from 0 to 14, not {self.rank!r}")
         if payloads.outputs[1] != Selector(self.n):
-            raise ValueError(f"Payload of the selectors must be {Selector(self.n)!r}, not {payloads.outputs[1]!r}")
+            raise ValueError(
+                f"Payload of the selectors must be {Selector(self.n)!r}, not "
+                f"{payloads.outputs[1]!r}"
+            )
 
     def elaborate(self, platform):
         m = Module()
-        n, o, selectors = self.n, self.o0, self.o1
+        n = self.n
+        o = self.o0
+        selectors = self.o1
         m.submodules.order = order = ArrivalOrder(n=n)
-        ended, visible, current, active = Signal(n), Signal(n), Signal(n), Signal(n)
-        first, over, wants, fire = Signal(), Signal(), Signal(), Signal()
+        ended = Signal(n)
+        visible = Signal(n)
+        current = Signal(n)
+        active = Signal(n)
+        first = Signal()
+        over = Signal()
+        wants = Signal()
+        fire = Signal()
         m.d.comb += [
             ended.eq(Cat(i.valid & is_done(i.payload) for i in self.inputs)),
             visible.eq(Cat(i.valid for i in self.inputs) & ~ended),
@@ -67,7 +83,13 @@ class EagerMerge(Unit):
         m.d.comb += [
             o.valid.eq(fire),
             selectors.valid.eq(fire & first),
-            selectors.payload.eq(Mux(over, Cat(Const(0, n), Const(15, 4), Const(0, 1)), Cat(active, Const(0, 4), Const(1, 1)))),
+            selectors.payload.eq(
+                Mux(
+                    over,
+                    Cat(Const(0, n), Const(15, 4), Const(0, 1)),
+                    Cat(active, Const(0, 4), Const(1, 1)),
+                )
+            ),
         ]
         for k, i in enumerate(self.inputs):
             m.d.comb += i.ready.eq(fire & (active[k] | over))

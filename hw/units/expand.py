@@ -13,26 +13,32 @@ __all__ = ["Expand"]
 
 
 class Expand(Unit):
-    """Copies each element of the data once for every element in the ``level`` inner dimensions of the reference.
+    """Copies each element of the data once for every element in the ``level`` inner dimensions of
+    the reference.
 
     Parameters
     ----------
     params : dict
-        ``level``: dimensions expanded; ``scratchpad``: id of the unit that references in the data belong to, or None.
+        ``level``: dimensions expanded; ``scratchpad``: id of the unit that references in the data
+        belong to, or None.
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: data, reference (any payload); one output of the data's payload.
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: data, reference (any payload); one output
+        of the data's payload.
 
     Members
     -------
     post : Out(post_layout(page_bits))
         The change of the reference count; only where ``scratchpad`` is not None.
 
-    Others: see :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: the stop of an element is not that of its last copy.
+    Others: see :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: the stop of an
+    element is not that of its last copy.
 
     Timing
     ------
-    L = 0, II = 1: fires when both heads are visible and the output has a slot. A reference of stop ``level`` or more takes the
-    element with it. Source: docs/timing.md section 3, ``expand``; paper section 3.
+    L = 0, II = 1: fires when both heads are visible and the output has a slot. A reference of stop
+    ``level`` or more takes the element with it. Source: docs/timing.md section 3, ``expand``; paper
+    section 3.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -42,7 +48,9 @@ class Expand(Unit):
         if self._posts:
             reference = payloads.inputs[0]
             if not isinstance(reference, BufferRef):
-                raise ValueError(f"Payload of an expand with a scratchpad must be a BufferRef, not {reference!r}")
+                raise ValueError(
+                    f"Payload of an expand with a scratchpad must be a BufferRef, not {reference!r}"
+                )
             members["post"] = Out(post_layout(reference.page_bits))
         super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
         self.expect(2, 1)
@@ -51,18 +59,34 @@ class Expand(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        beat, reference, o = self.i0.payload, self.i1.payload, self.o0
-        both, ends = Signal(), Signal()
+        beat = self.i0.payload
+        reference = self.i1.payload
+        o = self.o0
+        both = Signal()
+        ends = Signal()
         m.d.comb += [
             both.eq(self.i0.valid & self.i1.valid),
             ends.eq(reference.stop >= self.level),
             o.valid.eq(both),
-            o.payload.eq(Cat(Mux(reference.data, beat.as_value()[:-5], 0), reference.stop, reference.data)),
+            o.payload.eq(
+                Cat(Mux(reference.data, beat.as_value()[:-5], 0), reference.stop, reference.data)
+            ),
             self.i0.ready.eq(self.i1.valid & ends & o.ready),
             self.i1.ready.eq(self.i0.valid & o.ready),
-            self.error[Fault.STOP].eq(both & ((is_done(beat) != is_done(reference)) | (ends & (beat.stop != reference.stop)) | (reference.data & ~beat.data))),
+            self.error[Fault.STOP].eq(
+                both
+                & (
+                    (is_done(beat) != is_done(reference))
+                    | (ends & (beat.stop != reference.stop))
+                    | (reference.data & ~beat.data)
+                )
+            ),
         ]
         if self._posts:
-            m.d.comb += [self.post.valid.eq(both & o.ready & beat.data), self.post.page.eq(beat.page), self.post.delta.eq(reference.data - ends)]
+            m.d.comb += [
+                self.post.valid.eq(both & o.ready & beat.data),
+                self.post.page.eq(beat.page),
+                self.post.delta.eq(reference.data - ends),
+            ]
         self.report(m, offers=both)
         return m

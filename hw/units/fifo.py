@@ -5,7 +5,6 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-
 __all__ = ["Fifo"]
 
 
@@ -28,9 +27,11 @@ class Fifo(wiring.Component):
 
     Timing
     ------
-    A beat accepted in cycle c is visible on ``o`` from c + 1; a slot freed in c can be filled from c + 1, so depth 1 carries
-    a beat every two cycles and depth 2 one a cycle. ``i.ready`` and ``o.valid`` come from the level register only: the
-    ready path is cut here. From depth 9 the storage is read synchronously (block RAM). Source: docs/timing.md section 1.
+    A beat accepted in cycle c is visible on ``o`` from c + 1; a slot freed in c can be filled from
+    c + 1, so depth 1 carries a beat every two cycles and depth 2 one a cycle. ``i.ready`` and
+    ``o.valid`` come from the level register only: the ready path is cut here. From depth 9 the
+    storage is read synchronously (block RAM). Source: docs/timing.md section 1.
+
     """
 
     def __init__(self, *, shape: ShapeLike, depth: int):
@@ -38,16 +39,20 @@ class Fifo(wiring.Component):
             raise ValueError(f"Depth must be at least 1, not {depth!r}")
         self.depth = depth
         self._memory = Memory(shape=shape, depth=depth, init=[])
-        self._to, self._start = Signal(range(depth), name="to"), Signal(range(depth), name="start")
-        super().__init__({
-            "i": In(stream.Signature(shape)),
-            "o": Out(stream.Signature(shape)),
-            "level": Out(range(depth + 1)),
-        })
+        self._to = Signal(range(depth), name="to")
+        self._start = Signal(range(depth), name="start")
+        super().__init__(
+            {
+                "i": In(stream.Signature(shape)),
+                "o": Out(stream.Signature(shape)),
+                "level": Out(range(depth + 1)),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        put, get = Signal(), Signal()
+        put = Signal()
+        get = Signal()
         m.d.comb += [
             self.i.ready.eq(self.level != self.depth),
             self.o.valid.eq(self.level != 0),
@@ -58,9 +63,15 @@ class Fifo(wiring.Component):
 
         m.submodules.memory = memory = self._memory
         write = memory.write_port()
-        to, start = self._to, self._start
+        to = self._to
+        start = self._start
         start_next = Signal.like(start)
-        m.d.comb += [write.en.eq(put), write.addr.eq(to), write.data.eq(self.i.payload), start_next.eq(start)]
+        m.d.comb += [
+            write.en.eq(put),
+            write.addr.eq(to),
+            write.data.eq(self.i.payload),
+            start_next.eq(start),
+        ]
         with m.If(put):
             m.d.sync += to.eq(Mux(to == self.depth - 1, 0, to + 1))
         with m.If(get):

@@ -22,33 +22,45 @@ class Flatten(Unit):
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.EMPTY``: an empty group at the end of a merged dimension of groups, which has no
-    form on the wire.
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.EMPTY``: an empty group at the
+    end of a merged dimension of groups, which has no form on the wire.
 
     Timing
     ------
-    L = 0, II = 1: takes and delivers in the same cycle; waits for a visible beat and a free slot. An empty group inside the merged dimension is taken
-    without a slot and leaves nothing.
-    Source: docs/timing.md section 3, ``flatten``.
+    L = 0, II = 1: takes and delivers in the same cycle; waits for a visible beat and a free slot.
+    An empty group inside the merged dimension is taken without a slot and leaves nothing. Source:
+    docs/timing.md section 3, ``flatten``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         self.expect(1, 1)
-        self.lo, self.hi = params["lo"], params["hi"]
+        self.lo = params["lo"]
+        self.hi = params["hi"]
         if not 0 <= self.lo <= self.hi <= 14:
-            raise ValueError(f"Dimensions lo and hi must satisfy 0 <= lo <= hi <= 14, not {self.lo!r} and {self.hi!r}")
+            raise ValueError(
+                f"Dimensions lo and hi must satisfy 0 <= lo <= hi <= 14, not {self.lo!r} and "
+                f"{self.hi!r}"
+            )
 
     def elaborate(self, platform):
         m = Module()
-        beat, stop = self.i0.payload, self.i0.payload.stop
-        merged = Mux(stop <= self.lo, stop, Mux(stop <= self.hi, self.lo, stop - (self.hi - self.lo)))
+        beat = self.i0.payload
+        stop = self.i0.payload.stop
+        merged = Mux(
+            stop <= self.lo, stop, Mux(stop <= self.hi, self.lo, stop - (self.hi - self.lo))
+        )
         last = Signal.like(stop, init=STOP_DONE)  # stop of the beat before
-        inside, dropped, stuck = Signal(), Signal(), Signal()
+        inside = Signal()
+        dropped = Signal()
+        stuck = Signal()
         m.d.comb += [
             inside.eq(is_bare(beat) & (stop > self.lo)),
             dropped.eq(inside & (stop <= self.hi) & ((last > self.lo) if self.lo else 1)),
-            stuck.eq(inside & (stop > self.hi) & ((last > self.lo) & (last <= self.hi) if self.lo else 0)),
+            stuck.eq(
+                inside & (stop > self.hi) & ((last > self.lo) & (last <= self.hi) if self.lo else 0)
+            ),
             self.o0.valid.eq(self.i0.valid & ~dropped & ~stuck),
             self.i0.ready.eq((self.o0.ready | dropped) & ~stuck),
             self.o0.payload.eq(with_stop(beat, Mux(is_done(beat), stop, merged))),

@@ -17,18 +17,22 @@ class Generate(Unit):
     Parameters
     ----------
     params : dict
-        ``fn``: ``address``, ``expert`` or ``last`` (docs/timing.md); ``stride``, ``count`` (run time).
+        ``fn``: ``address``, ``expert`` or ``last`` (docs/timing.md); ``stride``, ``count`` (run
+        time).
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a and n (``address``), a selector (``expert``), a scalar n (``last``); one output.
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a and n (``address``), a selector
+        (``expert``), a scalar n (``last``); one output.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.stride``, ``cfg.count``: 32 bits. ``error`` bit ``Fault.STOP``: the inputs differ in stop or data.
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.stride``, ``cfg.count``: 32 bits. ``error`` bit
+    ``Fault.STOP``: the inputs differ in stop or data.
 
     Timing
     ------
-    L = 0, II = 1: one beat a cycle while the output has a slot; the inputs are taken with the last. The multiplier is combinational.
-    Source: docs/timing.md section 3, ``generate``.
+    L = 0, II = 1: one beat a cycle while the output has a slot; the inputs are taken with the last.
+    The multiplier is combinational. Source: docs/timing.md section 3, ``generate``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -44,8 +48,11 @@ class Generate(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        a, o = self.i0.payload, self.o0
-        sent, n, first = Signal(ADDRESS_BITS), Signal(ADDRESS_BITS), Signal(ADDRESS_BITS)
+        a = self.i0.payload
+        o = self.o0
+        sent = Signal(ADDRESS_BITS)
+        n = Signal(ADDRESS_BITS)
+        first = Signal(ADDRESS_BITS)
         if self.fn == "address":
             m.d.comb += [n.eq(self.i1.payload.value), first.eq(a.value * self.cfg.stride)]
         elif self.fn == "expert":
@@ -54,7 +61,9 @@ class Generate(Unit):
             m.d.comb += first.eq(index_of(m, lowest, "index") * self.cfg.count)
         else:
             m.d.comb += n.eq(a.value)
-        some, last, fire = Signal(), Signal(), Signal()
+        some = Signal()
+        last = Signal()
+        fire = Signal()
         m.d.comb += [
             some.eq(a.data & (n != 0)),
             last.eq(~some | (sent + 1 == n)),
@@ -63,13 +72,21 @@ class Generate(Unit):
         ]
         value = Mux(last, 1, 2) if self.fn == "last" else first + sent
         width = self.payloads.outputs[0].bits
-        m.d.comb += o.payload.eq(Cat(Mux(some, value, 0)[:width], Mux(is_done(a), a.stop, Mux(last, a.stop + 1, 0))[:4], some))
+        m.d.comb += o.payload.eq(
+            Cat(
+                Mux(some, value, 0)[:width],
+                Mux(is_done(a), a.stop, Mux(last, a.stop + 1, 0))[:4],
+                some,
+            )
+        )
         for i in self.inputs:
             m.d.comb += i.ready.eq(fire & last)
         with m.If(fire):
             m.d.sync += sent.eq(Mux(last, 0, sent + 1))
         if self.fn == "address":
             b = self.i1.payload
-            m.d.comb += self.error[Fault.STOP].eq(o.valid & ((a.stop != b.stop) | (a.data != b.data)))
+            m.d.comb += self.error[Fault.STOP].eq(
+                o.valid & ((a.stop != b.stop) | (a.data != b.data))
+            )
         self.report(m, offers=o.valid)
         return m

@@ -16,14 +16,17 @@ __all__ = ["MapUnit"]
 class MapUnit(Pipelined):
     """Applies a function of one or two tiles to every valid element of the first.
 
-    Elements travel through the lanes as 32-bit words, bf16 in the upper half; a bf16 result is the upper half of its word.
+    Elements travel through the lanes as 32-bit words, bf16 in the upper half; a bf16 result is the
+    upper half of its word.
 
     Parameters
     ----------
     params : dict
-        ``fn``: name in ``penstock.machine.functions``; ``arity``: operands, 1 or 2; ``lanes``: elements a cycle, a divisor of t * t;
-        ``tuple_in``: whether the operands come as one stream of tuples; optional ``spread`` (``cols``, ``rows``, ``both``: the second
-        operand's first column, row or element stands for all) and ``constant`` (fp32 bits of the second operand, which then has no input).
+        ``fn``: name in ``penstock.machine.functions``; ``arity``: operands, 1 or 2; ``lanes``:
+        elements a cycle, a divisor of t * t; ``tuple_in``: whether the operands come as one stream
+        of tuples; optional ``spread`` (``cols``, ``rows``, ``both``: the second operand's first
+        column, row or element stands for all) and ``constant`` (fp32 bits of the second operand,
+        which then has no input).
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`.
 
@@ -33,23 +36,37 @@ class MapUnit(Pipelined):
 
     Timing
     ------
-    L = STAGES(fn) + II - 1, II = t * t / lanes; otherwise :class:`~penstock.hw.units.pipeline.Pipelined`.
-    Source: docs/timing.md section 3, ``map``.
+    L = STAGES(fn) + II - 1, II = t * t / lanes; otherwise
+    :class:`~penstock.hw.units.pipeline.Pipelined`. Source: docs/timing.md section 3, ``map``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
-        self.fn, self.arity, self.lanes = params["fn"], params["arity"], params["lanes"]
+        self.fn = params["fn"]
+        self.arity = params["arity"]
+        self.lanes = params["lanes"]
         if self.arity != entry(self.fn).arity:
-            raise ValueError(f"Arity of function {self.fn!r} must be {entry(self.fn).arity}, not {self.arity!r}")
+            raise ValueError(
+                f"Arity of function {self.fn!r} must be {entry(self.fn).arity}, not {self.arity!r}"
+            )
         if not isinstance(self.lanes, int) or self.lanes < 1 or t * t % self.lanes:
             raise ValueError(f"Lanes must divide t * t = {t * t}, not {self.lanes!r}")
         kind = kind_of("map")
-        super().__init__(params=params, t=t, config=config, payloads=payloads,
-                         latency=kind.latency(t, params), interval=kind.interval(t, params))
+        super().__init__(
+            params=params,
+            t=t,
+            config=config,
+            payloads=payloads,
+            latency=kind.latency(t, params),
+            interval=kind.interval(t, params),
+        )
         self.expect(*kind.arity(params))
         self.spread = params.get("spread")
         if self.spread not in (None, "cols", "rows", "both"):
-            raise ValueError(f"Spread of the second operand must be 'cols', 'rows' or 'both', not {self.spread!r}")
+            raise ValueError(
+                "Spread of the second operand must be 'cols', 'rows' or 'both', not "
+                f"{self.spread!r}"
+            )
         if not isinstance(payloads.outputs[0], Tile):
             raise ValueError(f"Payload of the output must be a Tile, not {payloads.outputs[0]!r}")
 
@@ -65,10 +82,18 @@ class MapUnit(Pipelined):
 
     def _words(self, k: int, operand) -> list:
         """The words of operand k, row-major; those of the second one spread over the tile."""
-        tile, t = words(operand), self.t
+        tile = words(operand)
+        t = self.t
         if k == 0 or self.spread is None:
             return tile
-        return [tile[(0 if self.spread in ("rows", "both") else r) * t + (0 if self.spread in ("cols", "both") else c)] for r in range(t) for c in range(t)]
+        return [
+            tile[
+                (0 if self.spread in ("rows", "both") else r) * t
+                + (0 if self.spread in ("cols", "both") else c)
+            ]
+            for r in range(t)
+            for c in range(t)
+        ]
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
         n = self.lanes
@@ -83,7 +108,7 @@ class MapUnit(Pipelined):
                     m.d.sync += rest.eq(Cat(tile[n:]))
                 with m.Else():
                     m.d.comb += group.eq(rest[: 32 * n])
-                    m.d.sync += rest.eq(rest[32 * n:])
+                    m.d.sync += rest.eq(rest[32 * n :])
             now.append(group)
         if "constant" in self.params:
             now.append(Const(self.params["constant"], 32).replicate(n))
@@ -92,7 +117,7 @@ class MapUnit(Pipelined):
             lane = lookup(self.fn)()
             m.submodules[f"lane{j}"] = place(lane, module_name("lane", self.fn))
             m.d.comb += lane.en.eq(enter)
-            for name, group in zip("ab", now):
+            for name, group in zip("ab", now, strict=False):
                 m.d.comb += getattr(lane, name).eq(group.word_select(j, 32))
-            results.append(lane.o[32 - self.payloads.outputs[0].element_bits:])
+            results.append(lane.o[32 - self.payloads.outputs[0].element_bits :])
         return Cat(results)

@@ -13,12 +13,14 @@ __all__ = ["Matmul"]
 
 
 class Matmul(Pipelined):
-    """A x B of two tiles, or A x B transposed, as a tile of fp32: ``rows_per_cycle`` x t dot products of length t.
+    """A x B of two tiles, or A x B transposed, as a tile of fp32: ``rows_per_cycle`` x t dot
+    products of length t.
 
     Parameters
     ----------
     params : dict
-        ``rows_per_cycle``: rows of the product a cycle, a divisor of t; ``transposed``: whether B is transposed.
+        ``rows_per_cycle``: rows of the product a cycle, a divisor of t; ``transposed``: whether B
+        is transposed.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; two inputs, A and B, of one element type.
 
@@ -28,17 +30,26 @@ class Matmul(Pipelined):
 
     Timing
     ------
-    L = 1 + log2(t) + II - 1, II = t / rows_per_cycle; otherwise :class:`~penstock.hw.units.pipeline.Pipelined`.
-    Source: docs/timing.md section 3, ``matmul``; paper section 4.5.
+    L = 1 + log2(t) + II - 1, II = t / rows_per_cycle; otherwise
+    :class:`~penstock.hw.units.pipeline.Pipelined`. Source: docs/timing.md section 3, ``matmul``;
+    paper section 4.5.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
-        self.rows, self.transposed = params["rows_per_cycle"], bool(params["transposed"])
+        self.rows = params["rows_per_cycle"]
+        self.transposed = bool(params["transposed"])
         if not isinstance(self.rows, int) or self.rows < 1 or t % self.rows:
             raise ValueError(f"rows_per_cycle must divide t = {t}, not {self.rows!r}")
         kind = kind_of("matmul")
-        super().__init__(params=params, t=t, config=config, payloads=payloads,
-                         latency=kind.latency(t, params), interval=kind.interval(t, params))
+        super().__init__(
+            params=params,
+            t=t,
+            config=config,
+            payloads=payloads,
+            latency=kind.latency(t, params),
+            interval=kind.interval(t, params),
+        )
         self.expect(2, 1)
         a, b, o = *payloads.inputs, payloads.outputs[0]
         if not isinstance(a, Tile) or a != b:
@@ -51,31 +62,43 @@ class Matmul(Pipelined):
         return self.i0.payload.rows, b.rows if self.transposed else b.cols
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
-        t, dtype = self.t, self.payloads.inputs[0].dtype
+        t = self.t
+        dtype = self.payloads.inputs[0].dtype
         a, b = (Value.cast(i.payload.elements) for i in self.inputs)
         if self.interval > 1:
             row_bits = len(a) // t * self.rows
-            rest, kept = Signal(len(a) - row_bits, reset_less=True), Signal.like(b, reset_less=True)
-            rows, factor = Signal(row_bits), Signal.like(b)
+            rest = Signal(len(a) - row_bits, reset_less=True)
+            kept = Signal.like(b, reset_less=True)
+            rows = Signal(row_bits)
+            factor = Signal.like(b)
             m.d.comb += [rows.eq(a), factor.eq(b)]
             with m.If(first):
                 m.d.sync += [rest.eq(a[row_bits:]), kept.eq(b)]
             with m.Else():
                 m.d.comb += [rows.eq(rest), factor.eq(kept)]
                 m.d.sync += rest.eq(rest[row_bits:])
-            a, b = rows, factor
+            a = rows
+            b = factor
         width = self.payloads.inputs[0].element_bits
         vector = data.ArrayLayout(width, t)
         row = [Signal(vector, name=f"row{r}") for r in range(self.rows)]
         column = [Signal(vector, name=f"column{c}") for c in range(t)]
         m.d.comb += [x.eq(a.word_select(r, t * width)) for r, x in enumerate(row)]
         for c, x in enumerate(column):
-            m.d.comb += x.eq(Cat(b.word_select(c * t + k if self.transposed else k * t + c, width) for k in range(t)))
+            m.d.comb += x.eq(
+                Cat(
+                    b.word_select(c * t + k if self.transposed else k * t + c, width)
+                    for k in range(t)
+                )
+            )
         results = []
         for r in range(self.rows):
             for c in range(t):
                 dot = Dot(t=t, dtype=dtype)
-                dot.en, dot.a, dot.b = enter, row[r], column[c]  # shared, not copied: 2 * t * t * t elements otherwise
+                # shared, not copied: 2 * t * t * t elements otherwise
+                dot.en = enter
+                dot.a = row[r]
+                dot.b = column[c]
                 m.submodules[f"dot{r}_{c}"] = place(dot, module_name("dot", t, dtype))
                 results.append(dot.o)
         return Cat(results)

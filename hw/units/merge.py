@@ -5,7 +5,6 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from ..beat import is_done
 from .unit import Unit
 
-
 __all__ = ["Merge"]
 
 
@@ -25,8 +24,10 @@ class Merge(Unit):
 
     Timing
     ------
-    L = 0, II = 1: waits for a visible beat on the input whose turn it is and for a slot; a Done there waits for Done on all
-    inputs, and the index returns to 0 after it. Source: docs/timing.md section 3, ``merge``.
+    L = 0, II = 1: waits for a visible beat on the input whose turn it is and for a slot; a Done
+    there waits for Done on all inputs, and the index returns to 0 after it. Source: docs/timing.md
+    section 3, ``merge``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -37,8 +38,11 @@ class Merge(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        n, o = len(self.inputs), self.o0
-        index, done, visible = Signal(range(n)), Signal(), Signal()
+        n = len(self.inputs)
+        o = self.o0
+        index = Signal(range(n))
+        done = Signal()
+        visible = Signal()
         finished = Cat(i.valid & is_done(i.payload) for i in self.inputs)
         m.d.comb += [
             visible.eq(Array(i.valid for i in self.inputs)[index]),

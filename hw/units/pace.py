@@ -4,7 +4,6 @@ from amaranth.hdl import Module, Mux, Signal
 
 from .unit import Unit
 
-
 __all__ = ["Pace"]
 
 INTERVAL_BITS = 24
@@ -12,7 +11,8 @@ CYCLE = 16  # parts of a cycle
 
 
 class Pace(Unit):
-    """Lets a beat pass at most every ``interval`` sixteenths of a cycle; what is lost to a fraction of a cycle is caught up.
+    """Lets a beat pass at most every ``interval`` sixteenths of a cycle; what is lost to a fraction
+    of a cycle is caught up.
 
     Parameters
     ----------
@@ -27,15 +27,20 @@ class Pace(Unit):
 
     Timing
     ------
-    L = 0. ``wait`` counts sixteenths of a cycle, down by 16 a cycle to 0: a beat with data passes when it is below 16 and the output has
-    a slot, and adds ``interval``. Done and bare beats pass at once. Source: docs/timing.md section 3, ``pace``.
+    L = 0. ``wait`` counts sixteenths of a cycle, down by 16 a cycle to 0: a beat with data passes
+    when it is below 16 and the output has a slot, and adds ``interval``. Done and bare beats pass
+    at once. Source: docs/timing.md section 3, ``pace``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         self.expect(1, 1)
         if params["interval"] < CYCLE:
-            raise ValueError(f"Interval must be at least {CYCLE} sixteenths of a cycle, not {params['interval']!r}")
+            raise ValueError(
+                f"Interval must be at least {CYCLE} sixteenths of a cycle, not "
+                f"{params['interval']!r}"
+            )
 
     @classmethod
     def cfg_layout(cls, params):

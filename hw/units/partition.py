@@ -13,48 +13,67 @@ __all__ = ["Partition"]
 
 
 class Partition(Unit):
-    """Copies each unit of the data to the outputs whose bits the selector has set; with no bit the unit is dropped.
+    """Copies each unit of the data to the outputs whose bits the selector has set; with no bit the
+    unit is dropped.
 
     Parameters
     ----------
     params : dict
-        ``n``: outputs; ``rank``: dimensions of a unit; ``scratchpad``: id of the unit that references in the data belong to, or None.
+        ``n``: outputs; ``rank``: dimensions of a unit; ``scratchpad``: id of the unit that
+        references in the data belong to, or None.
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: data, selectors of n bits; n outputs of the data's payload.
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: data, selectors of n bits; n outputs of
+        the data's payload.
 
     Members
     -------
     post : Out(post_layout(page_bits))
-        The change of the reference count, copies - 1, in the cycle of the copy; only where ``scratchpad`` is not None.
+        The change of the reference count, copies - 1, in the cycle of the copy; only where
+        ``scratchpad`` is not None.
 
-    Others: see :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: a unit's end does not fit its selector.
+    Others: see :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: a unit's end
+    does not fit its selector.
 
     Timing
     ------
-    L = 0, II = 1: fires when both heads are visible and every selected output has a free slot, so ``o{k}.valid`` depends on other
-    outputs' ``ready``. The beat that ends a unit takes the selector with it. Source: docs/timing.md section 3, ``partition``; paper section 3.
+    L = 0, II = 1: fires when both heads are visible and every selected output has a free slot, so
+    ``o{k}.valid`` depends on other outputs' ``ready``. The beat that ends a unit takes the selector
+    with it. Source: docs/timing.md section 3, ``partition``; paper section 3.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
-        self.n, self.rank = params["n"], params["rank"]
+        self.n = params["n"]
+        self.rank = params["rank"]
         members = {}
         self._posts = params["scratchpad"] is not None
         if self._posts:
             reference = payloads.inputs[0]
             if not isinstance(reference, BufferRef):
-                raise ValueError(f"Payload of a partition with a scratchpad must be a BufferRef, not {reference!r}")
+                raise ValueError(
+                    "Payload of a partition with a scratchpad must be a BufferRef, not "
+                    f"{reference!r}"
+                )
             members["post"] = Out(post_layout(reference.page_bits))
         super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
         self.expect(2, self.n)
         if not 0 <= self.rank <= 13:
             raise ValueError(f"Rank must be from 0 to 13, not {self.rank!r}")
         if payloads.inputs[1] != Selector(self.n):
-            raise ValueError(f"Payload of the selector must be {Selector(self.n)!r}, not {payloads.inputs[1]!r}")
+            raise ValueError(
+                f"Payload of the selector must be {Selector(self.n)!r}, not {payloads.inputs[1]!r}"
+            )
 
     def elaborate(self, platform):
         m = Module()
-        beat, selector, rank = self.i0.payload, self.i1.payload, self.rank
-        both, done, ends, fire, chosen = Signal(), Signal(), Signal(), Signal(), Signal(self.n)
+        beat = self.i0.payload
+        selector = self.i1.payload
+        rank = self.rank
+        both = Signal()
+        done = Signal()
+        ends = Signal()
+        fire = Signal()
+        chosen = Signal(self.n)
         room = Cat(o.ready for o in self.outputs)
         m.d.comb += [
             both.eq(self.i0.valid & self.i1.valid),
@@ -68,12 +87,20 @@ class Partition(Unit):
         kept = with_stop(beat, Mux(done | ~ends, beat.stop, rank))
         for k, o in enumerate(self.outputs):
             m.d.comb += [o.valid.eq(fire & chosen[k]), o.payload.eq(kept)]
-        unpaired = (ends & (beat.stop != (selector.stop + rank))) | (~selector.data & (beat.data | ~ends))
+        unpaired = (ends & (beat.stop != (selector.stop + rank))) | (
+            ~selector.data & (beat.data | ~ends)
+        )
         if rank == 0:
             unpaired = unpaired | (~beat.data & selector.data)
-        m.d.comb += self.error[Fault.STOP].eq(both & ((done != is_done(selector)) | (~done & unpaired)))
+        m.d.comb += self.error[Fault.STOP].eq(
+            both & ((done != is_done(selector)) | (~done & unpaired))
+        )
         if self._posts:
             copies = sum(chosen[k] for k in range(self.n))
-            m.d.comb += [self.post.valid.eq(fire & beat.data), self.post.page.eq(beat.page), self.post.delta.eq(copies - 1)]
+            m.d.comb += [
+                self.post.valid.eq(fire & beat.data),
+                self.post.page.eq(beat.page),
+                self.post.delta.eq(copies - 1),
+            ]
         self.report(m, offers=both)
         return m

@@ -22,10 +22,12 @@ def delay(m: Module, value: Value, cycles: int, *, name: str, reset_less: bool =
 
 
 class Pipelined(Unit):
-    """Base of units with a latency: takes one beat from every input together and returns one tile, in order.
+    """Base of units with a latency: takes one beat from every input together and returns one tile,
+    in order.
 
-    A subclass gives the datapath in :meth:`datapath`. It works on ``interval`` groups of a tile, one a cycle, the first in the cycle
-    of the take; the shell collects their results, clears invalid elements and queues the tile.
+    A subclass gives the datapath in :meth:`datapath`. It works on ``interval`` groups of a tile,
+    one a cycle, the first in the cycle of the take; the shell collects their results, clears
+    invalid elements and queues the tile.
 
     Parameters
     ----------
@@ -36,20 +38,25 @@ class Pipelined(Unit):
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: beats taken together differ in stop or data; those of
-    ``i0`` are kept.
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: beats taken together
+    differ in stop or data; those of ``i0`` are kept.
 
     Timing
     ------
-    A beat is taken from each input in c when all are visible, fewer than L + II + 1 are inside (start of the cycle) and
-    c >= last take + II. Its result is offered from c + L, one a cycle. ``i{k}.ready`` depends on the other inputs' ``valid`` and on
-    registers, not on ``o0.ready``: the ready path is cut here. Done takes the same way. Source: docs/timing.md section 2.
+    A beat is taken from each input in c when all are visible, fewer than L + II + 1 are inside
+    (start of the cycle) and c >= last take + II. Its result is offered from c + L, one a cycle.
+    ``i{k}.ready`` depends on the other inputs' ``valid`` and on registers, not on ``o0.ready``: the
+    ready path is cut here. Done takes the same way. Source: docs/timing.md section 2.
+
     """
 
     def __init__(self, *, params, t, config, payloads, latency: int, interval: int):
         if not 1 <= interval <= latency:
-            raise ValueError(f"Interval must be from 1 to the latency {latency!r}, not {interval!r}")
-        self.latency, self.interval = latency, interval
+            raise ValueError(
+                f"Interval must be from 1 to the latency {latency!r}, not {interval!r}"
+            )
+        self.latency = latency
+        self.interval = interval
         super().__init__(params=params, t=t, config=config, payloads=payloads)
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
@@ -67,6 +74,7 @@ class Pipelined(Unit):
         -------
         Value
             The results of the group that entered ``latency - interval`` cycles ago.
+
         """
         raise NotImplementedError
 
@@ -76,11 +84,16 @@ class Pipelined(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        head, payload = self.i0.payload, self.payloads.outputs[0]
-        m.submodules.queue = queue = Fifo(shape=beat_layout(payload), depth=queue_entries(self.latency, self.interval))
+        head = self.i0.payload
+        payload = self.payloads.outputs[0]
+        m.submodules.queue = queue = Fifo(
+            shape=beat_layout(payload), depth=queue_entries(self.latency, self.interval)
+        )
 
-        take, deliver = Signal(), Signal()
-        credit, wait = Signal(range(queue.depth + 1)), Signal(range(self.interval))
+        take = Signal()
+        deliver = Signal()
+        credit = Signal(range(queue.depth + 1))
+        wait = Signal(range(self.interval))
         free = (credit != queue.depth) & (wait == 0)
         m.d.comb += [
             take.eq(Cat(i.valid for i in self.inputs).all() & free),
@@ -89,14 +102,18 @@ class Pipelined(Unit):
             self.o0.payload.eq(queue.o.payload),
             queue.o.ready.eq(self.o0.ready),
         ]
-        m.d.sync += [credit.eq(credit + take - deliver), wait.eq(Mux(take, self.interval - 1, Mux(wait == 0, 0, wait - 1)))]
+        m.d.sync += [
+            credit.eq(credit + take - deliver),
+            wait.eq(Mux(take, self.interval - 1, Mux(wait == 0, 0, wait - 1))),
+        ]
         for k, i in enumerate(self.inputs):
             others = [x.valid for x in self.inputs if x is not i]
             m.d.comb += i.ready.eq(Cat(1, *others).all() & free)
             with m.If(take & ((i.payload.stop != head.stop) | (i.payload.data != head.data))):
                 m.d.comb += self.error[Fault.STOP].eq(1)
 
-        first, enter = Signal(), Signal()
+        first = Signal()
+        enter = Signal()
         m.d.comb += [first.eq(take & head.data), enter.eq(first)]
         if self.interval > 1:
             working = Signal()
@@ -106,15 +123,27 @@ class Pipelined(Unit):
         group = self.datapath(m, first, enter)
 
         rows, cols = self.extent()
-        note_layout = data.StructLayout({"rows": payload.count_bits, "cols": payload.count_bits, "stop": 4, "data": 1})
-        note = delay(m, Cat(rows, cols, head.stop, head.data), self.latency - 1, name="note", reset_less=True)
+        note_layout = data.StructLayout(
+            {"rows": payload.count_bits, "cols": payload.count_bits, "stop": 4, "data": 1}
+        )
+        note = delay(
+            m, Cat(rows, cols, head.stop, head.data), self.latency - 1, name="note", reset_less=True
+        )
         note = data.View(note_layout, note)
         ready = delay(m, enter, self.latency - self.interval, name="result")
         elements = self._collect(m, group, ready)
-        t, bits = payload.t, payload.element_bits
-        row_valid, col_valid = Signal(t), Signal(t)
-        m.d.comb += [row_valid.eq(Cat(k < note.rows for k in range(t))), col_valid.eq(Cat(k < note.cols for k in range(t)))]
-        masked = [Mux(row_valid[k // t] & col_valid[k % t], elements.word_select(k, bits), 0) for k in range(t * t)]
+        t = payload.t
+        bits = payload.element_bits
+        row_valid = Signal(t)
+        col_valid = Signal(t)
+        m.d.comb += [
+            row_valid.eq(Cat(k < note.rows for k in range(t))),
+            col_valid.eq(Cat(k < note.cols for k in range(t))),
+        ]
+        masked = [
+            Mux(row_valid[k // t] & col_valid[k % t], elements.word_select(k, bits), 0)
+            for k in range(t * t)
+        ]
         m.d.comb += [
             queue.i.valid.eq(delay(m, take, self.latency - 1, name="take")),
             queue.i.payload.eq(Cat(*masked, note)),
@@ -130,5 +159,5 @@ class Pipelined(Unit):
         tile = Signal(len(group) * self.interval)
         m.d.comb += tile.eq(Cat(earlier, group))
         with m.If(ready):
-            m.d.sync += earlier.eq(tile[len(group):])
+            m.d.sync += earlier.eq(tile[len(group) :])
         return tile

@@ -5,7 +5,6 @@ from amaranth.hdl import Module, Mux, Signal
 from ..beat import is_done, with_stop
 from .unit import Unit
 
-
 __all__ = ["Promote"]
 
 
@@ -15,7 +14,8 @@ class Promote(Unit):
     Parameters
     ----------
     params : dict
-        ``level``: the stop level inserted; ``outermost``: whether it lies outside all dimensions of the stream.
+        ``level``: the stop level inserted; ``outermost``: whether it lies outside all dimensions of
+        the stream.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
 
@@ -25,15 +25,17 @@ class Promote(Unit):
 
     Timing
     ------
-    Inner level: L = 0, II = 1. ``outermost``: a beat is held until the next one shows whether it is the last; with a beat held
-    the unit fires when the next is visible and the output has a slot. A held Done needs a slot only.
-    Source: docs/timing.md section 3, ``promote``.
+    Inner level: L = 0, II = 1. ``outermost``: a beat is held until the next one shows whether it is
+    the last; with a beat held the unit fires when the next is visible and the output has a slot. A
+    held Done needs a slot only. Source: docs/timing.md section 3, ``promote``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         self.expect(1, 1)
-        self.level, self.outermost = params["level"], bool(params["outermost"])
+        self.level = params["level"]
+        self.outermost = bool(params["outermost"])
         if not 0 <= self.level <= 14:
             raise ValueError(f"Stop level must be from 0 to 14, not {self.level!r}")
 
@@ -59,7 +61,11 @@ class Promote(Unit):
         m.d.comb += [
             self.o0.valid.eq(full & (leaving_done | self.i0.valid)),
             self.i0.ready.eq(~full | (~leaving_done & self.o0.ready)),
-            self.o0.payload.eq(with_stop(held, Mux(is_done(self.i0.payload) & ~leaving_done, self.level, held.stop))),
+            self.o0.payload.eq(
+                with_stop(
+                    held, Mux(is_done(self.i0.payload) & ~leaving_done, self.level, held.stop)
+                )
+            ),
         ]
         with m.If(self.o0.valid & self.o0.ready):
             m.d.sync += full.eq(0)

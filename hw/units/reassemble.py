@@ -14,53 +14,74 @@ __all__ = ["Reassemble", "index_of"]
 def index_of(m: Module, hot: Signal, name: str) -> Signal:
     """The index of the one bit that is set."""
     index = Signal(range(len(hot)), name=name)
-    m.d.comb += [index[b].eq(Cat(hot[i] for i in range(len(hot)) if i >> b & 1).any()) for b in range(len(index))]
+    m.d.comb += [
+        index[b].eq(Cat(hot[i] for i in range(len(hot)) if i >> b & 1).any())
+        for b in range(len(index))
+    ]
     return index
 
 
 class Reassemble(Unit):
-    """For each selector, one unit from every input whose bit is set, in the order of arrival, as a new dimension.
+    """For each selector, one unit from every input whose bit is set, in the order of arrival, as a
+    new dimension.
 
     Parameters
     ----------
     params : dict
         ``n``: data inputs; ``rank``: dimensions of a unit.
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: n of data, then selectors of n bits; one output of the data's payload.
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: n of data, then selectors of n bits; one
+        output of the data's payload.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``done`` is low while the Done of a data input is awaited. ``error`` bit ``Fault.STOP``: Done inside a
-    unit, data where a Done is awaited, or a beat without data as a unit of rank 0.
+    See :class:`~penstock.hw.units.unit.Unit`. ``done`` is low while the Done of a data input is
+    awaited. ``error`` bit ``Fault.STOP``: Done inside a unit, data where a Done is awaited, or a
+    beat without data as a unit of rank 0.
 
     Timing
     ------
-    L = 0, II = 1: a beat passes when the selector, and a beat of the unit that is open (or of the first to have arrived), are visible and
-    the output has a slot. The selector leaves with its last beat. After the selector's Done a cycle or more goes by in which the inputs' Dones
-    are taken. Source: docs/timing.md sections 3, ``reassemble``, and 3.2; paper section 3.
+    L = 0, II = 1: a beat passes when the selector, and a beat of the unit that is open (or of the
+    first to have arrived), are visible and the output has a slot. The selector leaves with its last
+    beat. After the selector's Done a cycle or more goes by in which the inputs' Dones are taken.
+    Source: docs/timing.md sections 3, ``reassemble``, and 3.2; paper section 3.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
-        self.n, self.rank = params["n"], params["rank"]
+        self.n = params["n"]
+        self.rank = params["rank"]
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         self.expect(self.n + 1, 1)
         if not 0 <= self.rank <= 12:
             raise ValueError(f"Rank must be from 0 to 12, not {self.rank!r}")
         if payloads.inputs[-1] != Selector(self.n):
-            raise ValueError(f"Payload of the selector must be {Selector(self.n)!r}, not {payloads.inputs[-1]!r}")
+            raise ValueError(
+                f"Payload of the selector must be {Selector(self.n)!r}, not {payloads.inputs[-1]!r}"
+            )
 
     def elaborate(self, platform):
         m = Module()
-        n, rank, o = self.n, self.rank, self.o0
-        data, select = self.inputs[:n], self.inputs[n]
+        n = self.n
+        rank = self.rank
+        o = self.o0
+        data = self.inputs[:n]
+        select = self.inputs[n]
         m.submodules.order = order = ArrivalOrder(n=n)
-        ended, visible = Signal(n), Signal(n)
-        given, draining, current = Signal(n), Signal(n), Signal(n)  # of this selector; Dones awaited; the unit that is open
+        ended = Signal(n)
+        visible = Signal(n)
+        # of this selector; Dones awaited; the unit that is open
+        given = Signal(n)
+        draining = Signal(n)
+        current = Signal(n)
         m.d.comb += [
             ended.eq(Cat(i.valid & is_done(i.payload) for i in data)),
             visible.eq(Cat(i.valid for i in data) & ~ended),
         ]
-        idle, over, left, active = Signal(), Signal(), Signal(n), Signal(n)
+        idle = Signal()
+        over = Signal()
+        left = Signal(n)
+        active = Signal(n)
         m.d.comb += [
             idle.eq(~draining.any()),
             over.eq(is_done(select.payload)),
@@ -75,9 +96,16 @@ class Reassemble(Unit):
             for k, i in enumerate(data):
                 with m.Case(k):
                     m.d.comb += beat.eq(i.payload)
-        moving, empty, ends, last, fire, moves = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
+        moving = Signal()
+        empty = Signal()
+        ends = Signal()
+        last = Signal()
+        fire = Signal()
+        moves = Signal()
         m.d.comb += [
-            empty.eq(select.valid & ~left.any()),  # nothing is wanted (any more): an empty dimension, or Done
+            empty.eq(
+                select.valid & ~left.any()
+            ),  # nothing is wanted (any more): an empty dimension, or Done
             moving.eq((active & visible).any()),
             ends.eq(beat.stop >= rank),
             last.eq((left & ~active) == 0),
@@ -87,11 +115,17 @@ class Reassemble(Unit):
             order.moved.eq(Mux(moves, active, current)),
         ]
         stop = Signal(4)
-        m.d.comb += stop.eq(Mux(moving & ~ends, beat.stop, Mux(moving & ~last, rank, rank + 1 + select.payload.stop)))
+        m.d.comb += stop.eq(
+            Mux(
+                moving & ~ends, beat.stop, Mux(moving & ~last, rank, rank + 1 + select.payload.stop)
+            )
+        )
         with m.If(moving):
             m.d.comb += o.payload.eq(with_stop(beat, stop))
         with m.Else():
-            m.d.comb += o.payload.eq(Cat(Const(0, self.payloads.outputs[0].bits), Mux(over, STOP_DONE, stop), 0))
+            m.d.comb += o.payload.eq(
+                Cat(Const(0, self.payloads.outputs[0].bits), Mux(over, STOP_DONE, stop), 0)
+            )
         taken = Signal(n)
         m.d.comb += [
             taken.eq(Mux(idle, Mux(moves, active, 0), draining & ended)),
@@ -100,7 +134,10 @@ class Reassemble(Unit):
         for k, i in enumerate(data):
             m.d.comb += i.ready.eq(Mux(idle, o.ready & moving & active[k], draining[k] & ended[k]))
         with m.If(moves):
-            m.d.sync += [current.eq(Mux(ends, 0, active)), given.eq(Mux(~ends, given, Mux(last, 0, given | active)))]
+            m.d.sync += [
+                current.eq(Mux(ends, 0, active)),
+                given.eq(Mux(~ends, given, Mux(last, 0, given | active))),
+            ]
         with m.If(~idle):
             m.d.sync += draining.eq(draining & ~ended)
         with m.Elif(fire & over):
@@ -109,5 +146,8 @@ class Reassemble(Unit):
         if rank == 0:
             wrong = wrong | (moves & ~beat.data)
         self.report(m, offers=o.valid)
-        m.d.comb += [self.error[Fault.STOP].eq(wrong), self.done.eq(Mux(idle, ~(fire & over), ~(draining & ~ended).any()))]
+        m.d.comb += [
+            self.error[Fault.STOP].eq(wrong),
+            self.done.eq(Mux(idle, ~(fire & over), ~(draining & ~ended).any())),
+        ]
         return m

@@ -5,7 +5,6 @@ from amaranth.hdl import Module, Mux, Signal
 from ..beat import is_done, with_stop
 from .unit import Unit
 
-
 __all__ = ["Repeat"]
 
 
@@ -25,8 +24,9 @@ class Repeat(Unit):
 
     Timing
     ------
-    L = 0; one copy a cycle while the output has a slot; the beat is taken with its last copy (a beat without data is passed once).
-    Source: docs/timing.md section 3, ``repeat``.
+    L = 0; one copy a cycle while the output has a slot; the beat is taken with its last copy (a
+    beat without data is passed once). Source: docs/timing.md section 3, ``repeat``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -42,12 +42,15 @@ class Repeat(Unit):
     def elaborate(self, platform):
         m = Module()
         beat = self.i0.payload
-        copies, last = Signal(32), Signal()
+        copies = Signal(32)
+        last = Signal()
         m.d.comb += [
             last.eq(~beat.data | (copies + 1 == self.cfg.count)),
             self.o0.valid.eq(self.i0.valid),
             self.i0.ready.eq(self.o0.ready & last),
-            self.o0.payload.eq(with_stop(beat, Mux(is_done(beat), beat.stop, Mux(last, beat.stop + 1, 0)))),
+            self.o0.payload.eq(
+                with_stop(beat, Mux(is_done(beat), beat.stop, Mux(last, beat.stop + 1, 0)))
+            ),
         ]
         with m.If(self.o0.valid & self.o0.ready):
             m.d.sync += copies.eq(Mux(last, 0, copies + 1))

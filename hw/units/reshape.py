@@ -15,27 +15,32 @@ class Reshape(Unit):
     Parameters
     ----------
     params : dict
-        ``dim``: dimension split; ``chunk``: units in a chunk, at least 1 (run time); ``pad``: whether a partial chunk is filled with
-        units of ``pad_rows`` x ``pad_cols`` beats without valid elements (both run time); optional ``flags``: the padding stream leaves on a
-        second output, one scalar of 1 bit for each ``flags`` inner dimensions.
+        ``dim``: dimension split; ``chunk``: units in a chunk, at least 1 (run time); ``pad``:
+        whether a partial chunk is filled with units of ``pad_rows`` x ``pad_cols`` beats without
+        valid elements (both run time); optional ``flags``: the padding stream leaves on a second
+        output, one scalar of 1 bit for each ``flags`` inner dimensions.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.chunk``: 32 bits, ``cfg.pad_rows``, ``cfg.pad_cols``: 16 bits each.
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.chunk``: 32 bits, ``cfg.pad_rows``,
+    ``cfg.pad_cols``: 16 bits each.
 
     Timing
     ------
-    L = 0, II = 1; one pad beat a cycle while the output has a slot. Nothing is taken while pads leave: the beat that ends a partial
-    chunk is taken before them, a Done in a partial chunk in the cycle after the last at the earliest. Source: docs/timing.md section 3, ``reshape``.
+    L = 0, II = 1; one pad beat a cycle while the output has a slot. Nothing is taken while pads
+    leave: the beat that ends a partial chunk is taken before them, a Done in a partial chunk in the
+    cycle after the last at the earliest. Source: docs/timing.md section 3, ``reshape``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         self.flags = params.get("flags")
         self.expect(1, 1 if self.flags is None else 2)
-        self.dim, self.pad = params["dim"], bool(params["pad"])
+        self.dim = params["dim"]
+        self.pad = bool(params["pad"])
         if not 0 <= self.dim <= 13:
             raise ValueError(f"Dimension dim must be from 0 to 13, not {self.dim!r}")
         if params["chunk"] < 1:
@@ -47,12 +52,18 @@ class Reshape(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        beat, o = self.i0.payload, self.o0
+        beat = self.i0.payload
+        o = self.o0
         count = Signal(32)  # units of the open chunk that have left
         sent = Signal()  # the beat that ends a partial chunk has left, its pads have not
         ended = Signal(4)  # its stop
-        done, ends, outer, fills, fire = Signal(), Signal(), Signal(), Signal(), Signal()
-        offered, room = Signal(), Signal()
+        done = Signal()
+        ends = Signal()
+        outer = Signal()
+        fills = Signal()
+        fire = Signal()
+        offered = Signal()
+        room = Signal()
         m.d.comb += [
             done.eq(is_done(beat)),
             ends.eq(beat.stop >= self.dim),
@@ -63,8 +74,11 @@ class Reshape(Unit):
             o.valid.eq(offered & (self.o1.ready if self.flags is not None else 1)),
             fire.eq(offered & room),
         ]
-        row, column = Signal(16), Signal(16)
-        row_end, unit_end, padding = Signal(), Signal(), Signal()
+        row = Signal(16)
+        column = Signal(16)
+        row_end = Signal()
+        unit_end = Signal()
+        padding = Signal()
         m.d.comb += [
             row_end.eq(column + 1 >= self.cfg.pad_cols),
             unit_end.eq(row_end & (row + 1 >= self.cfg.pad_rows)),
@@ -74,7 +88,9 @@ class Reshape(Unit):
             last = Mux(sent, ended + 1, Mux(done, self.dim + 1, beat.stop + 1))
             stop = Mux(unit_end, Mux(fills, last, self.dim), row_end)
             m.d.comb += o.payload.eq(Cat(Const(0, len(o.payload.as_value()) - 5), stop[:4], 1))
-            m.d.comb += self.i0.ready.eq(room & ~sent & ~done)  # a bare beat goes with the first pad beat
+            m.d.comb += self.i0.ready.eq(
+                room & ~sent & ~done
+            )  # a bare beat goes with the first pad beat
             with m.If(fire & ~sent & ~done):
                 m.d.sync += [sent.eq(1), ended.eq(beat.stop)]
             with m.If(fire):
@@ -94,10 +110,16 @@ class Reshape(Unit):
             m.d.comb += [
                 partial.eq(self.pad & beat.data & outer & ~fills),
                 self.i0.ready.eq(room),
-                o.payload.eq(with_stop(beat, Mux(partial, self.dim, beat.stop + (ends & (fills | outer))))),
+                o.payload.eq(
+                    with_stop(beat, Mux(partial, self.dim, beat.stop + (ends & (fills | outer))))
+                ),
             ]
             with m.If(fire & ends):
-                m.d.sync += [count.eq(Mux(fills | (outer & ~partial), 0, count + 1)), sent.eq(partial), ended.eq(beat.stop)]
+                m.d.sync += [
+                    count.eq(Mux(fills | (outer & ~partial), 0, count + 1)),
+                    sent.eq(partial),
+                    ended.eq(beat.stop),
+                ]
         self._flag(m, padding)
         self.report(m, offers=offered)
         return m
@@ -106,13 +128,22 @@ class Reshape(Unit):
         """The padding stream: which elements leave as padding."""
         if self.flags is None:
             return
-        beat, flag = self.o0.payload, self.o1
-        before, moved = Signal(4, init=STOP_DONE), Signal()
+        beat = self.o0.payload
+        flag = self.o1
+        before = Signal(4, init=STOP_DONE)
+        moved = Signal()
         m.d.comb += [
             moved.eq(self.o0.valid & self.o0.ready),
             flag.valid.eq(moved & (beat.stop >= self.flags)),
             flag.payload.stop.eq(Mux(is_done(beat), STOP_DONE, beat.stop - self.flags)),
-            flag.payload.data.eq(~is_done(beat) & (beat.data | (beat.stop <= self.flags) | ((before <= self.flags) if self.flags else 0))),
+            flag.payload.data.eq(
+                ~is_done(beat)
+                & (
+                    beat.data
+                    | (beat.stop <= self.flags)
+                    | ((before <= self.flags) if self.flags else 0)
+                )
+            ),
             flag.payload.value.eq(padding & flag.payload.data),
         ]
         with m.If(moved):

@@ -16,16 +16,19 @@ class RowAppend(Unit):
     params : dict
         None.
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: tiles, and rows (tiles of one row); the output is of the same tiles.
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: tiles, and rows (tiles of one row); the
+        output is of the same tiles.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bits ``Fault.ROWS``: a tile without room; ``Fault.STOP``: tile and row have different numbers of
-    columns.
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bits ``Fault.ROWS``: a tile without room;
+    ``Fault.STOP``: tile and row have different numbers of columns.
 
     Timing
     ------
-    L = 0, II = 1: fires when the tile, the row where it goes into this band, and a slot are there. Source: docs/timing.md section 3.3.
+    L = 0, II = 1: fires when the tile, the row where it goes into this band, and a slot are there.
+    Source: docs/timing.md section 3.3.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -34,14 +37,29 @@ class RowAppend(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        t, tile, row, o = self.t, self.i0.payload, self.i1.payload, self.o0
+        t = self.t
+        tile = self.i0.payload
+        row = self.i1.payload
+        o = self.o0
         placed = Signal()  # the row lies in a band above
-        takes, needs, wrong, crowded, fire = Signal(), Signal(), Signal(), Signal(), Signal()
+        takes = Signal()
+        needs = Signal()
+        wrong = Signal()
+        crowded = Signal()
+        fire = Signal()
         m.d.comb += [
             takes.eq(tile.data & ~placed & (tile.rows != t)),
             needs.eq(takes | ~tile.data),
-            wrong.eq(self.i0.valid & needs & self.i1.valid
-                     & Mux(takes, ~row.data | ((row.stop != 0) != (tile.stop != 0)), row.data | (row.stop != tile.stop))),
+            wrong.eq(
+                self.i0.valid
+                & needs
+                & self.i1.valid
+                & Mux(
+                    takes,
+                    ~row.data | ((row.stop != 0) != (tile.stop != 0)),
+                    row.data | (row.stop != tile.stop),
+                )
+            ),
             crowded.eq(self.i0.valid & tile.data & ~takes & ~placed & (tile.stop >= 2)),
             o.valid.eq(self.i0.valid & (~needs | self.i1.valid) & ~wrong & ~crowded),
             fire.eq(o.valid & o.ready),
@@ -54,7 +72,10 @@ class RowAppend(Unit):
             m.d.sync += placed.eq((tile.stop < 2) & (placed | (takes & (tile.stop == 1))))
         row_bits = len(tile.elements.as_value()) // t
         first = row.elements.as_value()[:row_bits]
-        elements = Cat(Mux(takes & (tile.rows == r), first, tile.elements.as_value().word_select(r, row_bits)) for r in range(t))
+        elements = Cat(
+            Mux(takes & (tile.rows == r), first, tile.elements.as_value().word_select(r, row_bits))
+            for r in range(t)
+        )
         m.d.comb += [
             o.payload.eq(tile),
             o.payload.elements.as_value().eq(elements),

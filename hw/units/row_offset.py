@@ -11,23 +11,27 @@ __all__ = ["RowOffset"]
 
 
 class RowOffset(Unit):
-    """Keeps the first rows of each logical tile, as many as a second stream says, and clears the others.
+    """Keeps the first rows of each logical tile, as many as a second stream says, and clears the
+    others.
 
     Parameters
     ----------
     params : dict
         None.
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; inputs: tiles, and one scalar per logical tile; the output is of the same tiles.
+        See :class:`~penstock.hw.units.unit.Unit`; inputs: tiles, and one scalar per logical tile;
+        the output is of the same tiles.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: the stops of tile and count do not agree.
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: the stops of tile and
+    count do not agree.
 
     Timing
     ------
-    L = 0, II = 1: fires when both are visible and the output has a slot; the count is taken with the tile's last beat.
-    Source: docs/timing.md section 3.3.
+    L = 0, II = 1: fires when both are visible and the output has a slot; the count is taken with
+    the tile's last beat. Source: docs/timing.md section 3.3.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -36,14 +40,24 @@ class RowOffset(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        t, tile, count, o = self.t, self.i0.payload, self.i1.payload, self.o0
+        t = self.t
+        tile = self.i0.payload
+        count = self.i1.payload
+        o = self.o0
         band_row = Signal(SIZE_BITS)
-        ends, wrong, fire = Signal(), Signal(), Signal()
-        left, rows = Signal(max(SIZE_BITS, len(count.value))), Signal(range(t + 1))
+        ends = Signal()
+        wrong = Signal()
+        fire = Signal()
+        left = Signal(max(SIZE_BITS, len(count.value)))
+        rows = Signal(range(t + 1))
         m.d.comb += [
             ends.eq(tile.stop >= 2),
-            wrong.eq(self.i0.valid & self.i1.valid & ends
-                     & ((tile.data != count.data) | (tile.stop != count.stop + Mux(is_done(tile), 0, 2)))),
+            wrong.eq(
+                self.i0.valid
+                & self.i1.valid
+                & ends
+                & ((tile.data != count.data) | (tile.stop != count.stop + Mux(is_done(tile), 0, 2)))
+            ),
             o.valid.eq(self.i0.valid & self.i1.valid & ~wrong),
             fire.eq(o.valid & o.ready),
             self.i0.ready.eq(fire),
@@ -58,7 +72,12 @@ class RowOffset(Unit):
         m.d.comb += [
             o.payload.eq(tile),
             o.payload.rows.eq(Mux(tile.data, rows, 0)),
-            o.payload.elements.as_value().eq(Cat(Mux(r < rows, tile.elements.as_value().word_select(r, row_bits), 0) for r in range(t))),
+            o.payload.elements.as_value().eq(
+                Cat(
+                    Mux(r < rows, tile.elements.as_value().word_select(r, row_bits), 0)
+                    for r in range(t)
+                )
+            ),
         ]
         self.report(m, offers=o.valid)
         return m

@@ -19,34 +19,44 @@ class RowPack(Unit):
     Parameters
     ----------
     params : dict
-        ``depth``: tiles of a band, at most; ``level``: stop level that ends a group; ``bands``: bands of the result, 0 if known at run time
-        only; ``cols``: columns of the result in elements (both run time); optional ``along``: ``cols`` for columns: a band is a column
-        of tiles then, and what is said of rows holds of columns (``cols``: rows of the result).
+        ``depth``: tiles of a band, at most; ``level``: stop level that ends a group; ``bands``:
+        bands of the result, 0 if known at run time only; ``cols``: columns of the result in
+        elements (both run time); optional ``along``: ``cols`` for columns: a band is a column of
+        tiles then, and what is said of rows holds of columns (``cols``: rows of the result).
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same tiles.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.bands``, ``cfg.cols``: 20 bits each. ``error`` bit ``Fault.ROWS``: rows that do not fit into
-    the open band, or a band of more than ``depth`` tiles.
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.bands``, ``cfg.cols``: 20 bits each. ``error``
+    bit ``Fault.ROWS``: rows that do not fit into the open band, or a band of more than ``depth``
+    tiles.
 
     Timing
     ------
-    II = 1 while a band fills; a full band costs two cycles when the first row behind it comes, and drains a tile a cycle while the next fills. A
-    group that ends in c drains from c + 1. The band is read one cycle ahead (block RAM). Source: docs/timing.md section 3.3.
+    II = 1 while a band fills; a full band costs two cycles when the first row behind it comes, and
+    drains a tile a cycle while the next fills. A group that ends in c drains from c + 1. The band
+    is read one cycle ahead (block RAM). Source: docs/timing.md section 3.3.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         self.expect(1, 1)
-        self.depth, self.level, self.across = params["depth"], params["level"], params.get("along") == "cols"
+        self.depth = params["depth"]
+        self.level = params["level"]
+        self.across = params.get("along") == "cols"
         if self.depth < 1:
             raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
         if not 2 <= self.level <= 14:
             raise ValueError(f"Level must be from 2 to 14, not {self.level!r}")
         tile = payloads.inputs[0]
-        self._tiles = Memory(shape=data.ArrayLayout(tile.element_bits * t, t), depth=self.depth, init=[])
-        self._extents = Memory(shape=tile.count_bits, depth=self.depth, init=[])  # the other way: columns of each tile, or rows
+        self._tiles = Memory(
+            shape=data.ArrayLayout(tile.element_bits * t, t), depth=self.depth, init=[]
+        )
+        self._extents = Memory(
+            shape=tile.count_bits, depth=self.depth, init=[]
+        )  # the other way: columns of each tile, or rows
 
     @classmethod
     def cfg_layout(cls, params):
@@ -54,29 +64,54 @@ class RowPack(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        t, beat, level = self.t, self.i0.payload, self.level
-        m.submodules.tiles, m.submodules.extents = self._tiles, self._extents
-        valid, theirs = (Mux(beat.rows == 0, 0, beat.cols), beat.rows) if self.across else (beat.rows, beat.cols)
-        tile_write, extent_write = self._tiles.write_port(granularity=1), self._extents.write_port()
-        tile_out, extent_out = self._tiles.read_port(transparent_for=[tile_write]), self._extents.read_port(transparent_for=[extent_write])
+        t = self.t
+        beat = self.i0.payload
+        level = self.level
+        m.submodules.tiles = self._tiles
+        m.submodules.extents = self._extents
+        valid, theirs = (
+            (Mux(beat.rows == 0, 0, beat.cols), beat.rows)
+            if self.across
+            else (beat.rows, beat.cols)
+        )
+        tile_write = self._tiles.write_port(granularity=1)
+        extent_write = self._extents.write_port()
+        tile_out = self._tiles.read_port(transparent_for=[tile_write])
+        extent_out = self._extents.read_port(transparent_for=[extent_write])
 
         # The open band and the group.
-        fill, at, width = Signal(range(t + 1)), Signal(range(self.depth + 1)), Signal(range(self.depth + 1))
+        fill = Signal(range(t + 1))
+        at = Signal(range(self.depth + 1))
+        width = Signal(range(self.depth + 1))
         gone = Signal(SIZE_BITS)  # bands of the group that have left
-        open_, before = Signal(), Signal(4, init=STOP_DONE)
-        leaving, leaving_stop = Signal(), Signal(4)
-        draining, drained = Signal(), Signal(SIZE_BITS)
-        full, ends_group, take, done, bare = Signal(), Signal(), Signal(), Signal(), Signal()
+        open_ = Signal()
+        before = Signal(4, init=STOP_DONE)
+        leaving = Signal()
+        leaving_stop = Signal(4)
+        draining = Signal()
+        drained = Signal(SIZE_BITS)
+        full = Signal()
+        ends_group = Signal()
+        take = Signal()
+        done = Signal()
+        bare = Signal()
         m.d.comb += [
             done.eq(is_done(beat)),
             bare.eq(is_bare(beat)),
             full.eq(self.i0.valid & beat.data & (at == 0) & (fill == t) & (valid != 0) & ~leaving),
             ends_group.eq(beat.stop >= level),
-            self.i0.ready.eq(~leaving & ~full & ~(draining & (ends_group | (beat.data & (at >= drained))))),
+            self.i0.ready.eq(
+                ~leaving & ~full & ~(draining & (ends_group | (beat.data & (at >= drained))))
+            ),
             take.eq(self.i0.valid & self.i0.ready),
         ]
-        taken, row_ends, closes, passes = Signal(), Signal(), Signal(), Signal()
-        first, ours = Signal(range(t + 1)), Signal(range(t + 1))  # rows of the open row of tiles: those of its first one
+        taken = Signal()
+        row_ends = Signal()
+        closes = Signal()
+        passes = Signal()
+        # rows of the open row of tiles: those of its first one
+        first = Signal(range(t + 1))
+        ours = Signal(range(t + 1))
         with m.If(taken & (at == 0)):
             m.d.sync += first.eq(valid)
         m.d.comb += ours.eq(Mux(at == 0, valid, first))
@@ -85,7 +120,10 @@ class RowPack(Unit):
             taken.eq(take & beat.data),
             row_ends.eq(beat.data & (beat.stop > int(self.across))),
             filled.eq(fill + Mux(row_ends, ours, 0)),
-            passes.eq(take & (done | (bare & ends_group & ~open_ & (before > level) & (beat.stop > level)))),
+            passes.eq(
+                take
+                & (done | (bare & ends_group & ~open_ & (before > level) & (beat.stop > level)))
+            ),
             closes.eq(take & ends_group & ~passes),
             self.error[Fault.ROWS].eq(taken & ((fill + ours > t) | (at >= self.depth))),
         ]
@@ -98,8 +136,11 @@ class RowPack(Unit):
         with m.If(closes | passes):
             m.d.sync += [open_.eq(0), at.eq(0), fill.eq(0), gone.eq(0)]
         bits = len(beat.elements.as_value()) // t**2
-        cells = [[beat.elements.as_value().word_select(r * t + c, bits) for c in range(t)] for r in range(t)]
-        rows = [Cat(row) for row in (zip(*cells) if self.across else cells)]
+        cells = [
+            [beat.elements.as_value().word_select(r * t + c, bits) for c in range(t)]
+            for r in range(t)
+        ]
+        rows = [Cat(row) for row in (zip(*cells, strict=False) if self.across else cells)]
         m.d.comb += [
             tile_write.addr.eq(at),
             extent_write.addr.eq(at),
@@ -110,17 +151,29 @@ class RowPack(Unit):
             for f in range(t):
                 with m.Case(f):
                     for r in range(f, t):
-                        m.d.comb += [tile_write.data[r].eq(rows[r - f]), tile_write.en[r].eq(taken & (ours > r - f))]
+                        m.d.comb += [
+                            tile_write.data[r].eq(rows[r - f]),
+                            tile_write.en[r].eq(taken & (ours > r - f)),
+                        ]
 
         # What drains: the open band, then empty ones.
-        starts, has_band, more_next = Signal(), Signal(), Signal(SIZE_BITS)
-        in_band, band_width, band_rows, stop = Signal(), Signal.like(width), Signal.like(fill), Signal(4)
-        more, column = Signal(SIZE_BITS), Signal(SIZE_BITS)
-        room, group_stop = Signal(), Signal(4)
+        starts = Signal()
+        has_band = Signal()
+        more_next = Signal(SIZE_BITS)
+        in_band = Signal()
+        band_width = Signal.like(width)
+        band_rows = Signal.like(fill)
+        stop = Signal(4)
+        more = Signal(SIZE_BITS)
+        column = Signal(SIZE_BITS)
+        room = Signal()
+        group_stop = Signal(4)
         m.d.comb += [
             room.eq(full & ~draining),
             has_band.eq(filled != 0),
-            more_next.eq(Mux(self.cfg.bands > gone + has_band, self.cfg.bands - gone - has_band, 0)),
+            more_next.eq(
+                Mux(self.cfg.bands > gone + has_band, self.cfg.bands - gone - has_band, 0)
+            ),
             starts.eq(room | (closes & (has_band | (more_next != 0)))),
             group_stop.eq(beat.stop - level + 2),
         ]
@@ -130,7 +183,10 @@ class RowPack(Unit):
             m.d.sync += [leaving.eq(1), leaving_stop.eq(Mux(done, STOP_DONE, group_stop))]
         with m.Elif(self.o0.ready):
             m.d.sync += leaving.eq(0)
-        delivers, band_end, blank_end, last = Signal(), Signal(), Signal(), Signal()
+        delivers = Signal()
+        band_end = Signal()
+        blank_end = Signal()
+        last = Signal()
         drained_next = Signal.like(drained)
         m.d.comb += [
             delivers.eq(draining & self.o0.ready),
@@ -164,10 +220,22 @@ class RowPack(Unit):
         left = Signal(SIZE_BITS)
         m.d.comb += [self.o0.valid.eq(draining | leaving), left.eq(self.cfg.cols - column)]
         with m.If(draining):
-            within = [c < extent_out.data for c in range(t)]  # rows packed together may differ in their columns
-            stored = [[Mux(in_band & (r < band_rows) & within[c], tile_out.data[r].word_select(c, bits), 0) for c in range(t)] for r in range(t)]
+            within = [
+                c < extent_out.data for c in range(t)
+            ]  # rows packed together may differ in their columns
+            stored = [
+                [
+                    Mux(
+                        in_band & (r < band_rows) & within[c],
+                        tile_out.data[r].word_select(c, bits),
+                        0,
+                    )
+                    for c in range(t)
+                ]
+                for r in range(t)
+            ]
             if self.across:
-                stored = zip(*stored)
+                stored = zip(*stored, strict=False)
             packed, other = (o.cols, o.rows) if self.across else (o.rows, o.cols)
             m.d.comb += [
                 o.data.eq(1),

@@ -15,7 +15,8 @@ __all__ = ["RowReduce"]
 
 
 class RowReduce(Pipelined):
-    """Reduces each row of a tile to one element, the first of its row; elements without value count as the function's identity.
+    """Reduces each row of a tile to one element, the first of its row; elements without value count
+    as the function's identity.
 
     Parameters
     ----------
@@ -30,8 +31,10 @@ class RowReduce(Pipelined):
 
     Timing
     ------
-    L = log2(t), II = 1: a balanced tree over the columns, a register behind each level but the last; otherwise
-    :class:`~penstock.hw.units.pipeline.Pipelined`. Source: docs/timing.md section 3, ``row_reduce``.
+    L = log2(t), II = 1: a balanced tree over the columns, a register behind each level but the
+    last; otherwise :class:`~penstock.hw.units.pipeline.Pipelined`. Source: docs/timing.md section
+    3, ``row_reduce``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -40,21 +43,35 @@ class RowReduce(Pipelined):
         if entry(self.fn).stages != 1:
             raise ValueError(f"Function of a row reduction must have one stage, not {self.fn!r}")
         kind = kind_of("row_reduce")
-        super().__init__(params=params, t=t, config=config, payloads=payloads, latency=kind.latency(t, params), interval=kind.interval(t, params))
+        super().__init__(
+            params=params,
+            t=t,
+            config=config,
+            payloads=payloads,
+            latency=kind.latency(t, params),
+            interval=kind.interval(t, params),
+        )
         self.expect(1, 1)
         for payload in (*payloads.inputs, *payloads.outputs):
             if payload != Tile(t, "fp32"):
-                raise ValueError(f"Payloads of a row reduction must be {Tile(t, 'fp32')!r}, not {payload!r}")
+                raise ValueError(
+                    f"Payloads of a row reduction must be {Tile(t, 'fp32')!r}, not {payload!r}"
+                )
 
     def extent(self):
         tile = self.i0.payload
         return tile.rows, Mux(tile.cols == 0, tile.cols, Const(1, len(tile.cols)))
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
-        t, tile = self.t, self.i0.payload
+        t = self.t
+        tile = self.i0.payload
         filled = words(tile)
-        level = [[Mux(c < tile.cols, filled[r * t + c], self.identity) for c in range(t)] for r in range(t)]
-        enable, depth = enter, 0
+        level = [
+            [Mux(c < tile.cols, filled[r * t + c], self.identity) for c in range(t)]
+            for r in range(t)
+        ]
+        enable = enter
+        depth = 0
         while len(level[0]) > 1:
             following = []
             for r, row in enumerate(level):
@@ -66,11 +83,23 @@ class RowReduce(Pipelined):
                     sums.append(lane.o)
                 following.append(sums)
             if len(following[0]) > 1:
-                held = [[Signal(32, name=f"sum{depth}_{r}_{c}", reset_less=True) for c in range(len(row))] for r, row in enumerate(following)]
+                held = [
+                    [
+                        Signal(32, name=f"sum{depth}_{r}_{c}", reset_less=True)
+                        for c in range(len(row))
+                    ]
+                    for r, row in enumerate(following)
+                ]
                 entered = Signal(name=f"enter{depth}")
                 m.d.sync += entered.eq(enable)
                 with m.If(enable):
-                    m.d.sync += [h.eq(s) for hs, ss in zip(held, following) for h, s in zip(hs, ss)]
-                following, enable = held, entered
-            level, depth = following, depth + 1
+                    m.d.sync += [
+                        h.eq(s)
+                        for hs, ss in zip(held, following, strict=False)
+                        for h, s in zip(hs, ss, strict=False)
+                    ]
+                following = held
+                enable = entered
+            level = following
+            depth = depth + 1
         return Cat(Cat(row[0], Const(0, 32 * (t - 1))) for row in level)

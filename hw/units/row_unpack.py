@@ -13,36 +13,47 @@ __all__ = ["RowUnpack"]
 
 
 class RowUnpack(Unit):
-    """Streams the rows of each logical tile one by one, as tiles of one row; or its columns, as tiles of one column.
+    """Streams the rows of each logical tile one by one, as tiles of one row; or its columns, as
+    tiles of one column.
 
     Parameters
     ----------
     params : dict
-        ``depth``: tiles of a band, at most; ``mask``: whether only valid rows leave; ``rows``: rows of a logical tile (run time; used
-        without ``mask``); optional ``along``: ``cols`` for columns: a band is a column of tiles then, and what is said of rows holds of columns.
+        ``depth``: tiles of a band, at most; ``mask``: whether only valid rows leave; ``rows``: rows
+        of a logical tile (run time; used without ``mask``); optional ``along``: ``cols`` for
+        columns: a band is a column of tiles then, and what is said of rows holds of columns.
     t, config, payloads
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same tiles.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.rows``: 20 bits. ``error`` bit ``Fault.ROWS``: a band of more than ``depth`` tiles.
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.rows``: 20 bits. ``error`` bit ``Fault.ROWS``:
+    a band of more than ``depth`` tiles.
 
     Timing
     ------
-    One tile a cycle leaves; two bands are kept, so that one is taken while another leaves. The rows of a band leave from the cycle after its
-    last tile; with ``mask`` the last row of a band inside a logical tile waits until a band with rows, or the tile's end, has
-    come. Bands are read one cycle ahead (block RAM). Source: docs/timing.md section 3.3.
+    One tile a cycle leaves; two bands are kept, so that one is taken while another leaves. The rows
+    of a band leave from the cycle after its last tile; with ``mask`` the last row of a band inside
+    a logical tile waits until a band with rows, or the tile's end, has come. Bands are read one
+    cycle ahead (block RAM). Source: docs/timing.md section 3.3.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         self.expect(1, 1)
-        self.depth, self.mask, self.across = params["depth"], bool(params["mask"]), params.get("along") == "cols"
+        self.depth = params["depth"]
+        self.mask = bool(params["mask"])
+        self.across = params.get("along") == "cols"
         if self.depth < 1:
             raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
         tile = payloads.inputs[0]
-        self._tiles = Memory(shape=data.ArrayLayout(tile.element_bits * t, t), depth=2 * self.depth, init=[])
-        self._extents = Memory(shape=tile.count_bits, depth=2 * self.depth, init=[])  # the other way: columns of each tile, or rows
+        self._tiles = Memory(
+            shape=data.ArrayLayout(tile.element_bits * t, t), depth=2 * self.depth, init=[]
+        )
+        self._extents = Memory(
+            shape=tile.count_bits, depth=2 * self.depth, init=[]
+        )  # the other way: columns of each tile, or rows
 
     @classmethod
     def cfg_layout(cls, params):
@@ -50,20 +61,38 @@ class RowUnpack(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        t, depth, beat = self.t, self.depth, self.i0.payload
-        m.submodules.tiles, m.submodules.extents = self._tiles, self._extents
-        tile_write, extent_write = self._tiles.write_port(), self._extents.write_port()
-        tile_out, extent_out = self._tiles.read_port(transparent_for=[tile_write]), self._extents.read_port(transparent_for=[extent_write])
+        t = self.t
+        depth = self.depth
+        beat = self.i0.payload
+        m.submodules.tiles = self._tiles
+        m.submodules.extents = self._extents
+        tile_write = self._tiles.write_port()
+        extent_write = self._extents.write_port()
+        tile_out = self._tiles.read_port(transparent_for=[tile_write])
+        extent_out = self._extents.read_port(transparent_for=[extent_write])
 
         # Complete bands: two places, `count` in use from `head` on; width 0 is a bare stop.
-        head, count = Signal(), Signal(2)
-        band = data.StructLayout({"width": range(depth + 1), "valid": range(t + 1), "leave": range(t + 1), "end": 4})
+        head = Signal()
+        count = Signal(2)
+        band = data.StructLayout(
+            {"width": range(depth + 1), "valid": range(t + 1), "leave": range(t + 1), "end": 4}
+        )
         bands = [Signal(band, name=f"band{k}") for k in range(2)]
-        at, band_row = Signal(range(depth + 1)), Signal(SIZE_BITS)
-        which, done, take = Signal(), Signal(), Signal()
-        leave, left = Signal(range(t + 1)), Signal(SIZE_BITS)
-        ours, theirs = (Mux(beat.rows == 0, 0, beat.cols), beat.rows) if self.across else (beat.rows, beat.cols)
-        first, valid_rows = Signal(range(t + 1)), Signal(range(t + 1))  # of a band's first tile
+        at = Signal(range(depth + 1))
+        band_row = Signal(SIZE_BITS)
+        which = Signal()
+        done = Signal()
+        take = Signal()
+        leave = Signal(range(t + 1))
+        left = Signal(SIZE_BITS)
+        ours, theirs = (
+            (Mux(beat.rows == 0, 0, beat.cols), beat.rows)
+            if self.across
+            else (beat.rows, beat.cols)
+        )
+        # of a band's first tile
+        first = Signal(range(t + 1))
+        valid_rows = Signal(range(t + 1))
         with m.If(take & beat.data & (at == 0)):
             m.d.sync += first.eq(ours)
         m.d.comb += [
@@ -76,11 +105,25 @@ class RowUnpack(Unit):
             leave.eq(valid_rows if self.mask else Mux(left < t, left, t)),
             self.error[Fault.ROWS].eq(take & beat.data & (at >= depth)),
         ]
-        complete, ends_before, pushes = Signal(), Signal(), Signal()
+        complete = Signal()
+        ends_before = Signal()
+        pushes = Signal()
         m.d.comb += [
             complete.eq(take & beat.data & (beat.stop != 0)),
-            ends_before.eq(complete & (leave == 0) & (beat.stop >= 2) & (count != 0) & (Array(b.end for b in bands)[~which] == 1)),
-            pushes.eq(Mux(beat.data, complete & ((leave != 0) | (beat.stop >= 2)) & ~ends_before, take & (beat.stop >= 2))),
+            ends_before.eq(
+                complete
+                & (leave == 0)
+                & (beat.stop >= 2)
+                & (count != 0)
+                & (Array(b.end for b in bands)[~which] == 1)
+            ),
+            pushes.eq(
+                Mux(
+                    beat.data,
+                    complete & ((leave != 0) | (beat.stop >= 2)) & ~ends_before,
+                    take & (beat.stop >= 2),
+                )
+            ),
             tile_write.addr.eq(at + Mux(which, depth, 0)),
             tile_write.en.eq(take & beat.data),
             tile_write.data.eq(beat.elements.as_value()),
@@ -94,15 +137,24 @@ class RowUnpack(Unit):
             m.d.sync += band_row.eq(Mux(beat.stop >= 2, 0, band_row + t))
         for k, b in enumerate(bands):
             with m.If(pushes & (which == k)):
-                m.d.sync += [b.width.eq(Mux(beat.data & (leave != 0), at + 1, 0)), b.valid.eq(valid_rows), b.leave.eq(leave), b.end.eq(beat.stop)]
+                m.d.sync += [
+                    b.width.eq(Mux(beat.data & (leave != 0), at + 1, 0)),
+                    b.valid.eq(valid_rows),
+                    b.leave.eq(leave),
+                    b.end.eq(beat.stop),
+                ]
             with m.If(ends_before & (which != k)):
                 m.d.sync += b.end.eq(beat.stop)
 
         # The rows of the band at the head.
-        row, col, col_next = Signal(range(t + 1)), Signal(range(depth + 1)), Signal(range(depth + 1))
+        row = Signal(range(t + 1))
+        col = Signal(range(depth + 1))
+        col_next = Signal(range(depth + 1))
         now = Signal(band)
-        bare, last_row, row_ends, waits, delivers, pops, head_next = (Signal(name=n) for n in (
-            "bare", "last_row", "row_ends", "waits", "delivers", "pops", "head_next"))
+        bare, last_row, row_ends, waits, delivers, pops, head_next = (
+            Signal(name=n)
+            for n in ("bare", "last_row", "row_ends", "waits", "delivers", "pops", "head_next")
+        )
         m.d.comb += [
             now.eq(Mux(head, bands[1].as_value(), bands[0].as_value())),
             bare.eq(now.width == 0),
@@ -122,7 +174,8 @@ class RowUnpack(Unit):
         with m.Elif(delivers & row_ends):
             m.d.sync += row.eq(row + 1)
 
-        o, valid = self.o0.payload, Signal()
+        o = self.o0.payload
+        valid = Signal()
         m.d.comb += [
             self.o0.valid.eq(Mux(count != 0, ~waits, self.i0.valid & done)),
             valid.eq(row < now.valid),
@@ -133,10 +186,15 @@ class RowUnpack(Unit):
             m.d.comb += o.stop.eq(now.end + 1)
         with m.Else():
             chosen = Signal(len(tile_out.data[0]))
-            bits, ours, theirs = len(chosen) // t, *((o.cols, o.rows) if self.across else (o.rows, o.cols))
+            bits, ours, theirs = (
+                len(chosen) // t,
+                *((o.cols, o.rows) if self.across else (o.rows, o.cols)),
+            )
             if self.across:
                 column = Cat(tile_out.data[r].word_select(row, bits) for r in range(t))
-                elements = Cat(Cat(chosen.word_select(r, bits), Const(0, bits * (t - 1))) for r in range(t))
+                elements = Cat(
+                    Cat(chosen.word_select(r, bits), Const(0, bits * (t - 1))) for r in range(t)
+                )
             else:
                 elements = Cat(chosen, Const(0, len(chosen) * (t - 1)))
             m.d.comb += [
@@ -144,7 +202,9 @@ class RowUnpack(Unit):
                 o.elements.as_value().eq(elements),
                 ours.eq(valid),
                 theirs.eq(extent_out.data),
-                o.stop.eq(Mux(~row_ends, int(self.across), Mux(last_row & (now.end >= 2), now.end + 1, 2))),
+                o.stop.eq(
+                    Mux(~row_ends, int(self.across), Mux(last_row & (now.end >= 2), now.end + 1, 2))
+                ),
                 o.data.eq(1),
             ]
         self.report(m, offers=self.o0.valid)

@@ -26,7 +26,9 @@ class Signal(Unit):
 
     Timing
     ------
-    L = 0, II = 1; a beat inside an element needs no slot. Source: docs/timing.md section 3, ``signal``.
+    L = 0, II = 1; a beat inside an element needs no slot. Source: docs/timing.md section 3,
+    ``signal``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -36,13 +38,20 @@ class Signal(Unit):
         if not 0 <= self.level <= 14:
             raise ValueError(f"Level must be from 0 to 14, not {self.level!r}")
         if payloads.outputs[0] != Scalar(1):
-            raise ValueError(f"Payload of the output must be {Scalar(1)!r}, not {payloads.outputs[0]!r}")
+            raise ValueError(
+                f"Payload of the output must be {Scalar(1)!r}, not {payloads.outputs[0]!r}"
+            )
 
     def elaborate(self, platform):
         m = Module()
-        beat, o, level = self.i0.payload, self.o0, self.level
+        beat = self.i0.payload
+        o = self.o0
+        level = self.level
         before = Register(4, init=STOP_DONE)  # stop of the beat before
-        ends, empty, data, stop = Register(), Register(), Register(), Register(4)
+        ends = Register()
+        empty = Register()
+        data = Register()
+        stop = Register(4)
         m.d.comb += [
             ends.eq(beat.stop >= level),
             empty.eq(~beat.data & (beat.stop > level) & ((before > level) if level else 1)),

@@ -9,7 +9,6 @@ from ..stream import connect
 from .broadcast import post_layout
 from .unit import Unit
 
-
 __all__ = ["Sink"]
 
 
@@ -30,11 +29,13 @@ class Sink(Unit):
     post : Out(post_layout(page_bits))
         A reference less, in the cycle in which it is taken; only with ``scratchpad``.
 
-    Others: see :class:`~penstock.hw.units.unit.Unit`; ``done`` is high from the first cycle in which Done is visible.
+    Others: see :class:`~penstock.hw.units.unit.Unit`; ``done`` is high from the first cycle in
+    which Done is visible.
 
     Timing
     ------
     Combinational. Source: docs/timing.md section 3, ``sink``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -49,7 +50,11 @@ class Sink(Unit):
         connect(m, wiring.flipped(self.i0), wiring.flipped(self.port))
         if self.params.get("scratchpad") is not None:
             beat = self.i0.payload
-            m.d.comb += [self.post.valid.eq(self.i0.valid & self.i0.ready & beat.data), self.post.page.eq(beat.page), self.post.delta.eq(-1)]
+            m.d.comb += [
+                self.post.valid.eq(self.i0.valid & self.i0.ready & beat.data),
+                self.post.page.eq(beat.page),
+                self.post.delta.eq(-1),
+            ]
         seen = Signal()
         self.report(m, offers=0)
         m.d.comb += self.done.eq(seen | (self.i0.valid & is_done(self.i0.payload)))

@@ -8,7 +8,6 @@ from ..beat import beat_layout
 from ..stream import connect
 from .unit import Unit
 
-
 __all__ = ["Source"]
 
 
@@ -32,6 +31,7 @@ class Source(Unit):
     Timing
     ------
     Combinational. Source: docs/timing.md section 3, ``source``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):

@@ -5,7 +5,6 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from ..beat import is_done
 from .unit import Unit
 
-
 __all__ = ["Split"]
 
 
@@ -25,8 +24,10 @@ class Split(Unit):
 
     Timing
     ------
-    L = 0, II = 1: waits for a visible beat and a slot of the output it goes to; Done waits for a slot of every output, and the
-    index returns to 0 after it. Source: docs/timing.md section 3, ``split``.
+    L = 0, II = 1: waits for a visible beat and a slot of the output it goes to; Done waits for a
+    slot of every output, and the index returns to 0 after it. Source: docs/timing.md section 3,
+    ``split``.
+
     """
 
     def __init__(self, *, params, t, config, payloads):
@@ -38,7 +39,8 @@ class Split(Unit):
     def elaborate(self, platform):
         m = Module()
         n = len(self.outputs)
-        index, done = Signal(range(n)), Signal()
+        index = Signal(range(n))
+        done = Signal()
         ready = Cat(o.ready for o in self.outputs)
         m.d.comb += [
             done.eq(is_done(self.i0.payload)),

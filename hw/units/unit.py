@@ -18,8 +18,8 @@ class Unit(wiring.Component):
     Parameters
     ----------
     params : dict
-        The unit's parameters (``penstock.machine.kinds``). Those a kind calls run-time serve only for the length of lists:
-        their values arrive on ``cfg``.
+        The unit's parameters (``penstock.machine.kinds``). Those a kind calls run-time serve only
+        for the length of lists: their values arrive on ``cfg``.
     t : int
         Physical tile edge in elements.
     config : Machine
@@ -42,14 +42,25 @@ class Unit(wiring.Component):
     done : Out(1)
         Nothing is left to wait for at the end of a run; constant 1 but in stores and sinks.
     error : Out(8)
-        Bits of ``penstock.machine.faults.Fault``, high in any cycle of the fault; the fabric keeps them.
+        Bits of ``penstock.machine.faults.Fault``, high in any cycle of the fault; the fabric keeps
+        them.
+
     """
 
-    def __init__(self, *, params: dict, t: int, config: Machine, payloads: Payloads, members: Mapping = {}):
-        self.params, self.t, self.config, self.payloads = params, t, config, payloads
+    def __init__(
+        self, *, params: dict, t: int, config: Machine, payloads: Payloads, members: Mapping = {}
+    ):
+        self.params = params
+        self.t = t
+        self.config = config
+        self.payloads = payloads
         signature = {"busy": Out(1), "blocked": Out(1), "done": Out(1), "error": Out(8)}
-        signature |= {f"i{k}": In(stream.Signature(beat_layout(p))) for k, p in enumerate(payloads.inputs)}
-        signature |= {f"o{k}": Out(stream.Signature(beat_layout(p))) for k, p in enumerate(payloads.outputs)}
+        signature |= {
+            f"i{k}": In(stream.Signature(beat_layout(p))) for k, p in enumerate(payloads.inputs)
+        }
+        signature |= {
+            f"o{k}": Out(stream.Signature(beat_layout(p))) for k, p in enumerate(payloads.outputs)
+        }
         fields = self.cfg_layout(params)
         if fields:
             signature["cfg"] = In(data.StructLayout(fields))
@@ -57,7 +68,9 @@ class Unit(wiring.Component):
 
     @classmethod
     def cfg_layout(cls, params: dict) -> dict[str, int]:
-        """Run-time parameters: field -> bits, at most 32; element k of a list is the field ``name_k``."""
+        """Run-time parameters: field -> bits, at most 32; element k of a list is the field
+        ``name_k``.
+        """
         return {}
 
     @property
@@ -70,12 +83,19 @@ class Unit(wiring.Component):
 
     def expect(self, inputs: int, outputs: int) -> None:
         """Check the number of streams."""
-        for what, have, want in (("inputs", self.payloads.inputs, inputs), ("outputs", self.payloads.outputs, outputs)):
+        for what, have, want in (
+            ("inputs", self.payloads.inputs, inputs),
+            ("outputs", self.payloads.outputs, outputs),
+        ):
             if len(have) != want:
-                raise ValueError(f"Number of {what} of a {type(self).__name__} must be {want}, not {len(have)!r}")
+                raise ValueError(
+                    f"Number of {what} of a {type(self).__name__} must be {want}, not {len(have)!r}"
+                )
 
     def report(self, m: Module, *, offers: ValueLike) -> None:
-        """Drive ``busy``, ``blocked`` and ``done``; ``offers``: all that a beat lacks to leave is a free slot."""
+        """Drive ``busy``, ``blocked`` and ``done``; ``offers``: all that a beat lacks to leave is a
+        free slot.
+        """
         moves = Signal()
         m.d.comb += [
             moves.eq(Cat(s.valid & s.ready for s in self.inputs + self.outputs).any()),

@@ -14,8 +14,10 @@ class Pipeline(Unit):
 
     def setup(self):
         kind = kind_of(self.u.kind)
-        self.latency, self.interval = kind.latency(self.g.t, self.p), kind.interval(self.g.t, self.p)
-        self.queue, self.last = deque(), -self.interval
+        self.latency = kind.latency(self.g.t, self.p)
+        self.interval = kind.interval(self.g.t, self.p)
+        self.queue = deque()
+        self.last = -self.interval
 
     def step(self, c):
         credit = len(self.queue)
@@ -25,7 +27,11 @@ class Pipeline(Unit):
             else:
                 self.offers = True
         beats = [ch.peek() for ch in self.ins]
-        if None in beats or credit == queue_entries(self.latency, self.interval) or c < self.last + self.interval:
+        if (
+            None in beats
+            or credit == queue_entries(self.latency, self.interval)
+            or c < self.last + self.interval
+        ):
             return
         assert len({b[:2] for b in beats}) == 1, "stop mismatch"
         for ch in self.ins:
@@ -48,26 +54,45 @@ class Accum(Unit):
         self.top = max(self.reduce)
         self.lowest, self.outer = accum_levels(self.p["reduce"])
         self.opened = {}  # stop of the beat that opened each accumulator, up to `lowest`
-        self.memory, self.taken_at, self.last = {}, -self.interval, STOP_DONE
+        self.memory = {}
+        self.taken_at = -self.interval
+        self.last = STOP_DONE
         self.leaving = None  # a beat without data that leaves next
-        self.group, self.drained, self.since = [], 0, 0  # tiles of the group that drains
+        # tiles of the group that drains
+        self.group = []
+        self.drained = 0
+        self.since = 0
         self.reset()
 
     def reset(self):
-        self.index, self.high, self.start, self.first = 0, 0, dict.fromkeys(self.reduce, 0), dict.fromkeys(self.reduce, True)
+        self.index = 0
+        self.high = 0
+        self.start = dict.fromkeys(self.reduce, 0)
+        self.first = dict.fromkeys(self.reduce, True)
 
     def kept(self, stop):
         return sum(d not in self.reduce for d in range(stop))
 
     def initial(self, stop):
         """The tiles of an empty group."""
-        t, rows, cols = self.g.t, self.p["init_rows"], self.p["init_cols"]
-        valid = [(min(rows - r, t), min(cols - c, t)) for r in range(0, rows, t) for c in range(0, cols, t)]
+        t = self.g.t
+        rows = self.p["init_rows"]
+        cols = self.p["init_cols"]
+        valid = [
+            (min(rows - r, t), min(cols - c, t))
+            for r in range(0, rows, t)
+            for c in range(0, cols, t)
+        ]
         width = -(-cols // t)
-        return [Beat(stop if i == len(valid) - 1 else int(i % width == width - 1), 1, v) for i, v in enumerate(valid)]
+        return [
+            Beat(stop if i == len(valid) - 1 else int(i % width == width - 1), 1, v)
+            for i, v in enumerate(valid)
+        ]
 
     def drain(self, group, c):
-        self.group, self.drained, self.since = group, 0, c + self.interval
+        self.group = group
+        self.drained = 0
+        self.since = c + self.interval
         self.taken_at = c
         self.reset()
 
@@ -86,9 +111,11 @@ class Accum(Unit):
         if b.data:
             self.accept(b, c)
             self.group = []
-            self.leaving, self.since = self.memory[index]._replace(stop=b.stop), c + self.interval
+            self.leaving = self.memory[index]._replace(stop=b.stop)
+            self.since = c + self.interval
         else:
-            self.leaving, self.since = b, c + 1
+            self.leaving = b
+            self.since = c + 1
             if b.stop > self.top:
                 self.reset()
 
@@ -102,7 +129,8 @@ class Accum(Unit):
                 self.outs[0].push(self.leaving)
                 self.leaving = None
             return
-        drained, draining = self.drained, bool(self.group)
+        drained = self.drained
+        draining = bool(self.group)
         if draining and c >= self.since:
             if self.outs[0].ready():
                 self.outs[0].push(self.group[drained])
@@ -114,8 +142,9 @@ class Accum(Unit):
         b = self.ins[0].peek()
         if b is None or c < self.taken_at + self.interval:
             return
-        s, ends = b.stop, b.stop > self.top
-        if draining and (ends or b.data and self.index >= drained):
+        s = b.stop
+        ends = b.stop > self.top
+        if draining and (ends or (b.data and self.index >= drained)):
             return
         self.ins[0].take()
         if b.data:
@@ -133,12 +162,15 @@ class Accum(Unit):
         self.last = s
 
     def accept(self, b, c):
-        s, index = b.stop, self.index
+        s = b.stop
+        index = self.index
         assert index < self.p["depth"], "accumulator overflow"
         before = self.high
-        self.taken_at, self.high = c, max(self.high, index + 1)
+        self.taken_at = c
+        self.high = max(self.high, index + 1)
         if all(self.first.values()):
-            self.opened[index], numbers = min(s, self.lowest), b.numbers
+            self.opened[index] = min(s, self.lowest)
+            numbers = b.numbers
         else:
             assert index < before and self.opened[index] == min(s, self.lowest), "stop mismatch"
             numbers = tuple(map(max, b.numbers, self.memory[index].numbers))

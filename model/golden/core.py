@@ -26,9 +26,14 @@ END = Beat(STOP_DONE, 0)
 
 class Channel:
     def __init__(self, depth: int):
-        self.depth, self.beats = depth, deque()
-        self.pushed, self.taken = None, False
-        self.accept, self.take_, self.seen = [], [], []  # the trace
+        self.depth = depth
+        self.beats = deque()
+        self.pushed = None
+        self.taken = False
+        # the trace
+        self.accept = []
+        self.take_ = []
+        self.seen = []
 
     def peek(self) -> Beat | None:
         return self.beats[0] if self.beats else None
@@ -53,7 +58,8 @@ class Channel:
             self.beats.append(self.pushed)
             self.accept.append(c)
             self.seen.append(self.pushed)
-        self.pushed, self.taken = None, False
+        self.pushed = None
+        self.taken = False
 
 
 class Unit:
@@ -61,8 +67,12 @@ class Unit:
 
     done = True  # whether the run may end as far as this unit is concerned
 
-    def __init__(self, g: "Golden", u, ins: list[Channel], outs: list[Channel]):
-        self.g, self.u, self.p, self.ins, self.outs = g, u, u.params, ins, outs
+    def __init__(self, g: Golden, u, ins: list[Channel], outs: list[Channel]):
+        self.g = g
+        self.u = u
+        self.p = u.params
+        self.ins = ins
+        self.outs = outs
         self.offers = self.granted = False
         self.busy = self.blocked = 0
         self.setup()
@@ -70,7 +80,9 @@ class Unit:
     def setup(self) -> None: ...
 
     def step(self, c: int) -> None:
-        """Combinational units: fire when there is something to emit and every output written has a slot."""
+        """Combinational units: fire when there is something to emit and every output written has a
+        slot.
+        """
         fired = self.plan()
         if fired is None:
             return
@@ -86,7 +98,11 @@ class Unit:
 
     def plan(self):
         b = self.ins[0].peek()
-        return None if b is None else ({0: b if b.done else b._replace(stop=self.stop(b.stop))}, [0], lambda: None)
+        return (
+            None
+            if b is None
+            else ({0: b if b.done else b._replace(stop=self.stop(b.stop))}, [0], lambda: None)
+        )
 
     def account(self) -> None:
         if self.granted or any(c.taken for c in self.ins) or any(c.pushed for c in self.outs):

@@ -7,7 +7,8 @@ from .core import Unit
 
 class Source(Unit):
     def setup(self):
-        self.next, self.given = 0, self.g.sources[self.u.id]
+        self.next = 0
+        self.given = self.g.sources[self.u.id]
 
     def step(self, c):
         if self.next < len(self.given) and self.given[self.next][0] <= c:
@@ -20,7 +21,8 @@ class Source(Unit):
 
 class Sink(Unit):
     def setup(self):
-        self.taken, self.done = 0, False
+        self.taken = 0
+        self.done = False
         self.release = self.g.sinks.get(self.u.id, ())
 
     def step(self, c):

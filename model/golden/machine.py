@@ -15,30 +15,78 @@ from .rows import RowAppend, RowOffset, RowPack, RowUnpack
 from .scratchpad import Scratchpad
 from .shape import Broadcast, Flatten, Merge, Pace, Promote, Repeat, Reshape, Split, Zip
 
-CLASSES = {"row_pack": RowPack, "row_unpack": RowUnpack, "row_append": RowAppend, "row_offset": RowOffset, "broadcast": Broadcast, "flatten": Flatten, "promote": Promote, "reshape": Reshape, "repeat": Repeat, "pace": Pace, "zip": Zip, "split": Split, "merge": Merge,
-           "source": Source, "sink": Sink, "map": Pipeline, "matmul": Pipeline, "row_reduce": Pipeline, "accum": Accum, "scratchpad": Scratchpad, "load": load, "store": Store, "random_store": RandomStore,
-           "partition": Partition, "reassemble": Reassemble, "eager_merge": EagerMerge, "expand": Expand, "signal": Signal, "generate": Generate, "address": Address}
+CLASSES = {
+    "row_pack": RowPack,
+    "row_unpack": RowUnpack,
+    "row_append": RowAppend,
+    "row_offset": RowOffset,
+    "broadcast": Broadcast,
+    "flatten": Flatten,
+    "promote": Promote,
+    "reshape": Reshape,
+    "repeat": Repeat,
+    "pace": Pace,
+    "zip": Zip,
+    "split": Split,
+    "merge": Merge,
+    "source": Source,
+    "sink": Sink,
+    "map": Pipeline,
+    "matmul": Pipeline,
+    "row_reduce": Pipeline,
+    "accum": Accum,
+    "scratchpad": Scratchpad,
+    "load": load,
+    "store": Store,
+    "random_store": RandomStore,
+    "partition": Partition,
+    "reassemble": Reassemble,
+    "eager_merge": EagerMerge,
+    "expand": Expand,
+    "signal": Signal,
+    "generate": Generate,
+    "address": Address,
+}
 
 
 class Golden:
-    """A run: `sources` {unit: [(release, Beat)]}, `sinks` {unit: [release]}. `run` returns the number of cycles."""
+    """A run: `sources` {unit: [(release, Beat)]}, `sinks` {unit: [release]}.
+
+    `run` returns the number of cycles.
+    """
 
     def __init__(self, graph: UnitGraph, config: Config, sources=None, sinks=None):
         m = config.machine
-        self.t, self.lanes, self.groups = graph.t, m.port_lanes, m.load_lines // m.port_lanes
-        self.sources, self.sinks = sources or {}, sinks or {}
+        self.t = graph.t
+        self.lanes = m.port_lanes
+        self.groups = m.load_lines // m.port_lanes
+        self.sources = sources or {}
+        self.sinks = sinks or {}
         self.channels = [Channel(c.depth) for c in graph.channels]
-        self.payload, self.numbers = {}, {}
+        self.payload = {}
+        self.numbers = {}
         for u in graph.units:
             ends = [c.payload for c in (*graph.outputs(u.id), *graph.inputs(u.id))]
-            first = next((x for x in ends if isinstance(x, Tile)), ends[0]) if kind_of(u.kind).offchip else ends[0]
+            first = (
+                next((x for x in ends if isinstance(x, Tile)), ends[0])
+                if kind_of(u.kind).offchip
+                else ends[0]
+            )
             self.payload[u.id] = first
             self.numbers[u.id] = 2 * (len(first.members) if first.kind == "tuple" else 1)
         self.units = []
         for u in graph.units:
-            self.units.append(CLASSES.get(u.kind, Pipeline)(self, u, [self.channels[c.id] for c in graph.inputs(u.id)], [self.channels[c.id] for c in graph.outputs(u.id)]))
+            self.units.append(
+                CLASSES.get(u.kind, Pipeline)(
+                    self,
+                    u,
+                    [self.channels[c.id] for c in graph.inputs(u.id)],
+                    [self.channels[c.id] for c in graph.outputs(u.id)],
+                )
+            )
         self.ports = [self.units[u] for u in graph.ports]
-        self.round_robin, self.turn = m.arbitration == "round_robin", 0
+        self.round_robin = m.arbitration == "round_robin"
+        self.turn = 0
         self.memory = Memory(m.dram)
         self.port_trace = [([], [], []) for _ in self.ports]  # accept, deliver, address
 
@@ -72,7 +120,9 @@ class Golden:
                 addresses, counter = port.grant()
                 port.granted = True
                 accept, deliver, address = self.port_trace[i]
-                self.memory.accept(c + 1, [(counter, i, len(accept) + j) for j in range(len(addresses))])
+                self.memory.accept(
+                    c + 1, [(counter, i, len(accept) + j) for j in range(len(addresses))]
+                )
                 accept += [c] * len(addresses)
                 deliver += [-1] * len(addresses)
                 address += addresses

@@ -34,32 +34,56 @@ class OffChip(Unit):
 
     def lines(self, row: int, col: int, k: int, i: int, rows: int) -> list[list[int]]:
         """Chunks of line i of a band: lists of addresses."""
-        at = [self.p["base"] + (row + r) * self.p["pitch"] + (col - k) * self.size + i * LINE_BYTES for r in range(rows)]
+        at = [
+            self.p["base"] + (row + r) * self.p["pitch"] + (col - k) * self.size + i * LINE_BYTES
+            for r in range(rows)
+        ]
         return [at[j : j + self.g.lanes] for j in range(0, rows, self.g.lanes)]
 
 
 class Load(OffChip):
     def begin(self):
-        self.ring, self.blocks, self.ended, self.tile = deque(), deque(), False, 0
+        self.ring = deque()
+        self.blocks = deque()
+        self.ended = False
+        self.tile = 0
         self.requests, self.work = self.request(), self.assemble()
-        self.chunk, self.following, self.needs = None, next(self.requests, "over"), next(self.work, None)
+        self.chunk = None
+        self.following = next(self.requests, "over")
+        self.needs = next(self.work, None)
 
     def bands(self, row0: int = 0, col0: int = 0):
-        p, t = self.p, self.g.t
+        p = self.p
+        t = self.g.t
         for number, at in enumerate(np.ndindex(*p["shape"])):
-            row, col = (x + sum(i * s for i, s in zip(at, steps)) for x, steps in ((row0, p["row_step"]), (col0, p["col_step"])))
+            row, col = (
+                x + sum(i * s for i, s in zip(at, steps, strict=False))
+                for x, steps in ((row0, p["row_step"]), (col0, p["col_step"]))
+            )
             if "order" in p:
                 row, col = p["order"][number]
-            rows, valid = min(max(p["tensor_rows"] - row, 0), p["rows"]), min(max(p["tensor_cols"] - col, 0), p["cols"])
-            n_bands, ends = -(-p["rows"] // t), 0
-            for i, n in zip(reversed(at), reversed(p["shape"])):
+            rows = min(max(p["tensor_rows"] - row, 0), p["rows"])
+            valid = min(max(p["tensor_cols"] - col, 0), p["cols"])
+            n_bands = -(-p["rows"] // t)
+            ends = 0
+            for i, n in zip(reversed(at), reversed(p["shape"]), strict=False):
                 if i != n - 1:
                     break
                 ends += 1
             for b in range(n_bands):
-                v, k = min(max(rows - b * t, 0), t), col % self.e
+                v = min(max(rows - b * t, 0), t)
+                k = col % self.e
                 n = -(-(k + valid) // self.e) if v and valid else 0
-                yield Band(row + b * t, col, v, valid, k, n, -(-p["cols"] // self.e) + (k > 0), 1 if b < n_bands - 1 else 2 + ends)
+                yield Band(
+                    row + b * t,
+                    col,
+                    v,
+                    valid,
+                    k,
+                    n,
+                    -(-p["cols"] // self.e) + (k > 0),
+                    1 if b < n_bands - 1 else 2 + ends,
+                )
 
     def request(self, *origin):
         """Chunks in walk order; None is a cycle without request."""
@@ -78,23 +102,35 @@ class Load(OffChip):
                 block = None
                 if i or not b.k:
                     j = i - (b.k > 0)
-                    block = [Beat(b.stop if x == tiles - 1 else 0, 1, (b.v, min(max(b.valid - x * t, 0), t))) for x in range(j * g, min(j * g + g, tiles))]
+                    block = [
+                        Beat(
+                            b.stop if x == tiles - 1 else 0,
+                            1,
+                            (b.v, min(max(b.valid - x * t, 0), t)),
+                        )
+                        for x in range(j * g, min(j * g + g, tiles))
+                    ]
                 chunks = -(-b.v // self.g.lanes) if i < b.n else 0
                 for q in range(max(chunks, 1)):
                     yield chunks > 0, block if q == max(chunks, 1) - 1 else None
 
     def step(self, c):
-        # Requests: `following` is the chunk to present next, None for a band without lines, "over" after the last.
+        # Requests: `following` is the chunk to present next, None for a band without lines, "over"
+        # after the last.
         if self.chunk is None and self.following != "over":
             if self.following is None:
                 self.following = next(self.requests, "over")
             elif len(self.ring) < self.g.groups:
-                self.chunk, self.following = self.following, next(self.requests, "over")
+                self.chunk = self.following
+                self.following = next(self.requests, "over")
         # Assembly and emission, on the levels at the start of the cycle.
-        blocks, over = list(self.blocks), self.needs is None
+        blocks = list(self.blocks)
+        over = self.needs is None
         if not over:
             group, block = self.needs
-            if not (group and not (self.ring and self.ring[0][0] == 0)) and not (block and len(blocks) == 2):
+            if not (group and not (self.ring and self.ring[0][0] == 0)) and not (
+                block and len(blocks) == 2
+            ):
                 if group:
                     self.ring.popleft()
                 if block:
@@ -122,14 +158,18 @@ class Load(OffChip):
 
 
 class TriggeredLoad(Load):
-    """The same walk for each trigger; `ahead` and `behind` are the triggers of generator and assembly."""
+    """The same walk for each trigger; `ahead` and `behind` are the triggers of generator and
+    assembly.
+    """
 
     def begin(self):
         self.requests = self.work = iter(())
         super().begin()
         self.requests = self.work = None
-        self.ahead, self.behind = deque(), deque()
-        self.ending, self.ended = False, True
+        self.ahead = deque()
+        self.behind = deque()
+        self.ending = False
+        self.ended = True
 
     def request(self, *origin):
         return super().request(*origin) if origin else iter(())
@@ -140,8 +180,10 @@ class TriggeredLoad(Load):
     def origin(self, b: Beat) -> tuple[int, int]:
         if self.p["trigger"] == "ref":
             return 0, 0
-        a, shift = b.numbers[0], self.p["shift"]
-        row, col = (a >> shift) * self.p["rows"], (a & (1 << shift) - 1) * self.p["cols"]
+        a = b.numbers[0]
+        shift = self.p["shift"]
+        row = (a >> shift) * self.p["rows"]
+        col = (a & (1 << shift) - 1) * self.p["cols"]
         assert row < self.p["tensor_rows"] and col < self.p["tensor_cols"], "outside tensor"
         return row, col
 
@@ -161,7 +203,9 @@ class TriggeredLoad(Load):
 
     def step(self, c):
         b = self.ins[0].peek()
-        ahead, behind, ending = len(self.ahead), len(self.behind), self.ending
+        ahead = len(self.ahead)
+        behind = len(self.behind)
+        ending = self.ending
         # Heads: what their walks are at when this cycle begins.
         if self.requests is None and self.ahead and self.chunk is None:
             b0 = self.ahead[0]
@@ -182,7 +226,8 @@ class TriggeredLoad(Load):
         if b is not None and not ending:
             if b.done and not ahead and not behind:
                 self.ins[0].take()
-                self.ending, self.ended = True, False
+                self.ending = True
+                self.ended = False
             elif not b.done and ahead < 2 and behind < 16:
                 self.ins[0].take()
                 self.ahead.append(b)
@@ -207,8 +252,12 @@ class Store(OffChip):
     """Section 5, `store`, as a list of chunks to do for the open step."""
 
     def begin(self):
-        self.blocks, self.gathered = deque(), []
-        self.chunk, self.acks, self.ended, self.done = None, [0], False, False
+        self.blocks = deque()
+        self.gathered = []
+        self.chunk = None
+        self.acks = [0]
+        self.ended = False
+        self.done = False
         self.row = self.col = self.band = self.i = self.carry = self.rows = self.tile = 0
         if "order" in self.p:
             self.row, self.col = self.p["order"][0]
@@ -217,15 +266,22 @@ class Store(OffChip):
 
     def step(self, c):
         self.done = self.done or (self.ended and self.acks[0] == 0)
-        level, carry_open = len(self.blocks), self.carry_stop
+        level = len(self.blocks)
+        carry_open = self.carry_stop
         if (level or carry_open) and self.chunk is None and self.goes_on():
             if self.todo is None:
                 k = self.col % self.e
                 if carry_open:
                     v = self.rows if self.carry else 0
                 else:
-                    v = self.blocks[0][0].numbers[0] if self.carry or sum(b.numbers[1] for b in self.blocks[0]) else 0
-                self.todo = deque(self.lines(self.row + self.band * self.g.t, self.col, k, self.i, v))
+                    v = (
+                        self.blocks[0][0].numbers[0]
+                        if self.carry or sum(b.numbers[1] for b in self.blocks[0])
+                        else 0
+                    )
+                self.todo = deque(
+                    self.lines(self.row + self.band * self.g.t, self.col, k, self.i, v)
+                )
             if self.todo:
                 self.chunk = self.todo.popleft()
             else:
@@ -241,7 +297,9 @@ class Store(OffChip):
         elif b is not None and level < 2:
             rows, cols = b.numbers
             if self.gathered and cols:
-                assert rows == self.gathered[0].numbers[0] and all(x.numbers[1] == self.g.t for x in self.gathered), "rows do not fit"
+                assert rows == self.gathered[0].numbers[0] and all(
+                    x.numbers[1] == self.g.t for x in self.gathered
+                ), "rows do not fit"
             self.gathered.append(tiles.take())
             if b.stop or len(self.gathered) == self.e // self.g.t:
                 self.blocks.append(self.gathered)
@@ -261,20 +319,25 @@ class Store(OffChip):
             self.tile = (self.tile + 1) % len(self.p["order"])
             self.row, self.col = self.p["order"][self.tile]
         elif self.col >= self.p["tensor_cols"]:
-            self.col, self.row = 0, self.row + self.p["rows"]
+            self.col = 0
+            self.row = self.row + self.p["rows"]
 
     def finish(self):
         """The last cycle of a step."""
-        k, self.todo = self.col % self.e, None
+        k = self.col % self.e
+        self.todo = None
         if self.carry_stop:
-            stop, self.carry_stop = self.carry_stop, 0
+            stop = self.carry_stop
+            self.carry_stop = 0
         else:
             beats = self.blocks.popleft()
             self.i += 1
-            self.carry, self.rows = max(k + sum(b.numbers[1] for b in beats) - self.e, 0), beats[0].numbers[0]
+            self.carry = max(k + sum(b.numbers[1] for b in beats) - self.e, 0)
+            self.rows = beats[0].numbers[0]
             stop = beats[-1].stop
             if stop and k:
-                self.carry_stop, stop = stop, 0
+                self.carry_stop = stop
+                stop = 0
         if stop:
             self.i = self.carry = 0
             self.band += 1
@@ -291,22 +354,32 @@ class Store(OffChip):
 
 
 class RandomStore(Store):
-    """`queue`: addresses; `due`: [stop, data, lines not acknowledged] of each acknowledgement that has not left."""
+    """`queue`: addresses; `due`: [stop, data, lines not acknowledged] of each acknowledgement that
+    has not left.
+    """
 
     def begin(self):
         super().begin()
-        self.queue, self.due, self.level, self.owed = deque(), deque(), 0, 0
+        self.queue = deque()
+        self.due = deque()
+        self.level = 0
+        self.owed = 0
 
     def goes_on(self):
         return self.level and self.queue[0].data and self.owed < 8
 
     def step(self, c):
-        self.level, self.owed = len(self.queue), len(self.due)
+        self.level = len(self.queue)
+        self.owed = len(self.due)
         offered = self.due[0] if self.due and self.due[0][2][0] == 0 else None
         if self.level and self.queue[0].data:
-            a, shift = self.queue[0].numbers[0], self.p["shift"]
-            self.row, self.col = (a >> shift) * self.p["rows"], (a & (1 << shift) - 1) * self.p["cols"]
-            assert self.row < self.p["tensor_rows"] and self.col < self.p["tensor_cols"], "outside tensor"
+            a = self.queue[0].numbers[0]
+            shift = self.p["shift"]
+            self.row = (a >> shift) * self.p["rows"]
+            self.col = (a & (1 << shift) - 1) * self.p["cols"]
+            assert self.row < self.p["tensor_rows"] and self.col < self.p["tensor_cols"], (
+                "outside tensor"
+            )
         hollow = self.level and not self.queue[0].data and self.owed < 8
         super().step(c)
         if hollow:
@@ -338,12 +411,14 @@ class Memory:
     """Section 5.1."""
 
     def __init__(self, config):
-        self.c, self.offset = config, 0
+        self.c = config
+        self.offset = 0
         self.last = [-(1 << 30)] * config.channels
         self.waiting: list[tuple[int, list, int, int]] = []  # delivery cycle, counter, port, line
 
     def accept(self, h: int, lines: list) -> None:
-        d, n = self.c, len(lines)
+        d = self.c
+        n = len(lines)
         for i, line in enumerate(lines):
             ready = h + d.latency
             if d.kind == "pipe":

@@ -25,23 +25,29 @@ class Partition(Poster):
         b, s = (c.peek() for c in self.ins)
         if b is None or s is None:
             return None
-        n, rank = self.p["n"], self.p["rank"]
+        n = self.p["n"]
+        rank = self.p["rank"]
         assert b.done == s.done, "stop mismatch"
         if b.done:
-            return {o: END for o in range(n)}, [0, 1], lambda: None
+            return dict.fromkeys(range(n), END), [0, 1], lambda: None
         ends = b.stop >= rank
         assert not ends or b.stop == rank + s.stop, "stop mismatch"
         assert s.data or (ends and not b.data), "stop mismatch"
         assert b.data or rank or not s.data, "stop mismatch"
         hot = [o for o in range(n) if s.data and word(s) >> o & 1]
-        return {o: b._replace(stop=min(b.stop, rank)) for o in hot}, [0, 1] if ends else [0], lambda: self.post(b, len(hot) - 1)
+        return (
+            {o: b._replace(stop=min(b.stop, rank)) for o in hot},
+            [0, 1] if ends else [0],
+            lambda: self.post(b, len(hot) - 1),
+        )
 
 
 class Arrivals(Unit):
     """Section 3.2: `since[i]` is the cycle in which the unit at the head of input i arrived."""
 
     def setup(self):
-        self.since, self.moving = [None] * self.p["n"], None
+        self.since = [None] * self.p["n"]
+        self.moving = None
 
     def step(self, c):
         for i in range(self.p["n"]):
@@ -57,16 +63,21 @@ class Arrivals(Unit):
         return min(waiting)[1] if waiting else None
 
     def moved(self, i, ends):
-        self.moving, self.since[i] = None if ends else i, None
+        self.moving = None if ends else i
+        self.since[i] = None
 
 
 class Reassemble(Arrivals):
     def setup(self):
         super().setup()
-        self.given, self.draining, self.done = set(), set(), True
+        self.given = set()
+        self.draining = set()
+        self.done = True
 
     def plan(self):
-        n, rank, selector = self.p["n"], self.p["rank"], self.ins[-1].peek()
+        n = self.p["n"]
+        rank = self.p["rank"]
+        selector = self.ins[-1].peek()
         if self.draining:
             over = [i for i in self.draining if self.ins[i].peek() is not None]
             assert all(self.ins[i].peek().done for i in over), "beats left"
@@ -79,12 +90,18 @@ class Reassemble(Arrivals):
         if selector is None:
             return None
         if selector.done:
+
             def drain():
-                self.draining, self.done = set(range(n)), False
+                self.draining = set(range(n))
+                self.done = False
 
             return {0: END}, [n], drain
         q = selector.stop
-        wanted = {i for i in range(n) if word(selector) >> i & 1} - self.given if selector.data else set()
+        wanted = (
+            {i for i in range(n) if word(selector) >> i & 1} - self.given
+            if selector.data
+            else set()
+        )
         if not wanted:
             return {0: Beat(rank + 1 + q, 0)}, [n], lambda: None
         i = self.first(wanted) if self.moving is None else self.moving
@@ -92,7 +109,8 @@ class Reassemble(Arrivals):
         if b is None:
             return None
         assert not b.done and (b.data or rank), "stop mismatch"
-        ends, last = b.stop >= rank, wanted == {i}
+        ends = b.stop >= rank
+        last = wanted == {i}
 
         def update():
             if ends:
@@ -109,7 +127,11 @@ class EagerMerge(Arrivals):
         first = self.moving is None
         i = self.first(range(n)) if first else self.moving
         if i is None:
-            return ({0: END, 1: END}, range(n), lambda: None) if all(c.peek() is not None for c in self.ins) else None
+            return (
+                ({0: END, 1: END}, range(n), lambda: None)
+                if all(c.peek() is not None for c in self.ins)
+                else None
+            )
         b = self.ins[i].peek()
         if b is None:
             return None
@@ -124,7 +146,9 @@ class Expand(Poster):
         if b is None or r is None:
             return None
         ends = r.stop >= self.p["level"]
-        assert b.done == r.done and (not ends or b.stop == r.stop) and b.data >= r.data, "stop mismatch"
+        assert b.done == r.done and (not ends or b.stop == r.stop) and b.data >= r.data, (
+            "stop mismatch"
+        )
         copy = b._replace(stop=r.stop) if r.data else r
         return {0: copy}, [0, 1] if ends else [1], lambda: self.post(b, r.data - ends)
 
@@ -134,7 +158,9 @@ class Signal(Unit):
         self.last = END.stop
 
     def plan(self):
-        b, level, last = self.ins[0].peek(), self.p["level"], self.last
+        b = self.ins[0].peek()
+        level = self.p["level"]
+        last = self.last
         if b is None:
             return None
 
@@ -144,7 +170,17 @@ class Signal(Unit):
         if b.stop < level:
             return {}, [0], update
         empty = not b.data and b.stop > level and (level == 0 or last > level)
-        return {0: END if b.done else Beat(b.stop - level, 0) if empty else Beat(b.stop - level, 1, number(1))}, [0], update
+        return (
+            {
+                0: END
+                if b.done
+                else Beat(b.stop - level, 0)
+                if empty
+                else Beat(b.stop - level, 1, number(1))
+            },
+            [0],
+            update,
+        )
 
 
 class Generate(Unit):
@@ -155,7 +191,8 @@ class Generate(Unit):
         heads = [c.peek() for c in self.ins]
         if None in heads:
             return None
-        a, taken = heads[0], range(len(heads))
+        a = heads[0]
+        taken = range(len(heads))
         assert len({b[:2] for b in heads}) == 1, "stop mismatch"
         if a.done:
             return {0: END}, taken, lambda: None
@@ -168,7 +205,11 @@ class Generate(Unit):
         def update():
             self.sent = 0 if last else at + 1
 
-        return {0: Beat(a.stop + 1 if last else 0, 1, number(values[at]))}, taken if last else [], update
+        return (
+            {0: Beat(a.stop + 1 if last else 0, 1, number(values[at]))},
+            taken if last else [],
+            update,
+        )
 
     def values(self, a, n=0):
         match self.p["fn"]:
@@ -176,7 +217,11 @@ class Generate(Unit):
                 return [(a * self.p["stride"] + i) % 2**32 for i in range(n)]
             case "expert":
                 index = (a & -a).bit_length() - 1
-                return [(index * self.p["count"] + i) % 2**32 for i in range(self.p["count"])] if a else []
+                return (
+                    [(index * self.p["count"] + i) % 2**32 for i in range(self.p["count"])]
+                    if a
+                    else []
+                )
             case "last":
                 return [2] * (a - 1) + [1] if a else []
 
@@ -187,4 +232,12 @@ class Address(Unit):
         if a is None or b is None:
             return None
         assert a[:2] == b[:2], "stop mismatch"
-        return {0: a._replace(numbers=number((word(a) * self.p["stride"] + word(b)) % 2**32)) if a.data else a}, [0, 1], lambda: None
+        return (
+            {
+                0: a._replace(numbers=number((word(a) * self.p["stride"] + word(b)) % 2**32))
+                if a.data
+                else a
+            },
+            [0, 1],
+            lambda: None,
+        )

@@ -8,23 +8,38 @@ from .core import Beat, Unit
 
 class RowPack(Unit):
     def setup(self):
-        self.leaving, self.last = None, STOP_DONE  # a beat without data that leaves next; stop of the beat before
-        self.group, self.drained, self.since = [], 0, 0  # tiles that drain
-        self.across = self.p.get("along") == "cols"  # whether columns are packed, and "rows" below are columns
+        # a beat without data that leaves next; stop of the beat before
+        self.leaving = None
+        self.last = STOP_DONE
+        # tiles that drain
+        self.group = []
+        self.drained = 0
+        self.since = 0
+        self.across = (
+            self.p.get("along") == "cols"
+        )  # whether columns are packed, and "rows" below are columns
         self.reset()
 
     def reset(self):
-        self.fill = self.at = self.bands = self.valid = 0  # rows of the open band; tiles of the open row of tiles; bands drained of the group; rows of the open row of tiles
-        self.cols, self.open = {}, False
+        self.fill = self.at = self.bands = self.valid = (
+            # rows of the open band; tiles of the open row of tiles; bands drained of the group;
+            # rows of the open row of tiles
+            0
+        )
+        self.cols = {}
+        self.open = False
 
     def drain(self, group, c):
-        self.group, self.drained, self.since = group, 0, c + 1
+        self.group = group
+        self.drained = 0
+        self.since = c + 1
 
     def band(self, last):
         """The open band; its last tile gets `last`."""
         n = len(self.cols)
         self.bands += 1
-        rows, self.fill = self.fill, 0
+        rows = self.fill
+        self.fill = 0
         return [Beat(last if i == n - 1 else 0, 1, (rows, self.cols[i])) for i in range(n)]
 
     def close(self, stop, c):
@@ -33,7 +48,14 @@ class RowPack(Unit):
         more = self.p["bands"] - self.bands - (self.fill > 0)
         out = self.band(1 if more > 0 else stop) if self.fill else []
         for b in range(more):
-            out += [Beat(0 if j < width - 1 else stop if b == more - 1 else 1, 1, (0, min(self.p["cols"] - j * t, t))) for j in range(width)]
+            out += [
+                Beat(
+                    0 if j < width - 1 else stop if b == more - 1 else 1,
+                    1,
+                    (0, min(self.p["cols"] - j * t, t)),
+                )
+                for j in range(width)
+            ]
         if out:
             self.drain(out, c)
         else:
@@ -47,11 +69,14 @@ class RowPack(Unit):
                 self.outs[0].push(self.leaving)
                 self.leaving = None
             return
-        drained, draining = self.drained, bool(self.group)
+        drained = self.drained
+        draining = bool(self.group)
         if draining and c >= self.since:
             if self.outs[0].ready():
                 leaving = self.group[drained]
-                self.outs[0].push(leaving._replace(numbers=leaving.numbers[::-1]) if self.across else leaving)
+                self.outs[0].push(
+                    leaving._replace(numbers=leaving.numbers[::-1]) if self.across else leaving
+                )
                 self.drained += 1
                 if self.drained == len(self.group):
                     self.group = []
@@ -60,7 +85,8 @@ class RowPack(Unit):
         b = self.ins[0].peek()
         if b is None:
             return
-        s, level = b.stop, self.p["level"]
+        s = b.stop
+        level = self.p["level"]
         rows, cols = b.numbers if b.data else (0, 0)
         if self.across:
             rows, cols = cols if rows else 0, rows
@@ -70,13 +96,14 @@ class RowPack(Unit):
             if not draining:
                 self.drain(self.band(1), c)
             return
-        if draining and (s >= level or b.data and self.at >= drained):
+        if draining and (s >= level or (b.data and self.at >= drained)):
             return
         self.ins[0].take()
         stop = 2 + s - level
         if b.data:
             assert self.fill + rows <= self.g.t and self.at < self.p["depth"], "rows do not fit"
-            self.open, self.valid = True, rows
+            self.open = True
+            self.valid = rows
             if rows:
                 self.cols[self.at] = cols
             self.at = 0 if ends else self.at + 1
@@ -96,15 +123,23 @@ class RowPack(Unit):
 
 class RowUnpack(Unit):
     def setup(self):
-        self.queue = []  # complete bands: [columns of its tiles or None for a bare stop, valid rows, rows that leave, stop of its end]
-        self.open, self.band = [], 0  # columns of the open band's tiles; its place in the logical tile
+        # complete bands: [columns of its tiles or None for a bare stop, valid rows, rows that
+        # leave, stop of its end]
+        self.queue = []
+        # columns of the open band's tiles; its place in the logical tile
+        self.open = []
+        self.band = 0
         self.row = self.col = 0  # of the tile that leaves next
-        self.across = self.p.get("along") == "cols"  # whether a band's columns leave, and "rows" below are columns
+        self.across = (
+            self.p.get("along") == "cols"
+        )  # whether a band's columns leave, and "rows" below are columns
         self.valid = 0  # of the open band: rows of its first tile
 
     def step(self, c):
-        queued, tail = len(self.queue), self.queue[-1] if self.queue else None
-        b, after = self.ins[0].peek(), []
+        queued = len(self.queue)
+        tail = self.queue[-1] if self.queue else None
+        b = self.ins[0].peek()
+        after = []
         ends = None  # stop that ends the band queued last
         if b is not None and queued < 2 and not b.done:
             self.ins[0].take()
@@ -136,7 +171,9 @@ class RowUnpack(Unit):
         assert len(self.open) <= self.p["depth"], "rows do not fit"
         if not s:
             return None
-        leave = rows if self.p["mask"] else min(max(self.p["rows"] - self.band * self.g.t, 0), self.g.t)
+        leave = (
+            rows if self.p["mask"] else min(max(self.p["rows"] - self.band * self.g.t, 0), self.g.t)
+        )
         ends = None
         if leave:
             after.append([self.open, rows, leave, s])
@@ -144,20 +181,26 @@ class RowUnpack(Unit):
             ends = s  # the tile's rows have ended before
         elif s >= 2:
             after.append([None, 0, 0, s])
-        self.open, self.band = [], 0 if s >= 2 else self.band + 1
+        self.open = []
+        self.band = 0 if s >= 2 else self.band + 1
         return ends
 
     def emit(self, queued):
         cols, valid, leave, end = self.queue[0]
         last = self.row == leave - 1
         if cols is None:
-            out, pops = Beat(end + 1, 0), True
+            out = Beat(end + 1, 0)
+            pops = True
         else:
             if last and end == 1 and queued == 1 and self.p["mask"]:
                 return
             ends = self.col == len(cols) - 1
             numbers = (int(self.row < valid), cols[self.col])
-            out = Beat(int(self.across) if not ends else end + 1 if last and end >= 2 else 2, 1, numbers[::-1] if self.across else numbers)
+            out = Beat(
+                int(self.across) if not ends else end + 1 if last and end >= 2 else 2,
+                1,
+                numbers[::-1] if self.across else numbers,
+            )
             pops = ends and last
         if not self.outs[0].ready():
             self.offers = True
@@ -167,7 +210,8 @@ class RowUnpack(Unit):
             self.queue.pop(0)
             self.row = self.col = 0
         elif cols is not None and ends:
-            self.row, self.col = self.row + 1, 0
+            self.row = self.row + 1
+            self.col = 0
         else:
             self.col += 1
 
@@ -177,8 +221,9 @@ class RowAppend(Unit):
         self.placed = False
 
     def plan(self):
-        tile, row = self.ins[0].peek(), self.ins[1].peek()
-        if tile is None or not tile.data and row is None:
+        tile = self.ins[0].peek()
+        row = self.ins[1].peek()
+        if tile is None or (not tile.data and row is None):
             return None
         if not tile.data:
             assert (row.data, row.stop) == (tile.data, tile.stop), "stop mismatch"
@@ -189,7 +234,7 @@ class RowAppend(Unit):
         assert takes or self.placed or tile.stop < 2, "rows do not fit"
 
         def update():
-            self.placed = tile.stop < 2 and (self.placed or takes and tile.stop == 1)
+            self.placed = tile.stop < 2 and (self.placed or (takes and tile.stop == 1))
 
         if not takes:
             return {0: tile}, [0], update
@@ -203,13 +248,21 @@ class RowOffset(Unit):
         self.band = 0
 
     def plan(self):
-        tile, count = self.ins[0].peek(), self.ins[1].peek()
+        tile = self.ins[0].peek()
+        count = self.ins[1].peek()
         if tile is None or count is None:
             return None
         if tile.done or tile.stop >= 2:
-            assert (tile.data, tile.stop) == (count.data, count.stop if tile.done else count.stop + 2), "stop mismatch"
+            assert (tile.data, tile.stop) == (
+                count.data,
+                count.stop if tile.done else count.stop + 2,
+            ), "stop mismatch"
         if not tile.data:
             return {0: tile}, [0, 1] if tile.stop >= 2 else [0], lambda: setattr(self, "band", 0)
         rows = min(tile.numbers[0], max(count.numbers[0] - self.band * self.g.t, 0))
         band = 0 if tile.stop >= 2 else self.band + (tile.stop == 1)
-        return {0: tile._replace(numbers=(rows, tile.numbers[1]))}, [0, 1] if tile.stop >= 2 else [0], lambda: setattr(self, "band", band)
+        return (
+            {0: tile._replace(numbers=(rows, tile.numbers[1]))},
+            [0, 1] if tile.stop >= 2 else [0],
+            lambda: setattr(self, "band", band),
+        )

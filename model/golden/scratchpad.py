@@ -16,8 +16,13 @@ def points(shape: list[int], stride: list[int]) -> list[tuple[int, int]]:
     """(tile, dimensions that end) of each point of a loop nest."""
     out = []
     for at in product(*map(range, shape)):
-        ends = [i == n - 1 for i, n in zip(at, shape)]
-        out.append((sum(i * s for i, s in zip(at, stride)), (ends[::-1] + [False]).index(False)))
+        ends = [i == n - 1 for i, n in zip(at, shape, strict=False)]
+        out.append(
+            (
+                sum(i * s for i, s in zip(at, stride, strict=False)),
+                ([*ends[::-1], False]).index(False),
+            )
+        )
     return out
 
 
@@ -56,21 +61,45 @@ class Reader:
 
 
 class Scratchpad(Unit):
-    """Section 4. A buffer is kept whole, by its first page; the pages only count and are named in references."""
+    """Section 4.
+
+    A buffer is kept whole, by its first page; the pages only count and are named in references.
+    """
 
     def setup(self):
         p = self.p
         self.free = list(range(p["pages"]))  # head first
-        self.writers = [Writer(w["rank"], limit) for w, limit in zip(p["writers"], p["limit"])]
-        self.readers = [Reader(r["rank"], n if r["repeat_dim"] else 1, r["repeat_dim"], cycle(r["turns"]) if r.get("turns") else None, ref=r.get("ref"))
-                        for r, n in zip(p["readers"], p["repeat"])]
-        for r, channel in zip([r for r in self.readers if r.ref is not None], self.ins[len(self.writers) + len(self.readers):]):
+        self.writers = [
+            Writer(w["rank"], limit) for w, limit in zip(p["writers"], p["limit"], strict=False)
+        ]
+        self.readers = [
+            Reader(
+                r["rank"],
+                n if r["repeat_dim"] else 1,
+                r["repeat_dim"],
+                cycle(r["turns"]) if r.get("turns") else None,
+                ref=r.get("ref"),
+            )
+            for r, n in zip(p["readers"], p["repeat"], strict=False)
+        ]
+        for r, channel in zip(
+            [r for r in self.readers if r.ref is not None],
+            self.ins[len(self.writers) + len(self.readers) :],
+            strict=False,
+        ):
             r.tokens = channel
-        shapes, strides = iter(p.get("shape", ())), iter(p.get("stride", ()))
-        for r, given in zip(self.readers, p["readers"]):
+        shapes = iter(p.get("shape", ()))
+        strides = iter(p.get("stride", ()))
+        for r, given in zip(self.readers, p["readers"], strict=False):
             if n := given.get("affine"):
-                r.order = points([next(shapes) for _ in range(n)], [next(strides) for _ in range(n)])
-        self.tiles, self.chain, self.refs, self.owner, self.posts = {}, {}, {}, {}, []
+                r.order = points(
+                    [next(shapes) for _ in range(n)], [next(strides) for _ in range(n)]
+                )
+        self.tiles = {}
+        self.chain = {}
+        self.refs = {}
+        self.owner = {}
+        self.posts = []
         self.unused = set()  # buffers without a reference that are not free yet
         self.write_turn = self.read_turn = self.peak = 0
 
@@ -81,7 +110,9 @@ class Scratchpad(Unit):
         self.peak = max(self.peak, self.p["pages"] - len(self.free))
 
     def commit(self) -> None:
-        """Posts of a cycle add up; of the buffers whose count is zero the lowest is spliced in front of the free list."""
+        """Posts of a cycle add up; of the buffers whose count is zero the lowest is spliced in
+        front of the free list.
+        """
         for page, n in self.posts:
             self.refs[page] += n
             assert self.refs[page] < 1 << COUNT_BITS, "too many references"
@@ -101,12 +132,19 @@ class Scratchpad(Unit):
                 self.offers = True
 
     def write(self, c, free):
-        n, asking, ended = len(self.writers), [], False
+        n = len(self.writers)
+        asking = []
+        ended = False
         for i, w in enumerate(self.writers):
-            channel, queued = self.ins[i], len(w.queue)
+            channel = self.ins[i]
+            queued = len(w.queue)
             b = channel.peek()
             if b is not None and not b.done and not w.has_no_buffer(b):
-                fits = w.fill < self.p["frames"] or free > 0 if w.pages else free > 0 and w.held < w.limit
+                fits = (
+                    w.fill < self.p["frames"] or free > 0
+                    if w.pages
+                    else free > 0 and w.held < w.limit
+                )
                 asking.append(fits and (b.stop < w.rank or queued < 2))
             else:
                 asking.append(False)
@@ -131,7 +169,9 @@ class Scratchpad(Unit):
             if b.stop >= w.rank:
                 first = w.pages[0]
                 self.tiles[first] = self.tiles.pop((i, "open"))
-                self.chain[first], self.refs[first], self.owner[first] = w.pages, 1, w
+                self.chain[first] = w.pages
+                self.refs[first] = 1
+                self.owner[first] = w
                 w.queue.append((c + 1, Beat(b.stop - w.rank, 1, (first, len(self.tiles[first])))))
                 w.pages = []
             self.write_turn = (i + 1) % n
@@ -140,25 +180,37 @@ class Scratchpad(Unit):
             self.write_turn = 0
 
     def start(self, r, beat):
-        r.q, r.at, r.turn, r.known = beat.stop, 0, 0, 1
+        r.q = beat.stop
+        r.at = 0
+        r.turn = 0
+        r.known = 1
         if not beat.data:
-            r.buffer, r.first = [], None
+            r.buffer = []
+            r.first = None
             return
         r.repeat = next(r.turns) if r.turns else r.repeat
         r.first = beat.numbers[0]
         r.buffer = self.tiles[r.first]
 
     def read(self, c):
-        n, w, asking, ended = len(self.readers), len(self.writers), [], False
+        n = len(self.readers)
+        w = len(self.writers)
+        asking = []
+        ended = False
         for i, r in enumerate(self.readers):
-            b, token = self.ins[w + i].peek(), r.tokens.peek() if r.tokens else None
-            asking.append(r.buffer is not None and len(r.queue) < 4 and (r.ref is None or token is not None and not token.done))
+            b = self.ins[w + i].peek()
+            token = r.tokens.peek() if r.tokens else None
+            asking.append(
+                r.buffer is not None
+                and len(r.queue) < 4
+                and (r.ref is None or (token is not None and not token.done))
+            )
             empty = not r.queue
             self.deliver(r.queue, self.outs[w + i], c)
             if r.buffer is None and b is not None:
                 if not b.done:
                     self.start(r, self.ins[w + i].take())
-                elif empty and (r.ref is None or token is not None and token.done):
+                elif empty and (r.ref is None or (token is not None and token.done)):
                     r.queue.append((c + 1, self.ins[w + i].take()))
                     if r.tokens:
                         r.tokens.take()
@@ -177,7 +229,7 @@ class Scratchpad(Unit):
         """A tile of the buffer held, or a bare stop."""
         token = r.tokens.peek() if r.tokens else None
         hollow = r.first is None
-        nothing = hollow or token is not None and not token.data
+        nothing = hollow or (token is not None and not token.data)
         if r.order and not hollow and r.known < len(self.chain[r.first]):
             r.known += 1
             return
@@ -191,13 +243,15 @@ class Scratchpad(Unit):
         if nothing or r.at == len(r.order or r.buffer):
             if token is not None:
                 r.tokens.take()
-                last_turn, stop = token.stop >= r.ref, r.rank + token.stop
+                last_turn = token.stop >= r.ref
+                stop = r.rank + token.stop
                 assert not last_turn or token.stop == r.ref + r.q, "stop mismatch"
             else:
                 last_turn = hollow or r.turn + 1 >= r.repeat
                 stop = r.rank if not last_turn else r.rank + r.q + r.dimension
             b = b._replace(stop=stop)
-            r.at, r.turn = 0, r.turn + 1
+            r.at = 0
+            r.turn = r.turn + 1
             if last_turn:
                 if not hollow:
                     self.posts.append((r.first, -1))

@@ -16,7 +16,7 @@ class Broadcast(Unit):
             if b.data and self.p["scratchpad"] is not None:
                 self.g.units[self.p["scratchpad"]].posts.append((b.numbers[0], self.p["n"] - 1))
 
-        return None if b is None else ({o: b for o in range(self.p["n"])}, [0], post)
+        return None if b is None else (dict.fromkeys(range(self.p["n"]), b), [0], post)
 
 
 class Flatten(Unit):
@@ -24,23 +24,29 @@ class Flatten(Unit):
         self.last = STOP_DONE  # stop of the beat before
 
     def stop(self, s):
-        lo, hi = self.p["lo"], self.p["hi"]
+        lo = self.p["lo"]
+        hi = self.p["hi"]
         return s if s <= lo else lo if s <= hi else s - (hi - lo)
 
     def plan(self):
         b = self.ins[0].peek()
         if b is None:
             return None
-        lo, hi, last = self.p["lo"], self.p["hi"], self.last
+        lo = self.p["lo"]
+        hi = self.p["hi"]
+        last = self.last
         bare = not b.data and not b.done
-        assert not (bare and b.stop > hi and 0 < lo < last <= hi), "an empty group at the end of a merged dimension"
+        assert not (bare and b.stop > hi and 0 < lo < last <= hi), (
+            "an empty group at the end of a merged dimension"
+        )
         dropped = bare and lo < b.stop <= hi and (lo == 0 or last > lo)
         return {} if dropped else super().plan()[0], [0], lambda: setattr(self, "last", b.stop)
 
 
 class Promote(Unit):
     def setup(self):
-        self.held, self.ending = None, False
+        self.held = None
+        self.ending = False
 
     def stop(self, s):
         return s + 1 if s >= self.p["level"] else s
@@ -64,18 +70,27 @@ class Promote(Unit):
 
 class Reshape(Unit):
     def setup(self):
-        self.count, self.pads, self.last = 0, deque(), STOP_DONE
+        self.count = 0
+        self.pads = deque()
+        self.last = STOP_DONE
 
     def plan(self):
         fired = self.next()
         if fired is None:
             return None
         b, taken, update, pad = fired
-        level, before = self.p.get("flags"), self.last
+        level = self.p.get("flags")
+        before = self.last
         out = {0: b}
         if level is not None and (b.done or b.stop >= level):
             bare = not b.data and b.stop > level and (not level or before > level)
-            out[1] = b if b.done else Beat(b.stop - level, 0) if bare else Beat(b.stop - level, 1, (int(pad), 0))
+            out[1] = (
+                b
+                if b.done
+                else Beat(b.stop - level, 0)
+                if bare
+                else Beat(b.stop - level, 1, (int(pad), 0))
+            )
 
         def both():
             update()
@@ -87,19 +102,29 @@ class Reshape(Unit):
         return out, taken, both
 
     def pad_stops(self, missing: int, last: int) -> list[int]:
-        rows, cols = self.p["pad_rows"] or 1, self.p["pad_cols"] or 1
+        rows = self.p["pad_rows"] or 1
+        cols = self.p["pad_cols"] or 1
         unit = [0 if k % cols < cols - 1 else 1 for k in range(rows * cols - 1)]
-        return (unit + [self.p["dim"]]) * (missing - 1) + unit + [last]
+        return ([*unit, self.p["dim"]]) * (missing - 1) + unit + [last]
 
     def next(self):
-        dim, chunk = self.p["dim"], self.p["chunk"]
+        dim = self.p["dim"]
+        chunk = self.p["chunk"]
         b = self.ins[0].peek()
         zero = (0,) * self.g.numbers[self.u.id]
-        if not self.pads and b is not None and not b.data and b.stop > dim and self.p["pad"] and self.count:
+        if (
+            not self.pads
+            and b is not None
+            and not b.data
+            and b.stop > dim
+            and self.p["pad"]
+            and self.count
+        ):
             stops = deque(self.pad_stops(chunk - self.count, dim + 1 if b.done else b.stop + 1))
 
             def start():
-                self.pads, self.count = stops, 0
+                self.pads = stops
+                self.count = 0
                 stops.popleft()
 
             return Beat(stops[0], 1, zero), [] if b.done else [0], start, True
@@ -107,13 +132,16 @@ class Reshape(Unit):
             return Beat(self.pads[0], 1, zero), [], self.pads.popleft, True
         if b is None:
             return None
-        s, count, pads = b.stop, self.count, deque()
+        s = b.stop
+        count = self.count
+        pads = deque()
         if b.done:
             count = 0
         elif s == dim and (b.data or dim):
             count += 1
             if count == chunk:
-                s, count = dim + 1, 0
+                s = dim + 1
+                count = 0
         elif s > dim:
             if self.p["pad"] and b.data and count + 1 < chunk:
                 s, pads = dim, deque(self.pad_stops(chunk - count - 1, s + 1))
@@ -122,7 +150,8 @@ class Reshape(Unit):
             count = 0
 
         def update():
-            self.count, self.pads = count, pads
+            self.count = count
+            self.pads = pads
 
         return b if b.done else b._replace(stop=s), [0], update, False
 
@@ -138,7 +167,11 @@ class Repeat(Unit):
         if not b.data:
             return {0: b if b.done else b._replace(stop=b.stop + 1)}, [0], lambda: None
         last = self.sent == self.p["count"] - 1
-        return {0: b._replace(stop=b.stop + 1 if last else 0)}, [0] if last else [], lambda: setattr(self, "sent", 0 if last else self.sent + 1)
+        return (
+            {0: b._replace(stop=b.stop + 1 if last else 0)},
+            [0] if last else [],
+            lambda: setattr(self, "sent", 0 if last else self.sent + 1),
+        )
 
 
 class Pace(Unit):
@@ -146,11 +179,18 @@ class Pace(Unit):
         self.wait = 0  # sixteenths of a cycle
 
     def plan(self):
-        self.before, self.wait = self.wait, max(self.wait - 16, 0)
+        self.before = self.wait
+        self.wait = max(self.wait - 16, 0)
         b = self.ins[0].peek()
-        if b is None or b.data and self.before >= 16:
+        if b is None or (b.data and self.before >= 16):
             return None
-        return {0: b}, [0], (lambda: setattr(self, "wait", self.before + self.p["interval"] - 16)) if b.data else lambda: None
+        return (
+            {0: b},
+            [0],
+            (lambda: setattr(self, "wait", self.before + self.p["interval"] - 16))
+            if b.data
+            else lambda: None,
+        )
 
 
 class Zip(Unit):
@@ -167,11 +207,12 @@ class Split(Unit):
         self.index = 0
 
     def plan(self):
-        b, n = self.ins[0].peek(), self.p["n"]
+        b = self.ins[0].peek()
+        n = self.p["n"]
         if b is None:
             return None
         if b.done:
-            return {o: b for o in range(n)}, [0], lambda: setattr(self, "index", 0)
+            return dict.fromkeys(range(n), b), [0], lambda: setattr(self, "index", 0)
         return {self.index: b}, [0], lambda: setattr(self, "index", (self.index + 1) % n)
 
 
@@ -180,7 +221,8 @@ class Merge(Unit):
         self.index = 0
 
     def plan(self):
-        b, n = self.ins[self.index].peek(), self.p["n"]
+        b = self.ins[self.index].peek()
+        n = self.p["n"]
         if b is None:
             return None
         if b.done:

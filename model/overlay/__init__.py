@@ -1,4 +1,6 @@
-"""The overlay's model: cycles, the cycle of every write, use statistics, and all values of an image (docs/overlay.md)."""
+"""The overlay's model: cycles, the cycle of every write, use statistics, and all values of an image
+(docs/overlay.md).
+"""
 
 from .simulate import Run, simulate
 from .values import values

@@ -1,9 +1,12 @@
-"""Dynamic PEs and their networks, compiled: one pass over the PEs a cycle (docs/overlay.md sections 3 to 5; plain meaning: :mod:`.golden`).
+"""Dynamic PEs and their networks, compiled: one pass over the PEs a cycle (docs/overlay.md sections
+3 to 5; plain meaning: :mod:`.golden`).
 
-Within a pass a PE changes only its own state; what crosses to another router is collected and applied after the pass, so every decision is
-judged on the state at the start of the cycle. Values do not matter to the timing and are not carried here.
+Within a pass a PE changes only its own state; what crosses to another router is collected and
+applied after the pass, so every decision is judged on the state at the start of the cycle. Values
+do not matter to the timing and are not carried here.
 
-A token is one int64: from bit 0 slot (2), node (24), second slot (2), second node (24), whether there is a second (1), PE.
+A token is one int64: from bit 0 slot (2), node (24), second slot (2), second node (24), whether
+there is a second (1), PE.
 """
 
 from __future__ import annotations
@@ -53,13 +56,52 @@ def _token(pe, node, slot, node2, slot2):
 
 
 @numba.njit(cache=True)
-def run(rows, cols, hoplite, critical, depth, wake, waiting, room, base, latency, senders, sources, fires,
-        first_base, first_pe, first_node, first_slot, first_node2, first_slot2, first_last, first_rest, rest_base, rest_pe, rest_node, rest_slot, rest_node2, rest_slot2, rest_last,
-        chain_valid, chain_node, chain_slot, seed, written, links, consumed, generated, peak_ready, stalled, deflected):
+def run(
+    rows,
+    cols,
+    hoplite,
+    critical,
+    depth,
+    wake,
+    waiting,
+    room,
+    base,
+    latency,
+    senders,
+    sources,
+    fires,
+    first_base,
+    first_pe,
+    first_node,
+    first_slot,
+    first_node2,
+    first_slot2,
+    first_last,
+    first_rest,
+    rest_base,
+    rest_pe,
+    rest_node,
+    rest_slot,
+    rest_node2,
+    rest_slot2,
+    rest_last,
+    chain_valid,
+    chain_node,
+    chain_slot,
+    seed,
+    written,
+    links,
+    consumed,
+    generated,
+    peak_ready,
+    stalled,
+    deflected,
+):
     """Run to the end; returns cycles, or -(cycle) - 1 when nothing has moved for long.
 
-    Outputs, zeroed by the caller: ``written`` (cycle by local address, -1 before), ``links`` [routers, 5] tokens out of each port,
-    ``consumed``, ``generated``, ``peak_ready``, ``stalled`` (cycles in which A's oldest trigger waits) [PEs], ``deflected`` [PEs].
+    Outputs, zeroed by the caller: ``written`` (cycle by local address, -1 before), ``links``
+    [routers, 5] tokens out of each port, ``consumed``, ``generated``, ``peak_ready``, ``stalled``
+    (cycles in which A's oldest trigger waits) [PEs], ``deflected`` [PEs].
     """
     pes = rows * cols
     chained = len(chain_valid) > 0
@@ -132,7 +174,15 @@ def run(rows, cols, hoplite, critical, depth, wake, waiting, room, base, latency
         npush = 0
         for p in range(pes):
             on_links = link_w[p] >= 0 or link_n[p] >= 0 if hoplite else held[p] > 0
-            if not on_links and ready[p] == 0 and g_node[p] < 0 and a_count[p] == 0 and pending[p] == 0 and chains[p, 0] == 0 and chains[p, 1] == 0:
+            if (
+                not on_links
+                and ready[p] == 0
+                and g_node[p] < 0
+                and a_count[p] == 0
+                and pending[p] == 0
+                and chains[p, 0] == 0
+                and chains[p, 1] == 0
+            ):
                 continue
             # A
             stall = wake == 2 and a_count[p] > waiting - 2
@@ -170,10 +220,13 @@ def run(rows, cols, hoplite, critical, depth, wake, waiting, room, base, latency
             token = np.int64(-1)
             remote = g_node[p] >= 0 and g_token[p] >> 53 != p
             leaves = False
-            x, y = p % cols, p // cols
+            x = p % cols
+            y = p // cols
             if hoplite:
-                south, east = ((y + 1) % rows) * cols + x, y * cols + (x + 1) % cols
-                tn, tw = link_n[p], link_w[p]
+                south = ((y + 1) % rows) * cols + x
+                east = y * cols + (x + 1) % cols
+                tn = link_n[p]
+                tw = link_w[p]
                 out_y = np.int64(-1)
                 out_e = np.int64(-1)
                 if tn >= 0:
@@ -212,8 +265,19 @@ def run(rows, cols, hoplite, critical, depth, wake, waiting, room, base, latency
                         want[i] = -1
                         if level[f] > 0:
                             to = fifo[f, head[f]] >> 53
-                            tx, ty = to % cols, to // cols
-                            want[i] = E if tx > x else W if tx < x else S if ty > y else N if ty < y else P
+                            tx = to % cols
+                            ty = to // cols
+                            want[i] = (
+                                E
+                                if tx > x
+                                else W
+                                if tx < x
+                                else S
+                                if ty > y
+                                else N
+                                if ty < y
+                                else P
+                            )
                     for o in range(5):
                         asked = -1
                         for k in range(5):
@@ -230,7 +294,15 @@ def run(rows, cols, hoplite, critical, depth, wake, waiting, room, base, latency
                             token = t
                         else:
                             # the neighbour's FIFO that this output feeds
-                            f = (p - 1) * 5 + E if o == W else (p + 1) * 5 + W if o == E else (p - cols) * 5 + S if o == N else (p + cols) * 5 + N
+                            f = (
+                                (p - 1) * 5 + E
+                                if o == W
+                                else (p + 1) * 5 + W
+                                if o == E
+                                else (p - cols) * 5 + S
+                                if o == N
+                                else (p + cols) * 5 + N
+                            )
                             if level[f] >= depth:
                                 continue
                             push_to[npush] = f
@@ -248,7 +320,9 @@ def run(rows, cols, hoplite, critical, depth, wake, waiting, room, base, latency
             # S: a token, and in banks that it leaves free a chained consumer
             if not stall and token < 0 and g_node[p] >= 0 and not remote:
                 bank = (g_token[p] >> 2) & odd
-                if chains[p, bank] < room and (not g_token[p] >> 52 & 1 or chains[p, 1 - bank] < room):
+                if chains[p, bank] < room and (
+                    not g_token[p] >> 52 & 1 or chains[p, 1 - bank] < room
+                ):
                     token = g_token[p]
                     leaves = True
             serve[:] = -1
@@ -272,7 +346,8 @@ def run(rows, cols, hoplite, critical, depth, wake, waiting, room, base, latency
                     continue
                 moved = True
                 consumed[p] += 1
-                node, slot = serve[k] >> 2, serve[k] & 3
+                node = serve[k] >> 2
+                slot = serve[k] & 3
                 if slot == 2 or present[base[p] + node]:
                     present[base[p] + node] = 0
                     a_node[p, a_count[p]] = node
@@ -282,7 +357,9 @@ def run(rows, cols, hoplite, critical, depth, wake, waiting, room, base, latency
                 if chained:
                     link = 2 * (base[p] + node) + (1 if slot == 1 else 0)
                     if chain_valid[link]:
-                        chain[p, k, chains[p, k]] = np.int64(chain_node[link]) << 2 | np.int64(chain_slot[link])
+                        chain[p, k, chains[p, k]] = np.int64(chain_node[link]) << 2 | np.int64(
+                            chain_slot[link]
+                        )
                         chains[p, k] += 1
             # G, R
             if leaves:
@@ -290,7 +367,9 @@ def run(rows, cols, hoplite, critical, depth, wake, waiting, room, base, latency
                 generated[p] += 1
                 if not g_last[p]:
                     at = rest_base[p] + g_next[p]
-                    g_token[p] = _token(rest_pe[at], rest_node[at], rest_slot[at], rest_node2[at], rest_slot2[at])
+                    g_token[p] = _token(
+                        rest_pe[at], rest_node[at], rest_slot[at], rest_node2[at], rest_slot2[at]
+                    )
                     g_last[p] = rest_last[at]
                     g_next[p] += 1
                 else:
@@ -315,7 +394,9 @@ def run(rows, cols, hoplite, critical, depth, wake, waiting, room, base, latency
                 moved = True
                 at = first_base[p] + node
                 g_node[p] = node
-                g_token[p] = _token(first_pe[at], first_node[at], first_slot[at], first_node2[at], first_slot2[at])
+                g_token[p] = _token(
+                    first_pe[at], first_node[at], first_slot[at], first_node2[at], first_slot2[at]
+                )
                 g_last[p] = first_last[at]
                 g_next[p] = first_rest[at]
         for k in range(npop):

@@ -1,6 +1,8 @@
-"""The meaning of docs/overlay.md in plain Python, values included: what the compiled model, and the images themselves, are tested against.
+"""The meaning of docs/overlay.md in plain Python, values included: what the compiled model, and the
+images themselves, are tested against.
 
-Each cycle first decides everything on the state at its start, then changes the state. Slow and literal on purpose.
+Each cycle first decides everything on the state at its start, then changes the state. Slow and
+literal on purpose.
 """
 
 from __future__ import annotations
@@ -44,10 +46,18 @@ class Pe:
 
     value: list[int]
     token: dict[int, int] = field(default_factory=dict)  # present: the key exists
-    triggers: list[tuple[int, int, int]] = field(default_factory=list)  # A: node, operands; the oldest first
-    due: dict[int, tuple[int, int]] = field(default_factory=dict)  # cycle of writing -> node, result
-    chained: tuple[deque, deque] = field(default_factory=lambda: (deque(), deque()))  # by bank: node, slot, value; the oldest first
-    sending: list[Token] = field(default_factory=list)  # the generator's node's tokens, the next one first
+    triggers: list[tuple[int, int, int]] = field(
+        default_factory=list
+    )  # A: node, operands; the oldest first
+    due: dict[int, tuple[int, int]] = field(
+        default_factory=dict
+    )  # cycle of writing -> node, result
+    chained: tuple[deque, deque] = field(
+        default_factory=lambda: (deque(), deque())
+    )  # by bank: node, slot, value; the oldest first
+    sending: list[Token] = field(
+        default_factory=list
+    )  # the generator's node's tokens, the next one first
     queue: deque = field(default_factory=deque)
     bits: set = field(default_factory=set)
     source: int = 0
@@ -60,25 +70,53 @@ class Pe:
 def fan_out(image: DynamicImage, p: int, node: int) -> list[Token]:
     """A sender's tokens, without value, as the memories list them."""
     at = image.first_base[p] + node
-    out = [Token(int(image.first_pe[at]), int(image.first_node[at]), int(image.first_slot[at]), int(image.first_node2[at]), int(image.first_slot2[at]))]
-    last, k = image.first_last[at], image.rest_base[p] + image.first_rest[at]
+    out = [
+        Token(
+            int(image.first_pe[at]),
+            int(image.first_node[at]),
+            int(image.first_slot[at]),
+            int(image.first_node2[at]),
+            int(image.first_slot2[at]),
+        )
+    ]
+    last = image.first_last[at]
+    k = image.rest_base[p] + image.first_rest[at]
     while not last:
-        out.append(Token(int(image.rest_pe[k]), int(image.rest_node[k]), int(image.rest_slot[k]), int(image.rest_node2[k]), int(image.rest_slot2[k])))
-        last, k = image.rest_last[k], k + 1
+        out.append(
+            Token(
+                int(image.rest_pe[k]),
+                int(image.rest_node[k]),
+                int(image.rest_slot[k]),
+                int(image.rest_node2[k]),
+                int(image.rest_slot2[k]),
+            )
+        )
+        last = image.rest_last[k]
+        k = k + 1
     return out
 
 
-def dynamic(image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int = 10**7) -> tuple[int, np.ndarray, np.ndarray]:
-    """Cycles, the cycle in which each local address is written (-1: never), and all values; raises TimeoutError at ``limit`` cycles."""
+def dynamic(
+    image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int = 10**7
+) -> tuple[int, np.ndarray, np.ndarray]:
+    """Cycles, the cycle in which each local address is written (-1: never), and all values; raises
+    TimeoutError at ``limit`` cycles.
+    """
     o = image.overlay
-    rows, cols, critical, hoplite = o.rows, o.cols, o.ready == "criticality", o.network == "hoplite"
+    cols = o.cols
+    critical = o.ready == "criticality"
+    hoplite = o.network == "hoplite"
     base = image.base
     pes = [Pe([int(v) for v in image.value[base[p] : base[p + 1]]]) for p in range(o.pes)]
     if critical:
         for p, pe in enumerate(pes):
-            pe.bits = set(np.flatnonzero(image.seed[image.first_base[p] : image.first_base[p + 1]]).tolist())
+            pe.bits = set(
+                np.flatnonzero(image.seed[image.first_base[p] : image.first_base[p + 1]]).tolist()
+            )
     written = np.full(base[-1], -1, np.int64)
-    left, c, cycles = int(image.fires.sum()), 0, 0
+    left = int(image.fires.sum())
+    c = 0
+    cycles = 0
 
     def bank(node: int) -> int:
         return node % o.wake
@@ -87,10 +125,18 @@ def dynamic(image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int =
         return [(t.node, t.slot)] + ([(t.node2, t.slot2)] if t.node2 >= 0 else [])
 
     def route(t: Token, p: int) -> int:
-        dx, dy = t.pe % cols - p % cols, t.pe // cols - p // cols
-        return PORTS.index("E" if dx > 0 else "W" if dx < 0 else "S" if dy > 0 else "N" if dy < 0 else "P")
+        dx = t.pe % cols - p % cols
+        dy = t.pe // cols - p // cols
+        return PORTS.index(
+            "E" if dx > 0 else "W" if dx < 0 else "S" if dy > 0 else "N" if dy < 0 else "P"
+        )
 
-    neighbour = {1: lambda p: (p - 1, 2), 2: lambda p: (p + 1, 1), 3: lambda p: (p - cols, 4), 4: lambda p: (p + cols, 3)}
+    neighbour = {
+        1: lambda p: (p - 1, 2),
+        2: lambda p: (p + 1, 1),
+        3: lambda p: (p - cols, 4),
+        4: lambda p: (p + cols, 3),
+    }
     while left:
         if c >= limit:
             raise TimeoutError(f"not done after {limit} cycles")
@@ -119,25 +165,32 @@ def dynamic(image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int =
             can_consume = not stall and not any(full)
             offered = pe.sending[0] if pe.sending else None
             remote = offered is not None and offered.pe != p
-            leaves, token = False, None
+            leaves = False
+            token = None
             # network
             if hoplite:
-                w, n = pe.link_w, pe.link_n
+                w = pe.link_w
+                n = pe.link_n
                 y = e = None
                 here = p % cols
                 if n:
                     y = n
                 elif w and w.pe % cols == here:
-                    y, w = w, None
+                    y = w
+                    w = None
                 elif remote and offered.pe % cols == here:
-                    y, leaves = offered, True
+                    y = offered
+                    leaves = True
                 if w:
                     e = w
                 elif remote and offered.pe % cols != here:
-                    e, leaves = offered, True
+                    e = offered
+                    leaves = True
                 if y and y.pe == p and can_consume:
-                    token, y = y, None
-                south, east = pes[(p + cols) % o.pes], pes[p - here + (here + 1) % cols]
+                    token = y
+                    y = None
+                south = pes[(p + cols) % o.pes]
+                east = pes[p - here + (here + 1) % cols]
                 later.append(lambda s=south, y=y: setattr(s, "link_n", y))
                 later.append(lambda s=east, e=e: setattr(s, "link_w", e))
             else:
@@ -155,18 +208,35 @@ def dynamic(image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int =
                         q, port = neighbour[out](p)
                         if len(pes[q].fifos[port]) >= o.fifo_depth:
                             continue
-                        later.append(lambda f=pes[q].fifos[port], t=pe.fifos[asking[0]][0]: f.append(t))
+                        later.append(
+                            lambda f=pes[q].fifos[port], t=pe.fifos[asking[0]][0]: f.append(t)
+                        )
                     later.append(pe.fifos[asking[0]].popleft)
                     pe.pointers[out] = (asking[0] + 1) % 5
                 if remote and len(pe.fifos[0]) < o.fifo_depth:
                     later.append(lambda f=pe.fifos[0], t=offered: f.append(t))
                     leaves = True
             # S
-            if not stall and token is None and offered and not remote and not any(full[bank(node)] for node, _ in consumers(offered)):
-                token, leaves = offered, True
-            serve = [(bank(node), node, slot, token.value) for node, slot in consumers(token)] if token else []
+            if (
+                not stall
+                and token is None
+                and offered
+                and not remote
+                and not any(full[bank(node)] for node, _ in consumers(offered))
+            ):
+                token = offered
+                leaves = True
+            serve = (
+                [(bank(node), node, slot, token.value) for node, slot in consumers(token)]
+                if token
+                else []
+            )
             if not stall:
-                serve += [(k, *pe.chained[k].popleft()) for k in range(o.wake) if pe.chained[k] and k not in {s[0] for s in serve}]
+                serve += [
+                    (k, *pe.chained[k].popleft())
+                    for k in range(o.wake)
+                    if pe.chained[k] and k not in {s[0] for s in serve}
+                ]
             if len(serve) == 2 and not (token and token.node2 >= 0):
                 serve.sort(key=lambda s: s[0])
             for k, node, slot, value in serve:
@@ -174,12 +244,16 @@ def dynamic(image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int =
                     pe.triggers.append((node, value, 0))
                 elif node in pe.token:
                     other = pe.token.pop(node)
-                    pe.triggers.append((node, value, other) if slot == LEFT else (node, other, value))
+                    pe.triggers.append(
+                        (node, value, other) if slot == LEFT else (node, other, value)
+                    )
                 else:
                     pe.token[node] = value
                 at = 2 * (base[p] + node) + (slot == RIGHT)
                 if len(image.chain_valid) and image.chain_valid[at]:
-                    pe.chained[k].append((int(image.chain_node[at]), int(image.chain_slot[at]), value))
+                    pe.chained[k].append(
+                        (int(image.chain_node[at]), int(image.chain_slot[at]), value)
+                    )
             # G and R
             if leaves:
                 pe.sending.pop(0)
@@ -189,7 +263,8 @@ def dynamic(image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int =
                     node = min(pe.bits, default=None)
                     pe.bits.discard(node)
                 elif pe.source < image.sources[p]:
-                    node, pe.source = pe.source, pe.source + 1
+                    node = pe.source
+                    pe.source = pe.source + 1
                 elif pe.queue:
                     node = pe.queue.popleft()
                 if node is not None:
@@ -202,22 +277,37 @@ def dynamic(image: DynamicImage, latency: np.ndarray, apply: Apply, limit: int =
     return cycles, written, np.array([v for pe in pes for v in pe.value], np.uint64)
 
 
-def static(image: StaticImage, latency_of: Callable[[int], int], apply: Apply) -> tuple[int, np.ndarray]:
-    """Cycles and all values of a static image, context by context; raises ValueError where two results are due, or one without its write."""
+def static(
+    image: StaticImage, latency_of: Callable[[int], int], apply: Apply
+) -> tuple[int, np.ndarray]:
+    """Cycles and all values of a static image, context by context; raises ValueError where two
+    results are due, or one without its write.
+    """
     o = image.overlay
-    rows, cols = o.rows, o.cols
-    values = [[int(v) for v in image.value[image.base[p] : image.base[p + 1]]] for p in range(o.pes)]
-    pick = {out: {code: port for port, code in codes.items()} for out, codes in SWITCH_CODES.items()}
+    rows = o.rows
+    cols = o.cols
+    values = [
+        [int(v) for v in image.value[image.base[p] : image.base[p + 1]]] for p in range(o.pes)
+    ]
+    pick = {
+        out: {code: port for port, code in codes.items()} for out, codes in SWITCH_CODES.items()
+    }
     links = [dict.fromkeys("wens", 0) for _ in range(o.pes)]
     due: list[dict[int, int]] = [{} for _ in range(o.pes)]
     for c in range(image.length):
         new = []
         writes = []
         for p in range(o.pes):
-            x, y = p % cols, p // cols
+            x = p % cols
+            y = p // cols
             word = {n: int(a[p, c]) for n, a in image.context.items()}
-            inputs = {"P": values[p][word["send"]], "W": links[p - 1]["e"] if x else 0, "E": links[p + 1]["w"] if x < cols - 1 else 0,
-                      "N": links[p - cols]["s"] if y else 0, "S": links[p + cols]["n"] if y < rows - 1 else 0}
+            inputs = {
+                "P": values[p][word["send"]],
+                "W": links[p - 1]["e"] if x else 0,
+                "E": links[p + 1]["w"] if x < cols - 1 else 0,
+                "N": links[p - cols]["s"] if y else 0,
+                "S": links[p + cols]["n"] if y < rows - 1 else 0,
+            }
             out = {o: inputs[pick[o][int(image.switch[o][p, c])]] for o in "wensp"}
             new.append({k: out[k] for k in "wens"})
             if latency_of(word["op"]):

@@ -1,4 +1,6 @@
-"""The values that an image computes, bit for bit: the dataflow is read back from its memories, then evaluated in the order of writing."""
+"""The values that an image computes, bit for bit: the dataflow is read back from its memories, then
+evaluated in the order of writing.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _ARITY = np.array([ARITY[op] for op in Op], np.int8)
 
 
 def values(image: Image, run: Run) -> np.ndarray:
-    """uint64 [graph nodes]: bits of every node's value after a run of :func:`.simulate`; raises RunError where the memories make no dataflow graph."""
+    """uint64 [graph nodes]: bits of every node's value after a run of :func:`.simulate`; raises
+    RunError where the memories make no dataflow graph.
+    """
     op, a, b = (_static if isinstance(image, StaticImage) else _dynamic)(image, run)
     f = format_of(image.overlay.format)
     order = np.lexsort((np.arange(len(op)), run.written))
@@ -25,9 +29,13 @@ def values(image: Image, run: Run) -> np.ndarray:
     start = image.value.astype(f.word).view(f.dtype)
     code = np.where(run.written < 0, int(Op.CONST), op)[order]
     arity = _ARITY[code]
-    a, b = np.where(arity > 0, new[a[order]], -1), np.where(arity > 1, new[b[order]], -1)
+    a = np.where(arity > 0, new[a[order]], -1)
+    b = np.where(arity > 1, new[b[order]], -1)
     if (late := (a >= np.arange(len(a))) | (b >= np.arange(len(a)))).any():
-        raise RunError(f"local address {int(order[np.argmax(late)])} is computed before its operand", "overlay image")
+        raise RunError(
+            f"local address {int(order[np.argmax(late)])} is computed before its operand",
+            "overlay image",
+        )
     graph = DataflowGraph(code, a, b, start[order], {}, [len(op) - 1], title="image")
     out = graph.evaluate(fmt=f.name).view(f.word).astype(np.uint64)
     # sources keep their very bits
@@ -36,7 +44,9 @@ def values(image: Image, run: Run) -> np.ndarray:
 
 
 def _dynamic(image: DynamicImage, run: Run):
-    """Operation and operands by local address: tokens lead from the fan-out lists, and on through the chains."""
+    """Operation and operands by local address: tokens lead from the fan-out lists, and on through
+    the chains.
+    """
     op = image.op
     operand = np.full((2, len(op)), -1, np.int64)
     pes = image.overlay.pes
@@ -44,11 +54,20 @@ def _dynamic(image: DynamicImage, run: Run):
     local = np.arange(len(sender_pe)) - image.first_base[sender_pe]
     count = np.where(image.first_last == 1, 0, _list_lengths(image, sender_pe))
     entry = np.repeat(image.rest_base[sender_pe] + image.first_rest, count) + _within(count)
-    producer = np.concatenate([image.base[sender_pe] + local, np.repeat(image.base[sender_pe] + local, count)])
-    listed = lambda name: np.concatenate([getattr(image, f"first_{name}"), getattr(image, f"rest_{name}")[entry]]).astype(np.int64)  # noqa: E731
-    base, token = image.base[listed("pe")], {n: listed(n) for n in ("node", "slot", "node2", "slot2")}
+    producer = np.concatenate(
+        [image.base[sender_pe] + local, np.repeat(image.base[sender_pe] + local, count)]
+    )
+
+    def listed(name):
+        return np.concatenate(
+            [getattr(image, f"first_{name}"), getattr(image, f"rest_{name}")[entry]]
+        ).astype(np.int64)
+
+    base = image.base[listed("pe")]
+    token = {n: listed(n) for n in ("node", "slot", "node2", "slot2")}
     pair = np.flatnonzero(token["node2"] >= 0)
-    base, producer = np.concatenate([base, base[pair]]), np.concatenate([producer, producer[pair]])
+    base = np.concatenate([base, base[pair]])
+    producer = np.concatenate([producer, producer[pair]])
     token = {n: np.concatenate([token[n], token[f"{n}2"][pair]]) for n in ("node", "slot")}
     while len(base):
         operand[(token["slot"] == RIGHT).astype(np.int64), base + token["node"]] = producer
@@ -56,7 +75,9 @@ def _dynamic(image: DynamicImage, run: Run):
             break
         link = 2 * (base + token["node"]) + (token["slot"] == RIGHT)
         more = np.flatnonzero(image.chain_valid[link])
-        link, producer, base = link[more], producer[more], base[more]
+        link = link[more]
+        producer = producer[more]
+        base = base[more]
         token = {n: getattr(image, f"chain_{n}")[link].astype(np.int64) for n in token}
     return op, operand[0], operand[1]
 
@@ -75,21 +96,31 @@ def _within(count: np.ndarray) -> np.ndarray:
 
 
 def _static(image: StaticImage, run: Run):
-    """Operation and operands by local address: contexts name addresses; a received one leads back through the switches to what was sent."""
-    base, cols, latency = image.base, image.overlay.cols, image.overlay.latencies()
+    """Operation and operands by local address: contexts name addresses; a received one leads back
+    through the switches to what was sent.
+    """
+    base = image.base
+    cols = image.overlay.cols
+    latency = image.overlay.latencies()
     pe, cycle = np.nonzero(latency[image.context["op"]])
     code = image.context["op"][pe, cycle]
     done = cycle + latency[code] - 1
-    if done.max(initial=-1) >= image.length or (image.context["write"][pe, done] != WRITE_ALU).any():
+    if (
+        done.max(initial=-1) >= image.length
+        or (image.context["write"][pe, done] != WRITE_ALU).any()
+    ):
         raise RunError("an operation is issued whose result is not written", "overlay image")
     at = base[pe] + image.context["address"][pe, done]
     # where each address' value was made
     origin = np.arange(base[-1])
     where, when = np.nonzero(image.context["write"] == WRITE_NET)
     target = base[where] + image.context["address"][where, when]
-    inputs = {out: {code: port for port, code in codes.items()} for out, codes in SWITCH_CODES.items()}
+    inputs = {
+        out: {code: port for port, code in codes.items()} for out, codes in SWITCH_CODES.items()
+    }
     step = {"W": (-1, "e"), "E": (1, "w"), "N": (-cols, "s"), "S": (cols, "n")}
-    # the value on output `out` of switch `where` in cycle `when`: back to the PE input that it comes from
+    # the value on output `out` of switch `where` in cycle `when`: back to the PE input that it
+    # comes from
     out = np.full(len(where), "p")
     live = np.arange(len(where))
     while len(live):
@@ -107,7 +138,10 @@ def _static(image: StaticImage, run: Run):
         if (when[live] < 0).any():
             raise RunError("a value is received that nobody sent", "overlay image")
     origin[target] = base[where] + image.context["send"][where, when]
-    op, a, b = np.zeros(base[-1], np.uint8), np.full(base[-1], -1, np.int64), np.full(base[-1], -1, np.int64)
+    op = np.zeros(base[-1], np.uint8)
+    a = np.full(base[-1], -1, np.int64)
+    b = np.full(base[-1], -1, np.int64)
     op[at] = code
-    a[at], b[at] = origin[base[pe] + image.context["a"][pe, cycle]], origin[base[pe] + image.context["b"][pe, cycle]]
+    a[at] = origin[base[pe] + image.context["a"][pe, cycle]]
+    b[at] = origin[base[pe] + image.context["b"][pe, cycle]]
     return op, a, b

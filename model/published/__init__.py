@@ -1,9 +1,10 @@
 """The `published` timing: the STeP simulator's rules, token by token, without values.
 
-Every operator is a unit with a clock of its own, and clocks meet at channels (`channels`): an operator on logical tiles takes
-its roofline interval (`compute_units`), holds its inputs until its output is accepted, and off-chip units share a
-banked pipe (`hbm`). The units are those of `penstock.machine.published_kinds`. It exists to reproduce the paper's figures
-and counts cycles as the published tools do: the latest final clock of all units, the HBM node included.
+Every operator is a unit with a clock of its own, and clocks meet at channels (`channels`): an
+operator on logical tiles takes its roofline interval (`compute_units`), holds its inputs until its
+output is accepted, and off-chip units share a banked pipe (`hbm`). The units are those of
+`penstock.machine.published_kinds`. It exists to reproduce the paper's figures and counts cycles as
+the published tools do: the latest final clock of all units, the HBM node included.
 """
 
 from __future__ import annotations
@@ -19,25 +20,49 @@ from ...machine.deadlock import Deadlock
 from ...machine.trace import ChannelTrace, Run
 from ...machine.unitgraph import Channel, UnitGraph
 from .. import depths
-
 from . import report
 from .build import build, idle
 from .engine import simulate
 from .state import (
-    BLOCKED, GROW, G_FAULT, G_FIRST, G_LOGGED, G_MOVED, G_READ, G_STORED, G_TOKENS, G_WRITTEN, OK, OWN, STARVED, U_FINISH, Net,
-    plain, tile_cols, tile_rows, tile_valid,
+    BLOCKED,
+    G_FAULT,
+    G_FIRST,
+    G_LOGGED,
+    G_MOVED,
+    G_READ,
+    G_STORED,
+    G_TOKENS,
+    G_WRITTEN,
+    GROW,
+    OK,
+    OWN,
+    STARVED,
+    U_FINISH,
+    Net,
+    plain,
+    tile_cols,
+    tile_rows,
+    tile_valid,
 )
 from .tokens import Tokens, selector_words, tile_word, tokens
 
-__all__ = ["run", "relieved", "Tokens", "tokens", "tile_word", "selector_words"]
+__all__ = ["Tokens", "relieved", "run", "selector_words", "tile_word", "tokens"]
 
 PATIENCE = 2.0
 """Seconds that a run may take for its deadlock's depth to be looked for unasked."""
 DRAIN = {"load": 2, "load_ref": 2, "store": 2, "store_at": 3}
-"""Cycles from the end of an off-chip unit to that of the HBM node: it sees the end, then drains its channels."""
+"""Cycles from the end of an off-chip unit to that of the HBM node: it sees the end, then drains its
+channels.
+"""
 
 
-def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[int, Tokens] | None = None, search: bool = True) -> Run:
+def run(
+    graph: UnitGraph,
+    config: Config,
+    trace: bool = False,
+    sources: Mapping[int, Tokens] | None = None,
+    search: bool = True,
+) -> Run:
     """Run a graph of `published` units.
 
     Parameters
@@ -47,26 +72,28 @@ def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[
     config
         Its `published` table is the machine; the other one has no influence.
     trace
-        Whether to keep every token: `Run.channels` (accept and take cycles, stops; no digests), and the tiles' shapes in
-        ``Run.extra["tiles"]`` (by channel, an int64 array [tokens, 3] of rows, columns, valid rows) and all words in
-        ``Run.extra["words"]`` (int64 [tokens, 2]).
+        Whether to keep every token: `Run.channels` (accept and take cycles, stops; no digests), and
+        the tiles' shapes in ``Run.extra["tiles"]`` (by channel, an int64 array [tokens, 3] of rows,
+        columns, valid rows) and all words in ``Run.extra["words"]`` (int64 [tokens, 2]).
     sources
         The tokens of each `stream` unit, by its id.
     search
-        Whether a deadlock's error names the smallest depth of all channels that frees it (looked for where a trial takes less
-        than `PATIENCE` seconds).
+        Whether a deadlock's error names the smallest depth of all channels that frees it (looked
+        for where a trial takes less than `PATIENCE` seconds).
 
     Returns
     -------
     Run
-        `cycles` as the published tools count them. `busy`, `blocked` and `starved` are the cycles a unit's clock advanced
-        by its own rule (roofline, memory transfer, a token of a buffer), waiting for room, and waiting for a token, up to
-        its own end. ``extra["finish"]`` has the final clock of every unit, ``extra["offchip_bytes"]`` the bytes of all tiles moved.
+        `cycles` as the published tools count them. `busy`, `blocked` and `starved` are the cycles a
+        unit's clock advanced by its own rule (roofline, memory transfer, a token of a buffer),
+        waiting for room, and waiting for a token, up to its own end. ``extra["finish"]`` has the
+        final clock of every unit, ``extra["offchip_bytes"]`` the bytes of all tiles moved.
 
     Raises
     ------
     RunError
         A deadlock, or streams that do not fit together.
+
     """
     start = perf_counter()
     net = build(graph, config.published, trace, sources or {})
@@ -80,14 +107,24 @@ def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[
     if (finish < 0).any():
         found = report.stalled(graph, net)
         if search and end - setup < PATIENCE and any(s.why == "room" for s in found.circle):
-            found = replace(found, uniform=depths.smallest(_channels(graph, config), _trial(graph, config, sources)))
+            found = replace(
+                found,
+                uniform=depths.smallest(_channels(graph, config), _trial(graph, config, sources)),
+            )
         raise report.error(graph, found)
     off_chip = max((int(finish[u]) + DRAIN[graph.units[u].kind] for u in graph.ports), default=0)
     result = Run(
-        backend="model", cycles=max(int(finish.max(initial=0)), off_chip), first_request=int(net.g[G_FIRST]),
-        busy=net.spent[:, OWN].copy(), blocked=net.spent[:, BLOCKED].copy(), starved=net.spent[:, STARVED].copy(),
-        lines_read=int(net.g[G_READ]), lines_written=int(net.g[G_WRITTEN]),
-        events=int(net.g[G_TOKENS] + net.g[G_READ] + net.g[G_WRITTEN]), wall_s=end - setup, setup_s=setup - start,
+        backend="model",
+        cycles=max(int(finish.max(initial=0)), off_chip),
+        first_request=int(net.g[G_FIRST]),
+        busy=net.spent[:, OWN].copy(),
+        blocked=net.spent[:, BLOCKED].copy(),
+        starved=net.spent[:, STARVED].copy(),
+        lines_read=int(net.g[G_READ]),
+        lines_written=int(net.g[G_WRITTEN]),
+        events=int(net.g[G_TOKENS] + net.g[G_READ] + net.g[G_WRITTEN]),
+        wall_s=end - setup,
+        setup_s=setup - start,
         extra={"finish": finish, "offchip_bytes": int(net.g[G_MOVED])},
     )
     if trace:
@@ -95,17 +132,34 @@ def run(graph: UnitGraph, config: Config, trace: bool = False, sources: Mapping[
     return result
 
 
-def relieved(graph: UnitGraph, config: Config, found: Deadlock, sources: Mapping[int, Tokens] | None = None,
-             progress: Callable[[str], None] | None = None) -> Deadlock:
-    """A deadlock's report with the depths that free it: of all channels, and of those of one name alone (minutes where a run takes seconds)."""
-    channels, trial = _channels(graph, config), _trial(graph, config, sources)
+def relieved(
+    graph: UnitGraph,
+    config: Config,
+    found: Deadlock,
+    sources: Mapping[int, Tokens] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Deadlock:
+    """A deadlock's report with the depths that free it: of all channels, and of those of one name
+    alone (minutes where a run takes seconds).
+    """
+    channels = _channels(graph, config)
+    trial = _trial(graph, config, sources)
     names = [s.channel for s in found.circle if s.why == "room"]
     if not names:
         return found
     if progress:
         progress("deepening all channels")
-    return replace(found, uniform=depths.smallest(channels, trial),
-                   reliefs=depths.reliefs(graph, channels, trial, [next(c for c in channels if c.name == n) for n in names], progress))
+    return replace(
+        found,
+        uniform=depths.smallest(channels, trial),
+        reliefs=depths.reliefs(
+            graph,
+            channels,
+            trial,
+            [next(c for c in channels if c.name == n) for n in names],
+            progress,
+        ),
+    )
 
 
 def _channels(graph: UnitGraph, config: Config) -> list[Channel]:
@@ -113,10 +167,16 @@ def _channels(graph: UnitGraph, config: Config) -> list[Channel]:
     return [replace(c, depth=c.depth or config.published.fifo_depth) for c in graph.channels]
 
 
-def _trial(graph: UnitGraph, config: Config, sources: Mapping[int, Tokens] | None) -> depths.Finishes:
+def _trial(
+    graph: UnitGraph, config: Config, sources: Mapping[int, Tokens] | None
+) -> depths.Finishes:
     """Whether a run finishes with other depths."""
+
     def finishes(chosen: dict[int, int]) -> bool:
-        deeper = replace(graph, channels=tuple(replace(c, depth=chosen.get(c.id, c.depth)) for c in graph.channels))
+        deeper = replace(
+            graph,
+            channels=tuple(replace(c, depth=chosen.get(c.id, c.depth)) for c in graph.channels),
+        )
         net = _simulated(build(deeper, config.published, False, sources or {}))
         return net.g[G_FAULT] == OK and not (net.unit[: len(graph.units), U_FINISH] < 0).any()
 
@@ -134,19 +194,33 @@ def _simulated(net: Net) -> Net:
 
 def _grown(net: Net) -> Net:
     """The same run with more room for buffers or for the log."""
+
     def doubled(a: np.ndarray, used: int) -> np.ndarray:
         return np.concatenate((a, np.zeros_like(a))) if used > len(a) // 2 else a
 
-    return net._replace(store=doubled(net.store, net.g[G_STORED]), log=doubled(net.log, net.g[G_LOGGED]))
+    return net._replace(
+        store=doubled(net.store, net.g[G_STORED]), log=doubled(net.log, net.g[G_LOGGED])
+    )
 
 
 def _add_trace(result: Run, net: Net, channels: int) -> None:
     log = net.log[: net.g[G_LOGGED]]
     log = log[np.argsort(log[:, 0], kind="stable")]
-    tiles, words = [], []
+    tiles = []
+    words = []
     for part in np.split(log, np.searchsorted(log[:, 0], np.arange(1, channels))):
-        stop, word = part[:, 3].astype(np.uint8), part[:, 4]
-        result.channels.append(ChannelTrace(part[:, 1].copy(), part[:, 2].copy(), stop, np.ones_like(stop), np.empty(0, np.uint64)))
+        stop = part[:, 3].astype(np.uint8)
+        word = part[:, 4]
+        result.channels.append(
+            ChannelTrace(
+                part[:, 1].copy(),
+                part[:, 2].copy(),
+                stop,
+                np.ones_like(stop),
+                np.empty(0, np.uint64),
+            )
+        )
         words.append(part[:, 4:6].copy())
         tiles.append(np.stack([plain(f)(word) for f in (tile_rows, tile_cols, tile_valid)], axis=1))
-    result.extra["tiles"], result.extra["words"] = tiles, words
+    result.extra["tiles"] = tiles
+    result.extra["words"] = words

@@ -4,7 +4,8 @@ from .channels import END, WAIT, finish, heads, peek, room, send, sleep, slot, t
 from .memory_units import nest_stop
 from .state import G_STORED, PHASE, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, inner
 
-# columns of par; SHAPE and STRIDE: the NEST trip counts and strides of an affine read, SIZE its tokens (0: read as stored)
+# columns of par; SHAPE and STRIDE: the NEST trip counts and strides of an affine read, SIZE its
+# tokens (0: read as stored)
 RANK, REPEAT, DIMS, TIMES, LEVEL, SHAPE, STRIDE, NEST, SIZE = range(9)
 # registers
 FIRST, LENGTH, STOP, INDEX, ROUND, PLACE = range(1, 7)
@@ -15,7 +16,10 @@ FREE, HOLD, LEAVE, TURN = range(4)
 @inner
 def bufferize(net, u, t):
     """Takes tokens, one a cycle within a buffer; with the last sends the buffer."""
-    reg, c, out, rank = net.reg[u], net.ins[net.unit[u, U_IN_AT]], net.outs[net.unit[u, U_OUT_AT]], net.par[u, RANK]
+    reg = net.reg[u]
+    c = net.ins[net.unit[u, U_IN_AT]]
+    out = net.outs[net.unit[u, U_OUT_AT]]
+    rank = net.par[u, RANK]
     while True:
         if reg[PHASE] == FREE:
             seen = peek(net, u, c, t)
@@ -28,7 +32,10 @@ def bufferize(net, u, t):
             entry = net.g[G_STORED]
             net.g[G_STORED] += 1
             row = net.store[entry]
-            row[0], row[1], row[2], row[3] = net.slot[s, S_WORD], net.slot[s, S_WORD2], net.slot[s, S_STOP], -1
+            row[0] = net.slot[s, S_WORD]
+            row[1] = net.slot[s, S_WORD2]
+            row[2] = net.slot[s, S_STOP]
+            row[3] = -1
             if reg[LENGTH] == 0:
                 reg[FIRST] = entry
             else:
@@ -43,13 +50,16 @@ def bufferize(net, u, t):
         if not room(net, u, out, t):
             return
         send(net, out, t, t, reg[STOP], reg[FIRST], reg[LENGTH])
-        reg[PHASE], reg[LENGTH] = FREE, 0
+        reg[PHASE] = FREE
+        reg[LENGTH] = 0
 
 
 @inner
 def _entry(net, u, place):
     """Entry of the place-th token of an affine read."""
-    par, entry, left = net.par[u], net.reg[u, FIRST], 0
+    par = net.par[u]
+    entry = net.reg[u, FIRST]
+    left = 0
     for d in range(par[NEST] - 1, -1, -1):
         n = net.aux[par[SHAPE] + d]
         left += place % n * net.aux[par[STRIDE] + d]
@@ -63,31 +73,42 @@ def _entry(net, u, place):
 @inner
 def _next(net, u):
     """The next token's entry and its stop inside the buffer; -1: it is the last one of this pass."""
-    reg, par = net.reg[u], net.par[u]
+    reg = net.reg[u]
+    par = net.par[u]
     if par[SIZE] == 0:
         entry = reg[INDEX]
         reg[INDEX] = net.store[entry, 3]
         return entry, -1 if reg[INDEX] < 0 else net.store[entry, 2]
     entry = _entry(net, u, reg[PLACE])
     reg[PLACE] += 1
-    return entry, -1 if reg[PLACE] == par[SIZE] else nest_stop(net.aux, par[SHAPE], par[NEST], reg[PLACE] - 1)
+    return entry, -1 if reg[PLACE] == par[SIZE] else nest_stop(
+        net.aux, par[SHAPE], par[NEST], reg[PLACE] - 1
+    )
 
 
 @inner
 def _show(net, u, s):
     """Start at the first token of the buffer in slot s."""
     reg = net.reg[u]
-    reg[FIRST], reg[STOP], reg[INDEX], reg[ROUND], reg[PLACE] = net.slot[s, S_WORD], net.slot[s, S_STOP], net.slot[s, S_WORD], 0, 0
+    reg[FIRST] = net.slot[s, S_WORD]
+    reg[STOP] = net.slot[s, S_STOP]
+    reg[INDEX] = net.slot[s, S_WORD]
+    reg[ROUND] = 0
+    reg[PLACE] = 0
 
 
 @inner
 def streamify(net, u, t):
-    """Shows a buffer, sends its tokens one a cycle, as often as the trip counts say, then takes the buffer.
+    """Shows a buffer, sends its tokens one a cycle, as often as the trip counts say, then takes the
+    buffer.
 
-    The last token of a pass gets stop `rank`, one more for each trip count that ends with it, and after the last pass
-    the buffer's own.
+    The last token of a pass gets stop `rank`, one more for each trip count that ends with it, and
+    after the last pass the buffer's own.
     """
-    reg, par, c, out = net.reg[u], net.par[u], net.ins[net.unit[u, U_IN_AT]], net.outs[net.unit[u, U_OUT_AT]]
+    reg = net.reg[u]
+    par = net.par[u]
+    c = net.ins[net.unit[u, U_IN_AT]]
+    out = net.outs[net.unit[u, U_OUT_AT]]
     if reg[PHASE] == LEAVE:
         take(net, c, t)
         reg[PHASE] = FREE
@@ -105,7 +126,8 @@ def streamify(net, u, t):
     if stop < 0:
         stop = par[RANK] + nest_stop(net.aux, par[REPEAT], par[DIMS], reg[ROUND])
         reg[ROUND] += 1
-        reg[INDEX], reg[PLACE] = reg[FIRST], 0
+        reg[INDEX] = reg[FIRST]
+        reg[PLACE] = 0
         if reg[ROUND] == par[TIMES]:
             stop += reg[STOP]
             reg[PHASE] = LEAVE
@@ -115,9 +137,14 @@ def streamify(net, u, t):
 
 @inner
 def streamify_by_reference(net, u, t):
-    """Shows a buffer; for each token of the reference takes it and sends the buffer's, one a cycle; a stop of at least `level` takes the buffer too."""
-    reg, par, out = net.reg[u], net.par[u], net.outs[net.unit[u, U_OUT_AT]]
-    c, ref = net.ins[net.unit[u, U_IN_AT]], net.ins[net.unit[u, U_IN_AT] + 1]
+    """Shows a buffer; for each token of the reference takes it and sends the buffer's, one a cycle;
+    a stop of at least `level` takes the buffer too.
+    """
+    reg = net.reg[u]
+    par = net.par[u]
+    out = net.outs[net.unit[u, U_OUT_AT]]
+    c = net.ins[net.unit[u, U_IN_AT]]
+    ref = net.ins[net.unit[u, U_IN_AT] + 1]
     if reg[PHASE] == LEAVE:
         take(net, c, t)
         reg[PHASE] = FREE

@@ -55,11 +55,22 @@ from .state import (
 from .tokens import Tokens
 
 _RULE_CODES = {
-    "elementwise": compute_units.ELEMENTWISE, "matmul": compute_units.MATMUL, "matmul_t": compute_units.MATMUL_T,
-    "row_reduce": compute_units.ROW_REDUCE, "retile_row": compute_units.RETILE_ROW, "retile_col": compute_units.RETILE_COL,
-    "fixed": compute_units.FIXED, "row_offset": compute_units.ROW_OFFSET, "row_append": compute_units.ROW_APPEND, "address": compute_units.ADDRESS,
+    "elementwise": compute_units.ELEMENTWISE,
+    "matmul": compute_units.MATMUL,
+    "matmul_t": compute_units.MATMUL_T,
+    "row_reduce": compute_units.ROW_REDUCE,
+    "retile_row": compute_units.RETILE_ROW,
+    "retile_col": compute_units.RETILE_COL,
+    "fixed": compute_units.FIXED,
+    "row_offset": compute_units.ROW_OFFSET,
+    "row_append": compute_units.ROW_APPEND,
+    "address": compute_units.ADDRESS,
 }
-_MODES = {"address_range": flatmap_units.RANGE, "expert_addresses": flatmap_units.EXPERT, "last_filter": flatmap_units.LAST}
+_MODES = {
+    "address_range": flatmap_units.RANGE,
+    "expert_addresses": flatmap_units.EXPERT,
+    "last_filter": flatmap_units.LAST,
+}
 LOG_COLUMNS = 6
 
 
@@ -74,41 +85,67 @@ class _Aux:
         return len(self.values) - len(values)
 
 
-def _fill_params(row: np.ndarray, unit: Unit, config: Published, port: int, aux: _Aux, given: Tokens | None) -> None:
-    """Write a unit's parameters into the columns its module names; ``given``: the tokens of a stream from outside."""
+def _fill_params(
+    row: np.ndarray, unit: Unit, config: Published, port: int, aux: _Aux, given: Tokens | None
+) -> None:
+    """Write a unit's parameters into the columns its module names; ``given``: the tokens of a
+    stream from outside.
+    """
     p = unit.params
     match unit.kind:
         case "load" | "load_ref":
             m = memory_units
-            row[m.ROWS], row[m.COLS], row[m.PORT] = p["rows"], p["cols"], port
-            row[m.SHAPE], row[m.DIMS], row[m.TILES] = aux.add(p["shape"]), len(p["shape"]), prod(p["shape"])
+            row[m.ROWS] = p["rows"]
+            row[m.COLS] = p["cols"]
+            row[m.PORT] = port
+            row[m.SHAPE] = aux.add(p["shape"])
+            row[m.DIMS] = len(p["shape"])
+            row[m.TILES] = prod(p["shape"])
         case "store" | "store_at":
             row[memory_units.PORT] = port
         case "source" | "stream":
-            m, n = memory_units, 0
+            m = memory_units
+            n = 0
             if unit.kind == "source":
                 n = len(p["stop"])
-                given = Tokens(np.array(p["stop"], np.int64), np.full(n, plain(tile)(p["rows"], p["cols"], p["rows"], 0)), np.zeros(n, np.int64))
+                given = Tokens(
+                    np.array(p["stop"], np.int64),
+                    np.full(n, plain(tile)(p["rows"], p["cols"], p["rows"], 0)),
+                    np.zeros(n, np.int64),
+                )
             row[m.TOKENS] = len(given.stop)
-            row[m.STAMPS] = aux.add(p["stamp"] if unit.kind == "source" else range(p["first"], p["first"] + len(given.stop)))
-            row[m.STOPS], row[m.WORDS], row[m.WORDS2] = (aux.add(x) for x in (given.stop, given.word, given.word2))
+            row[m.STAMPS] = aux.add(
+                p["stamp"]
+                if unit.kind == "source"
+                else range(p["first"], p["first"] + len(given.stop))
+            )
+            row[m.STOPS], row[m.WORDS], row[m.WORDS2] = (
+                aux.add(x) for x in (given.stop, given.word, given.word2)
+            )
         case "map" | "map_accum" | "accum" | "scan":
             m = compute_units
-            row[m.RULE], row[m.FLOPS], row[m.WRITE_BACK] = _RULE_CODES[p["rule"]], p["flops"], p["write_back_mu"]
+            row[m.RULE] = _RULE_CODES[p["rule"]]
+            row[m.FLOPS] = p["flops"]
+            row[m.WRITE_BACK] = p["write_back_mu"]
             row[m.BW] = p["compute_bw"] or config.compute_bw
             row[m.TILES] = p.get("tiles", 2)
             if unit.kind == "map":
-                row[m.PAIRED], row[m.STRIDE] = p["tuple_in"], p.get("stride", 0)
+                row[m.PAIRED] = p["tuple_in"]
+                row[m.STRIDE] = p.get("stride", 0)
             else:
                 row[m.RANK] = p["rank"]
                 row[m.INIT] = plain(tile)(p["init_rows"], p["init_cols"], 0, 0)
         case "flatten":
-            row[shape_units.LO], row[shape_units.HI] = p["lo"], p["hi"]
+            row[shape_units.LO] = p["lo"]
+            row[shape_units.HI] = p["hi"]
         case "promote":
             row[shape_units.LEVEL] = p["level"]
         case "reshape":
             m = shape_units
-            row[m.DIM], row[m.CHUNK], row[m.PAD], row[m.ADD_OUTER] = p["dim"], p["chunk"], p["pad"], p["add_outer"]
+            row[m.DIM] = p["dim"]
+            row[m.CHUNK] = p["chunk"]
+            row[m.PAD] = p["pad"]
+            row[m.ADD_OUTER] = p["add_outer"]
         case "repeat":
             row[shape_units.COUNT] = p["count"]
         case "expand":
@@ -116,19 +153,36 @@ def _fill_params(row: np.ndarray, unit: Unit, config: Published, port: int, aux:
         case "bufferize":
             row[buffer_units.RANK] = p["rank"]
         case "streamify" | "streamify_ref":
-            m, repeat, shape = buffer_units, p.get("repeat", []), p.get("shape", [])
-            row[m.RANK], row[m.REPEAT], row[m.DIMS], row[m.TIMES], row[m.LEVEL] = p["rank"], aux.add(repeat), len(repeat), prod(repeat), p.get("level", 0)
-            row[m.SHAPE], row[m.STRIDE], row[m.NEST], row[m.SIZE] = aux.add(shape), aux.add(p.get("stride", [])), len(shape), prod(shape) if shape else 0
+            m = buffer_units
+            repeat = p.get("repeat", [])
+            shape = p.get("shape", [])
+            row[m.RANK] = p["rank"]
+            row[m.REPEAT] = aux.add(repeat)
+            row[m.DIMS] = len(repeat)
+            row[m.TIMES] = prod(repeat)
+            row[m.LEVEL] = p.get("level", 0)
+            row[m.SHAPE] = aux.add(shape)
+            row[m.STRIDE] = aux.add(p.get("stride", []))
+            row[m.NEST] = len(shape)
+            row[m.SIZE] = prod(shape) if shape else 0
         case "partition" | "reassemble" | "eager_merge":
             m = routing_units
-            row[m.PORTS], row[m.RANK], row[m.TILES], row[m.WRITE_BACK] = p["n"], p["rank"], p.get("tiles", 0), p.get("write_back_mu", False)
+            row[m.PORTS] = p["n"]
+            row[m.RANK] = p["rank"]
+            row[m.TILES] = p.get("tiles", 0)
+            row[m.WRITE_BACK] = p.get("write_back_mu", False)
             row[m.ORDER] = aux.add([0] * p["n"])
         case "split":
             m = flatmap_units
-            row[m.ALONG], row[m.SIZE], row[m.MASK], row[m.NEW] = p["along"] == "cols", p["size"], p["mask"], p["new"]
+            row[m.ALONG] = p["along"] == "cols"
+            row[m.SIZE] = p["size"]
+            row[m.MASK] = p["mask"]
+            row[m.NEW] = p["new"]
         case "address_range" | "expert_addresses" | "last_filter":
             m = flatmap_units
-            row[m.STEP], row[m.MODE], row[m.NEW] = p.get("step", 0), _MODES[unit.kind], p["new"]
+            row[m.STEP] = p.get("step", 0)
+            row[m.MODE] = _MODES[unit.kind]
+            row[m.NEW] = p["new"]
 
 
 def _ports_by_unit(pairs: list[tuple[int, int, int]], units: int) -> tuple[np.ndarray, np.ndarray]:
@@ -143,11 +197,18 @@ def build(graph: UnitGraph, config: Published, log: bool, sources: Mapping[int, 
     published_kinds.validate(graph)
     for u in graph.units:
         if u.kind == "stream" and u.id not in sources:
-            raise RunError("no tokens given", f"unit {u.name}", remedy="give them by unit id: run(..., sources={id: Tokens(...)})")
+            raise RunError(
+                "no tokens given",
+                f"unit {u.name}",
+                remedy="give them by unit id: run(..., sources={id: Tokens(...)})",
+            )
     dram = config.dram
     if dram.kind != "pipe":
-        raise ConfigError(f"kind must be 'pipe' in the published timing, not {dram.kind!r}", "published.dram")
-    n, m = len(graph.units), len(graph.channels)
+        raise ConfigError(
+            f"kind must be 'pipe' in the published timing, not {dram.kind!r}", "published.dram"
+        )
+    n = len(graph.units)
+    m = len(graph.channels)
     i64 = np.int64
     port_of = {u: i for i, u in enumerate(graph.ports)}
     aux = _Aux()
@@ -156,39 +217,69 @@ def build(graph: UnitGraph, config: Published, log: bool, sources: Mapping[int, 
     for u in graph.units:
         _fill_params(par[u.id], u, config, port_of.get(u.id, -1), aux, sources.get(u.id))
         if u.kind in ("map", "map_accum", "accum", "scan"):
-            reg[u.id, [compute_units.LAST_A, compute_units.LAST_B, compute_units.GROUP]] = -1, -2, -1
+            reg[u.id, [compute_units.LAST_A, compute_units.LAST_B, compute_units.GROUP]] = (
+                -1,
+                -2,
+                -1,
+            )
     depth = np.array([c.depth or config.fifo_depth for c in graph.channels], i64)
     slots = int(depth.sum())
     in_at, ins = _ports_by_unit([(*c.dst, c.id) for c in graph.channels], n)
     out_at, outs = _ports_by_unit([(*c.src, c.id) for c in graph.channels], n)
 
     g = np.zeros(SCALARS, i64)
-    g[G_FAR_MIN], g[G_FIRST] = IDLE, -1
-    g[G_ELEMENT], g[G_ONCHIP] = config.element_bytes, config.onchip_bw
-    g[G_INTERVAL], g[G_LATENCY] = dram.interval, dram.start_up + dram.latency
-    g[G_LOGGING], g[G_SLACK_LOG] = log, slots
-    g[G_SLACK_STORE] = sum(int(depth[c.id]) for c in graph.channels if graph.units[c.dst[0]].kind == "bufferize")
+    g[G_FAR_MIN] = IDLE
+    g[G_FIRST] = -1
+    g[G_ELEMENT] = config.element_bytes
+    g[G_ONCHIP] = config.onchip_bw
+    g[G_INTERVAL] = dram.interval
+    g[G_LATENCY] = dram.start_up + dram.latency
+    g[G_LOGGING] = log
+    g[G_SLACK_LOG] = slots
+    g[G_SLACK_STORE] = sum(
+        int(depth[c.id]) for c in graph.channels if graph.units[c.dst[0]].kind == "bufferize"
+    )
 
     bucket = np.full(BUCKETS + 1, -1, i64)
-    bucket[0], g[G_NEAR] = (0 if n else -1), n
+    bucket[0] = 0 if n else -1
+    g[G_NEAR] = n
 
     unit = np.zeros((n + 1, UNIT_COLUMNS), i64)
     unit[:n, U_KIND] = [KIND_CODES[u.kind] for u in graph.units]
-    unit[:, U_WHY], unit[:, U_ON], unit[:, U_FINISH] = STARVED, -1, -1
-    unit[:, U_IN_AT], unit[:, U_OUT_AT] = in_at, out_at
+    unit[:, U_WHY] = STARVED
+    unit[:, U_ON] = -1
+    unit[:, U_FINISH] = -1
+    unit[:, U_IN_AT] = in_at
+    unit[:, U_OUT_AT] = out_at
     unit[:n, U_AFTER] = [*range(1, n), -1][:n]
 
     chan = np.zeros((m, CHANNEL_COLUMNS), i64)
-    chan[:, C_SRC], chan[:, C_DST] = [c.src[0] for c in graph.channels], [c.dst[0] for c in graph.channels]
-    chan[:, C_BASE], chan[:, C_DEPTH], chan[:, C_CLOSED] = np.cumsum(depth) - depth, depth, -1
+    chan[:, C_SRC] = [c.src[0] for c in graph.channels]
+    chan[:, C_DST] = [c.dst[0] for c in graph.channels]
+    chan[:, C_BASE] = np.cumsum(depth) - depth
+    chan[:, C_DEPTH] = depth
+    chan[:, C_CLOSED] = -1
 
     port = np.zeros((len(graph.ports), PORT_COLUMNS), i64)
     port[:, P_UNIT] = graph.ports
-    port[:, P_PAR] = [graph.units[u].params["par_dispatch"] or config.par_dispatch for u in graph.ports]
+    port[:, P_PAR] = [
+        graph.units[u].params["par_dispatch"] or config.par_dispatch for u in graph.ports
+    ]
 
     return Net(
-        g=g, unit=unit, par=par, reg=reg, spent=np.zeros((n, 3), i64), ins=ins, outs=outs, aux=np.array(aux.values, i64), bucket=bucket,
-        chan=chan, slot=np.zeros((slots, SLOT_COLUMNS), i64), port=port, active=np.zeros(len(graph.ports), i64),
+        g=g,
+        unit=unit,
+        par=par,
+        reg=reg,
+        spent=np.zeros((n, 3), i64),
+        ins=ins,
+        outs=outs,
+        aux=np.array(aux.values, i64),
+        bucket=bucket,
+        chan=chan,
+        slot=np.zeros((slots, SLOT_COLUMNS), i64),
+        port=port,
+        active=np.zeros(len(graph.ports), i64),
         served=np.full(dram.channels, -dram.interval, i64),
         store=np.zeros((max(1024, 2 * int(g[G_SLACK_STORE])) if g[G_SLACK_STORE] else 1, 4), i64),
         log=np.zeros((max(4096, 2 * slots) if log else 1, LOG_COLUMNS), i64),

@@ -1,18 +1,46 @@
 """Channels with time stamps, and how a unit waits (docs: DAM's rules, one clock per unit).
 
 1. A token sent in cycle t with stamp s is visible from max(s, t + 1).
-2. A slot emptied in t can be filled from t + 1; a send to a full channel waits for that, and the sender's clock with it.
+2. A slot emptied in t can be filled from t + 1; a send to a full channel waits for that, and the
+   sender's clock with it.
 3. A receiver's clock moves to the cycle in which the token it waits for is visible.
 4. The end of a sender in t is seen by its receivers from t + 1, when all tokens are taken.
 
-A unit's step calls `peek` and `room` in the order of its rule and returns as soon as one says no: it is then woken when
-the answer may have changed. Nothing a unit does in a cycle can be seen by another in the same cycle.
+A unit's step calls `peek` and `room` in the order of its rule and returns as soon as one says no:
+it is then woken when the answer may have changed. Nothing a unit does in a cycle can be seen by
+another in the same cycle.
 """
 
 from .calendar import wake
 from .state import (
-    BLOCKED, C_BASE, C_CLOSED, C_COUNT, C_DEPTH, C_DST, C_HEAD, C_SRC, C_WANTS, ENDS_EARLY, G_LOGGED, G_LOGGING, G_TOKENS, OWN,
-    STARVED, S_FREE, S_SENT, S_STOP, S_VISIBLE, S_WORD, S_WORD2, U_FINISH, U_IN_AT, U_ON, U_OUT_AT, U_WHY, fail, inner,
+    BLOCKED,
+    C_BASE,
+    C_CLOSED,
+    C_COUNT,
+    C_DEPTH,
+    C_DST,
+    C_HEAD,
+    C_SRC,
+    C_WANTS,
+    ENDS_EARLY,
+    G_LOGGED,
+    G_LOGGING,
+    G_TOKENS,
+    OWN,
+    S_FREE,
+    S_SENT,
+    S_STOP,
+    S_VISIBLE,
+    S_WORD,
+    S_WORD2,
+    STARVED,
+    U_FINISH,
+    U_IN_AT,
+    U_ON,
+    U_OUT_AT,
+    U_WHY,
+    fail,
+    inner,
 )
 
 WAIT, TOKEN, END = range(3)
@@ -57,15 +85,23 @@ def take(net, c, t):
     """Remove the first token of c."""
     s = net.chan[c, C_BASE] + net.chan[c, C_HEAD]
     net.slot[s, S_FREE] = t + 1
-    net.chan[c, C_HEAD] = net.chan[c, C_HEAD] + 1 if net.chan[c, C_HEAD] + 1 < net.chan[c, C_DEPTH] else 0
+    net.chan[c, C_HEAD] = (
+        net.chan[c, C_HEAD] + 1 if net.chan[c, C_HEAD] + 1 < net.chan[c, C_DEPTH] else 0
+    )
     net.chan[c, C_COUNT] -= 1
     net.g[G_TOKENS] += 1
     if net.chan[c, C_WANTS] & 2:
         net.chan[c, C_WANTS] &= 1
         wake(net, net.chan[c, C_SRC], t + 1)
     if net.g[G_LOGGING]:
-        row, token = net.log[net.g[G_LOGGED]], net.slot[s]
-        row[0], row[1], row[2], row[3], row[4], row[5] = c, token[S_SENT], t, token[S_STOP], token[S_WORD], token[S_WORD2]
+        row = net.log[net.g[G_LOGGED]]
+        token = net.slot[s]
+        row[0] = c
+        row[1] = token[S_SENT]
+        row[2] = t
+        row[3] = token[S_STOP]
+        row[4] = token[S_WORD]
+        row[5] = token[S_WORD2]
         net.g[G_LOGGED] += 1
 
 
@@ -109,8 +145,13 @@ def room(net, u, c, t):
 @inner
 def send(net, c, t, stamp, stop, word, word2):
     """Put a token into c, which has room."""
-    seen, token = max(stamp, t + 1), net.slot[_tail(net, c)]
-    token[S_VISIBLE], token[S_SENT], token[S_STOP], token[S_WORD], token[S_WORD2] = seen, t, stop, word, word2
+    seen = max(stamp, t + 1)
+    token = net.slot[_tail(net, c)]
+    token[S_VISIBLE] = seen
+    token[S_SENT] = t
+    token[S_STOP] = stop
+    token[S_WORD] = word
+    token[S_WORD2] = word2
     net.chan[c, C_COUNT] += 1
     if net.chan[c, C_WANTS] & 1:
         net.chan[c, C_WANTS] &= 2

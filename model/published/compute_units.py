@@ -1,14 +1,29 @@
 """Map, accumulate, and both in one: the roofline.
 
 One application takes max(load, compute, store) cycles: load = sum over operands in a memory unit of
-ceil(bytes / onchip_bw); compute = ceil(FLOPs / compute_bw); store = ceil(bytes of the result / onchip_bw) if the result
-is put into a memory unit.
+ceil(bytes / onchip_bw); compute = ceil(FLOPs / compute_bw); store = ceil(bytes of the result /
+onchip_bw) if the result is put into a memory unit.
 """
 
 from .channels import END, TOKEN, WAIT, finish, heads, room, send, sleep, slot, take
 from .state import (
-    PHASE, SHAPES_DIFFER, STOPS_DIFFER, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, ceil_div,
-    fail, in_memory, tile, tile_cols, tile_rows, tile_valid, transfer_cycles, inner,
+    PHASE,
+    S_STOP,
+    S_WORD,
+    S_WORD2,
+    SHAPES_DIFFER,
+    STOPS_DIFFER,
+    U_IN_AT,
+    U_OUT_AT,
+    ceil_div,
+    fail,
+    in_memory,
+    inner,
+    tile,
+    tile_cols,
+    tile_rows,
+    tile_valid,
+    transfer_cycles,
 )
 
 # columns of par
@@ -16,18 +31,35 @@ RULE, FLOPS, BW, WRITE_BACK, RANK, INIT, PAIRED, STRIDE, TILES = range(9)
 # registers
 LAST_A, LAST_B, CYCLES, RESULT, GROUP, OUT_STOP, STORE = range(1, 8)
 
-ELEMENTWISE, MATMUL, MATMUL_T, ROW_REDUCE, RETILE_ROW, RETILE_COL, FIXED, ROW_OFFSET, ROW_APPEND, ADDRESS = range(10)
+(
+    ELEMENTWISE,
+    MATMUL,
+    MATMUL_T,
+    ROW_REDUCE,
+    RETILE_ROW,
+    RETILE_COL,
+    FIXED,
+    ROW_OFFSET,
+    ROW_APPEND,
+    ADDRESS,
+) = range(10)
 SHOW, WORK, EMIT = range(3)
 
 
 @inner
 def apply(net, u, a, b):
-    """Set CYCLES (without the store) and RESULT of one application to tiles a and b (b < 0: one operand)."""
-    reg, par = net.reg[u], net.par[u]
+    """Set CYCLES (without the store) and RESULT of one application to tiles a and b (b < 0: one
+    operand).
+    """
+    reg = net.reg[u]
+    par = net.par[u]
     if a == reg[LAST_A] and b == reg[LAST_B]:
         return True
-    rule, mu = par[RULE], par[WRITE_BACK]
-    rows, cols, valid = tile_rows(a), tile_cols(a), tile_valid(a)
+    rule = par[RULE]
+    mu = par[WRITE_BACK]
+    rows = tile_rows(a)
+    cols = tile_cols(a)
+    valid = tile_valid(a)
     load = transfer_cycles(net, a) if par[TILES] > 0 and in_memory(a) else 0
     if par[TILES] > 1 and b >= 0 and in_memory(b):
         load += transfer_cycles(net, b)
@@ -41,7 +73,8 @@ def apply(net, u, a, b):
         cols = n
     elif rule == ELEMENTWISE:
         if b >= 0:
-            r, c = tile_rows(b), tile_cols(b)
+            r = tile_rows(b)
+            c = tile_cols(b)
             if (r != rows and r != 1 and rows != 1) or (c != cols and c != 1 and cols != 1):
                 fail(net, u, SHAPES_DIFFER)
                 return False
@@ -63,8 +96,12 @@ def apply(net, u, a, b):
         valid = min(b, rows)
     elif rule == ROW_APPEND:
         valid += 1
-    reg[LAST_A], reg[LAST_B], reg[CYCLES] = a, b, cycles
-    reg[RESULT] = (a * par[STRIDE] + b) & 0xFFFFFFFF if rule == ADDRESS else tile(rows, cols, valid, mu)
+    reg[LAST_A] = a
+    reg[LAST_B] = b
+    reg[CYCLES] = cycles
+    reg[RESULT] = (
+        (a * par[STRIDE] + b) & 0xFFFFFFFF if rule == ADDRESS else tile(rows, cols, valid, mu)
+    )
     reg[STORE] = transfer_cycles(net, reg[RESULT]) if mu and rule < FIXED else 0
     return True
 
@@ -76,7 +113,10 @@ def both(net, u, t):
     seen = heads(net, u, t)
     if seen != TOKEN or net.unit[u + 1, U_IN_AT] - first == 1:
         return seen
-    if net.slot[slot(net, net.ins[first]), S_STOP] != net.slot[slot(net, net.ins[first + 1]), S_STOP]:
+    if (
+        net.slot[slot(net, net.ins[first]), S_STOP]
+        != net.slot[slot(net, net.ins[first + 1]), S_STOP]
+    ):
         fail(net, u, STOPS_DIFFER)
         return WAIT
     return seen
@@ -90,7 +130,11 @@ def _operands(net, u):
     if net.par[u, PAIRED]:
         return net.slot[s, S_WORD], net.slot[s, S_WORD2], net.slot[s, S_STOP]
     if net.unit[u + 1, U_IN_AT] - first == 2:
-        return net.slot[s, S_WORD], net.slot[slot(net, net.ins[first + 1]), S_WORD], net.slot[s, S_STOP]
+        return (
+            net.slot[s, S_WORD],
+            net.slot[slot(net, net.ins[first + 1]), S_WORD],
+            net.slot[s, S_STOP],
+        )
     return net.slot[s, S_WORD], -1, net.slot[s, S_STOP]
 
 
@@ -103,7 +147,8 @@ def take_all(net, u, t):
 @inner
 def map_(net, u, t):
     """Shows its inputs, works, sends, and takes the inputs only when the result has been accepted."""
-    reg, out = net.reg[u], net.outs[net.unit[u, U_OUT_AT]]
+    reg = net.reg[u]
+    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == SHOW:
             seen = both(net, u, t)
@@ -128,10 +173,17 @@ def map_(net, u, t):
 @inner
 def _gather(net, u):
     """The group's tile after this application: the sum's shape, or the tiles put together."""
-    reg, par = net.reg[u], net.par[u]
-    old, new = reg[GROUP], reg[RESULT]
+    reg = net.reg[u]
+    par = net.par[u]
+    old = reg[GROUP]
+    new = reg[RESULT]
     if par[RULE] == RETILE_ROW and old >= 0:
-        new = tile(tile_rows(old) + tile_rows(new), tile_cols(new), tile_valid(old) + tile_valid(new), in_memory(new))
+        new = tile(
+            tile_rows(old) + tile_rows(new),
+            tile_cols(new),
+            tile_valid(old) + tile_valid(new),
+            in_memory(new),
+        )
     elif par[RULE] == RETILE_COL and old >= 0:
         new = tile(tile_rows(new), tile_cols(old) + tile_cols(new), tile_valid(new), in_memory(new))
     reg[GROUP] = new
@@ -139,12 +191,16 @@ def _gather(net, u):
 
 @inner
 def accum(net, u, t, scan):
-    """Shows its one or two inputs, works, takes them, and with the last of a group (scan: with each of it) sends the result.
+    """Shows its one or two inputs, works, takes them, and with the last of a group (scan: with each
+    of it) sends the result.
 
-    A stop s < rank stays inside the group, s = rank ends it with a plain value, s > rank with stop s - rank; a scan copies
-    it. The application that sends also pays for storing a tile of the initial accumulator's size.
+    A stop s < rank stays inside the group, s = rank ends it with a plain value, s > rank with stop
+    s - rank; a scan copies it. The application that sends also pays for storing a tile of the
+    initial accumulator's size.
     """
-    reg, par, out = net.reg[u], net.par[u], net.outs[net.unit[u, U_OUT_AT]]
+    reg = net.reg[u]
+    par = net.par[u]
+    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == SHOW:
             seen = both(net, u, t)

@@ -1,10 +1,12 @@
 """The loop: cycle by cycle while the HBM node takes requests, from wake-up to wake-up otherwise.
 
-One compiled function, cached on disk. The functions it calls live in other modules, and the cache would not see them
-change; the digest of the package's sources, which it carries as a constant, makes a changed source a new function.
+One compiled function, cached on disk. The functions it calls live in other modules, and the cache
+would not see them change; the digest of the package's sources, which it carries as a constant,
+makes a changed source a new function.
 
-It is compiled without reference counts (`_nrt=False`, for it and all it calls): nothing is allocated in there, and
-counting the references to each array of the state at each call took more than 95 % of the time.
+It is compiled without reference counts (`_nrt=False`, for it and all it calls): nothing is
+allocated in there, and counting the references to each array of the state at each call took more
+than 95 % of the time.
 """
 
 import hashlib
@@ -16,16 +18,87 @@ from . import buffer_units, compute_units, flatmap_units, memory_units, routing_
 from .calendar import advance, pop
 from .hbm import tick
 from .state import (
-    GROW, G_ACTIVE, G_FAULT, G_LOGGED, G_LOGGING, G_NOW, G_SLACK_LOG, G_SLACK_STORE, G_STORED, OK, U_CLOCK, U_KIND, U_WHY, inner,
+    G_ACTIVE,
+    G_FAULT,
+    G_LOGGED,
+    G_LOGGING,
+    G_NOW,
+    G_SLACK_LOG,
+    G_SLACK_STORE,
+    G_STORED,
+    GROW,
+    OK,
+    U_CLOCK,
+    U_KIND,
+    U_WHY,
+    inner,
 )
 
-KIND_CODES = {name: code for code, name in enumerate((
-    "load", "store", "source", "sink", "map", "map_accum", "accum", "broadcast", "flatten", "promote", "reshape", "repeat",
-    "zip", "bufferize", "streamify", "load_ref", "store_at", "stream", "scan", "expand", "streamify_ref", "partition",
-    "reassemble", "eager_merge", "split", "address_range", "expert_addresses", "last_filter"))}
-(_LOAD, _STORE, _SOURCE, _SINK, _MAP, _MAP_ACCUM, _ACCUM, _BROADCAST, _FLATTEN, _PROMOTE, _RESHAPE, _REPEAT,
- _ZIP, _BUFFERIZE, _STREAMIFY, _LOAD_REF, _STORE_AT, _STREAM, _SCAN, _EXPAND, _STREAMIFY_REF, _PARTITION,
- _REASSEMBLE, _EAGER_MERGE, _SPLIT, _ADDRESS_RANGE, _EXPERT_ADDRESSES, _LAST_FILTER) = range(len(KIND_CODES))
+KIND_CODES = {
+    name: code
+    for code, name in enumerate(
+        (
+            "load",
+            "store",
+            "source",
+            "sink",
+            "map",
+            "map_accum",
+            "accum",
+            "broadcast",
+            "flatten",
+            "promote",
+            "reshape",
+            "repeat",
+            "zip",
+            "bufferize",
+            "streamify",
+            "load_ref",
+            "store_at",
+            "stream",
+            "scan",
+            "expand",
+            "streamify_ref",
+            "partition",
+            "reassemble",
+            "eager_merge",
+            "split",
+            "address_range",
+            "expert_addresses",
+            "last_filter",
+        )
+    )
+}
+(
+    _LOAD,
+    _STORE,
+    _SOURCE,
+    _SINK,
+    _MAP,
+    _MAP_ACCUM,
+    _ACCUM,
+    _BROADCAST,
+    _FLATTEN,
+    _PROMOTE,
+    _RESHAPE,
+    _REPEAT,
+    _ZIP,
+    _BUFFERIZE,
+    _STREAMIFY,
+    _LOAD_REF,
+    _STORE_AT,
+    _STREAM,
+    _SCAN,
+    _EXPAND,
+    _STREAMIFY_REF,
+    _PARTITION,
+    _REASSEMBLE,
+    _EAGER_MERGE,
+    _SPLIT,
+    _ADDRESS_RANGE,
+    _EXPERT_ADDRESSES,
+    _LAST_FILTER,
+) = range(len(KIND_CODES))
 
 
 @inner
@@ -84,13 +157,16 @@ def _compile():
 
     @njit(cache=True, _nrt=False, error_model="numpy")
     def simulate(net):
-        """Run until nothing is left to do (fault OK), a unit fails, or an array is full (GROW: enlarge, call again)."""
+        """Run until nothing is left to do (fault OK), a unit fails, or an array is full (GROW:
+        enlarge, call again).
+        """
         if digest < 0:
             return
         net.g[G_FAULT] = OK
         while True:
-            if (net.g[G_STORED] + net.g[G_SLACK_STORE] > len(net.store)
-                    or net.g[G_LOGGING] and net.g[G_LOGGED] + net.g[G_SLACK_LOG] > len(net.log)):
+            if net.g[G_STORED] + net.g[G_SLACK_STORE] > len(net.store) or (
+                net.g[G_LOGGING] and net.g[G_LOGGED] + net.g[G_SLACK_LOG] > len(net.log)
+            ):
                 net.g[G_FAULT] = GROW
                 return
             now = net.g[G_NOW]

@@ -1,13 +1,26 @@
 """The HBM node: a banked pipe, chosen by order of arrival.
 
-A transfer of n lines asked for at t is sent in chunks of `par` lines, one a cycle; the node takes the j-th at
-h = t + 1 + j, at most one of each port a cycle, ports in order. The i-th line of a cycle moves the channel offset on by i
-and goes to the channel there; after a cycle with K lines the offset moves on by K more. A channel serves a line at
-s = max(last s + interval, h + 1); the response is seen at s + start_up + latency + 1. (Address bits play no part.)
+A transfer of n lines asked for at t is sent in chunks of `par` lines, one a cycle; the node takes
+the j-th at h = t + 1 + j, at most one of each port a cycle, ports in order. The i-th line of a
+cycle moves the channel offset on by i and goes to the channel there; after a cycle with K lines the
+offset moves on by K more. A channel serves a line at s = max(last s + interval, h + 1); the
+response is seen at s + start_up + latency + 1. (Address bits play no part.)
 """
 
 from .calendar import wake
-from .state import G_ACTIVE, G_FIRST, G_INTERVAL, G_LATENCY, G_NOW, G_OFFSET, P_LINES_LEFT, P_PAR, P_READY, P_UNIT, inner
+from .state import (
+    G_ACTIVE,
+    G_FIRST,
+    G_INTERVAL,
+    G_LATENCY,
+    G_NOW,
+    G_OFFSET,
+    P_LINES_LEFT,
+    P_PAR,
+    P_READY,
+    P_UNIT,
+    inner,
+)
 
 
 @inner
@@ -28,9 +41,13 @@ def transfer(net, port, lines):
 @inner
 def tick(net):
     """Take this cycle's chunks; only transfers asked for in earlier cycles are active."""
-    now, interval, latency = net.g[G_NOW], net.g[G_INTERVAL], net.g[G_LATENCY]
+    now = net.g[G_NOW]
+    interval = net.g[G_INTERVAL]
+    latency = net.g[G_LATENCY]
     channels = len(net.served)
-    offset, taken, kept = net.g[G_OFFSET], 0, 0
+    offset = net.g[G_OFFSET]
+    taken = 0
+    kept = 0
     for i in range(net.g[G_ACTIVE]):
         port = net.active[i]
         ready = net.port[port, P_READY]

@@ -3,8 +3,23 @@
 from .channels import END, WAIT, finish, heads, peek, room, send, sleep, slot, take
 from .hbm import transfer
 from .state import (
-    G_ELEMENT, G_MOVED, G_READ, G_WRITTEN, OWN, PHASE, S_STOP, S_WORD, U_IN_AT, U_OUT_AT, U_WHY, ceil_div, tile, tile_bytes,
-    tile_cols, tile_rows, inner,
+    G_ELEMENT,
+    G_MOVED,
+    G_READ,
+    G_WRITTEN,
+    OWN,
+    PHASE,
+    S_STOP,
+    S_WORD,
+    U_IN_AT,
+    U_OUT_AT,
+    U_WHY,
+    ceil_div,
+    inner,
+    tile,
+    tile_bytes,
+    tile_cols,
+    tile_rows,
 )
 
 LINE = 64
@@ -12,7 +27,8 @@ LINE = 64
 # load and store: columns of par
 ROWS, COLS, SHAPE, DIMS, TILES, PORT = range(6)
 # loads and source: registers
-INDEX, STOP = 1, 2
+INDEX = 1
+STOP = 2
 
 ASK, MOVE, EMIT = range(3)
 
@@ -36,7 +52,8 @@ def request(net, u, lines):
 @inner
 def read_tile(net, u):
     """Ask for the unit's tile; whether it has to wait."""
-    rows, cols = net.par[u, ROWS], net.par[u, COLS]
+    rows = net.par[u, ROWS]
+    cols = net.par[u, COLS]
     lines = tile_lines(net, rows, cols)
     net.g[G_READ] += lines
     net.g[G_MOVED] += rows * cols * net.g[G_ELEMENT]
@@ -54,8 +71,11 @@ def write_tile(net, u, word):
 
 @inner
 def nest_stop(aux, shape, dims, index):
-    """Stop level at position index of a nest of trip counts: dimensions that end there, those of size 1 too."""
-    level, block = 0, 1
+    """Stop level at position index of a nest of trip counts: dimensions that end there, those of
+    size 1 too.
+    """
+    level = 0
+    block = 1
     for d in range(dims - 1, -1, -1):
         block *= aux[shape + d]
         if (index + 1) % block:
@@ -66,8 +86,12 @@ def nest_stop(aux, shape, dims, index):
 
 @inner
 def load(net, u, t):
-    """Asks for a tile, waits for all its lines, sends it; asks for the next when that has been accepted."""
-    par, reg, out = net.par[u], net.reg[u], net.outs[net.unit[u, U_OUT_AT]]
+    """Asks for a tile, waits for all its lines, sends it; asks for the next when that has been
+    accepted.
+    """
+    par = net.par[u]
+    reg = net.reg[u]
+    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == EMIT:
             if not room(net, u, out, t):
@@ -86,9 +110,13 @@ def load(net, u, t):
 
 @inner
 def load_by_reference(net, u, t):
-    """Takes a token, then loads its tiles, each as `load` does; the last one ends the loop and what the token ends."""
-    par, reg = net.par[u], net.reg[u]
-    c, out = net.ins[net.unit[u, U_IN_AT]], net.outs[net.unit[u, U_OUT_AT]]
+    """Takes a token, then loads its tiles, each as `load` does; the last one ends the loop and what
+    the token ends.
+    """
+    par = net.par[u]
+    reg = net.reg[u]
+    c = net.ins[net.unit[u, U_IN_AT]]
+    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == EMIT:
             if not room(net, u, out, t):
@@ -115,9 +143,13 @@ def load_by_reference(net, u, t):
 
 @inner
 def store_at(net, u, t):
-    """Shows an address and a tile, writes, waits for all acknowledgements, sends one of its own, and takes both."""
+    """Shows an address and a tile, writes, waits for all acknowledgements, sends one of its own,
+    and takes both.
+    """
     reg = net.reg[u]
-    at, data, out = net.ins[net.unit[u, U_IN_AT]], net.ins[net.unit[u, U_IN_AT] + 1], net.outs[net.unit[u, U_OUT_AT]]
+    at = net.ins[net.unit[u, U_IN_AT]]
+    data = net.ins[net.unit[u, U_IN_AT] + 1]
+    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == EMIT:
             if not room(net, u, out, t):
@@ -139,7 +171,8 @@ def store_at(net, u, t):
 @inner
 def store(net, u, t):
     """Shows a tile, writes it, waits for all acknowledgements, and only then takes it."""
-    reg, c = net.reg[u], net.ins[net.unit[u, U_IN_AT]]
+    reg = net.reg[u]
+    c = net.ins[net.unit[u, U_IN_AT]]
     while True:
         if reg[PHASE] == MOVE:
             take(net, c, t)
@@ -160,13 +193,25 @@ STAMPS, STOPS, WORDS, WORDS2, TOKENS = range(5)
 
 @inner
 def source(net, u, t):
-    """Sends its tokens as fast as there is room, each with its own stamp; its clock moves with back-pressure only."""
-    par, reg, out = net.par[u], net.reg[u], net.outs[net.unit[u, U_OUT_AT]]
+    """Sends its tokens as fast as there is room, each with its own stamp; its clock moves with
+    back-pressure only.
+    """
+    par = net.par[u]
+    reg = net.reg[u]
+    out = net.outs[net.unit[u, U_OUT_AT]]
     while reg[INDEX] < par[TOKENS]:
         if not room(net, u, out, t):
             return
         i = reg[INDEX]
-        send(net, out, t, net.aux[par[STAMPS] + i], net.aux[par[STOPS] + i], net.aux[par[WORDS] + i], net.aux[par[WORDS2] + i])
+        send(
+            net,
+            out,
+            t,
+            net.aux[par[STAMPS] + i],
+            net.aux[par[STOPS] + i],
+            net.aux[par[WORDS] + i],
+            net.aux[par[WORDS2] + i],
+        )
         reg[INDEX] += 1
     finish(net, u, t)
 

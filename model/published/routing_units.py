@@ -3,15 +3,37 @@
 The arrival of a token is the cycle from which it is visible in its channel.
 """
 
-from .channels import END, TOKEN, WAIT, finish, peek, room, send, sleep, slot, take
 from .calendar import wake
+from .channels import END, TOKEN, WAIT, finish, peek, room, send, sleep, slot, take
 from .shape_units import HELD_STOP, HELD_WORD, HELD_WORD2, hold
 from .state import (
-    C_CLOSED, C_COUNT, C_WANTS, EMPTY_DIMENSION, ENDS_EARLY, NO_UNIT, PHASE, STARVED, STOPS_DIFFER, S_STOP, S_VISIBLE, S_WORD, S_WORD2, U_IN_AT,
-    U_ON, U_OUT_AT, U_WHY, fail, in_memory, moved, selected, transfer_cycles, inner,
+    C_CLOSED,
+    C_COUNT,
+    C_WANTS,
+    EMPTY_DIMENSION,
+    ENDS_EARLY,
+    NO_UNIT,
+    PHASE,
+    S_STOP,
+    S_VISIBLE,
+    S_WORD,
+    S_WORD2,
+    STARVED,
+    STOPS_DIFFER,
+    U_IN_AT,
+    U_ON,
+    U_OUT_AT,
+    U_WHY,
+    fail,
+    in_memory,
+    inner,
+    moved,
+    selected,
+    transfer_cycles,
 )
 
-# columns of par; TILES: tiles of a token (0: it has none, 1: the first word, 2: both); ORDER: list of the inputs selected, in aux
+# columns of par; TILES: tiles of a token (0: it has none, 1: the first word, 2: both); ORDER: list
+# of the inputs selected, in aux
 PORTS, RANK, TILES, WRITE_BACK, ORDER = range(5)
 # registers (1 to 3 hold the token)
 SEL, SEL2, SEL_STOP, NEXT, COUNT = range(4, 9)
@@ -24,7 +46,8 @@ SWITCH = 1
 @inner
 def _load_cycles(net, u, s):
     """Cycles to read the token in slot s from a memory unit."""
-    tiles, cycles = net.par[u, TILES], 0
+    tiles = net.par[u, TILES]
+    cycles = 0
     if tiles > 0 and in_memory(net.slot[s, S_WORD]):
         cycles += transfer_cycles(net, net.slot[s, S_WORD])
     if tiles > 1 and in_memory(net.slot[s, S_WORD2]):
@@ -34,8 +57,12 @@ def _load_cycles(net, u, s):
 
 @inner
 def _hold_moved(net, u, c, t):
-    """Take the head of c into the registers, its tiles where the unit puts them; returns the cycles that takes."""
-    reg, par, cycles = net.reg[u], net.par[u], 0
+    """Take the head of c into the registers, its tiles where the unit puts them; returns the cycles
+    that takes.
+    """
+    reg = net.reg[u]
+    par = net.par[u]
+    cycles = 0
     hold(net, u, c, t)
     if par[TILES] > 0:
         reg[HELD_WORD] = moved(reg[HELD_WORD], par[WRITE_BACK])
@@ -53,15 +80,21 @@ def _take_selector(net, u, c, t):
     seen = peek(net, u, c, t)
     if seen == TOKEN:
         s = slot(net, c)
-        reg[SEL], reg[SEL2], reg[SEL_STOP] = net.slot[s, S_WORD], net.slot[s, S_WORD2], net.slot[s, S_STOP]
+        reg[SEL] = net.slot[s, S_WORD]
+        reg[SEL2] = net.slot[s, S_WORD2]
+        reg[SEL_STOP] = net.slot[s, S_STOP]
         take(net, c, t)
     return seen
 
 
 @inner
 def partition(net, u, t):
-    """Takes a selector; for each token of its unit: reads it, takes it, switches, sends it to one selected output after the other."""
-    reg, par, first = net.reg[u], net.par[u], net.unit[u, U_IN_AT]
+    """Takes a selector; for each token of its unit: reads it, takes it, switches, sends it to one
+    selected output after the other.
+    """
+    reg = net.reg[u]
+    par = net.par[u]
+    first = net.unit[u, U_IN_AT]
     c = net.ins[first]
     while True:
         if reg[PHASE] == FREE:
@@ -86,7 +119,8 @@ def partition(net, u, t):
             s = reg[HELD_STOP]
             if s >= par[RANK] and s != par[RANK] + reg[SEL_STOP]:
                 return fail(net, u, STOPS_DIFFER)
-            reg[PHASE], reg[NEXT] = SEND, 0
+            reg[PHASE] = SEND
+            reg[NEXT] = 0
             if reg[SEL] != 0 or reg[SEL2] != 0:
                 cycles += SWITCH
             if cycles > 0:
@@ -96,7 +130,9 @@ def partition(net, u, t):
                 out = net.outs[net.unit[u, U_OUT_AT] + reg[NEXT]]
                 if not room(net, u, out, t):
                     return
-                send(net, out, t, t, min(reg[HELD_STOP], par[RANK]), reg[HELD_WORD], reg[HELD_WORD2])
+                send(
+                    net, out, t, t, min(reg[HELD_STOP], par[RANK]), reg[HELD_WORD], reg[HELD_WORD2]
+                )
             reg[NEXT] += 1
         reg[PHASE] = FREE if reg[HELD_STOP] >= par[RANK] else UNIT
 
@@ -104,12 +140,16 @@ def partition(net, u, t):
 @inner
 def _sort_selected(net, u):
     """Order the inputs selected by the arrival of their heads, equal ones by index."""
-    first, order = net.unit[u, U_IN_AT], net.par[u, ORDER]
+    first = net.unit[u, U_IN_AT]
+    order = net.par[u, ORDER]
     for i in range(1, net.reg[u, COUNT]):
         x = net.aux[order + i]
         arrival = net.slot[slot(net, net.ins[first + x]), S_VISIBLE]
         j = i
-        while j > 0 and net.slot[slot(net, net.ins[first + net.aux[order + j - 1]]), S_VISIBLE] > arrival:
+        while (
+            j > 0
+            and net.slot[slot(net, net.ins[first + net.aux[order + j - 1]]), S_VISIBLE] > arrival
+        ):
             net.aux[order + j] = net.aux[order + j - 1]
             j -= 1
         net.aux[order + j] = x
@@ -117,8 +157,13 @@ def _sort_selected(net, u):
 
 @inner
 def reassemble(net, u, t):
-    """Takes a selector, waits until all selected inputs have arrived, and sends their units in this order, each a switch after its arrival."""
-    reg, par, first, out = net.reg[u], net.par[u], net.unit[u, U_IN_AT], net.outs[net.unit[u, U_OUT_AT]]
+    """Takes a selector, waits until all selected inputs have arrived, and sends their units in this
+    order, each a switch after its arrival.
+    """
+    reg = net.reg[u]
+    par = net.par[u]
+    first = net.unit[u, U_IN_AT]
+    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == FREE:
             seen = _take_selector(net, u, net.ins[first + par[PORTS]], t)
@@ -142,7 +187,8 @@ def reassemble(net, u, t):
                 if seen == END:
                     return fail(net, u, NO_UNIT)
             _sort_selected(net, u)
-            reg[NEXT], reg[PHASE] = 0, HEAD
+            reg[NEXT] = 0
+            reg[PHASE] = HEAD
         c = net.ins[first + net.aux[par[ORDER] + reg[NEXT]]]
         if reg[PHASE] == HEAD:
             s = slot(net, c)
@@ -167,9 +213,18 @@ def reassemble(net, u, t):
                 return sleep(net, u, t + cycles)
         if not room(net, u, out, t):
             return
-        stop, ended = min(reg[HELD_STOP], par[RANK]), reg[HELD_STOP] >= par[RANK]
+        stop = min(reg[HELD_STOP], par[RANK])
+        ended = reg[HELD_STOP] >= par[RANK]
         last = reg[NEXT] == reg[COUNT] - 1
-        send(net, out, t, t, par[RANK] + 1 + reg[SEL_STOP] if ended and last else stop, reg[HELD_WORD], reg[HELD_WORD2])
+        send(
+            net,
+            out,
+            t,
+            t,
+            par[RANK] + 1 + reg[SEL_STOP] if ended and last else stop,
+            reg[HELD_WORD],
+            reg[HELD_WORD2],
+        )
         if ended:
             reg[NEXT] += 1
         reg[PHASE] = MORE if not ended else FREE if last else HEAD
@@ -177,9 +232,14 @@ def reassemble(net, u, t):
 
 @inner
 def _earliest(net, u, t):
-    """The input whose head has arrived first, equal ones by index; -1: none has yet (the unit is woken then), -2: all have ended."""
-    first, n = net.unit[u, U_IN_AT], net.par[u, PORTS]
-    best, earliest, ended = -1, t + 1, True
+    """The input whose head has arrived first, equal ones by index; -1: none has yet (the unit is
+    woken then), -2: all have ended.
+    """
+    first = net.unit[u, U_IN_AT]
+    n = net.par[u, PORTS]
+    best = -1
+    earliest = t + 1
+    ended = True
     net.unit[u, U_WHY] = STARVED
     for i in range(n):
         c = net.ins[first + i]
@@ -187,7 +247,8 @@ def _earliest(net, u, t):
             seen = net.slot[slot(net, c), S_VISIBLE]
             ended = False
             if seen < earliest:
-                best, earliest = i, seen
+                best = i
+                earliest = seen
             elif seen > t:
                 wake(net, u, seen)
         elif net.chan[c, C_CLOSED] < 0:
@@ -206,8 +267,13 @@ def _earliest(net, u, t):
 
 @inner
 def eager_merge(net, u, t):
-    """Takes the unit that arrived first: says which on output 1, then sends its tokens on output 0, a cycle apart."""
-    reg, par, first, out = net.reg[u], net.par[u], net.unit[u, U_IN_AT], net.unit[u, U_OUT_AT]
+    """Takes the unit that arrived first: says which on output 1, then sends its tokens on output 0,
+    a cycle apart.
+    """
+    reg = net.reg[u]
+    par = net.par[u]
+    first = net.unit[u, U_IN_AT]
+    out = net.unit[u, U_OUT_AT]
     while True:
         if reg[PHASE] == FREE:
             i = _earliest(net, u, t)
@@ -217,12 +283,21 @@ def eager_merge(net, u, t):
                 return
             for k in range(par[PORTS]):  # nothing else wakes it inside the unit
                 net.chan[net.ins[first + k], C_WANTS] &= 2
-            reg[NEXT], reg[PHASE] = i, NAME
+            reg[NEXT] = i
+            reg[PHASE] = NAME
         if reg[PHASE] == NAME:
             if not room(net, u, net.outs[out + 1], t):
                 return
             i = reg[NEXT]
-            send(net, net.outs[out + 1], t, t, 0, 1 << i if i < 64 else 0, 1 << (i - 64) if i >= 64 else 0)
+            send(
+                net,
+                net.outs[out + 1],
+                t,
+                t,
+                0,
+                1 << i if i < 64 else 0,
+                1 << (i - 64) if i >= 64 else 0,
+            )
             reg[PHASE] = UNIT
         if reg[PHASE] == UNIT:
             c = net.ins[first + reg[NEXT]]

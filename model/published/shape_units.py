@@ -1,17 +1,31 @@
-"""Broadcast, flatten, promote, reshape, repeat, expand, zip: no cycles of their own but the channel's one."""
+"""Broadcast, flatten, promote, reshape, repeat, expand, zip: no cycles of their own but the
+channel's one.
+"""
 
 from .channels import END, TOKEN, WAIT, finish, heads, peek, room, send, sleep, slot, take
 from .compute_units import both, take_all
 from .state import (
-    PARTIAL_CHUNK, PHASE, S_STOP, S_WORD, S_WORD2, U_IN_AT, U_OUT_AT, fail, in_memory, tile, tile_cols, tile_rows, inner,
+    PARTIAL_CHUNK,
+    PHASE,
+    S_STOP,
+    S_WORD,
+    S_WORD2,
+    U_IN_AT,
+    U_OUT_AT,
+    fail,
+    in_memory,
+    inner,
+    tile,
+    tile_cols,
+    tile_rows,
 )
 
 # columns of par
-LO, HI = range(2)                        # flatten
-LEVEL = 0                                # promote
-DIM, CHUNK, PAD, ADD_OUTER = range(4)    # reshape
-COUNT = 0                                # repeat
-RANK = 0                                 # expand
+LO, HI = range(2)  # flatten
+LEVEL = 0  # promote
+DIM, CHUNK, PAD, ADD_OUTER = range(4)  # reshape
+COUNT = 0  # repeat
+RANK = 0  # expand
 # registers of all: the token held, and where the unit is
 HELD_STOP, HELD_WORD, HELD_WORD2, NEXT, PADS, STAMP = range(1, 7)
 
@@ -21,16 +35,21 @@ FREE, HOLD, LOOK, FILL, REST = range(5)
 @inner
 def hold(net, u, c, t):
     """Take the head of c into the registers."""
-    reg, s = net.reg[u], slot(net, c)
-    reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2] = net.slot[s, S_STOP], net.slot[s, S_WORD], net.slot[s, S_WORD2]
+    reg = net.reg[u]
+    s = slot(net, c)
+    reg[HELD_STOP] = net.slot[s, S_STOP]
+    reg[HELD_WORD] = net.slot[s, S_WORD]
+    reg[HELD_WORD2] = net.slot[s, S_WORD2]
     take(net, c, t)
 
 
 @inner
 def broadcast(net, u, t):
     """Takes a token, waits until every output has room, sends to all in that cycle."""
-    reg, c = net.reg[u], net.ins[net.unit[u, U_IN_AT]]
-    first, last = net.unit[u, U_OUT_AT], net.unit[u + 1, U_OUT_AT]
+    reg = net.reg[u]
+    c = net.ins[net.unit[u, U_IN_AT]]
+    first = net.unit[u, U_OUT_AT]
+    last = net.unit[u + 1, U_OUT_AT]
     while True:
         if reg[PHASE] == FREE:
             seen = peek(net, u, c, t)
@@ -51,7 +70,10 @@ def broadcast(net, u, t):
 @inner
 def restop(net, u, t, flatten):
     """Flatten or promote: takes a token, sends it with another stop."""
-    reg, par, c, out = net.reg[u], net.par[u], net.ins[net.unit[u, U_IN_AT]], net.outs[net.unit[u, U_OUT_AT]]
+    reg = net.reg[u]
+    par = net.par[u]
+    c = net.ins[net.unit[u, U_IN_AT]]
+    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == FREE:
             seen = peek(net, u, c, t)
@@ -76,12 +98,16 @@ def restop(net, u, t, flatten):
 
 @inner
 def reshape(net, u, t):
-    """Takes a token and sends it with the chunk's stop; fills a partial chunk of dim 0 with tiles without valid rows.
+    """Takes a token and sends it with the chunk's stop; fills a partial chunk of dim 0 with tiles
+    without valid rows.
 
-    With add_outer, the last token of a full chunk waits until the next token is visible (stop 1) or the input has
-    ended (stop 2).
+    With add_outer, the last token of a full chunk waits until the next token is visible (stop 1) or
+    the input has ended (stop 2).
     """
-    reg, par, c, out = net.reg[u], net.par[u], net.ins[net.unit[u, U_IN_AT]], net.outs[net.unit[u, U_OUT_AT]]
+    reg = net.reg[u]
+    par = net.par[u]
+    c = net.ins[net.unit[u, U_IN_AT]]
+    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == FREE:
             seen = peek(net, u, c, t)
@@ -121,7 +147,9 @@ def reshape(net, u, t):
         if reg[PHASE] == HOLD:
             if not room(net, u, out, t):
                 return
-            send(net, out, t, t, 0 if reg[PADS] else reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2])
+            send(
+                net, out, t, t, 0 if reg[PADS] else reg[HELD_STOP], reg[HELD_WORD], reg[HELD_WORD2]
+            )
             if reg[PADS]:
                 reg[HELD_STOP] += 1
             reg[PHASE] = FILL if reg[PADS] else FREE
@@ -138,11 +166,16 @@ def reshape(net, u, t):
 
 @inner
 def repeat(net, u, t):
-    """Shows a token, sends copy i with stamp clock + i, rests `count` cycles after the last, then takes the token.
+    """Shows a token, sends copy i with stamp clock + i, rests `count` cycles after the last, then
+    takes the token.
 
-    The clock in a stamp includes the waits for room of the copies before: a blocked repeat spreads its copies further.
+    The clock in a stamp includes the waits for room of the copies before: a blocked repeat spreads
+    its copies further.
     """
-    reg, c, out, count = net.reg[u], net.ins[net.unit[u, U_IN_AT]], net.outs[net.unit[u, U_OUT_AT]], net.par[u, COUNT]
+    reg = net.reg[u]
+    c = net.ins[net.unit[u, U_IN_AT]]
+    out = net.outs[net.unit[u, U_OUT_AT]]
+    count = net.par[u, COUNT]
     while True:
         if reg[PHASE] == REST:
             take(net, c, t)
@@ -153,13 +186,23 @@ def repeat(net, u, t):
                 return
             if seen == END:
                 return finish(net, u, t)
-            reg[PHASE], reg[NEXT], reg[STAMP] = HOLD, 0, t
+            reg[PHASE] = HOLD
+            reg[NEXT] = 0
+            reg[STAMP] = t
         s = slot(net, c)
         while reg[NEXT] < count:
             if not room(net, u, out, t):
                 return
             reg[NEXT] += 1
-            send(net, out, t, reg[STAMP], net.slot[s, S_STOP] + 1 if reg[NEXT] == count else 0, net.slot[s, S_WORD], net.slot[s, S_WORD2])
+            send(
+                net,
+                out,
+                t,
+                reg[STAMP],
+                net.slot[s, S_STOP] + 1 if reg[NEXT] == count else 0,
+                net.slot[s, S_WORD],
+                net.slot[s, S_WORD2],
+            )
             reg[STAMP] = t + reg[NEXT]
         reg[PHASE] = REST
         return sleep(net, u, t + count)
@@ -167,8 +210,13 @@ def repeat(net, u, t):
 
 @inner
 def zip_(net, u, t):
-    """Takes one token of each input when both are visible, sends the pair. (No published counterpart: as the shape operators.)"""
-    reg, first, out = net.reg[u], net.unit[u, U_IN_AT], net.outs[net.unit[u, U_OUT_AT]]
+    """Takes one token of each input when both are visible, sends the pair.
+
+    (No published counterpart: as the shape operators.)
+    """
+    reg = net.reg[u]
+    first = net.unit[u, U_IN_AT]
+    out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
         if reg[PHASE] == FREE:
             seen = both(net, u, t)
@@ -177,7 +225,8 @@ def zip_(net, u, t):
             if seen == END:
                 return finish(net, u, t)
             s = slot(net, net.ins[first])
-            reg[HELD_STOP], reg[HELD_WORD] = net.slot[s, S_STOP], net.slot[s, S_WORD]
+            reg[HELD_STOP] = net.slot[s, S_STOP]
+            reg[HELD_WORD] = net.slot[s, S_WORD]
             reg[HELD_WORD2] = net.slot[slot(net, net.ins[first + 1]), S_WORD]
             take_all(net, u, t)
             reg[PHASE] = HOLD
@@ -189,9 +238,14 @@ def zip_(net, u, t):
 
 @inner
 def expand(net, u, t):
-    """Shows a token; takes each of the reference and sends the token with its stop; one of at least `rank` takes the token too."""
-    reg, first, out = net.reg[u], net.unit[u, U_IN_AT], net.outs[net.unit[u, U_OUT_AT]]
-    c, ref = net.ins[first], net.ins[first + 1]
+    """Shows a token; takes each of the reference and sends the token with its stop; one of at least
+    `rank` takes the token too.
+    """
+    reg = net.reg[u]
+    first = net.unit[u, U_IN_AT]
+    out = net.outs[net.unit[u, U_OUT_AT]]
+    c = net.ins[first]
+    ref = net.ins[first + 1]
     while True:
         if reg[PHASE] == FREE:
             seen = heads(net, u, t)

@@ -10,10 +10,11 @@ IDLE = 1 << 62
 
 
 class Net(NamedTuple):
-    """State of one run: rows are units, channels, slots (of all channels) and off-chip ports; columns are named below.
+    """State of one run: rows are units, channels, slots (of all channels) and off-chip ports;
+    columns are named below.
 
-    A token is a stop level and two words: a tile (see `tile`), a scalar, a pair of these, a selector (128 bits, target 0 the
-    lowest of the first word), or a buffer (first entry, length).
+    A token is a stop level and two words: a tile (see `tile`), a scalar, a pair of these, a
+    selector (128 bits, target 0 the lowest of the first word), or a buffer (first entry, length).
     """
 
     g: np.ndarray  # scalars, G_*
@@ -30,33 +31,66 @@ class Net(NamedTuple):
     port: np.ndarray  # [ports, P_*]
     active: np.ndarray  # ports with a transfer under way, ascending
     served: np.ndarray  # [HBM channels] last service start
-    store: np.ndarray  # [entries, 4] word, word2, stop of a buffered token, and the next entry of its buffer (-1: last)
+    # [entries, 4] word, word2, stop of a buffered token, and the next entry of its buffer (-1:
+    # last)
+    store: np.ndarray
     log: np.ndarray  # [entries, 6] channel, sent, taken, stop, word, word2 of tokens taken
 
 
-# units: kind's code; local time at its last stop, what it waits for and on which channel; final local time (-1: runs);
-# first entries in ins and outs (they end where the next unit's begin); calendar: cycle due, next unit of the same bucket
+# units: kind's code; local time at its last stop, what it waits for and on which channel; final
+# local time (-1: runs);
+# first entries in ins and outs (they end where the next unit's begin); calendar: cycle due, next
+# unit of the same bucket
 U_KIND, U_CLOCK, U_WHY, U_ON, U_FINISH, U_IN_AT, U_OUT_AT, U_DUE, U_AFTER, UNIT_COLUMNS = range(10)
-# channels: units; first slot, slots; slot of the first token (from the first slot), tokens held; cycle in which the sender
+# channels: units; first slot, slots; slot of the first token (from the first slot), tokens held;
+# cycle in which the sender
 # ended (-1: runs); who waits (1: receiver, for a token; 2: sender, for room)
 C_SRC, C_DST, C_BASE, C_DEPTH, C_HEAD, C_COUNT, C_CLOSED, C_WANTS, CHANNEL_COLUMNS = range(9)
-# slots: cycle from which the token is seen, from which the slot can be filled again, in which the token entered; token
+# slots: cycle from which the token is seen, from which the slot can be filled again, in which the
+# token entered; token
 S_VISIBLE, S_FREE, S_SENT, S_STOP, S_WORD, S_WORD2, SLOT_COLUMNS = range(7)
 # off-chip ports: lines not yet taken by the HBM node, lines a chunk, latest response so far, unit
 P_LINES_LEFT, P_PAR, P_READY, P_UNIT, PORT_COLUMNS = range(5)
-(G_NOW, G_NEAR, G_FAR_MIN, G_FAULT, G_FAULT_UNIT, G_TOKENS, G_READ, G_WRITTEN, G_ACTIVE, G_OFFSET, G_FIRST,
- G_STORED, G_LOGGED, G_SLACK_STORE, G_SLACK_LOG, G_ELEMENT, G_ONCHIP, G_INTERVAL, G_LATENCY, G_LOGGING, G_MOVED, SCALARS) = range(22)
+(
+    G_NOW,
+    G_NEAR,
+    G_FAR_MIN,
+    G_FAULT,
+    G_FAULT_UNIT,
+    G_TOKENS,
+    G_READ,
+    G_WRITTEN,
+    G_ACTIVE,
+    G_OFFSET,
+    G_FIRST,
+    G_STORED,
+    G_LOGGED,
+    G_SLACK_STORE,
+    G_SLACK_LOG,
+    G_ELEMENT,
+    G_ONCHIP,
+    G_INTERVAL,
+    G_LATENCY,
+    G_LOGGING,
+    G_MOVED,
+    SCALARS,
+) = range(22)
 
 OWN, STARVED, BLOCKED = range(3)
-PARAMS, REGS = 12, 12
+PARAMS = 12
+REGS = 12
 PHASE = 0
 
 # faults that end a run
-(OK, GROW, STOPS_DIFFER, ENDS_EARLY, SHAPES_DIFFER, PARTIAL_CHUNK, NO_UNIT, EMPTY_DIMENSION) = range(8)
+(OK, GROW, STOPS_DIFFER, ENDS_EARLY, SHAPES_DIFFER, PARTIAL_CHUNK, NO_UNIT, EMPTY_DIMENSION) = (
+    range(8)
+)
 
 
 inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Compiles a function that compiled functions call: no entry from Python, which takes half of the compile time."""
+"""Compiles a function that compiled functions call: no entry from Python, which takes half of the
+compile time.
+"""
 
 
 def plain(function):
@@ -70,7 +104,9 @@ def fail(net, u, fault):
     net.g[G_FAULT_UNIT] = u
 
 
-# A tile in one word: rows, columns, valid rows (20 bits each), and whether it lies in a memory unit.
+# A tile in one word: rows, columns, valid rows (20 bits each), and whether it lies in a memory
+# unit.
+
 
 @inner
 def tile(rows, cols, valid, in_memory):

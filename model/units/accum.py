@@ -2,19 +2,46 @@
 
 from __future__ import annotations
 
-from .state import *  # noqa: F403 - offsets, channel functions
+from .state import *
 
-(A_INTERVAL, A_DEPTH, A_REDUCE, A_TOP, A_LAST, A_INDEX, A_TILES, A_DRAINED, A_FROM, A_LEAVING, A_STARTS, A_FIRSTS, A_MEMORY, A_VALUE,
- A_KERNEL, A_HIGH, A_STOP, A_INITIAL, A_ROWS, A_COLS, A_IDENTITY, A_SPARE,
- A_SCAN, A_HELD, A_LOWEST, A_OUTER) = range(U_OWN, U_OWN + 26)
-# A_LEAVING: 1 + stop of a beat without data that leaves next (scan: of any; A_HELD: its accumulator + 1, or 0); A_INITIAL: 1 + last stop while initial values drain;
+(
+    A_INTERVAL,
+    A_DEPTH,
+    A_REDUCE,
+    A_TOP,
+    A_LAST,
+    A_INDEX,
+    A_TILES,
+    A_DRAINED,
+    A_FROM,
+    A_LEAVING,
+    A_STARTS,
+    A_FIRSTS,
+    A_MEMORY,
+    A_VALUE,
+    A_KERNEL,
+    A_HIGH,
+    A_STOP,
+    A_INITIAL,
+    A_ROWS,
+    A_COLS,
+    A_IDENTITY,
+    A_SPARE,
+    A_SCAN,
+    A_HELD,
+    A_LOWEST,
+    A_OUTER,
+) = range(U_OWN, U_OWN + 26)
+# A_LEAVING: 1 + stop of a beat without data that leaves next (scan: of any; A_HELD: its accumulator
+# + 1, or 0); A_INITIAL: 1 + last stop while initial values drain;
 # A_HIGH: tiles of the open group; A_STOP: stop of the beat before; A_SPARE: values of one tile.
 
 
 @fast
 def kept(S, u, s):
     """Kept dimensions below `s`."""
-    top, n = S[u + A_TOP], 0
+    top = S[u + A_TOP]
+    n = 0
     for j in range(min(s, top + 1)):
         n += 1 - (S[u + A_REDUCE] >> j & 1)
     return n + max(s - top - 1, 0)
@@ -24,12 +51,20 @@ def kept(S, u, s):
 def drain_tile(S, V, LOG, u, out, c, i):
     """Accept tile `i` of the group that drains."""
     t = S[G_T]
-    m, value = S[u + A_MEMORY] + 3 * i, S[u + A_VALUE] + i * t * t
-    rows, cols, stop = S[m], S[m + 1], S[m + 2]
+    m = S[u + A_MEMORY] + 3 * i
+    value = S[u + A_VALUE] + i * t * t
+    rows = S[m]
+    cols = S[m + 1]
+    stop = S[m + 2]
     if S[u + A_INITIAL]:
         width = (S[u + A_COLS] + t - 1) // t
-        rows, cols = min(S[u + A_ROWS] - i // width * t, t), min(S[u + A_COLS] - i % width * t, t)
-        stop = S[u + A_INITIAL] - 1 if i == S[u + A_TILES] - 1 else (1 if i % width == width - 1 else 0)
+        rows = min(S[u + A_ROWS] - i // width * t, t)
+        cols = min(S[u + A_COLS] - i % width * t, t)
+        stop = (
+            S[u + A_INITIAL] - 1
+            if i == S[u + A_TILES] - 1
+            else (1 if i % width == width - 1 else 0)
+        )
         value = S[u + A_SPARE]
         if S[G_VALUES]:
             for j in range(t * t):
@@ -41,7 +76,12 @@ def drain_tile(S, V, LOG, u, out, c, i):
 
 @fast
 def begin_drain(S, u, c, tiles):
-    S[u + A_TILES], S[u + A_DRAINED], S[u + A_FROM], S[u + A_LAST] = tiles, 0, c + S[u + A_INTERVAL], c
+    S[u + A_TILES], S[u + A_DRAINED], S[u + A_FROM], S[u + A_LAST] = (
+        tiles,
+        0,
+        c + S[u + A_INTERVAL],
+        c,
+    )
     reset_group(S, u)
     wake(S, S[u + U_ID], c + S[u + A_INTERVAL])
 
@@ -56,18 +96,28 @@ def reset_group(S, u):
 
 @fast
 def fits(S, u, s, index, initialising):
-    """Whether a beat of stop `s` for the accumulator `index` stands where it stood in the passes before."""
-    lowest, outer, high = S[u + A_LOWEST], S[u + A_OUTER], S[u + A_HIGH]
-    if not initialising and (index >= high or min(S[S[u + A_MEMORY] + 3 * index + 2], lowest) != min(s, lowest)):
+    """Whether a beat of stop `s` for the accumulator `index` stands where it stood in the passes
+    before.
+    """
+    lowest = S[u + A_LOWEST]
+    outer = S[u + A_OUTER]
+    high = S[u + A_HIGH]
+    if not initialising and (
+        index >= high or min(S[S[u + A_MEMORY] + 3 * index + 2], lowest) != min(s, lowest)
+    ):
         return False
     return s < outer or index + 1 >= high
 
 
 @fast
 def accumulate(S, V, u, slot, m, value, initialising):
-    """Take the beat in `slot` into the accumulator at `value`; its elements without value count as the function's identity."""
-    t, beat = S[G_T], S[slot + X_VALUE]
-    rows, cols = S[slot + X_META], S[slot + X_META + 1]
+    """Take the beat in `slot` into the accumulator at `value`; its elements without value count as
+    the function's identity.
+    """
+    t = S[G_T]
+    beat = S[slot + X_VALUE]
+    rows = S[slot + X_META]
+    cols = S[slot + X_META + 1]
     if S[G_VALUES]:
         if S[u + A_IDENTITY] and (rows < t or cols < t):
             copy_values(S, V, beat, S[u + A_SPARE], t * t)
@@ -81,7 +131,8 @@ def accumulate(S, V, u, slot, m, value, initialising):
             base = S[G_VPTR]
             call_kernel(S[u + A_KERNEL], base + 4 * value, base + 4 * beat, base + 4 * value, t)
     if initialising:
-        S[m], S[m + 1] = rows, cols
+        S[m] = rows
+        S[m + 1] = cols
     else:
         S[m], S[m + 1] = max(S[m], rows), max(S[m + 1], cols)
 
@@ -89,7 +140,8 @@ def accumulate(S, V, u, slot, m, value, initialising):
 @fast
 def group_step(S, u, s, index):
     """The next beat's accumulator, after a data beat of stop `s` <= top."""
-    firsts, starts = S[u + A_FIRSTS], S[u + A_STARTS]
+    firsts = S[u + A_FIRSTS]
+    starts = S[u + A_STARTS]
     S[u + A_HIGH] = max(S[u + A_HIGH], index + 1)
     if S[u + A_REDUCE] >> s & 1:
         index = S[starts + s]
@@ -113,13 +165,16 @@ def opens(S, u):
 
 @fast
 def scan(S, V, LOG, u, c):
-    source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
-    flags, size = 0, S[G_T] * S[G_T]
+    source = S[S[u + U_IN]]
+    out = S[S[u + U_OUT]]
+    flags = 0
+    size = S[G_T] * S[G_T]
     if S[u + A_LEAVING] and c >= S[u + A_FROM]:
         if ready(S, out, c):
             if S[u + A_HELD]:
                 i = S[u + A_HELD] - 1
-                m, value = S[u + A_MEMORY] + 3 * i, S[u + A_SPARE]
+                m = S[u + A_MEMORY] + 3 * i
+                value = S[u + A_SPARE]
                 copy_values(S, V, S[u + A_VALUE] + i * size, value, size)
                 if S[G_VALUES] and S[u + A_IDENTITY]:
                     mask_tile(S, V, value, S[m], S[m + 1])
@@ -135,12 +190,15 @@ def scan(S, V, LOG, u, c):
     slot = head(S, source, c)
     if slot < 0:
         return flags
-    s, top, index = S[slot + X_STOP], S[u + A_TOP], S[u + A_INDEX]
+    s = S[slot + X_STOP]
+    top = S[u + A_TOP]
+    index = S[u + A_INDEX]
     if S[slot + X_DATA]:
         if index >= S[u + A_DEPTH]:
             fail(S, FAULT_ACCUMULATORS, u, c)
             return flags
-        m, initialising = S[u + A_MEMORY] + 3 * index, opens(S, u)
+        m = S[u + A_MEMORY] + 3 * index
+        initialising = opens(S, u)
         if not fits(S, u, s, index, initialising):
             fail(S, FAULT_STOP, u, c)
             return flags
@@ -150,7 +208,8 @@ def scan(S, V, LOG, u, c):
         if s <= top:
             group_step(S, u, s, index)
     else:
-        S[u + A_HELD], S[u + A_FROM] = 0, c + 1
+        S[u + A_HELD] = 0
+        S[u + A_FROM] = c + 1
     if s > top:
         reset_group(S, u)
     S[u + A_LEAVING] = 1 + s
@@ -163,7 +222,8 @@ def scan(S, V, LOG, u, c):
 def accum(S, V, LOG, u, c):
     if S[u + A_SCAN]:
         return scan(S, V, LOG, u, c)
-    source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
+    source = S[S[u + U_IN]]
+    out = S[S[u + U_OUT]]
     if S[u + A_LEAVING]:
         if not ready(S, out, c):
             return BLOCKED
@@ -171,7 +231,8 @@ def accum(S, V, LOG, u, c):
         S[u + A_LEAVING] = 0
         return BUSY
     flags = 0
-    tiles, drained = S[u + A_TILES], S[u + A_DRAINED]
+    tiles = S[u + A_TILES]
+    drained = S[u + A_DRAINED]
     if tiles and c >= S[u + A_FROM]:
         if ready(S, out, c):
             drain_tile(S, V, LOG, u, out, c, drained)
@@ -186,11 +247,15 @@ def accum(S, V, LOG, u, c):
     slot = head(S, source, c)
     if slot < 0:
         return flags
-    s, top, index, data = S[slot + X_STOP], S[u + A_TOP], S[u + A_INDEX], S[slot + X_DATA]
-    if tiles and (s > top or data and index >= drained):
+    s = S[slot + X_STOP]
+    top = S[u + A_TOP]
+    index = S[u + A_INDEX]
+    data = S[slot + X_DATA]
+    if tiles and (s > top or (data and index >= drained)):
         return flags
     if not data:
-        high, before = S[u + A_HIGH], S[u + A_STOP]
+        high = S[u + A_HIGH]
+        before = S[u + A_STOP]
         take(S, LOG, source, c)
         S[u + A_STOP] = s
         if s == STOP_DONE:
@@ -205,18 +270,23 @@ def accum(S, V, LOG, u, c):
             else:
                 t = S[G_T]
                 S[u + A_INITIAL] = 1 + kept(S, u, s)
-                begin_drain(S, u, c, ((S[u + A_ROWS] + t - 1) // t) * ((S[u + A_COLS] + t - 1) // t))
+                begin_drain(
+                    S, u, c, ((S[u + A_ROWS] + t - 1) // t) * ((S[u + A_COLS] + t - 1) // t)
+                )
         return BUSY
     if index >= S[u + A_DEPTH]:
         fail(S, FAULT_ACCUMULATORS, u, c)
         return flags
-    m, size, initialising = S[u + A_MEMORY] + 3 * index, S[G_T] * S[G_T], opens(S, u)
+    m = S[u + A_MEMORY] + 3 * index
+    size = S[G_T] * S[G_T]
+    initialising = opens(S, u)
     if not fits(S, u, s, index, initialising):
         fail(S, FAULT_STOP, u, c)
         return flags
     accumulate(S, V, u, slot, m, S[u + A_VALUE] + index * size, initialising)
     S[m + 2] = kept(S, u, s)
-    S[u + A_LAST], S[u + A_STOP] = c, s
+    S[u + A_LAST] = c
+    S[u + A_STOP] = s
     take(S, LOG, source, c)
     wake(S, S[u + U_ID], c + S[u + A_INTERVAL])
     if s > top:

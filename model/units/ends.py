@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from .state import *  # noqa: F403 - offsets, channel functions
+from .state import *
 
-O_BEATS, O_NEXT, O_RELEASE, O_BEAT = range(U_OWN, U_OWN + 4)  # O_BEAT: slot-like records, one a beat
+O_BEATS, O_NEXT, O_RELEASE, O_BEAT = range(
+    U_OWN, U_OWN + 4
+)  # O_BEAT: slot-like records, one a beat
 
 
 @fast
@@ -43,7 +45,10 @@ def sink(S, V, LOG, SUNK, SUNK_V, u, c):
             return 0
     n = S[G_SUNK]
     S[G_SUNK] = n + 1
-    SUNK[n, 0], SUNK[n, 1], SUNK[n, 2], SUNK[n, 3] = S[u + U_ID], c, S[slot + X_STOP], S[slot + X_DATA]
+    SUNK[n, 0] = S[u + U_ID]
+    SUNK[n, 1] = c
+    SUNK[n, 2] = S[slot + X_STOP]
+    SUNK[n, 3] = S[slot + X_DATA]
     for i in range(S[source + C_META]):
         SUNK[n, 4 + i] = S[slot + X_META + i] * S[slot + X_DATA]
     if S[G_VALUES]:

@@ -3,25 +3,90 @@
 from __future__ import annotations
 
 from ...machine import limits
-from .state import *  # noqa: F403 - offsets, channel functions
+from .state import *
 
-(L_BASE, L_PITCH, L_TROWS, L_TCOLS, L_ROWS, L_COLS, L_E, L_PRESENT, L_LIMIT_LOW, L_LIMIT_HIGH, L_SEQUENCE, L_RANK, L_LOOPS, L_GROUPS, L_USED, L_RING_HEAD,
- L_RING_TAIL, L_RING, L_RING_VALUE, L_GENERATOR, L_ASSEMBLER, L_LINES_VALUE, L_BLOCKS, L_BLOCK_HEAD, L_BLOCK_COUNT, L_TILE, L_DONE, L_ORDER,
- L_ORDER_COUNT, L_ORDER_AT) = range(U_OWN, U_OWN + 30)
-# Triggers: a ring of (stop, hollow, row, col) that generator and assembly go through each at its own pace.
-(L_TRIGGER, L_SHIFT, L_HOLLOW, L_ENDING, L_TRIGGERS, L_TRIGGERS_TAIL) = range(U_OWN + 45, U_OWN + 51)
-BY_REF, BY_ADDRESS = 1, 2
-TRIGGER_WORDS, TRIGGER_RING = 4, 32
-# A random store: queue of (stop, data, row, col), ring of acknowledgements (stop, data, lines in flight).
-(T_RANDOM, T_ADDRESSES, T_ADDRESS_HEAD, T_ADDRESS_COUNT, T_DUE, T_DUE_HEAD, T_DUE_COUNT) = range(U_OWN + 51, U_OWN + 58)
-ADDRESS_WORDS, DUE_WORDS = 4, 3
-ADDRESSES, DUE = limits.STORE_ADDRESSES, limits.STORE_TILES
-AHEAD, BEHIND = limits.TRIGGERS_AHEAD, limits.TRIGGERS_BEHIND
+(
+    L_BASE,
+    L_PITCH,
+    L_TROWS,
+    L_TCOLS,
+    L_ROWS,
+    L_COLS,
+    L_E,
+    L_PRESENT,
+    L_LIMIT_LOW,
+    L_LIMIT_HIGH,
+    L_SEQUENCE,
+    L_RANK,
+    L_LOOPS,
+    L_GROUPS,
+    L_USED,
+    L_RING_HEAD,
+    L_RING_TAIL,
+    L_RING,
+    L_RING_VALUE,
+    L_GENERATOR,
+    L_ASSEMBLER,
+    L_LINES_VALUE,
+    L_BLOCKS,
+    L_BLOCK_HEAD,
+    L_BLOCK_COUNT,
+    L_TILE,
+    L_DONE,
+    L_ORDER,
+    L_ORDER_COUNT,
+    L_ORDER_AT,
+) = range(U_OWN, U_OWN + 30)
+# Triggers: a ring of (stop, hollow, row, col) that generator and assembly go through each at its
+# own pace.
+(L_TRIGGER, L_SHIFT, L_HOLLOW, L_ENDING, L_TRIGGERS, L_TRIGGERS_TAIL) = range(
+    U_OWN + 45, U_OWN + 51
+)
+BY_REF = 1
+BY_ADDRESS = 2
+TRIGGER_WORDS = 4
+TRIGGER_RING = 32
+# A random store: queue of (stop, data, row, col), ring of acknowledgements (stop, data, lines in
+# flight).
+(T_RANDOM, T_ADDRESSES, T_ADDRESS_HEAD, T_ADDRESS_COUNT, T_DUE, T_DUE_HEAD, T_DUE_COUNT) = range(
+    U_OWN + 51, U_OWN + 58
+)
+ADDRESS_WORDS = 4
+DUE_WORDS = 3
+ADDRESSES = limits.STORE_ADDRESSES
+DUE = limits.STORE_TILES
+AHEAD = limits.TRIGGERS_AHEAD
+BEHIND = limits.TRIGGERS_BEHIND
 RING_WORDS = 2  # lines outstanding, sequence number of the first
 BLOCK_WORDS = 8
-X_PUSHED, X_TILES, X_FIRST, X_ROWS, X_COLS, X_END, X_BLOCK_VALUE = range(7)  # a block; no tiles: a bare stop
-(Y_DONE, Y_BAND, Y_ROW, Y_COL, Y_V, Y_N, Y_K, Y_CP, Y_STEP, Y_CHUNK, Y_STEPS, Y_CHUNKS, Y_STOP, Y_TILE, Y_HOLDS, Y_QUEUED, Y_HEAD, Y_ABOVE,
- Y_INDEX) = range(19)  # a position in the walk; of a triggered one whether it holds its head, its queue, the head's stop
+X_PUSHED, X_TILES, X_FIRST, X_ROWS, X_COLS, X_END, X_BLOCK_VALUE = range(
+    7
+)  # a block; no tiles: a bare stop
+(
+    Y_DONE,
+    Y_BAND,
+    Y_ROW,
+    Y_COL,
+    Y_V,
+    Y_N,
+    Y_K,
+    Y_CP,
+    Y_STEP,
+    Y_CHUNK,
+    Y_STEPS,
+    Y_CHUNKS,
+    Y_STOP,
+    Y_TILE,
+    Y_HOLDS,
+    Y_QUEUED,
+    Y_HEAD,
+    Y_ABOVE,
+    Y_INDEX,
+) = range(
+    19
+    # a position in the walk; of a triggered one whether it holds its head, its queue, the head's
+    # stop
+)
 WALK_WORDS = 32
 MAX_LOOPS = WALK_WORDS - Y_INDEX
 
@@ -34,12 +99,16 @@ def clamp(x, high):
 @fast
 def walk_band(S, u, y):
     """Derive a band's counts from its position."""
-    t, e, w = S[G_T], S[u + L_E], S[G_W]
+    t = S[G_T]
+    e = S[u + L_E]
+    w = S[G_W]
     rows = clamp(S[u + L_TROWS] - S[y + Y_ROW], S[u + L_ROWS])
     cols = clamp(S[u + L_TCOLS] - S[y + Y_COL], S[u + L_COLS])
     v = clamp(rows - S[y + Y_BAND] * t, t)
     k = S[y + Y_COL] % e
-    S[y + Y_V], S[y + Y_CP], S[y + Y_K] = v, cols, k
+    S[y + Y_V] = v
+    S[y + Y_CP] = cols
+    S[y + Y_K] = k
     S[y + Y_N] = (k + cols + e - 1) // e if v and cols else 0
     S[y + Y_STEPS] = (S[u + L_COLS] + e - 1) // e + (1 if k else 0)
     S[y + Y_CHUNKS] = (v + w - 1) // w
@@ -84,7 +153,9 @@ def walk_on(S, u, y):
 
 @fast
 def next_trigger(S, u, y):
-    """Let a walk that has come to its end go on with the head of its queue; returns how many triggers it has."""
+    """Let a walk that has come to its end go on with the head of its queue; returns how many
+    triggers it has.
+    """
     if not S[y + Y_DONE]:
         return S[y + Y_QUEUED]
     if S[y + Y_HOLDS]:
@@ -111,7 +182,8 @@ def take_trigger(S, LOG, u, c, ahead, behind):
     if is_done(S, slot):
         if ahead or behind:
             return 0
-        S[u + L_ENDING], S[u + L_DONE] = 1, 0
+        S[u + L_ENDING] = 1
+        S[u + L_DONE] = 0
     else:
         if ahead == AHEAD or behind == BEHIND:
             return 0
@@ -119,13 +191,26 @@ def take_trigger(S, LOG, u, c, ahead, behind):
         S[u + L_TRIGGERS_TAIL] = (S[u + L_TRIGGERS_TAIL] + 1) & (TRIGGER_RING - 1)
         row = col = 0
         if S[u + L_ORDER_COUNT]:
-            row, col = S[S[u + L_ORDER]], S[S[u + L_ORDER] + 1]
+            row = S[S[u + L_ORDER]]
+            col = S[S[u + L_ORDER] + 1]
         if S[u + L_TRIGGER] == BY_ADDRESS and S[slot + X_DATA]:
-            a, shift = S[slot + X_META], S[u + L_SHIFT]
-            row, col = (a >> shift) * S[u + L_ROWS], (a & ((1 << shift) - 1)) * S[u + L_COLS]
+            a = S[slot + X_META]
+            shift = S[u + L_SHIFT]
+            row = (a >> shift) * S[u + L_ROWS]
+            col = (a & ((1 << shift) - 1)) * S[u + L_COLS]
             if row >= S[u + L_TROWS] or col >= S[u + L_TCOLS]:
-                fail(S, FAULT_ADDRESS, u, S[u + L_BASE] + row * S[u + L_PITCH] + col * (64 // S[u + L_E]))
-        S[trigger], S[trigger + 1], S[trigger + 2], S[trigger + 3] = S[slot + X_STOP], S[u + L_HOLLOW] | (1 - S[slot + X_DATA]), row, col
+                fail(
+                    S,
+                    FAULT_ADDRESS,
+                    u,
+                    S[u + L_BASE] + row * S[u + L_PITCH] + col * (64 // S[u + L_E]),
+                )
+        S[trigger], S[trigger + 1], S[trigger + 2], S[trigger + 3] = (
+            S[slot + X_STOP],
+            S[u + L_HOLLOW] | (1 - S[slot + X_DATA]),
+            row,
+            col,
+        )
         S[S[u + L_GENERATOR] + Y_QUEUED] += 1
         S[S[u + L_ASSEMBLER] + Y_QUEUED] += 1
     take(S, LOG, channel, c)
@@ -135,7 +220,8 @@ def take_trigger(S, LOG, u, c, ahead, behind):
 @fast
 def load(S, V, LOG, u, c):
     flags = 0
-    t, e = S[G_T], S[u + L_E]
+    t = S[G_T]
+    e = S[u + L_E]
     g = e // t
     ending = S[u + L_ENDING]
     if S[u + L_TRIGGER]:
@@ -155,7 +241,8 @@ def load(S, V, LOG, u, c):
             S[G_PRESENT] += 1
     # Assembly.
     y = S[u + L_ASSEMBLER]
-    blocks, first = S[u + L_BLOCK_COUNT], S[u + L_BLOCK_HEAD]
+    blocks = S[u + L_BLOCK_COUNT]
+    first = S[u + L_BLOCK_HEAD]
     assembled = S[y + Y_DONE]
     if not assembled and S[y + Y_STEPS] == 0:  # a trigger of no tile
         if blocks < 2:
@@ -165,7 +252,8 @@ def load(S, V, LOG, u, c):
             S[y + Y_DONE] = 1
             flags |= ACTIVE
     elif not assembled:
-        step, k = S[y + Y_STEP], S[y + Y_K]
+        step = S[y + Y_STEP]
+        k = S[y + Y_K]
         moves = step < S[y + Y_N]
         last = not moves or S[y + Y_CHUNK] == S[y + Y_CHUNKS] - 1
         pushes = last and (step >= 1 or k == 0)
@@ -176,7 +264,13 @@ def load(S, V, LOG, u, c):
             if moves:
                 if S[G_VALUES]:
                     w = S[G_W]
-                    copy_values(S, V, S[u + L_RING_VALUE] + S[u + L_RING_HEAD] * w * e, line + S[y + Y_CHUNK] * w * e, min(w, t - S[y + Y_CHUNK] * w) * e)
+                    copy_values(
+                        S,
+                        V,
+                        S[u + L_RING_VALUE] + S[u + L_RING_HEAD] * w * e,
+                        line + S[y + Y_CHUNK] * w * e,
+                        min(w, t - S[y + Y_CHUNK] * w) * e,
+                    )
                 S[u + L_USED] -= 1
                 at = S[u + L_RING_HEAD] + 1
                 S[u + L_RING_HEAD] = 0 if at == S[u + L_GROUPS] else at
@@ -185,19 +279,31 @@ def load(S, V, LOG, u, c):
                 b = S[u + L_BLOCKS] + ((first + blocks) & 1) * BLOCK_WORDS
                 tiles = (S[u + L_COLS] + t - 1) // t
                 n = min(g, tiles - j * g)
-                S[b + X_PUSHED], S[b + X_TILES], S[b + X_FIRST], S[b + X_ROWS], S[b + X_COLS] = c, n, j * g, S[y + Y_V], S[y + Y_CP]
+                S[b + X_PUSHED], S[b + X_TILES], S[b + X_FIRST], S[b + X_ROWS], S[b + X_COLS] = (
+                    c,
+                    n,
+                    j * g,
+                    S[y + Y_V],
+                    S[y + Y_CP],
+                )
                 S[b + X_END] = S[y + Y_STOP] if j * g + n == tiles else 0
                 if S[b + X_END] == 2 + S[u + L_RANK]:
                     S[b + X_END] += S[y + Y_ABOVE]
                 if S[G_VALUES]:
-                    low = S[u + L_LINES_VALUE] + (((step & 1) ^ 1) * t * e if k else (step & 1) * t * e)
+                    low = S[u + L_LINES_VALUE] + (
+                        ((step & 1) ^ 1) * t * e if k else (step & 1) * t * e
+                    )
                     for i in range(n):
                         for r in range(t):
                             for q in range(t):
                                 column = i * t + q
                                 target = S[b + X_BLOCK_VALUE] + (i * t + r) * t + q
                                 if r < S[y + Y_V] and j * e + column < S[y + Y_CP]:
-                                    V[target] = V[low + r * e + k + column] if k + column < e else V[line + r * e + k + column - e]
+                                    V[target] = (
+                                        V[low + r * e + k + column]
+                                        if k + column < e
+                                        else V[line + r * e + k + column - e]
+                                    )
                                 else:
                                     V[target] = 0
                 S[u + L_BLOCK_COUNT] += 1
@@ -216,8 +322,17 @@ def load(S, V, LOG, u, c):
             i = S[u + L_TILE]
             last = i + 1 >= S[b + X_TILES]
             if S[b + X_TILES]:
-                push_tile(S, V, LOG, out, c, S[b + X_END] if last else 0, S[b + X_ROWS], clamp(S[b + X_COLS] - (S[b + X_FIRST] + i) * t, t),
-                          S[b + X_BLOCK_VALUE] + i * t * t)
+                push_tile(
+                    S,
+                    V,
+                    LOG,
+                    out,
+                    c,
+                    S[b + X_END] if last else 0,
+                    S[b + X_ROWS],
+                    clamp(S[b + X_COLS] - (S[b + X_FIRST] + i) * t, t),
+                    S[b + X_BLOCK_VALUE] + i * t * t,
+                )
             else:
                 commit(S, V, LOG, out, push(S, out, c, S[b + X_END], 0), c)
             S[u + L_TILE] = i + 1
@@ -238,8 +353,23 @@ def load(S, V, LOG, u, c):
 
 
 # `store` shares L_BASE .. L_SEQUENCE and the block queue with `load`.
-(T_ROW, T_COL, T_BAND, T_STEP, T_CHUNK, T_CHUNKS, T_CARRY, T_CARRY_COLS, T_CARRY_ROWS, T_CARRY_STOP, T_CARRY_VALUE, T_GATHERED, T_ACKS, T_DONE,
- T_CLOSED) = range(U_OWN + 30, U_OWN + 45)
+(
+    T_ROW,
+    T_COL,
+    T_BAND,
+    T_STEP,
+    T_CHUNK,
+    T_CHUNKS,
+    T_CARRY,
+    T_CARRY_COLS,
+    T_CARRY_ROWS,
+    T_CARRY_STOP,
+    T_CARRY_VALUE,
+    T_GATHERED,
+    T_ACKS,
+    T_DONE,
+    T_CLOSED,
+) = range(U_OWN + 30, U_OWN + 45)
 
 
 @fast
@@ -251,8 +381,10 @@ def due_slot(S, u):
 @fast
 def make_due(S, u, data):
     """Pop an address: its acknowledgement is due."""
-    slot, address = due_slot(S, u), S[u + T_ADDRESSES] + S[u + T_ADDRESS_HEAD] * ADDRESS_WORDS
-    S[slot], S[slot + 1] = S[address], data
+    slot = due_slot(S, u)
+    address = S[u + T_ADDRESSES] + S[u + T_ADDRESS_HEAD] * ADDRESS_WORDS
+    S[slot] = S[address]
+    S[slot + 1] = data
     S[u + T_DUE_COUNT] += 1
     S[u + T_ADDRESS_HEAD] = (S[u + T_ADDRESS_HEAD] + 1) % ADDRESSES
     S[u + T_ADDRESS_COUNT] -= 1
@@ -305,7 +437,9 @@ def store_step_on(S, V, u):
 
 @fast
 def random_store(S, V, LOG, u, c):
-    flags, queued, due = 0, S[u + T_ADDRESS_COUNT], S[u + T_DUE_COUNT]
+    flags = 0
+    queued = S[u + T_ADDRESS_COUNT]
+    due = S[u + T_DUE_COUNT]
     address = S[u + T_ADDRESSES] + S[u + T_ADDRESS_HEAD] * ADDRESS_WORDS
     acknowledgement = S[u + T_DUE] + S[u + T_DUE_HEAD] * DUE_WORDS
     offered = due and S[acknowledgement + 2] == 0
@@ -320,10 +454,14 @@ def random_store(S, V, LOG, u, c):
     slot = head(S, channel, c)
     ends = slot >= 0 and is_done(S, slot)
     if slot >= 0 and not ends and queued < ADDRESSES:
-        a, shift = S[slot + X_META], S[u + L_SHIFT]
-        row, col = (a >> shift) * S[u + L_ROWS], (a & ((1 << shift) - 1)) * S[u + L_COLS]
+        a = S[slot + X_META]
+        shift = S[u + L_SHIFT]
+        row = (a >> shift) * S[u + L_ROWS]
+        col = (a & ((1 << shift) - 1)) * S[u + L_COLS]
         if S[slot + X_DATA] and (row >= S[u + L_TROWS] or col >= S[u + L_TCOLS]):
-            fail(S, FAULT_ADDRESS, u, S[u + L_BASE] + row * S[u + L_PITCH] + col * (64 // S[u + L_E]))
+            fail(
+                S, FAULT_ADDRESS, u, S[u + L_BASE] + row * S[u + L_PITCH] + col * (64 // S[u + L_E])
+            )
         S[new], S[new + 1], S[new + 2], S[new + 3] = S[slot + X_STOP], S[slot + X_DATA], row, col
         S[u + T_ADDRESS_COUNT] += 1
         take(S, LOG, channel, c)
@@ -333,7 +471,8 @@ def random_store(S, V, LOG, u, c):
         out = S[S[u + U_OUT]]
         if ready(S, out, c):
             slot = push(S, out, c, S[acknowledgement], S[acknowledgement + 1])
-            S[slot + X_META], S[slot + X_META + 1] = 1, 0
+            S[slot + X_META] = 1
+            S[slot + X_META + 1] = 0
             commit(S, V, LOG, out, slot, c)
             S[u + T_DUE_HEAD] = (S[u + T_DUE_HEAD] + 1) % DUE
             S[u + T_DUE_COUNT] -= 1
@@ -345,13 +484,18 @@ def random_store(S, V, LOG, u, c):
 
 @fast
 def store(S, V, LOG, u, c, goes_on, ends):
-    """One cycle of a store; whether its steps may go on, and whether its Done may be taken as far as others know."""
+    """One cycle of a store; whether its steps may go on, and whether its Done may be taken as far
+    as others know.
+    """
     if S[u + T_DONE] and not S[u + T_CLOSED] and S[u + T_ACKS] == 0:
         S[u + T_CLOSED] = 1
         S[G_OPEN] -= 1
     flags = 0
-    t, e = S[G_T], S[u + L_E]
-    blocks, carry, gathered = S[u + L_BLOCK_COUNT], S[u + T_CARRY], S[u + T_GATHERED]
+    t = S[G_T]
+    e = S[u + L_E]
+    blocks = S[u + L_BLOCK_COUNT]
+    carry = S[u + T_CARRY]
+    gathered = S[u + T_GATHERED]
     # A step: present a chunk, or pass in one cycle.
     new = ((S[u + L_BLOCK_HEAD] + blocks) & 1) * BLOCK_WORDS + S[u + L_BLOCKS]
     if (blocks or carry) and not S[u + L_PRESENT] and goes_on:
@@ -381,24 +525,31 @@ def store(S, V, LOG, u, c, goes_on, ends):
                 S[u + T_DONE] = 1
                 if S[u + T_RANDOM]:
                     slot = due_slot(S, u)
-                    S[slot], S[slot + 1] = STOP_DONE, 0
+                    S[slot] = STOP_DONE
+                    S[slot + 1] = 0
                     S[u + T_DUE_COUNT] += 1
                     take(S, LOG, S[S[u + U_IN]], c)
                 return flags | BUSY
         elif blocks < 2:
             if gathered == 0:
-                S[new + X_ROWS], S[new + X_COLS] = S[slot + X_META], 0
-            elif S[slot + X_META + 1] and (S[slot + X_META] != S[new + X_ROWS] or S[new + X_COLS] != gathered * t):
+                S[new + X_ROWS] = S[slot + X_META]
+                S[new + X_COLS] = 0
+            elif S[slot + X_META + 1] and (
+                S[slot + X_META] != S[new + X_ROWS] or S[new + X_COLS] != gathered * t
+            ):
                 fail(S, FAULT_ROWS, u, c)
             S[new + X_COLS] += S[slot + X_META + 1]
             if S[G_VALUES]:
                 for r in range(t):
                     for q in range(t):
-                        V[S[new + X_BLOCK_VALUE] + r * e + gathered * t + q] = V[S[slot + X_VALUE] + r * t + q]
+                        V[S[new + X_BLOCK_VALUE] + r * e + gathered * t + q] = V[
+                            S[slot + X_VALUE] + r * t + q
+                        ]
             gathered += 1
             stop = S[slot + X_STOP]
             if stop or gathered == e // t:
-                S[new + X_PUSHED], S[new + X_END] = c, stop
+                S[new + X_PUSHED] = c
+                S[new + X_END] = stop
                 S[u + L_BLOCK_COUNT] += 1
                 gathered = 0
             S[u + T_GATHERED] = gathered

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
-from .state import *  # noqa: F403 - offsets, channel functions
+from .state import *
 
-(Q_LATENCY, Q_INTERVAL, Q_ENTRIES, Q_LAST, Q_HEAD, Q_COUNT, Q_QUEUE, Q_TUPLE, Q_KERNEL, Q_MATMUL, Q_TRANSPOSED, Q_SPREAD,
- Q_BITS, Q_SPARE, Q_REDUCE) = range(U_OWN, U_OWN + 15)  # Q_BITS: of the constant operand, or of a reduction's identity; Q_SPARE: values of three tiles
+(
+    Q_LATENCY,
+    Q_INTERVAL,
+    Q_ENTRIES,
+    Q_LAST,
+    Q_HEAD,
+    Q_COUNT,
+    Q_QUEUE,
+    Q_TUPLE,
+    Q_KERNEL,
+    Q_MATMUL,
+    Q_TRANSPOSED,
+    Q_SPREAD,
+    Q_BITS,
+    Q_SPARE,
+    Q_REDUCE,
+) = range(
+    U_OWN, U_OWN + 15
+)  # Q_BITS: of the constant operand, or of a reduction's identity; Q_SPARE: values of three tiles
 WHOLE, SPREAD_COLS, SPREAD_ROWS, SPREAD_BOTH, CONSTANT = range(5)  # the second operand
 
 
 @fast
 def second_operand(S, V, u, value):
-    """Where the values of the second operand lie, once its column, row, element or the constant is spread over a tile."""
-    how, t, spare = S[u + Q_SPREAD], S[G_T], S[u + Q_SPARE]
+    """Where the values of the second operand lie, once its column, row, element or the constant is
+    spread over a tile.
+    """
+    how = S[u + Q_SPREAD]
+    t = S[G_T]
+    spare = S[u + Q_SPARE]
     if how == WHOLE:
         return value
     for r in range(t):
@@ -20,15 +41,21 @@ def second_operand(S, V, u, value):
             if how == CONSTANT:
                 V[spare + r * t + k] = S[u + Q_BITS]
             else:
-                V[spare + r * t + k] = V[value + (0 if how & SPREAD_ROWS else r) * t + (0 if how & SPREAD_COLS else k)]
+                V[spare + r * t + k] = V[
+                    value + (0 if how & SPREAD_ROWS else r) * t + (0 if how & SPREAD_COLS else k)
+                ]
     return spare
 
 
 @fast
 def reduce_rows(S, V, u, value, out, cols):
-    """A balanced tree over the columns of each row into the first column; columns from `cols` on are the identity."""
-    t, a = S[G_T], S[u + Q_SPARE]
-    b, z = a + t * t, a + 2 * t * t
+    """A balanced tree over the columns of each row into the first column; columns from `cols` on
+    are the identity.
+    """
+    t = S[G_T]
+    a = S[u + Q_SPARE]
+    b = a + t * t
+    z = a + 2 * t * t
     for r in range(t):
         for k in range(t):
             V[z + r * t + k] = V[value + r * t + k] if k < cols else S[u + Q_BITS]
@@ -47,14 +74,26 @@ def reduce_rows(S, V, u, value, out, cols):
 def pipeline(S, V, LOG, u, c):
     """`map` and `matmul`: inputs, a computation of latency L, an output queue."""
     flags = 0
-    credit, first, entries = S[u + Q_COUNT], S[u + Q_HEAD], S[u + Q_ENTRIES]
+    credit = S[u + Q_COUNT]
+    first = S[u + Q_HEAD]
+    entries = S[u + Q_ENTRIES]
     if credit:
         e = S[u + Q_QUEUE] + first * ENTRY
         if S[e] <= c:
             out = S[S[u + U_OUT]]
             if ready(S, out, c):
                 if S[e + X_DATA]:
-                    push_tile(S, V, LOG, out, c, S[e + X_STOP], S[e + X_META], S[e + X_META + 1], S[e + X_VALUE])
+                    push_tile(
+                        S,
+                        V,
+                        LOG,
+                        out,
+                        c,
+                        S[e + X_STOP],
+                        S[e + X_META],
+                        S[e + X_META + 1],
+                        S[e + X_VALUE],
+                    )
                 else:
                     commit(S, V, LOG, out, push(S, out, c, S[e + X_STOP], 0), c)
                 S[u + Q_HEAD] = first + 1 if first + 1 < entries else 0
@@ -83,11 +122,13 @@ def pipeline(S, V, LOG, u, c):
     e = S[u + Q_QUEUE] + (at if at < entries else at - entries) * ENTRY
     S[e], S[e + X_STOP], S[e + X_DATA] = c + S[u + Q_LATENCY], S[x + X_STOP], S[x + X_DATA]
     if S[x + X_DATA]:
-        y_meta, y_value = y + X_META, S[y + X_VALUE]
+        y_meta = y + X_META
+        y_value = S[y + X_VALUE]
         if S[u + Q_TUPLE]:
             y_meta += 2
             y_value += S[G_T] * S[G_T]
-        rows, cols = S[x + X_META], S[x + X_META + 1]
+        rows = S[x + X_META]
+        cols = S[x + X_META + 1]
         if S[u + Q_MATMUL]:
             cols = S[y_meta] if S[u + Q_TRANSPOSED] else S[y_meta + 1]
         if S[u + Q_REDUCE]:
@@ -96,8 +137,15 @@ def pipeline(S, V, LOG, u, c):
             cols = min(cols, 1)
         elif S[G_VALUES]:
             base = S[G_VPTR]
-            call_kernel(S[u + Q_KERNEL], base + 4 * S[x + X_VALUE], base + 4 * second_operand(S, V, u, y_value), base + 4 * S[e + X_VALUE], S[G_T])
-        S[e + X_META], S[e + X_META + 1] = rows, cols
+            call_kernel(
+                S[u + Q_KERNEL],
+                base + 4 * S[x + X_VALUE],
+                base + 4 * second_operand(S, V, u, y_value),
+                base + 4 * S[e + X_VALUE],
+                S[G_T],
+            )
+        S[e + X_META] = rows
+        S[e + X_META + 1] = cols
         if S[G_VALUES]:
             mask_tile(S, V, S[e + X_VALUE], rows, cols)
     S[u + Q_COUNT] += 1

@@ -1,8 +1,10 @@
-"""Units that route by selectors, and units that make selectors, addresses and tokens (docs/timing.md sections 3 and 3.2)."""
+"""Units that route by selectors, and units that make selectors, addresses and tokens
+(docs/timing.md sections 3 and 3.2).
+"""
 
 from __future__ import annotations
 
-from .state import *  # noqa: F403 - offsets, channel functions
+from .state import *
 
 
 @fast
@@ -15,29 +17,43 @@ def selected(S, slot, k):
 def push_number(S, V, LOG, channel, c, stop, low, high):
     """A beat of a scalar, or of a selector of up to 128 bits."""
     slot = push(S, channel, c, stop, 1)
-    S[slot + X_META], S[slot + X_META + 1] = low, high
+    S[slot + X_META] = low
+    S[slot + X_META + 1] = high
     commit(S, V, LOG, channel, slot, c)
 
 
-I_RANK, I_PAD = U_OWN, U_OWN + 1
+I_RANK = U_OWN
+I_PAD = U_OWN + 1
 
 
 @fast
 def partition(S, V, LOG, u, c):
-    data, selector, outs, n = S[S[u + U_IN]], S[S[u + U_IN] + 1], S[u + U_OUT], S[u + U_NOUT]
-    x, y = head(S, data, c), head(S, selector, c)
+    data = S[S[u + U_IN]]
+    selector = S[S[u + U_IN] + 1]
+    outs = S[u + U_OUT]
+    n = S[u + U_NOUT]
+    x = head(S, data, c)
+    y = head(S, selector, c)
     if x < 0 or y < 0:
         return 0
-    s, q, rank = S[x + X_STOP], S[y + X_STOP], S[u + I_RANK]
+    s = S[x + X_STOP]
+    q = S[y + X_STOP]
+    rank = S[u + I_RANK]
     done = is_done(S, x)
     ends = s >= rank
-    if done != is_done(S, y) or not done and (ends and s != rank + q or S[y + X_DATA] == 0 and (S[x + X_DATA] or not ends)
-                                             or rank == 0 and S[x + X_DATA] == 0 and S[y + X_DATA]):
+    if done != is_done(S, y) or (
+        not done
+        and (
+            (ends and s != rank + q)
+            or (S[y + X_DATA] == 0 and (S[x + X_DATA] or not ends))
+            or (rank == 0 and S[x + X_DATA] == 0 and S[y + X_DATA])
+        )
+    ):
         fail(S, FAULT_STOP, u, c)
         return 0
     live = S[y + X_DATA]
     for k in range(n):
-        if (done or live and selected(S, y, k)) and not ready(S, S[outs + k], c):
+        if (done or (live and selected(S, y, k))) and not ready(S, S[outs + k], c):
             return BLOCKED
     copies = 0
     for k in range(n):
@@ -55,14 +71,19 @@ def partition(S, V, LOG, u, c):
 
 
 N_RANK, N_OPEN, N_FREE, N_GIVEN, N_DRAIN, N_LEFT = range(U_OWN, U_OWN + 6)
-# N_OPEN: 1 + the input whose unit is being moved; N_FREE, N_GIVEN, N_DRAIN: a word an input: first cycle in which its next unit can
-# arrive, whether it has given its unit to the selector, whether its Done is awaited; N_LEFT: Dones awaited.
+# N_OPEN: 1 + the input whose unit is being moved; N_FREE, N_GIVEN, N_DRAIN: a word an input: first
+# cycle in which its next unit can
+# arrive, whether it has given its unit to the selector, whether its Done is awaited; N_LEFT: Dones
+# awaited.
 
 
 @fast
 def earliest(S, u, n, selector, c):
-    """The input whose unit arrived first, among those with a unit and, unless `selector` is -1, wanted by it; -1 if there is none."""
-    best, since = -1, np.int64(0)
+    """The input whose unit arrived first, among those with a unit and, unless `selector` is -1,
+    wanted by it; -1 if there is none.
+    """
+    best = -1
+    since = np.int64(0)
     for k in range(n):
         if selector >= 0 and (not selected(S, selector, k) or S[S[u + N_GIVEN] + k]):
             continue
@@ -71,7 +92,8 @@ def earliest(S, u, n, selector, c):
             continue
         arrival = max(S[slot] + 1, S[S[u + N_FREE] + k])
         if best < 0 or arrival < since:
-            best, since = k, arrival
+            best = k
+            since = arrival
     return best
 
 
@@ -85,7 +107,10 @@ def moved(S, u, k, ends, c):
 
 @fast
 def reassemble(S, V, LOG, u, c):
-    ins, out, n, rank = S[u + U_IN], S[S[u + U_OUT]], S[u + U_NIN] - 1, S[u + N_RANK]
+    ins = S[u + U_IN]
+    out = S[S[u + U_OUT]]
+    n = S[u + U_NIN] - 1
+    rank = S[u + N_RANK]
     if S[u + N_LEFT]:
         flags = 0
         for k in range(n):
@@ -137,7 +162,7 @@ def reassemble(S, V, LOG, u, c):
     if x < 0:
         return 0
     s = S[x + X_STOP]
-    if is_done(S, x) or rank == 0 and S[x + X_DATA] == 0:
+    if is_done(S, x) or (rank == 0 and S[x + X_DATA] == 0):
         fail(S, FAULT_STOP, u, c)
         return 0
     if not ready(S, out, c):
@@ -160,8 +185,10 @@ def reassemble(S, V, LOG, u, c):
 
 @fast
 def eager_merge(S, V, LOG, u, c):
-    ins, n = S[u + U_IN], S[u + U_NIN]
-    out, selectors = S[S[u + U_OUT]], S[S[u + U_OUT] + 1]
+    ins = S[u + U_IN]
+    n = S[u + U_NIN]
+    out = S[S[u + U_OUT]]
+    selectors = S[S[u + U_OUT] + 1]
     k = S[u + N_OPEN] - 1
     first = k < 0
     if first:
@@ -184,12 +211,21 @@ def eager_merge(S, V, LOG, u, c):
     if is_done(S, x):
         fail(S, FAULT_STOP, u, c)
         return 0
-    if not ready(S, out, c) or first and not ready(S, selectors, c):
+    if not ready(S, out, c) or (first and not ready(S, selectors, c)):
         return BLOCKED
     s = S[x + X_STOP]
     forward(S, V, LOG, x, out, c, s)
     if first:
-        push_number(S, V, LOG, selectors, c, 0, np.int64(1) << (k & 63) if k < 64 else 0, np.int64(1) << (k & 63) if k >= 64 else 0)
+        push_number(
+            S,
+            V,
+            LOG,
+            selectors,
+            c,
+            0,
+            np.int64(1) << (k & 63) if k < 64 else 0,
+            np.int64(1) << (k & 63) if k >= 64 else 0,
+        )
     take(S, LOG, source, c)
     moved(S, u, k, s >= S[u + N_RANK], c)
     return BUSY
@@ -197,13 +233,20 @@ def eager_merge(S, V, LOG, u, c):
 
 @fast
 def expand(S, V, LOG, u, c):
-    data, reference, out = S[S[u + U_IN]], S[S[u + U_IN] + 1], S[S[u + U_OUT]]
-    x, y = head(S, data, c), head(S, reference, c)
+    data = S[S[u + U_IN]]
+    reference = S[S[u + U_IN] + 1]
+    out = S[S[u + U_OUT]]
+    x = head(S, data, c)
+    y = head(S, reference, c)
     if x < 0 or y < 0:
         return 0
     s = S[y + X_STOP]
     ends = s >= S[u + I_RANK]
-    if is_done(S, x) != is_done(S, y) or ends and S[x + X_STOP] != s or S[y + X_DATA] and not S[x + X_DATA]:
+    if (
+        is_done(S, x) != is_done(S, y)
+        or (ends and S[x + X_STOP] != s)
+        or (S[y + X_DATA] and not S[x + X_DATA])
+    ):
         fail(S, FAULT_STOP, u, c)
         return 0
     if not ready(S, out, c):
@@ -220,16 +263,21 @@ def expand(S, V, LOG, u, c):
     return BUSY
 
 
-G_LEVEL, G_LAST = U_OWN, U_OWN + 1  # of `signal`; G_LAST: stop of the beat before
+# of `signal`; G_LAST: stop of the beat before
+G_LEVEL = U_OWN
+G_LAST = U_OWN + 1
 
 
 @fast
 def signal(S, V, LOG, u, c):
-    source, out, level = S[S[u + U_IN]], S[S[u + U_OUT]], S[u + G_LEVEL]
+    source = S[S[u + U_IN]]
+    out = S[S[u + U_OUT]]
+    level = S[u + G_LEVEL]
     slot = head(S, source, c)
     if slot < 0:
         return 0
-    s, data = S[slot + X_STOP], S[slot + X_DATA]
+    s = S[slot + X_STOP]
+    data = S[slot + X_DATA]
     if s >= level:
         if not ready(S, out, c):
             return BLOCKED
@@ -251,7 +299,9 @@ WORD = (1 << 32) - 1  # addresses have 32 bits
 
 @fast
 def generate(S, V, LOG, u, c):
-    ins, out, fn = S[u + U_IN], S[S[u + U_OUT]], S[u + J_FN]
+    ins = S[u + U_IN]
+    out = S[S[u + U_OUT]]
+    fn = S[u + J_FN]
     x = head(S, S[ins], c)
     y = x
     if fn == GENERATE_ADDRESS:
@@ -264,12 +314,16 @@ def generate(S, V, LOG, u, c):
         return 0
     if not ready(S, out, c):
         return BLOCKED
-    i, n, first = S[u + J_SENT], np.int64(0), np.int64(0)
+    i = S[u + J_SENT]
+    n = np.int64(0)
+    first = np.int64(0)
     if S[x + X_DATA]:
         if fn == GENERATE_ADDRESS:
-            n, first = S[y + X_META], S[x + X_META] * S[u + J_STRIDE]
+            n = S[y + X_META]
+            first = S[x + X_META] * S[u + J_STRIDE]
         elif fn == GENERATE_EXPERT:
-            low, high = S[x + X_META], S[x + X_META + 1]
+            low = S[x + X_META]
+            high = S[x + X_META + 1]
             if low or high:
                 first = (trailing_zeros(low) if low else 64 + trailing_zeros(high)) * S[u + J_COUNT]
                 n = S[u + J_COUNT]
@@ -293,8 +347,11 @@ def generate(S, V, LOG, u, c):
 
 @fast
 def address(S, V, LOG, u, c):
-    a, b, out = S[S[u + U_IN]], S[S[u + U_IN] + 1], S[S[u + U_OUT]]
-    x, y = head(S, a, c), head(S, b, c)
+    a = S[S[u + U_IN]]
+    b = S[S[u + U_IN] + 1]
+    out = S[S[u + U_OUT]]
+    x = head(S, a, c)
+    y = head(S, b, c)
     if x < 0 or y < 0:
         return 0
     s = S[x + X_STOP]
@@ -304,7 +361,9 @@ def address(S, V, LOG, u, c):
     if not ready(S, out, c):
         return BLOCKED
     if S[x + X_DATA]:
-        push_number(S, V, LOG, out, c, s, (S[x + X_META] * S[u + J_STRIDE] + S[y + X_META]) & WORD, 0)
+        push_number(
+            S, V, LOG, out, c, s, (S[x + X_META] * S[u + J_STRIDE] + S[y + X_META]) & WORD, 0
+        )
     else:
         commit(S, V, LOG, out, push(S, out, c, s, 0), c)
     take(S, LOG, a, c)

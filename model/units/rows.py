@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from .state import *  # noqa: F403 - offsets, channel functions
+from .state import *
 
-(RP_DEPTH, RP_LEVEL, RP_BANDS, RP_COLS, RP_FILL, RP_AT, RP_OUT, RP_WIDTH, RP_OPEN, RP_LAST, RP_LEAVING, RP_LEFT, RP_DRAINED, RP_FROM, RP_STOP,
- RP_DRAIN_ROWS, RP_DRAIN_WIDTH, RP_EXTENT, RP_VALUE, RP_ACROSS, RP_VALID) = range(U_OWN, U_OWN + 21)
-# RP_FILL: rows of the open band; RP_AT: tiles of the open row of tiles; RP_OUT: bands of the group that have left; RP_WIDTH: tiles of a band;
-# RP_LEFT, RP_DRAINED: tiles of the drain to come, and gone; RP_EXTENT: columns of each tile. RP_ACROSS: 1 where columns are packed: a row is a column here,
-# and the band's tiles are kept transposed. RP_VALID: rows of the open row of tiles, those of its first one.
+(
+    RP_DEPTH,
+    RP_LEVEL,
+    RP_BANDS,
+    RP_COLS,
+    RP_FILL,
+    RP_AT,
+    RP_OUT,
+    RP_WIDTH,
+    RP_OPEN,
+    RP_LAST,
+    RP_LEAVING,
+    RP_LEFT,
+    RP_DRAINED,
+    RP_FROM,
+    RP_STOP,
+    RP_DRAIN_ROWS,
+    RP_DRAIN_WIDTH,
+    RP_EXTENT,
+    RP_VALUE,
+    RP_ACROSS,
+    RP_VALID,
+) = range(U_OWN, U_OWN + 21)
+# RP_FILL: rows of the open band; RP_AT: tiles of the open row of tiles; RP_OUT: bands of the group
+# that have left; RP_WIDTH: tiles of a band;
+# RP_LEFT, RP_DRAINED: tiles of the drain to come, and gone; RP_EXTENT: columns of each tile.
+# RP_ACROSS: 1 where columns are packed: a row is a column here,
+# and the band's tiles are kept transposed. RP_VALID: rows of the open row of tiles, those of its
+# first one.
 
 
 @fast
@@ -18,7 +42,10 @@ def pack_drain(S, u, c, band, more, stop):
     S[u + RP_DRAIN_WIDTH] = S[u + RP_WIDTH] if band else 0
     S[u + RP_DRAIN_ROWS] = S[u + RP_FILL]
     S[u + RP_LEFT] = S[u + RP_DRAIN_WIDTH] + more * ((S[u + RP_COLS] + t - 1) // t)
-    S[u + RP_DRAINED], S[u + RP_FROM], S[u + RP_STOP], S[u + RP_FILL] = 0, c + 1, stop, 0
+    S[u + RP_DRAINED] = 0
+    S[u + RP_FROM] = c + 1
+    S[u + RP_STOP] = stop
+    S[u + RP_FILL] = 0
     wake(S, S[u + U_ID], c + 1)
 
 
@@ -34,10 +61,17 @@ def pack_close(S, u, c, stop):
 
 @fast
 def pack_emit(S, V, LOG, u, out, c):
-    t, i, band = S[G_T], S[u + RP_DRAINED], S[u + RP_DRAIN_WIDTH]
-    stop, rows, cols, value = 0, 0, 0, S[u + RP_VALUE] + S[u + RP_DEPTH] * t * t
+    t = S[G_T]
+    i = S[u + RP_DRAINED]
+    band = S[u + RP_DRAIN_WIDTH]
+    stop = 0
+    rows = 0
+    cols = 0
+    value = S[u + RP_VALUE] + S[u + RP_DEPTH] * t * t
     if i < band:
-        rows, cols, value = S[u + RP_DRAIN_ROWS], S[S[u + RP_EXTENT] + i], S[u + RP_VALUE] + i * t * t
+        rows = S[u + RP_DRAIN_ROWS]
+        cols = S[S[u + RP_EXTENT] + i]
+        value = S[u + RP_VALUE] + i * t * t
         stop = 1 if i == band - 1 else 0
         if S[G_VALUES]:
             mask_tile(S, V, value, rows, cols)
@@ -62,7 +96,9 @@ def pack_emit(S, V, LOG, u, out, c):
 
 @fast
 def row_pack(S, V, LOG, u, c):
-    source, out, t = S[S[u + U_IN]], S[S[u + U_OUT]], S[G_T]
+    source = S[S[u + U_IN]]
+    out = S[S[u + U_OUT]]
+    t = S[G_T]
     if S[u + RP_LEAVING]:
         if not ready(S, out, c):
             return BLOCKED
@@ -70,7 +106,8 @@ def row_pack(S, V, LOG, u, c):
         S[u + RP_LEAVING] = 0
         return BUSY
     flags = 0
-    draining, drained = S[u + RP_LEFT] > 0, S[u + RP_DRAINED]
+    draining = S[u + RP_LEFT] > 0
+    drained = S[u + RP_DRAINED]
     if draining and c >= S[u + RP_FROM]:
         if ready(S, out, c):
             pack_emit(S, V, LOG, u, out, c)
@@ -80,7 +117,11 @@ def row_pack(S, V, LOG, u, c):
     slot = head(S, source, c)
     if slot < 0:
         return flags
-    s, data, rows, level, across = S[slot + X_STOP], S[slot + X_DATA], S[slot + X_META], S[u + RP_LEVEL], S[u + RP_ACROSS]
+    s = S[slot + X_STOP]
+    data = S[slot + X_DATA]
+    rows = S[slot + X_META]
+    level = S[u + RP_LEVEL]
+    across = S[u + RP_ACROSS]
     if S[u + RP_AT]:
         rows = S[u + RP_VALID]
     elif across and rows > 0:
@@ -91,15 +132,17 @@ def row_pack(S, V, LOG, u, c):
             pack_drain(S, u, c, 1, 0, 1)
             flags |= ACTIVE
         return flags
-    if draining and (s >= level or data and S[u + RP_AT] >= drained):
+    if draining and (s >= level or (data and S[u + RP_AT] >= drained)):
         return flags
     before = S[u + RP_LAST]
     if data:
-        at, fill = S[u + RP_AT], S[u + RP_FILL]
+        at = S[u + RP_AT]
+        fill = S[u + RP_FILL]
         if fill + rows > t or at >= S[u + RP_DEPTH]:
             fail(S, FAULT_ROWS, u, c)
             return flags
-        S[u + RP_OPEN], S[u + RP_VALID] = 1, rows
+        S[u + RP_OPEN] = 1
+        S[u + RP_VALID] = rows
         if rows:
             S[S[u + RP_EXTENT] + at] = S[slot + X_META + 1 - across]
             to = S[u + RP_VALUE] + at * t * t + fill * t
@@ -111,7 +154,8 @@ def row_pack(S, V, LOG, u, c):
                         V[to + r * t + k] = V[S[slot + X_VALUE] + k * t + r]
         S[u + RP_AT] = at + 1
         if s > across:
-            S[u + RP_WIDTH], S[u + RP_AT] = at + 1, 0
+            S[u + RP_WIDTH] = at + 1
+            S[u + RP_AT] = 0
             S[u + RP_FILL] += rows
         take(S, LOG, source, c)
         if s >= level:
@@ -130,25 +174,50 @@ def row_pack(S, V, LOG, u, c):
     return BUSY
 
 
-(RU_DEPTH, RU_MASK, RU_ROWS, RU_HEAD, RU_COUNT, RU_AT, RU_BAND, RU_ROW, RU_COL, RU_BANDS, RU_EXTENT, RU_VALUE, RU_ACROSS, RU_VALID) = range(U_OWN, U_OWN + 14)
-# RU_ACROSS: 1 where a band is a column of tiles, and what is called a row here is a column; RU_VALID: rows of the open band's first tile.
+(
+    RU_DEPTH,
+    RU_MASK,
+    RU_ROWS,
+    RU_HEAD,
+    RU_COUNT,
+    RU_AT,
+    RU_BAND,
+    RU_ROW,
+    RU_COL,
+    RU_BANDS,
+    RU_EXTENT,
+    RU_VALUE,
+    RU_ACROSS,
+    RU_VALID,
+) = range(U_OWN, U_OWN + 14)
+# RU_ACROSS: 1 where a band is a column of tiles, and what is called a row here is a column;
+# RU_VALID: rows of the open band's first tile.
 RB_WIDTH, RB_VALID, RB_LEAVE, RB_END, BAND_WORDS = range(5)  # a complete band; width 0: a bare stop
 
 
 @fast
 def unpack_take(S, V, u, slot):
-    """Keep the beat in `slot`; returns what is to be changed at the end of the cycle: 1 if a band is complete, its end << 1 if the band before it ends."""
-    t, depth, s = S[G_T], S[u + RU_DEPTH], S[slot + X_STOP]
+    """Keep the beat in `slot`; returns what is to be changed at the end of the cycle: 1 if a band
+    is complete, its end << 1 if the band before it ends.
+    """
+    t = S[G_T]
+    depth = S[u + RU_DEPTH]
+    s = S[slot + X_STOP]
     which = (S[u + RU_HEAD] + S[u + RU_COUNT]) & 1
     b = S[u + RU_BANDS] + which * BAND_WORDS
     if not S[slot + X_DATA]:
         if s < 2:
             return 0
-        S[b + RB_WIDTH], S[b + RB_LEAVE], S[b + RB_END] = 0, 0, s
+        S[b + RB_WIDTH] = 0
+        S[b + RB_LEAVE] = 0
+        S[b + RB_END] = s
         return 1
-    at, across = S[u + RU_AT], S[u + RU_ACROSS]
+    at = S[u + RU_AT]
+    across = S[u + RU_ACROSS]
     if at == 0:
-        S[u + RU_VALID] = S[slot + X_META + across] if S[slot + X_META] else 0  # without a row no column is valid
+        S[u + RU_VALID] = (
+            S[slot + X_META + across] if S[slot + X_META] else 0
+        )  # without a row no column is valid
     rows = S[u + RU_VALID]
     S[S[u + RU_EXTENT] + which * depth + at] = S[slot + X_META + 1 - across]
     copy_values(S, V, S[slot + X_VALUE], S[u + RU_VALUE] + (which * depth + at) * t * t, t * t)
@@ -157,7 +226,10 @@ def unpack_take(S, V, u, slot):
         return 0
     leave = rows if S[u + RU_MASK] else min(max(S[u + RU_ROWS] - S[u + RU_BAND] * t, 0), t)
     S[u + RU_AT], S[u + RU_BAND] = 0, 0 if s >= 2 else S[u + RU_BAND] + 1
-    S[b + RB_WIDTH], S[b + RB_VALID], S[b + RB_LEAVE], S[b + RB_END] = at + 1 if leave else 0, rows, leave, s
+    S[b + RB_WIDTH] = at + 1 if leave else 0
+    S[b + RB_VALID] = rows
+    S[b + RB_LEAVE] = leave
+    S[b + RB_END] = s
     if leave:
         return 1
     if s < 2:
@@ -169,8 +241,12 @@ def unpack_take(S, V, u, slot):
 
 @fast
 def row_unpack(S, V, LOG, u, c):
-    source, out, t = S[S[u + U_IN]], S[S[u + U_OUT]], S[G_T]
-    flags, queued, change = 0, S[u + RU_COUNT], 0
+    source = S[S[u + U_IN]]
+    out = S[S[u + U_OUT]]
+    t = S[G_T]
+    flags = 0
+    queued = S[u + RU_COUNT]
+    change = 0
     slot = head(S, source, c)
     if slot >= 0 and queued < 2 and not is_done(S, slot):
         if S[slot + X_DATA] and S[u + RU_AT] >= S[u + RU_DEPTH]:
@@ -182,7 +258,10 @@ def row_unpack(S, V, LOG, u, c):
     if queued:
         which = S[u + RU_HEAD]
         b = S[u + RU_BANDS] + which * BAND_WORDS
-        width, end, row, col = S[b + RB_WIDTH], S[b + RB_END], S[u + RU_ROW], S[u + RU_COL]
+        width = S[b + RB_WIDTH]
+        end = S[b + RB_END]
+        row = S[u + RU_ROW]
+        col = S[u + RU_COL]
         last = row == S[b + RB_LEAVE] - 1
         if not (width and last and end == 1 and queued == 1 and S[u + RU_MASK]):
             if not ready(S, out, c):
@@ -194,12 +273,22 @@ def row_unpack(S, V, LOG, u, c):
                 else:
                     ends = col == width - 1
                     across = S[u + RU_ACROSS]
-                    tile = push(S, out, c, across if not ends else end + 1 if last and end >= 2 else 2, 1)
+                    tile = push(
+                        S, out, c, across if not ends else end + 1 if last and end >= 2 else 2, 1
+                    )
                     valid = row < S[b + RB_VALID]
-                    S[tile + X_META + across], S[tile + X_META + 1 - across] = 1 if valid else 0, S[S[u + RU_EXTENT] + which * S[u + RU_DEPTH] + col]
+                    S[tile + X_META + across], S[tile + X_META + 1 - across] = (
+                        1 if valid else 0,
+                        S[S[u + RU_EXTENT] + which * S[u + RU_DEPTH] + col],
+                    )
                     if S[G_VALUES]:
-                        along, step = (1, t) if across else (t, 1)  # from a row to the next, and within one
-                        from_, to = S[u + RU_VALUE] + (which * S[u + RU_DEPTH] + col) * t * t + row * along, S[tile + X_VALUE]
+                        along, step = (
+                            (1, t) if across else (t, 1)
+                        )  # from a row to the next, and within one
+                        from_ = (
+                            S[u + RU_VALUE] + (which * S[u + RU_DEPTH] + col) * t * t + row * along
+                        )
+                        to = S[tile + X_VALUE]
                         for k in range(t * t):
                             V[to + k] = 0
                         if valid:
@@ -211,7 +300,10 @@ def row_unpack(S, V, LOG, u, c):
                     if ends:
                         S[u + RU_ROW] = row + 1
                 if pops:
-                    S[u + RU_HEAD], S[u + RU_COUNT], S[u + RU_ROW], S[u + RU_COL] = 1 - which, queued - 1, 0, 0
+                    S[u + RU_HEAD] = 1 - which
+                    S[u + RU_COUNT] = queued - 1
+                    S[u + RU_ROW] = 0
+                    S[u + RU_COL] = 0
                 flags |= BUSY
     elif slot >= 0 and is_done(S, slot):
         if not ready(S, out, c):
@@ -233,17 +325,24 @@ RA_PLACED = U_OWN
 
 @fast
 def row_append(S, V, LOG, u, c):
-    source, rows_from, out, t = S[S[u + U_IN]], S[S[u + U_IN] + 1], S[S[u + U_OUT]], S[G_T]
+    source = S[S[u + U_IN]]
+    rows_from = S[S[u + U_IN] + 1]
+    out = S[S[u + U_OUT]]
+    t = S[G_T]
     x = head(S, source, c)
     if x < 0:
         return 0
     y = head(S, rows_from, c)
-    s, rows, cols = S[x + X_STOP], S[x + X_META], S[x + X_META + 1]
+    s = S[x + X_STOP]
+    rows = S[x + X_META]
+    cols = S[x + X_META + 1]
     bare = not S[x + X_DATA]
     takes = not bare and not S[u + RA_PLACED] and rows < t
     if (takes or bare) and y < 0:
         return 0
-    if bare and (S[y + X_DATA] or S[y + X_STOP] != s) or takes and (not S[y + X_DATA] or (S[y + X_STOP] > 0) != (s > 0)):
+    if (bare and (S[y + X_DATA] or S[y + X_STOP] != s)) or (
+        takes and (not S[y + X_DATA] or (S[y + X_STOP] > 0) != (s > 0))
+    ):
         fail(S, FAULT_STOP, u, c)
         return 0
     if not bare and not takes and not S[u + RA_PLACED] and s >= 2:
@@ -262,7 +361,7 @@ def row_append(S, V, LOG, u, c):
     if takes or bare:
         take(S, LOG, rows_from, c)
     if not bare:
-        S[u + RA_PLACED] = 1 if s < 2 and (S[u + RA_PLACED] or takes and s == 1) else 0
+        S[u + RA_PLACED] = 1 if s < 2 and (S[u + RA_PLACED] or (takes and s == 1)) else 0
     take(S, LOG, source, c)
     return BUSY
 
@@ -272,11 +371,16 @@ RO_BAND = U_OWN
 
 @fast
 def row_offset(S, V, LOG, u, c):
-    source, counts, out, t = S[S[u + U_IN]], S[S[u + U_IN] + 1], S[S[u + U_OUT]], S[G_T]
-    x, y = head(S, source, c), head(S, counts, c)
+    source = S[S[u + U_IN]]
+    counts = S[S[u + U_IN] + 1]
+    out = S[S[u + U_OUT]]
+    t = S[G_T]
+    x = head(S, source, c)
+    y = head(S, counts, c)
     if x < 0 or y < 0:
         return 0
-    s, data = S[x + X_STOP], S[x + X_DATA]
+    s = S[x + X_STOP]
+    data = S[x + X_DATA]
     ends = s >= 2
     if ends and (data != S[y + X_DATA] or s != S[y + X_STOP] + (0 if is_done(S, x) else 2)):
         fail(S, FAULT_STOP, u, c)

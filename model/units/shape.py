@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .state import *  # noqa: F403 - offsets, channel functions
+from .state import *
 
 B_PAD = U_OWN  # offset of the scratchpad's reference counts, or -1
 
@@ -13,7 +13,8 @@ def broadcast(S, V, LOG, u, c):
     slot = head(S, source, c)
     if slot < 0:
         return 0
-    n, outs = S[u + U_NOUT], S[u + U_OUT]
+    n = S[u + U_NOUT]
+    outs = S[u + U_OUT]
     for i in range(n):
         if not ready(S, S[outs + i], c):
             return BLOCKED
@@ -25,21 +26,30 @@ def broadcast(S, V, LOG, u, c):
     return BUSY
 
 
-F_LO, F_HI, F_LAST = U_OWN, U_OWN + 1, U_OWN + 2  # F_LAST: stop of the beat before
+# F_LAST: stop of the beat before
+F_LO = U_OWN
+F_HI = U_OWN + 1
+F_LAST = U_OWN + 2
 
 
 @fast
 def flatten(S, V, LOG, u, c):
-    source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
+    source = S[S[u + U_IN]]
+    out = S[S[u + U_OUT]]
     slot = head(S, source, c)
     if slot < 0:
         return 0
-    s, lo, hi, last = S[slot + X_STOP], S[u + F_LO], S[u + F_HI], S[u + F_LAST]
+    s = S[slot + X_STOP]
+    lo = S[u + F_LO]
+    hi = S[u + F_HI]
+    last = S[u + F_LAST]
     if not S[slot + X_DATA] and lo < s < STOP_DONE:
         if s > hi and 0 < lo < last <= hi:
             fail(S, FAULT_EMPTY, u, c)
             return 0
-        if s <= hi and (lo == 0 or last > lo):  # an empty group adds nothing to the merged dimension
+        if s <= hi and (
+            lo == 0 or last > lo
+        ):  # an empty group adds nothing to the merged dimension
             S[u + F_LAST] = s
             take(S, LOG, source, c)
             return BUSY
@@ -56,12 +66,16 @@ def flatten(S, V, LOG, u, c):
     return BUSY
 
 
-P_LEVEL, P_HOLD, P_DONE = U_OWN, U_OWN + 1, U_OWN + 2  # P_HOLD: slot-like record; its X_ACCEPT is 1 when full
+# P_HOLD: slot-like record; its X_ACCEPT is 1 when full
+P_LEVEL = U_OWN
+P_HOLD = U_OWN + 1
+P_DONE = U_OWN + 2
 
 
 @fast
 def promote(S, V, LOG, u, c):
-    source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
+    source = S[S[u + U_IN]]
+    out = S[S[u + U_OUT]]
     slot = head(S, source, c)
     if slot < 0:
         return 0
@@ -77,7 +91,9 @@ def promote(S, V, LOG, u, c):
 
 @fast
 def promote_outermost(S, V, LOG, u, c):
-    source, out, hold = S[S[u + U_IN]], S[S[u + U_OUT]], S[u + P_HOLD]
+    source = S[S[u + U_IN]]
+    out = S[S[u + U_OUT]]
+    hold = S[u + P_HOLD]
     if S[u + P_DONE]:
         if not ready(S, out, c):
             return BLOCKED
@@ -103,14 +119,17 @@ def promote_outermost(S, V, LOG, u, c):
     return BUSY
 
 
-(H_DIM, H_CHUNK, H_PAD, H_ROWS, H_COLS, H_COUNT, H_LEFT, H_ROW, H_COL, H_STOP, H_FLAGS, H_LAST) = range(U_OWN, U_OWN + 12)
+(H_DIM, H_CHUNK, H_PAD, H_ROWS, H_COLS, H_COUNT, H_LEFT, H_ROW, H_COL, H_STOP, H_FLAGS, H_LAST) = (
+    range(U_OWN, U_OWN + 12)
+)
 # H_FLAGS: level of the padding stream, or -1; H_LAST: stop of the beat that left before
 
 
 @fast
 def reshape_flag(S, V, LOG, u, c, stop, data, pad):
     """The padding stream's part of a beat that leaves."""
-    level, before = S[u + H_FLAGS], S[u + H_LAST]
+    level = S[u + H_FLAGS]
+    before = S[u + H_LAST]
     S[u + H_LAST] = stop
     if level < 0 or stop < level:
         return
@@ -118,7 +137,7 @@ def reshape_flag(S, V, LOG, u, c, stop, data, pad):
     if stop == STOP_DONE and not data:
         push_done(S, V, LOG, out, c)
         return
-    full = 1 if data or stop <= level or level and before <= level else 0
+    full = 1 if data or stop <= level or (level and before <= level) else 0
     slot = push(S, out, c, stop - level, full)
     S[slot + X_META] = pad
     commit(S, V, LOG, out, slot, c)
@@ -126,8 +145,10 @@ def reshape_flag(S, V, LOG, u, c, stop, data, pad):
 
 @fast
 def reshape(S, V, LOG, u, c):
-    source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
-    dim, chunk = S[u + H_DIM], S[u + H_CHUNK]
+    source = S[S[u + U_IN]]
+    out = S[S[u + U_OUT]]
+    dim = S[u + H_DIM]
+    chunk = S[u + H_CHUNK]
     slot = -1
     if S[u + H_LEFT] == 0:
         slot = head(S, source, c)
@@ -135,8 +156,16 @@ def reshape(S, V, LOG, u, c):
             return 0
     if not ready(S, out, c) or (S[u + H_FLAGS] >= 0 and not ready(S, S[S[u + U_OUT] + 1], c)):
         return BLOCKED
-    if slot >= 0 and not S[slot + X_DATA] and S[slot + X_STOP] > dim and S[u + H_PAD] and S[u + H_COUNT]:
-        S[u + H_LEFT], S[u + H_STOP], S[u + H_COUNT] = chunk - S[u + H_COUNT], dim + 1, 0
+    if (
+        slot >= 0
+        and not S[slot + X_DATA]
+        and S[slot + X_STOP] > dim
+        and S[u + H_PAD]
+        and S[u + H_COUNT]
+    ):
+        S[u + H_LEFT] = chunk - S[u + H_COUNT]
+        S[u + H_STOP] = dim + 1
+        S[u + H_COUNT] = 0
         if not is_done(S, slot):
             S[u + H_STOP] = S[slot + X_STOP] + 1
             take(S, LOG, source, c)
@@ -168,7 +197,8 @@ def reshape(S, V, LOG, u, c):
         S[u + H_COUNT] = 0
         if s > dim:
             if S[u + H_PAD] and S[slot + X_DATA] and count < chunk:
-                S[u + H_LEFT], S[u + H_STOP] = chunk - count, s + 1
+                S[u + H_LEFT] = chunk - count
+                S[u + H_STOP] = s + 1
                 s = dim
             else:
                 s += 1
@@ -182,12 +212,14 @@ def reshape(S, V, LOG, u, c):
     return BUSY
 
 
-R_COUNT, R_DONE = U_OWN, U_OWN + 1
+R_COUNT = U_OWN
+R_DONE = U_OWN + 1
 
 
 @fast
 def repeat(S, V, LOG, u, c):
-    source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
+    source = S[S[u + U_IN]]
+    out = S[S[u + U_OUT]]
     slot = head(S, source, c)
     if slot < 0:
         return 0
@@ -206,12 +238,15 @@ def repeat(S, V, LOG, u, c):
     return BUSY
 
 
-(E_INTERVAL, E_LAST, E_WAIT) = range(U_OWN, U_OWN + 3)  # E_WAIT: sixteenths of a cycle to wait, at the end of cycle E_LAST
+(E_INTERVAL, E_LAST, E_WAIT) = range(
+    U_OWN, U_OWN + 3
+)  # E_WAIT: sixteenths of a cycle to wait, at the end of cycle E_LAST
 
 
 @fast
 def pace(S, V, LOG, u, c):
-    source, out = S[S[u + U_IN]], S[S[u + U_OUT]]
+    source = S[S[u + U_IN]]
+    out = S[S[u + U_OUT]]
     slot = head(S, source, c)
     if slot < 0:
         return 0
@@ -230,8 +265,11 @@ def pace(S, V, LOG, u, c):
 
 @fast
 def zip_(S, V, LOG, u, c):
-    a, b, out = S[S[u + U_IN]], S[S[u + U_IN] + 1], S[S[u + U_OUT]]
-    x, y = head(S, a, c), head(S, b, c)
+    a = S[S[u + U_IN]]
+    b = S[S[u + U_IN] + 1]
+    out = S[S[u + U_OUT]]
+    x = head(S, a, c)
+    y = head(S, b, c)
     if x < 0 or y < 0:
         return 0
     if S[x + X_STOP] != S[y + X_STOP] or S[x + X_DATA] != S[y + X_DATA]:
@@ -258,7 +296,9 @@ D_INDEX = U_OWN
 
 @fast
 def split(S, V, LOG, u, c):
-    source, outs, n = S[S[u + U_IN]], S[u + U_OUT], S[u + U_NOUT]
+    source = S[S[u + U_IN]]
+    outs = S[u + U_OUT]
+    n = S[u + U_NOUT]
     slot = head(S, source, c)
     if slot < 0:
         return 0
@@ -281,7 +321,9 @@ def split(S, V, LOG, u, c):
 
 @fast
 def merge(S, V, LOG, u, c):
-    ins, out, n = S[u + U_IN], S[S[u + U_OUT]], S[u + U_NIN]
+    ins = S[u + U_IN]
+    out = S[S[u + U_OUT]]
+    n = S[u + U_NIN]
     source = S[ins + S[u + D_INDEX]]
     slot = head(S, source, c)
     if slot < 0:

@@ -8,7 +8,6 @@ Change it, run it again. `--set NAME=VALUE` gives the parameters of program() ot
 """
 
 import numpy as np
-
 from penstock.frontend import (
     Accum,
     Graph,
@@ -40,9 +39,11 @@ def program(rows=16, dim=32, out=16, tile_rows=8, tile_dim=16, tile_out=8, dtype
     # in tiles of the tensor, row by row: 0 reads the same tiles again.
     shape = (n_rows, n_out, n_dim)
     xs = LinearOffChipLoad(
-        x, tile=(tile_rows, tile_dim), shape=shape, stride=(n_dim, 0, 1), name="x")
+        x, tile=(tile_rows, tile_dim), shape=shape, stride=(n_dim, 0, 1), name="x"
+    )
     ws = LinearOffChipLoad(
-        w, tile=(tile_dim, tile_out), shape=shape, stride=(0, 1, n_out), name="w")
+        w, tile=(tile_dim, tile_out), shape=shape, stride=(0, 1, n_out), name="w"
+    )
 
     # Products summed over the innermost dimension: [rows, out]. Sums are fp32.
     product = Accum(xs, ws, fn=matmul(), rank=1, name="product")

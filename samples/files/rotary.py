@@ -1,19 +1,31 @@
-"""A program with a function, a unit and an operator of its own: nothing of it is in Penstock's tree.
+"""A program with a function, a unit and an operator of its own: nothing of it is in Penstock's
+tree.
 
     penstock run rotary.py --config small_fpga --on both
 
-y = relu(rotate(x)), where `rotate` turns each pair of neighbouring columns (a, b) into (-b, a), as rotary position embeddings do.
+y = relu(rotate(x)), where `rotate` turns each pair of neighbouring columns (a, b) into (-b, a), as
+rotary position embeddings do.
 """
 
 import numba
 import numpy as np
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
-
 import penstock.hw.functions
 import penstock.hw.registry
 import penstock.model.functions
-from penstock.frontend import Graph, LinearOffChipLoad, LinearOffChipStore, Map, Operator, cast, ceil_div, function, operator, register_float64
-from penstock.frontend import StreamType
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from penstock.frontend import (
+    Graph,
+    LinearOffChipLoad,
+    LinearOffChipStore,
+    Map,
+    Operator,
+    StreamType,
+    cast,
+    ceil_div,
+    function,
+    operator,
+    register_float64,
+)
 from penstock.hw.arith.lane import Lane
 from penstock.hw.units.pipeline import Pipelined
 from penstock.machine.functions import FUNCTIONS, Function
@@ -21,12 +33,15 @@ from penstock.machine.functions import register as register_function
 from penstock.machine.kinds import Kind
 from penstock.machine.kinds import register as register_kind
 
-# ---- a function: what it costs, its values (NumPy and compiled), its datapath -----------------------------------
+# ---- a function: what it costs, its values (NumPy and compiled), its datapath
+# -----------------------------------
 
 
 def relu(a):
     """The larger of a and +0; NaN stays NaN, a subnormal reads as zero."""
-    return np.where(np.isnan(a), np.float32(np.nan), np.where(a >= np.finfo(np.float32).tiny, a, np.float32(0)))
+    return np.where(
+        np.isnan(a), np.float32(np.nan), np.where(a >= np.finfo(np.float32).tiny, a, np.float32(0))
+    )
 
 
 @numba.njit
@@ -47,19 +62,22 @@ class Relu(Lane):
 
     def elaborate(self, platform):
         m = Module()
-        exponent, fraction = self.a[23:31], self.a[:23]
+        exponent = self.a[23:31]
+        fraction = self.a[:23]
         nan = exponent.all() & fraction.any()
         m.d.comb += self.o.eq(Mux(nan, 0x7FC00000, Mux(self.a[31] | (exponent == 0), 0, self.a)))
         return m
 
 
-# ---- a unit: one tile in, one tile out, latency 2, interval 1 ----------------------------------------------------
+# ---- a unit: one tile in, one tile out, latency 2, interval 1
+# ----------------------------------------------------
 
 
 def rotate(a):
     """(a, b) -> (-b, a) for each pair of columns."""
     out = np.empty_like(a)
-    out[..., 0::2], out[..., 1::2] = -a[..., 1::2], a[..., 0::2]
+    out[..., 0::2] = -a[..., 1::2]
+    out[..., 1::2] = a[..., 0::2]
     return out
 
 
@@ -67,11 +85,15 @@ def rotate(a):
 def rotate_tile(a, out):
     for i in range(a.shape[0]):
         for j in range(0, a.shape[1], 2):
-            out[i, j], out[i, j + 1] = -a[i, j + 1], a[i, j]
+            out[i, j] = -a[i, j + 1]
+            out[i, j + 1] = a[i, j]
 
 
 class RotateUnit(Pipelined):
-    """Timing: L = 2, II = 1. The shell of Pipelined has the handshake, the queue and the padding; this is the datapath."""
+    """Timing: L = 2, II = 1.
+
+    The shell of Pipelined has the handshake, the queue and the padding; this is the datapath.
+    """
 
     def __init__(self, **arguments):
         super().__init__(**arguments, latency=2, interval=1)
@@ -84,14 +106,18 @@ class RotateUnit(Pipelined):
         bits = self.payloads.inputs[0].element_bits
         elements = Value.cast(self.i0.payload.elements)
         words = [elements.word_select(k, bits) for k in range(len(elements) // bits)]
-        turned = [Cat(words[k + 1][:-1], ~words[k + 1][-1]) if k % 2 == 0 else words[k - 1] for k in range(len(words))]
+        turned = [
+            Cat(words[k + 1][:-1], ~words[k + 1][-1]) if k % 2 == 0 else words[k - 1]
+            for k in range(len(words))
+        ]
         held = Signal(len(elements), reset_less=True)
         with m.If(enter):
             m.d.sync += held.eq(Cat(*turned))
         return held
 
 
-# ---- an operator that lowers to the unit -------------------------------------------------------------------------
+# ---- an operator that lowers to the unit
+# -------------------------------------------------------------------------
 
 
 class Rotate(Operator):
@@ -100,7 +126,12 @@ class Rotate(Operator):
     def check(self):
         cols = self.inputs[0].element.cols.value
         if cols is None or cols % 2:
-            raise self.stream_error(0, f"has {cols} columns", "Rotate takes pairs of columns", "make the tile's columns even")
+            raise self.stream_error(
+                0,
+                f"has {cols} columns",
+                "Rotate takes pairs of columns",
+                "make the tile's columns even",
+            )
 
     def shape_rule(self):
         return [StreamType(self.inputs[0].element, self.inputs[0].shape)]
@@ -119,16 +150,29 @@ if "relu" not in FUNCTIONS:  # a program file may be read more than once
     register_float64("relu", lambda a: np.maximum(a, 0))
     register_function(Function("rotate", 1, 2, 0, "Turns pairs of columns."))
     penstock.model.functions.register("rotate", reference=rotate, tile=rotate_tile)
-    register_kind(Kind("rotate", "turns pairs of columns", {}, lambda p: (1, 1), latency=lambda t, p: 2, interval=lambda t, p: 1, values="rotate"))
+    register_kind(
+        Kind(
+            "rotate",
+            "turns pairs of columns",
+            {},
+            lambda p: (1, 1),
+            latency=lambda t, p: 2,
+            interval=lambda t, p: 1,
+            values="rotate",
+        )
+    )
     penstock.hw.registry.register("rotate", RotateUnit)
     operator(Rotate)
 
 
 def program(rows=8, cols=16, tile_rows=4, tile_cols=8, dtype="fp32"):
     g = Graph("rotary")
-    x, y = g.input("x", (rows, cols), dtype), g.output("y", (rows, cols), dtype)
+    x = g.input("x", (rows, cols), dtype)
+    y = g.output("y", (rows, cols), dtype)
     tiles = ceil_div(rows, tile_rows), ceil_div(cols, tile_cols)
-    xs = LinearOffChipLoad(x, tile=(tile_rows, tile_cols), shape=tiles, stride=(tiles[1], 1), name="x")
+    xs = LinearOffChipLoad(
+        x, tile=(tile_rows, tile_cols), shape=tiles, stride=(tiles[1], 1), name="x"
+    )
     turned = Rotate(cast(xs, "fp32"), name="turned")
     LinearOffChipStore(cast(Map(turned, fn=function("relu"), name="relu"), dtype), y, name="store")
     return g

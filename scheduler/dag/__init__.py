@@ -1,4 +1,6 @@
-"""The DAG memory scheduler: group operations, tile them, order the tiles and retain tensors for least latency."""
+"""The DAG memory scheduler: group operations, tile them, order the tiles and retain tensors for
+least latency.
+"""
 
 from .demand import ScheduleError
 from .evaluate import Evaluation, evaluate
@@ -7,5 +9,16 @@ from .problem import Op, OpType, Problem, Tensor
 from .readings import Readings
 from .solution import Schedule, Subgraph
 
-__all__ = ["Problem", "Tensor", "Op", "OpType", "Schedule", "Subgraph", "Readings", "ScheduleError",
-           "Evaluation", "SubgraphCost", "evaluate"]
+__all__ = [
+    "Evaluation",
+    "Op",
+    "OpType",
+    "Problem",
+    "Readings",
+    "Schedule",
+    "ScheduleError",
+    "Subgraph",
+    "SubgraphCost",
+    "Tensor",
+    "evaluate",
+]

@@ -4,8 +4,8 @@ Operations that can never share a subgraph fall into components.  A subgraph lie
 so the components' bounds add up; each is the larger of
 
 - what is forced in the component (`forced`), under the case that allows the least, and
-- the cheapest cover of the component by subgraphs, each at least as fast as it could be (`relaxed`),
-  for components of few operations.
+- the cheapest cover of the component by subgraphs, each at least as fast as it could be
+  (`relaxed`), for components of few operations.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from .solve.groups import fusible_neighbours
 
 __all__ = ["lower_bound"]
 
+
 def lower_bound(problem: Problem, readings: Readings = Readings(), seconds: float = 1.0) -> float:
     """No schedule is faster (units of time).
 
@@ -34,13 +35,16 @@ def lower_bound(problem: Problem, readings: Readings = Readings(), seconds: floa
     covers = [0.0] * len(components)
     if relaxed.applies(readings):
         weight = cases[0].latencies(problem.bandwidth)
-        near, known = fusible_neighbours(problem, readings), {}
+        near = fusible_neighbours(problem, readings)
+        known = {}
         for index in sorted(range(len(components)), key=lambda i: -weight[i]):
             if time.monotonic() >= until:
                 break
-            covers[index] = relaxed.cheapest_cover(problem, readings, components[index], near, until, known)
+            covers[index] = relaxed.cheapest_cover(
+                problem, readings, components[index], near, until, known
+            )
     totals = []
     for case in cases:
-        parts = zip(case.latencies(problem.bandwidth), covers)
+        parts = zip(case.latencies(problem.bandwidth), covers, strict=False)
         totals.append(max(case.single, math.fsum(max(pair) for pair in parts)))
     return min(totals) * (1 - ROUNDING)

@@ -1,16 +1,17 @@
 """What one subgraph asks for: which slices it loads, which operations it executes, and when.
 
-The outputs of a subgraph are produced tile by tile; each output tile asks its producer for a slice, the producer
-asks for slices of its inputs, and so on up to the tensors that come from outside.  The result, a `Plan`, does not
-depend on the granularity: extents are named (`Extent`), not numbers.
+The outputs of a subgraph are produced tile by tile; each output tile asks its producer for a slice,
+the producer asks for slices of its inputs, and so on up to the tensors that come from outside.  The
+result, a `Plan`, does not depend on the granularity: extents are named (`Extent`), not numbers.
 
 - A pointwise operation asks for the slice it is asked for, of every input.
-- A MatMul that makes an output tile is *outer*: it runs over its reduction in steps of k and asks for a
-  (tile rows x step) slice of the left operand and a (step x tile columns) slice of the right.
-- A MatMul whose product is an operand of another MatMul is *inner*: it makes the slice asked for anew in every
-  step, over its whole reduction.
-- A pointwise operation that feeds a MatMul fires once per tile, before the first step, on the whole reduction,
-  which the tile must cover.  All other pointwise operations fire on the last step of the tile.
+- A MatMul that makes an output tile is *outer*: it runs over its reduction in steps of k and asks
+  for a (tile rows x step) slice of the left operand and a (step x tile columns) slice of the right.
+- A MatMul whose product is an operand of another MatMul is *inner*: it makes the slice asked for
+  anew in every step, over its whole reduction.
+- A pointwise operation that feeds a MatMul fires once per tile, before the first step, on the whole
+  reduction, which the tile must cover.  All other pointwise operations fire on the last step of the
+  tile.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from ...machine.errors import PenstockError
 from .problem import Problem
 from .readings import Readings
 
-__all__ = ["Extent", "Role", "Activity", "Slice", "Execution", "Plan", "ScheduleError", "make_plan"]
+__all__ = ["Activity", "Execution", "Extent", "Plan", "Role", "ScheduleError", "Slice", "make_plan"]
 
 
 class ScheduleError(PenstockError):
@@ -35,7 +36,8 @@ class Extent(enum.IntEnum):
     TILE = 0  #: the tile's own rows (h) or columns (w), clipped at the edge
     STEP = 1  #: the k elements of this reduction step
     FULL = 2  #: a whole reduction, streamed
-    COVER = 3  #: a whole reduction that fits in one tile (made by a pointwise operation, padded like a tile)
+    # : a whole reduction that fits in one tile (made by a pointwise operation, padded like a tile)
+    COVER = 3
 
 
 class Role(enum.IntEnum):
@@ -64,7 +66,9 @@ class Activity:
 
     def at(self, step: int, steps: int, k: int) -> bool:
         """Whether it happens in this step of a tile of `steps` steps."""
-        return (self.first and step == 0) or (self.last and step == steps - 1) or step * k < self.depth
+        return (
+            (self.first and step == 0) or (self.last and step == steps - 1) or step * k < self.depth
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +106,11 @@ class Cover:
 class Plan:
     """The granularity-independent work of one subgraph.
 
-    `outputs` are the tensors made in full tiles and written out unless retained; `depths` the reductions of the
-    outer MatMuls, `limit` the largest k allowed; (`width`, `height`) the extent of the grid.  `formed` are the
-    products made tile by tile (not only in slices of a reduction), `carried` those made on a tile's first step for
-    a MatMul that consumes them in the later steps too.
+    `outputs` are the tensors made in full tiles and written out unless retained; `depths` the
+    reductions of the outer MatMuls, `limit` the largest k allowed; (`width`, `height`) the extent
+    of the grid.  `formed` are the products made tile by tile (not only in slices of a reduction),
+    `carried` those made on a tile's first step for a MatMul that consumes them in the later steps
+    too.
     """
 
     ops: tuple[int, ...]
@@ -122,14 +127,19 @@ class Plan:
     carried: tuple[Slice, ...]
 
 
-def make_plan(problem: Problem, ops: tuple[int, ...], readings: Readings, where: str = "subgraph") -> Plan:
+def make_plan(
+    problem: Problem, ops: tuple[int, ...], readings: Readings, where: str = "subgraph"
+) -> Plan:
     """The plan of a subgraph, or a `ScheduleError` naming the rule that forbids it."""
     return _Planner(problem, ops, readings, where).plan()
 
 
 class _Planner:
     def __init__(self, problem: Problem, ops: tuple[int, ...], readings: Readings, where: str):
-        self.problem, self.ops, self.readings, self.where = problem, ops, readings, where
+        self.problem = problem
+        self.ops = ops
+        self.readings = readings
+        self.where = where
         self.inside = {problem.ops[op].output: op for op in ops}
         self.slices: dict[Slice, Slice] = {}
         self.executions: dict[Execution, Execution] = {}
@@ -137,24 +147,43 @@ class _Planner:
         self.carried: dict[Slice, Slice] = {}
 
     def plan(self) -> Plan:
-        problem, members = self.problem, set(self.ops)
+        problem = self.problem
+        members = set(self.ops)
         outputs = tuple(t for t in self.inside if self._is_output(t, members))
         shapes = {problem.tensors[t] for t in outputs}
         if self.readings.output_shapes == "same" and len(shapes) > 1:
-            raise ScheduleError(f"outputs {list(outputs)} differ in shape", where=self.where, rule="reading output_shapes=same")
+            raise ScheduleError(
+                f"outputs {list(outputs)} differ in shape",
+                where=self.where,
+                rule="reading output_shapes=same",
+            )
         for tensor in outputs:
             self.ask(tensor, Role.POINTWISE, Extent.TILE, Extent.TILE, Activity(last=True))
-        inputs = dict.fromkeys(t for op in self.ops for t in problem.ops[op].inputs if t not in self.inside)
+        inputs = dict.fromkeys(
+            t for op in self.ops for t in problem.ops[op].inputs if t not in self.inside
+        )
         executions = tuple(self.executions.values())
         depths = tuple(problem.reduction(e.op) for e in executions if e.outer)
-        return Plan(self.ops, outputs, tuple(inputs), max(s.width for s in shapes), max(s.height for s in shapes),
-                    tuple(self.slices.values()), executions, depths, tuple(self.covers), self._depth_limit(depths),
-                    tuple(dict.fromkeys(problem.ops[e.op].output for e in executions if _in_tiles(e))),
-                    tuple(self.carried.values()))
+        return Plan(
+            self.ops,
+            outputs,
+            tuple(inputs),
+            max(s.width for s in shapes),
+            max(s.height for s in shapes),
+            tuple(self.slices.values()),
+            executions,
+            depths,
+            tuple(self.covers),
+            self._depth_limit(depths),
+            tuple(dict.fromkeys(problem.ops[e.op].output for e in executions if _in_tiles(e))),
+            tuple(self.carried.values()),
+        )
 
     def _depth_limit(self, depths: tuple[int, ...]) -> int:
         if self.readings.depth_limit == "every-matmul":
-            depths = tuple(self.problem.reduction(op) for op in self.ops if self.problem.ops[op].is_matmul)
+            depths = tuple(
+                self.problem.reduction(op) for op in self.ops if self.problem.ops[op].is_matmul
+            )
             return min(depths, default=1)
         return max(depths, default=1)
 
@@ -162,7 +191,9 @@ class _Planner:
         users = self.problem.consumers[tensor]
         if not any(op in members for op in users):
             return True
-        return self.readings.consumed_outside == "written" and any(op not in members for op in users)
+        return self.readings.consumed_outside == "written" and any(
+            op not in members for op in users
+        )
 
     def ask(self, tensor: int, role: Role, rows: Extent, cols: Extent, when: Activity) -> None:
         """A slice of `tensor` is needed: load it, or have its producer make it."""
@@ -185,22 +216,38 @@ class _Planner:
                 self.ask(operand, Role.POINTWISE, rows, cols, when)
         else:
             if not outer and self.readings.inner_matmul == "forbidden":
-                raise ScheduleError(f"op {op} feeds a MatMul of its own subgraph", where=self.where, rule="reading inner_matmul=forbidden")
+                raise ScheduleError(
+                    f"op {op} feeds a MatMul of its own subgraph",
+                    where=self.where,
+                    rule="reading inner_matmul=forbidden",
+                )
             depth = Extent.STEP if outer else Extent.FULL
             left_depth = Extent.FULL if self.readings.split_k_lhs == "resident" else depth
             left, right = self.problem.ops[op].inputs
             self.ask_operand(op, left, Role.LEFT, rows, left_depth, when)
             self.ask_operand(op, right, Role.RIGHT, depth, cols, when)
 
-    def ask_operand(self, op: int, tensor: int, role: Role, rows: Extent, cols: Extent, when: Activity) -> None:
-        """Ask for an operand of MatMul `op`; a pointwise producer inside has to cover the reduction."""
+    def ask_operand(
+        self, op: int, tensor: int, role: Role, rows: Extent, cols: Extent, when: Activity
+    ) -> None:
+        """Ask for an operand of MatMul `op`; a pointwise producer inside has to cover the
+        reduction.
+        """
         maker = self.inside.get(tensor)
-        if maker is None or self.problem.ops[maker].is_matmul or self.readings.pointwise_into_matmul == "free":
+        if (
+            maker is None
+            or self.problem.ops[maker].is_matmul
+            or self.readings.pointwise_into_matmul == "free"
+        ):
             return self.ask(tensor, role, rows, cols, when)
         other = rows if role is Role.LEFT else cols
         if other not in (Extent.TILE, Extent.COVER):
-            raise ScheduleError(f"op {maker} (pointwise) feeds MatMul op {op}, which makes only part of a tile per step", where=self.where,
-                                rule="a pointwise operation fires once per tile")
+            raise ScheduleError(
+                f"op {maker} (pointwise) feeds MatMul op {op}, which makes only part of a tile "
+                "per step",
+                where=self.where,
+                rule="a pointwise operation fires once per tile",
+            )
         axis = "w" if role is Role.LEFT else "h"
         self.covers[Cover(axis, self.problem.reduction(op), maker)] = None
         if role is Role.LEFT:

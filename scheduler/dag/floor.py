@@ -20,7 +20,8 @@ ROUNDING = 1e-12
 def floor(problem: Problem, readings: Readings = Readings()) -> float:
     """No schedule is faster (units of time)."""
     compute = math.fsum(
-        least_compute(problem, readings, op, inner=True) for op in range(len(problem.ops)))
+        least_compute(problem, readings, op, inner=True) for op in range(len(problem.ops))
+    )
     moved = set(problem.graph_outputs)
     if readings.sharing != "once-per-tensor":  # else the larger slice of two uses may be all
         moved |= {t for op in problem.ops for t in op.inputs if problem.producer[t] is None}
@@ -32,7 +33,8 @@ def least_compute(problem: Problem, readings: Readings, index: int, inner: bool)
     """Compute of one execution of an operation; `inner`: it may be asked for in parts of tiles."""
     op = problem.ops[index]
     shape = problem.tensors[op.output]
-    across, down = shape.width / problem.native[0], shape.height / problem.native[1]
+    across = shape.width / problem.native[0]
+    down = shape.height / problem.native[1]
     tiles = across * down if inner else math.ceil(across) * math.ceil(down)
     per_tile = op.cost
     if op.is_matmul and readings.matmul_cost == "native-k":

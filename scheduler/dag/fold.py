@@ -37,6 +37,7 @@ class Folded:
         From left to right.
     width, height
         Of the whole, in cells.
+
     """
 
     places: dict[int, tuple[float, float]]
@@ -99,6 +100,7 @@ def _ordered(problem: Problem, by_layer: dict[int, list[int]]) -> list[list[int]
     share: dict[int, float] = {}
     out = []
     for layer in sorted(by_layer):
+
         def place(op: int) -> float:
             above = [share[p] for p in _producers(problem, op)]
             return math.fsum(above) / len(above) if above else 0.5

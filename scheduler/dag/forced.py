@@ -19,12 +19,12 @@ so the components' bounds add up.  Premises, each for any schedule that is legal
    the producer, the producer ran before; then the tensor is read, or made again from operands that
    are read.
 6. *Passes.*  An operand too large for fast memory passes by once for every tile; each operation
-   that takes from the passing slice holds its own other operand's rows of that tile.  Either no pass
-   serves more operations than the grid has tiles, or some subgraph has that many tiles, each of
-   which costs a native one (two cases).
+   that takes from the passing slice holds its own other operand's rows of that tile.  Either no
+   pass serves more operations than the grid has tiles, or some subgraph has that many tiles, each
+   of which costs a native one (two cases).
 
-With `retainable=loaded-too` reading a tensor that fits is not counted.  Premises 2 (reading again), 4
-and 6 hold where an operand split over k is streamed and reused from the step before only
+With `retainable=loaded-too` reading a tensor that fits is not counted.  Premises 2 (reading again),
+4 and 6 hold where an operand split over k is streamed and reused from the step before only
 (`_restreams`).
 """
 
@@ -72,7 +72,7 @@ class Forced:
 
     def latencies(self, bandwidth: float) -> list[float]:
         """The bound of each component, units of time."""
-        return [max(c, t / bandwidth) for c, t in zip(self.compute, self.traffic)]
+        return [max(c, t / bandwidth) for c, t in zip(self.compute, self.traffic, strict=False)]
 
 
 def forced(problem: Problem, readings: Readings) -> list[Forced]:
@@ -91,7 +91,9 @@ class _Account:
     """Adds up what is forced; `sharing` allows passes over a large operand that serve many."""
 
     def __init__(self, problem: Problem, readings: Readings, sharing: bool):
-        self.problem, self.readings, self.sharing = problem, readings, sharing
+        self.problem = problem
+        self.readings = readings
+        self.sharing = sharing
         self.near = fusible_neighbours(problem, readings)
         self.component = _components(self.near)
         self.company = _Company(problem, self.near, self.component)
@@ -107,13 +109,18 @@ class _Account:
         members: dict[int, list[int]] = defaultdict(list)
         for op, home in enumerate(self.component):
             members[home].append(op)
-        return Forced(tuple(tuple(ops) for ops in members.values()),
-                      tuple(self.compute[home] for home in members),
-                      tuple(self.traffic[home] for home in members), single)
+        return Forced(
+            tuple(tuple(ops) for ops in members.values()),
+            tuple(self.compute[home] for home in members),
+            tuple(self.traffic[home] for home in members),
+            single,
+        )
 
     def _operations(self) -> None:
         """Compute, writes, chains; collects the reads in `uses`."""
-        problem, readings, near = self.problem, self.readings, self.near
+        problem = self.problem
+        readings = self.readings
+        near = self.near
         self.uses: dict[tuple[int, int], list[_Use]] = defaultdict(list)
         outputs = set(problem.graph_outputs)
         reads: list[tuple[int, list[_Use]]] = []
@@ -122,7 +129,9 @@ class _Account:
             inner = _may_be_inner(problem, near, index)
             self.compute[home] += least_compute(problem, readings, index, inner)
             users = problem.consumers[op.output]
-            if op.output in outputs or any(_from_outside(problem, near, op.output, user) for user in users):
+            if op.output in outputs or any(
+                _from_outside(problem, near, op.output, user) for user in users
+            ):
                 self.traffic[home] += problem.tensors[op.output].size
             chained = None
             if inner and op.is_matmul:
@@ -134,7 +143,7 @@ class _Account:
                 reads.append((index, _least_reads(problem, readings, near, index, inner)))
         late = _Late(problem, near, self.company, self.chained)
         for index, uses in reads:
-            for tensor, use in zip(problem.ops[index].inputs, uses):
+            for tensor, use in zip(problem.ops[index].inputs, uses, strict=False):
                 once = use.once or late.elements(tensor, index)
                 fits = _may_stay(problem, tensor)
                 merged = fits or readings.sharing != "same-slice"
@@ -143,7 +152,8 @@ class _Account:
 
     def _reads(self, tensor: int, users: list[_Use]) -> None:
         """Reads of one tensor by uses that may share a buffer."""
-        problem, readings = self.problem, self.readings
+        problem = self.problem
+        readings = self.readings
         if readings.sharing == "once-per-tensor" and len(users) > 1:
             return  # where one use has the larger slice, the other's elements need not be there
         fits = _may_stay(problem, tensor)
@@ -153,11 +163,15 @@ class _Account:
             if fits and len({u.op for u in group}) > 1:  # one may hold it whole, and serve all
                 group = [replace(u, again=0.0) for u in group]
             together = math.fsum(u.elements * self._share(group, u) for u in group)
-            self.traffic[self.component[group[0].op]] += max(together, max(u.elements for u in group))
+            self.traffic[self.component[group[0].op]] += max(
+                together, max(u.elements for u in group)
+            )
 
     def _share(self, group: list[_Use], use: _Use) -> float:
         """Share of one reading of a large operand that a MatMul needs."""
-        share = _least_share(self.problem, self.readings, self.near, self.company, group, use.op, use.role)
+        share = _least_share(
+            self.problem, self.readings, self.near, self.company, group, use.op, use.role
+        )
         if share in (0.0, 1.0) or self.sharing or len(group) == 1:
             return share
         crowd = _least_crowd(self.problem, self.readings, self.component, group, use)
@@ -206,21 +220,36 @@ class _Company:
         Whatever the third asks for, the second is inner and asks the first for a whole row or column of its product, so the first holds
         one operand as a whole: the right one if its product is the left operand of the second, else the left one.
         """
-        feeds = [[u for u in problem.consumers[op.output] if near[index] >> u & 1 and problem.ops[u].is_matmul] if op.is_matmul else []
-                 for index, op in enumerate(problem.ops)]
+        feeds = [
+            [
+                u
+                for u in problem.consumers[op.output]
+                if near[index] >> u & 1 and problem.ops[u].is_matmul
+            ]
+            if op.is_matmul
+            else []
+            for index, op in enumerate(problem.ops)
+        ]
         for first, op in enumerate(problem.ops):
             for second in feeds[first]:
                 whole = op.inputs[1 if problem.ops[second].inputs[0] == op.output else 0]
-                if problem.producer[whole] is None and problem.tensors[whole].size > problem.capacity:
+                if (
+                    problem.producer[whole] is None
+                    and problem.tensors[whole].size > problem.capacity
+                ):
                     self.never.update((first, second, third) for third in feeds[second])
         self._known: dict[tuple[int, int], int] = {}
 
     def of(self, op: int, without: int = 0) -> int:
-        """The mask of operations that may share a subgraph with `op` which has none of the mask `without`."""
+        """The mask of operations that may share a subgraph with `op` which has none of the mask
+        `without`.
+        """
         if self.work > MOST_WORK or not (self.never or without):
             return self.whole[self.component[op]]
         if (op, without) not in self._known:
-            mask, stack, seen = 1 << op, [(-1, op)], {(-1, op)}
+            mask = 1 << op
+            stack = [(-1, op)]
+            seen = {(-1, op)}
             while stack:
                 self.work += 1
                 before, at = stack.pop()
@@ -230,7 +259,11 @@ class _Company:
                     rest &= ~mask
                 for other in _members(rest):
                     step = at, other
-                    if step not in seen and (before, *step) not in self.never and (*step[::-1], before) not in self.never:
+                    if (
+                        step not in seen
+                        and (before, *step) not in self.never
+                        and (*step[::-1], before) not in self.never
+                    ):
                         seen.add(step)
                         stack.append(step)
             self._known[op, without] = mask
@@ -242,15 +275,22 @@ class _Company:
         for use in users:
             mask = self.of(use.op)
             joined = [g for g in groups if any(mask >> other.op & 1 for other in g)]
-            groups = [g for g in groups if g not in joined] + [[use, *(u for g in joined for u in g)]]
+            groups = [g for g in groups if g not in joined] + [
+                [use, *(u for g in joined for u in g)]
+            ]
         return groups
 
 
 class _Late:
     """Premise 5: what reading a fusible producer's tensor costs after the producer ran elsewhere."""
 
-    def __init__(self, problem: Problem, near: tuple[int, ...], company: _Company, chained: set[int]):
-        self.problem, self.near, self.company, self.chained = problem, near, company, chained
+    def __init__(
+        self, problem: Problem, near: tuple[int, ...], company: _Company, chained: set[int]
+    ):
+        self.problem = problem
+        self.near = near
+        self.company = company
+        self.chained = chained
         self.outside = [0] * len(problem.ops)
         """Operations with a path to each one on which two neighbours are never in one subgraph."""
         above = [0] * len(problem.ops)
@@ -275,7 +315,9 @@ class _Late:
         problem = self.problem
         if maker in self.chained or depth > 8:
             return 0.0
-        operands = [self._operand(t, maker, user, depth) for t in dict.fromkeys(problem.ops[maker].inputs)]
+        operands = [
+            self._operand(t, maker, user, depth) for t in dict.fromkeys(problem.ops[maker].inputs)
+        ]
         return sum(operands) if problem.ops[maker].is_matmul else max(operands)
 
     def _operand(self, tensor: int, maker: int, user: int, depth: int) -> float:
@@ -285,7 +327,8 @@ class _Late:
             return 0.0  # read with another's
         if _may_stay(problem, tensor):
             return 0.0
-        size, before = float(problem.tensors[tensor].size), problem.producer[tensor]
+        size = float(problem.tensors[tensor].size)
+        before = problem.producer[tensor]
         if before is not None and self.near[before] >> maker & 1:
             return min(size, self._again(before, user, depth + 1))
         return size
@@ -296,12 +339,20 @@ def _may_stay(problem: Problem, tensor: int) -> bool:
     return problem.tensors[tensor].size < problem.capacity
 
 
-def _may_be_inner(problem: Problem, near: tuple[int, ...], op: int, company: _Company | None = None, feeder: int = -1) -> bool:
-    """Whether a MatMul's product can be asked for in part: an operand of a MatMul, directly or through pointwise ones.
+def _may_be_inner(
+    problem: Problem,
+    near: tuple[int, ...],
+    op: int,
+    company: _Company | None = None,
+    feeder: int = -1,
+) -> bool:
+    """Whether a MatMul's product can be asked for in part: an operand of a MatMul, directly or
+    through pointwise ones.
 
     With `feeder`, in a subgraph that holds this producer too.
     """
-    seen, stack = {op}, [op]
+    seen = {op}
+    stack = [op]
     while stack:
         at = stack.pop()
         for user in problem.consumers[problem.ops[at].output]:
@@ -323,15 +374,22 @@ def _from_outside(problem: Problem, near: tuple[int, ...], tensor: int, user: in
     return not near[producer] >> user & 1 and not _may_stay(problem, tensor)
 
 
-def _least_reads(problem: Problem, readings: Readings, near: tuple[int, ...], index: int, inner: bool) -> list[_Use]:
+def _least_reads(
+    problem: Problem, readings: Readings, near: tuple[int, ...], index: int, inner: bool
+) -> list[_Use]:
     """What must come from slow memory, one entry per operand, in order."""
     op = problem.ops[index]
     outside = [_from_outside(problem, near, t, index) for t in op.inputs]
-    once = [float(problem.tensors[t].size) if out else 0.0 for t, out in zip(op.inputs, outside)]
+    once = [
+        float(problem.tensors[t].size) if out else 0.0
+        for t, out in zip(op.inputs, outside, strict=False)
+    ]
     again = [0.0] * len(once)
     if op.is_matmul and _restreams(readings) and not inner:
-        shape, depth = problem.tensors[op.output], problem.reduction(index)
-        columns, rows = math.ceil(shape.width / problem.native[0]), math.ceil(shape.height / problem.native[1])
+        shape = problem.tensors[op.output]
+        depth = problem.reduction(index)
+        columns = math.ceil(shape.width / problem.native[0])
+        rows = math.ceil(shape.height / problem.native[1])
         if depth > problem.native_depth:
             again = [(columns - 1) * once[0], (rows - 1) * once[1]]
         elif all(outside) and op.inputs[0] != op.inputs[1]:
@@ -339,72 +397,129 @@ def _least_reads(problem: Problem, readings: Readings, near: tuple[int, ...], in
             along_columns = (columns - 1) * max(0, shape.height - problem.native[1]) * depth
             again = [along_columns, 0.0] if along_columns <= along_rows else [0.0, along_rows]
     if readings.retainable == "loaded-too":
-        again = [0.0 if _may_stay(problem, t) else a for t, a in zip(op.inputs, again)]
-    return [_Use(index, role, a, b) for role, (a, b) in enumerate(zip(once, again))]
+        again = [
+            0.0 if _may_stay(problem, t) else a for t, a in zip(op.inputs, again, strict=False)
+        ]
+    return [_Use(index, role, a, b) for role, (a, b) in enumerate(zip(once, again, strict=False))]
 
 
 def _restreams(readings: Readings) -> bool:
     """Whether the readings force an operand split over k to be read anew for every tile."""
-    return (readings.above_native == "refused" and readings.reuse == "previous-step" and readings.split_k_lhs == "streamed"
-            and readings.sharing == "same-slice")
+    return (
+        readings.above_native == "refused"
+        and readings.reuse == "previous-step"
+        and readings.split_k_lhs == "streamed"
+        and readings.sharing == "same-slice"
+    )
 
 
-def _least_chain_traffic(problem: Problem, readings: Readings, near: tuple[int, ...], company: _Company, index: int) -> float | None:
-    """Elements moved for a MatMul that only feeds outer MatMuls; None where the argument does not hold.
+def _least_chain_traffic(
+    problem: Problem, readings: Readings, near: tuple[int, ...], company: _Company, index: int
+) -> float | None:
+    """Elements moved for a MatMul that only feeds outer MatMuls; None where the argument does not
+    hold.
 
-    Its operands must come from outside and be shared with no operation of the same subgraph, and the consumers' reductions must be split.
-    If it is outer anywhere, its operands are streamed, and its product is retained if that fits; else it is written, and a consumer either
-    reads it (once at least where it can be inner itself, else once per column or row of its tiles) or holds this MatMul as inner.  If it is inner, one operand is read once at least and the other, sliced along the consumer's
-    reduction, once per tile of the consumer.
+    Its operands must come from outside and be shared with no operation of the same subgraph, and
+    the consumers' reductions must be split. If it is outer anywhere, its operands are streamed, and
+    its product is retained if that fits; else it is written, and a consumer either reads it (once
+    at least where it can be inner itself, else once per column or row of its tiles) or holds this
+    MatMul as inner.  If it is inner, one operand is read once at least and the other, sliced along
+    the consumer's reduction, once per tile of the consumer.
     """
     op = problem.ops[index]
-    product, users = problem.tensors[op.output], problem.consumers[op.output]
+    product = problem.tensors[op.output]
+    users = problem.consumers[op.output]
     own = op.inputs[0] != op.inputs[1] and all(
-        _from_outside(problem, near, t, index) and not any(company.of(index) >> other & 1 for other in problem.consumers[t] if other != index)
-        for t in op.inputs)
-    if not (own and _restreams(readings) and readings.inner_retention == "refused" and readings.retainable == "produced"):
+        _from_outside(problem, near, t, index)
+        and not any(
+            company.of(index) >> other & 1 for other in problem.consumers[t] if other != index
+        )
+        for t in op.inputs
+    )
+    if not (
+        own
+        and _restreams(readings)
+        and readings.inner_retention == "refused"
+        and readings.retainable == "produced"
+    ):
         return None
-    if any(not problem.ops[u].is_matmul or problem.reduction(u) <= problem.native_depth or _may_be_inner(problem, near, u, company, index)
-           for u in users):
+    if any(
+        not problem.ops[u].is_matmul
+        or problem.reduction(u) <= problem.native_depth
+        or _may_be_inner(problem, near, u, company, index)
+        for u in users
+    ):
         return None
     left, right = (float(problem.tensors[t].size) for t in op.inputs)
-    as_outer = sum(use.elements for use in _least_reads(problem, readings, near, index, inner=False))
+    as_outer = sum(
+        use.elements for use in _least_reads(problem, readings, near, index, inner=False)
+    )
     spilled = 0 if _may_stay(problem, op.output) else product.size
     best = 0.0
     for user in users:
         shape = problem.tensors[problem.ops[user].output]
-        columns, rows = math.ceil(shape.width / problem.native[0]), math.ceil(shape.height / problem.native[1])
+        columns = math.ceil(shape.width / problem.native[0])
+        rows = math.ceil(shape.height / problem.native[1])
         once = _may_be_inner(problem, near, user)  # elsewhere, without this MatMul
         options = []
         if op.output == problem.ops[user].inputs[0]:
-            options += [as_outer + spilled + (1 if once else columns) * spilled, left + columns * rows * right]
+            options += [
+                as_outer + spilled + (1 if once else columns) * spilled,
+                left + columns * rows * right,
+            ]
         if op.output == problem.ops[user].inputs[1]:
-            options += [as_outer + spilled + (1 if once else rows) * spilled, columns * rows * left + right]
+            options += [
+                as_outer + spilled + (1 if once else rows) * spilled,
+                columns * rows * left + right,
+            ]
         best = max(best, min(options))
     return best
 
 
-def _least_share(problem: Problem, readings: Readings, near: tuple[int, ...], company: _Company, group: list[_Use], index: int,
-                 role: int) -> float:
-    """Share of one reading of a large operand that a MatMul needs, however many others read it with it.
+def _least_share(
+    problem: Problem,
+    readings: Readings,
+    near: tuple[int, ...],
+    company: _Company,
+    group: list[_Use],
+    index: int,
+    role: int,
+) -> float:
+    """Share of one reading of a large operand that a MatMul needs, however many others read it with
+    it.
 
-    If its product is not asked for in the subgraph, it has to be on its own there.  If a MatMul with a split reduction asks for it, the operand
-    passes by once for every tile, and each operation that takes from the passing slice holds its other operand's rows (columns) of that tile
-    in full.  Together these fit in fast memory, so one pass serves at most as many rows as fit, and all rows of all operations are served.
+    If its product is not asked for in the subgraph, it has to be on its own there.  If a MatMul
+    with a split reduction asks for it, the operand passes by once for every tile, and each
+    operation that takes from the passing slice holds its other operand's rows (columns) of that
+    tile in full.  Together these fit in fast memory, so one pass serves at most as many rows as
+    fit, and all rows of all operations are served.
     """
     op = problem.ops[index]
     if not (op.is_matmul and _restreams(readings) and op.inputs[0] != op.inputs[1]):
         return 0.0
-    large, other, users = op.inputs[role], op.inputs[1 - role], problem.consumers[op.output]
+    large = op.inputs[role]
+    other = op.inputs[1 - role]
+    users = problem.consumers[op.output]
     takers = {use.op for use in group}
-    if problem.tensors[large].size <= problem.capacity or sum(problem.ops[u].inputs[1 - role] == other for u in takers) > 1:
+    if (
+        problem.tensors[large].size <= problem.capacity
+        or sum(problem.ops[u].inputs[1 - role] == other for u in takers) > 1
+    ):
         return 0.0
     for user in users:
         asks = problem.ops[user].inputs
-        if not problem.ops[user].is_matmul or asks[role] == op.output or problem.reduction(user) <= problem.native_depth:
+        if (
+            not problem.ops[user].is_matmul
+            or asks[role] == op.output
+            or problem.reduction(user) <= problem.native_depth
+        ):
             return 0.0
         maker = problem.producer[other]
-        if maker is not None and near[maker] >> index & 1 and (maker, index, user) not in company.never:
+        if (
+            maker is not None
+            and near[maker] >> index & 1
+            and (maker, index, user) not in company.never
+        ):
             return 0.0
     alone = company.of(index, without=sum(1 << user for user in users))
     if any(alone >> u & 1 for u in takers if u != index):
@@ -412,11 +527,15 @@ def _least_share(problem: Problem, readings: Readings, near: tuple[int, ...], co
     return min(1.0, problem.tensors[other].size / problem.capacity)
 
 
-def _least_crowd(problem: Problem, readings: Readings, component: list[int], group: list[_Use], use: _Use) -> float | None:
-    """Least compute of a subgraph in which a pass serves more of these operations than there are tiles.
+def _least_crowd(
+    problem: Problem, readings: Readings, component: list[int], group: list[_Use], use: _Use
+) -> float | None:
+    """Least compute of a subgraph in which a pass serves more of these operations than there are
+    tiles.
 
-    Each of them holds h rows (columns) of its other operand and, as its consumer is an outer MatMul, an h x v tile
-    of that one's product.  None unless they are alike, and no product of the component has smaller tiles.
+    Each of them holds h rows (columns) of its other operand and, as its consumer is an outer
+    MatMul, an h x v tile of that one's product.  None unless they are alike, and no product of the
+    component has smaller tiles.
     """
     like = {_alike(problem, taker) for taker in group}
     if len(like) > 1 or not problem.consumers[problem.ops[use.op].output]:
@@ -424,7 +543,9 @@ def _least_crowd(problem: Problem, readings: Readings, component: list[int], gro
     (lines, depth, across, length, cost), role = like.pop(), use.role
     for op in (op for op, home in enumerate(component) if home == component[use.op]):
         shape = problem.tensors[problem.ops[op].output]
-        if (shape.height, shape.width)[1 - role] < lines or (shape.height, shape.width)[role] < across:
+        if (shape.height, shape.width)[1 - role] < lines or (shape.height, shape.width)[
+            role
+        ] < across:
             return None
     native = problem.native[::-1]  # rows, columns
     per_tile = cost * length / native[role]
@@ -433,16 +554,31 @@ def _least_crowd(problem: Problem, readings: Readings, component: list[int], gro
     least = math.inf
     for down in range(1, len(group)):
         for right in range(1, (len(group) - 1) // down + 1):
-            h, v, tiles = math.ceil(lines / down), math.ceil(across / right), down * right
-            if h <= native[1 - role] and v <= native[role] and (tiles + 1) * h * (depth + v) <= problem.capacity:
+            h = math.ceil(lines / down)
+            v = math.ceil(across / right)
+            tiles = down * right
+            if (
+                h <= native[1 - role]
+                and v <= native[role]
+                and (tiles + 1) * h * (depth + v) <= problem.capacity
+            ):
                 least = min(least, (tiles + 1) * tiles * per_tile)
     return least
 
 
 def _alike(problem: Problem, use: _Use) -> tuple[int, int, int, int, float]:
-    """Lines of the other operand, depth, least lines across of a consumer's product, the product's length, cost."""
-    op, role = problem.ops[use.op], use.role
+    """Lines of the other operand, depth, least lines across of a consumer's product, the product's
+    length, cost.
+    """
+    op = problem.ops[use.op]
+    role = use.role
     product = problem.tensors[op.output]
     users = [problem.tensors[problem.ops[u].output] for u in problem.consumers[op.output]]
     across = min(((t.height, t.width)[role] for t in users), default=0)
-    return ((product.height, product.width)[1 - role], problem.reduction(use.op), across, (product.height, product.width)[role], op.cost)
+    return (
+        (product.height, product.width)[1 - role],
+        problem.reduction(use.op),
+        across,
+        (product.height, product.width)[role],
+        op.cost,
+    )

@@ -1,5 +1,6 @@
-"""Seeded problems: random graphs, the graphs people run (MLP, attention, mixture of experts, residual
-blocks), and twins, whose best groups are large and make a tensor twice."""
+"""Seeded problems: random graphs, the graphs people run (MLP, attention, mixture of experts,
+residual blocks), and twins, whose best groups are large and make a tensor twice.
+"""
 
 from __future__ import annotations
 
@@ -77,17 +78,30 @@ class _Builder:
     def problem(self, name: str) -> Problem:
         if self.machine is not None:
             size = self.machine.native, self.machine.native
-            return Problem(tuple(self.tensors), tuple(self.ops), self.machine.capacity,
-                           self.machine.bandwidth, size, name)
+            return Problem(
+                tuple(self.tensors),
+                tuple(self.ops),
+                self.machine.capacity,
+                self.machine.bandwidth,
+                size,
+                name,
+            )
         native = self.chance.choice((64, 128, 128, 128))
-        capacity = self.chance.choice((2, 3, 4, 8, 16, 32)) * native * native - self.chance.choice((0, 0, 1000))
+        capacity = self.chance.choice((2, 3, 4, 8, 16, 32)) * native * native - self.chance.choice(
+            (0, 0, 1000)
+        )
         bandwidth = float(self.chance.choice((5, 10, 20, 50, 100)))
         if self.scale > 1:
             area = self.scale * self.scale
-            self.tensors = [Tensor(t.width // self.scale, t.height // self.scale) for t in self.tensors]
+            self.tensors = [
+                Tensor(t.width // self.scale, t.height // self.scale) for t in self.tensors
+            ]
             self.ops = [replace(op, cost=op.cost / area) for op in self.ops]
-            capacity, native = capacity // area, native // self.scale
-        return Problem(tuple(self.tensors), tuple(self.ops), float(capacity), bandwidth, (native, native), name)
+            capacity = capacity // area
+            native = native // self.scale
+        return Problem(
+            tuple(self.tensors), tuple(self.ops), float(capacity), bandwidth, (native, native), name
+        )
 
 
 def _random(b: _Builder, ops: int) -> None:
@@ -122,7 +136,8 @@ def _mlp(b: _Builder, ops: int) -> None:
 
 def _attention(b: _Builder, ops: int) -> None:
     """Heads of (query x key) x value, summed through an output projection."""
-    rows, model = b.size(2), b.size(1)
+    rows = b.size(2)
+    model = b.size(1)
     head = b.chance.choice((32, 64, 128))
     x = b.tensor(model, rows)
     total = None
@@ -138,11 +153,17 @@ def _attention(b: _Builder, ops: int) -> None:
 
 def _moe(b: _Builder, ops: int) -> None:
     """Experts side by side, each a gated feed-forward network, weighted and summed."""
-    rows, model, hidden = b.size(2), b.size(1), b.size(3)
+    rows = b.size(2)
+    model = b.size(1)
+    hidden = b.size(3)
     x = b.tensor(model, rows)
     total = None
     while len(b.ops) < ops:
-        up = b.pointwise(b.pointwise(b.dense(x, hidden, 2000.0), cost=200.0), b.dense(x, hidden, 2000.0), cost=100.0)
+        up = b.pointwise(
+            b.pointwise(b.dense(x, hidden, 2000.0), cost=200.0),
+            b.dense(x, hidden, 2000.0),
+            cost=100.0,
+        )
         out = b.pointwise(b.dense(up, model, 2000.0), b.tensor(model, rows), cost=100.0)
         total = out if total is None else b.pointwise(total, out, cost=100.0)
 
@@ -161,12 +182,13 @@ def _residual(b: _Builder, ops: int) -> None:
 def _twins(b: _Builder, ops: int) -> None:
     """Layers, then an activation that two branches of six pointwise operations read.
 
-    Each branch has six operands of its own, and a native tile of seven operations (the activation made
-    anew) fills fast memory: two groups of seven are best, one of thirteen has to halve its tiles, and
-    handing the activation over costs more traffic than making it twice.
+    Each branch has six operands of its own, and a native tile of seven operations (the activation
+    made anew) fills fast memory: two groups of seven are best, one of thirteen has to halve its
+    tiles, and handing the activation over costs more traffic than making it twice.
     """
     b.machine = Machine(native=128, capacity=8 * 128 * 128, bandwidth=100.0)
-    rows, width = 512, b.chance.choice((512, 640, 768))
+    rows = 512
+    width = b.chance.choice((512, 640, 768))
     x = b.tensor(width, rows)
     while len(b.ops) + 14 < ops:
         x = b.pointwise(b.dense(x, width, 4000.0), cost=100.0)
@@ -181,5 +203,11 @@ def _twins(b: _Builder, ops: int) -> None:
 
 
 KINDS: dict[str, Callable[[_Builder, int], None]] = {
-    "random": _random, "mlp": _mlp, "attention": _attention, "moe": _moe, "residual": _residual, "twins": _twins}
+    "random": _random,
+    "mlp": _mlp,
+    "attention": _attention,
+    "moe": _moe,
+    "residual": _residual,
+    "twins": _twins,
+}
 """The generators by name."""

@@ -9,15 +9,18 @@ from typing import Any
 from ...machine.errors import PenstockError
 from ...machine.reading import read_json
 
-__all__ = ["read_object", "take_list", "take_int", "take_number"]
+__all__ = ["read_object", "take_int", "take_list", "take_number"]
 
 
 def read_object(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The JSON object stored in a file."""
     value = read_json(path)
     if not isinstance(value, dict):
-        raise PenstockError(f"the top level is a {type(value).__name__}", where=os.fspath(path),
-                            rule="the file holds one JSON object")
+        raise PenstockError(
+            f"the top level is a {type(value).__name__}",
+            where=os.fspath(path),
+            rule="the file holds one JSON object",
+        )
     return value
 
 
@@ -42,7 +45,9 @@ def take_number(value: Any, where: str, rule: str, *, low: float, high: float) -
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise PenstockError(f"must be a number, not {_name(value)}", where=where, rule=rule)
     if not low <= value <= high:
-        raise PenstockError(f"must be from {low:g} to {high:g}, not {value!r}", where=where, rule=rule)
+        raise PenstockError(
+            f"must be from {low:g} to {high:g}, not {value!r}", where=where, rule=rule
+        )
     return value
 
 

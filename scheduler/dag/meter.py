@@ -1,16 +1,17 @@
 """What one subgraph costs, step by step.
 
-This is the plain meaning of the model, written for reading; the search uses a compiled closed form of the default
-readings (`solve.kernel`) and every schedule it returns is costed again here.
+This is the plain meaning of the model, written for reading; the search uses a compiled closed form
+of the default readings (`solve.kernel`) and every schedule it returns is costed again here.
 
-A tile takes ceil(max K / k) steps.  A step takes max(compute, (loaded + stored) / bandwidth); its working set is the
-buffers of its input slices, the output tiles, one more tile per accumulator that has no output tile, the slices that
-pointwise operations made for a MatMul in an earlier step, what was kept from the subgraph before, and what is kept for
-the next one at full size.
+A tile takes ceil(max K / k) steps.  A step takes max(compute, (loaded + stored) / bandwidth); its
+working set is the buffers of its input slices, the output tiles, one more tile per accumulator that
+has no output tile, the slices that pointwise operations made for a MatMul in an earlier step, what
+was kept from the subgraph before, and what is kept for the next one at full size.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
@@ -21,7 +22,7 @@ from .problem import Problem
 from .readings import Readings
 from .solution import Granularity
 
-__all__ = ["StepCost", "SubgraphCost", "Meter", "tile_grid"]
+__all__ = ["Meter", "StepCost", "SubgraphCost", "tile_grid"]
 
 Region = tuple[int, int, int, int]
 """Rows [a, b) and columns [c, d) of a tensor."""
@@ -81,24 +82,42 @@ class Meter:
     granularity : [w, h, k]
     resident : tensors the subgraph before kept in fast memory
     retain : tensors this one keeps
+
     """
 
-    def __init__(self, problem: Problem, plan: Plan, readings: Readings, granularity: Granularity,
-                 resident: Iterable[int] = (), retain: Iterable[int] = ()):
-        self.problem, self.plan, self.readings = problem, plan, readings
+    def __init__(
+        self,
+        problem: Problem,
+        plan: Plan,
+        readings: Readings,
+        granularity: Granularity,
+        resident: Iterable[int] = (),
+        retain: Iterable[int] = (),
+    ):
+        self.problem = problem
+        self.plan = plan
+        self.readings = readings
         self.w, self.h, self.k = granularity
         self.columns, self.rows = tile_grid(plan, granularity)
         self.steps_per_tile = max((-(-depth // self.k) for depth in plan.depths), default=1)
-        self.resident, self.retain = frozenset(resident), frozenset(retain)
+        self.resident = frozenset(resident)
+        self.retain = frozenset(retain)
         self.slices = [s for s in plan.slices if s.tensor not in self.resident]
-        counted = self.resident if readings.unused_residents == "counted" else self.resident & set(plan.inputs)
+        counted = (
+            self.resident
+            if readings.unused_residents == "counted"
+            else self.resident & set(plan.inputs)
+        )
         self.carried = [p for p in plan.carried if p.tensor not in self.retain]
         self.kept = sum(problem.tensors[t].size for t in counted | self.retain)
         self.free_space: OrderedDict[tuple, float] = OrderedDict()
 
-    # -- one step ---------------------------------------------------------------------------------------------
+    # -- one step
+    # ---------------------------------------------------------------------------------------------
 
-    def _side(self, extent: Extent, tile: int, step: int, size: int, length: int) -> tuple[int, int]:
+    def _side(
+        self, extent: Extent, tile: int, step: int, size: int, length: int
+    ) -> tuple[int, int]:
         if extent is Extent.TILE:
             start = min(tile * size, length)
             return start, min(start + size, length)
@@ -107,9 +126,14 @@ class Meter:
             return start, min(start + self.k, length)
         return 0, length
 
-    def _region(self, part: Slice | Execution, tensor: int, row: int, column: int, step: int) -> Region:
+    def _region(
+        self, part: Slice | Execution, tensor: int, row: int, column: int, step: int
+    ) -> Region:
         shape = self.problem.tensors[tensor]
-        return (*self._side(part.rows, row, step, self.h, shape.height), *self._side(part.cols, column, step, self.w, shape.width))
+        return (
+            *self._side(part.rows, row, step, self.h, shape.height),
+            *self._side(part.cols, column, step, self.w, shape.width),
+        )
 
     def buffers(self, row: int, column: int, step: int) -> dict[tuple, Region]:
         """Input slices held in a step: a key that is equal where the content is, and the region."""
@@ -133,14 +157,19 @@ class Meter:
         return held
 
     def _extents(self, part: Slice, region: Region) -> tuple:
-        """What makes two slices of a tensor the same: their sides, by kind unless they span the whole tensor.
+        """What makes two slices of a tensor the same: their sides, by kind unless they span the
+        whole tensor.
 
-        A tile and a reduction step that happen to coincide are different slices; a tile and a step that both span
-        the tensor are not.
+        A tile and a reduction step that happen to coincide are different slices; a tile and a step
+        that both span the tensor are not.
         """
         shape = self.problem.tensors[part.tensor]
-        rows, cols = region[:2], region[2:]
-        return (rows if rows == (0, shape.height) else (part.rows, *rows), cols if cols == (0, shape.width) else (part.cols, *cols))
+        rows = region[:2]
+        cols = region[2:]
+        return (
+            rows if rows == (0, shape.height) else (part.rows, *rows),
+            cols if cols == (0, shape.width) else (part.cols, *cols),
+        )
 
     def _held_size(self, held: dict[tuple, Region]) -> float:
         if self.readings.sharing != "union":
@@ -184,32 +213,70 @@ class Meter:
         op = self.problem.ops[part.op]
         top, bottom, left, right = self._region(part, op.output, row, column, step)
         width, height = self.problem.native
-        cost = op.cost * self._native(part.rows, bottom - top, height) * self._native(part.cols, right - left, width)
+        cost = (
+            op.cost
+            * self._native(part.rows, bottom - top, height)
+            * self._native(part.cols, right - left, width)
+        )
         if op.is_matmul:
             depth = self.problem.reduction(part.op)
             streamed = min(self.k, depth - step * self.k) if part.outer else depth
-            cost *= streamed / (depth if self.readings.matmul_cost == "full-k" else self.problem.native_depth)
+            cost *= streamed / (
+                depth if self.readings.matmul_cost == "full-k" else self.problem.native_depth
+            )
         return cost
 
-    def step(self, row: int, column: int, step: int, before: dict[tuple, Region]) -> tuple[StepCost, dict[tuple, Region]]:
+    def step(
+        self, row: int, column: int, step: int, before: dict[tuple, Region]
+    ) -> tuple[StepCost, dict[tuple, Region]]:
         """Cost of one step, given the buffers of the step before it; also its own buffers."""
         held = self.buffers(row, column, step)
-        tiles = {t: _area((*self._side(Extent.TILE, row, 0, self.h, self.problem.tensors[t].height),
-                           *self._side(Extent.TILE, column, 0, self.w, self.problem.tensors[t].width))) for t in self.plan.outputs}
+        tiles = {
+            t: _area(
+                (
+                    *self._side(Extent.TILE, row, 0, self.h, self.problem.tensors[t].height),
+                    *self._side(Extent.TILE, column, 0, self.w, self.problem.tensors[t].width),
+                )
+            )
+            for t in self.plan.outputs
+        }
         accumulators = len(self.plan.depths) if self.steps_per_tile > 1 else 0
-        fixed = self.kept + sum(size for t, size in tiles.items() if t not in self.retain | self.resident)
-        fixed += max(0, accumulators - len(tiles)) * min(self.w, self.plan.width) * min(self.h, self.plan.height)
+        fixed = self.kept + sum(
+            size for t, size in tiles.items() if t not in self.retain | self.resident
+        )
+        fixed += (
+            max(0, accumulators - len(tiles))
+            * min(self.w, self.plan.width)
+            * min(self.h, self.plan.height)
+        )
         if step:
-            fixed += sum(_area(self._region(p, p.tensor, row, column, step)) for p in self.carried
-                         if p.activity.at(step, self.steps_per_tile, self.k))
+            fixed += sum(
+                _area(self._region(p, p.tensor, row, column, step))
+                for p in self.carried
+                if p.activity.at(step, self.steps_per_tile, self.k)
+            )
         working_set = fixed + self._held_size(held)
         loaded = self._loaded(held, before, self.problem.capacity - fixed)
-        stored = sum(size for t, size in tiles.items() if t not in self.retain) if step == self.steps_per_tile - 1 else 0
-        compute = math.fsum(self._compute(e, row, column, step) for e in self.plan.executions
-                            if e.activity.at(step, self.steps_per_tile, self.k))
-        return StepCost(compute, loaded, stored, working_set, max(compute, (loaded + stored) / self.problem.bandwidth)), held
+        stored = (
+            sum(size for t, size in tiles.items() if t not in self.retain)
+            if step == self.steps_per_tile - 1
+            else 0
+        )
+        compute = math.fsum(
+            self._compute(e, row, column, step)
+            for e in self.plan.executions
+            if e.activity.at(step, self.steps_per_tile, self.k)
+        )
+        return StepCost(
+            compute,
+            loaded,
+            stored,
+            working_set,
+            max(compute, (loaded + stored) / self.problem.bandwidth),
+        ), held
 
-    # -- all steps --------------------------------------------------------------------------------------------
+    # -- all steps
+    # --------------------------------------------------------------------------------------------
 
     def tiles(self, order: tuple[int, ...] | None) -> Iterator[tuple[int, int]]:
         """(row, column) of the tiles in the order they are executed."""
@@ -246,7 +313,8 @@ class Meter:
                 steps = math.fsum(
                     self._compute(part, rows.start, columns.start, step)
                     for step in range(self.steps_per_tile)
-                    if part.activity.at(step, self.steps_per_tile, self.k))
+                    if part.activity.at(step, self.steps_per_tile, self.k)
+                )
                 total += len(rows) * len(columns) * steps
         return total
 
@@ -269,7 +337,7 @@ class Meter:
             length = shape.width if across else shape.height
             starts.update(s for s in (length // size, -(-length // size)) if s < tiles)
         bounds = [*sorted(starts), tiles]
-        return [range(low, high) for low, high in zip(bounds, bounds[1:])]
+        return [range(low, high) for low, high in itertools.pairwise(bounds)]
 
     def _raster(self) -> Iterator[_Visit]:
         """The classes of tiles in raster order, in closed form."""
@@ -297,22 +365,25 @@ class Meter:
         for across, line in ((False, row), (True, column)):
             starts = [tiles.start for tiles in self._classes(across)]
             classes.append(np.searchsorted(starts, line[1:], side="right"))
-        same_row, same_column = row[1:] == row[:-1], column[1:] == column[:-1]
+        same_row = row[1:] == row[:-1]
+        same_column = column[1:] == column[:-1]
         code = (classes[0] * (self.columns + 1) + classes[1]) * 4 + same_row * 2 + same_column
         _, first, count = np.unique(code, return_index=True, return_counts=True)
-        for at, tiles in zip(first.tolist(), count.tolist()):
+        for at, tiles in zip(first.tolist(), count.tolist(), strict=False):
             before = int(row[at]), int(column[at])
             yield _Visit(tiles, int(row[at + 1]), int(column[at + 1]), before)
 
     def _tile(self, visit: _Visit) -> list[tuple[int, StepCost]]:
         """(how many, cost) of the runs of equal steps of one tile."""
-        count, row, column = self.steps_per_tile, visit.row, visit.column
+        count = self.steps_per_tile
+        row = visit.row
+        column = visit.column
         starts = {0, min(1, count - 1), count - 1}
         for depth in self.plan.depths:
             starts.update(s for s in (depth // self.k, -(-depth // self.k)) if s < count)
         runs = sorted(starts)
         costs = []
-        for step, end in zip(runs, [*runs[1:], count]):
+        for step, end in zip(runs, [*runs[1:], count], strict=False):
             if step:
                 before = self.buffers(row, column, step - 1)
             else:
@@ -322,13 +393,22 @@ class Meter:
 
     def _total(self, groups: list) -> SubgraphCost:
         def total(name: str) -> float:
-            return math.fsum(count * math.fsum(n * getattr(c, name) for n, c in costs) for count, costs in groups)
+            return math.fsum(
+                count * math.fsum(n * getattr(c, name) for n, c in costs) for count, costs in groups
+            )
 
-        loaded, stored = total("loaded"), total("stored")
+        loaded = total("loaded")
+        stored = total("stored")
         return SubgraphCost(
-            total("latency"), total("compute"), (loaded + stored) / self.problem.bandwidth, loaded, stored,
-            max(c.working_set for _, costs in groups for _, c in costs), self.rows * self.columns,
-            self.rows * self.columns * self.steps_per_tile)
+            total("latency"),
+            total("compute"),
+            (loaded + stored) / self.problem.bandwidth,
+            loaded,
+            stored,
+            max(c.working_set for _, costs in groups for _, c in costs),
+            self.rows * self.columns,
+            self.rows * self.columns * self.steps_per_tile,
+        )
 
 
 def _touch_order(buffer: tuple[tuple, Region]) -> tuple:
@@ -345,7 +425,7 @@ def _union_area(regions: list[Region]) -> int:
     """Area of a union of rectangles, by strips between their row boundaries."""
     edges = sorted({edge for region in regions for edge in region[:2]})
     total = 0
-    for low, high in zip(edges, edges[1:]):
+    for low, high in itertools.pairwise(edges):
         reached = -1
         for top, bottom, left, right in sorted(regions, key=lambda r: r[2]):
             if top <= low and bottom >= high and right > max(left, reached):

@@ -1,7 +1,8 @@
 """The scheduling problem: a DAG of MatMul and pointwise operations and the machine it runs on.
 
-Sizes are in elements, bandwidth in elements per unit of time, costs in units of time.  A tensor no operation
-produces is a graph input, one no operation consumes is a graph output (both live in slow memory).
+Sizes are in elements, bandwidth in elements per unit of time, costs in units of time.  A tensor no
+operation produces is a graph input, one no operation consumes is a graph output (both live in slow
+memory).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ...machine.output import write_text
 from ...machine.reading import check_fields
 from .jsonio import read_object, take_int, take_list, take_number
 
-__all__ = ["OpType", "Tensor", "Op", "Problem"]
+__all__ = ["Op", "OpType", "Problem", "Tensor"]
 
 
 class OpType(enum.Enum):
@@ -45,7 +46,8 @@ class Tensor:
 class Op:
     """An operation: MatMul of (left, right), or pointwise over equal shapes; one product.
 
-    `cost` is the time of one native tile (of the whole reduction, for a MatMul under the default reading).
+    `cost` is the time of one native tile (of the whole reduction, for a MatMul under the default
+    reading).
     """
 
     kind: OpType
@@ -68,6 +70,7 @@ class Problem:
     capacity : fast memory, elements
     bandwidth : slow memory, elements per unit of time
     native : native tile (width, height); the native reduction depth equals the native width
+
     """
 
     tensors: tuple[Tensor, ...]
@@ -80,7 +83,8 @@ class Problem:
     def __post_init__(self) -> None:
         _check_graph(self)
 
-    # -- graph ------------------------------------------------------------------------------------------------
+    # -- graph
+    # ------------------------------------------------------------------------------------------------
 
     @cached_property
     def producer(self) -> tuple[int | None, ...]:
@@ -146,7 +150,8 @@ class Problem:
         """Native reduction depth (the array streams as deep as it is wide)."""
         return self.native[0]
 
-    # -- files ------------------------------------------------------------------------------------------------
+    # -- files
+    # ------------------------------------------------------------------------------------------------
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Problem:
@@ -156,8 +161,12 @@ class Problem:
             return cls.from_json(read_object(path), name=name)
         except PenstockError as error:
             if error.where and not str(error.where).startswith(os.fspath(path)):
-                raise PenstockError(error.what, where=f"{os.fspath(path)}: {error.where}", rule=error.rule,
-                                    remedy=error.remedy) from None
+                raise PenstockError(
+                    error.what,
+                    where=f"{os.fspath(path)}: {error.where}",
+                    rule=error.rule,
+                    remedy=error.remedy,
+                ) from None
             raise
 
     @classmethod
@@ -165,34 +174,84 @@ class Problem:
         """A problem from the statement's JSON object."""
         check_fields(data, _FIELDS, "the problem")
         lists = {}
-        for key in ("widths", "heights", "inputs", "outputs", "base_costs", "op_types", "native_granularity"):
+        for key in (
+            "widths",
+            "heights",
+            "inputs",
+            "outputs",
+            "base_costs",
+            "op_types",
+            "native_granularity",
+        ):
             lists[key] = take_list(_need(data, key), f"field {key!r}", _FIELDS[key])
-        widths, heights = lists["widths"], lists["heights"]
+        widths = lists["widths"]
+        heights = lists["heights"]
         if len(widths) != len(heights):
-            raise PenstockError(f"{len(widths)} widths but {len(heights)} heights", where="fields 'widths', 'heights'",
-                                rule="one width and one height per tensor")
+            raise PenstockError(
+                f"{len(widths)} widths but {len(heights)} heights",
+                where="fields 'widths', 'heights'",
+                rule="one width and one height per tensor",
+            )
         counts = {key: len(lists[key]) for key in ("inputs", "outputs", "base_costs", "op_types")}
         if len(set(counts.values())) > 1:
-            raise PenstockError("the operation lists differ in length: " + ", ".join(f"{k} {n}" for k, n in counts.items()),
-                                where="fields 'inputs', 'outputs', 'base_costs', 'op_types'", rule="one entry per operation in each")
+            raise PenstockError(
+                "the operation lists differ in length: "
+                + ", ".join(f"{k} {n}" for k, n in counts.items()),
+                where="fields 'inputs', 'outputs', 'base_costs', 'op_types'",
+                rule="one entry per operation in each",
+            )
         if not lists["inputs"]:
-            raise PenstockError("the graph has no operation", where="field 'op_types'", rule="at least one operation")
+            raise PenstockError(
+                "the graph has no operation",
+                where="field 'op_types'",
+                rule="at least one operation",
+            )
         tensors = tuple(
-            Tensor(take_int(w, f"tensor {i}, field 'widths'", "columns of the tensor", low=1, high=_LARGEST),
-                   take_int(h, f"tensor {i}, field 'heights'", "rows of the tensor", low=1, high=_LARGEST))
-            for i, (w, h) in enumerate(zip(widths, heights)))
+            Tensor(
+                take_int(
+                    w, f"tensor {i}, field 'widths'", "columns of the tensor", low=1, high=_LARGEST
+                ),
+                take_int(
+                    h, f"tensor {i}, field 'heights'", "rows of the tensor", low=1, high=_LARGEST
+                ),
+            )
+            for i, (w, h) in enumerate(zip(widths, heights, strict=False))
+        )
         ops = tuple(_read_op(i, lists, len(tensors)) for i in range(len(lists["inputs"])))
         native = lists["native_granularity"]
         if len(native) != 2:
-            raise PenstockError(f"has {len(native)} entries", where="field 'native_granularity'", rule="[width, height]")
+            raise PenstockError(
+                f"has {len(native)} entries",
+                where="field 'native_granularity'",
+                rule="[width, height]",
+            )
         return cls(
-            tensors, ops,
-            capacity=take_number(_need(data, "fast_memory_capacity"), "field 'fast_memory_capacity'", "elements", low=1, high=_MOST),
-            bandwidth=take_number(_need(data, "slow_memory_bandwidth"), "field 'slow_memory_bandwidth'",
-                                  "elements per unit of time", low=_LEAST, high=_MOST),
-            native=(take_int(native[0], "field 'native_granularity'", "native width", low=1, high=_LARGEST),
-                    take_int(native[1], "field 'native_granularity'", "native height", low=1, high=_LARGEST)),
-            name=name)
+            tensors,
+            ops,
+            capacity=take_number(
+                _need(data, "fast_memory_capacity"),
+                "field 'fast_memory_capacity'",
+                "elements",
+                low=1,
+                high=_MOST,
+            ),
+            bandwidth=take_number(
+                _need(data, "slow_memory_bandwidth"),
+                "field 'slow_memory_bandwidth'",
+                "elements per unit of time",
+                low=_LEAST,
+                high=_MOST,
+            ),
+            native=(
+                take_int(
+                    native[0], "field 'native_granularity'", "native width", low=1, high=_LARGEST
+                ),
+                take_int(
+                    native[1], "field 'native_granularity'", "native height", low=1, high=_LARGEST
+                ),
+            ),
+            name=name,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The statement's JSON object."""
@@ -214,7 +273,8 @@ class Problem:
 
 
 _LARGEST = 1 << 24
-_LEAST, _MOST = 1e-9, 1e18
+_LEAST = 1e-9
+_MOST = 1e18
 """Of bandwidth, capacity and costs: sums and quotients of them stay finite."""
 _FIELDS = {
     "widths": "columns of each tensor",
@@ -239,17 +299,31 @@ def _read_op(index: int, lists: dict[str, list[Any]], tensors: int) -> Op:
     names = [kind.value for kind in OpType]
     kind = lists["op_types"][index]
     if kind not in names:
-        raise PenstockError(f"unknown operation type {kind!r}"[:80], where=f"op {index}, field 'op_types'",
-                            rule="one of: " + ", ".join(names))
+        raise PenstockError(
+            f"unknown operation type {kind!r}"[:80],
+            where=f"op {index}, field 'op_types'",
+            rule="one of: " + ", ".join(names),
+        )
     refs = {}
     for key in ("inputs", "outputs"):
         where = f"op {index}, field {key!r}"
-        refs[key] = tuple(take_int(t, where, "a tensor index", low=0, high=tensors - 1)
-                          for t in take_list(lists[key][index], where, _FIELDS[key]))
+        refs[key] = tuple(
+            take_int(t, where, "a tensor index", low=0, high=tensors - 1)
+            for t in take_list(lists[key][index], where, _FIELDS[key])
+        )
     if len(refs["outputs"]) != 1:
-        raise PenstockError(f"produces {len(refs['outputs'])} tensors", where=f"op {index}, field 'outputs'",
-                            rule="an operation produces exactly one tensor")
-    cost = take_number(lists["base_costs"][index], f"op {index}, field 'base_costs'", "time of one native tile", low=0, high=_MOST)
+        raise PenstockError(
+            f"produces {len(refs['outputs'])} tensors",
+            where=f"op {index}, field 'outputs'",
+            rule="an operation produces exactly one tensor",
+        )
+    cost = take_number(
+        lists["base_costs"][index],
+        f"op {index}, field 'base_costs'",
+        "time of one native tile",
+        low=0,
+        high=_MOST,
+    )
     return Op(OpType(kind), refs["inputs"], refs["outputs"][0], cost)
 
 
@@ -257,46 +331,74 @@ def _check_graph(problem: Problem) -> None:
     made: dict[int, int] = {}
     for index, op in enumerate(problem.ops):
         if op.output in made:
-            raise PenstockError(f"tensor {op.output} is already produced by op {made[op.output]}", where=f"op {index}, field 'outputs'",
-                                rule="a tensor has one producer")
+            raise PenstockError(
+                f"tensor {op.output} is already produced by op {made[op.output]}",
+                where=f"op {index}, field 'outputs'",
+                rule="a tensor has one producer",
+            )
         made[op.output] = index
         _check_shapes(problem, index, op)
     order = _topological_order(problem)
     if len(order) < len(problem.ops):
         cycle = _find_cycle(problem, set(order))
-        raise PenstockError("the operations form a cycle: " + " -> ".join(f"op {op}" for op in cycle),
-                            where=f"op {cycle[0]}, field 'inputs'", rule="the graph is acyclic")
+        raise PenstockError(
+            "the operations form a cycle: " + " -> ".join(f"op {op}" for op in cycle),
+            where=f"op {cycle[0]}, field 'inputs'",
+            rule="the graph is acyclic",
+        )
 
 
 def _check_shapes(problem: Problem, index: int, op: Op) -> None:
     out = problem.tensors[op.output]
     if op.is_matmul:
         if len(op.inputs) != 2:
-            raise PenstockError(f"a MatMul with {len(op.inputs)} input{'s' * (len(op.inputs) != 1)}", where=f"op {index}, field 'inputs'",
-                                rule="a MatMul has two inputs, left and right")
+            raise PenstockError(
+                f"a MatMul with {len(op.inputs)} input{'s' * (len(op.inputs) != 1)}",
+                where=f"op {index}, field 'inputs'",
+                rule="a MatMul has two inputs, left and right",
+            )
         left, right = (problem.tensors[t] for t in op.inputs)
         if left.width != right.height:
-            raise PenstockError(f"left tensor {op.inputs[0]} has {left.width} columns, right tensor {op.inputs[1]} has {right.height} rows",
-                                where=f"op {index}, field 'inputs'", rule="columns of the left = rows of the right")
+            raise PenstockError(
+                f"left tensor {op.inputs[0]} has {left.width} columns, right tensor "
+                f"{op.inputs[1]} has {right.height} rows",
+                where=f"op {index}, field 'inputs'",
+                rule="columns of the left = rows of the right",
+            )
         if (out.width, out.height) != (right.width, left.height):
-            raise PenstockError(f"product tensor {op.output} is {out.width} wide and {out.height} high; the operands give "
-                                f"{right.width} and {left.height}", where=f"op {index}, field 'outputs'",
-                                rule="product is (width of right) x (height of left)")
+            raise PenstockError(
+                f"product tensor {op.output} is {out.width} wide and {out.height} high; the "
+                "operands give "
+                f"{right.width} and {left.height}",
+                where=f"op {index}, field 'outputs'",
+                rule="product is (width of right) x (height of left)",
+            )
         return
     if not op.inputs:
-        raise PenstockError("a pointwise operation without inputs", where=f"op {index}, field 'inputs'", rule="at least one input")
+        raise PenstockError(
+            "a pointwise operation without inputs",
+            where=f"op {index}, field 'inputs'",
+            rule="at least one input",
+        )
     for tensor in op.inputs:
         if problem.tensors[tensor] != out:
             given = problem.tensors[tensor]
-            raise PenstockError(f"input tensor {tensor} is {given.width} x {given.height}, output tensor {op.output} is {out.width} x "
-                                f"{out.height}", where=f"op {index}, field 'inputs'", rule="a pointwise operation keeps the shape")
+            raise PenstockError(
+                f"input tensor {tensor} is {given.width} x {given.height}, output tensor "
+                f"{op.output} is {out.width} x "
+                f"{out.height}",
+                where=f"op {index}, field 'inputs'",
+                rule="a pointwise operation keeps the shape",
+            )
 
 
 def _topological_order(problem: Problem) -> list[int]:
     """Kahn's order with the lowest ready index first; shorter than the graph if there is a cycle."""
     import heapq
 
-    waiting = [sum(problem.producer[t] is not None for t in dict.fromkeys(op.inputs)) for op in problem.ops]
+    waiting = [
+        sum(problem.producer[t] is not None for t in dict.fromkeys(op.inputs)) for op in problem.ops
+    ]
     ready = [index for index, count in enumerate(waiting) if count == 0]
     order = []
     while ready:
@@ -315,5 +417,9 @@ def _find_cycle(problem: Problem, ordered: set[int]) -> list[int]:
     path: list[int] = []
     while op not in path:
         path.append(op)
-        op = next(p for t in problem.ops[op].inputs if (p := problem.producer[t]) is not None and p not in ordered)
-    return [op, *reversed(path[path.index(op):])]
+        op = next(
+            p
+            for t in problem.ops[op].inputs
+            if (p := problem.producer[t]) is not None and p not in ordered
+        )
+    return [op, *reversed(path[path.index(op) :])]

@@ -42,13 +42,25 @@ MOST_COUNTS = 96
 
 def applies(readings: Readings) -> bool:
     """Whether the premises hold under these readings."""
-    return (readings.above_native == "refused" and readings.reuse == "previous-step" and readings.split_k_lhs == "streamed"
-            and readings.sharing == "same-slice" and readings.retainable == "produced")
+    return (
+        readings.above_native == "refused"
+        and readings.reuse == "previous-step"
+        and readings.split_k_lhs == "streamed"
+        and readings.sharing == "same-slice"
+        and readings.retainable == "produced"
+    )
 
 
-def cheapest_cover(problem: Problem, readings: Readings, ops: Sequence[int], near: tuple[int, ...], until: float,
-                   known: dict) -> float:
-    """What a component takes at least, units of time; 0 if it is too large or the time `until` (monotonic) is up.
+def cheapest_cover(
+    problem: Problem,
+    readings: Readings,
+    ops: Sequence[int],
+    near: tuple[int, ...],
+    until: float,
+    known: dict,
+) -> float:
+    """What a component takes at least, units of time; 0 if it is too large or the time `until`
+    (monotonic) is up.
 
     `known` keeps what sets that are alike take, for the next component.
     """
@@ -96,10 +108,14 @@ def _connected_sets(ops: Sequence[int], near: tuple[int, ...]) -> list[frozenset
 def _cover(costs: list[tuple[int, float]], count: int) -> float:
     """The cheapest way to cover all of `count` operations with sets (mask, cost)."""
     least = [0.0] + [math.inf] * ((1 << count) - 1)
-    by_first: list[list[tuple[int, float]]] = [[c for c in costs if c[0] >> op & 1] for op in range(count)]
+    by_first: list[list[tuple[int, float]]] = [
+        [c for c in costs if c[0] >> op & 1] for op in range(count)
+    ]
     for missing in range(1, 1 << count):
         first = (missing & -missing).bit_length() - 1
-        least[missing] = min((cost + least[missing & ~mask] for mask, cost in by_first[first]), default=math.inf)
+        least[missing] = min(
+            (cost + least[missing & ~mask] for mask, cost in by_first[first]), default=math.inf
+        )
     return least[-1]
 
 
@@ -109,7 +125,9 @@ def _ends(problem: Problem, op: int) -> bool:
     return not problem.consumers[tensor] and problem.tensors[tensor].size < problem.capacity
 
 
-def _of_set(problem: Problem, readings: Readings, ops: tuple[int, ...], kept: frozenset[int], known: dict) -> float:
+def _of_set(
+    problem: Problem, readings: Readings, ops: tuple[int, ...], kept: frozenset[int], known: dict
+) -> float:
     """What a set of operations takes as one subgraph at least; infinite if it never is one.
 
     `kept` are graph outputs that it does not write.
@@ -133,10 +151,25 @@ def _likeness(problem: Problem, plan: Plan, written: tuple[int, ...]) -> tuple:
         size = problem.tensors[tensor]
         return names.setdefault(tensor, len(names)), size.width, size.height, _free(problem, tensor)
 
-    return (tuple((shape(s.tensor), s.role, s.rows, s.cols, _activity(s)) for s in plan.slices),
-            tuple((problem.ops[e.op].kind, problem.ops[e.op].cost, shape(problem.ops[e.op].output), problem.reduction(e.op),
-                   e.rows, e.cols, e.outer, _activity(e)) for e in plan.executions),
-            tuple((shape(t), t in written) for t in plan.outputs), tuple((c.axis, c.least) for c in plan.covers), plan.limit)
+    return (
+        tuple((shape(s.tensor), s.role, s.rows, s.cols, _activity(s)) for s in plan.slices),
+        tuple(
+            (
+                problem.ops[e.op].kind,
+                problem.ops[e.op].cost,
+                shape(problem.ops[e.op].output),
+                problem.reduction(e.op),
+                e.rows,
+                e.cols,
+                e.outer,
+                _activity(e),
+            )
+            for e in plan.executions
+        ),
+        tuple((shape(t), t in written) for t in plan.outputs),
+        tuple((c.axis, c.least) for c in plan.covers),
+        plan.limit,
+    )
 
 
 def _activity(part: Slice | Execution) -> tuple[bool, bool, int]:
@@ -154,7 +187,8 @@ def _stays(problem: Problem, tensor: int) -> bool:
 
 
 class _Axis:
-    """Counts of tiles along one axis (float arrays), each with its narrowest tile and the least its last one has.
+    """Counts of tiles along one axis (float arrays), each with its narrowest tile and the least its
+    last one has.
 
     Beyond `MOST_COUNTS`, the rest share an entry that is no more than any of them.
     """
@@ -173,15 +207,21 @@ class _Axis:
         self.count, self.narrow, self.last = np.array(counts, float).T
 
 
-def least_latency(problem: Problem, readings: Readings, plan: Plan, written: tuple[int, ...]) -> float:
-    """What the subgraph takes at least at any granularity and order, units of time; infinite if nothing fits.
+def least_latency(
+    problem: Problem, readings: Readings, plan: Plan, written: tuple[int, ...]
+) -> float:
+    """What the subgraph takes at least at any granularity and order, units of time; infinite if
+    nothing fits.
 
     `written` are the outputs that go to slow memory.
     """
-    least = {axis: max((c.least for c in plan.covers if c.axis == axis), default=1) for axis in "wh"}
+    least = {
+        axis: max((c.least for c in plan.covers if c.axis == axis), default=1) for axis in "wh"
+    }
     if least["w"] > problem.native[0] or least["h"] > problem.native[1]:
         return math.inf
-    across, down = _Axis(plan.width, problem.native[0], least["w"]), _Axis(plan.height, problem.native[1], least["h"])
+    across = _Axis(plan.width, problem.native[0], least["w"])
+    down = _Axis(plan.height, problem.native[1], least["h"])
     grid = _Grid(across, down)
     stored = float(sum(problem.tensors[t].size for t in written))
     depth = max(plan.depths, default=1)
@@ -201,7 +241,9 @@ def least_latency(problem: Problem, readings: Readings, plan: Plan, written: tup
 
 
 _EARLY, _STEPPED, _LATE = range(3)
-"""When in a tile of several steps: on the first one or before the last, evenly over the reduction, on the last one."""
+"""When in a tile of several steps: on the first one or before the last, evenly over the reduction,
+on the last one.
+"""
 
 
 def _least(fits: np.ndarray, latency: np.ndarray) -> float:
@@ -209,14 +251,21 @@ def _least(fits: np.ndarray, latency: np.ndarray) -> float:
 
 
 def _two_phases(work: list[np.ndarray], moved: list[np.ndarray], most: np.ndarray) -> np.ndarray:
-    """Least of max(work, moved) of the last steps plus that of all others, over the share of the last step up to `most`.
+    """Least of max(work, moved) of the last steps plus that of all others, over the share of the
+    last step up to `most`.
 
-    Work and traffic of the last step grow with its share of the reduction, those of the others fall: the sum is convex and bends where
-    the two are equal.
+    Work and traffic of the last step grow with its share of the reduction, those of the others
+    fall: the sum is convex and bends where the two are equal.
     """
+
     def at(share: np.ndarray) -> np.ndarray:
-        last = np.maximum(work[_LATE] + share * work[_STEPPED], moved[_LATE] + share * moved[_STEPPED])
-        others = np.maximum(work[_EARLY] + (1 - share) * work[_STEPPED], moved[_EARLY] + (1 - share) * moved[_STEPPED])
+        last = np.maximum(
+            work[_LATE] + share * work[_STEPPED], moved[_LATE] + share * moved[_STEPPED]
+        )
+        others = np.maximum(
+            work[_EARLY] + (1 - share) * work[_STEPPED],
+            moved[_EARLY] + (1 - share) * moved[_STEPPED],
+        )
         return last + others
 
     shares = [np.zeros_like(most), most]
@@ -231,22 +280,31 @@ class _Grid:
     """All pairs of counts: columns along axis 1, rows along axis 0."""
 
     def __init__(self, across: _Axis, down: _Axis):
-        self.columns, self.rows = across.count[None, :], down.count[:, None]
-        self.w, self.h = across.narrow[None, :], down.narrow[:, None]
-        self.last_w, self.last_h = across.last[None, :], down.last[:, None]
+        self.columns = across.count[None, :]
+        self.rows = down.count[:, None]
+        self.w = across.narrow[None, :]
+        self.h = down.narrow[:, None]
+        self.last_w = across.last[None, :]
+        self.last_h = down.last[:, None]
         self.tiles = self.columns * self.rows
 
 
-def _work(problem: Problem, readings: Readings, plan: Plan, grid: _Grid, several: bool) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def _work(
+    problem: Problem, readings: Readings, plan: Plan, grid: _Grid, several: bool
+) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """(units of time at the array, elements loaded) at least: early, stepped and late."""
     nothing = np.zeros(grid.tiles.shape)
-    work, moved = [nothing] * 3, _loads(problem, plan, grid, several)
+    work = [nothing] * 3
+    moved = _loads(problem, plan, grid, several)
     even = len(set(plan.depths)) == 1
     for made in plan.executions:
         op = problem.ops[made.op]
         shape = problem.tensors[op.output]
         cost = op.cost
-        for extent, length, native in ((made.rows, shape.height, problem.native[1]), (made.cols, shape.width, problem.native[0])):
+        for extent, length, native in (
+            (made.rows, shape.height, problem.native[1]),
+            (made.cols, shape.width, problem.native[0]),
+        ):
             if extent is Extent.COVER:
                 cost *= math.ceil(length / native)
             elif extent is not Extent.TILE:
@@ -259,7 +317,9 @@ def _work(problem: Problem, readings: Readings, plan: Plan, grid: _Grid, several
         elif made.activity.last and not (made.activity.first or made.activity.depth):
             when = _LATE
         work[when] = work[when] + cost * grid.tiles
-    if several and not even:  # reductions of different depth: any step may have any part of the work
+    if (
+        several and not even
+    ):  # reductions of different depth: any step may have any part of the work
         work = [nothing, sum(work), nothing]
         moved = [nothing, sum(moved), nothing]
     return work, moved
@@ -269,60 +329,92 @@ def _loads(problem: Problem, plan: Plan, grid: _Grid, several: bool) -> list[np.
     """Elements loaded at least, with several steps a tile or one: early, stepped and late."""
     nothing = np.zeros(grid.tiles.shape)
     loads = [nothing] * 3
-    by_row, by_column, last_row, last_column = nothing, nothing, nothing, nothing
+    by_row = nothing
+    by_column = nothing
+    last_row = nothing
+    last_column = nothing
     for tensor in {s.tensor for s in plan.slices}:
         if _free(problem, tensor):
             continue
         shape = problem.tensors[tensor]
         uses = [s for s in plan.slices if s.tensor == tensor]
-        rows, cols = uses[0].rows, uses[0].cols
+        rows = uses[0].rows
+        cols = uses[0].cols
         whole = nothing + float(shape.size)
-        if len(uses) > 1:  # one may hold the tensor whole, or share with another; when it is loaded is open
+        if (
+            len(uses) > 1
+        ):  # one may hold the tensor whole, or share with another; when it is loaded is open
             loads[_STEPPED] = loads[_STEPPED] + whole
         elif several and Extent.STEP in (rows, cols):
-            times = {Extent.TILE: grid.columns}.get(rows, {Extent.TILE: grid.rows}.get(cols, grid.tiles))
+            times = {Extent.TILE: grid.columns}.get(
+                rows, {Extent.TILE: grid.rows}.get(cols, grid.tiles)
+            )
             loads[_STEPPED] = loads[_STEPPED] + times * whole
         else:
             late = uses[0].activity.last and not (uses[0].activity.first or uses[0].activity.depth)
             when = _LATE if late else _EARLY
             loads[when] = loads[when] + whole
             if rows is Extent.TILE and cols is not Extent.TILE and shape.height == plan.height:
-                by_row, last_row = by_row + grid.h * shape.width, last_row + grid.last_h * shape.width
+                by_row = by_row + grid.h * shape.width
+                last_row = last_row + grid.last_h * shape.width
             if cols is Extent.TILE and rows is not Extent.TILE and shape.width == plan.width:
-                by_column, last_column = by_column + grid.w * shape.height, last_column + grid.last_w * shape.height
+                by_column = by_column + grid.w * shape.height
+                last_column = last_column + grid.last_w * shape.height
     cheapest = np.minimum(by_row, by_column)
-    clipped_row, clipped_column = np.minimum(last_row, cheapest), np.minimum(last_column, cheapest)
-    runs = np.minimum(_runs(grid, (grid.columns - 1, clipped_row), (grid.rows - 1, clipped_column), cheapest),
-                      _runs(grid, (grid.rows - 1, clipped_column), (grid.columns - 1, clipped_row), cheapest))
+    clipped_row = np.minimum(last_row, cheapest)
+    clipped_column = np.minimum(last_column, cheapest)
+    runs = np.minimum(
+        _runs(grid, (grid.columns - 1, clipped_row), (grid.rows - 1, clipped_column), cheapest),
+        _runs(grid, (grid.rows - 1, clipped_column), (grid.columns - 1, clipped_row), cheapest),
+    )
     loads[_EARLY] = loads[_EARLY] + runs
     return loads
 
 
-def _runs(grid: _Grid, first: tuple[np.ndarray, np.ndarray], second: tuple[np.ndarray, np.ndarray], others: np.ndarray) -> np.ndarray:
-    """Elements loaded for the runs of tiles beyond one a row and one a column: (how many, elements of one) in turn, then others."""
+def _runs(
+    grid: _Grid,
+    first: tuple[np.ndarray, np.ndarray],
+    second: tuple[np.ndarray, np.ndarray],
+    others: np.ndarray,
+) -> np.ndarray:
+    """Elements loaded for the runs of tiles beyond one a row and one a column: (how many, elements
+    of one) in turn, then others.
+    """
     left = (grid.columns - 1) * (grid.rows - 1)
     total = np.zeros(grid.tiles.shape)
     for many, elements in (first, second):
         taken = np.minimum(left, many)
-        total, left = total + taken * elements, left - taken
+        total = total + taken * elements
+        left = left - taken
     return total + left * others
 
 
 def _deepest_step(problem: Problem, plan: Plan, grid: _Grid, several: bool) -> np.ndarray:
-    """The deepest k at which the first tile may fit; below 1 where it does not (with one step a tile: 1 where it does)."""
+    """The deepest k at which the first tile may fit; below 1 where it does not (with one step a
+    tile: 1 where it does).
+    """
     nothing = np.zeros(grid.tiles.shape)
-    first, last, slope = nothing, nothing, nothing
+    first = nothing
+    last = nothing
+    slope = nothing
     for tensor in {s.tensor for s in plan.slices}:
         uses = [s for s in plan.slices if s.tensor == tensor]
-        at_first, at_last = nothing, nothing
+        at_first = nothing
+        at_last = nothing
         for part in uses:
             size = _slice(problem, part, grid, several)
             if part.activity.first or part.activity.depth or not several:
                 at_first = np.maximum(at_first, size)
             if part.activity.last or not several:
                 at_last = np.maximum(at_last, size)
-        first, last = first + at_first, last + at_last
-        if several and len(uses) == 1 and Extent.STEP in (uses[0].rows, uses[0].cols) and len(set(plan.depths)) == 1:
+        first = first + at_first
+        last = last + at_last
+        if (
+            several
+            and len(uses) == 1
+            and Extent.STEP in (uses[0].rows, uses[0].cols)
+            and len(set(plan.depths)) == 1
+        ):
             slope = slope + at_first
     tiles = nothing
     for tensor in plan.outputs:

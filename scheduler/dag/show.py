@@ -41,7 +41,9 @@ def layers(problem: Problem) -> list[int]:
     """For each operation, the length of the longest chain of producers above it."""
     layer = [0] * len(problem.ops)
     for op in problem.topological:
-        above = [layer[p] + 1 for t in problem.ops[op].inputs if (p := problem.producer[t]) is not None]
+        above = [
+            layer[p] + 1 for t in problem.ops[op].inputs if (p := problem.producer[t]) is not None
+        ]
         layer[op] = max(above, default=0)
     return layer
 
@@ -52,7 +54,8 @@ def draw(
     schedule: Schedule | None = None,
     evaluation: Evaluation | None = None,
 ) -> None:
-    """Draw the DAG, and with a schedule its groups, latencies and rooflines, into an image file (by suffix).
+    """Draw the DAG, and with a schedule its groups, latencies and rooflines, into an image file (by
+    suffix).
 
     Up to 120 operations fit a page. More of them are folded into strips on a larger one,
     on which every operation has its number.
@@ -71,7 +74,8 @@ def draw(
     else:
         figure = plt.figure(figsize=(16 * scale, 10 * scale), layout="constrained")
         grid = figure.add_gridspec(2, 2, width_ratios=(3, 2))
-        times, roofline = figure.add_subplot(grid[0, 1]), figure.add_subplot(grid[1, 1])
+        times = figure.add_subplot(grid[0, 1])
+        roofline = figure.add_subplot(grid[1, 1])
         graph(figure.add_subplot(grid[:, 0]), problem, schedule)
         _draw_times(times, evaluation)
         _draw_roofline(roofline, problem, evaluation)
@@ -97,8 +101,13 @@ def _places(problem: Problem) -> dict[int, tuple[float, float]]:
         rows.setdefault(layer, []).append(op)
     place: dict[int, tuple[float, float]] = {}
     for layer in sorted(rows):
+
         def mean(op: int) -> float:
-            above = [place[p][0] for t in problem.ops[op].inputs if (p := problem.producer[t]) is not None]
+            above = [
+                place[p][0]
+                for t in problem.ops[op].inputs
+                if (p := problem.producer[t]) is not None
+            ]
             return math.fsum(above) / len(above) if above else op / len(problem.ops)
 
         ordered = sorted(rows[layer], key=lambda op: (mean(op), op))
@@ -125,19 +134,51 @@ def _draw_graph(axis, problem: Problem, schedule: Schedule | None) -> None:
             if inside:
                 style = {"color": _colour(min(inside)), "lw": 4}
             else:
-                style = {"color": "black", "lw": 1.0 if tensor in kept else 0.5, "ls": "--" if tensor in kept else "-"}
-            axis.annotate("", place[consumer], place[producer], arrowprops={"arrowstyle": "->", "shrinkA": 5, "shrinkB": 5, **style})
+                style = {
+                    "color": "black",
+                    "lw": 1.0 if tensor in kept else 0.5,
+                    "ls": "--" if tensor in kept else "-",
+                }
+            axis.annotate(
+                "",
+                place[consumer],
+                place[producer],
+                arrowprops={"arrowstyle": "->", "shrinkA": 5, "shrinkB": 5, **style},
+            )
     for op, (x, y) in place.items():
         colour = _colour(groups[op][0]) if groups[op] else "lightgrey"
         marker = "s" if problem.ops[op].is_matmul else "o"
         again = len(groups[op]) > 1
-        axis.plot(x, y, marker, color=colour, markeredgecolor="red" if again else "black", markeredgewidth=2 if again else 0.7, markersize=13)
+        axis.plot(
+            x,
+            y,
+            marker,
+            color=colour,
+            markeredgecolor="red" if again else "black",
+            markeredgewidth=2 if again else 0.7,
+            markersize=13,
+        )
         axis.annotate(str(op), (x, y), ha="center", va="center", fontsize=7)
         if groups[op]:
-            axis.annotate("#" + ",".join(map(str, groups[op])), (x, y), xytext=(9, 0), textcoords="offset points", va="center", fontsize=6, color="dimgrey")
-    axis.set_title(f"{problem.name}: {len(problem.ops)} operations (squares: MatMul)"
-                   + ("" if schedule is None else f", {len(schedule.subgraphs)} subgraphs\n"
-                      "#: subgraph, in order of execution; thick: inside one, dashed: retained, red: recomputed"))
+            axis.annotate(
+                "#" + ",".join(map(str, groups[op])),
+                (x, y),
+                xytext=(9, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=6,
+                color="dimgrey",
+            )
+    axis.set_title(
+        f"{problem.name}: {len(problem.ops)} operations (squares: MatMul)"
+        + (
+            ""
+            if schedule is None
+            else f", {len(schedule.subgraphs)} subgraphs\n"
+            "#: subgraph, in order of execution; thick: inside one, dashed: retained, red: "
+            "recomputed"
+        )
+    )
     axis.set_axis_off()
     axis.margins(0.05)
 
@@ -155,32 +196,56 @@ def _draw_folded(axis, problem: Problem, schedule: Schedule | None) -> None:
                 groups[op].append(index)
     page = axis.figure
     wide = 0.6 * page.get_figwidth() if schedule is not None else page.get_figwidth()
-    wide, high = 0.95 * wide, 0.92 * page.get_figheight()
+    wide = 0.95 * wide
+    high = 0.92 * page.get_figheight()
     folded = fold(problem, wide / high)
     cell = 72 * min(wide / folded.width, high / (folded.height + 2))
     edges = _edges(problem, folded, groups, kept)
     for name, (lines, colours) in edges.items():
         colour, width, dashes = _EDGES[name]
-        axis.add_collection(LineCollection(
-            lines, colors=colours or colour, linewidths=width, linestyles=dashes, zorder=1))
+        axis.add_collection(
+            LineCollection(
+                lines, colors=colours or colour, linewidths=width, linestyles=dashes, zorder=1
+            )
+        )
     for matmul, marker in ((True, "s"), (False, "o")):
         ops = [op for op in folded.places if problem.ops[op].is_matmul == matmul]
         plain = (0.85, 0.85, 0.85)
         colours = [_hue(groups[op][0]) if groups[op] else plain for op in ops]
         rims = ["red" if len(groups[op]) > 1 else "black" for op in ops]
-        across, up = [folded.places[op][0] for op in ops], [folded.places[op][1] for op in ops]
-        axis.scatter(across, up, (_MARKER * cell) ** 2, c=colours, edgecolors=rims, linewidths=0.7,
-                     marker=marker, zorder=2)
+        across = [folded.places[op][0] for op in ops]
+        up = [folded.places[op][1] for op in ops]
+        axis.scatter(
+            across,
+            up,
+            (_MARKER * cell) ** 2,
+            c=colours,
+            edgecolors=rims,
+            linewidths=0.7,
+            marker=marker,
+            zorder=2,
+        )
     size = min(12, _MARKER * cell * 1.5 / len(str(len(problem.ops))))
     for op, (x, y) in folded.places.items():
         axis.text(x, y, str(op), ha="center", va="center", fontsize=size, zorder=3)
     for strip in folded.strips:
-        axis.text(strip.left + strip.width / 2, 0.3, f"layers\n{strip.first}-{strip.last}", ha="center",
-                  va="bottom", fontsize=min(14, max(6, 0.4 * cell)))
-    title = f"{problem.name}: {len(problem.ops)} operations (squares: MatMul), layers downwards, strip after strip"
+        axis.text(
+            strip.left + strip.width / 2,
+            0.3,
+            f"layers\n{strip.first}-{strip.last}",
+            ha="center",
+            va="bottom",
+            fontsize=min(14, max(6, 0.4 * cell)),
+        )
+    title = (
+        f"{problem.name}: {len(problem.ops)} operations (squares: MatMul), layers downwards, "
+        "strip after strip"
+    )
     if schedule is not None:
-        title += (f"; {len(schedule.subgraphs)} subgraphs\na colour each; thick: inside one, "
-                  "dashed: retained, red: recomputed, pale: to another strip")
+        title += (
+            f"; {len(schedule.subgraphs)} subgraphs\na colour each; thick: inside one, "
+            "dashed: retained, red: recomputed, pale: to another strip"
+        )
     longest = max(map(len, title.splitlines()))
     axis.set_title(title, fontsize=min(72 * wide / (_LETTER * longest), max(12, 0.6 * cell)))
     axis.set_axis_off()
@@ -246,9 +311,14 @@ def _draw_times(axis, evaluation: Evaluation) -> None:
 
 
 def _draw_roofline(axis, problem: Problem, evaluation: Evaluation) -> None:
-    """Compute per element moved against compute per latency: 1 is the compute roof, the slope the bandwidth."""
-    points = [(s.compute / moved, s.compute / s.latency, _colour(i)) for i, s in enumerate(evaluation.subgraphs)
-              if (moved := s.loaded + s.stored) and s.compute and s.latency]
+    """Compute per element moved against compute per latency: 1 is the compute roof, the slope the
+    bandwidth.
+    """
+    points = [
+        (s.compute / moved, s.compute / s.latency, _colour(i))
+        for i, s in enumerate(evaluation.subgraphs)
+        if (moved := s.loaded + s.stored) and s.compute and s.latency
+    ]
     if not points:
         axis.set_axis_off()
         return
@@ -256,7 +326,7 @@ def _draw_roofline(axis, problem: Problem, evaluation: Evaluation) -> None:
     low = min(min(p[0] for p in points), ridge) / 2
     high = max(max(p[0] for p in points), ridge) * 2
     axis.plot([low, ridge, high], [low / ridge, 1, 1], "k-", lw=1)
-    across, up, colours = zip(*points)
+    across, up, colours = zip(*points, strict=False)
     axis.scatter(across, up, c=colours, edgecolors="black", zorder=3)
     axis.set_xscale("log")
     axis.set_yscale("log")

@@ -12,7 +12,7 @@ from ...machine.output import write_text
 from ...machine.reading import check_fields
 from .jsonio import read_object, take_int, take_list, take_number
 
-__all__ = ["Granularity", "Subgraph", "Schedule"]
+__all__ = ["Granularity", "Schedule", "Subgraph"]
 
 Granularity = tuple[int, int, int]
 """[w, h, k]: columns and rows of the output tile, depth of a reduction step."""
@@ -29,6 +29,7 @@ class Subgraph:
     retain : tensors kept whole in fast memory for the next subgraph
     order : permutation of the tile indices, None for raster order
     latency : stated latency, units of time
+
     """
 
     ops: tuple[int, ...]
@@ -56,8 +57,12 @@ class Schedule:
             return cls.from_json(read_object(path))
         except PenstockError as error:
             if error.where and not str(error.where).startswith(os.fspath(path)):
-                raise PenstockError(error.what, where=f"{os.fspath(path)}: {error.where}", rule=error.rule,
-                                    remedy=error.remedy) from None
+                raise PenstockError(
+                    error.what,
+                    where=f"{os.fspath(path)}: {error.where}",
+                    rule=error.rule,
+                    remedy=error.remedy,
+                ) from None
             raise
 
     @classmethod
@@ -73,10 +78,17 @@ class Schedule:
                 raise PenstockError("the field is missing", where=f"field {key!r}", rule=rule)
             columns[key] = take_list(data[key], f"field {key!r}", rule)
             if len(columns[key]) != len(columns["subgraphs"]):
-                raise PenstockError(f"{len(columns[key])} entries for {len(columns['subgraphs'])} subgraphs", where=f"field {key!r}",
-                                    rule="the lists are parallel, one entry per subgraph")
-        return cls(tuple(_read_entry(i, {key: column[i] for key, column in columns.items()})
-                         for i in range(len(columns["subgraphs"]))))
+                raise PenstockError(
+                    f"{len(columns[key])} entries for {len(columns['subgraphs'])} subgraphs",
+                    where=f"field {key!r}",
+                    rule="the lists are parallel, one entry per subgraph",
+                )
+        return cls(
+            tuple(
+                _read_entry(i, {key: column[i] for key, column in columns.items()})
+                for i in range(len(columns["subgraphs"]))
+            )
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The statement's JSON object."""
@@ -84,13 +96,17 @@ class Schedule:
             "subgraphs": [list(s.ops) for s in self.subgraphs],
             "granularities": [list(s.granularity) for s in self.subgraphs],
             "tensors_to_retain": [list(s.retain) for s in self.subgraphs],
-            "traversal_orders": [None if s.order is None else list(s.order) for s in self.subgraphs],
+            "traversal_orders": [
+                None if s.order is None else list(s.order) for s in self.subgraphs
+            ],
             "subgraph_latencies": [s.latency for s in self.subgraphs],
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the solution file (atomically)."""
-        rows = ",\n".join(f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in self.to_json().items())
+        rows = ",\n".join(
+            f"  {json.dumps(key)}: {json.dumps(value)}" for key, value in self.to_json().items()
+        )
         write_text(path, "{\n" + rows + "\n}\n")
 
 
@@ -108,13 +124,31 @@ def _read_entry(index: int, entry: dict[str, Any]) -> Subgraph:
 
     def ints(key: str, rule: str, low: int) -> tuple[int, ...]:
         place = f"{where}, field {key!r}"
-        return tuple(take_int(v, place, rule, low=low) for v in take_list(entry[key], place, _FIELDS[key]))
+        return tuple(
+            take_int(v, place, rule, low=low) for v in take_list(entry[key], place, _FIELDS[key])
+        )
 
     granularity = ints("granularities", "w, h and k are positive", 1)
     if len(granularity) != 3:
-        raise PenstockError(f"{len(granularity)} numbers", where=f"{where}, field 'granularities'", rule="three numbers [w, h, k]")
-    order = None if entry["traversal_orders"] is None else ints("traversal_orders", "a tile index", 0)
-    latency = take_number(entry["subgraph_latencies"], f"{where}, field 'subgraph_latencies'", "units of time",
-                          low=0, high=1e300)
-    return Subgraph(ints("subgraphs", "an operation index", 0), granularity, ints("tensors_to_retain", "a tensor index", 0),  # type: ignore[arg-type]
-                    order, float(latency))
+        raise PenstockError(
+            f"{len(granularity)} numbers",
+            where=f"{where}, field 'granularities'",
+            rule="three numbers [w, h, k]",
+        )
+    order = (
+        None if entry["traversal_orders"] is None else ints("traversal_orders", "a tile index", 0)
+    )
+    latency = take_number(
+        entry["subgraph_latencies"],
+        f"{where}, field 'subgraph_latencies'",
+        "units of time",
+        low=0,
+        high=1e300,
+    )
+    return Subgraph(
+        ints("subgraphs", "an operation index", 0),
+        granularity,
+        ints("tensors_to_retain", "a tensor index", 0),  # type: ignore[arg-type]
+        order,
+        float(latency),
+    )

@@ -1,7 +1,7 @@
 """Two consumers at a time (wake = 2): which nodes share a bank (docs/overlay.md section 3.1).
 
-A node's bank is the lowest bit of its address. Every node is consumer of at most two values, so the wanted pairs are paths and cycles, and
-nearly all can have both colours.
+A node's bank is the lowest bit of its address. Every node is consumer of at most two values, so the
+wanted pairs are paths and cycles, and nearly all can have both colours.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ import numpy as np
 
 @numba.njit(cache=True)
 def pair_colours(pe, pes, one, two):
-    """int8 [nodes]: 0 or 1 so that the nodes of (nearly) every pair differ; -1 for nodes in no pair."""
+    """int8 [nodes]: 0 or 1 so that the nodes of (nearly) every pair differ; -1 for nodes in no
+    pair.
+    """
     n = len(pe)
     near = np.full((n, 2), -1, np.int64)
     degree = np.zeros(n, np.int64)
     for k in range(len(one)):
-        u, v = one[k], two[k]
+        u = one[k]
+        v = two[k]
         if u != v and degree[u] < 2 and degree[v] < 2:
             near[u, degree[u]] = v
             near[v, degree[v]] = u
@@ -48,9 +51,11 @@ def pair_colours(pe, pes, one, two):
 
 @numba.njit(cache=True)
 def banked(order, base, region, colour):
-    """The nodes by address anew: within each region (equal numbers are contiguous) the order stays, but even addresses go to colour 0 and odd ones to colour 1 as far as they last.
+    """The nodes by address anew: within each region (equal numbers are contiguous) the order stays,
+    but even addresses go to colour 0 and odd ones to colour 1 as far as they last.
 
-    ``base``: first position of each PE, whose addresses begin at 0. Nodes of colour -1 go where they come.
+    ``base``: first position of each PE, whose addresses begin at 0. Nodes of colour -1 go where
+    they come.
     """
     out = np.empty_like(order)
     n = len(order)
@@ -73,7 +78,9 @@ def banked(order, base, region, colour):
             bank = (at - base[pe]) % 2
             best = -1
             for c in (bank, 2):
-                if head[c] < count[c] and (best < 0 or queues[c, head[c]] < queues[best, head[best]]):
+                if head[c] < count[c] and (
+                    best < 0 or queues[c, head[c]] < queues[best, head[best]]
+                ):
                     best = c
             if best < 0:
                 best = 1 - bank

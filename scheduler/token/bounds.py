@@ -1,4 +1,6 @@
-"""Lower bounds on the cycles of a placed graph (docs/overlay.md section 9), reported beside every result."""
+"""Lower bounds on the cycles of a placed graph (docs/overlay.md section 9), reported beside every
+result.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,15 @@ class Bounds:
         return max(self.depth, self.work, self.link)
 
 
-def bounds(overlay: Overlay, source: np.ndarray, a: np.ndarray, b: np.ndarray, e: Edges, latency: np.ndarray, pe: np.ndarray) -> Bounds:
+def bounds(
+    overlay: Overlay,
+    source: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    e: Edges,
+    latency: np.ndarray,
+    pe: np.ndarray,
+) -> Bounds:
     """The bounds of a placement."""
     pes = overlay.pes
     dynamic = overlay.pe == "dynamic"
@@ -38,11 +48,25 @@ def bounds(overlay: Overlay, source: np.ndarray, a: np.ndarray, b: np.ndarray, e
     count = lambda where: np.bincount(where, minlength=pes)  # noqa: E731
     away = pe[e.src] != pe[e.dst]
     unit = {"per_edge": "edge", "per_pe": "pe"}[overlay.packets] if dynamic else overlay.sends
-    key = np.stack([pe[e.src], pe[e.dst], e.src, np.arange(len(e.src)) if unit == "edge" else np.zeros(len(e.src), np.int64)], 1)
+    key = np.stack(
+        [
+            pe[e.src],
+            pe[e.dst],
+            e.src,
+            np.arange(len(e.src)) if unit == "edge" else np.zeros(len(e.src), np.int64),
+        ],
+        1,
+    )
     pairs = np.unique(key[away], axis=0)
     if dynamic:
         made = count(np.unique(key, axis=0)[:, 0])
-        work = 2 + int(max((-(-count(pe[e.dst]) // overlay.wake)).max(initial=0), made.max(initial=0), count(pe[~source]).max()))
+        work = 2 + int(
+            max(
+                (-(-count(pe[e.dst]) // overlay.wake)).max(initial=0),
+                made.max(initial=0),
+                count(pe[~source]).max(),
+            )
+        )
     else:
         issues = count(pe[~source | ((np.diff(e.start) > 0) & (overlay.sources == "fired"))])
         writes = count(pe[~source]) + count(pairs[:, 1])
@@ -52,13 +76,24 @@ def bounds(overlay: Overlay, source: np.ndarray, a: np.ndarray, b: np.ndarray, e
     link = 0
     if len(pairs) and overlay.network == "mesh":
         order = np.lexsort((pairs[:, 1], pairs[:, 2]))
-        link = int(_loads(overlay.cols, pes, pairs[order, 0], pairs[order, 1], pairs[order, 2], unit == "multicast").max())
+        link = int(
+            _loads(
+                overlay.cols,
+                pes,
+                pairs[order, 0],
+                pairs[order, 1],
+                pairs[order, 2],
+                unit == "multicast",
+            ).max()
+        )
     return Bounds(depth, work, link)
 
 
 @numba.njit(cache=True)
 def _loads(cols, pes, frm, to, value, shared):
-    """Values over each link (switch * 4 + output) with XY routes; ``shared``: those of one value count once."""
+    """Values over each link (switch * 4 + output) with XY routes; ``shared``: those of one value
+    count once.
+    """
     load = np.zeros(4 * pes, np.int64)
     last = np.full(4 * pes, -1, np.int64)
     way = np.empty(64, np.int64)
@@ -74,4 +109,17 @@ def link_uses(s: Schedule) -> int:
     """Cycles of links that a schedule uses, in all."""
     frm = s.pe[s.send_node[s.copy_send]]
     order = np.argsort(s.copy_send, kind="stable")
-    return int(_loads(s.overlay.cols, s.overlay.pes, frm[order], s.copy_pe[order], s.copy_send[order], True).sum()) if len(order) else 0
+    return (
+        int(
+            _loads(
+                s.overlay.cols,
+                s.overlay.pes,
+                frm[order],
+                s.copy_pe[order],
+                s.copy_send[order],
+                True,
+            ).sum()
+        )
+        if len(order)
+        else 0
+    )

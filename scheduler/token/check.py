@@ -1,4 +1,6 @@
-"""The checker of static schedules: replays one and names the first rule it breaks (docs/overlay.md sections 6 to 8)."""
+"""The checker of static schedules: replays one and names the first rule it breaks (docs/overlay.md
+sections 6 to 8).
+"""
 
 from __future__ import annotations
 
@@ -20,23 +22,40 @@ def check(s: Schedule, source: np.ndarray, e: Edges, latency: np.ndarray) -> Non
     operations = np.flatnonzero(~source)
     done = s.issue[operations] + latency[operations] - 1
     _none("an operation ends after the last cycle", operations[done >= s.length])
-    frm, start = s.pe[s.send_node], s.send_cycle
+    frm = s.pe[s.send_node]
+    start = s.send_cycle
     _once("send", frm, start, length)
     # a value is there from here on; sources: with or without a cycle of their own
     there = np.where(source, np.where(s.issue >= 0, s.issue + 1, 0), s.issue + latency)
     _none("a value is sent before it is there", s.send_node[start < there[s.send_node]])
     sender = frm[s.copy_send]
     hops = np.abs(sender % cols - s.copy_pe % cols) + np.abs(sender // cols - s.copy_pe // cols)
-    _none("a value does not arrive when it is written", s.send_node[s.copy_send[s.copy_cycle != start[s.copy_send] + hops]])
+    _none(
+        "a value does not arrive when it is written",
+        s.send_node[s.copy_send[s.copy_cycle != start[s.copy_send] + hops]],
+    )
     _none("a value is sent to its own PE", s.send_node[s.copy_send[hops == 0]])
-    _once("write", np.concatenate([s.pe[operations], s.copy_pe]), np.concatenate([done, s.copy_cycle]), length)
+    _once(
+        "write",
+        np.concatenate([s.pe[operations], s.copy_pe]),
+        np.concatenate([done, s.copy_cycle]),
+        length,
+    )
     own = np.bincount(s.pe, minlength=s.overlay.pes)
-    _once("address", np.concatenate([s.pe, s.copy_pe]), np.concatenate([s.address, s.copy_address]), int((own + np.bincount(s.copy_pe, minlength=len(own))).max()))
+    _once(
+        "address",
+        np.concatenate([s.pe, s.copy_pe]),
+        np.concatenate([s.address, s.copy_address]),
+        int((own + np.bincount(s.copy_pe, minlength=len(own))).max()),
+    )
     # links: each send's tree uses a link once
     key = []
     for k in range(int(hops.max(initial=0))):
         far = hops > k
-        x, y, tx, ty = sender[far] % cols, sender[far] // cols, s.copy_pe[far] % cols, s.copy_pe[far] // cols
+        x = sender[far] % cols
+        y = sender[far] // cols
+        tx = s.copy_pe[far] % cols
+        ty = s.copy_pe[far] // cols
         across = np.abs(tx - x)
         step = np.minimum(k, across)
         at = (y + np.sign(ty - y) * (k - step)) * cols + x + np.sign(tx - x) * step
@@ -48,8 +67,13 @@ def check(s: Schedule, source: np.ndarray, e: Edges, latency: np.ndarray) -> Non
     # operands
     copied = np.flatnonzero(s.edge_copy >= 0)
     copy = s.edge_copy[copied]
-    _none("an operand is a copy of another value, or at another PE",
-          e.dst[copied][(s.send_node[s.copy_send[copy]] != e.src[copied]) | (s.copy_pe[copy] != s.pe[e.dst[copied]])])
+    _none(
+        "an operand is a copy of another value, or at another PE",
+        e.dst[copied][
+            (s.send_node[s.copy_send[copy]] != e.src[copied])
+            | (s.copy_pe[copy] != s.pe[e.dst[copied]])
+        ],
+    )
     local = np.flatnonzero(s.edge_copy < 0)
     _none("an operand is at another PE", e.dst[local][s.pe[e.src[local]] != s.pe[e.dst[local]]])
     ready = there[e.src].copy()
@@ -68,5 +92,9 @@ def _once(what: str, row: np.ndarray, cycle: np.ndarray, length: int) -> None:
     key = np.sort(row.astype(np.int64) * length + cycle)
     twice = key[1:][key[1:] == key[:-1]]
     if len(twice):
-        raise RunError(f"two users of one {what} cycle: {what} {int(twice[0] // length)}, cycle {int(twice[0] % length)}", "static schedule",
-                       rule="one issue, send, value on a link and write a cycle")
+        raise RunError(
+            f"two users of one {what} cycle: {what} {int(twice[0] // length)}, cycle "
+            f"{int(twice[0] % length)}",
+            "static schedule",
+            rule="one issue, send, value on a link and write a cycle",
+        )

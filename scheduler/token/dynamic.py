@@ -1,4 +1,6 @@
-"""Images of dynamic PEs: local addresses, fan-out lists and consumer chains (docs/overlay.md section 3)."""
+"""Images of dynamic PEs: local addresses, fan-out lists and consumer chains (docs/overlay.md
+section 3).
+"""
 
 from __future__ import annotations
 
@@ -10,17 +12,29 @@ from .banks import banked, pair_colours
 from .edges import Edges
 
 
-def dynamic_image(overlay: Overlay, op: np.ndarray, value: np.ndarray, source: np.ndarray, e: Edges, latency: np.ndarray, tail: np.ndarray, pe: np.ndarray) -> DynamicImage:
+def dynamic_image(
+    overlay: Overlay,
+    op: np.ndarray,
+    value: np.ndarray,
+    source: np.ndarray,
+    e: Edges,
+    latency: np.ndarray,
+    tail: np.ndarray,
+    pe: np.ndarray,
+) -> DynamicImage:
     """The image of a placed graph.
 
     Parameters
     ----------
     op, value, source, latency, tail
-        Per node: operation code, bits of a source's value, whether it is a source, latency, cycles of latency after it.
+        Per node: operation code, bits of a source's value, whether it is a source, latency, cycles
+        of latency after it.
     e, pe
         The edges, and the PE of each node.
+
     """
-    n, pes = len(op), overlay.pes
+    n = len(op)
+    pes = overlay.pes
     critical = overlay.ready == "criticality"
     sends = np.diff(e.start) > 0
     # 3: groups of local addresses
@@ -33,15 +47,23 @@ def dynamic_image(overlay: Overlay, op: np.ndarray, value: np.ndarray, source: n
     order = np.lexsort((np.arange(n), within, group, pe))
     base = _offsets(pe, pes)
     if overlay.wake == 2:
-        order = banked(order, base, pe[order].astype(np.int64) * 4 + group[order], pair_colours(pe, pes, *_wanted_pairs(overlay, e, latency, tail, pe)))
+        order = banked(
+            order,
+            base,
+            pe[order].astype(np.int64) * 4 + group[order],
+            pair_colours(pe, pes, *_wanted_pairs(overlay, e, latency, tail, pe)),
+        )
     address = np.empty(n, np.int32)
     address[order] = np.arange(n) - base[pe[order]]
     count = lambda mask: np.bincount(pe[mask], minlength=pes).astype(np.int32)  # noqa: E731
-    senders, fires = count(sends), count(~source)
+    senders = count(sends)
+    fires = count(~source)
     sources = np.zeros(pes, np.int32) if critical else count(sends & source)
 
     entry, partner, chain = _tokens(overlay, e, latency, tail, pe, address)
-    src, dst, slot = e.src[entry], e.dst[entry], e.slot[entry]
+    src = e.src[entry]
+    dst = e.dst[entry]
+    slot = e.slot[entry]
     # lists of tokens by sender: first entries by address, the others behind one another
     begins = np.concatenate([[True], src[1:] != src[:-1]]) if len(src) else np.zeros(0, bool)
     last = np.concatenate([src[1:] != src[:-1], [True]]) if len(src) else np.zeros(0, bool)
@@ -61,14 +83,24 @@ def dynamic_image(overlay: Overlay, op: np.ndarray, value: np.ndarray, source: n
 
     # the second consumer of an edge's token, as address and slot
     has = partner >= 0
-    second = np.where(has, address[e.dst[partner]], -1).astype(np.int32) if len(e.src) else np.zeros(0, np.int32)
-    second_slot = np.where(has, e.slot[partner], 0).astype(np.uint8) if len(e.src) else np.zeros(0, np.uint8)
+    second = (
+        np.where(has, address[e.dst[partner]], -1).astype(np.int32)
+        if len(e.src)
+        else np.zeros(0, np.int32)
+    )
+    second_slot = (
+        np.where(has, e.slot[partner], 0).astype(np.uint8) if len(e.src) else np.zeros(0, np.uint8)
+    )
     total = base[-1] if overlay.packets == "per_pe" else 0
-    chain_valid, chain_node, chain_slot = np.zeros(2 * total, np.uint8), np.zeros(2 * total, np.int32), np.zeros(2 * total, np.uint8)
+    chain_valid = np.zeros(2 * total, np.uint8)
+    chain_node = np.zeros(2 * total, np.int32)
+    chain_slot = np.zeros(2 * total, np.uint8)
     if total:
         link, following = chain
         index = 2 * (base[pe[e.dst[link]]] + address[e.dst[link]]) + (e.slot[link] == RIGHT)
-        chain_valid[index], chain_node[index], chain_slot[index] = 1, address[e.dst[following]], e.slot[following]
+        chain_valid[index] = 1
+        chain_node[index] = address[e.dst[following]]
+        chain_slot[index] = e.slot[following]
 
     seed = np.zeros(first_base[-1] if critical else 0, bool)
     if critical:
@@ -76,40 +108,92 @@ def dynamic_image(overlay: Overlay, op: np.ndarray, value: np.ndarray, source: n
         seed[first_base[pe[ready]] + address[ready]] = True
     local = lambda values, dtype: _spread(base, pe, address, values, dtype)  # noqa: E731
     peak = lambda counts: max(1, int(np.max(counts, initial=0)))  # noqa: E731
-    sizes = Sizes(nodes=peak(np.diff(base)), senders=peak(senders), queue=peak(count(sends & ~source)), rest=peak(np.diff(rest_base)))
+    sizes = Sizes(
+        nodes=peak(np.diff(base)),
+        senders=peak(senders),
+        queue=peak(count(sends & ~source)),
+        rest=peak(np.diff(rest_base)),
+    )
     return DynamicImage(
-        overlay, sizes, pe.astype(np.int32), address, base, local(np.where(source, value, np.uint64(0)), np.uint64), local(op, np.uint8), senders, sources, fires,
-        first_base, first(pe[dst[at_first]]), first(address[dst[at_first]]), first(slot[at_first], np.uint8), first(second[entry[at_first]], empty=-1),
-        first(second_slot[entry[at_first]], np.uint8), first(last[at_first], np.uint8),
-        first(np.maximum(rest_index[at_first + 1], 0) * ~last[at_first]), rest_base, pe[dst[at_rest]].astype(np.int32), address[dst[at_rest]], slot[at_rest],
-        second[entry[at_rest]], second_slot[entry[at_rest]], last[at_rest].astype(np.uint8), chain_valid, chain_node, chain_slot, seed)
+        overlay,
+        sizes,
+        pe.astype(np.int32),
+        address,
+        base,
+        local(np.where(source, value, np.uint64(0)), np.uint64),
+        local(op, np.uint8),
+        senders,
+        sources,
+        fires,
+        first_base,
+        first(pe[dst[at_first]]),
+        first(address[dst[at_first]]),
+        first(slot[at_first], np.uint8),
+        first(second[entry[at_first]], empty=-1),
+        first(second_slot[entry[at_first]], np.uint8),
+        first(last[at_first], np.uint8),
+        first(np.maximum(rest_index[at_first + 1], 0) * ~last[at_first]),
+        rest_base,
+        pe[dst[at_rest]].astype(np.int32),
+        address[dst[at_rest]],
+        slot[at_rest],
+        second[entry[at_rest]],
+        second_slot[entry[at_rest]],
+        last[at_rest].astype(np.uint8),
+        chain_valid,
+        chain_node,
+        chain_slot,
+        seed,
+    )
 
 
 def _sending_order(overlay: Overlay, e: Edges, latency, tail) -> np.ndarray:
-    """The edges by producer, each producer's in the order in which its consumers are to get the value."""
-    rank = -(latency[e.dst] + tail[e.dst]).astype(np.int64) if overlay.ready == "criticality" else np.zeros(len(e.src), np.int64)
+    """The edges by producer, each producer's in the order in which its consumers are to get the
+    value.
+    """
+    rank = (
+        -(latency[e.dst] + tail[e.dst]).astype(np.int64)
+        if overlay.ready == "criticality"
+        else np.zeros(len(e.src), np.int64)
+    )
     return np.lexsort((e.slot, e.dst, rank, e.src))
 
 
-def _by_pair(overlay: Overlay, e: Edges, order: np.ndarray, pe: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The edges by producer and destination PE, in sending order within; and which of them begin a new pair."""
+def _by_pair(
+    overlay: Overlay, e: Edges, order: np.ndarray, pe: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The edges by producer and destination PE, in sending order within; and which of them begin a
+    new pair.
+    """
     key = e.src.astype(np.int64) * overlay.pes + pe[e.dst]
     by_pair = order[np.argsort(key[order], kind="stable")]
-    heads = np.concatenate([[True], key[by_pair][1:] != key[by_pair][:-1]]) if len(by_pair) else np.zeros(0, bool)
+    heads = (
+        np.concatenate([[True], key[by_pair][1:] != key[by_pair][:-1]])
+        if len(by_pair)
+        else np.zeros(0, bool)
+    )
     return by_pair, heads
 
 
 def _wanted_pairs(overlay: Overlay, e: Edges, latency, tail, pe) -> tuple[np.ndarray, np.ndarray]:
-    """Consumers that should be in different banks: of each value at each PE the first two, the next two, and so on."""
+    """Consumers that should be in different banks: of each value at each PE the first two, the next
+    two, and so on.
+    """
     by_pair, heads = _by_pair(overlay, e, _sending_order(overlay, e, latency, tail), pe)
     start = np.flatnonzero(heads)
     within = np.arange(len(by_pair)) - np.repeat(start, np.diff(np.append(start, len(by_pair))))
-    one = np.flatnonzero((within[:-1] % 2 == 0) & ~heads[1:]) if len(by_pair) else np.zeros(0, np.int64)
+    one = (
+        np.flatnonzero((within[:-1] % 2 == 0) & ~heads[1:])
+        if len(by_pair)
+        else np.zeros(0, np.int64)
+    )
     return e.dst[by_pair[one]], e.dst[by_pair[one + 1]]
 
 
 def _tokens(overlay: Overlay, e: Edges, latency, tail, pe, address):
-    """The edges that become tokens, by producer in the order of sending; per edge its second consumer's edge or -1; and (per_pe) the chain as pairs of edges (one, the next)."""
+    """The edges that become tokens, by producer in the order of sending; per edge its second
+    consumer's edge or -1; and (per_pe) the chain as pairs of edges (one, the next).
+    """
     m = len(e.src)
     partner = np.full(m, -1, np.int64)
     order = _sending_order(overlay, e, latency, tail)
@@ -124,9 +208,11 @@ def _tokens(overlay: Overlay, e: Edges, latency, tail, pe, address):
         # a chain per bank; the entry names the first of both
         key = 2 * (np.cumsum(heads) - 1) + (address[e.dst[by_pair]] & 1)
         by_bank = np.argsort(key, kind="stable")
-        by_pair, key = by_pair[by_bank], key[by_bank]
+        by_pair = by_pair[by_bank]
+        key = key[by_bank]
         heads = np.diff(key, prepend=-1) != 0
-        begins, entry_of = by_pair[heads], entry[key[heads] // 2]
+        begins = by_pair[heads]
+        entry_of = entry[key[heads] // 2]
         partner[entry_of[begins != entry_of]] = begins[begins != entry_of]
     entry = entry[np.argsort(position[entry], kind="stable")]
     follows = np.flatnonzero(~heads)

@@ -20,6 +20,7 @@ class Edges:
         Producer, consumer (int32) and slot of each edge.
     start
         int64 [nodes + 1]: edges of producer n are start[n] .. start[n + 1] - 1.
+
     """
 
     src: np.ndarray
@@ -31,12 +32,21 @@ class Edges:
 def edges(a: np.ndarray, b: np.ndarray) -> Edges:
     """Edge lists of operand arrays (-1: no operand)."""
     n = len(a)
-    one, two = np.flatnonzero((a >= 0) & (b < 0)), np.flatnonzero(b >= 0)
+    one = np.flatnonzero((a >= 0) & (b < 0))
+    two = np.flatnonzero(b >= 0)
     src = np.concatenate([a[one], a[two], b[two]]).astype(np.int32)
     dst = np.concatenate([one, two, two]).astype(np.int32)
-    slot = np.concatenate([np.full(len(one), ONLY, np.uint8), np.full(len(two), LEFT, np.uint8), np.full(len(two), RIGHT, np.uint8)])
+    slot = np.concatenate(
+        [
+            np.full(len(one), ONLY, np.uint8),
+            np.full(len(two), LEFT, np.uint8),
+            np.full(len(two), RIGHT, np.uint8),
+        ]
+    )
     order = np.lexsort((slot, dst, src))
-    src, dst, slot = src[order], dst[order], slot[order]
+    src = src[order]
+    dst = dst[order]
+    slot = slot[order]
     start = np.zeros(n + 1, np.int64)
     np.cumsum(np.bincount(src, minlength=n), out=start[1:])
     return Edges(src, dst, slot, start)
@@ -55,5 +65,7 @@ def _tails(a, b, latency):
 
 
 def tails(a: np.ndarray, b: np.ndarray, latency: np.ndarray) -> np.ndarray:
-    """int32 [nodes]: cycles of latency on the longest path after each node; the graph is in topological order."""
+    """int32 [nodes]: cycles of latency on the longest path after each node; the graph is in
+    topological order.
+    """
     return _tails(a, b, latency)

@@ -40,6 +40,7 @@ class Mapped:
         Edges between PEs; (value, foreign PE) pairs.
     seconds
         Wall clock by step: place, image.
+
     """
 
     graph: DataflowGraph
@@ -61,16 +62,26 @@ class Mapped:
 
 def source_bits(graph: DataflowGraph, overlay: Overlay, inputs=None) -> np.ndarray:
     """uint64 [nodes]: bits of the sources' values (operations: 0)."""
-    return graph.sources(inputs, overlay.format).view(format_of(overlay.format).word).astype(np.uint64)
+    return (
+        graph.sources(inputs, overlay.format).view(format_of(overlay.format).word).astype(np.uint64)
+    )
 
 
-def map_graph(graph: DataflowGraph, overlay: Overlay, seed: int = 0, objective: str | None = None, inputs=None, pe: np.ndarray | None = None) -> Mapped:
+def map_graph(
+    graph: DataflowGraph,
+    overlay: Overlay,
+    seed: int = 0,
+    objective: str | None = None,
+    inputs=None,
+    pe: np.ndarray | None = None,
+) -> Mapped:
     """Partition, place and (static) schedule.
 
     Parameters
     ----------
     objective
-        ``cut`` or ``connectivity``; by default what suits the overlay's way of sending (:func:`.partition.objective_of`).
+        ``cut`` or ``connectivity``; by default what suits the overlay's way of sending
+        (:func:`.partition.objective_of`).
     inputs
         Values of the inputs (:meth:`DataflowGraph.sources`).
     pe
@@ -82,21 +93,29 @@ def map_graph(graph: DataflowGraph, overlay: Overlay, seed: int = 0, objective: 
         Where fixed memories are too small for the graph, naming PE, memory, need and size.
     ProgramError
         For operations that the format does not have.
+
     """
     graph.check_format(overlay.format)
     t0 = time.perf_counter()
     objective = objective or objective_of(overlay)
-    op, a, b = graph.op, graph.a, graph.b
+    op = graph.op
+    a = graph.a
+    b = graph.b
     source = op < Op.ADD
     latency = np.where(source, 1, overlay.latencies()[op]).astype(np.int32)
     e = edges(a, b)
     if pe is None:
-        pe = place(len(op), e, np.ones(len(op), np.int64), overlay.rows, overlay.cols, objective, seed)
+        pe = place(
+            len(op), e, np.ones(len(op), np.int64), overlay.rows, overlay.cols, objective, seed
+        )
         if overlay.kinds == "specialised":
             pe = specialise(overlay, op, e, pe)
     pe = np.asarray(pe, np.int32)
     if pe.shape != (len(op),) or pe.min(initial=0) < 0 or pe.max(initial=0) >= overlay.pes:
-        raise ConfigError(f"a placement gives each of the {len(op)} nodes a PE from 0 to {overlay.pes - 1}", "placement")
+        raise ConfigError(
+            f"a placement gives each of the {len(op)} nodes a PE from 0 to {overlay.pes - 1}",
+            "placement",
+        )
     t1 = time.perf_counter()
     bits = source_bits(graph, overlay, inputs)
     plan = None
@@ -105,10 +124,30 @@ def map_graph(graph: DataflowGraph, overlay: Overlay, seed: int = 0, objective: 
         check(plan, source, e, latency)
         image = static_image(plan, op, bits, source, e, latency)
     else:
-        image = dynamic_image(overlay, op, bits, source, e, latency, distances(a, b, latency + 1, pe, overlay.cols), pe)
+        image = dynamic_image(
+            overlay,
+            op,
+            bits,
+            source,
+            e,
+            latency,
+            distances(a, b, latency + 1, pe, overlay.cols),
+            pe,
+        )
     image.memories()
     t2 = time.perf_counter()
     away = pe[e.src] != pe[e.dst]
     pairs = len(np.unique(e.src[away].astype(np.int64) * overlay.pes + pe[e.dst[away]]))
     bound = _bounds.bounds(overlay, source, a, b, e, latency, pe)
-    return Mapped(graph, overlay, seed, objective, image, plan, bound, int(np.count_nonzero(away)), pairs, {"place": t1 - t0, "image": t2 - t1})
+    return Mapped(
+        graph,
+        overlay,
+        seed,
+        objective,
+        image,
+        plan,
+        bound,
+        int(np.count_nonzero(away)),
+        pairs,
+        {"place": t1 - t0, "image": t2 - t1},
+    )

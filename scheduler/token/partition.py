@@ -1,7 +1,7 @@
 """Which PE each node goes to: balanced partition by a library, recursively onto the mesh.
 
-Two objectives, matched to how a PE sends: *cut* counts edges between PEs (one token or send per edge); *connectivity* counts (value, foreign PE) pairs
-(one packet or send per pair).
+Two objectives, matched to how a PE sends: *cut* counts edges between PEs (one token or send per
+edge); *connectivity* counts (value, foreign PE) pairs (one packet or send per pair).
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ OBJECTIVES = ("cut", "connectivity")
 IMBALANCE = 0.03
 """Largest excess of a part's weight over the average that the partitioners are asked for."""
 LARGE = 200_000
-"""Nodes above which connectivity is left to METIS, an edge weighing 1 / fan-out of its producer: minutes become seconds, for up to half as many pairs again."""
+"""Nodes above which connectivity is left to METIS, an edge weighing 1 / fan-out of its producer:
+minutes become seconds, for up to half as many pairs again.
+"""
 
 
 def objective_of(overlay: Overlay) -> str:
@@ -27,14 +29,24 @@ def objective_of(overlay: Overlay) -> str:
     return "cut" if per_edge else "connectivity"
 
 
-def place(nodes: int, e: Edges, weight: np.ndarray, rows: int, cols: int, objective: str = "cut", seed: int = 0) -> np.ndarray:
+def place(
+    nodes: int,
+    e: Edges,
+    weight: np.ndarray,
+    rows: int,
+    cols: int,
+    objective: str = "cut",
+    seed: int = 0,
+) -> np.ndarray:
     """int32 [nodes]: PE (y * cols + x) of every node.
 
-    ``weight`` (int) is what balance counts. Parts are found for the mesh as a whole (connectivity) or by bisection (cut), and lie so that
-    parts which talk are near. Deterministic for a seed.
+    ``weight`` (int) is what balance counts. Parts are found for the mesh as a whole (connectivity)
+    or by bisection (cut), and lie so that parts which talk are near. Deterministic for a seed.
     """
     if objective not in OBJECTIVES:
-        raise ConfigError(f"objective must be one of {', '.join(OBJECTIVES)}, not {objective!r}", "placement")
+        raise ConfigError(
+            f"objective must be one of {', '.join(OBJECTIVES)}, not {objective!r}", "placement"
+        )
     pes = rows * cols
     if pes == 1 or nodes == 0:
         return np.zeros(nodes, np.int32)
@@ -43,25 +55,42 @@ def place(nodes: int, e: Edges, weight: np.ndarray, rows: int, cols: int, object
         pe = _onto_mesh(_adjacency(nodes, e.src, e.dst, share), weight, rows, cols, seed)
     else:
         part = _hypergraph(nodes, e, weight, pes, seed)
-        src, dst = part[e.src], part[e.dst]
+        src = part[e.src]
+        dst = part[e.dst]
         away = src != dst
-        where = _onto_mesh(_adjacency(pes, src[away], dst[away]), np.ones(pes, np.int64), rows, cols, seed, exact=True)
+        where = _onto_mesh(
+            _adjacency(pes, src[away], dst[away]),
+            np.ones(pes, np.int64),
+            rows,
+            cols,
+            seed,
+            exact=True,
+        )
         pe = where[part]
     return pe.astype(np.int32)
 
 
-def _adjacency(nodes: int, src: np.ndarray, dst: np.ndarray, weight: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Undirected CSR with merged parallel edges (weights, by default 1, add up; at least 1): offsets, neighbours, weights."""
+def _adjacency(
+    nodes: int, src: np.ndarray, dst: np.ndarray, weight: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Undirected CSR with merged parallel edges (weights, by default 1, add up; at least 1):
+    offsets, neighbours, weights.
+    """
     from scipy.sparse import coo_matrix
 
-    m = coo_matrix((np.ones(len(src), np.int64) if weight is None else np.maximum(weight, 1), (src, dst)), shape=(nodes, nodes)).tocsr()
+    m = coo_matrix(
+        (np.ones(len(src), np.int64) if weight is None else np.maximum(weight, 1), (src, dst)),
+        shape=(nodes, nodes),
+    ).tocsr()
     m = (m + m.T).tocsr()
     m.setdiag(0)
     m.eliminate_zeros()
     return m.indptr.astype(np.int32), m.indices.astype(np.int32), m.data.astype(np.int32)
 
 
-def _onto_mesh(graph, weight: np.ndarray, rows: int, cols: int, seed: int, exact: bool = False) -> np.ndarray:
+def _onto_mesh(
+    graph, weight: np.ndarray, rows: int, cols: int, seed: int, exact: bool = False
+) -> np.ndarray:
     """Recursive bisection: halve the longer side of the mesh, and the nodes in the same proportion."""
     import pymetis
 
@@ -79,8 +108,19 @@ def _onto_mesh(graph, weight: np.ndarray, rows: int, cols: int, seed: int, exact
         if len(adjncy) == 0 or len(nodes) < 3:
             side = _prefix(weight[nodes], share)
         else:
-            options = pymetis.Options(seed=seed * 1009 + step, ufactor=int(1000 * IMBALANCE / max(1, np.log2(rows * cols))) + 1)
-            cut = pymetis.part_graph(2, pymetis.CSRAdjacency(xadj, adjncy), vweights=weight[nodes], eweights=eweights, tpwgts=[share, 1 - share], recursive=True, options=options)
+            options = pymetis.Options(
+                seed=seed * 1009 + step,
+                ufactor=int(1000 * IMBALANCE / max(1, np.log2(rows * cols))) + 1,
+            )
+            cut = pymetis.part_graph(
+                2,
+                pymetis.CSRAdjacency(xadj, adjncy),
+                vweights=weight[nodes],
+                eweights=eweights,
+                tpwgts=[share, 1 - share],
+                recursive=True,
+                options=options,
+            )
             side = np.asarray(cut.vertex_part, np.int8)
         if exact:
             side = _exactly(side, first, xadj, adjncy, eweights)
@@ -107,12 +147,15 @@ def _exactly(side: np.ndarray, first: int, xadj, adjncy, eweights) -> np.ndarray
     side = side.copy()
     while (have := int((side == 0).sum())) != first:
         give = 0 if have > first else 1
-        best, cost = -1, None
+        best = -1
+        cost = None
         for v in np.flatnonzero(side == give):
-            near, w = adjncy[xadj[v] : xadj[v + 1]], eweights[xadj[v] : xadj[v + 1]]
+            near = adjncy[xadj[v] : xadj[v + 1]]
+            w = eweights[xadj[v] : xadj[v + 1]]
             loss = int(w[side[near] == give].sum()) - int(w[side[near] != give].sum())
             if cost is None or loss < cost:
-                best, cost = v, loss
+                best = v
+                cost = loss
         side[best] = 1 - give
     return side
 
@@ -121,11 +164,19 @@ def _induced(keep, mask, xadj, adjncy, eweights):
     """The sub-graph on ``keep``, renumbered."""
     new = np.cumsum(mask) - 1
     degree = np.diff(xadj)[keep]
-    at = np.repeat(xadj[keep] - np.concatenate([[0], np.cumsum(degree)[:-1]]), degree) + np.arange(degree.sum()) if len(keep) else np.empty(0, np.int64)
-    near, w = adjncy[at], eweights[at]
+    at = (
+        np.repeat(xadj[keep] - np.concatenate([[0], np.cumsum(degree)[:-1]]), degree)
+        + np.arange(degree.sum())
+        if len(keep)
+        else np.empty(0, np.int64)
+    )
+    near = adjncy[at]
+    w = eweights[at]
     inside = mask[near]
     owner = np.repeat(np.arange(len(keep)), degree)[inside]
-    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(keep)))]).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=len(keep)))]).astype(
+        np.int32
+    )
     return offsets, new[near[inside]].astype(np.int32), w[inside]
 
 
@@ -133,7 +184,9 @@ _initialised = None
 
 
 def _hypergraph(nodes: int, e: Edges, weight: np.ndarray, parts: int, seed: int) -> np.ndarray:
-    """Parts that keep the number of (value, foreign part) pairs small: one net per value with its consumers."""
+    """Parts that keep the number of (value, foreign part) pairs small: one net per value with its
+    consumers.
+    """
     import mtkahypar
 
     global _initialised
@@ -147,8 +200,14 @@ def _hypergraph(nodes: int, e: Edges, weight: np.ndarray, parts: int, seed: int)
     # the preset does without chance, so another seed is another numbering of the nodes
     number = np.random.default_rng(seed).permutation(nodes) if seed else np.arange(nodes)
     pairs = np.unique(number[e.src].astype(np.int64) * nodes + number[e.dst])
-    src, dst = pairs // nodes, pairs % nodes
+    src = pairs // nodes
+    dst = pairs % nodes
     cuts = np.flatnonzero(np.diff(src)) + 1
-    nets = [[int(s[0]), *d.tolist()] for s, d in zip(np.split(src, cuts), np.split(dst, cuts), strict=True)]
-    graph = _initialised.create_hypergraph(context, nodes, len(nets), nets, weight[np.argsort(number)].tolist(), [1] * len(nets))
+    nets = [
+        [int(s[0]), *d.tolist()]
+        for s, d in zip(np.split(src, cuts), np.split(dst, cuts), strict=True)
+    ]
+    graph = _initialised.create_hypergraph(
+        context, nodes, len(nets), nets, weight[np.argsort(number)].tolist(), [1] * len(nets)
+    )
     return np.asarray(graph.partition(context).get_partition(), np.int64)[number]

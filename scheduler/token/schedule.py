@@ -1,7 +1,10 @@
-"""Static schedules: which node issues, is sent and received when (docs/overlay.md section 8). Compiled; plain data out.
+"""Static schedules: which node issues, is sent and received when (docs/overlay.md section 8).
 
-Nodes are taken longest path first; each issues in the first free cycle in which its operands are there, and each of its sends takes the first cycle in which
-the send, every link of its XY route, and the receiver's write are free.
+Compiled; plain data out.
+
+Nodes are taken longest path first; each issues in the first free cycle in which its operands are
+there, and each of its sends takes the first cycle in which the send, every link of its XY route,
+and the receiver's write are free.
 """
 
 from __future__ import annotations
@@ -34,9 +37,11 @@ class Schedule:
     copy_send, copy_pe, copy_cycle, copy_address
         int32 [copies]: the send that made it, the PE that writes it, when, and where.
     edge_copy
-        int32 [edges]: the copy that the consumer reads, -1 for its own PE's value (edges as in :class:`~.edges.Edges`).
+        int32 [edges]: the copy that the consumer reads, -1 for its own PE's value (edges as in
+        :class:`~.edges.Edges`).
     values
         int32 [PEs]: local addresses in use, own and received.
+
     """
 
     overlay: Overlay
@@ -67,8 +72,13 @@ def _free(table, row, t):
 
 @numba.njit(cache=True)
 def route(cols, frm, to, out):
-    """Write the XY route into ``out`` as switch * 4 + output, hop by hop; returns the number of hops."""
-    x, y, tx, ty = frm % cols, frm // cols, to % cols, to // cols
+    """Write the XY route into ``out`` as switch * 4 + output, hop by hop; returns the number of
+    hops.
+    """
+    x = frm % cols
+    y = frm // cols
+    tx = to % cols
+    ty = to // cols
     h = 0
     while x != tx:
         out[h] = (y * cols + x) * 4 + (EAST if tx > x else WEST)
@@ -83,7 +93,9 @@ def route(cols, frm, to, out):
 
 @numba.njit(cache=True)
 def _clear(busy, way, hops, t, own):
-    """Whether a route that starts at t is free; with ``own``, links marked 2 (the same send's) count as free."""
+    """Whether a route that starts at t is free; with ``own``, links marked 2 (the same send's)
+    count as free.
+    """
     for x in range(hops):
         taken = busy[way[x], t + x]
         if taken == 1 or (taken == 2 and not own):
@@ -107,9 +119,38 @@ def _first_send(cols, frm, to, t, free_send, free_write, busy, way):
 
 
 @numba.njit(cache=True)
-def _run(at, horizon, order, source, operand, operand_edge, latency, pe, fired, cols, per_edge, multicast, start, dst, urgent,
-         available, issue, free_issue, free_write, free_send, busy, send_node, send_cycle, copy_send, copy_pe, copy_cycle, edge_copy, counts):
-    """Schedule order[at:]; returns the index reached (less than all: the tables are too short) and the last cycle in use.
+def _run(
+    at,
+    horizon,
+    order,
+    source,
+    operand,
+    operand_edge,
+    latency,
+    pe,
+    fired,
+    cols,
+    per_edge,
+    multicast,
+    start,
+    dst,
+    urgent,
+    available,
+    issue,
+    free_issue,
+    free_write,
+    free_send,
+    busy,
+    send_node,
+    send_cycle,
+    copy_send,
+    copy_pe,
+    copy_cycle,
+    edge_copy,
+    counts,
+):
+    """Schedule order[at:]; returns the index reached (less than all: the tables are too short) and
+    the last cycle in use.
 
     ``counts`` holds the numbers of sends and copies so far.
     """
@@ -121,7 +162,8 @@ def _run(at, horizon, order, source, operand, operand_edge, latency, pe, fired, 
     for k in range(at, len(order)):
         n = order[k]
         p = pe[n]
-        lo, hi = start[n], start[n + 1]
+        lo = start[n]
+        hi = start[n + 1]
         if T < horizon + slack + (hi - lo):
             return k, horizon
         issue[n] = -1
@@ -167,8 +209,11 @@ def _run(at, horizon, order, source, operand, operand_edge, latency, pe, fired, 
                     busy[way[x], s + x] = 1
                 free_send[p, s] = s + 1
                 free_write[q, s + h] = s + h + 1
-                send_node[counts[0]], send_cycle[counts[0]] = n, s
-                copy_send[counts[1]], copy_pe[counts[1]], copy_cycle[counts[1]] = counts[0], q, s + h
+                send_node[counts[0]] = n
+                send_cycle[counts[0]] = s
+                copy_send[counts[1]] = counts[0]
+                copy_pe[counts[1]] = q
+                copy_cycle[counts[1]] = s + h
                 edge_copy[e] = counts[1]
                 counts += 1
                 horizon = max(horizon, s + h)
@@ -190,7 +235,8 @@ def _run(at, horizon, order, source, operand, operand_edge, latency, pe, fired, 
             send = counts[0]
             counts[0] += 1
             free_send[p, s] = s + 1
-            send_node[send], send_cycle[send] = n, s
+            send_node[send] = n
+            send_cycle[send] = s
             for d in range(lead, wanted if multicast else lead + 1):
                 if made[d] >= 0:
                     continue
@@ -202,7 +248,9 @@ def _run(at, horizon, order, source, operand, operand_edge, latency, pe, fired, 
                     busy[way[x], s + x] = 2
                 free_write[q, s + h] = s + h + 1
                 made[d] = counts[1]
-                copy_send[counts[1]], copy_pe[counts[1]], copy_cycle[counts[1]] = send, q, s + h
+                copy_send[counts[1]] = send
+                copy_pe[counts[1]] = q
+                copy_cycle[counts[1]] = s + h
                 counts[1] += 1
                 horizon = max(horizon, s + h)
             for d in range(lead, wanted):
@@ -224,24 +272,43 @@ def distances(a, b, latency, pe, cols):
     for n in range(len(a) - 1, -1, -1):
         for u in (a[n], b[n]):
             if u >= 0:
-                p, q = pe[u], pe[n]
+                p = pe[u]
+                q = pe[n]
                 far = abs(p % cols - q % cols) + abs(p // cols - q // cols)
                 tail[u] = max(tail[u], tail[n] + latency[n] + (far + 1 if far else 0))
     return tail
 
 
-def schedule(overlay: Overlay, source: np.ndarray, a: np.ndarray, b: np.ndarray, e: Edges, latency: np.ndarray, pe: np.ndarray) -> Schedule:
-    """The schedule of a placed graph in topological order (``source``: bool per node; ``latency``: cycles per node; ``pe``: PE per node)."""
-    n, pes = len(source), overlay.pes
+def schedule(
+    overlay: Overlay,
+    source: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    e: Edges,
+    latency: np.ndarray,
+    pe: np.ndarray,
+) -> Schedule:
+    """The schedule of a placed graph in topological order (``source``: bool per node; ``latency``:
+    cycles per node; ``pe``: PE per node).
+    """
+    n = len(source)
+    pes = overlay.pes
     far = distances(a, b, latency, pe, overlay.cols)
     order = np.lexsort((np.arange(n), -far))
     urgent = np.lexsort((e.slot, e.dst, -(latency[e.dst] + far[e.dst]), e.src))
     operand_edge = np.zeros((2, n), np.int64)
     operand_edge[(e.slot == RIGHT).astype(np.int64), e.dst] = np.arange(len(e.src))
     remote = int(np.count_nonzero(pe[e.src] != pe[e.dst]))
-    length = int(1.25 * np.bincount(pe, minlength=pes).max(initial=0) + 2 * far.max(initial=0)) + int(np.diff(e.start).max(initial=0)) + 2 * int(latency.max(initial=1)) + 256
+    length = (
+        int(1.25 * np.bincount(pe, minlength=pes).max(initial=0) + 2 * far.max(initial=0))
+        + int(np.diff(e.start).max(initial=0))
+        + 2 * int(latency.max(initial=1))
+        + 256
+    )
     ints = lambda size: np.full(size, -1, np.int32)  # noqa: E731
-    available, issue, edge_copy = ints(n), ints(n), ints(len(e.src))
+    available = ints(n)
+    issue = ints(n)
+    edge_copy = ints(len(e.src))
     sends = [ints(remote) for _ in range(2)]
     copies = [ints(remote) for _ in range(3)]
     counts = np.zeros(2, np.int64)
@@ -250,19 +317,53 @@ def schedule(overlay: Overlay, source: np.ndarray, a: np.ndarray, b: np.ndarray,
     busy = np.zeros((4 * pes, length), np.uint8)
     at = horizon = 0
     while True:
-        at, horizon = _run(at, horizon, order, source, np.stack([a, b]), operand_edge, latency, pe, overlay.sources == "fired", overlay.cols, overlay.sends == "edge",
-                           overlay.sends == "multicast", e.start, e.dst, urgent, available, issue, *tables, busy, *sends, *copies, edge_copy, counts)
+        at, horizon = _run(
+            at,
+            horizon,
+            order,
+            source,
+            np.stack([a, b]),
+            operand_edge,
+            latency,
+            pe,
+            overlay.sources == "fired",
+            overlay.cols,
+            overlay.sends == "edge",
+            overlay.sends == "multicast",
+            e.start,
+            e.dst,
+            urgent,
+            available,
+            issue,
+            *tables,
+            busy,
+            *sends,
+            *copies,
+            edge_copy,
+            counts,
+        )
         if at == n:
             break
         more = np.tile(np.arange(length, 2 * length, dtype=np.int32), (pes, 1))
         tables = [np.concatenate([t, more], axis=1) for t in tables]
         busy = np.concatenate([busy, np.zeros_like(busy)], axis=1)
         length *= 2
-    sends, copies = [s[: counts[0]] for s in sends], [c[: counts[1]] for c in copies]
+    sends = [s[: counts[0]] for s in sends]
+    copies = [c[: counts[1]] for c in copies]
     own = np.bincount(pe, minlength=pes)
     operations = ~source
-    return Schedule(overlay, pe, _rank(pe, pes), int((issue + latency)[operations].max(initial=0)), issue, *sends, *copies,
-                    (own[copies[1]] + _rank(copies[1], pes)).astype(np.int32), edge_copy, (own + np.bincount(copies[1], minlength=pes)).astype(np.int32))
+    return Schedule(
+        overlay,
+        pe,
+        _rank(pe, pes),
+        int((issue + latency)[operations].max(initial=0)),
+        issue,
+        *sends,
+        *copies,
+        (own[copies[1]] + _rank(copies[1], pes)).astype(np.int32),
+        edge_copy,
+        (own + np.bincount(copies[1], minlength=pes)).astype(np.int32),
+    )
 
 
 def _rank(pe: np.ndarray, pes: int) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""Operator-specialised PEs: which kind each PE is, and a placement moved to PEs that can do each node."""
+"""Operator-specialised PEs: which kind each PE is, and a placement moved to PEs that can do each
+node.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,16 @@ from ...machine.token_ops import OP_CLASS, Op
 from .edges import Edges
 
 KINDS = tuple(dict.fromkeys(SPECIALISED.values()))
-_KIND_OF_OP = np.array([KINDS.index(SPECIALISED[OP_CLASS[op]]) if op in OP_CLASS else -1 for op in Op], np.int8)
+_KIND_OF_OP = np.array(
+    [KINDS.index(SPECIALISED[OP_CLASS[op]]) if op in OP_CLASS else -1 for op in Op], np.int8
+)
 
 
 def kinds_of_pes(overlay: Overlay, op: np.ndarray) -> np.ndarray:
     """uint8 [PEs]: bit k is set where a PE does kind k of :data:`KINDS`.
 
-    PEs are shared out by the numbers of operations, spread over the mesh; with fewer PEs than kinds in use, the rarest kinds share the last PE.
+    PEs are shared out by the numbers of operations, spread over the mesh; with fewer PEs than kinds
+    in use, the rarest kinds share the last PE.
     """
     pes = overlay.pes
     counts = np.bincount(_KIND_OF_OP[op][_KIND_OF_OP[op] >= 0], minlength=len(KINDS))
@@ -40,7 +45,9 @@ def kinds_of_pes(overlay: Overlay, op: np.ndarray) -> np.ndarray:
 
 
 def specialise(overlay: Overlay, op: np.ndarray, e: Edges, pe: np.ndarray) -> np.ndarray:
-    """A placement in which every operation is on a PE that does it: each moves to the nearest such PE with room (sources stay)."""
+    """A placement in which every operation is on a PE that does it: each moves to the nearest such
+    PE with room (sources stay).
+    """
     kinds = kinds_of_pes(overlay, op)
     kind = _KIND_OF_OP[op]
     room = np.zeros(overlay.pes, np.int64)
@@ -58,12 +65,18 @@ def _move(cols, kinds, kind, pe, room):
     for n in range(len(pe)):
         if kind[n] < 0:
             continue
-        best, cost = -1, 1 << 30
+        best = -1
+        cost = 1 << 30
         for p in range(len(kinds)):
             if kinds[p] >> kind[n] & 1:
-                far = abs(p % cols - pe[n] % cols) + abs(p // cols - pe[n] // cols) + (0 if room[p] > 0 else 1 << 20)
+                far = (
+                    abs(p % cols - pe[n] % cols)
+                    + abs(p // cols - pe[n] // cols)
+                    + (0 if room[p] > 0 else 1 << 20)
+                )
                 if far < cost:
-                    best, cost = p, far
+                    best = p
+                    cost = far
         out[n] = best
         room[best] -= 1
     return out

@@ -15,32 +15,68 @@ OPPOSITE = {WEST: "E", EAST: "W", NORTH: "S", SOUTH: "N"}
 """The input of the neighbour that an output feeds."""
 
 
-def static_image(s: Schedule, op: np.ndarray, value: np.ndarray, source: np.ndarray, e: Edges, latency: np.ndarray) -> StaticImage:
-    """The image of a schedule (``op``, ``value``, ``source``, ``latency`` per node as in :mod:`.dynamic`)."""
-    pes, length = s.overlay.pes, s.length
+def static_image(
+    s: Schedule,
+    op: np.ndarray,
+    value: np.ndarray,
+    source: np.ndarray,
+    e: Edges,
+    latency: np.ndarray,
+) -> StaticImage:
+    """The image of a schedule (``op``, ``value``, ``source``, ``latency`` per node as in
+    :mod:`.dynamic`).
+    """
+    pes = s.overlay.pes
+    length = s.length
     base = np.concatenate([[0], np.cumsum(s.values)]).astype(np.int64)
     values = np.zeros(base[-1], np.uint64)
     values[base[s.pe] + s.address] = np.where(source, value, np.uint64(0))
-    context = {n: np.zeros((pes, length), np.int32) for n in ("a", "b", "send", "address")} | {n: np.zeros((pes, length), np.uint8) for n in ("op", "write")}
+    context = {n: np.zeros((pes, length), np.int32) for n in ("a", "b", "send", "address")} | {
+        n: np.zeros((pes, length), np.uint8) for n in ("op", "write")
+    }
     nodes = np.flatnonzero(~source)
-    p, at = s.pe[nodes], s.issue[nodes]
+    p = s.pe[nodes]
+    at = s.issue[nodes]
     context["op"][p, at] = op[nodes]
-    seen = np.where(s.edge_copy >= 0, s.copy_address[s.edge_copy] if len(s.copy_address) else 0, s.address[e.src])
+    seen = np.where(
+        s.edge_copy >= 0,
+        s.copy_address[s.edge_copy] if len(s.copy_address) else 0,
+        s.address[e.src],
+    )
     for name, mask in (("a", e.slot != RIGHT), ("b", e.slot == RIGHT)):
         context[name][s.pe[e.dst[mask]], s.issue[e.dst[mask]]] = seen[mask]
     done = at + latency[nodes] - 1
-    context["write"][p, done], context["address"][p, done] = WRITE_ALU, s.address[nodes]
-    context["write"][s.copy_pe, s.copy_cycle], context["address"][s.copy_pe, s.copy_cycle] = WRITE_NET, s.copy_address
+    context["write"][p, done] = WRITE_ALU
+    context["address"][p, done] = s.address[nodes]
+    context["write"][s.copy_pe, s.copy_cycle] = WRITE_NET
+    context["address"][s.copy_pe, s.copy_cycle] = s.copy_address
     context["send"][s.pe[s.send_node], s.send_cycle] = s.address[s.send_node]
     switch = np.zeros((5, pes, length), np.uint8)
-    # by output (W, E, N, S, P) and where the value comes from (output of the last switch, or 4: the PE)
+    # by output (W, E, N, S, P) and where the value comes from (output of the last switch, or 4: the
+    # PE)
     codes = np.zeros((5, 5), np.uint8)
     for out, name in [*OUTPUTS.items(), (4, "p")]:
         for last, port in [*OPPOSITE.items(), (4, "P")]:
             codes[out, last] = SWITCH_CODES[name].get(port, 0)
-    _switches(s.overlay.cols, s.pe[s.send_node[s.copy_send]] if len(s.copy_send) else s.copy_pe, s.copy_pe, s.copy_cycle, codes, switch)
-    return StaticImage(s.overlay, Sizes(nodes=int(s.values.max(initial=1)), contexts=max(1, length)), s.pe, s.address, base, values, length,
-                       {n: context[n] for n in ("op", "a", "b", "send", "write", "address")}, {name: switch[out] for out, name in [*OUTPUTS.items(), (4, "p")]})
+    _switches(
+        s.overlay.cols,
+        s.pe[s.send_node[s.copy_send]] if len(s.copy_send) else s.copy_pe,
+        s.copy_pe,
+        s.copy_cycle,
+        codes,
+        switch,
+    )
+    return StaticImage(
+        s.overlay,
+        Sizes(nodes=int(s.values.max(initial=1)), contexts=max(1, length)),
+        s.pe,
+        s.address,
+        base,
+        values,
+        length,
+        {n: context[n] for n in ("op", "a", "b", "send", "write", "address")},
+        {name: switch[out] for out, name in [*OUTPUTS.items(), (4, "p")]},
+    )
 
 
 @numba.njit(cache=True)
@@ -51,7 +87,8 @@ def _switches(cols, frm, to, arrival, codes, switch):
         t = arrival[k] - hops
         last = 4
         for x in range(hops):
-            at, out = way[x] // 4, way[x] % 4
+            at = way[x] // 4
+            out = way[x] % 4
             switch[out, at, t + x] = codes[out, last]
             last = out
         switch[4, to[k], arrival[k]] = codes[4, last]

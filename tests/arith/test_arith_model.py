@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from penstock.machine import arith
 from penstock.machine.functions import FUNCTIONS, Function, UnknownFunctionError, lookup, register
 from penstock.model import functions, tile_kernels
@@ -36,10 +35,13 @@ def rounded(exact: Fraction) -> np.float32:
 @settings(max_examples=300, deadline=None)
 @given(a=words, b=words)
 def test_definition_is_the_rule_on_exact_numbers(a, b):
-    x, y = floats(a), floats(b)
+    x = floats(a)
+    y = floats(b)
     if not (np.isfinite(x[0]) and np.isfinite(y[0])):
         return
-    exact = [Fraction(float(v)) if abs(v) >= np.float32(2**-126) else Fraction(0) for v in (x[0], y[0])]
+    exact = [
+        Fraction(float(v)) if abs(v) >= np.float32(2**-126) else Fraction(0) for v in (x[0], y[0])
+    ]
     assert arith.add(x, y)[0] == rounded(exact[0] + exact[1])
     assert arith.sub(x, y)[0] == rounded(exact[0] - exact[1])
     assert arith.mul(x, y)[0] == rounded(exact[0] * exact[1])
@@ -54,16 +56,35 @@ def test_flush_boundary_of_a_product():
     assert_same_bits(arith.mul(floats(0xBF7FFFFE), least), floats(0x80000000))
 
 
-@pytest.mark.parametrize("x, expected", [
-    (0x7F800000, 0x7F800000), (0xFF800000, 0x80000000), (0x00000000, 0x00000000), (0x80000000, 0x80000000),
-    (0xFFC12345, 0x7FC00000), (0x00000001, 0x00000000), (0xF149F2CA, 0x80000000), (0x7149F2CA, 0x7149F2CA)])
+@pytest.mark.parametrize(
+    "x, expected",
+    [
+        (0x7F800000, 0x7F800000),
+        (0xFF800000, 0x80000000),
+        (0x00000000, 0x00000000),
+        (0x80000000, 0x80000000),
+        (0xFFC12345, 0x7FC00000),
+        (0x00000001, 0x00000000),
+        (0xF149F2CA, 0x80000000),
+        (0x7149F2CA, 0x7149F2CA),
+    ],
+)
 def test_limits_of_silu(x, expected):
     assert_same_bits(arith.silu(floats(x)), floats(expected))
 
 
-@pytest.mark.parametrize("x, expected", [
-    (0x7F800000, 0x7F800000), (0xFF800000, 0x00000000), (0x80000000, 0x3F800000), (0x7F800001, 0x7FC00000),
-    (0x42B17218, 0x7F800000), (0x7149F2CA, 0x7F800000), (0xF149F2CA, 0x00000000)])
+@pytest.mark.parametrize(
+    "x, expected",
+    [
+        (0x7F800000, 0x7F800000),
+        (0xFF800000, 0x00000000),
+        (0x80000000, 0x3F800000),
+        (0x7F800001, 0x7FC00000),
+        (0x42B17218, 0x7F800000),
+        (0x7149F2CA, 0x7F800000),
+        (0xF149F2CA, 0x00000000),
+    ],
+)
 def test_limits_of_exp(x, expected):
     assert_same_bits(arith.exp(floats(x)), floats(expected))
 
@@ -77,7 +98,10 @@ def test_cast_agrees_with_ml_dtypes():
 
 
 def test_products_of_bf16_are_exact():
-    x, y = (arith.cast_bf16(np.random.default_rng(s).standard_normal(10000).astype(np.float32)) for s in (1, 2))
+    x, y = (
+        arith.cast_bf16(np.random.default_rng(s).standard_normal(10000).astype(np.float32))
+        for s in (1, 2)
+    )
     assert (arith.mul(x, y).astype(np.float64) == x.astype(np.float64) * y.astype(np.float64)).all()
 
 
@@ -97,10 +121,21 @@ def ulp(got, exact):
 
 def sweep():
     rng = np.random.default_rng(2)
-    bits = np.concatenate([np.arange(0, 1 << 32, 8191, np.uint64).astype(np.uint32),  # the whole range, evenly in bits
-                           random_bits(rng, 300000)])
-    x = np.concatenate([bits.view(np.float32), rng.uniform(-104, 90, 1_000_000).astype(np.float32),
-                        np.linspace(-2, 2, 500_000, dtype=np.float32)])
+    bits = np.concatenate(
+        [
+            np.arange(0, 1 << 32, 8191, np.uint64).astype(
+                np.uint32
+            ),  # the whole range, evenly in bits
+            random_bits(rng, 300000),
+        ]
+    )
+    x = np.concatenate(
+        [
+            bits.view(np.float32),
+            rng.uniform(-104, 90, 1_000_000).astype(np.float32),
+            np.linspace(-2, 2, 500_000, dtype=np.float32),
+        ]
+    )
     return arith.canonical(x[np.isfinite(x)])
 
 
@@ -119,7 +154,8 @@ def test_silu_within_its_bound():
 
 @pytest.mark.parametrize("name", functions.VALUES)
 def test_kernel_is_the_definition_in_every_bit(name):
-    values, arity = functions.lookup(name), lookup(name).arity
+    values = functions.lookup(name)
+    arity = lookup(name).arity
     corners = np.array(np.meshgrid(CORNERS, CORNERS), np.uint32).reshape(2, -1)
     spread = np.array(pairs(np.random.default_rng(3), 1 << 16))
     for operands in (corners, spread):
@@ -132,7 +168,9 @@ def test_kernel_is_the_definition_in_every_bit(name):
 @settings(max_examples=60, deadline=None)
 @given(data=st.data(), t=st.sampled_from([2, 4, 8]))
 def test_matmul_kernels_are_the_definition_in_every_bit(data, t):
-    a, b, out = data.draw(tiles(t)), data.draw(tiles(t)), np.empty((t, t), np.float32)
+    a = data.draw(tiles(t))
+    b = data.draw(tiles(t))
+    out = np.empty((t, t), np.float32)
     tile_kernels.matmul_tile(a, b, out)
     assert_same_bits(out, arith.matmul(a, b))
     tile_kernels.matmul_bt_tile(a, b, out)
@@ -145,7 +183,9 @@ def test_full_size_matmul_kernel(seed):
     if seed % 2:
         a, b = (random_bits(rng, 256).view(np.float32).reshape(16, 16) for _ in range(2))
     else:
-        a, b = ((rng.standard_normal((16, 16)) * 2.0**-63).astype(np.float32) for _ in range(2))  # underflows
+        a, b = (
+            (rng.standard_normal((16, 16)) * 2.0**-63).astype(np.float32) for _ in range(2)
+        )  # underflows
     out = np.empty((16, 16), np.float32)
     tile_kernels.matmul_tile(a, b, out)
     assert_same_bits(out, arith.matmul(a, b))
@@ -164,7 +204,11 @@ def test_a_user_adds_a_function(monkeypatch):
     register(Function("twice", 1, 1, 1, "2 * x."))
     with pytest.raises(LookupError, match=r"register\('twice'"):
         functions.lookup("twice")
-    functions.register("twice", reference=lambda a: arith.add(a, a), tile=lambda a, out: tile_kernels.add_tile(a, a, out))
+    functions.register(
+        "twice",
+        reference=lambda a: arith.add(a, a),
+        tile=lambda a, out: tile_kernels.add_tile(a, a, out),
+    )
     assert functions.lookup("twice").reference(np.float32([1.5])) == 3
     with pytest.raises(ValueError, match="already registered"):
         register(Function("twice", 2, 1, 1, "2 * x."))

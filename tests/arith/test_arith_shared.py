@@ -1,4 +1,6 @@
-"""The dot products that simulations use: against the definition under Verilator, and against Dot by proof."""
+"""The dot products that simulations use: against the definition under Verilator, and against Dot by
+proof.
+"""
 
 import os
 import subprocess
@@ -7,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from amaranth.back import rtlil
-
 from penstock.hw.arith.dot import Dot
 from penstock.hw.place import module_name
 from penstock.hw.shared import dot_verilog, operators_verilog, share
@@ -37,8 +38,12 @@ endmodule
 def operands(rng, n):
     """Vectors of common numbers, one in five of corners, for else nearly every sum is NaN."""
     corners = rng.random((n, 1)) < 0.2
-    return [np.where(corners, x.reshape(n, T), rng.standard_normal((n, T)).astype(np.float32).view(np.uint32))
-            for x in pairs(rng, n * T)]
+    return [
+        np.where(
+            corners, x.reshape(n, T), rng.standard_normal((n, T)).astype(np.float32).view(np.uint32)
+        )
+        for x in pairs(rng, n * T)
+    ]
 
 
 def test_shared_dots_are_the_definition_in_every_bit(tmp_path):
@@ -46,21 +51,60 @@ def test_shared_dots_are_the_definition_in_every_bit(tmp_path):
     verilog = share("".join(in_place(tmp_path, T, dtype, name) for dtype, name in names.items()))
     assert verilog.count("penstock_arith::fp32_add(s4_term0, s4_term1)") == 2
     (tmp_path / "top.sv").write_text(verilog + TOP.format(**names))
-    environment = {**os.environ, "MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O0"}
-    subprocess.run([verilator_command(), "--cc", "--exe", "--build", "-j", "2", "-Wno-fatal", "-Wno-lint", "--top-module", "top",
-                    "--Mdir", "obj", "top.sv", Path(__file__).resolve().with_name("dot.cpp")],
-                   cwd=tmp_path, check=True, capture_output=True, env=environment)
+    environment = {
+        **os.environ,
+        "MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include OPT_FAST=-O1 OPT_SLOW=-O0 OPT_GLOBAL=-O0",
+    }
+    subprocess.run(
+        [
+            verilator_command(),
+            "--cc",
+            "--exe",
+            "--build",
+            "-j",
+            "2",
+            "-Wno-fatal",
+            "-Wno-lint",
+            "--top-module",
+            "top",
+            "--Mdir",
+            "obj",
+            "top.sv",
+            Path(__file__).resolve().with_name("dot.cpp"),
+        ],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        env=environment,
+    )
 
-    rng, n = np.random.default_rng(8), 20000
-    wide, narrow = operands(rng, n), [x & np.uint32(0xFFFF0000) for x in operands(rng, n)]
-    words = [np.hstack([x, (y >> 16).astype(np.uint16).view(np.uint32)]) for x, y in zip(wide, narrow)]
+    rng = np.random.default_rng(8)
+    n = 20000
+    wide = operands(rng, n)
+    narrow = [x & np.uint32(0xFFFF0000) for x in operands(rng, n)]
+    words = [
+        np.hstack([x, (y >> 16).astype(np.uint16).view(np.uint32)])
+        for x, y in zip(wide, narrow, strict=False)
+    ]
     gaps = np.where(rng.random(n) < 0.3, rng.integers(1, 7, n), 0)
-    lines = "".join(f"{g:x} " + " ".join(f"{w:x}" for w in (*x, *y)) + "\n" for g, x, y in zip(gaps, *words))
-    done = subprocess.run([tmp_path / "obj" / "Vtop", str(words[0].shape[1]), str(dot_stages(T))],
-                          input=lines, capture_output=True, text=True, check=True)
-    got = np.array([[int(x, 16) for x in line.split()] for line in done.stdout.splitlines()], np.uint32)
-    for results, (a, b) in zip(got.T, (wide, narrow)):
-        assert_same_bits(results, arith.matmul(a.view(np.float32)[:, None, :], b.view(np.float32)[:, :, None]))
+    lines = "".join(
+        f"{g:x} " + " ".join(f"{w:x}" for w in (*x, *y)) + "\n"
+        for g, x, y in zip(gaps, *words, strict=False)
+    )
+    done = subprocess.run(
+        [tmp_path / "obj" / "Vtop", str(words[0].shape[1]), str(dot_stages(T))],
+        input=lines,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    got = np.array(
+        [[int(x, 16) for x in line.split()] for line in done.stdout.splitlines()], np.uint32
+    )
+    for results, (a, b) in zip(got.T, (wide, narrow), strict=False):
+        assert_same_bits(
+            results, arith.matmul(a.view(np.float32)[:, None, :], b.view(np.float32)[:, :, None])
+        )
 
 
 def test_a_design_without_dot_products_is_left_alone():
@@ -70,9 +114,18 @@ def test_a_design_without_dot_products_is_left_alone():
 @pytest.mark.deep
 @pytest.mark.parametrize("t, dtype", [(2, "fp32"), (4, "bf16"), (4, "fp32")])
 def test_shared_dot_is_proved_equal(t, dtype, tmp_path):
-    (tmp_path / "gold.il").write_text(rtlil.convert(Dot(t=t, dtype=dtype), name="gold", emit_src=False))
-    (tmp_path / "gate.sv").write_text(operators_verilog() + dot_verilog(t=t, dtype=dtype, name="gate"))
-    done = yosys("read_rtlil gold.il; read_verilog -sv gate.sv; setattr -mod -unset top gold; proc; opt -full; wreduce; "
-                 "opt -full; opt_clean -purge; equiv_make gold gate equal; hierarchy -top equal; cd equal; opt_clean; "
-                 "equiv_struct; equiv_simple -undef; equiv_induct -undef; equiv_status -assert", tmp_path)
+    (tmp_path / "gold.il").write_text(
+        rtlil.convert(Dot(t=t, dtype=dtype), name="gold", emit_src=False)
+    )
+    (tmp_path / "gate.sv").write_text(
+        operators_verilog() + dot_verilog(t=t, dtype=dtype, name="gate")
+    )
+    done = yosys(
+        "read_rtlil gold.il; read_verilog -sv gate.sv; setattr -mod -unset top gold; proc; opt "
+        "-full; wreduce; "
+        "opt -full; opt_clean -purge; equiv_make gold gate equal; hierarchy -top equal; cd "
+        "equal; opt_clean; "
+        "equiv_struct; equiv_simple -undef; equiv_induct -undef; equiv_status -assert",
+        tmp_path,
+    )
     assert not done.returncode, done.stdout + done.stderr

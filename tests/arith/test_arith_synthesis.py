@@ -4,7 +4,6 @@ import json
 
 import pytest
 from amaranth.back import rtlil
-
 from penstock.hw import functions
 from penstock.hw.arith.add import Add
 from penstock.hw.arith.div import DigitDiv
@@ -15,17 +14,26 @@ from penstock.hw.arith.mul import Mul
 from penstock.hw.arith.sqrt import Sqrt
 from penstock.machine.yosys import yosys
 
-
-BLOCKS = {**functions.DATAPATHS,
-          **{f"dot4_{dtype}": (lambda dtype=dtype: Dot(t=4, dtype=dtype)) for dtype in ("bf16", "fp32")},
-          "log": Log, "sqrt": Sqrt, "log_unpipelined": lambda: Log(pipelined=False),
-          **{f"{lane.__name__.lower()}_fp64": (lambda lane=lane: lane(form=FP64, pipelined=True)) for lane in (Add, Mul, DigitDiv)}}
+BLOCKS = {
+    **functions.DATAPATHS,
+    **{f"dot4_{dtype}": (lambda dtype=dtype: Dot(t=4, dtype=dtype)) for dtype in ("bf16", "fp32")},
+    "log": Log,
+    "sqrt": Sqrt,
+    "log_unpipelined": lambda: Log(pipelined=False),
+    **{
+        f"{lane.__name__.lower()}_fp64": (lambda lane=lane: lane(form=FP64, pipelined=True))
+        for lane in (Add, Mul, DigitDiv)
+    },
+}
 
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_synthesises(name, tmp_path):
     (tmp_path / "in.il").write_text(rtlil.convert(BLOCKS[name](), name="block", emit_src=False))
-    done = yosys("read_rtlil in.il; synth -noabc -top block; check -assert; tee -q -o stat.json stat -json", tmp_path)
+    done = yosys(
+        "read_rtlil in.il; synth -noabc -top block; check -assert; tee -q -o stat.json stat -json",
+        tmp_path,
+    )
     assert not done.returncode, done.stdout + done.stderr
     cells = json.loads((tmp_path / "stat.json").read_text())["design"]["num_cells_by_type"]
     assert all(cell.startswith("$_") for cell in cells)

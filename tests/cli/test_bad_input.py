@@ -1,10 +1,11 @@
-"""Bad input, as a new user would meet it: one message that says what, where and the remedy; exit 1; nothing half-written."""
+"""Bad input, as a new user would meet it: one message that says what, where and the remedy; exit 1;
+nothing half-written.
+"""
 
 import json
 
 import numpy as np
 import pytest
-
 from penstock import cli
 
 
@@ -29,13 +30,19 @@ def program(n=8):
     [
         (["run", "swigl"], "no program named 'swigl'; did you mean 'swiglu'? known: swiglu"),
         (["run", "swiglu", "--config", "nope"], "no configuration named 'nope'; "),
-        (["run", "swiglu", "--set", "tile_c=3"], "unknown parameter 'tile_c'; did you mean 'tile_b'? parameters are batch, dim"),
+        (
+            ["run", "swiglu", "--set", "tile_c=3"],
+            "unknown parameter 'tile_c'; did you mean 'tile_b'? parameters are batch, dim",
+        ),
         (["run", "swiglu", "--set", "tile_b"], "--set takes NAME=VALUE, not 'tile_b'"),
         (["run", "swiglu", "--set", "tile_b=0"], "into parts of 0"),
         (["run", "swiglu", "--set", "dim=0"], "must be integers of at least 1, not [64, 0]"),
         (["run", "simple_moe", "--set", "tiles=0"], "tiles may have to be above 0"),
         (["run", "swiglu", "--set", "dtype=int8"], "dtype must be"),
-        (["run", "swiglu", "--timing", "published", "--on", "rtl"], "the `published` timing has no RTL"),
+        (
+            ["run", "swiglu", "--timing", "published", "--on", "rtl"],
+            "the `published` timing has no RTL",
+        ),
         (["run", "swiglu", "--json", "absent/x.json"], "no such folder absent"),
         (["explain", "absent.json"], "no such file: absent.json"),
         (["run", "swiglu", "--waves", "w"], "only the RTL has waveforms"),
@@ -46,48 +53,111 @@ def program(n=8):
         (["run", "swiglu", "--json", ""], "a file without a name"),
         (["run", "swiglu", "--json", "/proc/x.json"], "cannot write /proc/x.json"),
         (["run", "swiglu", "--seed", "-1"], "seed must be an integer from 0 to 2147483647, not -1"),
-        (["run", "swiglu", "--set", "tile_b=16,32"], "--set tile_b takes one value here, not 2; `penstock sweep`"),
-        (["run", "swiglu", "--set", "tile_b=16", "--set", "tile_b=32"], "--set tile_b is given twice"),
+        (
+            ["run", "swiglu", "--set", "tile_b=16,32"],
+            "--set tile_b takes one value here, not 2; `penstock sweep`",
+        ),
+        (
+            ["run", "swiglu", "--set", "tile_b=16", "--set", "tile_b=32"],
+            "--set tile_b is given twice",
+        ),
         (["run", "swiglu", "--set", "tile_b=4.5"], "sizes must be integers, not 4.5"),
-        (["run", "swiglu", "--onchip-rule", "mine"], "no on-chip rule 'mine'; did you mean 'machine'? known: paper, published, machine"),
-        (["run", "swiglu", "--onchip-rule", "machine", "--timing", "published"], "counts pages of scratchpads, the timing `published` has none"),
+        (
+            ["run", "swiglu", "--onchip-rule", "mine"],
+            "no on-chip rule 'mine'; did you mean 'machine'? known: paper, published, machine",
+        ),
+        (
+            ["run", "swiglu", "--onchip-rule", "machine", "--timing", "published"],
+            "counts pages of scratchpads, the timing `published` has none",
+        ),
         (["run", "swiglu", "--no-values", "--on", "both"], "compares values"),
         (["sweep", "swigl", "--set", "a=1,2"], "no program named 'swigl'"),
         (["sweep", "swiglu", "--set", "tile_c=1,2"], "unknown parameter 'tile_c'"),
         (["sweep", "swiglu", "--json", "absent/x.json"], "no such folder absent"),
-        (["sweep", "swiglu", "--on", "rtl", "--timing", "published"], "the `published` timing has no RTL"),
+        (
+            ["sweep", "swiglu", "--on", "rtl", "--timing", "published"],
+            "the `published` timing has no RTL",
+        ),
         (["figures", "fig8", "--out", "/proc/x"], "cannot write into the folder /proc"),
-        (["figures", "fig8", "--out", "x", "--records", "absent.json"], "no such file: absent.json"),
+        (
+            ["figures", "fig8", "--out", "x", "--records", "absent.json"],
+            "no such file: absent.json",
+        ),
         (["verilog", "swiglu", "--out", "x", "--config", "nope"], "no configuration named 'nope'"),
         (["demo", "--out", "/proc/x"], "cannot write into the folder /proc"),
         (["show", "swiglu", "--png", "x.txt"], "cannot draw to 'x.txt'"),
         (["diff", "/", "/"], "cannot read /"),
         (["sweep", "swiglu", "--set", "tile_b=16,32,16"], "--set tile_b names 16 twice"),
         (["run", "swiglu", "--set", "dim=nan"], "--set dim takes numbers of at most"),
-        (["run", "swiglu", "--set", f"dim={'9' * 5000}"], "--set dim takes numbers of at most 9223372036854775807"),
-        (["deadlock", "swiglu", "--depth", "1000000000"], "depth must be an integer from 1 to 65536, not 1000000000"),
-        (["figures", "fig8", "--machine", "--out", "x"], "--machine is for the figures in the timing `published`"),
+        (
+            ["run", "swiglu", "--set", f"dim={'9' * 5000}"],
+            "--set dim takes numbers of at most 9223372036854775807",
+        ),
+        (
+            ["deadlock", "swiglu", "--depth", "1000000000"],
+            "depth must be an integer from 1 to 65536, not 1000000000",
+        ),
+        (
+            ["figures", "fig8", "--machine", "--out", "x"],
+            "--machine is for the figures in the timing `published`",
+        ),
         (["figures", "fig81", "--out", "x"], "no figure 'fig81'; did you mean 'fig8'?"),
         (["fuzz", "--time", "nan"], "--time must be from 0 to 10000000 seconds, not nan"),
         (["fuzz", "--time", "-1"], "--time must be from 0 to"),
         (["fuzz", "--count", "-1"], "--count must be an integer from 0 to 2147483647, not -1"),
         (["dag", "run", "p.json", "s.json", "--tile", "0"], "--tile must be 2, 4, 8 or 16, not 0"),
-        (["dag", "run", "p.json", "s.json", "--scale", "0"], "--scale must be an integer from 1 to"),
-        (["overlay", "compare", "gen:gates:10:99999999999999999999"], "the seed must be at most 9223372036854775807"),
-        (["overlay", "compare", "gen:gates:10:9999999999"], "the seed must be an integer from 0 to 2147483647"),
+        (
+            ["dag", "run", "p.json", "s.json", "--scale", "0"],
+            "--scale must be an integer from 1 to",
+        ),
+        (
+            ["overlay", "compare", "gen:gates:10:99999999999999999999"],
+            "the seed must be at most 9223372036854775807",
+        ),
+        (
+            ["overlay", "compare", "gen:gates:10:9999999999"],
+            "the seed must be an integer from 0 to 2147483647",
+        ),
         (["overlay", "compare", "gen:gates:10000000"], "needs from 3 to 10000 elements"),
-        (["overlay", "compare", "gen:gates:10", "--seed", "-1"], "seed must be an integer from 0 to 2147483647, not -1"),
-        (["overlay", "compare", "gen:gates:10", "--wake", "2", "--packets", "per_edge"], "no variant has packets = per_edge"),
-        (["overlay", "compare", "gen:gates:10", "--wake", "2", "--packets", "per_pe", "--packets", "per_edge"], "no variant has packets = per_edge"),
-        (["overlay", "compare", "gen:gates:10", "--memory", "op=1000000000000"], "words of memory op must be an integer from 1 to 1048576"),
-        (["overlay", "compare", "device:dioed"], "there is no device 'dioed'; did you mean 'diode'?"),
+        (
+            ["overlay", "compare", "gen:gates:10", "--seed", "-1"],
+            "seed must be an integer from 0 to 2147483647, not -1",
+        ),
+        (
+            ["overlay", "compare", "gen:gates:10", "--wake", "2", "--packets", "per_edge"],
+            "no variant has packets = per_edge",
+        ),
+        (
+            [
+                "overlay",
+                "compare",
+                "gen:gates:10",
+                "--wake",
+                "2",
+                "--packets",
+                "per_pe",
+                "--packets",
+                "per_edge",
+            ],
+            "no variant has packets = per_edge",
+        ),
+        (
+            ["overlay", "compare", "gen:gates:10", "--memory", "op=1000000000000"],
+            "words of memory op must be an integer from 1 to 1048576",
+        ),
+        (
+            ["overlay", "compare", "device:dioed"],
+            "there is no device 'dioed'; did you mean 'diode'?",
+        ),
     ],
 )
 def test_one_message(capsys, monkeypatch, tmp_path, argv, message):
     monkeypatch.chdir(tmp_path)
     code, err = run(capsys, *argv)
     assert code == 1
-    told = "\n".join(line for line in err.splitlines() if not line.startswith("["))  # but for the progress that a slow machine prints
+    told = "\n".join(
+        line for line in err.splitlines() if not line.startswith("[")
+    )  # but for the progress that a slow machine prints
     assert message in told and told.startswith("penstock: ") and "Traceback" not in err
     assert list(tmp_path.iterdir()) == []
 
@@ -96,13 +166,27 @@ def test_one_message(capsys, monkeypatch, tmp_path, argv, message):
     ("body", "message"),
     [
         ("1 / 0", "division by zero"),
-        ("LinearOffChipStore(Accum(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)), LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)),"
-         " fn=matmul(), rank=1), y)", "A has 8 columns, B has 4 rows"),
+        (
+            "LinearOffChipStore(Accum(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), "
+            "stride=(1,)), LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)),"
+            " fn=matmul(), rank=1), y)",
+            "A has 8 columns, B has 4 rows",
+        ),
         ("LinearOffChipLoad(x, tile=(4, 8), shape=(0,), stride=(1,))", "shape"),
-        ("LinearOffChipLoad(x, tile=(4, 8), shape=(4,), stride=(1,))", "reads tile 3, tensor x [8, 8] has tiles 0 to 1"),
-        ("g.input('z', (0, 8), 'fp32')", "rows and cols must be integers of at least 1, not [0, 8]"),
+        (
+            "LinearOffChipLoad(x, tile=(4, 8), shape=(4,), stride=(1,))",
+            "reads tile 3, tensor x [8, 8] has tiles 0 to 1",
+        ),
+        (
+            "g.input('z', (0, 8), 'fp32')",
+            "rows and cols must be integers of at least 1, not [0, 8]",
+        ),
         ("g.input('z', (8, 8), 'fp16')", "dtype must be one of bf16, fp32, not 'fp16'"),
-        ("LinearOffChipStore(cast(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)), 'bf16'), y)", "carries bf16, tensor y holds fp32"),
+        (
+            "LinearOffChipStore(cast(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)), "
+            "'bf16'), y)",
+            "carries bf16, tensor y holds fp32",
+        ),
         ("raise SystemExit(0)", "raises SystemExit: 0"),
         ("import nothere", "No module named 'nothere'"),
     ],
@@ -112,7 +196,12 @@ def test_program_files(capsys, tmp_path, body, message):
     path.write_text(GOOD.format(body=body))
     code, err = run(capsys, "run", str(path), "--no-values")
     assert code == 1
-    assert message in err and "mine.py" in err and "Traceback" not in err and err.count("penstock: ") == 1
+    assert (
+        message in err
+        and "mine.py" in err
+        and "Traceback" not in err
+        and err.count("penstock: ") == 1
+    )
 
 
 COPY = "LinearOffChipStore(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)), y)"
@@ -124,14 +213,36 @@ COPY = "LinearOffChipStore(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=
         ("def inputs(seed, **kw): raise ValueError('no data')", "raises ValueError: no data"),
         ("def inputs(seed, **kw): return 3", "inputs() returns int, not a dict of arrays"),
         ("def inputs(seed, **kw): return {}", "inputs() gives no tensor 'x'"),
-        ("def inputs(seed, **kw): return {'x': [[1j] * 8] * 8}", "inputs() gives 'x' as no array of real numbers"),
-        ("def inputs(seed, **kw): return {'x': x, 'xx': x}\nx = [[1] * 8] * 8", "inputs() gives 'xx', which is no input of the program; did you mean 'x'?"),
-        ("def inputs(): return {}", "mine.py:8): inputs() cannot be called with seed, n: too many positional arguments"),
-        ("def inputs(seed): return {}", "mine.py:8): inputs() cannot be called with seed, n: got an unexpected keyword argument 'n'"),
-        ("def streams(seed, **kw): return {'src': [1]}", "streams() gives 'src', which is no source of the program"),
-        ("def reference(z): return {'y': z}", "mine.py:8): reference() cannot be called with x: missing a required argument: 'z'"),
+        (
+            "def inputs(seed, **kw): return {'x': [[1j] * 8] * 8}",
+            "inputs() gives 'x' as no array of real numbers",
+        ),
+        (
+            "def inputs(seed, **kw): return {'x': x, 'xx': x}\nx = [[1] * 8] * 8",
+            "inputs() gives 'xx', which is no input of the program; did you mean 'x'?",
+        ),
+        (
+            "def inputs(): return {}",
+            "mine.py:8): inputs() cannot be called with seed, n: too many positional arguments",
+        ),
+        (
+            "def inputs(seed): return {}",
+            "mine.py:8): inputs() cannot be called with seed, n: got an unexpected keyword "
+            "argument 'n'",
+        ),
+        (
+            "def streams(seed, **kw): return {'src': [1]}",
+            "streams() gives 'src', which is no source of the program",
+        ),
+        (
+            "def reference(z): return {'y': z}",
+            "mine.py:8): reference() cannot be called with x: missing a required argument: 'z'",
+        ),
         ("def reference(x): return {'y': x * 1j}", "reference() gives 'y' as no array of numbers"),
-        ("def inputs(seed, **kw): return {'x': [[1, 2]]}", "has shape [1, 2], the program says [8, 8]"),
+        (
+            "def inputs(seed, **kw): return {'x': [[1, 2]]}",
+            "has shape [1, 2], the program says [8, 8]",
+        ),
         ("def reference(x): return {'z': x}", "reference() gives no tensor 'y'"),
         ("def reference(x): return x", "reference() gives no tensor 'y'"),
         ("def reference(x): return {'y': x[:2]}", "reference() gives 'y' the shape [2, 8]"),
@@ -145,7 +256,14 @@ def test_inputs_and_references_of_a_program(capsys, tmp_path, more, message):
     assert message in err and "Traceback" not in err
 
 
-@pytest.mark.parametrize(("text", "message"), [("x = 1", "defines no function program()"), ("def program(: pass", "is not Python"), ("def program(): return 3", "not a Graph")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1", "defines no function program()"),
+        ("def program(: pass", "is not Python"),
+        ("def program(): return 3", "not a Graph"),
+    ],
+)
 def test_files_that_are_no_program(capsys, tmp_path, text, message):
     path = tmp_path / "mine.py"
     path.write_text(text)
@@ -160,8 +278,16 @@ def test_files_that_are_no_program(capsys, tmp_path, text, message):
         ("{}", "must hold a list of records"),
         ("[{}]", "entry 0 is not a result record"),
         ("[]", "holds no records"),
-        ('[{"workload": 1, "config": "c", "params": {}, "backend": "model", "timing": "machine", "cycles": 3}]', "entry 0: workload must be str, not 1"),
-        ('[{"workload": "w", "config": "c", "params": {}, "backend": "model", "timing": "machine", "cycles": -1}]', "cycles must be at least 0, not -1"),
+        (
+            '[{"workload": 1, "config": "c", "params": {}, "backend": "model", "timing": '
+            '"machine", "cycles": 3}]',
+            "entry 0: workload must be str, not 1",
+        ),
+        (
+            '[{"workload": "w", "config": "c", "params": {}, "backend": "model", "timing": '
+            '"machine", "cycles": -1}]',
+            "cycles must be at least 0, not -1",
+        ),
     ],
 )
 def test_files_that_are_no_records(capsys, tmp_path, text, message):
@@ -179,10 +305,16 @@ def test_files_that_are_no_records(capsys, tmp_path, text, message):
         ("[machine]\npages = 1\nframes = 1\n", "scratchpad"),
         ("[machine]\nt = = 4\n", "not valid TOML"),
         ("[machine]\ndtype = 'fp16'\n", "dtype must be one of bf16, fp32, not 'fp16'"),
-        ("[machine.units]\nmatmull = 2\n", "unknown kind 'matmull'; did you mean 'matmul'? kinds with a count: matmul, map"),
+        (
+            "[machine.units]\nmatmull = 2\n",
+            "unknown kind 'matmull'; did you mean 'matmul'? kinds with a count: matmul, map",
+        ),
         ("[machine.lanes]\nsilly = 2\n", "no function 'silly'"),
         ("[machine.lanes]\nsilu = true\n", "lanes.silu must divide t*t = 256, not True"),
-        ("[machine.dram]\nlatency = 9223372036854775807\n", "latency must be an integer from 1 to 1000000, not 9223372036854775807"),
+        (
+            "[machine.dram]\nlatency = 9223372036854775807\n",
+            "latency must be an integer from 1 to 1000000, not 9223372036854775807",
+        ),
         (f"[machine]\npages = {'9' * 5000}\n", "not valid TOML"),
         ("[machine]\npages = " + "[" * 5000 + "]" * 5000, "not valid TOML: nested too deeply"),
         ("[machine]\ndram = { knd = 'pipe' }\n", "unknown field 'knd'; did you mean 'kind'?"),
@@ -203,8 +335,25 @@ def test_missing_compiler(capsys, monkeypatch):
 
     monkeypatch.setattr(runner.shutil, "which", lambda tool, *a, **kw: None)
     runner._compiler.cache_clear()
-    code, err = run(capsys, "run", "swiglu", "--config", "small_fpga", "--set", "batch=4", "--set", "dim=4", "--set", "inter=4", "--set", "tile_b=4", "--set",
-                    "tile_inter=4", "--on", "rtl")
+    code, err = run(
+        capsys,
+        "run",
+        "swiglu",
+        "--config",
+        "small_fpga",
+        "--set",
+        "batch=4",
+        "--set",
+        "dim=4",
+        "--set",
+        "inter=4",
+        "--set",
+        "tile_b=4",
+        "--set",
+        "tile_inter=4",
+        "--on",
+        "rtl",
+    )
     runner._compiler.cache_clear()
     assert code == 1
     assert "not found" in err and "install it" in err
@@ -212,8 +361,27 @@ def test_missing_compiler(capsys, monkeypatch):
 
 def test_records_and_reports(capsys, tmp_path, monkeypatch):
     out = tmp_path / "a.json"
-    assert cli.main(["run", "swiglu", "--set", "batch=16", "--set", "dim=32", "--set", "inter=32", "--set", "tile_b=16", "--set", "tile_inter=16",
-                     "--json", str(out)]) == 0
+    assert (
+        cli.main(
+            [
+                "run",
+                "swiglu",
+                "--set",
+                "batch=16",
+                "--set",
+                "dim=32",
+                "--set",
+                "inter=32",
+                "--set",
+                "tile_b=16",
+                "--set",
+                "tile_inter=16",
+                "--json",
+                str(out),
+            ]
+        )
+        == 0
+    )
     record = json.loads(out.read_text())[0]
     assert record["values_ok"] is True and record["max_rel_err"] < 1e-5
     capsys.readouterr()
@@ -222,7 +390,10 @@ def test_records_and_reports(capsys, tmp_path, monkeypatch):
     assert "bounding chain" in whole and "busiest" not in whole
     monkeypatch.setattr("penstock.runs.explain.MOST_UNITS", 3)
     assert cli.main(["explain", str(out)]) == 0
-    assert f"the busiest 3 of {len(record['units'])} units (all of them: --all)" in capsys.readouterr().out
+    assert (
+        f"the busiest 3 of {len(record['units'])} units (all of them: --all)"
+        in capsys.readouterr().out
+    )
     assert cli.main(["explain", str(out), "--all"]) == 0 and capsys.readouterr().out == whole
     assert cli.main(["diff", str(out), str(out)]) == 0
 
@@ -232,10 +403,28 @@ def test_verilog_and_show_of_the_default_sizes(capsys, tmp_path):
     assert "module penstock_fabric" in (tmp_path / "penstock_fabric.v").read_text()
     sidecar = json.loads((tmp_path / "penstock_fabric.json").read_text())
     assert {"ports", "registers", "streams", "versions"} <= set(sidecar)
-    assert cli.main(["show", "swiglu", "--config", "small_fpga", "--units", "--png", str(tmp_path / "p.png")]) == 0
+    assert (
+        cli.main(
+            [
+                "show",
+                "swiglu",
+                "--config",
+                "small_fpga",
+                "--units",
+                "--png",
+                str(tmp_path / "p.png"),
+            ]
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     assert "off-chip traffic" in shown and "matmul(" in shown
-    assert cli.main(["run", "swiglu", "--config", "small_fpga", "--timeline", str(tmp_path / "t.json")]) == 0
+    assert (
+        cli.main(
+            ["run", "swiglu", "--config", "small_fpga", "--timeline", str(tmp_path / "t.json")]
+        )
+        == 0
+    )
     events = json.loads((tmp_path / "t.json").read_text())["traceEvents"]
     assert any(e["ph"] == "X" for e in events)
 
@@ -244,32 +433,57 @@ def test_a_folder_that_holds_other_things(monkeypatch, tmp_path):
     (tmp_path / "penstock").mkdir()
     monkeypatch.chdir(tmp_path)
     assert cli.main(["verilog", "swiglu", "--config", "small_fpga", "--out", ".", "--quiet"]) == 0
-    assert {p.name for p in tmp_path.iterdir()} == {"penstock", "penstock_fabric.v", "penstock_fabric.json"}
+    assert {p.name for p in tmp_path.iterdir()} == {
+        "penstock",
+        "penstock_fabric.v",
+        "penstock_fabric.json",
+    }
 
 
 def test_a_folder_that_is_a_file(capsys, tmp_path):
     (tmp_path / "f").write_text("")
-    code, err = run(capsys, "verilog", "swiglu", "--config", "small_fpga", "--out", str(tmp_path / "f"))
+    code, err = run(
+        capsys, "verilog", "swiglu", "--config", "small_fpga", "--out", str(tmp_path / "f")
+    )
     assert code == 1 and "Traceback" not in err
 
 
 def test_the_error_against_float64_counts_what_is_finite():
     from penstock.runs.api import max_error
 
-    inf, nan = np.inf, np.nan
+    inf = np.inf
+    nan = np.nan
     assert max_error(np.array([[1.5, nan, inf]]), np.array([[2.0, nan, inf]])) == 0.25
-    assert max_error(np.array([[1.0, nan]]), np.array([[1.0, 2.0]])) == max_error(np.array([[1.0, 2.0]]), np.array([[1.0, -inf]])) == inf
+    assert (
+        max_error(np.array([[1.0, nan]]), np.array([[1.0, 2.0]]))
+        == max_error(np.array([[1.0, 2.0]]), np.array([[1.0, -inf]]))
+        == inf
+    )
     assert max_error(np.array([[nan]]), np.array([[nan]])) == 0
 
 
-@pytest.mark.parametrize("line, message", [
-    ("Sink(RandomOffChipLoad(a, tensor=x, tile=(4, 8), name='rows'))", "unit rows at {line}: reads row 4, column 0, which lies outside tensor x of 4 rows and 8 columns, "
-     "both counted from 0; check the addresses, which number the tensor's tiles"),
-    ("Sink(a), Sink(Expand(LinearOffChipLoad(x, tile=(4, 8)), count=1 << 20, name='held'))", "unit held at {line}: repeat is 1048576 (rule: repeat of a scratchpad is from 0 to 1048575)"),
-])
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        (
+            "Sink(RandomOffChipLoad(a, tensor=x, tile=(4, 8), name='rows'))",
+            "unit rows at {line}: reads row 4, column 0, which lies outside tensor x of 4 rows "
+            "and 8 columns, "
+            "both counted from 0; check the addresses, which number the tensor's tiles",
+        ),
+        (
+            "Sink(a), Sink(Expand(LinearOffChipLoad(x, tile=(4, 8)), count=1 << 20, name='held'))",
+            "unit held at {line}: repeat is 1048576 (rule: repeat of a scratchpad is from 0 to "
+            "1048575)",
+        ),
+    ],
+)
 def test_an_error_of_a_unit_names_the_line_of_its_operator(capsys, tmp_path, line, message):
     path = tmp_path / "p.py"
-    path.write_text("from penstock.frontend import *\n\ndef program(dtype='bf16'):\n    g = Graph('p')\n    x = g.input('x', (4, 8), dtype)\n    a = Source(graph=g, shape=(2,), scalar=32)\n"
-                    f"    {line}\n    return g\n\ndef streams(seed, **_):\n    return {{'Source': [0, 1]}}\n")
+    path.write_text(
+        "from penstock.frontend import *\n\ndef program(dtype='bf16'):\n    g = Graph('p')\n    "
+        "x = g.input('x', (4, 8), dtype)\n    a = Source(graph=g, shape=(2,), scalar=32)\n"
+        f"    {line}\n    return g\n\ndef streams(seed, **_):\n    return {{'Source': [0, 1]}}\n"
+    )
     code, err = run(capsys, "run", str(path), "--config", "small_fpga", "--quiet")
     assert (code, err) == (1, f"penstock: {message.format(line=f'{path}:7')}\n")

@@ -1,7 +1,6 @@
 """``penstock cache``."""
 
 import pytest
-
 from penstock import cli
 from penstock.machine import cache
 
@@ -32,7 +31,9 @@ def test_clear_removes_everything(capsys):
     assert cache.entries() == []
 
 
-@pytest.mark.parametrize("argv", [["list", "--gb", "1"], ["prune", "--gb", "nan"], ["prune", "--gb", "-1"]])
+@pytest.mark.parametrize(
+    "argv", [["list", "--gb", "1"], ["prune", "--gb", "nan"], ["prune", "--gb", "-1"]]
+)
 def test_a_size_that_means_nothing_is_refused(argv, capsys):
     assert cli.main(["cache", *argv]) == 1
     assert capsys.readouterr().err.startswith("penstock: --gb")

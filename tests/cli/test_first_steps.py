@@ -6,7 +6,6 @@ import sys
 from importlib.metadata import version
 
 import pytest
-
 from penstock import cli
 from penstock.frontend import build
 from penstock.runs import api
@@ -26,7 +25,9 @@ def test_penstock_alone_says_what_there_is_and_where_to_begin():
 
 
 def test_version():
-    done = subprocess.run([sys.executable, "-m", "penstock", "--version"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "--version"], capture_output=True, text=True
+    )
     assert (done.returncode, done.stdout) == (0, f"penstock {version('penstock')}\n")
 
 
@@ -44,9 +45,9 @@ def test_every_sample_is_taken_by_the_command_that_goes_with_it(name, tmp_path, 
 def test_the_program_to_start_from_runs(capsys):
     assert cli.main(["new"]) == 0
     for config in ("small_fpga", "fig8"):
-        record, = api.run("program.py", config)
+        (record,) = api.run("program.py", config)
         assert record.values_ok and record.max_rel_err < 1e-2
-    record, = api.run("program.py", "small_fpga", {"rows": 13, "dim": 19, "out": 6})
+    (record,) = api.run("program.py", "small_fpga", {"rows": 13, "dim": 19, "out": 6})
     assert record.values_ok and record.max_rel_err < 1e-2
 
 
@@ -58,7 +59,9 @@ def test_new_overwrites_nothing(tmp_path, capsys):
     assert "no such folder absent" in capsys.readouterr().err
     assert cli.main(["new", "programme"]) == 1
     assert "no sample named 'programme'; known: program, top2" in capsys.readouterr().err
-    assert [p.name for p in tmp_path.iterdir()] == ["program.py"] and (tmp_path / "program.py").read_text() == "mine"
+    assert [p.name for p in tmp_path.iterdir()] == ["program.py"] and (
+        tmp_path / "program.py"
+    ).read_text() == "mine"
 
 
 PROGRAM = """
@@ -94,7 +97,9 @@ def test_a_module_beside_the_program_can_be_imported(tmp_path, monkeypatch):
     assert sizes(a) == (1024, 5)
 
 
-def test_what_is_installed_comes_before_what_lies_beside_once_the_program_is_read(tmp_path, monkeypatch):
+def test_what_is_installed_comes_before_what_lies_beside_once_the_program_is_read(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(sys, "path", sys.path[:])
     copy("program")
     (tmp_path / "colorsys.py").write_text("raise RuntimeError('the wrong one')\n")

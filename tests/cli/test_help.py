@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import pytest
-
 from penstock import cli
 
 HEAVY = {"sympy", "numba", "scipy", "networkx", "matplotlib", "amaranth", "cocotb", "rich"}
@@ -13,17 +12,21 @@ HEAVY = {"sympy", "numba", "scipy", "networkx", "matplotlib", "amaranth", "cocot
 
 @pytest.mark.parametrize("name", ["", *cli.COMMANDS])
 def test_help_loads_no_model(name):
-    code = ("import sys\n"
-            "from penstock.cli import parser\n"
-            f"parser({name!r}).format_help()\n"
-            f"sys.exit(' '.join({HEAVY!r} & set(sys.modules)))")
+    code = (
+        "import sys\n"
+        "from penstock.cli import parser\n"
+        f"parser({name!r}).format_help()\n"
+        f"sys.exit(' '.join({HEAVY!r} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     assert done.stderr.strip() == ""
 
 
 def test_help_takes_three_tenths_of_a_second_of_cpu():
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-m", "penstock.cli", "--help"], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "penstock.cli", "--help"], check=True, capture_output=True
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.3
 
@@ -38,9 +41,11 @@ def test_records_are_read_without_the_model(name, tmp_path):
     path = tmp_path / "a.json"
     path.write_text("[]")
     argv = [name] + [str(path)] * (1 + (name == "diff"))
-    code = ("import sys\n"
-            "from penstock import cli\n"
-            f"cli.main({argv!r})\n"
-            f"print('loaded', *{HEAVY - {'rich'}!r} & set(sys.modules))")
+    code = (
+        "import sys\n"
+        "from penstock import cli\n"
+        f"cli.main({argv!r})\n"
+        f"print('loaded', *{HEAVY - {'rich'}!r} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "loaded", done.stderr

@@ -1,4 +1,6 @@
-"""Long commands, interrupted at random moments: soon after, no process and no temporary folder is left, and nobody has seen a traceback."""
+"""Long commands, interrupted at random moments: soon after, no process and no temporary folder is
+left, and nobody has seen a traceback.
+"""
 
 import os
 import random
@@ -11,18 +13,50 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="finds processes by /proc")
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/environ").exists(), reason="finds processes by /proc"
+)
 
-SMALL = ["--set", "batch=4", "--set", "dim=4", "--set", "inter=4", "--set", "tile_b=4", "--set", "tile_inter=4"]
+SMALL = [
+    "--set",
+    "batch=4",
+    "--set",
+    "dim=4",
+    "--set",
+    "inter=4",
+    "--set",
+    "tile_b=4",
+    "--set",
+    "tile_inter=4",
+]
 COMMANDS = {
     "run": ["run", "swiglu", "--config", "small_fpga", "--on", "both", *SMALL],
-    "sweep": ["sweep", "swiglu", "--config", "small_fpga", "--on", "rtl", *SMALL[:-2], "--set", "tile_inter=2,4"],
+    "sweep": [
+        "sweep",
+        "swiglu",
+        "--config",
+        "small_fpga",
+        "--on",
+        "rtl",
+        *SMALL[:-2],
+        "--set",
+        "tile_inter=2,4",
+    ],
     "verilog": ["verilog", "swiglu", "--config", "fig8", "--out", "out"],
     "regress": ["regress", "--only", "operators"],
     "fuzz": ["fuzz", "--count", "5000", "--on", "rtl"],
     "figures": ["figures", "fig14", "--out", "out"],
     "demo": ["demo", "--out", "out"],
-    "deadlock": ["deadlock", "published_moe", "--config", "paper_moe", "--set", "experts=16", "--set", "top_k=4"],
+    "deadlock": [
+        "deadlock",
+        "published_moe",
+        "--config",
+        "paper_moe",
+        "--set",
+        "experts=16",
+        "--set",
+        "top_k=4",
+    ],
     "overlay": ["overlay", "compare", "gen:gates:60", "--mesh", "4x4", "--on", "both"],
     "dag": ["dag", "solve", "problem.json", "schedule.json", "--time", "60"],
     "bench": ["dag", "bench", ".", "--time", "60"],
@@ -32,11 +66,16 @@ SECONDS = 2.0
 
 
 def marked(mark: str) -> list[str]:
-    """Command lines of the processes that have a mark in their environment, those that have ended apart."""
+    """Command lines of the processes that have a mark in their environment, those that have ended
+    apart.
+    """
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if mark.encode() in (folder / "environ").read_bytes() and (folder / "stat").read_text().rpartition(")")[2].split()[0] != "Z":
+            if (
+                mark.encode() in (folder / "environ").read_bytes()
+                and (folder / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+            ):
                 found.append((folder / "cmdline").read_text().replace("\0", " ")[:200])
         except OSError:
             continue
@@ -53,8 +92,19 @@ def interrupted(command: list[str], folder: Path, after: float, number: signal.S
     for one in (there, temporary):
         one.mkdir(exist_ok=True)
     generate("residual", 140, 1).save(there / "problem.json")
-    env = os.environ | {"TMPDIR": str(temporary), "PENSTOCK_CACHE": str(folder / "cache"), "PENSTOCK_MARK": mark.partition("=")[2]}
-    process = subprocess.Popen([sys.executable, "-m", "penstock", *command], cwd=there, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    env = os.environ | {
+        "TMPDIR": str(temporary),
+        "PENSTOCK_CACHE": str(folder / "cache"),
+        "PENSTOCK_MARK": mark.partition("=")[2],
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "penstock", *command],
+        cwd=there,
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         error = process.communicate(timeout=after)[1]
         left = marked(mark)
@@ -71,7 +121,10 @@ def interrupted(command: list[str], folder: Path, after: float, number: signal.S
     assert "Traceback" not in error, error
 
 
-@pytest.mark.parametrize(("name", "after", "number"), [("run", 8.0, signal.SIGTERM), ("fuzz", 3.0, signal.SIGINT), ("dag", 1.0, signal.SIGINT)])
+@pytest.mark.parametrize(
+    ("name", "after", "number"),
+    [("run", 8.0, signal.SIGTERM), ("fuzz", 3.0, signal.SIGINT), ("dag", 1.0, signal.SIGINT)],
+)
 def test_nothing_is_left_of_an_interrupted_command(tmp_path, name, after, number):
     interrupted(COMMANDS[name], tmp_path, after, number)
 
@@ -79,7 +132,14 @@ def test_nothing_is_left_of_an_interrupted_command(tmp_path, name, after, number
 @pytest.mark.deep
 @pytest.mark.parametrize("name", COMMANDS)
 def test_nothing_is_left_at_any_moment(tmp_path, name):
-    """Early moments, while modules are imported, and late ones; the cache fills up on the way, so that builds begin and end at others."""
+    """Early moments, while modules are imported, and late ones; the cache fills up on the way, so
+    that builds begin and end at others.
+    """
     rng = random.Random(name)
     for k in range(MOMENTS):
-        interrupted(COMMANDS[name], tmp_path, 0.3 + 30 * rng.random() ** 2, rng.choice([signal.SIGINT, signal.SIGTERM]))
+        interrupted(
+            COMMANDS[name],
+            tmp_path,
+            0.3 + 30 * rng.random() ** 2,
+            rng.choice([signal.SIGINT, signal.SIGTERM]),
+        )

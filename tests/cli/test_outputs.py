@@ -9,7 +9,6 @@ import sys
 import threading
 
 import pytest
-
 from penstock import cli
 from penstock.machine import output
 from penstock.machine.errors import PenstockError
@@ -39,7 +38,10 @@ def test_a_picture_goes_to_standard_output(capfdbinary):
 def test_a_device_stays_one():
     for _ in range(2):
         assert cli.main([*RUN, "--json", os.devnull, "--timeline", os.devnull]) == 0
-    assert cli.main(["run", "swiglu", "--config", "small_fpga", "--quiet", "--outputs", os.devnull]) == 0
+    assert (
+        cli.main(["run", "swiglu", "--config", "small_fpga", "--quiet", "--outputs", os.devnull])
+        == 0
+    )
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
 
 
@@ -92,7 +94,9 @@ def test_what_is_not_finished_is_not_there(tmp_path):
 
 
 def test_a_full_disk_is_told_with_the_path():
-    with pytest.raises(PenstockError, match="cannot write /dev/full: No space left on device; free"):
+    with pytest.raises(
+        PenstockError, match="cannot write /dev/full: No space left on device; free"
+    ):
         output.write_text("/dev/full", "text")
 
 
@@ -105,7 +109,10 @@ def test_a_full_disk_is_told_with_the_path():
         (["run", "link.py", *SMALL, "--json", "mine.py"], "--json would replace link.py, which"),
         (["run", "swiglu", "--config", "m.toml", "--json", "m.toml"], "would replace m.toml"),
         (["show", "swiglu", "--png", "x.png", "--fabric", "x.png"], "--png and --fabric name one"),
-        (["overlay", "compare", "lu:a.mtx", "--json", "a.mtx"], "--json would replace a.mtx, which"),
+        (
+            ["overlay", "compare", "lu:a.mtx", "--json", "a.mtx"],
+            "--json would replace a.mtx, which",
+        ),
         (["fuzz", "--replay", "f.json", "--json", "f.json"], "--json would replace f.json, which"),
         (["dag", "solve", "p.json", "p.json"], "OUT.json would replace p.json, which the command"),
         (["dag", "solve", "p.json", "s.json", "--json", "s.json"], "OUT.json and --json name one"),
@@ -115,14 +122,19 @@ def test_a_full_disk_is_told_with_the_path():
         (["dag", "bench", ".", "--json", "absent/x.json"], "no such folder absent"),
         (["dag", "run", "p.json", "s.json", "--out", "p.json/x"], "p.json is a file"),
         (["run", "swiglu", "--on", "rtl", "--waves", "absent/w"], "no such folder absent"),
-        (["run", "swiglu", "--on", "rtl", "--waves", "w", "--json", "w.fst"], "name one file, w.fst"),
+        (
+            ["run", "swiglu", "--on", "rtl", "--waves", "w", "--json", "w.fst"],
+            "name one file, w.fst",
+        ),
         (["overlay", "compare", "device:mos", "--json", "p.json/x"], "no such folder p.json"),
         (["verilog", "swiglu", "--out", "-"], "several files cannot go to standard output"),
         ([*RUN, "--json", "x" * 300], "File name too long"),
         ([*RUN, "--json", "x/"], "it is a folder"),
     ],
 )
-def test_outputs_that_clash_or_cannot_be_are_refused_before_the_work(capsys, tmp_path, argv, message):
+def test_outputs_that_clash_or_cannot_be_are_refused_before_the_work(
+    capsys, tmp_path, argv, message
+):
     for name in ("mine.py", "m.toml", "a.mtx", "f.json", "p.json"):
         (tmp_path / name).write_text("as it was")
     (tmp_path / "link.py").symlink_to("mine.py")
@@ -143,10 +155,17 @@ def test_a_terminal_that_knows_ascii_only(tmp_path):
     (tmp_path / "mine.py").write_text(
         "from penstock.frontend import *\n\ndef program():\n    g = Graph('größe')\n"
         "    x, y = g.input('x', (8, 8), 'bf16'), g.output('y', (8, 8), 'bf16')\n"
-        "    LinearOffChipStore(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)), y)\n    return g\n", "utf-8")
+        "    LinearOffChipStore(LinearOffChipLoad(x, tile=(4, 8), shape=(2,), stride=(1,)), "
+        "y)\n    return g\n",
+        "utf-8",
+    )
     ascii_only = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = subprocess.run([sys.executable, "-m", "penstock", "run", "mine.py", *SMALL, "--json", "a.json"],
-                          env=os.environ | ascii_only, capture_output=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock", "run", "mine.py", *SMALL, "--json", "a.json"],
+        env=os.environ | ascii_only,
+        capture_output=True,
+        cwd=tmp_path,
+    )
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.isascii() and rb"gr\xf6\xdfe" in done.stdout and b"-----" in done.stdout
     assert json.loads((tmp_path / "a.json").read_text("utf-8"))[0]["workload"] == "größe"
@@ -155,11 +174,21 @@ def test_a_terminal_that_knows_ascii_only(tmp_path):
 @pytest.fixture
 def small_problem(tmp_path):
     path = tmp_path / "problem.json"
-    path.write_text(json.dumps({
-        "widths": [8, 8], "heights": [8, 8], "inputs": [[0]], "outputs": [[1]], "base_costs": [5],
-        "op_types": ["Pointwise"], "fast_memory_capacity": 1000, "slow_memory_bandwidth": 4,
-        "native_granularity": [4, 4],
-    }))
+    path.write_text(
+        json.dumps(
+            {
+                "widths": [8, 8],
+                "heights": [8, 8],
+                "inputs": [[0]],
+                "outputs": [[1]],
+                "base_costs": [5],
+                "op_types": ["Pointwise"],
+                "fast_memory_capacity": 1000,
+                "slow_memory_bandwidth": 4,
+                "native_granularity": [4, 4],
+            }
+        )
+    )
     return path
 
 

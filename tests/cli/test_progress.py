@@ -5,11 +5,10 @@ import threading
 import time
 
 import pytest
-from rich.console import Console
-
 from penstock import cli
 from penstock.machine import cache
 from penstock.runs import api, progress
+from rich.console import Console
 
 GRID = {"tile_b": [4, 8], "tile_inter": [8, 16]}
 
@@ -28,7 +27,8 @@ def test_points_that_fail_are_done_too():
 
 
 def test_lines_tell_stages_and_not_every_quick_step():
-    now, out = [0.0], io.StringIO()
+    now = [0.0]
+    out = io.StringIO()
     show = progress.Lines(out, clock=lambda: now[0])
     show.plan(5)
     for at, what in ((0.1, "a"), (3.9, "b"), (7.0, "c"), (7.1, "d")):
@@ -36,7 +36,11 @@ def test_lines_tell_stages_and_not_every_quick_step():
         show.done(what)
     show.stage("build")
     show.done("e")
-    assert out.getvalue().splitlines() == ["[    7.0 s] 3/5 c", "[    7.1 s] build ...", "[    7.1 s] 5/5 e"]
+    assert out.getvalue().splitlines() == [
+        "[    7.0 s] 3/5 c",
+        "[    7.1 s] build ...",
+        "[    7.1 s] 5/5 e",
+    ]
 
 
 def test_a_step_that_takes_long_gets_a_line(monkeypatch):
@@ -62,19 +66,31 @@ def test_the_bar_counts_and_goes_away():
     assert out.getvalue().endswith("\x1b[2K")
 
 
-@pytest.mark.parametrize("argv", [["run", "swiglu", "--config", "small_fpga"], ["sweep", "swiglu", "--config", "small_fpga", "--set", "tile_b=4,8"]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["run", "swiglu", "--config", "small_fpga"],
+        ["sweep", "swiglu", "--config", "small_fpga", "--set", "tile_b=4,8"],
+    ],
+)
 def test_quiet_is_quiet(capsys, argv):
     assert cli.main([*argv, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("argv", [
-    ["show", "swiglu", "--config", "small_fpga"],
-    ["overlay", "verilog", "--mesh", "1x1", "--pe", "static", "--out", "out"],
-    ["dag", "show", "problem.json"]])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["show", "swiglu", "--config", "small_fpga"],
+        ["overlay", "verilog", "--mesh", "1x1", "--pe", "static", "--out", "out"],
+        ["dag", "show", "problem.json"],
+    ],
+)
 def test_what_may_take_long_says_what_it_does(argv, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(progress.Lines, "step", progress.Lines.stage)  # at once, however quick it is
+    monkeypatch.setattr(
+        progress.Lines, "step", progress.Lines.stage
+    )  # at once, however quick it is
     if argv[0] == "dag":
         assert cli.main(["new", "problem"]) == 0
     assert cli.main(argv) == 0

@@ -1,7 +1,8 @@
-"""What `penstock regress` covers: every operator and every workload, each design on the model, one of the small ones on RTL."""
+"""What `penstock regress` covers: every operator and every workload, each design on the model, one
+of the small ones on RTL.
+"""
 
 import pytest
-
 from penstock.frontend import build
 from penstock.frontend.graph import OPERATORS
 from penstock.runs import api, regress
@@ -12,11 +13,45 @@ SMALL = [d for d in regress.DESIGNS if not d.deep]
 
 def test_every_operator_and_workload_is_covered():
     assert {d.program for d in SMALL} == set(WORKLOADS)
-    used = {type(node).__name__ for d in SMALL for p in d.points for node in build(d.program, p, d.machine()).graph.nodes}
-    assert {name for name, cls in OPERATORS.items() if cls.__module__.startswith("penstock.")} <= used
-    functions = {fn.name for d in SMALL for p in d.points for node in build(d.program, p, d.machine()).graph.nodes if (fn := node.args.get("fn"))}
-    assert {"retile_row", "retile_col", "retile_streamify", "row_append", "row_offset", "address", "address_range", "expert_addresses", "last_tile_filter", "all_read",
-            "matmul", "scale", "row_sum", "row_max", "add", "sub", "mul", "div", "max", "exp", "silu"} <= functions
+    used = {
+        type(node).__name__
+        for d in SMALL
+        for p in d.points
+        for node in build(d.program, p, d.machine()).graph.nodes
+    }
+    assert {
+        name for name, cls in OPERATORS.items() if cls.__module__.startswith("penstock.")
+    } <= used
+    functions = {
+        fn.name
+        for d in SMALL
+        for p in d.points
+        for node in build(d.program, p, d.machine()).graph.nodes
+        if (fn := node.args.get("fn"))
+    }
+    assert {
+        "retile_row",
+        "retile_col",
+        "retile_streamify",
+        "row_append",
+        "row_offset",
+        "address",
+        "address_range",
+        "expert_addresses",
+        "last_tile_filter",
+        "all_read",
+        "matmul",
+        "scale",
+        "row_sum",
+        "row_max",
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "max",
+        "exp",
+        "silu",
+    } <= functions
 
 
 def test_bad_part():
@@ -24,14 +59,22 @@ def test_bad_part():
         build("operators", {"part": "all"}, SMALL[0].machine())
 
 
-@pytest.mark.parametrize("design", [d for d in SMALL if d.program != "swiglu"], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "design", [d for d in SMALL if d.program != "swiglu"], ids=lambda d: d.name
+)
 def test_a_design_computes_what_numpy_does(design):
     found = api.outcomes(design.program, design.machine(), list(design.points) * 2, seed=[0, 7])
     assert [o.error for o in found] == [None, None] and all(o.model.values_ok for o in found)
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("design", [d for d in regress.DESIGNS if d.program != "swiglu"], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "design", [d for d in regress.DESIGNS if d.program != "swiglu"], ids=lambda d: d.name
+)
 def test_a_design_on_rtl(design):
     _, rows = regress.run(designs=(design,), deep=True)
-    assert "failed" not in rows[0] and rows[0]["differ"] == 0 and rows[0]["cycles RTL"] == rows[0]["cycles model"]
+    assert (
+        "failed" not in rows[0]
+        and rows[0]["differ"] == 0
+        and rows[0]["cycles RTL"] == rows[0]["cycles model"]
+    )

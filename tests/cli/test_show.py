@@ -13,11 +13,27 @@ from penstock.runs import api
 
 def shown(capsys, *args) -> list[tuple[str, ...]]:
     assert cli.main(["show", *args]) == 0
-    return re.findall(r"^scratchpad (\S+): (\d+) pages of (\d+) tiles, (\d+) B; metadata (\d+) bits \(([\d.]+)%\)$", capsys.readouterr().out, re.M)
+    return re.findall(
+        r"^scratchpad (\S+): (\d+) pages of (\d+) tiles, (\d+) B; metadata (\d+) bits "
+        r"\(([\d.]+)%\)$",
+        capsys.readouterr().out,
+        re.M,
+    )
 
 
 def test_scratchpads_and_their_metadata(capsys):
-    rows = shown(capsys, "attention", "--config", "small_fpga", "--set", "softmax=stable", "--set", "regions=1", "--set", "requests=4")
+    rows = shown(
+        capsys,
+        "attention",
+        "--config",
+        "small_fpga",
+        "--set",
+        "softmax=stable",
+        "--set",
+        "regions=1",
+        "--set",
+        "requests=4",
+    )
     m = load("small_fpga").machine
     assert "held0" in [r[0] for r in rows]
     for _, pages, frames, size, bits, share in rows:
@@ -26,16 +42,35 @@ def test_scratchpads_and_their_metadata(capsys):
 
 
 def test_the_pages_that_a_machine_takes_at_most(capsys):
-    args = ["attention", "--config", "small_fpga", "--set", "parallel=dynamic", "--set", "softmax=stable", "--set", "most=8"]
+    args = [
+        "attention",
+        "--config",
+        "small_fpga",
+        "--set",
+        "parallel=dynamic",
+        "--set",
+        "softmax=stable",
+        "--set",
+        "most=8",
+    ]
     assert cli.main(["show", *args, "--onchip-rule", "machine"]) == 0
-    (figure,) = re.findall(r"on-chip requirement \(rule machine\): +(.+) B", capsys.readouterr().out)
-    record = api.run("attention", "small_fpga", {"parallel": "dynamic", "softmax": "stable", "most": 8}, onchip_rule="machine")[0]
+    (figure,) = re.findall(
+        r"on-chip requirement \(rule machine\): +(.+) B", capsys.readouterr().out
+    )
+    record = api.run(
+        "attention",
+        "small_fpga",
+        {"parallel": "dynamic", "softmax": "stable", "most": 8},
+        onchip_rule="machine",
+    )[0]
     assert "Min(32, 2*ceiling(" in figure and 0 < record.onchip_peak_bytes <= record.onchip_bytes
 
 
 def test_at_most_six_percent_of_512_kb(capsys, tmp_path):
     text = (presets_dir() / "paper_hdl_bf16.toml").read_text()
-    (tmp_path / "large.toml").write_text(text.replace("pages = 64", "pages = 128"))  # of 8 tiles of 512 B
+    (tmp_path / "large.toml").write_text(
+        text.replace("pages = 64", "pages = 128")
+    )  # of 8 tiles of 512 B
     rows = shown(capsys, "swiglu", "--config", str(tmp_path / "large.toml"))
     assert rows and all(int(size) >= 512 << 10 and float(share) <= 6 for *_, size, _, share in rows)
 
@@ -65,7 +100,9 @@ def streams(seed, **_):
 
 
 def test_a_program_with_sources_feedback_and_started_loads(tmp_path):
-    """It is drawn, feedback upwards; every unit has a name of its own; reads come from memory; its timeline is of the seed's elements."""
+    """It is drawn, feedback upwards; every unit has a name of its own; reads come from memory; its
+    timeline is of the seed's elements.
+    """
     (tmp_path / "p.py").write_text(PROGRAM)
     config = load("small_fpga")
     graph = build(str(tmp_path / "p.py"), config=config).graph
@@ -76,16 +113,45 @@ def test_a_program_with_sources_feedback_and_started_loads(tmp_path):
     boxes, arrows = parts(graph)
     assert [(arrows[i].src, arrows[i].dst) for i in feedback(boxes, arrows)] == [("leaves", "back")]
     _, arrows = fabric_parts(units, config)
-    memory = {(a.src, a.dst) for a in arrows if "interconnect" in a.src + a.dst and "memory" not in a.src}
+    memory = {
+        (a.src, a.dst) for a in arrows if "interconnect" in a.src + a.dst and "memory" not in a.src
+    }
     memory |= {("memory", a.dst) for a in arrows if a.src == "memory interconnect"}
-    assert memory == {("memory", "load0"), ("memory", "load1"), ("memory", "once"), ("store", "interconnect, off-chip memory")}
+    assert memory == {
+        ("memory", "load0"),
+        ("memory", "load1"),
+        ("memory", "once"),
+        ("store", "interconnect, off-chip memory"),
+    }
 
     out = [str(tmp_path / n) for n in ("p.png", "f.svg")]
-    assert cli.main(["show", str(tmp_path / "p.py"), "--config", "small_fpga", "--png", out[0], "--fabric", out[1]]) == 0
+    assert (
+        cli.main(
+            [
+                "show",
+                str(tmp_path / "p.py"),
+                "--config",
+                "small_fpga",
+                "--png",
+                out[0],
+                "--fabric",
+                out[1],
+            ]
+        )
+        == 0
+    )
     assert all((tmp_path / n).stat().st_size for n in ("p.png", "f.svg"))
 
     def busy(seed):
-        events = json.loads(api.timeline(str(tmp_path / "p.py"), "small_fpga", out=tmp_path / "t.json", seed=seed).read_text())["traceEvents"]
-        return {e["args"]["node"]: e["dur"] for e in events if e["ph"] == "X" and e["args"]["node"].startswith("load")}
+        events = json.loads(
+            api.timeline(
+                str(tmp_path / "p.py"), "small_fpga", out=tmp_path / "t.json", seed=seed
+            ).read_text()
+        )["traceEvents"]
+        return {
+            e["args"]["node"]: e["dur"]
+            for e in events
+            if e["ph"] == "X" and e["args"]["node"].startswith("load")
+        }
 
     assert busy(0).keys() == busy(1).keys() == {"load0", "load1"} and busy(0) != busy(1)

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from penstock import cli
 from penstock.frontend import build, lower
 from penstock.machine.config import load
@@ -18,10 +17,31 @@ ROTARY = str(Path(__file__).parents[2] / "samples" / "files" / "rotary.py")
 
 def test_a_sweep_is_every_combination_in_one_table(capsys, tmp_path):
     out = tmp_path / "r.json"
-    assert cli.main(["sweep", "swiglu", "--config", "small_fpga", "--set", "tile_b=4,8", "--set", "tile_inter=8,16,32", "--set", "batch=8", "--csv",
-                     "--json", str(out), "--quiet"]) == 0
+    assert (
+        cli.main(
+            [
+                "sweep",
+                "swiglu",
+                "--config",
+                "small_fpga",
+                "--set",
+                "tile_b=4,8",
+                "--set",
+                "tile_inter=8,16,32",
+                "--set",
+                "batch=8",
+                "--csv",
+                "--json",
+                str(out),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    assert [(r["tile_b"], r["tile_inter"], r["batch"]) for r in rows] == [(b, i, "8") for b in "48" for i in ("8", "16", "32")]
+    assert [(r["tile_b"], r["tile_inter"], r["batch"]) for r in rows] == [
+        (b, i, "8") for b in "48" for i in ("8", "16", "32")
+    ]
     records = api.load_records(out)
     assert [int(r["cycles model"]) for r in rows] == [r.cycles for r in records]
     alone = api.run("swiglu", "small_fpga", {"tile_b": 8, "tile_inter": 16, "batch": 8})[0]
@@ -30,23 +50,47 @@ def test_a_sweep_is_every_combination_in_one_table(capsys, tmp_path):
 
 def test_a_point_that_fails_does_not_take_the_others_along(capsys, tmp_path):
     out = tmp_path / "r.json"
-    code = cli.main(["sweep", "swiglu", "--config", "small_fpga", "--set", "tile_b=4,0,8", "--json", str(out), "--quiet"])
+    code = cli.main(
+        [
+            "sweep",
+            "swiglu",
+            "--config",
+            "small_fpga",
+            "--set",
+            "tile_b=4,0,8",
+            "--json",
+            str(out),
+            "--quiet",
+        ]
+    )
     told = capsys.readouterr()
-    assert code == 1 and told.err.startswith("FAILED tile_b=0: ") and "into parts of 0" in told.err and told.err.count("\n") == 1
+    assert (
+        code == 1
+        and told.err.startswith("FAILED tile_b=0: ")
+        and "into parts of 0" in told.err
+        and told.err.count("\n") == 1
+    )
     assert [r.params["tile_b"] for r in api.load_records(out)] == [4, 8]
     assert "FAILED" in told.out
 
 
 @pytest.mark.xdist_group("rtl-small")
 def test_a_regression_keeps_the_rows_of_a_design_with_a_failed_point(tmp_path):
-    design = regress.Design("rotary", "small_fpga", ({"rows": 8}, {"tile_rows": 0}, {"rows": 12}), program=ROTARY)
+    design = regress.Design(
+        "rotary", "small_fpga", ({"rows": 8}, {"tile_rows": 0}, {"rows": 12}), program=ROTARY
+    )
     records, rows = regress.run(designs=(design,))
     good, bad, also, total = rows
-    assert (good["cycles RTL"], also["cycles RTL"]) == tuple(r.cycles for r in records if r.backend == "model")
+    assert (good["cycles RTL"], also["cycles RTL"]) == tuple(
+        r.cycles for r in records if r.backend == "model"
+    )
     assert good["error"] == also["error"] == 0 and "failed" not in good | also
     assert bad["point"] == "tile_rows=0" and "cycles RTL" not in bad and bad["failed"]
     assert len({r.build for r in records if r.backend == "rtl"}) == 1
-    assert total["point"] == "2 of 3 points passed" and total["cycles RTL"] == good["cycles RTL"] + also["cycles RTL"]
+    assert (
+        total["point"] == "2 of 3 points passed"
+        and total["cycles RTL"] == good["cycles RTL"] + also["cycles RTL"]
+    )
     out = tmp_path / "not" / "there"
     regress.save(out, records, rows)
     stored = json.loads((out / "regress.json").read_text())
@@ -71,16 +115,36 @@ def test_a_difference_is_a_failure_that_keeps_its_records(monkeypatch):
     record = api.run("swiglu", "small_fpga")[0]
     wrong = api.Outcome({}, record, record, RunError("model and RTL differ"))
     row = points.row(wrong, point="p")
-    assert row["cycles RTL"] == record.cycles and points.failures([row]) == "FAILED p: model and RTL differ"
+    assert (
+        row["cycles RTL"] == record.cycles
+        and points.failures([row]) == "FAILED p: model and RTL differ"
+    )
     assert points.total([row])["point"] == "0 of 1 points passed"
     record.values_ok = False
     assert "NumPy" in points.row(api.Outcome({}, record))["failed"]
 
 
 def test_a_narrow_terminal_gets_the_columns_that_fit():
-    rows = [{"point": "p", "cycles": 123456, "traffic": 123456, "speed": 123456, "failed": "a long message"}, {"point": "q", "cycles": 1}]
+    rows = [
+        {
+            "point": "p",
+            "cycles": 123456,
+            "traffic": 123456,
+            "speed": 123456,
+            "failed": "a long message",
+        },
+        {"point": "q", "cycles": 1},
+    ]
     table, left_out = points.fitting(rows, 40)
-    assert left_out == ["speed"] and [c.header for c in table.columns] == ["point", "cycles", "traffic", "result"]
+    assert left_out == ["speed"] and [c.header for c in table.columns] == [
+        "point",
+        "cycles",
+        "traffic",
+        "result",
+    ]
     assert points.fitting(rows, 200)[1] == []
     text = points.text_table(rows)
-    assert text.splitlines()[0].split() == ["point", "cycles", "traffic", "speed", "result"] and "FAILED" in text
+    assert (
+        text.splitlines()[0].split() == ["point", "cycles", "traffic", "speed", "result"]
+        and "FAILED" in text
+    )

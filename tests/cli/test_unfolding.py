@@ -1,9 +1,10 @@
-"""A datapath that is wrong in one lane's last bit: the commands that compare RTL and model say where, down to the element."""
+"""A datapath that is wrong in one lane's last bit: the commands that compare RTL and model say
+where, down to the element.
+"""
 
 import re
 
 import pytest
-
 from penstock.cli import main
 
 PROGRAM = '''
@@ -54,10 +55,13 @@ def program():
     return g
 '''
 
-TOLD = (r"lossy: model and RTL differ\n.*100 %\).*\n"
-        r"  channel flip:0->save:0 beat 0: payload digest \(2 of 3 beats\): model [0-9a-f]{16}, RTL [0-9a-f]{16}\n"
-        r" +flip \(map\) -> save \(store\), accepted in cycle \d+, taken in cycle \d+; "
-        r"\d+ of 16 elements differ: \[\d,\d\] model \S+ \(([0-9a-f]{8})\), RTL \S+ \(([0-9a-f]{8})\)")
+TOLD = (
+    r"lossy: model and RTL differ\n.*100 %\).*\n"
+    r"  channel flip:0->save:0 beat 0: payload digest \(2 of 3 beats\): model [0-9a-f]{16}, RTL "
+    r"[0-9a-f]{16}\n"
+    r" +flip \(map\) -> save \(store\), accepted in cycle \d+, taken in cycle \d+; "
+    r"\d+ of 16 elements differ: \[\d,\d\] model \S+ \(([0-9a-f]{8})\), RTL \S+ \(([0-9a-f]{8})\)"
+)
 
 
 @pytest.fixture

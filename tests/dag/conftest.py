@@ -1,8 +1,6 @@
 """Compile the tiling search once, so that the time budgets of the tests measure the solver."""
 
-
 import pytest
-
 from penstock.scheduler.dag.solve.tiles import compile_search
 from penstock.testing.dag_cases import EXAMPLES
 

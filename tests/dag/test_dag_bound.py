@@ -1,7 +1,6 @@
 """The lower bound under readings that allow more, each against a schedule written by hand."""
 
 import pytest
-
 from penstock.scheduler.dag import Readings, evaluate
 from penstock.scheduler.dag.bound import lower_bound
 from penstock.testing.dag_cases import PW, problem, schedule
@@ -12,13 +11,21 @@ SIZE = 16 * 16
 
 def two_readers():
     """Two operations that read one tensor: memory bounds the first, compute the second."""
-    return problem([([0], 1), ([0], 2)], [1, 1000], [PW, PW], [(16, 16)] * 3,
-                   capacity=1000, bandwidth=1, native=(16, 16))
+    return problem(
+        [([0], 1), ([0], 2)],
+        [1, 1000],
+        [PW, PW],
+        [(16, 16)] * 3,
+        capacity=1000,
+        bandwidth=1,
+        native=(16, 16),
+    )
 
 
 def test_bound_of_a_loaded_tensor_that_stays():
     """The second operation loads it while it computes, and leaves it for the first: free."""
-    case, readings = two_readers(), Readings.parse(["retainable=loaded-too"])
+    case = two_readers()
+    readings = Readings.parse(["retainable=loaded-too"])
     order = schedule(([1], TILE, [0]), ([0], TILE))
     latency = evaluate(case, order, readings, check_latencies=False).latency
     assert latency == 1000 + SIZE

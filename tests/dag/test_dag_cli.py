@@ -5,7 +5,6 @@ import subprocess
 import sys
 
 import pytest
-
 from penstock.cli.dag_solver import main
 from penstock.scheduler.dag import Problem, Schedule, evaluate
 from penstock.scheduler.dag.generate import generate
@@ -21,7 +20,20 @@ def problem_file(tmp_path):
 
 def test_solve_then_check_then_show(problem_file, tmp_path, capsys):
     out = tmp_path / "out.json"
-    assert main(["solve", str(problem_file), str(out), "--time", "5", "--json", str(tmp_path / "record.json")]) == 0
+    assert (
+        main(
+            [
+                "solve",
+                str(problem_file),
+                str(out),
+                "--time",
+                "5",
+                "--json",
+                str(tmp_path / "record.json"),
+            ]
+        )
+        == 0
+    )
     captured = capsys.readouterr()
     assert "best" in captured.err and "bound" in captured.err
     latency = evaluate(EXAMPLES[3], Schedule.load(out)).latency
@@ -30,7 +42,10 @@ def test_solve_then_check_then_show(problem_file, tmp_path, capsys):
     assert record["latency"] == pytest.approx(latency) and record["history"]
     assert main(["check", str(problem_file), str(out)]) == 0
     text = capsys.readouterr().out
-    assert f"total latency {latency:,.1f}  (readings: matmul_cost=full-k)" in text and "with matmul_cost=native-k" in text
+    assert (
+        f"total latency {latency:,.1f}  (readings: matmul_cost=full-k)" in text
+        and "with matmul_cost=native-k" in text
+    )
     image = tmp_path / "picture.png"
     assert main(["show", str(problem_file), str(out), "--out", str(image)]) == 0
     assert image.stat().st_size > 10_000
@@ -60,9 +75,15 @@ BAD_INPUT = {
     "missing field": (_without("heights"), "field 'heights': the field is missing"),
     "cycle": (_with(inputs=[[4, 1], [3, 2]]), "form a cycle"),
     "negative size": (_with(heights=[-1, 128, 128, 128, 128]), "tensor 0, field 'heights'"),
-    "capacity below any tile": (_with(fast_memory_capacity=2), "the smallest working set is 3 elements, the capacity 2"),
+    "capacity below any tile": (
+        _with(fast_memory_capacity=2),
+        "the smallest working set is 3 elements, the capacity 2",
+    ),
     "unknown op type": (_with(op_types=["MatMul", "Softmax"]), "unknown operation type 'Softmax'"),
-    "empty DAG": (_with(inputs=[], outputs=[], base_costs=[], op_types=[]), "the graph has no operation"),
+    "empty DAG": (
+        _with(inputs=[], outputs=[], base_costs=[], op_types=[]),
+        "the graph has no operation",
+    ),
     "garbage": ("\x00garbage{[" * 1_000_000, "not valid JSON"),
     "deep nesting": ("[" * 200_000, "more than 64 deep"),
     "a list": ("[]", "the top level is a list"),
@@ -73,15 +94,21 @@ BAD_INPUT = {
 @pytest.mark.parametrize("name", BAD_INPUT)
 def test_bad_input_gives_one_message_and_no_file(name, tmp_path, capsys):
     text, reason = BAD_INPUT[name]
-    source, out = tmp_path / "in.json", tmp_path / "out.json"
+    source = tmp_path / "in.json"
+    out = tmp_path / "out.json"
     source.write_text(text)
     assert main(["solve", str(source), str(out), "--time", "1"]) == 1
     error = capsys.readouterr().err
-    assert reason in error and len(error) < 500 and error.count("\n") == 1 and "Traceback" not in error
+    assert (
+        reason in error and len(error) < 500 and error.count("\n") == 1 and "Traceback" not in error
+    )
     assert [p.name for p in tmp_path.iterdir()] == ["in.json"]
 
 
-@pytest.mark.parametrize("setting, reason", [("speed=fast", "no reading is called 'speed'"), ("reuse=never", "reuse cannot be 'never'")])
+@pytest.mark.parametrize(
+    "setting, reason",
+    [("speed=fast", "no reading is called 'speed'"), ("reuse=never", "reuse cannot be 'never'")],
+)
 def test_unknown_reading_is_refused(problem_file, tmp_path, capsys, setting, reason):
     assert main(["solve", str(problem_file), str(tmp_path / "out.json"), "--reading", setting]) == 1
     assert reason in capsys.readouterr().err
@@ -107,10 +134,22 @@ def test_bench_solves_a_folder_in_fresh_processes(tmp_path, capsys):
 
 def test_sigint_leaves_a_valid_schedule(tmp_path):
     """The written file is valid when the solver is stopped from outside, and the exit is orderly."""
-    problem, out = tmp_path / "in.json", tmp_path / "out.json"
+    problem = tmp_path / "in.json"
+    out = tmp_path / "out.json"
     generate("residual", 140, 1).save(problem)
-    command = [sys.executable, "-m", "penstock.cli.dag_solver", "solve", str(problem), str(out), "--time", "60"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    command = [
+        sys.executable,
+        "-m",
+        "penstock.cli.dag_solver",
+        "solve",
+        str(problem),
+        str(out),
+        "--time",
+        "60",
+    ]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
         process.stderr.readline()
         process.terminate()
         output, error = process.communicate(timeout=60)
@@ -120,8 +159,13 @@ def test_sigint_leaves_a_valid_schedule(tmp_path):
 
 
 def test_a_first_schedule_needs_neither_compiled_code_nor_the_front_end():
-    """What `penstock dag` loads before it works; the front end alone takes longer than a first schedule may."""
-    code = "import sys; from penstock.cli import parser; parser('dag'); sys.exit(' '.join({'sympy', 'numba', 'scipy'} & set(sys.modules)))"
+    """What `penstock dag` loads before it works; the front end alone takes longer than a first
+    schedule may.
+    """
+    code = (
+        "import sys; from penstock.cli import parser; parser('dag'); sys.exit(' '.join({'sympy', "
+        "'numba', 'scipy'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     assert done.stderr.strip() == ""
 

@@ -3,7 +3,6 @@
 import math
 
 import pytest
-
 from penstock.scheduler.dag import Problem, Readings, Schedule, ScheduleError, evaluate
 from penstock.scheduler.dag.demand import make_plan
 from penstock.scheduler.dag.meter import Meter
@@ -19,7 +18,10 @@ def test_worked_example_is_exact(name):
 
 
 def test_example_5a_is_out_of_memory_at_65536():
-    with pytest.raises(ScheduleError, match="out of memory: the working set is 65,536 elements, the capacity 45,000"):
+    with pytest.raises(
+        ScheduleError,
+        match="out of memory: the working set is 65,536 elements, the capacity 45,000",
+    ):
         evaluate(EXAMPLES[5], schedule(([0, 1], (128, 128, 128))))
 
 
@@ -48,13 +50,17 @@ def test_files_round_trip(tmp_path):
 
 
 def test_native_k_divides_by_the_native_depth():
-    """K = native in every example: both readings of a MatMul's cost agree there, and differ by K / native elsewhere."""
+    """K = native in every example: both readings of a MatMul's cost agree there, and differ by K /
+    native elsewhere.
+    """
     from penstock.testing.dag_cases import MM, problem
 
     native = Readings.parse(["matmul_cost=native-k"])
     for name in ("4A", "5B"):
         number, plan, latencies = WORKED[name]
-        assert evaluate(EXAMPLES[number], plan, native, check_latencies=False).latency == pytest.approx(sum(latencies))
+        assert evaluate(
+            EXAMPLES[number], plan, native, check_latencies=False
+        ).latency == pytest.approx(sum(latencies))
     deep = problem([([0, 1], 2)], [1000], [MM], [(512, 128), (128, 512), SQUARE], capacity=200_000)
     plan = schedule(([0], (128, 128, 128)))
     assert evaluate(deep, plan, check_latencies=False).subgraphs[0].compute == 1000

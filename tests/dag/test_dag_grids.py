@@ -4,7 +4,6 @@ import random
 import time
 
 import pytest
-
 from penstock.scheduler.dag import Readings, evaluate
 from penstock.scheduler.dag.demand import make_plan
 from penstock.scheduler.dag.meter import Meter
@@ -17,19 +16,37 @@ LARGEST = 1 << 24
 def masked(width: int, height: int):
     """A MatMul and two pointwise tails, one of whose outputs is smaller than the grid."""
     return problem(
-        [([0, 1], 2), ([2], 3), ([2, 4], 5), ([1, 6], 7)], [40, 3, 5, 20], [MM, PW, PW, MM],
-        [(30, height), (width, 30), (width, height), (width, height), (width, height), (width, height),
-         (11, width), (11, 30)], capacity=10_000, native=(8, 8))
+        [([0, 1], 2), ([2], 3), ([2, 4], 5), ([1, 6], 7)],
+        [40, 3, 5, 20],
+        [MM, PW, PW, MM],
+        [
+            (30, height),
+            (width, 30),
+            (width, height),
+            (width, height),
+            (width, height),
+            (width, height),
+            (11, width),
+            (11, 30),
+        ],
+        capacity=10_000,
+        native=(8, 8),
+    )
 
 
 def walk(meter: Meter, order=None) -> tuple[float, float, float]:
     steps = list(meter.steps(order))
-    return (sum(s.latency for s in steps), sum(s.loaded for s in steps),
-            max(s.working_set for s in steps))
+    return (
+        sum(s.latency for s in steps),
+        sum(s.loaded for s in steps),
+        max(s.working_set for s in steps),
+    )
 
 
-@pytest.mark.parametrize("setting", [
-    [], ["reuse=union"], ["sharing=union"], ["sharing=once-per-tensor"], ["split_k_lhs=resident"]])
+@pytest.mark.parametrize(
+    "setting",
+    [[], ["reuse=union"], ["sharing=union"], ["sharing=once-per-tensor"], ["split_k_lhs=resident"]],
+)
 @pytest.mark.parametrize("ops", [(0, 1), (0, 1, 2), (3,)])
 @pytest.mark.parametrize("granularity", [(8, 8, 8), (7, 3, 4), (5, 8, 30), (64, 2, 7)])
 def test_a_measured_subgraph_equals_its_walk(setting, ops, granularity):
@@ -44,8 +61,9 @@ def test_a_measured_subgraph_equals_its_walk(setting, ops, granularity):
 
 
 def test_the_largest_grid_is_costed_at_once():
-    case = problem([([0, 1], 2), ([2], 3)], [1000, 10], [MM, PW], [(LARGEST, LARGEST)] * 4,
-                   capacity=100_000)
+    case = problem(
+        [([0, 1], 2), ([2], 3)], [1000, 10], [MM, PW], [(LARGEST, LARGEST)] * 4, capacity=100_000
+    )
     begin = time.process_time()
     schedule = one_op_per_subgraph(case, Readings())
     cost = evaluate(case, schedule)

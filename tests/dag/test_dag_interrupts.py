@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from penstock.scheduler.dag import Problem, Schedule, evaluate
 from penstock.scheduler.dag.generate import generate
 
@@ -16,12 +15,25 @@ class Solver:
     """A solver of its own process on a problem that takes long."""
 
     def __init__(self, folder):
-        self.problem, self.out = generate("residual", 140, 1), folder / "out.json"
+        self.problem = generate("residual", 140, 1)
+        self.out = folder / "out.json"
         self.problem.save(folder / "in.json")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "penstock", "dag", "solve", str(folder / "in.json"),
-             str(self.out), "--time", "60"],
-            stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            [
+                sys.executable,
+                "-m",
+                "penstock",
+                "dag",
+                "solve",
+                str(folder / "in.json"),
+                str(self.out),
+                "--time",
+                "60",
+            ],
+            stderr=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
 
     def wait_until_it_listens(self) -> None:
         """Until signals are Penstock's; Python itself takes SIGINT before, and never SIGTERM."""

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-
 from penstock.scheduler.dag import Problem, Schedule, evaluate
 from penstock.scheduler.dag.generate import generate
 from penstock.scheduler.dag.solve import compiled, precompile, solve
@@ -18,20 +17,36 @@ MEGABYTES = 1_000
 
 def square_chain(size: int, native: int, capacity: float) -> Problem:
     """A MatMul and a pointwise operation over square tensors."""
-    return problem([([0, 1], 2), ([2], 3)], [1000, 10], [MM, PW], [(size, size)] * 4,
-                   capacity=capacity, native=(native, native))
+    return problem(
+        [([0, 1], 2), ([2], 3)],
+        [1000, 10],
+        [MM, PW],
+        [(size, size)] * 4,
+        capacity=capacity,
+        native=(native, native),
+    )
 
 
 def chain(ops: int) -> Problem:
-    return problem([([i], i + 1) for i in range(ops)], [10] * ops, [PW] * ops,
-                   [(512, 512)] * (ops + 1), capacity=100_000)
+    return problem(
+        [([i], i + 1) for i in range(ops)],
+        [10] * ops,
+        [PW] * ops,
+        [(512, 512)] * (ops + 1),
+        capacity=100_000,
+    )
 
 
 def star(ops: int) -> Problem:
     """As many readers of one tensor, and one operation that reads all they make."""
     reads = [([0], i + 1) for i in range(ops - 1)]
-    return problem([*reads, (list(range(1, ops)), ops)], [10] * ops, [PW] * ops,
-                   [(512, 512)] * (ops + 1), capacity=1e8)
+    return problem(
+        [*reads, (list(range(1, ops)), ops)],
+        [10] * ops,
+        [PW] * ops,
+        [(512, 512)] * (ops + 1),
+        capacity=1e8,
+    )
 
 
 CASES = {
@@ -49,9 +64,19 @@ CASES = {
 def solved(case: Problem, folder, seconds: float, **environment: str) -> dict:
     """The record of a fresh process; its schedule is checked here."""
     case.save(folder / "in.json")
-    command = [sys.executable, "-m", "penstock.cli.dag_solver", "solve", str(folder / "in.json"),
-               str(folder / "out.json"), "--time", str(seconds), "--quiet",
-               "--json", str(folder / "record.json")]
+    command = [
+        sys.executable,
+        "-m",
+        "penstock.cli.dag_solver",
+        "solve",
+        str(folder / "in.json"),
+        str(folder / "out.json"),
+        "--time",
+        str(seconds),
+        "--quiet",
+        "--json",
+        str(folder / "record.json"),
+    ]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     record = json.loads((folder / "record.json").read_text())[0]
@@ -69,7 +94,9 @@ def kept(record: dict, seconds: float) -> None:
     assert record["peak_memory_mb"] < MEGABYTES
 
 
-@pytest.mark.parametrize("name", ["the largest tile", "the smallest tile", "a long chain", "random"])
+@pytest.mark.parametrize(
+    "name", ["the largest tile", "the smallest tile", "a long chain", "random"]
+)
 def test_time_and_memory_are_kept_at_any_size(name, tmp_path):
     """In the first run after installation: no cache has compiled code for the search."""
     record = solved(CASES[name](), tmp_path, 2.0, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
@@ -95,7 +122,9 @@ def test_a_first_run_improves_long_before_it_has_compiled(monkeypatch):
     monkeypatch.setattr(compiled.Compilation, "ready", False)
     case = generate("random", 60, 3)
     result = solve(case, seconds=4)
-    chains = [p.latency for p in result.history if p.stage == "chains"] or [result.history[0].latency]
+    chains = [p.latency for p in result.history if p.stage == "chains"] or [
+        result.history[0].latency
+    ]
     assert result.latency < 0.97 * chains[0]
 
 

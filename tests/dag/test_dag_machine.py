@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from penstock.cli import main
 from penstock.runs import dag_run
 from penstock.scheduler.dag import Readings, Schedule, Subgraph, evaluate
@@ -27,15 +26,20 @@ def test_worked_examples_run(name):
     number, schedule, _ = WORKED[name]
     (run,) = dag_run.run_schedule(EXAMPLES[number], schedule)
     judged(run)
-    assert run.total("predicted") == pytest.approx(run.cycles_per_time * evaluate(EXAMPLES[number], schedule, check_latencies=False).latency)
+    assert run.total("predicted") == pytest.approx(
+        run.cycles_per_time * evaluate(EXAMPLES[number], schedule, check_latencies=False).latency
+    )
 
 
 def test_the_machine_moves_what_the_schedule_says():
-    # Tiles of 64 x 64 are whole lines: the elements moved are the evaluator's, raster and snake, retained or not.
+    # Tiles of 64 x 64 are whole lines: the elements moved are the evaluator's, raster and snake,
+    # retained or not.
     for name in ("2B", "3A", "3B", "3C", "4A", "4B", "5B"):
         number, schedule, _ = WORKED[name]
         (run,) = dag_run.run_schedule(EXAMPLES[number], schedule, values=False)
-        assert [s.elements for s in run.subgraphs] == [s.predicted_elements for s in run.subgraphs], name
+        assert [s.elements for s in run.subgraphs] == [
+            s.predicted_elements for s in run.subgraphs
+        ], name
 
 
 def test_retained_tensors_cost_no_traffic():
@@ -43,10 +47,14 @@ def test_retained_tensors_cost_no_traffic():
     first = lower_subgraph(EXAMPLES[number], schedule.subgraphs[0])
     second = lower_subgraph(EXAMPLES[number], schedule.subgraphs[1], frozenset([1]))
     assert [h.tensor for h in first.sinks.values()] == [1] and "t1" not in first.graph.tensors
-    assert {h.tensor for h in second.sources.values()} == {1} and set(second.graph.tensors) == {"t3"}
+    assert {h.tensor for h in second.sources.values()} == {1} and set(second.graph.tensors) == {
+        "t3"
+    }
 
 
-@pytest.mark.parametrize("kind, ops, seed", [("mlp", 8, 1), ("residual", 8, 0), ("attention", 8, 0)])
+@pytest.mark.parametrize(
+    "kind, ops, seed", [("mlp", 8, 1), ("residual", 8, 0), ("attention", 8, 0)]
+)
 def test_generated_problems_run(kind, ops, seed):
     problem = generate(kind, ops, seed)
     (run,) = dag_run.run_schedule(problem, solve(problem, seconds=2).schedule)
@@ -66,9 +74,25 @@ def test_cycles_follow_the_prediction_in_smaller_versions():
 def test_command_line(tmp_path, capsys):
     EXAMPLES[3].save(tmp_path / "in.json")
     _, schedule, latencies = WORKED["3B"]
-    Schedule(tuple(replace(s, latency=x) for s, x in zip(schedule.subgraphs, latencies))).save(tmp_path / "out.json")
+    Schedule(
+        tuple(replace(s, latency=x) for s, x in zip(schedule.subgraphs, latencies, strict=False))
+    ).save(tmp_path / "out.json")
     files = [str(tmp_path / "in.json"), str(tmp_path / "out.json")]
-    assert main(["dag", "run", *files, "--quiet", "--json", str(tmp_path / "r.json"), "--out", str(tmp_path)]) == 0
+    assert (
+        main(
+            [
+                "dag",
+                "run",
+                *files,
+                "--quiet",
+                "--json",
+                str(tmp_path / "r.json"),
+                "--out",
+                str(tmp_path),
+            ]
+        )
+        == 0
+    )
     (record,) = json.loads((tmp_path / "r.json").read_text())
     assert record["workload"] == "dag:in" and record["values_ok"] is True
     capsys.readouterr()
@@ -76,11 +100,16 @@ def test_command_line(tmp_path, capsys):
     assert "predicted" in capsys.readouterr().out
     assert main(["diff", str(tmp_path / "r.json"), str(tmp_path / "r.json")]) == 0
     record = record["schedule"]
-    assert record["ratio"] == pytest.approx(record["predicted"] / record["cycles"]) and len(record["subgraphs"]) == 2
+    assert (
+        record["ratio"] == pytest.approx(record["predicted"] / record["cycles"])
+        and len(record["subgraphs"]) == 2
+    )
     assert (tmp_path / "in_model.png").stat().st_size > 1000
     assert main(["dag", "run", *files, "--quiet"]) == 0
     assert "predicted / simulated" in capsys.readouterr().out
-    (tmp_path / "out.json").write_text((tmp_path / "out.json").read_text().replace("3000.0", "2000.0"))
+    (tmp_path / "out.json").write_text(
+        (tmp_path / "out.json").read_text().replace("3000.0", "2000.0")
+    )
     assert main(["dag", "run", *files, "--quiet"]) == 1
     assert "the stated latency is" in capsys.readouterr().err
 

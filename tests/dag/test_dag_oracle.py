@@ -1,4 +1,6 @@
-"""The evaluator against an element-by-element one, the compiled search against the evaluator, the solver against brute force."""
+"""The evaluator against an element-by-element one, the compiled search against the evaluator, the
+solver against brute force.
+"""
 
 import heapq
 import itertools
@@ -7,7 +9,6 @@ import random
 
 import checker
 import pytest
-
 from penstock.scheduler.dag import Op, OpType, Problem, Readings, ScheduleError, Tensor, evaluate
 from penstock.scheduler.dag.demand import make_plan
 from penstock.scheduler.dag.evaluate import check_granularity
@@ -28,20 +29,32 @@ def tiny(seed: int, ops: int, native: int = 4, sizes=(2, 3, 4, 5, 7, 8)) -> Prob
         rights = [t for t, s in enumerate(tensors) if s.height == tensors[x].width]
         draw = chance.random()
         if draw < 0.5:
-            inputs, kind, shape = (x, *([chance.choice(equal)] if draw < 0.25 else [])), OpType.POINTWISE, tensors[x]
+            inputs = (x, *([chance.choice(equal)] if draw < 0.25 else []))
+            kind = OpType.POINTWISE
+            shape = tensors[x]
         else:
             if draw < 0.75 or not rights:
                 tensors.append(Tensor(chance.choice(sizes), tensors[x].width))
                 rights = [len(tensors) - 1]
             right = chance.choice(rights)
-            inputs, kind, shape = (x, right), OpType.MATMUL, Tensor(tensors[right].width, tensors[x].height)
+            inputs = (x, right)
+            kind = OpType.MATMUL
+            shape = Tensor(tensors[right].width, tensors[x].height)
         tensors.append(shape)
         made.append(Op(kind, inputs, len(tensors) - 1, float(chance.randrange(1, 30))))
-    return Problem(tuple(tensors), tuple(made), float(chance.choice((24, 40, 64, 100))), float(chance.choice((1, 2, 4))), (native, native))
+    return Problem(
+        tuple(tensors),
+        tuple(made),
+        float(chance.choice((24, 40, 64, 100))),
+        float(chance.choice((1, 2, 4))),
+        (native, native),
+    )
 
 
 def walked(problem: Problem, ops, granularity, order, resident, retain):
-    """(latency, working set) of one subgraph, tile by tile and step by step; None if a rule forbids it."""
+    """(latency, working set) of one subgraph, tile by tile and step by step; None if a rule forbids
+    it.
+    """
     try:
         return checker.Walk(problem, Readings(), ops, granularity, resident, retain).run(order)
     except checker.Illegal:
@@ -74,7 +87,9 @@ def test_evaluator_agrees_with_the_element_oracle(seed):
             granularity = (chance.randint(1, 4), chance.randint(1, 4), chance.randint(1, deepest))
             produced = [problem.ops[o].output for o in plan.ops]
             retain = tuple(chance.sample(produced, chance.randint(0, min(2, len(produced)))))
-            resident = tuple(t for t in plan.inputs if problem.producer[t] is not None and chance.random() < 0.5)
+            resident = tuple(
+                t for t in plan.inputs if problem.producer[t] is not None and chance.random() < 0.5
+            )
             columns, rows = tile_grid(plan, granularity)
             order = tuple(chance.sample(range(columns * rows), columns * rows))
             order = chance.choice((order, order, None))
@@ -119,25 +134,43 @@ def test_pruned_search_finds_the_least_over_all_granularities(seed):
         everything = itertools.product(*(c.tolist() for c in search.candidates(plan)))
         costs = [t.latency for g in everything if (t := search.at(plan, g)) is not None]
         best = search.best(plan)
-        assert (best.latency if best else None) == (pytest.approx(min(costs), rel=1e-9) if costs else None)
+        assert (best.latency if best else None) == (
+            pytest.approx(min(costs), rel=1e-9) if costs else None
+        )
 
 
 def orders(columns: int, rows: int):
     """All traversals of a small grid; raster and both plain snakes of a larger one."""
     if columns * rows <= 5:
         return list(itertools.permutations(range(columns * rows)))
-    return [None, snake_order((0, 0, 0, columns - 1), columns, rows), snake_order((1, 0, 0, rows - 1), columns, rows)]
+    return [
+        None,
+        snake_order((0, 0, 0, columns - 1), columns, rows),
+        snake_order((1, 0, 0, rows - 1), columns, rows),
+    ]
 
 
 def brute_force(problem: Problem) -> float:
-    """Least latency over all sequences of connected subgraphs, granularities, retained sets and (small) traversals."""
+    """Least latency over all sequences of connected subgraphs, granularities, retained sets and
+    (small) traversals.
+    """
     moves = []
     for mask, plan in plans(problem):
-        produced = [problem.ops[o].output for o in plan.ops if problem.consumers[problem.ops[o].output]]
+        produced = [
+            problem.ops[o].output for o in plan.ops if problem.consumers[problem.ops[o].output]
+        ]
         received = [t for t in plan.inputs if problem.producer[t] is not None]
         for resident, retain in itertools.product(_subsets(received), _subsets(produced)):
             costs = []
-            for g in itertools.product(*(range(1, 1 + n) for n in (*problem.native, min(problem.native_depth, max(plan.depths, default=1))))):
+            for g in itertools.product(
+                *(
+                    range(1, 1 + n)
+                    for n in (
+                        *problem.native,
+                        min(problem.native_depth, max(plan.depths, default=1)),
+                    )
+                )
+            ):
                 try:
                     check_granularity(problem, plan, g, Readings(), "here")
                 except ScheduleError:
@@ -150,10 +183,15 @@ def brute_force(problem: Problem) -> float:
                     if cost.working_set <= problem.capacity:
                         costs.append(cost.latency)
             if costs:
-                needs = frozenset(t for t in plan.inputs if t not in resident and problem.producer[t] is not None)
+                needs = frozenset(
+                    t for t in plan.inputs if t not in resident and problem.producer[t] is not None
+                )
                 writes = frozenset(t for t in plan.outputs if t not in retain)
-                moves.append((min(costs), mask, frozenset(resident), frozenset(retain), needs, writes))
-    goal, outputs = (1 << len(problem.ops)) - 1, set(problem.graph_outputs)
+                moves.append(
+                    (min(costs), mask, frozenset(resident), frozenset(retain), needs, writes)
+                )
+    goal = (1 << len(problem.ops)) - 1
+    outputs = set(problem.graph_outputs)
     queue = [(0.0, 0, 0, frozenset(), frozenset())]
     seen: dict = {}
     for count in itertools.count(1):
@@ -165,7 +203,10 @@ def brute_force(problem: Problem) -> float:
         seen[covered, slow, kept] = spent
         for number, (cost, mask, resident, retain, needs, writes) in enumerate(moves):
             if resident == kept and needs <= slow:
-                heapq.heappush(queue, (spent + cost, count * 10_000 + number, covered | mask, slow | writes, retain))
+                heapq.heappush(
+                    queue,
+                    (spent + cost, count * 10_000 + number, covered | mask, slow | writes, retain),
+                )
 
 
 def _subsets(tensors):

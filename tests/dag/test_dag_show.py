@@ -1,7 +1,6 @@
 """Drawings of large DAGs: every operation has a place of its own, in the order of the graph."""
 
 import pytest
-
 from penstock.scheduler.dag.fold import fold
 from penstock.scheduler.dag.generate import KINDS, generate
 from penstock.scheduler.dag.show import draw
@@ -33,7 +32,9 @@ def test_data_flow_down_and_to_the_right(kind):
         for tensor in op.inputs:
             producer = problem.producer[tensor]
             if producer is not None:
-                above, below = ((folded.strip[o], -folded.places[o][1]) for o in (producer, consumer))
+                above, below = (
+                    (folded.strip[o], -folded.places[o][1]) for o in (producer, consumer)
+                )
                 assert above < below
 
 

@@ -1,11 +1,12 @@
-"""The solver on generated and public problems: always valid, never behind the simple schedules, anytime."""
+"""The solver on generated and public problems: always valid, never behind the simple schedules,
+anytime.
+"""
 
 import dataclasses
 import threading
 import time
 
 import pytest
-
 from penstock.machine.errors import PenstockError
 from penstock.scheduler.dag import Problem, Readings, evaluate
 from penstock.scheduler.dag.anchors import anchor_of
@@ -29,7 +30,9 @@ def check(problem: Problem, seconds: float, readings: Readings = Readings()) -> 
     times = [p.latency for p in result.history]
     assert times == sorted(times, reverse=True)
     simple = [one_op_per_subgraph(problem, readings), chain_fusion(problem, readings)]
-    yardsticks = [evaluate(problem, s, readings).latency for s in simple] + [power_of_two_latency(problem, result.schedule, readings)]
+    yardsticks = [evaluate(problem, s, readings).latency for s in simple] + [
+        power_of_two_latency(problem, result.schedule, readings)
+    ]
     assert latency <= min(yardsticks) * (1 + 1e-9)
 
 
@@ -62,8 +65,20 @@ def test_worked_examples_are_not_beaten_by_the_statement(number):
     assert lower_bound(EXAMPLES[number]) <= result.latency * (1 + 1e-9)
 
 
-def chains_with_shared_weights(chains: int, length: int, rows: int, inner: int, last: int, capacity: float, transposed: bool, cost: float = 1.0) -> Problem:
-    """Equal chains x @ A @ B .. @ own, summed up, with A, B .. common to all; transposed: own @ .. B @ A @ x."""
+def chains_with_shared_weights(
+    chains: int,
+    length: int,
+    rows: int,
+    inner: int,
+    last: int,
+    capacity: float,
+    transposed: bool,
+    cost: float = 1.0,
+) -> Problem:
+    """Equal chains x @ A @ B .. @ own, summed up, with A, B .. common to all; transposed: own @ ..
+
+    B @ A @ x.
+    """
     tensors = [Tensor(inner, inner)] * length
     ops: list[Op] = []
 
@@ -72,7 +87,14 @@ def chains_with_shared_weights(chains: int, length: int, rows: int, inner: int, 
         return len(tensors) - 1
 
     def multiply(left: int, right: int, width: int) -> int:
-        ops.append(Op(OpType.MATMUL, (right, left) if transposed else (left, right), tensor(width, rows), cost))
+        ops.append(
+            Op(
+                OpType.MATMUL,
+                (right, left) if transposed else (left, right),
+                tensor(width, rows),
+                cost,
+            )
+        )
         return ops[-1].output
 
     total = None
@@ -91,32 +113,53 @@ def chains_with_shared_weights(chains: int, length: int, rows: int, inner: int, 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("capacity", [310, 900])
 def test_bound_of_chains_that_share_weights(capacity, transposed):
-    """Weights too large for fast memory are read for every chain, or for as many at a time as leave room; the solver may not beat that."""
+    """Weights too large for fast memory are read for every chain, or for as many at a time as leave
+    room; the solver may not beat that.
+    """
     problem = chains_with_shared_weights(4, 2, 8, 32, 8, capacity, transposed)
     assert lower_bound(problem) <= solve(problem, seconds=3).latency * (1 + 1e-9)
 
 
 def test_bound_counts_shared_weights_for_every_chain():
-    one, three = (lower_bound(chains_with_shared_weights(chains, 2, 8, 32, 8, 310, False)) for chains in (1, 3))
+    one, three = (
+        lower_bound(chains_with_shared_weights(chains, 2, 8, 32, 8, 310, False))
+        for chains in (1, 3)
+    )
     assert three > 2.5 * one
 
 
 RETAINED_INSIDE = {
-    "widths": [256, 128, 128, 256, 256, 64, 64, 256, 256], "heights": [128, 256, 128, 256, 128, 256, 128, 256, 128],
-    "inputs": [[0, 1], [0, 3], [4, 5], [4, 7]], "outputs": [[2], [4], [6], [8]], "base_costs": [6000, 6000, 6000, 0],
-    "op_types": ["MatMul"] * 4, "fast_memory_capacity": 81_561, "slow_memory_bandwidth": 5, "native_granularity": [64, 128]}
-"""Op 1's product is an operand of op 3 and may stay for op 2, where a product made in slices may stay."""
+    "widths": [256, 128, 128, 256, 256, 64, 64, 256, 256],
+    "heights": [128, 256, 128, 256, 128, 256, 128, 256, 128],
+    "inputs": [[0, 1], [0, 3], [4, 5], [4, 7]],
+    "outputs": [[2], [4], [6], [8]],
+    "base_costs": [6000, 6000, 6000, 0],
+    "op_types": ["MatMul"] * 4,
+    "fast_memory_capacity": 81_561,
+    "slow_memory_bandwidth": 5,
+    "native_granularity": [64, 128],
+}
+"""Op 1's product is an operand of op 3 and may stay for op 2, where a product made in slices may
+stay.
+"""
 
 
 @pytest.mark.parametrize("settings", [[], ["inner_retention=allowed"]])
 def test_bound_of_a_product_that_stays_from_within_a_chain(settings):
-    problem, readings = Problem.from_json(RETAINED_INSIDE), Readings.parse(settings)
-    assert lower_bound(problem, readings) <= solve(problem, seconds=5, readings=readings).latency * (1 + 1e-9)
+    problem = Problem.from_json(RETAINED_INSIDE)
+    readings = Readings.parse(settings)
+    assert lower_bound(problem, readings) <= solve(
+        problem, seconds=5, readings=readings
+    ).latency * (1 + 1e-9)
 
 
 def feed_forward(layers: int) -> Problem:
-    """Blocks of two MatMuls with an activation between them, and the block's input added to its output; nothing fits."""
-    tensors, ops, x = [Tensor(32, 32)], [], 0
+    """Blocks of two MatMuls with an activation between them, and the block's input added to its
+    output; nothing fits.
+    """
+    tensors = [Tensor(32, 32)]
+    ops = []
+    x = 0
 
     def add(kind: OpType, inputs: tuple[int, ...], width: int) -> int:
         tensors.append(Tensor(width, 32))
@@ -125,7 +168,8 @@ def feed_forward(layers: int) -> Problem:
 
     for _ in range(layers):
         tensors += [Tensor(128, 32), Tensor(32, 128)]
-        up, down = len(tensors) - 2, len(tensors) - 1
+        up = len(tensors) - 2
+        down = len(tensors) - 1
         hidden = add(OpType.POINTWISE, (add(OpType.MATMUL, (x, up), 128),), 128)
         x = add(OpType.POINTWISE, (add(OpType.MATMUL, (hidden, down), 32), x), 32)
     return Problem(tuple(tensors), tuple(ops), 400.0, 1.0, (8, 8), "feed-forward")
@@ -139,7 +183,10 @@ def test_bound_of_residual_blocks():
 
 def test_bound_counts_a_pass_over_a_large_operand_for_every_head():
     """Tiles of fewer rows serve more heads in a pass, but each tile costs a native one."""
-    one, four = (lower_bound(chains_with_shared_weights(n, 2, 8, 32, 8, 310, False, cost=100.0)) for n in (1, 4))
+    one, four = (
+        lower_bound(chains_with_shared_weights(n, 2, 8, 32, 8, 310, False, cost=100.0))
+        for n in (1, 4)
+    )
     assert four >= 0.98 * 4 * one
 
 
@@ -164,7 +211,10 @@ def test_first_schedule_comes_at_once_and_the_budget_is_kept():
 
 def test_equal_seeds_give_equal_schedules():
     problem = generate("mlp", 12, 3)
-    assert solve(problem, seconds=20, seed=5).schedule == solve(problem, seconds=20, seed=5, jobs=2).schedule
+    assert (
+        solve(problem, seconds=20, seed=5).schedule
+        == solve(problem, seconds=20, seed=5, jobs=2).schedule
+    )
 
 
 def test_interruption_keeps_the_best(monkeypatch):
@@ -186,7 +236,9 @@ def test_interruption_keeps_the_best(monkeypatch):
 
 def test_capacity_below_any_tile_is_refused():
     problem = dataclasses.replace(EXAMPLES[4], capacity=2)
-    with pytest.raises(PenstockError, match="op 0: the smallest working set is 3 elements, the capacity 2"):
+    with pytest.raises(
+        PenstockError, match="op 0: the smallest working set is 3 elements, the capacity 2"
+    ):
         solve(problem, seconds=1)
 
 
@@ -200,7 +252,8 @@ def benchmark(number: int) -> Problem:
 @pytest.mark.parametrize("number", [1, 9, 17])
 @pytest.mark.parametrize("cost", ["full-k", "native-k"])
 def test_public_benchmark_reaches_the_best_known(number, cost):
-    problem, readings = benchmark(number), Readings(matmul_cost=cost)
+    problem = benchmark(number)
+    readings = Readings(matmul_cost=cost)
     anchor = anchor_of(problem, readings)
     result = solve(problem, seconds=20 if number == 17 else 8, readings=readings)
     assert result.latency <= anchor.best * (1 + 1e-6)
@@ -213,7 +266,8 @@ def test_public_benchmark_reaches_the_best_known(number, cost):
 @pytest.mark.parametrize("number", [5, 13])
 @pytest.mark.parametrize("cost", ["full-k", "native-k"])
 def test_larger_public_benchmark_reaches_the_best_known(number, cost):
-    problem, readings = benchmark(number), Readings(matmul_cost=cost)
+    problem = benchmark(number)
+    readings = Readings(matmul_cost=cost)
     result = solve(problem, seconds=60, readings=readings)
     assert result.latency <= anchor_of(problem, readings).best * (1 + 1e-6)
     assert result.gap < (0.001 if number == 13 else 0.3)
@@ -225,7 +279,8 @@ LAXER = [s for s in READINGS if Readings.parse([s]).strict() == Readings()]
 @pytest.mark.parametrize("setting", LAXER)
 def test_a_laxer_reading_is_never_worse(setting):
     """The default's schedule is legal there; the search may not end with a worse one."""
-    problem, readings = generate("mlp", 6, 6, scale=8), Readings.parse([setting])
+    problem = generate("mlp", 6, 6, scale=8)
+    readings = Readings.parse([setting])
     default = solve(problem, seconds=10).schedule
     latency = evaluate(problem, default, readings, check_latencies=False).latency
     assert solve(problem, seconds=20, readings=readings).latency <= latency * (1 + 1e-9)

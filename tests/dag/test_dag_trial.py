@@ -1,9 +1,10 @@
-"""A share of the trial of 2,000 problems (`nox -s dag_trial`): every reading, and that the trial can fail."""
+"""A share of the trial of 2,000 problems (`nox -s dag_trial`): every reading, and that the trial
+can fail.
+"""
 
 import checker
 import pytest
 import trial
-
 from penstock.scheduler.dag import Readings
 from penstock.testing.dag_cases import EXAMPLES, WORKED
 
@@ -16,7 +17,9 @@ def test_share_covers_every_reading():
 
 @pytest.mark.parametrize("first", range(0, SHARE, 10))
 def test_share_of_the_trial(first):
-    """Evaluator and checker agree on every schedule, no bound is above one, tiny problems are solved to optimality."""
+    """Evaluator and checker agree on every schedule, no bound is above one, tiny problems are
+    solved to optimality.
+    """
     records = [trial.judge(number, seconds=0.1) for number in range(first, first + 10)]
     assert [(r["number"], fault) for r in records for fault in r["faults"]] == []
     assert sum(r["schedules"] for r in records) > 20
@@ -45,7 +48,11 @@ def test_trial_notices_another_cost(monkeypatch):
 
 
 def test_trial_notices_a_rule_that_is_not_checked(monkeypatch):
-    monkeypatch.setattr(trial, "evaluate", lambda problem, schedule, readings, check_latencies: trial_evaluate(problem, schedule))
+    monkeypatch.setattr(
+        trial,
+        "evaluate",
+        lambda problem, schedule, readings, check_latencies: trial_evaluate(problem, schedule),
+    )
     faults = [fault for number in range(12) for fault in trial.judge(number, seconds=0.1)["faults"]]
     assert any("the checker refuses a schedule" in fault for fault in faults)
 
@@ -54,4 +61,6 @@ def trial_evaluate(problem, schedule):
     """An evaluator that lets everything pass as something that takes for ever."""
     from types import SimpleNamespace
 
-    return SimpleNamespace(latency=1e9, subgraphs=[SimpleNamespace(latency=1e9, steps=1) for _ in schedule.subgraphs])
+    return SimpleNamespace(
+        latency=1e9, subgraphs=[SimpleNamespace(latency=1e9, steps=1) for _ in schedule.subgraphs]
+    )

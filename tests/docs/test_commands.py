@@ -47,14 +47,23 @@ def page(tmp_path):
 
 def test_blocks_run_in_order_and_python_as_one_program(page):
     assert [(b.line, b.language) for b in blocks(page)] == [
-        (4, "python"), (12, "sh"), (16, "sh"), (20, "sh"), (24, "python")]
+        (4, "python"),
+        (12, "sh"),
+        (16, "sh"),
+        (20, "sh"),
+        (24, "python"),
+    ]
     assert [b.line for b in runs(page, quick=False)] == [4, 12, 16]
     assert [b.line for b in runs(page, quick=True)] == [4, 12]
 
 
 def test_a_block_sees_what_those_before_it_left(page, tmp_path):
     env = environment(str(tmp_path / "cache"))
-    assert [run(b, tmp_path, env) for b in runs(page, quick=False)] == [(0, "2\n"), (0, ""), (0, "3\n")]
+    assert [run(b, tmp_path, env) for b in runs(page, quick=False)] == [
+        (0, "2\n"),
+        (0, ""),
+        (0, "3\n"),
+    ]
 
 
 @pytest.mark.parametrize("text", ["false\ntrue\n", "false | true\n", "echo $NOT_SET\n"])
@@ -66,6 +75,11 @@ def test_a_block_fails_with_any_of_its_lines(page, tmp_path, text):
 
 def test_a_clone_is_refused():
     """The pages are for those who have the wheel alone."""
-    code = "import commands; from pathlib import Path; import penstock; commands.ROOT = Path(penstock.__file__).parents[1]; commands.main()"
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT / "docs", capture_output=True, text=True)
+    code = (
+        "import commands; from pathlib import Path; import penstock; commands.ROOT = "
+        "Path(penstock.__file__).parents[1]; commands.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT / "docs", capture_output=True, text=True
+    )
     assert done.returncode == 1 and "install the wheel" in done.stderr

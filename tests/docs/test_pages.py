@@ -1,4 +1,6 @@
-"""The docs say what is so: generated pages are up to date, code blocks and examples run, links lead somewhere."""
+"""The docs say what is so: generated pages are up to date, code blocks and examples run, links lead
+somewhere.
+"""
 
 import json
 import re
@@ -10,7 +12,6 @@ from pathlib import Path
 
 import pytest
 from commands import MARKS, PAGES, blocks, runs
-
 from penstock import cli
 
 ROOT = Path(__file__).parents[2]
@@ -18,20 +19,31 @@ ROOT = Path(__file__).parents[2]
 
 def test_generated_pages_are_up_to_date():
     # In a process of its own: tests may have registered kinds and functions.
-    text = "import generate\nfor n, f in generate.PAGES.items(): assert (generate.HERE / n).read_text() == f().rstrip() + '\\n', n"
-    done = subprocess.run([sys.executable, "-c", text], cwd=ROOT / "docs", capture_output=True, text=True)
+    text = (
+        "import generate\nfor n, f in generate.PAGES.items(): assert (generate.HERE / "
+        "n).read_text() == f().rstrip() + '\\n', n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text], cwd=ROOT / "docs", capture_output=True, text=True
+    )
     assert done.returncode == 0, f"run `python docs/generate.py`: {done.stderr[-300:]}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_links_lead_somewhere(page):
-    broken = [link for link in re.findall(r"\]\(([^)#]+)\)", page.read_text()) if "://" not in link and not (page.parent / link).exists()]
+    broken = [
+        link
+        for link in re.findall(r"\]\(([^)#]+)\)", page.read_text())
+        if "://" not in link and not (page.parent / link).exists()
+    ]
     assert broken == []
 
 
 @pytest.mark.xdist_group("rtl-simple-moe")
 def test_readme_shows_what_its_program_prints(capsys):
-    """The README's program, its command and its output on model and RTL; the last line has this machine's times."""
+    """The README's program, its command and its output on model and RTL; the last line has this
+    machine's times.
+    """
     import report
 
     text = (ROOT / "README.md").read_text()
@@ -48,11 +60,15 @@ def test_readme_results_are_of_the_stored_records():
 
     text = (ROOT / "README.md").read_text()
     assert report.between(text, report.FIGURE) == report.figure_block(report.stored_records())
-    assert report.between(text, report.SPEED) == report.speed_block(json.loads(report.SPEED_RECORD.read_text()))
+    assert report.between(text, report.SPEED) == report.speed_block(
+        json.loads(report.SPEED_RECORD.read_text())
+    )
 
 
 def test_the_page_of_dynamic_against_static_is_of_the_stored_record():
-    """`python bench/dynamic.py --page` was run after the record changed; on the skewed draws the dynamic side wins in the median, with no draw left out."""
+    """`python bench/dynamic.py --page` was run after the record changed; on the skewed draws the
+    dynamic side wins in the median, with no draw left out.
+    """
     import dynamic
 
     rows = dynamic.read()
@@ -60,50 +76,92 @@ def test_the_page_of_dynamic_against_static_is_of_the_stored_record():
     for size in dynamic.SIZES:
         s = dynamic.Study(rows, size)
         assert len(s.draws(True)) == len(s.draws(False)) == dynamic.DRAWS // 2
-        assert all(len([r for r in rows if (r.size, r.study, r.name) == (size, v.study, v.name)]) == dynamic.DRAWS for v in dynamic.variants(size))
+        assert all(
+            len([r for r in rows if (r.size, r.study, r.name) == (size, v.study, v.name)])
+            == dynamic.DRAWS
+            for v in dynamic.variants(size)
+        )
         assert min(statistics.median(s.distances(q, True)) for q in ("onchip", "peak")) > 1
-        assert min(statistics.median(s.ratios("attention", n, ("attention", "dynamic"), "cycles", True)) for n in ("coarse", "interleaved")) > 1
-    assert not [r for r in rows if r.failed or r.values_ok is not True or r.mismatches or r.cycles_rtl not in (None, r.cycles)]
+        assert (
+            min(
+                statistics.median(
+                    s.ratios("attention", n, ("attention", "dynamic"), "cycles", True)
+                )
+                for n in ("coarse", "interleaved")
+            )
+            > 1
+        )
+    assert not [
+        r
+        for r in rows
+        if r.failed
+        or r.values_ok is not True
+        or r.mismatches
+        or r.cycles_rtl not in (None, r.cycles)
+    ]
 
 
 def test_the_regression_page_is_of_the_stored_table():
-    """`python bench/regress_report.py` was run after the table changed; every workload and operator is in it, equal on model and RTL in every beat."""
+    """`python bench/regress_report.py` was run after the table changed; every workload and operator
+    is in it, equal on model and RTL in every beat.
+    """
     import regress_report
-
     from penstock.runs.regress import DESIGNS
     from penstock.workloads import WORKLOADS
 
     table = json.loads(regress_report.RECORD.read_text())
     assert regress_report.PAGE.read_text() == regress_report.page(table)
     names = {r["design"] for r in table["rows"]}
-    assert {d.program for d in DESIGNS if d.name in names} == {d.program for d in DESIGNS} <= set(WORKLOADS)
-    assert {d.name for d in DESIGNS if d.program != "swiglu" and not d.deep} <= names and all(regress_report.uses(names)[0].values())
+    assert (
+        {d.program for d in DESIGNS if d.name in names}
+        == {d.program for d in DESIGNS}
+        <= set(WORKLOADS)
+    )
+    assert {d.name for d in DESIGNS if d.program != "swiglu" and not d.deep} <= names and all(
+        regress_report.uses(names)[0].values()
+    )
     for r in table["rows"]:
         observed, channels = r["channels"].split("/")
-        assert "failed" not in r and r["cycles RTL"] == r["cycles model"] and r["differ"] == 0 and r["values"] and observed == channels
+        assert (
+            "failed" not in r
+            and r["cycles RTL"] == r["cycles model"]
+            and r["differ"] == 0
+            and r["values"]
+            and observed == channels
+        )
 
 
 def test_the_figures_page_is_of_the_stored_tables():
-    """`python bench/figures_report.py` was run after a table changed; every figure was made on the published traces."""
+    """`python bench/figures_report.py` was run after a table changed; every figure was made on the
+    published traces.
+    """
     import figures_report
 
     assert figures_report.PAGE.read_text() == figures_report.page()
     for name in figures_report.FIGURES:
-        assert json.loads((figures_report.STORED / f"{name}.json").read_text())["traces"] == "published traces" and (figures_report.STORED / f"{name}.png").is_file()
+        assert (
+            json.loads((figures_report.STORED / f"{name}.json").read_text())["traces"]
+            == "published traces"
+            and (figures_report.STORED / f"{name}.png").is_file()
+        )
 
 
 def test_the_deadlock_page_is_of_the_stored_findings():
     """`python bench/deadlock_report.py` was run after the findings changed."""
     import deadlock_report
 
-    assert deadlock_report.PAGE.read_text() == deadlock_report.page(deadlock_report.load(deadlock_report.RECORD))
+    assert deadlock_report.PAGE.read_text() == deadlock_report.page(
+        deadlock_report.load(deadlock_report.RECORD)
+    )
 
 
 def test_the_fuzzing_page_has_the_stored_campaign():
     """`python bench/fuzz_report.py` was run after the record changed."""
     import fuzz_report
 
-    assert fuzz_report.BLOCKS.between(fuzz_report.PAGE.read_text(), fuzz_report.NAME) == fuzz_report.block(json.loads(fuzz_report.RECORD.read_text()))
+    assert fuzz_report.BLOCKS.between(
+        fuzz_report.PAGE.read_text(), fuzz_report.NAME
+    ) == fuzz_report.block(json.loads(fuzz_report.RECORD.read_text()))
 
 
 @pytest.mark.xdist_group("rtl-small")
@@ -116,32 +174,39 @@ def test_api_page_runs(tmp_path, monkeypatch):
 
 def test_the_page_on_programs_shows_programs_that_run():
     import numpy as np
-
     from penstock.runs import api
     from penstock.runs.reference import expected
 
     example = ROOT / "samples" / "files" / "top2.py"
-    whole, bins, loop = (b.text for b in blocks(ROOT / "docs" / "programs.md") if b.language == "python")
+    whole, bins, loop = (
+        b.text for b in blocks(ROOT / "docs" / "programs.md") if b.language == "python"
+    )
     assert example.read_text().endswith(f'"""\n\n{whole}')
     for seed in range(3):
-        record, = api.run(str(example), "small_fpga", seed=seed)
+        (record,) = api.run(str(example), "small_fpga", seed=seed)
         assert record.values_ok and record.max_rel_err < 1e-2
     names = {}
     exec(compile(bins, "docs/programs.md", "exec"), {})
     exec(compile(loop, "docs/programs.md", "exec"), names)
-    _, ran = expected(names["g"], {}, 4, {"start": [np.ones((4, 4))], "turn": [0, 1, 1], "leave": [0, 0, 1]})
+    _, ran = expected(
+        names["g"], {}, 4, {"start": [np.ones((4, 4))], "turn": [0, 1, 1], "leave": [0, 0, 1]}
+    )
     assert np.array_equal(ran.sinks["eight_times"][0][0], np.full((4, 4), 8))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_command_blocks_say_how_they_run(page):
-    """`penstock` gets arguments it knows, in an order that leaves files where they are read; the rest is of a clone."""
+    """`penstock` gets arguments it knows, in an order that leaves files where they are read; the
+    rest is of a clone.
+    """
     parser = cli.parser()
     for block in blocks(page):
         assert block.marks <= MARKS, block
         if block.language == "sh" and "clone" not in block.marks:
             for line in block.text.splitlines():
-                for command in filter(None, (c.strip() for c in line.partition("#")[0].split("&&"))):
+                for command in filter(
+                    None, (c.strip() for c in line.partition("#")[0].split("&&"))
+                ):
                     words = shlex.split(command.partition(">")[0])
                     assert words[0] in ("penstock", "mkdir", "cp"), f"{block}: {line}"
                     if words[0] == "penstock":
@@ -162,15 +227,28 @@ def test_what_is_of_a_clone_is_there(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_commands_stand_in_fences_and_name_nothing_outside_the_repository(page):
     text = page.read_text()
-    assert re.findall(r"^    (?:penstock|python|nox|pytest) .*", re.sub(r"^```.*?^```", "", text, flags=re.S | re.M), re.M) == []
-    inside = {link for link in re.findall(r"\]\((\.\./[^)#]+)", text) if ROOT in (page.parent / link).resolve().parents}
+    assert (
+        re.findall(
+            r"^    (?:penstock|python|nox|pytest) .*",
+            re.sub(r"^```.*?^```", "", text, flags=re.S | re.M),
+            re.M,
+        )
+        == []
+    )
+    inside = {
+        link
+        for link in re.findall(r"\]\((\.\./[^)#]+)", text)
+        if ROOT in (page.parent / link).resolve().parents
+    }
     assert set(re.findall(r"\.\./[\w/.]+", text)) <= inside
     assert not re.search(r"(?<![\w/])/(?:work|tmp|home|root)/", text)
 
 
 @pytest.mark.parametrize("page", ["first_graph.md", "dag_scheduler.md"])
 def test_pages_to_begin_with_can_be_followed(page, tmp_path, monkeypatch, capsys):
-    """In an empty folder, from the first block to the last; the session `pages` does so with every page and the wheel alone."""
+    """In an empty folder, from the first block to the last; the session `pages` does so with every
+    page and the wheel alone.
+    """
     monkeypatch.chdir(tmp_path)
     shown = (ROOT / "samples" / "files" / "graph.dfg").read_text().partition("\n\n")[2]
     assert page != "first_graph.md" or f"```text\n{shown}```" in (ROOT / "docs" / page).read_text()
@@ -179,13 +257,20 @@ def test_pages_to_begin_with_can_be_followed(page, tmp_path, monkeypatch, capsys
             exec(compile(block.text, str(block), "exec"), {"__name__": "page"})
             continue
         for line in block.text.splitlines():
-            if not line.startswith("penstock overlay verilog"):  # takes long, and has tests of its own
-                assert cli.main(shlex.split(line, comments=True)[1:]) == 0, f"{block}: {capsys.readouterr().err}"
+            if not line.startswith(
+                "penstock overlay verilog"
+            ):  # takes long, and has tests of its own
+                assert cli.main(shlex.split(line, comments=True)[1:]) == 0, (
+                    f"{block}: {capsys.readouterr().err}"
+                )
 
 
 @pytest.mark.xdist_group("rtl-small")
 def test_example_with_its_own_function_unit_and_operator():
-    text = "from penstock.runs import api\nm, r = api.run('samples/files/rotary.py', 'small_fpga', on='both')\nassert m.cycles == r.cycles and r.values_ok and r.mismatches == 0"
+    text = (
+        "from penstock.runs import api\nm, r = api.run('samples/files/rotary.py', 'small_fpga', "
+        "on='both')\nassert m.cycles == r.cycles and r.values_ok and r.mismatches == 0"
+    )
     done = subprocess.run([sys.executable, "-c", text], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
 

@@ -1,8 +1,9 @@
-"""The channel proved by induction: what is accepted leaves, once, in order and unchanged, whatever its two sides do."""
+"""The channel proved by induction: what is accepted leaves, once, in order and unchanged, whatever
+its two sides do.
+"""
 
 import pytest
 from amaranth.hdl import Mux, Signal, unsigned
-
 from penstock.hw.units.fifo import Fifo
 from penstock.testing import prover
 
@@ -10,21 +11,27 @@ from penstock.testing import prover
 class Watched(Fifo):
     """A FIFO with one beat watched: any that the solver marks when it is accepted.
 
-    Invariant: the level is that of the pointers, and the watched beat lies unchanged behind as many others as were held when it came, less
-    those that have left since. ``broken`` plants a bug.
+    Invariant: the level is that of the pointers, and the watched beat lies unchanged behind as many
+    others as were held when it came, less those that have left since. ``broken`` plants a bug.
     """
 
     def __init__(self, depth: int, broken: str):
         self.broken = broken
         super().__init__(shape=unsigned(2), depth=depth)
-        self.mark, self.ok, self.fair = Signal(), Signal(name="ok"), Signal(name="fair")
+        self.mark = Signal()
+        self.ok = Signal(name="ok")
+        self.fair = Signal(name="fair")
         self.chosen = [self.mark, self.i.payload, self.i.valid, self.o.ready]
 
     def elaborate(self, platform):
         look = self._memory.read_port(domain="comb")
         m = super().elaborate(platform)
-        depth, put, get = self.depth, self.i.valid & self.i.ready, self.o.valid & self.o.ready
-        watched, ahead, bits = Signal(), Signal(range(depth + 1)), Signal(2)
+        depth = self.depth
+        put = self.i.valid & self.i.ready
+        get = self.o.valid & self.o.ready
+        watched = Signal()
+        ahead = Signal(range(depth + 1))
+        bits = Signal(2)
         wrap = lambda x: Mux(x >= depth, x - depth, x)  # noqa: E731
         with m.If(put & self.mark & ~watched):
             m.d.sync += [watched.eq(1), ahead.eq(self.level - get), bits.eq(self.i.payload)]
@@ -34,9 +41,22 @@ class Watched(Fifo):
         m.d.comb += [
             look.addr.eq(wrap(self._start + ahead)),
             self.fair.eq(1),
-            self.ok.eq((self.i.ready == (level < depth)) & (self.o.valid == (level > 0)) & (level <= depth) & (self._start < depth) & (self._to < depth)
-                       & (wrap(self._start + level) == self._to)
-                       & (~watched | ((ahead < level) & (look.data == bits) & ((ahead != 0) | (self.o.payload == bits))))),
+            self.ok.eq(
+                (self.i.ready == (level < depth))
+                & (self.o.valid == (level > 0))
+                & (level <= depth)
+                & (self._start < depth)
+                & (self._to < depth)
+                & (wrap(self._start + level) == self._to)
+                & (
+                    ~watched
+                    | (
+                        (ahead < level)
+                        & (look.data == bits)
+                        & ((ahead != 0) | (self.o.payload == bits))
+                    )
+                )
+            ),
         ]
         if self.broken == "bits":  # a beat that comes while one leaves is spoilt
             with m.If(put & get):

@@ -1,9 +1,10 @@
-"""The interconnect's reordering and the reference counts proved: lines leave their port in the order of their requests, buffers are freed once."""
+"""The interconnect's reordering and the reference counts proved: lines leave their port in the
+order of their requests, buffers are freed once.
+"""
 
 import pytest
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
-
 from penstock.hw.memory import counts as counts_module
 from penstock.hw.memory import interconnect as interconnect_module
 from penstock.hw.memory import port as port_module
@@ -15,7 +16,9 @@ from penstock.hw.memory.ring import Ring
 from penstock.machine.config import Dram, Machine
 from penstock.testing import prover
 
-GROUPS, LANES, RESPONSES = 4, 2, 2
+GROUPS = 4
+LANES = 2
+RESPONSES = 2
 
 
 @pytest.fixture(autouse=True)
@@ -27,16 +30,20 @@ def narrow(monkeypatch):
 
 
 class Reordered(Ring):
-    """A ring with one request watched, any that the solver marks; lines come in any order, each once.
+    """A ring with one request watched, any that the solver marks; lines come in any order, each
+    once.
 
-    Invariant: the lines of the watched group that have come lie in the memory, and it is behind as many groups as were reserved before it,
-    less those that have left; so groups leave in order, complete and unchanged. ``broken`` plants a bug.
+    Invariant: the lines of the watched group that have come lie in the memory, and it is behind as
+    many groups as were reserved before it, less those that have left; so groups leave in order,
+    complete and unchanged. ``broken`` plants a bug.
     """
 
     def __init__(self, broken: bool = False):
         self.broken = broken
         super().__init__(groups=GROUPS, lanes=LANES, responses=RESPONSES)
-        self.ok, self.fair, self.mark = Signal(name="ok"), Signal(name="fair"), Signal()
+        self.ok = Signal(name="ok")
+        self.fair = Signal(name="fair")
+        self.mark = Signal()
         self.chosen = [self.reserve, self.mask, self.arrivals, self.group.ready, self.mark]
 
     def elaborate(self, platform):
@@ -44,19 +51,37 @@ class Reordered(Ring):
         front = self._memory.read_port(domain="comb")
         m = super().elaborate(platform)
         # The plain meaning: which lines each group waits for, and how many groups there are.
-        level, head = Signal(range(GROUPS + 1)), Signal(range(GROUPS))
+        level = Signal(range(GROUPS + 1))
+        head = Signal(range(GROUPS))
         due = [Signal(LANES, name=f"due{g}") for g in range(GROUPS)]
         take = self.group.valid & self.group.ready
         tail = (head + level)[: head.shape().width]
         m.d.sync += [level.eq(level + self.reserve - take), head.eq(head + take)]
         for g in range(GROUPS):
-            come = [Cat((x.valid & (x.group == g) & (x.lane == lane)) for x in self.arrivals) for lane in range(LANES)]
-            m.d.sync += due[g].eq(Mux(self.reserve & (tail == g), self.mask, due[g] & ~Cat(c.any() for c in come)))
+            come = [
+                Cat((x.valid & (x.group == g) & (x.lane == lane)) for x in self.arrivals)
+                for lane in range(LANES)
+            ]
+            m.d.sync += due[g].eq(
+                Mux(self.reserve & (tail == g), self.mask, due[g] & ~Cat(c.any() for c in come))
+            )
         wanted = [Array(due)[x.group].bit_select(x.lane, 1) for x in self.arrivals]
-        same = self.arrivals[0].valid & self.arrivals[1].valid & (self.arrivals[0].group == self.arrivals[1].group) & (self.arrivals[0].lane == self.arrivals[1].lane)
-        m.d.comb += self.fair.eq((~self.reserve | (level != GROUPS)) & Cat(~x.valid | w for x, w in zip(self.arrivals, wanted)).all() & ~same)
+        same = (
+            self.arrivals[0].valid
+            & self.arrivals[1].valid
+            & (self.arrivals[0].group == self.arrivals[1].group)
+            & (self.arrivals[0].lane == self.arrivals[1].lane)
+        )
+        m.d.comb += self.fair.eq(
+            (~self.reserve | (level != GROUPS))
+            & Cat(~x.valid | w for x, w in zip(self.arrivals, wanted, strict=False)).all()
+            & ~same
+        )
 
-        watched, ahead, want, got = Signal(), Signal(range(GROUPS + 1)), Signal(LANES), Signal(LANES)
+        watched = Signal()
+        ahead = Signal(range(GROUPS + 1))
+        want = Signal(LANES)
+        got = Signal(LANES)
         lines = [Signal(2, name=f"line{lane}") for lane in range(LANES)]
         place = Signal(range(GROUPS))
         with m.If(self.reserve & self.mark & ~watched):
@@ -70,15 +95,36 @@ class Reordered(Ring):
                     with m.If(x.lane == lane):
                         m.d.sync += [lines[lane].eq(x.line), got[lane].eq(1)]
         stored = Cat(~got[lane] | (look.data[lane] == lines[lane]) for lane in range(LANES)).all()
-        out = Cat(~want[lane] | (self.group.payload[lane] == lines[lane]) for lane in range(LANES)).all()
+        out = Cat(
+            ~want[lane] | (self.group.payload[lane] == lines[lane]) for lane in range(LANES)
+        ).all()
         window = [((head + k)[: head.shape().width], k) for k in range(GROUPS)]
         m.d.comb += self.ok.eq(
-            (self._level == level) & (self._head == head) & (self.tail == tail) & (level <= GROUPS)
-            & Cat(missing[g] == due[g][lane] for lane, missing in enumerate(self._missing) for g in range(GROUPS)).all() & (self.free == (level != GROUPS)) & (~self.fair | ~self.stray)
+            (self._level == level)
+            & (self._head == head)
+            & (self.tail == tail)
+            & (level <= GROUPS)
+            & Cat(
+                missing[g] == due[g][lane]
+                for lane, missing in enumerate(self._missing)
+                for g in range(GROUPS)
+            ).all()
+            & (self.free == (level != GROUPS))
+            & (~self.fair | ~self.stray)
             & Cat((k < level) | (Array(due)[g] == 0) for g, k in window).all()
             & ((level == 0) | (self.group.payload.as_value() == front.data.as_value()))
             & (self.group.valid == ((level != 0) & (Array(due)[head] == 0)))
-            & (~watched | ((ahead < level) & stored & (want == (got | Array(due)[place])) & ((got & Array(due)[place]) == 0) & (~(self.group.valid & (ahead == 0)) | out))))
+            & (
+                ~watched
+                | (
+                    (ahead < level)
+                    & stored
+                    & (want == (got | Array(due)[place]))
+                    & ((got & Array(due)[place]) == 0)
+                    & (~(self.group.valid & (ahead == 0)) | out)
+                )
+            )
+        )
         if self.broken:  # a group of which one line has come goes
             with m.If((self._level != 0) & (Array(due)[head] == 1)):
                 m.d.comb += self.group.valid.eq(1)
@@ -86,10 +132,11 @@ class Reordered(Ring):
 
 
 class Counted(wiring.Component):
-    """Reference counts beside plain ones, under any legal use: a buffer is opened at a page without one, references that exist are copied or
-    dropped, two units and a reader at a time.
+    """Reference counts beside plain ones, under any legal use: a buffer is opened at a page without
+    one, references that exist are copied or dropped, two units and a reader at a time.
 
-    Invariant: counts are the plain ones; a buffer is freed once, after its last reference, and every buffer without one is on its way to be.
+    Invariant: counts are the plain ones; a buffer is freed once, after its last reference, and
+    every buffer without one is on its way to be.
     """
 
     PAGES = 3
@@ -98,34 +145,61 @@ class Counted(wiring.Component):
         self.broken = broken
         self.counts = ReferenceCounts(pages=self.PAGES, page_bits=2, posts=2, drops=True)
         super().__init__({})
-        self.ok, self.fair = Signal(name="ok"), Signal(name="fair")
+        self.ok = Signal(name="ok")
+        self.fair = Signal(name="fair")
         c = self.counts
-        self.inputs = [Signal(len(Value.cast(x)), name=f"in{k}") for k, x in enumerate((c.open, c.release, c.post0, c.post1))]
+        self.inputs = [
+            Signal(len(Value.cast(x)), name=f"in{k}")
+            for k, x in enumerate((c.open, c.release, c.post0, c.post1))
+        ]
         self.chosen = self.inputs
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.counts = c = self.counts
-        opens, *changes = (data.View(x.shape(), given) for x, given in zip((c.open, c.release, c.post0, c.post1), self.inputs))
+        opens, *changes = (
+            data.View(x.shape(), given)
+            for x, given in zip((c.open, c.release, c.post0, c.post1), self.inputs, strict=False)
+        )
         release, post0, post1 = changes
-        lost = self.broken & post0.valid & post1.valid & (post0.page == post1.page)  # the second of two posts on one page
-        m.d.comb += [c.open.eq(opens), c.release.eq(release), c.post0.eq(post0), Value.cast(c.post1).eq(Mux(lost, 0, post1.as_value()))]
-        live, exists = Signal(self.PAGES), [Signal(4, name=f"exists{p}") for p in range(self.PAGES)]
-        fair, held = [], []
+        lost = (
+            self.broken & post0.valid & post1.valid & (post0.page == post1.page)
+        )  # the second of two posts on one page
+        m.d.comb += [
+            c.open.eq(opens),
+            c.release.eq(release),
+            c.post0.eq(post0),
+            Value.cast(c.post1).eq(Mux(lost, 0, post1.as_value())),
+        ]
+        live = Signal(self.PAGES)
+        exists = [Signal(4, name=f"exists{p}") for p in range(self.PAGES)]
+        fair = []
+        held = []
         for change in changes:
-            fair.append(~change.valid | ((change.page < self.PAGES) & (Array(exists)[change.page] != 0)))
+            fair.append(
+                ~change.valid | ((change.page < self.PAGES) & (Array(exists)[change.page] != 0))
+            )
         fair += [~post.valid | (post.delta >= -1) & (post.delta <= 1) for post in (post0, post1)]
         fair.append(~opens.valid | ((opens.page < self.PAGES) & ~live.bit_select(opens.page, 1)))
         for p in range(self.PAGES):
-            after = exists[p] + sum(Mux(post.valid & (post.page == p), post.delta, 0) for post in (post0, post1)) - (release.valid & (release.page == p))
+            after = (
+                exists[p]
+                + sum(Mux(post.valid & (post.page == p), post.delta, 0) for post in (post0, post1))
+                - (release.valid & (release.page == p))
+            )
             fair.append((after >= 0) & (after < 8))
             opened = opens.valid & (opens.page == p)
             freed = c.freed.valid & (c.freed.page == p)
             m.d.sync += exists[p].eq(Mux(opened, 1, after))
             m.d.sync += live[p].eq((live[p] | opened) & ~freed)
             held += [~freed | (live[p] & (after == 0)), live[p] | (exists[p] == 0), exists[p] < 8]
-            held += [~live[p] | (c._counts[p] == exists[p]), c._waiting[p] == (live[p] & (exists[p] == 0))]
-        idle = Cat(live[p] & (exists[p] == 0) for p in range(self.PAGES))  # its last reference went in an earlier cycle
+            held += [
+                ~live[p] | (c._counts[p] == exists[p]),
+                c._waiting[p] == (live[p] & (exists[p] == 0)),
+            ]
+        idle = Cat(
+            live[p] & (exists[p] == 0) for p in range(self.PAGES)
+        )  # its last reference went in an earlier cycle
         held.append(~idle.any() | c.freed.valid)
         held.append(~c.overflow)
         m.d.comb += [self.fair.eq(Cat(fair).all()), self.ok.eq(Cat(held).all())]
@@ -154,18 +228,36 @@ class Fair(Arbiter):
     def __init__(self, broken: bool = False):
         self.broken = broken
         super().__init__(clients=3, policy="round_robin")
-        self.ok, self.fair, self.who = Signal(name="ok"), Signal(name="fair"), Signal(range(3))
+        self.ok = Signal(name="ok")
+        self.fair = Signal(name="fair")
+        self.who = Signal(range(3))
         self.chosen = [self.requests, self.clear, self.who]
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
-        grant = self.grant & ~(self.broken & (self.who == 2) & self.requests.all()) if self.broken else self.grant
-        passed, before, ever = Signal(3), Signal.like(self.who), Signal()
-        asks, gets = self.requests.bit_select(self.who, 1), grant.bit_select(self.who, 1)
-        m.d.sync += [passed.eq(Mux(asks & ~gets & ~self.clear, passed + 1, 0)), before.eq(self.who), ever.eq(1)]
+        grant = (
+            self.grant & ~(self.broken & (self.who == 2) & self.requests.all())
+            if self.broken
+            else self.grant
+        )
+        passed = Signal(3)
+        before = Signal.like(self.who)
+        ever = Signal()
+        asks = self.requests.bit_select(self.who, 1)
+        gets = grant.bit_select(self.who, 1)
+        m.d.sync += [
+            passed.eq(Mux(asks & ~gets & ~self.clear, passed + 1, 0)),
+            before.eq(self.who),
+            ever.eq(1),
+        ]
         m.d.comb += [
             self.fair.eq((self.who < 3) & (~ever | (self.who == before))),
-            self.ok.eq((grant & ~self.requests == 0) & (grant & (grant - 1) == 0) & (grant.any() == self.requests.any()) & (passed < 3)),
+            self.ok.eq(
+                (grant & ~self.requests == 0)
+                & (grant & (grant - 1) == 0)
+                & (grant.any() == self.requests.any())
+                & (passed < 3)
+            ),
         ]
         return m
 
@@ -179,16 +271,33 @@ def test_an_arbiter_that_starves_a_client_is_found(tmp_path):
 
 
 class Routed(Interconnect):
-    """An interconnect of two reading ports with one request watched, any of either port, before a memory that answers in any order.
+    """An interconnect of two reading ports with one request watched, any of either port, before a
+    memory that answers in any order.
 
-    What is watched leaves at its own port, behind the requests made there before it, with the line that answered it. ``broken`` plants a bug.
+    What is watched leaves at its own port, behind the requests made there before it, with the line
+    that answered it. ``broken`` plants a bug.
     """
 
     def __init__(self, broken: bool = False):
         self.broken = broken
-        super().__init__(ports=["read", "read"], config=Machine(t=2, port_lanes=1, load_lines=2, arbitration="round_robin", dram=Dram(kind="ideal")))
-        self.ok, self.fair, self.mark, self.who = Signal(name="ok"), Signal(name="fair"), Signal(), Signal()
-        self.chosen = [self.mark, self.who, self.mem_rsp_valid, self.mem_rsp_port, self.mem_rsp_tag, self.mem_rsp_data]
+        super().__init__(
+            ports=["read", "read"],
+            config=Machine(
+                t=2, port_lanes=1, load_lines=2, arbitration="round_robin", dram=Dram(kind="ideal")
+            ),
+        )
+        self.ok = Signal(name="ok")
+        self.fair = Signal(name="fair")
+        self.mark = Signal()
+        self.who = Signal()
+        self.chosen = [
+            self.mark,
+            self.who,
+            self.mem_rsp_valid,
+            self.mem_rsp_port,
+            self.mem_rsp_tag,
+            self.mem_rsp_data,
+        ]
         for port in (self.port0, self.port1):
             self.chosen += [port.request.valid, port.request.payload, port.group.ready]
 
@@ -197,20 +306,39 @@ class Routed(Interconnect):
         ports = [self.port0, self.port1]
         grants = [p.request.valid & p.request.ready for p in ports]
         takes = [p.group.valid & p.group.ready for p in ports]
-        response, tag, answers = self.mem_rsp_port[0], self.mem_rsp_tag[0], self.mem_rsp_valid[0]
-        flight, held = Signal(4), [Signal(2, name=f"held{p}") for p in range(2)]
+        response = self.mem_rsp_port[0]
+        tag = self.mem_rsp_tag[0]
+        answers = self.mem_rsp_valid[0]
+        flight = Signal(4)
+        held = [Signal(2, name=f"held{p}") for p in range(2)]
         asked = self.mem_req_valid & ~self.mem_req_write
-        m.d.sync += flight.eq((flight | Mux(asked, 1 << (self.mem_req_port[:1] * 2 + self.mem_req_group[:1]), 0)) & ~Mux(answers, 1 << (response[:1] * 2 + tag[:1]), 0))
+        m.d.sync += flight.eq(
+            (flight | Mux(asked, 1 << (self.mem_req_port[:1] * 2 + self.mem_req_group[:1]), 0))
+            & ~Mux(answers, 1 << (response[:1] * 2 + tag[:1]), 0)
+        )
         for p in range(2):
             m.d.sync += held[p].eq(held[p] + grants[p] - takes[p])
-        before, ever = Signal(), Signal()
+        before = Signal()
+        ever = Signal()
         m.d.sync += [before.eq(self.who), ever.eq(1)]
         m.d.comb += self.fair.eq(
-            Cat(~p.request.valid | (p.free & (p.request.payload.mask == 1)) for p in ports).all() & (~ever | (self.who == before))
-            & (~answers | ((response < 2) & (tag < 2) & flight.bit_select(response[:1] * 2 + tag[:1], 1))))
+            Cat(~p.request.valid | (p.free & (p.request.payload.mask == 1)) for p in ports).all()
+            & (~ever | (self.who == before))
+            & (
+                ~answers
+                | ((response < 2) & (tag < 2) & flight.bit_select(response[:1] * 2 + tag[:1], 1))
+            )
+        )
 
-        watched, asks, ahead, name, got, line = Signal(), Signal(), Signal(2), Signal(), Signal(), Signal(2)
-        granted, taken, outstanding = Array(grants)[self.who], Array(takes)[self.who], Array(held)[self.who]
+        watched = Signal()
+        asks = Signal()
+        ahead = Signal(2)
+        name = Signal()
+        got = Signal()
+        line = Signal(2)
+        granted = Array(grants)[self.who]
+        taken = Array(takes)[self.who]
+        outstanding = Array(held)[self.who]
         shown = Array([p.group.payload.as_value() for p in ports])[self.who]
         with m.If(granted & self.mark & ~watched):
             m.d.sync += [watched.eq(1), asks.eq(1), ahead.eq(outstanding - taken), got.eq(0)]
@@ -220,8 +348,11 @@ class Routed(Interconnect):
                 m.d.sync += name.eq(self.mem_req_group)
             with m.If(answers & ~asks & (response == self.who) & (tag == name)):
                 m.d.sync += [got.eq(1), line.eq(self.mem_rsp_data)]
-        m.d.comb += self.ok.eq((self.error == 0) & (~asks | (self.mem_req_valid & (self.mem_req_port == self.who)))
-                               & (~(watched & taken & (ahead == 0)) | (got & (shown == line))))
+        m.d.comb += self.ok.eq(
+            (self.error == 0)
+            & (~asks | (self.mem_req_valid & (self.mem_req_port == self.who)))
+            & (~(watched & taken & (ahead == 0)) | (got & (shown == line)))
+        )
         if self.broken:  # the second port's lines are taken for one another
             with m.If(answers & (response == 1)):
                 m.d.comb += m.submodules.ring1.arrivals[0].group.eq(~tag[:1])

@@ -1,45 +1,61 @@
-"""The free list of a scratchpad proved by induction: it is the list that rule 1 of section 4 of docs/timing.md says, page for page."""
+"""The free list of a scratchpad proved by induction: it is the list that rule 1 of section 4 of
+docs/timing.md says, page for page.
+"""
 
 import pytest
 from amaranth.hdl import Array, Cat, Const, Mux, Signal
-
 from penstock.hw.memory.pages import PageList
 from penstock.testing import prover
 
 
 class Watched(PageList):
-    """A page list beside the plain list, under any legal use: pages taken while there are any, chained to the last page of a buffer or opening
-    a new one, whole buffers given back.
+    """A page list beside the plain list, under any legal use: pages taken while there are any,
+    chained to the last page of a buffer or opening a new one, whole buffers given back.
 
-    Invariant: the plain list has no page twice and none of a buffer (no double allocation), free pages and pages of buffers are all pages (no
-    leak), and the linked list is the plain one. ``broken`` plants a bug.
+    Invariant: the plain list has no page twice and none of a buffer (no double allocation), free
+    pages and pages of buffers are all pages (no leak), and the linked list is the plain one.
+    ``broken`` plants a bug.
     """
 
     def __init__(self, pages: int, broken: str = ""):
         self.broken = broken
         super().__init__(pages=pages)
-        self.ok, self.fair = Signal(name="ok"), Signal(name="fair")
-        self.want, self.chained_to, self.to = Signal(), Signal(), Signal(range(max(2, pages)))
-        self.back, self.which = Signal(), Signal(range(max(2, pages)))
+        self.ok = Signal(name="ok")
+        self.fair = Signal(name="fair")
+        self.want = Signal()
+        self.chained_to = Signal()
+        self.to = Signal(range(max(2, pages)))
+        self.back = Signal()
+        self.which = Signal(range(max(2, pages)))
         self.chosen = [self.want, self.chained_to, self.to, self.back, self.which]
 
     def elaborate(self, platform):
         n = self.pages
-        links = [memory.read_port(domain="comb") for memory in (self._chains, self._splices) for _ in range(n)]
+        links = [
+            memory.read_port(domain="comb")
+            for memory in (self._chains, self._splices)
+            for _ in range(n)
+        ]
         m = super().elaborate(platform)
         number = range(n + 1)
         for k, port in enumerate(links):
             m.d.comb += port.addr.eq(k % n)
-        chain_of, splice_of = [p.data for p in links[:n]], [p.data for p in links[n:]]
+        chain_of = [p.data for p in links[:n]]
+        splice_of = [p.data for p in links[n:]]
 
-        # The plain meaning: the list, and of every page of a buffer the page after it and whether one is before it.
+        # The plain meaning: the list, and of every page of a buffer the page after it and whether
+        # one is before it.
         listed = [Signal(number, name=f"listed{i}", init=i) for i in range(n)]
         count = Signal(number, init=n)
-        used, followed, preceded = Signal(n), Signal(n), Signal(n)
+        used = Signal(n)
+        followed = Signal(n)
+        preceded = Signal(n)
         follower = [Signal(range(max(2, n)), name=f"follower{p}") for p in range(n)]
 
         # Legal use.
-        buffer, length, last = [self.which], Signal(number), Signal.like(self.which)
+        buffer = [self.which]
+        length = Signal(number)
+        last = Signal.like(self.which)
         within = []
         alive = Const(1, 1)
         for i in range(n):
@@ -60,9 +76,21 @@ class Watched(PageList):
             self.give.last.eq(last),
             self.give.count.eq(length),
             self.fair.eq(
-                (self.to < n) & (self.which < n)
-                & (~self.chain.valid | (used.bit_select(self.to, 1) & ~followed.bit_select(self.to, 1) & ~(self.back & (last == self.to))))
-                & (~self.back | (used.bit_select(self.which, 1) & ~preceded.bit_select(self.which, 1)))),
+                (self.to < n)
+                & (self.which < n)
+                & (
+                    ~self.chain.valid
+                    | (
+                        used.bit_select(self.to, 1)
+                        & ~followed.bit_select(self.to, 1)
+                        & ~(self.back & (last == self.to))
+                    )
+                )
+                & (
+                    ~self.back
+                    | (used.bit_select(self.which, 1) & ~preceded.bit_select(self.which, 1))
+                )
+            ),
         ]
         page = listed[0]
         taken = [Mux(self.take, listed[i + 1] if i + 1 < n else 0, listed[i]) for i in range(n)]
@@ -83,15 +111,26 @@ class Watched(PageList):
                 m.d.sync += [followed[p].eq(1), follower[p].eq(page)]
 
         # What holds.
-        fresh, chained = self._fresh, self._chained
-        held = [count <= n, count + sum(used) == n, self.free == count, (count == 0) | (self.head == listed[0]), fresh <= n]
+        fresh = self._fresh
+        chained = self._chained
+        held = [
+            count <= n,
+            count + sum(used) == n,
+            self.free == count,
+            (count == 0) | (self.head == listed[0]),
+            fresh <= n,
+        ]
         for i in range(n):
             inside = i < count
             p = listed[i]
             held.append(~inside | ((p < n) & ~used.bit_select(p, 1)))
             held += [~(j < count) | (p != listed[j]) for j in range(i + 1, n)]
             if i + 1 < n:
-                link = Mux(p >= fresh, p + 1, Mux(chained.bit_select(p, 1), Array(chain_of)[p], Array(splice_of)[p]))
+                link = Mux(
+                    p >= fresh,
+                    p + 1,
+                    Mux(chained.bit_select(p, 1), Array(chain_of)[p], Array(splice_of)[p]),
+                )
                 held.append(~(i + 1 < count) | (link == listed[i + 1]))
             # Pages never taken are the list's tail, in order.
             held.append(~inside | (i + n < count + fresh) | (p == i + n - count))
@@ -99,14 +138,25 @@ class Watched(PageList):
         for p in range(n):
             held.append(~used[p] | (p < fresh))
             held.append(~used[p] | (chained[p] == followed[p]))
-            held.append(~(used[p] & followed[p]) | ((chain_of[p] == follower[p]) & used.bit_select(follower[p], 1) & preceded.bit_select(follower[p], 1)))
+            held.append(
+                ~(used[p] & followed[p])
+                | (
+                    (chain_of[p] == follower[p])
+                    & used.bit_select(follower[p], 1)
+                    & preceded.bit_select(follower[p], 1)
+                )
+            )
             held.append(used[p] | (~followed[p] & ~preceded[p]))
-            held += [~(followed[p] & followed[q]) | (follower[p] != follower[q]) for q in range(p + 1, n)]
+            held += [
+                ~(followed[p] & followed[q]) | (follower[p] != follower[q]) for q in range(p + 1, n)
+            ]
         m.d.comb += self.ok.eq(Cat(held).all())
 
         if self.broken == "link":  # the page that is taken keeps the mark of the buffer it was in
             with m.If(self.take):
-                m.d.sync += self._chained.bit_select(self.head, 1).eq(self._chained.bit_select(self.head, 1))
+                m.d.sync += self._chained.bit_select(self.head, 1).eq(
+                    self._chained.bit_select(self.head, 1)
+                )
         if self.broken == "leak":
             with m.If(self.give.valid & self.take):
                 m.d.sync += self.free.eq(self.free + self.give.count)

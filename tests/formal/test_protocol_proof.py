@@ -1,31 +1,53 @@
-"""The stream protocol proved for the units without pipeline: a beat once offered stays, unchanged, until it is accepted."""
+"""The stream protocol proved for the units without pipeline: a beat once offered stays, unchanged,
+until it is accepted.
+"""
 
 import pytest
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
-
 from penstock.hw.beat import Payloads
 from penstock.hw.registry import component
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tuple
 from penstock.machine.config import load
 from penstock.testing import prover
 
-WORD, REF = Scalar(2), BufferRef(2)
+WORD = Scalar(2)
+REF = BufferRef(2)
 UNITS = {
     "broadcast": ("broadcast", {"n": 2, "scratchpad": None}, [WORD], [WORD] * 2),
     "broadcast of references": ("broadcast", {"n": 2, "scratchpad": 0}, [REF], [REF] * 2),
     "flatten": ("flatten", {"lo": 1, "hi": 2}, [WORD], [WORD]),
     "promote": ("promote", {"level": 1, "outermost": False}, [WORD], [WORD]),
     "promote outermost": ("promote", {"level": 1, "outermost": True}, [WORD], [WORD]),
-    "reshape": ("reshape", {"dim": 1, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1}, [WORD], [WORD]),
-    "reshape with padding": ("reshape", {"dim": 1, "chunk": 2, "pad": True, "pad_rows": 1, "pad_cols": 1}, [WORD], [WORD]),
-    "reshape with flags": ("reshape", {"dim": 1, "chunk": 2, "pad": True, "pad_rows": 1, "pad_cols": 1, "flags": 1}, [WORD], [WORD, Scalar(1)]),
+    "reshape": (
+        "reshape",
+        {"dim": 1, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1},
+        [WORD],
+        [WORD],
+    ),
+    "reshape with padding": (
+        "reshape",
+        {"dim": 1, "chunk": 2, "pad": True, "pad_rows": 1, "pad_cols": 1},
+        [WORD],
+        [WORD],
+    ),
+    "reshape with flags": (
+        "reshape",
+        {"dim": 1, "chunk": 2, "pad": True, "pad_rows": 1, "pad_cols": 1, "flags": 1},
+        [WORD],
+        [WORD, Scalar(1)],
+    ),
     "repeat": ("repeat", {"count": 2}, [WORD], [WORD]),
     "pace": ("pace", {"interval": 40}, [WORD], [WORD]),
     "zip": ("zip", {}, [WORD, REF], [Tuple((WORD, REF))]),
     "split": ("split", {"n": 3}, [WORD], [WORD] * 3),
     "merge": ("merge", {"n": 3}, [WORD] * 3, [WORD]),
-    "partition": ("partition", {"n": 2, "rank": 1, "scratchpad": None}, [WORD, Selector(2)], [WORD] * 2),
+    "partition": (
+        "partition",
+        {"n": 2, "rank": 1, "scratchpad": None},
+        [WORD, Selector(2)],
+        [WORD] * 2,
+    ),
     "reassemble": ("reassemble", {"n": 2, "rank": 1}, [WORD, WORD, Selector(2)], [WORD]),
     "eager_merge": ("eager_merge", {"n": 2, "rank": 1}, [WORD, WORD], [WORD, Selector(2)]),
     "expand": ("expand", {"level": 1, "scratchpad": None}, [WORD, REF], [WORD]),
@@ -35,21 +57,35 @@ UNITS = {
 }
 
 BOUNDED = {"reassemble": 8}
-"""Units whose orders of arrival an induction would have to know; the cycles from reset that are covered instead."""
+"""Units whose orders of arrival an induction would have to know; the cycles from reset that are
+covered instead.
+"""
 
 
 class Held(wiring.Component):
-    """A unit between streams that keep the protocol themselves: inputs hold what they offer, outputs keep a free slot until it is filled, and
-    run-time parameters do not change. ``broken`` lets the unit's first output blink, to see the proof fail.
+    """A unit between streams that keep the protocol themselves: inputs hold what they offer,
+    outputs keep a free slot until it is filled, and run-time parameters do not change. ``broken``
+    lets the unit's first output blink, to see the proof fail.
     """
 
     def __init__(self, kind: str, params: dict, ins: list, outs: list, broken: bool = False):
-        self.unit = component(kind)(params=params, t=2, config=load("small_fpga").machine, payloads=Payloads(tuple(ins), tuple(outs)))
+        self.unit = component(kind)(
+            params=params,
+            t=2,
+            config=load("small_fpga").machine,
+            payloads=Payloads(tuple(ins), tuple(outs)),
+        )
         self.broken = broken
         super().__init__({})
-        self.ok, self.fair = Signal(name="ok"), Signal(name="fair")
-        self.parameters = Signal(len(Value.cast(self.unit.cfg)) if hasattr(self.unit, "cfg") else 1, name="parameters")
-        self.given = [(Signal(name=f"valid{k}"), Signal(len(Value.cast(i.payload)), name=f"payload{k}")) for k, i in enumerate(self.unit.inputs)]
+        self.ok = Signal(name="ok")
+        self.fair = Signal(name="fair")
+        self.parameters = Signal(
+            len(Value.cast(self.unit.cfg)) if hasattr(self.unit, "cfg") else 1, name="parameters"
+        )
+        self.given = [
+            (Signal(name=f"valid{k}"), Signal(len(Value.cast(i.payload)), name=f"payload{k}"))
+            for k, i in enumerate(self.unit.inputs)
+        ]
         self.ready = [Signal(name=f"ready{k}") for k in range(len(outs))]
         self.chosen = [self.parameters, *self.ready, *(x for pair in self.given for x in pair)]
 
@@ -58,7 +94,10 @@ class Held(wiring.Component):
         m.submodules.unit = unit = self.unit
         if hasattr(unit, "cfg"):
             m.d.comb += Value.cast(unit.cfg).eq(self.parameters)
-        ever, fair, ok, blink = Signal(), [], [], Signal()
+        ever = Signal()
+        fair = []
+        ok = []
+        blink = Signal()
         m.d.sync += [ever.eq(1), blink.eq(~blink)]
 
         def last(value, name):
@@ -67,15 +106,27 @@ class Held(wiring.Component):
             return register
 
         fair.append(self.parameters == last(self.parameters, "parameters_before"))
-        for k, (i, (valid, payload)) in enumerate(zip(unit.inputs, self.given)):
+        for k, (i, (valid, payload)) in enumerate(zip(unit.inputs, self.given, strict=False)):
             m.d.comb += [i.valid.eq(valid), Value.cast(i.payload).eq(payload)]
-            fair.append(Mux(last(valid & ~i.ready, f"waits{k}"), valid & (payload == last(payload, f"payload{k}_before")), 1))
-        for k, (o, ready) in enumerate(zip(unit.outputs, self.ready)):
+            fair.append(
+                Mux(
+                    last(valid & ~i.ready, f"waits{k}"),
+                    valid & (payload == last(payload, f"payload{k}_before")),
+                    1,
+                )
+            )
+        for k, (o, ready) in enumerate(zip(unit.outputs, self.ready, strict=False)):
             shown = o.valid & ~(blink & self.broken) if k == 0 else o.valid
             m.d.comb += o.ready.eq(ready)
             fair.append(Mux(last(ready & ~o.valid, f"room{k}"), ready, 1))
             payload = Value.cast(o.payload)
-            ok.append(Mux(last(shown & ~ready, f"offered{k}"), shown & (payload == last(payload, f"output{k}_before")), 1))
+            ok.append(
+                Mux(
+                    last(shown & ~ready, f"offered{k}"),
+                    shown & (payload == last(payload, f"output{k}_before")),
+                    1,
+                )
+            )
         m.d.comb += [self.fair.eq(~ever | Cat(fair).all()), self.ok.eq(~ever | Cat(ok).all())]
         return m
 

@@ -1,8 +1,9 @@
-"""What a deadlock says: operators and their lines first, then units, a line each; and why no depth would free it."""
-
-import pytest
+"""What a deadlock says: operators and their lines first, then units, a line each; and why no depth
+would free it.
+"""
 
 import penstock
+import pytest
 from penstock.machine.deadlock import DeadlockError
 
 HEAD = """import numpy as np
@@ -10,7 +11,9 @@ from penstock.frontend import (Accum, Expand, Graph, Map, Promote, Reassemble, S
                                add, div)
 
 """
-CIRCLE = HEAD + """def program():
+CIRCLE = (
+    HEAD
+    + """def program():
     g = Graph("circle")
     xs = Source(graph=g, shape=(1, g.dynamic("N")), tile=(4, 4), name="xs")
     total = Accum(xs, fn=add(), rank=1, name="total")
@@ -20,7 +23,10 @@ CIRCLE = HEAD + """def program():
 def streams(seed):
     return {"xs": [[np.ones((4, 4))] * 9]}
 """
-ENDED = HEAD + """def program():
+)
+ENDED = (
+    HEAD
+    + """def program():
     g = Graph("ended")
     xs = [Source(graph=g, shape=(g.dynamic(n.upper()),), tile=(4, 4), name=n) for n in "ab"]
     turn = Source(graph=g, shape=(g.dynamic("T"),), selector=2, name="turn")
@@ -31,6 +37,7 @@ def streams(seed):
     tile = np.ones((4, 4))
     return {"a": [tile], "b": [tile] * 3, "turn": [0, 1, 0, 1]}
 """
+)
 
 
 def told(tmp_path, text, timing="machine"):
@@ -44,14 +51,23 @@ def told(tmp_path, text, timing="machine"):
 @pytest.mark.parametrize("timing", ["machine", "published"])
 def test_operators_and_lines_come_first(timing, tmp_path):
     head, operators, *lines = told(tmp_path, CIRCLE, timing)
-    assert head.startswith("graph circle: deadlock after cycle") and "channels of depth 9 free it" in head
+    assert (
+        head.startswith("graph circle: deadlock after cycle")
+        and "channels of depth 9 free it" in head
+    )
     assert operators == "  operators:"
     at = lines.index("  units:")
-    assert any("total (Accum) at " in x and "mine.py:8 waits for a beat from xs" in x for x in lines[:at])
+    assert any(
+        "total (Accum) at " in x and "mine.py:8 waits for a beat from xs" in x for x in lines[:at]
+    )
     assert any("total waits for" in x for x in lines[at:])
 
 
 def test_a_deadlock_that_no_depth_frees_says_why(tmp_path):
     head, operators, line, *_ = told(tmp_path, ENDED)
-    assert "gather is told to take from input 0 (a), whose stream has ended; no channel depth" in head
-    assert operators == "  operators:" and line.endswith("mine.py:9") and "gather (Reassemble)" in line
+    assert (
+        "gather is told to take from input 0 (a), whose stream has ended; no channel depth" in head
+    )
+    assert (
+        operators == "  operators:" and line.endswith("mine.py:9") and "gather (Reassemble)" in line
+    )

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from penstock.frontend import (
     Accum,
     Bufferize,
@@ -46,12 +45,16 @@ GOLDEN = Path(__file__).with_name("golden")
 def check(program_graph, config=FP32, tensors=None, seed=0):
     """The unit graph stores what the program's NumPy meaning says."""
     rng = np.random.default_rng(seed)
-    tensors = tensors or {t.name: rng.standard_normal((t.rows, t.cols)).astype(np.float32)
-                          for t in program_graph.tensors.values() if t.role == "input"}
+    tensors = tensors or {
+        t.name: rng.standard_normal((t.rows, t.cols)).astype(np.float32)
+        for t in program_graph.tensors.values()
+        if t.role == "input"
+    }
     units = lower(program_graph, config)
     validate(units)
     assert UnitGraph.from_dict(units.to_dict()) == units
-    got, want = Untimed(units, tensors).run(), evaluate(program_graph, tensors, config.machine.t)
+    got = Untimed(units, tensors).run()
+    want = evaluate(program_graph, tensors, config.machine.t)
     assert got.keys() == want.keys()
     for name in want:
         assert got[name].tobytes() == want[name].tobytes(), name
@@ -68,27 +71,44 @@ def golden(name: str, text: str):
 
 def test_printed_unit_graph_of_a_small_swiglu():
     program = build("swiglu", dict(batch=8, dim=8, inter=16, tile_b=4, tile_inter=8), SMALL)
-    golden("swiglu_small_fpga.txt", f"{lower(program.graph, SMALL)}\nports {lower(program.graph, SMALL).ports}\n")
+    golden(
+        "swiglu_small_fpga.txt",
+        f"{lower(program.graph, SMALL)}\nports {lower(program.graph, SMALL).ports}\n",
+    )
     golden("swiglu_published.txt", f"{lower(program.graph, SMALL, 'published')}\n")
 
 
 def test_figure_8_has_one_structure():
-    structures = [lower(build("swiglu", dict(tile_b=b, tile_inter=i), FIG8).graph, FIG8).structure() for b, i in POINTS]
+    structures = [
+        lower(build("swiglu", dict(tile_b=b, tile_inter=i), FIG8).graph, FIG8).structure()
+        for b, i in POINTS
+    ]
     assert all(s == structures[0] for s in structures)
 
 
 def test_ports_are_in_order_of_need():
     units = lower(build("swiglu", {}, FIG8).graph, FIG8)
-    assert [units.units[p].params["tensor"] for p in units.ports] == ["y", "x", "gate", "up", "down"]
+    assert [units.units[p].params["tensor"] for p in units.ports] == [
+        "y",
+        "x",
+        "gate",
+        "up",
+        "down",
+    ]
 
 
-@pytest.mark.parametrize("params", [
-    dict(batch=8, dim=8, inter=16, tile_b=4, tile_inter=8),
-    dict(batch=10, dim=12, inter=18, tile_b=5, tile_inter=6),
-    dict(batch=7, dim=9, inter=11, tile_b=3, tile_inter=4),  # tiles that divide neither the tensors nor by t
-    dict(batch=16, dim=10, inter=20, tile_b=16, tile_inter=10),
-    dict(batch=1, dim=1, inter=1, tile_b=1, tile_inter=1),
-])
+@pytest.mark.parametrize(
+    "params",
+    [
+        dict(batch=8, dim=8, inter=16, tile_b=4, tile_inter=8),
+        dict(batch=10, dim=12, inter=18, tile_b=5, tile_inter=6),
+        dict(
+            batch=7, dim=9, inter=11, tile_b=3, tile_inter=4
+        ),  # tiles that divide neither the tensors nor by t
+        dict(batch=16, dim=10, inter=20, tile_b=16, tile_inter=10),
+        dict(batch=1, dim=1, inter=1, tile_b=1, tile_inter=1),
+    ],
+)
 @pytest.mark.parametrize("units", [1, 2, 4])
 def test_swiglu(params, units):
     config = replace(SMALL, machine=replace(SMALL.machine, units={"matmul": units, "map": units}))
@@ -112,11 +132,20 @@ def test_matmul_over_tiles(m, k, n, transposed, fused):
     g = Graph()
     steps = 3
     a = tiles(g, "a", 2 * m, steps * k, (m, k))
-    b = tiles(g, "b", *((2 * n, steps * k) if transposed else (2 * steps * k, n)), (n, k) if transposed else (k, n), (2, steps), (steps, 1))
+    b = tiles(
+        g,
+        "b",
+        *((2 * n, steps * k) if transposed else (2 * steps * k, n)),
+        (n, k) if transposed else (k, n),
+        (2, steps),
+        (steps, 1),
+    )
     if fused:
-        out, rows = Accum(a, b, fn=matmul(transposed), rank=1), 2 * m
+        out = Accum(a, b, fn=matmul(transposed), rank=1)
+        rows = 2 * m
     else:
-        out, rows = Map(a, b, fn=matmul(transposed)), 2 * steps * m
+        out = Map(a, b, fn=matmul(transposed))
+        rows = 2 * steps * m
     LinearOffChipStore(out, g.output("y", (rows, n)))
     check(g)
 
@@ -136,7 +165,9 @@ def test_shape_operators_and_sums():
 
 def test_padded_reshape():
     g = Graph()
-    s = Reshape(Flatten(tiles(g, "a", 10, 6, (2, 6)), lo=0, hi=1), dim=0, chunk=4, pad=0)  # [1, 5] -> [1, 2, 4]
+    s = Reshape(
+        Flatten(tiles(g, "a", 10, 6, (2, 6)), lo=0, hi=1), dim=0, chunk=4, pad=0
+    )  # [1, 5] -> [1, 2, 4]
     LinearOffChipStore(Accum(s, fn=add(), rank=1), g.output("y", (4, 6)))
     check(g)
 
@@ -146,7 +177,10 @@ def test_expand_and_zip(tile):
     g = Graph()
     a = tiles(g, "a", 2 * tile[0], tile[1], tile)  # [1, 2, 1]
     b = tiles(g, "b", 2 * tile[0], 3 * tile[1], tile, (2, 1, 3), (3, 0, 1))
-    LinearOffChipStore(Map(Zip(Expand(a, count=3), b), fn=mul(), units=2), g.output("y", (2 * tile[0], 3 * tile[1])))
+    LinearOffChipStore(
+        Map(Zip(Expand(a, count=3), b), fn=mul(), units=2),
+        g.output("y", (2 * tile[0], 3 * tile[1])),
+    )
     check(g)
 
 
@@ -154,7 +188,8 @@ def test_buffers_with_several_readers():
     g = Graph()
     s = tiles(g, "a", 12, 5, (3, 5), (2, 2), (2, 1))  # [1, 2, 2]
     buffers = Bufferize(s, rank=1)
-    once, thrice = Streamify(buffers), Streamify(buffers, repeat=3)
+    once = Streamify(buffers)
+    thrice = Streamify(buffers, repeat=3)
     LinearOffChipStore(Map(once, fn=exp()), g.output("y", (12, 5)))
     LinearOffChipStore(Accum(thrice, fn=add(), rank=2), g.output("z", (6, 5)))
     units = check(g)
@@ -168,13 +203,18 @@ def test_buffers_with_several_readers():
 def test_random_programs(data):
     """Random chains of operators over random tile sizes, one of them with a product."""
     g = Graph()
-    rows, cols = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 9))
+    rows = data.draw(st.integers(1, 9))
+    cols = data.draw(st.integers(1, 9))
     grid = data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
     count = int(np.prod(grid))
     s = tiles(g, "a", count * rows, cols, (rows, cols), tuple(grid)).stream
     for i in range(data.draw(st.integers(1, 5))):
         dims = [d.value for d in s.shape]
-        choices = ["promote", "flatten", "expand", "exp", "matmul", "buffer"] + ["sum"] * (s.rank > 1) + ["pad"]
+        choices = (
+            ["promote", "flatten", "expand", "exp", "matmul", "buffer"]
+            + ["sum"] * (s.rank > 1)
+            + ["pad"]
+        )
         match data.draw(st.sampled_from(choices)):
             case "promote":
                 s = Promote(s, level=data.draw(st.integers(0, len(dims)))).stream
@@ -192,16 +232,24 @@ def test_random_programs(data):
                 s = Accum(s, fn=add(), rank=1).stream
             case "buffer":
                 rank = data.draw(st.integers(0, s.rank))
-                s = Streamify(Bufferize(s, rank=rank), repeat=data.draw(st.none() | st.integers(1, 2))).stream
+                s = Streamify(
+                    Bufferize(s, rank=rank), repeat=data.draw(st.none() | st.integers(1, 2))
+                ).stream
             case "matmul" if s.rank >= 1:
-                fused, transposed = data.draw(st.integers(0, s.rank)), data.draw(st.booleans())
-                n, shape = data.draw(st.integers(1, 9)), tuple(d.value for d in s.shape)
+                fused = data.draw(st.integers(0, s.rank))
+                transposed = data.draw(st.booleans())
+                n = data.draw(st.integers(1, 9))
+                shape = tuple(d.value for d in s.shape)
                 if shape[0] != 1:
                     continue
                 k = s.element.cols.value
                 tile = (n, k) if transposed else (k, n)
                 b = tiles(g, f"w{i}", tile[0], tile[1], tile, shape[1:], (0,) * (len(shape) - 1))
-                s = (Accum(s, b, fn=matmul(transposed), rank=fused) if fused else Map(s, b, fn=matmul(transposed))).stream
+                s = (
+                    Accum(s, b, fn=matmul(transposed), rank=fused)
+                    if fused
+                    else Map(s, b, fn=matmul(transposed))
+                ).stream
     n = int(s.type.count)
     LinearOffChipStore(s, g.output("y", (n * s.element.rows.value, s.element.cols.value)))
     check(g, seed=1)
@@ -209,7 +257,8 @@ def test_random_programs(data):
 
 def program_too_big(pages=2, **kw):
     g = Graph("big")
-    a, b = tiles(g, "a", 16, 16, (16, 16)), tiles(g, "b", 16, 16, (16, 16))
+    a = tiles(g, "a", 16, 16, (16, 16))
+    b = tiles(g, "b", 16, 16, (16, 16))
     LinearOffChipStore(Accum(a, b, fn=matmul(), rank=1, name="product"), g.output("y", (16, 16)))
     return g, replace(FP32, machine=replace(FP32.machine, pages=pages, frames=4, **kw))
 
@@ -222,24 +271,44 @@ def message(call) -> str:
 
 def test_a_scratchpad_too_small_is_refused_with_the_figures():
     g, config = program_too_big()
-    assert "operand B {16, 16} takes 16 tiles of 4 x 4, a scratchpad holds 2 pages x 4 frames = 8" in message(lambda: lower(g, config))
+    assert (
+        "operand B {16, 16} takes 16 tiles of 4 x 4, a scratchpad holds 2 pages x 4 frames = 8"
+        in message(lambda: lower(g, config))
+    )
 
 
 def test_an_accumulator_too_small_is_refused_with_the_figures():
     g, config = program_too_big(pages=8, accum_tiles=8)
-    assert "its result takes 16 tiles of 4 x 4 of partial sums, an accumulator holds 8" in message(lambda: lower(g, config))
+    assert "its result takes 16 tiles of 4 x 4 of partial sums, an accumulator holds 8" in message(
+        lambda: lower(g, config)
+    )
 
 
 def test_a_started_walk_that_wraps_within_a_row_is_refused():
     g = Graph()
-    LinearOffChipStore(LinearOffChipLoad(g.input("a", (12, 12)), tile=(4, 4), shape=(4,), stride=(2,), ref=tiles(g, "b", 4, 4, (4, 4))), g.output("y", (16, 4)))
-    assert "the walk over [4] tiles with strides [2] passes the end of a row of 3 tiles inside a dimension" in message(lambda: lower(g, FP32))
+    LinearOffChipStore(
+        LinearOffChipLoad(
+            g.input("a", (12, 12)),
+            tile=(4, 4),
+            shape=(4,),
+            stride=(2,),
+            ref=tiles(g, "b", 4, 4, (4, 4)),
+        ),
+        g.output("y", (16, 4)),
+    )
+    assert (
+        "the walk over [4] tiles with strides [2] passes the end of a row of 3 tiles inside a "
+        "dimension" in message(lambda: lower(g, FP32))
+    )
 
 
 def test_wrong_machine_dtype_is_refused():
     g = Graph()
     LinearOffChipStore(tiles(g, "a", 8, 8, (4, 4)), g.output("y", (8, 8)))
-    assert "tensor a holds fp32, machine small_fpga moves bf16; declare the tensor as bf16" in message(lambda: lower(g, SMALL))
+    assert (
+        "tensor a holds fp32, machine small_fpga moves bf16; declare the tensor as bf16"
+        in message(lambda: lower(g, SMALL))
+    )
 
 
 def test_asserted_shapes_reach_the_run():
@@ -254,12 +323,14 @@ def test_asserted_shapes_reach_the_run():
 
 
 def test_tiles_in_a_listed_order_with_listed_repeats():
-    # Tiles of x, in an order with a repeat and one outside, each read as often as listed; stored back to front; paced.
+    # Tiles of x, in an order with a repeat and one outside, each read as often as listed; stored
+    # back to front; paced.
     from penstock import model
     from penstock.frontend.text import read_graph
 
     g = Graph("listed")
-    x, y = g.input("x", (10, 40), "fp32"), g.output("y", (12, 40), "fp32")
+    x = g.input("x", (10, 40), "fp32")
+    y = g.output("y", (12, 40), "fp32")
     order = [(0, 0), (4, 20), (4, 20), (12, 0), (8, 0)]
     tiles = LinearOffChipLoad(x, tile=(4, 20), order=order)
     use = Streamify(Bufferize(tiles, rank=0), repeat=[1, 2, 1, 1, 1])
@@ -270,18 +341,21 @@ def test_tiles_in_a_listed_order_with_listed_repeats():
     values = {"x": np.random.default_rng(0).standard_normal((10, 40)).astype(np.float32)}
     run = model.run(lower(g, FP32), FP32, values)
     want = np.zeros((12, 40), np.float32)
-    for (r, c), (i, j) in zip([order[k] for k in (0, 1, 1, 2, 3, 4)], places):
+    for (r, c), (i, j) in zip([order[k] for k in (0, 1, 1, 2, 3, 4)], places, strict=False):
         tile = np.zeros((4, 20), np.float32)
         part = values["x"][r : r + 4, c : c + 20]
         tile[: part.shape[0], : part.shape[1]] = part
         want[i : i + 4, j : j + 20] = 2 * tile
-    assert np.array_equal(run.outputs["y"], evaluate(g, values, 4)["y"]) and np.array_equal(run.outputs["y"], want)
+    assert np.array_equal(run.outputs["y"], evaluate(g, values, 4)["y"]) and np.array_equal(
+        run.outputs["y"], want
+    )
     assert run.cycles > 6 * 5 * 2.5  # 6 tiles of 5 physical tiles, 2.5 cycles each
 
 
 def test_a_listed_store_visits_every_tile_once():
     g = Graph("twice")
-    x, y = g.input("x", (8, 4), "fp32"), g.output("y", (8, 4), "fp32")
+    x = g.input("x", (8, 4), "fp32")
+    y = g.output("y", (8, 4), "fp32")
     tiles = LinearOffChipLoad(x, tile=(4, 4), order=[(0, 0), (4, 0)])
     with pytest.raises(ProgramError, match="each of the 2 tiles of tensor y once"):
         LinearOffChipStore(tiles, y, order=[(0, 0), (0, 0)])

@@ -1,8 +1,9 @@
-"""The operators of the paper's tables 3-7: shape rules, NumPy meaning on streams with empty, ragged and routed parts, text form, metrics."""
+"""The operators of the paper's tables 3-7: shape rules, NumPy meaning on streams with empty, ragged
+and routed parts, text form, metrics.
+"""
 
 import numpy as np
 import pytest
-
 from penstock.frontend import (
     Accum,
     Bufferize,
@@ -96,16 +97,21 @@ def show(s) -> str:
     return str(s.stream.type if hasattr(s, "outputs") else s.type)
 
 
-# ---- streams ---------------------------------------------------------------------------------------------------------
+# ---- streams
+# ---------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("value,want", [
-    ([[1, 2], [3]], [(1, 0), (2, 1), (3, 1)]),
-    ([], []),
-    ([[], [3]], [(None, 1), (3, 1)]),
-    ([[3], []], [(3, 1), (None, 1)]),
-    ([[[1], []], []], [(1, 1), (None, 2), (None, 2)]),
-    ([[[], []]], [(None, 1), (None, 2)]),
-])
+
+@pytest.mark.parametrize(
+    "value,want",
+    [
+        ([[1, 2], [3]], [(1, 0), (2, 1), (3, 1)]),
+        ([], []),
+        ([[], [3]], [(None, 1), (3, 1)]),
+        ([[3], []], [(3, 1), (None, 1)]),
+        ([[[1], []], []], [(1, 1), (None, 2), (None, 2)]),
+        ([[[], []]], [(None, 1), (None, 2)]),
+    ],
+)
 def test_nested_lists_and_stops(value, want):
     rank = max(s for _, s in want) if want else 1
     t = Source(graph=Graph(), shape=[dim(9)] * (rank + 1), scalar=32).stream.type
@@ -114,23 +120,36 @@ def test_nested_lists_and_stops(value, want):
 
 
 def test_elements_that_do_not_suit(g):
-    for source, value, message in ((selectors(g, 2), [0, 2], r"selector \[2\] names a target outside 0 to 1"), (scalars(g, 2), [1, 1 << 32], "does not fit into 32 bits"),
-                                   (tiles(g, 1), [full(1, 3)], r"a tile of shape \[3, 4\]"), (scalars(g, 1, 2), [3], "dimension 0 must be a list, not 3")):
+    for source, value, message in (
+        (selectors(g, 2), [0, 2], r"selector \[2\] names a target outside 0 to 1"),
+        (scalars(g, 2), [1, 1 << 32], "does not fit into 32 bits"),
+        (tiles(g, 1), [full(1, 3)], r"a tile of shape \[3, 4\]"),
+        (scalars(g, 1, 2), [3], "dimension 0 must be a list, not 3"),
+    ):
         with pytest.raises(ProgramError, match=message):
             tokens(value, source.stream.type, "source")
 
 
-# ---- shapes ----------------------------------------------------------------------------------------------------------
+# ---- shapes
+# ----------------------------------------------------------------------------------------------------------
+
 
 def test_shapes_of_routing(g):
-    x, sel = tiles(g, 10, 3), selectors(g, 10, n=4)
+    x = tiles(g, 10, 3)
+    sel = selectors(g, 10, n=4)
     route = Partition(x, sel, rank=1, outputs=4, name="route")
     assert [show(s) for s in route] == [f"[route_{i}, 3] tile {{2, 4}} fp32" for i in range(4)]
     assert route[0].shape[0].kind is DimKind.DYNAMIC_REGULAR and g.most(route[0].shape[0]) == 10
     back = Reassemble([route[i] for i in range(4)], sel, rank=1)
-    assert show(back) == "[10, S0, 3] tile {2, 4} fp32" and back.stream.shape[1].kind is DimKind.DYNAMIC_RAGGED
+    assert (
+        show(back) == "[10, S0, 3] tile {2, 4} fp32"
+        and back.stream.shape[1].kind is DimKind.DYNAMIC_RAGGED
+    )
     merged = EagerMerge([route[0], route[1]])
-    assert [show(s) for s in merged] == ["[route_0 + route_1, 3] tile {2, 4} fp32", "[route_0 + route_1] selector 2"]
+    assert [show(s) for s in merged] == [
+        "[route_0 + route_1, 3] tile {2, 4} fp32",
+        "[route_0 + route_1] selector 2",
+    ]
 
 
 def test_shapes_of_run_time_tiles(g):
@@ -146,16 +165,25 @@ def test_shapes_of_run_time_tiles(g):
     assert show(Map(product, fn=row_sum())) == "[3] tile {N, 1} fp32"
     assert show(Map(product, Map(product, fn=row_max()), fn=mul())) == "[3] tile {N, 6} fp32"
     rows = FlatMap(product, fn=retile_streamify(mask=True))
-    assert show(rows) == "[R0] tile {1, 6} fp32" and rows.stream.shape[0].kind is DimKind.DYNAMIC_RAGGED
-    assert show(FlatMap(tiles(g, 3), fn=retile_streamify("cols"), rank=1)) == "[3, 4] tile {2, 1} fp32"
+    assert (
+        show(rows) == "[R0] tile {1, 6} fp32"
+        and rows.stream.shape[0].kind is DimKind.DYNAMIC_RAGGED
+    )
+    assert (
+        show(FlatMap(tiles(g, 3), fn=retile_streamify("cols"), rank=1)) == "[3, 4] tile {2, 1} fp32"
+    )
 
 
 def test_shapes_of_memory_and_generators(g):
     t = g.input("kv", (64, 4))
-    a, n = scalars(g, 5, name="a"), scalars(g, 5, name="n")
+    a = scalars(g, 5, name="a")
+    n = scalars(g, 5, name="n")
     addresses = FlatMap(a, n, fn=address_range(8), rank=1)
     last = FlatMap(n, fn=last_tile_filter(), rank=1)
-    assert [show(addresses), show(last)] == ["[5, L0] scalar 32", "[5, L0] selector 2"]  # of one length
+    assert [show(addresses), show(last)] == [
+        "[5, L0] scalar 32",
+        "[5, L0] selector 2",
+    ]  # of one length
     assert show(RandomOffChipLoad(addresses, t, tile=(4, 4))) == "[5, L0] tile {4, 4} fp32"
     assert show(FlatMap(selectors(g, 5, n=3), fn=expert_addresses(4))) == "[20] scalar 32"
     y = g.output("y", (64, 4))
@@ -163,15 +191,22 @@ def test_shapes_of_memory_and_generators(g):
     b = Bufferize(tiles(g, 5, g.dynamic("K", ragged=True)), rank=1)
     ref = tiles(g, 5, 3)
     assert show(Streamify(b, ref=ref)) == "[5, 3, K] tile {2, 4} fp32"
-    assert show(Streamify(Bufferize(tiles(g, 2, 6), rank=1), shape=(2, 3), stride=(1, 2))) == "[2, 2, 3] tile {2, 4} fp32"
+    assert (
+        show(Streamify(Bufferize(tiles(g, 2, 6), rank=1), shape=(2, 3), stride=(1, 2)))
+        == "[2, 2, 3] tile {2, 4} fp32"
+    )
     assert show(Expand(tiles(g, 5, 1), ref=addresses)) == "[5, L0] tile {2, 4} fp32"
     assert show(Scan(tiles(g, 5, 3), fn=add(), rank=1)) == "[5, 3] tile {2, 4} fp32"
 
 
 def test_equal_expressions_are_one_symbol(g):
     s = tiles(g, 2, 3, g.ragged("D"))
-    a, b = Flatten(s, lo=0, hi=1), Flatten(s, lo=0, hi=1)
-    assert a.stream.type == b.stream.type and show(Zip(a, b)) == "[2, R0] (tile {2, 4} fp32, tile {2, 4} fp32)"
+    a = Flatten(s, lo=0, hi=1)
+    b = Flatten(s, lo=0, hi=1)
+    assert (
+        a.stream.type == b.stream.type
+        and show(Zip(a, b)) == "[2, R0] (tile {2, 4} fp32, tile {2, 4} fp32)"
+    )
 
 
 def test_an_assertion_holds_for_readers_before_and_after(g):
@@ -204,17 +239,31 @@ def test_bounds(g):
 
 
 def test_text_of_every_operator(g):
-    t, y = g.input("kv", (64, 4)), g.output("y", (64, 4))
-    a, n = scalars(g, 5, name="a"), scalars(g, 5, name="n")
+    t = g.input("kv", (64, 4))
+    y = g.output("y", (64, 4))
+    a = scalars(g, 5, name="a")
+    n = scalars(g, 5, name="n")
     x = RandomOffChipLoad(FlatMap(a, n, fn=address_range(8), rank=1), t, tile=(4, 4))
     parts = Partition(x, FlatMap(n, fn=last_tile_filter(), rank=1), rank=0, outputs=2)
-    last = Map(Map(parts[0], Source(graph=g, shape=parts[0].shape, scalar=32), fn=row_offset()), Source(graph=g, shape=parts[0].shape, tile=(1, 4)), fn=row_append())
+    last = Map(
+        Map(parts[0], Source(graph=g, shape=parts[0].shape, scalar=32), fn=row_offset()),
+        Source(graph=g, shape=parts[0].shape, tile=(1, 4)),
+        fn=row_append(),
+    )
     whole = Reassemble(last, parts[1], FlatMap(n, fn=last_tile_filter(), rank=1), rank=0)
     b = Bufferize(whole, rank=1, memory="cache")
-    Sink(Scan(Map(Streamify(b, ref=tiles(g, 5, g.symbols["L0"])), fn=scale(-0.5)), fn=maximum(), rank=1))
+    Sink(
+        Scan(
+            Map(Streamify(b, ref=tiles(g, 5, g.symbols["L0"])), fn=scale(-0.5)),
+            fn=maximum(),
+            rank=1,
+        )
+    )
     RandomOffChipStore(a, tiles(g, 5, tile=(4, 4)), y)
     loop = Loop(StreamType(SelectorType(2), (dim(4),)), graph=g, name="again")
-    merged = EagerMerge(Partition(tiles(g, 4), loop, rank=0, outputs=2)[0], tiles(g, g.dynamic("Q", most=3)))
+    merged = EagerMerge(
+        Partition(tiles(g, 4), loop, rank=0, outputs=2)[0], tiles(g, g.dynamic("Q", most=3))
+    )
     Sink(merged[0])
     text = print_graph(g)
     assert print_graph(read_graph(text)) == text
@@ -222,7 +271,9 @@ def test_text_of_every_operator(g):
         g.check()
 
 
-# ---- meaning ---------------------------------------------------------------------------------------------------------
+# ---- meaning
+# ---------------------------------------------------------------------------------------------------------
+
 
 def test_partition_multi_hot_and_none(g):
     route = Partition(tiles(g, 4), selectors(g, 4, n=3), rank=0, outputs=3)
@@ -237,22 +288,42 @@ def test_partition_of_units_with_stops(g):
     route = Partition(tiles(g, 2, 2, d), selectors(g, 2, 2), rank=1, outputs=2)
     for i in range(2):
         Sink(route[i], name=f"s{i}")
-    got = run(g, Source=[[[full(1), full(2)], [full(3)]], [[full(4)], [full(5)] * 3]], Source_1=[[0, 1], [1, 0]])
+    got = run(
+        g,
+        Source=[[[full(1), full(2)], [full(3)]], [[full(4)], [full(5)] * 3]],
+        Source_1=[[0, 1], [1, 0]],
+    )
     assert got == {"s0": [[(2, 1.0), (2, 2.0)], [(2, 5.0)] * 3], "s1": [[(2, 3.0)], [(2, 4.0)]]}
 
 
 def test_reassemble_in_recorded_order(g):
-    n, m = g.dynamic("N"), g.dynamic("M")
-    Sink(Reassemble(tiles(g, n, name="a"), tiles(g, m, name="b"), selectors(g, 3, name="sel"), rank=0, name="gather"), name="out")
+    n = g.dynamic("N")
+    m = g.dynamic("M")
+    Sink(
+        Reassemble(
+            tiles(g, n, name="a"),
+            tiles(g, m, name="b"),
+            selectors(g, 3, name="sel"),
+            rank=0,
+            name="gather",
+        ),
+        name="out",
+    )
     given = dict(a=[full(1), full(2)], b=[full(8), full(9)], sel=[[0, 1], [], [1, 0]])
     assert run(g, **given)["out"] == [[(2, 1.0), (2, 8.0)], [], [(2, 2.0), (2, 9.0)]]
-    assert run(g, order={"gather": [1, 0, 0, 1]}, **given)["out"] == [[(2, 8.0), (2, 1.0)], [], [(2, 2.0), (2, 9.0)]]
+    assert run(g, order={"gather": [1, 0, 0, 1]}, **given)["out"] == [
+        [(2, 8.0), (2, 1.0)],
+        [],
+        [(2, 2.0), (2, 9.0)],
+    ]
     with pytest.raises(RunError, match="input 1 has a unit that no selector names"):
         run(g, **given | {"b": [full(8), full(9), full(3)]})
 
 
 def test_eager_merge_takes_turns_or_the_record(g):
-    merge = EagerMerge(tiles(g, g.dynamic("N"), 2, name="a"), tiles(g, g.dynamic("M"), 2, name="b"), name="merge")
+    merge = EagerMerge(
+        tiles(g, g.dynamic("N"), 2, name="a"), tiles(g, g.dynamic("M"), 2, name="b"), name="merge"
+    )
     Sink(merge[0], name="data")
     Sink(merge[1], name="from_")
     given = dict(a=[[full(1), full(2)]], b=[[full(3), full(4)], [full(5), full(6)]])
@@ -301,15 +372,19 @@ def test_rows_there_and_back(g):
 
 def test_cache_of_a_request(g):
     """The published attention's append: the last tile gets the new row below its valid ones."""
-    n, off = scalars(g, 2, name="n"), scalars(g, 2, name="off")
+    n = scalars(g, 2, name="n")
+    off = scalars(g, 2, name="off")
     x = tiles(g, 2, g.dynamic("L", ragged=True), name="x")
     last = FlatMap(n, fn=last_tile_filter(), rank=1)
     parts = Partition(x, last, rank=0, outputs=2)
-    one, count = Flatten(Promote(off, level=0), lo=0, hi=1), parts[0]
+    one = Flatten(Promote(off, level=0), lo=0, hi=1)
+    count = parts[0]
     cut = Map(count, one.stream.assert_shape(count.shape), fn=row_offset())
     new = tiles(g, *count.shape, tile=(1, 4), name="new")
     Sink(Reassemble(Map(cut, new, fn=row_append()), parts[1], last, rank=0), name="out")
-    got = run(g, n=[2, 1], off=[0, 1], x=[[full(1), full(2)], [full(3)]], new=[full(7, 1), full(8, 1)])
+    got = run(
+        g, n=[2, 1], off=[0, 1], x=[[full(1), full(2)], [full(3)]], new=[full(7, 1), full(8, 1)]
+    )
     assert got["out"] == [[[(2, 1.0)], [(1, 7.0)]], [[(2, 3.0)]]]
 
 
@@ -333,12 +408,17 @@ def test_scan_and_row_functions(g):
 
 
 def test_generators(g):
-    a, n = scalars(g, 2, name="a"), scalars(g, 2, name="n")
+    a = scalars(g, 2, name="a")
+    n = scalars(g, 2, name="n")
     Sink(FlatMap(a, n, fn=address_range(10), rank=1), name="range_")
     Sink(FlatMap(a, n, fn=address_range(10)), name="flat")
     Sink(FlatMap(selectors(g, 2, name="s"), fn=expert_addresses(3), rank=1), name="expert")
     got = run(g, a=[1, 2], n=[2, 3], s=[1, 0])
-    assert got == {"range_": [[10, 11], [20, 21, 22]], "flat": [10, 11, 20, 21, 22], "expert": [[3, 4, 5], [0, 1, 2]]}
+    assert got == {
+        "range_": [[10, 11], [20, 21, 22]],
+        "flat": [10, 11, 20, 21, 22],
+        "expert": [[3, 4, 5], [0, 1, 2]],
+    }
 
 
 def test_random_access(g):
@@ -346,7 +426,12 @@ def test_random_access(g):
     Sink(RandomOffChipStore(scalars(g, 2, name="a"), tiles(g, 2, name="x"), y), name="acks")
     e = evaluator({}, 2, {"a": [2, 1], "x": [full(1), full(2)]})
     out = e.run(g)["y"]
-    assert out[2, 0] == 1 and out[0, 4] == 2 and out.sum() == 24 and e.sinks["acks"] == [(1, 0), (1, 0)]
+    assert (
+        out[2, 0] == 1
+        and out[0, 4] == 2
+        and out.sum() == 24
+        and e.sinks["acks"] == [(1, 0), (1, 0)]
+    )
     with pytest.raises(RunError, match="address 4 lies outside tensor y, which has tiles 0 to 3"):
         evaluator({}, 2, {"a": [2, 4], "x": [full(1), full(2)]}).run(g)
 
@@ -363,7 +448,12 @@ def test_a_loop(g):
     back = Partition(merge[1], selectors(g, merge[1].shape[0], name="keep"), rank=0, outputs=2)
     loop.close(back[0])
     Sink(back[1], name="rest")
-    given = dict(first=[0, 1], control=[0, 0, 1, 1, 1, 1], x=[full(i) for i in range(6)], keep=[0, 0, 0, 0, 1, 1])
+    given = dict(
+        first=[0, 1],
+        control=[0, 0, 1, 1, 1, 1],
+        x=[full(i) for i in range(6)],
+        keep=[0, 0, 0, 0, 1, 1],
+    )
     assert run(g, **given)["data"] == [(2, float(i)) for i in range(6)]
     got = run(g, order={"merge": [1, 0, 1, 0, 0, 1]}, **given)
     assert got["data"] == [(2, x) for x in (1.0, 0.0, 2.0, 3.0, 5.0, 4.0)]
@@ -383,4 +473,7 @@ def test_metrics_of_run_time_sizes(g):
     x = Accum(tiles(g, 3, n, tile=(1, 8)), fn=retile_row(), rank=1, name="pack")
     w = LinearOffChipLoad(t, tile=(8, 8), shape=(1,), stride=(0,), ref=x, name="w")
     Sink(w)
-    assert str(analyse(g, "paper").offchip.total) == "384" and str(analyse(g, "paper").onchip.per_node["pack"]) == "32*N"
+    assert (
+        str(analyse(g, "paper").offchip.total) == "384"
+        and str(analyse(g, "paper").onchip.per_node["pack"]) == "32*N"
+    )

@@ -1,11 +1,12 @@
-"""The on-chip rule `machine`: no scratchpad of a run has more pages in use, and the figure is the one that is reached."""
+"""The on-chip rule `machine`: no scratchpad of a run has more pages in use, and the figure is the
+one that is reached.
+"""
 
 from dataclasses import replace
 
 import numpy as np
-import pytest
-
 import penstock
+import pytest
 from penstock import model
 from penstock.frontend import (
     Bufferize,
@@ -37,34 +38,73 @@ def machine(**changes):
 
 
 def program(make, *sources):
-    """A program of what ``make`` builds on tile streams; ``sources``: shape (names are sizes that the run decides, ragged ones in capitals), tile size, elements as nested lists of None."""
-    g, given, streams = Graph("case"), {}, []
+    """A program of what ``make`` builds on tile streams; ``sources``: shape (names are sizes that
+    the run decides, ragged ones in capitals), tile size, elements as nested lists of None.
+    """
+    g = Graph("case")
+    given = {}
+    streams = []
     for i, (shape, size, elements) in enumerate(sources):
+
         def filled(x):
             return np.ones(size, np.float32) if x is None else [filled(e) for e in x]
 
         given[f"x{i}"] = filled(elements)
-        streams.append(Source(graph=g, shape=tuple(g.dynamic(d, ragged=d.isupper()) if isinstance(d, str) else d for d in shape), tile=size, name=f"x{i}"))
+        streams.append(
+            Source(
+                graph=g,
+                shape=tuple(
+                    g.dynamic(d, ragged=d.isupper()) if isinstance(d, str) else d for d in shape
+                ),
+                tile=size,
+                name=f"x{i}",
+            )
+        )
     Sink(make(*streams))
     return Program("case", {}, g, None, None, lambda seed: given)
 
 
 def peaks(p, config, seed=0):
     """Peak pages and their bound, by scratchpad."""
-    units, tensors, streams = lower(p.graph, config), p.inputs(seed), p.streams(seed)
-    run = model.run(units, config, tensors, trace=True, sources=edges.source_beats(p.graph, units, streams))
+    units = lower(p.graph, config)
+    tensors = p.inputs(seed)
+    streams = p.streams(seed)
+    run = model.run(
+        units, config, tensors, trace=True, sources=edges.source_beats(p.graph, units, streams)
+    )
     ev = expected(p.graph, tensors, config.machine.t, streams, edges.arrivals(units, run))[1]
-    return {units.units[u].name: (run.peak_pages[u], int(substitute(n, ev.largest))) for u, n in scratchpad_pages(units, config.machine).items()}
+    return {
+        units.units[u].name: (run.peak_pages[u], int(substitute(n, ev.largest)))
+        for u, n in scratchpad_pages(units, config.machine).items()
+    }
 
 
 EXPAND = lambda: program(lambda x: Expand(x, count=8), ((4,), (16, 16), [None] * 4))  # noqa: E731
-PRODUCT = lambda: program(lambda a, b: Map(a, b, fn=matmul()), ((4,), (16, 16), [None] * 4), ((4,), (16, 32), [None] * 4))  # noqa: E731
-RAGGED = lambda: program(lambda x: Streamify(Bufferize(x, rank=1), repeat=2), ((6, "E"), (4, 4), [[None] * n for n in (2, 30, 30, 0, 1, 2)]))  # noqa: E731
 
 
-@pytest.mark.parametrize("make, paper, bytes_", [(EXPAND, 1024, 2048), (PRODUCT, 3072, 4096), (RAGGED, 2 * 30 * 64 + 64, 2 * 32 * 64)])
+def PRODUCT():
+    return program(
+        lambda a, b: Map(a, b, fn=matmul()),
+        ((4,), (16, 16), [None] * 4),
+        ((4,), (16, 32), [None] * 4),
+    )
+
+
+def RAGGED():
+    return program(
+        lambda x: Streamify(Bufferize(x, rank=1), repeat=2),
+        ((6, "E"), (4, 4), [[None] * n for n in (2, 30, 30, 0, 1, 2)]),
+    )
+
+
+@pytest.mark.parametrize(
+    "make, paper, bytes_",
+    [(EXPAND, 1024, 2048), (PRODUCT, 3072, 4096), (RAGGED, 2 * 30 * 64 + 64, 2 * 32 * 64)],
+)
 def test_the_figure_is_reached(make, paper, bytes_):
-    """Where the text's equations count one tile, or parts of pages, and a size whose name SymPy has too."""
+    """Where the text's equations count one tile, or parts of pages, and a size whose name SymPy has
+    too.
+    """
     (r,) = penstock.run(make(), FP32, onchip_rule="machine")
     assert (r.onchip_bytes, r.onchip_peak_bytes, r.onchip_rule) == (bytes_, bytes_, "machine")
     assert penstock.run(make(), FP32, onchip_rule="paper")[0].onchip_bytes == paper
@@ -77,11 +117,20 @@ def test_sizes_that_never_occur():
     assert 0 < r.onchip_peak_bytes == r.onchip_bytes == 2 * 512
 
 
-@pytest.mark.parametrize("name, params", [
-    ("swiglu", dict(batch=16, dim=16, inter=32, tile_b=8, tile_inter=16)), ("simple_moe", {}), ("moe", dict(tile_rows=0)), ("moe", dict(tile_rows=16, regions=4)),
-    ("attention", dict(parallel="coarse", most=8)), ("attention", dict(parallel="dynamic", most=8, softmax="stable")),
-    ("operators", dict(part="routing")), ("operators", dict(part="memory")), ("operators", dict(part="compute")),
-])
+@pytest.mark.parametrize(
+    "name, params",
+    [
+        ("swiglu", dict(batch=16, dim=16, inter=32, tile_b=8, tile_inter=16)),
+        ("simple_moe", {}),
+        ("moe", dict(tile_rows=0)),
+        ("moe", dict(tile_rows=16, regions=4)),
+        ("attention", dict(parallel="coarse", most=8)),
+        ("attention", dict(parallel="dynamic", most=8, softmax="stable")),
+        ("operators", dict(part="routing")),
+        ("operators", dict(part="memory")),
+        ("operators", dict(part="compute")),
+    ],
+)
 @pytest.mark.parametrize("buffers", [2, 4, 0])
 def test_no_scratchpad_takes_more(name, params, buffers):
     config = replace(SMALL, machine=replace(SMALL.machine, buffers=buffers))
@@ -94,17 +143,26 @@ def test_sized_scratchpads_have_the_pages_that_the_figure_counts():
         for buffers in (1, 2, 0):
             config = machine(sized=True, buffers=buffers)
             units = lower(make().graph, config)
-            assert {u: units.units[u].params["pages"] for u in units.memories()} == scratchpad_pages(units, config.machine)
+            assert {
+                u: units.units[u].params["pages"] for u in units.memories()
+            } == scratchpad_pages(units, config.machine)
     units = lower(RAGGED().graph, machine(sized=True))  # no bound is known
     assert [units.units[u].params["pages"] for u in units.memories()] == [SMALL.machine.pages]
 
 
 def test_what_the_rule_needs():
     p = EXPAND()
-    assert p.analysis("machine", FP32).onchip_bytes == 2048 and p.analysis("machine", machine(buffers=3)).onchip.per_node == {"Expand": 3072}
+    assert p.analysis("machine", FP32).onchip_bytes == 2048 and p.analysis(
+        "machine", machine(buffers=3)
+    ).onchip.per_node == {"Expand": 3072}
     with pytest.raises(ProgramError, match="on-chip rule `machine` needs a configuration"):
         p.analysis("machine")
-    with pytest.raises(ProgramError, match="`machine` counts pages of scratchpads, the timing `published` has none; use the rule"):
+    with pytest.raises(
+        ProgramError,
+        match=(
+            "`machine` counts pages of scratchpads, the timing `published` has none; use the rule"
+        ),
+    ):
         penstock.run("swiglu", "fig8", timing="published", onchip_rule="machine")
     with pytest.raises(ProgramError, match="'machine' is already registered"):
         register_rule("machine", lambda node: 0)

@@ -1,12 +1,13 @@
-"""The program of docs/programs.md at drawn sizes: all that fit run with the depths that lowering gives."""
+"""The program of docs/programs.md at drawn sizes: all that fit run with the depths that lowering
+gives.
+"""
 
 import random
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 import penstock
+import pytest
 from penstock import model
 from penstock.frontend import build, lower
 from penstock.machine.config import load
@@ -19,15 +20,17 @@ DRAWS = 500
 
 
 def machine(t, depth):
-    return replace(SMALL, machine=replace(
-        SMALL.machine, t=t, rows_per_cycle=t, channel_depth=depth, lanes={}))
+    return replace(
+        SMALL, machine=replace(SMALL.machine, t=t, rows_per_cycle=t, channel_depth=depth, lanes={})
+    )
 
 
 def drawn():
     """(seed, machine, parameters) of each draw."""
     rng = random.Random(13)
     for seed in range(DRAWS):
-        t, depth = rng.choice((2, 4, 8)), rng.randint(1, 4)
+        t = rng.choice((2, 4, 8))
+        depth = rng.randint(1, 4)
         size = {"dim": rng.randint(4, 64), "out": rng.randint(4, 64)}
         yield seed, machine(t, depth), size
 

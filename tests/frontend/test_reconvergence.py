@@ -1,13 +1,31 @@
-"""Paths that part and join again: within a tile they have room; what is refused deadlocks, and the remedy runs."""
+"""Paths that part and join again: within a tile they have room; what is refused deadlocks, and the
+remedy runs.
+"""
 
 from dataclasses import replace
 
 import pytest
-
 from penstock import model
-from penstock.frontend import (Accum, Expand, Fifo, Flatten, Graph, LinearOffChipLoad,
-                               LinearOffChipStore, Map, Sink, add, cast, div, exp, lower, matmul,
-                               mul, reconvergence, sub)
+from penstock.frontend import (
+    Accum,
+    Expand,
+    Fifo,
+    Flatten,
+    Graph,
+    LinearOffChipLoad,
+    LinearOffChipStore,
+    Map,
+    Sink,
+    add,
+    cast,
+    div,
+    exp,
+    lower,
+    matmul,
+    mul,
+    reconvergence,
+    sub,
+)
 from penstock.machine.config import load
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import LoweringError
@@ -17,13 +35,22 @@ SMALL = load("small_fpga")
 
 
 def softmax(parts=6, fifo=0, long=False, tile=4):
-    """Each of ``parts`` tiles divided by the sum of them all; ``long``: a function in the shorter way."""
+    """Each of ``parts`` tiles divided by the sum of them all; ``long``: a function in the shorter
+    way.
+    """
     g = Graph("softmax")
-    x, y = g.input("x", (4, parts * tile), "bf16"), g.output("y", (4, parts * tile), "bf16")
+    x = g.input("x", (4, parts * tile), "bf16")
+    y = g.output("y", (4, parts * tile), "bf16")
     xs = cast(LinearOffChipLoad(x, tile=(4, tile), shape=(1, parts), stride=(1, 1)), "fp32")
     each = Expand(Accum(xs, fn=add(), rank=1, name="total"), count=parts)
     ahead = Fifo(xs, depth=fifo).stream if fifo else xs
-    LinearOffChipStore(cast(Map(Map(ahead, fn=exp()) if long else ahead, each.stream, fn=div(), name="share"), "bf16"), y)
+    LinearOffChipStore(
+        cast(
+            Map(Map(ahead, fn=exp()) if long else ahead, each.stream, fn=div(), name="share"),
+            "bf16",
+        ),
+        y,
+    )
     return g
 
 
@@ -53,8 +80,13 @@ def refused(g, timing):
 
 @pytest.mark.parametrize("timing", ["machine", "published"])
 @pytest.mark.parametrize("long", [False, True])
-def test_what_is_refused_deadlocks_and_nearly_all_that_deadlocks_is_refused(timing, long, monkeypatch):
-    verdicts = [(refused(softmax(n, long=long), timing), runs(softmax(n, long=long), timing, monkeypatch)) for n in range(2, 24, 3)]
+def test_what_is_refused_deadlocks_and_nearly_all_that_deadlocks_is_refused(
+    timing, long, monkeypatch
+):
+    verdicts = [
+        (refused(softmax(n, long=long), timing), runs(softmax(n, long=long), timing, monkeypatch))
+        for n in range(2, 24, 3)
+    ]
     assert (True, True) not in verdicts
     assert verdicts[0] == (False, True) and verdicts[-1] == (True, False)
     assert verdicts.count((False, False)) <= 1
@@ -66,9 +98,13 @@ def test_the_remedy_runs(timing, tile, monkeypatch):
     g = softmax(12, tile=tile)
     with pytest.raises(LoweringError, match=r"Fifo\(.*, depth=12\) on the way to input 0") as e:
         lower(g, SMALL, timing)
-    assert "operator share (Map) at " in str(e.value) and "total gives after 12; the other way holds " in str(e.value)
+    assert "operator share (Map) at " in str(
+        e.value
+    ) and "total gives after 12; the other way holds " in str(e.value)
     assert not runs(g, timing, monkeypatch)
-    assert not refused(softmax(12, fifo=12, tile=tile), timing) and runs(softmax(12, fifo=12, tile=tile), timing, monkeypatch)
+    assert not refused(softmax(12, fifo=12, tile=tile), timing) and runs(
+        softmax(12, fifo=12, tile=tile), timing, monkeypatch
+    )
 
 
 def test_deeper_channels_are_enough_too():
@@ -77,13 +113,28 @@ def test_deeper_channels_are_enough_too():
 
 
 def shifted(tile=16, far=False, fifo=0):
-    """Each tile less a column that is spread by the tiles themselves; ``far``: a function on the tiles' own way."""
+    """Each tile less a column that is spread by the tiles themselves; ``far``: a function on the
+    tiles' own way.
+    """
     g = Graph("shifted")
-    x, c, y = g.input("x", (2 * tile, 2 * tile), "bf16"), g.input("c", (2 * tile, 1), "bf16"), g.output("y", (2 * tile, 2 * tile), "bf16")
+    x = g.input("x", (2 * tile, 2 * tile), "bf16")
+    c = g.input("c", (2 * tile, 1), "bf16")
+    y = g.output("y", (2 * tile, 2 * tile), "bf16")
     xs = cast(LinearOffChipLoad(x, tile=(tile, tile), shape=(2, 2), stride=(2, 1)), "fp32")
     column = cast(LinearOffChipLoad(c, tile=(tile, 1), shape=(2, 1), stride=(1, 1)), "fp32")
     ahead = Fifo(xs, depth=fifo).stream if fifo else xs
-    LinearOffChipStore(cast(Map(Map(ahead, fn=exp()) if far else ahead, Expand(column, ref=xs), fn=sub(), name="share"), "bf16"), y)
+    LinearOffChipStore(
+        cast(
+            Map(
+                Map(ahead, fn=exp()) if far else ahead,
+                Expand(column, ref=xs),
+                fn=sub(),
+                name="share",
+            ),
+            "bf16",
+        ),
+        y,
+    )
     return g
 
 
@@ -154,7 +205,9 @@ def program(build, rows, cols):
 @pytest.mark.parametrize("build", [square, gram, transposed, gated, residual, offset])
 @pytest.mark.parametrize("depth", [1, 2])
 def test_what_a_tile_starts_may_join_the_tile(build, depth, monkeypatch):
-    """A load that a stream starts, or a buffer of it, waits for all of a tile; the tile's own way holds it."""
+    """A load that a stream starts, or a buffer of it, waits for all of a tile; the tile's own way
+    holds it.
+    """
     config = replace(SMALL, machine=replace(SMALL.machine, channel_depth=depth, pages=64))
     sizes = [(3, 30), (17, 9), (20, 26)]
     for rows, cols in sizes:

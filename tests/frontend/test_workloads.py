@@ -1,8 +1,9 @@
-"""The workloads' NumPy meaning against their references, in float64 and in the machine's arithmetic, and their text form."""
+"""The workloads' NumPy meaning against their references, in float64 and in the machine's
+arithmetic, and their text form.
+"""
 
 import numpy as np
 import pytest
-
 from penstock.frontend import ProgramError, build, print_graph, read_graph
 from penstock.frontend.reference import evaluate64
 from penstock.machine.config import load
@@ -10,15 +11,25 @@ from penstock.runs.reference import expected
 
 SMALL = load("small_fpga")
 CASES = [("simple_moe", {}), ("simple_moe", {"rows": 3, "experts": 3})]
-CASES += [("moe", dict(tokens=24, tile_rows=n, regions=r, skew=s)) for n in (0, 8) for r in (0, 2) for s in (0.0, 2.0)]
+CASES += [
+    ("moe", dict(tokens=24, tile_rows=n, regions=r, skew=s))
+    for n in (0, 8)
+    for r in (0, 2)
+    for s in (0.0, 2.0)
+]
 CASES += [("moe", dict(tokens=2, experts=8, tile_rows=0))]  # experts without a token
-CASES += [("attention", dict(requests=8, regions=2, most=3, parallel=p, softmax=s, skew=1.5)) for p in ("coarse", "interleaved", "dynamic") for s in ("published", "stable", "online")]
+CASES += [
+    ("attention", dict(requests=8, regions=2, most=3, parallel=p, softmax=s, skew=1.5))
+    for p in ("coarse", "interleaved", "dynamic")
+    for s in ("published", "stable", "online")
+]
 
 
 @pytest.mark.parametrize("name,params", CASES)
 def test_a_workload_means_what_its_reference_says(name, params):
     program = build(name, params, SMALL)
-    tensors, streams = program.inputs(3), program.streams(3)
+    tensors = program.inputs(3)
+    streams = program.streams(3)
     want = program.reference64(tensors, streams)
     exact = evaluate64(program.graph, tensors, streams)
     got, ev = expected(program.graph, tensors, SMALL.machine.t, streams)
@@ -35,18 +46,25 @@ def test_dynamic_tiling_loads_the_weights_once_for_each_expert_with_a_token():
     def traffic(**params):
         program = build("moe", dict(tokens=24, experts=8) | params, SMALL)
         _, ev = expected(program.graph, program.inputs(0), 4, program.streams(0))
-        return program.analysis().subs(ev.symbols).offchip_bytes, {e for row in program.streams(0)["chosen"] for e in row}
+        return program.analysis().subs(ev.symbols).offchip_bytes, {
+            e for row in program.streams(0)["chosen"] for e in row
+        }
 
     (dynamic, used), (static, _) = traffic(tile_rows=0), traffic(tile_rows=4)
     rows = 2 * 24 * 16 * 2 + 24 * 2 * 2  # x, y and the shares in bf16
     assert dynamic == len(used) * 3 * 16 * 32 * 2 + rows < static
 
 
-@pytest.mark.parametrize("softmax,right", [("published", False), ("stable", True), ("online", True)])
+@pytest.mark.parametrize(
+    "softmax,right", [("published", False), ("stable", True), ("online", True)]
+)
 def test_a_stabilised_softmax_bears_large_scores(softmax, right):
-    """Scores of several hundred: e to them overflows, e to their distance from the maximum does not."""
+    """Scores of several hundred: e to them overflows, e to their distance from the maximum does
+    not.
+    """
     program = build("attention", dict(requests=4, regions=2, most=3, softmax=softmax), SMALL)
-    tensors, streams = program.inputs(1), program.streams(1)
+    tensors = program.inputs(1)
+    streams = program.streams(1)
     tensors["q"] *= 128
     want = program.reference64(tensors, streams)["y"]
     with np.errstate(all="ignore"):
@@ -54,12 +72,19 @@ def test_a_stabilised_softmax_bears_large_scores(softmax, right):
     assert (np.abs(got["y"].astype(float) - want) <= 3e-2 * np.abs(want).max()).all() == right
 
 
-@pytest.mark.parametrize("name,params,message", [
-    ("moe", {"regions": 3}, r"experts \(8\) are not a multiple of the regions \(3\)"),
-    ("moe", {"regions": 0, "top_k": 9}, "top_k must be from 1 to the 8 experts, not 9"),
-    ("attention", {"parallel": "static"}, "parallel must be one of coarse, interleaved, dynamic"),
-    ("attention", {"requests": 15}, r"requests \(15\) are not a multiple of the regions \(4\)"),
-])
+@pytest.mark.parametrize(
+    "name,params,message",
+    [
+        ("moe", {"regions": 3}, r"experts \(8\) are not a multiple of the regions \(3\)"),
+        ("moe", {"regions": 0, "top_k": 9}, "top_k must be from 1 to the 8 experts, not 9"),
+        (
+            "attention",
+            {"parallel": "static"},
+            "parallel must be one of coarse, interleaved, dynamic",
+        ),
+        ("attention", {"requests": 15}, r"requests \(15\) are not a multiple of the regions \(4\)"),
+    ],
+)
 def test_bad_parameters(name, params, message):
     with pytest.raises(ProgramError, match=message):
         program = build(name, params, SMALL)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from penstock import cli
 from penstock.frontend.edge_operators import Sink
 from penstock.frontend.forms import forms_of, forms_of_class
@@ -23,10 +22,17 @@ FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 def test_programs_of_every_operator_have_the_values_of_numpy():
     s = campaign.Campaign()
     campaign.run_programs(s, 5 * len(VARIANTS), 11)
-    assert not s.failures, "\n".join(f"{f.origin}: {f.message}\n{json.dumps(f.recipe.to_dict())}" for f in s.failures)
+    assert not s.failures, "\n".join(
+        f"{f.origin}: {f.message}\n{json.dumps(f.recipe.to_dict())}" for f in s.failures
+    )
     assert s.counts["programs"] >= 5 * len(VARIANTS)
     met = {what for group, what in s.coverage.hits if group == "operator"}
-    assert {v.split()[0] for v in VARIANTS} <= {m.split()[0] for m in met} and {"Accum retile_row", "Map matmul", "FlatMap address_range", "Scan max"} <= met
+    assert {v.split()[0] for v in VARIANTS} <= {m.split()[0] for m in met} and {
+        "Accum retile_row",
+        "Map matmul",
+        "FlatMap address_range",
+        "Scan max",
+    } <= met
 
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda p: p.stem)
@@ -35,12 +41,17 @@ def test_what_was_found_stays_right(path):
 
 
 def test_a_seed_draws_the_same_program():
-    goals = [Goal(("Partition",)), Goal(("Streamify affine",), "Streamify: turns listed, order affine")]
+    goals = [
+        Goal(("Partition",)),
+        Goal(("Streamify affine",), "Streamify: turns listed, order affine"),
+    ]
     assert draw((3, 4), 2, "fp32", goals).key() == draw((3, 4), 2, "fp32", goals).key()
 
 
 def test_what_has_been_met_least_is_drawn_next():
-    """With all met but one form, the next programs have it, and count for it alone where elements passed."""
+    """With all met but one form, the next programs have it, and count for it alone where elements
+    passed.
+    """
     missing = "Streamify: turns by reference, order affine"
     coverage = Coverage()
     coverage.hits.update({key: 1000 for key in wanted() if key != ("form", missing)})
@@ -56,13 +67,16 @@ def test_what_has_been_met_least_is_drawn_next():
 def test_every_form_can_be_drawn():
     """Each form of each operator of the paper comes out of a step that is aimed at it."""
     aims = Focus(Coverage(), list(VARIANTS)).around
-    forms = [key for key in wanted() if key[0] == "form" and not key[1].startswith("Source:")]  # sources come with every step
+    forms = [
+        key for key in wanted() if key[0] == "form" and not key[1].startswith("Source:")
+    ]  # sources come with every step
     assert len(forms) > 100
     for key in forms:
         goal = Goal(tuple(aims[key]), form := key[1])
         for seed in range(2000):
             d = Drawer(np.random.default_rng(seed), 2, "fp32", seed)
-            d.hungry, d.sized = True, DYNAMIC_TILE in form
+            d.hungry = True
+            d.sized = DYNAMIC_TILE in form
             if attempt(d, d.one_of(*goal.names), goal):
                 break
         else:
@@ -85,7 +99,10 @@ def test_more_pages_than_the_rule_counts_are_a_mismatch(monkeypatch):
     programs.check_values(case, config, run)
     pad = next(iter(run.peak_pages))
     monkeypatch.setitem(run.peak_pages, pad, m.pages + 1)
-    with pytest.raises(programs.Mismatch, match=f"{m.pages + 1} pages were in use, at most .* by the on-chip rule `machine`"):
+    with pytest.raises(
+        programs.Mismatch,
+        match=f"{m.pages + 1} pages were in use, at most .* by the on-chip rule `machine`",
+    ):
         programs.check_values(case, config, run)
 
 
@@ -106,7 +123,9 @@ def test_a_failure_is_shrunk_kept_and_replayed(tmp_path, monkeypatch, capsys):
         m.setattr(reference, "lookup", lambda name: Wrong if name == "exp" else lookup(name))
         campaign.run_programs(s, 8, 7, keep=tmp_path, only=["Map exp"])
         assert all(len(f.recipe.steps) == 2 for f in s.failures)
-        failure = next(f for f in s.failures if f.recipe.steps[1]["op"] == "Map")  # the other operator with an exp in it is a feedback loop
+        failure = next(
+            f for f in s.failures if f.recipe.steps[1]["op"] == "Map"
+        )  # the other operator with an exp in it is a feedback loop
         assert cli.main(["fuzz", "--replay", str(failure.path)]) == 1
         assert "took other elements" in capsys.readouterr().err
     assert failure.recipe.steps[0]["op"] == "Source"
@@ -116,10 +135,19 @@ def test_a_failure_is_shrunk_kept_and_replayed(tmp_path, monkeypatch, capsys):
 
 
 def test_a_smaller_program_that_fails_in_another_way_is_another_failure():
-    value = "channel p3_map_7.out -> p3_zip_1.in beat 12: payload digest (3 of 40 beats): model 00ab, RTL 00cd"
-    assert campaign.kind_of(value) == campaign.kind_of("channel p0_exp.out -> p0_x.in beat 0: payload digest (1 of 1 beats): model 7, RTL 8")
-    assert campaign.kind_of(value) != campaign.kind_of("channel p3_map_7.out -> p3_zip_1.in beat 12: accepted: model in cycle 4, RTL in cycle 5")
-    assert campaign.kind_of("tensor y differs from the NumPy meaning") != campaign.kind_of("sink_2 took other elements than the NumPy meaning gives")
+    value = (
+        "channel p3_map_7.out -> p3_zip_1.in beat 12: payload digest (3 of 40 beats): model "
+        "00ab, RTL 00cd"
+    )
+    assert campaign.kind_of(value) == campaign.kind_of(
+        "channel p0_exp.out -> p0_x.in beat 0: payload digest (1 of 1 beats): model 7, RTL 8"
+    )
+    assert campaign.kind_of(value) != campaign.kind_of(
+        "channel p3_map_7.out -> p3_zip_1.in beat 12: accepted: model in cycle 4, RTL in cycle 5"
+    )
+    assert campaign.kind_of("tensor y differs from the NumPy meaning") != campaign.kind_of(
+        "sink_2 took other elements than the NumPy meaning gives"
+    )
 
 
 def test_a_file_that_is_no_failure_is_refused(tmp_path, capsys):

@@ -1,10 +1,11 @@
-"""Random programs and single-unit streams on the RTL, every beat against the model's; planted bugs are found."""
+"""Random programs and single-unit streams on the RTL, every beat against the model's; planted bugs
+are found.
+"""
 
 import functools
 import re
 
 import pytest
-
 from penstock.fuzz import campaign, fabric, programs
 from penstock.fuzz.draw import Goal, draw
 from penstock.fuzz.planted import BUGS, planted, seed_for
@@ -22,14 +23,26 @@ def test_a_batch_of_programs_is_equal_in_every_beat():
     campaign.run_programs(s, 9, 21, on="rtl", batch=3, variants=3)
     assert not s.failures, "\n".join(f"{f.origin}: {f.message}" for f in s.failures)
     assert s.counts["programs on RTL"] == s.counts["programs"] == 9
-    assert s.counts["beats compared on RTL"] >= s.counts["beats on the model"] > 0  # a program with fewer variants than its neighbours runs again beside them
+    assert (
+        s.counts["beats compared on RTL"] >= s.counts["beats on the model"] > 0
+    )  # a program with fewer variants than its neighbours runs again beside them
 
 
 @pytest.mark.xdist_group("fuzz_rtl")
-@pytest.mark.parametrize("bug", [b if b in QUICK else pytest.param(b, marks=pytest.mark.deep) for b in BUGS])
+@pytest.mark.parametrize(
+    "bug", [b if b in QUICK else pytest.param(b, marks=pytest.mark.deep) for b in BUGS]
+)
 def test_a_planted_bug_is_found(bug):
     s = campaign.Campaign()
-    campaign.run_programs(s, 1, seed_for(bug), on="rtl", batch=1, only=[BUGS[bug][3]], wrong=functools.partial(planted, bug))
+    campaign.run_programs(
+        s,
+        1,
+        seed_for(bug),
+        on="rtl",
+        batch=1,
+        only=[BUGS[bug][3]],
+        wrong=functools.partial(planted, bug),
+    )
     assert [f.backend for f in s.failures] == ["rtl"]
 
 
@@ -38,13 +51,17 @@ def test_a_planted_bug_is_found(bug):
 def test_streams_are_equal_in_every_beat():
     s = campaign.Campaign()
     run_streams(s, 1500, 2, on="rtl")
-    assert not s.failures and s.counts["streams on RTL"] >= 1500, "\n".join(f"{f.origin}: {f.message}" for f in s.failures)
+    assert not s.failures and s.counts["streams on RTL"] >= 1500, "\n".join(
+        f"{f.origin}: {f.message}" for f in s.failures
+    )
 
 
 @pytest.mark.deep
 @pytest.mark.xdist_group("fuzz_rtl")
 def test_a_deadlock_is_told_on_both_sides():
-    """Programs that deadlock, side by side: the RTL stops too, with the channels full that wait for each other on the model; and runs with the depth that the model names."""
+    """Programs that deadlock, side by side: the RTL stops too, with the channels full that wait for
+    each other on the model; and runs with the depth that the model names.
+    """
     config = next(c for c in (programs.machine((s, 5)) for s in range(20)) if c.machine.t == 2)
     stuck = []
     for seed in range(200):
@@ -60,12 +77,20 @@ def test_a_deadlock_is_told_on_both_sides():
     stuck = sorted(stuck, key=lambda x: x[:2])[:3]
     assert stuck
     graph, parts = fabric.side_by_side([case.graph for _, _, case, _ in stuck], "stuck")
-    sources = {u + p.unit: s for p, (_, _, case, _) in zip(parts, stuck) for u, s in case.sources.items()}
-    tensors = {p.prefix + n: a for p, (_, _, case, _) in zip(parts, stuck) for n, a in case.tensors.items()}
+    sources = {
+        u + p.unit: s
+        for p, (_, _, case, _) in zip(parts, stuck, strict=False)
+        for u, s in case.sources.items()
+    }
+    tensors = {
+        p.prefix + n: a
+        for p, (_, _, case, _) in zip(parts, stuck, strict=False)
+        for n, a in case.tensors.items()
+    }
     (told,) = fabric.simulate([api.Point(graph, tensors, sources, {})], config)
     assert isinstance(told, RunError) and "deadlock: nothing moved" in told.what
     full = re.search(r"full channels: (.*?);", told.what)[1].split(", ")
-    for part, (_, _, case, found) in zip(parts, stuck):
+    for part, (_, _, case, found) in zip(parts, stuck, strict=False):
         circle = [part.prefix + s.channel for s in found.circle if s.why == "room"]
         assert circle and set(circle) <= set(full)
         freed = case.recipe.copy()

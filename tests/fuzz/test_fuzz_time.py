@@ -26,7 +26,9 @@ def test_a_build_that_lasts_is_given_up(monkeypatch, tmp_path, capsys):
         children.run(["sleep", "60"])
 
     monkeypatch.setattr(campaigns, "run_programs", run_programs)
-    assert "7 programs and 0 streams, 0 failures" in campaign(["--json", str(tmp_path / "a.json")], capsys)
+    assert "7 programs and 0 streams, 0 failures" in campaign(
+        ["--json", str(tmp_path / "a.json")], capsys
+    )
     assert json.loads((tmp_path / "a.json").read_text())["counts"] == {"programs": 7}
 
 
@@ -40,7 +42,13 @@ def test_a_failure_that_is_being_shrunk_is_kept(monkeypatch, tmp_path, capsys):
 
     monkeypatch.setattr(campaigns, "shrink", shrink)
     monkeypatch.setattr(campaigns, "fails_on_model", lambda *_: "wrong")
-    monkeypatch.setattr(campaigns, "run_programs", lambda c, *_, keep, **__: campaigns._fail(c, "model", "wrong", recipe, config, "here", keep))
+    monkeypatch.setattr(
+        campaigns,
+        "run_programs",
+        lambda c, *_, keep, **__: campaigns._fail(
+            c, "model", "wrong", recipe, config, "here", keep
+        ),
+    )
     assert "1 failures" in campaign(["--keep", str(tmp_path)], capsys)
     [kept] = tmp_path.iterdir()
     assert json.loads(kept.read_text())["message"] == "wrong"

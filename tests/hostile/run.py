@@ -1,4 +1,5 @@
-"""Runs command lines of bad input, each in a process of its own, and tells what none of them may do.
+"""Runs command lines of bad input, each in a process of its own, and tells what none of them may
+do.
 
 A command ends by itself with 0, 1 or 2, and within `SECONDS` of processor time beyond a ``--time``;
 what it refuses, it refuses in one message without a traceback; a file that is there when it has
@@ -32,7 +33,8 @@ MEMORY = 8 << 30
 def run(line: Line, whole: dict[str, bytes]) -> tuple[str | None, float]:
     """What is wrong with a command's end, or None; seconds of processor time."""
     with tempfile.TemporaryDirectory(prefix="hostile-") as folder:
-        at, told = Path(folder, "in"), Path(folder, "told")
+        at = Path(folder, "in")
+        told = Path(folder, "told")
         at.mkdir()
         for name, data in (whole | line.files).items():
             if data is None:
@@ -67,7 +69,8 @@ def _child(line: Line, at: Path, told: Path) -> None:
     try:
         os.setsid()
         os.chdir(at)
-        null, errors = os.open(os.devnull, os.O_RDWR), os.open(told, os.O_WRONLY | os.O_CREAT)
+        null = os.open(os.devnull, os.O_RDWR)
+        errors = os.open(told, os.O_WRONLY | os.O_CREAT)
         for target, number in ((null, 0), (null, 1), (errors, 2)):
             os.dup2(target, number)
         limit = int(SECONDS + line.seconds + 5)
@@ -91,7 +94,10 @@ def _child(line: Line, at: Path, told: Path) -> None:
 
 def _judged(line: Line, code: int, seconds: float, text: str, before: dict, at: Path) -> str | None:
     messages = [x for x in text.splitlines() if not x.startswith("[")]  # progress on a slow machine
-    if "Traceback" in text or "Error:" in "".join(x for x in messages if not x.startswith(("penstock", "usage"))) and code not in (0, 1, 2):
+    if "Traceback" in text or (
+        "Error:" in "".join(x for x in messages if not x.startswith(("penstock", "usage")))
+        and code not in (0, 1, 2)
+    ):
         return f"traceback: {messages[-1] if messages else ''}"
     if code not in (0, 1, 2):
         return f"status {code}: {' '.join(messages)[-200:]}"
@@ -99,7 +105,9 @@ def _judged(line: Line, code: int, seconds: float, text: str, before: dict, at: 
         return f"{seconds:.1f} s of processor time"
     if line.refused and code == 0:
         return "taken in silence"
-    if code and not any(x.startswith(("penstock", "usage: penstock", "FAILED")) or ": " in x for x in messages):
+    if code and not any(
+        x.startswith(("penstock", "usage: penstock", "FAILED")) or ": " in x for x in messages
+    ):
         return f"status {code} without a message"
     if any("Warning" in x for x in messages):
         return f"a warning: {next(x for x in messages if 'Warning' in x)}"
@@ -136,8 +144,17 @@ def warm() -> None:
     """Load once what every command would load again."""
     import importlib
 
-    for name in ("penstock.runs.api", "penstock.runs.explain", "penstock.frontend", "penstock.fuzz.campaign", "penstock.runs.deadlock",
-                 "penstock.overlay.comparison", "penstock.scheduler.dag.solve", "matplotlib.figure", "penstock.runs.dag_run"):
+    for name in (
+        "penstock.runs.api",
+        "penstock.runs.explain",
+        "penstock.frontend",
+        "penstock.fuzz.campaign",
+        "penstock.runs.deadlock",
+        "penstock.overlay.comparison",
+        "penstock.scheduler.dag.solve",
+        "matplotlib.figure",
+        "penstock.runs.dag_run",
+    ):
         importlib.import_module(name)
     from penstock.runs import api
 
@@ -159,7 +176,9 @@ def main() -> int:
     lines = sample(args.sample, args.seed) if args.sample else every(args.seed)
     lines = [x for x in lines if args.only in shlex.join(x.argv)]
     warm()
-    whole, total, wrong = base(), 0.0, collections.Counter()
+    whole = base()
+    total = 0.0
+    wrong = collections.Counter()
     for line in lines:
         found, seconds = run(line, whole)
         total += seconds
@@ -170,7 +189,9 @@ def main() -> int:
             print(f"{found}\n    penstock {shown}  {inside or ''}", flush=True)
         elif args.show:
             print(f"{seconds:5.2f} s  penstock {shown}", flush=True)
-    print(f"{len(lines)} command lines, {sum(wrong.values())} faults, {total:.0f} s of processor time")
+    print(
+        f"{len(lines)} command lines, {sum(wrong.values())} faults, {total:.0f} s of processor time"
+    )
     return int(bool(wrong))
 
 

@@ -1,10 +1,11 @@
-"""Verilog leaves through one function: deterministic, with shared modules and a sidecar; Yosys synthesises every unit."""
+"""Verilog leaves through one function: deterministic, with shared modules and a sidecar; Yosys
+synthesises every unit.
+"""
 
 import json
 import re
 
 import pytest
-
 from penstock.hw.beat import Payloads
 from penstock.hw.export import export, write
 from penstock.hw.fabric import Fabric
@@ -14,7 +15,8 @@ from penstock.machine.kinds import KINDS
 from penstock.machine.yosys import yosys
 from penstock.testing import unit_bench as bench
 
-TILE, BF16 = Tile(4, "fp32"), Tile(4, "bf16")
+TILE = Tile(4, "fp32")
+BF16 = Tile(4, "bf16")
 
 
 def _fabric():
@@ -33,7 +35,9 @@ def test_export_is_deterministic(exported):
 
 
 def test_functions_have_names_of_their_own(exported):
-    """Verilog keeps names with a leading $ for system functions, and Icarus takes escaped ones for them too."""
+    """Verilog keeps names with a leading $ for system functions, and Icarus takes escaped ones for
+    them too.
+    """
     functions = re.findall(r"^ *function .*?(\S+) *;", exported.verilog, re.M)
     assert functions and not [name for name in functions if name.lstrip("\\").startswith("$")]
 
@@ -44,8 +48,13 @@ def test_stored_modules_are_not_elaborated_again(exported, monkeypatch):
     (dot,) = exported.shared
     (matmul,) = [name for name in store if name.startswith("penstock_matmul")]
     assert list(store[matmul]) == [dot, matmul]
-    monkeypatch.setattr(component("matmul"), "elaborate", lambda self, platform: pytest.fail("elaborated again"))
-    assert export(_fabric(), store={k: v for k, v in store.items() if k != dot}).verilog == exported.verilog
+    monkeypatch.setattr(
+        component("matmul"), "elaborate", lambda self, platform: pytest.fail("elaborated again")
+    )
+    assert (
+        export(_fabric(), store={k: v for k, v in store.items() if k != dot}).verilog
+        == exported.verilog
+    )
 
 
 def test_equal_parts_are_one_module(exported):
@@ -53,25 +62,43 @@ def test_equal_parts_are_one_module(exported):
     assert len(modules) == len(set(modules))
     (dot,) = exported.shared
     assert dot in modules and len(re.findall(rf"^  {dot} ", exported.verilog, re.M)) == 16
-    assert len([name for name in modules if name.startswith("penstock_fifo")]) == 2  # of bf16 and of fp32 tiles
+    assert (
+        len([name for name in modules if name.startswith("penstock_fifo")]) == 2
+    )  # of bf16 and of fp32 tiles
 
 
 def test_ports_are_those_of_the_documentation(exported):
     ports = {p["name"]: (p["direction"], p["bits"]) for p in exported.sidecar["ports"]}
     assert ports["cfg_addr"] == ("input", 16) and ports["stat_data"] == ("output", 32)
-    assert ports["src1_payload"] == ("input", 16 * 16 + 6 + 5) and ports["src1_ready"] == ("output", 1)
-    assert ports["snk3_payload"] == ("output", 16 * 32 + 6 + 5) and ports["snk3_ready"] == ("input", 1)
+    assert ports["src1_payload"] == ("input", 16 * 16 + 6 + 5) and ports["src1_ready"] == (
+        "output",
+        1,
+    )
+    assert ports["snk3_payload"] == ("output", 16 * 32 + 6 + 5) and ports["snk3_ready"] == (
+        "input",
+        1,
+    )
     header = re.search(r"^module penstock_fabric\((.*?)\);", exported.verilog, re.M | re.S)[1]
     assert set(re.findall(r"\w+", header)) == set(ports) | {"clk", "rst"}
     assert exported.sidecar["streams"]["src1"]["rows"] == {"offset": 256, "bits": 3}
 
 
 def test_write_leaves_verilog_and_sidecar(tmp_path):
-    g = bench.graph("reshape", {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1}, [TILE], [TILE], 4)
+    g = bench.graph(
+        "reshape",
+        {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
+        [TILE],
+        [TILE],
+        4,
+    )
     verilog, sidecar = write(Fabric(g, bench.config(4)), tmp_path)
     assert verilog.name == "penstock_fabric.v" and "module penstock_fabric(" in verilog.read_text()
     registers = json.loads(sidecar.read_text())["registers"]
-    assert [(r["param"], r["addr"], r["init"]) for r in registers] == [("chunk", 0, 3), ("pad_rows", 1, 1), ("pad_cols", 2, 1)]
+    assert [(r["param"], r["addr"], r["init"]) for r in registers] == [
+        ("chunk", 0, 3),
+        ("pad_rows", 1, 1),
+        ("pad_cols", 2, 1),
+    ]
 
 
 def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
@@ -79,7 +106,13 @@ def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("penstock.hw.export.yosys", interrupted)
-    g = bench.graph("reshape", {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1}, [TILE], [TILE], 4)
+    g = bench.graph(
+        "reshape",
+        {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
+        [TILE],
+        [TILE],
+        4,
+    )
     with pytest.raises(KeyboardInterrupt):
         write(Fabric(g, bench.config(4)), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -109,23 +142,43 @@ UNITS = {
     "eager_merge": ({"n": 8, "rank": 2}, [TILE] * 8, [TILE, Selector(8)]),
     "expand": ({"level": 2, "scratchpad": None}, [TILE, BF16], [TILE]),
     "signal": ({"level": 3}, [TILE], [Scalar(1)]),
-    "generate": ({"fn": "address", "stride": 4, "count": 0}, [Scalar(16), Scalar(16)], [Scalar(32)]),
+    "generate": (
+        {"fn": "address", "stride": 4, "count": 0},
+        [Scalar(16), Scalar(16)],
+        [Scalar(32)],
+    ),
     "address": ({"stride": 4}, [Scalar(16), Scalar(16)], [Scalar(32)]),
-    "accum": ({"fn": "add", "reduce": 2, "depth": 64, "lanes": 4, "init_rows": 0, "init_cols": 0}, [TILE], [TILE]),
+    "accum": (
+        {"fn": "add", "reduce": 2, "depth": 64, "lanes": 4, "init_rows": 0, "init_cols": 0},
+        [TILE],
+        [TILE],
+    ),
 }
 
 
 def test_every_kind_is_among_them():
-    assert set(KINDS) - {"scratchpad", "load", "store", "random_store"} == set(UNITS)  # those: tests/hw_memory/test_synthesis.py
+    assert set(KINDS) - {"scratchpad", "load", "store", "random_store"} == set(
+        UNITS
+    )  # those: tests/hw_memory/test_synthesis.py
 
 
 @pytest.mark.parametrize("kind", UNITS)
 def test_yosys_synthesises(kind, tmp_path):
     """Checks clean, no latches, and the accumulators in block RAM."""
     params, inputs, outputs = UNITS[kind]
-    done = export(component(kind)(params=params, t=4, config=bench.config(4).machine, payloads=Payloads(tuple(inputs), tuple(outputs))))
+    done = export(
+        component(kind)(
+            params=params,
+            t=4,
+            config=bench.config(4).machine,
+            payloads=Payloads(tuple(inputs), tuple(outputs)),
+        )
+    )
     (tmp_path / "unit.v").write_text(done.verilog)
-    script = f"read_verilog unit.v; synth_ecp5 -top {done.top} -run begin:map_gates; check -assert; tee -q -o stat.json stat -json"
+    script = (
+        f"read_verilog unit.v; synth_ecp5 -top {done.top} -run begin:map_gates; check -assert; "
+        "tee -q -o stat.json stat -json"
+    )
     assert not (ran := yosys(script, tmp_path)).returncode, ran.stdout + ran.stderr
     cells = json.loads((tmp_path / "stat.json").read_text())["design"]["num_cells_by_type"]
     assert not [cell for cell in cells if "latch" in cell.lower() or cell.startswith("$mem")]

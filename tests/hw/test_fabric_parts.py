@@ -1,10 +1,11 @@
-"""The fabric around the units: channels, typed connections, run-time registers, counters, and the errors of constructors."""
+"""The fabric around the units: channels, typed connections, run-time registers, counters, and the
+errors of constructors.
+"""
 
 import pytest
 from amaranth.hdl import Module, Value
 from amaranth.lib import stream
 from amaranth.sim import Simulator
-
 from penstock.fuzz.fabric import side_by_side
 from penstock.hw.beat import Payloads, beat_layout
 from penstock.hw.fabric import Fabric
@@ -16,21 +17,35 @@ from penstock.machine.errors import LoweringError
 from penstock.testing import unit_bench as bench
 
 TILE = Tile(2, "fp32")
-pytestmark = pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")  # of components whose constructor refuses
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::amaranth.hdl.UnusedElaboratable"
+)  # of components whose constructor refuses
 
 
 def test_beat_layout_is_that_of_the_wire():
     layout = beat_layout(Tuple((Tile(2, "bf16"), BufferRef(8), Scalar(5), Selector(3))))
     offsets = {name: field.offset for name, field in layout}
-    assert offsets == {"m0": 0, "m1": 4 * 16 + 4, "m2": 68 + 19, "m3": 92, "stop": 95, "data": 99} and layout.size == 100
+    assert (
+        offsets == {"m0": 0, "m1": 4 * 16 + 4, "m2": 68 + 19, "m3": 92, "stop": 95, "data": 99}
+        and layout.size == 100
+    )
     tile = beat_layout(TILE)
-    assert [(name, field.offset) for name, field in tile] == [("elements", 0), ("rows", 128), ("cols", 130), ("stop", 132), ("data", 136)]
+    assert [(name, field.offset) for name, field in tile] == [
+        ("elements", 0),
+        ("rows", 128),
+        ("cols", 130),
+        ("stop", 132),
+        ("data", 136),
+    ]
 
 
 def test_streams_of_equal_width_and_other_fields_do_not_join():
     a = stream.Signature(beat_layout(Scalar(8))).create()
     b = stream.Signature(beat_layout(Selector(8))).flip().create()
-    with pytest.raises(TypeError, match="Payload of the source must have the shape of the sink, .*hot.*, not .*value"):
+    with pytest.raises(
+        TypeError,
+        match="Payload of the source must have the shape of the sink, .*hot.*, not .*value",
+    ):
         connect(Module(), a, b)
     with pytest.raises(TypeError, match="Payload of the source"):
         share(Fifo(shape=8, depth=1), "o", Fifo(shape=9, depth=1), "i", name="x")
@@ -39,17 +54,26 @@ def test_streams_of_equal_width_and_other_fields_do_not_join():
 @pytest.mark.parametrize("depth", [1, 2, 3, 8, 9, 21])
 @pytest.mark.parametrize("pattern", ["always", "random", "bursty", "late"])
 def test_fifo_is_a_channel(depth, pattern):
-    """Accept and take cycles by timing.md section 1: visible from the next cycle, a freed slot usable from the next cycle."""
-    n, release, wanted = 60, bench.releases(60, pattern), bench.releases(60, "random" if pattern != "random" else "bursty", 1)
-    accept, take = [], []
+    """Accept and take cycles by timing.md section 1: visible from the next cycle, a freed slot
+    usable from the next cycle.
+    """
+    n = 60
+    release = bench.releases(60, pattern)
+    wanted = bench.releases(60, "random" if pattern != "random" else "bursty", 1)
+    accept = []
+    take = []
     for k in range(n):
-        accept.append(max(release[k], accept[-1] + 1 if k else 0, take[k - depth] + 1 if k >= depth else 0))
+        accept.append(
+            max(release[k], accept[-1] + 1 if k else 0, take[k - depth] + 1 if k >= depth else 0)
+        )
         take.append(max(wanted[k], accept[k] + 1, take[-1] + 1 if k else 0))
-    fifo, seen = Fifo(shape=16, depth=depth), ([], [], [])
+    fifo = Fifo(shape=16, depth=depth)
+    seen = ([], [], [])
 
     async def run(ctx):
         for cycle in range(take[-1] + 5):
-            k, j = len(seen[0]), len(seen[1])
+            k = len(seen[0])
+            j = len(seen[1])
             ctx.set(fifo.i.valid, k < n and release[k] <= cycle)
             ctx.set(fifo.i.payload, 7 * k + 1)
             ctx.set(fifo.o.ready, j < n and wanted[j] <= cycle)
@@ -71,12 +95,16 @@ def test_fifo_is_a_channel(depth, pattern):
 def test_registers_keep_their_values_over_reset_and_counters_stop_at_done():
     g = bench.graph("repeat", {"count": 2}, [TILE], [TILE], 2)
     fabric = Fabric(g, bench.config(2))
-    assert fabric.registers == [{"unit": 0, "param": "count", "index": None, "addr": 0, "bits": 32, "init": 2}]
+    assert fabric.registers == [
+        {"unit": 0, "param": "count", "index": None, "addr": 0, "bits": 32, "init": 2}
+    ]
     took = []
 
     async def one(ctx):
         ctx.set(fabric.snk2.ready, 1)
-        beats, sent, copies = [1 << TILE.bits + 4, 15 << TILE.bits], 0, 0
+        beats = [1 << TILE.bits + 4, 15 << TILE.bits]
+        sent = 0
+        copies = 0
         for cycle in range(40):
             assert ctx.get(fabric.cycle) == cycle
             ctx.set(fabric.src1.valid, sent < 2)
@@ -112,15 +140,22 @@ def test_registers_keep_their_values_over_reset_and_counters_stop_at_done():
     sim.add_clock(1e-6)
     sim.add_testbench(run)
     sim.run()
-    for copies, (got, cycles, counts) in zip((2, 5), took):
+    for copies, (got, cycles, counts) in zip((2, 5), took, strict=False):
         assert got == copies
-        assert cycles == copies + 3  # accepted in 0, copies from 1 on, Done after them, visible at the sink one later
+        assert (
+            cycles == copies + 3
+        )  # accepted in 0, copies from 1 on, Done after them, visible at the sink one later
         assert counts[0] == copies + 1 and sum(counts[:3]) == sum(counts[4:7]) == cycles
 
 
 def test_broadcast_posts_the_copies_of_references():
     payload = BufferRef(8)
-    unit = component("broadcast")(params={"n": 3, "scratchpad": 7}, t=2, config=bench.config(2).machine, payloads=Payloads((payload,), (payload,) * 3))
+    unit = component("broadcast")(
+        params={"n": 3, "scratchpad": 7},
+        t=2,
+        config=bench.config(2).machine,
+        payloads=Payloads((payload,), (payload,) * 3),
+    )
 
     async def run(ctx):
         for beat, posts in ((5 | 1 << 23, 1), (15 << 19, 0)):
@@ -141,52 +176,178 @@ def test_broadcast_posts_the_copies_of_references():
 REF = BufferRef(8)
 
 
-@pytest.mark.parametrize("kind, params, inputs, outputs, message", [
-    ("flatten", {"lo": 2, "hi": 1}, [TILE], [TILE], "Dimensions lo and hi must satisfy 0 <= lo <= hi <= 14, not 2 and 1"),
-    ("flatten", {"lo": 0, "hi": 1}, [TILE], [TILE, TILE], "Number of outputs of a Flatten must be 1, not 2"),
-    ("promote", {"level": 15, "outermost": False}, [TILE], [TILE], "Stop level must be from 0 to 14, not 15"),
-    ("reshape", {"dim": 14, "chunk": 1, "pad": False}, [TILE], [TILE], "Dimension dim must be from 0 to 13, not 14"),
-    ("reshape", {"dim": 0, "chunk": 0, "pad": False}, [TILE], [TILE], "Chunk must be at least 1, not 0"),
-    ("repeat", {"count": 0}, [TILE], [TILE], "Repeat count must be at least 1, not 0"),
-    ("zip", {}, [TILE], [TILE], "Number of inputs of a Zip must be 2, not 1"),
-    ("split", {"n": 0}, [TILE], [], "Number of outputs must be at least 1, not 0"),
-    ("merge", {"n": 0}, [], [TILE], "Number of inputs must be at least 1, not 0"),
-    ("broadcast", {"n": 0, "scratchpad": None}, [TILE], [], "Number of outputs must be from 1 to 256, not 0"),
-    ("broadcast", {"n": 1, "scratchpad": 3}, [TILE], [TILE], "Payload of a broadcast with a scratchpad must be a BufferRef, not Tile"),
-    ("map", {"fn": "add", "arity": 1, "lanes": 4, "tuple_in": False}, [TILE], [TILE], "Arity of function 'add' must be 2, not 1"),
-    ("map", {"fn": "exp", "arity": 1, "lanes": 3, "tuple_in": False}, [TILE], [TILE], "Lanes must divide t \\* t = 4, not 3"),
-    ("map", {"fn": "exp", "arity": 1, "lanes": 4, "tuple_in": False}, [TILE], [REF], "Payload of the output must be a Tile, not BufferRef"),
-    ("matmul", {"rows_per_cycle": 3, "transposed": False}, [TILE, TILE], [TILE], "rows_per_cycle must divide t = 2, not 3"),
-    ("matmul", {"rows_per_cycle": 2, "transposed": False}, [TILE, REF], [TILE], "Payloads of A and B must be one kind of Tile"),
-    ("matmul", {"rows_per_cycle": 2, "transposed": False}, [TILE, TILE], [REF], "Payload of the product must be Tile"),
-    ("accum", {"fn": "div", "reduce": 1, "depth": 1, "lanes": 4, "init_rows": 0, "init_cols": 0}, [TILE], [TILE], "Function of an accumulator must have two operands and one stage"),
-    ("accum", {"fn": "add", "reduce": 0, "depth": 1, "lanes": 4, "init_rows": 0, "init_cols": 0}, [TILE], [TILE], "Mask of reduced dimensions must be from 1"),
-    ("accum", {"fn": "add", "reduce": 1, "depth": 0, "lanes": 4, "init_rows": 0, "init_cols": 0}, [TILE], [TILE], "Depth must be at least 1, not 0"),
-])
+@pytest.mark.parametrize(
+    "kind, params, inputs, outputs, message",
+    [
+        (
+            "flatten",
+            {"lo": 2, "hi": 1},
+            [TILE],
+            [TILE],
+            "Dimensions lo and hi must satisfy 0 <= lo <= hi <= 14, not 2 and 1",
+        ),
+        (
+            "flatten",
+            {"lo": 0, "hi": 1},
+            [TILE],
+            [TILE, TILE],
+            "Number of outputs of a Flatten must be 1, not 2",
+        ),
+        (
+            "promote",
+            {"level": 15, "outermost": False},
+            [TILE],
+            [TILE],
+            "Stop level must be from 0 to 14, not 15",
+        ),
+        (
+            "reshape",
+            {"dim": 14, "chunk": 1, "pad": False},
+            [TILE],
+            [TILE],
+            "Dimension dim must be from 0 to 13, not 14",
+        ),
+        (
+            "reshape",
+            {"dim": 0, "chunk": 0, "pad": False},
+            [TILE],
+            [TILE],
+            "Chunk must be at least 1, not 0",
+        ),
+        ("repeat", {"count": 0}, [TILE], [TILE], "Repeat count must be at least 1, not 0"),
+        ("zip", {}, [TILE], [TILE], "Number of inputs of a Zip must be 2, not 1"),
+        ("split", {"n": 0}, [TILE], [], "Number of outputs must be at least 1, not 0"),
+        ("merge", {"n": 0}, [], [TILE], "Number of inputs must be at least 1, not 0"),
+        (
+            "broadcast",
+            {"n": 0, "scratchpad": None},
+            [TILE],
+            [],
+            "Number of outputs must be from 1 to 256, not 0",
+        ),
+        (
+            "broadcast",
+            {"n": 1, "scratchpad": 3},
+            [TILE],
+            [TILE],
+            "Payload of a broadcast with a scratchpad must be a BufferRef, not Tile",
+        ),
+        (
+            "map",
+            {"fn": "add", "arity": 1, "lanes": 4, "tuple_in": False},
+            [TILE],
+            [TILE],
+            "Arity of function 'add' must be 2, not 1",
+        ),
+        (
+            "map",
+            {"fn": "exp", "arity": 1, "lanes": 3, "tuple_in": False},
+            [TILE],
+            [TILE],
+            "Lanes must divide t \\* t = 4, not 3",
+        ),
+        (
+            "map",
+            {"fn": "exp", "arity": 1, "lanes": 4, "tuple_in": False},
+            [TILE],
+            [REF],
+            "Payload of the output must be a Tile, not BufferRef",
+        ),
+        (
+            "matmul",
+            {"rows_per_cycle": 3, "transposed": False},
+            [TILE, TILE],
+            [TILE],
+            "rows_per_cycle must divide t = 2, not 3",
+        ),
+        (
+            "matmul",
+            {"rows_per_cycle": 2, "transposed": False},
+            [TILE, REF],
+            [TILE],
+            "Payloads of A and B must be one kind of Tile",
+        ),
+        (
+            "matmul",
+            {"rows_per_cycle": 2, "transposed": False},
+            [TILE, TILE],
+            [REF],
+            "Payload of the product must be Tile",
+        ),
+        (
+            "accum",
+            {"fn": "div", "reduce": 1, "depth": 1, "lanes": 4, "init_rows": 0, "init_cols": 0},
+            [TILE],
+            [TILE],
+            "Function of an accumulator must have two operands and one stage",
+        ),
+        (
+            "accum",
+            {"fn": "add", "reduce": 0, "depth": 1, "lanes": 4, "init_rows": 0, "init_cols": 0},
+            [TILE],
+            [TILE],
+            "Mask of reduced dimensions must be from 1",
+        ),
+        (
+            "accum",
+            {"fn": "add", "reduce": 1, "depth": 0, "lanes": 4, "init_rows": 0, "init_cols": 0},
+            [TILE],
+            [TILE],
+            "Depth must be at least 1, not 0",
+        ),
+    ],
+)
 def test_wrong_parameters_are_refused(kind, params, inputs, outputs, message):
     with pytest.raises(ValueError, match=message):
-        component(kind)(params=params, t=2, config=bench.config(2).machine, payloads=Payloads(tuple(inputs), tuple(outputs)))
+        component(kind)(
+            params=params,
+            t=2,
+            config=bench.config(2).machine,
+            payloads=Payloads(tuple(inputs), tuple(outputs)),
+        )
 
 
 def test_other_refusals():
     with pytest.raises(ValueError, match="Depth must be at least 1, not 0"):
         Fifo(shape=1, depth=0)
-    with pytest.raises(LookupError, match="Unit kind 'spin' has no component; known kinds are accum, .*zip"):
+    with pytest.raises(
+        LookupError, match="Unit kind 'spin' has no component; known kinds are accum, .*zip"
+    ):
         component("spin")
-    with pytest.raises(ValueError, match="Unit kind must be registered in penstock.machine.kinds first, not 'spin'"):
+    with pytest.raises(
+        ValueError, match="Unit kind must be registered in penstock.machine.kinds first, not 'spin'"
+    ):
         register("spin", Fifo)
     with pytest.raises(ValueError, match="Unit kind 'zip' is already implemented by"):
         register("zip", Fifo)
     g = bench.graph("flatten", {"lo": 0, "hi": 1}, [TILE], [TILE], 2)
-    with pytest.raises(ValueError, match="Tile edge of the graph must be that of the configuration, 4, not 2"):
+    with pytest.raises(
+        ValueError, match="Tile edge of the graph must be that of the configuration, 4, not 2"
+    ):
         Fabric(g, bench.config(4))
     g = bench.graph("repeat", {"count": 2**32}, [TILE], [TILE], 2)
     with pytest.raises(LoweringError, match="count of a repeat is from 1 to 4294967295"):
         Fabric(g, bench.config(2))
     wide = Tile(16, "fp32")
-    g, _ = side_by_side([bench.graph("zip", {}, [wide, wide], [Tuple((wide, wide))], 16)] * 4, "wide")
-    with pytest.raises(LoweringError, match="graph wide: its inputs have 65,[78].. bits, most of them those of 8 sources.*at most 65,536 bits.*load tiles from off-chip tensors"):
+    g, _ = side_by_side(
+        [bench.graph("zip", {}, [wide, wide], [Tuple((wide, wide))], 16)] * 4, "wide"
+    )
+    with pytest.raises(
+        LoweringError,
+        match=(
+            "graph wide: its inputs have 65,[78].. bits, most of them those of 8 sources.*at "
+            "most 65,536 bits.*load tiles from off-chip tensors"
+        ),
+    ):
         Fabric(g, bench.config(16))
-    g = bench.graph("reshape", {"dim": 0, "chunk": 1, "pad": True, "pad_rows": 1 << 16, "pad_cols": 1}, [TILE], [TILE], 2)
-    with pytest.raises(ValueError, match="Parameter 'pad_rows' of unit 'dut' must fit in 16 bits, not 65536"):
+    g = bench.graph(
+        "reshape",
+        {"dim": 0, "chunk": 1, "pad": True, "pad_rows": 1 << 16, "pad_cols": 1},
+        [TILE],
+        [TILE],
+        2,
+    )
+    with pytest.raises(
+        ValueError, match="Parameter 'pad_rows' of unit 'dut' must fit in 16 bits, not 65536"
+    ):
         Fabric(g, bench.config(2))

@@ -1,13 +1,16 @@
-"""Every unit without stalls: a beat each II on the side that it limits, through ends of groups, tiles and rows, and what an II above 1 costs where."""
+"""Every unit without stalls: a beat each II on the side that it limits, through ends of groups,
+tiles and rows, and what an II above 1 costs where.
+"""
 
 import numpy as np
 import pytest
-
 from penstock.machine.beat import Scalar, Tile, Tuple
 from penstock.testing import unit_bench as bench
 from penstock.testing.unit_bench import check, random_tiles, stops
 
-TILE, WIDE, WORD = Tile(2, "fp32"), Tile(4, "fp32"), Scalar(8)
+TILE = Tile(2, "fp32")
+WIDE = Tile(4, "fp32")
+WORD = Scalar(8)
 PLAIN = random_tiles(TILE, [0] * 30 + [15])
 BY_EIGHT = random_tiles(TILE, stops((4, 8)), full=True)
 
@@ -15,17 +18,40 @@ BY_EIGHT = random_tiles(TILE, stops((4, 8)), full=True)
 def tiles(shape, t=4, rows=None):
     """Full tiles, or tiles of ``rows`` valid rows."""
     tile = Tile(t, "fp32")
-    return [(0, 15) if s == 15 else (bench.tile_bits(tile, np.ones((t, t), np.float32), rows or t, t), s) for s in shape]
+    return [
+        (0, 15)
+        if s == 15
+        else (bench.tile_bits(tile, np.ones((t, t), np.float32), rows or t, t), s)
+        for s in shape
+    ]
 
 
 IN_STEP = {  # one input beat a cycle, in and out in the same cycle
     "broadcast": ("broadcast", {"n": 2, "scratchpad": None}, [TILE], [TILE] * 2, [PLAIN]),
     "flatten": ("flatten", {"lo": 0, "hi": 1}, [TILE], [TILE], [BY_EIGHT]),
     "promote": ("promote", {"level": 1, "outermost": False}, [TILE], [TILE], [BY_EIGHT]),
-    "reshape": ("reshape", {"dim": 0, "chunk": 4, "pad": False, "pad_rows": 1, "pad_cols": 1}, [TILE], [TILE], [BY_EIGHT]),
+    "reshape": (
+        "reshape",
+        {"dim": 0, "chunk": 4, "pad": False, "pad_rows": 1, "pad_cols": 1},
+        [TILE],
+        [TILE],
+        [BY_EIGHT],
+    ),
     "zip": ("zip", {}, [TILE, TILE], [Tuple((TILE, TILE))], [BY_EIGHT, BY_EIGHT]),
-    "row_append": ("row_append", {}, [WIDE, WIDE], [WIDE], [tiles([2] * 12 + [15], rows=2), tiles([2] * 12 + [15], rows=1)]),
-    "row_offset": ("row_offset", {}, [WIDE, WORD], [WIDE], [tiles([0, 2] * 12 + [15]), [(3, 0)] * 12 + [(0, 15)]]),
+    "row_append": (
+        "row_append",
+        {},
+        [WIDE, WIDE],
+        [WIDE],
+        [tiles([2] * 12 + [15], rows=2), tiles([2] * 12 + [15], rows=1)],
+    ),
+    "row_offset": (
+        "row_offset",
+        {},
+        [WIDE, WORD],
+        [WIDE],
+        [tiles([0, 2] * 12 + [15]), [(3, 0)] * 12 + [(0, 15)]],
+    ),
 }
 
 
@@ -34,17 +60,32 @@ def test_a_beat_in_and_out_every_cycle(case):
     kind, params, ins, outs, streams = IN_STEP[case]
     got, error = check(kind, params, ins, outs, streams, t=ins[0].t)
     assert error == 0
-    for out in got[len(ins):]:
+    for out in got[len(ins) :]:
         assert out.accept == got[0].take and len(out.accept) == len(streams[0])
     assert set(np.diff(got[0].take)) == {1}
 
 
 OUT = {  # one output beat a cycle, however few beats come in
     "repeat": ("repeat", {"count": 3}, [TILE], [PLAIN]),
-    "reshape with padding": ("reshape", {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1}, [TILE], [random_tiles(TILE, stops((3, 5)))]),
+    "reshape with padding": (
+        "reshape",
+        {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
+        [TILE],
+        [random_tiles(TILE, stops((3, 5)))],
+    ),
     "merge": ("merge", {"n": 3}, [TILE] * 3, [PLAIN] * 3),
-    "row_unpack": ("row_unpack", {"depth": 2, "mask": True, "rows": 8}, [WIDE], [tiles([0, 1, 0, 2] * 5 + [15])]),
-    "columns of row_unpack": ("row_unpack", {"depth": 2, "mask": True, "rows": 8, "along": "cols"}, [WIDE], [tiles([0, 1, 0, 2] * 5 + [15])]),
+    "row_unpack": (
+        "row_unpack",
+        {"depth": 2, "mask": True, "rows": 8},
+        [WIDE],
+        [tiles([0, 1, 0, 2] * 5 + [15])],
+    ),
+    "columns of row_unpack": (
+        "row_unpack",
+        {"depth": 2, "mask": True, "rows": 8, "along": "cols"},
+        [WIDE],
+        [tiles([0, 1, 0, 2] * 5 + [15])],
+    ),
 }
 
 
@@ -65,17 +106,33 @@ def test_beats_are_dealt_every_cycle():
 def test_pace_is_the_interval():
     """40 sixteenths: a beat every two and a half cycles."""
     got, error = check("pace", {"interval": 40}, [TILE], [TILE], [PLAIN])
-    assert error == 0 and got[0].take[29] - got[0].take[1] == 28 * 40 // 16 and set(np.diff(got[0].take[:30])) == {2, 3}
+    assert (
+        error == 0
+        and got[0].take[29] - got[0].take[1] == 28 * 40 // 16
+        and set(np.diff(got[0].take[:30])) == {2, 3}
+    )
 
 
 @pytest.mark.parametrize("lanes, interval", [(4, 1), (2, 2)])
 @pytest.mark.parametrize("kept", [1, 3])
 def test_accumulators_take_a_beat_each_interval(lanes, interval, kept):
-    """Within a group one each II; between groups one cycle more, in which the first accumulator is read out; its result leaves L = II after the last beat, the others follow."""
+    """Within a group one each II; between groups one cycle more, in which the first accumulator is
+    read out; its result leaves L = II after the last beat, the others follow.
+    """
     shape, n = ((5, 4, kept), 5) if kept > 1 else ((5, 4), 5)
-    params = {"fn": "add", "reduce": 2 if kept > 1 else 1, "depth": 4, "lanes": lanes, "init_rows": 0, "init_cols": 0}
-    got, error = check("accum", params, [TILE], [TILE], [random_tiles(TILE, stops(shape), full=True)])
-    group, take = 4 * kept, got[0].take
+    params = {
+        "fn": "add",
+        "reduce": 2 if kept > 1 else 1,
+        "depth": 4,
+        "lanes": lanes,
+        "init_rows": 0,
+        "init_cols": 0,
+    }
+    got, error = check(
+        "accum", params, [TILE], [TILE], [random_tiles(TILE, stops(shape), full=True)]
+    )
+    group = 4 * kept
+    take = got[0].take
     assert error == 0
     for k in range(n):
         mine = take[k * group : (k + 1) * group]
@@ -87,10 +144,14 @@ def test_accumulators_take_a_beat_each_interval(lanes, interval, kept):
 
 
 def test_rows_are_packed_every_cycle_but_two_a_band():
-    """Single rows of two tiles: two cycles more where a full band (four rows) makes room for the next: one to see that it must leave, one in which its first tile does."""
+    """Single rows of two tiles: two cycles more where a full band (four rows) makes room for the
+    next: one to see that it must leave, one in which its first tile does.
+    """
     rows = [(bits, stop) for bits, stop in tiles([0, 2] * 16 + [15], rows=1)]
     rows[-2] = (rows[-2][0], 3)
-    got, error = check("row_pack", {"depth": 2, "level": 3, "bands": 0, "cols": 8}, [WIDE], [WIDE], [rows], t=4)
+    got, error = check(
+        "row_pack", {"depth": 2, "level": 3, "bands": 0, "cols": 8}, [WIDE], [WIDE], [rows], t=4
+    )
     gaps = np.diff(got[0].take[:-1])
     assert error == 0 and set(gaps) == {1, 3}
     assert np.flatnonzero(gaps > 1).tolist() == [7, 15, 23]

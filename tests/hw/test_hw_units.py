@@ -1,8 +1,9 @@
-"""Every unit keeps the timing contract beat for beat, under every pair of stall patterns, over two runs."""
+"""Every unit keeps the timing contract beat for beat, under every pair of stall patterns, over two
+runs.
+"""
 
 import numpy as np
 import pytest
-
 from penstock.machine.beat import BufferRef, Tile, Tuple
 from penstock.model import functions
 from penstock.testing import unit_bench as bench
@@ -18,9 +19,21 @@ SHAPES = {
     "promote_plain": ("promote", {"level": 0, "outermost": False}, (3, 5)),
     "promote_inner": ("promote", {"level": 1, "outermost": False}, (3, 5)),
     "promote_outermost": ("promote", {"level": 3, "outermost": True}, (3, 5)),
-    "reshape": ("reshape", {"dim": 1, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1}, (2, 4, 3)),
-    "reshape_padded": ("reshape", {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1}, (3, 7)),
-    "reshape_padded_tiles": ("reshape", {"dim": 2, "chunk": 2, "pad": True, "pad_rows": 2, "pad_cols": 3}, (2, 3, 2, 3)),
+    "reshape": (
+        "reshape",
+        {"dim": 1, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1},
+        (2, 4, 3),
+    ),
+    "reshape_padded": (
+        "reshape",
+        {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
+        (3, 7),
+    ),
+    "reshape_padded_tiles": (
+        "reshape",
+        {"dim": 2, "chunk": 2, "pad": True, "pad_rows": 2, "pad_cols": 3},
+        (2, 3, 2, 3),
+    ),
     "repeat": ("repeat", {"count": 3}, (2, 5)),
     "repeat_once": ("repeat", {"count": 1}, (2, 5)),
 }
@@ -30,22 +43,64 @@ SHAPES = {
 @pytest.mark.parametrize("case", SHAPES)
 def test_shape_unit(case, source, sink):
     kind, params, shape = SHAPES[case]
-    _, error = check(kind, params, [TILE], [TILE], [random_tiles(TILE, stops(shape))], source=source, sink=sink)
+    _, error = check(
+        kind, params, [TILE], [TILE], [random_tiles(TILE, stops(shape))], source=source, sink=sink
+    )
     assert error == 0
 
 
 BARE = SHAPES | {
-    "reshape_twice": ("reshape", {"dim": 1, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1}, (2, 4, 2)),
+    "reshape_twice": (
+        "reshape",
+        {"dim": 1, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1},
+        (2, 4, 2),
+    ),
     "split": ("split", {"n": 1}, (3, 4)),
     "merge": ("merge", {"n": 1}, (3, 4)),
     "broadcast": ("broadcast", {"n": 1, "scratchpad": None}, (3, 4)),
     "map": ("map", {"fn": "cast_fp32", "arity": 1, "lanes": 2, "tuple_in": False}, (3, 4)),
     "matmul": ("matmul", {"rows_per_cycle": 1, "transposed": True}, (3, 4)),
-    "accum": ("accum", {"fn": "add", "reduce": 0b1, "depth": 2, "lanes": 4, "init_rows": 0, "init_cols": 0}, (2, 3, 4)),
-    "accum_tiles": ("accum", {"fn": "max", "reduce": 0b100, "depth": 4, "lanes": 4, "init_rows": 3, "init_cols": 3}, (3, 3, 2, 2)),
-    "scan": ("accum", {"fn": "add", "reduce": 0b100, "depth": 4, "lanes": 4, "init_rows": 0, "init_cols": 0, "scan": True}, (3, 3, 2, 2)),
-    "scan_slow": ("accum", {"fn": "max", "reduce": 0b1100, "depth": 4, "lanes": 1, "init_rows": 0, "init_cols": 0, "scan": True}, (2, 2, 2, 1, 2)),
-    "accum_slow": ("accum", {"fn": "add", "reduce": 0b1100, "depth": 4, "lanes": 1, "init_rows": 2, "init_cols": 4}, (2, 2, 2, 1, 2)),
+    "accum": (
+        "accum",
+        {"fn": "add", "reduce": 0b1, "depth": 2, "lanes": 4, "init_rows": 0, "init_cols": 0},
+        (2, 3, 4),
+    ),
+    "accum_tiles": (
+        "accum",
+        {"fn": "max", "reduce": 0b100, "depth": 4, "lanes": 4, "init_rows": 3, "init_cols": 3},
+        (3, 3, 2, 2),
+    ),
+    "scan": (
+        "accum",
+        {
+            "fn": "add",
+            "reduce": 0b100,
+            "depth": 4,
+            "lanes": 4,
+            "init_rows": 0,
+            "init_cols": 0,
+            "scan": True,
+        },
+        (3, 3, 2, 2),
+    ),
+    "scan_slow": (
+        "accum",
+        {
+            "fn": "max",
+            "reduce": 0b1100,
+            "depth": 4,
+            "lanes": 1,
+            "init_rows": 0,
+            "init_cols": 0,
+            "scan": True,
+        },
+        (2, 2, 2, 1, 2),
+    ),
+    "accum_slow": (
+        "accum",
+        {"fn": "add", "reduce": 0b1100, "depth": 4, "lanes": 1, "init_rows": 2, "init_cols": 4},
+        (2, 2, 2, 1, 2),
+    ),
 }
 
 
@@ -54,11 +109,19 @@ BARE = SHAPES | {
 def test_bare_stops(case, source, sink):
     """Beats for empty tensors among the others, where the stream can be written."""
     kind, params, shape = BARE[case]
-    lo, hi, seed = params.get("lo", 0), params.get("hi", 0), 0
+    lo = params.get("lo", 0)
+    hi = params.get("hi", 0)
+    seed = 0
     while True:
-        stream = bench.with_bare(random_tiles(TILE, stops(shape)), seed, inner=2 if case in ("accum_tiles", "accum_slow", "scan", "scan_slow") else 0)
-        pairs = zip([(0, 15), *stream], stream)
-        if not any(bits is None and stop > hi and 0 < lo < last <= hi for (_, last), (bits, stop) in pairs):
+        stream = bench.with_bare(
+            random_tiles(TILE, stops(shape)),
+            seed,
+            inner=2 if case in ("accum_tiles", "accum_slow", "scan", "scan_slow") else 0,
+        )
+        pairs = zip([(0, 15), *stream], stream, strict=False)
+        if not any(
+            bits is None and stop > hi and 0 < lo < last <= hi for (_, last), (bits, stop) in pairs
+        ):
             break
         seed += 1
     n = 2 if kind == "matmul" else 1
@@ -82,16 +145,28 @@ def test_open_chunk_is_padded_before_done():
 @stalls
 def test_zip(source, sink):
     streams = [random_tiles(TILE, stops((3, 4)), 0), random_tiles(BF16, stops((3, 4)), 1)]
-    got, error = check("zip", {}, [TILE, BF16], [Tuple((TILE, BF16))], streams, source=source, sink=sink)
+    got, error = check(
+        "zip", {}, [TILE, BF16], [Tuple((TILE, BF16))], streams, source=source, sink=sink
+    )
     assert error == 0
-    assert [bits for bits, _, _ in got[2].beats] == [a | b << TILE.bits for (a, _), (b, _) in zip(*streams)]
+    assert [bits for bits, _, _ in got[2].beats] == [
+        a | b << TILE.bits for (a, _), (b, _) in zip(*streams, strict=False)
+    ]
 
 
 @stalls
 @pytest.mark.parametrize("payload", [TILE, BufferRef(8)], ids=["tile", "reference"])
 def test_broadcast(payload, source, sink):
     stream = [(k * 5 % 8 if stop != 15 else 0, stop) for k, stop in enumerate(stops((3, 4)))]
-    check("broadcast", {"n": 3, "scratchpad": None}, [payload], [payload] * 3, [stream], source=source, sink=sink)
+    check(
+        "broadcast",
+        {"n": 3, "scratchpad": None},
+        [payload],
+        [payload] * 3,
+        [stream],
+        source=source,
+        sink=sink,
+    )
 
 
 @stalls
@@ -114,25 +189,42 @@ def test_map_of_two(fn, lanes, source, sink):
     params = {"fn": fn, "arity": 2, "lanes": lanes, "tuple_in": False}
     got, error = check("map", params, [TILE, TILE], [TILE], streams, source=source, sink=sink)
     assert error == 0
-    for a, b, o, (_, rows, cols) in zip(_values(got, TILE, 0), _values(got, TILE, 1), _values(got, TILE, 2),
-                                        [tile_of(TILE, bits) for bits, _, data in got[0].beats if data]):
+    for a, b, o, (_, rows, cols) in zip(
+        _values(got, TILE, 0),
+        _values(got, TILE, 1),
+        _values(got, TILE, 2),
+        [tile_of(TILE, bits) for bits, _, data in got[0].beats if data],
+        strict=False,
+    ):
         want = np.zeros((2, 2), np.float32)
         want[:rows, :cols] = functions.lookup(fn).reference(a, b)[:rows, :cols]
         assert o.tobytes() == want.tobytes()
 
 
-@pytest.mark.parametrize("fn, inputs, output", [("exp", TILE, TILE), ("cast_bf16", TILE, BF16), ("cast_fp32", BF16, TILE)])
+@pytest.mark.parametrize(
+    "fn, inputs, output",
+    [("exp", TILE, TILE), ("cast_bf16", TILE, BF16), ("cast_fp32", BF16, TILE)],
+)
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_map_of_one(fn, inputs, output, lanes):
     params = {"fn": fn, "arity": 1, "lanes": lanes, "tuple_in": False}
-    got, _ = check("map", params, [inputs], [output], [random_tiles(inputs, stops((2, 4)), full=True)], source="random", sink="random")
-    for a, o in zip(_values(got, inputs, 0), _values(got, output, 1)):
+    got, _ = check(
+        "map",
+        params,
+        [inputs],
+        [output],
+        [random_tiles(inputs, stops((2, 4)), full=True)],
+        source="random",
+        sink="random",
+    )
+    for a, o in zip(_values(got, inputs, 0), _values(got, output, 1), strict=False):
         assert o.tobytes() == functions.lookup(fn).reference(a).tobytes()
 
 
 def test_map_of_a_tuple_equals_map_of_two():
-    a, b = random_tiles(TILE, stops((2, 4)), 0), random_tiles(TILE, stops((2, 4)), 1)
-    pairs = [(x | y << TILE.bits, stop) for (x, stop), (y, _) in zip(a, b)]
+    a = random_tiles(TILE, stops((2, 4)), 0)
+    b = random_tiles(TILE, stops((2, 4)), 1)
+    pairs = [(x | y << TILE.bits, stop) for (x, stop), (y, _) in zip(a, b, strict=False)]
     params = {"fn": "sub", "arity": 2, "lanes": 2}
     one, _ = check("map", {**params, "tuple_in": True}, [Tuple((TILE, TILE))], [TILE], [pairs])
     two, _ = check("map", {**params, "tuple_in": False}, [TILE, TILE], [TILE], [a, b])
@@ -142,42 +234,78 @@ def test_map_of_a_tuple_equals_map_of_two():
 @pytest.mark.parametrize("spread", ["cols", "rows", "both"])
 @pytest.mark.parametrize("lanes", [1, 4])
 def test_map_of_a_tile_and_its_part(spread, lanes):
-    streams = [random_tiles(TILE, stops((2, 4)), 0), random_tiles(TILE, stops((2, 4)), 1, full=True)]
+    streams = [
+        random_tiles(TILE, stops((2, 4)), 0),
+        random_tiles(TILE, stops((2, 4)), 1, full=True),
+    ]
     params = {"fn": "mul", "arity": 2, "lanes": lanes, "tuple_in": False, "spread": spread}
     got, _ = check("map", params, [TILE, TILE], [TILE], streams, source="random")
     part = {"cols": np.s_[:, :1], "rows": np.s_[:1, :], "both": np.s_[:1, :1]}[spread]
-    for a, b, o in zip(_values(got, TILE, 0), _values(got, TILE, 1), _values(got, TILE, 2)):
+    for a, b, o in zip(
+        _values(got, TILE, 0), _values(got, TILE, 1), _values(got, TILE, 2), strict=False
+    ):
         assert np.array_equal(o, a * b[part])
 
 
 def test_map_with_a_constant():
-    params = {"fn": "mul", "arity": 2, "lanes": 2, "tuple_in": False, "constant": int(np.float32(0.125).view(np.uint32))}
-    got, _ = check("map", params, [TILE], [TILE], [random_tiles(TILE, stops((2, 4)))], sink="random")
-    assert all(np.array_equal(o, a / 8) for a, o in zip(_values(got, TILE, 0), _values(got, TILE, 1)))
+    params = {
+        "fn": "mul",
+        "arity": 2,
+        "lanes": 2,
+        "tuple_in": False,
+        "constant": int(np.float32(0.125).view(np.uint32)),
+    }
+    got, _ = check(
+        "map", params, [TILE], [TILE], [random_tiles(TILE, stops((2, 4)))], sink="random"
+    )
+    assert all(
+        np.array_equal(o, a / 8)
+        for a, o in zip(_values(got, TILE, 0), _values(got, TILE, 1), strict=False)
+    )
 
 
 @stalls
 @pytest.mark.parametrize("fn, total, none", [("add", np.sum, 0), ("max", np.max, -np.inf)])
 def test_row_reduce(fn, total, none, source, sink):
     tile = Tile(4, "fp32")
-    got, error = check("row_reduce", {"fn": fn}, [tile], [tile], [random_tiles(tile, stops((2, 6)))], t=4, source=source, sink=sink)
+    got, error = check(
+        "row_reduce",
+        {"fn": fn},
+        [tile],
+        [tile],
+        [random_tiles(tile, stops((2, 6)))],
+        t=4,
+        source=source,
+        sink=sink,
+    )
     assert error == 0
-    for (i, _, full), (o, _, data) in zip(got[0].beats, got[1].beats):
+    for (i, _, full), (o, _, data) in zip(got[0].beats, got[1].beats, strict=False):
         if full:
             (a, rows, cols), (x, out_rows, out_cols) = tile_of(tile, i), tile_of(tile, o)
             assert (out_rows, out_cols) == (rows, 1)
-            assert np.array_equal(x[:rows, 0], total(a[:rows, :cols], axis=1, initial=none)) and not x[rows:].any() and not x[:, 1:].any()
+            assert (
+                np.array_equal(x[:rows, 0], total(a[:rows, :cols], axis=1, initial=none))
+                and not x[rows:].any()
+                and not x[:, 1:].any()
+            )
 
 
 @stalls
-@pytest.mark.parametrize("dtype, rows, transposed", [("bf16", 2, False), ("fp32", 1, True), ("fp32", 2, True)])
+@pytest.mark.parametrize(
+    "dtype, rows, transposed", [("bf16", 2, False), ("fp32", 1, True), ("fp32", 2, True)]
+)
 def test_matmul(dtype, rows, transposed, source, sink):
     tile = Tile(2, dtype)
-    streams = [random_tiles(tile, stops((2, 4)), 0), random_tiles(tile, stops((2, 4)), 1, full=True)]
+    streams = [
+        random_tiles(tile, stops((2, 4)), 0),
+        random_tiles(tile, stops((2, 4)), 1, full=True),
+    ]
     params = {"rows_per_cycle": rows, "transposed": transposed}
     got, error = check("matmul", params, [tile, tile], [TILE], streams, source=source, sink=sink)
     assert error == 0
-    for a, b, o in zip(_values(got, tile, 0), _values(got, tile, 1), _values(got, TILE, 2)):
+    for a, b, o in zip(
+        _values(got, tile, 0), _values(got, tile, 1), _values(got, TILE, 2), strict=False
+    ):
         assert np.array_equal(o, a @ (b.T if transposed else b))
 
 
@@ -196,7 +324,14 @@ REDUCTIONS = {
 def test_accum(case, lanes, source, sink):
     mask, shape, total = REDUCTIONS[case]
     stream = random_tiles(TILE, stops(shape), full=True)
-    params = {"fn": "add", "reduce": mask, "depth": 8, "lanes": lanes, "init_rows": 0, "init_cols": 0}
+    params = {
+        "fn": "add",
+        "reduce": mask,
+        "depth": 8,
+        "lanes": lanes,
+        "init_rows": 0,
+        "init_cols": 0,
+    }
     got, error = check("accum", params, [TILE], [TILE], [stream], source=source, sink=sink)
     assert error == 0
     values = np.array(_values(got, TILE, 0)).reshape(2, *shape, 2, 2)
@@ -205,19 +340,34 @@ def test_accum(case, lanes, source, sink):
 
 
 def rows_stream(rng, payload, width, groups, most=1):
-    """Tiles of a few rows, ``width`` physical ones each, in groups; some groups empty. Values count up, so that order shows."""
-    out, value = [], 0
+    """Tiles of a few rows, ``width`` physical ones each, in groups; some groups empty.
+
+    Values count up, so that order shows.
+    """
+    out = []
+    value = 0
     for g in range(groups):
-        n, end = int(rng.integers(0, 2 * payload.t + 1)), 3 + (g == groups - 1)
+        n = int(rng.integers(0, 2 * payload.t + 1))
+        end = 3 + (g == groups - 1)
         for i in range(n):
             rows = 0 if rng.random() < 0.2 else most
             for j in range(width):
                 value += 1
                 stop = 0 if j < width - 1 else end if i == n - 1 else 2
-                out.append((bench.tile_bits(payload, np.full((payload.t,) * 2, value, np.float32), rows, payload.t if rows else 0), stop))
+                out.append(
+                    (
+                        bench.tile_bits(
+                            payload,
+                            np.full((payload.t,) * 2, value, np.float32),
+                            rows,
+                            payload.t if rows else 0,
+                        ),
+                        stop,
+                    )
+                )
         if n == 0:
             out.append((None, end))
-    return out + [(0, 15)]
+    return [*out, (0, 15)]
 
 
 @stalls
@@ -228,24 +378,48 @@ def test_rows(unit, bands, source, sink):
     tile = Tile(4, "fp32")
     stream = rows_stream(np.random.default_rng(bands), tile, 2, 7) * 2
     params = {"depth": 2, "level": 3, "bands": bands, "cols": 8}
-    packed, error = check("row_pack", params, [tile], [tile], [stream], t=4, source=source, sink=sink, depth=2)
+    packed, error = check(
+        "row_pack", params, [tile], [tile], [stream], t=4, source=source, sink=sink, depth=2
+    )
     assert error == 0
-    given = [tile_of(tile, bits)[0][0, 0] for bits, stop in stream if stop != 15 and bits and tile_of(tile, bits)[1]]
+    given = [
+        tile_of(tile, bits)[0][0, 0]
+        for bits, stop in stream
+        if stop != 15 and bits and tile_of(tile, bits)[1]
+    ]
     bands_out = [tile_of(tile, bits) for bits, _, data in packed[1].beats if data]
     assert sorted(x for a, rows, _ in bands_out for x in a[:rows, 0]) == sorted(given)
     if unit == "row_unpack":
         again = [(bits if data else None, stop) for bits, stop, data in packed[1].beats]
-        got, error = check("row_unpack", {"depth": 2, "mask": bands == 0, "rows": 12}, [tile], [tile], [again], t=4, source=source, sink=sink)
+        got, error = check(
+            "row_unpack",
+            {"depth": 2, "mask": bands == 0, "rows": 12},
+            [tile],
+            [tile],
+            [again],
+            t=4,
+            source=source,
+            sink=sink,
+        )
         assert error == 0
-        assert [tile_of(tile, bits)[0][0, 0] for bits, _, data in got[1].beats if data and tile_of(tile, bits)[1]] == given
+        assert [
+            tile_of(tile, bits)[0][0, 0]
+            for bits, _, data in got[1].beats
+            if data and tile_of(tile, bits)[1]
+        ] == given
 
 
 @stalls
 @pytest.mark.parametrize("mask", [False, True])
 def test_columns(mask, source, sink):
-    """The columns of tiles of 7 x 6 elements, of which 5 x `n` are valid, in order and none lost; padding is not among them."""
-    tile, rng = Tile(4, "fp32"), np.random.default_rng(3)
-    whole, stream, want = [rng.integers(1, 99, (5, n)).astype(np.float32) for n in (6, 5, 2, 0, 4)], [], []
+    """The columns of tiles of 7 x 6 elements, of which 5 x `n` are valid, in order and none lost;
+    padding is not among them.
+    """
+    tile = Tile(4, "fp32")
+    rng = np.random.default_rng(3)
+    whole = [rng.integers(1, 99, (5, n)).astype(np.float32) for n in (6, 5, 2, 0, 4)]
+    stream = []
+    want = []
     for k, a in enumerate(whole):
         end = 3 if k % 2 or k == 4 else 2
         for j in (0, 4):
@@ -253,109 +427,210 @@ def test_columns(mask, source, sink):
                 part = np.zeros((4, 4), np.float32)
                 here = a[i : i + 4, j : j + 4]
                 part[: here.shape[0], : here.shape[1]] = here
-                stream.append((bench.tile_bits(tile, part, *here.shape), 0 if i == 0 else end if j else 1))
-        want += [[*map(float, column)] for column in a.T] + [[0.0] * 5] * (0 if mask else 6 - a.shape[1])
-    got, error = check("row_unpack", {"depth": 2, "mask": mask, "rows": 6, "along": "cols"}, [tile], [tile], [stream + [(0, 15)]], t=4, source=source, sink=sink, depth=2)
+                stream.append(
+                    (bench.tile_bits(tile, part, *here.shape), 0 if i == 0 else end if j else 1)
+                )
+        want += [[*map(float, column)] for column in a.T] + [[0.0] * 5] * (
+            0 if mask else 6 - a.shape[1]
+        )
+    got, error = check(
+        "row_unpack",
+        {"depth": 2, "mask": mask, "rows": 6, "along": "cols"},
+        [tile],
+        [tile],
+        [[*stream, (0, 15)]],
+        t=4,
+        source=source,
+        sink=sink,
+        depth=2,
+    )
     assert error == 0
     out = [(tile_of(tile, bits), stop) for bits, stop, data in got[1].beats if data]
-    assert [[*upper[:, 0], lower[0, 0]] for ((upper, _, _), _), ((lower, _, _), _) in zip(out[::2], out[1::2])] == want
+    assert [
+        [*upper[:, 0], lower[0, 0]]
+        for ((upper, _, _), _), ((lower, _, _), _) in zip(out[::2], out[1::2], strict=False)
+    ] == want
     assert all(stop == 1 for _, stop in out[::2]) and all(stop >= 2 for _, stop in out[1::2])
     if mask:  # packed again, the columns of two tiles side by side
         again = [(bits if data else None, stop) for bits, stop, data in got[1].beats]
-        got, error = check("row_pack", {"depth": 2, "level": 4, "bands": 0, "cols": 7, "along": "cols"}, [tile], [tile], [again], t=4, source=source, sink=sink)
+        got, error = check(
+            "row_pack",
+            {"depth": 2, "level": 4, "bands": 0, "cols": 7, "along": "cols"},
+            [tile],
+            [tile],
+            [again],
+            t=4,
+            source=source,
+            sink=sink,
+        )
         assert error == 0
         out = [tile_of(tile, bits) for bits, _, data in got[1].beats if data]
-        columns = [[*upper[:, j], lower[0, j]] for (upper, _, n), (lower, _, _) in zip(out[::2], out[1::2]) for j in range(n)]
+        columns = [
+            [*upper[:, j], lower[0, j]]
+            for (upper, _, n), (lower, _, _) in zip(out[::2], out[1::2], strict=False)
+            for j in range(n)
+        ]
         assert columns == want and [n for _, _, n in out[::2]] == [4, 4, 3, 2, 4]
 
 
 def test_columns_at_full_rate():
     """A tile a cycle leaves, from the cycle after a column of tiles is complete."""
     tile = Tile(4, "fp32")
-    stream = [(bench.tile_bits(tile, np.ones((4, 4), np.float32), 4, 4), 0 if k % 2 == 0 else 2) for k in range(8)]
-    got, error = check("row_unpack", {"depth": 2, "mask": True, "rows": 4, "along": "cols"}, [tile], [tile], [stream + [(0, 15)]], t=4, depth=2)
+    stream = [
+        (bench.tile_bits(tile, np.ones((4, 4), np.float32), 4, 4), 0 if k % 2 == 0 else 2)
+        for k in range(8)
+    ]
+    got, error = check(
+        "row_unpack",
+        {"depth": 2, "mask": True, "rows": 4, "along": "cols"},
+        [tile],
+        [tile],
+        [[*stream, (0, 15)]],
+        t=4,
+        depth=2,
+    )
     assert error == 0 and got[1].accept[0] - got[0].take[1] == 1
     assert np.diff(got[1].accept[:32]).tolist() == [1] * 31
 
 
-@pytest.mark.parametrize("reduce, stops_", [(0b100, [0, 2, 0, 1, 3]), (0b100, [0, 1, 2, 3]), (0b1010, [0, 1, 0, 2, 0, 3, 0, 1, 0, 2, 0, 2, 0, 4]), (0b1010, [0, 2, 0, 3, 0, 4])])
+@pytest.mark.parametrize(
+    "reduce, stops_",
+    [
+        (0b100, [0, 2, 0, 1, 3]),
+        (0b100, [0, 1, 2, 3]),
+        (0b1010, [0, 1, 0, 2, 0, 3, 0, 1, 0, 2, 0, 2, 0, 4]),
+        (0b1010, [0, 2, 0, 3, 0, 4]),
+    ],
+)
 def test_tiles_of_a_group_that_differ(reduce, stops_):
-    """A reduction over tiles that do not take as many physical tiles each, and in the same rows, is told."""
+    """A reduction over tiles that do not take as many physical tiles each, and in the same rows, is
+    told.
+    """
     params = {"fn": "add", "reduce": reduce, "depth": 8, "lanes": 4, "init_rows": 0, "init_cols": 0}
     g = bench.graph("accum", params, [TILE], [TILE], 2, 2)
-    _, _, error = bench.simulate(g, bench.config(2), [[(0, s) for s in stops_]], [[0] * len(stops_)], [[]], 30)
+    _, _, error = bench.simulate(
+        g, bench.config(2), [[(0, s) for s in stops_]], [[0] * len(stops_)], [[]], 30
+    )
     assert error == 1
 
 
 @stalls
 def test_row_append(source, sink):
     """Tiles of two bands, the first one full in half of them."""
-    tile, rng = Tile(4, "fp32"), np.random.default_rng(0)
-    tiles, rows = [], []
+    tile = Tile(4, "fp32")
+    rng = np.random.default_rng(0)
+    tiles = []
+    rows = []
     for i in range(6):
-        valid, end = int(rng.integers(0, 8)), 2 + (i % 3 == 2)
+        valid = int(rng.integers(0, 8))
+        end = 2 + (i % 3 == 2)
         for band in range(2):
             for j in range(2):
                 count = min(max(valid - 4 * band, 0), 4)
-                tiles.append((bench.tile_bits(tile, rng.integers(1, 9, (4, 4)).astype(np.float32), count, 4), 0 if j == 0 else end if band else 1))
-        rows += [(bench.tile_bits(tile, np.full((4, 4), 100 + i, np.float32), 1, 4), s) for s in (0, end)]
-    tiles, rows = tiles + [(0, 15)], rows + [(0, 15)]
-    got, error = check("row_append", {}, [tile, tile], [tile], [tiles * 2, rows * 2], t=4, source=source, sink=sink)
+                tiles.append(
+                    (
+                        bench.tile_bits(
+                            tile, rng.integers(1, 9, (4, 4)).astype(np.float32), count, 4
+                        ),
+                        0 if j == 0 else end if band else 1,
+                    )
+                )
+        rows += [
+            (bench.tile_bits(tile, np.full((4, 4), 100 + i, np.float32), 1, 4), s) for s in (0, end)
+        ]
+    tiles = [*tiles, (0, 15)]
+    rows = [*rows, (0, 15)]
+    got, error = check(
+        "row_append", {}, [tile, tile], [tile], [tiles * 2, rows * 2], t=4, source=source, sink=sink
+    )
     assert error == 0
     out = [tile_of(tile, bits) for bits, _, data in got[2].beats if data]
-    assert sorted(a[rows - 1, 0] for a, rows, _ in out if rows and a[rows - 1, 0] >= 100) == sorted(100.0 + i for i in range(6) for _ in range(4))
+    assert sorted(a[rows - 1, 0] for a, rows, _ in out if rows and a[rows - 1, 0] >= 100) == sorted(
+        100.0 + i for i in range(6) for _ in range(4)
+    )
 
 
 @pytest.mark.parametrize("lanes", [4, 2])
 def test_scan(lanes):
     """Running sums at one beat every II."""
-    params = {"fn": "add", "reduce": 1, "depth": 1, "lanes": lanes, "init_rows": 0, "init_cols": 0, "scan": True}
-    got, error = check("accum", params, [TILE], [TILE], [random_tiles(TILE, stops((3, 5)), full=True)])
+    params = {
+        "fn": "add",
+        "reduce": 1,
+        "depth": 1,
+        "lanes": lanes,
+        "init_rows": 0,
+        "init_cols": 0,
+        "scan": True,
+    }
+    got, error = check(
+        "accum", params, [TILE], [TILE], [random_tiles(TILE, stops((3, 5)), full=True)]
+    )
     assert error == 0
     values = np.array(_values(got, TILE, 0)).reshape(-1, 5, 2, 2)
     assert np.array_equal(np.array(_values(got, TILE, 1)).reshape(values.shape), values.cumsum(1))
-    assert set(np.diff(got[0].take[:15])) == {4 // lanes} and got[1].accept[0] - got[0].take[0] == 4 // lanes
+    assert (
+        set(np.diff(got[0].take[:15])) == {4 // lanes}
+        and got[1].accept[0] - got[0].take[0] == 4 // lanes
+    )
 
 
 @pytest.mark.parametrize("fn, total", [("add", 3.0), ("max", 2.0)])
 @pytest.mark.parametrize("lanes", [4, 1])
 def test_accum_of_partly_valid_tiles(fn, total, lanes):
-    """The result has the rows and columns of the largest; a tile counts as the identity where it has no value. An open group ends with Done."""
-    one, two = np.full((2, 2), 1, np.float32), np.full((2, 2), 2, np.float32)
-    stream = [(bench.tile_bits(TILE, one, 1, 2), 0), (bench.tile_bits(TILE, two, 2, 1), 1), (bench.tile_bits(TILE, one, 1, 1), 0), (0, 15),
-              (bench.tile_bits(TILE, -two, 1, 1), 1), (0, 15)]
+    """The result has the rows and columns of the largest; a tile counts as the identity where it
+    has no value. An open group ends with Done.
+    """
+    one = np.full((2, 2), 1, np.float32)
+    two = np.full((2, 2), 2, np.float32)
+    stream = [
+        (bench.tile_bits(TILE, one, 1, 2), 0),
+        (bench.tile_bits(TILE, two, 2, 1), 1),
+        (bench.tile_bits(TILE, one, 1, 1), 0),
+        (0, 15),
+        (bench.tile_bits(TILE, -two, 1, 1), 1),
+        (0, 15),
+    ]
     params = {"fn": fn, "reduce": 1, "depth": 1, "lanes": lanes, "init_rows": 0, "init_cols": 0}
     got, _ = check("accum", params, [TILE], [TILE], [stream])
     tiles = [tile_of(TILE, bits) for bits, _, data in got[1].beats if data]
     assert [t[1:] for t in tiles] == [(2, 2), (1, 1)]
     neither = -np.inf if fn == "max" else 0.0
-    assert np.array_equal(tiles[0][0], [[total, 1], [2, neither]]) and np.array_equal(tiles[1][0], [[-2, 0], [0, 0]])
+    assert np.array_equal(tiles[0][0], [[total, 1], [2, neither]]) and np.array_equal(
+        tiles[1][0], [[-2, 0], [0, 0]]
+    )
 
 
-@pytest.mark.parametrize("kind, params, inputs", [
-    ("flatten", {"lo": 0, "hi": 0}, [TILE]),
-    ("promote", {"level": 1, "outermost": True}, [TILE]),
-    ("map", {"fn": "div", "arity": 2, "lanes": 4, "tuple_in": False}, [TILE, TILE]),
-    ("map", {"fn": "add", "arity": 2, "lanes": 1, "tuple_in": False}, [TILE, TILE]),
-    ("row_reduce", {"fn": "max"}, [TILE]),
-    ("matmul", {"rows_per_cycle": 2, "transposed": False}, [TILE, TILE]),
-    ("matmul", {"rows_per_cycle": 1, "transposed": False}, [TILE, TILE]),
-])
+@pytest.mark.parametrize(
+    "kind, params, inputs",
+    [
+        ("flatten", {"lo": 0, "hi": 0}, [TILE]),
+        ("promote", {"level": 1, "outermost": True}, [TILE]),
+        ("map", {"fn": "div", "arity": 2, "lanes": 4, "tuple_in": False}, [TILE, TILE]),
+        ("map", {"fn": "add", "arity": 2, "lanes": 1, "tuple_in": False}, [TILE, TILE]),
+        ("row_reduce", {"fn": "max"}, [TILE]),
+        ("matmul", {"rows_per_cycle": 2, "transposed": False}, [TILE, TILE]),
+        ("matmul", {"rows_per_cycle": 1, "transposed": False}, [TILE, TILE]),
+    ],
+)
 def test_full_rate(kind, params, inputs):
     latency, interval = bench.latency_interval(kind, params, 2)
     streams = [random_tiles(tile, [0] * 30 + [15]) for tile in inputs]
     got, _ = check(kind, params, inputs, [TILE], streams)
-    take, accept = got[0].take, got[-1].accept
+    take = got[0].take
+    accept = got[-1].accept
     held = int(params.get("outermost", False))
     assert np.all(np.diff(take) == interval)
     assert np.all(np.array(accept[: len(take) - held]) - take[held:] == latency)
 
 
-@pytest.mark.parametrize("kind, params, inputs, output", [
-    ("zip", {}, [TILE, TILE], Tuple((TILE, TILE))),
-    ("matmul", {"rows_per_cycle": 2, "transposed": False}, [TILE, TILE], TILE),
-    ("map", {"fn": "add", "arity": 2, "lanes": 4, "tuple_in": False}, [TILE, TILE], TILE),
-])
+@pytest.mark.parametrize(
+    "kind, params, inputs, output",
+    [
+        ("zip", {}, [TILE, TILE], Tuple((TILE, TILE))),
+        ("matmul", {"rows_per_cycle": 2, "transposed": False}, [TILE, TILE], TILE),
+        ("map", {"fn": "add", "arity": 2, "lanes": 4, "tuple_in": False}, [TILE, TILE], TILE),
+    ],
+)
 def test_stop_mismatch_is_reported(kind, params, inputs, output):
     g = bench.graph(kind, params, inputs, [output], 2)
     streams = [[(0, 0), (0, 1), (0, 15)], [(0, 0), (0, 2), (0, 15)]]

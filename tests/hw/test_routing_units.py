@@ -1,8 +1,9 @@
-"""Units that route keep the timing contract beat for beat, under every pair of stall patterns, over two runs."""
+"""Units that route keep the timing contract beat for beat, under every pair of stall patterns, over
+two runs.
+"""
 
 import numpy as np
 import pytest
-
 from penstock.machine.beat import Scalar, Selector, Tile
 from penstock.testing import unit_bench as bench
 from penstock.testing.routing import cases, streams_of
@@ -15,44 +16,81 @@ CASES = cases(2, "fp32")
 def two_runs(kind, ins, params, seed):
     """Streams of two runs, each with its Done."""
     runs = [streams_of(kind, np.random.default_rng([seed, i]), ins, params) for i in range(2)]
-    return [[*a, (0, 15), *b, (0, 15)] for a, b in zip(*runs)]
+    return [[*a, (0, 15), *b, (0, 15)] for a, b in zip(*runs, strict=False)]
 
 
 def pairs(case):
     """All pairs of stall patterns for one case of each kind, two for the others."""
     first = CASES[case][0] not in [kind for kind, *_ in CASES[:case]]
-    return [(a, b) for a in PATTERNS for b in SINKS] if first else [("random", "late"), ("bursty", "random")]
+    return (
+        [(a, b) for a in PATTERNS for b in SINKS]
+        if first
+        else [("random", "late"), ("bursty", "random")]
+    )
 
 
-@pytest.mark.parametrize("case, source, sink", [(i, *pair) for i in range(len(CASES)) for pair in pairs(i)])
+@pytest.mark.parametrize(
+    "case, source, sink", [(i, *pair) for i in range(len(CASES)) for pair in pairs(i)]
+)
 def test_unit(case, source, sink):
     kind, params, ins, outs = CASES[case]
-    _, error = check(kind, params, ins, outs, two_runs(kind, ins, params, case), source=source, sink=sink)
+    _, error = check(
+        kind, params, ins, outs, two_runs(kind, ins, params, case), source=source, sink=sink
+    )
     assert error == 0
 
 
 def items(stops, numbers):
-    return [*zip(numbers, stops), (0, 15)]
+    return [*zip(numbers, stops, strict=False), (0, 15)]
 
 
-WORD, N = Scalar(8), 30
+WORD = Scalar(8)
+N = 30
 RATES = {
-    "partition": ({"n": 2, "rank": 1, "scratchpad": None}, [WORD, Selector(2)], [WORD] * 2, [items([0, 1] * 15, range(N)), items([0] * 15, [3] * 15)]),
-    "reassemble": ({"n": 2, "rank": 1}, [WORD, WORD, Selector(2)], [WORD], [items([0, 1] * 15, range(N))] * 2 + [items([0] * 15, [3] * 15)]),
-    "eager_merge": ({"n": 2, "rank": 0}, [WORD] * 2, [WORD, Selector(2)], [items([0] * N, range(N))] * 2),
-    "expand": ({"level": 1, "scratchpad": None}, [WORD, WORD], [WORD], [items([1] * 10, range(10)), items([0, 0, 1] * 10, range(N))]),
+    "partition": (
+        {"n": 2, "rank": 1, "scratchpad": None},
+        [WORD, Selector(2)],
+        [WORD] * 2,
+        [items([0, 1] * 15, range(N)), items([0] * 15, [3] * 15)],
+    ),
+    "reassemble": (
+        {"n": 2, "rank": 1},
+        [WORD, WORD, Selector(2)],
+        [WORD],
+        [items([0, 1] * 15, range(N))] * 2 + [items([0] * 15, [3] * 15)],
+    ),
+    "eager_merge": (
+        {"n": 2, "rank": 0},
+        [WORD] * 2,
+        [WORD, Selector(2)],
+        [items([0] * N, range(N))] * 2,
+    ),
+    "expand": (
+        {"level": 1, "scratchpad": None},
+        [WORD, WORD],
+        [WORD],
+        [items([1] * 10, range(10)), items([0, 0, 1] * 10, range(N))],
+    ),
     "signal": ({"level": 0}, [WORD], [Scalar(1)], [items([0] * N, range(N))]),
-    "generate": ({"fn": "last", "stride": 0, "count": 0}, [WORD], [Selector(2)], [items([0] * N, [1] * N)]),
+    "generate": (
+        {"fn": "last", "stride": 0, "count": 0},
+        [WORD],
+        [Selector(2)],
+        [items([0] * N, [1] * N)],
+    ),
     "address": ({"stride": 3}, [WORD, WORD], [Scalar(32)], [items([0] * N, range(N))] * 2),
 }
 
 
 @pytest.mark.parametrize("kind", RATES)
 def test_full_rate(kind):
-    """A beat in and a beat out every cycle (II = 1), out in the cycle in which it is taken (L = 0), through changes of unit and of selector."""
+    """A beat in and a beat out every cycle (II = 1), out in the cycle in which it is taken (L = 0),
+    through changes of unit and of selector.
+    """
     params, ins, outs, streams = RATES[kind]
     got, error = check(kind, params, ins, outs, streams)
-    accept, taken = got[len(ins)].accept, {x for trace in got[:len(ins)] for x in trace.take}
+    accept = got[len(ins)].accept
+    taken = {x for trace in got[: len(ins)] for x in trace.take}
     assert error == 0
     assert np.all(np.diff(accept) == 1) and len(accept) > N
     assert set(accept) <= taken
@@ -62,36 +100,115 @@ def test_full_rate(kind):
 def test_generators_give_a_beat_a_cycle(fn, n, beats):
     ins = {"address": [WORD, WORD], "last": [WORD], "expert": [Selector(4)]}[fn]
     streams = [items([0] * 5, [n if k or fn == "last" else 2] * 5) for k in range(len(ins))]
-    got, _ = check("generate", {"fn": fn, "stride": 4, "count": n}, ins, [Selector(2) if fn == "last" else Scalar(32)], streams)
+    got, _ = check(
+        "generate",
+        {"fn": fn, "stride": 4, "count": n},
+        ins,
+        [Selector(2) if fn == "last" else Scalar(32)],
+        streams,
+    )
     assert np.all(np.diff(got[-1].accept) == 1) and len(got[-1].accept) == 5 * beats + 1
 
 
-@pytest.mark.parametrize("kind, params, ins, outs, streams", [
-    ("partition", {"n": 2, "rank": 1, "scratchpad": None}, [WORD, Selector(2)], [WORD] * 2, [[(1, 1)], [(1, 1)]]),
-    ("reassemble", {"n": 2, "rank": 1}, [WORD, WORD, Selector(2)], [WORD], [[(1, 0), (0, 15)], [], [(1, 0)]]),
-    ("reassemble", {"n": 2, "rank": 0}, [WORD, WORD, Selector(2)], [WORD], [[(1, 0)], [], [(0, 15)]]),
-    ("reassemble", {"n": 2, "rank": 0}, [WORD, WORD, Selector(2)], [WORD], [[(None, 1)], [], [(1, 0)]]),
-    ("eager_merge", {"n": 2, "rank": 1}, [WORD, WORD], [WORD, Selector(2)], [[(1, 0), (0, 15)], []]),
-    ("expand", {"level": 1, "scratchpad": None}, [WORD, WORD], [WORD], [[(1, 1)], [(1, 2)]]),
-    ("generate", {"fn": "address", "stride": 1, "count": 0}, [WORD, WORD], [Scalar(32)], [[(1, 1)], [(1, 0)]]),
-    ("address", {"stride": 1}, [WORD, WORD], [Scalar(32)], [[(1, 1)], [(None, 1)]]),
-])
+@pytest.mark.parametrize(
+    "kind, params, ins, outs, streams",
+    [
+        (
+            "partition",
+            {"n": 2, "rank": 1, "scratchpad": None},
+            [WORD, Selector(2)],
+            [WORD] * 2,
+            [[(1, 1)], [(1, 1)]],
+        ),
+        (
+            "reassemble",
+            {"n": 2, "rank": 1},
+            [WORD, WORD, Selector(2)],
+            [WORD],
+            [[(1, 0), (0, 15)], [], [(1, 0)]],
+        ),
+        (
+            "reassemble",
+            {"n": 2, "rank": 0},
+            [WORD, WORD, Selector(2)],
+            [WORD],
+            [[(1, 0)], [], [(0, 15)]],
+        ),
+        (
+            "reassemble",
+            {"n": 2, "rank": 0},
+            [WORD, WORD, Selector(2)],
+            [WORD],
+            [[(None, 1)], [], [(1, 0)]],
+        ),
+        (
+            "eager_merge",
+            {"n": 2, "rank": 1},
+            [WORD, WORD],
+            [WORD, Selector(2)],
+            [[(1, 0), (0, 15)], []],
+        ),
+        ("expand", {"level": 1, "scratchpad": None}, [WORD, WORD], [WORD], [[(1, 1)], [(1, 2)]]),
+        (
+            "generate",
+            {"fn": "address", "stride": 1, "count": 0},
+            [WORD, WORD],
+            [Scalar(32)],
+            [[(1, 1)], [(1, 0)]],
+        ),
+        ("address", {"stride": 1}, [WORD, WORD], [Scalar(32)], [[(1, 1)], [(None, 1)]]),
+    ],
+)
 def test_streams_that_do_not_fit_are_reported(kind, params, ins, outs, streams):
     g = bench.graph(kind, params, ins, outs, 2)
-    _, _, error = bench.simulate(g, bench.config(2), streams, [[0] * len(s) for s in streams], [[]] * len(outs), 30)
+    _, _, error = bench.simulate(
+        g, bench.config(2), streams, [[0] * len(s) for s in streams], [[]] * len(outs), 30
+    )
     assert error == 1
 
 
-@pytest.mark.parametrize("kind, params, ins, outs, message", [
-    ("partition", {"n": 2, "rank": 14, "scratchpad": None}, [WORD, Selector(2)], [WORD] * 2, "Rank must be from 0 to 13, not 14"),
-    ("reassemble", {"n": 2, "rank": 13}, [WORD, WORD, Selector(2)], [WORD], "Rank must be from 0 to 12, not 13"),
-    ("eager_merge", {"n": 2, "rank": -1}, [WORD, WORD], [WORD, Selector(2)], "Rank must be from 0 to 14, not -1"),
-    ("expand", {"level": 15, "scratchpad": None}, [WORD, WORD], [WORD], "Level must be from 0 to 14, not 15"),
-    ("signal", {"level": 15}, [WORD], [Scalar(1)], "Level must be from 0 to 14, not 15"),
-])
+@pytest.mark.parametrize(
+    "kind, params, ins, outs, message",
+    [
+        (
+            "partition",
+            {"n": 2, "rank": 14, "scratchpad": None},
+            [WORD, Selector(2)],
+            [WORD] * 2,
+            "Rank must be from 0 to 13, not 14",
+        ),
+        (
+            "reassemble",
+            {"n": 2, "rank": 13},
+            [WORD, WORD, Selector(2)],
+            [WORD],
+            "Rank must be from 0 to 12, not 13",
+        ),
+        (
+            "eager_merge",
+            {"n": 2, "rank": -1},
+            [WORD, WORD],
+            [WORD, Selector(2)],
+            "Rank must be from 0 to 14, not -1",
+        ),
+        (
+            "expand",
+            {"level": 15, "scratchpad": None},
+            [WORD, WORD],
+            [WORD],
+            "Level must be from 0 to 14, not 15",
+        ),
+        ("signal", {"level": 15}, [WORD], [Scalar(1)], "Level must be from 0 to 14, not 15"),
+    ],
+)
 def test_bad_parameters_are_refused(kind, params, ins, outs, message):
     from penstock.hw.beat import Payloads
     from penstock.hw.registry import component
 
     with pytest.raises(ValueError, match=message):
-        component(kind)(params=params, t=2, config=bench.config(2).machine, payloads=Payloads(tuple(ins), tuple(outs)))
+        component(kind)(
+            params=params,
+            t=2,
+            config=bench.config(2).machine,
+            payloads=Payloads(tuple(ins), tuple(outs)),
+        )

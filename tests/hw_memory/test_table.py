@@ -1,9 +1,10 @@
-"""A list of constants to step through: the first entry stands from the first cycle after reset, whatever is asked in reset."""
+"""A list of constants to step through: the first entry stands from the first cycle after reset,
+whatever is asked in reset.
+"""
 
 import pytest
 from amaranth.hdl import ClockDomain, Module, Signal
 from amaranth.sim import Simulator
-
 from penstock.hw.memory.table import Table
 
 ENTRIES = [5, 3, 9]

@@ -1,13 +1,14 @@
-"""The exported Verilog under Icarus, in a bench that knows the sidecar and docs/top.md alone: the model's cycles, values and beats."""
+"""The exported Verilog under Icarus, in a bench that knows the sidecar and docs/top.md alone: the
+model's cycles, values and beats.
+"""
 
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
-
 import penstock
+import pytest
 from penstock import model
 from penstock.frontend import Graph, Map, Sink, Source, build, lower, row_sum
 from penstock.machine.config import load
@@ -18,7 +19,9 @@ SMALL = load("small_fpga")
 TOP2 = Path(__file__).parents[2] / "samples/files/top2.py"
 
 pytestmark = pytest.mark.skipif(
-    not (shutil.which("iverilog") and shutil.which("vvp")), reason="Icarus Verilog (iverilog, vvp) is not installed")
+    not (shutil.which("iverilog") and shutil.which("vvp")),
+    reason="Icarus Verilog (iverilog, vvp) is not installed",
+)
 
 
 def on_the_model(program, config, seed=0):
@@ -50,8 +53,10 @@ def test_a_program_with_streams_from_outside(tmp_path):
     size = {"most": 4, "dim": 4, "out": 4, "experts": 2}
     penstock.verilog(str(TOP2), machine, size, out=tmp_path)
     want, tensors, given = on_the_model(build(str(TOP2), size, machine), machine, seed=3)
-    sources = {"row": [1 << 36 | int(r) for r in given["row"]],
-               "chosen": [1 << 6 | sum(1 << int(e) for e in row) for row in given["chosen"]]}
+    sources = {
+        "row": [1 << 36 | int(r) for r in given["row"]],
+        "chosen": [1 << 6 | sum(1 << int(e) for e in row) for row in given["chosen"]],
+    }
     for late in (0, 7, -9):
         got = verilog_bench.run(tmp_path, tensors, sources, late)
         assert got.error == 0 and (got.cycles == want.cycles) == (late == 0)
@@ -67,9 +72,15 @@ def test_a_program_without_memory(tmp_path):
     penstock.verilog(g, SMALL, out=tmp_path)
     units = lower(g, SMALL)
     want = model.run(units, SMALL, {}, sources=edges.source_beats(g, units, {"rows": list(tiles)}))
-    beats = [int.from_bytes(x.tobytes(), "little") | 4 << 512 | 4 << 515 | 2 << 518 | 1 << 522 for x in tiles]
+    beats = [
+        int.from_bytes(x.tobytes(), "little") | 4 << 512 | 4 << 515 | 2 << 518 | 1 << 522
+        for x in tiles
+    ]
     got = verilog_bench.run(tmp_path, {}, {"rows": beats})
     assert got.error == 0 and got.cycles == want.cycles
     *sums, done = got.sinks["sums"]
-    first = [np.frombuffer(x["elements"].to_bytes(64, "little"), np.float32).reshape(4, 4)[:, 0] for x in sums]
+    first = [
+        np.frombuffer(x["elements"].to_bytes(64, "little"), np.float32).reshape(4, 4)[:, 0]
+        for x in sums
+    ]
     assert np.array_equal(first, tiles.sum(2)) and (done["data"], done["stop"]) == (0, 15)

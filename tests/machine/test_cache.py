@@ -7,7 +7,6 @@ import sys
 import time
 
 import pytest
-
 from penstock.machine import cache
 from penstock.machine.errors import PenstockError
 
@@ -33,13 +32,16 @@ def test_an_entry_is_filled_once():
     assert made(text="other") == (True, "{}")
 
 
-@pytest.mark.parametrize("damage", [
-    lambda at: (at / "file.json").write_text("{"),                # cut
-    lambda at: (at / "file.json").write_text("[]"),               # of the same size
-    lambda at: (at / "program").unlink(),
-    lambda at: (at / "complete").write_text(""),
-    lambda at: (at / "complete").write_text('{"files": 3}'),
-])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda at: (at / "file.json").write_text("{"),  # cut
+        lambda at: (at / "file.json").write_text("[]"),  # of the same size
+        lambda at: (at / "program").unlink(),
+        lambda at: (at / "complete").write_text(""),
+        lambda at: (at / "complete").write_text('{"files": 3}'),
+    ],
+)
 def test_a_damaged_entry_is_built_anew(folder, damage):
     made()
     damage(folder / "sim" / "key")
@@ -76,7 +78,11 @@ def test_those_not_used_for_longest_make_room(folder, monkeypatch):
     made("a")  # used again
     monkeypatch.setenv("PENSTOCK_CACHE_GB", "1e-6")
     made("d", "x" * 1000)
-    assert sorted(e.folder.name for e in cache.entries()) == ["a", "c", "d"]  # the others were used within the hour
+    assert sorted(e.folder.name for e in cache.entries()) == [
+        "a",
+        "c",
+        "d",
+    ]  # the others were used within the hour
 
 
 @pytest.mark.parametrize("value", ["much", "nan", "-1"])
@@ -89,23 +95,35 @@ def test_a_limit_that_is_no_size_is_refused(monkeypatch, value):
 def test_a_cache_that_cannot_be_written_is_told_with_the_remedy(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.raises(PenstockError, match="cannot be written: Not a directory; set PENSTOCK_CACHE to a folder that you may write to"):
+    with pytest.raises(
+        PenstockError,
+        match=(
+            "cannot be written: Not a directory; set PENSTOCK_CACHE to a folder that you may "
+            "write to"
+        ),
+    ):
         made()
 
 
 def test_an_orphaned_compiler_keeps_others_from_the_entry(folder):
     """The builder is killed, its guardian too; what it started still writes."""
-    code = ("import os, signal\n"
-            "from penstock.machine import cache, children, guard\n"
-            "with cache.entry('sim', 'key') as (at, ready):\n"
-            "    guard.guard()\n"
-            "    os.system(f'kill -9 $(pgrep -P {os.getpid()} -f guardian.py)')\n"
-            "    children.run(['sh', '-c', f'kill -9 {os.getpid()}; sleep 1; touch {at}/late'])\n")
+    code = (
+        "import os, signal\n"
+        "from penstock.machine import cache, children, guard\n"
+        "with cache.entry('sim', 'key') as (at, ready):\n"
+        "    guard.guard()\n"
+        "    os.system(f'kill -9 $(pgrep -P {os.getpid()} -f guardian.py)')\n"
+        "    children.run(['sh', '-c', f'kill -9 {os.getpid()}; sleep 1; touch {at}/late'])\n"
+    )
     assert subprocess.run([sys.executable, "-c", code]).returncode == -9
     start = time.monotonic()
     assert made() == (False, "{}")
     assert time.monotonic() - start > 0.5
-    assert sorted(p.name for p in (folder / "sim" / "key").iterdir()) == ["complete", "file.json", "program"]
+    assert sorted(p.name for p in (folder / "sim" / "key").iterdir()) == [
+        "complete",
+        "file.json",
+        "program",
+    ]
 
 
 def test_clear_leaves_what_is_being_built(folder):

@@ -1,7 +1,6 @@
 """Configurations: presets load, and every bad field is refused with its name and the constraint."""
 
 import pytest
-
 from penstock.machine import config
 from penstock.machine.errors import ConfigError
 
@@ -24,18 +23,40 @@ def test_fig8_machine_is_the_papers():
         ({"machine": {"t": 4, "rows_per_cycle": 3}}, "rows_per_cycle must divide t = 4, not 3"),
         ({"machine": {"dtype": "int8"}}, "dtype must be one of bf16, fp32, not 'int8'"),
         ({"machine": {"lanes": {"silu": 7}}}, "lanes.silu must divide t*t = 256, not 7"),
-        ({"machine": {"units": {"matmul": 0}}}, "units.matmul must be an integer from 1 to 256, not 0"),
-        ({"machine": {"channel_depth": 0}}, "channel_depth must be an integer from 1 to 65536, not 0"),
-        ({"machine": {"port_lanes": 3}}, "port_lanes must be a power of two of at most t = 16, not 3"),
-        ({"machine": {"load_lines": 4}}, "load_lines must be a power of two of at least 2 x port_lanes, not 4"),
+        (
+            {"machine": {"units": {"matmul": 0}}},
+            "units.matmul must be an integer from 1 to 256, not 0",
+        ),
+        (
+            {"machine": {"channel_depth": 0}},
+            "channel_depth must be an integer from 1 to 65536, not 0",
+        ),
+        (
+            {"machine": {"port_lanes": 3}},
+            "port_lanes must be a power of two of at most t = 16, not 3",
+        ),
+        (
+            {"machine": {"load_lines": 4}},
+            "load_lines must be a power of two of at least 2 x port_lanes, not 4",
+        ),
         ({"machine": {"frames": 6}}, "frames must be a power of two, not 6"),
-        ({"machine": {"arbitration": "lottery"}}, "arbitration must be 'need' or 'round_robin', not 'lottery'"),
-        ({"machine": {"channel_dept": 2}}, "unknown field 'channel_dept'; did you mean 'channel_depth'? known fields: t, dtype, channel_depth"),
+        (
+            {"machine": {"arbitration": "lottery"}},
+            "arbitration must be 'need' or 'round_robin', not 'lottery'",
+        ),
+        (
+            {"machine": {"channel_dept": 2}},
+            "unknown field 'channel_dept'; did you mean 'channel_depth'? known fields: t, dtype, "
+            "channel_depth",
+        ),
         ({"machine": {"t": "16"}}, "must be of type int, not '16'"),
         ({"machine": {"dram": {"kind": "ddr"}}}, "kind must be 'pipe' or 'ideal', not 'ddr'"),
         ({"machine": {"dram": {"channels": 3}}}, "channels must be a power of two, not 3"),
         ({"machine": 3}, "must be a table, not 3"),
-        ({"published": {"compute_bw": 0}}, "compute_bw must be an integer from 1 to 1099511627776, not 0"),
+        (
+            {"published": {"compute_bw": 0}},
+            "compute_bw must be an integer from 1 to 1099511627776, not 0",
+        ),
         ({"fabric": {}}, "unknown table 'fabric'; known tables: machine, published, defaults"),
     ],
 )

@@ -6,9 +6,8 @@ import sys
 from pathlib import Path
 
 import networkx as nx
-import pytest
-
 import penstock
+import pytest
 
 ROOT = Path(__file__).parents[2]
 SIDES = {"machine", "frontend", "model", "hw", "scheduler"}
@@ -50,7 +49,7 @@ def package_of(path: Path) -> tuple[str, ...]:
 
 def is_module(parts: tuple[str, ...]) -> bool:
     base = ROOT.joinpath(*parts)
-    return (base / "__init__.py").is_file() or bool(parts) and base.with_suffix(".py").is_file()
+    return (base / "__init__.py").is_file() or (bool(parts) and base.with_suffix(".py").is_file())
 
 
 @functools.cache
@@ -68,7 +67,9 @@ def runtime_nodes(tree: ast.AST):
 
 
 def imports_of(path: Path, *, inner: bool = True) -> set[tuple[str, ...]]:
-    """Modules of this package that a module imports, as paths from the root; ``inner``: in functions, too."""
+    """Modules of this package that a module imports, as paths from the root; ``inner``: in
+    functions, too.
+    """
     tree = tree_of(path)
     package = package_of(path)
     found = set()
@@ -114,14 +115,20 @@ def test_imports_between_rooms_are_relative():
         for node in ast.walk(tree_of(path)):
             names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
-            wrong += [f"{path.relative_to(ROOT)}:{node.lineno}" for n in names if n.split(".")[0] == "penstock"]
+            wrong += [
+                f"{path.relative_to(ROOT)}:{node.lineno}"
+                for n in names
+                if n.split(".")[0] == "penstock"
+            ]
     assert wrong == []
 
 
 def test_every_import_leads_to_a_file():
     wrong = []
     for path in FILES:
-        wrong += [f"{path.relative_to(ROOT)}: {'.'.join(m)}" for m in imports_of(path) if not is_module(m)]
+        wrong += [
+            f"{path.relative_to(ROOT)}: {'.'.join(m)}" for m in imports_of(path) if not is_module(m)
+        ]
     assert wrong == []
 
 
@@ -147,7 +154,11 @@ def test_no_room_has_the_name_of_a_public_function():
 
 def test_the_root_imports_nothing_of_its_own():
     tree = ast.parse((ROOT / "__init__.py").read_text())
-    ours = [ast.unparse(n) for n in ast.iter_child_nodes(tree) if isinstance(n, ast.ImportFrom) and (n.level or "penstock" in (n.module or ""))]
+    ours = [
+        ast.unparse(n)
+        for n in ast.iter_child_nodes(tree)
+        if isinstance(n, ast.ImportFrom) and (n.level or "penstock" in (n.module or ""))
+    ]
     assert ours == []
 
 
@@ -157,10 +168,14 @@ def test_no_module_is_loaded_twice():
     names: dict[Path, set[str]] = {}
     for name, module in list(sys.modules.items()):
         path = Path(getattr(module, "__file__", None) or "/")
-        if home not in path.parents or path.parent != home and path.relative_to(home).parts[0] not in ALLOWED:
+        if home not in path.parents or (
+            path.parent != home and path.relative_to(home).parts[0] not in ALLOWED
+        ):
             continue
         folders = [f for f in path.parents if home in f.parents]
-        if all((f / "__init__.py").is_file() for f in folders):  # samples/files are programs of users
+        if all(
+            (f / "__init__.py").is_file() for f in folders
+        ):  # samples/files are programs of users
             names.setdefault(path, set()).add(module.__name__ if name == "__main__" else name)
     assert home / "__init__.py" in names
     assert {str(f): n for f, n in names.items() if len(n) > 1} == {}

@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from penstock.machine import children, interrupts
 
 ROOT = Path(__file__).parents[2]
@@ -22,9 +21,17 @@ from penstock.machine import children, interrupts
 
 
 def start(body: str, tmp_path) -> subprocess.Popen:
-    """A process of its own that runs `body`, a function `work`, as a command; temporary files come into `tmp_path`."""
+    """A process of its own that runs `body`, a function `work`, as a command; temporary files come
+    into `tmp_path`.
+    """
     code = HEAD + textwrap.dedent(body) + "\nsys.exit(interrupts.command(work))"
-    return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(tmp_path)})
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
 
 
 def alive(pid: int) -> bool:
@@ -54,7 +61,9 @@ def work():
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)]
+)
 def test_child_processes_and_folders_end_with_the_command(tmp_path, number, code):
     with start(WORK, tmp_path) as process:
         pids = [int(word) for word in process.stdout.readline().split()]
@@ -63,7 +72,9 @@ def test_child_processes_and_folders_end_with_the_command(tmp_path, number, code
         process.send_signal(number)
         assert process.wait(10) == code
         assert gone(pids, tmp_path)
-        assert process.stderr.read() == ("" if number == signal.SIGKILL else "penstock: interrupted\n")
+        assert process.stderr.read() == (
+            "" if number == signal.SIGKILL else "penstock: interrupted\n"
+        )
 
 
 def test_an_interrupt_that_a_callback_swallows_comes_again(tmp_path):
@@ -122,9 +133,17 @@ def test_an_interrupt_that_is_taken_lets_the_work_end_in_its_own_way(tmp_path):
 
 
 def test_an_interrupt_while_modules_are_imported_is_one_line(tmp_path):
-    (tmp_path / "numpy.py").write_text("import time; print('importing', flush=True); time.sleep(60)")
+    (tmp_path / "numpy.py").write_text(
+        "import time; print('importing', flush=True); time.sleep(60)"
+    )
     command = [sys.executable, "-m", "penstock", "run", "swiglu"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONPATH": str(tmp_path)}) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    ) as process:
         assert process.stdout.readline() == "importing\n"
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 130
@@ -218,6 +237,16 @@ def test_nothing_else_starts_processes_or_makes_folders_of_its_own():
     for layer in ("machine", "model", "frontend", "hw", "scheduler", "tb", "penstock"):
         for path in (ROOT / layer).rglob("*.py"):
             text = path.read_text()
-            if any(word in text for word in ("subprocess.run(", "Popen(", "os.system(", "mkdtemp(", "TemporaryDirectory(", "multiprocessing")):
+            if any(
+                word in text
+                for word in (
+                    "subprocess.run(",
+                    "Popen(",
+                    "os.system(",
+                    "mkdtemp(",
+                    "TemporaryDirectory(",
+                    "multiprocessing",
+                )
+            ):
                 found.add(str(path.relative_to(ROOT)))
     assert found <= allowed

@@ -1,7 +1,6 @@
 """Files that come in: text and JSON, with nothing dropped in silence."""
 
 import pytest
-
 from penstock.machine import reading
 from penstock.machine.errors import PenstockError, nearest
 
@@ -14,7 +13,11 @@ from penstock.machine.errors import PenstockError, nearest
         ("[" * 65 + "]" * 65, "more than 64 deep"),
         ("[" * 100_000, "more than 64 deep"),
         ('{"a":' * 100_000, "more than 64 deep"),
-        ("9" * 5000, r"integers are at most 9223372036854775807 in magnitude, not 9{20}\.\.\. \(5000 digits\)"),
+        (
+            "9" * 5000,
+            r"integers are at most 9223372036854775807 in magnitude, not 9{20}\.\.\. \(5000 "
+            r"digits\)",
+        ),
         ("[-9223372036854775808]", "integers are at most 9223372036854775807 in magnitude"),
         ("\x00", "not valid JSON"),
         ("", "not valid JSON"),
@@ -47,12 +50,17 @@ def test_what_is_read(tmp_path):
 
 def test_fields():
     reading.check_fields({"a": 1}, ["a", "b"], "here", ["a"])
-    with pytest.raises(PenstockError, match="here: unknown field 'widhts'; did you mean 'widths'. known: widths, x"):
+    with pytest.raises(
+        PenstockError, match="here: unknown field 'widhts'; did you mean 'widths'. known: widths, x"
+    ):
         reading.check_fields({"widhts": 1}, ["widths", "x"], "here")
     with pytest.raises(PenstockError, match="here: field 'b' is missing"):
         reading.check_fields({"a": 1}, ["a", "b"], "here", ["a", "b"])
 
 
 def test_the_nearest_name():
-    assert nearest("swigul", ["attention", "swiglu"]) == "did you mean 'swiglu'? known: attention, swiglu"
+    assert (
+        nearest("swigul", ["attention", "swiglu"])
+        == "did you mean 'swiglu'? known: attention, swiglu"
+    )
     assert nearest("zzz", ["attention"]) == "known: attention"

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile, Tuple
 from penstock.machine.errors import LoweringError
 from penstock.machine.unitgraph import Channel, Unit, UnitGraph, highest_stops, validate
@@ -13,52 +12,128 @@ TILE = Tile(4, "fp32")
 
 def chain(*units, payload=TILE, top=3):
     """load -> units -> sink; `top` is the load's highest stop level."""
-    load = {"tensor": "x", "base": 0, "pitch": 64, "tensor_rows": 4, "tensor_cols": 4, "rows": 4, "cols": 4, "rank": top - 2, "shape": [1] * (top - 2),
-            "row_step": [0] * (top - 2), "col_step": [0] * (top - 2)}
-    all_units = [Unit(0, "load", "load", load), *(Unit(1 + i, f"{kind}{1 + i}", kind, p) for i, (kind, p) in enumerate(units))]
+    load = {
+        "tensor": "x",
+        "base": 0,
+        "pitch": 64,
+        "tensor_rows": 4,
+        "tensor_cols": 4,
+        "rows": 4,
+        "cols": 4,
+        "rank": top - 2,
+        "shape": [1] * (top - 2),
+        "row_step": [0] * (top - 2),
+        "col_step": [0] * (top - 2),
+    }
+    all_units = [
+        Unit(0, "load", "load", load),
+        *(Unit(1 + i, f"{kind}{1 + i}", kind, p) for i, (kind, p) in enumerate(units)),
+    ]
     all_units.append(Unit(len(all_units), "sink", "sink", {}))
-    channels = [Channel(i, f"c{i}", (i, 0), (i + 1, 0), 2, payload) for i in range(len(all_units) - 1)]
+    channels = [
+        Channel(i, f"c{i}", (i, 0), (i + 1, 0), 2, payload) for i in range(len(all_units) - 1)
+    ]
     return UnitGraph("chain", 4, tuple(all_units), tuple(channels), ports=(0,))
 
 
-@pytest.mark.parametrize("kind, params, top, out", [
-    ("repeat", {"count": 2}, 5, 6),
-    ("flatten", {"lo": 1, "hi": 3}, 5, 3),
-    ("flatten", {"lo": 4, "hi": 6}, 5, 4),
-    ("promote", {"level": 1, "outermost": False}, 5, 6),
-    ("promote", {"level": 7, "outermost": True}, 5, 7),
-    ("reshape", {"dim": 2, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1}, 5, 6),
-    ("accum", {"fn": "add", "reduce": 0b1010, "depth": 4, "lanes": 16, "init_rows": 0, "init_cols": 0}, 5, 3),
-])
+@pytest.mark.parametrize(
+    "kind, params, top, out",
+    [
+        ("repeat", {"count": 2}, 5, 6),
+        ("flatten", {"lo": 1, "hi": 3}, 5, 3),
+        ("flatten", {"lo": 4, "hi": 6}, 5, 4),
+        ("promote", {"level": 1, "outermost": False}, 5, 6),
+        ("promote", {"level": 7, "outermost": True}, 5, 7),
+        ("reshape", {"dim": 2, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1}, 5, 6),
+        (
+            "accum",
+            {
+                "fn": "add",
+                "reduce": 0b1010,
+                "depth": 4,
+                "lanes": 16,
+                "init_rows": 0,
+                "init_cols": 0,
+            },
+            5,
+            3,
+        ),
+    ],
+)
 def test_highest_stop_of_a_kind(kind, params, top, out):
     assert highest_stops(chain((kind, params), top=top)) == [top, out]
 
 
 def test_highest_stops_of_a_scratchpad_and_of_routing():
-    units = [Unit(0, "sel", "source", {}), Unit(1, "p", "partition", {"n": 1, "rank": 2, "scratchpad": None}), Unit(2, "sink", "sink", {})]
+    units = [
+        Unit(0, "sel", "source", {}),
+        Unit(1, "p", "partition", {"n": 1, "rank": 2, "scratchpad": None}),
+        Unit(2, "sink", "sink", {}),
+    ]
     g = chain(("repeat", {"count": 2}), top=6)
-    pad = Unit(1, "pad", "scratchpad", {"pages": 4, "frames": 2, "writers": [{"rank": 2}], "limit": [4], "readers": [{"rank": 2, "repeat_dim": True}], "repeat": [2]})
+    pad = Unit(
+        1,
+        "pad",
+        "scratchpad",
+        {
+            "pages": 4,
+            "frames": 2,
+            "writers": [{"rank": 2}],
+            "limit": [4],
+            "readers": [{"rank": 2, "repeat_dim": True}],
+            "repeat": [2],
+        },
+    )
     ref = BufferRef(4)
-    channels = (g.channels[0], Channel(1, "ref", (1, 0), (1, 1), 2, ref), Channel(2, "out", (1, 1), (2, 0), 2, TILE))
-    assert highest_stops(replace(g, units=(g.units[0], pad, g.units[2]), channels=channels)) == [6, 4, 7]
+    channels = (
+        g.channels[0],
+        Channel(1, "ref", (1, 0), (1, 1), 2, ref),
+        Channel(2, "out", (1, 1), (2, 0), 2, TILE),
+    )
+    assert highest_stops(replace(g, units=(g.units[0], pad, g.units[2]), channels=channels)) == [
+        6,
+        4,
+        7,
+    ]
     routed = (g.units[0], replace(units[1], id=1), g.units[2], Unit(3, "selectors", "source", {}))
-    channels = (g.channels[0], Channel(1, "s", (3, 0), (1, 1), 2, Selector(1)), Channel(2, "out", (1, 0), (2, 0), 2, TILE))
+    channels = (
+        g.channels[0],
+        Channel(1, "s", (3, 0), (1, 1), 2, Selector(1)),
+        Channel(2, "out", (1, 0), (2, 0), 2, TILE),
+    )
     assert highest_stops(replace(g, units=routed, channels=channels)) == [6, 0, 2]
 
 
 def test_a_stop_level_that_does_not_fit_is_refused():
     repeats = [("repeat", {"count": 1})] * 6
     validate(chain(*repeats, top=8))
-    with pytest.raises(LoweringError, match=r"channel c6: can carry stop level 15 \(rule: stop levels go up to 14"):
+    with pytest.raises(
+        LoweringError, match=r"channel c6: can carry stop level 15 \(rule: stop levels go up to 14"
+    ):
         validate(chain(*repeats, top=9))
 
 
 def test_a_loop_has_stop_levels_too():
-    units = (Unit(0, "m", "eager_merge", {"n": 2, "rank": 0}), Unit(1, "b", "broadcast", {"n": 2, "scratchpad": None}), Unit(2, "in", "source", {}),
-             Unit(3, "out", "sink", {}), Unit(4, "from", "sink", {}), Unit(5, "r", "repeat", {"count": 1}))
+    units = (
+        Unit(0, "m", "eager_merge", {"n": 2, "rank": 0}),
+        Unit(1, "b", "broadcast", {"n": 2, "scratchpad": None}),
+        Unit(2, "in", "source", {}),
+        Unit(3, "out", "sink", {}),
+        Unit(4, "from", "sink", {}),
+        Unit(5, "r", "repeat", {"count": 1}),
+    )
     x = Scalar(8)
-    ends = [((2, 0), (0, 0), x), ((0, 0), (5, 0), x), ((5, 0), (1, 0), x), ((1, 0), (0, 1), x), ((1, 1), (3, 0), x), ((0, 1), (4, 0), Selector(2))]
-    g = UnitGraph("loop", 4, units, tuple(Channel(i, f"c{i}", a, b, 2, p) for i, (a, b, p) in enumerate(ends)))
+    ends = [
+        ((2, 0), (0, 0), x),
+        ((0, 0), (5, 0), x),
+        ((5, 0), (1, 0), x),
+        ((1, 0), (0, 1), x),
+        ((1, 1), (3, 0), x),
+        ((0, 1), (4, 0), Selector(2)),
+    ]
+    g = UnitGraph(
+        "loop", 4, units, tuple(Channel(i, f"c{i}", a, b, 2, p) for i, (a, b, p) in enumerate(ends))
+    )
     validate(g)
     assert highest_stops(g)[4] == 1
 
@@ -69,12 +144,38 @@ def test_ports_are_the_off_chip_units():
 
 
 def test_a_loop_that_no_beat_can_enter_is_refused_before_the_run():
-    units = (Unit(0, "x", "source", {}), Unit(1, "sum", "zip", {}), Unit(2, "first", "signal", {"level": 0}), Unit(3, "fork", "broadcast", {"n": 2, "scratchpad": None}),
-             Unit(4, "out", "sink", {}))
-    one, pair = Scalar(1), Tuple((Scalar(1), Scalar(1)))
-    ends = [((0, 0), (1, 0), one), ((1, 0), (2, 0), pair), ((2, 0), (3, 0), one), ((3, 0), (1, 1), one), ((3, 1), (4, 0), one)]
-    g = UnitGraph("loop", 4, units, tuple(Channel(i, f"c{i}", a, b, 2, p) for i, (a, b, p) in enumerate(ends)))
-    with pytest.raises(LoweringError, match="graph loop: channel c1 can never carry a beat: sum, first, fork wait for each other's first"):
+    units = (
+        Unit(0, "x", "source", {}),
+        Unit(1, "sum", "zip", {}),
+        Unit(2, "first", "signal", {"level": 0}),
+        Unit(3, "fork", "broadcast", {"n": 2, "scratchpad": None}),
+        Unit(4, "out", "sink", {}),
+    )
+    one = Scalar(1)
+    pair = Tuple((Scalar(1), Scalar(1)))
+    ends = [
+        ((0, 0), (1, 0), one),
+        ((1, 0), (2, 0), pair),
+        ((2, 0), (3, 0), one),
+        ((3, 0), (1, 1), one),
+        ((3, 1), (4, 0), one),
+    ]
+    g = UnitGraph(
+        "loop", 4, units, tuple(Channel(i, f"c{i}", a, b, 2, p) for i, (a, b, p) in enumerate(ends))
+    )
+    with pytest.raises(
+        LoweringError,
+        match=(
+            "graph loop: channel c1 can never carry a beat: sum, first, fork wait for each "
+            "other's first"
+        ),
+    ):
         validate(g)
     through_merge = (*units[:1], Unit(1, "sum", "merge", {"n": 2}), *units[2:])
-    validate(replace(g, units=through_merge, channels=(g.channels[0], replace(g.channels[1], payload=one), *g.channels[2:])))
+    validate(
+        replace(
+            g,
+            units=through_merge,
+            channels=(g.channels[0], replace(g.channels[1], payload=one), *g.channels[2:]),
+        )
+    )

@@ -6,7 +6,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
-
 from penstock.machine import yosys
 from penstock.machine.errors import RunError
 

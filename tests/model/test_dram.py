@@ -1,10 +1,11 @@
-"""The DRAM class: its delivery cycles, and the same ones through the C callback that the test bench uses."""
+"""The DRAM class: its delivery cycles, and the same ones through the C callback that the test bench
+uses.
+"""
 
 import ctypes
 
 import numpy as np
 import pytest
-
 from penstock.machine.config import Dram as Config
 from penstock.model.dram import Dram, deliver, step
 from penstock.model.golden import Memory
@@ -12,7 +13,9 @@ from penstock.model.golden import Memory
 
 def deliveries(dram, arrivals, cycles):
     """{line: delivery cycle} when `arrivals[h]` lines reach the memory in h."""
-    got, out, line = {}, np.zeros(64, np.int64), 0
+    got = {}
+    out = np.zeros(64, np.int64)
+    line = 0
     for h in range(cycles):
         n = arrivals[h] if h < len(arrivals) else 0
         k = step(dram.state, h, np.arange(line, line + n), n, out)
@@ -24,17 +27,28 @@ def deliveries(dram, arrivals, cycles):
 
 
 def test_channel_order_of_a_chunk():
-    # Four lines go to channels 0, 1, 3, 6, the offset is then 10: the next four to 2, 3, 5, 0; channels 3 and 0 serve their second 2 cycles later.
+    # Four lines go to channels 0, 1, 3, 6, the offset is then 10: the next four to 2, 3, 5, 0;
+    # channels 3 and 0 serve their second 2 cycles later.
     got = deliveries(Dram(Config()), [4, 4], 40)
-    assert [got[i] for i in range(4)] == [17] * 4          # h = 0: service 1, ready 1 + 16
+    assert [got[i] for i in range(4)] == [17] * 4  # h = 0: service 1, ready 1 + 16
     assert [got[i] for i in range(4, 8)] == [18, 19, 18, 19]
 
 
-@pytest.mark.parametrize("config", [Config(), Config(channels=2, interval=3), Config(channels=1, interval=2), Config(kind="ideal", latency=1), Config(kind="ideal", latency=9)])
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config(),
+        Config(channels=2, interval=3),
+        Config(channels=1, interval=2),
+        Config(kind="ideal", latency=1),
+        Config(kind="ideal", latency=9),
+    ],
+)
 def test_random_traffic_matches_the_contract(config):
     rng = np.random.default_rng(3)
     arrivals = rng.integers(0, 5, 200).tolist()
-    memory, line = Memory(config), 0
+    memory = Memory(config)
+    line = 0
     for h, n in enumerate(arrivals):
         memory.accept(h, [([0], 0, line + i) for i in range(n)])
         line += n
@@ -44,10 +58,14 @@ def test_random_traffic_matches_the_contract(config):
 
 def test_callback_is_the_same_function():
     config = Config(channels=4)
-    prototype = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 5)
+    prototype = ctypes.CFUNCTYPE(
+        ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 5
+    )
     dram = Dram(config, 64)
     call = prototype(Dram.callback().address)
-    lines, out, got = np.array([7, 8]), np.zeros(8, np.int64), {}
+    lines = np.array([7, 8])
+    out = np.zeros(8, np.int64)
+    got = {}
     for h in range(40):
         n = 2 if h == 3 else 0
         k = call(h, n, lines.ctypes.data, 0, 0, out.ctypes.data, dram.state.ctypes.data)

@@ -1,7 +1,6 @@
 """What a first run compiles beside the build of its simulator."""
 
 import pytest
-
 from penstock.machine.config import load
 from penstock.model import acts, precompile
 from penstock.model.layout import Layout

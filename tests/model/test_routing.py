@@ -1,4 +1,6 @@
-"""The routing units of the compiled engine: against the plain-Python contract on random streams and waits, and by hand."""
+"""The routing units of the compiled engine: against the plain-Python contract on random streams and
+waits, and by hand.
+"""
 
 import dataclasses
 
@@ -6,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile
 from penstock.machine.errors import LoweringError, RunError
 from penstock.model.golden import END, Beat
@@ -32,7 +33,7 @@ def golden_numbers(payload, bits):
 def unit_alone(kind, params, ins, outs, streams, draw_waits, depth=2):
     b = Build(depth)
     u = b.unit(kind, **params)
-    for k, (payload, stream) in enumerate(zip(ins, streams)):
+    for k, (payload, stream) in enumerate(zip(ins, streams, strict=False)):
         beats = [(s, None if bits is None else golden_numbers(payload, bits)) for bits, s in stream]
         b.link(b.source(beats, draw_waits(len(beats) + 1)), (u, k), payload)
     for k, payload in enumerate(outs):
@@ -40,40 +41,74 @@ def unit_alone(kind, params, ins, outs, streams, draw_waits, depth=2):
     return b
 
 
-@pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{k}{i}" for i, (k, *_) in enumerate(CASES)])
+@pytest.mark.parametrize(
+    "case", range(len(CASES)), ids=[f"{k}{i}" for i, (k, *_) in enumerate(CASES)]
+)
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(st.data())
 def test_against_contract(case, data):
     kind, params, ins, outs = CASES[case]
-    streams = streams_of(kind, np.random.default_rng([data.draw(st.integers(0, 1 << 20)), case]), ins, params)
-    compare(unit_alone(kind, params, ins, outs, streams, lambda n: data.draw(waits(n)), data.draw(st.integers(1, 3))), CONFIG)
+    streams = streams_of(
+        kind, np.random.default_rng([data.draw(st.integers(0, 1 << 20)), case]), ins, params
+    )
+    compare(
+        unit_alone(
+            kind,
+            params,
+            ins,
+            outs,
+            streams,
+            lambda n: data.draw(waits(n)),
+            data.draw(st.integers(1, 3)),
+        ),
+        CONFIG,
+    )
 
 
 def by_hand(kind, params, ins, outs, streams, release=None, sinks=None):
     """Streams of (stop, numbers) with release cycles; the traces of the outputs, and the run."""
     b = Build(2)
     u = b.unit(kind, **params)
-    for k, (payload, stream) in enumerate(zip(ins, streams)):
-        b.link(b.source(stream, release[k] + [release[k][-1] if release[k] else 0] if release else None), (u, k), payload)
+    for k, (payload, stream) in enumerate(zip(ins, streams, strict=False)):
+        b.link(
+            b.source(
+                stream, release[k] + [release[k][-1] if release[k] else 0] if release else None
+            ),
+            (u, k),
+            payload,
+        )
     for k, payload in enumerate(outs):
         b.link((u, k), b.sink((sinks or [()] * len(outs))[k]), payload)
     r = compare(b, CONFIG)
-    return r.channels[-len(outs):], r
+    return r.channels[-len(outs) :], r
 
 
 def seen(r, unit):
     """Low words of what a sink took."""
     beats = r.sink_beats[unit]
-    return [int(x[0]) if d else None for x, d in zip(beats.numbers, beats.data)]
+    return [int(x[0]) if d else None for x, d in zip(beats.numbers, beats.data, strict=False)]
 
 
 WORD = Scalar(32)
 
 
 def test_the_earliest_arrival_goes_first_and_equal_cycles_by_index():
-    # Input 1 is visible in 4, 0 in 6, 2 in 6. Selector 0b111 in 9: 1, then 0, then 2; the second unit of 1 arrives in 10, behind 0's in 7.
-    streams = [[(0, (10, 0)), (0, (11, 0))], [(0, (20, 0)), (0, (21, 0))], [(0, (30, 0))], [(0, (7, 0)), (0, (3, 0))]]
-    (out,), r = by_hand("reassemble", {"n": 3, "rank": 0}, [WORD] * 3 + [Selector(3)], [WORD], streams, [[5, 5], [3, 3], [5], [8, 8]])
+    # Input 1 is visible in 4, 0 in 6, 2 in 6. Selector 0b111 in 9: 1, then 0, then 2; the second
+    # unit of 1 arrives in 10, behind 0's in 7.
+    streams = [
+        [(0, (10, 0)), (0, (11, 0))],
+        [(0, (20, 0)), (0, (21, 0))],
+        [(0, (30, 0))],
+        [(0, (7, 0)), (0, (3, 0))],
+    ]
+    (out,), r = by_hand(
+        "reassemble",
+        {"n": 3, "rank": 0},
+        [WORD] * 3 + [Selector(3)],
+        [WORD],
+        streams,
+        [[5, 5], [3, 3], [5], [8, 8]],
+    )
     assert seen(r, 5) == [20, 10, 30, 21, 11, None]
     assert [int(s) for s in out.stop] == [0, 0, 1, 0, 1, 15]
     assert out.accept.tolist() == [9, 10, 11, 12, 13, 14]
@@ -82,27 +117,53 @@ def test_the_earliest_arrival_goes_first_and_equal_cycles_by_index():
 def test_a_unit_is_not_interrupted():
     # Two beats of input 0's unit are far apart; input 1 has waited since cycle 4.
     streams = [[(0, (1, 0)), (1, (2, 0))], [(1, (3, 0))]]
-    (out, selectors), r = by_hand("eager_merge", {"n": 2, "rank": 1}, [WORD] * 2, [WORD, Selector(2)], streams, [[2, 20], [3]])
+    (out, selectors), r = by_hand(
+        "eager_merge", {"n": 2, "rank": 1}, [WORD] * 2, [WORD, Selector(2)], streams, [[2, 20], [3]]
+    )
     assert out.accept.tolist() == [3, 21, 22, 23] and seen(r, 3) == [1, 2, 3, None]
     assert selectors.accept.tolist() == [3, 22, 23] and seen(r, 4) == [1, 2, None]
 
 
 def test_choice_falls_when_the_first_beat_can_leave():
-    # The selectors' sink is late. 12 is at the head of its channel since cycle 3, input 0's unit since 10, 13 only after 12 has left.
+    # The selectors' sink is late. 12 is at the head of its channel since cycle 3, input 0's unit
+    # since 10, 13 only after 12 has left.
     streams = [[(0, (1, 0))], [(0, (k, 0)) for k in range(10, 14)]]
-    (out, _), r = by_hand("eager_merge", {"n": 2, "rank": 0}, [WORD] * 2, [WORD, Selector(2)], streams, [[9], [0] * 4], [(), (30,)])
+    (_out, _), r = by_hand(
+        "eager_merge",
+        {"n": 2, "rank": 0},
+        [WORD] * 2,
+        [WORD, Selector(2)],
+        streams,
+        [[9], [0] * 4],
+        [(), (30,)],
+    )
     assert seen(r, 3) == [10, 11, 12, 1, 13, None]
 
 
 def test_selectors_without_a_bit_give_empty_dimensions():
     streams = [[(0, (5, 0))], [(0, (0, 0)), (1, (1, 0)), (2, (0, 0)), (3, None)]]
-    (out,), r = by_hand("reassemble", {"n": 1, "rank": 0}, [WORD, Selector(1)], [WORD], streams)
-    assert [(int(s), int(d)) for s, d in zip(out.stop, out.data)] == [(1, 0), (2, 1), (3, 0), (4, 0), (15, 0)]
+    (out,), _r = by_hand("reassemble", {"n": 1, "rank": 0}, [WORD, Selector(1)], [WORD], streams)
+    assert [(int(s), int(d)) for s, d in zip(out.stop, out.data, strict=False)] == [
+        (1, 0),
+        (2, 1),
+        (3, 0),
+        (4, 0),
+        (15, 0),
+    ]
 
 
 def test_partition_drops_copies_and_lowers_stops():
-    streams = [[(0, (1, 0)), (1, (2, 0)), (2, (3, 0)), (2, None)], [(0, (3, 0)), (1, (0, 0)), (1, None)]]
-    outs, r = by_hand("partition", {"n": 2, "rank": 1, "scratchpad": None}, [WORD, Selector(2)], [WORD] * 2, streams)
+    streams = [
+        [(0, (1, 0)), (1, (2, 0)), (2, (3, 0)), (2, None)],
+        [(0, (3, 0)), (1, (0, 0)), (1, None)],
+    ]
+    outs, r = by_hand(
+        "partition",
+        {"n": 2, "rank": 1, "scratchpad": None},
+        [WORD, Selector(2)],
+        [WORD] * 2,
+        streams,
+    )
     assert seen(r, 3) == seen(r, 4) == [1, 2, None]
     assert [int(s) for s in outs[0].stop] == [0, 1, 15]
 
@@ -111,17 +172,46 @@ def test_a_token_for_every_element_and_none_for_empty_groups():
     # Level 1: rows [1,2], []; a group without rows; at once an empty row and the end of its group.
     stream = [(0, FULL), (1, FULL), (2, None), (2, None), (1, FULL), (2, None), (3, None)]
     (out,), _ = by_hand("signal", {"level": 1}, [TILE], [Scalar(1)], [stream])
-    assert [(int(s), int(d)) for s, d in zip(out.stop, out.data)] == [(0, 1), (1, 1), (1, 0), (0, 1), (1, 1), (2, 0), (15, 0)]
+    assert [(int(s), int(d)) for s, d in zip(out.stop, out.data, strict=False)] == [
+        (0, 1),
+        (1, 1),
+        (1, 0),
+        (0, 1),
+        (1, 1),
+        (2, 0),
+        (15, 0),
+    ]
 
 
-@pytest.mark.parametrize("params, ins, out, streams, values", [
-    ({"fn": "address", "stride": 10, "count": 0}, [WORD, WORD], WORD, [[(0, (3, 0)), (1, (4, 0))], [(0, (2, 0)), (1, (0, 0))]], [(30, 0), (31, 1), (None, 2), (None, 15)]),
-    ({"fn": "expert", "stride": 0, "count": 2}, [Selector(70)], WORD, [[(0, (0, 4)), (1, (1, 0))]], [(132, 0), (133, 1), (0, 0), (1, 2), (None, 15)]),
-    ({"fn": "last", "stride": 0, "count": 0}, [WORD], Selector(2), [[(0, (3, 0)), (1, (1, 0))]], [(2, 0), (2, 0), (1, 1), (1, 2), (None, 15)]),
-])
+@pytest.mark.parametrize(
+    "params, ins, out, streams, values",
+    [
+        (
+            {"fn": "address", "stride": 10, "count": 0},
+            [WORD, WORD],
+            WORD,
+            [[(0, (3, 0)), (1, (4, 0))], [(0, (2, 0)), (1, (0, 0))]],
+            [(30, 0), (31, 1), (None, 2), (None, 15)],
+        ),
+        (
+            {"fn": "expert", "stride": 0, "count": 2},
+            [Selector(70)],
+            WORD,
+            [[(0, (0, 4)), (1, (1, 0))]],
+            [(132, 0), (133, 1), (0, 0), (1, 2), (None, 15)],
+        ),
+        (
+            {"fn": "last", "stride": 0, "count": 0},
+            [WORD],
+            Selector(2),
+            [[(0, (3, 0)), (1, (1, 0))]],
+            [(2, 0), (2, 0), (1, 1), (1, 2), (None, 15)],
+        ),
+    ],
+)
 def test_generators(params, ins, out, streams, values):
     (trace,), r = by_hand("generate", params, ins, [out], streams)
-    assert list(zip(seen(r, len(ins) + 1), map(int, trace.stop))) == values
+    assert list(zip(seen(r, len(ins) + 1), map(int, trace.stop), strict=False)) == values
 
 
 def test_expand_copies_along_the_reference():
@@ -130,43 +220,147 @@ def test_expand_copies_along_the_reference():
     assert seen(r, 3) == [7, 7, None, None] and [int(s) for s in out.stop] == [0, 1, 2, 15]
 
 
-@pytest.mark.parametrize("kind, params, ins, outs, streams", [
-    ("partition", {"n": 2, "rank": 1, "scratchpad": None}, [WORD, Selector(2)], [WORD] * 2, [[(1, (0, 0))], [(1, (1, 0))]]),
-    ("partition", {"n": 2, "rank": 0, "scratchpad": None}, [WORD, Selector(2)], [WORD] * 2, [[(0, (0, 0))], []]),
-    ("reassemble", {"n": 2, "rank": 1}, [WORD, WORD, Selector(2)], [WORD], [[(0, (0, 0))], [], [(0, (1, 0))]]),
-    ("reassemble", {"n": 2, "rank": 0}, [WORD, WORD, Selector(2)], [WORD], [[(0, (0, 0))], [], []]),
-    ("eager_merge", {"n": 2, "rank": 1}, [WORD, WORD], [WORD, Selector(2)], [[(0, (0, 0))], []]),
-    ("expand", {"level": 1, "scratchpad": None}, [WORD, WORD], [WORD], [[(1, (0, 0))], [(2, (0, 0))]]),
-    ("generate", {"fn": "address", "stride": 1, "count": 0}, [WORD, WORD], [WORD], [[(1, (0, 0))], [(0, (2, 0))]]),
-    ("address", {"stride": 1}, [WORD, WORD], [WORD], [[(1, (0, 0))], [(1, None)]]),
-])
+@pytest.mark.parametrize(
+    "kind, params, ins, outs, streams",
+    [
+        (
+            "partition",
+            {"n": 2, "rank": 1, "scratchpad": None},
+            [WORD, Selector(2)],
+            [WORD] * 2,
+            [[(1, (0, 0))], [(1, (1, 0))]],
+        ),
+        (
+            "partition",
+            {"n": 2, "rank": 0, "scratchpad": None},
+            [WORD, Selector(2)],
+            [WORD] * 2,
+            [[(0, (0, 0))], []],
+        ),
+        (
+            "reassemble",
+            {"n": 2, "rank": 1},
+            [WORD, WORD, Selector(2)],
+            [WORD],
+            [[(0, (0, 0))], [], [(0, (1, 0))]],
+        ),
+        (
+            "reassemble",
+            {"n": 2, "rank": 0},
+            [WORD, WORD, Selector(2)],
+            [WORD],
+            [[(0, (0, 0))], [], []],
+        ),
+        (
+            "eager_merge",
+            {"n": 2, "rank": 1},
+            [WORD, WORD],
+            [WORD, Selector(2)],
+            [[(0, (0, 0))], []],
+        ),
+        (
+            "expand",
+            {"level": 1, "scratchpad": None},
+            [WORD, WORD],
+            [WORD],
+            [[(1, (0, 0))], [(2, (0, 0))]],
+        ),
+        (
+            "generate",
+            {"fn": "address", "stride": 1, "count": 0},
+            [WORD, WORD],
+            [WORD],
+            [[(1, (0, 0))], [(0, (2, 0))]],
+        ),
+        ("address", {"stride": 1}, [WORD, WORD], [WORD], [[(1, (0, 0))], [(1, None)]]),
+    ],
+)
 def test_streams_that_do_not_fit_are_an_error(kind, params, ins, outs, streams):
-    with pytest.raises(RunError, match=f"unit {kind}0: its inputs differ in stop level or end at different beats"):
-        run(unit_alone(kind, params, ins, outs, [], None) if not streams else _plain(kind, params, ins, outs, streams), CONFIG, values=False)
+    with pytest.raises(
+        RunError, match=f"unit {kind}0: its inputs differ in stop level or end at different beats"
+    ):
+        run(
+            unit_alone(kind, params, ins, outs, [], None)
+            if not streams
+            else _plain(kind, params, ins, outs, streams),
+            CONFIG,
+            values=False,
+        )
 
 
 def _plain(kind, params, ins, outs, streams):
     b = Build(2)
     u = b.unit(kind, **params)
-    for k, (payload, stream) in enumerate(zip(ins, streams)):
+    for k, (payload, stream) in enumerate(zip(ins, streams, strict=False)):
         b.link(b.source(stream), (u, k), payload)
     for k, payload in enumerate(outs):
         b.link((u, k), b.sink(), payload)
     return b
 
 
-@pytest.mark.parametrize("kind, params, ins, outs, message", [
-    ("partition", {"n": 2, "rank": 0, "scratchpad": None}, [WORD, Selector(3)], [WORD] * 2, "unit partition0: takes .*the selector has one bit for each of 2 streams"),
-    ("partition", {"n": 2, "rank": 0, "scratchpad": None}, [WORD, Selector(2)], [WORD, TILE], "channel c3: carries Tile.*gives Scalar"),
-    ("reassemble", {"n": 2, "rank": 0}, [WORD, TILE, Selector(2)], [WORD], "its inputs have one payload"),
-    ("eager_merge", {"n": 2, "rank": 0}, [WORD, WORD], [WORD, Selector(3)], "gives Selector"),
-    ("generate", {"fn": "expert", "stride": 0, "count": 1}, [WORD], [WORD], "its input is a selector"),
-    ("generate", {"fn": "square", "stride": 0, "count": 1}, [WORD], [WORD], "fn is one of address, expert, last"),
-    ("address", {"stride": 1}, [Scalar(40), WORD], [WORD], "scalars of at most 32 bits"),
-    ("signal", {"level": 1}, [Selector(129)], [Scalar(1)], "scalars and selectors have 1 to 128 bits"),
-    ("signal", {"level": 1}, [Tile(8, "fp32")], [Scalar(1)], "tiles of this graph have the edge 4"),
-    ("expand", {"level": 1, "scratchpad": 1}, [BufferRef(4), WORD], [BufferRef(4)], "unit expand0: scratchpad is 1.*it is the id of a unit that holds buffers"),
-])
+@pytest.mark.parametrize(
+    "kind, params, ins, outs, message",
+    [
+        (
+            "partition",
+            {"n": 2, "rank": 0, "scratchpad": None},
+            [WORD, Selector(3)],
+            [WORD] * 2,
+            "unit partition0: takes .*the selector has one bit for each of 2 streams",
+        ),
+        (
+            "partition",
+            {"n": 2, "rank": 0, "scratchpad": None},
+            [WORD, Selector(2)],
+            [WORD, TILE],
+            "channel c3: carries Tile.*gives Scalar",
+        ),
+        (
+            "reassemble",
+            {"n": 2, "rank": 0},
+            [WORD, TILE, Selector(2)],
+            [WORD],
+            "its inputs have one payload",
+        ),
+        ("eager_merge", {"n": 2, "rank": 0}, [WORD, WORD], [WORD, Selector(3)], "gives Selector"),
+        (
+            "generate",
+            {"fn": "expert", "stride": 0, "count": 1},
+            [WORD],
+            [WORD],
+            "its input is a selector",
+        ),
+        (
+            "generate",
+            {"fn": "square", "stride": 0, "count": 1},
+            [WORD],
+            [WORD],
+            "fn is one of address, expert, last",
+        ),
+        ("address", {"stride": 1}, [Scalar(40), WORD], [WORD], "scalars of at most 32 bits"),
+        (
+            "signal",
+            {"level": 1},
+            [Selector(129)],
+            [Scalar(1)],
+            "scalars and selectors have 1 to 128 bits",
+        ),
+        (
+            "signal",
+            {"level": 1},
+            [Tile(8, "fp32")],
+            [Scalar(1)],
+            "tiles of this graph have the edge 4",
+        ),
+        (
+            "expand",
+            {"level": 1, "scratchpad": 1},
+            [BufferRef(4), WORD],
+            [BufferRef(4)],
+            "unit expand0: scratchpad is 1.*it is the id of a unit that holds buffers",
+        ),
+    ],
+)
 def test_payloads_that_do_not_fit_are_refused(kind, params, ins, outs, message):
     with pytest.raises(LoweringError, match=message):
         run(_plain(kind, params, ins, outs, [[]] * len(ins)), CONFIG, values=False)
@@ -176,25 +370,39 @@ class OfZoo:
     """A graph of testing/routing.py in the form that `compare` takes."""
 
     def __init__(self, zoo, seed, waits=(0, 0)):
-        rng, self._graph = np.random.default_rng(seed), zoo.graph(seed)
+        rng = np.random.default_rng(seed)
+        self._graph = zoo.graph(seed)
         gap, late = waits
         outs = {u: self._graph.outputs(u)[0].payload for u in zoo.streams}
-        self.sources = {u: [Beat(s, 0) if bits is None else Beat(s, 1, golden_numbers(outs[u], bits)) for bits, s in items(rng)] + [END]
-                        for u, items in zoo.streams.items()}
-        self.sources = {u: [(gap * i, b) for i, b in enumerate(beats)] for u, beats in self.sources.items()}
+        self.sources = {
+            u: [
+                Beat(s, 0) if bits is None else Beat(s, 1, golden_numbers(outs[u], bits))
+                for bits, s in items(rng)
+            ]
+            + [END]
+            for u, items in zoo.streams.items()
+        }
+        self.sources = {
+            u: [(gap * i, b) for i, b in enumerate(beats)] for u, beats in self.sources.items()
+        }
         self.sinks = {u.id: [late] for u in self._graph.units if u.kind == "sink"}
 
     def graph(self):
         return self._graph
 
 
-@pytest.mark.parametrize("regions, requests, depth", [(3, 14, 2), (2, 9, 1), (5, 3, 2), (4, 20, 3), (1, 6, 2), (3, 0, 2)])
+@pytest.mark.parametrize(
+    "regions, requests, depth", [(3, 14, 2), (2, 9, 1), (5, 3, 2), (4, 20, 3), (1, 6, 2), (3, 0, 2)]
+)
 @pytest.mark.parametrize("waits", [(0, 0), (3, 0), (0, 60)])
 def test_a_feedback_loop_deals_work_and_drains(regions, requests, depth, waits):
     zoo = routing.loop(T, regions, requests, depth)
     r = compare(OfZoo(zoo, regions, waits), CONFIG)
     inside = [c for c in zoo.graph().channels if (c.dst[0], c.dst[1]) == (0, 1)]
-    assert all(x == 15 for c in inside for x in r.channels[c.id].stop[-1:]) and (r.channels[inside[0].id].take >= 0).all()
+    assert (
+        all(x == 15 for c in inside for x in r.channels[c.id].stop[-1:])
+        and (r.channels[inside[0].id].take >= 0).all()
+    )
 
 
 def test_a_loop_that_nothing_enters_is_the_circle():
@@ -209,19 +417,30 @@ def test_a_loop_that_nothing_enters_is_the_circle():
     names = [u.name for u in zoo.units]
     said = str(e.value)
     for name in ("deal", "flatten", "work", "free", "keep"):
-        assert next(x for x in names if x.startswith(name)) + " waits for the empty channel" in said, said
+        assert (
+            next(x for x in names if x.startswith(name)) + " waits for the empty channel" in said
+        ), said
     assert "signal" in said and "no channel depth up to" in said
 
 
 def test_a_finished_loop_is_not_blamed_for_a_deadlock_elsewhere():
     from penstock.testing.forks import fork_that_needs
 
-    b, zoo = fork_that_needs(2), routing.loop(T, 2, 5)
+    b = fork_that_needs(2)
+    zoo = routing.loop(T, 2, 5)
     inside = OfZoo(zoo, 1)
-    n, m = len(b.units), len(b.channels)
+    n = len(b.units)
+    m = len(b.channels)
     b.units += [dataclasses.replace(u, id=u.id + n) for u in inside.graph().units]
-    b.channels += [dataclasses.replace(c, id=c.id + m, src=(c.src[0] + n, c.src[1]), dst=(c.dst[0] + n, c.dst[1])) for c in inside.graph().channels]
+    b.channels += [
+        dataclasses.replace(
+            c, id=c.id + m, src=(c.src[0] + n, c.src[1]), dst=(c.dst[0] + n, c.dst[1])
+        )
+        for c in inside.graph().channels
+    ]
     b.sources |= {u + n: beats for u, beats in inside.sources.items()}
     with pytest.raises(RunError) as e:
         run(b, CONFIG, values=False)
-    assert "broadcast0 waits for the full channel c4 into map3" in str(e.value) and "deal" not in str(e.value)
+    assert "broadcast0 waits for the full channel c4 into map3" in str(
+        e.value
+    ) and "deal" not in str(e.value)

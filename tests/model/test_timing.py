@@ -4,22 +4,12 @@ import json
 
 import numpy as np
 import pytest
-
 from penstock.machine.beat import BufferRef, Scalar, Selector
 from penstock.machine.config import Dram
 from penstock.machine.errors import RunError
 from penstock.model import timeline
 from penstock.testing.forks import fork_that_needs
-from penstock.testing.graphs import (
-    FULL,
-    TILE,
-    Build,
-    T,
-    compare,
-    configuration,
-    run,
-    with_machine,
-)
+from penstock.testing.graphs import FULL, TILE, Build, T, compare, configuration, run, with_machine
 
 CONFIG = configuration()
 
@@ -38,7 +28,7 @@ def through(depth, stops, *kinds, release=None, sink=()):
 
 
 def outs(trace):
-    return [int(s) for s, d in zip(trace.stop, trace.data) if d]
+    return [int(s) for s, d in zip(trace.stop, trace.data, strict=False) if d]
 
 
 def test_channel_depth_two_is_full_rate_and_depth_one_half():
@@ -55,50 +45,109 @@ def test_source_waits_for_release_and_sink_too():
 
 
 def test_map_latency_and_interval():
-    # silu has 10 stages; 4 lanes of 16 elements: II = 4, L = 13. Taken in 1, 5, 9; offered from 14, 18, 22.
-    trace, r = through(2, [0, 1], ("map", {"fn": "silu", "arity": 1, "lanes": 4, "tuple_in": False}))
+    # silu has 10 stages; 4 lanes of 16 elements: II = 4, L = 13. Taken in 1, 5, 9; offered from 14,
+    # 18, 22.
+    trace, r = through(
+        2, [0, 1], ("map", {"fn": "silu", "arity": 1, "lanes": 4, "tuple_in": False})
+    )
     assert r.channels[0].take.tolist() == [1, 5, 9] and trace.accept.tolist() == [14, 18, 22]
 
 
 def test_pipeline_queue_holds_latency_plus_interval_plus_one():
-    # L = 1, II = 1: three results in the unit and two in its output channel, then the input waits for the sink in cycle 50.
-    trace, r = through(2, [0] * 8, ("map", {"fn": "cast_fp32", "arity": 1, "lanes": 16, "tuple_in": False}), sink=[50])
+    # L = 1, II = 1: three results in the unit and two in its output channel, then the input waits
+    # for the sink in cycle 50.
+    _trace, r = through(
+        2,
+        [0] * 8,
+        ("map", {"fn": "cast_fp32", "arity": 1, "lanes": 16, "tuple_in": False}),
+        sink=[50],
+    )
     assert [c for c in r.channels[0].take if c < 50] == [1, 2, 3, 4, 5]
     assert r.blocked[1] > 30
 
 
-@pytest.mark.parametrize("kind, params, stops, expected", [
-    ("flatten", {"lo": 0, "hi": 1}, [0, 1, 2, 1, 3], [0, 0, 1, 0, 2]),
-    ("promote", {"level": 0, "outermost": False}, [0, 0, 1], [1, 1, 2]),
-    ("promote", {"level": 1, "outermost": True}, [0, 0, 0], [0, 0, 1]),
-    ("reshape", {"dim": 0, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1}, [0, 0, 0, 0, 0], [0, 1, 0, 1, 0]),
-    ("reshape", {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1}, [0, 0, 0, 0, 2], [0, 0, 1, 0, 0, 3]),
-    ("reshape", {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1}, [0], [0, 0, 1]),
-    ("reshape", {"dim": 2, "chunk": 2, "pad": True, "pad_rows": 2, "pad_cols": 2}, [0, 2], [0, 2, 0, 1, 0, 3]),
-    ("repeat", {"count": 3}, [0, 2], [0, 0, 1, 0, 0, 3]),
-])
+@pytest.mark.parametrize(
+    "kind, params, stops, expected",
+    [
+        ("flatten", {"lo": 0, "hi": 1}, [0, 1, 2, 1, 3], [0, 0, 1, 0, 2]),
+        ("promote", {"level": 0, "outermost": False}, [0, 0, 1], [1, 1, 2]),
+        ("promote", {"level": 1, "outermost": True}, [0, 0, 0], [0, 0, 1]),
+        (
+            "reshape",
+            {"dim": 0, "chunk": 2, "pad": False, "pad_rows": 1, "pad_cols": 1},
+            [0, 0, 0, 0, 0],
+            [0, 1, 0, 1, 0],
+        ),
+        (
+            "reshape",
+            {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
+            [0, 0, 0, 0, 2],
+            [0, 0, 1, 0, 0, 3],
+        ),
+        (
+            "reshape",
+            {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
+            [0],
+            [0, 0, 1],
+        ),
+        (
+            "reshape",
+            {"dim": 2, "chunk": 2, "pad": True, "pad_rows": 2, "pad_cols": 2},
+            [0, 2],
+            [0, 2, 0, 1, 0, 3],
+        ),
+        ("repeat", {"count": 3}, [0, 2], [0, 0, 1, 0, 0, 3]),
+    ],
+)
 def test_stops_of_shape_units(kind, params, stops, expected):
     assert outs(through(2, stops, (kind, params))[0]) == expected
 
 
 def test_accum_interleaves_reduced_and_kept_dimensions():
-    # [m 1, k 2, n 2] summed over k: two accumulators, each gets two tiles; one bubble before the next group's first tile.
+    # [m 1, k 2, n 2] summed over k: two accumulators, each gets two tiles; one bubble before the
+    # next group's first tile.
     stops = [0, 1, 0, 2] * 2
-    trace, r = through(2, stops, ("accum", {"fn": "add", "reduce": 2, "depth": 2, "lanes": 16, "init_rows": 0, "init_cols": 0}))
+    trace, r = through(
+        2,
+        stops,
+        (
+            "accum",
+            {"fn": "add", "reduce": 2, "depth": 2, "lanes": 16, "init_rows": 0, "init_cols": 0},
+        ),
+    )
     assert outs(trace) == [0, 1, 0, 1]
-    assert r.channels[0].take.tolist() == [1, 2, 3, 4, 6, 7, 8, 9, 12]  # 5 waits for the drain of tile 0; Done for the end of the drain
+    assert r.channels[0].take.tolist() == [
+        1,
+        2,
+        3,
+        4,
+        6,
+        7,
+        8,
+        9,
+        12,
+    ]  # 5 waits for the drain of tile 0; Done for the end of the drain
     assert trace.accept.tolist() == [5, 6, 10, 11, 13]
 
 
 def test_scratchpad_has_no_bubble_between_buffers():
     b = Build()
     stops = [0, 1, 0, 1, 0, 2]
-    pad = b.unit("scratchpad", pages=8, frames=2, writers=[{"rank": 1}], limit=[8], readers=[{"rank": 1, "repeat_dim": True}], repeat=[2])
+    pad = b.unit(
+        "scratchpad",
+        pages=8,
+        frames=2,
+        writers=[{"rank": 1}],
+        limit=[8],
+        readers=[{"rank": 1, "repeat_dim": True}],
+        repeat=[2],
+    )
     b.link(b.source([(s, FULL) for s in stops]), pad)
     b.link((pad, 0), (pad, 1), BufferRef(8))
     b.link((pad, 1), b.sink())
     r = run(b, CONFIG, values=False, trace=True)
-    # Tiles written in 1 and 2; reference visible in 4, taken; first tile requested in 5, in the channel's input in 7.
+    # Tiles written in 1 and 2; reference visible in 4, taken; first tile requested in 5, in the
+    # channel's input in 7.
     assert r.channels[1].accept.tolist()[0] == 3 and r.channels[1].take.tolist()[0] == 4
     assert r.channels[2].accept.tolist()[:12] == list(range(7, 19))
     assert outs(r.channels[2]) == [0, 1, 0, 2, 0, 1, 0, 2, 0, 1, 0, 3]
@@ -107,7 +156,16 @@ def test_scratchpad_has_no_bubble_between_buffers():
 def one_load(rows, cols, shape=(1,)):
     b = Build()
     x = b.tensor("x", rows, cols)
-    u = b.off_chip("load", x, rows, cols, rank=len(shape), shape=list(shape), row_step=[0] * len(shape), col_step=[0] * len(shape))
+    u = b.off_chip(
+        "load",
+        x,
+        rows,
+        cols,
+        rank=len(shape),
+        shape=list(shape),
+        row_step=[0] * len(shape),
+        col_step=[0] * len(shape),
+    )
     b.link(u, b.sink())
     return b
 
@@ -117,7 +175,8 @@ def loads(rows, cols, *, config=CONFIG, shape=(1,)):
 
 
 def test_lone_line():
-    # Granted in 0, in the memory in 1, service 2, delivered 18, visible 19: assembled 19, offered 20.
+    # Granted in 0, in the memory in 1, service 2, delivered 18, visible 19: assembled 19, offered
+    # 20.
     r = loads(1, 4)
     assert r.ports[0].accept.tolist() == [0] and r.ports[0].deliver.tolist() == [18]
     assert r.channels[0].accept.tolist() == [20, 21] and r.channels[0].stop.tolist() == [3, 15]
@@ -130,7 +189,8 @@ def test_ideal_memory_latency():
 
 
 def test_load_keeps_its_port_busy():
-    # t = 4: a line of fp32 holds four tiles' rows, so one lane is as fast as the one tile a cycle that leaves; the ring covers the latency.
+    # t = 4: a line of fp32 holds four tiles' rows, so one lane is as fast as the one tile a cycle
+    # that leaves; the ring covers the latency.
     r = loads(64, 64, config=configuration(load_lines=64, port_lanes=1))
     assert r.ports[0].accept.tolist() == list(range(256))
 
@@ -141,7 +201,8 @@ def test_write_back_round_trip_and_masked_edges():
         for rows, cols, r, c in ((5, 21, 5, 21), (7, 37, 3, 10), (4, 64, 4, 64)):
             tile = type(TILE)(T, dtype)
             b = Build()
-            x, y = b.tensor("x", rows, cols, dtype), b.tensor("y", rows, cols, dtype, "output")
+            x = b.tensor("x", rows, cols, dtype)
+            y = b.tensor("y", rows, cols, dtype, "output")
             shape = [-(-rows // r), -(-cols // c)]
             u = b.off_chip("load", x, r, c, rank=2, shape=shape, row_step=[r, 0], col_step=[0, c])
             b.link(u, b.off_chip("store", y, r, c), tile)
@@ -157,19 +218,27 @@ def test_first_request_of_round_robin_alternates():
         b.link(b.off_chip("load", x, 4, 32, rank=0, shape=[], row_step=[], col_step=[]), b.sink())
     need = run(b, CONFIG, values=False, trace=True)
     turns = run(b, configuration(arbitration="round_robin"), values=False, trace=True)
-    assert need.ports[0].accept.tolist() == [0, 0, 1, 1, 2, 2, 3, 3] and need.ports[1].accept.tolist()[0] == 4
-    assert turns.ports[0].accept.tolist() == [0, 0, 2, 2, 4, 4, 6, 6] and turns.ports[1].accept.tolist() == [1, 1, 3, 3, 5, 5, 7, 7]
+    assert (
+        need.ports[0].accept.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+        and need.ports[1].accept.tolist()[0] == 4
+    )
+    assert turns.ports[0].accept.tolist() == [0, 0, 2, 2, 4, 4, 6, 6] and turns.ports[
+        1
+    ].accept.tolist() == [1, 1, 3, 3, 5, 5, 7, 7]
 
 
-# ---- what goes wrong -------------------------------------------------------------------------------------------------
-
+# ---- what goes wrong
+# -------------------------------------------------------------------------------------------------
 
 
 def test_deadlock_names_the_cycle_and_the_depth_that_frees_it():
     with pytest.raises(RunError) as e:
         run(fork_that_needs(2), CONFIG, values=False)
     text = str(e.value)
-    assert "deadlock after cycle" in text and "broadcast0 waits for the full channel c4 into map3 (2 of 2 beats)" in text
+    assert (
+        "deadlock after cycle" in text
+        and "broadcast0 waits for the full channel c4 into map3 (2 of 2 beats)" in text
+    )
     needed = int(text.split("channels of depth ")[1].split()[0])
     run(fork_that_needs(needed), CONFIG, values=False)
     with pytest.raises(RunError):
@@ -178,19 +247,35 @@ def test_deadlock_names_the_cycle_and_the_depth_that_frees_it():
 
 def test_deadlock_that_only_pages_cure_says_so():
     b = Build()
-    pad = b.unit("scratchpad", pages=1, frames=2, writers=[{"rank": 1}], limit=[1], readers=[{"rank": 1, "repeat_dim": False}], repeat=[1])
+    pad = b.unit(
+        "scratchpad",
+        pages=1,
+        frames=2,
+        writers=[{"rank": 1}],
+        limit=[1],
+        readers=[{"rank": 1, "repeat_dim": False}],
+        repeat=[1],
+    )
     b.link(b.source([(s, FULL) for s in [0, 0, 0, 1]]), pad)
     b.link((pad, 0), (pad, 1), BufferRef(1))
     b.link((pad, 1), b.sink())
     with pytest.raises(RunError) as e:
         run(b, CONFIG, values=False)
-    assert "writer 0 of scratchpad0 waits for a page that reader 0 of scratchpad0 may free (none of 1 is free)" in str(e.value)
-    assert "reader 0 of scratchpad0 waits for the empty channel c1 from writer 0 of scratchpad0 (0 of 2 beats)" in str(e.value)
+    assert (
+        "writer 0 of scratchpad0 waits for a page that reader 0 of scratchpad0 may free (none of "
+        "1 is free)" in str(e.value)
+    )
+    assert (
+        "reader 0 of scratchpad0 waits for the empty channel c1 from writer 0 of scratchpad0 (0 "
+        "of 2 beats)" in str(e.value)
+    )
     assert str(e.value).splitlines()[0].endswith("machine.pages = 2 frees it")
 
 
 def test_deadlock_names_the_one_channel_whose_depth_frees_it():
-    with pytest.raises(RunError, match=r"channels of depth \d+ free it; so does depth (\d+) of c4 alone") as e:
+    with pytest.raises(
+        RunError, match=r"channels of depth \d+ free it; so does depth (\d+) of c4 alone"
+    ) as e:
         run(fork_that_needs(2), CONFIG, values=False)
     needed = int(str(e.value).split("so does depth ")[1].split()[0])
     for depth in (needed, needed - 1):
@@ -203,9 +288,19 @@ def test_deadlock_names_the_one_channel_whose_depth_frees_it():
 
 
 def test_a_scratchpad_between_two_units_is_not_the_circle():
-    """Its internal reference channel is empty because its writer is starved, and that because a join waits for a beat that never comes."""
+    """Its internal reference channel is empty because its writer is starved, and that because a
+    join waits for a beat that never comes.
+    """
     b = Build(2)
-    pad = b.unit("scratchpad", pages=8, frames=2, writers=[{"rank": 1}], limit=[8], readers=[{"rank": 1, "repeat_dim": False}], repeat=[1])
+    pad = b.unit(
+        "scratchpad",
+        pages=8,
+        frames=2,
+        writers=[{"rank": 1}],
+        limit=[8],
+        readers=[{"rank": 1, "repeat_dim": False}],
+        repeat=[1],
+    )
     z = b.unit("partition", n=2, rank=0, scratchpad=None)
     b.link(b.source([(0, FULL)]), (z, 0))
     selectors = b.source([])
@@ -217,7 +312,9 @@ def test_a_scratchpad_between_two_units_is_not_the_circle():
     b.link((pad, 1), b.sink())
     with pytest.raises(RunError) as e:
         run(b, CONFIG, values=False)
-    assert "waits for" not in str(e.value) and "no beat moves towards sink4, sink5; no channel depth" in str(e.value)
+    assert "waits for" not in str(
+        e.value
+    ) and "no beat moves towards sink4, sink5; no channel depth" in str(e.value)
     assert "c0 (source2 to partition1) holds 2 of 2 beats" in str(e.value)
 
 
@@ -234,7 +331,13 @@ def test_address_outside_the_tensor_names_the_operator():
     y = Build()
     t = y.tensor("y", 4, 16, role="output")
     y.link(y.source([(2, FULL), (2, FULL)]), y.off_chip("store", t, 4, 16))
-    with pytest.raises(RunError, match="unit store1: writes row 4, column 0, which lies outside tensor y of 4 rows and 16 columns.*store as many tiles"):
+    with pytest.raises(
+        RunError,
+        match=(
+            "unit store1: writes row 4, column 0, which lies outside tensor y of 4 rows and 16 "
+            "columns.*store as many tiles"
+        ),
+    ):
         run(y, CONFIG, values=False)
 
 
@@ -244,11 +347,19 @@ def test_mismatched_stops_overflow_and_limit_are_errors():
     b.link(b.source([(0, FULL)]), (z, 0))
     b.link(b.source([(1, FULL)]), (z, 1))
     from penstock.machine.beat import Tuple
+
     b.link(z, b.sink(), Tuple((TILE, TILE)))
     with pytest.raises(RunError, match="unit zip0: its inputs differ in stop level"):
         run(b, CONFIG, values=False)
     with pytest.raises(RunError, match="more accumulator tiles are needed"):
-        through(2, [0, 0, 0, 2], ("accum", {"fn": "add", "reduce": 2, "depth": 2, "lanes": 16, "init_rows": 0, "init_cols": 0}))
+        through(
+            2,
+            [0, 0, 0, 2],
+            (
+                "accum",
+                {"fn": "add", "reduce": 2, "depth": 2, "lanes": 16, "init_rows": 0, "init_cols": 0},
+            ),
+        )
     late = Build()
     late.link(late.source([(0, FULL)], [10_000, 10_000]), late.sink())
     with pytest.raises(RunError, match="not finished after 100 cycles"):
@@ -268,7 +379,14 @@ def test_timeline_is_trace_event_json(tmp_path):
     assert levels == [(0, 0), (1, 1), (2, 0), (11, 1), (13, 0)]
 
 
-@pytest.mark.parametrize("dram", [Dram(kind="ideal", latency=3000), Dram(channels=1, interval=900), Dram(channels=2, interval=1500, latency=2000)])
+@pytest.mark.parametrize(
+    "dram",
+    [
+        Dram(kind="ideal", latency=3000),
+        Dram(channels=1, interval=900),
+        Dram(channels=2, interval=1500, latency=2000),
+    ],
+)
 def test_memory_that_keeps_lines_waiting_for_long_is_no_deadlock(dram):
     assert compare(one_load(4, 32), configuration(dram=dram)).cycles > 2 * 1024
 
@@ -277,25 +395,49 @@ def test_triggers_follow_each_other_without_a_gap():
     """Logical tiles of one aligned physical tile each: a trigger, a chunk and a tile a cycle."""
     b = Build(8)
     x = b.tensor("x", 4, 16 * 8)
-    load = b.off_chip("load", x, 4, 4, rank=0, shape=[], row_step=[], col_step=[], trigger="address", shift=5)
+    load = b.off_chip(
+        "load", x, 4, 4, rank=0, shape=[], row_step=[], col_step=[], trigger="address", shift=5
+    )
     b.link(b.source([(0, (n, 0)) for n in range(28, -1, -4)]), load, Scalar(8))
     b.link(load, b.sink())
-    r = run(b, configuration(port_lanes=4, load_lines=64, dram=Dram(kind="ideal", latency=9)), values=False, trace=True)
-    assert r.channels[0].take.tolist() == [*range(1, 9), 13 + 8]  # Done: from the cycle after the last assembly
+    r = run(
+        b,
+        configuration(port_lanes=4, load_lines=64, dram=Dram(kind="ideal", latency=9)),
+        values=False,
+        trace=True,
+    )
+    assert r.channels[0].take.tolist() == [
+        *range(1, 9),
+        13 + 8,
+    ]  # Done: from the cycle after the last assembly
     assert r.ports[0].accept[::4].tolist() == list(range(2, 10))
     first = 2 + 1 + 9 + 1 + 1  # granted, at the memory, delivered, in the ring; the block visible
     assert r.channels[1].accept.tolist() == [*range(first, first + 9)]
 
 
 def test_affine_passes_follow_each_other_without_a_gap():
-    """A buffer of 2 x 2 tiles on two pages, read twice by columns: one cycle to fill the page table, then a tile a cycle."""
+    """A buffer of 2 x 2 tiles on two pages, read twice by columns: one cycle to fill the page
+    table, then a tile a cycle.
+    """
     b = Build(8)
-    pad = b.unit("scratchpad", pages=4, frames=2, writers=[{"rank": 1}], limit=[4], readers=[{"rank": 2, "repeat_dim": True, "affine": 2}], repeat=[2], shape=[2, 2], stride=[1, 2])
+    pad = b.unit(
+        "scratchpad",
+        pages=4,
+        frames=2,
+        writers=[{"rank": 1}],
+        limit=[4],
+        readers=[{"rank": 2, "repeat_dim": True, "affine": 2}],
+        repeat=[2],
+        shape=[2, 2],
+        stride=[1, 2],
+    )
     b.link(b.source([(0, (1, 1)), (0, (2, 2)), (0, (3, 3)), (1, (4, 4))]), pad)
     b.link(pad, (pad, 1), BufferRef(4))
     out = b.link((pad, 1), b.sink())
     r = compare(b, CONFIG)
-    first = 4 + 1 + 1 + 1 + 1 + 2  # last tile stored; reference offered, visible, held; filled; served, offered
+    first = (
+        4 + 1 + 1 + 1 + 1 + 2
+    )  # last tile stored; reference offered, visible, held; filled; served, offered
     assert r.channels[out].accept.tolist()[:-1] == list(range(first, first + 8))
     assert r.channels[out].stop.tolist() == [0, 1, 0, 2, 0, 1, 0, 3, 15]
     assert r.sink_beats[len(b.units) - 1].numbers[:4, 0].tolist() == [1, 3, 2, 4]

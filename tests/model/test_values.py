@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from numba import njit
-
 from penstock import model
 from penstock.machine import arith
 from penstock.machine import functions as machine_functions
@@ -54,7 +53,9 @@ def tiles(seed, n, rows=T, cols=T):
 
 def sunk(r, u):
     beats = r.sink_beats[u]
-    return [beats.values[i].reshape(T, T) for i in range(len(beats.data)) if beats.data[i]], beats.numbers[beats.data == 1]
+    return [
+        beats.values[i].reshape(T, T) for i in range(len(beats.data)) if beats.data[i]
+    ], beats.numbers[beats.data == 1]
 
 
 def bits(x):
@@ -65,14 +66,18 @@ def test_matmul_then_accum_is_the_stated_order():
     b, (ua, ub) = feed([0, 1], [0, 0, 1])
     m = b.unit("matmul", rows_per_cycle=T, transposed=False)
     acc = b.unit("accum", fn="add", reduce=1, depth=1, lanes=16, init_rows=0, init_cols=0)
-    b.link(ua, (m, 0)); b.link(ub, (m, 1)); b.link(m, acc)
+    b.link(ua, (m, 0))
+    b.link(ub, (m, 1))
+    b.link(m, acc)
     s = b.sink()
     b.link(acc, s)
-    a, w = tiles(1, 3, rows=3), tiles(2, 3, cols=2)
+    a = tiles(1, 3, rows=3)
+    w = tiles(2, 3, cols=2)
     (got,), numbers = sunk(go(b, {ua: a, ub: w}), s)
-    p = [arith.matmul(x[0], y[0]) for x, y in zip(a, w)]
+    p = [arith.matmul(x[0], y[0]) for x, y in zip(a, w, strict=False)]
     expected = arith.add(arith.add(p[0], p[1]), p[2])
-    expected[3:], expected[:, 2:] = 0, 0
+    expected[3:] = 0
+    expected[:, 2:] = 0
     assert (bits(got) == bits(expected)).all() and numbers.tolist() == [[3, 2]]
 
 
@@ -80,12 +85,15 @@ def test_transposed_matmul_and_element_wise():
     b, (ua, ub) = feed([0, 1], [0, 1])
     m = b.unit("matmul", rows_per_cycle=T, transposed=True)
     f = b.unit("map", fn="silu", arity=1, lanes=16, tuple_in=False)
-    b.link(ua, (m, 0)); b.link(ub, (m, 1)); b.link(m, f)
+    b.link(ua, (m, 0))
+    b.link(ub, (m, 1))
+    b.link(m, f)
     s = b.sink()
     b.link(f, s)
-    a, w = tiles(3, 2), tiles(4, 2, rows=2)
+    a = tiles(3, 2)
+    w = tiles(4, 2, rows=2)
     got, numbers = sunk(go(b, {ua: a, ub: w}), s)
-    for x, y, z in zip(a, w, got):
+    for x, y, z in zip(a, w, got, strict=False):
         expected = arith.silu(arith.matmul_bt(x[0], y[0]))
         expected[:, 2:] = 0
         assert (bits(z) == bits(expected)).all()
@@ -119,7 +127,7 @@ def test_a_users_function_runs():
     b.link(f, s)
     x = tiles(6, 2)
     got, _ = sunk(go(b, {u: x}), s)
-    assert all((z == 2 * y[0]).all() for y, z in zip(x, got))
+    assert all((z == 2 * y[0]).all() for y, z in zip(x, got, strict=False))
 
 
 def fnv(words):
@@ -132,9 +140,11 @@ def fnv(words):
 def test_digest_is_over_the_whole_beat():
     b, (u,) = feed([0], [2])
     b.link(u, b.sink())
-    (x, rows, cols), = given = tiles(7, 1, rows=2, cols=3)
+    ((x, rows, cols),) = given = tiles(7, 1, rows=2, cols=3)
     r = go(b, {u: given})
-    whole = int.from_bytes(tile_words(x, rows, cols).tobytes(), "little") | (2 | 1 << 4) << TILE.bits
+    whole = (
+        int.from_bytes(tile_words(x, rows, cols).tobytes(), "little") | (2 | 1 << 4) << TILE.bits
+    )
     n = (TILE.bits + 5 + 31) // 32
     words = [whole >> 32 * i & 0xFFFFFFFF for i in range(n)]
     done = [15 << TILE.bits >> 32 * i & 0xFFFFFFFF for i in range(n)]
@@ -144,12 +154,16 @@ def test_digest_is_over_the_whole_beat():
 def test_timing_does_not_depend_on_values():
     b, (ua, ub) = feed([0, 1], [0, 0, 1])
     m = b.unit("matmul", rows_per_cycle=1, transposed=False)
-    b.link(ua, (m, 0)); b.link(ub, (m, 1)); b.link(m, b.sink())
+    b.link(ua, (m, 0))
+    b.link(ub, (m, 1))
+    b.link(m, b.sink())
     assert run(b, CONFIG, values=False).cycles == go(b, {ua: tiles(8, 3), ub: tiles(9, 3)}).cycles
 
 
 def test_recorded_beats_are_the_beats(monkeypatch):
-    """Across several looks of Python, every kept beat's words are those of its digest, and the values those of the source."""
+    """Across several looks of Python, every kept beat's words are those of its digest, and the
+    values those of the source.
+    """
     monkeypatch.setattr(layout, "RECORD_ROOM", 3)
     given = tiles(6, 8, rows=3)
     b, (u,) = feed([0], [0, 1] * 4)
@@ -166,5 +180,17 @@ def test_recorded_beats_are_the_beats(monkeypatch):
 def test_payloads_cannot_be_recorded_without_values():
     b, (u,) = feed([0], [1])
     b.link(u, b.sink())
-    with pytest.raises(RunError, match="payloads can be recorded only where values are computed; leave out values=False, or record"):
-        model.run(b.graph(), CONFIG, values=False, record=[0], sources={u: source_beats(TILE, b.sources[u])})
+    with pytest.raises(
+        RunError,
+        match=(
+            "payloads can be recorded only where values are computed; leave out values=False, or "
+            "record"
+        ),
+    ):
+        model.run(
+            b.graph(),
+            CONFIG,
+            values=False,
+            record=[0],
+            sources={u: source_beats(TILE, b.sources[u])},
+        )

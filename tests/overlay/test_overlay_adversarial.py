@@ -1,8 +1,9 @@
-"""Networks under the worst traffic that placements can make: every token arrives, with the smallest FIFOs (docs/overlay.md sections 4 and 5)."""
+"""Networks under the worst traffic that placements can make: every token arrives, with the smallest
+FIFOs (docs/overlay.md sections 4 and 5).
+"""
 
 import numpy as np
 import pytest
-
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.overlay import Overlay
 from penstock.machine.token_ops import Op
@@ -19,11 +20,17 @@ SIDE = 5
 def test_every_token_arrives(traffic, alu):
     for i, kw in enumerate(DYNAMIC):
         graph = random_graph(1500, 500, i, reach=400, hubs=2)
-        m = map_graph(graph, Overlay(SIDE, SIDE, fifo_depth=2, alu=alu, **kw), pe=TRAFFIC[traffic](graph, SIDE, np.random.default_rng(i)))
+        m = map_graph(
+            graph,
+            Overlay(SIDE, SIDE, fifo_depth=2, alu=alu, **kw),
+            pe=TRAFFIC[traffic](graph, SIDE, np.random.default_rng(i)),
+        )
         run = simulate(m.image)
         assert run.consumed.sum() == len(graph.edges)
         assert run.generated.sum() == len(m.image.first_pe) + len(m.image.rest_pe)
-        assert np.array_equal(values(m.image, run), graph.evaluate().view(np.uint32).astype(np.uint64))
+        assert np.array_equal(
+            values(m.image, run), graph.evaluate().view(np.uint32).astype(np.uint64)
+        )
 
 
 @pytest.mark.parametrize("kw", DYNAMIC, ids=str)
@@ -33,7 +40,9 @@ def test_one_value_for_everyone(kw):
     op = np.r_[[Op.INPUT], np.full(n, Op.ADD), np.full(n - 1, Op.ADD)]
     a = np.r_[[-1], np.zeros(n, int), 1, np.arange(n + 1, 2 * n - 1)]
     b = np.r_[[-1], np.zeros(n, int), np.arange(2, n + 1)]
-    graph = DataflowGraph(op, a, b, np.r_[[1.0], np.zeros(2 * n - 1)], {0: "x", 2 * n - 1: "sum"}, [2 * n - 1])
+    graph = DataflowGraph(
+        op, a, b, np.r_[[1.0], np.zeros(2 * n - 1)], {0: "x", 2 * n - 1: "sum"}, [2 * n - 1]
+    )
     pe = np.r_[[7], np.arange(n) % (SIDE * SIDE), np.full(n - 1, SIDE * SIDE - 1)]
     m = map_graph(graph, Overlay(SIDE, SIDE, fifo_depth=2, **kw), pe=pe)
     run = simulate(m.image)

@@ -5,7 +5,6 @@ import re
 
 import numpy as np
 import pytest
-
 from penstock.cli import main
 from penstock.frontend.spice import graph_from
 from penstock.machine.errors import ConfigError, RunError
@@ -23,29 +22,55 @@ from penstock.scheduler.token.partition import OBJECTIVES
 
 def test_compare_writes_records_and_a_table(tmp_path, capsys):
     out = tmp_path / "out.json"
-    assert main(["overlay", "compare", "gen:ladder:12", "--mesh", "1x1", "--mesh", "2x2", "--json", str(out), "--quiet"]) == 0
+    assert (
+        main(
+            [
+                "overlay",
+                "compare",
+                "gen:ladder:12",
+                "--mesh",
+                "1x1",
+                "--mesh",
+                "2x2",
+                "--json",
+                str(out),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     text = capsys.readouterr().out
     records = json.loads(out.read_text())
     assert len(records) == 2 * len(variants())
     for r in records:
-        assert r["values_ok"] and r["max_rel_err"] < 1e-6 and r["cycles"] >= r["overlay"]["bounds"]["best"]
+        assert (
+            r["values_ok"]
+            and r["max_rel_err"] < 1e-6
+            and r["cycles"] >= r["overlay"]["bounds"]["best"]
+        )
         assert r["overlay"]["variant"] in text
-        assert r["overlay"]["scipy"]["error"] < 1e-6 and r["overlay"]["scipy"]["residual"] < r["overlay"]["depth"]
+        assert (
+            r["overlay"]["scipy"]["error"] < 1e-6
+            and r["overlay"]["scipy"]["residual"] < r["overlay"]["depth"]
+        )
     assert "SciPy" in text and "residual" in text
     one = {r["overlay"]["variant"]: r for r in records if r["params"]["mesh"] == "1x1"}
     assert one["static multicast"]["cycles"] == one["static multicast"]["overlay"]["nodes"]
 
 
-@pytest.mark.parametrize("arguments,message", [
-    (["--mesh", "4"], "--mesh takes ROWSxCOLUMNS, not '4'"),
-    (["--mesh", "4x17"], "--mesh: columns must be an integer from 1 to 16, not 17"),
-    (["--tile", "3x3"], "a tile of 3x3 does not divide the mesh of 4x4"),
-    (["--tile", "2x2", "--network", "hoplite"], "a torus cannot be split"),
-    (["--memory", "value=1"], r"needs \d+ words, but has 1"),
-    (["--memory", "cache=1"], "there is no memory 'cache'"),
-    (["--pe", "static", "--ready", "fifo"], "--ready is of dynamic PEs only"),
-    (["--fifo-depth", "1"], "fifo_depth must be an integer from 2 to 65536, not 1"),
-])
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (["--mesh", "4"], "--mesh takes ROWSxCOLUMNS, not '4'"),
+        (["--mesh", "4x17"], "--mesh: columns must be an integer from 1 to 16, not 17"),
+        (["--tile", "3x3"], "a tile of 3x3 does not divide the mesh of 4x4"),
+        (["--tile", "2x2", "--network", "hoplite"], "a torus cannot be split"),
+        (["--memory", "value=1"], r"needs \d+ words, but has 1"),
+        (["--memory", "cache=1"], "there is no memory 'cache'"),
+        (["--pe", "static", "--ready", "fifo"], "--ready is of dynamic PEs only"),
+        (["--fifo-depth", "1"], "fifo_depth must be an integer from 2 to 65536, not 1"),
+    ],
+)
 def test_refusals(arguments, message, capsys):
     assert main(["overlay", "compare", "gen:ladder:12", "--quiet", *arguments]) == 1
     assert re.search(message, capsys.readouterr().err)
@@ -54,19 +79,96 @@ def test_refusals(arguments, message, capsys):
 MTX = "%%MatrixMarket matrix coordinate real general\n"
 
 
-@pytest.mark.parametrize("name,text,graph,arguments,message", [
-    ("a.mtx", MTX + "2 3 3\n1 1 1.0\n2 2 1.0\n1 3 1.0\n", "lu:a.mtx", [], r"matrix a\.mtx: is 2 x 3 \(rule: a matrix to be factorised is square"),
-    ("a.mtx", MTX + "2 2 4\n1 1 1.0\n1 2 1.0\n2 1 1.0\n2 2 1.0\n", "lu:a.mtx", [], r"matrix a\.mtx: is singular: no pivot in column 1"),
-    ("a.mtx", MTX + "2 2 4\n1 1 1.0\n1 2 1.0\n2 1 1.0\n2 2 1.0\n", "column:a.mtx:1", [], r"matrix a\.mtx: is singular: no pivot in column 1"),
-    ("a.mtx", MTX + "3 3 4\n1 1 1.0\n1 2 1.0\n2 1 1.0\n2 2 1.0\n", "lu:a.mtx", [], r"matrix a\.mtx: is structurally singular"),
-    ("a.mtx", MTX + "2 2 3\n1 1 nan\n1 2 1.0\n2 2 1.0\n", "lu:a.mtx", [], r"matrix a\.mtx: entry \(0, 0\) is nan"),
-    ("a.dfg", "graph g\nx = input 1.0\na = add x b\nb = mul a x\noutput y = b\n", "a.dfg", [], r"a\.dfg:\d: .*cycle"),
-    ("a.dfg", "graph g\nx = input 1.0\na = add x\noutput y = a\n", "a.dfg", [], r"a\.dfg:3: add has 1 operand .*; a missing operand must be named"),
-    ("a.dfg", "graph g\nx = input 1.0\na = add x z\noutput y = a\n", "a.dfg", [], r"a\.dfg:3: .*z"),
-    ("a.dfg", "graph g\nx = input 1.0\na = add x x\nb = mul a x\noutput y = b\n", "a.dfg", ["--mesh", "1x1", "--memory", "op=2"], r"memory op of PE 0: needs 3 words, but has 2 .*use a larger mesh"),
-    ("a.dfg", "graph g\nx = input 1.0\na = add x x\nb = mul a x\noutput y = b\n", "a.dfg", ["--mesh", "1x1", "--memory", "context=2"], r"memory context of PE 0: needs \d words, but has 2"),
-], ids=["not square", "singular", "singular front solve", "structurally singular", "NaN", "cycle", "missing operand", "unknown operand", "small memory", "few contexts"])
-def test_bad_input_is_one_message_and_leaves_no_file(name, text, graph, arguments, message, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    "name,text,graph,arguments,message",
+    [
+        (
+            "a.mtx",
+            MTX + "2 3 3\n1 1 1.0\n2 2 1.0\n1 3 1.0\n",
+            "lu:a.mtx",
+            [],
+            r"matrix a\.mtx: is 2 x 3 \(rule: a matrix to be factorised is square",
+        ),
+        (
+            "a.mtx",
+            MTX + "2 2 4\n1 1 1.0\n1 2 1.0\n2 1 1.0\n2 2 1.0\n",
+            "lu:a.mtx",
+            [],
+            r"matrix a\.mtx: is singular: no pivot in column 1",
+        ),
+        (
+            "a.mtx",
+            MTX + "2 2 4\n1 1 1.0\n1 2 1.0\n2 1 1.0\n2 2 1.0\n",
+            "column:a.mtx:1",
+            [],
+            r"matrix a\.mtx: is singular: no pivot in column 1",
+        ),
+        (
+            "a.mtx",
+            MTX + "3 3 4\n1 1 1.0\n1 2 1.0\n2 1 1.0\n2 2 1.0\n",
+            "lu:a.mtx",
+            [],
+            r"matrix a\.mtx: is structurally singular",
+        ),
+        (
+            "a.mtx",
+            MTX + "2 2 3\n1 1 nan\n1 2 1.0\n2 2 1.0\n",
+            "lu:a.mtx",
+            [],
+            r"matrix a\.mtx: entry \(0, 0\) is nan",
+        ),
+        (
+            "a.dfg",
+            "graph g\nx = input 1.0\na = add x b\nb = mul a x\noutput y = b\n",
+            "a.dfg",
+            [],
+            r"a\.dfg:\d: .*cycle",
+        ),
+        (
+            "a.dfg",
+            "graph g\nx = input 1.0\na = add x\noutput y = a\n",
+            "a.dfg",
+            [],
+            r"a\.dfg:3: add has 1 operand .*; a missing operand must be named",
+        ),
+        (
+            "a.dfg",
+            "graph g\nx = input 1.0\na = add x z\noutput y = a\n",
+            "a.dfg",
+            [],
+            r"a\.dfg:3: .*z",
+        ),
+        (
+            "a.dfg",
+            "graph g\nx = input 1.0\na = add x x\nb = mul a x\noutput y = b\n",
+            "a.dfg",
+            ["--mesh", "1x1", "--memory", "op=2"],
+            r"memory op of PE 0: needs 3 words, but has 2 .*use a larger mesh",
+        ),
+        (
+            "a.dfg",
+            "graph g\nx = input 1.0\na = add x x\nb = mul a x\noutput y = b\n",
+            "a.dfg",
+            ["--mesh", "1x1", "--memory", "context=2"],
+            r"memory context of PE 0: needs \d words, but has 2",
+        ),
+    ],
+    ids=[
+        "not square",
+        "singular",
+        "singular front solve",
+        "structurally singular",
+        "NaN",
+        "cycle",
+        "missing operand",
+        "unknown operand",
+        "small memory",
+        "few contexts",
+    ],
+)
+def test_bad_input_is_one_message_and_leaves_no_file(
+    name, text, graph, arguments, message, tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).write_text(text)
     assert main(["overlay", "compare", graph, "--quiet", "--json", "out.json", *arguments]) == 1
@@ -91,12 +193,20 @@ def test_placement_is_balanced_and_deterministic():
     graph = random_graph(3000, 900, 6, reach=200)
     e = edges(graph.a, graph.b)
     scattered = np.random.default_rng(0).integers(0, 16, len(graph))
-    measure = {"cut": lambda pe: int(np.count_nonzero(pe[e.src] != pe[e.dst])),
-               "connectivity": lambda pe: len({(s, p) for s, p in zip(e.src.tolist(), pe[e.dst].tolist()) if pe[s] != p})}
+    measure = {
+        "cut": lambda pe: int(np.count_nonzero(pe[e.src] != pe[e.dst])),
+        "connectivity": lambda pe: len(
+            {(s, p) for s, p in zip(e.src.tolist(), pe[e.dst].tolist(), strict=False) if pe[s] != p}
+        ),
+    }
     found = {}
     for objective in measure:
-        pe = found[objective] = place(len(graph), e, np.ones(len(graph), np.int64), 4, 4, objective, seed=1)
-        assert np.array_equal(pe, place(len(graph), e, np.ones(len(graph), np.int64), 4, 4, objective, seed=1))
+        pe = found[objective] = place(
+            len(graph), e, np.ones(len(graph), np.int64), 4, 4, objective, seed=1
+        )
+        assert np.array_equal(
+            pe, place(len(graph), e, np.ones(len(graph), np.int64), 4, 4, objective, seed=1)
+        )
         assert np.bincount(pe, minlength=16).max() <= 1.1 * len(graph) / 16
         assert measure[objective](pe) < 0.6 * measure[objective](scattered)
     for objective, count in measure.items():
@@ -106,7 +216,8 @@ def test_placement_is_balanced_and_deterministic():
 def test_the_checker_finds_every_kind_of_damage():
     graph = random_graph(200, 60, 7)
     m = map_graph(graph, Overlay(3, 3, pe="static", sends="pe"))
-    e, source = edges(graph.a, graph.b), graph.op < 2
+    e = edges(graph.a, graph.b)
+    source = graph.op < 2
     latency = np.ones(len(graph), np.int32)
     check(m.schedule, source, e, latency)
     operation = int(np.flatnonzero(~source)[-1])
@@ -116,7 +227,12 @@ def test_the_checker_finds_every_kind_of_damage():
         (m.schedule.send_cycle, 0, 0, "before it is there|does not arrive"),
         (m.schedule.copy_cycle, late, m.schedule.copy_cycle[late] + 1, "does not arrive|outside"),
         (m.schedule.copy_address, 0, 0, "two users of one address"),
-        (m.schedule.edge_copy, int(np.flatnonzero(m.schedule.edge_copy >= 0)[0]), -1, "at another PE"),
+        (
+            m.schedule.edge_copy,
+            int(np.flatnonzero(m.schedule.edge_copy >= 0)[0]),
+            -1,
+            "at another PE",
+        ),
     ]
     for array, at, wrong, message in damage:
         held = array[at]
@@ -141,20 +257,36 @@ def test_float64_reference_is_close_to_fp32():
     assert relative_error(np.array([1.0, np.nan]), np.array([2.0, np.nan])) == 0.5
 
 
-@pytest.mark.parametrize("spec, rounds", [("step:swiglu,t=1", True), ("step:swiglu,t=1,silu=spelled", False)])
+@pytest.mark.parametrize(
+    "spec, rounds", [("step:swiglu,t=1", True), ("step:swiglu,t=1,silu=spelled", False)]
+)
 def test_no_error_is_told_of_roundings_that_float64_does_not_make(spec, rounds):
-    (record,) = compare(graph_from(spec), [(1, 1)], variants({"pe": ["static"], "sends": ["multicast"]}))
+    (record,) = compare(
+        graph_from(spec), [(1, 1)], variants({"pe": ["static"], "sends": ["multicast"]})
+    )
     assert record.values_ok and (record.max_rel_err is None) == rounds
 
 
 def test_figures_lay_ours_beside_the_published_curves():
     curve = next(c for c in CURVES if c.name == "diode_simple")
     graph = random_graph(100, 30, 10)
-    records = compare(graph, [(k, k) for k in (1, 2)], variants({"ready": ["fifo"], "packets": ["per_edge"], "sends": ["multicast"]}), objective="cut")
+    records = compare(
+        graph,
+        [(k, k) for k in (1, 2)],
+        variants({"ready": ["fifo"], "packets": ["per_edge"], "sends": ["multicast"]}),
+        objective="cut",
+    )
     rows = rows_of(curve, graph, records)
     assert [r["PEs"] for r in rows][:3] == [1, 4, 9]
-    assert rows[0]["dynamic homogeneous"] == records[0].cycles and rows[0]["static homogeneous"] == records[1].cycles
-    assert rows[0]["published dynamic"] == next(p["cycles"] for p in published() if (p["graph"], p["pe"], p["pes"]) == ("diode_simple", "dynamic", 1))
+    assert (
+        rows[0]["dynamic homogeneous"] == records[0].cycles
+        and rows[0]["static homogeneous"] == records[1].cycles
+    )
+    assert rows[0]["published dynamic"] == next(
+        p["cycles"]
+        for p in published()
+        if (p["graph"], p["pe"], p["pes"]) == ("diode_simple", "dynamic", 1)
+    )
     assert {p["graph"] for p in published()} == {c.name for c in CURVES}
     assert table(records)[0]["x static"] == round(records[0].cycles / records[1].cycles, 2)
 
@@ -163,16 +295,30 @@ def test_the_sweep_has_the_best_of_either_kind():
     graph = random_graph(150, 40, 11)
     records = sweep.sweep(graph, (1, 2))
     one, four = sweep.rows_of("random", graph, records)
-    assert (one["PEs"], four["PEs"]) == (1, 4) and one["nodes"] == 150 and one["static"] == one["read"] + one["results"]
+    assert (
+        (one["PEs"], four["PEs"]) == (1, 4)
+        and one["nodes"] == 150
+        and one["static"] == one["read"] + one["results"]
+    )
     at = [r for r in records if r.params["mesh"] == "2x2"]
-    assert four["best static"] == min(r.cycles for r in at if r.params["pe"] == "static") <= four["static"]
+    assert (
+        four["best static"]
+        == min(r.cycles for r in at if r.params["pe"] == "static")
+        <= four["static"]
+    )
     assert four["best dynamic"] == next(r.cycles for r in at if r.params.get("wake") == 2)
-    assert four["ratio"] == round(four["dynamic"] / four["static"], 2) and four["best ratio"] == round(four["best dynamic"] / four["best static"], 2)
-    assert [spec for spec, _ in sweep.listed(None)] == [s for s in sweep.LISTED if s.startswith("device:")]
+    assert four["ratio"] == round(four["dynamic"] / four["static"], 2) and four[
+        "best ratio"
+    ] == round(four["best dynamic"] / four["best static"], 2)
+    assert [spec for spec, _ in sweep.listed(None)] == [
+        s for s in sweep.LISTED if s.startswith("device:")
+    ]
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_another_seed_is_another_placement(objective):
     graph = random_graph(400, 100, 12)
     pes = [map_graph(graph, Overlay(2, 2), seed=s, objective=objective).pe for s in (0, 0, 1)]
-    assert np.array_equal(pes[0], pes[1]) and not np.array_equal(pes[0] == pes[0][0], pes[2] == pes[2][0])
+    assert np.array_equal(pes[0], pes[1]) and not np.array_equal(
+        pes[0] == pes[0][0], pes[2] == pes[2][0]
+    )

@@ -1,11 +1,12 @@
-"""Graphs at the edges: no operation, exact factors; and matrices and lengths that are not what they say."""
+"""Graphs at the edges: no operation, exact factors; and matrices and lengths that are not what they
+say.
+"""
 
 import gzip
 import json
 
 import numpy as np
 import pytest
-
 from penstock import cli
 from penstock.frontend.spice.source import graph_from
 from penstock.machine.errors import PenstockError
@@ -24,9 +25,20 @@ def test_a_graph_without_operations_takes_no_cycle(tmp_path):
 
 def test_a_factorisation_without_rounding(tmp_path, capsys):
     (tmp_path / "m.mtx").write_text(HEAD + "2 2 4\n1 1 2\n1 2 1\n2 1 1\n2 2 2\n")
-    argv = ["overlay", "compare", f"lu:{tmp_path / 'm.mtx'}", "--mesh", "1x1", "--pe", "static", "--quiet"]
+    argv = [
+        "overlay",
+        "compare",
+        f"lu:{tmp_path / 'm.mtx'}",
+        "--mesh",
+        "1x1",
+        "--pe",
+        "static",
+        "--quiet",
+    ]
     assert cli.main([*argv, "--json", str(tmp_path / "r.json")]) == 0
-    assert {r["overlay"]["scipy"]["residual"] for r in json.loads((tmp_path / "r.json").read_text())} == {0.0}
+    assert {
+        r["overlay"]["scipy"]["residual"] for r in json.loads((tmp_path / "r.json").read_text())
+    } == {0.0}
     capsys.readouterr()
     assert cli.main(["explain", str(tmp_path / "r.json")]) == 0
     assert "bounds:" in capsys.readouterr().out

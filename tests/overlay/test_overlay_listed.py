@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from penstock.frontend.spice import graph_from
 from penstock.machine.overlay import Overlay
 from penstock.machine.token_ops import FORMATS, Op
@@ -37,22 +36,28 @@ def graph_of(spec):
 @pytest.mark.parametrize("spec", listed(LISTED))
 def test_one_dynamic_pe_takes_a_cycle_an_edge(spec):
     graph = graph_of(spec)
-    edges, cycles = len(graph.edges), simulate(map_graph(graph, Overlay(1, 1)).image).cycles
+    edges = len(graph.edges)
+    cycles = simulate(map_graph(graph, Overlay(1, 1)).image).cycles
     assert abs(cycles - edges) <= (0.01 * edges if len(graph) > 1000 else 2 * graph.depth + 10)
 
 
 @pytest.mark.parametrize("spec", listed(LISTED))
 def test_one_static_pe_takes_a_cycle_a_node_that_fires(spec):
-    """Operations, and sources that somebody reads; so what exceeds the nodes with fan-out are the results that nobody reads."""
+    """Operations, and sources that somebody reads; so what exceeds the nodes with fan-out are the
+    results that nobody reads.
+    """
     graph = graph_of(spec)
     cycles = simulate(map_graph(graph, Overlay(1, 1, pe="static")).image).cycles
-    read, results = np.count_nonzero(graph.fan_out), np.count_nonzero((graph.fan_out == 0) & (graph.op >= Op.ADD))
+    read = np.count_nonzero(graph.fan_out)
+    results = np.count_nonzero((graph.fan_out == 0) & (graph.op >= Op.ADD))
     assert cycles == read + results
     assert cycles - read <= (0.01 * read if len(graph) > 1000 else 2 * graph.depth + 10)
 
 
 def test_the_papers_ratio_at_16_pes():
-    """FIFO and a token per edge over static multicast, one placement of least cut: 3.84 in the paper's figure 12, between 2.5 and 5 here."""
+    """FIFO and a token per edge over static multicast, one placement of least cut: 3.84 in the
+    paper's figure 12, between 2.5 and 5 here.
+    """
     graph = graph_of("column:memplus.mtx.gz:17671:d=3")
     static = map_graph(graph, Overlay(4, 4, pe="static"), objective="cut")
     dynamic = map_graph(graph, Overlay(4, 4), pe=static.pe)
@@ -62,8 +67,10 @@ def test_the_papers_ratio_at_16_pes():
 @pytest.mark.parametrize("spec", [*GENERATED, *listed(MATRICES)])
 @pytest.mark.parametrize("fmt", ["fp32", "fp64"])
 def test_factors_are_scipys_within_the_format(spec, fmt):
-    """L U differs from A by no more than the roundings on the longest path of the graph, entry by entry, whatever the condition; for well-conditioned matrices L and U themselves are
-    SciPy's, to some thousand roundings. fpga_dcop_01 is too ill-conditioned for the latter in either format."""
+    """L U differs from A by no more than the roundings on the longest path of the graph, entry by
+    entry, whatever the condition; for well-conditioned matrices L and U themselves are SciPy's, to
+    some thousand roundings. fpga_dcop_01 is too ill-conditioned for the latter in either format.
+    """
     graph = graph_of(spec)
     found = against_scipy(graph, graph.evaluate(fmt=fmt))
     rounding = np.finfo(FORMATS[fmt].dtype).eps / 2
@@ -79,7 +86,9 @@ def test_factors_are_scipys_within_the_format(spec, fmt):
 def test_what_the_overlay_computes_are_scipys_factors(kw):
     graph = graph_from("gen:gates:25")
     m = map_graph(graph, Overlay(2, 3, **kw))
-    found = against_scipy(graph, values(m.image, simulate(m.image)).astype(np.uint32).view(np.float32))
+    found = against_scipy(
+        graph, values(m.image, simulate(m.image)).astype(np.uint32).view(np.float32)
+    )
     assert found.error < 1e-6 and found.residual <= 10
 
 

@@ -1,10 +1,11 @@
-"""The compiled model and the images against the contract's plain meaning, and the anchors of one PE."""
+"""The compiled model and the images against the contract's plain meaning, and the anchors of one
+PE.
+"""
 
 from functools import reduce
 
 import numpy as np
 import pytest
-
 from penstock.frontend.spice import Builder
 from penstock.machine.errors import RunError
 from penstock.machine.overlay import CHAINED, Overlay
@@ -28,12 +29,15 @@ def alu(fmt):
 
 def words(graph, overlay, inputs=None):
     """Every node's value as the NumPy reference has it."""
-    return graph.evaluate(inputs, overlay.format).view(FORMATS[overlay.format].word).astype(np.uint64)
+    return (
+        graph.evaluate(inputs, overlay.format).view(FORMATS[overlay.format].word).astype(np.uint64)
+    )
 
 
 def check_against_meaning(graph, overlay, seed=0):
     m = map_graph(graph, overlay, seed)
-    run, image = simulate(m.image), m.image
+    run = simulate(m.image)
+    image = m.image
     latencies = overlay.latencies()
     if overlay.pe == "static":
         cycles, values = golden.static(image, lambda op: latencies[op], alu(overlay.format))
@@ -42,14 +46,18 @@ def check_against_meaning(graph, overlay, seed=0):
         assert np.array_equal(written, run.written)
     assert run.cycles == cycles
     assert run.cycles == 1 + run.written.max()
-    assert np.array_equal(values[image.base[image.node_pe] + image.node_address], words(graph, overlay))
+    assert np.array_equal(
+        values[image.base[image.node_pe] + image.node_address], words(graph, overlay)
+    )
     assert np.array_equal(model_values(image, run), words(graph, overlay))
     assert run.cycles >= m.bounds.best
     return m, run
 
 
 @pytest.mark.parametrize("mesh", [(1, 1), (1, 4), (3, 2), (4, 4)])
-@pytest.mark.parametrize("fmt,latency", [("fp32", "unit"), ("fp32", "pipelined"), ("fp64", "pipelined")])
+@pytest.mark.parametrize(
+    "fmt,latency", [("fp32", "unit"), ("fp32", "pipelined"), ("fp64", "pipelined")]
+)
 def test_model_and_images_follow_the_contract(mesh, fmt, latency):
     for i, overlay in enumerate(overlays(*mesh, fifo_depth=2, alu=latency, format=fmt)):
         check_against_meaning(random_graph(150, 40, i, fmt), overlay, seed=i)
@@ -57,7 +65,9 @@ def test_model_and_images_follow_the_contract(mesh, fmt, latency):
 
 @pytest.mark.parametrize("kw", DYNAMIC + STATIC[:2], ids=str)
 def test_specialised_pes(kw):
-    check_against_meaning(random_graph(200, 60, 1), Overlay(2, 3, kinds="specialised", alu="pipelined", **kw))
+    check_against_meaning(
+        random_graph(200, 60, 1), Overlay(2, 3, kinds="specialised", alu="pipelined", **kw)
+    )
 
 
 @pytest.mark.parametrize("kw", DYNAMIC, ids=str)
@@ -72,22 +82,34 @@ def test_one_dynamic_pe_takes_a_cycle_an_edge(kw):
 
 @pytest.mark.parametrize("ready", ["fifo", "criticality"])
 def test_two_banks_serve_chains_beside_the_tokens_of_other_values(ready):
-    """One value with k consumers, each of which waits for a value of its own: 2 k consumers, served in k cycles."""
+    """One value with k consumers, each of which waits for a value of its own: 2 k consumers, served
+    in k cycles.
+    """
     k = 40
     g = Builder("hub")
     hub = g.input("hub", 2.0)
     for i in range(k):
         g.output(f"y{i}", hub * g.input(f"x{i}", i))
-    cycles = [check_against_meaning(g.graph(), Overlay(1, 1, ready=ready, packets="per_pe", wake=wake))[1].cycles for wake in (1, 2)]
+    cycles = [
+        check_against_meaning(g.graph(), Overlay(1, 1, ready=ready, packets="per_pe", wake=wake))[
+            1
+        ].cycles
+        for wake in (1, 2)
+    ]
     assert cycles == [2 * k + 2, k + 3]
 
 
 @pytest.mark.parametrize("ready", ["fifo", "criticality"])
 def test_full_chains_hold_up_tokens(ready):
-    """Values with many consumers each, so that more than CHAINED wait in both banks, on one PE and over a mesh."""
+    """Values with many consumers each, so that more than CHAINED wait in both banks, on one PE and
+    over a mesh.
+    """
     g = Builder("hubs")
     hubs = [g.input(f"hub{i}", 1.0 + i) for i in range(4 * CHAINED[2])]
-    sums = [reduce(lambda x, y: x + y, [hubs[(i + j) % len(hubs)] for j in range(9)]) for i in range(len(hubs))]
+    sums = [
+        reduce(lambda x, y: x + y, [hubs[(i + j) % len(hubs)] for j in range(9)])
+        for i in range(len(hubs))
+    ]
     for i, s in enumerate(sums):
         g.output(f"y{i}", s * hubs[i])
     for mesh in ((1, 1), (2, 2)):
@@ -109,7 +131,9 @@ def test_new_inputs_need_only_their_words(kw):
     inputs = np.random.default_rng(0).standard_normal(len(graph.inputs)).astype(np.float32)
     again = m.image.with_inputs(graph.inputs, inputs.view(np.uint32).astype(np.uint64))
     _, _, values = golden.dynamic(again, m.overlay.latencies()[again.op], alu("fp32"))
-    assert np.array_equal(values[again.base[again.node_pe] + again.node_address], words(graph, m.overlay, inputs))
+    assert np.array_equal(
+        values[again.base[again.node_pe] + again.node_address], words(graph, m.overlay, inputs)
+    )
 
 
 def test_a_lost_token_is_reported():

@@ -24,7 +24,9 @@ def tracked():
     """Every file that git has."""
     if not (ROOT / ".git").exists():
         pytest.skip("needs a clone")
-    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
+    names = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True
+    ).stdout
     return {n for n in names.decode().split("\0") if n and (ROOT / n).is_file()}
 
 
@@ -42,14 +44,22 @@ def distributions(tracked, tmp_path_factory):
 
 
 def build(what, where, out):
-    done = subprocess.run([sys.executable, "-c", BUILD, what, str(out)], cwd=where, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD, what, str(out)], cwd=where, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return out / done.stdout.split()[-1]
 
 
 def test_the_wheel_holds_every_tracked_file_of_the_package_and_no_other(distributions, tracked):
-    rooms = {n.partition("/")[0] for n in tracked if re.fullmatch(r"\w+/__init__\.py", n)} - {"tests"}
-    wanted = {n if n.startswith("penstock/") else f"penstock/{n}" for n in tracked if n.partition("/")[0] in rooms}
+    rooms = {n.partition("/")[0] for n in tracked if re.fullmatch(r"\w+/__init__\.py", n)} - {
+        "tests"
+    }
+    wanted = {
+        n if n.startswith("penstock/") else f"penstock/{n}"
+        for n in tracked
+        if n.partition("/")[0] in rooms
+    }
     wanted |= {f"penstock/{n}" for n in ("__init__.py", "__main__.py") if n in tracked}
     with zipfile.ZipFile(distributions[1]) as wheel:
         found = {n for n in wheel.namelist() if ".dist-info/" not in n}
@@ -63,13 +73,17 @@ def test_the_source_distribution_holds_every_tracked_file(distributions, tracked
 
 
 def test_links_of_the_index_page_lead_out(distributions):
-    """An index has no files beside the description: a link there is a whole address or a place on the page."""
+    """An index has no files beside the description: a link there is a whole address or a place on
+    the page.
+    """
     with zipfile.ZipFile(distributions[1]) as wheel:
-        name, = (n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
+        (name,) = (n for n in wheel.namelist() if n.endswith(".dist-info/METADATA"))
         metadata = message_from_bytes(wheel.read(name))
     page = metadata.get_payload()
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert page.startswith("# Penstock\n") and "docs/architecture.md" in page
     links = re.findall(r"\]\(([^)]*)\)", page) + re.findall(r"(?:src|href)=\"([^\"]*)\"", page)
     assert [link for link in links if not re.match(r"https://|#", link)] == []
-    assert all(re.fullmatch(r"[^,]+, https://\S+", link) for link in metadata.get_all("Project-URL"))
+    assert all(
+        re.fullmatch(r"[^,]+, https://\S+", link) for link in metadata.get_all("Project-URL")
+    )

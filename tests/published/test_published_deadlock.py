@@ -1,10 +1,11 @@
-"""The deadlock of the published mixture of experts: found, explained, and freed at the depths named."""
+"""The deadlock of the published mixture of experts: found, explained, and freed at the depths
+named.
+"""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from penstock import cli
 from penstock.frontend import build, lower
 from penstock.machine.config import load
@@ -25,10 +26,20 @@ def lowered(params):
 
 
 def finishes(graph, sources, depth, only=""):
-    """Whether a run finishes with this depth of all channels, or of those alone that join the units of ``only``."""
+    """Whether a run finishes with this depth of all channels, or of those alone that join the units
+    of ``only``.
+    """
     config = replace(MOE, published=replace(MOE.published, fifo_depth=2 if only else depth))
     if only:
-        graph = replace(graph, channels=tuple(replace(c, depth=depth) if only == "".join(x for x in c.name if not x.isdigit()) else c for c in graph.channels))
+        graph = replace(
+            graph,
+            channels=tuple(
+                replace(c, depth=depth)
+                if only == "".join(x for x in c.name if not x.isdigit())
+                else c
+                for c in graph.channels
+            ),
+        )
     try:
         published.run(graph, config, sources=sources, search=False)
     except DeadlockError:
@@ -56,22 +67,50 @@ def test_the_depths_named_free_it_and_one_less_does_not(small):
     graph, sources = lowered(SMALL | dict(tile_rows=4))
     depth = small.deadlock.uniform
     assert finishes(graph, sources, depth) and not finishes(graph, sources, depth - 1)
-    assert small.deadlock.reliefs and all(r.count == SMALL["experts"] for r in small.deadlock.reliefs)
+    assert small.deadlock.reliefs and all(
+        r.count == SMALL["experts"] for r in small.deadlock.reliefs
+    )
     for r in small.deadlock.reliefs:
         name = "".join(x for x in r.channel if not x.isdigit())
-        assert finishes(graph, sources, r.depth, name) and not finishes(graph, sources, r.depth - 1, name)
+        assert finishes(graph, sources, r.depth, name) and not finishes(
+            graph, sources, r.depth - 1, name
+        )
 
 
 def test_a_run_s_own_message_names_the_depth_too(small):
     graph, sources = lowered(SMALL | dict(tile_rows=4))
-    with pytest.raises(DeadlockError, match=f"deadlock after cycle {small.deadlock.cycle}: .*channels of depth {small.deadlock.uniform} free it"):
+    with pytest.raises(
+        DeadlockError,
+        match=(
+            f"deadlock after cycle {small.deadlock.cycle}: .*channels of depth "
+            f"{small.deadlock.uniform} free it"
+        ),
+    ):
         published.run(graph, MOE, sources=sources)
 
 
 def test_tiles_that_hold_an_expert_s_rows_do_not_block(capsys, tmp_path):
     args = [x for k, v in SMALL.items() for x in ("--set", f"{k}={v}")]
     out = tmp_path / "found.json"
-    assert cli.main(["deadlock", "published_moe", "--config", "paper_moe", "--timing", "published", *args, "--set", "tile_rows=4,128", "--json", str(out), "--quiet"]) == 0
+    assert (
+        cli.main(
+            [
+                "deadlock",
+                "published_moe",
+                "--config",
+                "paper_moe",
+                "--timing",
+                "published",
+                *args,
+                "--set",
+                "tile_rows=4,128",
+                "--json",
+                str(out),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
     shown = capsys.readouterr().out
     assert "deadlock after cycle" in shown and "finishes" in shown and "gather" in shown
     blocked, free = deadlock.load(out)
@@ -79,11 +118,19 @@ def test_tiles_that_hold_an_expert_s_rows_do_not_block(capsys, tmp_path):
 
 
 def test_deeper_channels_from_the_command_line():
-    (found,) = deadlock.find("published_moe", MOE, [SMALL | dict(tile_rows=4)], timing="published", depth=64)
+    (found,) = deadlock.find(
+        "published_moe", MOE, [SMALL | dict(tile_rows=4)], timing="published", depth=64
+    )
     assert found.deadlock is None and found.depth == 64
 
 
-@pytest.mark.parametrize("options, text", [(dict(depth=0), "depth must be an integer from 1 to 65536, not 0"), (dict(timing="both"), "no timing 'both'")])
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        (dict(depth=0), "depth must be an integer from 1 to 65536, not 0"),
+        (dict(timing="both"), "no timing 'both'"),
+    ],
+)
 def test_bad_options(options, text):
     with pytest.raises(PenstockError, match=text):
         deadlock.find("published_moe", MOE, [SMALL], **options)
@@ -91,11 +138,22 @@ def test_bad_options(options, text):
 
 @pytest.mark.deep
 def test_the_qwen_layer_at_batch_1024_and_depth_2():
-    """The published finding: tiles of 16, 32 and 64 rows deadlock, those of 128 to 1024 and dynamic ones do not."""
+    """The published finding: tiles of 16, 32 and 64 rows deadlock, those of 128 to 1024 and dynamic
+    ones do not.
+    """
     size = dict(tokens=1024, trace=str(TRACE))
-    found = deadlock.find("published_moe", MOE, [size | dict(tile_rows=n) for n in (128, 256, 512, 1024, 0)], timing="published")
+    found = deadlock.find(
+        "published_moe",
+        MOE,
+        [size | dict(tile_rows=n) for n in (128, 256, 512, 1024, 0)],
+        timing="published",
+    )
     assert [f.deadlock for f in found] == [None] * 5
-    for f in deadlock.find("published_moe", MOE, [size | dict(tile_rows=n) for n in (16, 32, 64)], timing="published"):
+    for f in deadlock.find(
+        "published_moe", MOE, [size | dict(tile_rows=n) for n in (16, 32, 64)], timing="published"
+    ):
         assert {"partition", "reassemble"} <= {s.kind for s in f.deadlock.circle}
         graph, sources = lowered(f.params)
-        assert finishes(graph, sources, f.deadlock.uniform) and not finishes(graph, sources, f.deadlock.uniform - 1)
+        assert finishes(graph, sources, f.deadlock.uniform) and not finishes(
+            graph, sources, f.deadlock.uniform - 1
+        )

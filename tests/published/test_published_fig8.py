@@ -1,7 +1,6 @@
 """The published simulator's cycles of figure 8, all 15 points, exactly."""
 
 import pytest
-
 from penstock.figures.published import fig8
 from penstock.machine import config
 from penstock.model.published import run

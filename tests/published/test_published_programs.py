@@ -1,9 +1,10 @@
-"""Whole programs in the `published` timing: the workloads, and the published cycles of the mixture of experts."""
+"""Whole programs in the `published` timing: the workloads, and the published cycles of the mixture
+of experts.
+"""
 
 from pathlib import Path
 
 import pytest
-
 from penstock.figures.moe import MODELS
 from penstock.figures.published import attention, moe_regions, moe_tiling
 from penstock.frontend import build, lower
@@ -18,9 +19,27 @@ TRACES = Path(__file__).parents[2] / "samples/files/traces/routing"
 LENGTHS = Path(__file__).parents[3] / "shared/data/kv_lengths"
 
 CASES = [("swiglu", {}), ("simple_moe", {}), ("simple_moe", {"rows": 3, "experts": 3})]
-CASES += [("moe", dict(tokens=24, tile_rows=n, regions=r, skew=s)) for n in (0, 8) for r in (0, 2) for s in (0.0, 2.0)]
-CASES += [("attention", dict(requests=8, regions=2, most=3, parallel=p, softmax=s, skew=1.5)) for p in ("coarse", "interleaved", "dynamic") for s in ("published", "stable", "online")]
-CASES += [("published_moe", dict(tokens=16, dim=64, inter=64, experts=4, top_k=2, tile_rows=n, tile_inter=16, regions=r)) for n in (0, 4) for r in (0, 2)]
+CASES += [
+    ("moe", dict(tokens=24, tile_rows=n, regions=r, skew=s))
+    for n in (0, 8)
+    for r in (0, 2)
+    for s in (0.0, 2.0)
+]
+CASES += [
+    ("attention", dict(requests=8, regions=2, most=3, parallel=p, softmax=s, skew=1.5))
+    for p in ("coarse", "interleaved", "dynamic")
+    for s in ("published", "stable", "online")
+]
+CASES += [
+    (
+        "published_moe",
+        dict(
+            tokens=16, dim=64, inter=64, experts=4, top_k=2, tile_rows=n, tile_inter=16, regions=r
+        ),
+    )
+    for n in (0, 4)
+    for r in (0, 2)
+]
 
 
 @pytest.mark.parametrize("name,params", CASES)
@@ -38,60 +57,111 @@ def test_casts_and_loops_cost_nothing_there():
     graph = lower(program.graph, SMALL, timing="published")
     assert not [u.name for u in graph.units if "bf16" in u.name or u.name == "again"]
     (dispatch,) = [u for u in graph.units if u.name == "dispatch"]
-    assert [graph.units[c.src[0]].name for c in sorted(graph.inputs(dispatch.id), key=lambda c: c.dst)] == ["first", "feedback", "turn"]
+    assert [
+        graph.units[c.src[0]].name for c in sorted(graph.inputs(dispatch.id), key=lambda c: c.dst)
+    ] == ["first", "feedback", "turn"]
 
 
-STATIC, MULTIPLEXED = dict(tile_inter=64), dict(tile_rows=32, tile_inter=48, compute_bw=1024)
+STATIC = dict(tile_inter=64)
+MULTIPLEXED = dict(tile_rows=32, tile_inter=48, compute_bw=1024)
 
 
 QUICK_POINTS = ("mixtral", 16), ("mixtral", 64), 32
 """Points of the mixture of experts in the default tests: rows of static tiles, or regions."""
-PUBLISHED_MOE = [(m, STATIC | dict(tile_rows=tile), p["cycles"], (m, tile)) for (m, batch, tile), p in moe_tiling().items() if batch == 64 and tile != "dynamic"]
-PUBLISHED_MOE += [("qwen", MULTIPLEXED | dict(regions=r if r < 128 else 0), p["cycles"], r) for r, p in moe_regions().items()]
+PUBLISHED_MOE = [
+    (m, STATIC | dict(tile_rows=tile), p["cycles"], (m, tile))
+    for (m, batch, tile), p in moe_tiling().items()
+    if batch == 64 and tile != "dynamic"
+]
+PUBLISHED_MOE += [
+    ("qwen", MULTIPLEXED | dict(regions=r if r < 128 else 0), p["cycles"], r)
+    for r, p in moe_regions().items()
+]
 
 
-@pytest.mark.parametrize("model, params, cycles", [pytest.param(m, params, c, marks=() if at in QUICK_POINTS else pytest.mark.deep, id=str(at)) for m, params, c, at in PUBLISHED_MOE])
+@pytest.mark.parametrize(
+    "model, params, cycles",
+    [
+        pytest.param(m, params, c, marks=() if at in QUICK_POINTS else pytest.mark.deep, id=str(at))
+        for m, params, c, at in PUBLISHED_MOE
+    ],
+)
 def test_the_published_cycles_of_the_mixture_of_experts(model, params, cycles):
-    """Figures 9, 12 and 13 on the published routing, within half a percent: merging units look at several inputs, and the order of the published
-    simulator's threads decides there."""
+    """Figures 9, 12 and 13 on the published routing, within half a percent: merging units look at
+    several inputs, and the order of the published simulator's threads decides there.
+    """
     trace = TRACES / f"{model}_b64.npz"
-    (r,) = api.run("published_moe", "paper_moe", {**MODELS[model], "tokens": 64, **params, "trace": str(trace)}, timing="published", values=False)
+    (r,) = api.run(
+        "published_moe",
+        "paper_moe",
+        {**MODELS[model], "tokens": 64, **params, "trace": str(trace)},
+        timing="published",
+        values=False,
+    )
     assert r.cycles == pytest.approx(cycles, rel=5e-3)
     if params.get("tile_inter") == 48:
         assert r.dram_bytes == 704_151_552  # every 96-B row of a weight tile takes two lines
 
 
-PUBLISHED_ATTENTION = [(trace, way, cycles) for (trace, requests), known in attention().items() if requests == 64 for way, cycles in known.items()]
+PUBLISHED_ATTENTION = [
+    (trace, way, cycles)
+    for (trace, requests), known in attention().items()
+    if requests == 64
+    for way, cycles in known.items()
+]
 
 
 @pytest.mark.parametrize("trace, parallel, cycles", PUBLISHED_ATTENTION)
 def test_the_published_cycles_of_attention(trace, parallel, cycles):
-    """Figure 14: coarse and dynamic exactly; interleaved within a fifth of a percent, for the published experiment deals its streams with an operator that reads no selector and takes no cycle."""
+    """Figure 14: coarse and dynamic exactly; interleaved within a fifth of a percent, for the
+    published experiment deals its streams with an operator that reads no selector and takes no
+    cycle.
+    """
     found = list(LENGTHS.glob(f"b64_stdev{trace}_*.npy"))
     if not found:
         pytest.skip(f"no trace {trace} in {LENGTHS}")
-    (r,) = api.run("published_attention", "paper_attention", {"parallel": parallel, "trace": str(found[0])}, timing="published", values=False)
+    (r,) = api.run(
+        "published_attention",
+        "paper_attention",
+        {"parallel": parallel, "trace": str(found[0])},
+        timing="published",
+        values=False,
+    )
     assert r.cycles == (pytest.approx(cycles, rel=2e-3) if parallel == "interleaved" else cycles)
 
 
 def test_coarse_shares_come_round():
     assert consecutive(16, 4, 16) == [list(range(16))]
-    assert consecutive(80, 4, 16) == [[*range(16), *range(64, 80)], list(range(16, 32)), list(range(32, 48)), list(range(48, 64))]
+    assert consecutive(80, 4, 16) == [
+        [*range(16), *range(64, 80)],
+        list(range(16, 32)),
+        list(range(32, 48)),
+        list(range(48, 64)),
+    ]
     assert consecutive(8, 4, 0) == [[0, 1], [2, 3], [4, 5], [6, 7]]
 
 
-@pytest.mark.parametrize("text, params", [
-    ("parallel must be coarse, interleaved or dynamic, not 'fair'", dict(parallel="fair")), ("share is 4 with parallel='dynamic'", dict(share=4)), ("no such file: nothing.npy", dict(trace="nothing.npy")),
-])
+@pytest.mark.parametrize(
+    "text, params",
+    [
+        ("parallel must be coarse, interleaved or dynamic, not 'fair'", dict(parallel="fair")),
+        ("share is 4 with parallel='dynamic'", dict(share=4)),
+        ("no such file: nothing.npy", dict(trace="nothing.npy")),
+    ],
+)
 def test_bad_parameters_of_the_published_attention(text, params):
     with pytest.raises(PenstockError, match=text):
         build("published_attention", params, SMALL).streams(0)
 
 
-@pytest.mark.parametrize("text, params", [
-    ("inter .48. must be a multiple of tile_inter .64.", dict(inter=48)), ("experts .128. of the regions .3.", dict(regions=3)),
-    ("no such file: nothing.npz", dict(trace="nothing.npz")),
-])
+@pytest.mark.parametrize(
+    "text, params",
+    [
+        ("inter .48. must be a multiple of tile_inter .64.", dict(inter=48)),
+        ("experts .128. of the regions .3.", dict(regions=3)),
+        ("no such file: nothing.npz", dict(trace="nothing.npz")),
+    ],
+)
 def test_bad_parameters_of_the_published_program(text, params):
     with pytest.raises(PenstockError, match=text):
         build("published_moe", params | dict(tokens=8), SMALL).streams(0)

@@ -1,7 +1,8 @@
-"""What has no form in the published simulator is refused when a program is lowered for its timing, or where its streams show it."""
+"""What has no form in the published simulator is refused when a program is lowered for its timing,
+or where its streams show it.
+"""
 
 import pytest
-
 from penstock.frontend import (
     Accum,
     Bufferize,
@@ -33,10 +34,24 @@ def tiles(g, *shape):
 
 
 CASES = {
-    "a list of repeats": (lambda g: Streamify(Bufferize(tiles(g, 2, 3), rank=1), repeat=[2, 3]), "a list of repeats has no form in the published simulator"),
-    "a pair of a wide selector": (lambda g: Zip(Source(graph=g, shape=(3,), selector=100), Source(graph=g, shape=(3,), scalar=8)), "a pair with selector 100 has no form"),
-    "the padding stream": (lambda g: Reshape(tiles(g, 5), dim=0, chunk=2, pad=0), "the padding stream has no unit in the published simulator"),
-    "a new outermost dimension": (lambda g: Promote(tiles(g, 2, 3)), "has no new outermost dimension in the published simulator"),
+    "a list of repeats": (
+        lambda g: Streamify(Bufferize(tiles(g, 2, 3), rank=1), repeat=[2, 3]),
+        "a list of repeats has no form in the published simulator",
+    ),
+    "a pair of a wide selector": (
+        lambda g: Zip(
+            Source(graph=g, shape=(3,), selector=100), Source(graph=g, shape=(3,), scalar=8)
+        ),
+        "a pair with selector 100 has no form",
+    ),
+    "the padding stream": (
+        lambda g: Reshape(tiles(g, 5), dim=0, chunk=2, pad=0),
+        "the padding stream has no unit in the published simulator",
+    ),
+    "a new outermost dimension": (
+        lambda g: Promote(tiles(g, 2, 3)),
+        "has no new outermost dimension in the published simulator",
+    ),
 }
 
 
@@ -55,7 +70,13 @@ def test_an_empty_dimension_of_a_source():
     g = Graph("case")
     Sink(Accum(Source(graph=g, shape=(2, g.ragged("N")), tile=(4, 4), name="x"), fn=add(), rank=1))
     program = Program("case", {}, g, None, None, lambda seed: {"x": [[], []]})
-    with pytest.raises(RunError, match="source x: has an empty dimension .rule: a stream has no empty dimension in the published simulator.; run it in the timing `machine`"):
+    with pytest.raises(
+        RunError,
+        match=(
+            "source x: has an empty dimension .rule: a stream has no empty dimension in the "
+            "published simulator.; run it in the timing `machine`"
+        ),
+    ):
         api.run(program, SMALL, timing="published")
 
 
@@ -73,10 +94,24 @@ def test_what_is_alike_in_both_timings_runs():
     Sink(Map(Zip(a, b), fn=add()), name="sums")
     Sink(Accum(a, fn=retile_row(), rank=1), name="packed")
     Sink(EagerMerge(a, b)[0], name="merged")
-    Sink(Reassemble(a, b, Source(graph=g, shape=(2,), selector=2, name="both"), rank=1), name="gathered")
+    Sink(
+        Reassemble(a, b, Source(graph=g, shape=(2,), selector=2, name="both"), rank=1),
+        name="gathered",
+    )
     for n in g.nodes:
         if isinstance(n, EagerMerge):
             Sink(n[1], name="which")
     elements = [[[[0.0] * 4] for _ in range(3)] for _ in range(2)]
-    (r,) = api.run(Program("case", {}, g, None, None, lambda seed: {"a": elements, "b": elements, "both": [[0, 1], [0, 1]]}), SMALL, timing="published")
+    (r,) = api.run(
+        Program(
+            "case",
+            {},
+            g,
+            None,
+            None,
+            lambda seed: {"a": elements, "b": elements, "both": [[0, 1], [0, 1]]},
+        ),
+        SMALL,
+        timing="published",
+    )
     assert r.cycles > 0

@@ -1,9 +1,10 @@
-"""Each rule of the `published` timing on the smallest graph that shows it, with the cycles worked out by hand."""
+"""Each rule of the `published` timing on the smallest graph that shows it, with the cycles worked
+out by hand.
+"""
 
 from dataclasses import replace
 
 import pytest
-
 from penstock.machine.errors import LoweringError, RunError
 from penstock.model.published import run
 from penstock.testing.published_graphs import (
@@ -19,6 +20,7 @@ from penstock.testing.published_graphs import (
 )
 
 # -- channels -------------------------------------------------------------------------------------
+
 
 @pytest.mark.parametrize("depth, interval", [(1, 2), (2, 1), (5, 1)])
 def test_a_channel_of_depth_1_passes_a_token_every_second_cycle(depth, interval):
@@ -40,12 +42,16 @@ def test_an_end_is_seen_one_cycle_after_it():
 
 # -- roofline -------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("change, cycles", [
-    (dict(), 16),                                      # compute: 8 x 4 x 32 / 64
-    (dict(compute_bw=60), 18),                         # rounded up
-    (dict(compute_bw=4096), 8),                        # load: 8 x 16 x 4 / 64
-    (dict(compute_bw=4096, onchip_bw=100), 6),
-])
+
+@pytest.mark.parametrize(
+    "change, cycles",
+    [
+        ({}, 16),  # compute: 8 x 4 x 32 / 64
+        (dict(compute_bw=60), 18),  # rounded up
+        (dict(compute_bw=4096), 8),  # load: 8 x 16 x 4 / 64
+        (dict(compute_bw=4096, onchip_bw=100), 6),
+    ],
+)
 def test_map_takes_the_longest_of_load_and_compute(change, cycles):
     g = Builder("roofline")
     u = load(g, 1, rows=8, cols=16)
@@ -57,26 +63,44 @@ def test_map_takes_the_longest_of_load_and_compute(change, cycles):
 
 
 def test_a_streamed_tile_costs_no_load_and_a_stored_one_is_charged_to_both_sides():
-    steps = [("map", map_of("f", "elementwise", 0, 1)), ("map", map_of("f", "elementwise", 0, 1, write_back_mu=True)),
-             ("map", map_of("f", "elementwise", 0, 1))]
+    steps = [
+        ("map", map_of("f", "elementwise", 0, 1)),
+        ("map", map_of("f", "elementwise", 0, 1, write_back_mu=True)),
+        ("map", map_of("f", "elementwise", 0, 1)),
+    ]
     r = chain(*steps, rows=8)
     assert list(r.busy[1:4]) == [0, 8, 8]
 
 
 def test_both_operands_are_loaded_one_after_the_other():
     g = Builder("two")
-    u = g.unit("map", "map", [load(g, 1, 8, 16, "a"), load(g, 1, 8, 16, "b")], **map_of("add", "elementwise", 1, 2))
+    u = g.unit(
+        "map",
+        "map",
+        [load(g, 1, 8, 16, "a"), load(g, 1, 8, 16, "b")],
+        **map_of("add", "elementwise", 1, 2),
+    )
     sink(g, u)
     assert run(g.graph(), machine()).busy[2] == 16
 
 
-@pytest.mark.parametrize("rule, b, flops, shape", [
-    ("matmul", (16, 5), 2 * 4 * 16 * 5, [4, 5, 4]), ("matmul_t", (5, 16), 2 * 4 * 16 * 5, [4, 5, 4]),
-    ("elementwise", (1, 16), 2 * 4 * 16, [4, 16, 4]), ("elementwise", (4, 1), 2 * 4 * 16, [4, 16, 4]),
-])
+@pytest.mark.parametrize(
+    "rule, b, flops, shape",
+    [
+        ("matmul", (16, 5), 2 * 4 * 16 * 5, [4, 5, 4]),
+        ("matmul_t", (5, 16), 2 * 4 * 16 * 5, [4, 5, 4]),
+        ("elementwise", (1, 16), 2 * 4 * 16, [4, 16, 4]),
+        ("elementwise", (4, 1), 2 * 4 * 16, [4, 16, 4]),
+    ],
+)
 def test_flops_and_shape_follow_from_the_operands(rule, b, flops, shape):
     g = Builder("rule")
-    u = g.unit("map", "map", [source(g, [0], "a", 4, 16), source(g, [0], "b", *b)], **map_of("f", rule, 2, 2))
+    u = g.unit(
+        "map",
+        "map",
+        [source(g, [0], "a", 4, 16), source(g, [0], "b", *b)],
+        **map_of("f", rule, 2, 2),
+    )
     sink(g, u)
     r = run(g.graph(), machine(compute_bw=1), trace=True)
     assert r.busy[2] == flops
@@ -99,9 +123,15 @@ def test_retiling_puts_tiles_together_in_no_time():
 
 # -- inputs held, or not --------------------------------------------------------------------------
 
+
 def slow_end(kind, params, depth=1):
     """source -> unit under test -> a map of 10 cycles -> sink."""
-    return chain((kind, params), ("map", map_of("slow", "elementwise", 40, 1)), stop=[1] * 6, on=machine(depth))
+    return chain(
+        (kind, params),
+        ("map", map_of("slow", "elementwise", 40, 1)),
+        stop=[1] * 6,
+        on=machine(depth),
+    )
 
 
 def test_map_holds_its_input_until_its_output_is_accepted():
@@ -128,25 +158,29 @@ def test_broadcast_takes_a_token_and_waits_until_all_outputs_have_room():
 
 # -- shape operators ------------------------------------------------------------------------------
 
+
 def reshape(dim, chunk, pad=False, add_outer=False):
     return "reshape", dict(dim=dim, chunk=chunk, pad=pad, add_outer=add_outer)
 
 
-@pytest.mark.parametrize("step, stop, expected", [
-    (("flatten", dict(lo=0, hi=1)), [0, 1, 0, 2, 3], [0, 0, 0, 1, 2]),
-    (("flatten", dict(lo=1, hi=2)), [0, 1, 2, 3], [0, 1, 1, 2]),
-    (("promote", dict(level=0)), [0, 1, 0, 2], [1, 2, 1, 3]),
-    (("promote", dict(level=2)), [0, 1, 2], [0, 1, 3]),
-    (reshape(0, 2), [0, 0, 0, 1], [0, 1, 0, 2]),
-    (reshape(0, 2, pad=True), [0, 0, 1, 0, 2], [0, 1, 0, 2, 0, 3]),
-    (reshape(0, 3, pad=True), [0] * 4, [0, 0, 1, 0, 0, 1]),
-    (reshape(0, 3, pad=True, add_outer=True), [0] * 4, [0, 0, 1, 0, 0, 2]),
-    (reshape(0, 2, pad=True, add_outer=True), [0] * 4, [0, 1, 0, 2]),
-    (reshape(0, 1, add_outer=True), [0] * 3, [1, 1, 2]),
-    (reshape(1, 1), [0, 1, 0, 2], [0, 2, 0, 3]),
-    (reshape(1, 2), [0, 1, 0, 1, 1, 2], [0, 1, 0, 2, 1, 3]),
-    (("repeat", dict(count=3)), [0, 2], [0, 0, 1, 0, 0, 3]),
-])
+@pytest.mark.parametrize(
+    "step, stop, expected",
+    [
+        (("flatten", dict(lo=0, hi=1)), [0, 1, 0, 2, 3], [0, 0, 0, 1, 2]),
+        (("flatten", dict(lo=1, hi=2)), [0, 1, 2, 3], [0, 1, 1, 2]),
+        (("promote", dict(level=0)), [0, 1, 0, 2], [1, 2, 1, 3]),
+        (("promote", dict(level=2)), [0, 1, 2], [0, 1, 3]),
+        (reshape(0, 2), [0, 0, 0, 1], [0, 1, 0, 2]),
+        (reshape(0, 2, pad=True), [0, 0, 1, 0, 2], [0, 1, 0, 2, 0, 3]),
+        (reshape(0, 3, pad=True), [0] * 4, [0, 0, 1, 0, 0, 1]),
+        (reshape(0, 3, pad=True, add_outer=True), [0] * 4, [0, 0, 1, 0, 0, 2]),
+        (reshape(0, 2, pad=True, add_outer=True), [0] * 4, [0, 1, 0, 2]),
+        (reshape(0, 1, add_outer=True), [0] * 3, [1, 1, 2]),
+        (reshape(1, 1), [0, 1, 0, 2], [0, 2, 0, 3]),
+        (reshape(1, 2), [0, 1, 0, 1, 1, 2], [0, 1, 0, 2, 1, 3]),
+        (("repeat", dict(count=3)), [0, 2], [0, 0, 1, 0, 0, 3]),
+    ],
+)
 def test_stops(step, stop, expected):
     assert out(chain(step, stop=stop)) == expected
 
@@ -168,18 +202,28 @@ def test_repeat_sends_a_copy_a_cycle_and_takes_its_input_after_the_last():
     assert list(r.channels[0].take) == [5, 9]
 
 
-@pytest.mark.parametrize("repeat, passes", [
-    ([], [0, 0, 1]), ([2], [0, 0, 1, 0, 0, 2]), ([2, 2], [0, 0, 1, 0, 0, 2, 0, 0, 1, 0, 0, 3]),
-])
+@pytest.mark.parametrize(
+    "repeat, passes",
+    [([], [0, 0, 1]), ([2], [0, 0, 1, 0, 0, 2]), ([2, 2], [0, 0, 1, 0, 0, 2, 0, 0, 1, 0, 0, 3])],
+)
 def test_buffers_are_read_out_with_their_stops(repeat, passes):
-    r = chain(("bufferize", dict(rank=1)), ("streamify", dict(rank=1, repeat=repeat)), stop=[0, 0, 1, 0, 0, 2])
-    last = passes[:-1] + [passes[-1] + 1]
+    r = chain(
+        ("bufferize", dict(rank=1)),
+        ("streamify", dict(rank=1, repeat=repeat)),
+        stop=[0, 0, 1, 0, 0, 2],
+    )
+    last = [*passes[:-1], passes[-1] + 1]
     assert out(r) == passes + last
     assert list(r.channels[1].stop) == [0, 1]
 
 
 def test_buffers_fill_and_empty_at_a_tile_a_cycle():
-    r = chain(("bufferize", dict(rank=1)), ("streamify", dict(rank=1, repeat=[2])), stop=[0] * 9 + [1], on=machine(depth=32))
+    r = chain(
+        ("bufferize", dict(rank=1)),
+        ("streamify", dict(rank=1, repeat=[2])),
+        stop=[0] * 9 + [1],
+        on=machine(depth=32),
+    )
     assert list(r.channels[0].take) == list(range(1, 11))
     assert list(r.channels[1].accept) == [10]
     assert list(r.channels[2].accept) == list(range(11, 31))
@@ -198,6 +242,7 @@ def test_zip_feeds_a_map_of_pairs():
 
 # -- off-chip memory ------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("rows, cols, lines", [(1, 1, 1), (1, 16, 1), (3, 17, 6), (7, 64, 28)])
 def test_a_lone_tile_arrives_after_19_cycles_and_one_for_each_further_chunk(rows, cols, lines):
     g = Builder("load")
@@ -212,8 +257,9 @@ def test_a_load_asks_for_the_next_tile_when_the_last_has_been_accepted():
     g = Builder("double buffering")
     sink(g, g.unit("slow", "map", [load(g, 6)], **map_of("slow", "elementwise", 1600 // 16 * 4, 1)))
     r = run(g.graph(), machine(1), trace=True)
-    accept, take = r.channels[0].accept, r.channels[0].take
-    assert accept[1] == take[0] + 1        # loaded during the work on tile 0, waiting for its slot
+    accept = r.channels[0].accept
+    take = r.channels[0].take
+    assert accept[1] == take[0] + 1  # loaded during the work on tile 0, waiting for its slot
     assert accept[0] == 19 and r.busy[0] == 6 * 19
 
 
@@ -251,31 +297,52 @@ def test_a_store_holds_its_input_during_the_write():
 
 # -- errors ---------------------------------------------------------------------------------------
 
+
 def test_a_deadlock_names_who_waits_for_what_and_a_depth_frees_it():
     def graph():
         g = Builder("softmax")
         b = g.unit("copies", "broadcast", [source(g, [0, 0, 0, 1] * 2)], n=2)
-        total = g.unit("sum", "accum", [b], **function("add", "elementwise", 1, rank=1, init_rows=1, init_cols=16))
+        total = g.unit(
+            "sum",
+            "accum",
+            [b],
+            **function("add", "elementwise", 1, rank=1, init_rows=1, init_cols=16),
+        )
         each = g.unit("each", "repeat", [total], count=4)
         sink(g, g.unit("divide", "map", [b, each], **map_of("div", "elementwise", 1, 2)))
         return g.graph()
 
     with pytest.raises(RunError, match="deadlock") as e:
         run(graph(), machine(1))
-    for text in ("copies waits for room in copies.1->divide (full, depth 1)", "divide waits for a token on each.0->divide (empty)",
-                 "sum waits for a token on copies.0->sum (empty)", "make one of the full channels deeper: copies.1->divide"):
+    for text in (
+        "copies waits for room in copies.1->divide (full, depth 1)",
+        "divide waits for a token on each.0->divide (empty)",
+        "sum waits for a token on copies.0->sum (empty)",
+        "make one of the full channels deeper: copies.1->divide",
+    ):
         assert text in str(e.value)
     assert run(graph(), machine(4)).cycles > 0
 
 
-@pytest.mark.parametrize("stop_b, rows, cols, text", [
-    ([0, 0, 1], 1, 16, "stops of its two inputs differ"), ([0, 1, 0, 1], 1, 16, "one input ends before the other"),
-    ([0, 1], 3, 16, "do not fit together"),
-])
+@pytest.mark.parametrize(
+    "stop_b, rows, cols, text",
+    [
+        ([0, 0, 1], 1, 16, "stops of its two inputs differ"),
+        ([0, 1, 0, 1], 1, 16, "one input ends before the other"),
+        ([0, 1], 3, 16, "do not fit together"),
+    ],
+)
 def test_streams_that_do_not_fit_are_an_error_with_the_unit_s_name(stop_b, rows, cols, text):
     g = Builder("mismatch")
-    u = g.unit("join", "map", [source(g, [0, 1], "a", 2, 16), source(g, stop_b, "b", 2 if text[0] != "d" else rows, cols)],
-               **map_of("add", "elementwise", 1, 2))
+    u = g.unit(
+        "join",
+        "map",
+        [
+            source(g, [0, 1], "a", 2, 16),
+            source(g, stop_b, "b", 2 if text[0] != "d" else rows, cols),
+        ],
+        **map_of("add", "elementwise", 1, 2),
+    )
     sink(g, u)
     with pytest.raises(RunError, match=f"unit join .map.: .*{text}"):
         run(g.graph(), machine())
@@ -286,10 +353,14 @@ def test_a_partial_chunk_without_padding_is_an_error():
         chain(reshape(0, 3), stop=[0, 0])
 
 
-@pytest.mark.parametrize("params, text", [
-    (dict(lo=1), r"parameters missing \['hi'\]"), (dict(lo=2, hi=1), "lo must be at most hi = 1, not 2"),
-    (dict(lo=-1, hi=1), "lo must be an integer of at least 0, not -1"),
-])
+@pytest.mark.parametrize(
+    "params, text",
+    [
+        (dict(lo=1), r"parameters missing \['hi'\]"),
+        (dict(lo=2, hi=1), "lo must be at most hi = 1, not 2"),
+        (dict(lo=-1, hi=1), "lo must be an integer of at least 0, not -1"),
+    ],
+)
 def test_bad_parameters_are_named(params, text):
     g = Builder("bad")
     sink(g, g.unit("flat", "flatten", [source(g, [0])], **params))
@@ -299,17 +370,33 @@ def test_bad_parameters_are_named(params, text):
 
 # -- long runs ------------------------------------------------------------------------------------
 
+
 def test_room_for_buffers_and_trace_grows_without_effect():
     steps = [("bufferize", dict(rank=1)), ("streamify", dict(rank=1, repeat=[3]))]
     stop = ([0] * 99 + [1]) * 100
     traced = chain(*steps, stop=stop)
     assert len(traced.channels[-1].stop) == 3 * len(stop)
     g = Builder("untraced")
-    sink(g, g.unit("s", "streamify", [g.unit("b", "bufferize", [source(g, stop)], rank=1)], rank=1, repeat=[3]))
+    sink(
+        g,
+        g.unit(
+            "s",
+            "streamify",
+            [g.unit("b", "bufferize", [source(g, stop)], rank=1)],
+            rank=1,
+            repeat=[3],
+        ),
+    )
     assert run(g.graph(), machine()).cycles == traced.cycles
 
 
 def test_waits_longer_than_the_calendar():
-    r = chain(("map", map_of("f", "elementwise", 1, 1)), stop=[0] * 4, rows=10000, cols=1000, on=machine(compute_bw=100))
+    r = chain(
+        ("map", map_of("f", "elementwise", 1, 1)),
+        stop=[0] * 4,
+        rows=10000,
+        cols=1000,
+        on=machine(compute_bw=100),
+    )
     assert r.busy[1] == 4 * 100000
     assert r.cycles == 1 + 400000 + 2

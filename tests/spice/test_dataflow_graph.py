@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from penstock.frontend.spice import FORMS, graph_from
 from penstock.frontend.spice.devices import table
 from penstock.machine.dataflow import DataflowGraph
@@ -22,18 +21,48 @@ half = mul %2 k
 output z = half
 output x = x
 """
-NAN = {"fp32": np.array([0x7FC00000], np.uint32).view(np.float32)[0], "fp64": np.array([0x7FF8 << 48], np.uint64).view(np.float64)[0]}
+NAN = {
+    "fp32": np.array([0x7FC00000], np.uint32).view(np.float32)[0],
+    "fp64": np.array([0x7FF8 << 48], np.uint64).view(np.float64)[0],
+}
 
 
 def words(fmt, seed=0, n=4000):
-    """Values of a format: corners with each other, then random words (half of them of moderate size)."""
+    """Values of a format: corners with each other, then random words (half of them of moderate
+    size).
+    """
     f = FORMATS[fmt]
     info = np.finfo(f.dtype)
-    corners = np.array([0, -0.0, 1, -1, np.inf, -np.inf, np.nan, info.tiny, -info.tiny, info.tiny / 2, -info.tiny / 2, info.max, info.eps, 3], f.dtype)
+    corners = np.array(
+        [
+            0,
+            -0.0,
+            1,
+            -1,
+            np.inf,
+            -np.inf,
+            np.nan,
+            info.tiny,
+            -info.tiny,
+            info.tiny / 2,
+            -info.tiny / 2,
+            info.max,
+            info.eps,
+            3,
+        ],
+        f.dtype,
+    )
     a, b = (m.ravel() for m in np.meshgrid(corners, corners))
     rng = np.random.default_rng(seed)
-    random = [np.where(rng.random(n) < 0.5, rng.integers(0, 1 << f.word.itemsize * 8, n, dtype=f.word).view(f.dtype), rng.standard_normal(n).astype(f.dtype)) for _ in "ab"]
-    return tuple(np.concatenate(p).astype(f.dtype) for p in zip((a, b), random))
+    random = [
+        np.where(
+            rng.random(n) < 0.5,
+            rng.integers(0, 1 << f.word.itemsize * 8, n, dtype=f.word).view(f.dtype),
+            rng.standard_normal(n).astype(f.dtype),
+        )
+        for _ in "ab"
+    ]
+    return tuple(np.concatenate(p).astype(f.dtype) for p in zip((a, b), random, strict=False))
 
 
 def bits(x):
@@ -46,7 +75,9 @@ def test_a_select_is_exact_and_leaks_nothing(fmt):
     for c in words(fmt, 1):
         tiny = np.finfo(x.dtype).tiny
         chosen = np.where(np.isnan(c) | (np.abs(c) >= tiny), bits(x), bits(y))
-        got = apply(Op.JOIN, apply(Op.GATE, c, x), apply(Op.GATE, apply(Op.EQ, c, np.zeros_like(c)), y))
+        got = apply(
+            Op.JOIN, apply(Op.GATE, c, x), apply(Op.GATE, apply(Op.EQ, c, np.zeros_like(c)), y)
+        )
         assert np.array_equal(bits(got), chosen)
 
 
@@ -58,9 +89,16 @@ def test_comparisons_and_arithmetic_against_python(fmt):
     with np.errstate(all="ignore"):
         for op, f in ((Op.LT, np.less), (Op.LE, np.less_equal), (Op.EQ, np.equal)):
             assert np.array_equal(bits(apply(op, a, b)), bits(f(*flushed).astype(a.dtype)))
-        for op, f in ((Op.ADD, np.add), (Op.SUB, np.subtract), (Op.MUL, np.multiply), (Op.DIV, np.divide)):
+        for op, f in (
+            (Op.ADD, np.add),
+            (Op.SUB, np.subtract),
+            (Op.MUL, np.multiply),
+            (Op.DIV, np.divide),
+        ):
             want = f(*flushed)
-            want = np.where(np.abs(want) < tiny, np.copysign(0, want), np.where(np.isnan(want), NAN[fmt], want)).astype(a.dtype)
+            want = np.where(
+                np.abs(want) < tiny, np.copysign(0, want), np.where(np.isnan(want), NAN[fmt], want)
+            ).astype(a.dtype)
             assert np.array_equal(bits(apply(op, a, b)), bits(want))
     negated = apply(Op.SUB, np.full_like(a, -0.0), a)
     assert np.array_equal(bits(negated)[~np.isnan(a)], bits(-flushed[0])[~np.isnan(a)])
@@ -81,77 +119,142 @@ def test_the_file_form_reads_back_and_counts():
     assert g.edges.tolist() == [[0, 2, 0], [1, 2, 1], [2, 4, 0], [3, 4, 1]]
     out = g.results(g.evaluate({"y": np.arange(3.0)}))
     assert out["z"].tolist() == [0.75, 1.25, 1.75] and out["x"].tolist() == [1.5] * 3
-    assert np.array_equal(g.evaluate(np.array([[1.5] * 3, [0, 1, 2]])), g.evaluate({"y": np.arange(3.0)}))
+    assert np.array_equal(
+        g.evaluate(np.array([[1.5] * 3, [0, 1, 2]])), g.evaluate({"y": np.arange(3.0)})
+    )
     # lines in another order make the same graph, but for node numbers
     shuffled = DataflowGraph.parse("\n".join(reversed(TEXT.splitlines())))
-    assert shuffled.statistics == g.statistics and shuffled.results(shuffled.evaluate())["z"] == 0.75
+    assert (
+        shuffled.statistics == g.statistics and shuffled.results(shuffled.evaluate())["z"] == 0.75
+    )
 
 
 def test_values_agree_with_a_walk_in_order():
     rng = np.random.default_rng(5)
-    n, sources = 400, 20
-    op = np.r_[np.zeros(sources // 2, int), np.ones(sources // 2, int), rng.integers(2, len(Op), n - sources)].astype(np.uint8)
-    a, b = (np.array([int(rng.integers(0, i)) if ARITY[Op(o)] > k else -1 for i, o in enumerate(op)]) for k in (0, 1))
-    g = DataflowGraph(op, a, b, rng.standard_normal(n) * (op < 2), {i: f"x{i}" for i in range(10)} | {n - 1: "y"}, [n - 1])
+    n = 400
+    sources = 20
+    op = np.r_[
+        np.zeros(sources // 2, int),
+        np.ones(sources // 2, int),
+        rng.integers(2, len(Op), n - sources),
+    ].astype(np.uint8)
+    a, b = (
+        np.array([int(rng.integers(0, i)) if ARITY[Op(o)] > k else -1 for i, o in enumerate(op)])
+        for k in (0, 1)
+    )
+    g = DataflowGraph(
+        op,
+        a,
+        b,
+        rng.standard_normal(n) * (op < 2),
+        {i: f"x{i}" for i in range(10)} | {n - 1: "y"},
+        [n - 1],
+    )
     batch = rng.standard_normal((10, 7)).astype(np.float32)
     got = g.evaluate(batch)
     want = np.zeros((n, 7), np.float32)
     for i, o in enumerate(op):
-        want[i] = batch[i] if o == 0 else np.float32(g.value[i]) if o == 1 else apply(Op(o), want[a[i]], want[b[i]] if b[i] >= 0 else None)
+        want[i] = (
+            batch[i]
+            if o == 0
+            else np.float32(g.value[i])
+            if o == 1
+            else apply(Op(o), want[a[i]], want[b[i]] if b[i] >= 0 else None)
+        )
     assert np.array_equal(bits(got), bits(want))
     copies = g.repeated(3)
     again = copies.evaluate(np.concatenate([batch, batch * 2, batch]))
     assert np.array_equal(bits(copies.results(again)["2.y"]), bits(want[-1]))
-    assert (len(copies), copies.statistics.edges, copies.depth) == (3 * n, 3 * g.statistics.edges, g.depth)
-    assert all(len({i // n for i in edge[:2]}) == 1 for edge in copies.edges.tolist())  # instances share nothing
+    assert (len(copies), copies.statistics.edges, copies.depth) == (
+        3 * n,
+        3 * g.statistics.edges,
+        g.depth,
+    )
+    assert all(
+        len({i // n for i in edge[:2]}) == 1 for edge in copies.edges.tolist()
+    )  # instances share nothing
     used = g.subgraph_of_outputs()
-    assert np.array_equal(bits(used.results(used.evaluate({used.name[int(i)]: batch[int(used.name[int(i)][1:])] for i in used.inputs}))["y"]), bits(want[-1]))
+    assert np.array_equal(
+        bits(
+            used.results(
+                used.evaluate(
+                    {used.name[int(i)]: batch[int(used.name[int(i)][1:])] for i in used.inputs}
+                )
+            )["y"]
+        ),
+        bits(want[-1]),
+    )
 
 
-@pytest.mark.parametrize("text, message", [
-    ("a = add b c\nb = input\nc = add a b\noutput z = a", "f.dfg:1: the graph has a cycle: a <- c <- a"),
-    ("a = add a a\noutput z = a", "f.dfg:1: the graph has a cycle: a <- a"),
-    ("a = input\nb = add a\noutput z = b", "f.dfg:2: add has 1 operand .rule: add has 2.; a missing operand"),
-    ("a = input\nb = add a c\noutput z = b", "f.dfg:2: operand c is not defined"),
-    ("a = input\n\na = input\noutput z = a", "f.dfg:3: node a is defined twice; the first is on line 1"),
-    ("a = pow b c", "f.dfg:1: unknown operation 'pow'"),
-    ("a = const one", "f.dfg:1: 'one' is not a number"),
-    ("x = input nan\noutput z = x", "f.dfg:1: the value of x is a NaN"),
-    ("k = const -NaN\noutput z = k", "f.dfg:1: the value of k is a NaN"),
-    ("a = const", "f.dfg:1: const a has 0 values"),
-    ("a + b", "f.dfg:1: cannot read"),
-    ("a b = input", "f.dfg:1: cannot read"),
-    ("a = input", "f.dfg: has no outputs"),
-    ("# nothing", "f.dfg: has no nodes"),
-    ("a = input\noutput z = q", "f.dfg:2: output z names q, which is not defined"),
-    ("a = input\noutput z = a\noutput z = a", "f.dfg:3: output z is defined twice"),
-])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (
+            "a = add b c\nb = input\nc = add a b\noutput z = a",
+            "f.dfg:1: the graph has a cycle: a <- c <- a",
+        ),
+        ("a = add a a\noutput z = a", "f.dfg:1: the graph has a cycle: a <- a"),
+        (
+            "a = input\nb = add a\noutput z = b",
+            "f.dfg:2: add has 1 operand .rule: add has 2.; a missing operand",
+        ),
+        ("a = input\nb = add a c\noutput z = b", "f.dfg:2: operand c is not defined"),
+        (
+            "a = input\n\na = input\noutput z = a",
+            "f.dfg:3: node a is defined twice; the first is on line 1",
+        ),
+        ("a = pow b c", "f.dfg:1: unknown operation 'pow'"),
+        ("a = const one", "f.dfg:1: 'one' is not a number"),
+        ("x = input nan\noutput z = x", "f.dfg:1: the value of x is a NaN"),
+        ("k = const -NaN\noutput z = k", "f.dfg:1: the value of k is a NaN"),
+        ("a = const", "f.dfg:1: const a has 0 values"),
+        ("a + b", "f.dfg:1: cannot read"),
+        ("a b = input", "f.dfg:1: cannot read"),
+        ("a = input", "f.dfg: has no outputs"),
+        ("# nothing", "f.dfg: has no nodes"),
+        ("a = input\noutput z = q", "f.dfg:2: output z names q, which is not defined"),
+        ("a = input\noutput z = a\noutput z = a", "f.dfg:3: output z is defined twice"),
+    ],
+)
 def test_a_bad_file_is_told_by_line(text, message):
     with pytest.raises(ProgramError, match=message):
         DataflowGraph.parse(text, "f.dfg")
 
 
-@pytest.mark.parametrize("change, message", [
-    ({"b": [-1, -1, -1]}, "node y .ADD.: second operand is missing"),
-    ({"a": [-1, -1, 2]}, "first operand comes later, or is the node itself"),
-    ({"a": [-1, 0, 0]}, "node k .CONST.: has a first operand"),
-    ({"op": [0, 1, 99]}, "unknown operation code 99"),
-    ({"outputs": []}, "has no outputs"),
-    ({"outputs": [7]}, "output 7 is not a node"),
-    ({"name": {}}, "every input needs a name"),
-    ({"name": {0: "a b"}}, "'a b' cannot be a name"),
-    ({"value": [0, 0]}, "different lengths"),
-])
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        ({"b": [-1, -1, -1]}, "node y .ADD.: second operand is missing"),
+        ({"a": [-1, -1, 2]}, "first operand comes later, or is the node itself"),
+        ({"a": [-1, 0, 0]}, "node k .CONST.: has a first operand"),
+        ({"op": [0, 1, 99]}, "unknown operation code 99"),
+        ({"outputs": []}, "has no outputs"),
+        ({"outputs": [7]}, "output 7 is not a node"),
+        ({"name": {}}, "every input needs a name"),
+        ({"name": {0: "a b"}}, "'a b' cannot be a name"),
+        ({"value": [0, 0]}, "different lengths"),
+    ],
+)
 def test_a_graph_is_checked_when_made(change, message):
-    fields = {"op": [0, 1, 2], "a": [-1, -1, 0], "b": [-1, -1, 1], "value": [0, 2, 0], "name": {0: "x", 1: "k", 2: "y"}, "outputs": [2]}
+    fields = {
+        "op": [0, 1, 2],
+        "a": [-1, -1, 0],
+        "b": [-1, -1, 1],
+        "value": [0, 2, 0],
+        "name": {0: "x", 1: "k", 2: "y"},
+        "outputs": [2],
+    }
     with pytest.raises(ProgramError, match=message):
         DataflowGraph(**fields | change)
 
 
 def test_inputs_are_checked():
     g = DataflowGraph.parse(TEXT)
-    for inputs, message in (({"q": 1}, "there is no input 'q'; inputs are x, y"), ({"x": [1, 2], "y": [1, 2, 3]}, "different shapes"),
-                            (np.zeros((3, 2)), "counts the 2 inputs")):
+    for inputs, message in (
+        ({"q": 1}, "there is no input 'q'; inputs are x, y"),
+        ({"x": [1, 2], "y": [1, 2, 3]}, "different shapes"),
+        (np.zeros((3, 2)), "counts the 2 inputs"),
+    ):
         with pytest.raises(ProgramError, match=message):
             g.evaluate(inputs)
     with pytest.raises(ProgramError, match="unknown number format 'fp8'"):
@@ -163,9 +266,17 @@ def test_the_page_says_what_is_so():
     text = re.search(r"```text\n(.*?)```", page, re.S)[1]
     assert DataflowGraph.parse(text).text() == text
     names = {}
-    exec(compile(re.search(r"```python\n(.*?)```", page, re.S)[1], "docs/dataflow_graphs.md", "exec"), names)
+    exec(
+        compile(
+            re.search(r"```python\n(.*?)```", page, re.S)[1], "docs/dataflow_graphs.md", "exec"
+        ),
+        names,
+    )
     assert names["graph"].statistics.outputs == 1
     assert table() in page, "run `python bench/graphs.py --docs`"
     for form in FORMS:
         assert f"| `{form}` |" in page
-    assert [graph_from(f"expr:{text}").statistics.nodes for text in ("s = a + b; y = s * where(s < c, s, 2.0)",)] == [12]
+    assert [
+        graph_from(f"expr:{text}").statistics.nodes
+        for text in ("s = a + b; y = s * where(s < c, s, 2.0)",)
+    ] == [12]

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from penstock import model
 from penstock.frontend.lowering import lower
 from penstock.frontend.program import build
@@ -32,21 +31,32 @@ def stored(params, config, seed=0):
 def computed(spec, shape):
     graph = graph_from(spec)
     results = graph.results(graph.evaluate())
-    return np.array([[results[f"y[{i},{j}]"] for j in range(shape[1])] for i in range(shape[0])], np.float32)
+    return np.array(
+        [[results[f"y[{i},{j}]"] for j in range(shape[1])] for i in range(shape[0])], np.float32
+    )
 
 
 @pytest.mark.parametrize("t", [1, 2, 3, 4])
 def test_swiglu_equals_the_tiled_machine(t):
-    want = stored(dict(batch=t, dim=t, inter=t, tile_b=t, tile_inter=t, silu="spelled"), machine("small_fpga"), seed=t)
+    want = stored(
+        dict(batch=t, dim=t, inter=t, tile_b=t, tile_inter=t, silu="spelled"),
+        machine("small_fpga"),
+        seed=t,
+    )
     got = computed(f"step:swiglu,t={t},silu=spelled,seed={t}", (t, t))
-    assert got.any() and np.array_equal(got.view(np.uint32), np.ascontiguousarray(want).view(np.uint32))
+    assert got.any() and np.array_equal(
+        got.view(np.uint32), np.ascontiguousarray(want).view(np.uint32)
+    )
 
 
 @pytest.mark.parametrize("config, tile", [("small_fpga", 4), ("fig8", 16)])
 def test_sums_run_over_the_machines_tiles(config, tile):
     sizes = dict(batch=3, dim=7, inter=6, tile_b=2, tile_inter=4)
     want = stored(sizes | {"silu": "spelled"}, machine(config))
-    got = computed(f"step:swiglu,{','.join(f'{k}={v}' for k, v in sizes.items())},silu=spelled,tile={tile}", (3, 7))
+    got = computed(
+        f"step:swiglu,{','.join(f'{k}={v}' for k, v in sizes.items())},silu=spelled,tile={tile}",
+        (3, 7),
+    )
     assert np.array_equal(got.view(np.uint32), np.ascontiguousarray(want).view(np.uint32))
 
 
@@ -54,7 +64,9 @@ def test_sums_run_over_the_machines_tiles(config, tile):
 def test_bf16_programs_round_as_the_machine_does(seed):
     sizes = dict(batch=3, dim=4, inter=8, tile_b=3, tile_inter=4, silu="spelled", dtype="bf16")
     want = stored(sizes, load("small_fpga"), seed).astype(np.float32)
-    got = computed(f"step:swiglu,{','.join(f'{k}={v}' for k, v in sizes.items())},seed={seed}", (3, 4))
+    got = computed(
+        f"step:swiglu,{','.join(f'{k}={v}' for k, v in sizes.items())},seed={seed}", (3, 4)
+    )
     assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
 
 
@@ -64,8 +76,23 @@ def test_a_cast_is_the_machines_bit_for_bit():
     graph = g.graph()
     rng = np.random.default_rng(4)
     random = rng.integers(0, 1 << 32, 200_000, dtype=np.uint32)
-    ties = random[:50_000] & 0xFFFF0000 | 0x8000                       # halfway between two
-    ends = np.array([0, 1, 0x007FFFFF, 0x00800000, 0x00807FFF, 0x00808000, 0x7F7F7FFF, 0x7F7F8000, 0x7F7FFFFF, 0x7F800000, 0x7FC00000], np.uint32)
+    ties = random[:50_000] & 0xFFFF0000 | 0x8000  # halfway between two
+    ends = np.array(
+        [
+            0,
+            1,
+            0x007FFFFF,
+            0x00800000,
+            0x00807FFF,
+            0x00808000,
+            0x7F7F7FFF,
+            0x7F7F8000,
+            0x7F7FFFFF,
+            0x7F800000,
+            0x7FC00000,
+        ],
+        np.uint32,
+    )
     bits = np.concatenate([random, ties, ties + 1, ties - 1, ends, ends | 0x80000000])
     bits = bits[(bits & 0x7FFFFFFF) <= 0x7FC00000]
     x = bits.astype(np.uint32).view(np.float32)
@@ -78,11 +105,18 @@ def test_a_cast_is_the_machines_bit_for_bit():
 @pytest.mark.parametrize("config, t", [("fp32", 2), ("fp32", 4), ("bf16", 3)])
 def test_the_silu_unit_too(config, t):
     c = machine("small_fpga") if config == "fp32" else load("small_fpga")
-    want = stored(dict(batch=t, dim=t, inter=t, tile_b=t, tile_inter=t, dtype=config), c).astype(np.float32)
+    want = stored(dict(batch=t, dim=t, inter=t, tile_b=t, tile_inter=t, dtype=config), c).astype(
+        np.float32
+    )
     got = computed(f"step:swiglu,t={t},dtype={config}", (t, t))
     assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
     short = graph_from(f"step:swiglu,t={t},dtype={config},exact=0")
-    assert len(short) < 1000 and np.allclose([float(v) for v in short.results(short.evaluate()).values()], want.ravel(), rtol=1e-5 if config == "fp32" else 1e-2, atol=1e-7)
+    assert len(short) < 1000 and np.allclose(
+        [float(v) for v in short.results(short.evaluate()).values()],
+        want.ravel(),
+        rtol=1e-5 if config == "fp32" else 1e-2,
+        atol=1e-7,
+    )
 
 
 def test_silu_is_the_units_bit_for_bit():
@@ -93,14 +127,29 @@ def test_silu_is_the_units_bit_for_bit():
     bits = rng.integers(0, 1 << 32, 15_000, dtype=np.uint32)
 
     def steps(around, n=500):  # neighbours of a number, above and below
-        return (np.float32(around).view(np.uint32) + np.arange(-n, n)).astype(np.uint32).view(np.float32)
+        return (
+            (np.float32(around).view(np.uint32) + np.arange(-n, n))
+            .astype(np.uint32)
+            .view(np.float32)
+        )
 
-    x = np.concatenate([bits[(bits & 0x7FFFFFFF) <= 0x7FC00000].view(np.float32), rng.standard_normal(15_000).astype(np.float32) * 5,
-                        rng.uniform(-92, -85, 15_000).astype(np.float32),          # results become zero here
-                        *(sign * steps(v) for v in (2.0**-125, 2.0**-30, 2.0**-24, 1.0, 88.0, 255.0) for sign in (1, -1)), np.zeros(1, np.float32)])
+    x = np.concatenate(
+        [
+            bits[(bits & 0x7FFFFFFF) <= 0x7FC00000].view(np.float32),
+            rng.standard_normal(15_000).astype(np.float32) * 5,
+            rng.uniform(-92, -85, 15_000).astype(np.float32),  # results become zero here
+            *(
+                sign * steps(v)
+                for v in (2.0**-125, 2.0**-30, 2.0**-24, 1.0, 88.0, 255.0)
+                for sign in (1, -1)
+            ),
+            np.zeros(1, np.float32),
+        ]
+    )
     for part in np.array_split(x, 12):
         with np.errstate(all="ignore"):
-            got, want = graph.results(graph.evaluate({"x": part}))["y"], arith.silu(part)
+            got = graph.results(graph.evaluate({"x": part}))["y"]
+            want = arith.silu(part)
         assert np.array_equal(got.view(np.uint32), want.view(np.uint32))
 
 
@@ -113,7 +162,9 @@ def test_maximum_is_the_machines_bit_for_bit():
     g = Builder()
     g.output("m", _maximum(g.input("x"), g.input("y")))
     graph = g.graph()
-    specials = np.array([0, -0.0, 1, -1, 2.5, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38], np.float32)
+    specials = np.array(
+        [0, -0.0, 1, -1, 2.5, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 3e38], np.float32
+    )
     x, y = (v.ravel() for v in np.meshgrid(specials, specials))
     got = graph.results(graph.evaluate({"x": x, "y": y}))["m"]
     assert np.array_equal(arith.canonical(got).view(np.uint32), arith.max_(x, y).view(np.uint32))
@@ -133,35 +184,68 @@ def program(n=2):
 """)
     graph = graph_from(f"step:{file},n=3")
     a, b = (np.random.default_rng(i).standard_normal((3, 3)).astype(np.float32) for i in range(2))
-    out = graph.results(graph.evaluate({f"{k}[{i},{j}]": v[i, j] for k, v in (("a", a), ("b", b)) for i in range(3) for j in range(3)}))
+    out = graph.results(
+        graph.evaluate(
+            {
+                f"{k}[{i},{j}]": v[i, j]
+                for k, v in (("a", a), ("b", b))
+                for i in range(3)
+                for j in range(3)
+            }
+        )
+    )
     padded = [np.pad(m, (0, 1)) for m in (a, b)]
     want = arith.exp(arith.matmul(*padded)[:3, :3])
     assert np.array_equal([[out[f"y[{i},{j}]"] for j in range(3)] for i in range(3)], want)
 
 
 def equals_what_the_machine_stores(name, params, config, seed=0):
-    """Stored tensors against the tiled machine's model, tiles of sinks against the program's NumPy meaning."""
+    """Stored tensors against the tiled machine's model, tiles of sinks against the program's NumPy
+    meaning.
+    """
     p = build(name, params)
-    tensors, streams = p.inputs(seed), p.streams(seed)
+    tensors = p.inputs(seed)
+    streams = p.streams(seed)
     units = lower(p.graph, config)
-    run = model.run(units, config, tensors, sources=edges.source_beats(p.graph, units, streams), trace=True)
+    run = model.run(
+        units, config, tensors, sources=edges.source_beats(p.graph, units, streams), trace=True
+    )
     order = edges.arrivals(units, run)
     _, meaning = expected(p.graph, tensors, config.machine.t, streams, order)
     graph = scalarise(p.graph, tensors, config.machine.t, sources=streams, order=order)
     results = graph.results(graph.evaluate())
     want = {n: np.asarray(a, np.float32) for n, a in run.outputs.items()}
-    want |= {f"{n}[{k}]": np.asarray(v, np.float32) for n, items in meaning.sinks.items() for k, (v, _) in enumerate(items) if isinstance(v, np.ndarray)}
-    assert len(results) == sum(a.size for a in want.values()) and any(a.any() for a in want.values())
+    want |= {
+        f"{n}[{k}]": np.asarray(v, np.float32)
+        for n, items in meaning.sinks.items()
+        for k, (v, _) in enumerate(items)
+        if isinstance(v, np.ndarray)
+    }
+    assert len(results) == sum(a.size for a in want.values()) and any(
+        a.any() for a in want.values()
+    )
     for n, a in want.items():
-        got = np.array([[results[f"{n}[{i},{j}]"] for j in range(a.shape[1])] for i in range(a.shape[0])], np.float32).reshape(a.shape)
+        got = np.array(
+            [[results[f"{n}[{i},{j}]"] for j in range(a.shape[1])] for i in range(a.shape[0])],
+            np.float32,
+        ).reshape(a.shape)
         assert np.array_equal(got.view(np.uint32), np.ascontiguousarray(a).view(np.uint32)), n
     return graph
 
 
-@pytest.mark.parametrize("sizes", [dict(rows=1, dim=1, out=4, tiles=1), dict(rows=2, dim=2, out=4, tile_rows=2, tiles=1), dict(rows=4, dim=4, out=8, tile_rows=2, tiles=2),
-                                   dict(rows=5, dim=10, out=8, tile_rows=4, tiles=2)])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        dict(rows=1, dim=1, out=4, tiles=1),
+        dict(rows=2, dim=2, out=4, tile_rows=2, tiles=1),
+        dict(rows=4, dim=4, out=8, tile_rows=2, tiles=2),
+        dict(rows=5, dim=10, out=8, tile_rows=4, tiles=2),
+    ],
+)
 def test_an_expert_of_the_simplified_mixture_equals_the_tiled_machine(sizes):
-    graph = equals_what_the_machine_stores("simple_moe", sizes | {"experts": 1}, machine("small_fpga"))
+    graph = equals_what_the_machine_stores(
+        "simple_moe", sizes | {"experts": 1}, machine("small_fpga")
+    )
     assert graph.statistics.ops["mul"] == sizes["rows"] * sizes["dim"] * sizes["out"]
     spec = graph_from("step:simple_moe,experts=1," + ",".join(f"{k}={v}" for k, v in sizes.items()))
     assert spec.text().partition("\n")[2] == graph.text().partition("\n")[2]
@@ -174,7 +258,9 @@ def test_rows_meet_the_experts_that_the_seed_draws(seed):
     assert graph.statistics.ops["mul"] == 6 * 4 * 4  # one expert for each row
 
 
-@pytest.mark.parametrize("part, seed", [("routing", 0), ("routing", 1), ("memory", 0), ("memory", 1)])
+@pytest.mark.parametrize(
+    "part, seed", [("routing", 0), ("routing", 1), ("memory", 0), ("memory", 1)]
+)
 def test_every_kind_of_operator_has_a_scalar_form(part, seed):
     equals_what_the_machine_stores("operators", {"part": part}, load("small_fpga"), seed)
 
@@ -182,7 +268,16 @@ def test_every_kind_of_operator_has_a_scalar_form(part, seed):
 @pytest.mark.parametrize("regions", [0, 1])
 def test_a_mixture_of_experts_as_it_ran(regions):
     """Three experts a token: the order in which their rows arrive decides the sum."""
-    sizes = dict(tokens=3, dim=4, inter=4, experts=3, top_k=3, tile_inter=4, tile_rows=2 * (not regions), regions=regions)
+    sizes = dict(
+        tokens=3,
+        dim=4,
+        inter=4,
+        experts=3,
+        top_k=3,
+        tile_inter=4,
+        tile_rows=2 * (not regions),
+        regions=regions,
+    )
     equals_what_the_machine_stores("moe", sizes, load("small_fpga"))
 
 
@@ -208,17 +303,32 @@ def program(part="all"):
 """
 
 
-@pytest.mark.parametrize("part, message", [("signal", "stores no numbers"), ("all", "streams\\(\\) gives no elements for source 'choice'")])
+@pytest.mark.parametrize(
+    "part, message",
+    [
+        ("signal", "stores no numbers"),
+        ("all", "streams\\(\\) gives no elements for source 'choice'"),
+    ],
+)
 def test_programs_without_a_graph_are_told(part, message, tmp_path):
     (tmp_path / "own.py").write_text(OWN)
     with pytest.raises(ProgramError, match=message):
         graph_from(f"step:{tmp_path / 'own.py'},part={part}")
 
 
-@pytest.mark.parametrize("spec, message", [
-    ("step:nothing", "no program named 'nothing'"), ("step:swiglu,depth=3", "unknown parameter 'depth'"), ("step:swiglu,t", "cannot read 't'; write param=value"),
-    ("step:swiglu,t=0", "t must be from 1 to 256, not 0"), ("step:swiglu,t=2,tile=3", "tile must be 2, 4, 8 or 16, not 3"), ("step:swiglu,t=x", "t must be a whole number"),
-    ("step:swiglu", "has more than 2000000 nodes; choose smaller tensors"), ("step:swiglu,t=2,silu=fast", "silu must be unit or spelled, not 'fast'")])
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        ("step:nothing", "no program named 'nothing'"),
+        ("step:swiglu,depth=3", "unknown parameter 'depth'"),
+        ("step:swiglu,t", "cannot read 't'; write param=value"),
+        ("step:swiglu,t=0", "t must be from 1 to 256, not 0"),
+        ("step:swiglu,t=2,tile=3", "tile must be 2, 4, 8 or 16, not 3"),
+        ("step:swiglu,t=x", "t must be a whole number"),
+        ("step:swiglu", "has more than 2000000 nodes; choose smaller tensors"),
+        ("step:swiglu,t=2,silu=fast", "silu must be unit or spelled, not 'fast'"),
+    ],
+)
 def test_bad_programs(spec, message):
     with pytest.raises(ProgramError, match=message):
         graph_from(spec)

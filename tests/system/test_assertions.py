@@ -1,7 +1,8 @@
-"""A shape that the program asserts is checked on the streams of the run itself, with and without values."""
+"""A shape that the program asserts is checked on the streams of the run itself, with and without
+values.
+"""
 
 import pytest
-
 from penstock.machine.errors import RunError
 from penstock.runs import api
 
@@ -37,5 +38,11 @@ def reference(x, selector):
 def test_an_assertion_that_the_run_breaks(on, values, tmp_path):
     path = tmp_path / "gather.py"
     path.write_text(PROGRAM.format(targets=[[0], [0, 1], [1], []]))
-    with pytest.raises(RunError, match=r"dimension 1 of stream \S+ has had 0, 1, 2 elements \(rule: the program asserts \[4, 1, 1\]\)"):
+    with pytest.raises(
+        RunError,
+        match=(
+            r"dimension 1 of stream \S+ has had 0, 1, 2 elements \(rule: the program asserts "
+            r"\[4, 1, 1\]\)"
+        ),
+    ):
         api.run(str(path), config="small_fpga", params={"dtype": "bf16"}, on=on, values=values)

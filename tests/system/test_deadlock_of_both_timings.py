@@ -1,10 +1,11 @@
-"""Rows that are gathered in another order than they are dealt deadlock in both timings, for one reason and with one cure; a program can make the room that its data need, and so can more buffers."""
+"""Rows that are gathered in another order than they are dealt deadlock in both timings, for one
+reason and with one cure; a program can make the room that its data need, and so can more buffers.
+"""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from penstock import load_config, run
 from penstock.frontend import (
     Accum,
@@ -35,15 +36,30 @@ ROWS = 8
 
 
 def dealt(first):
-    """Rows to output 0 and then 1; gathered from 1 first: those of output 0 have to wait in their channel."""
+    """Rows to output 0 and then 1; gathered from 1 first: those of output 0 have to wait in their
+    channel.
+    """
     g = Graph("dealt")
-    x, y = g.input("x", (ROWS, 4), "bf16"), g.output("y", (ROWS, 4), "bf16")
+    x = g.input("x", (ROWS, 4), "bf16")
+    y = g.output("y", (ROWS, 4), "bf16")
     to, back = (Source(graph=g, shape=(ROWS,), selector=2, name=n) for n in ("to", "back"))
-    parts = Partition(Flatten(LinearOffChipLoad(x, tile=(1, 4)), lo=0, hi=2), to, rank=0, outputs=2, name="deal")
-    gathered = Flatten(Reassemble(parts[0], parts[1], back, rank=0, name="gather"), lo=0, hi=1).stream.assert_shape((ROWS,))
+    parts = Partition(
+        Flatten(LinearOffChipLoad(x, tile=(1, 4)), lo=0, hi=2), to, rank=0, outputs=2, name="deal"
+    )
+    gathered = Flatten(
+        Reassemble(parts[0], parts[1], back, rank=0, name="gather"), lo=0, hi=1
+    ).stream.assert_shape((ROWS,))
     LinearOffChipStore(gathered, y)
-    zeros, ones = np.zeros(ROWS // 2, int).tolist(), np.ones(ROWS // 2, int).tolist()
-    return Program("dealt", {}, g, None, None, lambda seed: {"to": zeros + ones, "back": ones + zeros if first else zeros + ones})
+    zeros = np.zeros(ROWS // 2, int).tolist()
+    ones = np.ones(ROWS // 2, int).tolist()
+    return Program(
+        "dealt",
+        {},
+        g,
+        None,
+        None,
+        lambda seed: {"to": zeros + ones, "back": ones + zeros if first else zeros + ones},
+    )
 
 
 @pytest.mark.parametrize("timing", ["machine", "published"])
@@ -51,9 +67,14 @@ def test_found_explained_and_freed(timing):
     (found,) = deadlock.find(dealt(True), "small_fpga", [{}], timing=timing)
     d = found.deadlock
     assert found.cycles is None and d.cycle > 0
-    assert [(s.unit, s.why, s.on) for s in d.circle] == [("deal", "room", "gather"), ("gather", "beat", "deal")]
+    assert [(s.unit, s.why, s.on) for s in d.circle] == [
+        ("deal", "room", "gather"),
+        ("gather", "beat", "deal"),
+    ]
     (relief,) = d.reliefs
-    assert relief.channel == "deal:0->gather:0" and relief.count == 2  # its other output is of the same kind
+    assert (
+        relief.channel == "deal:0->gather:0" and relief.count == 2
+    )  # its other output is of the same kind
     assert relief.depth == d.uniform == ROWS // 2
     for depth in (d.uniform - 1, d.uniform):
         (again,) = deadlock.find(dealt(True), "small_fpga", [{}], timing=timing, depth=depth)
@@ -63,10 +84,25 @@ def test_found_explained_and_freed(timing):
 
 
 def lopsided(waiting, regions=0):
-    """The first and the last row go to expert 1, all others to expert 0: its rows wait for the first one, whose tile only the last one fills."""
-    params = dict(tokens=160, dim=8, inter=16, experts=2, top_k=1, tile_rows=4, tile_inter=8, regions=regions, waiting=waiting)
+    """The first and the last row go to expert 1, all others to expert 0: its rows wait for the
+    first one, whose tile only the last one fills.
+    """
+    params = dict(
+        tokens=160,
+        dim=8,
+        inter=16,
+        experts=2,
+        top_k=1,
+        tile_rows=4,
+        tile_inter=8,
+        regions=regions,
+        waiting=waiting,
+    )
     rows = [[1]] + [[0]] * 158 + [[1]]
-    return replace(build("moe", params, load_config("small_fpga")), _streams=lambda seed, **_: {"chosen": rows, "each": rows})
+    return replace(
+        build("moe", params, load_config("small_fpga")),
+        _streams=lambda seed, **_: {"chosen": rows, "each": rows},
+    )
 
 
 @pytest.mark.parametrize("regions", [0, 1])
@@ -74,16 +110,24 @@ def test_static_tiles_have_the_room_that_any_routing_asks_for(regions):
     (r,) = run(lopsided(None, regions), "small_fpga")
     assert r.values_ok
     (found,) = deadlock.find(lopsided(0, regions), "small_fpga", [{}])
-    assert found.deadlock and {"gather", "back0" if regions else "rows"} <= {s.unit for s in found.deadlock.circle}
+    assert found.deadlock and {"gather", "back0" if regions else "rows"} <= {
+        s.unit for s in found.deadlock.circle
+    }
     with pytest.raises(RunError, match="deadlock"):
         run(lopsided(0, regions), "small_fpga")
 
 
 def centred():
-    """Every tile less the sum of all: six buffers have to wait on chip, in channels and in queues, until it is known."""
+    """Every tile less the sum of all: six buffers have to wait on chip, in channels and in queues,
+    until it is known.
+    """
     g = Graph("centred")
-    tiles = Broadcast(cast(LinearOffChipLoad(g.input("x", (24, 16), "bf16"), tile=(4, 4)), "fp32"), n=2)
-    total = Flatten(Expand(Promote(Accum(tiles[0], fn=add(), rank=2), level=0), count=24), lo=1, hi=2)
+    tiles = Broadcast(
+        cast(LinearOffChipLoad(g.input("x", (24, 16), "bf16"), tile=(4, 4)), "fp32"), n=2
+    )
+    total = Flatten(
+        Expand(Promote(Accum(tiles[0], fn=add(), rank=2), level=0), count=24), lo=1, hi=2
+    )
     Sink(Map(Flatten(Streamify(Bufferize(tiles[1], rank=1)), lo=0, hi=1), total, fn=sub()))
     return Program("centred", {}, g, None, None, lambda seed: {})
 
@@ -94,22 +138,49 @@ def test_more_buffers_free_a_writer_that_holds_what_it_may():
     assert ("Bufferize", "page") in {(s.unit, s.why) for s in found.deadlock.circle}
     needed = found.deadlock.buffers
     for buffers, finishes in ((needed - 1, False), (needed, True), (0, True)):
-        (again,) = deadlock.find(centred(), replace(config, machine=replace(config.machine, buffers=buffers)), [{}])
+        (again,) = deadlock.find(
+            centred(), replace(config, machine=replace(config.machine, buffers=buffers)), [{}]
+        )
         assert (again.deadlock is None) == finishes
-    with pytest.raises(RunError, match=rf"machine.buffers = {needed} frees it; channels of depth(.*\n)+.*holds 2 buffers, as many as it may"):
+    with pytest.raises(
+        RunError,
+        match=(
+            rf"machine.buffers = {needed} frees it; channels of depth(.*\n)+.*holds 2 buffers, "
+            r"as many as it may"
+        ),
+    ):
         run(centred(), config)
 
 
 def test_more_pages_free_a_buffer_that_is_larger_than_its_scratchpad():
     config = load_config("small_fpga")
-    params = {"parallel": "coarse", "softmax": "stable", "requests": 4, "regions": 1, "heads": 8, "most": 40, "skew": 2.0}
+    params = {
+        "parallel": "coarse",
+        "softmax": "stable",
+        "requests": 4,
+        "regions": 1,
+        "heads": 8,
+        "most": 40,
+        "skew": 2.0,
+    }
     (found,) = deadlock.find("attention", config, [params], seed=3)
     needed = found.deadlock.pages
     assert needed > config.machine.pages and found.deadlock.uniform is None
     for pages, finishes in ((needed - 1, False), (needed, True)):
-        (again,) = deadlock.find("attention", replace(config, machine=replace(config.machine, pages=pages)), [params], seed=3)
+        (again,) = deadlock.find(
+            "attention",
+            replace(config, machine=replace(config.machine, pages=pages)),
+            [params],
+            seed=3,
+        )
         assert (again.deadlock is None) == finishes
-    with pytest.raises(RunError, match=rf"machine.pages = {needed} frees it\n(.*\n)+.*none of {config.machine.pages} is free"):
+    with pytest.raises(
+        RunError,
+        match=(
+            rf"machine.pages = {needed} frees it\n(.*\n)+.*none of {config.machine.pages} is "
+            r"free"
+        ),
+    ):
         run("attention", config, params=params, seed=3, values=False)
 
 
@@ -125,7 +196,22 @@ def test_the_rtl_finishes_and_deadlocks_like_the_model():
 @pytest.mark.parametrize("softmax", ["published", "stable", "online"])
 @pytest.mark.parametrize("parallel", ["coarse", "interleaved", "dynamic"])
 def test_attention_of_long_requests_finishes_with_shallow_channels(parallel, softmax):
-    """Up to 32 tiles of V wait for the maximum over as many of K (their addresses do the waiting), and a tile of scores of several rows for its own maximum."""
+    """Up to 32 tiles of V wait for the maximum over as many of K (their addresses do the waiting),
+    and a tile of scores of several rows for its own maximum.
+    """
     for heads in (4, 8):
-        (found,) = deadlock.find("attention", "small_fpga", [{"parallel": parallel, "softmax": softmax, "requests": 16, "regions": 4, "most": 32, "heads": heads}])
+        (found,) = deadlock.find(
+            "attention",
+            "small_fpga",
+            [
+                {
+                    "parallel": parallel,
+                    "softmax": softmax,
+                    "requests": 16,
+                    "regions": 4,
+                    "most": 32,
+                    "heads": heads,
+                }
+            ],
+        )
         assert found.deadlock is None and found.cycles > 4000

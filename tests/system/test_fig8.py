@@ -1,7 +1,8 @@
-"""Figure 8 as a whole: published cycles exact, the machine's quality against its bounds, model against RTL."""
+"""Figure 8 as a whole: published cycles exact, the machine's quality against its bounds, model
+against RTL.
+"""
 
 import pytest
-
 from penstock import figures
 from penstock.figures.published import fig8
 from penstock.runs import api, regress
@@ -9,7 +10,10 @@ from penstock.runs import api, regress
 
 @pytest.fixture(scope="module")
 def records():
-    return {(r.params["tile_b"], r.params["tile_inter"], r.backend, r.timing): r for r in figures.fig8_records(False)}
+    return {
+        (r.params["tile_b"], r.params["tile_inter"], r.backend, r.timing): r
+        for r in figures.fig8_records(False)
+    }
 
 
 POINTS = [(p.tile_b, p.tile_inter) for p in fig8()]
@@ -18,7 +22,11 @@ POINTS = [(p.tile_b, p.tile_inter) for p in fig8()]
 @pytest.mark.parametrize("p", fig8(), ids=lambda p: f"{p.tile_b}x{p.tile_inter}")
 def test_published_timing_is_exact(records, p):
     r = records[p.tile_b, p.tile_inter, "model", "published"]
-    assert (r.cycles, r.offchip_bytes, r.onchip_bytes) == (p.step_cycles, p.offchip_bytes, p.onchip_bytes)
+    assert (r.cycles, r.offchip_bytes, r.onchip_bytes) == (
+        p.step_cycles,
+        p.offchip_bytes,
+        p.onchip_bytes,
+    )
 
 
 @pytest.mark.parametrize(("b", "i"), POINTS)
@@ -27,22 +35,30 @@ def test_machine_keeps_the_memory_busy(records, b, i):
     assert r.cycles <= 1.02 * r.offchip_bytes / 256 + (b // 16) * (i // 16) * 16 + 150
 
 
-@pytest.mark.parametrize("p", [p for p in fig8() if p.hdl_cycles], ids=lambda p: f"{p.tile_b}x{p.tile_inter}")
+@pytest.mark.parametrize(
+    "p", [p for p in fig8() if p.hdl_cycles], ids=lambda p: f"{p.tile_b}x{p.tile_inter}"
+)
 def test_machine_is_no_slower_than_the_published_hdl(records, p):
     assert records[p.tile_b, p.tile_inter, "model", "machine"].cycles <= p.hdl_cycles
 
 
 @pytest.mark.parametrize(("b", "i"), POINTS)
 def test_stored_rtl_runs_are_the_models(records, b, i):
-    model, rtl = records[b, i, "model", "machine"], records[b, i, "rtl", "machine"]
+    model = records[b, i, "model", "machine"]
+    rtl = records[b, i, "rtl", "machine"]
     assert (rtl.cycles, rtl.dram_bytes, rtl.mismatches) == (model.cycles, model.dram_bytes, 0)
     assert rtl.channels_observed == rtl.channels_total and rtl.values_ok
 
 
 def test_figure_is_drawn(records, tmp_path):
     rows, agreements = figures.fig8(tmp_path, list(records.values()))
-    assert len(rows) == 15 and next(a for a in agreements if a["of"] == "published_cycles")["max_error"] == 0
-    assert (tmp_path / "fig8.csv").stat().st_size and (tmp_path / "fig8.png").read_bytes()[:4] == b"\x89PNG"
+    assert (
+        len(rows) == 15
+        and next(a for a in agreements if a["of"] == "published_cycles")["max_error"] == 0
+    )
+    assert (tmp_path / "fig8.csv").stat().st_size and (tmp_path / "fig8.png").read_bytes()[
+        :4
+    ] == b"\x89PNG"
 
 
 @pytest.mark.parametrize(("config", "bound"), [("fig8", 1e-5), ("paper_hdl_bf16", 2e-2)])
@@ -55,7 +71,11 @@ QUICK = ("swiglu small_fpga", "swiglu small_fpga x2")
 """Designs whose simulators take seconds to build; the others take minutes."""
 
 
-@pytest.mark.parametrize("design", [pytest.param(d, marks=() if d.name in QUICK else pytest.mark.deep) for d in regress.DESIGNS], ids=lambda d: d.name)
+@pytest.mark.parametrize(
+    "design",
+    [pytest.param(d, marks=() if d.name in QUICK else pytest.mark.deep) for d in regress.DESIGNS],
+    ids=lambda d: d.name,
+)
 def test_rtl_equals_model(design):
     records, rows = regress.run(designs=(design,))
     assert [r["failed"] for r in rows if "failed" in r] == []

@@ -1,11 +1,12 @@
-"""The figures of the timing `published`: ours beside the published numbers, on drawn and on published traces."""
+"""The figures of the timing `published`: ours beside the published numbers, on drawn and on
+published traces.
+"""
 
 import csv
 import json
 from pathlib import Path
 
 import pytest
-
 from penstock import cli, figures
 from penstock.figures.published import statements
 from penstock.frontend import build
@@ -25,11 +26,22 @@ def published_traces():
 
 
 def test_a_figure_on_drawn_lengths(capsys, tmp_path):
-    assert cli.main(["figures", "fig15", "--machine", "--out", str(tmp_path / "new"), "--quiet"]) == 0
+    assert (
+        cli.main(["figures", "fig15", "--machine", "--out", str(tmp_path / "new"), "--quiet"]) == 0
+    )
     rows = list(csv.DictReader((tmp_path / "new" / "fig15.csv").read_text().splitlines()))
-    assert [(r["requests"], r["parallel"]) for r in rows] == [(str(n), p) for n in (16, 32, 48, 64) for p in ("coarse", "dynamic")]
-    assert not any(k.startswith("step_") for k in rows[0]) and all(int(r["cycles"]) > int(r["machine_cycles"]) > 0 for r in rows)
-    assert sorted(p.name for p in (tmp_path / "new").iterdir()) == ["fig15.csv", "fig15.json", "fig15.png", "fig15_records.json"]
+    assert [(r["requests"], r["parallel"]) for r in rows] == [
+        (str(n), p) for n in (16, 32, 48, 64) for p in ("coarse", "dynamic")
+    ]
+    assert not any(k.startswith("step_") for k in rows[0]) and all(
+        int(r["cycles"]) > int(r["machine_cycles"]) > 0 for r in rows
+    )
+    assert sorted(p.name for p in (tmp_path / "new").iterdir()) == [
+        "fig15.csv",
+        "fig15.json",
+        "fig15.png",
+        "fig15_records.json",
+    ]
     summary = json.loads((tmp_path / "new" / "fig15.json").read_text())["summary"]
     assert not any(s["published"] for s in summary if s["what"] != "seconds to make")
     out = capsys.readouterr().out
@@ -37,7 +49,9 @@ def test_a_figure_on_drawn_lengths(capsys, tmp_path):
 
 
 def test_figure_15_is_the_published_one(tmp_path):
-    _, (cycles,), summary, _ = figures.write(figures.FIGURES["fig15"], tmp_path, figures.Traces(IN_THE_BOX), machine=False)
+    _, (cycles,), summary, _ = figures.write(
+        figures.FIGURES["fig15"], tmp_path, figures.Traces(IN_THE_BOX), machine=False
+    )
     assert (cycles["points"], cycles["max_error"]) == (8, 0)
     said = {s["what"]: s for s in summary}
     for n in (16, 64):
@@ -48,37 +62,85 @@ def test_figure_15_is_the_published_one(tmp_path):
 @pytest.mark.deep
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_every_figure_says_what_the_paper_says(name, tmp_path):
-    """Cycles within two percent, memory exactly, ratios of the text as far as the traces are those of the paper."""
+    """Cycles within two percent, memory exactly, ratios of the text as far as the traces are those
+    of the paper.
+    """
     _, agreements, summary, _ = figures.write(figures.FIGURES[name], tmp_path, published_traces())
     for a in agreements:
         assert a["max_error"] <= (0 if "onchip" in a["of"] else 0.02), a
     for s in summary:
         if s["published"] and s["what"] != "seconds to make":
-            assert s["ours"] == pytest.approx(s["published"], rel=0.05 if name == "fig21" else 0.015), s
+            assert s["ours"] == pytest.approx(
+                s["published"], rel=0.05 if name == "fig21" else 0.015
+            ), s
         if s["what"] == "seconds to make":
             assert s["published"] == statements(name)["hours"] * 3600
 
 
-@pytest.mark.parametrize(("argv", "message"), [
-    (["fig11"], "no figure 'fig11'; did you mean "), (["fig9", "--rtl"], "--rtl and --records are for figure 8"),
-    (["fig9", "--traces", "nowhere"], "no such folder: nowhere"), (["fig9", "--traces", "."], "no trace"), (["fig14", "--traces", "."], "no trace b64_stdev"),
-])
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["fig11"], "no figure 'fig11'; did you mean "),
+        (["fig9", "--rtl"], "--rtl and --records are for figure 8"),
+        (["fig9", "--traces", "nowhere"], "no such folder: nowhere"),
+        (["fig9", "--traces", "."], "no trace"),
+        (["fig14", "--traces", "."], "no trace b64_stdev"),
+    ],
+)
 def test_bad_calls(argv, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["figures", *argv, "--out", "out", "--quiet"]) == 1
     assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(("name", "params"), [
-    ("moe", dict(tokens=24, tile_rows=0, skew=2.0)), ("moe", dict(tokens=24, tile_rows=8, regions=2)), ("simple_moe", {}), ("operators", dict(part="memory")),
-    ("operators", dict(part="compute")), ("attention", dict(requests=8, regions=2, most=3, parallel="interleaved", softmax="online")), ("attention", dict(requests=8, regions=2, most=3)),
-    ("published_moe", dict(tokens=16, dim=64, inter=64, experts=4, top_k=2, tile_rows=0, tile_inter=16, regions=2)),
-])
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("moe", dict(tokens=24, tile_rows=0, skew=2.0)),
+        ("moe", dict(tokens=24, tile_rows=8, regions=2)),
+        ("simple_moe", {}),
+        ("operators", dict(part="memory")),
+        ("operators", dict(part="compute")),
+        (
+            "attention",
+            dict(requests=8, regions=2, most=3, parallel="interleaved", softmax="online"),
+        ),
+        ("attention", dict(requests=8, regions=2, most=3)),
+        (
+            "published_moe",
+            dict(
+                tokens=16,
+                dim=64,
+                inter=64,
+                experts=4,
+                top_k=2,
+                tile_rows=0,
+                tile_inter=16,
+                regions=2,
+            ),
+        ),
+    ],
+)
 def test_sizes_are_those_of_a_run_with_values(name, params):
     program = build(name, params, SMALL)
-    t, streams = SMALL.machine.t, program.streams(3)
+    t = SMALL.machine.t
+    streams = program.streams(3)
     _, values = expected(program.graph, program.inputs(3), t, streams)
     alone = sizes(program.graph, t, streams)
-    assert (alone.symbols, alone.largest, alone.shares(program.graph), alone.active(program.graph)) == (values.symbols, values.largest, values.shares(program.graph), values.active(program.graph))
-    assert all([(v.shape, s) if hasattr(v, "shape") else (v, s) for v, s in alone.streams[at]] == [(v.shape, s) if hasattr(v, "shape") else (v, s) for v, s in items]
-               for at, items in values.streams.items() if not any(isinstance(v, (tuple, list)) for v, _ in items))
+    assert (
+        alone.symbols,
+        alone.largest,
+        alone.shares(program.graph),
+        alone.active(program.graph),
+    ) == (
+        values.symbols,
+        values.largest,
+        values.shares(program.graph),
+        values.active(program.graph),
+    )
+    assert all(
+        [(v.shape, s) if hasattr(v, "shape") else (v, s) for v, s in alone.streams[at]]
+        == [(v.shape, s) if hasattr(v, "shape") else (v, s) for v, s in items]
+        for at, items in values.streams.items()
+        if not any(isinstance(v, (tuple, list)) for v, _ in items)
+    )

@@ -7,7 +7,8 @@ from penstock.runs import api
 
 
 def test_of_a_point_that_has_run_only_its_record_is_kept(monkeypatch):
-    made, alive = [], []
+    made = []
+    alive = []
 
     class Point(api._Point):
         def __init__(self, *args):
@@ -17,5 +18,11 @@ def test_of_a_point_that_has_run_only_its_record_is_kept(monkeypatch):
             made.append(weakref.ref(self))
 
     monkeypatch.setattr(api, "_Point", Point)
-    api.outcomes("swiglu", "fig8", [{"tile_b": b, "batch": 16, "dim": 16, "inter": 16, "tile_inter": 16} for b in (4, 8, 16)], timing="published", values=False)
+    api.outcomes(
+        "swiglu",
+        "fig8",
+        [{"tile_b": b, "batch": 16, "dim": 16, "inter": 16, "tile_inter": 16} for b in (4, 8, 16)],
+        timing="published",
+        values=False,
+    )
     assert len(made) == 3 and max(alive) <= 1

@@ -7,7 +7,6 @@ import matplotlib
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
-
 from penstock import figures
 from penstock.figures.fig8 import agreement_text
 
@@ -26,5 +25,14 @@ def test_figure_9_says_its_scale_and_labels_every_point():
 
 
 def test_figure_8_compares_in_the_words_of_its_legend():
-    compared = {"of": "model_cycles", "against": "hdl_cycles", "points": 5, "pearson": 0.96, "max_error": 0.1}
-    assert agreement_text(compared) == "Penstock model against HDL (published): r = 0.9600, largest error 10.0% (5 points)"
+    compared = {
+        "of": "model_cycles",
+        "against": "hdl_cycles",
+        "points": 5,
+        "pearson": 0.96,
+        "max_error": 0.1,
+    }
+    assert (
+        agreement_text(compared)
+        == "Penstock model against HDL (published): r = 0.9600, largest error 10.0% (5 points)"
+    )

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from penstock.machine import stimulus
 from penstock.machine.beat import FNV_OFFSET, FNV_PRIME
 from penstock.machine.errors import RunError
@@ -12,7 +11,11 @@ from penstock.testing import agents
 
 
 def stream(n, pattern, seed):
-    return agents.beats(tiny.PAYLOAD, [((i * 0x1234567) & (2**40 - 1) | 1 << 39, i % 3) for i in range(n)], agents.releases(n + 1, pattern, seed))
+    return agents.beats(
+        tiny.PAYLOAD,
+        [((i * 0x1234567) & (2**40 - 1) | 1 << 39, i % 3) for i in range(n)],
+        agents.releases(n + 1, pattern, seed),
+    )
 
 
 def fnv(words):
@@ -26,8 +29,15 @@ def fnv(words):
 def test_every_beat_is_recorded(source):
     points = []
     for k, sink in enumerate(agents.PATTERNS):
-        points.append(api.Point(tiny.graph(), None, {0: stream(50, source, k)}, {1: agents.releases(51, sink, 100 + k)}))
-    for p, run in zip(points, api.simulate(tiny.design(), points, None, record=[0])):
+        points.append(
+            api.Point(
+                tiny.graph(),
+                None,
+                {0: stream(50, source, k)},
+                {1: agents.releases(51, sink, 100 + k)},
+            )
+        )
+    for p, run in zip(points, api.simulate(tiny.design(), points, None, record=[0]), strict=False):
         accept, take = tiny.fifo(p.sources[0].release, p.sinks[1])
         (c,) = run.channels
         words = stimulus.whole_beats(tiny.PAYLOAD, p.sources[0])
@@ -41,7 +51,9 @@ def test_every_beat_is_recorded(source):
 
 
 def test_reset_in_mid_run_gives_a_fresh_start():
-    point = api.Point(tiny.graph(), None, {0: stream(50, "bursty", 1)}, {1: agents.releases(51, "random", 2)})
+    point = api.Point(
+        tiny.graph(), None, {0: stream(50, "bursty", 1)}, {1: agents.releases(51, "random", 2)}
+    )
     again = api.Point(point.graph, None, point.sources, point.sinks, resets_at=[1, 17, 60])
     first, second = api.simulate(tiny.design(), [point, again], None)
     assert first.cycles == second.cycles
@@ -49,14 +61,35 @@ def test_reset_in_mid_run_gives_a_fresh_start():
 
 
 def test_second_input_after_done():
-    once = api.Point(tiny.graph(), None, {0: stream(30, "random", 4)}, {1: agents.releases(31, "bursty", 5)})
+    once = api.Point(
+        tiny.graph(), None, {0: stream(30, "random", 4)}, {1: agents.releases(31, "bursty", 5)}
+    )
     first = api.simulate(tiny.design(), [once], None)[0]
     gap = first.cycles + 200
     s = once.sources[0]
-    twice = SourceBeats(np.concatenate([s.release, s.release + gap]), *(np.concatenate([x, x]) for x in (s.stop, s.data, s.payload)))
-    both = api.simulate(tiny.design(), [api.Point(once.graph, None, {0: twice}, {1: [*once.sinks[1], *(once.sinks[1] + gap)]}, whole=True)], None)[0]
+    twice = SourceBeats(
+        np.concatenate([s.release, s.release + gap]),
+        *(np.concatenate([x, x]) for x in (s.stop, s.data, s.payload)),
+    )
+    both = api.simulate(
+        tiny.design(),
+        [
+            api.Point(
+                once.graph,
+                None,
+                {0: twice},
+                {1: [*once.sinks[1], *(once.sinks[1] + gap)]},
+                whole=True,
+            )
+        ],
+        None,
+    )[0]
     accept = both.channels[0].accept
-    assert len(accept) == 62 and (accept[:31] == first.channels[0].accept).all() and (accept[31:] == accept[:31] + gap).all()
+    assert (
+        len(accept) == 62
+        and (accept[:31] == first.channels[0].accept).all()
+        and (accept[31:] == accept[:31] + gap).all()
+    )
 
 
 def test_second_build_comes_from_the_cache():
@@ -64,19 +97,26 @@ def test_second_build_comes_from_the_cache():
     assert api.build_design(tiny.design()).cached
 
 
-@pytest.mark.parametrize("broken, message", [
-    ("late", r"deadlock: nothing moved for 10000 cycles"),
-    ("flags", r"inputs differ in stop level .* \(cycle \d+\)"),
-])
+@pytest.mark.parametrize(
+    "broken, message",
+    [
+        ("late", r"deadlock: nothing moved for 10000 cycles"),
+        ("flags", r"inputs differ in stop level .* \(cycle \d+\)"),
+    ],
+)
 def test_faults_are_told(broken, message):
-    point = api.Point(tiny.graph(), None, {0: stream(9, "always", 0)}, {1: agents.releases(10, "random", 0)})
+    point = api.Point(
+        tiny.graph(), None, {0: stream(9, "always", 0)}, {1: agents.releases(10, "random", 0)}
+    )
     with pytest.raises(RunError, match=message):
         api.simulate(tiny.design(broken=broken), [point], None)
 
 
 def test_cycle_limit_names_the_full_channel():
     point = api.Point(tiny.graph(), None, {0: stream(9, "always", 0)}, {1: np.full(10, 500)})
-    with pytest.raises(RunError, match=r"not done at the limit of 100 cycles; full channels: in_out"):
+    with pytest.raises(
+        RunError, match=r"not done at the limit of 100 cycles; full channels: in_out"
+    ):
         api.simulate(tiny.design(), [point], None, max_cycles=100)
 
 
@@ -87,8 +127,14 @@ def test_undriven_source_is_refused():
 
 def test_verilog_that_does_not_compile_is_told_once():
     design = tiny.design()
-    bad = api.Design(design.graph, {"fabric.v": design.verilog["fabric.v"].replace("wire last", "no_such last")}, design.top)
-    with pytest.raises(RunError, match=r"(?s)RTL of tiny: the simulator does not build.*no_such.*build\.log"):
+    bad = api.Design(
+        design.graph,
+        {"fabric.v": design.verilog["fabric.v"].replace("wire last", "no_such last")},
+        design.top,
+    )
+    with pytest.raises(
+        RunError, match=r"(?s)RTL of tiny: the simulator does not build.*no_such.*build\.log"
+    ):
         api.build_design(bad)
 
 
@@ -98,6 +144,8 @@ def test_missing_compiler_is_one_message(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
     runner._compiler.cache_clear()
-    with pytest.raises(RunError, match=r"RTL simulation: g\+\+ not found; install it .*`--on model`"):
+    with pytest.raises(
+        RunError, match=r"RTL simulation: g\+\+ not found; install it .*`--on model`"
+    ):
         api.build_design(tiny.design())
     runner._compiler.cache_clear()

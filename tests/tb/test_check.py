@@ -1,10 +1,11 @@
-"""The comparison finds each kind of difference, names it, and fails on channels that nobody observed."""
+"""The comparison finds each kind of difference, names it, and fails on channels that nobody
+observed.
+"""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
-
 from penstock.machine import stimulus
 from penstock.machine.beat import Scalar, Tile, Tuple
 from penstock.machine.trace import ChannelTrace, PortTrace, Run
@@ -13,15 +14,42 @@ from penstock.tb import api, check, tiny, waves
 from penstock.testing import agents
 
 TILE = Tile(2, "fp32")
-GRAPH = UnitGraph("pair", 2, (Unit(0, "l", "load", {}), Unit(1, "s", "store", {})), (Channel(0, "l_s", (0, 0), (1, 0), 2, TILE),), (), (0, 1))
+GRAPH = UnitGraph(
+    "pair",
+    2,
+    (Unit(0, "l", "load", {}), Unit(1, "s", "store", {})),
+    (Channel(0, "l_s", (0, 0), (1, 0), 2, TILE),),
+    (),
+    (0, 1),
+)
 
 
 def a_run(backend):
-    channel = ChannelTrace(np.array([4, 5, 6]), np.array([5, 7, 8]), np.array([0, 2, 15], np.uint8), np.array([1, 1, 0], np.uint8),
-                           np.array([11, 22, 33], np.uint64))
-    ports = [PortTrace(np.array([0, 1]), np.array([20, 21]), np.array([0, 64])), PortTrace(np.array([30]), np.array([49]), np.array([128]))]
-    return Run(backend, 50, 0, {"out": np.ones((2, 2), np.float32)}, [channel], ports, np.array([2, 3]), np.array([0, 1]), np.array([48, 46]),
-               None, 2, 1)
+    channel = ChannelTrace(
+        np.array([4, 5, 6]),
+        np.array([5, 7, 8]),
+        np.array([0, 2, 15], np.uint8),
+        np.array([1, 1, 0], np.uint8),
+        np.array([11, 22, 33], np.uint64),
+    )
+    ports = [
+        PortTrace(np.array([0, 1]), np.array([20, 21]), np.array([0, 64])),
+        PortTrace(np.array([30]), np.array([49]), np.array([128])),
+    ]
+    return Run(
+        backend,
+        50,
+        0,
+        {"out": np.ones((2, 2), np.float32)},
+        [channel],
+        ports,
+        np.array([2, 3]),
+        np.array([0, 1]),
+        np.array([48, 46]),
+        None,
+        2,
+        1,
+    )
 
 
 def change(run, what):
@@ -44,18 +72,22 @@ def change(run, what):
             run.cycles = 51
 
 
-@pytest.mark.parametrize("what, told", [
-    ("take", "channel l_s beat 1: taken: model in cycle 7, RTL in cycle 9"),
-    ("stop", "channel l_s beat 0: stop: model 0, RTL 1"),
-    ("digest", r"channel l_s beat 1: payload digest \(1 of 3 beats\)"),
-    ("count", "channel l_s: number of beats: model 3, RTL 2"),
-    ("deliver", r"port 0 \(l\) line 1: delivered: model in cycle 21, RTL in cycle 22"),
-    ("output", r"output out: element \[1, 0\] \(1 of 4 elements\): model 1.0, RTL -1.0"),
-    ("busy", "unit s: busy cycles: model 3, RTL 4"),
-    ("cycles", "pair: cycles: model 50, RTL 51"),
-])
+@pytest.mark.parametrize(
+    "what, told",
+    [
+        ("take", "channel l_s beat 1: taken: model in cycle 7, RTL in cycle 9"),
+        ("stop", "channel l_s beat 0: stop: model 0, RTL 1"),
+        ("digest", r"channel l_s beat 1: payload digest \(1 of 3 beats\)"),
+        ("count", "channel l_s: number of beats: model 3, RTL 2"),
+        ("deliver", r"port 0 \(l\) line 1: delivered: model in cycle 21, RTL in cycle 22"),
+        ("output", r"output out: element \[1, 0\] \(1 of 4 elements\): model 1.0, RTL -1.0"),
+        ("busy", "unit s: busy cycles: model 3, RTL 4"),
+        ("cycles", "pair: cycles: model 50, RTL 51"),
+    ],
+)
 def test_each_difference_is_named(what, told):
-    model, rtl = a_run("model"), a_run("rtl")
+    model = a_run("model")
+    rtl = a_run("rtl")
     assert check.compare(model, rtl, GRAPH).ok
     change(rtl, what)
     report = check.compare(model, rtl, GRAPH)
@@ -65,7 +97,8 @@ def test_each_difference_is_named(what, told):
 
 
 def test_an_unobserved_channel_fails():
-    model, rtl = a_run("model"), a_run("rtl")
+    model = a_run("model")
+    rtl = a_run("rtl")
     for run in (model, rtl):
         run.channels[0] = ChannelTrace(*(x[:0] for x in vars(run.channels[0]).values()))
     report = check.compare(model, rtl, GRAPH)
@@ -73,26 +106,48 @@ def test_an_unobserved_channel_fails():
 
 
 def test_differing_payloads_are_unfolded():
-    model, rtl = a_run("model"), a_run("rtl")
+    model = a_run("model")
+    rtl = a_run("rtl")
     change(rtl, "digest")
     counts = 2 << 128 | 2 << 130
     for run, value in ((model, 0x3F800000), (rtl, 0x3F800001)):
         words = stimulus.whole_beats(TILE, agents.beats(TILE, [(value << 32 | counts, 0)] * 2))
         run.extra["payloads"] = {0: words}
     told = str(check.compare(model, rtl, GRAPH))
-    assert "l (load) -> s (store), accepted in cycle 5, taken in cycle 7; 1 of 4 elements differ: [0,1] model 1.0 (3f800000), RTL 1.0000001 (3f800001)" in told
+    assert (
+        "l (load) -> s (store), accepted in cycle 5, taken in cycle 7; 1 of 4 elements differ: "
+        "[0,1] model 1.0 (3f800000), RTL 1.0000001 (3f800001)" in told
+    )
 
 
-@pytest.mark.parametrize("payload, model, rtl, told", [
-    (TILE, 1 << 128, 2 << 128, "valid rows: model 1, RTL 2"),
-    (Tile(2, "bf16"), 0x3F80 << 48, 0x3F81 << 48, "1 of 4 elements differ: [1,1] model 1.0 (3f80), RTL 1.0078125 (3f81)"),
-    (Tile(4, "bf16"), 0, 0x3F80_3F80_0000_0000_3F80_3F80_3F80,
-     "5 of 16 elements differ: [0,0] model 0.0 (0000), RTL 1.0 (3f80); [0,1] model 0.0 (0000), RTL 1.0 (3f80); "
-     "[0,2] model 0.0 (0000), RTL 1.0 (3f80); [1,1] model 0.0 (0000), RTL 1.0 (3f80); ..."),
-    (Tuple((Scalar(4), TILE)), 9 | 1 << 132, 9 | 2 << 132, "member 1: valid rows: model 1, RTL 2"),
-    (Scalar(8), 3, 4, "model 0x3; RTL 0x4"),
-    (TILE, 1 << 136, 15 << 132, "model tile 0x0 []; RTL Done"),
-])
+@pytest.mark.parametrize(
+    "payload, model, rtl, told",
+    [
+        (TILE, 1 << 128, 2 << 128, "valid rows: model 1, RTL 2"),
+        (
+            Tile(2, "bf16"),
+            0x3F80 << 48,
+            0x3F81 << 48,
+            "1 of 4 elements differ: [1,1] model 1.0 (3f80), RTL 1.0078125 (3f81)",
+        ),
+        (
+            Tile(4, "bf16"),
+            0,
+            0x3F80_3F80_0000_0000_3F80_3F80_3F80,
+            "5 of 16 elements differ: [0,0] model 0.0 (0000), RTL 1.0 (3f80); [0,1] model 0.0 "
+            "(0000), RTL 1.0 (3f80); "
+            "[0,2] model 0.0 (0000), RTL 1.0 (3f80); [1,1] model 0.0 (0000), RTL 1.0 (3f80); ...",
+        ),
+        (
+            Tuple((Scalar(4), TILE)),
+            9 | 1 << 132,
+            9 | 2 << 132,
+            "member 1: valid rows: model 1, RTL 2",
+        ),
+        (Scalar(8), 3, 4, "model 0x3; RTL 0x4"),
+        (TILE, 1 << 136, 15 << 132, "model tile 0x0 []; RTL Done"),
+    ],
+)
 def test_what_differs_is_named(payload, model, rtl, told):
     assert waves.payload_differences(payload, model, rtl) == told
 
@@ -103,7 +158,9 @@ def test_decode():
     assert waves.decode(TILE, agents.beat_int(TILE, bits, 2)) == "tile 1x2 [[1., 2.]], stop 2"
     assert waves.decode(TILE, agents.beat_int(TILE, 0, 15, 0)) == "Done"
     pair = Tuple((Scalar(4), TILE))
-    assert waves.decode(pair, agents.beat_int(pair, 9 | bits << 4, 0)) == "(0x9; tile 1x2 [[1., 2.]])"
+    assert (
+        waves.decode(pair, agents.beat_int(pair, 9 | bits << 4, 0)) == "(0x9; tile 1x2 [[1., 2.]])"
+    )
 
 
 def test_waves_show_decoded_beats(tmp_path):

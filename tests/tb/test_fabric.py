@@ -1,24 +1,37 @@
-"""A whole program on the RTL: equal to the model, after a reset in mid-run, after other runs, and with other run-time parameters."""
+"""A whole program on the RTL: equal to the model, after a reset in mid-run, after other runs, and
+with other run-time parameters.
+"""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from penstock import model
 from penstock.frontend import build, lower
 from penstock.machine import config as configs
 from penstock.machine.errors import RunError
 from penstock.tb import api, check
 
-SIZES = ({"batch": 4, "dim": 6, "inter": 8, "tile_b": 2, "tile_inter": 4}, {"batch": 6, "dim": 5, "inter": 7, "tile_b": 3, "tile_inter": 7},
-         {"batch": 2, "dim": 2, "inter": 2, "tile_b": 2, "tile_inter": 2})
+SIZES = (
+    {"batch": 4, "dim": 6, "inter": 8, "tile_b": 2, "tile_inter": 4},
+    {"batch": 6, "dim": 5, "inter": 7, "tile_b": 3, "tile_inter": 7},
+    {"batch": 2, "dim": 2, "inter": 2, "tile_b": 2, "tile_inter": 2},
+)
 
 
 def machine():
-    """A machine of narrow units: matmul at one of two rows a cycle, element-wise units and accumulators at one or two of four lanes."""
+    """A machine of narrow units: matmul at one of two rows a cycle, element-wise units and
+    accumulators at one or two of four lanes.
+    """
     base = configs.load("small_fpga")
-    m = replace(base.machine, t=2, rows_per_cycle=1, lanes={"default": 4, "silu": 1, "mul": 2, "accum": 2}, accum_tiles=16, load_lines=16)
+    m = replace(
+        base.machine,
+        t=2,
+        rows_per_cycle=1,
+        lanes={"default": 4, "silu": 1, "mul": 2, "accum": 2},
+        accum_tiles=16,
+        load_lines=16,
+    )
     return configs.check(replace(base, machine=m))
 
 
@@ -43,7 +56,7 @@ def test_every_beat_equals_the_models(runs, i):
 
 
 def test_points_share_one_simulator(runs):
-    _, points, rtl = runs
+    _, _points, rtl = runs
     assert len({r.extra["launch_s"] for r in rtl}) == 1
     assert len({r.cycles for r in rtl[:3]}) == 3
 
@@ -55,30 +68,48 @@ def test_reset_in_mid_run_gives_a_fresh_starts_cycles(runs):
 
 
 def test_a_memory_that_starts_late_is_no_deadlock_and_no_other_hardware(runs):
-    """Its responses take longer than a deadlock is waited for. The simulator is the same: nothing is exported or built."""
-    config, points, rtl = runs
-    slow = replace(config, machine=replace(config.machine, dram=replace(config.machine.dram, start_up=20_000)))
+    """Its responses take longer than a deadlock is waited for.
+
+    The simulator is the same: nothing is exported or built.
+    """
+    config, _points, rtl = runs
+    slow = replace(
+        config, machine=replace(config.machine, dram=replace(config.machine.dram, start_up=20_000))
+    )
     late = point(slow, SIZES[2])
     [run] = api.run_many([late], slow)
     want = model.run(late.graph, slow, late.tensors, trace=True)
     report = check.compare(want, run, late.graph)
     assert report.ok, str(report)
     assert run.cycles > 20_000 + rtl[2].cycles
-    assert run.extra["build"] == rtl[2].extra["build"] and run.extra["export_s"] == run.extra["build_s"] == 0.0
+    assert (
+        run.extra["build"] == rtl[2].extra["build"]
+        and run.extra["export_s"] == run.extra["build_s"] == 0.0
+    )
 
 
 def test_cycle_limit_is_told():
     config = machine()
     with pytest.raises(RunError, match="not done at the limit of 50 cycles"):
-        api.run(point(config, SIZES[0]).graph, config, point(config, SIZES[0]).tensors, max_cycles=50)
+        api.run(
+            point(config, SIZES[0]).graph, config, point(config, SIZES[0]).tensors, max_cycles=50
+        )
 
 
 def test_an_access_outside_its_tensor_names_the_unit():
     config = machine()
     p = point(config, SIZES[0])
-    wrong = [replace(u, params={**u.params, "base": u.params["base"] + 64 * 1024}) if u.name == "down" else u for u in p.graph.units]
+    wrong = [
+        replace(u, params={**u.params, "base": u.params["base"] + 64 * 1024})
+        if u.name == "down"
+        else u
+        for u in p.graph.units
+    ]
     image = replace(p.graph, units=tuple(wrong))
-    with pytest.raises(RunError, match=r"load down: access outside its allocation: byte address 0x[0-9a-f]+ in cycle \d+"):
+    with pytest.raises(
+        RunError,
+        match=r"load down: access outside its allocation: byte address 0x[0-9a-f]+ in cycle \d+",
+    ):
         api.run(image, config, p.tensors)
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-
 from penstock.machine import config as configs
 from penstock.tb import runner
 from penstock.tb.design import Modules, _sources
@@ -16,15 +15,23 @@ from penstock.tb.sources import sources_of
 @pytest.fixture
 def unit(tmp_path):
     """A user's module, that imports one beside it, which imports a third within a function."""
-    (tmp_path / "my_unit.py").write_text("import numpy\nimport my_helper\nfrom amaranth.hdl import Module\n\nclass Unit:\n    pass\n")
-    (tmp_path / "my_helper.py").write_text("def f():\n    from my_table import (\n        A,\n        B)\n")
+    (tmp_path / "my_unit.py").write_text(
+        "import numpy\nimport my_helper\nfrom amaranth.hdl import Module\n\nclass Unit:\n    pass\n"
+    )
+    (tmp_path / "my_helper.py").write_text(
+        "def f():\n    from my_table import (\n        A,\n        B)\n"
+    )
     (tmp_path / "my_table.py").write_text("A = B = 1\n")
     (tmp_path / "other.py").write_text("")
     return tmp_path
 
 
 def test_helper_modules_of_a_users_unit_count(unit):
-    assert [p.name for p in sources_of([unit / "my_unit.py"])] == ["my_helper.py", "my_table.py", "my_unit.py"]
+    assert [p.name for p in sources_of([unit / "my_unit.py"])] == [
+        "my_helper.py",
+        "my_table.py",
+        "my_unit.py",
+    ]
 
 
 def test_a_class_that_is_registered_brings_its_file(unit, monkeypatch):
@@ -53,7 +60,12 @@ def test_what_runs_tools_shapes_no_verilog():
 
 def test_hardware_does_not_know_the_timing_of_the_memory():
     machine = configs.load("fig8").machine
-    slow = replace(machine, dram=replace(machine.dram, start_up=machine.dram.start_up + 1, latency=machine.dram.latency + 1))
+    slow = replace(
+        machine,
+        dram=replace(
+            machine.dram, start_up=machine.dram.start_up + 1, latency=machine.dram.latency + 1
+        ),
+    )
     wide = replace(machine, dram=replace(machine.dram, channels=2 * machine.dram.channels))
     assert configs.shaping(slow) == configs.shaping(machine) != configs.shaping(wide)
 

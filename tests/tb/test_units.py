@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
 from penstock import model
 from penstock.machine import config as configs
 from penstock.machine.beat import BufferRef, Scalar
@@ -17,27 +16,48 @@ from penstock.tb.mutation import MUTATIONS, SWIFT
 from penstock.testing import routing, units
 from penstock.testing.agents import beats
 
-PAIRS = [(source, sink) for source in ("always", "random", "bursty") for sink in ("always", "random", "late")]
+PAIRS = [
+    (source, sink)
+    for source in ("always", "random", "bursty")
+    for sink in ("always", "random", "late")
+]
 
 
 def machine(t, dtype, **dram):
     base = configs.load("small_fpga")
-    m = replace(base.machine, t=t, dtype=dtype, rows_per_cycle=t, lanes={"default": t * t}, port_lanes=min(2, t), load_lines=32)
-    return configs.check(replace(base, machine=replace(m, dram=replace(m.dram, **dram)) if dram else m))
+    m = replace(
+        base.machine,
+        t=t,
+        dtype=dtype,
+        rows_per_cycle=t,
+        lanes={"default": t * t},
+        port_lanes=min(2, t),
+        load_lines=32,
+    )
+    return configs.check(
+        replace(base, machine=replace(m, dram=replace(m.dram, **dram)) if dram else m)
+    )
 
 
 def agree(name, config, points):
-    for case, rtl in zip(points, api.run_many(points, config)):
-        want = model.run(case.graph, config, case.tensors, trace=True, sources=case.sources, sinks=case.sinks)
+    for case, rtl in zip(points, api.run_many(points, config), strict=False):
+        want = model.run(
+            case.graph, config, case.tensors, trace=True, sources=case.sources, sinks=case.sinks
+        )
         report = check.compare(want, rtl, case.graph)
         assert report.ok, f"{name}\n{report}"
 
 
 def sizes(t, dtype, n):
-    return [units.memory(t, dtype, seed).point(seed, sink=("always", "late", "random")[seed % 3]) for seed in range(n)]
+    return [
+        units.memory(t, dtype, seed).point(seed, sink=("always", "late", "random")[seed % 3])
+        for seed in range(n)
+    ]
 
 
-@pytest.mark.parametrize("make", [units.shapes, units.rows, units.arithmetic, units.buffers, routing.routing])
+@pytest.mark.parametrize(
+    "make", [units.shapes, units.rows, units.arithmetic, units.buffers, routing.routing]
+)
 def test_stream_units(make):
     zoo = make(2, "fp32")
     agree(zoo.name, machine(2, "fp32"), zoo.points())
@@ -48,43 +68,70 @@ def offchip(make, seed):
 
 
 PIPE = {"kind": "pipe", "channels": 4}
-AGAIN = [(units.shapes, {}), (units.rows, {}), (units.arithmetic, {}), (units.buffers, {}), (routing.routing, {}), (offchip(units.triggered, 3), PIPE),
-         (offchip(units.scattered, 3), PIPE)]
+AGAIN = [
+    (units.shapes, {}),
+    (units.rows, {}),
+    (units.arithmetic, {}),
+    (units.buffers, {}),
+    (routing.routing, {}),
+    (offchip(units.triggered, 3), PIPE),
+    (offchip(units.scattered, 3), PIPE),
+]
 
 
 @pytest.mark.parametrize("make, dram", AGAIN, ids=[make(2, "fp32").name for make, _ in AGAIN])
 def test_after_a_reset_in_mid_run_and_on_second_use_a_fresh_starts_cycles(make, dram):
-    zoo, config = make(2, "fp32"), machine(2, "fp32", **dram)
+    zoo = make(2, "fp32")
+    config = machine(2, "fp32", **dram)
     once = zoo.point(7, "random", "random")
-    want = model.run(once.graph, config, once.tensors, trace=True, sources=once.sources, sinks=once.sinks)
+    want = model.run(
+        once.graph, config, once.tensors, trace=True, sources=once.sources, sinks=once.sinks
+    )
     late = want.cycles + 100
-    runs = api.run_many([replace(once, resets_at=[3, want.cycles // 2]), twice(once, want, late)], config)
+    runs = api.run_many(
+        [replace(once, resets_at=[3, want.cycles // 2]), twice(once, want, late)], config
+    )
     report = check.compare(want, runs[0], once.graph)
     assert report.ok, f"after resets\n{report}"
     stored = {x.name for x in once.graph.tensors if x.role == "output"}
-    for c, a, b in zip(once.graph.channels, want.channels, runs[1].channels):
-        n, known = len(a.accept), a.take >= 0
+    for c, a, b in zip(once.graph.channels, want.channels, runs[1].channels, strict=False):
+        n = len(a.accept)
+        known = a.take >= 0
         assert len(b.accept) == 2 * n, c.name
         for half in (slice(0, n), slice(n, None)):
             gap = late if half.start else 0
-            assert (b.accept[half] == a.accept + gap).all() and (b.take[half][known] == a.take[known] + gap).all(), (c.name, half)
+            assert (b.accept[half] == a.accept + gap).all() and (
+                b.take[half][known] == a.take[known] + gap
+            ).all(), (c.name, half)
             assert (b.stop[half] == a.stop).all() and (b.data[half] == a.data).all(), (c.name, half)
-            if half.start and (isinstance(c.payload, BufferRef) or once.graph.units[c.src[0]].params.get("tensor") in stored):
+            if half.start and (
+                isinstance(c.payload, BufferRef)
+                or once.graph.units[c.src[0]].params.get("tensor") in stored
+            ):
                 continue  # a buffer may lie in other pages; the tensor has been stored already
             assert (b.digest[half] == a.digest).all(), (c.name, half)
 
 
 def twice(point, run, late):
     """The streams of a point, and once more ``late`` cycles later."""
+
     def source(s):
-        return SourceBeats(np.concatenate([s.release, s.release + late]), *(np.concatenate([x, x]) for x in (s.stop, s.data, s.payload)))
+        return SourceBeats(
+            np.concatenate([s.release, s.release + late]),
+            *(np.concatenate([x, x]) for x in (s.stop, s.data, s.payload)),
+        )
 
     def sink(u, release):
         first = np.zeros(len(run.channels[point.graph.inputs(u)[0].id].accept), np.int64)
         first[: len(release)] = release[: len(first)]
         return np.concatenate([first, first + late])
 
-    return replace(point, sources={u: source(s) for u, s in point.sources.items()}, sinks={u: sink(u, r) for u, r in point.sinks.items()}, whole=True)
+    return replace(
+        point,
+        sources={u: source(s) for u, s in point.sources.items()},
+        sinks={u: sink(u, r) for u, r in point.sinks.items()},
+        whole=True,
+    )
 
 
 @pytest.mark.parametrize("regions, requests", [(3, 14), pytest.param(4, 3, marks=pytest.mark.deep)])
@@ -94,42 +141,75 @@ def test_feedback_loop(regions, requests):
 
 def test_offchip_units():
     points = sizes(2, "fp32", 24)
-    agree("memory", machine(2, "fp32", kind="pipe", channels=4), [*points[:-1], replace(points[-1], resets_at=[2, 40])])
+    agree(
+        "memory",
+        machine(2, "fp32", kind="pipe", channels=4),
+        [*points[:-1], replace(points[-1], resets_at=[2, 40])],
+    )
 
 
 def test_offchip_units_in_listed_orders():
     zoo = units.listed()
-    agree("listed", machine(2, "fp32", kind="pipe", channels=4), [zoo.point(0), replace(zoo.point(1, sink="random"), resets_at=[2, 70])])
+    agree(
+        "listed",
+        machine(2, "fp32", kind="pipe", channels=4),
+        [zoo.point(0), replace(zoo.point(1, sink="random"), resets_at=[2, 70])],
+    )
 
 
 def test_triggered_loads():
-    agree("triggered", machine(2, "fp32", kind="pipe", channels=4),
-          [units.triggered(seed=seed).point(seed, *PAIRS[seed % len(PAIRS)]) for seed in range(18)])
+    agree(
+        "triggered",
+        machine(2, "fp32", kind="pipe", channels=4),
+        [units.triggered(seed=seed).point(seed, *PAIRS[seed % len(PAIRS)]) for seed in range(18)],
+    )
 
 
 def test_random_stores():
-    agree("scattered", machine(2, "fp32", kind="pipe", channels=4),
-          [units.scattered(seed=seed).point(seed, *PAIRS[seed % len(PAIRS)]) for seed in range(18)])
+    agree(
+        "scattered",
+        machine(2, "fp32", kind="pipe", channels=4),
+        [units.scattered(seed=seed).point(seed, *PAIRS[seed % len(PAIRS)]) for seed in range(18)],
+    )
 
 
 def test_a_number_of_no_tile_is_told_on_both_sides():
-    zoo, config = units.triggered(seed=1), machine(2, "fp32", kind="pipe", channels=4)
+    zoo = units.triggered(seed=1)
+    config = machine(2, "fp32", kind="pipe", channels=4)
     right = zoo.point(1)
     source = next(c.src[0] for c in zoo.channels if c.payload == Scalar(12))
-    wrong = replace(right, sources={**right.sources, source: beats(Scalar(12), [(0, 0), (4000, 1)])})
+    wrong = replace(
+        right, sources={**right.sources, source: beats(Scalar(12), [(0, 0), (4000, 1)])}
+    )
     with pytest.raises(RunError, match="lies outside tensor in1"):
         model.run(wrong.graph, config, wrong.tensors, sources=wrong.sources, sinks=wrong.sinks)
-    with pytest.raises(RunError, match=rf"{Fault.ADDRESS.what} \(cycle \d+\); the model: .*lies outside tensor in1"):
+    with pytest.raises(
+        RunError, match=rf"{Fault.ADDRESS.what} \(cycle \d+\); the model: .*lies outside tensor in1"
+    ):
         api.run_many([wrong], config)
 
 
 def test_tiles_of_a_group_that_differ_are_told_on_both_sides():
-    zoo, config = units.arithmetic(2, "fp32"), machine(2, "fp32")
+    zoo = units.arithmetic(2, "fp32")
+    config = machine(2, "fp32")
     right = zoo.point(1)
-    u = next(u for u in right.graph.units if u.kind == "accum" and u.params["reduce"] == 0b1100 and not u.params.get("scan"))
+    u = next(
+        u
+        for u in right.graph.units
+        if u.kind == "accum" and u.params["reduce"] == 0b1100 and not u.params.get("scan")
+    )
     wide = right.graph.inputs(u.id)[0]
-    wrong = replace(right, sources={**right.sources, wide.src[0]: beats(wide.payload, [(0, 0), (0, 0), (0, 2), (0, 0), (0, 2), (0, 5)])})
-    told = rf"unit {u.name}: .*tiles that it reduces differ in their number of physical tiles.* in cycle \d+"
+    wrong = replace(
+        right,
+        sources={
+            **right.sources,
+            wide.src[0]: beats(wide.payload, [(0, 0), (0, 0), (0, 2), (0, 0), (0, 2), (0, 5)]),
+        },
+    )
+    told = (
+        rf"unit {u.name}: .*tiles that it reduces differ in their number of physical tiles.* in "
+        r"cycle \d+"
+    )
     with pytest.raises(RunError, match=told):
         model.run(wrong.graph, config, wrong.tensors, sources=wrong.sources, sinks=wrong.sinks)
     with pytest.raises(RunError, match=f"RTL of arithmetic: a unit's fault: .*; the model: {told}"):
@@ -137,7 +217,9 @@ def test_tiles_of_a_group_that_differ_are_told_on_both_sides():
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("make", [units.shapes, units.rows, units.arithmetic, units.buffers, routing.routing])
+@pytest.mark.parametrize(
+    "make", [units.shapes, units.rows, units.arithmetic, units.buffers, routing.routing]
+)
 @pytest.mark.parametrize("t, dtype", [(4, "bf16"), (8, "fp32")])
 def test_stream_units_wider(make, t, dtype):
     zoo = make(t, dtype)
@@ -145,27 +227,58 @@ def test_stream_units_wider(make, t, dtype):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("t, dtype, dram", [(4, "bf16", {"kind": "ideal", "latency": 5}), (4, "fp32", {"kind": "pipe", "channels": 2, "interval": 3})])
+@pytest.mark.parametrize(
+    "t, dtype, dram",
+    [
+        (4, "bf16", {"kind": "ideal", "latency": 5}),
+        (4, "fp32", {"kind": "pipe", "channels": 2, "interval": 3}),
+    ],
+)
 def test_offchip_units_wider(t, dtype, dram):
     agree("memory", machine(t, dtype, **dram), sizes(t, dtype, 200))
 
 
 EACH = units.each()
 UNSEEN = {("sink", "value")}  # nobody sees what a sink makes of a beat
-CAUGHT = [(kind, what) for kind in sorted({u.kind for u in EACH.graph().units}) for what in MUTATIONS
-          if (kind, what) not in UNSEEN and kind in SWIFT.get(what, [kind])]
+CAUGHT = [
+    (kind, what)
+    for kind in sorted({u.kind for u in EACH.graph().units})
+    for what in MUTATIONS
+    if (kind, what) not in UNSEEN and kind in SWIFT.get(what, [kind])
+]
 
 
 @pytest.fixture(scope="module")
 def mutated():
-    """One fabric with a unit of every kind; the runs with nothing wrong, and with each kind a cycle slower or wrong."""
+    """One fabric with a unit of every kind; the runs with nothing wrong, and with each kind a cycle
+    slower or wrong.
+    """
     config = machine(2, "fp32", kind="pipe", channels=4)
     right = EACH.point(1)
     points = [replace(right, mutate={kind: what}) for kind, what in CAUGHT]
-    faster = [replace(u, params={**u.params, "interval": u.params["interval"] - 16}) if u.kind == "pace" else u for u in right.graph.units]
-    points.append(replace(right, graph=replace(right.graph, units=tuple(faster))))  # a run-time parameter
-    want = model.run(right.graph, config, right.tensors, trace=True, sources=right.sources, sinks=right.sinks)
-    return right.graph, want, dict(zip([None, *CAUGHT, ("pace", "interval-1")], api.run_many([right, *points], config, keep_going=True)))
+    faster = [
+        replace(u, params={**u.params, "interval": u.params["interval"] - 16})
+        if u.kind == "pace"
+        else u
+        for u in right.graph.units
+    ]
+    points.append(
+        replace(right, graph=replace(right.graph, units=tuple(faster)))
+    )  # a run-time parameter
+    want = model.run(
+        right.graph, config, right.tensors, trace=True, sources=right.sources, sinks=right.sinks
+    )
+    return (
+        right.graph,
+        want,
+        dict(
+            zip(
+                [None, *CAUGHT, ("pace", "interval-1")],
+                api.run_many([right, *points], config, keep_going=True),
+                strict=False,
+            )
+        ),
+    )
 
 
 def test_units_that_are_right_pass(mutated):
@@ -181,22 +294,48 @@ def test_one_cycle_more_or_less_or_a_wrong_bit_is_caught(mutated, kind, what):
     report = check.compare(want, runs[kind, what], graph)
     assert not report.ok
     mine = [u for u in graph.units if u.kind == kind]
-    if what == "value":  # its own streams differ in their payloads (a store's tensor in its elements), not in their cycles alone
-        places = [f"channel {c.name} beat" for u in mine for c in graph.outputs(u.id)] or [f"output {u.params['tensor']}" for u in mine]
-        wrong = [d for d in report.differences if d.what.startswith(("payload", "element")) and d.where.startswith(tuple(places))]
+    if (
+        what == "value"
+        # its own streams differ in their payloads (a store's tensor in its elements), not in their
+        # cycles alone
+    ):
+        places = [f"channel {c.name} beat" for u in mine for c in graph.outputs(u.id)] or [
+            f"output {u.params['tensor']}" for u in mine
+        ]
+        wrong = [
+            d
+            for d in report.differences
+            if d.what.startswith(("payload", "element")) and d.where.startswith(tuple(places))
+        ]
         assert wrong, f"no payload of the {kind} is among what differs\n{report}"
-    names = [u.name for u in mine] + [graph.name]  # the graph's: a sink is late for the end of the run
-    assert any(name in str(d) for d in report.differences for name in names), f"the {kind} is not among those named\n{report}"
+    names = [u.name for u in mine] + [
+        graph.name
+    ]  # the graph's: a sink is late for the end of the run
+    assert any(name in str(d) for d in report.differences for name in names), (
+        f"the {kind} is not among those named\n{report}"
+    )
 
 
-@pytest.mark.parametrize("kind, told", [
-    ("map", r"channel \S+ beat 0: payload digest \(24 of 25 beats\): .*\n +map\d+ \(map\) -> sink\d+ \(sink\), accepted in cycle \d+, taken in cycle \d+; "
-            r"1 of 4 elements differ: \[0,0\] model \S+ \([0-9a-f]{8}\), RTL \S+ \([0-9a-f]{8}\)$"),
-    ("load", r"channel \S+ beat 0: payload digest .*\n +in00 \(load\) -> sink\d+ \(sink\), .*; 1 of 4 elements differ: \[0,0\] model"),
-])
+@pytest.mark.parametrize(
+    "kind, told",
+    [
+        (
+            "map",
+            r"channel \S+ beat 0: payload digest \(24 of 25 beats\): .*\n +map\d+ \(map\) -> "
+            r"sink\d+ \(sink\), accepted in cycle \d+, taken in cycle \d+; "
+            r"1 of 4 elements differ: \[0,0\] model \S+ \([0-9a-f]{8}\), RTL \S+ \([0-9a-f]{8}\)$",
+        ),
+        (
+            "load",
+            r"channel \S+ beat 0: payload digest .*\n +in00 \(load\) -> sink\d+ \(sink\), .*; 1 "
+            r"of 4 elements differ: \[0,0\] model",
+        ),
+    ],
+)
 def test_a_wrong_bit_is_unfolded(mutated, kind, told):
     graph, want, runs = mutated
-    config, point = machine(2, "fp32", kind="pipe", channels=4), replace(EACH.point(1), mutate={kind: "value"})
+    config = machine(2, "fp32", kind="pipe", channels=4)
+    point = replace(EACH.point(1), mutate={kind: "value"})
     report = check.compare(want, runs[kind, "value"], graph)
     assert "to see the payloads" in str(report)
     assert re.search(told, str(rerun.unfold(report, point, config)), re.M)

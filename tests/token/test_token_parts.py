@@ -1,28 +1,28 @@
-"""The overlay's small parts by themselves, in Amaranth's simulator: ready sets against a plain set, routers under adversarial traffic."""
+"""The overlay's small parts by themselves, in Amaranth's simulator: ready sets against a plain set,
+routers under adversarial traffic.
+"""
 
 import gc
 from collections import Counter
 
 import numpy as np
 import pytest
+from amaranth.hdl import Elaboratable, Module
 from amaranth.sim import Simulator
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
+from penstock.hw.arith.format import FP32
 from penstock.hw.noc.hoplite_router import HopliteRouter
 from penstock.hw.noc.mesh import connect_mesh
 from penstock.hw.noc.tm_switch import TimeMultiplexedSwitch
 from penstock.hw.noc.token import ram_attributes, struct
 from penstock.hw.noc.xy_router import XYRouter
 from penstock.hw.units.token.alu import Alu
-from penstock.hw.arith.format import FP32
 from penstock.hw.units.token.leading_one import LeadingOne
 from penstock.hw.units.token.links import Links
 from penstock.hw.units.token.ready_bits import ReadyBits
 from penstock.hw.units.token.ready_queue import ReadyQueue
 from penstock.machine.overlay import Layout
-
-from amaranth.hdl import Elaboratable, Module
 
 
 def simulate(dut, bench):
@@ -36,7 +36,9 @@ def simulate(dut, bench):
 @given(width=st.integers(1, 40), seed=st.integers(0, 2**32 - 1))
 def test_leading_one_is_the_lowest_set_bit(width, seed):
     rng = np.random.default_rng(seed)
-    words = [0, (1 << width) - 1, 1 << width - 1] + [int(rng.integers(0, 1 << width)) & int(rng.integers(0, 1 << width)) for _ in range(30)]
+    words = [0, (1 << width) - 1, 1 << width - 1] + [
+        int(rng.integers(0, 1 << width)) & int(rng.integers(0, 1 << width)) for _ in range(30)
+    ]
     dut = LeadingOne(width=width)
 
     async def bench(ctx):
@@ -55,18 +57,32 @@ def test_leading_one_is_the_lowest_set_bit(width, seed):
 @given(senders=st.sampled_from([1, 2, 31, 32, 33, 70]), seed=st.integers(0, 2**32 - 1))
 @pytest.mark.parametrize("critical", [False, True])
 def test_ready_set_against_a_plain_one(critical, senders, seed):
-    """Two runs; nodes enter once each, in random cycles; whatever is taken at c was the right one of those in the set at the start of c."""
+    """Two runs; nodes enter once each, in random cycles; whatever is taken at c was the right one
+    of those in the set at the start of c.
+    """
     rng = np.random.default_rng(seed)
     sources = int(rng.integers(0, senders + 1))
-    seeded = set(rng.choice(senders, sources, replace=False).tolist()) if critical else set(range(sources))
-    dut = ReadyBits(senders=senders, seeds=3) if critical else ReadyQueue(senders=senders, depth=max(1, senders - sources))
+    seeded = (
+        set(rng.choice(senders, sources, replace=False).tolist())
+        if critical
+        else set(range(sources))
+    )
+    dut = (
+        ReadyBits(senders=senders, seeds=3)
+        if critical
+        else ReadyQueue(senders=senders, depth=max(1, senders - sources))
+    )
     taken_in_all = []
 
     async def bench(ctx):
         if critical:
             ctx.set(dut.count, senders)
             for word in range(3):  # the words beyond the senders hold rubbish from an earlier load
-                bits = sum(1 << n - 32 * word for n in seeded if n // 32 == word) if 32 * word < senders else 0xFFFFFFFF
+                bits = (
+                    sum(1 << n - 32 * word for n in seeded if n // 32 == word)
+                    if 32 * word < senders
+                    else 0xFFFFFFFF
+                )
                 ctx.set(dut.seed, {"valid": 1, "address": word, "data": bits})
                 await ctx.tick()
             ctx.set(dut.seed, {"valid": 0, "address": 0, "data": 0})
@@ -114,8 +130,14 @@ class Network(Elaboratable):
     """Routers of one kind alone, connected; PEs are the bench."""
 
     def __init__(self, rows, cols, kind):
-        self.rows, self.cols, self.kind = rows, cols, kind
-        make = (lambda: XYRouter(token=struct(TOKEN), fifo_depth=2)) if kind == "mesh" else (lambda: HopliteRouter(token=struct(TOKEN)))
+        self.rows = rows
+        self.cols = cols
+        self.kind = kind
+        make = (
+            (lambda: XYRouter(token=struct(TOKEN), fifo_depth=2))
+            if kind == "mesh"
+            else (lambda: HopliteRouter(token=struct(TOKEN)))
+        )
         self.routers = {(x, y): make() for y in range(rows) for x in range(cols)}
 
     def elaborate(self, platform):
@@ -138,9 +160,14 @@ PATTERNS = {
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("kind", ["mesh", "hoplite"])
 def test_networks_lose_nothing_duplicate_nothing_and_never_stick(kind, pattern):
-    """All PEs send as fast as they can; receivers refuse half of the time, sometimes for long. Each token arrives once, at its PE, and on the mesh in the order of its sender."""
+    """All PEs send as fast as they can; receivers refuse half of the time, sometimes for long.
+
+    Each token arrives once, at its PE, and on the mesh in the order of its sender.
+    """
     rng = np.random.default_rng(len(pattern))
-    rows, cols, each = 3, 4, 25
+    rows = 3
+    cols = 4
+    each = 25
     net = Network(rows, cols, kind)
     places = list(net.routers)
     queues = {p: [] for p in places}
@@ -149,7 +176,15 @@ def test_networks_lose_nothing_duplicate_nothing_and_never_stick(kind, pattern):
         for _ in range(each):
             to = PATTERNS[pattern](rng, p, rows, cols)
             if to != p:
-                queues[p].append({"x": to[0], "y": to[1], "node": number, "slot": int(rng.integers(3)), "value": (number * 40503) & 0xFFFF})
+                queues[p].append(
+                    {
+                        "x": to[0],
+                        "y": to[1],
+                        "node": number,
+                        "slot": int(rng.integers(3)),
+                        "value": (number * 40503) & 0xFFFF,
+                    }
+                )
                 number += 1
     sent = {t["node"]: (p, t) for p, q in queues.items() for t in q}
     arrived = []
@@ -160,7 +195,13 @@ def test_networks_lose_nothing_duplicate_nothing_and_never_stick(kind, pattern):
         quiet = 0
         for cycle in range(20000):
             for p, router in net.routers.items():
-                asleep[p] = asleep[p] - 1 if asleep[p] > 0 else int(rng.integers(5, 60)) if rng.random() < 0.02 else 0
+                asleep[p] = (
+                    asleep[p] - 1
+                    if asleep[p] > 0
+                    else int(rng.integers(5, 60))
+                    if rng.random() < 0.02
+                    else 0
+                )
                 ctx.set(router.p_i.valid, bool(left[p]))
                 if left[p]:
                     ctx.set(router.p_i.payload, left[p][0])
@@ -186,7 +227,9 @@ def test_networks_lose_nothing_duplicate_nothing_and_never_stick(kind, pattern):
     if kind == "mesh":
         for sender in places:
             for receiver in places:
-                nodes = [t["node"] for p, t in arrived if p == receiver and sent[t["node"]][0] == sender]
+                nodes = [
+                    t["node"] for p, t in arrived if p == receiver and sent[t["node"]][0] == sender
+                ]
                 assert nodes == sorted(nodes)
 
 
@@ -197,9 +240,12 @@ def test_links_leave_in_order_also_in_the_cycle_in_which_they_come(depth, seed):
     dut = Links(link=struct(Layout((("node", 8),))), depth=depth)
 
     async def bench(ctx):
-        held, coming = [], 0
+        held = []
+        coming = 0
         for k in range(200):
-            come = coming and len(held) < depth  # what was read in the last cycle, of a link for which there was room
+            come = (
+                coming and len(held) < depth
+            )  # what was read in the last cycle, of a link for which there was room
             ctx.set(dut.i, {"valid": int(come), "link": {"node": k}})
             held += [k] if come else []
             assert ctx.get(dut.room) == (len(held) < depth)
@@ -223,7 +269,9 @@ def test_switch_follows_its_contexts():
 
     async def bench(ctx):
         for address, context in enumerate(contexts):
-            word = sum(context[name] << at for name, at in zip("wensp", (0, 1, 2, 4, 6)))
+            word = sum(
+                context[name] << at for name, at in zip("wensp", (0, 1, 2, 4, 6), strict=False)
+            )
             ctx.set(dut.write, {"valid": 1, "address": address, "data": word})
             await ctx.tick()
         ctx.set(dut.write, {"valid": 0, "address": 0, "data": 0})
@@ -238,7 +286,10 @@ def test_switch_follows_its_contexts():
                 seen[-1] |= {name: ctx.get(getattr(dut, f"{name}_o")) for name in "wens"}
 
     simulate(dut, bench)
-    assert seen == [{"p": 20, "w": 30, "e": 10, "n": 30, "s": 40}, {"p": 50, "w": 10, "e": 20, "n": 10, "s": 20}]
+    assert seen == [
+        {"p": 20, "w": 30, "e": 10, "n": 30, "s": 40},
+        {"p": 50, "w": 10, "e": 20, "n": 10, "s": 20},
+    ]
 
 
 @pytest.mark.filterwarnings("ignore::amaranth.hdl.UnusedElaboratable")
@@ -247,6 +298,8 @@ def test_refused_parameters():
         Alu(form=FP32, latencies={"div": 3})
     with pytest.raises(ValueError, match="Width must be at least 1, not 0"):
         LeadingOne(width=0)
-    with pytest.raises(ValueError, match="Kind of memory must be 'block', 'distributed' or None, not 'ultra'"):
+    with pytest.raises(
+        ValueError, match="Kind of memory must be 'block', 'distributed' or None, not 'ultra'"
+    ):
         ram_attributes("ultra")
     gc.collect()  # the refused ones, while their never being used is no warning

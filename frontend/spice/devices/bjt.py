@@ -7,7 +7,9 @@ from .parts import Depletion, junction_current
 
 
 def core(eq: Equations, vbe, vbc, vt, sat):
-    """The Gummel-Poon transport core: forward and reverse current, base charge; returns (forward, reverse, qb)."""
+    """The Gummel-Poon transport core: forward and reverse current, base charge; returns (forward,
+    reverse, qb).
+    """
     nf, nr, vaf, var, ikf, ikr = eq.param(nf=1.0, nr=1.0, vaf=80.0, var=12.0, ikf=0.05, ikr=0.01)
     forward = junction_current(eq, "forward", vbe, sat, nf * vt)
     reverse = junction_current(eq, "reverse", vbc, sat, nr * vt)
@@ -19,9 +21,16 @@ def core(eq: Equations, vbe, vbc, vt, sat):
 
 def equations() -> Equations:
     """Currents, base resistance, diffusion and depletion charges."""
-    eq = Equations("bjt", "Bipolar transistor after Gummel and Poon (1970), as the SPICE 2 report states it: Early effect, high injection, leakage, base resistance, charges")
-    vbe, vbc = eq.bias("vbe", -1.0, 0.85, 0.7), eq.bias("vbc", -5.0, 0.7, -2.0)
-    sat, vt, bf, br, ise, ne, isc, nc, gmin = eq.param(isat=1e-16, vt=0.02585, bf=120.0, br=4.0, ise=1e-15, ne=1.8, isc=2e-15, nc=1.9, gmin=1e-12)
+    eq = Equations(
+        "bjt",
+        "Bipolar transistor after Gummel and Poon (1970), as the SPICE 2 report states it: Early "
+        "effect, high injection, leakage, base resistance, charges",
+    )
+    vbe = eq.bias("vbe", -1.0, 0.85, 0.7)
+    vbc = eq.bias("vbc", -5.0, 0.7, -2.0)
+    sat, vt, bf, br, ise, ne, isc, nc, gmin = eq.param(
+        isat=1e-16, vt=0.02585, bf=120.0, br=4.0, ise=1e-15, ne=1.8, isc=2e-15, nc=1.9, gmin=1e-12
+    )
     forward, reverse, qb = core(eq, vbe, vbc, vt, sat)
     leak_e = junction_current(eq, "leak_e", vbe, ise, ne * vt)
     leak_c = junction_current(eq, "leak_c", vbc, isc, nc * vt)

@@ -8,7 +8,11 @@ from .parts import Depletion, junction_current
 
 def equations() -> Equations:
     """Current (exponential forward, breakdown in reverse) and charge (transit time, depletion)."""
-    eq = Equations("diode", "Junction diode after the SPICE 2 report (Nagel 1975): current, breakdown, transit time and depletion charge")
+    eq = Equations(
+        "diode",
+        "Junction diode after the SPICE 2 report (Nagel 1975): current, breakdown, transit time "
+        "and depletion charge",
+    )
     v = eq.bias("v", -6.0, 0.85, 0.65)
     sat, nvt, bv, tt, gmin = eq.param(isat=1e-14, nvt=0.02585, bv=5.0, tt=1e-9, gmin=1e-12)
     forward = junction_current(eq, "forward", v, sat, nvt)

@@ -70,8 +70,8 @@ class Alu(wiring.Component):
     form : Format
         Of operands and results.
     latencies : Mapping[str, int]
-        Class of operations -> latency in cycles, for the classes this ALU has. 1 takes the unit without registers; else at least the unit's
-        stages.
+        Class of operations -> latency in cycles, for the classes this ALU has. 1 takes the unit
+        without registers; else at least the unit's stages.
 
     Members
     -------
@@ -85,19 +85,32 @@ class Alu(wiring.Component):
 
     Timing
     ------
-    The result of an operation of latency l that enters at c is on ``o`` at c + l - 1. An operation may enter every cycle; two whose
-    results meet are the user's mistake. Source: docs/overlay.md section 3, A.
+    The result of an operation of latency l that enters at c is on ``o`` at c + l - 1. An operation
+    may enter every cycle; two whose results meet are the user's mistake. Source: docs/overlay.md
+    section 3, A.
+
     """
 
     def __init__(self, *, form: Format, latencies: Mapping[str, int]):
-        self.form, self.latencies = form, dict(latencies)
+        self.form = form
+        self.latencies = dict(latencies)
         self.units = {}
         for name, latency in self.latencies.items():
             unit = self.units[name] = UNITS[name](form, latency > 1)
             if latency < unit.STAGES:
                 unit._MustUse__silence = True
-                raise ValueError(f"Latency of '{name}' must be 1 or at least {unit.STAGES}, not {latency!r}")
-        super().__init__({"en": In(1), "op": In(OP_BITS), "a": In(form.width), "b": In(form.width), "o": Out(form.width)})
+                raise ValueError(
+                    f"Latency of '{name}' must be 1 or at least {unit.STAGES}, not {latency!r}"
+                )
+        super().__init__(
+            {
+                "en": In(1),
+                "op": In(OP_BITS),
+                "a": In(form.width),
+                "b": In(form.width),
+                "o": Out(form.width),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -125,5 +138,8 @@ class Alu(wiring.Component):
 def _any(values: list[Value]) -> Value:
     """The bitwise or, as a balanced tree."""
     while len(values) > 1:
-        values = [values[k] | values[k + 1] if k + 1 < len(values) else values[k] for k in range(0, len(values), 2)]
+        values = [
+            values[k] | values[k + 1] if k + 1 < len(values) else values[k]
+            for k in range(0, len(values), 2)
+        ]
     return values[0]

@@ -6,22 +6,45 @@ from ....machine.token_ops import Op
 from ...arith.format import Format
 from ...arith.lane import Stages, Through, let
 
-__all__ = ["compare_steps", "COMPARE_STAGES"]
+__all__ = ["COMPARE_STAGES", "compare_steps"]
 
 COMPARE_STAGES = 2
 
 
-def compare_steps(m: Module, stages: Stages | Through, op: Value, a: Value, b: Value, form: Format) -> Signal:
-    """LT, LE and EQ (1.0 or +0.0), GATE and JOIN, in two stages, the last one open. Source: ``penstock.machine.token_ops``."""
-    zero_a, zero_b = let(m, "zero_a", form.is_zero(a)), let(m, "zero_b", form.is_zero(b))
-    # The signed order of these keys is the order of the numbers: a negative number is minus its magnitude.
-    size_a, size_b = (let(m, f"size_{n}", Mux(zero, 0, x[:-1])) for n, zero, x in (("a", zero_a, a), ("b", zero_b, b)))
-    key_a, key_b = (let(m, f"key_{n}", Mux(x[-1], -size, size)) for n, size, x in (("a", size_a, a), ("b", size_b, b)))
+def compare_steps(
+    m: Module, stages: Stages | Through, op: Value, a: Value, b: Value, form: Format
+) -> Signal:
+    """LT, LE and EQ (1.0 or +0.0), GATE and JOIN, in two stages, the last one open.
+
+    Source: ``penstock.machine.token_ops``.
+    """
+    zero_a = let(m, "zero_a", form.is_zero(a))
+    zero_b = let(m, "zero_b", form.is_zero(b))
+    # The signed order of these keys is the order of the numbers: a negative number is minus its
+    # magnitude.
+    size_a, size_b = (
+        let(m, f"size_{n}", Mux(zero, 0, x[:-1]))
+        for n, zero, x in (("a", zero_a, a), ("b", zero_b, b))
+    )
+    key_a, key_b = (
+        let(m, f"key_{n}", Mux(x[-1], -size, size))
+        for n, size, x in (("a", size_a, a), ("b", size_b, b))
+    )
     nan = form.is_nan(a) | form.is_nan(b)
-    s = stages.cut(op=op, less=key_a < key_b, same=key_a == key_b, nan=let(m, "nan", nan), open=~zero_a, a=a, b=b)
+    s = stages.cut(
+        op=op,
+        less=key_a < key_b,
+        same=key_a == key_b,
+        nan=let(m, "nan", nan),
+        open=~zero_a,
+        a=a,
+        b=b,
+    )
 
     out = Signal(form.width, name="compared")
-    holds = let(m, "holds", ~s.nan & Mux(s.op == Op.LT, s.less, Mux(s.op == Op.LE, s.less | s.same, s.same)))
+    holds = let(
+        m, "holds", ~s.nan & Mux(s.op == Op.LT, s.less, Mux(s.op == Op.LE, s.less | s.same, s.same))
+    )
     with m.Switch(s.op):
         with m.Case(Op.GATE):
             m.d.comb += out.eq(Mux(s.open, s.b, 0))

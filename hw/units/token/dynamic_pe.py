@@ -73,26 +73,39 @@ class DynamicPE(wiring.Component):
 
     Timing
     ------
-    Four stages: consume (S), operate (A), select (R), generate (G), one token in and one out a cycle; with wake = 2 a token has up to two consumers. ``i.ready`` depends on registers and on the
-    memory read for A, not on ``i.valid``; ``o.valid`` on registers and memory outputs. Stalled by two results that would be written in one cycle, by consumers chained to
-    a packet, and by the network. Source: docs/overlay.md section 3 (DFM 2014, figure 2b).
+    Four stages: consume (S), operate (A), select (R), generate (G), one token in and one out a
+    cycle; with wake = 2 a token has up to two consumers. ``i.ready`` depends on registers and on
+    the memory read for A, not on ``i.valid``; ``o.valid`` on registers and memory outputs. Stalled
+    by two results that would be written in one cycle, by consumers chained to a packet, and by the
+    network. Source: docs/overlay.md section 3 (DFM 2014, figure 2b).
+
     """
 
-    def __init__(self, *, overlay: Overlay, sizes: Sizes, classes: Iterable[str], with_alu: bool = True):
-        self.overlay, self.sizes = overlay, sizes
+    def __init__(
+        self, *, overlay: Overlay, sizes: Sizes, classes: Iterable[str], with_alu: bool = True
+    ):
+        self.overlay = overlay
+        self.sizes = sizes
         self.latencies = {name: overlay.latency(name) for name in classes}
         self.with_alu = with_alu
         self.specs = specs = memories(overlay, sizes)
         self.form = {"fp32": FP32, "fp64": FP64}[overlay.format]
         self.token = struct(packet(overlay, sizes))
-        self._consumers = ("node", "slot") + (("pair", "node2", "slot2") if overlay.wake == 2 else ())   # fields of a token
+        self._consumers = ("node", "slot") + (
+            ("pair", "node2", "slot2") if overlay.wake == 2 else ()
+        )  # fields of a token
         self._memories = {}
         for name, spec in specs.items():
             if name not in ("control", "ready", "seed"):
                 banks = BANKED[name] if overlay.wake == 2 and name in BANKED else (name,)
-                words = 2 if name == "chain" else 1   # of a node
+                words = 2 if name == "chain" else 1  # of a node
                 for bank in banks:
-                    self._memories[bank] = Memory(shape=struct(spec.layout), depth=words * -(-spec.depth // (words * len(banks))), init=[], attrs=ram_attributes(None))
+                    self._memories[bank] = Memory(
+                        shape=struct(spec.layout),
+                        depth=words * -(-spec.depth // (words * len(banks))),
+                        init=[],
+                        attrs=ram_attributes(None),
+                    )
         senders = specs["first"].depth
         if overlay.ready == "fifo":
             self._ready = ReadyQueue(senders=senders, depth=specs["ready"].depth)
@@ -100,13 +113,31 @@ class DynamicPE(wiring.Component):
             self._ready = ReadyBits(senders=senders, seeds=specs["seed"].depth)
         self.RESTART_CYCLES = self._ready.RESTART_CYCLES
         width = overlay.width
-        alu = {} if with_alu else {"alu_op": Out(OP_BITS), "alu_a": Out(width), "alu_b": Out(width), "alu_o": In(width)}
-        super().__init__({
-            "x": In(self.token["x"].shape), "y": In(self.token["y"].shape),
-            "host": In(host_layout(overlay, sizes)), "look": In(self.token["node"].shape), "value": Out(width),
-            "restart": In(1), "running": In(1), "done": Out(1),
-            "i": In(stream.Signature(self.token)), "o": Out(stream.Signature(self.token)), **alu,
-        })
+        alu = (
+            {}
+            if with_alu
+            else {
+                "alu_op": Out(OP_BITS),
+                "alu_a": Out(width),
+                "alu_b": Out(width),
+                "alu_o": In(width),
+            }
+        )
+        super().__init__(
+            {
+                "x": In(self.token["x"].shape),
+                "y": In(self.token["y"].shape),
+                "host": In(host_layout(overlay, sizes)),
+                "look": In(self.token["node"].shape),
+                "value": Out(width),
+                "restart": In(1),
+                "running": In(1),
+                "done": Out(1),
+                "i": In(stream.Signature(self.token)),
+                "o": Out(stream.Signature(self.token)),
+                **alu,
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -125,28 +156,40 @@ class DynamicPE(wiring.Component):
     # Loading: every memory has one write port; `value` shares its with the results.
 
     def _load(self, m: Module) -> None:
-        self._writes, self._registers = {}, {}
+        self._writes = {}
+        self._registers = {}
         host = self.host
         numbers = {name: k for k, name in enumerate(MEMORIES["dynamic"])}
         for name, spec in self.specs.items():
             banks = [bank for bank in (name, *BANKED.get(name, ())) if bank in self._memories]
-            bit = 1 if name == "chain" else 0      # of the address: the bank
+            bit = 1 if name == "chain" else 0  # of the address: the bank
             for k, bank in enumerate(banks):
                 port = self._writes[bank] = self._memories[bank].write_port()
                 if spec.loaded:
                     mine = host.valid & (host.memory == numbers[name])
-                    m.d.comb += [port.en.eq(mine if len(banks) == 1 else mine & (host.address[bit] == k)),
-                                 port.addr.eq(host.address if len(banks) == 1 else Cat(host.address[:bit], host.address[bit + 1:])), port.data.eq(host.data)]
+                    m.d.comb += [
+                        port.en.eq(mine if len(banks) == 1 else mine & (host.address[bit] == k)),
+                        port.addr.eq(
+                            host.address
+                            if len(banks) == 1
+                            else Cat(host.address[:bit], host.address[bit + 1 :])
+                        ),
+                        port.data.eq(host.data),
+                    ]
         with m.If(host.valid & (host.memory == numbers["control"])):
             with m.Switch(host.address):
                 for k, name in enumerate(CONTROL["dynamic"]):
-                    register = self._registers[name] = Signal(range(self.specs["value"].depth + 1), name=name)
+                    register = self._registers[name] = Signal(
+                        range(self.specs["value"].depth + 1), name=name
+                    )
                     with m.Case(k):
                         m.d.sync += register.eq(host.data)
         if isinstance(self._ready, ReadyBits):
             m.d.comb += [
                 self._ready.seed.valid.eq(host.valid & (host.memory == numbers["seed"])),
-                self._ready.seed.address.eq(host.address), self._ready.seed.data.eq(host.data), self._ready.count.eq(self._registers["senders"]),
+                self._ready.seed.address.eq(host.address),
+                self._ready.seed.data.eq(host.data),
+                self._ready.count.eq(self._registers["senders"]),
             ]
         else:
             m.d.comb += self._ready.sources.eq(self._registers["sources"])
@@ -157,14 +200,20 @@ class DynamicPE(wiring.Component):
     def _consume(self, m: Module, local: stream.Interface) -> dict[str, Signal]:
         if self.overlay.wake == 2:
             return self._consume_two(m, local)
-        chained, stall, consume = Signal(), Signal(), Signal()
+        chained = Signal()
+        stall = Signal()
+        consume = Signal()
         token = Signal(self.token)
-        followed = Signal()                    # a token was consumed, whose chain has been read
-        arrived = Signal(self.overlay.width)   # its value
+        followed = Signal()  # a token was consumed, whose chain has been read
+        arrived = Signal(self.overlay.width)  # its value
         chain = None
         if "chain" in self._memories:
             chain = self._memories["chain"].read_port()
-            m.d.comb += [chained.eq(followed & chain.data.valid), chain.en.eq(consume), chain.addr.eq(Cat(token.slot == RIGHT, token.node))]
+            m.d.comb += [
+                chained.eq(followed & chain.data.valid),
+                chain.en.eq(consume),
+                chain.addr.eq(Cat(token.slot == RIGHT, token.node)),
+            ]
         m.d.comb += [
             self.i.ready.eq(self.running & ~stall & ~chained),
             local.ready.eq(self.i.ready & ~self.i.valid),
@@ -173,7 +222,13 @@ class DynamicPE(wiring.Component):
         ]
         if chain is not None:
             with m.If(chained):
-                m.d.comb += [token.value.eq(arrived), *(getattr(token, name).eq(getattr(chain.data, name)) for name in self._consumers)]
+                m.d.comb += [
+                    token.value.eq(arrived),
+                    *(
+                        getattr(token, name).eq(getattr(chain.data, name))
+                        for name in self._consumers
+                    ),
+                ]
         with m.If(~stall):
             m.d.sync += followed.eq(consume)
         with m.If(consume):
@@ -186,37 +241,71 @@ class DynamicPE(wiring.Component):
             m.d.sync += trigger["valid"].eq(trigger["fires"])
         return trigger | {"issue": issue}
 
-    def _match(self, m: Module, bank: int, node, slot, consume, value, arrived) -> dict[str, object]:
-        """A consumer meets its operand: what triggers in the next cycle (``fires``, ``next_node``), and the trigger of the last; the caller sets its ``valid``."""
-        name = lambda memory: memory if self.overlay.wake == 1 else BANKED[memory][bank]  # noqa: E731
-        present, put_present = self._memories[name("present")].read_port(domain="comb"), self._writes[name("present")]
-        stored, put_stored = self._memories[name("token")].read_port(), self._writes[name("token")]
+    def _match(
+        self, m: Module, bank: int, node, slot, consume, value, arrived
+    ) -> dict[str, object]:
+        """A consumer meets its operand: what triggers in the next cycle (``fires``, ``next_node``),
+        and the trigger of the last; the caller sets its ``valid``.
+        """
+
+        def name(memory):
+            return memory if self.overlay.wake == 1 else BANKED[memory][bank]
+
+        present = self._memories[name("present")].read_port(domain="comb")
+        put_present = self._writes[name("present")]
+        stored = self._memories[name("token")].read_port()
+        put_stored = self._writes[name("token")]
         op = self._memories[name("op")].read_port()
         address = node if self.overlay.wake == 1 else node[1:]
         fires = Signal(name=name("op") + "_fires")
         m.d.comb += [
-            present.addr.eq(address), stored.addr.eq(address), op.addr.eq(address), stored.en.eq(consume), op.en.eq(consume),
+            present.addr.eq(address),
+            stored.addr.eq(address),
+            op.addr.eq(address),
+            stored.en.eq(consume),
+            op.en.eq(consume),
             fires.eq(consume & ((slot == ONLY) | present.data.bit)),
-            put_present.addr.eq(address), put_present.data.eq(~present.data.bit), put_present.en.eq(consume & (slot != ONLY)),
-            put_stored.addr.eq(address), put_stored.data.eq(value), put_stored.en.eq(consume & (slot != ONLY) & ~present.data.bit),
+            put_present.addr.eq(address),
+            put_present.data.eq(~present.data.bit),
+            put_present.en.eq(consume & (slot != ONLY)),
+            put_stored.addr.eq(address),
+            put_stored.data.eq(value),
+            put_stored.en.eq(consume & (slot != ONLY) & ~present.data.bit),
         ]
-        valid, held = Signal(name=name("op") + "_valid"), Signal(2, name=name("op") + "_slot")
+        valid = Signal(name=name("op") + "_valid")
+        held = Signal(2, name=name("op") + "_slot")
         last_node = Signal(self.token["node"].shape, name=name("op") + "_node")
         stored_first = Signal(name=name("op") + "_stored_first")
         with m.If(consume):
             m.d.sync += [held.eq(slot), last_node.eq(node)]
         m.d.comb += stored_first.eq(held == RIGHT)
         operand = stored.data.as_value()
-        return {"valid": valid, "node": last_node, "op": op.data.op, "fires": fires, "next_node": node,
-                "left": Mux(stored_first, operand, arrived), "right": Mux(stored_first, arrived, operand)}
+        return {
+            "valid": valid,
+            "node": last_node,
+            "op": op.data.op,
+            "fires": fires,
+            "next_node": node,
+            "left": Mux(stored_first, operand, arrived),
+            "right": Mux(stored_first, arrived, operand),
+        }
 
     def _consume_two(self, m: Module, local: stream.Interface) -> dict[str, object]:
-        """Two banks, each of which serves one consumer a cycle: the token's, else one chained to an earlier consumer of this bank."""
-        stall, consume, delivered = Signal(), Signal(), Signal()
+        """Two banks, each of which serves one consumer a cycle: the token's, else one chained to an
+        earlier consumer of this bank.
+        """
+        stall = Signal()
+        consume = Signal()
+        delivered = Signal()
         token = Signal(self.token)
         chains = []
         for bank in range(2):
-            link = data.StructLayout({**{name: self.token[name].shape for name in ("node", "slot")}, "value": self.overlay.width})
+            link = data.StructLayout(
+                {
+                    **{name: self.token[name].shape for name in ("node", "slot")},
+                    "value": self.overlay.width,
+                }
+            )
             chains.append(Links(link=link, depth=CHAINED[2]))
             m.submodules[f"links{bank}"] = chains[bank]
         room = Cat(chain.room for chain in chains)
@@ -224,84 +313,139 @@ class DynamicPE(wiring.Component):
         m.d.comb += [
             self.i.ready.eq(self.running & ~stall & room.all()),
             delivered.eq(self.i.valid & self.i.ready),
-            local.ready.eq(self.running & ~stall & ~delivered & Mux(local.payload.pair, room.all(), Mux(first, room[1], room[0]))),
+            local.ready.eq(
+                self.running
+                & ~stall
+                & ~delivered
+                & Mux(local.payload.pair, room.all(), Mux(first, room[1], room[0]))
+            ),
             consume.eq(delivered | (local.valid & local.ready)),
             token.eq(Mux(delivered, self.i.payload, local.payload)),
         ]
         banks = []
         for bank, waiting in enumerate(chains):
-            leads = token.node[0] == bank          # the token's first consumer is this bank's
-            mine, serve = Signal(name=f"mine{bank}"), Signal(name=f"serve{bank}")
+            leads = token.node[0] == bank  # the token's first consumer is this bank's
+            mine = Signal(name=f"mine{bank}")
+            serve = Signal(name=f"serve{bank}")
             consumer = Signal(waiting.link, name=f"consumer{bank}")
-            arrived, followed = Signal(self.overlay.width, name=f"arrived{bank}"), Signal(name=f"followed{bank}")
+            arrived = Signal(self.overlay.width, name=f"arrived{bank}")
+            followed = Signal(name=f"followed{bank}")
             chain = self._memories[BANKED["chain"][bank]].read_port()
             m.d.comb += [
                 mine.eq(consume & (leads | token.pair)),
-                waiting.take.eq(waiting.o.valid & ~stall & ~mine), serve.eq(mine | waiting.take), consumer.eq(waiting.o.link),
-                chain.en.eq(serve), chain.addr.eq(Cat(consumer.slot == RIGHT, consumer.node[1:])),
+                waiting.take.eq(waiting.o.valid & ~stall & ~mine),
+                serve.eq(mine | waiting.take),
+                consumer.eq(waiting.o.link),
+                chain.en.eq(serve),
+                chain.addr.eq(Cat(consumer.slot == RIGHT, consumer.node[1:])),
                 waiting.i.valid.eq(followed & chain.data.valid),
-                waiting.i.link.node.eq(chain.data.node), waiting.i.link.slot.eq(chain.data.slot), waiting.i.link.value.eq(arrived),
+                waiting.i.link.node.eq(chain.data.node),
+                waiting.i.link.slot.eq(chain.data.slot),
+                waiting.i.link.value.eq(arrived),
             ]
             with m.If(mine):
-                m.d.comb += [consumer.node.eq(Mux(leads, token.node, token.node2)), consumer.slot.eq(Mux(leads, token.slot, token.slot2)), consumer.value.eq(token.value)]
+                m.d.comb += [
+                    consumer.node.eq(Mux(leads, token.node, token.node2)),
+                    consumer.slot.eq(Mux(leads, token.slot, token.slot2)),
+                    consumer.value.eq(token.value),
+                ]
             m.d.sync += followed.eq(serve)
             with m.If(serve):
                 m.d.sync += arrived.eq(consumer.value)
-            banks.append(self._match(m, bank, consumer.node, consumer.slot, serve, consumer.value, arrived))
+            banks.append(
+                self._match(m, bank, consumer.node, consumer.slot, serve, consumer.value, arrived)
+            )
             m.d.sync += banks[bank]["valid"].eq(banks[bank]["fires"])
         return self._in_turn(m, banks, consume & token.pair & token.node[0], stall)
 
     def _in_turn(self, m: Module, banks: list[dict], second, stall) -> dict[str, object]:
         """The triggers of both banks, one after the other; ``second``: bank 1's before bank 0's."""
-        swapped = Signal()                     # `second` of the last cycle
+        swapped = Signal()  # `second` of the last cycle
         m.d.sync += swapped.eq(second)
 
-        shape = data.StructLayout({"node": self.token["node"].shape, "op": OP_BITS, "left": self.overlay.width, "right": self.overlay.width})
+        shape = data.StructLayout(
+            {
+                "node": self.token["node"].shape,
+                "op": OP_BITS,
+                "left": self.overlay.width,
+                "right": self.overlay.width,
+            }
+        )
         m.submodules.waiting = waiting = Waiting(trigger=shape, depth=WAITING)
         for place in range(2):
-            now, soon = waiting.i[place], waiting.soon[place]
-            m.d.comb += [now.valid.eq(Mux(swapped ^ place, banks[1]["valid"], banks[0]["valid"])),
-                         *(getattr(now.trigger, name).eq(Mux(swapped ^ place, banks[1][name], banks[0][name])) for name in ("node", "op", "left", "right")),
-                         soon.valid.eq(Mux(second ^ place, banks[1]["fires"], banks[0]["fires"])),
-                         soon.node.eq(Mux(second ^ place, banks[1]["next_node"], banks[0]["next_node"]))]
+            now = waiting.i[place]
+            soon = waiting.soon[place]
+            m.d.comb += [
+                now.valid.eq(Mux(swapped ^ place, banks[1]["valid"], banks[0]["valid"])),
+                *(
+                    getattr(now.trigger, name).eq(
+                        Mux(swapped ^ place, banks[1][name], banks[0][name])
+                    )
+                    for name in ("node", "op", "left", "right")
+                ),
+                soon.valid.eq(Mux(second ^ place, banks[1]["fires"], banks[0]["fires"])),
+                soon.node.eq(Mux(second ^ place, banks[1]["next_node"], banks[0]["next_node"])),
+            ]
         oldest = waiting.o.trigger
         m.d.comb += stall.eq(~waiting.room)
-        return {"valid": waiting.o.valid, "node": oldest.node, "op": oldest.op, "left": oldest.left, "right": oldest.right, "issue": waiting.issue,
-                "fires": waiting.following.valid, "next_node": waiting.following.node}
+        return {
+            "valid": waiting.o.valid,
+            "node": oldest.node,
+            "op": oldest.op,
+            "left": oldest.left,
+            "right": oldest.right,
+            "issue": waiting.issue,
+            "fires": waiting.following.valid,
+            "next_node": waiting.following.node,
+        }
 
     # A
 
     def _operate(self, m: Module, trigger: dict) -> tuple[data.View, data.View]:
         """What is written to ``value`` in this cycle, and what enters the ready set."""
         due = data.StructLayout({"valid": 1, "node": self.token["node"].shape})
-        written, enter = Signal(due), Signal(due)
-        issue, result = trigger["issue"], Signal(self.overlay.width)
+        written = Signal(due)
+        enter = Signal(due)
+        issue = trigger["issue"]
+        result = Signal(self.overlay.width)
         if self.with_alu:
             m.submodules.alu = alu = Alu(form=self.form, latencies=self.latencies)
-            m.d.comb += [alu.en.eq(issue), alu.op.eq(trigger["op"]), alu.a.eq(trigger["left"]), alu.b.eq(trigger["right"]), result.eq(alu.o)]
+            m.d.comb += [
+                alu.en.eq(issue),
+                alu.op.eq(trigger["op"]),
+                alu.a.eq(trigger["left"]),
+                alu.b.eq(trigger["right"]),
+                result.eq(alu.o),
+            ]
         else:
-            m.d.comb += [self.alu_op.eq(Mux(issue, trigger["op"], 0)), self.alu_a.eq(trigger["left"]), self.alu_b.eq(trigger["right"]), result.eq(self.alu_o)]
+            m.d.comb += [
+                self.alu_op.eq(Mux(issue, trigger["op"], 0)),
+                self.alu_a.eq(trigger["left"]),
+                self.alu_b.eq(trigger["right"]),
+                result.eq(self.alu_o),
+            ]
 
         is_sender = self._registers["senders"]
         deepest = max(self.latencies.values())
         if deepest == 1:
             m.d.comb += [
-                issue.eq(trigger["valid"]), written.valid.eq(issue), written.node.eq(trigger["node"]),
-                enter.valid.eq(trigger["fires"] & (trigger["next_node"] < is_sender)), enter.node.eq(trigger["next_node"]),
+                issue.eq(trigger["valid"]),
+                written.valid.eq(issue),
+                written.node.eq(trigger["node"]),
+                enter.valid.eq(trigger["fires"] & (trigger["next_node"] < is_sender)),
+                enter.node.eq(trigger["next_node"]),
             ]
         else:
             # queue[k] is written k cycles from now.
             queue = [Signal(due, name=f"due{k}") for k in range(deepest)]
             taken = Signal(deepest)
             m.d.comb += taken.eq(Cat(entry.valid for entry in queue))
-            lands = Signal(deepest)            # one-hot: when the result of the trigger is written
+            lands = Signal(deepest)  # one-hot: when the result of the trigger is written
             with m.Switch(trigger["op"]):
                 for name, latency in self.latencies.items():
                     with m.Case(*(op for op in Op if OP_CLASS.get(op) == name)):
                         m.d.comb += lands.eq(1 << latency - 1)
-            m.d.comb += [
-                issue.eq(trigger["valid"] & ~(lands & taken).any()), written.eq(queue[0]),
-            ]
+            m.d.comb += [issue.eq(trigger["valid"] & ~(lands & taken).any()), written.eq(queue[0])]
             for k in range(deepest):
                 follower = queue[k + 1] if k + 1 < deepest else Const(0, due.size)
                 inserted = issue & lands[k + 1] if k + 1 < deepest else Const(0)
@@ -311,9 +455,13 @@ class DynamicPE(wiring.Component):
                     m.d.comb += [after.valid.eq(1), after.node.eq(trigger["node"])]
                 m.d.sync += queue[k].eq(after)
                 if k == 0:
-                    m.d.comb += [enter.valid.eq(after.valid & (after.node < is_sender)), enter.node.eq(after.node)]
+                    m.d.comb += [
+                        enter.valid.eq(after.valid & (after.node < is_sender)),
+                        enter.node.eq(after.node),
+                    ]
 
-        write, count = self._writes["value"], Signal.like(self._registers["fires"], name="count")
+        write = self._writes["value"]
+        count = Signal.like(self._registers["fires"], name="count")
         with m.If(written.valid):
             m.d.comb += [write.en.eq(1), write.addr.eq(written.node), write.data.eq(result)]
             m.d.sync += count.eq(count + 1)
@@ -324,32 +472,49 @@ class DynamicPE(wiring.Component):
 
     # R and G
 
-    def _select_and_generate(self, m: Module, local: stream.Interface, written: data.View, enter: data.View) -> None:
+    def _select_and_generate(
+        self, m: Module, local: stream.Interface, written: data.View, enter: data.View
+    ) -> None:
         ready = self._ready
         m.d.comb += [ready.enter.valid.eq(enter.valid), ready.enter.node.eq(enter.node)]
 
-        first, rest = self._memories["first"].read_port(), self._memories["rest"].read_port()
+        first = self._memories["first"].read_port()
+        rest = self._memories["rest"].read_port()
         value = self._memories["value"].read_port(transparent_for=[self._writes["value"]])
-        busy, further = Signal(), Signal()     # a token stands in the generator; it comes from `rest`
-        follow = Signal(self.specs["first"].layout.fields[-1][1])   # where in `rest` the next but one is
-        token, last = Signal(self.token), Signal()
+        # a token stands in the generator; it comes from `rest`
+        busy = Signal()
+        further = Signal()
+        follow = Signal(
+            self.specs["first"].layout.fields[-1][1]
+        )  # where in `rest` the next but one is
+        token = Signal(self.token)
+        last = Signal()
         m.d.comb += last.eq(Mux(further, rest.data.last, first.data.last))
         for name in ("x", "y", *self._consumers):
-            m.d.comb += getattr(token, name).eq(Mux(further, getattr(rest.data, name), getattr(first.data, name)))
+            m.d.comb += getattr(token, name).eq(
+                Mux(further, getattr(rest.data, name), getattr(first.data, name))
+            )
         m.d.comb += token.value.eq(value.data.as_value())
 
-        here, leaves = Signal(), Signal()
+        here = Signal()
+        leaves = Signal()
         m.d.comb += [
             here.eq((token.x == self.x) & (token.y == self.y)),
-            local.valid.eq(busy & here), local.payload.eq(token),
-            self.o.valid.eq(busy & ~here), self.o.payload.eq(token),
+            local.valid.eq(busy & here),
+            local.payload.eq(token),
+            self.o.valid.eq(busy & ~here),
+            self.o.payload.eq(token),
             leaves.eq(busy & Mux(here, local.ready, self.o.ready)),
         ]
         m.d.comb += [
             ready.o.ready.eq(self.running & (~busy | (leaves & last))),
-            first.addr.eq(ready.o.payload), first.en.eq(ready.o.ready & ready.o.valid),
-            value.addr.eq(Mux(self.running, ready.o.payload, self.look)), value.en.eq(~self.running | first.en), self.value.eq(value.data),
-            rest.addr.eq(Mux(further, follow, first.data.rest)), rest.en.eq(leaves & ~last),
+            first.addr.eq(ready.o.payload),
+            first.en.eq(ready.o.ready & ready.o.valid),
+            value.addr.eq(Mux(self.running, ready.o.payload, self.look)),
+            value.en.eq(~self.running | first.en),
+            self.value.eq(value.data),
+            rest.addr.eq(Mux(further, follow, first.data.rest)),
+            rest.en.eq(leaves & ~last),
         ]
         with m.If(first.en):
             m.d.sync += [busy.eq(1), further.eq(0)]

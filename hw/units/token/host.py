@@ -8,9 +8,15 @@ __all__ = ["host_layout"]
 
 
 def host_layout(overlay: Overlay, sizes: Sizes) -> data.StructLayout:
-    """``valid``, ``memory`` (its number in :data:`~penstock.machine.overlay.MEMORIES`), ``address`` and ``data``, wide enough for every loaded memory."""
+    """``valid``, ``memory`` (its number in :data:`~penstock.machine.overlay.MEMORIES`), ``address``
+    and ``data``, wide enough for every loaded memory.
+    """
     loaded = [memory for memory in memories(overlay, sizes).values() if memory.loaded]
-    return data.StructLayout({
-        "valid": 1, "memory": bits_for(len(MEMORIES[overlay.pe])), "address": max(bits_for(memory.depth) for memory in loaded),
-        "data": max(memory.layout.width for memory in loaded),
-    })
+    return data.StructLayout(
+        {
+            "valid": 1,
+            "memory": bits_for(len(MEMORIES[overlay.pe])),
+            "address": max(bits_for(memory.depth) for memory in loaded),
+            "data": max(memory.layout.width for memory in loaded),
+        }
+    )

@@ -4,7 +4,6 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-
 __all__ = ["LeadingOne"]
 
 
@@ -26,7 +25,9 @@ class LeadingOne(wiring.Component):
 
     Timing
     ------
-    Combinational, log2(width) levels. Source: the leading-one detectors of "Out-of-Order Dataflow Scheduling for FPGA Overlays" (Siddhartha & Kapre).
+    Combinational, log2(width) levels. Source: the leading-one detectors of "Out-of-Order Dataflow
+    Scheduling for FPGA Overlays" (Siddhartha & Kapre).
+
     """
 
     def __init__(self, *, width: int):
@@ -42,13 +43,18 @@ class LeadingOne(wiring.Component):
         while len(nodes) > 1:
             merged = []
             for k in range(0, len(nodes) - 1, 2):
-                (low, low_index), (high, high_index) = nodes[k:k + 2]
-                some, index = Signal(name=f"any{level}_{k // 2}"), Signal(level + 1, name=f"index{level}_{k // 2}")
-                m.d.comb += [some.eq(low | high), index.eq(Cat(Mux(low, low_index, high_index)[:level], ~low))]
+                (low, low_index), (high, high_index) = nodes[k : k + 2]
+                some = Signal(name=f"any{level}_{k // 2}")
+                index = Signal(level + 1, name=f"index{level}_{k // 2}")
+                m.d.comb += [
+                    some.eq(low | high),
+                    index.eq(Cat(Mux(low, low_index, high_index)[:level], ~low)),
+                ]
                 merged.append((some, index))
             if len(nodes) % 2:
                 some, index = nodes[-1]
                 merged.append((some, Cat(index, Const(0, 1))))
-            nodes, level = merged, level + 1
+            nodes = merged
+            level = level + 1
         m.d.comb += [self.any.eq(nodes[0][0]), self.index.eq(nodes[0][1])]
         return m

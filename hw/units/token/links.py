@@ -6,7 +6,6 @@ from amaranth.lib.wiring import In, Out
 
 from ..fifo import Fifo
 
-
 __all__ = ["Links"]
 
 
@@ -33,12 +32,14 @@ class Links(wiring.Component):
 
     Timing
     ------
-    One in and one out a cycle; one may be served in the cycle in which it comes. ``room`` comes from the level register and ``i.valid``.
-    Source: docs/overlay.md section 3.1.
+    One in and one out a cycle; one may be served in the cycle in which it comes. ``room`` comes
+    from the level register and ``i.valid``. Source: docs/overlay.md section 3.1.
+
     """
 
     def __init__(self, *, link: data.StructLayout, depth: int):
-        self.link, self.depth = link, depth
+        self.link = link
+        self.depth = depth
         entry = data.StructLayout({"valid": 1, "link": link})
         super().__init__({"i": In(entry), "o": Out(entry), "take": In(1), "room": Out(1)})
 
@@ -47,10 +48,12 @@ class Links(wiring.Component):
         m.submodules.held = held = Fifo(shape=self.link, depth=self.depth)
         count = Signal(range(self.depth + 2))
         m.d.comb += [
-            count.eq(held.level + self.i.valid), self.room.eq(count < self.depth),
+            count.eq(held.level + self.i.valid),
+            self.room.eq(count < self.depth),
             self.o.valid.eq(held.o.valid | self.i.valid),
             self.o.link.eq(Mux(held.o.valid, held.o.payload, self.i.link)),
             held.o.ready.eq(self.take),
-            held.i.valid.eq(self.i.valid & (held.o.valid | ~self.take)), held.i.payload.eq(self.i.link),
+            held.i.valid.eq(self.i.valid & (held.o.valid | ~self.take)),
+            held.i.payload.eq(self.i.link),
         ]
         return m

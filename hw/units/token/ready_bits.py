@@ -12,10 +12,12 @@ __all__ = ["ReadyBits"]
 
 
 class ReadyBits(wiring.Component):
-    """The set of nodes ready to send, one bit each; the lowest address comes first (addresses are given by importance).
+    """The set of nodes ready to send, one bit each; the lowest address comes first (addresses are
+    given by importance).
 
-    A node is ready where two memories differ: one is toggled by nodes that enter, the other by nodes that leave, so that each has one write port.
-    A flag per word says whether the word holds anything.
+    A node is ready where two memories differ: one is toggled by nodes that enter, the other by
+    nodes that leave, so that each has one write port. A flag per word says whether the word holds
+    anything.
 
     Parameters
     ----------
@@ -39,8 +41,9 @@ class ReadyBits(wiring.Component):
 
     Timing
     ------
-    A node that enters at c is offered from c + 1 at the earliest. ``o`` comes from registers and memories through two leading-one detectors.
-    Source: docs/overlay.md section 3, R.
+    A node that enters at c is offered from c + 1 at the earliest. ``o`` comes from registers and
+    memories through two leading-one detectors. Source: docs/overlay.md section 3, R.
+
     """
 
     def __init__(self, *, senders: int, seeds: int):
@@ -48,59 +51,97 @@ class ReadyBits(wiring.Component):
         self.words = words = -(-senders // READY_WORD)
         self.RESTART_CYCLES = words + 2
         address = unsigned(bits_for(senders))
-        self._seeds = Memory(shape=READY_WORD, depth=max(seeds, words), init=[], attrs={"no_rw_check": True})
-        self._entered, self._left = (Memory(shape=READY_WORD, depth=words, init=[]) for _ in range(2))
-        super().__init__({
-            "restart": In(1), "count": In(range(senders + 1)),
-            "seed": In(data.StructLayout({"valid": 1, "address": bits_for(seeds), "data": READY_WORD})),
-            "enter": In(data.StructLayout({"valid": 1, "node": address})), "o": Out(stream.Signature(address)),
-        })
+        self._seeds = Memory(
+            shape=READY_WORD, depth=max(seeds, words), init=[], attrs={"no_rw_check": True}
+        )
+        self._entered, self._left = (
+            Memory(shape=READY_WORD, depth=words, init=[]) for _ in range(2)
+        )
+        super().__init__(
+            {
+                "restart": In(1),
+                "count": In(range(senders + 1)),
+                "seed": In(
+                    data.StructLayout({"valid": 1, "address": bits_for(seeds), "data": READY_WORD})
+                ),
+                "enter": In(data.StructLayout({"valid": 1, "node": address})),
+                "o": Out(stream.Signature(address)),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.seeds, m.submodules.entered, m.submodules.left = self._seeds, self._entered, self._left
+        m.submodules.seeds = self._seeds
+        m.submodules.entered = self._entered
+        m.submodules.left = self._left
         m.submodules.which_word = which_word = LeadingOne(width=self.words)
         m.submodules.which_bit = which_bit = LeadingOne(width=READY_WORD)
         low = READY_WORD.bit_length() - 1
-        enter_read, entered, left = (memory.read_port(domain="comb") for memory in (self._entered, self._entered, self._left))
-        put_entered, put_left = self._entered.write_port(), self._left.write_port()
+        enter_read, entered, left = (
+            memory.read_port(domain="comb") for memory in (self._entered, self._entered, self._left)
+        )
+        put_entered = self._entered.write_port()
+        put_left = self._left.write_port()
 
         flags = Signal(self.words)
         word = Signal(range(self.words))
-        ready, rest = Signal(READY_WORD), Signal(READY_WORD)
+        ready = Signal(READY_WORD)
+        rest = Signal(READY_WORD)
         m.d.comb += [
-            which_word.i.eq(flags), word.eq(which_word.index),
-            entered.addr.eq(word), left.addr.eq(word), ready.eq(entered.data ^ left.data),
-            which_bit.i.eq(ready), rest.eq(ready & (ready - 1)),
-            self.o.valid.eq(which_word.any), self.o.payload.eq((word << low) | which_bit.index),
+            which_word.i.eq(flags),
+            word.eq(which_word.index),
+            entered.addr.eq(word),
+            left.addr.eq(word),
+            ready.eq(entered.data ^ left.data),
+            which_bit.i.eq(ready),
+            rest.eq(ready & (ready - 1)),
+            self.o.valid.eq(which_word.any),
+            self.o.payload.eq((word << low) | which_bit.index),
         ]
 
         # Leaving: the lowest bit of `ready` is where the memories come to agree.
         take = self.o.valid & self.o.ready
-        m.d.comb += [put_left.en.eq(take), put_left.addr.eq(word), put_left.data.eq(left.data ^ ready ^ rest)]
+        m.d.comb += [
+            put_left.en.eq(take),
+            put_left.addr.eq(word),
+            put_left.data.eq(left.data ^ ready ^ rest),
+        ]
         with m.If(take & ~rest.any()):
             m.d.sync += flags.bit_select(word, 1).eq(0)
         enter_word = self.enter.node >> low
         m.d.comb += [
             enter_read.addr.eq(enter_word),
-            put_entered.en.eq(self.enter.valid), put_entered.addr.eq(enter_word),
-            put_entered.data.eq(enter_read.data ^ (Const(1, READY_WORD) << self.enter.node[:low])[:READY_WORD]),
+            put_entered.en.eq(self.enter.valid),
+            put_entered.addr.eq(enter_word),
+            put_entered.data.eq(
+                enter_read.data ^ (Const(1, READY_WORD) << self.enter.node[:low])[:READY_WORD]
+            ),
         ]
         with m.If(self.enter.valid):
             m.d.sync += flags.bit_select(enter_word, 1).eq(1)
 
         # Restart: word k is read at k and copied at k + 1.
-        write, seed = self._seeds.write_port(), self._seeds.read_port()
+        write = self._seeds.write_port()
+        seed = self._seeds.read_port()
         step = Signal(range(self.RESTART_CYCLES + 1))
-        m.d.comb += [write.en.eq(self.seed.valid), write.addr.eq(self.seed.address), write.data.eq(self.seed.data), seed.addr.eq(step)]
+        m.d.comb += [
+            write.en.eq(self.seed.valid),
+            write.addr.eq(self.seed.address),
+            write.data.eq(self.seed.data),
+            seed.addr.eq(step),
+        ]
         m.d.sync += step.eq(Mux(self.restart, step + 1, 0))
         target = Signal(range(self.words))
         bits = Signal(READY_WORD)
         m.d.comb += [target.eq(step - 1), bits.eq(Mux(self.count > target << low, seed.data, 0))]
         with m.If(self.restart & (step != 0) & (step <= self.words)):
             m.d.comb += [
-                put_entered.en.eq(1), put_entered.addr.eq(target), put_entered.data.eq(bits),
-                put_left.en.eq(1), put_left.addr.eq(target), put_left.data.eq(0),
+                put_entered.en.eq(1),
+                put_entered.addr.eq(target),
+                put_entered.data.eq(bits),
+                put_left.en.eq(1),
+                put_left.addr.eq(target),
+                put_left.data.eq(0),
             ]
             m.d.sync += flags.bit_select(target, 1).eq(bits.any())
         return m

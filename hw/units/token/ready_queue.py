@@ -11,7 +11,8 @@ __all__ = ["ReadyQueue"]
 
 
 class ReadyQueue(wiring.Component):
-    """The set of nodes ready to send, first in, first out: the sources by a counter, then a queue of those that fired.
+    """The set of nodes ready to send, first in, first out: the sources by a counter, then a queue
+    of those that fired.
 
     Parameters
     ----------
@@ -35,17 +36,23 @@ class ReadyQueue(wiring.Component):
     ------
     A node that enters at c is offered from c + 1 at the earliest. ``o.valid`` comes from registers.
     Source: docs/overlay.md section 3, R.
+
     """
 
     RESTART_CYCLES = 1
 
     def __init__(self, *, senders: int, depth: int):
-        self.senders, self.depth = senders, depth
+        self.senders = senders
+        self.depth = depth
         address = unsigned(bits_for(senders))
-        super().__init__({
-            "restart": In(1), "sources": In(range(senders + 1)), "enter": In(data.StructLayout({"valid": 1, "node": address})),
-            "o": Out(stream.Signature(address)),
-        })
+        super().__init__(
+            {
+                "restart": In(1),
+                "sources": In(range(senders + 1)),
+                "enter": In(data.StructLayout({"valid": 1, "node": address})),
+                "o": Out(stream.Signature(address)),
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
@@ -54,7 +61,8 @@ class ReadyQueue(wiring.Component):
         first = Signal()
         m.d.comb += [
             first.eq(source != self.sources),
-            queue.i.valid.eq(self.enter.valid), queue.i.payload.eq(self.enter.node),
+            queue.i.valid.eq(self.enter.valid),
+            queue.i.payload.eq(self.enter.node),
             self.o.valid.eq(first | queue.o.valid),
             self.o.payload.eq(Mux(first, source, queue.o.payload)),
             queue.o.ready.eq(self.o.ready & ~first),

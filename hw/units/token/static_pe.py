@@ -39,7 +39,8 @@ class StaticPE(wiring.Component):
     with_alu : bool
         Without it, operands and results are ports: the PE's own logic, to be counted apart.
     context_ram : str
-        Kind of memory for the contexts: see :class:`~penstock.hw.noc.tm_switch.TimeMultiplexedSwitch`.
+        Kind of memory for the contexts: see
+        :class:`~penstock.hw.noc.tm_switch.TimeMultiplexedSwitch`.
 
     Members
     -------
@@ -66,33 +67,71 @@ class StaticPE(wiring.Component):
 
     Timing
     ------
-    A context is fetched two cycles before it holds and its operands are read one cycle before; nothing stalls. Source: docs/overlay.md section 6
-    (DFM 2014, figure 2a).
+    A context is fetched two cycles before it holds and its operands are read one cycle before;
+    nothing stalls. Source: docs/overlay.md section 6 (DFM 2014, figure 2a).
+
     """
 
     RESTART_CYCLES = 2
 
-    def __init__(self, *, overlay: Overlay, sizes: Sizes, classes: Iterable[str], with_alu: bool = True, context_ram: str | None = None):
-        self.overlay, self.with_alu = overlay, with_alu
+    def __init__(
+        self,
+        *,
+        overlay: Overlay,
+        sizes: Sizes,
+        classes: Iterable[str],
+        with_alu: bool = True,
+        context_ram: str | None = None,
+    ):
+        self.overlay = overlay
+        self.with_alu = with_alu
         self.latencies = {name: overlay.latency(name) for name in classes}
         self.specs = specs = memories(overlay, sizes)
         self.form = {"fp32": FP32, "fp64": FP64}[overlay.format]
-        self._contexts, self._values = (Memory(shape=struct(specs[name].layout), depth=specs[name].depth, init=[], attrs=ram_attributes(style))
-                                        for name, style in (("context", context_ram), ("value", None)))
+        self._contexts, self._values = (
+            Memory(
+                shape=struct(specs[name].layout),
+                depth=specs[name].depth,
+                init=[],
+                attrs=ram_attributes(style),
+            )
+            for name, style in (("context", context_ram), ("value", None))
+        )
         width = overlay.width
-        alu = {} if with_alu else {"alu_op": Out(OP_BITS), "alu_a": Out(width), "alu_b": Out(width), "alu_o": In(width)}
-        super().__init__({
-            "host": In(host_layout(overlay, sizes)), "look": In(bits_for(specs["value"].depth)), "value": Out(width),
-            "restart": In(1), "running": In(1), "done": Out(1), "fetch": Out(bits_for(specs["context"].depth)),
-            "i": In(width), "o": Out(width), **alu,
-        })
+        alu = (
+            {}
+            if with_alu
+            else {
+                "alu_op": Out(OP_BITS),
+                "alu_a": Out(width),
+                "alu_b": Out(width),
+                "alu_o": In(width),
+            }
+        )
+        super().__init__(
+            {
+                "host": In(host_layout(overlay, sizes)),
+                "look": In(bits_for(specs["value"].depth)),
+                "value": Out(width),
+                "restart": In(1),
+                "running": In(1),
+                "done": Out(1),
+                "fetch": Out(bits_for(specs["context"].depth)),
+                "i": In(width),
+                "o": Out(width),
+                **alu,
+            }
+        )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.contexts, m.submodules.values = self._contexts, self._values
-        host, numbers = self.host, {name: k for k, name in enumerate(MEMORIES["static"])}
+        m.submodules.contexts = self._contexts
+        m.submodules.values = self._values
+        host = self.host
+        numbers = {name: k for k, name in enumerate(MEMORIES["static"])}
         depth = self.specs["context"].depth
-        length, left = Signal(range(depth + 1)), Signal(range(depth + 1))
+        length = Signal(range(depth + 1))
+        left = Signal(range(depth + 1))
         with m.If(host.valid & (host.memory == numbers["control"])):
             m.d.sync += length.eq(host.data)
 
@@ -108,9 +147,12 @@ class StaticPE(wiring.Component):
         with m.Elif(active):
             m.d.sync += left.eq(left - 1)
 
-        put, fetched = self._contexts.write_port(), self._contexts.read_port()
+        put = self._contexts.write_port()
+        fetched = self._contexts.read_port()
         m.d.comb += [
-            put.en.eq(host.valid & (host.memory == numbers["context"])), put.addr.eq(host.address), put.data.eq(host.data),
+            put.en.eq(host.valid & (host.memory == numbers["context"])),
+            put.addr.eq(host.address),
+            put.data.eq(host.data),
             fetched.addr.eq(self.fetch),
         ]
         context = Signal(struct(self.specs["context"].layout))
@@ -119,20 +161,42 @@ class StaticPE(wiring.Component):
         write = self._values.write_port()
         a, b, sent = (self._values.read_port(transparent_for=[write]) for _ in range(3))
         m.d.comb += [
-            a.addr.eq(fetched.data.a), b.addr.eq(fetched.data.b), sent.addr.eq(Mux(self.running | self.restart, fetched.data.send, self.look)),
-            self.o.eq(sent.data), self.value.eq(sent.data),
+            a.addr.eq(fetched.data.a),
+            b.addr.eq(fetched.data.b),
+            sent.addr.eq(Mux(self.running | self.restart, fetched.data.send, self.look)),
+            self.o.eq(sent.data),
+            self.value.eq(sent.data),
         ]
 
         result = Signal(self.overlay.width)
         issue = active & (context.op != 0)
         if self.with_alu:
             m.submodules.alu = alu = Alu(form=self.form, latencies=self.latencies)
-            m.d.comb += [alu.en.eq(issue), alu.op.eq(context.op), alu.a.eq(a.data.as_value()), alu.b.eq(b.data.as_value()), result.eq(alu.o)]
+            m.d.comb += [
+                alu.en.eq(issue),
+                alu.op.eq(context.op),
+                alu.a.eq(a.data.as_value()),
+                alu.b.eq(b.data.as_value()),
+                result.eq(alu.o),
+            ]
         else:
-            m.d.comb += [self.alu_op.eq(Mux(issue, context.op, 0)), self.alu_a.eq(a.data), self.alu_b.eq(b.data), result.eq(self.alu_o)]
+            m.d.comb += [
+                self.alu_op.eq(Mux(issue, context.op, 0)),
+                self.alu_a.eq(a.data),
+                self.alu_b.eq(b.data),
+                result.eq(self.alu_o),
+            ]
         with m.If(active):
-            m.d.comb += [write.en.eq(context.write != WRITE_NONE), write.addr.eq(context.address), write.data.eq(Mux(context.write == WRITE_NET, self.i, result))]
+            m.d.comb += [
+                write.en.eq(context.write != WRITE_NONE),
+                write.addr.eq(context.address),
+                write.data.eq(Mux(context.write == WRITE_NET, self.i, result)),
+            ]
         with m.Else():
             # The host is silent while a run lasts.
-            m.d.comb += [write.en.eq(host.valid & (host.memory == numbers["value"])), write.addr.eq(host.address), write.data.eq(host.data)]
+            m.d.comb += [
+                write.en.eq(host.valid & (host.memory == numbers["value"])),
+                write.addr.eq(host.address),
+                write.data.eq(host.data),
+            ]
         return m

@@ -15,11 +15,12 @@ from .dynamic_pe import DynamicPE
 from .host import host_layout
 from .static_pe import StaticPE
 
-__all__ = ["Tile", "DynamicTile", "StaticTile"]
+__all__ = ["DynamicTile", "StaticTile", "Tile"]
 
 
 class Tile(wiring.Component):
-    """Base of tiles: a PE with the ports of :mod:`~penstock.hw.units.token`, and links to the neighbours.
+    """Base of tiles: a PE with the ports of :mod:`~penstock.hw.units.token`, and links to the
+    neighbours.
 
     Parameters
     ----------
@@ -39,20 +40,41 @@ class Tile(wiring.Component):
 
     Timing
     ------
-    Outputs come from registers and memories of the tile only, so tiles may be simulated, placed and timed one by one.
+    Outputs come from registers and memories of the tile only, so tiles may be simulated, placed and
+    timed one by one.
+
     """
 
     def __init__(self, *, overlay: Overlay, sizes: Sizes, classes: Iterable[str]):
-        self.overlay, self.sizes = overlay, sizes
-        self.pe = (DynamicPE if overlay.pe == "dynamic" else StaticPE)(overlay=overlay, sizes=sizes, classes=classes)
+        self.overlay = overlay
+        self.sizes = sizes
+        self.pe = (DynamicPE if overlay.pe == "dynamic" else StaticPE)(
+            overlay=overlay, sizes=sizes, classes=classes
+        )
         self.router = self.make_router()
-        links = {name: member for name, member in self.router.signature.members.items() if name[0] in "wens" and name[1:] in ("_i", "_o")}
-        place = {name: In(self.pe.signature.members[name].shape) for name in ("x", "y") if name in self.pe.signature.members}
+        links = {
+            name: member
+            for name, member in self.router.signature.members.items()
+            if name[0] in "wens" and name[1:] in ("_i", "_o")
+        }
+        place = {
+            name: In(self.pe.signature.members[name].shape)
+            for name in ("x", "y")
+            if name in self.pe.signature.members
+        }
         self.RESTART_CYCLES = self.pe.RESTART_CYCLES
-        super().__init__({
-            **place, "host": In(host_layout(overlay, sizes)), "look": In(self.pe.look.shape()), "value": Out(overlay.width),
-            "restart": In(1), "running": In(1), "done": Out(1), **links,
-        })
+        super().__init__(
+            {
+                **place,
+                "host": In(host_layout(overlay, sizes)),
+                "look": In(self.pe.look.shape()),
+                "value": Out(overlay.width),
+                "restart": In(1),
+                "running": In(1),
+                "done": Out(1),
+                **links,
+            }
+        )
 
     def make_router(self) -> wiring.Component:
         raise NotImplementedError
@@ -61,7 +83,12 @@ class Tile(wiring.Component):
         m = Module()
         m.submodules.pe, m.submodules.router = pe, router = self.pe, self.router
         m.d.comb += [
-            pe.host.eq(self.host), pe.look.eq(self.look), self.value.eq(pe.value), pe.restart.eq(self.restart), pe.running.eq(self.running), self.done.eq(pe.done),
+            pe.host.eq(self.host),
+            pe.look.eq(self.look),
+            self.value.eq(pe.value),
+            pe.restart.eq(self.restart),
+            pe.running.eq(self.running),
+            self.done.eq(pe.done),
         ]
         for name, member in self.signature.members.items():
             if name[1:] not in ("_i", "_o"):
@@ -88,13 +115,20 @@ class DynamicTile(Tile):
 
     def make_router(self):
         token = struct(packet(self.overlay, self.sizes))
-        return XYRouter(token=token, fifo_depth=self.overlay.fifo_depth) if self.overlay.network == "mesh" else HopliteRouter(token=token)
+        return (
+            XYRouter(token=token, fifo_depth=self.overlay.fifo_depth)
+            if self.overlay.network == "mesh"
+            else HopliteRouter(token=token)
+        )
 
     def wire(self, m):
-        pe, router = self.pe, self.router
+        pe = self.pe
+        router = self.router
         wiring.connect(m, pe.o, router.p_i)
         wiring.connect(m, router.p_o, pe.i)
-        m.d.comb += [unit.x.eq(self.x) for unit in (pe, router)] + [unit.y.eq(self.y) for unit in (pe, router)]
+        m.d.comb += [unit.x.eq(self.x) for unit in (pe, router)] + [
+            unit.y.eq(self.y) for unit in (pe, router)
+        ]
         if isinstance(router, XYRouter):
             m.d.comb += router.clear.eq(self.restart)
 
@@ -103,12 +137,19 @@ class StaticTile(Tile):
     """A static PE with a time-multiplexed switch."""
 
     def make_router(self):
-        return TimeMultiplexedSwitch(width=self.overlay.width, contexts=memories(self.overlay, self.sizes)["switch"].depth)
+        return TimeMultiplexedSwitch(
+            width=self.overlay.width, contexts=memories(self.overlay, self.sizes)["switch"].depth
+        )
 
     def wire(self, m):
-        pe, router, host = self.pe, self.router, self.host
+        pe = self.pe
+        router = self.router
+        host = self.host
         m.d.comb += [
-            router.p_i.eq(pe.o), pe.i.eq(router.p_o), router.fetch.eq(pe.fetch),
+            router.p_i.eq(pe.o),
+            pe.i.eq(router.p_o),
+            router.fetch.eq(pe.fetch),
             router.write.valid.eq(host.valid & (host.memory == MEMORIES["static"].index("switch"))),
-            router.write.address.eq(host.address), router.write.data.eq(host.data),
+            router.write.address.eq(host.address),
+            router.write.data.eq(host.data),
         ]

@@ -2,4 +2,4 @@
 
 from .driver import Progress, Result, solve
 
-__all__ = ["solve", "Result", "Progress"]
+__all__ = ["Progress", "Result", "solve"]

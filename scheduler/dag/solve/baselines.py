@@ -14,7 +14,7 @@ from ..problem import Problem
 from ..readings import Readings
 from ..solution import Granularity, Schedule, Subgraph
 
-__all__ = ["one_op_per_subgraph", "chain_fusion", "power_of_two_latency", "native_granularity"]
+__all__ = ["chain_fusion", "native_granularity", "one_op_per_subgraph", "power_of_two_latency"]
 
 
 LONGEST_CHAIN = 32
@@ -40,8 +40,13 @@ def native_granularity(problem: Problem, plan: Plan, readings: Readings, where: 
         shrinkable = [i for i in range(3) if size[i] > least[i]]
         if not shrinkable:
             held = Meter(problem, plan, readings, granularity).step(0, 0, 0, {})[0].working_set
-            raise PenstockError(f"the smallest working set is {held:,.0f} elements, the capacity {problem.capacity:,.0f}",
-                                where=where, rule="the working set fits in fast memory", remedy="no schedule exists")
+            raise PenstockError(
+                f"the smallest working set is {held:,.0f} elements, the capacity "
+                f"{problem.capacity:,.0f}",
+                where=where,
+                rule="the working set fits in fast memory",
+                remedy="no schedule exists",
+            )
         axis = max(shrinkable, key=lambda i: (size[i] > 16, i == 2, size[i]))
         half = max(least[axis], size[axis] // 2)
         size[axis] = half if readings.tiling == "any" else _regular(half, length[axis], readings)
@@ -56,7 +61,10 @@ def _regular(size: int, length: int, readings: Readings) -> int:
 def _fits(problem: Problem, plan: Plan, readings: Readings, granularity: Granularity) -> bool:
     meter = Meter(problem, plan, readings, granularity)
     last = meter.steps_per_tile - 1
-    return all(meter.step(0, 0, s, {})[0].working_set <= problem.capacity for s in {0, min(1, last), max(0, last - 1), last})
+    return all(
+        meter.step(0, 0, s, {})[0].working_set <= problem.capacity
+        for s in {0, min(1, last), max(0, last - 1), last}
+    )
 
 
 def one_op_per_subgraph(problem: Problem, readings: Readings) -> Schedule:
@@ -65,7 +73,12 @@ def one_op_per_subgraph(problem: Problem, readings: Readings) -> Schedule:
     entries = []
     for index in problem.topological:
         op = problem.ops[index]
-        key = (op.kind, op.cost, tuple(problem.tensors[t] for t in op.inputs), tuple(op.inputs.index(t) for t in op.inputs))
+        key = (
+            op.kind,
+            op.cost,
+            tuple(problem.tensors[t] for t in op.inputs),
+            tuple(op.inputs.index(t) for t in op.inputs),
+        )
         if key not in known:
             plan = make_plan(problem, (index,), readings, f"op {index}")
             granularity = native_granularity(problem, plan, readings, f"op {index}")
@@ -75,9 +88,14 @@ def one_op_per_subgraph(problem: Problem, readings: Readings) -> Schedule:
     return Schedule(tuple(entries))
 
 
-def chain_fusion(problem: Problem, readings: Readings, alone: Schedule | None = None,
-                 late: Callable[[], bool] = lambda: False) -> Schedule:
-    """Fuse an operation into its only producer's subgraph while that is legal and not slower, at native sizes.
+def chain_fusion(
+    problem: Problem,
+    readings: Readings,
+    alone: Schedule | None = None,
+    late: Callable[[], bool] = lambda: False,
+) -> Schedule:
+    """Fuse an operation into its only producer's subgraph while that is legal and not slower, at
+    native sizes.
 
     `alone` is `one_op_per_subgraph`, if it is known.  Once it is `late`, what is left is not fused.
     """
@@ -113,12 +131,15 @@ def _native_cost(problem: Problem, ops: tuple[int, ...], readings: Readings) -> 
 
 
 def power_of_two_latency(problem: Problem, schedule: Schedule, readings: Readings) -> float:
-    """Latency of the same subgraphs and retention with power-of-two tiles; infinite if one has none that fits."""
+    """Latency of the same subgraphs and retention with power-of-two tiles; infinite if one has none
+    that fits.
+    """
     from .tiles import TileSearch
 
     coarse = dataclasses.replace(readings, tiling="powers-of-two")
     tiles = TileSearch(problem, coarse)
-    total, kept = 0.0, ()
+    total = 0.0
+    kept = ()
     for entry in schedule.subgraphs:
         tiling = tiles.best(make_plan(problem, entry.ops, coarse), kept, entry.retain)
         total += math.inf if tiling is None else tiling.latency

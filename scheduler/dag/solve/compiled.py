@@ -1,4 +1,5 @@
-"""The search for tilings as compiled code: loaded where a cache has it, else made by a process of its own.
+"""The search for tilings as compiled code: loaded where a cache has it, else made by a process of
+its own.
 
 Compiling takes ten seconds of CPU time and more, once after installation.  Nobody waits for it: the
 functions of `kernel` run as plain Python in the meantime (`Compilation` tells when to change over).
@@ -64,11 +65,19 @@ def stamp_file() -> Path:
     """The file that says that this kernel is compiled for this processor, and into which files."""
     try:
         processor = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
-        lines = [line for line in processor.splitlines() if line.startswith(("model name", "flags"))]
+        lines = [
+            line for line in processor.splitlines() if line.startswith(("model name", "flags"))
+        ]
     except OSError:
         lines = [platform.processor()]
-    what = [Path(kernel.__file__).read_text(), importlib.metadata.version("numba"), sys.version,
-            platform.machine(), os.environ.get("NUMBA_CACHE_DIR", ""), *lines]
+    what = [
+        Path(kernel.__file__).read_text(),
+        importlib.metadata.version("numba"),
+        sys.version,
+        platform.machine(),
+        os.environ.get("NUMBA_CACHE_DIR", ""),
+        *lines,
+    ]
     key = hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
     beside = Path(kernel.__file__).with_name("__pycache__")
     if not os.access(beside if beside.exists() else beside.parent, os.W_OK):
@@ -87,9 +96,15 @@ class Compilation:
     def __enter__(self) -> Compilation:
         if not cached():
             search_path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-            self.process = self._started.enter_context(children.started(
-                [sys.executable, "-m", f"{__package__}.precompile"], env=os.environ | {"PYTHONPATH": search_path},
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            self.process = self._started.enter_context(
+                children.started(
+                    [sys.executable, "-m", f"{__package__}.precompile"],
+                    env=os.environ | {"PYTHONPATH": search_path},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
         return self
 
     @property

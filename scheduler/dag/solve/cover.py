@@ -1,18 +1,21 @@
-"""Choose candidates that cover operations at least cost: a set cover with hand-overs, as a MILP (HiGHS).
+"""Choose candidates that cover operations at least cost: a set cover with hand-overs, as a MILP
+(HiGHS).
 
-A binary x_c for each candidate c, a y_t for each tensor t that one needs; minimise the sum of latencies
-subject to
+A binary x_c for each candidate c, a y_t for each tensor t that one needs; minimise the sum of
+latencies subject to
 
 - every operation is in a chosen candidate that could be the first to run it;
 - every graph output is written by one;
-- a chosen candidate's needs are each written by a chosen candidate (x_c <= y_t <= sum of the x that write t);
+- a chosen candidate's needs are each written by a chosen candidate (x_c <= y_t <= sum of the x that
+  write t);
 - for each set of tensors R, as many chosen candidates retain exactly R as receive exactly R;
 - no circular waiting (added for each circle a solution shows).
 
-The same program chooses anew in a window of a schedule; the rest (`Surroundings`) gives it constants.
+The same program chooses anew in a window of a schedule; the rest (`Surroundings`) gives it
+constants.
 
-Recomputation is covering an operation more than once.  A candidate cannot be the first to run an operation if it waits
-for something that depends on that operation.
+Recomputation is covering an operation more than once.  A candidate cannot be the first to run an
+operation if it waits for something that depends on that operation.
 """
 
 from __future__ import annotations
@@ -50,6 +53,7 @@ class Surroundings:
     written : tensors in slow memory before
     wanted : tensors the rest needs in slow memory after
     received : tensors the candidate just before retains; given: those the one just after expects
+
     """
 
     ops: int
@@ -69,8 +73,8 @@ class Surroundings:
 class Cover:
     """A selection in execution order.
 
-    An empty selection means that none is better than the incumbent; `optimal` that nothing better exists among the
-    candidates.
+    An empty selection means that none is better than the incumbent; `optimal` that nothing better
+    exists among the candidates.
     """
 
     chosen: tuple[Candidate, ...]
@@ -99,10 +103,17 @@ class _Rows:
         return csr_matrix((self.data, (self.row, self.col)), shape=(len(self.low), self.columns))
 
 
-def solve_cover(pool: Pool, candidates: Sequence[Candidate], deadline: float, incumbent: float = np.inf,
-                cuts: list[Cut] | None = None, around: Surroundings | None = None,
-                tolerance: float = 1e-9) -> Cover | None:
-    """The cheapest arrangement of candidates found by `deadline` (monotonic); None if none better than `incumbent`.
+def solve_cover(
+    pool: Pool,
+    candidates: Sequence[Candidate],
+    deadline: float,
+    incumbent: float = np.inf,
+    cuts: list[Cut] | None = None,
+    around: Surroundings | None = None,
+    tolerance: float = 1e-9,
+) -> Cover | None:
+    """The cheapest arrangement of candidates found by `deadline` (monotonic); None if none better
+    than `incumbent`.
 
     Parameters
     ----------
@@ -110,6 +121,7 @@ def solve_cover(pool: Pool, candidates: Sequence[Candidate], deadline: float, in
     cuts : the circular waits met so far; those met now are added, for the next call
     around : the schedule around a window; default: the whole graph is chosen for
     tolerance : relative difference from the best possible that ends the search
+
     """
     around = around or Surroundings.none(pool.problem)
     cuts = [] if cuts is None else cuts
@@ -123,23 +135,36 @@ def solve_cover(pool: Pool, candidates: Sequence[Candidate], deadline: float, in
             if floor >= incumbent * (1 - tolerance):
                 return Cover((), exact)
             if np.isfinite(incumbent):
-                candidates = [c for c, r in zip(candidates, reduced) if floor + r < incumbent * (1 - tolerance)]
+                candidates = [
+                    c
+                    for c, r in zip(candidates, reduced, strict=False)
+                    if floor + r < incumbent * (1 - tolerance)
+                ]
     while (left := deadline - time.monotonic()) > 0.02:
         rows = _constraints(pool, candidates, cuts, around, deadline)
         if rows is None:
             return Cover((), exact) if time.monotonic() < deadline else None
         limits = LinearConstraint(rows.matrix(), rows.low, rows.high)
-        cost, whole = np.zeros(rows.columns), np.zeros(rows.columns)
-        cost[:len(candidates)] = [c.latency for c in candidates]
-        whole[:len(candidates)] = 1
+        cost = np.zeros(rows.columns)
+        whole = np.zeros(rows.columns)
+        cost[: len(candidates)] = [c.latency for c in candidates]
+        whole[: len(candidates)] = 1
         left = max(0.01, deadline - time.monotonic())
-        result = _interruptibly(lambda: milp(cost, integrality=whole, bounds=Bounds(0, 1), constraints=limits,
-                                             options={"time_limit": left, "mip_rel_gap": tolerance}), deadline)
+        result = _interruptibly(
+            lambda: milp(
+                cost,
+                integrality=whole,
+                bounds=Bounds(0, 1),
+                constraints=limits,
+                options={"time_limit": left, "mip_rel_gap": tolerance},
+            ),
+            deadline,
+        )
         if result is None or result.x is None:
             if result is not None and result.status == 2:
                 return Cover((), exact)
             break
-        chosen = [c for c, x in zip(candidates, result.x) if x > 0.5]
+        chosen = [c for c, x in zip(candidates, result.x, strict=False) if x > 0.5]
         order, waiting = arrange(chosen, around)
         if waiting and repaired is None:
             repaired = _repair(pool.problem, order, waiting, everything, around)
@@ -149,16 +174,26 @@ def solve_cover(pool: Pool, candidates: Sequence[Candidate], deadline: float, in
             return Cover(tuple(order), exact and result.status == 0)
         written = around.written.union(*((*c.writes, *c.retain) for c in order))
         for keys, tensors in _circles(waiting, written):
-            if any(tensors.intersection((*c.writes, *c.retain)) for c in chosen if c.key not in keys):
-                keys, tensors, exact = frozenset(c.key for c in waiting), frozenset(), False  # never this combination again
+            if any(
+                tensors.intersection((*c.writes, *c.retain)) for c in chosen if c.key not in keys
+            ):
+                # never this combination again
+                keys = frozenset(c.key for c in waiting)
+                tensors = frozenset()
+                exact = False
             cuts.append((keys, tensors))
     if repaired is not None and sum(c.latency for c in repaired) < incumbent * (1 - 1e-9):
         return Cover(tuple(repaired), False)
     return None
 
 
-def _repair(problem: Problem, order: list[Candidate], waiting: list[Candidate], candidates: Sequence[Candidate],
-            around: Surroundings) -> list[Candidate] | None:
+def _repair(
+    problem: Problem,
+    order: list[Candidate],
+    waiting: list[Candidate],
+    candidates: Sequence[Candidate],
+    around: Surroundings,
+) -> list[Candidate] | None:
     """Break circular waits by running the operations that wait, and what they miss, one by one."""
     if around.received or around.given:
         return None
@@ -172,19 +207,35 @@ def _repair(problem: Problem, order: list[Candidate], waiting: list[Candidate], 
             return None
         chosen[alone[op].key] = alone[op]
         written = written.union(alone[op].writes)
-        missing.update(p for t in alone[op].needs if t not in written and (p := problem.producer[t]) is not None)
+        missing.update(
+            p
+            for t in alone[op].needs
+            if t not in written and (p := problem.producer[t]) is not None
+        )
     order, waiting = arrange(list(chosen.values()), around)
     return None if waiting else order
 
 
 def _circles(waiting: Sequence[Candidate], written: frozenset[int]) -> list[Cut]:
     """Circular waits among candidates none of which can go first, at least one."""
-    unmet = {c.key: {t for t in (*c.needs, *c.resident) if t not in written or t in c.resident} for c in waiting}
-    blockers = {c.key: [b for b in waiting if b.key != c.key and unmet[c.key].intersection((*b.writes, *b.retain))] for c in waiting}
+    unmet = {
+        c.key: {t for t in (*c.needs, *c.resident) if t not in written or t in c.resident}
+        for c in waiting
+    }
+    blockers = {
+        c.key: [
+            b
+            for b in waiting
+            if b.key != c.key and unmet[c.key].intersection((*b.writes, *b.retain))
+        ]
+        for c in waiting
+    }
     for c in waiting:  # a giver waits for what its receivers wait for
         for receiver in waiting:
             if c.retain and receiver.resident == c.retain:
-                blockers[c.key] += [b for b in blockers[receiver.key] if b.key not in (c.key, receiver.key)]
+                blockers[c.key] += [
+                    b for b in blockers[receiver.key] if b.key not in (c.key, receiver.key)
+                ]
     cuts: dict[frozenset[Key], Cut] = {}
     for start in waiting:
         trail: list[Candidate] = []
@@ -193,9 +244,12 @@ def _circles(waiting: Sequence[Candidate], written: frozenset[int]) -> list[Cut]
             trail.append(at)
             at = next((b for b in blockers[at.key] if b in trail), blockers[at.key][0])
         if at in trail:
-            circle = trail[trail.index(at):]
+            circle = trail[trail.index(at) :]
             retained = {c.retain for c in circle if c.retain}
-            involved = [*circle, *(c for c in waiting if c.resident in retained and c not in circle)]
+            involved = [
+                *circle,
+                *(c for c in waiting if c.resident in retained and c not in circle),
+            ]
             members = frozenset(c.key for c in involved)
             cuts[members] = members, frozenset().union(*(unmet[key] for key in members))
     if not cuts:  # the whole set waits
@@ -230,8 +284,9 @@ def _interruptibly(call: Callable[[], _T], deadline: float) -> _T | None:
     return box[0] if box else None
 
 
-def _constraints(pool: Pool, candidates: list[Candidate], cuts: list[Cut], around: Surroundings,
-                 deadline: float) -> _Rows | None:
+def _constraints(
+    pool: Pool, candidates: list[Candidate], cuts: list[Cut], around: Surroundings, deadline: float
+) -> _Rows | None:
     """The rows of the program; None if some operation has no candidate, or if time is up."""
     rows = _Rows()
     writers: dict[int, list[tuple[int, float]]] = defaultdict(list)
@@ -271,14 +326,18 @@ def _constraints(pool: Pool, candidates: list[Candidate], cuts: list[Cut], aroun
         stuck = [(i, -1.0) for i, c in enumerate(candidates) if c.key in keys]
         if len(stuck) < len(keys):
             continue
-        relief = [(i, 1.0) for i, c in enumerate(candidates)
-                  if c.key not in keys and tensors.intersection((*c.writes, *c.retain))]
+        relief = [
+            (i, 1.0)
+            for i, c in enumerate(candidates)
+            if c.key not in keys and tensors.intersection((*c.writes, *c.retain))
+        ]
         rows.add(stuck + relief, 1.0 - len(stuck))
     return rows
 
 
-def _relaxation(pool: Pool, candidates: list[Candidate], cuts: list[Cut], around: Surroundings,
-                deadline: float) -> tuple[float, np.ndarray] | None:
+def _relaxation(
+    pool: Pool, candidates: list[Candidate], cuts: list[Cut], around: Surroundings, deadline: float
+) -> tuple[float, np.ndarray] | None:
     """Value of the linear relaxation and the reduced cost of each candidate."""
     rows = _constraints(pool, candidates, cuts, around, deadline)
     left = deadline - time.monotonic()
@@ -286,18 +345,30 @@ def _relaxation(pool: Pool, candidates: list[Candidate], cuts: list[Cut], around
         return None
     matrix = rows.matrix()
     cost = np.zeros(rows.columns)
-    cost[:len(candidates)] = [c.latency for c in candidates]
+    cost[: len(candidates)] = [c.latency for c in candidates]
     low = np.array(rows.low)
     equal = low == np.array(rows.high)
-    result = _interruptibly(lambda: linprog(
-        cost, A_ub=-matrix[~equal], b_ub=-low[~equal], A_eq=matrix[equal] if equal.any() else None,
-        b_eq=low[equal] if equal.any() else None, bounds=(0, None), method="highs", options={"time_limit": left}), deadline)
+    result = _interruptibly(
+        lambda: linprog(
+            cost,
+            A_ub=-matrix[~equal],
+            b_ub=-low[~equal],
+            A_eq=matrix[equal] if equal.any() else None,
+            b_eq=low[equal] if equal.any() else None,
+            bounds=(0, None),
+            method="highs",
+            options={"time_limit": left},
+        ),
+        deadline,
+    )
     if result is None or result.status != 0:
         return None
     return float(result.fun), np.maximum(result.lower.marginals, 0.0)
 
 
-def arrange(chosen: Sequence[Candidate], around: Surroundings) -> tuple[list[Candidate], list[Candidate]]:
+def arrange(
+    chosen: Sequence[Candidate], around: Surroundings
+) -> tuple[list[Candidate], list[Candidate]]:
     """(execution order, candidates that wait for each other); hand-overs become neighbours.
 
     The first takes what the surroundings hand over, the last hands over what they expect.
@@ -331,9 +402,15 @@ def arrange(chosen: Sequence[Candidate], around: Surroundings) -> tuple[list[Can
     return order, [c for c in chosen if c.key not in placed]
 
 
-def _chain(candidate: Candidate, written: set[int], receivers: dict[tuple[int, ...], list[Candidate]],
-           given: tuple[int, ...], used: tuple[Candidate, ...] = ()) -> list[Candidate] | None:
-    """The candidate and its hand-overs down to one that retains nothing (or what is `given` to the rest).
+def _chain(
+    candidate: Candidate,
+    written: set[int],
+    receivers: dict[tuple[int, ...], list[Candidate]],
+    given: tuple[int, ...],
+    used: tuple[Candidate, ...] = (),
+) -> list[Candidate] | None:
+    """The candidate and its hand-overs down to one that retains nothing (or what is `given` to the
+    rest).
 
     None if their needs are not all written by then.
     """

@@ -1,4 +1,6 @@
-"""The anytime solver: a valid schedule at once, then better ones until the time is up or nothing is left to try."""
+"""The anytime solver: a valid schedule at once, then better ones until the time is up or nothing is
+left to try.
+"""
 
 from __future__ import annotations
 
@@ -37,15 +39,20 @@ GLOBAL_OPS = 160
 TINY = 8
 """Operations up to which plain Python does that."""
 SMALL = 24
-"""Operations up to which the whole graph is searched thoroughly, and windows have nothing to add."""
+"""Operations up to which the whole graph is searched thoroughly, and windows have nothing to add.
+"""
 MOST_RETAINED = 3
 """Tensors retained at one boundary, at most."""
 STAGES = ((2, 1.5, 1), (3, 1.5, 1), (5, 1.25, 2), (8, 1.1, 2), (12, 1.05, MOST_RETAINED))
-"""Stages over the whole graph: sets up to so many operations, growth slack, tensors retained at one boundary."""
+"""Stages over the whole graph: sets up to so many operations, growth slack, tensors retained at one
+boundary.
+"""
 WIDENINGS = (1.0, 1.5, 4.0, math.inf)
 """Factors on the growth slack; the stages are run again with the next one when time is left."""
 COVER_SHARE = 0.4
-"""Share of the time left that the cover of the whole graph may take; windows are the way on if that is not enough."""
+"""Share of the time left that the cover of the whole graph may take; windows are the way on if that
+is not enough.
+"""
 LEAST_GAIN = 0.008
 """Relative gain of a sweep of windows below which the next stage begins."""
 IDLE_SWEEPS = 4
@@ -59,11 +66,15 @@ LOADING_SHARE = 2.0
 MOST_SLOWNESS = 8.0
 """Seconds for a second of CPU time, at most, that are reckoned with."""
 MOST_ORDERED = 1 << 20
-"""Tiles whose order is written down in one schedule; the rest of the subgraphs keep the raster order."""
+"""Tiles whose order is written down in one schedule; the rest of the subgraphs keep the raster
+order.
+"""
 MOST_STRAIGHTENED = 300
 """Subgraphs of the largest schedule whose orders are compared with the raster order at the end."""
 STRICT_SHARE = 0.5
-"""Share of the time left that the search under the stricter readings may take, before that under laxer ones."""
+"""Share of the time left that the search under the stricter readings may take, before that under
+laxer ones.
+"""
 STRICT_SECONDS = 1.5
 """Time left below which the search under the stricter readings may take all of it."""
 BOUND_SECONDS = 0.3
@@ -73,7 +84,9 @@ LEAST_ORDER = 1 << 10
 RESTARTS = 30
 """Greedy starts, at most, while there is no time for anything else."""
 CHECKING = 1.5
-"""How many times as long as the first schedule takes the last one may take to be costed and written."""
+"""How many times as long as the first schedule takes the last one may take to be costed and
+written.
+"""
 REPORT_SHARE = 0.05
 """Share of the time that may go into reporting better schedules."""
 
@@ -97,8 +110,9 @@ class Progress:
 class Result:
     """A schedule and how it was found.
 
-    `bound` holds for every schedule; `exact_cover` says that the schedule is the best over all candidates of the
-    pool, `candidates` and `searches` how many there were and how many distinct tilings were searched.
+    `bound` holds for every schedule; `exact_cover` says that the schedule is the best over all
+    candidates of the pool, `candidates` and `searches` how many there were and how many distinct
+    tilings were searched.
     """
 
     schedule: Schedule
@@ -120,9 +134,17 @@ class Result:
         return (self.latency - self.bound) / self.latency if self.latency else 0.0
 
 
-def solve(problem: Problem, *, seconds: float = 10.0, readings: Readings = Readings(), seed: int = 0,
-          jobs: int = 1, started: float | None = None, on_progress: Callable[[Progress, Schedule], None] | None = None,
-          on_stage: Callable[[Progress], None] | None = None) -> Result:
+def solve(
+    problem: Problem,
+    *,
+    seconds: float = 10.0,
+    readings: Readings = Readings(),
+    seed: int = 0,
+    jobs: int = 1,
+    started: float | None = None,
+    on_progress: Callable[[Progress, Schedule], None] | None = None,
+    on_stage: Callable[[Progress], None] | None = None,
+) -> Result:
     """The best schedule found in `seconds`.
 
     Parameters
@@ -133,6 +155,7 @@ def solve(problem: Problem, *, seconds: float = 10.0, readings: Readings = Readi
     jobs : threads that search tilings (compiled code, outside the interpreter lock)
     on_progress : called with every better schedule
     on_stage : called when a stage begins, with the state so far and the stage's name
+
     """
     started = time.monotonic() if started is None else started
     run = _Run(problem, readings, started, seconds, on_progress, on_stage)
@@ -151,10 +174,19 @@ def solve(problem: Problem, *, seconds: float = 10.0, readings: Readings = Readi
 
 
 class _Run:
-    def __init__(self, problem: Problem, readings: Readings, started: float, seconds: float,
-                 on_progress: Callable[[Progress, Schedule], None] | None, on_stage: Callable[[Progress], None] | None):
-        self.problem, self.readings = problem, readings
-        self.started, self.deadline = started, started + seconds
+    def __init__(
+        self,
+        problem: Problem,
+        readings: Readings,
+        started: float,
+        seconds: float,
+        on_progress: Callable[[Progress, Schedule], None] | None,
+        on_stage: Callable[[Progress], None] | None,
+    ):
+        self.problem = problem
+        self.readings = readings
+        self.started = started
+        self.deadline = started + seconds
         self.on_progress = on_progress
         self.on_stage = on_stage
         self.schedule = Schedule(())
@@ -181,27 +213,40 @@ class _Run:
         begin = time.monotonic()
         self.bound = floor(self.problem, self.readings)
         first = one_op_per_subgraph(self.problem, self.readings)
-        self.deadline -= CHECKING * (time.monotonic() - begin)  # the last schedule is costed once more
+        self.deadline -= CHECKING * (
+            time.monotonic() - begin
+        )  # the last schedule is costed once more
         self._take(first, "first")
         if not self.expired():
-            self._take(chain_fusion(self.problem, self.readings, self.schedule, self.expired), "chains")
+            self._take(
+                chain_fusion(self.problem, self.readings, self.schedule, self.expired), "chains"
+            )
 
     def start_strictly(self, seed: int) -> None:
-        """Under a laxer reading, begin with what the stricter one leads to: the larger search may miss it."""
+        """Under a laxer reading, begin with what the stricter one leads to: the larger search may
+        miss it.
+        """
         strict = self.readings.strict()
         if strict == self.readings or self.expired():
             return
         left = self.deadline - time.monotonic()
         spared = (1 - STRICT_SHARE) * left if left > STRICT_SECONDS else 0.0
-        run = _Run(self.problem, strict, self.started, self.deadline - self.started - spared, None, None)
+        run = _Run(
+            self.problem, strict, self.started, self.deadline - self.started - spared, None, None
+        )
         run.threads = self.threads
         run.first()
         run.improve(random.Random(seed))
         try:
-            costs = evaluate(self.problem, run.schedule, self.readings, check_latencies=False).subgraphs
+            costs = evaluate(
+                self.problem, run.schedule, self.readings, check_latencies=False
+            ).subgraphs
         except ScheduleError:
             return
-        entries = (dataclasses.replace(entry, latency=cost.latency) for entry, cost in zip(run.schedule.subgraphs, costs))
+        entries = (
+            dataclasses.replace(entry, latency=cost.latency)
+            for entry, cost in zip(run.schedule.subgraphs, costs, strict=False)
+        )
         self._take(Schedule(tuple(entries)), "as under the stricter readings")
 
     def _stage(self, what: str) -> None:
@@ -213,14 +258,17 @@ class _Run:
         latency = math.fsum(s.latency for s in schedule.subgraphs)
         if latency >= self.latency * (1 - 1e-12):
             return False
-        self.schedule, self.latency, self.taken = schedule, latency, taken
+        self.schedule = schedule
+        self.latency = latency
+        self.taken = taken
         progress = Progress(time.monotonic() - self.started, latency, self.bound, stage)
         self.history.append(progress)
         if self.on_progress is not None:
             self.on_progress(progress, schedule)
         return True
 
-    # -- improvement ------------------------------------------------------------------------------------------
+    # -- improvement
+    # ------------------------------------------------------------------------------------------
 
     def improve(self, chance: random.Random) -> None:
         """Plain Python until the compiled search is there, then compiled code until the time is up."""
@@ -241,11 +289,15 @@ class _Run:
                 return
             self.over = lambda: self._heed(bound) or self.expired()
             if not self.over():
-                self._search(chance, plain=not (loaded() or compilation.ready and self._time_for(LOADING)))
+                self._search(
+                    chance, plain=not (loaded() or (compilation.ready and self._time_for(LOADING)))
+                )
             self._heed(bound)
 
     def _time_for(self, seconds: float) -> bool:
-        """Whether so many seconds of CPU time are a small part of what is left, as fast as this machine is now."""
+        """Whether so many seconds of CPU time are a small part of what is left, as fast as this
+        machine is now.
+        """
         now = time.monotonic()
         alone = (now - self.started) / max(0.05, time.process_time())
         others = os.getloadavg()[0] / (os.cpu_count() or 1) if hasattr(os, "getloadavg") else 1.0
@@ -268,13 +320,16 @@ class _Run:
 
         self._stage("tilings")
         longest = min(LONGEST_ORDER, max(LEAST_ORDER, MOST_ORDERED // len(self.problem.ops)))
-        self.pool = Pool(self.problem, self.readings,
-                         TileSearch(self.problem, self.readings, longest, plain))
+        self.pool = Pool(
+            self.problem, self.readings, TileSearch(self.problem, self.readings, longest, plain)
+        )
         if not self._adopt():
             return
         if not any(c.retain for c in self.chosen):
             self._join_neighbours(chance)
-        everything = len(self.problem.ops) <= (TINY if plain else GLOBAL_OPS) and self._may_load_cover()
+        everything = (
+            len(self.problem.ops) <= (TINY if plain else GLOBAL_OPS) and self._may_load_cover()
+        )
         try:
             if not everything or not self._everywhere():
                 self._windows(chance)
@@ -282,11 +337,14 @@ class _Run:
             self._report()
 
     def _join_neighbours(self, chance: random.Random) -> None:
-        """The greedy start; again in other orders while there is no time to load the cover's solver."""
+        """The greedy start; again in other orders while there is no time to load the cover's
+        solver.
+        """
         from .greedy import improve_greedily
 
         self._stage("neighbours joined")
-        start, least = self.chosen, math.inf
+        start = self.chosen
+        least = math.inf
         for _ in range(RESTARTS):
             sequence = improve_greedily(self.pool, start, chance, self.over)
             latency = sum(c.latency for c in sequence)
@@ -325,7 +383,10 @@ class _Run:
                 self._stage(f"groups of up to {most_ops}")
                 half = time.monotonic() + 0.5 * (self.deadline - time.monotonic())
                 before = len(pool.candidates)
-                complete = all(self._add_all(pool.grow(size, slack * widening), half) for size in range(1, most_ops))
+                complete = all(
+                    self._add_all(pool.grow(size, slack * widening), half)
+                    for size in range(1, most_ops)
+                )
                 complete = complete and self._add_retention(pool.plans, retained, half)
                 if len(pool.candidates) > before or not covers:
                     covers += 1
@@ -342,7 +403,9 @@ class _Run:
         if self.threads is not None:
             pool = self.pool
             plans = (None if self.over() else pool.plan(mask) for mask in masks)
-            pool.tiles.prefetch(((p, (), ()) for p in plans if p is not None), self.threads, self.over)
+            pool.tiles.prefetch(
+                ((p, (), ()) for p in plans if p is not None), self.threads, self.over
+            )
 
     def _add_all(self, masks: set[int], deadline: float) -> bool:
         """Add sets to the pool; False if there was no time, or no room, for all."""
@@ -359,7 +422,9 @@ class _Run:
         return True
 
     def _add_retention(self, masks: Iterable[int], most: int, deadline: float) -> bool:
-        """Add the variants of these sets that hand over tensors; False if there was no time for all."""
+        """Add the variants of these sets that hand over tensors; False if there was no time for
+        all.
+        """
         pool = self.pool
 
         def late() -> bool:
@@ -393,15 +458,19 @@ class _Run:
             return
         from .windows import WINDOWS, WindowSearch
 
-        known, exact = len(self.pool.candidates), self.exact
-        search = WindowSearch(self.pool, self.chosen, chance, self.over, self.deadline, self._better)
+        known = len(self.pool.candidates)
+        exact = self.exact
+        search = WindowSearch(
+            self.pool, self.chosen, chance, self.over, self.deadline, self._better
+        )
         widening = 0
         for number in itertools.count():
             stage = WINDOWS[min(number, len(WINDOWS) - 1)]
             if number >= len(WINDOWS):
                 widening += 1
-                stage = dataclasses.replace(stage, slack=stage.slack * 1.5**widening,
-                                            window=stage.window + 8 * widening)
+                stage = dataclasses.replace(
+                    stage, slack=stage.slack * 1.5**widening, window=stage.window + 8 * widening
+                )
             self._stage(f"windows of {stage.window} operations, groups of up to {stage.ops}")
             idle = 0
             while idle < (IDLE_SWEEPS if number >= len(WINDOWS) - 1 else 1):
@@ -435,7 +504,9 @@ class _Run:
         self.report_after = end + (end - begin) / REPORT_SHARE
 
     def _scheduled(self) -> Schedule:
-        """The schedule of the candidates chosen, orders of tiles written down as far as there is room."""
+        """The schedule of the candidates chosen, orders of tiles written down as far as there is
+        room.
+        """
         grids = [tile_grid(c.plan, c.tiling.granularity) for c in self.chosen]
         tiles = [columns * rows for columns, rows in grids]
         room = MOST_ORDERED
@@ -464,11 +535,19 @@ class _Run:
 
     def _in_raster_order(self, candidate: Candidate) -> Subgraph:
         latency = self._meter(candidate).measure().latency
-        return Subgraph(candidate.ops, candidate.tiling.granularity, candidate.retain, None, latency)
+        return Subgraph(
+            candidate.ops, candidate.tiling.granularity, candidate.retain, None, latency
+        )
 
     def _meter(self, candidate: Candidate) -> Meter:
-        return Meter(self.problem, candidate.plan, self.readings, candidate.tiling.granularity,
-                     candidate.resident, candidate.retain)
+        return Meter(
+            self.problem,
+            candidate.plan,
+            self.readings,
+            candidate.tiling.granularity,
+            candidate.resident,
+            candidate.retain,
+        )
 
     def _straighten(self) -> None:
         """Raster order where the order written down is no better."""
@@ -485,15 +564,27 @@ class _Run:
             self._report()
         self._straighten()
         evaluation = evaluate(self.problem, self.schedule, self.readings)
-        candidates, searches = (len(self.pool.candidates), self.pool.tiles.searches) if self.pool else (0, 0)
-        return Result(self.schedule, evaluation, self.bound, self.history, self.exact, candidates, searches, self.interrupted)
+        candidates, searches = (
+            (len(self.pool.candidates), self.pool.tiles.searches) if self.pool else (0, 0)
+        )
+        return Result(
+            self.schedule,
+            evaluation,
+            self.bound,
+            self.history,
+            self.exact,
+            candidates,
+            searches,
+            self.interrupted,
+        )
 
 
 class _Bound:
     """The lower bound, computed beside the search; its `value` is 0 until it is there."""
 
     def __init__(self, problem: Problem, readings: Readings):
-        self.problem, self.readings = problem, readings
+        self.problem = problem
+        self.readings = readings
         self.value = 0.0
 
     def __enter__(self) -> None:

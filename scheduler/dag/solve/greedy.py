@@ -1,4 +1,5 @@
-"""The first improvement of a schedule: neighbours joined, or linked by a hand-over, while that gains.
+"""The first improvement of a schedule: neighbours joined, or linked by a hand-over, while that
+gains.
 
 Needs neither compiled code nor the solver of the cover's program, so it works while these load.
 """
@@ -22,8 +23,9 @@ ROUNDS = 6
 """Passes over the schedule, at most."""
 
 
-def improve_greedily(pool: Pool, sequence: Sequence[Candidate], chance: random.Random,
-                     late: Callable[[], bool]) -> list[Candidate]:
+def improve_greedily(
+    pool: Pool, sequence: Sequence[Candidate], chance: random.Random, late: Callable[[], bool]
+) -> list[Candidate]:
     """A sequence no slower than the given one, which hands nothing over."""
     state = _Greedy(pool, sequence)
     for _ in range(ROUNDS):
@@ -45,7 +47,8 @@ class _Greedy:
 
     def join(self, late: Callable[[], bool]) -> int:
         """Tile subgraphs, and join them with what they read from; how many were."""
-        joined, position = 0, 0
+        joined = 0
+        position = 0
         while position < len(self.sequence) and not late():
             candidate = self._tiled(position)
             for earlier in range(position - 1, max(-1, position - 1 - FARTHEST), -1):
@@ -67,14 +70,15 @@ class _Greedy:
 
     def _joined(self, first: int, second: int) -> bool:
         """Join the subgraphs at two positions, if that is possible and gains."""
-        one, other = self.sequence[first], self.sequence[second]
+        one = self.sequence[first]
+        other = self.sequence[second]
         mask = one.mask | other.mask
         if mask.bit_count() > LARGEST or mask in (one.mask, other.mask):
             return False
         made = set(one.writes)
         soon: list[Candidate] = []
         after: list[Candidate] = []  # waits for the first, so it comes after both
-        for candidate in self.sequence[first + 1:second]:
+        for candidate in self.sequence[first + 1 : second]:
             waits = not made.isdisjoint(candidate.needs)
             (after if waits else soon).append(candidate)
             if waits:
@@ -90,12 +94,14 @@ class _Greedy:
                 return False
         self.needing.subtract(inside)
         self.needing.update(both.needs)
-        self.sequence[first:second + 1] = [*soon, both, *after]
+        self.sequence[first : second + 1] = [*soon, both, *after]
         return True
 
     def link(self, late: Callable[[], bool]) -> None:
         """Hand a tensor over between neighbours, where only the second needs it."""
-        for position, (first, second) in enumerate(zip(self.sequence, self.sequence[1:])):
+        for position, (first, second) in enumerate(
+            zip(self.sequence, self.sequence[1:], strict=False)
+        ):
             if late():
                 return
             first = self.sequence[position]
@@ -107,6 +113,9 @@ class _Greedy:
                 self.pool.add_variant(*giver)
                 self.pool.add_variant(*taker)
                 pair = self.pool.variants[giver], self.pool.variants[taker]
-                if None not in pair and sum(c.latency for c in pair) < first.latency + second.latency:
-                    self.sequence[position:position + 2] = pair
+                if (
+                    None not in pair
+                    and sum(c.latency for c in pair) < first.latency + second.latency
+                ):
+                    self.sequence[position : position + 2] = pair
                     break

@@ -1,4 +1,6 @@
-"""Candidate subgraphs: connected sets of operations, each with its retention variants and best tiling."""
+"""Candidate subgraphs: connected sets of operations, each with its retention variants and best
+tiling.
+"""
 
 from __future__ import annotations
 
@@ -31,8 +33,8 @@ Key = tuple[int, tuple[int, ...], tuple[int, ...]]
 class Candidate:
     """A subgraph that could be scheduled.
 
-    `needs` must be in slow memory before it (tensors another subgraph writes), `resident` is handed over by the
-    subgraph just before, `retain` to the one just after, `writes` goes to slow memory.
+    `needs` must be in slow memory before it (tensors another subgraph writes), `resident` is handed
+    over by the subgraph just before, `retain` to the one just after, `writes` goes to slow memory.
     """
 
     mask: int
@@ -58,7 +60,9 @@ class Candidate:
 
 
 def fusible_neighbours(problem: Problem, readings: Readings) -> tuple[int, ...]:
-    """For each operation, the mask of operations one produced tensor away that may share a subgraph with it."""
+    """For each operation, the mask of operations one produced tensor away that may share a subgraph
+    with it.
+    """
     near = [0] * len(problem.ops)
     for consumer, op in enumerate(problem.ops):
         for position, tensor in enumerate(op.inputs):
@@ -67,8 +71,11 @@ def fusible_neighbours(problem: Problem, readings: Readings) -> tuple[int, ...]:
                 continue
             if op.is_matmul and not problem.ops[producer].is_matmul:
                 native = problem.native[position]  # left: w >= K, right: h >= K
-                if (readings.pointwise_into_matmul == "covering" and readings.above_native == "refused"
-                        and problem.reduction(consumer) > native):
+                if (
+                    readings.pointwise_into_matmul == "covering"
+                    and readings.above_native == "refused"
+                    and problem.reduction(consumer) > native
+                ):
                     continue
             near[producer] |= 1 << consumer
             near[consumer] |= 1 << producer
@@ -76,13 +83,17 @@ def fusible_neighbours(problem: Problem, readings: Readings) -> tuple[int, ...]:
 
 
 class Pool:
-    """Grows the set of candidates level by level (by number of operations) and remembers all of them.
+    """Grows the set of candidates level by level (by number of operations) and remembers all of
+    them.
 
-    `slack` bounds growth: a set is extended only if its latency is below `slack` times that of its best split.
+    `slack` bounds growth: a set is extended only if its latency is below `slack` times that of its
+    best split.
     """
 
     def __init__(self, problem: Problem, readings: Readings, tiles: TileSearch):
-        self.problem, self.readings, self.tiles = problem, readings, tiles
+        self.problem = problem
+        self.readings = readings
+        self.tiles = tiles
         self.near = fusible_neighbours(problem, readings)
         self.forget()
 
@@ -103,7 +114,8 @@ class Pool:
         """Whether so much is known that it is time to forget, as memory is limited."""
         return len(self.plain) > MOST_SETS or len(self.variants) > MOST_VARIANTS
 
-    # -- sets of operations -----------------------------------------------------------------------------------
+    # -- sets of operations
+    # -----------------------------------------------------------------------------------
 
     def members(self, mask: int) -> tuple[int, ...]:
         """The operations of a set in topological order."""
@@ -118,7 +130,8 @@ class Pool:
     def components(self, mask: int) -> Iterator[int]:
         """The connected parts of a set."""
         while mask:
-            part, grown = 0, mask & -mask
+            part = 0
+            grown = mask & -mask
             while grown != part:
                 part = grown
                 grown = part | (self.neighbourhood(part) & mask)
@@ -143,7 +156,8 @@ class Pool:
                 near ^= low
         return larger
 
-    # -- candidates -------------------------------------------------------------------------------------------
+    # -- candidates
+    # -------------------------------------------------------------------------------------------
 
     def plan(self, mask: int) -> Plan | None:
         """The plan of a set; None if it is illegal."""
@@ -192,7 +206,8 @@ class Pool:
     def run_elsewhere(self, mask: int) -> int:
         """Operations of a set that something the set waits for depends on: others run them first."""
         if mask not in self._again:
-            above, below = self.problem.ancestors, self.problem.descendants
+            above = self.problem.ancestors
+            below = self.problem.descendants
             before = after = again = 0
             for op in bits(mask):
                 before |= above[op]
@@ -205,8 +220,8 @@ class Pool:
     def _best_split(self, mask: int, ops: tuple[int, ...]) -> float:
         """Least latency of an equivalent set of smaller candidates.
 
-        Tried: a cut at a point of the topological order, and one operation taken out.  The pieces must hand all
-        tensors between them through slow memory, without waiting in a circle.
+        Tried: a cut at a point of the topological order, and one operation taken out.  The pieces
+        must hand all tensors between them through slow memory, without waiting in a circle.
         """
         cuts = {1 << op for op in ops}
         head = 0
@@ -217,7 +232,9 @@ class Pool:
         for part in cuts:
             if part == mask:
                 continue
-            pieces = [self.plain.get(p) for p in (*self.components(part), *self.components(mask & ~part))]
+            pieces = [
+                self.plain.get(p) for p in (*self.components(part), *self.components(mask & ~part))
+            ]
             if None in pieces:
                 continue
             total = sum(min(p.latency, self.split[p.mask]) for p in pieces)
@@ -231,7 +248,11 @@ class Pool:
         written: set[int] = set()
         waiting = list(pieces)
         while waiting:
-            ready = [p for p in waiting if all(t in written or not mask >> producer[t] & 1 for t in p.needs)]
+            ready = [
+                p
+                for p in waiting
+                if all(t in written or not mask >> producer[t] & 1 for t in p.needs)
+            ]
             if not ready:
                 return False
             for piece in ready:
@@ -239,15 +260,30 @@ class Pool:
                 waiting.remove(piece)
         return True
 
-    def _tile(self, mask: int, plan: Plan, resident: tuple[int, ...], retain: tuple[int, ...]) -> Candidate | None:
+    def _tile(
+        self, mask: int, plan: Plan, resident: tuple[int, ...], retain: tuple[int, ...]
+    ) -> Candidate | None:
         tiling = self.tiles.best(plan, resident, retain)
         return None if tiling is None else self._candidate(mask, plan, resident, retain, tiling)
 
-    def _candidate(self, mask: int, plan: Plan, resident: tuple[int, ...], retain: tuple[int, ...],
-                   tiling: Tiling) -> Candidate:
+    def _candidate(
+        self,
+        mask: int,
+        plan: Plan,
+        resident: tuple[int, ...],
+        retain: tuple[int, ...],
+        tiling: Tiling,
+    ) -> Candidate:
         producer = self.problem.producer
-        return Candidate(mask, plan, resident, retain, tuple(t for t in plan.inputs if t not in resident and producer[t] is not None),
-                         tuple(t for t in plan.outputs if t not in retain), tiling)
+        return Candidate(
+            mask,
+            plan,
+            resident,
+            retain,
+            tuple(t for t in plan.inputs if t not in resident and producer[t] is not None),
+            tuple(t for t in plan.outputs if t not in retain),
+            tiling,
+        )
 
     def as_scheduled(self, entry: Subgraph, resident: tuple[int, ...]) -> Candidate:
         """The candidate that an entry of a schedule is, tiled anew unless it is in raster order."""
@@ -257,33 +293,52 @@ class Pool:
         tiling = tiling or Tiling(entry.latency, entry.granularity, (RASTER, 0, 0, 0))
         return self._candidate(mask, plan, resident, entry.retain, tiling)
 
-    # -- retention --------------------------------------------------------------------------------------------
+    # -- retention
+    # --------------------------------------------------------------------------------------------
 
     def retainable(self, mask: int) -> list[int]:
         """Products of the set that others consume and that fit, in index order."""
-        problem, plan = self.problem, self.plan(mask)
-        products = plan.formed if self.readings.inner_retention == "refused" else [problem.ops[op].output for op in plan.ops]
-        return sorted(t for t in products if problem.tensors[t].size < problem.capacity
-                      and any(not mask >> user & 1 for user in problem.consumers[t]))
+        problem = self.problem
+        plan = self.plan(mask)
+        products = (
+            plan.formed
+            if self.readings.inner_retention == "refused"
+            else [problem.ops[op].output for op in plan.ops]
+        )
+        return sorted(
+            t
+            for t in products
+            if problem.tensors[t].size < problem.capacity
+            and any(not mask >> user & 1 for user in problem.consumers[t])
+        )
 
     def receivable(self, mask: int) -> list[int]:
         """Inputs of the set another operation produces and that fit, in index order."""
-        problem, plan = self.problem, self.plan(mask)
-        return sorted(t for t in plan.inputs if problem.producer[t] is not None and problem.tensors[t].size < problem.capacity)
+        problem = self.problem
+        plan = self.plan(mask)
+        return sorted(
+            t
+            for t in plan.inputs
+            if problem.producer[t] is not None and problem.tensors[t].size < problem.capacity
+        )
 
-    def hand_overs(self, masks: Iterable[int], most: int, late: Callable[[], bool],
-                   thorough: bool = False) -> Iterator[list[Key]]:
-        """Batches of (set, resident, retained) worth tiling: what one of the sets gives, another takes.
+    def hand_overs(
+        self, masks: Iterable[int], most: int, late: Callable[[], bool], thorough: bool = False
+    ) -> Iterator[list[Key]]:
+        """Batches of (set, resident, retained) worth tiling: what one of the sets gives, another
+        takes.
 
         The first batch hands over single tensors.  The rest goes on with those that gain (with all
         that fit, if `thorough`), up to `most` tensors at a boundary, so the first has to be tiled
-        (`add_variant`) before the second is asked for.  Ends early, with what it has, when `late` says so.
+        (`add_variant`) before the second is asked for.  Ends early, with what it has, when `late`
+        says so.
         """
         gives: dict[int, list[int]] = {}
         takes: dict[int, list[int]] = {}
         for mask in masks:
             if self.plans.get(mask) is not None and not late():
-                gives[mask], takes[mask] = self.retainable(mask), self.receivable(mask)
+                gives[mask] = self.retainable(mask)
+                takes[mask] = self.receivable(mask)
         linkable = set(itertools.chain.from_iterable(gives.values()))
         linkable &= set(itertools.chain.from_iterable(takes.values()))
         batch = [(mask, (), (t,)) for mask in gives for t in gives[mask] if t in linkable]
@@ -309,7 +364,10 @@ class Pool:
         for mask in gives:
             if late():
                 return
-            whole[mask] = list(self._subsets(into[mask], most)), list(self._subsets(out[mask], most))
+            whole[mask] = (
+                list(self._subsets(into[mask], most)),
+                list(self._subsets(out[mask], most)),
+            )
         given = {retain for _, outs in whole.values() for retain in outs}
         given &= {resident for ins, _ in whole.values() for resident in ins}
         batch = []
@@ -325,7 +383,8 @@ class Pool:
 
     def _gain(self, key: Key) -> float:
         """What a set gains by a hand-over; minus infinity if it does not fit."""
-        variant, plain = self.variants.get(key), self.plain.get(key[0])
+        variant = self.variants.get(key)
+        plain = self.plain.get(key[0])
         if variant is None:
             return -math.inf
         return math.inf if plain is None else plain.latency - variant.latency

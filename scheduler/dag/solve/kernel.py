@@ -1,20 +1,22 @@
-"""Search for the best [w, h, k] and traversal of one subgraph, in the part of Python that numba compiles.
+"""Search for the best [w, h, k] and traversal of one subgraph, in the part of Python that numba
+compiles.
 
 The functions run as they are; `compiled` makes compiled code of them.
 
-The closed form of `meter.Meter` for the default reuse: tiles that are clipped alike cost alike, and a tile's first
-step depends only on how the tile was reached, so the cost of a whole traversal is a sum over a handful of
-(row class, column class, move) cases instead of over all steps.
+The closed form of `meter.Meter` for the default reuse: tiles that are clipped alike cost alike, and
+a tile's first step depends only on how the tile was reached, so the cost of a whole traversal is a
+sum over a handful of (row class, column class, move) cases instead of over all steps.
 
 Arrays (integers unless said otherwise), one row per item:
 
 - ``slices``: tensor, rows, cols, height, width, first, last, depth, role; sorted by tensor
-- ``made``: matmul, outer, rows, cols, height, width, K, first, last, depth, depth up to which the product is carried; ``costs``
-  (float) alongside
+- ``made``: matmul, outer, rows, cols, height, width, K, first, last, depth, depth up to which the
+  product is carried; ``costs`` (float) alongside
 - ``outputs``: height, width, retained
-- ``machine`` (float): capacity - kept, bandwidth, native width, native height, what one base_cost's reduction is
-  (0: the whole K), 1 if inner extents are padded, grid width, grid height, 1 if a tensor has one buffer per step, 1 if any depth is a candidate,
-  tiles of the largest grid that a snake may visit (raster order above)
+- ``machine`` (float): capacity - kept, bandwidth, native width, native height, what one base_cost's
+  reduction is (0: the whole K), 1 if inner extents are padded, grid width, grid height, 1 if a
+  tensor has one buffer per step, 1 if any depth is a candidate, tiles of the largest grid that a
+  snake may visit (raster order above)
 """
 
 from __future__ import annotations
@@ -23,13 +25,22 @@ import numpy as np
 
 from ..demand import Extent
 
-__all__ = ["search", "traversal_cost", "NOT_FOUND"]
+__all__ = ["NOT_FOUND", "search", "traversal_cost"]
 
 NOT_FOUND = np.inf
-_TILE, _STEP, _COVER = int(Extent.TILE), int(Extent.STEP), int(Extent.COVER)
-_0, _1 = np.int64(0), np.int64(1)  # a literal as an argument would compile the callee once more
-_START, _ALONG_ROW, _ALONG_COLUMN, _JUMP = _0, _1, np.int64(2), np.int64(3)
-_RUNS = 12  # clip classes along one axis; more distinct tensor sizes than that do not fit one subgraph in practice
+_TILE = int(Extent.TILE)
+_STEP = int(Extent.STEP)
+_COVER = int(Extent.COVER)
+# a literal as an argument would compile the callee once more
+_0 = np.int64(0)
+_1 = np.int64(1)
+_START = _0
+_ALONG_ROW = _1
+_ALONG_COLUMN = np.int64(2)
+_JUMP = np.int64(3)
+# clip classes along one axis; more distinct tensor sizes than that do not fit one subgraph in
+# practice
+_RUNS = 12
 
 
 def _active(first, last, depth, step, steps, k):
@@ -79,7 +90,9 @@ def _carried(made, top, left, w, h, k, step):
     total = 0.0
     for e in range(made.shape[0]):
         if 0 < step * k < made[e, 10]:
-            total += _side(made[e, 2], top, h, step, k, made[e, 4]) * _side(made[e, 3], left, w, step, k, made[e, 5])
+            total += _side(made[e, 2], top, h, step, k, made[e, 4]) * _side(
+                made[e, 3], left, w, step, k, made[e, 5]
+            )
     return total
 
 
@@ -93,14 +106,21 @@ def _stored(outputs, top, left, w, h):
 
 def _repeated(slices, begin, i, top, left, w, h, k, step, steps):
     """Whether an earlier slice of the same tensor and role has the same extents in this step."""
-    height, width = slices[i, 3], slices[i, 4]
+    height = slices[i, 3]
+    width = slices[i, 4]
     for j in range(begin, i):
-        if slices[j, 8] != slices[i, 8] or not _active(slices[j, 5], slices[j, 6], slices[j, 7], step, steps, k):
+        if slices[j, 8] != slices[i, 8] or not _active(
+            slices[j, 5], slices[j, 6], slices[j, 7], step, steps, k
+        ):
             continue
         same_rows = slices[j, 1] == slices[i, 1] or (
-            _side(slices[i, 1], top, h, step, k, height) == height and _side(slices[j, 1], top, h, step, k, height) == height)
+            _side(slices[i, 1], top, h, step, k, height) == height
+            and _side(slices[j, 1], top, h, step, k, height) == height
+        )
         same_cols = slices[j, 2] == slices[i, 2] or (
-            _side(slices[i, 2], left, w, step, k, width) == width and _side(slices[j, 2], left, w, step, k, width) == width)
+            _side(slices[i, 2], left, w, step, k, width) == width
+            and _side(slices[j, 2], left, w, step, k, width) == width
+        )
         if same_rows and same_cols:
             return True
     return False
@@ -117,7 +137,8 @@ def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
         end = begin + 1
         while end < count and slices[end, 0] == slices[begin, 0]:
             end += 1
-        height, width = slices[begin, 3], slices[begin, 4]
+        height = slices[begin, 3]
+        width = slices[begin, 4]
         whole_now = whole_before = False
         for i in range(begin, end):
             rows = _side(slices[i, 1], top, h, step, k, height)
@@ -127,7 +148,9 @@ def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
             rows = _side(slices[i, 1], top, h, previous, k, height)
             cols = _side(slices[i, 2], left, w, previous, k, width)
             if rows == height and cols == width:
-                whole_before |= _active(slices[i, 5], slices[i, 6], slices[i, 7], previous, steps, k)
+                whole_before |= _active(
+                    slices[i, 5], slices[i, 6], slices[i, 7], previous, steps, k
+                )
         if step == 0 and move == _START:
             whole_before = False
         if whole_now:
@@ -142,8 +165,13 @@ def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
                 continue
             if _repeated(slices, begin, i, top, left, w, h, k, step, steps):
                 continue
-            size = float(_side(slices[i, 1], top, h, step, k, height) * _side(slices[i, 2], left, w, step, k, width))
-            same = not whole_before and _active(slices[i, 5], slices[i, 6], slices[i, 7], previous, steps, k)
+            size = float(
+                _side(slices[i, 1], top, h, step, k, height)
+                * _side(slices[i, 2], left, w, step, k, width)
+            )
+            same = not whole_before and _active(
+                slices[i, 5], slices[i, 6], slices[i, 7], previous, steps, k
+            )
             stepping = slices[i, 1] == _STEP or slices[i, 2] == _STEP
             if step > 0:
                 same = same and not stepping
@@ -173,7 +201,11 @@ def _compute(made, costs, machine, top, left, w, h, k, step, steps):
             continue
         rows = _side(made[e, 2], top, h, step, k, made[e, 4])
         cols = _side(made[e, 3], left, w, step, k, made[e, 5])
-        cost = costs[e] * _native(made[e, 2], rows, machine[3], padded) * _native(made[e, 3], cols, machine[2], padded)
+        cost = (
+            costs[e]
+            * _native(made[e, 2], rows, machine[3], padded)
+            * _native(made[e, 3], cols, machine[2], padded)
+        )
         if made[e, 0]:
             depth = made[e, 6]
             streamed = min(k, depth - step * k) if made[e, 1] else depth
@@ -185,7 +217,8 @@ def _compute(made, costs, machine, top, left, w, h, k, step, steps):
 def _sort(values):
     """Sort a few values in place; array.sort takes seconds to compile."""
     for i in range(1, values.shape[0]):
-        value, j = values[i], i
+        value = values[i]
+        j = i
         while j > 0 and values[j - 1] > value:
             values[j] = values[j - 1]
             j -= 1
@@ -194,7 +227,9 @@ def _sort(values):
 
 def _step_runs(made, k, steps, runs):
     """Boundaries between runs of steps that cost alike; returns how many runs."""
-    runs[0], runs[1], count = 0, steps, 2
+    runs[0] = 0
+    runs[1] = steps
+    count = 2
     for candidate in (1, steps - 1):
         if 0 < candidate < steps:
             runs[count] = candidate
@@ -217,7 +252,8 @@ def _step_runs(made, k, steps, runs):
 def _axis_runs(lengths, size, grid_length, starts):
     """First tiles of the clip classes along one axis; starts[n] is the number of tiles; returns n."""
     tiles = -(-grid_length // size)
-    starts[0], count = 0, 1
+    starts[0] = 0
+    count = 1
     for length in lengths:
         for candidate in (length // size, -(-length // size)):
             if 0 < candidate < tiles and count < starts.shape[0] - 1:
@@ -266,7 +302,10 @@ def _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, 
                 if held + fixed + _carried(made, top, left, w, h, k, step) > machine[0]:
                     return False
                 moved = loaded + (stored if step == steps - 1 else 0.0)
-                later += (runs[r + 1] - step) * max(_compute(made, costs, machine, top, left, w, h, k, step, steps), moved / bandwidth)
+                later += (runs[r + 1] - step) * max(
+                    _compute(made, costs, machine, top, left, w, h, k, step, steps),
+                    moved / bandwidth,
+                )
             compute = _compute(made, costs, machine, top, left, w, h, k, _0, steps)
             for move in range(4 if _raster_only(rows, nr, cols, nc, machine) else 3):
                 held, loaded = _buffers(slices, machine, top, left, w, h, k, _0, steps, move)
@@ -285,9 +324,10 @@ def _odd(low, high):
 def _best_snake(table, across, lines, nl, places, np_, best, route):
     """Cheapest snake along one axis: (first line, entry place, other entry place) into `route`.
 
-    A snake runs along a line, then moves to the next line in the same place; odd lines are entered where even ones
-    end.  Within a line any order of places costs the same, so the two turning places are free: a clipped tile is a
-    poor place to turn, since turning there saves a smaller load.
+    A snake runs along a line, then moves to the next line in the same place; odd lines are entered
+    where even ones end.  Within a line any order of places costs the same, so the two turning
+    places are free: a clipped tile is a poor place to turn, since turning there saves a smaller
+    load.
     """
     straight = 0.0
     along = _ALONG_COLUMN if across else _ALONG_ROW
@@ -304,19 +344,29 @@ def _best_snake(table, across, lines, nl, places, np_, best, route):
                 if a == b and places[a + 1] - places[a] < 2 and places[np_] > 1:
                     continue
                 total = straight
-                total += (table[a, s, _START] - table[a, s, along]) if across else (table[s, a, _START] - table[s, a, along])
+                total += (
+                    (table[a, s, _START] - table[a, s, along])
+                    if across
+                    else (table[s, a, _START] - table[s, a, along])
+                )
                 for i in range(nl):
-                    low, high = lines[i], lines[i + 1]
+                    low = lines[i]
+                    high = lines[i + 1]
                     if i == s:
                         low += 1
                     elif high <= start:
-                        low, high = low + 1, high + 1
+                        low = low + 1
+                        high = high + 1
                     odd = _odd(low, high)
                     even = high - low - odd
                     if across:
-                        total += odd * (table[b, i, turn] - table[b, i, along]) + even * (table[a, i, turn] - table[a, i, along])
+                        total += odd * (table[b, i, turn] - table[b, i, along]) + even * (
+                            table[a, i, turn] - table[a, i, along]
+                        )
                     else:
-                        total += odd * (table[i, b, turn] - table[i, b, along]) + even * (table[i, a, turn] - table[i, a, along])
+                        total += odd * (table[i, b, turn] - table[i, b, along]) + even * (
+                            table[i, a, turn] - table[i, a, along]
+                        )
                 if total < best * (1 - 1e-12):
                     best = total
                     found = True
@@ -342,7 +392,10 @@ def _raster(table, rows, nr, cols, nc):
 
 def _best_traversal(table, rows, nr, cols, nc, machine, best, route):
     if _raster_only(rows, nr, cols, nc, machine):
-        route[0], route[1], route[2], route[3] = 2, 0, 0, 0
+        route[0] = 2
+        route[1] = 0
+        route[2] = 0
+        route[3] = 0
         return _raster(table, rows, nr, cols, nc)
     best = _best_snake(table, _0, rows, nr, cols, nc, best, route)
     return _best_snake(table, _1, cols, nc, rows, nr, best, route)
@@ -350,12 +403,15 @@ def _best_traversal(table, rows, nr, cols, nc, machine, best, route):
 
 def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, k_most):
     """Lower bounds on the latency for this (w, h): (with one step per tile, with several)."""
-    nx, ny = float(nx), float(ny)  # products of three lengths exceed 64 bits
+    # products of three lengths exceed 64 bits
+    nx = float(nx)
+    ny = float(ny)
     compute = 0.0
     area = machine[6] * machine[7] / (machine[2] * machine[3])
     for e in range(made.shape[0]):
         padded = machine[5] > 0
-        rows, cols = 1.0, 1.0
+        rows = 1.0
+        cols = 1.0
         if made[e, 2] != _TILE and made[e, 2] != _COVER:
             rows = _native(made[e, 2], made[e, 4], machine[3], padded and made[e, 2] != _STEP)
         if made[e, 3] != _TILE and made[e, 3] != _COVER:
@@ -379,7 +435,8 @@ def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, k_most):
             end = begin
             most_single = most_several = 0.0
             while end < slices.shape[0] and slices[end, 0] == slices[begin, 0]:
-                height, width = slices[end, 3], slices[end, 4]
+                height = slices[end, 3]
+                width = slices[end, 4]
                 by_row = slices[end, 1] == _TILE
                 by_column = slices[end, 2] == _TILE
                 size = float(height * width)
@@ -413,8 +470,11 @@ def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, k_most):
 def _deepest(slices, made, outputs, machine, w, h, depths, runs):
     """Index of the deepest k (of descending `depths`) that fits; len(depths) if none."""
     if _working_set(slices, made, outputs, machine, w, h, depths[0], runs) <= machine[0]:
-        return 0  # a single step keeps neither accumulators nor carried products, so shallower ones may not fit
-    low, high = 1, depths.shape[0]
+        # a single step keeps neither accumulators nor carried products, so shallower ones may not
+        # fit
+        return 0
+    low = 1
+    high = depths.shape[0]
     while low < high:
         middle = (low + high) // 2
         if _working_set(slices, made, outputs, machine, w, h, depths[middle], runs) <= machine[0]:
@@ -424,19 +484,47 @@ def _deepest(slices, made, outputs, machine, w, h, depths, runs):
     return low
 
 
-def _evaluate(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, route):
-    """Latency of the best snake at one granularity, which goes into `route`; infinite if a tile does not fit."""
-    if not _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table):
+def _evaluate(
+    slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, route
+):
+    """Latency of the best snake at one granularity, which goes into `route`; infinite if a tile
+    does not fit.
+    """
+    if not _tile_table(
+        slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table
+    ):
         return np.inf
     return _best_traversal(table, rows, nr, cols, nc, machine, np.inf, route)
 
 
-def _try(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, route, best, choice):
+def _try(
+    slices,
+    made,
+    costs,
+    outputs,
+    machine,
+    w,
+    h,
+    k,
+    rows,
+    nr,
+    cols,
+    nc,
+    runs,
+    table,
+    route,
+    best,
+    choice,
+):
     """`_evaluate`, noting the result in `best[0]` and `choice` if it is the least so far."""
-    total = _evaluate(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, route)
+    total = _evaluate(
+        slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, route
+    )
     if total < best[0]:
         best[0] = total
-        choice[0], choice[1], choice[2] = w, h, k
+        choice[0] = w
+        choice[1] = h
+        choice[2] = k
         for i in range(4):
             choice[3 + i] = route[i]
     return total
@@ -448,23 +536,30 @@ def _twice(size, grid_length, sizes):
     if tiles == 1:
         return -1
     wanted = min(2 * size, sizes[0])
-    at, high = 0, sizes.shape[0]
+    at = 0
+    high = sizes.shape[0]
     while at < high:
         middle = (at + high) // 2
         if sizes[middle] > wanted:
             at = middle + 1
         else:
             high = middle
-    if at < sizes.shape[0] and sizes[at] == wanted and -(-grid_length // wanted) <= (tiles + 1) // 2:
+    if (
+        at < sizes.shape[0]
+        and sizes[at] == wanted
+        and -(-grid_length // wanted) <= (tiles + 1) // 2
+    ):
         return at
     return -1
 
 
 def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, best, choice):
-    """Least latency over all candidates (each list descending); `choice` gets w, h, k and the route.
+    """Least latency over all candidates (each list descending); `choice` gets w, h, k and the
+    route.
 
-    Merging two neighbouring tiles or steps never costs more, so a candidate is skipped if the one twice as wide,
-    high or deep fits too; the rest is pruned by lower bounds against the best so far.  `best` is the cut-off.
+    Merging two neighbouring tiles or steps never costs more, so a candidate is skipped if the one
+    twice as wide, high or deep fits too; the rest is pruned by lower bounds against the best so
+    far.  `best` is the cut-off.
     """
     longest = _1
     for e in range(made.shape[0]):
@@ -480,7 +575,9 @@ def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, b
     table = np.empty((_RUNS, _RUNS, 4))
     route = np.zeros(4, np.int64)
     least_so_far = np.array([best])
-    fits = np.full((ws.shape[0], hs.shape[0]), -1, np.int64)  # index of the deepest k that fits, once known
+    fits = np.full(
+        (ws.shape[0], hs.shape[0]), -1, np.int64
+    )  # index of the deepest k that fits, once known
     for iw in range(ws.shape[0]):
         w = ws[iw]
         nx = -(-int(machine[6]) // w)
@@ -489,8 +586,12 @@ def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, b
         for ih in range(hs.shape[0]):
             h = hs[ih]
             ny = -(-int(machine[7]) // h)
-            low_single, low_several = _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, ks[0])
-            if low_several >= least_so_far[0] * (1 - 1e-12):  # only one step per tile could be better, if it fits
+            low_single, low_several = _bounds(
+                slices, made, costs, outputs, machine, nx, ny, w, h, ks[0]
+            )
+            if low_several >= least_so_far[0] * (
+                1 - 1e-12
+            ):  # only one step per tile could be better, if it fits
                 if longest > ks[0] or low_single >= least_so_far[0] * (1 - 1e-12):
                     continue
                 if _working_set(slices, made, outputs, machine, w, h, longest, runs) > machine[0]:
@@ -498,11 +599,14 @@ def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, b
             higher = _twice(h, int(machine[7]), hs)
             for jw, jh in ((iw, ih), (wider, ih), (iw, higher)):
                 if jw >= 0 and jh >= 0 and fits[jw, jh] < 0:
-                    fits[jw, jh] = _deepest(slices, made, outputs, machine, ws[jw], hs[jh], ks, runs)
+                    fits[jw, jh] = _deepest(
+                        slices, made, outputs, machine, ws[jw], hs[jh], ks, runs
+                    )
             first = fits[iw, ih]
             if first == ks.shape[0]:
                 continue
-            # only depths above those that also fit in a tile twice as wide or high, or in a step twice as deep
+            # only depths above those that also fit in a tile twice as wide or high, or in a step
+            # twice as deep
             least = ks[first] // 2 if machine[9] > 0 else 0
             if wider >= 0 and fits[wider, ih] < ks.shape[0]:
                 least = max(least, ks[fits[wider, ih]])
@@ -511,24 +615,83 @@ def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, b
             nr = _axis_runs(heights, h, int(machine[7]), rows)
             ik = first
             while ik < ks.shape[0] and ks[ik] > least:
-                # all depths that give as many steps; over them the latency is convex, so its slope leads to the least
+                # all depths that give as many steps; over them the latency is convex, so its slope
+                # leads to the least
                 last = ik
-                while (convex and last + 1 < ks.shape[0] and ks[last + 1] > least
-                       and -(-longest // ks[last + 1]) == -(-longest // ks[ik])):
+                while (
+                    convex
+                    and last + 1 < ks.shape[0]
+                    and ks[last + 1] > least
+                    and -(-longest // ks[last + 1]) == -(-longest // ks[ik])
+                ):
                     last += 1
                 next_ik = last + 1
-                if (low_single if ks[ik] >= longest else low_several) < least_so_far[0] * (1 - 1e-12):
+                if (low_single if ks[ik] >= longest else low_several) < least_so_far[0] * (
+                    1 - 1e-12
+                ):
                     while ik < last:
                         middle = (ik + last) // 2
-                        here = _try(slices, made, costs, outputs, machine, w, h, ks[middle], rows, nr, cols, nc, runs, table, route,
-                                    least_so_far, choice)
-                        beside = _try(slices, made, costs, outputs, machine, w, h, ks[middle + 1], rows, nr, cols, nc, runs, table, route,
-                                      least_so_far, choice)
+                        here = _try(
+                            slices,
+                            made,
+                            costs,
+                            outputs,
+                            machine,
+                            w,
+                            h,
+                            ks[middle],
+                            rows,
+                            nr,
+                            cols,
+                            nc,
+                            runs,
+                            table,
+                            route,
+                            least_so_far,
+                            choice,
+                        )
+                        beside = _try(
+                            slices,
+                            made,
+                            costs,
+                            outputs,
+                            machine,
+                            w,
+                            h,
+                            ks[middle + 1],
+                            rows,
+                            nr,
+                            cols,
+                            nc,
+                            runs,
+                            table,
+                            route,
+                            least_so_far,
+                            choice,
+                        )
                         if here <= beside:
                             last = middle
                         else:
                             ik = middle + 1
-                    _try(slices, made, costs, outputs, machine, w, h, ks[ik], rows, nr, cols, nc, runs, table, route, least_so_far, choice)
+                    _try(
+                        slices,
+                        made,
+                        costs,
+                        outputs,
+                        machine,
+                        w,
+                        h,
+                        ks[ik],
+                        rows,
+                        nr,
+                        cols,
+                        nc,
+                        runs,
+                        table,
+                        route,
+                        least_so_far,
+                        choice,
+                    )
                 ik = next_ik
     return least_so_far[0]
 
@@ -541,5 +704,9 @@ def traversal_cost(slices, made, costs, outputs, machine, widths, heights, w, h,
     table = np.empty((_RUNS, _RUNS, 4))
     nc = _axis_runs(widths, w, int(machine[6]), cols)
     nr = _axis_runs(heights, h, int(machine[7]), rows)
-    choice[0], choice[1], choice[2] = w, h, k
-    return _evaluate(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, choice[3:7])
+    choice[0] = w
+    choice[1] = h
+    choice[2] = k
+    return _evaluate(
+        slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, choice[3:7]
+    )

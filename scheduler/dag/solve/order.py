@@ -58,8 +58,9 @@ def reorder(sequence: Sequence[Candidate], chance: random.Random) -> list[Candid
     return [candidate for number in order for candidate in chains[number]]
 
 
-def _draw(waiting: list[int], frees: list[set[int]], related: list[list[int]],
-          chance: random.Random) -> Iterator[int]:
+def _draw(
+    waiting: list[int], frees: list[set[int]], related: list[list[int]], chance: random.Random
+) -> Iterator[int]:
     """A topological order; among the ready, one related to what was drawn last."""
     heat = [(0, chance.random(), number) for number, count in enumerate(waiting) if count == 0]
     heapq.heapify(heat)

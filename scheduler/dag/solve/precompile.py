@@ -1,4 +1,6 @@
-"""Compile the search for tilings, and note that it is there: a process of its own (`compiled.Compilation`)."""
+"""Compile the search for tilings, and note that it is there: a process of its own
+(`compiled.Compilation`).
+"""
 
 import os
 from pathlib import Path

@@ -1,7 +1,8 @@
 """The best [w, h, k] and traversal of a subgraph, memoised by structure.
 
-Two subgraphs that ask for the same slices of the same sizes at the same costs are the same problem, whatever their
-operations are called; the encoded plan is the key, so a repeated block is searched once.
+Two subgraphs that ask for the same slices of the same sizes at the same costs are the same problem,
+whatever their operations are called; the encoded plan is the key, so a repeated block is searched
+once.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from ..readings import Readings
 from ..solution import Granularity
 from . import compiled, kernel
 
-__all__ = ["Tiling", "TileSearch", "compile_search", "snake_order", "traversal", "LONGEST_ORDER"]
+__all__ = ["LONGEST_ORDER", "TileSearch", "Tiling", "compile_search", "snake_order", "traversal"]
 
 LONGEST_ORDER = 1 << 17
-"""Tiles of the largest grid whose order is written down; larger ones are visited in raster order."""
+"""Tiles of the largest grid whose order is written down; larger ones are visited in raster order.
+"""
 EVERY_SIZE = 256
 """Sizes along an axis of which every one is tried; of more, a choice."""
 MOST_REMEMBERED = 400_000
@@ -43,8 +45,8 @@ Request = tuple[Plan, tuple[int, ...], tuple[int, ...]]
 class Tiling:
     """A granularity, the snake that visits the tiles, and the latency (units of time).
 
-    `route` is (0: along rows, 1: along columns; first line; place where even lines are entered; where odd ones are),
-    or (2, 0, 0, 0): raster order.
+    `route` is (0: along rows, 1: along columns; first line; place where even lines are entered;
+    where odd ones are), or (2, 0, 0, 0): raster order.
     """
 
     latency: float
@@ -53,22 +55,31 @@ class Tiling:
 
 
 class TileSearch:
-    """Searches tilings for one problem under one set of readings; safe to call from several threads.
+    """Searches tilings for one problem under one set of readings; safe to call from several
+    threads.
 
     Grids of more than `longest_order` tiles are visited in raster order.  A `plain` search does not
     wait for compiled code; it tries few sizes instead.
     """
 
-    def __init__(self, problem: Problem, readings: Readings, longest_order: int = LONGEST_ORDER,
-                 plain: bool = False):
+    def __init__(
+        self,
+        problem: Problem,
+        readings: Readings,
+        longest_order: int = LONGEST_ORDER,
+        plain: bool = False,
+    ):
         self.kernel = kernel if plain else compiled.load()
         self.plain = plain
         self.longest_order = longest_order
-        self.problem, self.readings = problem, readings
+        self.problem = problem
+        self.readings = readings
         self.memo: dict[bytes, Tiling | None] = {}
         self._known_sizes: dict[tuple[int, int, int, int | None], np.ndarray] = {}
 
-    def best(self, plan: Plan, resident: tuple[int, ...] = (), retain: tuple[int, ...] = ()) -> Tiling | None:
+    def best(
+        self, plan: Plan, resident: tuple[int, ...] = (), retain: tuple[int, ...] = ()
+    ) -> Tiling | None:
         """The least-latency tiling; None if nothing fits."""
         code = self._encode(plan, resident, retain)
         if code is None:
@@ -80,7 +91,9 @@ class TileSearch:
             self.memo[key] = self._search(code, candidates)
         return self.memo[key]
 
-    def prefetch(self, wanted: Iterable[Request], threads: Executor, stop: Callable[[], bool]) -> None:
+    def prefetch(
+        self, wanted: Iterable[Request], threads: Executor, stop: Callable[[], bool]
+    ) -> None:
         """Search for what `best` will be asked, on several threads."""
         missing: dict[bytes, tuple] = {}
         for plan, resident, retain in wanted:
@@ -89,7 +102,11 @@ class TileSearch:
                 key, candidates = self._key(plan, code)
                 if key not in self.memo:
                     missing[key] = code, candidates
-        for key, tiling in zip(missing, threads.map(lambda item: None if stop() else (self._search(*item),), missing.values())):
+        for key, tiling in zip(
+            missing,
+            threads.map(lambda item: None if stop() else (self._search(*item),), missing.values()),
+            strict=False,
+        ):
             if tiling is not None:
                 self.memo[key] = tiling[0]
 
@@ -98,13 +115,21 @@ class TileSearch:
         """Distinct structures searched so far."""
         return len(self.memo)
 
-    def _key(self, plan: Plan, code: tuple[np.ndarray, ...]) -> tuple[bytes, tuple[np.ndarray, ...]]:
+    def _key(
+        self, plan: Plan, code: tuple[np.ndarray, ...]
+    ) -> tuple[bytes, tuple[np.ndarray, ...]]:
         candidates = self.candidates(plan)
         parts = (*code, *(c[[0, -1]] if len(c) else c for c in candidates))
         whole = b"|".join(a.tobytes() for a in parts)
         return hashlib.blake2b(whole, digest_size=16).digest(), candidates
 
-    def at(self, plan: Plan, granularity: Granularity, resident: tuple[int, ...] = (), retain: tuple[int, ...] = ()) -> Tiling | None:
+    def at(
+        self,
+        plan: Plan,
+        granularity: Granularity,
+        resident: tuple[int, ...] = (),
+        retain: tuple[int, ...] = (),
+    ) -> Tiling | None:
         """The best traversal at one granularity; None if it does not fit."""
         code = self._encode(plan, resident, retain)
         if code is None:
@@ -113,8 +138,12 @@ class TileSearch:
         latency = self.kernel.traversal_cost(*code, *granularity, choice)
         return _tiling(latency, choice)
 
-    def _search(self, code: tuple[np.ndarray, ...], candidates: tuple[np.ndarray, ...]) -> Tiling | None:
-        """The least-latency tiling; a plain search looks at few sizes, then around the best of them."""
+    def _search(
+        self, code: tuple[np.ndarray, ...], candidates: tuple[np.ndarray, ...]
+    ) -> Tiling | None:
+        """The least-latency tiling; a plain search looks at few sizes, then around the best of
+        them.
+        """
         if not all(len(sizes) for sizes in candidates):
             return None
         choice = np.zeros(7, np.int64)
@@ -124,56 +153,124 @@ class TileSearch:
             best = self.kernel.search(*code, *sizes, best, choice)
             if not np.isfinite(best):
                 return None
-            candidates = tuple(_around(c, int(size)) for c, size in zip(candidates, choice))
+            candidates = tuple(
+                _around(c, int(size)) for c, size in zip(candidates, choice, strict=False)
+            )
         return _tiling(self.kernel.search(*code, *candidates, best, choice), choice)
 
     def candidates(self, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Widths, heights and depths worth trying under the readings, each descending."""
-        problem, readings = self.problem, self.readings
-        least = {axis: max((c.least for c in plan.covers if c.axis == axis), default=1) for axis in "wh"}
+        problem = self.problem
+        readings = self.readings
+        least = {
+            axis: max((c.least for c in plan.covers if c.axis == axis), default=1) for axis in "wh"
+        }
         deepest = max(plan.depths, default=1)
-        shallowest = deepest if readings.several_split_k == "forbidden" and len(plan.depths) > 1 else 1
-        return (self._sizes(least["w"], plan.width, problem.native[0]),
-                self._sizes(least["h"], plan.height, problem.native[1]),
-                self._sizes(shallowest, deepest, problem.native_depth, plan.limit))
+        shallowest = (
+            deepest if readings.several_split_k == "forbidden" and len(plan.depths) > 1 else 1
+        )
+        return (
+            self._sizes(least["w"], plan.width, problem.native[0]),
+            self._sizes(least["h"], plan.height, problem.native[1]),
+            self._sizes(shallowest, deepest, problem.native_depth, plan.limit),
+        )
 
     def _sizes(self, least: int, length: int, native: int, most: int | None = None) -> np.ndarray:
         """Sizes worth trying along one axis, none above `most`, descending; not to be written to."""
         key = least, length, native, most
         if key not in self._known_sizes:
             sizes = _sizes(least, length, native, self.readings)
-            sizes = sizes[sizes <= min(self.problem.capacity, most or math.inf)]  # larger ones never fit
+            sizes = sizes[
+                sizes <= min(self.problem.capacity, most or math.inf)
+            ]  # larger ones never fit
             self._known_sizes[key] = sizes
         return self._known_sizes[key]
 
-    def _encode(self, plan: Plan, resident: tuple[int, ...], retain: tuple[int, ...]) -> tuple[np.ndarray, ...] | None:
+    def _encode(
+        self, plan: Plan, resident: tuple[int, ...], retain: tuple[int, ...]
+    ) -> tuple[np.ndarray, ...] | None:
         """The kernel's arrays; None if what is kept alone overflows the fast memory."""
-        problem, readings = self.problem, self.readings
+        problem = self.problem
+        readings = self.readings
         tensors = problem.tensors
-        counted = set(resident) if readings.unused_residents == "counted" else set(resident) & set(plan.inputs)
+        counted = (
+            set(resident)
+            if readings.unused_residents == "counted"
+            else set(resident) & set(plan.inputs)
+        )
         room = problem.capacity - sum(tensors[t].size for t in counted | set(retain))
         if room < 0:
             return None
         local: dict[int, int] = {}
-        slices = sorted((local.setdefault(s.tensor, len(local)), s.rows, s.cols, tensors[s.tensor].height, tensors[s.tensor].width,
-                         s.activity.first, s.activity.last, s.activity.depth, s.role) for s in plan.slices if s.tensor not in resident)
-        made, costs = [], []
-        carried = {(c.tensor, c.rows, c.cols): c.activity.depth for c in plan.carried if c.tensor not in retain}
+        slices = sorted(
+            (
+                local.setdefault(s.tensor, len(local)),
+                s.rows,
+                s.cols,
+                tensors[s.tensor].height,
+                tensors[s.tensor].width,
+                s.activity.first,
+                s.activity.last,
+                s.activity.depth,
+                s.role,
+            )
+            for s in plan.slices
+            if s.tensor not in resident
+        )
+        made = []
+        costs = []
+        carried = {
+            (c.tensor, c.rows, c.cols): c.activity.depth
+            for c in plan.carried
+            if c.tensor not in retain
+        }
         for e in plan.executions:
             op = problem.ops[e.op]
             shape = tensors[op.output]
-            made.append((op.is_matmul, e.outer, e.rows, e.cols, shape.height, shape.width, problem.reduction(e.op),
-                         e.activity.first, e.activity.last, e.activity.depth, carried.get((op.output, e.rows, e.cols), 0)))
+            made.append(
+                (
+                    op.is_matmul,
+                    e.outer,
+                    e.rows,
+                    e.cols,
+                    shape.height,
+                    shape.width,
+                    problem.reduction(e.op),
+                    e.activity.first,
+                    e.activity.last,
+                    e.activity.depth,
+                    carried.get((op.output, e.rows, e.cols), 0),
+                )
+            )
             costs.append(op.cost)
-        outputs = [(tensors[t].height, tensors[t].width, t in retain) for t in plan.outputs if t not in resident]
-        machine = (room, problem.bandwidth, problem.native[0], problem.native[1],
-                   0 if readings.matmul_cost == "full-k" else problem.native_depth, readings.inner_matmul == "padded",
-                   plan.width, plan.height, readings.sharing == "once-per-tensor", readings.tiling == "any",
-                   self.longest_order)
+        outputs = [
+            (tensors[t].height, tensors[t].width, t in retain)
+            for t in plan.outputs
+            if t not in resident
+        ]
+        machine = (
+            room,
+            problem.bandwidth,
+            problem.native[0],
+            problem.native[1],
+            0 if readings.matmul_cost == "full-k" else problem.native_depth,
+            readings.inner_matmul == "padded",
+            plan.width,
+            plan.height,
+            readings.sharing == "once-per-tensor",
+            readings.tiling == "any",
+            self.longest_order,
+        )
         shapes = [tensors[t] for t in (*plan.outputs, *(s.tensor for s in plan.slices))]
-        return (np.array(slices, np.int64).reshape(-1, 9), np.array(made, np.int64).reshape(-1, 11),
-                np.array(costs, np.float64), np.array(outputs, np.int64).reshape(-1, 3), np.array(machine, np.float64),
-                np.array(sorted({s.width for s in shapes}), np.int64), np.array(sorted({s.height for s in shapes}), np.int64))
+        return (
+            np.array(slices, np.int64).reshape(-1, 9),
+            np.array(made, np.int64).reshape(-1, 11),
+            np.array(costs, np.float64),
+            np.array(outputs, np.int64).reshape(-1, 3),
+            np.array(machine, np.float64),
+            np.array(sorted({s.width for s in shapes}), np.int64),
+            np.array(sorted({s.height for s in shapes}), np.int64),
+        )
 
 
 def compile_search(problem: Problem) -> None:
@@ -204,7 +301,9 @@ def _sizes(least: int, length: int, native: int, readings: Readings) -> np.ndarr
     else:
         sizes = _spread(least, min(native, most), length)
         if above:
-            sizes.update(native * times for times in _spread(1, most // native, -(-length // native)))
+            sizes.update(
+                native * times for times in _spread(1, most // native, -(-length // native))
+            )
             sizes.update((least, most))
     return np.array(sorted((s for s in sizes if least <= s <= most), reverse=True), np.int64)
 
@@ -235,7 +334,9 @@ def _divisors(length: int) -> set[int]:
 
 
 def _spread(least: int, most: int, length: int) -> set[int]:
-    """All sizes of a short range; of a long one those that part `length` evenly, and a geometric row."""
+    """All sizes of a short range; of a long one those that part `length` evenly, and a geometric
+    row.
+    """
     if most - least < EVERY_SIZE:
         return set(range(least, most + 1))
     even = {-(-length // parts) for parts in range(1, EVERY_SIZE // 4)}
@@ -264,7 +365,9 @@ def snake_order(route: tuple[int, int, int, int], columns: int, rows: int) -> tu
 
 
 def _line(places: int, begin: int, end: int) -> np.ndarray:
-    """The places of a line from `begin` to `end`, the others in between in index order or against it."""
+    """The places of a line from `begin` to `end`, the others in between in index order or against
+    it.
+    """
     inner = np.delete(np.arange(places), list({begin, end}))
     if begin > end:
         inner = inner[::-1]

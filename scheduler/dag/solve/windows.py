@@ -1,9 +1,10 @@
-"""Large neighbourhood search: a stretch of the schedule at a time is chosen anew by the cover's program.
+"""Large neighbourhood search: a stretch of the schedule at a time is chosen anew by the cover's
+program.
 
-A schedule may be rewritten into any other order that respects its needs and keeps hand-overs side by
-side.  Each sweep draws such an order, with related subgraphs close to each other, and walks a window
-over it.  What is before the window has run, what is after has not, so a window's new choice fits as
-soon as it writes what the rest wants and keeps the hand-overs at its two ends.
+A schedule may be rewritten into any other order that respects its needs and keeps hand-overs side
+by side.  Each sweep draws such an order, with related subgraphs close to each other, and walks a
+window over it.  What is before the window has run, what is after has not, so a window's new choice
+fits as soon as it writes what the rest wants and keeps the hand-overs at its two ends.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .cover import Surroundings, solve_cover
 from .groups import Candidate, Pool, bits
 from .order import reorder
 
-__all__ = ["Stage", "WINDOWS", "WindowSearch"]
+__all__ = ["WINDOWS", "Stage", "WindowSearch"]
 
 WINDOW_SECONDS = 3.0
 """Time limit of one window's choice."""
@@ -27,6 +28,7 @@ TOLERANCE = 1e-5
 """Relative difference from its best possible at which a window's choice ends."""
 LARGEST_JOINT = 96
 """Operations in the largest set made of two subgraphs of the schedule."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
@@ -38,6 +40,7 @@ class Stage:
     ops : operations in a set
     slack : a set is extended if its latency is below this times that of its best split
     retained : tensors retained at one boundary
+
     """
 
     window: int
@@ -47,8 +50,13 @@ class Stage:
 
 
 WINDOWS = (
-    Stage(8, 2, 1.5, 1), Stage(10, 3, 1.25, 1), Stage(14, 5, 1.2, 1), Stage(18, 7, 1.15, 2),
-    Stage(24, 9, 1.1, 2), Stage(32, 12, 1.1, 3))
+    Stage(8, 2, 1.5, 1),
+    Stage(10, 3, 1.25, 1),
+    Stage(14, 5, 1.2, 1),
+    Stage(18, 7, 1.15, 2),
+    Stage(24, 9, 1.1, 2),
+    Stage(32, 12, 1.1, 3),
+)
 """The stages, one after the other as the one before stops to gain."""
 
 
@@ -62,14 +70,25 @@ class WindowSearch:
     chance : draws the orders
     late : whether to stop; `deadline` : until when (monotonic)
     on_better : called after each window with a better choice
+
     """
 
-    def __init__(self, pool: Pool, sequence: Sequence[Candidate], chance: random.Random,
-                 late: Callable[[], bool], deadline: float,
-                 on_better: Callable[[Sequence[Candidate]], None]):
-        self.pool, self.problem = pool, pool.problem
+    def __init__(
+        self,
+        pool: Pool,
+        sequence: Sequence[Candidate],
+        chance: random.Random,
+        late: Callable[[], bool],
+        deadline: float,
+        on_better: Callable[[Sequence[Candidate]], None],
+    ):
+        self.pool = pool
+        self.problem = pool.problem
         self.sequence = list(sequence)
-        self.chance, self.late, self.deadline, self.on_better = chance, late, deadline, on_better
+        self.chance = chance
+        self.late = late
+        self.deadline = deadline
+        self.on_better = on_better
         self._seen: set[int] = set()
         self._outputs = frozenset(self.problem.graph_outputs)
         self._needing, self._writing, self._running = _count(self.sequence)
@@ -79,10 +98,13 @@ class WindowSearch:
         return sum(c.latency for c in self.sequence)
 
     def sweep(self, stage: Stage) -> bool:
-        """A window over the whole schedule, in an order drawn anew; False if stopped before the end."""
+        """A window over the whole schedule, in an order drawn anew; False if stopped before the
+        end.
+        """
         self.sequence = reorder(self.sequence, self.chance)
         inputs = {t for t, op in enumerate(self.problem.producer) if op is None}
-        start, written = 0, inputs
+        start = 0
+        written = inputs
         first_stride = self.chance.random()
         while start < len(self.sequence):
             if self.late():
@@ -95,14 +117,15 @@ class WindowSearch:
             first_stride = 0.0
             if stop == len(self.sequence):
                 break
-            for candidate in self.sequence[start:start + stride]:
+            for candidate in self.sequence[start : start + stride]:
                 written.update(candidate.writes)
             start += stride
         return True
 
     def _stop(self, start: int, ops: int) -> int:
         """The end of the window that starts at a position: two subgraphs at least."""
-        mask, stop = 0, start
+        mask = 0
+        stop = start
         while stop < len(self.sequence):
             mask |= self.sequence[stop].mask
             if stop >= start + 2 and mask.bit_count() > ops:
@@ -113,8 +136,13 @@ class WindowSearch:
     def _choose(self, start: int, stop: int, written: frozenset[int], stage: Stage) -> int:
         """Choose anew between two positions; the new end."""
         inside = self.sequence[start:stop]
-        state = hash((stage, frozenset(c.key for c in inside), written.issuperset(
-            t for c in inside for t in c.needs)))
+        state = hash(
+            (
+                stage,
+                frozenset(c.key for c in inside),
+                written.issuperset(t for c in inside for t in c.needs),
+            )
+        )
         if state in self._seen:
             return stop
         around = self._around(inside, written)
@@ -146,21 +174,33 @@ class WindowSearch:
                 found[c.key] = c
         gives = {c.retain for c in found.values()} | ends
         takes = {c.resident for c in found.values()} | ends
-        return [c for c in found.values()
-                if (not c.resident or c.resident in gives) and (not c.retain or c.retain in takes)
-                and all(t in around.written or mask >> producer[t] & 1 for t in c.needs)]
+        return [
+            c
+            for c in found.values()
+            if (not c.resident or c.resident in gives)
+            and (not c.retain or c.retain in takes)
+            and all(t in around.written or mask >> producer[t] & 1 for t in c.needs)
+        ]
 
     def _around(self, inside: list[Candidate], written: frozenset[int]) -> Surroundings:
         made = {t for c in inside for t in c.writes} - written
         needing, writing, running = _count(inside)
-        wanted = {t for t in made if self._needing[t] > needing[t]
-                  or (t in self._outputs and self._writing[t] == writing[t])}
+        wanted = {
+            t
+            for t in made
+            if self._needing[t] > needing[t]
+            or (t in self._outputs and self._writing[t] == writing[t])
+        }
         ops = sum(1 << op for op, runs in running.items() if self._running[op] == runs)
         return Surroundings(ops, written, frozenset(wanted), inside[0].resident, inside[-1].retain)
 
     def _replace(self, start: int, stop: int, chosen: Sequence[Candidate]) -> None:
-        for total, gone, come in zip((self._needing, self._writing, self._running),
-                                     _count(self.sequence[start:stop]), _count(chosen)):
+        for total, gone, come in zip(
+            (self._needing, self._writing, self._running),
+            _count(self.sequence[start:stop]),
+            _count(chosen),
+            strict=False,
+        ):
             total.subtract(gone)
             total.update(come)
         self.sequence[start:stop] = chosen
@@ -197,12 +237,17 @@ class WindowSearch:
         candidate = self.pool.plain[mask]
         if mask & mask - 1 == 0:
             return True
-        return candidate is not None and mask.bit_count() <= stage.ops and (
-            candidate.latency <= stage.slack * self.pool.split[mask])
+        return (
+            candidate is not None
+            and mask.bit_count() <= stage.ops
+            and (candidate.latency <= stage.slack * self.pool.split[mask])
+        )
 
 
 def _count(candidates: Sequence[Candidate]) -> tuple[Counter[int], Counter[int], Counter[int]]:
     """How many need each tensor, write each tensor, run each operation."""
-    return (Counter(t for c in candidates for t in c.needs),
-            Counter(t for c in candidates for t in c.writes),
-            Counter(op for c in candidates for op in c.ops))
+    return (
+        Counter(t for c in candidates for t in c.needs),
+        Counter(t for c in candidates for t in c.writes),
+        Counter(op for c in candidates for op in c.ops),
+    )
