@@ -61,8 +61,8 @@ BUGS = {
     ),
     "lost beat under stall": (
         Flatten,
-        "self.i0.ready.eq((self.o0.ready | dropped) & ~stuck)",
-        "self.i0.ready.eq(1)",
+        "self.data.ready.eq((self.result.ready | dropped) & ~stuck)",
+        "self.data.ready.eq(1)",
         "Flatten",
         waits,
     ),

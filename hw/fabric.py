@@ -232,9 +232,11 @@ class Fabric(wiring.Component):
 
     def _join(self):
         """Give both ends of every channel its streams: ``w``, into the FIFO, and ``r``, out of it."""
-        for c, fifo in zip(self.graph.channels, self._fifos, strict=False):
-            share(self._units[c.src[0]], f"o{c.src[1]}", fifo, "i", name=f"c{c.id}w")
-            share(fifo, "o", self._units[c.dst[0]], f"i{c.dst[1]}", name=f"c{c.id}r")
+        for c, fifo in zip(self.graph.channels, self._fifos, strict=True):
+            source = self._units[c.src[0]]
+            sink = self._units[c.dst[0]]
+            share(source, source.output_names[c.src[1]], fifo, "i", name=f"c{c.id}w")
+            share(fifo, "o", sink, sink.input_names[c.dst[1]], name=f"c{c.id}r")
 
     def _probe(self, c: Channel, fifo: Fifo) -> Instance:
         return Instance(

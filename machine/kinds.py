@@ -21,6 +21,38 @@ def log2(n: int) -> int:
 
 
 @dataclass(frozen=True)
+class Port:
+    """A port of a unit, named by what it carries; ``index`` where there are several of one name."""
+
+    name: str
+    index: int | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.index is None else f"{self.name}[{self.index}]"
+
+    @property
+    def member(self) -> str:
+        """The port's name in Python and Verilog."""
+        return self.name if self.index is None else f"{self.name}_{self.index}"
+
+
+def _numbered(names: str, count: int) -> list[Port]:
+    """``count`` ports: names with blanks between, ``name[]`` for as many as are left, ``name[n]``
+    for n of them.
+    """
+    words = names.split()
+    out: list[Port] = []
+    for word in words:
+        name, _, many = word.removesuffix("]").partition("[")
+        if word.endswith("]"):
+            n = int(many) if many else count - len(words) + 1
+            out += [Port(name, k) for k in range(n)]
+        else:
+            out.append(Port(name))
+    return out
+
+
+@dataclass(frozen=True)
 class Kind:
     """A unit kind.
 
@@ -92,6 +124,16 @@ class Kind:
             if self.stop is None
             else self.stop(params, inputs)
         )
+
+    def ports(self, params: dict) -> tuple[list[Port], list[Port]]:
+        """Names of the input ports and of the output ports, by number."""
+        n_in, n_out = self.arity(params)
+        names = PORTS.get(self.name)
+        if names is None:
+            names = ("data" if n_in == 1 else "data[]"), ("result" if n_out == 1 else "result[]")
+        elif callable(names):
+            names = names(params)
+        return _numbered(names[0], n_in), _numbered(names[1], n_out)
 
     def posts_to(self, params: dict) -> int | None:
         """Id of the memory unit whose reference counts a unit of these parameters changes."""
@@ -766,3 +808,49 @@ register(
         },
     )
 )
+
+
+def _scratchpad_ports(p: dict) -> tuple[str, str]:
+    n = len(p["writers"])
+    readers = len(p["readers"])
+    driven = sum("ref" in r for r in p["readers"])
+    return f"write[{n}] read[{readers}] drive[{driven}]", f"buffer[{n}] data[{readers}]"
+
+
+_GENERATED = {"address": "a n", "expert": "selector", "last": "n"}
+PORTS: dict[str, tuple[str, str] | Callable[[dict], tuple[str, str]]] = {
+    "broadcast": ("data", "copies[]"),
+    "flatten": ("data", "result"),
+    "promote": ("data", "result"),
+    "reshape": lambda p: ("data", "result padding" if "flags" in p else "result"),
+    "repeat": ("data", "copies"),
+    "pace": ("data", "result"),
+    "zip": ("a b", "pair"),
+    "split": ("data", "parts[]"),
+    "merge": ("parts[]", "result"),
+    "partition": ("data selector", "parts[]"),
+    "reassemble": ("parts[] selector", "result"),
+    "eager_merge": ("parts[]", "result selector"),
+    "expand": ("data reference", "result"),
+    "signal": ("data", "tokens"),
+    "generate": lambda p: (_GENERATED.get(p["fn"], "data"), "result"),
+    "address": ("a b", "result"),
+    "map": lambda p: (
+        ("operands" if p.get("tuple_in") else "a" if "constant" in p else "a b"[: 2 * p["arity"]]),
+        "result",
+    ),
+    "row_reduce": ("tile", "column"),
+    "matmul": ("a b", "product"),
+    "accum": ("data", "result"),
+    "row_pack": ("data", "result"),
+    "row_unpack": ("data", "result"),
+    "row_append": ("tile row", "result"),
+    "row_offset": ("tile count", "result"),
+    "scratchpad": _scratchpad_ports,
+    "load": lambda p: ("start" if p.get("trigger") else "", "data"),
+    "store": ("data", ""),
+    "random_store": ("address data", "ack"),
+    "source": ("", "data"),
+    "sink": ("data", ""),
+}
+"""Names of the input and of the output ports of each kind, in the order of their numbers."""

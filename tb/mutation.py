@@ -137,20 +137,17 @@ def _switched(cls, kind: str, index: int, kinds: int):
                 for name, member in unit.signature.members.items():
                     here = getattr(self, name)
                     there = getattr(unit, name)
-                    if name[0] in "io" and name[1:].isdigit():
-                        source, sink = (there, here) if name[0] == "o" else (here, there)
-                        gated = sink.valid if name[0] == "i" else source.ready
-                        m.d.comb += gated.eq((source.valid if name[0] == "i" else sink.ready) & on)
-                        if name[0] == "i":
-                            m.d.comb += sink.payload.eq(source.payload)
-                            with m.If(on):
-                                m.d.comb += source.ready.eq(sink.ready)
-                        else:
-                            with m.If(on):
-                                m.d.comb += [
-                                    sink.payload.eq(source.payload),
-                                    sink.valid.eq(source.valid),
-                                ]
+                    if name in self.units[0].input_names:
+                        m.d.comb += [
+                            there.valid.eq(here.valid & on),
+                            there.payload.eq(here.payload),
+                        ]
+                        with m.If(on):
+                            m.d.comb += here.ready.eq(there.ready)
+                    elif name in self.units[0].output_names:
+                        m.d.comb += there.ready.eq(here.ready & on)
+                        with m.If(on):
+                            m.d.comb += [here.payload.eq(there.payload), here.valid.eq(there.valid)]
                     elif member.flow == In:
                         m.d.comb += Value.cast(there).eq(Value.cast(here))
                     else:
@@ -192,8 +189,8 @@ def _switched(cls, kind: str, index: int, kinds: int):
                 )
                 for k, what in enumerate(self.swift):
                     m.d.comb += inner.switches[k].eq((early, quick)[list(SWIFT).index(what)])
-            outgoing = [f"o{k}" for k in range(len(self.payloads.outputs))]
-            changed = outgoing or [f"i{k}" for k in range(len(self.payloads.inputs))]
+            outgoing = self.output_names
+            changed = outgoing or self.input_names
             rule = kind_of(kind).interval
             pause = rule(self.t, self.params) if rule else 1
             for name, member in self.signature.members.items():

@@ -129,17 +129,17 @@ class Bench:
             ctx.set(net.mem_rsp_valid, (1 << len(delivered)) - 1)
             for p, unit in enumerate(self.units):
                 if beats[p] is None:
-                    ctx.set(unit.o0.ready, moves(p, cycle))
+                    ctx.set(unit.data.ready, moves(p, cycle))
                 else:
-                    ctx.set(unit.i0.valid, bool(beats[p]) and moves(p, cycle))
-                    ctx.set(unit.i0.payload.as_value(), beats[p][0] if beats[p] else 0)
+                    ctx.set(unit.data.valid, bool(beats[p]) and moves(p, cycle))
+                    ctx.set(unit.data.payload.as_value(), beats[p][0] if beats[p] else 0)
             for p, unit in enumerate(self.units):
                 assert ctx.get(unit.error) == ctx.get(net.error) == 0
                 busy = False
                 if beats[p] is not None and not done[p] and ctx.get(unit.done):
                     done[p] = True
                     log.append((cycle, "done", p, 0))
-                stream = unit.o0 if beats[p] is None else unit.i0
+                stream = unit.data
                 if ctx.get(stream.valid) and ctx.get(stream.ready):
                     busy = True
                     log.append((cycle, "beat", p, ctx.get(stream.payload.as_value())))
@@ -158,7 +158,7 @@ class Bench:
                     )
                     log.append((cycle, "grant", p, lines))
                 assert ctx.get(unit.busy) == busy
-                offers = ctx.get(request.valid) or (beats[p] is None and ctx.get(unit.o0.valid))
+                offers = ctx.get(request.valid) or (beats[p] is None and ctx.get(unit.data.valid))
                 assert ctx.get(unit.blocked) == (offers and not busy)
             await ctx.tick()
 

@@ -57,6 +57,8 @@ class Load(Unit):
 
     """
 
+    kind = "load"
+
     def __init__(self, *, params, t, config, payloads):
         (tile,) = payloads.outputs
         if not isinstance(tile, Tile):
@@ -70,7 +72,6 @@ class Load(Unit):
             payloads=payloads,
             members={"port": Out(ReadPort(config.port_lanes))},
         )
-        self.expect(1 if self.trigger else 0, 1)
         if self.trigger == "address" and not isinstance(payloads.inputs[0], Scalar):
             raise ValueError(f"Payload of addresses must be a Scalar, not {payloads.inputs[0]!r}")
 
@@ -112,15 +113,15 @@ class Load(Unit):
         finished = Signal()
         tile = Signal(range(max(2, columns // t)))
         first_col = Signal(range(columns))
-        beat = self.o0.payload
+        beat = self.data.payload
         last_tile = Signal()
         m.d.comb += [
             last_tile.eq(tile == block.payload.tiles),
             first_col.eq(tile * t),
-            self.o0.valid.eq(Mux(emitted, ~finished, block.valid)),
-            block.ready.eq(self.o0.ready & last_tile & ~emitted),
+            self.data.valid.eq(Mux(emitted, ~finished, block.valid)),
+            block.ready.eq(self.data.ready & last_tile & ~emitted),
         ]
-        with m.If(self.o0.valid & self.o0.ready):
+        with m.If(self.data.valid & self.data.ready):
             with m.If(last_tile | emitted):
                 m.d.sync += tile.eq(0)
             with m.Else():
@@ -128,14 +129,14 @@ class Load(Unit):
         if self.trigger:
             ended = self._triggers(m, walk, assembly)
             m.d.comb += [emitted.eq(~block.valid), finished.eq(~ended)]
-            with m.If(emitted & self.o0.valid & self.o0.ready):
+            with m.If(emitted & self.data.valid & self.data.ready):
                 m.d.sync += ended.eq(0)
         else:
             through = Signal()
             gone = Signal()
             with m.If(block.valid & block.ready & block.payload.last):
                 m.d.sync += through.eq(1)
-            with m.If(emitted & self.o0.valid & self.o0.ready):
+            with m.If(emitted & self.data.valid & self.data.ready):
                 m.d.sync += gone.eq(1)
             m.d.comb += [emitted.eq(through | walk.empty), finished.eq(gone)]
 
@@ -168,7 +169,7 @@ class Load(Unit):
                         Mux((r < beat.rows) & (c < beat.cols), chosen[c][r], 0)
                     )
 
-        self.report(m, offers=self.o0.valid | request.valid)
+        self.report(m, offers=self.data.valid | request.valid)
         granted = request.valid & request.ready
         with m.If(granted):
             m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]
@@ -189,18 +190,18 @@ class Load(Unit):
         end = Signal()
         take = Signal()
         m.d.comb += [
-            end.eq(is_done(self.i0.payload)),
-            self.i0.ready.eq(
+            end.eq(is_done(self.start.payload)),
+            self.start.ready.eq(
                 ~ended
                 & Mux(end, (ahead.level == 0) & (behind.level == 0), ahead.i.ready & behind.i.ready)
             ),
-            take.eq(self.i0.valid & self.i0.ready & ~end),
+            take.eq(self.start.valid & self.start.ready & ~end),
             ahead.i.valid.eq(take),
             ahead.i.payload.hollow.eq(behind.i.payload.hollow),
             ahead.i.payload.start.eq(behind.i.payload.start),
             behind.i.valid.eq(take),
-            behind.i.payload.hollow.eq(~self.i0.payload.data | walk.empty),
-            behind.i.payload.stop.eq(self.i0.payload.stop),
+            behind.i.payload.hollow.eq(~self.start.payload.data | walk.empty),
+            behind.i.payload.stop.eq(self.start.payload.stop),
             walk.go.eq(ahead.o.valid & ~ahead.o.payload.hollow),
             walk.start.eq(ahead.o.payload.start),
             ahead.o.ready.eq(Mux(ahead.o.payload.hollow, 1, walk.advance & walk.last)),
@@ -208,12 +209,12 @@ class Load(Unit):
             assembly.trigger.valid.eq(behind.o.valid),
             behind.o.ready.eq(assembly.trigger.ready),
         ]
-        with m.If(self.i0.valid & self.i0.ready & end):
+        with m.If(self.start.valid & self.start.ready & end):
             m.d.sync += ended.eq(1)
         if self.trigger == "address":
-            place, outside = locate(m, self.cfg, self.i0.payload.value, self.element_bits // 8)
+            place, outside = locate(m, self.cfg, self.start.payload.value, self.element_bits // 8)
             m.d.comb += [
                 behind.i.payload.start.eq(place),
-                self.error[Fault.ADDRESS].eq(take & self.i0.payload.data & outside),
+                self.error[Fault.ADDRESS].eq(take & self.start.payload.data & outside),
             ]
         return ended

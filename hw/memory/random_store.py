@@ -57,6 +57,8 @@ class RandomStore(Unit):
 
     """
 
+    kind = "random_store"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(
             params=params,
@@ -67,7 +69,6 @@ class RandomStore(Unit):
                 "port": Out(WritePort(config.port_lanes, response_lanes(config), STORE_TILES))
             },
         )
-        self.expect(2, 1)
         number, self.tile = payloads.inputs
         if not isinstance(number, Scalar) or not isinstance(self.tile, Tile):
             raise ValueError(
@@ -85,7 +86,7 @@ class RandomStore(Unit):
         m = Module()
         cfg = self.cfg
         request = self.port.request
-        number = self.i0.payload
+        number = self.address.payload
         m.submodules.packing = packing = Packing(tile=self.tile, lanes=self.config.port_lanes)
         m.submodules.addresses = addresses = Fifo(
             shape=data.StructLayout({"place": place_layout(), "stop": STOP_BITS, "data": 1}),
@@ -113,27 +114,27 @@ class RandomStore(Unit):
             packing.advance.eq(walk.open & goes_on & (~walk.present | request.ready)),
             finishes.eq(packing.advance & walk.last_chunk & walk.last_step & walk.ends_tile),
             ends.eq(
-                self.i0.valid
+                self.address.valid
                 & is_done(number)
-                & self.i1.valid
-                & is_done(self.i1.payload)
+                & self.data.valid
+                & is_done(self.data.payload)
                 & packing.idle
                 & (addresses.level == 0)
                 & (due.level == 0)
             ),
             # Addresses.
-            self.i0.ready.eq(Mux(is_done(number), ends, addresses.i.ready)),
-            addresses.i.valid.eq(self.i0.valid & ~is_done(number)),
+            self.address.ready.eq(Mux(is_done(number), ends, addresses.i.ready)),
+            addresses.i.valid.eq(self.address.valid & ~is_done(number)),
             addresses.i.payload.place.eq(place),
             addresses.i.payload.stop.eq(number.stop),
             addresses.i.payload.data.eq(number.data),
             addresses.o.ready.eq(finishes | hollow),
             # Tiles.
-            packing.i.payload.eq(self.i1.payload),
-            packing.i.valid.eq(self.i1.valid & self.i1.payload.data),
+            packing.i.payload.eq(self.data.payload),
+            packing.i.valid.eq(self.data.valid & self.data.payload.data),
             packing.k.eq(address.place.col),
-            self.i1.ready.eq(
-                Mux(self.i1.payload.data, packing.i.ready, ~is_done(self.i1.payload) | ends)
+            self.data.ready.eq(
+                Mux(self.data.payload.data, packing.i.ready, ~is_done(self.data.payload) | ends)
             ),
             # Lines.
             request.payload.address.eq(self._address(m, packing, address.place.offset)),
@@ -146,14 +147,14 @@ class RandomStore(Unit):
             due.i.valid.eq(finishes | hollow | ends),
             due.i.payload.stop.eq(Mux(ends, STOP_DONE, address.stop)),
             due.i.payload.data.eq(finishes),
-            self.o0.valid.eq(
+            self.ack.valid.eq(
                 due.o.valid
                 & (data.View(data.ArrayLayout(FLIGHT_BITS, STORE_TILES), Cat(flights))[head] == 0)
             ),
-            self.o0.payload.value.eq(due.o.payload.data),
-            self.o0.payload.stop.eq(due.o.payload.stop),
-            self.o0.payload.data.eq(due.o.payload.data),
-            due.o.ready.eq(self.o0.ready & self.o0.valid),
+            self.ack.payload.value.eq(due.o.payload.data),
+            self.ack.payload.stop.eq(due.o.payload.stop),
+            self.ack.payload.data.eq(due.o.payload.data),
+            due.o.ready.eq(self.ack.ready & self.ack.valid),
         ]
         with m.If(due.i.valid & due.i.ready):
             m.d.sync += tail.eq(tail + 1)
@@ -172,13 +173,17 @@ class RandomStore(Unit):
         ended = Signal()
         with m.If(Cat(s.valid & s.ready for s in self.inputs).any()):
             m.d.sync += ended.eq(ends)
-        self.report(m, offers=request.valid | self.o0.valid)
+        self.report(m, offers=request.valid | self.ack.valid)
         m.d.comb += [
             self.done.eq(ended),
             self.error[Fault.ROWS].eq(packing.ragged),
-            self.error[Fault.STOP].eq(self.i1.valid & is_done(self.i1.payload) & packing.partial),
+            self.error[Fault.STOP].eq(
+                self.data.valid & is_done(self.data.payload) & packing.partial
+            ),
             self.error[Fault.STRAY].eq(Cat(strays).any()),
-            self.error[Fault.ADDRESS].eq(self.i0.valid & self.i0.ready & number.data & outside),
+            self.error[Fault.ADDRESS].eq(
+                self.address.valid & self.address.ready & number.data & outside
+            ),
         ]
         with m.If(granted):
             m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]

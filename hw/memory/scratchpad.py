@@ -71,6 +71,8 @@ class Scratchpad(Unit):
 
     """
 
+    kind = "scratchpad"
+
     def __init__(self, *, params, t, config, payloads, posts: int = 0, drops: bool = False):
         self.drops = drops
         self.writers = len(params["writers"])
@@ -123,7 +125,6 @@ class Scratchpad(Unit):
             payloads=payloads,
             members={**members, "peak": Out(16)},
         )
-        self.expect(*kind_of("scratchpad").arity(params))
 
     @classmethod
     def cfg_layout(cls, params: dict) -> dict[str, int]:

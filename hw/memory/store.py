@@ -52,6 +52,8 @@ class Store(Unit):
 
     """
 
+    kind = "store"
+
     def __init__(self, *, params, t, config, payloads):
         (tile,) = payloads.inputs
         if not isinstance(tile, Tile):
@@ -61,7 +63,6 @@ class Store(Unit):
         super().__init__(
             params=params, t=t, config=config, payloads=payloads, members={"port": Out(port)}
         )
-        self.expect(1, 0)
 
     @classmethod
     def cfg_layout(cls, params: dict) -> dict[str, int]:
@@ -79,11 +80,11 @@ class Store(Unit):
 
         end = Signal()
         m.d.comb += [
-            end.eq(is_done(self.i0.payload)),
+            end.eq(is_done(self.data.payload)),
             packing.k.eq(column),
-            packing.i.payload.eq(self.i0.payload),
-            packing.i.valid.eq(self.i0.valid & self.i0.payload.data),
-            self.i0.ready.eq(packing.i.ready),
+            packing.i.payload.eq(self.data.payload),
+            packing.i.valid.eq(self.data.valid & self.data.payload.data),
+            self.data.ready.eq(packing.i.ready),
             request.payload.address.eq(self._address(m, packing, column)),
             request.payload.pitch.eq(cfg.pitch),
             request.payload.mask.eq(packing.chunk.mask),
@@ -93,11 +94,11 @@ class Store(Unit):
             packing.advance.eq(place.open & (~place.present | request.ready)),
         ]
         with m.If(end):
-            m.d.comb += self.i0.ready.eq(packing.idle)
-        with m.Elif(~self.i0.payload.data):  # an empty tensor has nothing to store
-            m.d.comb += self.i0.ready.eq(1)
+            m.d.comb += self.data.ready.eq(packing.idle)
+        with m.Elif(~self.data.payload.data):  # an empty tensor has nothing to store
+            m.d.comb += self.data.ready.eq(1)
 
-        taken = self.i0.valid & self.i0.ready
+        taken = self.data.valid & self.data.ready
         granted = request.valid & request.ready
         ended = Signal()
         flight = Signal(FLIGHT_BITS)
@@ -112,7 +113,7 @@ class Store(Unit):
         m.d.comb += [
             self.done.eq(ended & (flight == 0)),
             self.error[Fault.ROWS].eq(packing.ragged),
-            self.error[Fault.STOP].eq(self.i0.valid & end & packing.partial),
+            self.error[Fault.STOP].eq(self.data.valid & end & packing.partial),
             self.error[Fault.STRAY].eq(self.port.acks[0] > flight),
         ]
         with m.If(granted):
@@ -150,7 +151,7 @@ class Store(Unit):
                 table.advance.eq(
                     packing.advance & place.last_chunk & place.last_step & place.ends_tile
                 ),
-                table.clear.eq(self.i0.valid & self.i0.ready & is_done(self.i0.payload)),
+                table.clear.eq(self.data.valid & self.data.ready & is_done(self.data.payload)),
                 column_next.eq(table.following.col),
                 wraps.eq(0),
                 tile_next.eq(0),
@@ -166,7 +167,7 @@ class Store(Unit):
             m.d.sync += [tile.eq(tile_next), *([] if table else [column.eq(column_next)])]
             with m.If(wraps):
                 m.d.sync += [tile_row.eq(tile_row_next), *([] if table else [column.eq(0)])]
-        with m.If(self.i0.valid & self.i0.ready & is_done(self.i0.payload)):
+        with m.If(self.data.valid & self.data.ready & is_done(self.data.payload)):
             m.d.sync += [
                 x.eq(0) for x in (tile_row, tile, band, step, chunk, *([] if table else [column]))
             ]

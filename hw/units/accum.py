@@ -49,6 +49,8 @@ class Accum(Unit):
 
     """
 
+    kind = "accum"
+
     def __init__(self, *, params, t, config, payloads):
         self.fn = params["fn"]
         self.reduce = params["reduce"]
@@ -69,7 +71,6 @@ class Accum(Unit):
         self.identity = identity_bits(self.fn)
         self.scan = bool(params.get("scan"))
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(1, 1)
         if payloads.outputs[0] != Tile(t, "fp32"):
             raise ValueError(
                 f"Payload of the output must be {Tile(t, 'fp32')!r}, not {payloads.outputs[0]!r}"
@@ -90,7 +91,7 @@ class Accum(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        beat = self.i0.payload
+        beat = self.data.payload
         steps = self.interval
         done = Signal()
         last = Signal()
@@ -119,12 +120,12 @@ class Accum(Unit):
         taken = Signal()
         m.d.comb += [
             free.eq(~draining | (~last & (~beat.data | (index < drained)))),
-            self.i0.ready.eq(
-                (~(draining | leaving) | self.o0.ready if self.scan else free & ~leaving)
+            self.data.ready.eq(
+                (~(draining | leaving) | self.result.ready if self.scan else free & ~leaving)
                 & ~ending
                 & (wait == 0)
             ),
-            take.eq(self.i0.valid & self.i0.ready),
+            take.eq(self.data.valid & self.data.ready),
             taken.eq(take & beat.data),
             self.error[Fault.ACCUMULATORS].eq(taken & (index >= self.depth)),
         ]
@@ -261,13 +262,15 @@ class Accum(Unit):
         blank, blank_extent, blank_stop, blank_last = self._blank(
             m, closes, closes & (high == 0), kept, draining
         )
-        m.d.comb += drained_next.eq(drained if self.scan else drained + (draining & self.o0.ready))
+        m.d.comb += drained_next.eq(
+            drained if self.scan else drained + (draining & self.result.ready)
+        )
         with m.If(end_of_group):
             m.d.sync += [ending.eq(0), draining.eq(1)]
             m.d.comb += drained_next.eq(target if self.scan else 0)
         with m.Elif(
             draining
-            & self.o0.ready
+            & self.result.ready
             & (1 if self.scan else Mux(blank, blank_last, drained + 1 == total))
         ):
             m.d.sync += draining.eq(0)
@@ -281,10 +284,10 @@ class Accum(Unit):
                 leaving.eq(1),
                 leaving_stop.eq(beat.stop if self.scan else Mux(done, STOP_DONE, kept)),
             ]
-        with m.Elif(self.o0.ready):
+        with m.Elif(self.result.ready):
             m.d.sync += leaving.eq(0)
         m.d.comb += [port.addr.eq(drained_next) for port in (tile_out, extent_out, stop_out)]
-        m.d.comb += self.o0.valid.eq(draining | leaving)
+        m.d.comb += self.result.valid.eq(draining | leaving)
         with m.If(draining):
             elements = Signal(len(Value.cast(tile_out.data)))
             extent = Signal(self._extents.shape)
@@ -293,7 +296,7 @@ class Accum(Unit):
                     Mux(blank, Const(self.identity, 32).replicate(self.t**2), tile_out.data)
                 ),
                 extent.eq(Mux(blank, blank_extent.as_value(), extent_out.data.as_value())),
-                self.o0.payload.eq(
+                self.result.payload.eq(
                     Cat(
                         self._masked(elements, extent),
                         extent,
@@ -303,8 +306,8 @@ class Accum(Unit):
                 ),
             ]
         with m.Else():
-            m.d.comb += [self.o0.payload.stop.eq(leaving_stop), self.o0.payload.data.eq(0)]
-        self.report(m, offers=self.o0.valid)
+            m.d.comb += [self.result.payload.stop.eq(leaving_stop), self.result.payload.data.eq(0)]
+        self.report(m, offers=self.result.valid)
         return m
 
     def _valid(self, rows, cols) -> list:
@@ -354,7 +357,7 @@ class Accum(Unit):
         ]
         with m.If(closes):
             m.d.sync += [active.eq(start), group_stop.eq(stop), row.eq(0), col.eq(0)]
-        with m.Elif(draining & self.o0.ready):
+        with m.Elif(draining & self.result.ready):
             m.d.sync += col.eq(col + t)
             with m.If(row_end):
                 m.d.sync += [col.eq(0), row.eq(row + t)]
@@ -366,7 +369,7 @@ class Accum(Unit):
         """Position of the beats: drives the next ``index``; returns whether the head beat opens its
         accumulator.
         """
-        stop = self.i0.payload.stop
+        stop = self.data.payload.stop
         reduced = [d for d in range(top + 1) if self.reduce >> d & 1]
         start = {d: Signal.like(index, name=f"start{d}") for d in reduced}
         first = {d: Signal(init=1, name=f"first{d}") for d in reduced}

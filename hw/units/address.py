@@ -32,9 +32,10 @@ class Address(Unit):
 
     """
 
+    kind = "address"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(2, 1)
 
     @classmethod
     def cfg_layout(cls, params):
@@ -42,14 +43,14 @@ class Address(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        a = self.i0.payload
-        b = self.i1.payload
-        o = self.o0
+        a = self.a.payload
+        b = self.b.payload
+        o = self.result
         value = (a.value * self.cfg.stride + b.value)[:ADDRESS_BITS]
         m.d.comb += [
-            o.valid.eq(self.i0.valid & self.i1.valid),
-            self.i0.ready.eq(o.ready & self.i1.valid),
-            self.i1.ready.eq(o.ready & self.i0.valid),
+            o.valid.eq(self.a.valid & self.b.valid),
+            self.a.ready.eq(o.ready & self.b.valid),
+            self.b.ready.eq(o.ready & self.a.valid),
             o.payload.eq(Cat(Mux(a.data, value, 0), a.stop, a.data)),
             self.error[Fault.STOP].eq(o.valid & ((a.stop != b.stop) | (a.data != b.data))),
         ]

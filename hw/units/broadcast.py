@@ -36,11 +36,13 @@ class Broadcast(Unit):
 
     Timing
     ------
-    L = 0, II = 1: fires when a beat is visible and all outputs have a free slot, so ``o{k}.valid``
+    L = 0, II = 1: fires when a beat is visible and all outputs have a free slot, so ``copies_k.valid``
     depends on the other outputs' ``ready``: an output may not wait for ``valid`` before it is ready
     (a :class:`Fifo` never does). Source: docs/timing.md section 3, ``broadcast``.
 
     """
+
+    kind = "broadcast"
 
     def __init__(self, *, params, t, config, payloads):
         self.n = params["n"]
@@ -59,20 +61,19 @@ class Broadcast(Unit):
                 )
             members["post"] = Out(post_layout(reference.page_bits))
         super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
-        self.expect(1, self.n)
 
     def elaborate(self, platform):
         m = Module()
-        beat = self.i0.payload
+        beat = self.data.payload
         room = Cat(o.ready for o in self.outputs).all()
-        m.d.comb += self.i0.ready.eq(room)
+        m.d.comb += self.data.ready.eq(room)
         for o in self.outputs:
-            m.d.comb += [o.valid.eq(self.i0.valid & room), o.payload.eq(beat)]
+            m.d.comb += [o.valid.eq(self.data.valid & room), o.payload.eq(beat)]
         if self._posts:
             m.d.comb += [
-                self.post.valid.eq(self.i0.valid & room & beat.data),
+                self.post.valid.eq(self.data.valid & room & beat.data),
                 self.post.page.eq(beat.page),
                 self.post.delta.eq(self.n - 1),
             ]
-        self.report(m, offers=self.i0.valid)
+        self.report(m, offers=self.data.valid)
         return m

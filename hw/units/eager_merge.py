@@ -30,17 +30,18 @@ class EagerMerge(Unit):
 
     Timing
     ------
-    L = 0, II = 1: the first beat of a unit needs a slot of both outputs, the others one of ``o0``.
+    L = 0, II = 1: the first beat of a unit needs a slot of both outputs, the others one of ``result``.
     Done leaves when all inputs show it and both outputs have a slot. Source: docs/timing.md
     sections 3, ``eager_merge``, and 3.2; paper section 3.
 
     """
 
+    kind = "eager_merge"
+
     def __init__(self, *, params, t, config, payloads):
         self.n = params["n"]
         self.rank = params["rank"]
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(self.n, 2)
         if not 0 <= self.rank <= 14:
             raise ValueError(f"Rank must be from 0 to 14, not {self.rank!r}")
         if payloads.outputs[1] != Selector(self.n):
@@ -52,8 +53,8 @@ class EagerMerge(Unit):
     def elaborate(self, platform):
         m = Module()
         n = self.n
-        o = self.o0
-        selectors = self.o1
+        o = self.result
+        selectors = self.selector
         m.submodules.order = order = ArrivalOrder(n=n)
         ended = Signal(n)
         visible = Signal(n)

@@ -41,6 +41,8 @@ class Expand(Unit):
 
     """
 
+    kind = "expand"
+
     def __init__(self, *, params, t, config, payloads):
         self.level = params["level"]
         members = {}
@@ -53,26 +55,25 @@ class Expand(Unit):
                 )
             members["post"] = Out(post_layout(reference.page_bits))
         super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
-        self.expect(2, 1)
         if not 0 <= self.level <= 14:
             raise ValueError(f"Level must be from 0 to 14, not {self.level!r}")
 
     def elaborate(self, platform):
         m = Module()
-        beat = self.i0.payload
-        reference = self.i1.payload
-        o = self.o0
+        beat = self.data.payload
+        reference = self.reference.payload
+        o = self.result
         both = Signal()
         ends = Signal()
         m.d.comb += [
-            both.eq(self.i0.valid & self.i1.valid),
+            both.eq(self.data.valid & self.reference.valid),
             ends.eq(reference.stop >= self.level),
             o.valid.eq(both),
             o.payload.eq(
                 Cat(Mux(reference.data, beat.as_value()[:-5], 0), reference.stop, reference.data)
             ),
-            self.i0.ready.eq(self.i1.valid & ends & o.ready),
-            self.i1.ready.eq(self.i0.valid & o.ready),
+            self.data.ready.eq(self.reference.valid & ends & o.ready),
+            self.reference.ready.eq(self.data.valid & o.ready),
             self.error[Fault.STOP].eq(
                 both
                 & (

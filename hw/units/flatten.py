@@ -33,9 +33,10 @@ class Flatten(Unit):
 
     """
 
+    kind = "flatten"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(1, 1)
         self.lo = params["lo"]
         self.hi = params["hi"]
         if not 0 <= self.lo <= self.hi <= 14:
@@ -46,8 +47,8 @@ class Flatten(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        beat = self.i0.payload
-        stop = self.i0.payload.stop
+        beat = self.data.payload
+        stop = self.data.payload.stop
         merged = Mux(
             stop <= self.lo, stop, Mux(stop <= self.hi, self.lo, stop - (self.hi - self.lo))
         )
@@ -61,12 +62,12 @@ class Flatten(Unit):
             stuck.eq(
                 inside & (stop > self.hi) & ((last > self.lo) & (last <= self.hi) if self.lo else 0)
             ),
-            self.o0.valid.eq(self.i0.valid & ~dropped & ~stuck),
-            self.i0.ready.eq((self.o0.ready | dropped) & ~stuck),
-            self.o0.payload.eq(with_stop(beat, Mux(is_done(beat), stop, merged))),
-            self.error[Fault.EMPTY].eq(self.i0.valid & stuck),
+            self.result.valid.eq(self.data.valid & ~dropped & ~stuck),
+            self.data.ready.eq((self.result.ready | dropped) & ~stuck),
+            self.result.payload.eq(with_stop(beat, Mux(is_done(beat), stop, merged))),
+            self.error[Fault.EMPTY].eq(self.data.valid & stuck),
         ]
-        with m.If(self.i0.valid & self.i0.ready):
+        with m.If(self.data.valid & self.data.ready):
             m.d.sync += last.eq(stop)
-        self.report(m, offers=self.o0.valid)
+        self.report(m, offers=self.result.valid)
         return m

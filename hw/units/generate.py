@@ -35,12 +35,13 @@ class Generate(Unit):
 
     """
 
+    kind = "generate"
+
     def __init__(self, *, params, t, config, payloads):
         self.fn = params["fn"]
         if self.fn not in GENERATORS:
             raise ValueError(f"Function fn must be one of {', '.join(GENERATORS)}, not {self.fn!r}")
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(2 if self.fn == "address" else 1, 1)
 
     @classmethod
     def cfg_layout(cls, params):
@@ -48,13 +49,13 @@ class Generate(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        a = self.i0.payload
-        o = self.o0
+        a = self.inputs[0].payload
+        o = self.result
         sent = Signal(ADDRESS_BITS)
         n = Signal(ADDRESS_BITS)
         first = Signal(ADDRESS_BITS)
         if self.fn == "address":
-            m.d.comb += [n.eq(self.i1.payload.value), first.eq(a.value * self.cfg.stride)]
+            m.d.comb += [n.eq(self.n.payload.value), first.eq(a.value * self.cfg.stride)]
         elif self.fn == "expert":
             lowest = Signal.like(a.hot)
             m.d.comb += [lowest.eq(a.hot & -a.hot), n.eq(Mux(a.hot.any(), self.cfg.count, 0))]
@@ -84,7 +85,7 @@ class Generate(Unit):
         with m.If(fire):
             m.d.sync += sent.eq(Mux(last, 0, sent + 1))
         if self.fn == "address":
-            b = self.i1.payload
+            b = self.n.payload
             m.d.comb += self.error[Fault.STOP].eq(
                 o.valid & ((a.stop != b.stop) | (a.data != b.data))
             )

@@ -41,6 +41,8 @@ class MapUnit(Pipelined):
 
     """
 
+    kind = "map"
+
     def __init__(self, *, params, t, config, payloads):
         self.fn = params["fn"]
         self.arity = params["arity"]
@@ -60,7 +62,6 @@ class MapUnit(Pipelined):
             latency=kind.latency(t, params),
             interval=kind.interval(t, params),
         )
-        self.expect(*kind.arity(params))
         self.spread = params.get("spread")
         if self.spread not in (None, "cols", "rows", "both"):
             raise ValueError(
@@ -73,7 +74,7 @@ class MapUnit(Pipelined):
     @property
     def _operands(self):
         if self.params["tuple_in"]:
-            return [getattr(self.i0.payload, f"m{k}") for k in range(self.arity)]
+            return [getattr(self.inputs[0].payload, f"m{k}") for k in range(self.arity)]
         return [i.payload for i in self.inputs]
 
     def extent(self):

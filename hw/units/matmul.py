@@ -36,6 +36,8 @@ class Matmul(Pipelined):
 
     """
 
+    kind = "matmul"
+
     def __init__(self, *, params, t, config, payloads):
         self.rows = params["rows_per_cycle"]
         self.transposed = bool(params["transposed"])
@@ -50,7 +52,6 @@ class Matmul(Pipelined):
             latency=kind.latency(t, params),
             interval=kind.interval(t, params),
         )
-        self.expect(2, 1)
         a, b, o = *payloads.inputs, payloads.outputs[0]
         if not isinstance(a, Tile) or a != b:
             raise ValueError(f"Payloads of A and B must be one kind of Tile, not {a!r} and {b!r}")
@@ -58,8 +59,8 @@ class Matmul(Pipelined):
             raise ValueError(f"Payload of the product must be {Tile(t, 'fp32')!r}, not {o!r}")
 
     def extent(self):
-        b = self.i1.payload
-        return self.i0.payload.rows, b.rows if self.transposed else b.cols
+        b = self.b.payload
+        return self.a.payload.rows, b.rows if self.transposed else b.cols
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
         t = self.t

@@ -30,16 +30,17 @@ class Merge(Unit):
 
     """
 
+    kind = "merge"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         if params["n"] < 1:
             raise ValueError(f"Number of inputs must be at least 1, not {params['n']!r}")
-        self.expect(params["n"], 1)
 
     def elaborate(self, platform):
         m = Module()
         n = len(self.inputs)
-        o = self.o0
+        o = self.result
         index = Signal(range(n))
         done = Signal()
         visible = Signal()

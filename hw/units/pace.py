@@ -33,9 +33,10 @@ class Pace(Unit):
 
     """
 
+    kind = "pace"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(1, 1)
         if params["interval"] < CYCLE:
             raise ValueError(
                 f"Interval must be at least {CYCLE} sixteenths of a cycle, not "
@@ -48,18 +49,18 @@ class Pace(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        beat = self.i0.payload
+        beat = self.data.payload
         wait = Signal(INTERVAL_BITS)
         allowed = Signal()
         m.d.comb += [
             allowed.eq(~beat.data | (wait < CYCLE)),
-            self.o0.valid.eq(self.i0.valid & allowed),
-            self.i0.ready.eq(self.o0.ready & allowed),
-            self.o0.payload.eq(beat),
+            self.result.valid.eq(self.data.valid & allowed),
+            self.data.ready.eq(self.result.ready & allowed),
+            self.result.payload.eq(beat),
         ]
-        with m.If(self.o0.valid & self.o0.ready & beat.data):
+        with m.If(self.result.valid & self.result.ready & beat.data):
             m.d.sync += wait.eq(wait + self.cfg.interval - CYCLE)
         with m.Else():
             m.d.sync += wait.eq(Mux(wait < CYCLE, 0, wait - CYCLE))
-        self.report(m, offers=self.o0.valid)
+        self.report(m, offers=self.result.valid)
         return m

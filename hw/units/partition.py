@@ -37,10 +37,12 @@ class Partition(Unit):
     Timing
     ------
     L = 0, II = 1: fires when both heads are visible and every selected output has a free slot, so
-    ``o{k}.valid`` depends on other outputs' ``ready``. The beat that ends a unit takes the selector
+    ``parts_k.valid`` depends on other outputs' ``ready``. The beat that ends a unit takes the selector
     with it. Source: docs/timing.md section 3, ``partition``; paper section 3.
 
     """
+
+    kind = "partition"
 
     def __init__(self, *, params, t, config, payloads):
         self.n = params["n"]
@@ -56,7 +58,6 @@ class Partition(Unit):
                 )
             members["post"] = Out(post_layout(reference.page_bits))
         super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
-        self.expect(2, self.n)
         if not 0 <= self.rank <= 13:
             raise ValueError(f"Rank must be from 0 to 13, not {self.rank!r}")
         if payloads.inputs[1] != Selector(self.n):
@@ -66,8 +67,8 @@ class Partition(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        beat = self.i0.payload
-        selector = self.i1.payload
+        beat = self.data.payload
+        selector = self.selector.payload
         rank = self.rank
         both = Signal()
         done = Signal()
@@ -76,13 +77,13 @@ class Partition(Unit):
         chosen = Signal(self.n)
         room = Cat(o.ready for o in self.outputs)
         m.d.comb += [
-            both.eq(self.i0.valid & self.i1.valid),
+            both.eq(self.data.valid & self.selector.valid),
             done.eq(is_done(beat)),
             ends.eq(beat.stop >= rank),
             chosen.eq(Mux(done, ~0, Mux(selector.data, selector.hot, 0))),
             fire.eq(both & (room | ~chosen).all()),
-            self.i0.ready.eq(self.i1.valid & (room | ~chosen).all()),
-            self.i1.ready.eq(self.i0.valid & ends & (room | ~chosen).all()),
+            self.data.ready.eq(self.selector.valid & (room | ~chosen).all()),
+            self.selector.ready.eq(self.data.valid & ends & (room | ~chosen).all()),
         ]
         kept = with_stop(beat, Mux(done | ~ends, beat.stop, rank))
         for k, o in enumerate(self.outputs):

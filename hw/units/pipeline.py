@@ -39,13 +39,13 @@ class Pipelined(Unit):
     Members
     -------
     See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: beats taken together
-    differ in stop or data; those of ``i0`` are kept.
+    differ in stop or data; those of the first input are kept.
 
     Timing
     ------
     A beat is taken from each input in c when all are visible, fewer than L + II + 1 are inside
     (start of the cycle) and c >= last take + II. Its result is offered from c + L, one a cycle.
-    ``i{k}.ready`` depends on the other inputs' ``valid`` and on registers, not on ``o0.ready``: the
+    An input's ``ready`` depends on the other inputs' ``valid`` and on registers, not on the output's ``ready``: the
     ready path is cut here. Done takes the same way. Source: docs/timing.md section 2.
 
     """
@@ -84,7 +84,7 @@ class Pipelined(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        head = self.i0.payload
+        head = self.inputs[0].payload
         payload = self.payloads.outputs[0]
         m.submodules.queue = queue = Fifo(
             shape=beat_layout(payload), depth=queue_entries(self.latency, self.interval)
@@ -97,10 +97,10 @@ class Pipelined(Unit):
         free = (credit != queue.depth) & (wait == 0)
         m.d.comb += [
             take.eq(Cat(i.valid for i in self.inputs).all() & free),
-            deliver.eq(self.o0.valid & self.o0.ready),
-            self.o0.valid.eq(queue.o.valid),
-            self.o0.payload.eq(queue.o.payload),
-            queue.o.ready.eq(self.o0.ready),
+            deliver.eq(self.outputs[0].valid & self.outputs[0].ready),
+            self.outputs[0].valid.eq(queue.o.valid),
+            self.outputs[0].payload.eq(queue.o.payload),
+            queue.o.ready.eq(self.outputs[0].ready),
         ]
         m.d.sync += [
             credit.eq(credit + take - deliver),
@@ -148,7 +148,7 @@ class Pipelined(Unit):
             queue.i.valid.eq(delay(m, take, self.latency - 1, name="take")),
             queue.i.payload.eq(Cat(*masked, note)),
         ]
-        self.report(m, offers=self.o0.valid)
+        self.report(m, offers=self.outputs[0].valid)
         return m
 
     def _collect(self, m, group, ready):

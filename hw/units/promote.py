@@ -31,9 +31,10 @@ class Promote(Unit):
 
     """
 
+    kind = "promote"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(1, 1)
         self.level = params["level"]
         self.outermost = bool(params["outermost"])
         if not 0 <= self.level <= 14:
@@ -42,32 +43,32 @@ class Promote(Unit):
     def elaborate(self, platform):
         m = Module()
         (self._hold if self.outermost else self._raise)(m)
-        self.report(m, offers=self.o0.valid)
+        self.report(m, offers=self.result.valid)
         return m
 
     def _raise(self, m):
-        beat = self.i0.payload
+        beat = self.data.payload
         above = (beat.stop >= self.level) & ~is_done(beat)
         m.d.comb += [
-            self.o0.valid.eq(self.i0.valid),
-            self.i0.ready.eq(self.o0.ready),
-            self.o0.payload.eq(with_stop(beat, beat.stop + above)),
+            self.result.valid.eq(self.data.valid),
+            self.data.ready.eq(self.result.ready),
+            self.result.payload.eq(with_stop(beat, beat.stop + above)),
         ]
 
     def _hold(self, m):
-        held = Signal.like(self.i0.payload)
+        held = Signal.like(self.data.payload)
         full = Signal()
         leaving_done = is_done(held)
         m.d.comb += [
-            self.o0.valid.eq(full & (leaving_done | self.i0.valid)),
-            self.i0.ready.eq(~full | (~leaving_done & self.o0.ready)),
-            self.o0.payload.eq(
+            self.result.valid.eq(full & (leaving_done | self.data.valid)),
+            self.data.ready.eq(~full | (~leaving_done & self.result.ready)),
+            self.result.payload.eq(
                 with_stop(
-                    held, Mux(is_done(self.i0.payload) & ~leaving_done, self.level, held.stop)
+                    held, Mux(is_done(self.data.payload) & ~leaving_done, self.level, held.stop)
                 )
             ),
         ]
-        with m.If(self.o0.valid & self.o0.ready):
+        with m.If(self.result.valid & self.result.ready):
             m.d.sync += full.eq(0)
-        with m.If(self.i0.valid & self.i0.ready):
-            m.d.sync += [full.eq(1), held.eq(self.i0.payload)]
+        with m.If(self.data.valid & self.data.ready):
+            m.d.sync += [full.eq(1), held.eq(self.data.payload)]

@@ -48,11 +48,12 @@ class Reassemble(Unit):
 
     """
 
+    kind = "reassemble"
+
     def __init__(self, *, params, t, config, payloads):
         self.n = params["n"]
         self.rank = params["rank"]
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(self.n + 1, 1)
         if not 0 <= self.rank <= 12:
             raise ValueError(f"Rank must be from 0 to 12, not {self.rank!r}")
         if payloads.inputs[-1] != Selector(self.n):
@@ -64,9 +65,9 @@ class Reassemble(Unit):
         m = Module()
         n = self.n
         rank = self.rank
-        o = self.o0
+        o = self.result
         data = self.inputs[:n]
-        select = self.inputs[n]
+        select = self.selector
         m.submodules.order = order = ArrivalOrder(n=n)
         ended = Signal(n)
         visible = Signal(n)

@@ -29,9 +29,10 @@ class Repeat(Unit):
 
     """
 
+    kind = "repeat"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(1, 1)
         if params["count"] < 1:
             raise ValueError(f"Repeat count must be at least 1, not {params['count']!r}")
 
@@ -41,18 +42,18 @@ class Repeat(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        beat = self.i0.payload
+        beat = self.data.payload
         copies = Signal(32)
         last = Signal()
         m.d.comb += [
             last.eq(~beat.data | (copies + 1 == self.cfg.count)),
-            self.o0.valid.eq(self.i0.valid),
-            self.i0.ready.eq(self.o0.ready & last),
-            self.o0.payload.eq(
+            self.copies.valid.eq(self.data.valid),
+            self.data.ready.eq(self.copies.ready & last),
+            self.copies.payload.eq(
                 with_stop(beat, Mux(is_done(beat), beat.stop, Mux(last, beat.stop + 1, 0)))
             ),
         ]
-        with m.If(self.o0.valid & self.o0.ready):
+        with m.If(self.copies.valid & self.copies.ready):
             m.d.sync += copies.eq(Mux(last, 0, copies + 1))
-        self.report(m, offers=self.o0.valid)
+        self.report(m, offers=self.copies.valid)
         return m

@@ -35,10 +35,11 @@ class Reshape(Unit):
 
     """
 
+    kind = "reshape"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         self.flags = params.get("flags")
-        self.expect(1, 1 if self.flags is None else 2)
         self.dim = params["dim"]
         self.pad = bool(params["pad"])
         if not 0 <= self.dim <= 13:
@@ -52,8 +53,8 @@ class Reshape(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        beat = self.i0.payload
-        o = self.o0
+        beat = self.data.payload
+        o = self.result
         count = Signal(32)  # units of the open chunk that have left
         sent = Signal()  # the beat that ends a partial chunk has left, its pads have not
         ended = Signal(4)  # its stop
@@ -69,9 +70,9 @@ class Reshape(Unit):
             ends.eq(beat.stop >= self.dim),
             outer.eq(beat.stop > self.dim),
             fills.eq(count + 1 == self.cfg.chunk),
-            offered.eq(self.i0.valid | sent),
-            room.eq(o.ready & (self.o1.ready if self.flags is not None else 1)),
-            o.valid.eq(offered & (self.o1.ready if self.flags is not None else 1)),
+            offered.eq(self.data.valid | sent),
+            room.eq(o.ready & (self.padding.ready if self.flags is not None else 1)),
+            o.valid.eq(offered & (self.padding.ready if self.flags is not None else 1)),
             fire.eq(offered & room),
         ]
         row = Signal(16)
@@ -88,7 +89,7 @@ class Reshape(Unit):
             last = Mux(sent, ended + 1, Mux(done, self.dim + 1, beat.stop + 1))
             stop = Mux(unit_end, Mux(fills, last, self.dim), row_end)
             m.d.comb += o.payload.eq(Cat(Const(0, len(o.payload.as_value()) - 5), stop[:4], 1))
-            m.d.comb += self.i0.ready.eq(
+            m.d.comb += self.data.ready.eq(
                 room & ~sent & ~done
             )  # a bare beat goes with the first pad beat
             with m.If(fire & ~sent & ~done):
@@ -102,14 +103,14 @@ class Reshape(Unit):
                     with m.If(fills):
                         m.d.sync += sent.eq(0)
         with m.Elif(done):
-            m.d.comb += [o.payload.eq(beat), self.i0.ready.eq(room)]
+            m.d.comb += [o.payload.eq(beat), self.data.ready.eq(room)]
             with m.If(fire):
                 m.d.sync += count.eq(0)
         with m.Else():
             partial = Signal()
             m.d.comb += [
                 partial.eq(self.pad & beat.data & outer & ~fills),
-                self.i0.ready.eq(room),
+                self.data.ready.eq(room),
                 o.payload.eq(
                     with_stop(beat, Mux(partial, self.dim, beat.stop + (ends & (fills | outer))))
                 ),
@@ -128,12 +129,12 @@ class Reshape(Unit):
         """The padding stream: which elements leave as padding."""
         if self.flags is None:
             return
-        beat = self.o0.payload
-        flag = self.o1
+        beat = self.result.payload
+        flag = self.padding
         before = Signal(4, init=STOP_DONE)
         moved = Signal()
         m.d.comb += [
-            moved.eq(self.o0.valid & self.o0.ready),
+            moved.eq(self.result.valid & self.result.ready),
             flag.valid.eq(moved & (beat.stop >= self.flags)),
             flag.payload.stop.eq(Mux(is_done(beat), STOP_DONE, beat.stop - self.flags)),
             flag.payload.data.eq(

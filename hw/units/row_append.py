@@ -31,16 +31,17 @@ class RowAppend(Unit):
 
     """
 
+    kind = "row_append"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(2, 1)
 
     def elaborate(self, platform):
         m = Module()
         t = self.t
-        tile = self.i0.payload
-        row = self.i1.payload
-        o = self.o0
+        tile = self.tile.payload
+        row = self.row.payload
+        o = self.result
         placed = Signal()  # the row lies in a band above
         takes = Signal()
         needs = Signal()
@@ -51,20 +52,20 @@ class RowAppend(Unit):
             takes.eq(tile.data & ~placed & (tile.rows != t)),
             needs.eq(takes | ~tile.data),
             wrong.eq(
-                self.i0.valid
+                self.tile.valid
                 & needs
-                & self.i1.valid
+                & self.row.valid
                 & Mux(
                     takes,
                     ~row.data | ((row.stop != 0) != (tile.stop != 0)),
                     row.data | (row.stop != tile.stop),
                 )
             ),
-            crowded.eq(self.i0.valid & tile.data & ~takes & ~placed & (tile.stop >= 2)),
-            o.valid.eq(self.i0.valid & (~needs | self.i1.valid) & ~wrong & ~crowded),
+            crowded.eq(self.tile.valid & tile.data & ~takes & ~placed & (tile.stop >= 2)),
+            o.valid.eq(self.tile.valid & (~needs | self.row.valid) & ~wrong & ~crowded),
             fire.eq(o.valid & o.ready),
-            self.i0.ready.eq(fire),
-            self.i1.ready.eq(fire & needs),
+            self.tile.ready.eq(fire),
+            self.row.ready.eq(fire & needs),
             self.error[Fault.ROWS].eq(crowded),
             self.error[Fault.STOP].eq(wrong),
         ]

@@ -34,16 +34,17 @@ class RowOffset(Unit):
 
     """
 
+    kind = "row_offset"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(2, 1)
 
     def elaborate(self, platform):
         m = Module()
         t = self.t
-        tile = self.i0.payload
-        count = self.i1.payload
-        o = self.o0
+        tile = self.tile.payload
+        count = self.count.payload
+        o = self.result
         band_row = Signal(SIZE_BITS)
         ends = Signal()
         wrong = Signal()
@@ -53,15 +54,15 @@ class RowOffset(Unit):
         m.d.comb += [
             ends.eq(tile.stop >= 2),
             wrong.eq(
-                self.i0.valid
-                & self.i1.valid
+                self.tile.valid
+                & self.count.valid
                 & ends
                 & ((tile.data != count.data) | (tile.stop != count.stop + Mux(is_done(tile), 0, 2)))
             ),
-            o.valid.eq(self.i0.valid & self.i1.valid & ~wrong),
+            o.valid.eq(self.tile.valid & self.count.valid & ~wrong),
             fire.eq(o.valid & o.ready),
-            self.i0.ready.eq(fire),
-            self.i1.ready.eq(fire & ends),
+            self.tile.ready.eq(fire),
+            self.count.ready.eq(fire & ends),
             self.error[Fault.STOP].eq(wrong),
             left.eq(Mux(count.value > band_row, count.value - band_row, 0)),
             rows.eq(Mux(left < tile.rows, left, tile.rows)),

@@ -40,9 +40,10 @@ class RowPack(Unit):
 
     """
 
+    kind = "row_pack"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(1, 1)
         self.depth = params["depth"]
         self.level = params["level"]
         self.across = params.get("along") == "cols"
@@ -65,7 +66,7 @@ class RowPack(Unit):
     def elaborate(self, platform):
         m = Module()
         t = self.t
-        beat = self.i0.payload
+        beat = self.data.payload
         level = self.level
         m.submodules.tiles = self._tiles
         m.submodules.extents = self._extents
@@ -98,12 +99,14 @@ class RowPack(Unit):
         m.d.comb += [
             done.eq(is_done(beat)),
             bare.eq(is_bare(beat)),
-            full.eq(self.i0.valid & beat.data & (at == 0) & (fill == t) & (valid != 0) & ~leaving),
+            full.eq(
+                self.data.valid & beat.data & (at == 0) & (fill == t) & (valid != 0) & ~leaving
+            ),
             ends_group.eq(beat.stop >= level),
-            self.i0.ready.eq(
+            self.data.ready.eq(
                 ~leaving & ~full & ~(draining & (ends_group | (beat.data & (at >= drained))))
             ),
-            take.eq(self.i0.valid & self.i0.ready),
+            take.eq(self.data.valid & self.data.ready),
         ]
         taken = Signal()
         row_ends = Signal()
@@ -181,7 +184,7 @@ class RowPack(Unit):
             m.d.sync += [fill.eq(0), gone.eq(gone + 1)]
         with m.If(passes | (closes & ~starts)):
             m.d.sync += [leaving.eq(1), leaving_stop.eq(Mux(done, STOP_DONE, group_stop))]
-        with m.Elif(self.o0.ready):
+        with m.Elif(self.result.ready):
             m.d.sync += leaving.eq(0)
         delivers = Signal()
         band_end = Signal()
@@ -189,7 +192,7 @@ class RowPack(Unit):
         last = Signal()
         drained_next = Signal.like(drained)
         m.d.comb += [
-            delivers.eq(draining & self.o0.ready),
+            delivers.eq(draining & self.result.ready),
             band_end.eq(drained + 1 == band_width),
             blank_end.eq(column + t >= self.cfg.cols),
             last.eq(Mux(in_band, band_end & (more == 0), blank_end & (more == 1))),
@@ -216,9 +219,9 @@ class RowPack(Unit):
             with m.If(last):
                 m.d.sync += draining.eq(0)
 
-        o = self.o0.payload
+        o = self.result.payload
         left = Signal(SIZE_BITS)
-        m.d.comb += [self.o0.valid.eq(draining | leaving), left.eq(self.cfg.cols - column)]
+        m.d.comb += [self.result.valid.eq(draining | leaving), left.eq(self.cfg.cols - column)]
         with m.If(draining):
             within = [
                 c < extent_out.data for c in range(t)
@@ -246,5 +249,5 @@ class RowPack(Unit):
             ]
         with m.Else():
             m.d.comb += o.stop.eq(leaving_stop)
-        self.report(m, offers=self.o0.valid)
+        self.report(m, offers=self.result.valid)
         return m

@@ -37,6 +37,8 @@ class RowReduce(Pipelined):
 
     """
 
+    kind = "row_reduce"
+
     def __init__(self, *, params, t, config, payloads):
         self.fn = params["fn"]
         self.identity = identity_bits(self.fn)
@@ -51,7 +53,6 @@ class RowReduce(Pipelined):
             latency=kind.latency(t, params),
             interval=kind.interval(t, params),
         )
-        self.expect(1, 1)
         for payload in (*payloads.inputs, *payloads.outputs):
             if payload != Tile(t, "fp32"):
                 raise ValueError(
@@ -59,12 +60,12 @@ class RowReduce(Pipelined):
                 )
 
     def extent(self):
-        tile = self.i0.payload
+        tile = self.tile.payload
         return tile.rows, Mux(tile.cols == 0, tile.cols, Const(1, len(tile.cols)))
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
         t = self.t
-        tile = self.i0.payload
+        tile = self.tile.payload
         filled = words(tile)
         level = [
             [Mux(c < tile.cols, filled[r * t + c], self.identity) for c in range(t)]

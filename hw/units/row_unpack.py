@@ -39,9 +39,10 @@ class RowUnpack(Unit):
 
     """
 
+    kind = "row_unpack"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(1, 1)
         self.depth = params["depth"]
         self.mask = bool(params["mask"])
         self.across = params.get("along") == "cols"
@@ -63,7 +64,7 @@ class RowUnpack(Unit):
         m = Module()
         t = self.t
         depth = self.depth
-        beat = self.i0.payload
+        beat = self.data.payload
         m.submodules.tiles = self._tiles
         m.submodules.extents = self._extents
         tile_write = self._tiles.write_port()
@@ -99,8 +100,8 @@ class RowUnpack(Unit):
             valid_rows.eq(Mux(at == 0, ours, first)),
             which.eq(head ^ count[0]),
             done.eq(is_done(beat)),
-            take.eq(self.i0.valid & ~done & (count != 2)),
-            self.i0.ready.eq(Mux(done, self.o0.ready & (count == 0), count != 2)),
+            take.eq(self.data.valid & ~done & (count != 2)),
+            self.data.ready.eq(Mux(done, self.result.ready & (count == 0), count != 2)),
             left.eq(Mux(self.cfg.rows > band_row, self.cfg.rows - band_row, 0)),
             leave.eq(valid_rows if self.mask else Mux(left < t, left, t)),
             self.error[Fault.ROWS].eq(take & beat.data & (at >= depth)),
@@ -161,7 +162,7 @@ class RowUnpack(Unit):
             last_row.eq(row + 1 == now.leave),
             row_ends.eq(col + 1 == now.width),
             waits.eq(~bare & last_row & (now.end == 1) & (count == 1) if self.mask else 0),
-            delivers.eq(self.o0.valid & self.o0.ready & (count != 0)),
+            delivers.eq(self.result.valid & self.result.ready & (count != 0)),
             pops.eq(delivers & (bare | (row_ends & last_row))),
             head_next.eq(head ^ pops),
             col_next.eq(Mux(pops | (delivers & row_ends), 0, col + delivers)),
@@ -174,10 +175,10 @@ class RowUnpack(Unit):
         with m.Elif(delivers & row_ends):
             m.d.sync += row.eq(row + 1)
 
-        o = self.o0.payload
+        o = self.result.payload
         valid = Signal()
         m.d.comb += [
-            self.o0.valid.eq(Mux(count != 0, ~waits, self.i0.valid & done)),
+            self.result.valid.eq(Mux(count != 0, ~waits, self.data.valid & done)),
             valid.eq(row < now.valid),
         ]
         with m.If(count == 0):
@@ -207,5 +208,5 @@ class RowUnpack(Unit):
                 ),
                 o.data.eq(1),
             ]
-        self.report(m, offers=self.o0.valid)
+        self.report(m, offers=self.result.valid)
         return m

@@ -31,10 +31,11 @@ class Signal(Unit):
 
     """
 
+    kind = "signal"
+
     def __init__(self, *, params, t, config, payloads):
         self.level = params["level"]
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(1, 1)
         if not 0 <= self.level <= 14:
             raise ValueError(f"Level must be from 0 to 14, not {self.level!r}")
         if payloads.outputs[0] != Scalar(1):
@@ -44,8 +45,8 @@ class Signal(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        beat = self.i0.payload
-        o = self.o0
+        beat = self.data.payload
+        o = self.tokens
         level = self.level
         before = Register(4, init=STOP_DONE)  # stop of the beat before
         ends = Register()
@@ -57,11 +58,11 @@ class Signal(Unit):
             empty.eq(~beat.data & (beat.stop > level) & ((before > level) if level else 1)),
             data.eq(~is_done(beat) & ~empty),
             stop.eq(Mux(is_done(beat), STOP_DONE, beat.stop - level)),
-            o.valid.eq(self.i0.valid & ends),
+            o.valid.eq(self.data.valid & ends),
             o.payload.eq(Cat(data, stop, data)),
-            self.i0.ready.eq(o.ready | ~ends),
+            self.data.ready.eq(o.ready | ~ends),
         ]
-        with m.If(self.i0.valid & self.i0.ready):
+        with m.If(self.data.valid & self.data.ready):
             m.d.sync += before.eq(beat.stop)
         self.report(m, offers=o.valid)
         return m

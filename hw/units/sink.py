@@ -38,25 +38,26 @@ class Sink(Unit):
 
     """
 
+    kind = "sink"
+
     def __init__(self, *, params, t, config, payloads):
         members = {"port": Out(stream.Signature(beat_layout(payloads.inputs[0])))}
         if params.get("scratchpad") is not None:
             members["post"] = Out(post_layout(payloads.inputs[0].page_bits))
         super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
-        self.expect(1, 0)
 
     def elaborate(self, platform):
         m = Module()
-        connect(m, wiring.flipped(self.i0), wiring.flipped(self.port))
+        connect(m, wiring.flipped(self.data), wiring.flipped(self.port))
         if self.params.get("scratchpad") is not None:
-            beat = self.i0.payload
+            beat = self.data.payload
             m.d.comb += [
-                self.post.valid.eq(self.i0.valid & self.i0.ready & beat.data),
+                self.post.valid.eq(self.data.valid & self.data.ready & beat.data),
                 self.post.page.eq(beat.page),
                 self.post.delta.eq(-1),
             ]
         seen = Signal()
         self.report(m, offers=0)
-        m.d.comb += self.done.eq(seen | (self.i0.valid & is_done(self.i0.payload)))
+        m.d.comb += self.done.eq(seen | (self.data.valid & is_done(self.data.payload)))
         m.d.sync += seen.eq(self.done)
         return m

@@ -34,13 +34,14 @@ class Source(Unit):
 
     """
 
+    kind = "source"
+
     def __init__(self, *, params, t, config, payloads):
         members = {"port": In(stream.Signature(beat_layout(payloads.outputs[0])))}
         super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
-        self.expect(0, 1)
 
     def elaborate(self, platform):
         m = Module()
-        connect(m, wiring.flipped(self.port), wiring.flipped(self.o0))
-        self.report(m, offers=self.o0.valid)
+        connect(m, wiring.flipped(self.port), wiring.flipped(self.data))
+        self.report(m, offers=self.data.valid)
         return m

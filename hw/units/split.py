@@ -30,11 +30,12 @@ class Split(Unit):
 
     """
 
+    kind = "split"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
         if params["n"] < 1:
             raise ValueError(f"Number of outputs must be at least 1, not {params['n']!r}")
-        self.expect(1, params["n"])
 
     def elaborate(self, platform):
         m = Module()
@@ -43,15 +44,15 @@ class Split(Unit):
         done = Signal()
         ready = Cat(o.ready for o in self.outputs)
         m.d.comb += [
-            done.eq(is_done(self.i0.payload)),
-            self.i0.ready.eq(Mux(done, ready.all(), Array(ready)[index])),
+            done.eq(is_done(self.data.payload)),
+            self.data.ready.eq(Mux(done, ready.all(), Array(ready)[index])),
         ]
         for k, o in enumerate(self.outputs):
             m.d.comb += [
-                o.valid.eq(self.i0.valid & Mux(done, ready.all(), index == k)),
-                o.payload.eq(self.i0.payload),
+                o.valid.eq(self.data.valid & Mux(done, ready.all(), index == k)),
+                o.payload.eq(self.data.payload),
             ]
-        with m.If(self.i0.valid & self.i0.ready):
+        with m.If(self.data.valid & self.data.ready):
             m.d.sync += index.eq(Mux(done | (index == n - 1), 0, index + 1))
-        self.report(m, offers=self.i0.valid)
+        self.report(m, offers=self.data.valid)
         return m

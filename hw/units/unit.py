@@ -7,6 +7,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.config import Machine
+from ...machine.kinds import kind_of
 from ..beat import Payloads, beat_layout
 
 __all__ = ["Unit"]
@@ -31,8 +32,8 @@ class Unit(wiring.Component):
 
     Members
     -------
-    i0, i1, ... : In(stream.Signature(beat_layout(payload)))
-    o0, o1, ... : Out(stream.Signature(beat_layout(payload)))
+    one for each port of the kind : In or Out(stream.Signature(beat_layout(payload)))
+        Named as the kind names it; ``parts_0``, ``parts_1``, ... where it has several of a name.
     cfg : In(StructLayout)
         Run-time parameters, constant while the unit runs; only where :meth:`cfg_layout` names any.
     busy : Out(1)
@@ -45,7 +46,14 @@ class Unit(wiring.Component):
         Bits of ``penstock.machine.faults.Fault``, high in any cycle of the fault; the fabric keeps
         them.
 
+    Attributes
+    ----------
+    kind : str
+        The name of the kind, of the class. Its ports give the streams their names.
+
     """
+
+    kind: str
 
     def __init__(
         self, *, params: dict, t: int, config: Machine, payloads: Payloads, members: Mapping = {}
@@ -55,12 +63,23 @@ class Unit(wiring.Component):
         self.config = config
         self.payloads = payloads
         signature = {"busy": Out(1), "blocked": Out(1), "done": Out(1), "error": Out(8)}
-        signature |= {
-            f"i{k}": In(stream.Signature(beat_layout(p))) for k, p in enumerate(payloads.inputs)
-        }
-        signature |= {
-            f"o{k}": Out(stream.Signature(beat_layout(p))) for k, p in enumerate(payloads.outputs)
-        }
+        self._ports = kind_of(self.kind).ports(params)
+        for what, ports, given, way in zip(
+            ("inputs", "outputs"),
+            self._ports,
+            (payloads.inputs, payloads.outputs),
+            (In, Out),
+            strict=True,
+        ):
+            if len(given) != len(ports):
+                raise ValueError(
+                    f"Number of {what} of a {type(self).__name__} must be {len(ports)}, not "
+                    f"{len(given)!r}"
+                )
+            signature |= {
+                port.member: way(stream.Signature(beat_layout(payload)))
+                for port, payload in zip(ports, given, strict=True)
+            }
         fields = self.cfg_layout(params)
         if fields:
             signature["cfg"] = In(data.StructLayout(fields))
@@ -75,22 +94,23 @@ class Unit(wiring.Component):
 
     @property
     def inputs(self) -> list[stream.Interface]:
-        return [getattr(self, f"i{k}") for k in range(len(self.payloads.inputs))]
+        """Input streams, in the order of the kind's ports."""
+        return [getattr(self, port.member) for port in self._ports[0]]
 
     @property
     def outputs(self) -> list[stream.Interface]:
-        return [getattr(self, f"o{k}") for k in range(len(self.payloads.outputs))]
+        """Output streams, in the order of the kind's ports."""
+        return [getattr(self, port.member) for port in self._ports[1]]
 
-    def expect(self, inputs: int, outputs: int) -> None:
-        """Check the number of streams."""
-        for what, have, want in (
-            ("inputs", self.payloads.inputs, inputs),
-            ("outputs", self.payloads.outputs, outputs),
-        ):
-            if len(have) != want:
-                raise ValueError(
-                    f"Number of {what} of a {type(self).__name__} must be {want}, not {len(have)!r}"
-                )
+    @property
+    def input_names(self) -> list[str]:
+        """Members that are input streams, in the order of the kind's ports."""
+        return [port.member for port in self._ports[0]]
+
+    @property
+    def output_names(self) -> list[str]:
+        """Members that are output streams, in the order of the kind's ports."""
+        return [port.member for port in self._ports[1]]
 
     def report(self, m: Module, *, offers: ValueLike) -> None:
         """Drive ``busy``, ``blocked`` and ``done``; ``offers``: all that a beat lacks to leave is a

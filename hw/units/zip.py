@@ -22,7 +22,7 @@ class Zip(Unit):
     Members
     -------
     See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: the two beats joined
-    differ in stop or data; those of ``i0`` are kept.
+    differ in stop or data; those of ``a`` are kept.
 
     Timing
     ------
@@ -31,19 +31,20 @@ class Zip(Unit):
 
     """
 
+    kind = "zip"
+
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.expect(2, 1)
 
     def elaborate(self, platform):
         m = Module()
-        a = self.i0.payload
-        b = self.i1.payload
-        o = self.o0
+        a = self.a.payload
+        b = self.b.payload
+        o = self.pair
         m.d.comb += [
-            o.valid.eq(self.i0.valid & self.i1.valid),
-            self.i0.ready.eq(o.ready & self.i1.valid),
-            self.i1.ready.eq(o.ready & self.i0.valid),
+            o.valid.eq(self.a.valid & self.b.valid),
+            self.a.ready.eq(o.ready & self.b.valid),
+            self.b.ready.eq(o.ready & self.a.valid),
             o.payload.eq(Cat(a.as_value()[:-5], b.as_value()[:-5], a.stop, a.data)),
             self.error[Fault.STOP].eq(
                 o.valid & o.ready & ((a.stop != b.stop) | (a.data != b.data))

@@ -95,16 +95,17 @@ class RotateUnit(Pipelined):
     The shell of Pipelined has the handshake, the queue and the padding; this is the datapath.
     """
 
+    kind = "rotate"
+
     def __init__(self, **arguments):
         super().__init__(**arguments, latency=2, interval=1)
-        self.expect(1, 1)
 
     def extent(self):
-        return self.i0.payload.rows, self.i0.payload.cols
+        return self.data.payload.rows, self.data.payload.cols
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
         bits = self.payloads.inputs[0].element_bits
-        elements = Value.cast(self.i0.payload.elements)
+        elements = Value.cast(self.data.payload.elements)
         words = [elements.word_select(k, bits) for k in range(len(elements) // bits)]
         turned = [
             Cat(words[k + 1][:-1], ~words[k + 1][-1]) if k % 2 == 0 else words[k - 1]

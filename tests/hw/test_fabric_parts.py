@@ -159,8 +159,8 @@ def test_broadcast_posts_the_copies_of_references():
 
     async def run(ctx):
         for beat, posts in ((5 | 1 << 23, 1), (15 << 19, 0)):
-            ctx.set(Value.cast(unit.i0.payload), beat)
-            ctx.set(unit.i0.valid, 1)
+            ctx.set(Value.cast(unit.data.payload), beat)
+            ctx.set(unit.data.valid, 1)
             for ready in (0b011, 0b111):
                 for k, o in enumerate(unit.outputs):
                     ctx.set(o.ready, ready >> k & 1)
