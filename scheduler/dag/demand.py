@@ -134,6 +134,10 @@ def make_plan(
     return _Planner(problem, ops, readings, where).plan()
 
 
+_Request = tuple[int | None, int, Role, Extent, Extent, Activity]
+"""The MatMul of which it is an operand (None: of none); tensor, role, rows, columns, when."""
+
+
 class _Planner:
     def __init__(self, problem: Problem, ops: tuple[int, ...], readings: Readings, where: str):
         self.problem = problem
@@ -158,7 +162,9 @@ class _Planner:
                 rule="reading output_shapes=same",
             )
         for tensor in outputs:
-            self.ask(tensor, Role.POINTWISE, Extent.TILE, Extent.TILE, Activity(last=True))
+            self.ask_all(
+                (None, tensor, Role.POINTWISE, Extent.TILE, Extent.TILE, Activity(last=True))
+            )
         inputs = dict.fromkeys(
             t for op in self.ops for t in problem.ops[op].inputs if t not in self.inside
         )
@@ -195,13 +201,24 @@ class _Planner:
             op not in members for op in users
         )
 
-    def ask(self, tensor: int, role: Role, rows: Extent, cols: Extent, when: Activity) -> None:
-        """A slice of `tensor` is needed: load it, or have its producer make it."""
+    def ask_all(self, first: _Request) -> None:
+        """A slice is needed, and all that it needs in turn, depth first."""
+        pending = [first]
+        while pending:
+            op, tensor, role, rows, cols, when = pending.pop()
+            if op is not None:
+                rows, cols, when = self.of_operand(op, tensor, role, rows, cols, when)
+            pending.extend(reversed(self.ask(tensor, role, rows, cols, when)))
+
+    def ask(
+        self, tensor: int, role: Role, rows: Extent, cols: Extent, when: Activity
+    ) -> list[_Request]:
+        """A slice of `tensor` is needed: load it, or have its producer make it; what that needs."""
         op = self.inside.get(tensor)
         if op is None:
             wanted = Slice(tensor, role, rows, cols)
             self.slices.setdefault(wanted, wanted).activity.add(when)
-            return
+            return []
         outer = self.problem.ops[op].is_matmul and rows is cols is Extent.TILE and when.last
         if outer:
             when = Activity(depth=self.problem.reduction(op))
@@ -210,28 +227,30 @@ class _Planner:
         before = (made.activity.first, made.activity.last, made.activity.depth)
         made.activity.add(when)
         if (made.activity.first, made.activity.last, made.activity.depth) == before:
-            return
+            return []
         if not self.problem.ops[op].is_matmul:
-            for operand in dict.fromkeys(self.problem.ops[op].inputs):
-                self.ask(operand, Role.POINTWISE, rows, cols, when)
-        else:
-            if not outer and self.readings.inner_matmul == "forbidden":
-                raise ScheduleError(
-                    f"op {op} feeds a MatMul of its own subgraph",
-                    where=self.where,
-                    rule="reading inner_matmul=forbidden",
-                )
-            depth = Extent.STEP if outer else Extent.FULL
-            left_depth = Extent.FULL if self.readings.split_k_lhs == "resident" else depth
-            left, right = self.problem.ops[op].inputs
-            self.ask_operand(op, left, Role.LEFT, rows, left_depth, when)
-            self.ask_operand(op, right, Role.RIGHT, depth, cols, when)
+            operands = dict.fromkeys(self.problem.ops[op].inputs)
+            return [(None, operand, Role.POINTWISE, rows, cols, when) for operand in operands]
+        if not outer and self.readings.inner_matmul == "forbidden":
+            raise ScheduleError(
+                f"op {op} feeds a MatMul of its own subgraph",
+                where=self.where,
+                rule="reading inner_matmul=forbidden",
+            )
+        depth = Extent.STEP if outer else Extent.FULL
+        left_depth = Extent.FULL if self.readings.split_k_lhs == "resident" else depth
+        left, right = self.problem.ops[op].inputs
+        return [
+            (op, left, Role.LEFT, rows, left_depth, when),
+            (op, right, Role.RIGHT, depth, cols, when),
+        ]
 
-    def ask_operand(
+    def of_operand(
         self, op: int, tensor: int, role: Role, rows: Extent, cols: Extent, when: Activity
-    ) -> None:
-        """Ask for an operand of MatMul `op`; a pointwise producer inside has to cover the
-        reduction.
+    ) -> tuple[Extent, Extent, Activity]:
+        """The slice to ask for as an operand of MatMul `op`, and when.
+
+        A pointwise producer inside has to cover the reduction.
         """
         maker = self.inside.get(tensor)
         if (
@@ -239,7 +258,7 @@ class _Planner:
             or self.problem.ops[maker].is_matmul
             or self.readings.pointwise_into_matmul == "free"
         ):
-            return self.ask(tensor, role, rows, cols, when)
+            return rows, cols, when
         other = rows if role is Role.LEFT else cols
         if other not in (Extent.TILE, Extent.COVER):
             raise ScheduleError(
@@ -257,7 +276,7 @@ class _Planner:
         if self.readings.carried_products == "counted":
             product = Slice(tensor, Role.POINTWISE, rows, cols)
             self.carried.setdefault(product, product).activity.add(when)
-        self.ask(tensor, role, rows, cols, Activity(first=True))
+        return rows, cols, Activity(first=True)
 
 
 def _in_tiles(made: Execution) -> bool:

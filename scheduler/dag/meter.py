@@ -16,14 +16,17 @@ import math
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
-from .demand import Execution, Extent, Plan, Role, Slice
+from .demand import Execution, Extent, Plan, Role, ScheduleError, Slice
 from .problem import Problem
 from .readings import Readings
 from .solution import Granularity
 
 __all__ = ["Meter", "StepCost", "SubgraphCost", "tile_grid"]
 
+MOST_WALKED = 10_000_000
+"""Steps of a subgraph that are costed one by one, at most (minutes)."""
 Region = tuple[int, int, int, int]
 """Rows [a, b) and columns [c, d) of a tensor."""
 
@@ -97,6 +100,7 @@ class Meter:
         self.problem = problem
         self.plan = plan
         self.readings = readings
+        self.granularity = granularity
         self.w, self.h, self.k = granularity
         self.columns, self.rows = tile_grid(plan, granularity)
         self.steps_per_tile = max((-(-depth // self.k) for depth in plan.depths), default=1)
@@ -297,10 +301,15 @@ class Meter:
 
         A tile's cost depends only on its clipped size and on whether it shares its row or its
         column with the tile before, so equal tiles are costed once, and so are equal steps in a
-        row.  Two readings need every step in turn: `reuse=lru`, and unions of several slices of
-        one tensor.
+        row.  Some readings need every step in turn (`walked`).
         """
-        if self._walked():
+        if self.walked:
+            if self.walked > MOST_WALKED:
+                raise ScheduleError(
+                    f"{self.walked:,} steps are to be costed one by one, at most {MOST_WALKED:,}",
+                    rule=f"readings reuse={self.readings.reuse}, sharing={self.readings.sharing}",
+                    remedy="larger tiles, or another reading",
+                )
             return self._total([(1, [(1, cost) for cost in self.steps(order)])])
         visits = self._raster() if order is None else self._visits(order)
         return self._total([(visit.count, self._tile(visit)) for visit in visits])
@@ -320,13 +329,18 @@ class Meter:
 
     # -- tiles that cost alike --------------------------------------------------------------------
 
-    def _walked(self) -> bool:
-        """Whether a step's cost depends on more than its tile's class and the move into it."""
-        if self.readings.reuse == "lru":
-            return True
-        if self.readings.reuse == "previous-step" and self.readings.sharing != "union":
-            return False
-        return len({part.tensor for part in self.slices}) < len(self.slices)
+    @cached_property
+    def walked(self) -> int:
+        """Steps that are costed one by one; 0 where equal tiles are costed once.
+
+        All of them with `reuse=lru` and for unions of several slices of one tensor: there a
+        step's cost depends on more than its tile's class and the move into it.
+        """
+        unions = self.readings.reuse == "union" or self.readings.sharing == "union"
+        several = len({part.tensor for part in self.slices}) < len(self.slices)
+        if self.readings.reuse != "lru" and not (unions and several):
+            return 0
+        return self.rows * self.columns * self.steps_per_tile
 
     def _classes(self, across: bool) -> list[range]:
         """The rows (columns, if `across`) of the grid in ranges that every tensor clips alike."""

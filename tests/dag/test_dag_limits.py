@@ -4,9 +4,11 @@ import json
 import os
 import subprocess
 import sys
+import time
 
 import pytest
-from penstock.scheduler.dag import Problem, Schedule, evaluate
+from penstock.machine.errors import PenstockError
+from penstock.scheduler.dag import Problem, Readings, Schedule, ScheduleError, Subgraph, evaluate
 from penstock.scheduler.dag.generate import generate
 from penstock.scheduler.dag.solve import compiled, precompile, solve
 from penstock.testing.dag_cases import MM, PW, problem
@@ -61,8 +63,9 @@ CASES = {
 }
 
 
-def solved(case: Problem, folder, seconds: float, **environment: str) -> dict:
+def solved(case: Problem, folder, seconds: float, reading: str = "", **environment: str) -> dict:
     """The record of a fresh process; its schedule is checked here."""
+    readings = [reading] if reading else []
     case.save(folder / "in.json")
     command = [
         sys.executable,
@@ -76,11 +79,13 @@ def solved(case: Problem, folder, seconds: float, **environment: str) -> dict:
         "--quiet",
         "--json",
         str(folder / "record.json"),
+        *(word for setting in readings for word in ("--reading", setting)),
     ]
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     record = json.loads((folder / "record.json").read_text())[0]
-    latency = evaluate(case, Schedule.load(folder / "out.json")).latency
+    schedule = Schedule.load(folder / "out.json")
+    latency = evaluate(case, schedule, Readings.parse(readings)).latency
     assert latency == pytest.approx(record["latency"])
     return record | {"stderr": done.stderr}
 
@@ -155,3 +160,44 @@ def test_twins_reach_in_30_seconds_what_300_find(seed):
 def test_a_minute_is_within_three_percent_of_ten_on_500_operations(seed):
     case = generate("random", 500, seed)
     assert solve(case, seconds=60).latency <= 1.03 * solve(case, seconds=600).latency
+
+
+def test_a_subgraph_may_be_as_long_as_the_problem():
+    """3,000 operations in one subgraph: planned without recursion."""
+    case = chain(3000)
+    entry = Subgraph(tuple(range(3000)), (128, 128, 1))
+    assert evaluate(case, Schedule((entry,)), check_latencies=False).subgraphs[0].tiles == 16
+
+
+def gram(size: int) -> Problem:
+    """A matrix times itself, and a pointwise operation: two slices of one tensor."""
+    return problem(
+        [([0, 0], 1), ([1], 2)], [1000, 10], [MM, PW], [(size, size)] * 3, capacity=100_000
+    )
+
+
+WALKING = ["reuse=lru", "reuse=union", "sharing=union"]
+"""Readings under which some steps are costed one by one."""
+
+
+@pytest.mark.parametrize("setting", WALKING)
+@pytest.mark.parametrize("case", [gram(1024), generate("random", 200, 0)], ids=["gram", "random"])
+def test_time_is_kept_where_steps_are_costed_one_by_one(case, setting, tmp_path):
+    kept(solved(case, tmp_path, 2.0, setting), 2.0)
+
+
+@pytest.mark.parametrize("setting", WALKING)
+@pytest.mark.parametrize("size", [4096, LARGEST])
+def test_more_steps_than_there_is_time_for_are_refused_at_once(size, setting):
+    begin = time.process_time()
+    with pytest.raises(PenstockError, match="steps are to be costed one by one") as refused:
+        solve(gram(size), seconds=2, readings=Readings.parse([setting]))
+    assert time.process_time() - begin < 1.0
+    assert ("time limit" in str(refused.value)) == (size < LARGEST)
+
+
+def test_a_schedule_of_too_many_steps_costed_one_by_one_is_refused():
+    case = gram(LARGEST)
+    plan = Schedule((Subgraph((0,), (128, 128, 128)), Subgraph((1,), (128, 128, 1))))
+    with pytest.raises(ScheduleError, match="steps are to be costed one by one"):
+        evaluate(case, plan, Readings.parse(["reuse=lru"]), check_latencies=False)

@@ -67,10 +67,15 @@ def _fits(problem: Problem, plan: Plan, readings: Readings, granularity: Granula
     )
 
 
-def one_op_per_subgraph(problem: Problem, readings: Readings) -> Schedule:
-    """Every operation alone, at the native size where it fits, in raster order, nothing retained."""
-    known: dict[tuple, tuple[Granularity, float]] = {}
-    entries = []
+def one_op_per_subgraph(
+    problem: Problem, readings: Readings, on_walk: Callable[[int], None] = lambda steps: None
+) -> Schedule:
+    """Every operation alone, at the native size where it fits, in raster order, nothing retained.
+
+    `on_walk` is called with the steps that are costed one by one, before they are.
+    """
+    known: dict[tuple, Meter] = {}
+    meters = []
     for index in problem.topological:
         op = problem.ops[index]
         key = (
@@ -82,9 +87,14 @@ def one_op_per_subgraph(problem: Problem, readings: Readings) -> Schedule:
         if key not in known:
             plan = make_plan(problem, (index,), readings, f"op {index}")
             granularity = native_granularity(problem, plan, readings, f"op {index}")
-            known[key] = granularity, Meter(problem, plan, readings, granularity).measure().latency
-        granularity, latency = known[key]
-        entries.append(Subgraph((index,), granularity, latency=latency))
+            known[key] = Meter(problem, plan, readings, granularity)
+        meters.append(known[key])
+    on_walk(sum(meter.walked for meter in meters))
+    latencies = {meter: meter.measure().latency for meter in known.values()}
+    entries = (
+        Subgraph((index,), meter.granularity, latency=latencies[meter])
+        for index, meter in zip(problem.topological, meters, strict=True)
+    )
     return Schedule(tuple(entries))
 
 
@@ -93,11 +103,13 @@ def chain_fusion(
     readings: Readings,
     alone: Schedule | None = None,
     late: Callable[[], bool] = lambda: False,
+    most_walked: float = math.inf,
 ) -> Schedule:
     """Fuse an operation into its only producer's subgraph while that is legal and not slower, at
     native sizes.
 
-    `alone` is `one_op_per_subgraph`, if it is known.  Once it is `late`, what is left is not fused.
+    `alone` is `one_op_per_subgraph`, if it is known.  Once it is `late`, what is left is not fused,
+    nor is a chain of which more than `most_walked` steps would be costed one by one.
     """
     alone = alone or one_op_per_subgraph(problem, readings)
     entries: list[Subgraph] = []
@@ -109,7 +121,7 @@ def chain_fusion(
         if at is not None and len(entries[at].ops) < LONGEST_CHAIN and not late():
             before = entries[at]
             if problem.consumers[problem.ops[before.ops[-1]].output] == (index,):
-                fused = _native_cost(problem, (*before.ops, index), readings)
+                fused = _native_cost(problem, (*before.ops, index), readings, most_walked)
                 if fused is not None and fused.latency <= before.latency + entry.latency:
                     entries[at] = fused
                     home[index] = at
@@ -119,15 +131,19 @@ def chain_fusion(
     return Schedule(tuple(entries))
 
 
-def _native_cost(problem: Problem, ops: tuple[int, ...], readings: Readings) -> Subgraph | None:
+def _native_cost(
+    problem: Problem, ops: tuple[int, ...], readings: Readings, most_walked: float
+) -> Subgraph | None:
     """The subgraph at native sizes, in raster order; None if it is illegal or does not fit."""
     try:
         plan = make_plan(problem, ops, readings)
         granularity = native_granularity(problem, plan, readings, f"ops {list(ops)}")
     except PenstockError:
         return None
-    latency = Meter(problem, plan, readings, granularity).measure().latency
-    return Subgraph(ops, granularity, latency=latency)
+    meter = Meter(problem, plan, readings, granularity)
+    if meter.walked > most_walked:
+        return None
+    return Subgraph(ops, granularity, latency=meter.measure().latency)
 
 
 def power_of_two_latency(problem: Problem, schedule: Schedule, readings: Readings) -> float:

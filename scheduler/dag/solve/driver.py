@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ....machine import interrupts
-from ..demand import ScheduleError
+from ....machine.errors import PenstockError
+from ..demand import ScheduleError, make_plan
 from ..evaluate import Evaluation, evaluate
 from ..floor import floor
 from ..meter import Meter, tile_grid
@@ -89,6 +90,12 @@ written.
 """
 REPORT_SHARE = 0.05
 """Share of the time that may go into reporting better schedules."""
+WALKED = 5_000
+"""Steps of a schedule that may be costed one by one (`Meter.walked`), a second of the limit."""
+LONGEST_WALK = 3600.0
+"""Time limit, at most, that is recommended for a problem with more of them (seconds)."""
+WALK_SHARE = 0.3
+"""Share of the time limit kept for costing the last schedule so, twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +194,7 @@ class _Run:
         self.readings = readings
         self.started = started
         self.deadline = started + seconds
+        self.most_walked = int(WALKED * seconds)
         self.on_progress = on_progress
         self.on_stage = on_stage
         self.schedule = Schedule(())
@@ -212,15 +220,48 @@ class _Run:
         """One operation per subgraph, then fused chains; needs no compiled code."""
         begin = time.monotonic()
         self.bound = floor(self.problem, self.readings)
-        first = one_op_per_subgraph(self.problem, self.readings)
+        first = one_op_per_subgraph(self.problem, self.readings, self._check_walk)
         self.deadline -= CHECKING * (
             time.monotonic() - begin
         )  # the last schedule is costed once more
         self._take(first, "first")
         if not self.expired():
-            self._take(
-                chain_fusion(self.problem, self.readings, self.schedule, self.expired), "chains"
+            chains = chain_fusion(
+                self.problem, self.readings, self.schedule, self.expired, self.most_walked
             )
+            if self._may_walk(chains):
+                self._take(chains, "chains")
+
+    def _walks(self) -> bool:
+        """Whether the readings may need steps costed one by one."""
+        return self.readings.reuse != "previous-step" or self.readings.sharing == "union"
+
+    def _check_walk(self, steps: int) -> None:
+        """Refuse a problem whose first schedule takes too long to be costed."""
+        if steps > self.most_walked:
+            enough = 1.25 * steps / WALKED
+            more = f"a time limit of {enough:.0f} s, or " if enough < LONGEST_WALK else ""
+            raise PenstockError(
+                f"{steps:,} steps are to be costed one by one, and there is time for "
+                f"{self.most_walked:,}",
+                where=self.problem.name,
+                rule="reuse=lru and unions of slices need every step in turn",
+                remedy=f"{more}other readings",
+            )
+        if self._walks():
+            self.deadline -= WALK_SHARE * (self.deadline - self.started)
+
+    def _may_walk(self, schedule: Schedule) -> bool:
+        """Whether a schedule that is legal under the readings can be costed in time."""
+        if not self._walks():
+            return True
+        total, kept = 0, ()
+        for entry in schedule.subgraphs:
+            plan = make_plan(self.problem, entry.ops, self.readings)
+            meter = Meter(self.problem, plan, self.readings, entry.granularity, kept, entry.retain)
+            total += meter.walked
+            kept = entry.retain
+        return total <= self.most_walked
 
     def start_strictly(self, seed: int) -> None:
         """Under a laxer reading, begin with what the stricter one leads to: the larger search may
@@ -238,6 +279,8 @@ class _Run:
         run.first()
         run.improve(random.Random(seed))
         try:
+            if not self._may_walk(run.schedule):
+                return
             costs = evaluate(
                 self.problem, run.schedule, self.readings, check_latencies=False
             ).subgraphs
@@ -499,7 +542,9 @@ class _Run:
             return
         begin = time.monotonic()
         self.unreported = False
-        self._take(self._scheduled(), self.doing, self.chosen)
+        walked = sum(self._meter(c).walked for c in self.chosen) if self._walks() else 0
+        if walked <= self.most_walked:
+            self._take(self._scheduled(), self.doing, self.chosen)
         end = time.monotonic()
         self.report_after = end + (end - begin) / REPORT_SHARE
 
@@ -551,7 +596,7 @@ class _Run:
 
     def _straighten(self) -> None:
         """Raster order where the order written down is no better."""
-        if 0 < len(self.taken) <= MOST_STRAIGHTENED:
+        if 0 < len(self.taken) <= MOST_STRAIGHTENED and not self._walks():
             subgraphs = []
             for candidate, entry in zip(self.taken, self.schedule.subgraphs, strict=True):
                 raster = entry if entry.order is None else self._in_raster_order(candidate)
