@@ -1,67 +1,114 @@
-"""Writes the README's results from stored records: `python bench/report.py [--records DIR]`.
+"""Results for the README and docs/results.md, from stored records, for `docs/generate.py`.
 
-* figure 8: the RTL's records in figures/fig8_rtl.json (with --records renewed from DIR, as
-  `penstock figures fig8 --rtl --out DIR` leaves them) beside the model, run here in a second;
-* speed: docs/results/speed.json, which `nox -s bench` writes;
-* the README's program, a workload, and its output on model and RTL; the pictures in docs/results.
+`python bench/report.py --records DIR` renews the RTL's records of figure 8 (figures/fig8_rtl.json)
+from what `penstock figures fig8 --rtl --out DIR` left. The other records are those of
+`nox -s bench`, `first_minute`, `fuzz`, `regress` and `overlay`, and of the scripts in bench/dag.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import inspect
+import csv
+import functools
 import io
 import json
-import re
 import tempfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from blocks import Blocks
 from penstock import cli, figures
 from penstock.frontend import build, lower
 from penstock.frontend.draw import draw_fabric
 from penstock.machine.config import load
-from penstock.machine.output import write_text
 from penstock.machine.record import Record
 from penstock.runs import api
-from penstock.workloads import simple_moe
+from tables import frame
 
 ROOT = Path(__file__).parents[1]
-README = ROOT / "README.md"
-RESULTS = ROOT / "docs" / "results"
-BLOCKS = Blocks("bench/report.py")
-between = BLOCKS.between
-insert = BLOCKS.insert
+STORED = ROOT / "docs" / "results"
 STORED_RTL = ROOT / "figures" / "fig8_rtl.json"
-SPEED_RECORD = RESULTS / "speed.json"
-FIGURE = "figure 8"
-SPEED = "speed"
-COMMAND = ["run", "simple_moe", "--config", "small_fpga", "--on", "both"]
+COMMAND = ["run", "swiglu", "--config", "small_fpga", "--on", "both"]
+"""The README's run of its program."""
+EXAMPLE = ["run", "simple_moe", "--config", "small_fpga", "--on", "both"]
+"""The run of docs/programs.md."""
+NAMES = {
+    "published_cycles": "our `published` timing",
+    "step_cycles": "STeP simulator (published)",
+    "hdl_cycles": "HDL (published)",
+    "model_cycles": "model",
+    "rtl_cycles": "RTL",
+}
 
 
-def stored_records() -> list[Record]:
+def readme() -> dict[str, Callable[[], str]]:
+    """The blocks of the README."""
+    return {"output": lambda: printed(COMMAND), "results": results_in_short}
+
+
+def programs() -> dict[str, Callable[[], str]]:
+    """The blocks of docs/programs.md."""
+    return {"top2": sample, "simple_moe": lambda: printed(EXAMPLE)}
+
+
+def results() -> dict[str, Callable[[], str]]:
+    """The blocks of docs/results.md."""
+    return {
+        "figure 8": figure_8,
+        "runs of figure 8": runs_of_figure_8,
+        "agreements": agreements,
+        "speed": speed,
+        "first minute": first_minute,
+    }
+
+
+def sample() -> str:
+    """What `penstock new top2` writes, below its docstring."""
+    text = (ROOT / "samples" / "files" / "top2.py").read_text(encoding="utf-8")
+    _, _, program = text.partition('"""\n\n')
+    return f"```python\n{program}```"
+
+
+def printed(command: list[str]) -> str:
+    """What a command prints, as a block."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        if cli.main([*command, "--quiet"]):
+            raise SystemExit(1)
+    return f"```text\n{out.getvalue()}```"
+
+
+@functools.cache
+def fig8_records() -> list[Record]:
     """The stored records of the RTL and fresh ones of the model."""
     return figures.fig8_records(False)
 
 
-def figure_block(records: list[Record]) -> str:
-    """Figure 8 on every backend, how far they agree, and how fast the RTL ran."""
-    rtl = {(r.params["tile_b"], r.params["tile_inter"]): r for r in records if r.backend == "rtl"}
-    rows = figures.fig8_rows(records)
-    lines = [
-        "Figure 8 of the paper (SwiGLU, batch 64, hidden 256, intermediate 512) on the machine "
-        "`fig8`, in cycles. *RTL* is Verilated and every beat of every channel",
-        "compared with the model's; *error* is RTL against model; the last column is the speed "
-        "of that RTL run.",
-        "",
-        "| tile_b | tile_inter | STeP simulator (published) | our `published` timing | HDL "
-        "(published) | model | RTL | error | off-chip bytes / 256 | RTL cycles/s |",
-        "|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
+def rtl_records() -> dict[tuple[int, int], Record]:
+    """The runs on RTL by tile sizes."""
+    found = [r for r in fig8_records() if r.backend == "rtl"]
+    return {(r.params["tile_b"], r.params["tile_inter"]): r for r in found}
+
+
+def figure_8() -> str:
+    """Figure 8 on every backend."""
+    header = [
+        "tile_b",
+        "tile_inter",
+        NAMES["step_cycles"],
+        NAMES["published_cycles"],
+        NAMES["hdl_cycles"],
+        "model",
+        "RTL",
+        "error",
+        "off-chip bytes / 256",
+        "RTL cycles/s",
     ]
-    for r in rows:
-        run = rtl[r["tile_b"], r["tile_inter"]]
+    runs = rtl_records()
+    rows = []
+    for r in figures.fig8_rows(fig8_records()):
+        run = runs[r["tile_b"], r["tile_inter"]]
         cells = [
             r["tile_b"],
             r["tile_inter"],
@@ -74,66 +121,250 @@ def figure_block(records: list[Record]) -> str:
             f"{r['model_dram_bytes'] / 256:.0f}",
             f"{run.cycles / run.wall_s:.0f}",
         ]
-        lines.append("| " + " | ".join(map(str, cells)) + " |")
-    runs = list(rtl.values())
-    lines += [
-        "",
-        f"RTL: {len(runs)} points, {sum(r.mismatches for r in runs)} mismatched beats, "
-        f"{min(r.channels_observed for r in runs)} of "
-        f"{max(r.channels_total for r in runs)} channels observed, outputs bit-equal to the "
-        f"NumPy reference at {sum(bool(r.values_ok) for r in runs)} points, largest error "
-        f"against float64 {max(r.max_rel_err for r in runs):.1e}, "
-        f"{sum(r.cycles for r in runs) / sum(r.wall_s for r in runs):.0f} RTL cycles/s in all "
-        f"({_made_with(runs[0].versions)}).",
-        "",
-        "| | against | points | Pearson | largest error |",
-        "|---|---|--:|--:|--:|",
+        rows.append([str(c) for c in cells])
+    return frame(header, rows, [True] * len(header))
+
+
+def runs_of_figure_8() -> str:
+    """What the check of the RTL found."""
+    runs = list(rtl_records().values())
+    rate = sum(r.cycles for r in runs) / sum(r.wall_s for r in runs)
+    observed = min(r.channels_observed for r in runs)
+    rows = [
+        ["points on RTL", str(len(runs))],
+        ["beats that differ from the model's", str(sum(r.mismatches for r in runs))],
+        ["channels observed", f"{observed} of {max(r.channels_total for r in runs)}"],
+        ["outputs bit-equal to NumPy", f"at {sum(bool(r.values_ok) for r in runs)} points"],
+        ["largest error against float64", f"{max(r.max_rel_err for r in runs):.1e}"],
+        ["RTL cycles/s, all points", f"{rate:.0f}"],
+        ["made with", made_with(runs[0].versions)],
     ]
-    for a in figures.fig8_agreements(rows):
-        lines.append(
-            f"| {_name(a['of'])} | {_name(a['against'])} | {a['points']} | {a['pearson']:.4f} | "
-            f"{a['max_error']:.1%} |"
-        )
-    return "\n".join(lines)
+    return frame(["what", "measured"], rows, [False, False])
 
 
-def _made_with(versions: dict) -> str:
-    commit = [f"commit {versions['commit']}"] if "commit" in versions else []
-    return ", ".join(
-        [*commit, f"Python {versions['python']}", f"Verilator {versions['verilator']}"]
+def agreements() -> str:
+    """How far any two series of figure 8 agree."""
+    rows = figures.fig8_agreements(figures.fig8_rows(fig8_records()))
+    cells = [
+        [
+            NAMES[a["of"]],
+            NAMES[a["against"]],
+            str(a["points"]),
+            f"{a['pearson']:.4f}",
+            f"{a['max_error']:.1%}",
+        ]
+        for a in rows
+    ]
+    return frame(
+        ["", "against", "points", "Pearson", "largest error"],
+        cells,
+        [False, False, True, True, True],
     )
 
 
-def _name(column: str) -> str:
-    return {
-        "published_cycles": "our `published` timing",
-        "step_cycles": "STeP simulator (published)",
-        "hdl_cycles": "HDL (published)",
-        "model_cycles": "model",
-        "rtl_cycles": "RTL",
-    }[column]
-
-
-def speed_block(record: dict) -> str:
+def speed() -> str:
     """The targets, what was measured, and whether they are met."""
-    lines = [
-        f"Measured in one run of `bench/speed.py` on {record['cores']} cores "
-        f"({_made_with(record['versions'])}).",
-        "",
-        "| | target | measured | |",
-        "|---|--:|--:|---|",
-    ]
+    record = stored("speed")
+    rows = []
     for t in record["targets"]:
         sign = {"at least": "≥", "at most": "≤"}[t["bound"]]
-        measured = "" if t["measured"] is None else f"{_amount(t['measured'])} {t['unit']}"
+        measured = "" if t["measured"] is None else f"{amount(t['measured'])} {t['unit']}"
+        limit = f"{sign} {amount(t['limit'])} {t['unit']}"
+        rows.append([t["what"], limit, measured, t["verdict"]])
+    table = frame(["what", "target", "measured", ""], rows, [False, True, True, False])
+    return f"{table}\n\nMade on {record['cores']} cores, {made_with(record['versions'])}."
+
+
+def first_minute() -> str:
+    """What a new user waits for."""
+    record = stored("first_minute")
+    rows = [
+        [t["what"], f"≤ {t['at most']:g}", f"{t['measured']:g}", "met" if t["met"] else "MISSED"]
+        for t in record["targets"]
+    ]
+    table = frame(["what", "target", "measured", ""], rows, [False, True, True, False])
+    return f"{table}\n\nMade on {record['cores']} cores, {made_with(stored_versions(record))}."
+
+
+def results_in_short() -> str:
+    """One line for each claim, with the command and the commit behind it."""
+    rows = [*fig8_lines(), *speed_lines(), *check_lines(), *overlay_lines(), dag_line()]
+    return frame(["what", "measured", "command", "commit"], rows, [False] * 4)
+
+
+def fig8_lines() -> list[list[str]]:
+    """Figure 8, in cycles."""
+    runs = list(rtl_records().values())
+    found = figures.fig8_agreements(figures.fig8_rows(fig8_records()))
+    by = {(a["of"], a["against"]): a for a in found}
+    worst = max(abs(r.cycles / m.cycles - 1) for r, m in zip(runs, model_records(), strict=True))
+    hdl = by["model_cycles", "hdl_cycles"]
+    step = by["published_cycles", "step_cycles"]
+    at = commit(runs[0].versions)
+    return [
+        [
+            "figure 8, RTL against model, cycles",
+            f"{len(runs)} points, error {worst:.0%}, {sum(r.mismatches for r in runs)} beats differ",
+            "`penstock figures fig8 --rtl`",
+            at,
+        ],
+        [
+            "figure 8, model against the published HDL",
+            f"{hdl['points']} points, Pearson {hdl['pearson']:.3f}, error ≤ {hdl['max_error']:.1%}",
+            "`penstock figures fig8`",
+            "",
+        ],
+        [
+            "figure 8, our `published` timing against the published simulator",
+            f"{step['points']} points, error {step['max_error']:.0%}",
+            "`penstock figures fig8`",
+            "",
+        ],
+    ]
+
+
+def model_records() -> list[Record]:
+    """The model's runs in the order of the RTL's."""
+    found = {
+        (r.params["tile_b"], r.params["tile_inter"]): r
+        for r in fig8_records()
+        if (r.backend, r.timing) == ("model", "machine")
+    }
+    return [found[key] for key in rtl_records()]
+
+
+def speed_lines() -> list[list[str]]:
+    """The rates of model and RTL."""
+    record = stored("speed")
+    wanted = ("model, timing only", "model with values", "RTL, every channel observed")
+    return [
+        [
+            f"speed of the {t['what']}",
+            f"{amount(t['measured'])} {t['unit']}",
+            "`nox -s bench`",
+            commit(record["versions"]),
+        ]
+        for t in record["targets"]
+        if t["what"] in wanted
+    ]
+
+
+def check_lines() -> list[list[str]]:
+    """The regression and the fuzzer."""
+    regress, fuzz = stored("regress"), stored("fuzz")
+    total, counts = regress["total"], fuzz["counts"]
+    return [
+        [
+            "regression: every operator, function and workload on RTL",
+            f"{total['point']}, {total['differ']} beats differ",
+            "`penstock regress`",
+            commit(regress["versions"]),
+        ],
+        [
+            f"fuzzing: {counts['programs']:,} programs, {counts['streams']:,} streams on RTL",
+            f"{len(fuzz['failures'])} failures in {counts['beats compared on RTL']:,} beats",
+            "`nox -s fuzz`",
+            commit(fuzz["versions"]),
+        ],
+    ]
+
+
+def overlay_lines() -> list[list[str]]:
+    """The overlay on RTL, and what one of its tiles costs."""
+    record = stored("overlay_rtl")
+    runs = [g for case in record["cases"] for g in case["graphs"]]
+    folder = STORED / "overlay_resources"
+    lines = [
+        [
+            "overlay, RTL against model, cycles and values",
+            f"{sum(g['equal'] for g in runs)} of {len(runs)} runs equal",
+            "`bench/overlay_rtl.py`",
+            commit(record["versions"]),
+        ]
+    ]
+    for pe in ("dynamic", "static"):
+        switch, variant = ("mesh", "fifo per_edge") if pe == "dynamic" else (BLOCK, BLOCK)
+        parts = [
+            part(folder / "xc7", pe, "PE", variant),
+            part(folder / "xc7", pe, "switch", switch),
+        ]
+        lut, ff, bram = (sum(float(p[k]) for p in parts) for k in ("lut", "ff", "bram"))
         lines.append(
-            f"| {t['what']} | {sign} {_amount(t['limit'])} {t['unit']} | {measured} | "
-            f"{t['verdict']} |"
+            [
+                f"overlay, {pe} PE and switch on Xilinx 7, LUT / FF / block RAM",
+                f"{lut:.0f} / {ff:.0f} / {bram:g}",
+                "`penstock overlay resources`",
+                "",
+            ]
         )
-    return "\n".join(lines)
+    clocks = {(r["part"], r["variant"]): r["mhz"] for r in rows_of(folder / "ecp5" / "clocks.csv")}
+    rates = [f"{pe} {float(clocks[f'{pe} tile', TILE]):.0f} MHz" for pe in ("dynamic", "static")]
+    lines.append(
+        [
+            "overlay, tiles with pipelined ALU on ECP5, clock",
+            ", ".join(rates),
+            "`penstock overlay resources --fmax`",
+            "",
+        ]
+    )
+    return lines
 
 
-def _amount(x: float) -> str:
+BLOCK, TILE = "contexts in block RAM", "every operation, pipelined"
+CAPACITY = "1024"
+
+
+def part(folder: Path, pe: str, name: str, variant: str) -> dict[str, str]:
+    """One part of the overlay at 32 bits and full capacity."""
+    wanted = (pe, name, variant, "32", CAPACITY)
+    keys = ("pe", "part", "variant", "payload", "contexts")
+    return next(r for r in rows_of(folder / "resources.csv") if tuple(r[k] for k in keys) == wanted)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """The rows of a stored table."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def dag_line() -> list[str]:
+    """The contest's problems."""
+    _, *solved = stored("dag_contest")
+    best = sum(r["latency"] <= r["anchor_winner"] for r in solved)
+    return [
+        "DAG scheduler, the contest's public problems",
+        f"{best} of {len(solved)} at least as good as the winner",
+        "`bench/dag/contest.py`",
+        "",
+    ]
+
+
+def stored(name: str) -> dict:
+    """A stored record."""
+    return json.loads((STORED / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def stored_versions(record: dict) -> dict:
+    """What a record was made with; the commit may stand beside the versions."""
+    return (
+        {"commit": record["commit"]} | record["versions"]
+        if "commit" in record
+        else record["versions"]
+    )
+
+
+def commit(versions: dict) -> str:
+    """The commit of a record, if it is known."""
+    return versions.get("commit", "").rstrip("+")
+
+
+def made_with(versions: dict) -> str:
+    """The commit and the tools of a record."""
+    known = [f"commit {commit(versions)}"] if commit(versions) else []
+    return ", ".join([*known, f"Python {versions['python']}", f"Verilator {versions['verilator']}"])
+
+
+def amount(x: float) -> str:
     """Three digits, with k or M."""
     for size, letter in ((1e6, " M"), (1e3, " k")):
         if x >= size:
@@ -141,54 +372,31 @@ def _amount(x: float) -> str:
     return f"{x:.3g}"
 
 
-def program_code() -> str:
-    """The README's program."""
-    return inspect.getsource(simple_moe.program)
-
-
-def program_output() -> str:
-    """What the README's command prints about it."""
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        if cli.main([*COMMAND, "--quiet"]):
-            raise SystemExit(1)
-    return out.getvalue()
+def draw() -> None:
+    """The pictures of figure 8 and of its fabric."""
+    with tempfile.TemporaryDirectory() as folder:
+        figures.fig8(Path(folder), fig8_records())
+        (STORED / "fig8.png").write_bytes((Path(folder) / "fig8.png").read_bytes())
+    config = load("fig8")
+    draw_fabric(lower(build("swiglu", {}, config).graph, config), config, STORED / "fabric.png")
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     p.add_argument(
         "--records",
         type=Path,
         metavar="DIR",
+        required=True,
         help="renew the RTL's stored records from this folder",
     )
     args = p.parse_args()
-    if args.records:
-        rtl = [
-            replace(r, units=[], channels=[])
-            for r in api.load_records(args.records / "fig8_records.json")
-            if r.backend == "rtl" and r.mismatches is not None
-        ]
-        api.save_records(rtl, STORED_RTL)
-    records = stored_records()
-    readme = README.read_text()
-    readme = insert(readme, FIGURE, figure_block(records))
-    readme = insert(readme, SPEED, speed_block(json.loads(SPEED_RECORD.read_text())))
-    for language, text in (("python", program_code()), ("text", program_output())):
-        readme = re.sub(
-            rf"```{language}\n.*?```",
-            lambda _: f"```{language}\n{text}```",
-            readme,
-            count=1,
-            flags=re.S,
-        )
-    write_text(README, readme)
-    with tempfile.TemporaryDirectory() as folder:
-        figures.fig8(Path(folder), records)
-        (RESULTS / "fig8.png").write_bytes((Path(folder) / "fig8.png").read_bytes())
-    config = load("fig8")
-    draw_fabric(lower(build("swiglu", {}, config).graph, config), config, RESULTS / "fabric.png")
+    rtl = [
+        replace(r, units=[], channels=[])
+        for r in api.load_records(args.records / "fig8_records.json")
+        if r.backend == "rtl" and r.mismatches is not None
+    ]
+    api.save_records(rtl, STORED_RTL)
 
 
 if __name__ == "__main__":

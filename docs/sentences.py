@@ -49,12 +49,14 @@ def pages() -> list[Path]:
 
 def sentences(page: Path) -> list[Sentence]:
     """Every sentence of a page in its order."""
-    found = []
+    return list(_sentences(page))
+
+
+def _sentences(page: Path) -> Iterator[Sentence]:
     for line, text in _paragraphs(page.read_text(encoding="utf-8")):
         for part in END.split(ABBREVIATIONS.sub(r"\1", text)):
             if words := _words(part):
-                found.append(Sentence(page, line, words, part.strip()))
-    return found
+                yield Sentence(page, line, words, part.strip())
 
 
 def share_of_usual(found: Iterable[Sentence]) -> float:

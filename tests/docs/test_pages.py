@@ -11,22 +11,32 @@ import sys
 from pathlib import Path
 
 import pytest
+import report
 from commands import MARKS, PAGES, blocks, runs
+from generate import MAKERS, makers
+from marks import between, names
 from penstock import cli
+from penstock.runs import api
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_generated_pages_are_up_to_date():
+def test_generated_blocks_are_up_to_date():
     # In a process of its own: tests may have registered kinds and functions.
-    text = (
-        "import generate\nfor n, f in generate.PAGES.items(): assert (generate.HERE / "
-        "n).read_text() == f().rstrip() + '\\n', n"
-    )
     done = subprocess.run(
-        [sys.executable, "-c", text], cwd=ROOT / "docs", capture_output=True, text=True
+        [sys.executable, "generate.py", "--check"],
+        cwd=ROOT / "docs",
+        capture_output=True,
+        text=True,
     )
-    assert done.returncode == 0, f"run `python docs/generate.py`: {done.stderr[-300:]}"
+    assert done.returncode == 0, f"run `python docs/generate.py`: {done.stdout}{done.stderr[-300:]}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_every_generated_block_has_a_maker(page):
+    name = page.relative_to(ROOT).as_posix()
+    made = list(makers(name)) if name in MAKERS else []
+    assert sorted(names(page.read_text())) == sorted(made)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -40,29 +50,33 @@ def test_links_lead_somewhere(page):
 
 
 @pytest.mark.xdist_group("rtl-simple-moe")
+def test_the_page_on_programs_shows_what_the_papers_example_prints(capsys):
+    shows_what_is_printed("docs/programs.md", "simple_moe", report.EXAMPLE, capsys)
+
+
+@pytest.mark.xdist_group("rtl-small")
 def test_readme_shows_what_its_program_prints(capsys):
-    """The README's program, its command and its output on model and RTL; the last line has this
-    machine's times.
+    shows_what_is_printed("README.md", "output", report.COMMAND, capsys)
+
+
+def shows_what_is_printed(page, name, command, capsys):
+    """The command stands on the page, and its output below; the last line has this machine's
+    times.
     """
-    import report
-
-    text = (ROOT / "README.md").read_text()
-    assert re.search(r"```python\n(.*?)```", text, re.S).group(1) == report.program_code()
-    assert f"penstock {' '.join(report.COMMAND)} " in text
-    shown = re.search(r"```text\n(.*?)```", text, re.S).group(1).splitlines()
-    assert cli.main([*report.COMMAND, "--quiet"]) == 0
-    assert capsys.readouterr().out.splitlines()[:-1] == shown[:-1]
+    text = (ROOT / page).read_text()
+    assert f"penstock {' '.join(command)} " in text
+    assert cli.main([*command, "--quiet"]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    fence, *shown, _, end = between(text, name).splitlines()
+    assert (fence, shown, end) == ("```text", printed[:-1], "```")
 
 
-def test_readme_results_are_of_the_stored_records():
-    """`python bench/report.py` was run after the records, or what they are compared with, changed."""
-    import report
-
-    text = (ROOT / "README.md").read_text()
-    assert report.between(text, report.FIGURE) == report.figure_block(report.stored_records())
-    assert report.between(text, report.SPEED) == report.speed_block(
-        json.loads(report.SPEED_RECORD.read_text())
-    )
+def test_the_program_of_the_readme_is_the_workload_it_names(tmp_path):
+    program = tmp_path / "swiglu.py"
+    program.write_text(re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)[1])
+    (mine,), (shipped,) = api.run(str(program), "small_fpga"), api.run("swiglu", "small_fpga")
+    assert mine.values_ok and mine.cycles == shipped.cycles
+    assert (mine.flops, mine.onchip_bytes) == (shipped.flops, shipped.onchip_bytes)
 
 
 def test_the_page_of_dynamic_against_static_is_of_the_stored_record():
@@ -174,14 +188,12 @@ def test_api_page_runs(tmp_path, monkeypatch):
 
 def test_the_page_on_programs_shows_programs_that_run():
     import numpy as np
-    from penstock.runs import api
     from penstock.runs.reference import expected
 
     example = ROOT / "samples" / "files" / "top2.py"
-    whole, bins, loop = (
+    _, bins, loop = (
         b.text for b in blocks(ROOT / "docs" / "programs.md") if b.language == "python"
     )
-    assert example.read_text().endswith(f'"""\n\n{whole}')
     for seed in range(3):
         (record,) = api.run(str(example), "small_fpga", seed=seed)
         assert record.values_ok and record.max_rel_err < 1e-2

@@ -1,0 +1,160 @@
+"""The blocks of the reference pages: what the code declares, as tables and lists."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
+
+from penstock.cli import parser as make_parser
+from penstock.cli.examples import EXAMPLES, is_long
+from penstock.frontend.operator_reference import operator_reference
+from penstock.machine.config import Machine, Published
+from penstock.machine.functions import FUNCTIONS
+from penstock.machine.kinds import KINDS, Kind
+from penstock.samples import SAMPLES
+
+__all__ = ["cli", "configuration", "kinds", "operators", "samples"]
+
+Makers = dict[str, Callable[[], str]]
+
+
+def configuration() -> Makers:
+    """Every field of a machine configuration."""
+    return {"machine": lambda: _fields(Machine), "published": lambda: _fields(Published)}
+
+
+def _fields(cls: type) -> str:
+    head = ["| field | default | range | meaning, unit, source |", "|---|---|---|---|"]
+    return "\n".join([*head, *_rows(cls, "")])
+
+
+def _rows(cls: type, prefix: str) -> Iterator[str]:
+    for f in fields(cls):
+        default = f.default_factory() if callable(f.default_factory) else f.default
+        if is_dataclass(default):
+            yield from _rows(type(default), f"{prefix}{f.name}.")
+            continue
+        allowed = f.metadata["allowed"]
+        limits = f"{allowed[0]} to {allowed[-1]}" if allowed else ""
+        yield f"| `{prefix}{f.name}` | `{default!r}` | {limits} | {f.metadata['doc']} |"
+
+
+def kinds() -> Makers:
+    """Unit kinds and functions of the `machine` timing."""
+    return {"kinds": _kinds, "functions": _functions}
+
+
+def _kinds() -> str:
+    return "\n\n".join(_kind(KINDS[name]) for name in sorted(KINDS))
+
+
+def _kind(kind: Kind) -> str:
+    """A section with one line for each parameter."""
+    lines = [f"### `{kind.name}`", "", f"{kind.doc[0].upper()}{kind.doc[1:]}."]
+    parameters = [(p, doc, "") for p, doc in kind.params.items()]
+    parameters += [(p, doc, ", optional") for p, doc in kind.optional.items()]
+    if parameters:
+        lines.append("")
+    for name, doc, optional in parameters:
+        registered = ", run time" if name in kind.runtime else ""
+        lines.append(f"* `{name}`{optional}{registered}: {doc}")
+    return "\n".join(lines)
+
+
+def _functions() -> str:
+    head = ["| function | operands | stages | FLOP per element | |", "|---|--:|--:|--:|---|"]
+    rows = [
+        f"| `{f.name}` | {f.arity} | {f.stages} | {f.flops_per_element} | {f.doc} |"
+        for f in FUNCTIONS.values()
+    ]
+    return "\n".join([*head, *rows])
+
+
+def operators() -> Makers:
+    """Every operator and every function of operators."""
+    return {"operators": _operators}
+
+
+def _operators() -> str:
+    """A section for each operator by name, then the functions."""
+    _, *sections = f"\n{operator_reference()}".split("\n## ")
+    *ordered, last = (section.strip() for section in sections)
+    return "\n\n".join(f"## {section}" for section in [*sorted(ordered), last])
+
+
+def cli() -> Makers:
+    """Every command with its arguments, from the parser itself."""
+    return {"commands": _commands}
+
+
+def _commands() -> str:
+    return "\n\n".join(_command(name, parser) for name, parser in _parsers().items())
+
+
+def _command(name: str, parser: argparse.ArgumentParser) -> str:
+    what = _help_of(name)
+    lines = [f"## `penstock {name}`", "", f"{what[0].upper()}{what[1:]}."]
+    for fence, takes_long in (("```sh", False), ("```sh long", True)):
+        examples = [line for line in EXAMPLES.get(name, ()) if is_long(line) == takes_long]
+        if examples:
+            lines += ["", fence, *examples, "```"]
+    rows = [
+        f"| {_argument(a)} | {_meaning(a)} |"
+        for a in parser._actions
+        if a.dest != "help" and not isinstance(a, argparse._SubParsersAction)
+    ]
+    return "\n".join([*lines, "", "| argument | meaning |", "|---|---|", *rows])
+
+
+def _parsers() -> dict[str, argparse.ArgumentParser]:
+    """Commands that do something, by their full name."""
+
+    def walk(parser: argparse.ArgumentParser, prefix: str) -> dict:
+        subs = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+        if not subs:
+            return {prefix: parser}
+        found = {}
+        for name, sub in subs[0].choices.items():
+            found |= walk(sub, f"{prefix} {name}".strip())
+        return found
+
+    return walk(make_parser(), "")
+
+
+def _help_of(name: str) -> str:
+    """The line that the parent command prints about a command."""
+    parser, text = make_parser(), ""
+    for word in name.split():
+        subs = next(a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+        text = next(c.help for c in subs._choices_actions if c.dest == word)
+        parser = subs.choices[word]
+    return text
+
+
+def _argument(a: argparse.Action) -> str:
+    choices = "{" + ",".join(map(str, a.choices)) + "}" if a.choices else ""
+    value = a.metavar or choices or a.dest.upper()
+    if not a.option_strings:
+        return f"`[{value}]`" if a.nargs == "?" else f"`{value}`"
+    return f"`{a.option_strings[-1]}`" if a.nargs == 0 else f"`{a.option_strings[-1]} {value}`"
+
+
+def _meaning(a: argparse.Action) -> str:
+    text = (a.help or "").replace("|", "\\|").replace("**", r"\*\*")
+    notes = ["required"] if a.required and a.option_strings else []
+    takes = a.option_strings and a.nargs != 0
+    if takes and a.default not in (None, [], "") and "default" not in text:
+        notes.append(f"default `{a.default}`")
+    return f"{text} ({', '.join(notes)})".strip() if notes else text
+
+
+def samples() -> Makers:
+    """What comes in the box."""
+    return {"samples": _samples}
+
+
+def _samples() -> str:
+    head = ["| name | copy | what it is | and then |", "|---|---|---|---|"]
+    rows = [f"| `{name}` | `{s.file}` | {s.what} | `{s.then()}` |" for name, s in SAMPLES.items()]
+    return "\n".join([*head, *rows])
