@@ -179,9 +179,6 @@ def overlay(session: nox.Session) -> None:
 
 @nox.session
 def report(session: nox.Session) -> None:
-    """The README's results, those of the DAG scheduler and the pictures, from the stored records (1
-    minute).
-    """
+    """The generated blocks of all pages and the pictures, from the stored records (3 minutes)."""
     install(session)
-    session.run("python", "bench/report.py", *session.posargs)
-    session.run("python", "bench/dag_report.py")
+    session.run("python", "docs/generate.py", "--pictures", *session.posargs)

@@ -198,13 +198,14 @@ def fig8_lines() -> list[list[str]]:
     found = figures.fig8_agreements(figures.fig8_rows(fig8_records()))
     by = {(a["of"], a["against"]): a for a in found}
     worst = max(abs(r.cycles / m.cycles - 1) for r, m in zip(runs, model_records(), strict=True))
+    differ = sum(r.mismatches for r in runs)
     hdl = by["model_cycles", "hdl_cycles"]
     step = by["published_cycles", "step_cycles"]
     at = commit(runs[0].versions)
     return [
         [
             "figure 8, RTL against model, cycles",
-            f"{len(runs)} points, error {worst:.0%}, {sum(r.mismatches for r in runs)} beats differ",
+            f"{len(runs)} points, error {worst:.0%}, {differ} beats differ",
             "`penstock figures fig8 --rtl`",
             at,
         ],
