@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 from penstock.cli import main
 from penstock.runs import dag_run
-from penstock.scheduler.dag import Readings, Schedule, Subgraph, evaluate
+from penstock.scheduler.dag import Readings, Schedule, ScheduleError, Subgraph, evaluate
 from penstock.scheduler.dag.generate import generate
 from penstock.scheduler.dag.machine import lower_subgraph, shrink
+from penstock.scheduler.dag.machine.lower import MOST_OPS
 from penstock.scheduler.dag.solve import solve
 from penstock.scheduler.dag.solve.baselines import one_op_per_subgraph
-from penstock.testing.dag_cases import EXAMPLES, WORKED
+from penstock.testing.dag_cases import EXAMPLES, PW, WORKED, problem
 
 
 def judged(run):
@@ -138,3 +139,20 @@ def test_a_tensor_consumed_here_and_retained():
     (run,) = dag_run.run_schedule(EXAMPLES[3], schedule)
     judged(run)
     assert [s.elements for s in run.subgraphs] == [2 * 128 * 128, 2 * 128 * 128]
+
+
+@pytest.mark.parametrize("ops", [MOST_OPS, 1500])
+def test_a_subgraph_of_many_operations_is_lowered_or_refused(ops):
+    case = problem(
+        [([i], i + 1) for i in range(ops)],
+        [10] * ops,
+        [PW] * ops,
+        [(16, 16)] * (ops + 1),
+        capacity=10_000,
+    )
+    entry = Subgraph(tuple(range(ops)), (16, 16, 1))
+    if ops <= MOST_OPS:
+        assert lower_subgraph(case, entry).plan.ops == entry.ops
+    else:
+        with pytest.raises(ScheduleError, match="1,500 operations in one program"):
+            lower_subgraph(case, entry)

@@ -40,7 +40,7 @@ from ....frontend import (
     matmul,
     silu,
 )
-from ..demand import Extent, Plan, Role, make_plan
+from ..demand import Extent, Plan, Role, ScheduleError, make_plan
 from ..meter import Meter
 from ..problem import Problem
 from ..readings import Readings
@@ -49,6 +49,8 @@ from ..solution import Subgraph
 __all__ = ["Held", "Lowered", "Work", "lower_subgraph", "tensor_name"]
 
 DTYPE = "fp32"
+MOST_OPS = 250
+"""Operations of a subgraph that become one program."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,19 @@ def lower_subgraph(
         Operator name -> sixteenths of a cycle from tile to tile, None for the unit's own
         (`rates.Fabric.intervals`).
 
+    Raises
+    ------
+    ScheduleError
+        The subgraph has more than `MOST_OPS` operations.
+
     """
+    if len(entry.ops) > MOST_OPS:
+        raise ScheduleError(
+            f"{len(entry.ops):,} operations in one program",
+            where=name,
+            rule=f"a subgraph on the machine has at most {MOST_OPS}",
+            remedy="a schedule of smaller subgraphs",
+        )
     plan = make_plan(problem, entry.ops, Readings(), name)
     meter = Meter(problem, plan, Readings(), entry.granularity, resident, entry.retain)
     return _Builder(problem, entry, plan, meter, name, interval).build()
