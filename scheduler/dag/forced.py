@@ -123,10 +123,11 @@ class _Account:
         near = self.near
         self.uses: dict[tuple[int, int], list[_Use]] = defaultdict(list)
         outputs = set(problem.graph_outputs)
+        in_part = _asked_in_part(problem, near)
         reads: list[tuple[int, list[_Use]]] = []
         for index, op in enumerate(problem.ops):
             home = self.component[index]
-            inner = _may_be_inner(problem, near, index)
+            inner = in_part[index]
             self.compute[home] += least_compute(problem, readings, index, inner)
             users = problem.consumers[op.output]
             if op.output in outputs or any(
@@ -337,6 +338,18 @@ class _Late:
 def _may_stay(problem: Problem, tensor: int) -> bool:
     """Whether the tensor fits as a whole beside at least one element of something else."""
     return problem.tensors[tensor].size < problem.capacity
+
+
+def _asked_in_part(problem: Problem, near: tuple[int, ...]) -> list[bool]:
+    """Of each operation what `_may_be_inner` tells of one, all in linear time."""
+    ops = problem.ops
+    in_part = [False] * len(ops)
+    for op in reversed(problem.topological):
+        in_part[op] = any(
+            near[op] >> user & 1 and (ops[user].is_matmul or in_part[user])
+            for user in problem.consumers[ops[op].output]
+        )
+    return in_part
 
 
 def _may_be_inner(
