@@ -19,7 +19,7 @@ import gaps
 import generated
 import growth
 from blocks import Blocks
-from penstock.machine.output import write_text
+from penstock.system.output import write_text
 from tables import frame
 
 import machine

@@ -8,8 +8,8 @@ import argparse
 import shutil
 from pathlib import Path
 
-from penstock.machine.output import write_text
 from penstock.runs.deadlock import Finding, load
+from penstock.system.output import write_text
 from tables import frame
 
 ROOT = Path(__file__).parents[1]

@@ -24,10 +24,10 @@ from pathlib import Path
 
 import clock
 from penstock.machine.config import Config, check, load
-from penstock.machine.output import writable, write_text
 from penstock.runs import api
 from penstock.runs.pareto import distance
 from penstock.runs.progress import Progress, display
+from penstock.system.output import writable, write_text
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "docs" / "results" / "dynamic.json"

@@ -13,7 +13,7 @@ from pathlib import Path
 from penstock.figures import FIGURES
 from penstock.figures.base import SECONDS, draw
 from penstock.figures.published import statements
-from penstock.machine.output import folder, write_text
+from penstock.system.output import folder, write_text
 from tables import frame
 
 ROOT = Path(__file__).parents[1]

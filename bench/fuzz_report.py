@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from blocks import Blocks
-from penstock.machine.output import write_text
+from penstock.system.output import write_text
 from tables import frame
 
 ROOT = Path(__file__).parents[1]

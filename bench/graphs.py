@@ -20,8 +20,8 @@ import numpy as np
 from blocks import Blocks
 from penstock.frontend.spice import graph_from
 from penstock.frontend.spice.devices import DEVICES, device_graph, equations, table
-from penstock.machine.output import write_text
 from penstock.runs.points import print_table
+from penstock.system.output import write_text
 
 ROOT = Path(__file__).parents[1]
 LU = (

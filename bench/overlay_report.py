@@ -14,9 +14,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from penstock.machine.output import write_text
 from penstock.machine.record import load
 from penstock.runs import api
+from penstock.system.output import write_text
 from tables import frame
 
 ROOT = Path(__file__).parents[1]

@@ -10,10 +10,10 @@ import csv
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.machine.output import write_text
 from penstock.overlay.parts import CAPACITY
 from penstock.overlay.resources import COARSE, TABLES
 from penstock.overlay.route import DEVICE
+from penstock.system.output import write_text
 from tables import frame
 
 ROOT = Path(__file__).parents[1]

@@ -17,9 +17,9 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from penstock.machine.output import write_text
 from penstock.overlay.regression import SUITES, Case, run
 from penstock.runs import api
+from penstock.system.output import write_text
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "docs" / "results" / "overlay_rtl.json"

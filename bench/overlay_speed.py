@@ -25,13 +25,13 @@ from pathlib import Path
 from clock import now
 from penstock.frontend.spice import graph_from, source
 from penstock.machine.dataflow import DataflowGraph
-from penstock.machine.output import writable, write_text
 from penstock.machine.overlay import Overlay
 from penstock.model import overlay as model
 from penstock.overlay.sweep import BEST
 from penstock.runs import api
 from penstock.runs.points import print_table
 from penstock.scheduler.token import map_graph
+from penstock.system.output import writable, write_text
 
 ROOT = Path(__file__).parents[1]
 SMALL = "mna_c880.mtx"

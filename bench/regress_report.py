@@ -11,8 +11,8 @@ from pathlib import Path
 
 from penstock.frontend import build
 from penstock.frontend.graph import OPERATORS
-from penstock.machine.output import write_text
 from penstock.runs import points, regress
+from penstock.system.output import write_text
 from tables import frame
 
 ROOT = Path(__file__).parents[1]

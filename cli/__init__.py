@@ -12,8 +12,8 @@ import gc
 import importlib
 import sys
 
-from ..machine import interrupts, output
 from ..machine.errors import PenstockError
+from ..system import interrupts, output
 from .examples import EXAMPLES
 
 __all__ = ["COMMANDS", "main", "parser"]

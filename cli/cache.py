@@ -30,7 +30,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def command(args) -> int:
-    from ..machine import cache
+    from ..system import cache
 
     if args.gb is not None and args.action != "prune":
         raise PenstockError(f"--gb is for `penstock cache prune`, not {args.action}")

@@ -6,9 +6,9 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from ..machine import output
 from ..machine.errors import PenstockError
 from ..machine.limits import SEEDS, SIZES, within
+from ..system import output
 from . import dag_solver as dag
 from .options import add_quiet, display
 

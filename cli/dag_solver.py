@@ -12,12 +12,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ..machine import children, interrupts, output
 from ..machine.errors import PenstockError
 from ..scheduler.dag.evaluate import Evaluation, evaluate
 from ..scheduler.dag.problem import Problem
 from ..scheduler.dag.readings import SOURCES, Readings
 from ..scheduler.dag.solution import Schedule
+from ..system import children, interrupts, output
 
 __all__ = ["add_arguments", "main", "process_start"]
 

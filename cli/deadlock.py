@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..machine import output
+from ..system import output
 from .options import SEVERAL, add_program, add_quiet, display, grid_of
 
 

@@ -6,9 +6,9 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from .. import figures
-from ..machine.output import folder
 from ..runs import api, explain, points
 from ..runs.progress import Progress, display
+from ..system.output import folder
 
 SMALL = "small_fpga"
 POINT = {"tile_b": 64, "tile_inter": 64}

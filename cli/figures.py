@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..machine import output
 from ..machine.errors import PenstockError, nearest
+from ..system import output
 from .options import add_out, add_quiet, display
 
 

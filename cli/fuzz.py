@@ -8,9 +8,9 @@ import sys
 import time
 from pathlib import Path
 
-from ..machine import interrupts, output
 from ..machine.errors import PenstockError
 from ..machine.limits import MOST_SECONDS, SEEDS, within
+from ..system import interrupts, output
 from .options import add_quiet, display
 
 

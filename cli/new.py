@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..machine.output import STANDARD, file
+from ..system.output import STANDARD, file
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:

@@ -6,9 +6,9 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from ..machine import output
 from ..machine.errors import PenstockError
-from ..machine.reading import MOST_INTEGER
+from ..system import output
+from ..system.reading import MOST_INTEGER
 
 if TYPE_CHECKING:
     from ..runs.progress import Progress

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..machine import output
 from ..machine.errors import PenstockError
 from ..machine.graph_forms import FORMS
 from ..machine.limits import within
 from ..machine.overlay import CHOICES
+from ..system import output
 from . import overlay_hardware as hardware
 from .examples import EXAMPLES
 from .options import add_quiet, display

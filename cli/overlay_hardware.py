@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from ..machine import output
 from ..machine.errors import PenstockError
 from ..machine.limits import SEEDS, within
 from ..machine.overlay import CHOICES, MEMORIES, Overlay, Sizes
+from ..system import output
 from .examples import EXAMPLES
 from .options import add_quiet, display
 from .overlay_options import memory_depths, mesh_of

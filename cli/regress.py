@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..machine import output
+from ..system import output
 from .options import add_quiet, display, verdict
 
 

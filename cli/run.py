@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from ..machine import output
 from ..machine.errors import PenstockError
+from ..system import output
 from .options import add_program, add_quiet, add_run, display, one_value
 
 

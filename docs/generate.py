@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
 from marks import between, insert
-from penstock.machine.output import write_text
+from penstock.system.output import write_text
 
 ROOT = Path(__file__).parents[1]
 sys.path += [str(ROOT / "bench"), str(ROOT / "bench" / "dag")]  # where results are reported

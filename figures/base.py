@@ -13,11 +13,11 @@ from statistics import geometric_mean
 import numpy as np
 
 from ..machine.config import Config
-from ..machine.output import folder, write_picture, write_text
 from ..machine.record import Record
 from ..runs import api
 from ..runs.points import to_csv
 from ..runs.progress import Progress
+from ..system.output import folder, write_picture, write_text
 from .published import statements
 from .traces import Traces
 

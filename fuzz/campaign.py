@@ -20,11 +20,11 @@ from ..machine.config import Config, from_dict, to_dict
 from ..machine.deadlock import DeadlockError
 from ..machine.errors import LoweringError, PenstockError, RunError
 from ..machine.limits import INPUT_BITS, within
-from ..machine.output import folder, write_text
-from ..machine.reading import check_fields, read_json
 from ..machine.unitgraph import UnitGraph
 from ..runs.progress import Progress
 from ..runs.progress import of as progress_of
+from ..system.output import folder, write_text
+from ..system.reading import check_fields, read_json
 from . import fabric, programs
 from .coverage import Coverage, wanted
 from .draw import VARIANTS, Goal, draw

@@ -16,10 +16,10 @@ from .. import model
 from ..machine.beat import MAX_STOP, BufferRef, Scalar, Tile, Tuple
 from ..machine.config import Config, Dram, Machine, Published, check
 from ..machine.errors import RunError
-from ..machine.output import folder, write_text
 from ..machine.unitgraph import UnitGraph
 from ..runs.progress import Progress
 from ..runs.progress import of as progress_of
+from ..system.output import folder, write_text
 from ..testing import routing, units
 from ..testing.agents import PATTERNS
 from ..testing.units import Zoo

@@ -10,14 +10,14 @@ from amaranth.back import rtlil
 from amaranth.hdl import Shape
 from amaranth.lib import data, wiring
 
-from ..machine import children
 from ..machine.config import to_dict
 from ..machine.errors import RunError
-from ..machine.output import folder, write_text
-from ..machine.yosys import VERSION as YOSYS
-from ..machine.yosys import yosys
+from ..system import children
+from ..system.output import folder, write_text
 from .fabric import TOP, Fabric
 from .place import Library, ports_of
+from .yosys import VERSION as YOSYS
+from .yosys import yosys
 
 __all__ = ["Export", "export", "write"]
 

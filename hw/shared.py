@@ -21,12 +21,12 @@ from amaranth.hdl import Module
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ..machine import children
 from ..machine.functions import dot_stages
-from ..machine.yosys import yosys
+from ..system import children
 from .arith.add import fp32_add
 from .arith.mul import bf16_mul, fp32_mul
 from .place import module_name
+from .yosys import yosys
 
 __all__ = ["dot_verilog", "operators_verilog", "share"]
 

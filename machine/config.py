@@ -9,10 +9,10 @@ import tomllib
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 
+from ..system.reading import read_text
 from .beat import ELEMENT_BITS, LINE_BYTES
 from .errors import ConfigError, nearest
 from .limits import CHANNEL_DEPTHS, CYCLES, FRAMES, PAGES, QUEUES, RATES, within
-from .reading import read_text
 
 COUNTED_KINDS = ("matmul", "map")
 """Unit kinds of which a program node may have several."""

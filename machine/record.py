@@ -9,9 +9,9 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
+from ..system.output import write_text
+from ..system.reading import check_fields, read_json
 from .errors import PenstockError
-from .output import write_text
-from .reading import check_fields, read_json
 
 
 @dataclass

@@ -9,9 +9,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 
-from ..machine import children
 from ..machine.kinds import kind_of
 from ..machine.unitgraph import UnitGraph
+from ..system import children
 
 __all__ = ["beside"]
 

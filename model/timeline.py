@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..machine.output import write_text
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
+from ..system.output import write_text
 
 # process ids
 UNITS = 1

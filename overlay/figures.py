@@ -16,12 +16,12 @@ from statistics import median
 from ..frontend.spice.source import graph_from
 from ..machine.dataflow import DataflowGraph
 from ..machine.errors import PenstockError
-from ..machine.output import folder, write_picture, write_text
 from ..machine.record import Record
 from ..runs import api
 from ..runs.points import to_csv
 from ..runs.progress import Progress
 from ..scheduler.token.partition import OBJECTIVES
+from ..system.output import folder, write_picture, write_text
 from . import sweep
 from .comparison import compare, variants
 

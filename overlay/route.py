@@ -9,10 +9,10 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..machine import children
+from ..hw.yosys import VERSION, yosys
 from ..machine.errors import PenstockError, RunError
-from ..machine.yosys import VERSION, yosys
 from ..runs.progress import Progress
+from ..system import children
 from .synthesis import SCRIPTS
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def route(component: wiring.Component) -> Routed:
     """
     from ..hw.export import export
     from ..hw.registered import Registered
-    from ..machine.cache import digest, entry
+    from ..system.cache import digest, entry
 
     check()
     done = export(Registered(component))

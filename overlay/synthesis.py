@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..machine import children
+from ..hw.yosys import VERSION, yosys
 from ..machine.errors import PenstockError, RunError
-from ..machine.yosys import VERSION, yosys
+from ..system import children
 
 if TYPE_CHECKING:
     from amaranth.lib import wiring
@@ -104,7 +104,7 @@ def cost(component: wiring.Component, family: str = "xc7") -> Cost:
 
     """
     from ..hw.export import export
-    from ..machine.cache import digest, entry
+    from ..system.cache import digest, entry
 
     if family not in SCRIPTS:
         raise PenstockError(

@@ -18,7 +18,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ..machine import children
 from ..machine.beat import LINE_BYTES
 from ..machine.config import Config
 from ..machine.config import load as load_config
@@ -26,13 +25,14 @@ from ..machine.errors import PenstockError, RunError, nearest
 from ..machine.functions import lookup
 from ..machine.kinds import kind_of
 from ..machine.limits import SEEDS, within
-from ..machine.output import folder_writable
 from ..machine.record import Record
 from ..machine.record import load as load_records
 from ..machine.record import save as save_records
 from ..machine.shapes import check_asserted
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
+from ..system import children
+from ..system.output import folder_writable
 from . import edges
 from .outputs import check_tolerance, within_tolerance
 from .progress import Progress

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..frontend import lower
 from ..machine.errors import PenstockError, RunError
-from ..machine.output import write_picture
 from ..machine.record import Record
 from ..machine.trace import Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
@@ -20,6 +19,7 @@ from ..scheduler.dag import Problem, evaluate
 from ..scheduler.dag.machine import Fabric, Held, Lowered, derive, lower_subgraph
 from ..scheduler.dag.machine.rates import LINE_ELEMENTS
 from ..scheduler.dag.solution import Schedule
+from ..system.output import write_picture
 from .api import versions
 
 __all__ = ["ScheduleRun", "SubgraphRun", "draw", "run_schedule", "spearman", "table"]

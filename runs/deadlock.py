@@ -15,7 +15,7 @@ from ..machine.config import load as load_config
 from ..machine.deadlock import Deadlock, DeadlockError
 from ..machine.errors import PenstockError, nearest
 from ..machine.limits import CHANNEL_DEPTHS, SEEDS, within
-from ..machine.output import write_text
+from ..system.output import write_text
 from . import edges
 from .api import TIMINGS, versions
 from .progress import of as progress_of

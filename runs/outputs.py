@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from ..machine.errors import PenstockError, RunError
-from ..machine.output import writing
 from ..machine.record import Record
+from ..system.output import writing
 
 __all__ = ["check_tolerance", "save", "within_tolerance"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from ..machine.config import Config, check, load
 from ..machine.errors import PenstockError
-from ..machine.output import folder, write_text
 from ..machine.record import Record
+from ..system.output import folder, write_text
 from ..workloads.operators import PARTS
 from . import api, points
 from .progress import Progress

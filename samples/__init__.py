@@ -7,13 +7,13 @@ else, and nothing of Penstock imports them.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
 from ..machine.errors import PenstockError
-from ..machine.output import folder_writable, write_bytes
+from ..system import children
+from ..system.output import folder_writable, write_bytes
 
 __all__ = ["SAMPLES", "Sample", "copy"]
 
@@ -102,8 +102,8 @@ def copy(name: str, to: str | Path | None = None) -> Path:
         if not target.parent.is_dir():
             raise PenstockError(f"no such folder: {target.parent}", remedy="create it first")
         folder_writable(target.parent)
-        with tempfile.TemporaryDirectory(dir=target.parent) as beside:
-            made = Path(beside) / target.name
+        with children.temporary(parent=target.parent) as beside:
+            made = beside / target.name
             shutil.copytree(source, made)
             made.rename(target)
     return target

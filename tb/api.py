@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from .. import model
-from ..machine import children
 from ..machine.config import Config
 from ..machine.errors import RunError
 from ..machine.faults import Fault
@@ -24,6 +23,7 @@ from ..machine.stimulus import Point, whole_beats
 from ..machine.trace import ChannelTrace, PortTrace, Run
 from ..machine.unitgraph import UnitGraph
 from ..model.dram import lines_bound
+from ..system import children
 from . import bench, runner
 from .exported import Design
 from .native import FAULTS, HALT, STATUS

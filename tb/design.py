@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import asdict
 from pathlib import Path
 
-from ..machine.cache import cache_dir, digest, entry
+from ..hw.yosys import VERSION as YOSYS
 from ..machine.config import Config, shaping
-from ..machine.output import write_text
 from ..machine.unitgraph import UnitGraph
-from ..machine.yosys import VERSION as YOSYS
+from ..system.cache import cache_dir, digest, entry
+from ..system.output import write_text
 from . import mutation
 from .exported import Design
 from .runner import _version

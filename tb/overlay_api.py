@@ -13,11 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ..machine import children
 from ..machine.errors import RunError
 from ..machine.overlay import MEMORIES, SPECIALISED, Layout, Overlay, Sizes, needs
 from ..machine.overlay_image import Image
 from ..machine.token_ops import OP_CLASS, Op, format_of
+from ..system import children
 from . import runner
 
 __all__ = ["MAX_CYCLES", "RtlRun", "classes_of", "hardware", "run_image", "run_images"]

@@ -25,9 +25,9 @@ from typing import IO
 import cocotb_tools.config
 import cocotb_tools.runner
 
-from ..machine import cache, children
-from ..machine.cache import digest, entry
 from ..machine.errors import RunError
+from ..system import cache, children
+from ..system.cache import digest, entry
 
 __all__ = [
     "Build",

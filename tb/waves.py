@@ -11,8 +11,8 @@ from vcd.gtkw import GTKWSave
 
 from ..machine.beat import ELEMENT_BITS, STOP_BITS, STOP_DONE, BufferRef, Payload, Tile, Tuple
 from ..machine.errors import RunError
-from ..machine.output import writing
 from ..machine.unitgraph import UnitGraph
+from ..system.output import writing
 
 __all__ = ["collect", "decode", "payload_differences", "tile_values"]
 

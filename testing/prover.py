@@ -3,7 +3,7 @@
 from amaranth.back import rtlil
 from amaranth.hdl import Value
 
-from ..machine.yosys import yosys
+from ..hw.yosys import yosys
 
 __all__ = ["prove"]
 

@@ -45,7 +45,7 @@ from ..frontend import (
     row_sum,
 )
 from ..machine.errors import ProgramError
-from ..machine.reading import read_integers
+from ..system.reading import read_integers
 from .traffic import kv_lengths
 
 NUMBERS = (

@@ -34,7 +34,7 @@ from ..frontend import (
     silu,
 )
 from ..machine.errors import ProgramError
-from ..machine.reading import read_integers
+from ..system.reading import read_integers
 from .traffic import routing
 
 

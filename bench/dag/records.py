@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from penstock.machine.output import write_text
+from penstock.system.output import write_text
 
 __all__ = ["write_records"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from ...machine.dataflow import DataflowGraph
 from ...machine.errors import ProgramError, nearest
 from ...machine.graph_forms import FORMS, SHAPES
-from ...machine.reading import MOST_INTEGER, read_text
+from ...system.reading import MOST_INTEGER, read_text
 from .builder import expression
 from .factor import Factors, factorise
 from .generate import circuit_matrix

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from ...machine.errors import PenstockError
-from ...machine.reading import read_json
+from ...system.reading import read_json
 
 __all__ = ["read_object", "take_int", "take_list", "take_number"]
 

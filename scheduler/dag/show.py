@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 
-from ...machine.output import write_picture
+from ...system.output import write_picture
 from .evaluate import Evaluation
 from .fold import Folded, fold
 from .problem import Problem

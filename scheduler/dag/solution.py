@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...machine.errors import PenstockError
-from ...machine.output import write_text
-from ...machine.reading import check_fields
+from ...system.output import write_text
+from ...system.reading import check_fields
 from .jsonio import read_object, take_int, take_list, take_number
 
 __all__ = ["Granularity", "Schedule", "Subgraph"]

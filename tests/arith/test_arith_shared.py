@@ -12,9 +12,9 @@ from amaranth.back import rtlil
 from penstock.hw.arith.dot import Dot
 from penstock.hw.place import module_name
 from penstock.hw.shared import dot_verilog, operators_verilog, share
+from penstock.hw.yosys import yosys
 from penstock.machine import arith
 from penstock.machine.functions import dot_stages
-from penstock.machine.yosys import yosys
 from penstock.tb.runner import verilator_command
 from penstock.testing.arith_vectors import assert_same_bits, pairs
 

@@ -12,7 +12,7 @@ from penstock.hw.arith.format import FP64
 from penstock.hw.arith.log import Log
 from penstock.hw.arith.mul import Mul
 from penstock.hw.arith.sqrt import Sqrt
-from penstock.machine.yosys import yosys
+from penstock.hw.yosys import yosys
 
 BLOCKS = {
     **functions.DATAPATHS,

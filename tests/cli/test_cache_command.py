@@ -2,7 +2,7 @@
 
 import pytest
 from penstock import cli
-from penstock.machine import cache
+from penstock.system import cache
 
 
 @pytest.fixture(autouse=True)

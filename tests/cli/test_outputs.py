@@ -10,8 +10,8 @@ import threading
 
 import pytest
 from penstock import cli
-from penstock.machine import output
 from penstock.machine.errors import PenstockError
+from penstock.system import output
 
 SMALL = ["--config", "small_fpga", "--no-values", "--quiet"]
 RUN = ["run", "swiglu", *SMALL]

@@ -6,8 +6,8 @@ import time
 
 import pytest
 from penstock import cli
-from penstock.machine import cache
 from penstock.runs import api, progress
+from penstock.system import cache
 from rich.console import Console
 
 GRID = {"tile_b": [4, 8], "tile_inter": [8, 16]}

@@ -7,7 +7,7 @@ from penstock import cli
 from penstock.fuzz import campaign as campaigns
 from penstock.fuzz import programs
 from penstock.fuzz.draw import draw
-from penstock.machine import children
+from penstock.system import children
 
 
 def campaign(argv, capsys) -> str:

@@ -19,7 +19,7 @@ from functools import partial
 
 import numpy as np
 from penstock.cli import parser
-from penstock.machine.output import OutputFolder, folder_option
+from penstock.system.output import OutputFolder, folder_option
 
 BIG = "9" * 5000
 

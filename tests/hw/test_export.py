@@ -10,9 +10,9 @@ from penstock.hw.beat import Payloads
 from penstock.hw.export import export, write
 from penstock.hw.fabric import Fabric
 from penstock.hw.registry import component
+from penstock.hw.yosys import yosys
 from penstock.machine.beat import Scalar, Selector, Tile, Tuple
 from penstock.machine.kinds import KINDS
-from penstock.machine.yosys import yosys
 from penstock.testing import unit_bench as bench
 
 TILE = Tile(4, "fp32")

@@ -10,9 +10,9 @@ from penstock.hw.memory.load import Load
 from penstock.hw.memory.random_store import RandomStore
 from penstock.hw.memory.scratchpad import Scratchpad
 from penstock.hw.memory.store import Store
+from penstock.hw.yosys import yosys
 from penstock.machine.beat import BufferRef, Scalar, Tile
 from penstock.machine.config import Dram, Machine
-from penstock.machine.yosys import yosys
 
 CONFIG = Machine(
     t=4, dtype="bf16", port_lanes=1, load_lines=64, rows_per_cycle=4, dram=Dram(kind="ideal")

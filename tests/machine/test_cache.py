@@ -7,8 +7,8 @@ import sys
 import time
 
 import pytest
-from penstock.machine import cache
 from penstock.machine.errors import PenstockError
+from penstock.system import cache
 
 
 @pytest.fixture(autouse=True)
@@ -109,7 +109,7 @@ def test_an_orphaned_compiler_keeps_others_from_the_entry(folder):
     """The builder is killed, its guardian too; what it started still writes."""
     code = (
         "import os, signal\n"
-        "from penstock.machine import cache, children, guard\n"
+        "from penstock.system import cache, children, guard\n"
         "with cache.entry('sim', 'key') as (at, ready):\n"
         "    guard.guard()\n"
         "    os.system(f'kill -9 $(pgrep -P {os.getpid()} -f guardian.py)')\n"

@@ -10,14 +10,16 @@ import penstock
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SIDES = {"machine", "frontend", "model", "hw", "scheduler"}
+BASE = {"system", "machine"}
+SIDES = BASE | {"frontend", "model", "hw", "scheduler"}
 BENCHES = SIDES | {"workloads"}
 ALLOWED = {
-    "machine": {"sim_configs"},  # presets: data
-    "frontend": {"machine"},
-    "model": {"machine"},
-    "hw": {"machine"},
-    "scheduler": {"machine", "frontend"},
+    "system": set(),
+    "machine": {"system", "sim_configs"},  # presets: data
+    "frontend": BASE,
+    "model": BASE,
+    "hw": BASE,
+    "scheduler": BASE | {"frontend"},
     "workloads": SIDES,
     "tb": SIDES,
     "testing": SIDES,
@@ -26,7 +28,7 @@ ALLOWED = {
     "fuzz": BENCHES | {"tb", "testing", "runs"},
     "overlay": BENCHES | {"tb", "testing", "runs"},
     "cli": BENCHES | {"tb", "testing", "runs", "figures", "fuzz", "overlay", "samples"},
-    "samples": {"machine"},
+    "samples": BASE,
     "sim_configs": set(),
 }
 """Room -> rooms that it may import besides itself."""

@@ -1,8 +1,8 @@
 """Files that come in: text and JSON, with nothing dropped in silence."""
 
 import pytest
-from penstock.machine import reading
 from penstock.machine.errors import PenstockError, nearest
+from penstock.system import reading
 
 
 @pytest.mark.parametrize(

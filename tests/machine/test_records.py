@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from penstock.machine import output, record
+from penstock.machine import record
 from penstock.machine.errors import PenstockError
 from penstock.runs import explain
+from penstock.system import output
 
 
 def test_round_trip(tmp_path):

@@ -20,7 +20,7 @@ import sys
 import types
 from pathlib import Path
 
-from ....machine import children
+from ....system import children
 from . import kernel
 
 __all__ = ["NEEDED", "Compilation", "cached", "load", "loaded", "stamp_file"]

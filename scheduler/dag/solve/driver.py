@@ -17,8 +17,8 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ....machine import interrupts
 from ....machine.errors import PenstockError
+from ....system import interrupts
 from ..demand import ScheduleError, make_plan
 from ..evaluate import Evaluation, evaluate
 from ..floor import floor

@@ -18,8 +18,8 @@ from pathlib import Path
 import platformdirs
 from filelock import FileLock
 
-from . import children
-from .errors import RunError
+from ..machine.errors import RunError
+from ..system import children
 
 __all__ = ["VERSION", "installed", "yosys"]
 

@@ -5,7 +5,7 @@ as an exception in the main thread.
    KeyboardInterrupt.
 2. An exception that is raised while compiled code calls back is lost there, so it is raised again
    after a while, until the command is left or has called :func:`taken`; where Python does not get a
-   turn at all, the :mod:`~penstock.machine.guardian` ends the process.
+   turn at all, the :mod:`~penstock.system.guardian` ends the process.
 3. :func:`within` does the same for a time limit, with :class:`TimeUp`.
 """
 

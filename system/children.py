@@ -3,7 +3,7 @@
 Everything that Penstock starts goes through :func:`run` or :func:`started`: a process group of its
 own, which is ended when the call is left by an exception, when the command is interrupted, and when
 this process is gone, killed or not. :func:`temporary` does the same for folders. The
-:mod:`~penstock.machine.guardian` sees to the last case.
+:mod:`~penstock.system.guardian` sees to the last case.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def run(
     OSError
         There is no such program.
     KeyboardInterrupt, TimeUp
-        The command was interrupted, or its time is up (:mod:`~penstock.machine.interrupts`); also
+        The command was interrupted, or its time is up (:mod:`~penstock.system.interrupts`); also
         in a thread.
 
     """

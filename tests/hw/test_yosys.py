@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
-from penstock.machine import yosys
+from penstock.hw import yosys
 from penstock.machine.errors import RunError
 
 COUNTER = """

@@ -1,7 +1,7 @@
 """The guardian: a small process beside a command that ends what the command started, however the
 command itself ends.
 
-It is run as a file, by :mod:`penstock.machine.guard`, and imports nothing of this package. It reads
+It is run as a file, by :mod:`penstock.system.guard`, and imports nothing of this package. It reads
 two pipes.
 
 On the *control* pipe come lines. ``+g N`` and ``-g N``: a process group runs, or has ended. ``+d

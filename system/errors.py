@@ -1,0 +1,51 @@
+"""The error of bad input: what is wrong, where, which rule, and the remedy."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["PenstockError", "nearest"]
+
+
+def nearest(name: object, known: Iterable[object], what: str = "known:") -> str:
+    """The remedy for an unknown name: the nearest known one, and all of them after ``what``."""
+    names = [str(k) for k in known]
+    close = difflib.get_close_matches(str(name), names, n=1)
+    guess = f"did you mean {close[0]!r}? " if close else ""
+    return f"{guess}{what} {', '.join(names) or 'none'}"
+
+
+class PenstockError(Exception):
+    """Bad input, told in one message.
+
+    Parameters
+    ----------
+    what
+        What is wrong, as a full clause with the offending value.
+    where
+        The operator, stream, file, line or field, if known.
+    rule
+        The rule that is broken, if it is not plain from ``what``.
+    remedy
+        What the user can do about it.
+
+    """
+
+    def __init__(
+        self,
+        what: str,
+        where: str | None = None,
+        rule: str | None = None,
+        remedy: str | None = None,
+    ):
+        self.what = what
+        self.where = where
+        self.rule = rule
+        self.remedy = remedy
+        text = f"{where}: {what}" if where else what
+        if rule:
+            text += f" (rule: {rule})"
+        if remedy:
+            text += f"; {remedy}"
+        super().__init__(text)
