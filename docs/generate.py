@@ -28,6 +28,7 @@ MAKERS = {
     "docs/programs.md": "report:programs",
     "docs/results.md": "report:results",
     "docs/samples.md": "reference:samples",
+    "docs/timing.md": "reference:timing",
 }
 """For each page the module and its function that gives the makers of the blocks by name."""
 

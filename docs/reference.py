@@ -9,12 +9,14 @@ from dataclasses import fields, is_dataclass
 from penstock.cli import parser as make_parser
 from penstock.cli.examples import EXAMPLES, is_long
 from penstock.frontend.operator_reference import operator_reference
+from penstock.hw.memory import assembly, packing, reader, writer
+from penstock.machine import limits
 from penstock.machine.config import Machine, Published
 from penstock.machine.functions import FUNCTIONS
 from penstock.machine.kinds import KINDS, Kind
 from penstock.samples import SAMPLES
 
-__all__ = ["cli", "configuration", "kinds", "operators", "samples"]
+__all__ = ["cli", "configuration", "kinds", "operators", "samples", "timing"]
 
 Makers = dict[str, Callable[[], str]]
 
@@ -158,3 +160,23 @@ def _samples() -> str:
     head = ["| name | copy | what it is | and then |", "|---|---|---|---|"]
     rows = [f"| `{name}` | `{s.file}` | {s.what} | `{s.then()}` |" for name, s in SAMPLES.items()]
     return "\n".join([*head, *rows])
+
+
+def timing() -> Makers:
+    """Sizes of queues."""
+    return {"queues": _queues}
+
+
+def _queues() -> str:
+    sizes = [
+        ("`scratchpad`, writer", "references", writer.QUEUE),
+        ("`scratchpad`, reader", "tiles", reader.QUEUE),
+        ("`load`, generator", "triggers", limits.TRIGGERS_AHEAD),
+        ("`load`, assembly", "triggers", limits.TRIGGERS_BEHIND),
+        ("`load`, assembly", "blocks", assembly.QUEUE),
+        ("`store`, `random_store`", "blocks", packing.QUEUE),
+        ("`random_store`", "addresses", limits.STORE_ADDRESSES),
+        ("`random_store`", "acknowledgements due", limits.STORE_TILES),
+    ]
+    head = ["| queue of | holds | entries |", "|---|---|--:|"]
+    return "\n".join([*head, *(f"| {unit} | {what} | {size} |" for unit, what, size in sizes)])

@@ -13,7 +13,7 @@ from .walk import Walk, start_layout, walk_layout
 
 __all__ = ["Assembly", "block_layout", "trigger_layout"]
 
-QUEUE = 2  # blocks, docs/timing.md section 5 rule 4
+QUEUE = 2  # blocks, docs/timing.md section 5, ``load``, rule 4
 
 
 def block_layout(t: int, elements: int) -> data.StructLayout:
@@ -74,7 +74,7 @@ class Assembly(wiring.Component):
     completes a block pushes it if fewer than two are queued at the start of the cycle, and waits
     otherwise; it is visible from the next cycle. A misaligned line ends one block and begins the
     next, so a block's columns are written to the slots where they belong and nothing is carried.
-    Source: docs/timing.md section 5, rule 4.
+    Source: docs/timing.md section 5, ``load``, rule 4.
 
     """
 

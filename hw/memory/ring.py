@@ -54,7 +54,8 @@ class Ring(wiring.Component):
     ------
     A line that comes in d is visible in ``group`` from d + 1: the memory is read synchronously at
     the head of the next cycle, with that cycle's writes passed through. One group a cycle leaves.
-    ``group.valid`` depends on registers only. Source: docs/timing.md section 5, rules 2 and 3.
+    ``group.valid`` depends on registers only. Source: docs/timing.md
+    section 5, ``load``, rules 2 and 3.
 
     """
 
