@@ -22,7 +22,7 @@ A run in which nothing can move any more ends with one message: the smallest dep
 and the channels between them with what they hold. One that no depth frees says why, where a Reassemble is told to take from an input whose stream has ended. `penstock deadlock` looks further: it runs a program without values at every combination of parameters and also names, for each full channel of the circle, the depth that frees
 the run where only it and its copies (channels between units of the same names but for their numbers) are deepened. Where a writer of a scratchpad waits for a page, the least
 `machine.pages` or `machine.buffers` that frees it is named as well. All these are found by running (`model/depths.py`): one less does not free the run. `Fifo(stream, depth=N)` in the program
-deepens one channel, `machine.channel_depth` (`published.fifo_depth`) all of them.
+deepens one channel, `machine.channel_depth` (`stepsim.fifo_depth`) all of them.
 
 Before any run, lowering settles what can be told from the program:
 

@@ -32,7 +32,7 @@ penstock figures fig9 --out out --traces traces
 penstock figures all --machine --out drawn
 ```
 
-The last one makes figure 8 ([top.md](top.md), with the RTL) and those below: mixtures of experts and attention at full model size, in the timing `published` ([its rules](published_timing.md), and why a few points are near
+The last one makes figure 8 ([top.md](top.md), with the RTL) and those below: mixtures of experts and attention at full model size, in the timing `stepsim` ([its rules](stepsim.md), and why a few points are near
 and not exact) and in this machine's own (`machine_cycles`, *this machine*: what its RTL takes, cycle for cycle, [docs/timing.md](timing.md)). On one core of the machine that wrote this page the former took {seconds:.0f} s
 together, the latter {own:.0f} s; the published artifact takes {hours:.1f} h on 8 vCPU. `--traces` names a folder with the published routing (`routing/MODEL_bBATCH.npz`) and KV lengths
 (`kv_lengths/bBATCH_stdevNAME.npy`). `penstock new traces` copies all of the routing (figures 9, 10, 12, 13) and two batches of 64 lengths (figure 15, and two of the rows of figure 14); without `--traces` both are drawn

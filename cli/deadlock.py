@@ -5,17 +5,12 @@ from __future__ import annotations
 import argparse
 
 from ..system import output
-from .options import SEVERAL, add_program, add_quiet, display, grid_of
+from .options import SEVERAL, add_program, add_quiet, add_timing, display, grid_of
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(c, **SEVERAL)
-    c.add_argument(
-        "--timing",
-        choices=("machine", "published"),
-        default="machine",
-        help="this machine's channels, or the published simulator's",
-    )
+    add_timing(c, "this machine's channels, or the published simulator's")
     c.add_argument(
         "--depth",
         type=int,

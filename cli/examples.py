@@ -27,7 +27,7 @@ EXAMPLES = {
         "six points, one table",
         "penstock sweep swiglu --config small_fpga --set tile_b=4,8 --set tile_inter=8,16 --on "
         "both   # four points, one simulator build: a minute",
-        "penstock sweep swiglu --set tile_b=16,32,64 --timing published --no-values --csv > "
+        "penstock sweep swiglu --set tile_b=16,32,64 --timing stepsim --no-values --csv > "
         "sweep.csv",
     ),
     "show": (
@@ -35,7 +35,7 @@ EXAMPLES = {
     ),
     "deadlock": (
         "penstock deadlock swiglu --config small_fpga --depth 1   # seconds: it finishes",
-        "penstock deadlock published_moe --config paper_moe --timing published --set tokens=256 "
+        "penstock deadlock published_moe --config paper_moe --timing stepsim --set tokens=256 "
         "--set experts=16 --set top_k=4 --set dim=64 --set tile_rows=4,64   # a deadlock, and "
         "the depths that free it",
     ),

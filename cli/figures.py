@@ -15,7 +15,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         "figure",
         metavar="FIGURE",
         help="fig8 (SwiGLU by tile size, with the machine's timing and RTL); "
-        "in the timing `published` fig9 and fig10 (dynamic tiling; with 19 and 20), "
+        "in the timing `stepsim` fig9 and fig10 (dynamic tiling; with 19 and 20), "
         "fig12 and fig13 (time-multiplexing), fig14, fig15 and fig21 (attention); "
         "or all",
     )
@@ -62,11 +62,11 @@ def command(args) -> int:
     if "fig8" not in names and (args.rtl or args.records):
         raise PenstockError(
             f"--rtl and --records are for figure 8, not {names[0]}",
-            remedy="leave them out: its timing `published` runs on the model only",
+            remedy="leave them out: its timing `stepsim` runs on the model only",
         )
     if names == ["fig8"] and args.machine:
         raise PenstockError(
-            "--machine is for the figures in the timing `published`",
+            "--machine is for the figures in the timing `stepsim`",
             remedy="leave it out: figure 8 has this machine's cycles",
         )
     traces = figures.Traces(args.traces)

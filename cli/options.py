@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..machine.errors import PenstockError
+from ..machine.timings import TIMINGS, current_name
 from ..system import output
 from ..system.reading import MOST_INTEGER
 
@@ -33,13 +34,11 @@ def add_program(
     c.add_argument("--set", dest="params", action="append", default=[], metavar=value, help=meaning)
 
 
-def add_timing(c: argparse.ArgumentParser) -> None:
-    c.add_argument(
-        "--timing",
-        choices=("machine", "published"),
-        default="machine",
-        help="this machine's cycles, or the published simulator's (model only)",
-    )
+def add_timing(
+    c: argparse.ArgumentParser,
+    meaning: str = "this machine's cycles, or the published simulator's (model only)",
+) -> None:
+    c.add_argument("--timing", choices=TIMINGS, type=current_name, default="machine", help=meaning)
 
 
 def add_rule(c: argparse.ArgumentParser) -> None:

@@ -49,7 +49,7 @@ def command(args) -> int:
     params = one_value(args.params)
     if args.timeline and args.timing != "machine":
         raise PenstockError(
-            "--timeline shows the `machine` timing", remedy="leave out --timing published"
+            "--timeline shows the `machine` timing", remedy="leave out --timing stepsim"
         )
     outputs.check_tolerance(args.tolerance, not args.no_values, args.timing)
     if args.outputs:

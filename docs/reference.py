@@ -11,7 +11,7 @@ from penstock.cli.examples import EXAMPLES, is_long
 from penstock.frontend.operator_reference import operator_reference
 from penstock.hw.memory import assembly, packing, reader, writer
 from penstock.machine import limits
-from penstock.machine.config import Machine, Published
+from penstock.machine.config import Machine, Stepsim
 from penstock.machine.functions import FUNCTIONS
 from penstock.machine.kinds import KINDS, Kind
 from penstock.samples import SAMPLES
@@ -23,7 +23,7 @@ Makers = dict[str, Callable[[], str]]
 
 def configuration() -> Makers:
     """Every field of a machine configuration."""
-    return {"machine": lambda: _fields(Machine), "published": lambda: _fields(Published)}
+    return {"machine": lambda: _fields(Machine), "stepsim": lambda: _fields(Stepsim)}
 
 
 def _fields(cls: type) -> str:

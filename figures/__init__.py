@@ -8,7 +8,7 @@ from .fig8 import FIG8_CONFIG, FIG8_GRID, fig8, fig8_agreements, fig8_records, f
 from .traces import Traces
 
 FIGURES = {f.name: f for f in (*moe.FIGURES, *attention.FIGURES)}
-"""Figures of the timing `published`, by name; figure 8 has the machine's timing and the RTL beside
+"""Figures of the timing `stepsim`, by name; figure 8 has the machine's timing and the RTL beside
 it (:mod:`.fig8`).
 """
 

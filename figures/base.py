@@ -39,7 +39,7 @@ class Point:
     Attributes
     ----------
     program, config, params, seed
-        What is run, without values: in the timing `published`, and in the timing `machine` where
+        What is run, without values: in the timing `stepsim`, and in the timing `machine` where
         that is asked for.
     at
         Its place in the figure: the row's first columns.
@@ -97,7 +97,7 @@ def run(
     """
     points = figure.points(traces)
     clock = [time.perf_counter()]
-    records = _records(points, "published", progress)
+    records = _records(points, "stepsim", progress)
     clock.append(time.perf_counter())
     ours = _records(points, "machine", progress) if machine and figure.machine else []
     clock.append(time.perf_counter())

@@ -30,11 +30,11 @@ def stored_rtl() -> list[Record]:
 
 
 def fig8_records(rtl: bool, progress: Progress | None = None) -> list[Record]:
-    """All 15 points: `published` timing, the model, and the RTL: stored, or with ``rtl`` run afresh
+    """All 15 points: `stepsim` timing, the model, and the RTL: stored, or with ``rtl`` run afresh
     and checked beat by beat.
     """
     records = api.sweep(
-        "swiglu", FIG8_CONFIG, FIG8_GRID, timing="published", values=False, progress=progress
+        "swiglu", FIG8_CONFIG, FIG8_GRID, timing="stepsim", values=False, progress=progress
     )
     records += api.sweep(
         "swiglu",
@@ -60,7 +60,7 @@ def fig8_rows(records: list[Record]) -> list[dict]:
     for p in published_fig8():
         at = p.tile_b, p.tile_inter
         get = {
-            "published": found.get((*at, "model", "published")),
+            "stepsim": found.get((*at, "model", "stepsim")),
             "model": found.get((*at, "model", "machine")),
             "rtl": found.get((*at, "rtl", "machine")),
         }
@@ -79,7 +79,7 @@ def fig8_rows(records: list[Record]) -> list[dict]:
         row |= {f"{k}_dram_bytes": get[k].dram_bytes if get[k] else None for k in ("model", "rtl")}
         row |= {
             "step_onchip_bytes": p.onchip_bytes,
-            "onchip_bytes": get["published"].onchip_bytes if get["published"] else None,
+            "onchip_bytes": get["stepsim"].onchip_bytes if get["stepsim"] else None,
         }
         rows.append(row)
     return rows
@@ -87,7 +87,7 @@ def fig8_rows(records: list[Record]) -> list[dict]:
 
 def fig8_agreements(rows: list[dict]) -> list[dict]:
     pairs = [
-        ("step_cycles", "published_cycles"),
+        ("step_cycles", "stepsim_cycles"),
         ("step_cycles", "model_cycles"),
         ("hdl_cycles", "model_cycles"),
         ("hdl_cycles", "step_cycles"),
@@ -110,7 +110,7 @@ def fig8(out: Path, records: list[Record]) -> tuple[list[dict], list[dict]]:
 SERIES = {
     "step_cycles": ("STeP simulator (published)", "0.75"),
     "hdl_cycles": ("HDL (published)", "0.45"),
-    "published_cycles": ("Penstock, published timing", "#9ecae1"),
+    "stepsim_cycles": ("Penstock, stepsim timing", "#9ecae1"),
     "model_cycles": ("Penstock model", "#3182bd"),
     "rtl_cycles": ("Penstock RTL", "#e6550d"),
 }

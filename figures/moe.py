@@ -50,7 +50,7 @@ def tiling(batch: int):
             if (model, batch) == ("qwen", 1024):
                 config = replace(
                     config,
-                    published=replace(config.published, fifo_depth=DEPTH_1024),
+                    stepsim=replace(config.stepsim, fifo_depth=DEPTH_1024),
                     machine=replace(config.machine, channel_depth=DEPTH_1024),
                 )
             for tile in (*TILES[batch], "dynamic"):

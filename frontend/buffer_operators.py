@@ -108,7 +108,7 @@ class Bufferize(Operator):
     def lower_machine(self, low):
         return [low.bufferize(self)]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.one(self, "bufferize", {"rank": self.args["rank"]})
 
     def evaluate(self, ev, stream):
@@ -151,7 +151,7 @@ class Streamify(Operator):
     costs = "on chip: nothing (rule `paper`), a buffer and a tile (`published`)"
     limits = (
         "the reference stream may not carry references to buffers, which somebody has to give up",
-        "in the timing `published` no list of repeats",
+        "in the timing `stepsim` no list of repeats",
     )
     streams = ("buffers", "ref?")
     arguments = {
@@ -298,7 +298,7 @@ class Streamify(Operator):
     def lower_machine(self, low):
         return [low.streamify(self)]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         repeat = self.args["repeat"]
         if self.listed:
             raise low.error(

@@ -137,8 +137,8 @@ class HigherOrder(Operator):
 
 UNITS = {
     "units": "hardware units that share the work (default: the configuration's)",
-    "compute_bw": "FLOP per cycle in the timing `published` (default: the configuration's)",
-    "write_back": "whether the result is put into a memory unit (timing `published`)",
+    "compute_bw": "FLOP per cycle in the timing `stepsim` (default: the configuration's)",
+    "write_back": "whether the result is put into a memory unit (timing `stepsim`)",
     "interval": (
         "least sixteenths of a cycle from one physical tile (of the first operand, as often as "
         "it is used) to the next (default: the unit's own interval)"
@@ -247,7 +247,7 @@ class Map(HigherOrder):
     def lower_machine(self, low):
         return [self.args["fn"].lower(low, self)]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.map(self)
 
     def evaluate(self, ev, *streams):
@@ -403,7 +403,7 @@ class Accum(Reduction):
             )
         ]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.accum(self)
 
     def evaluate(self, ev, *streams):
@@ -483,7 +483,7 @@ class Scan(Reduction):
             )
         ]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.accum(self, scan=True)
 
     def evaluate(self, ev, *streams):
@@ -583,7 +583,7 @@ class FlatMap(HigherOrder):
             else low.chain(port, "flatten", self, {"lo": k, "hi": k + 1}, "flatten")
         ]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.expanding(self)
 
     def evaluate(self, ev, *streams):

@@ -73,7 +73,7 @@ class Source(Operator):
             low.port(low.unit("source", self, {}), 0, low.payload(self.outputs[0].element, self))
         ]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.source(self)
 
     def evaluate(self, ev):
@@ -95,7 +95,7 @@ class Sink(Operator):
         low.feed(self, 0, low.sink(self, 0), 0)
         return []
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         low.feed(self, 0, low.unit("sink", self, {}), 0)
         return []
 
@@ -166,7 +166,7 @@ class Loop(Operator):
     def lower_machine(self, low):
         return [low.loop(self)]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.loop(self)
 
     def evaluate(self, ev, stream):

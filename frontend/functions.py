@@ -34,7 +34,7 @@ class Function:
     operators
         Names of the operators that can run it.
     rule, cost
-        Its rule in the timing `published` (machine/published_kinds.py), and FLOP per element there.
+        Its rule in the timing `stepsim` (machine/stepsim_kinds.py), and FLOP per element there.
 
     """
 

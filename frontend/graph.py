@@ -170,7 +170,7 @@ class Operator(NoArithmetic):
 
     One subclass states everything about an operator: what it takes (``streams``, ``arguments``),
     the type of what it gives (``shape_rule``), its costs (``offchip``, ``flops``, ``onchip``), its
-    lowering (``lower_machine``, ``lower_published``) and its meaning (``evaluate``). Graph, checks,
+    lowering (``lower_machine``, ``lower_stepsim``) and its meaning (``evaluate``). Graph, checks,
     analysis, text form, drawing and documentation read that.
 
     Attributes
@@ -323,8 +323,8 @@ class Operator(NoArithmetic):
         """
         raise low.unsupported(self)
 
-    def lower_published(self, low) -> Sequence:
-        """Units for the timing `published`; ``low`` is a frontend.lowering.PublishedLowering."""
+    def lower_stepsim(self, low) -> Sequence:
+        """Units for the timing `stepsim`; ``low`` is a frontend.lowering.StepsimLowering."""
         raise low.unsupported(self)
 
     def evaluate(self, ev, *inputs):

@@ -246,7 +246,7 @@ class RandomOffChipLoad(RandomAccess):
         low.feed(self, 0, unit, 0)
         return [low.port(unit, 0, low.payload(_tile_type(self), self))]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.load(self, _tile_type(self), [])
 
     def evaluate(self, ev, addresses):
@@ -315,7 +315,7 @@ class RandomOffChipStore(RandomAccess):
         port = low.port(unit, 0, low.payload(ScalarType(1), self))
         return [low.unread(self, 0, port)]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.store_at(self)
 
     def evaluate(self, ev, addresses, tiles):
@@ -550,7 +550,7 @@ class LinearOffChipLoad(Operator):
             port = low.chain(port, "reshape", self, {"dim": 2 + d, **low.chunks(n)}, f"chunks{d}")
         return port
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.load(self, _tile_type(self), self.args["shape"])
 
     def evaluate(self, ev, *ref):
@@ -683,7 +683,7 @@ class LinearOffChipStore(Operator):
         low.feed(self, 0, unit, 0)
         return []
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.store(self)
 
     def evaluate(self, ev, stream):

@@ -245,8 +245,8 @@ def _functions() -> list[str]:
         "Of `Map`, `Accum`, `Scan` and `FlatMap`; an element-wise function is also "
         '`function("name")`, and a string with its name does. Each row is an example with its '
         "units; lengths of groups are symbols.",
-        "In the timing `published` a function takes the longest of load, compute and store by "
-        "its FLOP ([published_timing.md](published_timing.md)).",
+        "In the timing `stepsim` a function takes the longest of load, compute and store by "
+        "its FLOP ([stepsim.md](stepsim.md)).",
         "",
         "| function | operators | takes | gives | FLOP | units | |",
         "|---|---|---|---|---|---|---|",
@@ -300,7 +300,7 @@ def operator_reference() -> str:
         f"*Units* are those of the timing `machine`, with latency and interval on `{MACHINE}` (t "
         f"= {load(MACHINE).machine.t});",
         "those without have a section of [timing.md](timing.md), sections 3 to 5. How long an "
-        "operator takes in the timing `published`: [published_timing.md](published_timing.md).",
+        "operator takes in the timing `stepsim`: [stepsim.md](stepsim.md).",
         "A stream has stops up to 14, two of them for a tile's own physical tiles.",
         "",
     ]
@@ -338,7 +338,7 @@ def operator_reference() -> str:
             lines += [*_example(examples[name]), ""]
         timings = [
             t
-            for t in ("machine", "published")
+            for t in ("machine", "stepsim")
             if getattr(cls, f"lower_{t}") is not getattr(Operator, f"lower_{t}")
         ]
         lines += [f"Lowers to: {', '.join(timings) or 'nothing yet'}.", ""]

@@ -33,7 +33,7 @@ VISITS = 4
 """Times that an input is looked at again, for a path that waits for more."""
 PLAIN = {
     "machine": ("map", "flatten", "promote", "broadcast", "pace"),
-    "published": ("map", "flatten", "promote", "broadcast"),
+    "stepsim": ("map", "flatten", "promote", "broadcast"),
 }
 """Kinds whose room is known for certain: a path through them alone can be refused."""
 
@@ -113,7 +113,7 @@ def _settle(low: Lowering, leaving: dict, stream: Stream, starts: list[Channel])
 def _compare(low, leaving, stream: Stream, beats: int | None, way: Way, short: Way) -> None:
     """See to it that one way holds what the other needs before its first."""
     short = replace(short, channels=tuple(leaving[c.src] for c in short.channels))
-    held = short.holds(low.config.published.fifo_depth)
+    held = short.holds(low.config.stepsim.fifo_depth)
     if held >= way.lag or beats is None:
         return
     if way.lag <= beats:
@@ -155,7 +155,7 @@ def _dims(low: Lowering, stream: Stream) -> tuple[Dims, int | None]:
     element = stream.element
     if isinstance(element, TupleType):
         element = element.members[0]
-    if low.timing == "published" or not isinstance(element, TileType):
+    if low.timing == "stepsim" or not isinstance(element, TileType):
         return outer, 1
     inner = tuple(low.graph.most(dim(low.places(d, low.t))) for d in (element.cols, element.rows))
     return (*inner, *outer), None if None in inner else inner[0] * inner[1]

@@ -209,7 +209,7 @@ class Partition(Routing):
     def lower_machine(self, low):
         return low.partition(self)
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.route(self, "partition", self.args["outputs"])
 
     def evaluate(self, ev, stream, selector):
@@ -258,7 +258,7 @@ class Reassemble(Routing):
     limits = (
         "at most 128 inputs",
         "references to buffers of one memory",
-        "an empty dimension ends a run in the timing `published`, whose streams have none",
+        "an empty dimension ends a run in the timing `stepsim`, whose streams have none",
     )
     streams = ("inputs*", "selector")
     arguments = {"rank": "rank of the inputs, and of a unit: their dimensions but the outermost"}
@@ -293,7 +293,7 @@ class Reassemble(Routing):
     def lower_machine(self, low):
         return [low.reassemble(self)]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.route(self, "reassemble", len(self.inputs) - 1)
 
     def evaluate(self, ev, *streams):
@@ -365,7 +365,7 @@ class EagerMerge(Routing):
     def lower_machine(self, low):
         return low.eager_merge(self)
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.route(self, "eager_merge", len(self.inputs))
 
     def evaluate(self, ev, *data):

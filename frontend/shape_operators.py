@@ -99,7 +99,7 @@ class Flatten(Shape):
         k = low.inner(self, 0)
         return [src if lo == hi else low.chain(src, "flatten", self, {"lo": lo + k, "hi": hi + k})]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.one(self, "flatten", {"lo": self.args["lo"], "hi": self.args["hi"]})
 
     def evaluate(self, ev, stream):
@@ -124,7 +124,7 @@ class Promote(Shape):
         "stream stays empty"
     )
     limits = (
-        "in the timing `published` a new outermost dimension only around rank 0, around a "
+        "in the timing `stepsim` a new outermost dimension only around rank 0, around a "
         "dimension of 1, or (level 2) around what a Reshape has just split: no stop marks the "
         "end of a stream there"
     )
@@ -177,7 +177,7 @@ class Promote(Shape):
             )
         ]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         level = self.args["level"]
         if not self.outermost:
             return low.one(self, "promote", {"level": level})
@@ -233,7 +233,7 @@ class Reshape(Shape):
         "without pad the dimension is static and chunk divides it; with pad it is dimension 0",
         "what fills up is an empty tile, 0, or a selector without a target: no other values, no "
         "pairs, no tiles of run-time size (an empty one is an empty group)",
-        "in the timing `published` tiles only, and nothing may read the padding stream, which it "
+        "in the timing `stepsim` tiles only, and nothing may read the padding stream, which it "
         "does not have",
     )
     arguments = {
@@ -351,7 +351,7 @@ class Reshape(Shape):
     def lower_machine(self, low):
         return low.reshape(self)
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         pad = self.args["pad"] is not None
         if pad and self.graph.consumers(self[1]):
             raise low.error(
@@ -524,7 +524,7 @@ class Expand(Shape):
     def lower_machine(self, low):
         return [low.expand_by_reference(self) if self.by_reference else low.expand(self)]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         if self.by_reference:
             return low.one(self, "expand", {"rank": self.args["rank"]})
         return low.one(self, "repeat", {"count": self.args["count"]})
@@ -574,7 +574,7 @@ class Zip(Shape):
         "a pair is one beat, so both have as many physical tiles, and one size where only the "
         "run tells it",
         "references to buffers are counted on streams of their own",
-        "in the timing `published` a pair has two words",
+        "in the timing `stepsim` a pair has two words",
     )
     streams = ("first", "second")
     arguments = {}
@@ -596,7 +596,7 @@ class Zip(Shape):
     def lower_machine(self, low):
         return [low.zip(self)]
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.pair(self)
 
     def evaluate(self, ev, a, b):
@@ -640,7 +640,7 @@ class Fifo(Shape):
             replace(low.take(self, 0), depth=self.args["depth"] * tiles + 1)
         ]  # one for Done, which the other readers of the stream wait for too
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return [replace(low.take(self, 0), depth=self.args["depth"])]
 
     def evaluate(self, ev, stream):
@@ -668,7 +668,7 @@ class Broadcast(Shape):
     def lower_machine(self, low):
         return low.broadcast(self, low.take(self, 0), self.args["n"], "", self.inputs[0].element)
 
-    def lower_published(self, low):
+    def lower_stepsim(self, low):
         return low.broadcast(self, low.take(self, 0), self.args["n"])
 
     def evaluate(self, ev, stream):

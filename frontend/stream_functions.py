@@ -245,8 +245,8 @@ class Expanding(Function):
         """Units of a FlatMap that gives the parts of each element as a dimension of their own."""
         raise low.error(node, f"{self} has no unit on this machine")
 
-    def published(self) -> tuple[str, dict]:
-        """Kind and parameters of its unit in the timing `published` (machine/published_kinds.py)."""
+    def stepsim(self) -> tuple[str, dict]:
+        """Kind and parameters of its unit in the timing `stepsim` (machine/stepsim_kinds.py)."""
         raise ProgramError(f"{self} has no form in the published simulator")
 
 
@@ -305,7 +305,7 @@ class RetileStreamify(Expanding):
     def lower_flat(self, low, node):
         return low.retile_streamify(node, self)
 
-    def published(self):
+    def stepsim(self):
         return "split", {"along": self.along, "size": self.size, "mask": self.mask}
 
 
@@ -329,7 +329,7 @@ class AddressRange(Expanding):
     def lower_flat(self, low, node):
         return low.generate(node, "address", {"stride": self.stride})
 
-    def published(self):
+    def stepsim(self):
         return "address_range", {"step": self.stride}
 
 
@@ -355,7 +355,7 @@ class ExpertAddresses(Expanding):
     def lower_flat(self, low, node):
         return low.generate(node, "expert", {"count": self.count})
 
-    def published(self):
+    def stepsim(self):
         return "expert_addresses", {"step": self.count}
 
 
@@ -378,7 +378,7 @@ class LastTileFilter(Expanding):
     def lower_flat(self, low, node):
         return low.generate(node, "last", {})
 
-    def published(self):
+    def stepsim(self):
         return "last_filter", {}
 
 

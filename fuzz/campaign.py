@@ -99,7 +99,7 @@ class Campaign:
 
 def config_of(data: dict) -> Config:
     """A configuration from a stored one."""
-    return from_dict({k: v for k, v in data.items() if k in ("machine", "published")}, data["name"])
+    return from_dict({k: v for k, v in data.items() if k != "name"}, data["name"])
 
 
 def run_programs(

@@ -13,7 +13,7 @@ from ..frontend.analysis import substitute
 from ..frontend.lowering import lower
 from ..frontend.onchip import scratchpad_pages
 from ..frontend.reference import Evaluator
-from ..machine.config import Config, Dram, Machine, Published, check
+from ..machine.config import Config, Dram, Machine, Stepsim, check
 from ..machine.errors import RunError
 from ..machine.trace import Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
@@ -92,7 +92,7 @@ def machine(seed: tuple[int, ...]) -> Config:
         arbitration=one_of("need", "round_robin"),
         dram=dram,
     )
-    return check(Config("fuzz", m, Published()))
+    return check(Config("fuzz", m, Stepsim()))
 
 
 def prepare(recipe: Recipe, config: Config, name: str = "program") -> Case:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import model
 from ..machine.beat import MAX_STOP, BufferRef, Scalar, Tile, Tuple
-from ..machine.config import Config, Dram, Machine, Published, check
+from ..machine.config import Config, Dram, Machine, Stepsim, check
 from ..machine.errors import RunError
 from ..machine.unitgraph import UnitGraph
 from ..runs.progress import Progress
@@ -46,7 +46,7 @@ def machine(t: int = 2, dtype: str = "fp32") -> Config:
         load_lines=32,
         dram=Dram(channels=4),
     )
-    return check(Config("fuzz_streams", m, Published()))
+    return check(Config("fuzz_streams", m, Stepsim()))
 
 
 def tall(t: int = 2, dtype: str = "fp32") -> Zoo:

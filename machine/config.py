@@ -13,6 +13,7 @@ from ..system.reading import read_text
 from .beat import ELEMENT_BITS, LINE_BYTES
 from .errors import ConfigError, nearest
 from .limits import CHANNEL_DEPTHS, CYCLES, FRAMES, PAGES, QUEUES, RATES, within
+from .timings import TIMINGS, current_name
 
 COUNTED_KINDS = ("matmul", "map")
 """Unit kinds of which a program node may have several."""
@@ -119,8 +120,8 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Published:
-    """The published simulator's parameters (timing `published`; the paper's section 4.3 and its
+class Stepsim:
+    """The published simulator's parameters (timing `stepsim`; the paper's section 4.3 and its
     artifact).
     """
 
@@ -142,7 +143,7 @@ class Config:
 
     name: str
     machine: Machine
-    published: Published
+    stepsim: Stepsim
     defaults: dict = field(
         default_factory=dict
     )  # program name -> sizes that suit this machine where the user gives none
@@ -230,8 +231,8 @@ def check(config: Config, where: str = "config") -> Config:
     if m.arbitration not in ("need", "round_robin"):
         raise ConfigError(f"arbitration must be 'need' or 'round_robin', not {m.arbitration!r}", at)
     _check_dram(m.dram, f"{at}.dram")
-    _check_dram(config.published.dram, f"{where}: published.dram")
-    _check_ranges(config.published, f"{where}: published")
+    _check_dram(config.stepsim.dram, f"{where}: stepsim.dram")
+    _check_ranges(config.stepsim, f"{where}: stepsim")
     return config
 
 
@@ -241,15 +242,26 @@ def _check_ranges(part, where: str) -> None:
             within(f.name, getattr(part, f.name), f.metadata["allowed"], where, ConfigError)
 
 
+def _tables(data: dict, where: str) -> dict:
+    """The tables of a configuration by today's names."""
+    tables = {current_name(key): table for key, table in data.items()}
+    if len(tables) < len(data):
+        raise ConfigError(
+            "has the tables [stepsim] and [published]", where, remedy="keep [stepsim]: one timing"
+        )
+    return tables
+
+
 def from_dict(data: dict, name: str, where: str | None = None) -> Config:
     """Build and validate a configuration from parsed TOML."""
     where = where or f"config {name}"
+    data = _tables(data, where)
     for key in data:
-        if key not in ("machine", "published", "defaults", "description"):
+        if key not in (*TIMINGS, "defaults", "description"):
             raise ConfigError(
                 f"unknown table {key!r}",
                 where,
-                remedy=nearest(key, ("machine", "published", "defaults"), "known tables:"),
+                remedy=nearest(key, (*TIMINGS, "defaults"), "known tables:"),
             )
     defaults = data.get("defaults", {})
     if not isinstance(defaults, dict) or not all(isinstance(v, dict) for v in defaults.values()):
@@ -262,7 +274,7 @@ def from_dict(data: dict, name: str, where: str | None = None) -> Config:
         Config(
             name,
             _build(Machine, data.get("machine", {}), f"{where}: machine"),
-            _build(Published, data.get("published", {}), f"{where}: published"),
+            _build(Stepsim, data.get("stepsim", {}), f"{where}: stepsim"),
             defaults,
         ),
         where,

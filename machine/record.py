@@ -12,6 +12,7 @@ from pathlib import Path
 from ..system.output import write_text
 from ..system.reading import check_fields, read_json
 from .errors import PenstockError
+from .timings import current_name
 
 
 @dataclass
@@ -23,13 +24,13 @@ class Record:
     workload, config, params
         Program name, configuration name, program parameters.
     backend, timing
-        ``model`` or ``rtl``; ``machine`` or ``published``.
+        ``model`` or ``rtl``; ``machine`` or ``stepsim``.
     cycles, first_request
-        Total cycles (`machine`: docs/timing.md section 5; `published`: latest local time), cycle of
+        Total cycles (`machine`: docs/timing.md section 5; `stepsim`: latest local time), cycle of
         the first off-chip request.
     offchip_bytes
         Logical traffic in B, from the symbolic analysis (padding never counts); where that leaves
-        symbols, `published`: the bytes of the tiles moved.
+        symbols, `stepsim`: the bytes of the tiles moved.
     dram_bytes
         64-B lines moved x 64.
     onchip_bytes, onchip_rule
@@ -228,7 +229,7 @@ def _record(d: object, i: int, path: str) -> Record:
     for j, entry in enumerate((d.get("schedule") or {"subgraphs": []})["subgraphs"]):
         _check_part(entry, _SUBGRAPH, f"entry {i}: schedule.subgraphs[{j}]", path)
     _check_channels(d, i, path)
-    return Record(**d)
+    return Record(**d | {"timing": current_name(d["timing"])})
 
 
 def _check_part(part: object, wanted: dict[str, str], what: str, path: str) -> None:

@@ -29,6 +29,7 @@ from ..machine.record import Record
 from ..machine.record import load as load_records
 from ..machine.record import save as save_records
 from ..machine.shapes import check_asserted
+from ..machine.timings import known_timing
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
 from ..system import children
@@ -40,7 +41,6 @@ from .progress import of as progress_of
 
 __all__ = [
     "BACKENDS",
-    "TIMINGS",
     "Outcome",
     "grid_points",
     "load_config",
@@ -55,7 +55,6 @@ __all__ = [
 ]
 
 BACKENDS = ("model", "rtl", "both")
-TIMINGS = ("machine", "published")
 
 
 @functools.cache
@@ -122,7 +121,7 @@ def run(
     params
         Keyword arguments of the program.
     on, timing
-        ``model`` | ``rtl`` | ``both``; ``machine`` | ``published`` (model only).
+        ``model`` | ``rtl`` | ``both``; ``machine`` | ``stepsim`` (model only).
     values
         Compute tiles bit for bit and check them against NumPy; False: timing only.
     seed
@@ -246,6 +245,7 @@ def outcomes(
             f"{len(seeds)} seeds for {len(points)} points",
             remedy="give one seed, or one for each point",
         )
+    timing = known_timing(timing)
     for one in seeds:
         _check_options(on, timing, values, one, waves)
     show = progress_of(progress)
@@ -333,11 +333,9 @@ def _compile_and_build(program, config: Config, params: dict, waves: bool, show:
 def _check_options(on: str, timing: str, values: bool, seed: int, waves: str | None) -> None:
     if on not in BACKENDS:
         raise PenstockError(f"no backend {on!r}", remedy=nearest(on, BACKENDS, "one of"))
-    if timing not in TIMINGS:
-        raise PenstockError(f"no timing {timing!r}", remedy=nearest(timing, TIMINGS, "one of"))
-    if timing == "published" and on != "model":
+    if timing == "stepsim" and on != "model":
         raise PenstockError(
-            "the `published` timing has no RTL", remedy="use --on model, or --timing machine"
+            "the `stepsim` timing has no RTL", remedy="use --on model, or --timing machine"
         )
     if waves and on == "model":
         raise PenstockError("only the RTL has waveforms", remedy="use --on rtl or --on both")
@@ -406,10 +404,10 @@ class _Point:
 
     def run_model(self, values: bool, trace: bool) -> Run:
         try:
-            if self.timing == "published":
-                from ..model import published
+            if self.timing == "stepsim":
+                from ..model import stepsim
 
-                return published.run(
+                return stepsim.run(
                     self.graph,
                     self.config,
                     sources=edges.source_tokens(self.program.graph, self.graph, self.streams()),
@@ -461,9 +459,7 @@ class _Point:
         if ev is not None:
             r.onchip_active_bytes = analysis.of(ev.active(self.program.graph)).onchip_bytes
         r.dram_bytes = LINE_BYTES * int(run.lines_read + run.lines_written)
-        dram = (
-            self.config.published.dram if self.timing == "published" else self.config.machine.dram
-        )
+        dram = self.config.stepsim.dram if self.timing == "stepsim" else self.config.machine.dram
         r.offchip_bytes_per_cycle = dram.bytes_per_cycle
         r.offchip_utilisation = r.dram_bytes / (r.cycles * dram.bytes_per_cycle)
         if self.timing == "machine":
@@ -498,7 +494,7 @@ class _Point:
                 "name": c.name,
                 "src": names[c.src[0]],
                 "dst": names[c.dst[0]],
-                "depth": c.depth,
+                "depth": c.depth or self.config.stepsim.fifo_depth,
                 "occupancy": float(run.occupancy[c.id]) if run.occupancy is not None else None,
             }
             for c in self.graph.channels

@@ -13,11 +13,11 @@ from time import perf_counter
 from ..machine.config import Config
 from ..machine.config import load as load_config
 from ..machine.deadlock import Deadlock, DeadlockError
-from ..machine.errors import PenstockError, nearest
 from ..machine.limits import CHANNEL_DEPTHS, SEEDS, within
+from ..machine.timings import known_timing
 from ..system.output import write_text
 from . import edges
-from .api import TIMINGS, versions
+from .api import versions
 from .progress import of as progress_of
 
 __all__ = ["Finding", "circle_rows", "find", "load", "row", "save"]
@@ -75,8 +75,7 @@ def find(
         Bad input, or a run that fails for another reason.
 
     """
-    if timing not in TIMINGS:
-        raise PenstockError(f"no timing {timing!r}", remedy=nearest(timing, TIMINGS, "one of"))
+    timing = known_timing(timing)
     within("seed", seed, SEEDS)
     config = config if isinstance(config, Config) else load_config(config)
     if depth is not None:
@@ -84,7 +83,7 @@ def find(
         config = replace(
             config,
             machine=replace(config.machine, channel_depth=depth),
-            published=replace(config.published, fifo_depth=depth),
+            stepsim=replace(config.stepsim, fifo_depth=depth),
         )
     show = progress_of(progress)
     return [_find(program, config, p, timing, seed, show) for p in points]
@@ -93,7 +92,7 @@ def find(
 def _find(program, config: Config, params: dict, timing: str, seed: int, show) -> Finding:
     from .. import model
     from ..frontend import build, lower
-    from ..model import published
+    from ..model import stepsim
 
     built = build(program, params, config)
     graph = lower(built.graph, config, timing=timing)
@@ -104,24 +103,24 @@ def _find(program, config: Config, params: dict, timing: str, seed: int, show) -
     cycles = None
     found = None
     try:
-        if timing == "published":
+        if timing == "stepsim":
             sources = edges.source_tokens(built.graph, graph, streams)
-            cycles = published.run(graph, config, sources=sources, search=False).cycles
+            cycles = stepsim.run(graph, config, sources=sources, search=False).cycles
         else:
             cycles = model.run(
                 graph, config, values=False, sources=edges.source_beats(built.graph, graph, streams)
             ).cycles
     except DeadlockError as e:
         found = e.deadlock
-        if timing == "published":
-            found = published.relieved(
+        if timing == "stepsim":
+            found = stepsim.relieved(
                 graph,
                 config,
                 found,
                 sources,
                 lambda text: show.stage(f"{built.name} {label}: {text}"),
             )
-    depth = config.published.fifo_depth if timing == "published" else config.machine.channel_depth
+    depth = config.stepsim.fifo_depth if timing == "stepsim" else config.machine.channel_depth
     return Finding(
         built.name,
         config.name,

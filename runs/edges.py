@@ -17,7 +17,7 @@ from ..machine.errors import RunError
 from ..machine.stimulus import whole_beats
 from ..machine.trace import Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
-from ..model import published
+from ..model import stepsim
 from ..testing.agents import beats
 
 __all__ = ["arrivals", "sinks_agree", "sinks_at_fault", "source_beats", "source_tokens", "watched"]
@@ -110,8 +110,8 @@ def source_beats(graph: Graph, units: UnitGraph, given: dict) -> dict[int, Sourc
     return out
 
 
-def source_tokens(graph: Graph, units: UnitGraph, given: dict) -> dict[int, published.Tokens]:
-    """Tokens of each stream from outside in the timing `published`: a tile, number or selector
+def source_tokens(graph: Graph, units: UnitGraph, given: dict) -> dict[int, stepsim.Tokens]:
+    """Tokens of each stream from outside in the timing `stepsim`: a tile, number or selector
     each, no values.
     """
 
@@ -121,8 +121,8 @@ def source_tokens(graph: Graph, units: UnitGraph, given: dict) -> dict[int, publ
                 value.shape[i] if d.value is None else d.value
                 for i, d in enumerate((element.rows, element.cols))
             )
-            return published.tile_word(rows, cols, value.shape[0])
-        return published.selector_words(value) if isinstance(element, SelectorType) else value
+            return stepsim.tile_word(rows, cols, value.shape[0])
+        return stepsim.selector_words(value) if isinstance(element, SelectorType) else value
 
     out = {}
     for u in units.units:
@@ -135,7 +135,7 @@ def source_tokens(graph: Graph, units: UnitGraph, given: dict) -> dict[int, publ
                     "a stream has no empty dimension in the published simulator",
                     "run it in the timing `machine`",
                 )
-            out[u.id] = published.tokens((s, word(node.outputs[0].element, v)) for v, s in elements)
+            out[u.id] = stepsim.tokens((s, word(node.outputs[0].element, v)) for v, s in elements)
     return out
 
 

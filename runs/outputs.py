@@ -49,9 +49,9 @@ def require_values(what: str, values: bool, timing: str) -> None:
         raise PenstockError(
             f"{what} values, and none are computed", remedy="leave out --no-values (values=False)"
         )
-    if timing == "published":
+    if timing == "stepsim":
         raise PenstockError(
-            f"{what} values, and the timing `published` has none", remedy="use --timing machine"
+            f"{what} values, and the timing `stepsim` has none", remedy="use --timing machine"
         )
 
 

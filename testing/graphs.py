@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import model
 from ..machine.beat import BufferRef, Tile
-from ..machine.config import Config, Dram, Machine, Published
+from ..machine.config import Config, Dram, Machine, Stepsim
 from ..machine.trace import SourceBeats
 from ..machine.unitgraph import Channel, Tensor, Unit, UnitGraph
 from ..model.golden import END, Beat, Golden
@@ -30,7 +30,7 @@ def configuration(**machine) -> Config:
             dram=dram,
             **machine,
         ),
-        Published(),
+        Stepsim(),
     )
 
 

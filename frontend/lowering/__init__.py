@@ -1,5 +1,5 @@
 """Lowering: a program graph becomes a unit graph, for the timing `machine` (physical tiles) or
-`published` (logical tiles).
+`stepsim` (logical tiles).
 
 Hierarchical tiling (the paper's appendix B.2): a logical tile [r, c] travels as two extra inner
 dimensions of physical tiles, [ceil(r/t), ceil(c/t)] row-major, also where that is 1 x 1. So
@@ -16,7 +16,7 @@ from ...machine.unitgraph import UnitGraph
 from ..graph import Graph
 from .base import Lowering, Port
 from .machine import MachineLowering
-from .published import PublishedLowering
+from .stepsim import StepsimLowering
 
 
 def lower(graph: Graph, config: Config, timing: str = "machine") -> UnitGraph:
@@ -41,9 +41,9 @@ def lower(graph: Graph, config: Config, timing: str = "machine") -> UnitGraph:
                 remedy=nearest(unknown[0], ["default", "accum", *FUNCTIONS], "names:"),
             )
         return _settled(MachineLowering(graph, config))
-    if timing == "published":
-        return _settled(PublishedLowering(graph, config))
-    raise LoweringError(f"no timing {timing!r}", remedy="one of machine, published")
+    if timing == "stepsim":
+        return _settled(StepsimLowering(graph, config))
+    raise LoweringError(f"no timing {timing!r}", remedy="one of machine, stepsim")
 
 
 def _settled(low: Lowering) -> UnitGraph:
@@ -60,4 +60,4 @@ def _settled(low: Lowering) -> UnitGraph:
         raise low.graph.located(e) from None
 
 
-__all__ = ["Lowering", "MachineLowering", "Port", "PublishedLowering", "lower"]
+__all__ = ["Lowering", "MachineLowering", "Port", "StepsimLowering", "lower"]

@@ -48,7 +48,7 @@ class Lowering:
     def lower_nodes(self) -> None:
         """Units and channels of all operators."""
         for node in self.graph.nodes:
-            outs = (node.lower_machine if self.timing == "machine" else node.lower_published)(self)
+            outs = (node.lower_machine if self.timing == "machine" else node.lower_stepsim)(self)
             for i, port in enumerate(outs):
                 if port is not None:
                     self.publish(node[i], port)

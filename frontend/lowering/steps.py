@@ -60,7 +60,7 @@ def steps(low: Lowering, unit: Unit, port: int, dims: Dims) -> list[Step]:
     """Ways on for a stream that enters a unit at an input; none where it ends, or where the data
     decide.
     """
-    table = _MACHINE if low.timing == "machine" else _PUBLISHED
+    table = _MACHINE if low.timing == "machine" else _STEPSIM
     return table[unit.kind](low, unit, port, dims) if unit.kind in table else []
 
 
@@ -226,7 +226,7 @@ def _at_least(low, unit, port, dims, out=0):
 
 
 def _reduced(low, unit, port, dims):
-    """Published: a reduction over ``rank`` dimensions, or a buffer of them."""
+    """Timing `stepsim`: a reduction over ``rank`` dimensions, or a buffer of them."""
     rank = unit.params["rank"]
     return [_gather(group(dims, rank), dims[rank:])]
 
@@ -252,7 +252,7 @@ _MACHINE = {
     "row_reduce": _pipelined,
     "matmul": _pipelined,
 }
-_PUBLISHED = {
+_STEPSIM = {
     **_SHAPES,
     "map": _pass,
     "zip": _register,

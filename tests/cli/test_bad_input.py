@@ -40,8 +40,8 @@ def program(n=8):
         (["run", "simple_moe", "--set", "tiles=0"], "tiles may have to be above 0"),
         (["run", "swiglu", "--set", "dtype=int8"], "dtype must be"),
         (
-            ["run", "swiglu", "--timing", "published", "--on", "rtl"],
-            "the `published` timing has no RTL",
+            ["run", "swiglu", "--timing", "stepsim", "--on", "rtl"],
+            "the `stepsim` timing has no RTL",
         ),
         (["run", "swiglu", "--json", "absent/x.json"], "no such folder absent"),
         (["explain", "absent.json"], "no such file: absent.json"),
@@ -67,16 +67,16 @@ def program(n=8):
             "no on-chip rule 'mine'; did you mean 'machine'? known: paper, published, machine",
         ),
         (
-            ["run", "swiglu", "--onchip-rule", "machine", "--timing", "published"],
-            "counts pages of scratchpads, the timing `published` has none",
+            ["run", "swiglu", "--onchip-rule", "machine", "--timing", "stepsim"],
+            "counts pages of scratchpads, the timing `stepsim` has none",
         ),
         (["run", "swiglu", "--no-values", "--on", "both"], "compares values"),
         (["sweep", "swigl", "--set", "a=1,2"], "no program named 'swigl'"),
         (["sweep", "swiglu", "--set", "tile_c=1,2"], "unknown parameter 'tile_c'"),
         (["sweep", "swiglu", "--json", "absent/x.json"], "no such folder absent"),
         (
-            ["sweep", "swiglu", "--on", "rtl", "--timing", "published"],
-            "the `published` timing has no RTL",
+            ["sweep", "swiglu", "--on", "rtl", "--timing", "stepsim"],
+            "the `stepsim` timing has no RTL",
         ),
         (["figures", "fig8", "--out", "/proc/x"], "cannot write into the folder /proc"),
         (
@@ -99,7 +99,7 @@ def program(n=8):
         ),
         (
             ["figures", "fig8", "--machine", "--out", "x"],
-            "--machine is for the figures in the timing `published`",
+            "--machine is for the figures in the timing `stepsim`",
         ),
         (["figures", "fig81", "--out", "x"], "no figure 'fig81'; did you mean 'fig8'?"),
         (["fuzz", "--time", "nan"], "--time must be from 0 to 10000000 seconds, not nan"),

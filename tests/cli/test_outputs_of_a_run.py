@@ -53,7 +53,7 @@ def test_outputs_go_to_a_file(tmp_path, capsys):
     "options, text",
     [
         (["--outputs", "o.npz", "--no-values"], "--outputs writes values, and none are computed"),
-        (["--outputs", "o.npz", "--timing", "published"], "the timing `published` has none"),
+        (["--outputs", "o.npz", "--timing", "stepsim"], "the timing `stepsim` has none"),
         (["--tolerance", "0.1", "--no-values"], "tolerance compares values"),
         (["--tolerance", "nan"], "tolerance must be a number of at least 0, not nan"),
         (["--tolerance", "-1"], "tolerance must be a number of at least 0, not -1"),

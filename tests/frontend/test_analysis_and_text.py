@@ -40,7 +40,7 @@ from penstock.frontend.reference import evaluate64
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError, RunError
 from penstock.machine.functions import FUNCTIONS
-from penstock.model import published
+from penstock.model import stepsim
 from penstock.runs.reference import evaluate, evaluator
 
 FIG8 = load("fig8")
@@ -70,7 +70,7 @@ def test_figure_8(point):
     a = program.analysis()
     assert (a.offchip_bytes, a.onchip_bytes, a.onchip_rule) == (offchip, onchip, "published")
     assert a.flops == 3 * 2 * 64 * 256 * 512 + 9 * 64 * 512
-    assert published.run(lower(program.graph, FIG8, "published"), FIG8).cycles == cycles
+    assert stepsim.run(lower(program.graph, FIG8, "stepsim"), FIG8).cycles == cycles
 
 
 def test_the_papers_equations():
@@ -185,9 +185,7 @@ def test_a_run_checks_shapes():
 def test_reference_page_lists_every_operator():
     page = operator_reference()
     assert all(f"## {name}\n" in page for name in OPERATORS)
-    assert (
-        "- `count`: copies of each element\n" in page and "Lowers to: machine, published." in page
-    )
+    assert "- `count`: copies of each element\n" in page and "Lowers to: machine, stepsim." in page
     parts = dict(p.split("\n", 1) for p in page.split("\n## ")[1:])
     for name, cls in OPERATORS.items():
         if cls.__module__.startswith("penstock.frontend"):

@@ -48,7 +48,7 @@ def told(tmp_path, text, timing="machine"):
     return str(e.value).splitlines()
 
 
-@pytest.mark.parametrize("timing", ["machine", "published"])
+@pytest.mark.parametrize("timing", ["machine", "stepsim"])
 def test_operators_and_lines_come_first(timing, tmp_path):
     head, operators, *lines = told(tmp_path, CIRCLE, timing)
     assert (

@@ -75,7 +75,7 @@ def test_printed_unit_graph_of_a_small_swiglu():
         "swiglu_small_fpga.txt",
         f"{lower(program.graph, SMALL)}\nports {lower(program.graph, SMALL).ports}\n",
     )
-    golden("swiglu_published.txt", f"{lower(program.graph, SMALL, 'published')}\n")
+    golden("swiglu_stepsim.txt", f"{lower(program.graph, SMALL, 'stepsim')}\n")
 
 
 def test_figure_8_has_one_structure():

@@ -156,7 +156,7 @@ def test_attention_over_keys_of_run_time_number():
     c.run()
     assert (
         penstock.run(
-            Program("case", {}, c.g, None, None, lambda seed: c.given), CONFIG, timing="published"
+            Program("case", {}, c.g, None, None, lambda seed: c.given), CONFIG, timing="stepsim"
         )[0].cycles
         > 0
     )
@@ -386,7 +386,7 @@ def test_a_softmax_over_columns_of_run_time_number(rows, sizes):
     e = Map(Map(x, Map(x, fn=row_max()), fn=sub()), fn=exp())
     out = Map(e, Map(e, fn=row_sum()), fn=div())
     Sink(out, name="out")
-    assert lower(c.g, CONFIG, timing="published").units
+    assert lower(c.g, CONFIG, timing="stepsim").units
     c.run()
     _, ev = expected(c.g, {}, 4, c.given)
     tiles = [

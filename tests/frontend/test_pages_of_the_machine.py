@@ -160,9 +160,9 @@ def test_what_the_rule_needs():
     with pytest.raises(
         ProgramError,
         match=(
-            "`machine` counts pages of scratchpads, the timing `published` has none; use the rule"
+            "`machine` counts pages of scratchpads, the timing `stepsim` has none; use the rule"
         ),
     ):
-        penstock.run("swiglu", "fig8", timing="published", onchip_rule="machine")
+        penstock.run("swiglu", "fig8", timing="stepsim", onchip_rule="machine")
     with pytest.raises(ProgramError, match="'machine' is already registered"):
         register_rule("machine", lambda node: 0)

@@ -29,7 +29,7 @@ from penstock.frontend import (
 from penstock.machine.config import load
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import LoweringError
-from penstock.model import published
+from penstock.model import stepsim
 
 SMALL = load("small_fpga")
 
@@ -60,8 +60,8 @@ def runs(g, timing, monkeypatch, config=SMALL):
     units = lower(g, config, timing)
     monkeypatch.undo()
     try:
-        if timing == "published":
-            published.run(units, config, search=False)
+        if timing == "stepsim":
+            stepsim.run(units, config, search=False)
         else:
             model.run(units, config, values=False)
     except DeadlockError:
@@ -78,7 +78,7 @@ def refused(g, timing):
     return False
 
 
-@pytest.mark.parametrize("timing", ["machine", "published"])
+@pytest.mark.parametrize("timing", ["machine", "stepsim"])
 @pytest.mark.parametrize("long", [False, True])
 def test_what_is_refused_deadlocks_and_nearly_all_that_deadlocks_is_refused(
     timing, long, monkeypatch
@@ -92,7 +92,7 @@ def test_what_is_refused_deadlocks_and_nearly_all_that_deadlocks_is_refused(
     assert verdicts.count((False, False)) <= 1
 
 
-@pytest.mark.parametrize("timing", ["machine", "published"])
+@pytest.mark.parametrize("timing", ["machine", "stepsim"])
 @pytest.mark.parametrize("tile", [4, 8])
 def test_the_remedy_runs(timing, tile, monkeypatch):
     g = softmax(12, tile=tile)
@@ -147,7 +147,7 @@ def test_a_tile_whose_reference_is_itself_has_room(tile, monkeypatch):
 def test_a_way_that_waits_for_a_whole_tile_gives_the_others_room(monkeypatch):
     assert not runs(shifted(24, far=True), "machine", monkeypatch)
     model.run(lower(shifted(24, far=True), SMALL), SMALL, values=False)
-    assert not refused(shifted(24, far=True), "published")
+    assert not refused(shifted(24, far=True), "stepsim")
 
 
 def tiles(g, rows, cols):

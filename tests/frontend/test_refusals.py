@@ -233,8 +233,8 @@ def test_what_the_published_timing_has_no_form_for():
         g = Graph("p")
         Sink(make(g))
         with pytest.raises(PenstockError, match=message):
-            lower(g, CONFIG, timing="published")
-    with pytest.raises(LoweringError, match="no timing 'exact'; one of machine, published"):
+            lower(g, CONFIG, timing="stepsim")
+    with pytest.raises(LoweringError, match="no timing 'exact'; one of machine, stepsim"):
         lower(g, CONFIG, timing="exact")
 
 
@@ -258,7 +258,7 @@ def idle():
 def test_an_operator_without_lowering_or_meaning(idle):
     g = Graph("p")
     Sink(idle(tiles(g, 2, name="x")))
-    for timing in ("machine", "published"):
+    for timing in ("machine", "stepsim"):
         with pytest.raises(LoweringError, match=f"Idle has no lowering for the timing `{timing}`"):
             lower(g, CONFIG, timing=timing)
     with pytest.raises(

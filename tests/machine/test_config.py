@@ -54,10 +54,10 @@ def test_fig8_machine_is_the_papers():
         ({"machine": {"dram": {"channels": 3}}}, "channels must be a power of two, not 3"),
         ({"machine": 3}, "must be a table, not 3"),
         (
-            {"published": {"compute_bw": 0}},
+            {"stepsim": {"compute_bw": 0}},
             "compute_bw must be an integer from 1 to 1099511627776, not 0",
         ),
-        ({"fabric": {}}, "unknown table 'fabric'; known tables: machine, published, defaults"),
+        ({"fabric": {}}, "unknown table 'fabric'; known tables: machine, stepsim, defaults"),
     ],
 )
 def test_bad_fields_are_named(table, message):

@@ -62,7 +62,7 @@ def dealt(first):
     )
 
 
-@pytest.mark.parametrize("timing", ["machine", "published"])
+@pytest.mark.parametrize("timing", ["machine", "stepsim"])
 def test_found_explained_and_freed(timing):
     (found,) = deadlock.find(dealt(True), "small_fpga", [{}], timing=timing)
     d = found.deadlock

@@ -1,4 +1,4 @@
-"""The figures of the timing `published`: ours beside the published numbers, on drawn and on
+"""The figures of the timing `stepsim`: ours beside the published numbers, on drawn and on
 published traces.
 """
 

@@ -22,7 +22,7 @@ def test_of_a_point_that_has_run_only_its_record_is_kept(monkeypatch):
         "swiglu",
         "fig8",
         [{"tile_b": b, "batch": 16, "dim": 16, "inter": 16, "tile_inter": 16} for b in (4, 8, 16)],
-        timing="published",
+        timing="stepsim",
         values=False,
     )
     assert len(made) == 3 and max(alive) <= 1

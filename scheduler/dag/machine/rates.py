@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 from ....frontend import ceil_div
 from ....machine.beat import LINE_BYTES
-from ....machine.config import Config, Dram, Machine, Published, check
+from ....machine.config import Config, Dram, Machine, Stepsim, check
 from ..problem import Problem
 from .lower import Lowered
 
@@ -108,7 +108,7 @@ def derive(problem: Problem, lowered: Sequence[Lowered], t: int) -> Fabric:
         arbitration="round_robin",
         dram=Dram(kind="pipe", channels=1, interval=interval),
     )
-    return Fabric(check(Config(f"dag:{problem.name}", machine, Published())), cycles, intervals)
+    return Fabric(check(Config(f"dag:{problem.name}", machine, Stepsim())), cycles, intervals)
 
 
 def _own_interval(name: str, program: Lowered, t: int) -> int:

@@ -1,14 +1,14 @@
-"""Unit kinds of the `published` timing: the operators of the STeP simulator on logical tiles, one
+"""Unit kinds of the `stepsim` timing: the operators of the STeP simulator on logical tiles, one
 unit per operator.
 
 A stream carries one token per logical tile, number, selector or buffer. A tile's token knows its
 tile's rows, columns and valid rows, and whether the tile lies in an on-chip memory unit (then its
 first consumer pays for reading it), so units take shapes from their inputs: only loads and sources
 state them. There are no bare stops: a dimension without an element ends the run with an error, an
-empty stream just ends. The bytes of an element are `config.published.element_bytes` throughout. A
-parameter that says "0: the configuration's" is taken from `config.published`; so is a channel depth
+empty stream just ends. The bytes of an element are `config.stepsim.element_bytes` throughout. A
+parameter that says "0: the configuration's" is taken from `config.stepsim`; so is a channel depth
 of 0. There is nothing on a wire: channels carry the payload `TOKEN`. The rules of timing are in
-`penstock.model.published`.
+`penstock.model.stepsim`.
 
 The graph's ``ports`` list every off-chip unit once, in the order in which the HBM node takes their
 requests (published: loads in node order, then stores).
@@ -43,7 +43,7 @@ RULES = {
 map_accum and accum.
 """
 
-PUBLISHED_KINDS: dict[str, Kind] = {}
+STEPSIM_KINDS: dict[str, Kind] = {}
 
 
 def _kind(name: str, doc: str, params: dict[str, str], inputs=1, outputs=1, **more) -> None:
@@ -53,7 +53,7 @@ def _kind(name: str, doc: str, params: dict[str, str], inputs=1, outputs=1, **mo
             outputs(p) if callable(outputs) else outputs,
         )
 
-    PUBLISHED_KINDS[name] = Kind(name, doc, params, arity, **more)
+    STEPSIM_KINDS[name] = Kind(name, doc, params, arity, **more)
 
 
 _FUNCTION = {
@@ -289,7 +289,7 @@ def validate(graph: UnitGraph) -> None:
 
     A channel of depth 0 has the configuration's ``fifo_depth``.
     """
-    unitgraph.validate(graph, PUBLISHED_KINDS, least_depth=0)
+    unitgraph.validate(graph, STEPSIM_KINDS, least_depth=0)
     for u in graph.units:
         _check_values(u.params, f"unit {u.name}")
 

@@ -11,7 +11,7 @@ from penstock.frontend import build, lower
 from penstock.machine.config import load
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import PenstockError
-from penstock.model import published
+from penstock.model import stepsim
 from penstock.runs import deadlock, edges
 
 MOE = load("paper_moe")
@@ -21,7 +21,7 @@ TRACE = Path(__file__).parents[2] / "samples/files/traces/routing/qwen_b1024.npz
 
 def lowered(params):
     program = build("published_moe", params, MOE)
-    graph = lower(program.graph, MOE, timing="published")
+    graph = lower(program.graph, MOE, timing="stepsim")
     return graph, edges.source_tokens(program.graph, graph, program.streams(0))
 
 
@@ -29,7 +29,7 @@ def finishes(graph, sources, depth, only=""):
     """Whether a run finishes with this depth of all channels, or of those alone that join the units
     of ``only``.
     """
-    config = replace(MOE, published=replace(MOE.published, fifo_depth=2 if only else depth))
+    config = replace(MOE, stepsim=replace(MOE.stepsim, fifo_depth=2 if only else depth))
     if only:
         graph = replace(
             graph,
@@ -41,7 +41,7 @@ def finishes(graph, sources, depth, only=""):
             ),
         )
     try:
-        published.run(graph, config, sources=sources, search=False)
+        stepsim.run(graph, config, sources=sources, search=False)
     except DeadlockError:
         return False
     return True
@@ -49,7 +49,7 @@ def finishes(graph, sources, depth, only=""):
 
 @pytest.fixture(scope="module")
 def small():
-    (found,) = deadlock.find("published_moe", MOE, [SMALL | dict(tile_rows=4)], timing="published")
+    (found,) = deadlock.find("published_moe", MOE, [SMALL | dict(tile_rows=4)], timing="stepsim")
     return found
 
 
@@ -86,7 +86,7 @@ def test_a_run_s_own_message_names_the_depth_too(small):
             f"{small.deadlock.uniform} free it"
         ),
     ):
-        published.run(graph, MOE, sources=sources)
+        stepsim.run(graph, MOE, sources=sources)
 
 
 def test_tiles_that_hold_an_expert_s_rows_do_not_block(capsys, tmp_path):
@@ -100,7 +100,7 @@ def test_tiles_that_hold_an_expert_s_rows_do_not_block(capsys, tmp_path):
                 "--config",
                 "paper_moe",
                 "--timing",
-                "published",
+                "stepsim",
                 *args,
                 "--set",
                 "tile_rows=4,128",
@@ -119,7 +119,7 @@ def test_tiles_that_hold_an_expert_s_rows_do_not_block(capsys, tmp_path):
 
 def test_deeper_channels_from_the_command_line():
     (found,) = deadlock.find(
-        "published_moe", MOE, [SMALL | dict(tile_rows=4)], timing="published", depth=64
+        "published_moe", MOE, [SMALL | dict(tile_rows=4)], timing="stepsim", depth=64
     )
     assert found.deadlock is None and found.depth == 64
 
@@ -146,11 +146,11 @@ def test_the_qwen_layer_at_batch_1024_and_depth_2():
         "published_moe",
         MOE,
         [size | dict(tile_rows=n) for n in (128, 256, 512, 1024, 0)],
-        timing="published",
+        timing="stepsim",
     )
     assert [f.deadlock for f in found] == [None] * 5
     for f in deadlock.find(
-        "published_moe", MOE, [size | dict(tile_rows=n) for n in (16, 32, 64)], timing="published"
+        "published_moe", MOE, [size | dict(tile_rows=n) for n in (16, 32, 64)], timing="stepsim"
     ):
         assert {"partition", "reassemble"} <= {s.kind for s in f.deadlock.circle}
         graph, sources = lowered(f.params)

@@ -1,4 +1,4 @@
-"""Each rule of the `published` timing on the smallest graph that shows it, with the cycles worked
+"""Each rule of the `stepsim` timing on the smallest graph that shows it, with the cycles worked
 out by hand.
 """
 
@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 from penstock.machine.errors import LoweringError, RunError
-from penstock.model.published import run
-from penstock.testing.published_graphs import (
+from penstock.model.stepsim import run
+from penstock.testing.stepsim_graphs import (
     Builder,
     chain,
     function,

@@ -1,9 +1,9 @@
-"""The `published` timing: the STeP simulator's rules, token by token, without values.
+"""The `stepsim` timing: the STeP simulator's rules, token by token, without values.
 
 Every operator is a unit with a clock of its own, and clocks meet at channels (`channels`): an
 operator on logical tiles takes its roofline interval (`compute_units`), holds its inputs until its
 output is accepted, and off-chip units share a banked pipe (`hbm`). The units are those of
-`penstock.machine.published_kinds`. It exists to reproduce the paper's figures and counts cycles as
+`penstock.machine.stepsim_kinds`. It exists to reproduce the paper's figures and counts cycles as
 the published tools do: the latest final clock of all units, the HBM node included.
 """
 
@@ -63,14 +63,14 @@ def run(
     sources: Mapping[int, Tokens] | None = None,
     search: bool = True,
 ) -> Run:
-    """Run a graph of `published` units.
+    """Run a graph of `stepsim` units.
 
     Parameters
     ----------
     graph
-        Units of `penstock.machine.published_kinds`.
+        Units of `penstock.machine.stepsim_kinds`.
     config
-        Its `published` table is the machine; the other one has no influence.
+        Its `stepsim` table is the machine; the other one has no influence.
     trace
         Whether to keep every token: `Run.channels` (accept and take cycles, stops; no digests), and
         the tiles' shapes in ``Run.extra["tiles"]`` (by channel, an int64 array [tokens, 3] of rows,
@@ -96,7 +96,7 @@ def run(
 
     """
     start = perf_counter()
-    net = build(graph, config.published, trace, sources or {})
+    net = build(graph, config.stepsim, trace, sources or {})
     simulate(idle(net))  # loads the compiled code, which is set-up time
     setup = perf_counter()
     net = _simulated(net)
@@ -164,7 +164,7 @@ def relieved(
 
 def _channels(graph: UnitGraph, config: Config) -> list[Channel]:
     """The channels with the depths that they have in a run."""
-    return [replace(c, depth=c.depth or config.published.fifo_depth) for c in graph.channels]
+    return [replace(c, depth=c.depth or config.stepsim.fifo_depth) for c in graph.channels]
 
 
 def _trial(
@@ -177,7 +177,7 @@ def _trial(
             graph,
             channels=tuple(replace(c, depth=chosen.get(c.id, c.depth)) for c in graph.channels),
         )
-        net = _simulated(build(deeper, config.published, False, sources or {}))
+        net = _simulated(build(deeper, config.stepsim, False, sources or {}))
         return net.g[G_FAULT] == OK and not (net.unit[: len(graph.units), U_FINISH] < 0).any()
 
     return finishes

@@ -62,7 +62,7 @@ def test_refused_in_lowering(name):
     for i, s in enumerate(make(g)):
         Sink(s, name=f"out{i}")
     with pytest.raises(LoweringError, match=text) as e:
-        lower(g, SMALL, "published")
+        lower(g, SMALL, "stepsim")
     assert "operator " in str(e.value) and __file__ in str(e.value)
 
 
@@ -77,14 +77,14 @@ def test_an_empty_dimension_of_a_source():
             "published simulator.; run it in the timing `machine`"
         ),
     ):
-        api.run(program, SMALL, timing="published")
+        api.run(program, SMALL, timing="stepsim")
 
 
 def test_a_source_without_elements():
     g = Graph("case")
     Sink(Map(tiles(g, 3), fn=row_sum()))
     with pytest.raises(PenstockError, match="gives no elements for source 'x'|no elements given"):
-        api.run(g, SMALL, timing="published")
+        api.run(g, SMALL, timing="stepsim")
 
 
 def test_what_is_alike_in_both_timings_runs():
@@ -112,6 +112,6 @@ def test_what_is_alike_in_both_timings_runs():
             lambda seed: {"a": elements, "b": elements, "both": [[0, 1], [0, 1]]},
         ),
         SMALL,
-        timing="published",
+        timing="stepsim",
     )
     assert r.cycles > 0

@@ -1,4 +1,4 @@
-"""Whole programs in the `published` timing: the workloads, and the published cycles of the mixture
+"""Whole programs in the `stepsim` timing: the workloads, and the published cycles of the mixture
 of experts.
 """
 
@@ -45,7 +45,7 @@ CASES += [
 @pytest.mark.parametrize("name,params", CASES)
 def test_a_workload_runs_and_moves_what_its_traffic_says(name, params):
     """Every logical byte is moved, in whole lines of 64 B for every row of a tile, at 32 B a cycle."""
-    (r,) = api.run(name, SMALL, params, timing="published", seed=3)
+    (r,) = api.run(name, SMALL, params, timing="stepsim", seed=3)
     program = build(name, params, SMALL)
     _, ev = expected(program.graph, program.inputs(3), SMALL.machine.t, program.streams(3))
     logical = program.analysis().subs(ev.symbols).offchip_bytes
@@ -54,7 +54,7 @@ def test_a_workload_runs_and_moves_what_its_traffic_says(name, params):
 
 def test_casts_and_loops_cost_nothing_there():
     program = build("attention", dict(requests=8, regions=2, most=3), SMALL)
-    graph = lower(program.graph, SMALL, timing="published")
+    graph = lower(program.graph, SMALL, timing="stepsim")
     assert not [u.name for u in graph.units if "bf16" in u.name or u.name == "again"]
     (dispatch,) = [u for u in graph.units if u.name == "dispatch"]
     assert [
@@ -95,7 +95,7 @@ def test_the_published_cycles_of_the_mixture_of_experts(model, params, cycles):
         "published_moe",
         "paper_moe",
         {**MODELS[model], "tokens": 64, **params, "trace": str(trace)},
-        timing="published",
+        timing="stepsim",
         values=False,
     )
     assert r.cycles == pytest.approx(cycles, rel=5e-3)
@@ -124,7 +124,7 @@ def test_the_published_cycles_of_attention(trace, parallel, cycles):
         "published_attention",
         "paper_attention",
         {"parallel": parallel, "trace": str(found[0])},
-        timing="published",
+        timing="stepsim",
         values=False,
     )
     assert r.cycles == (pytest.approx(cycles, rel=2e-3) if parallel == "interleaved" else cycles)

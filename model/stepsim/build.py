@@ -7,8 +7,8 @@ from math import prod
 
 import numpy as np
 
-from ...machine import published_kinds
-from ...machine.config import Published
+from ...machine import stepsim_kinds
+from ...machine.config import Stepsim
 from ...machine.errors import ConfigError, RunError
 from ...machine.unitgraph import Unit, UnitGraph
 from . import buffer_units, compute_units, flatmap_units, memory_units, routing_units, shape_units
@@ -86,7 +86,7 @@ class _Aux:
 
 
 def _fill_params(
-    row: np.ndarray, unit: Unit, config: Published, port: int, aux: _Aux, given: Tokens | None
+    row: np.ndarray, unit: Unit, config: Stepsim, port: int, aux: _Aux, given: Tokens | None
 ) -> None:
     """Write a unit's parameters into the columns its module names; ``given``: the tokens of a
     stream from outside.
@@ -192,9 +192,9 @@ def _ports_by_unit(pairs: list[tuple[int, int, int]], units: int) -> tuple[np.nd
     return at, np.array([c for _, _, c in pairs], np.int64)
 
 
-def build(graph: UnitGraph, config: Published, log: bool, sources: Mapping[int, Tokens]) -> Net:
+def build(graph: UnitGraph, config: Stepsim, log: bool, sources: Mapping[int, Tokens]) -> Net:
     """Arrays of a run at its start: every unit about to step in cycle 0."""
-    published_kinds.validate(graph)
+    stepsim_kinds.validate(graph)
     for u in graph.units:
         if u.kind == "stream" and u.id not in sources:
             raise RunError(
@@ -205,7 +205,7 @@ def build(graph: UnitGraph, config: Published, log: bool, sources: Mapping[int, 
     dram = config.dram
     if dram.kind != "pipe":
         raise ConfigError(
-            f"kind must be 'pipe' in the published timing, not {dram.kind!r}", "published.dram"
+            f"kind must be 'pipe' in the timing `stepsim`, not {dram.kind!r}", "stepsim.dram"
         )
     n = len(graph.units)
     m = len(graph.channels)

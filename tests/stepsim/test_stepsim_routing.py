@@ -1,11 +1,11 @@
-"""Routing, references, random access and what makes several tokens of one in the `published`
+"""Routing, references, random access and what makes several tokens of one in the `stepsim`
 timing: cycles worked out by hand from its rules.
 """
 
 import pytest
 from penstock.machine.errors import LoweringError, RunError
-from penstock.model.published import run, selector_words, tile_word, tokens
-from penstock.testing.published_graphs import (
+from penstock.model.stepsim import run, selector_words, tile_word, tokens
+from penstock.testing.stepsim_graphs import (
     Builder,
     chain,
     function,

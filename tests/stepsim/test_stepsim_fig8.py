@@ -3,8 +3,8 @@
 import pytest
 from penstock.figures.published import fig8
 from penstock.machine import config
-from penstock.model.published import run
-from penstock.testing.published_graphs import swiglu
+from penstock.model.stepsim import run
+from penstock.testing.stepsim_graphs import swiglu
 
 
 @pytest.mark.parametrize("row", fig8(), ids=lambda r: f"{r.tile_b}x{r.tile_inter}")

@@ -1,10 +1,10 @@
-"""Lowering to the published simulator's operators on logical tiles (machine/published_kinds.py)."""
+"""Lowering to the published simulator's operators on logical tiles (machine/stepsim_kinds.py)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ...machine import published_kinds
+from ...machine import stepsim_kinds
 from ...machine.config import Config
 from ...machine.unitgraph import UnitGraph
 from ..functions import Function
@@ -13,18 +13,18 @@ from ..types import BufferType, ScalarType, SelectorType, TileType, TupleType
 from .base import Lowering, Port
 
 
-class PublishedLowering(Lowering):
+class StepsimLowering(Lowering):
     """Lowering to the published simulator's operators on logical tiles
-    (machine/published_kinds.py).
+    (machine/stepsim_kinds.py).
     """
 
-    timing = "published"
-    kinds = published_kinds.PUBLISHED_KINDS
+    timing = "stepsim"
+    kinds = stepsim_kinds.STEPSIM_KINDS
     depth = 0  # the configuration's FIFO depth
 
     def __init__(self, graph: Graph, config: Config):
         super().__init__(graph, config)
-        self.token = published_kinds.TOKEN
+        self.token = stepsim_kinds.TOKEN
         self.loops_open: list[Operator] = []
         self.open: list[
             tuple[Port, int, int]
@@ -38,7 +38,7 @@ class PublishedLowering(Lowering):
             super().connect(src, unit, port)
             if src.depth:
                 self.channels[-1] = replace(
-                    self.channels[-1], depth=max(src.depth, self.config.published.fifo_depth)
+                    self.channels[-1], depth=max(src.depth, self.config.stepsim.fifo_depth)
                 )
 
     def loop(self, node: Operator) -> list[Port]:
@@ -61,7 +61,7 @@ class PublishedLowering(Lowering):
             for u in self.units
             if self.kinds[u.kind].offchip == way
         ]
-        self.meta = {"timing": "published", "config": self.config.name, "asserted": self.asserted()}
+        self.meta = {"timing": "stepsim", "config": self.config.name, "asserted": self.asserted()}
         out = UnitGraph(
             self.graph.name,
             0,
@@ -72,7 +72,7 @@ class PublishedLowering(Lowering):
             0,
             self.meta,
         )
-        published_kinds.validate(out)
+        stepsim_kinds.validate(out)
         return out
 
     def broadcast(
@@ -206,13 +206,13 @@ class PublishedLowering(Lowering):
 
     def expanding(self, node: Operator) -> list[Port]:
         """A FlatMap's unit."""
-        kind, params = node.args["fn"].published()
+        kind, params = node.args["fn"].stepsim()
         self.apart(node, kind)
         return self.one(node, kind, {**params, "new": bool(node.args["rank"])})
 
     def source(self, node: Operator) -> list[Port]:
         """A stream from outside: selectors are generated a cycle after numbers
-        (docs/published_timing.md).
+        (docs/stepsim.md).
         """
         first = 1 if isinstance(node.outputs[0].element, SelectorType) else 0
         return [Port(self.unit("stream", node, {"first": first}), 0, self.token)]

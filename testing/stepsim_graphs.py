@@ -1,13 +1,13 @@
-"""Small graphs for the rules of the `published` timing, and figure 8's graph, unit by unit, as the
+"""Small graphs for the rules of the `stepsim` timing, and figure 8's graph, unit by unit, as the
 published program builds it.
 """
 
 from dataclasses import replace
 
 from ..machine import config
-from ..machine.published_kinds import PUBLISHED_KINDS, TOKEN
+from ..machine.stepsim_kinds import STEPSIM_KINDS, TOKEN
 from ..machine.unitgraph import Channel, Unit, UnitGraph
-from ..model.published import run
+from ..model.stepsim import run
 
 
 class Builder:
@@ -38,8 +38,8 @@ class Builder:
         return u
 
     def graph(self) -> UnitGraph:
-        loads = [u.id for u in self.units if PUBLISHED_KINDS[u.kind].offchip == "read"]
-        stores = [u.id for u in self.units if PUBLISHED_KINDS[u.kind].offchip == "write"]
+        loads = [u.id for u in self.units if STEPSIM_KINDS[u.kind].offchip == "read"]
+        stores = [u.id for u in self.units if STEPSIM_KINDS[u.kind].offchip == "write"]
         return UnitGraph(
             self.name, 16, tuple(self.units), tuple(self.channels), ports=(*loads, *stores)
         )
@@ -93,7 +93,7 @@ def swiglu(
 FIG8 = config.load("fig8")
 
 
-def machine(depth=2, channels=8, **published):
+def machine(depth=2, channels=8, **stepsim):
     """Figure 8's machine with 64 B a cycle on chip, 64 FLOP a cycle and one request a chunk,
     changed as said.
     """
@@ -102,9 +102,9 @@ def machine(depth=2, channels=8, **published):
         fifo_depth=depth,
         par_dispatch=1,
         onchip_bw=64,
-        dram=replace(FIG8.published.dram, channels=channels),
+        dram=replace(FIG8.stepsim.dram, channels=channels),
     )
-    return replace(FIG8, published=replace(FIG8.published, **base | published))
+    return replace(FIG8, stepsim=replace(FIG8.stepsim, **base | stepsim))
 
 
 def source(g, stop, name="source", rows=1, cols=16, stamp=None):
