@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 
@@ -11,9 +12,10 @@ from penstock.cli.examples import EXAMPLES, is_long
 from penstock.frontend.operator_reference import operator_reference
 from penstock.hw.memory import assembly, packing, reader, writer
 from penstock.machine import limits
-from penstock.machine.config import Machine, Stepsim
-from penstock.machine.functions import FUNCTIONS
-from penstock.machine.kinds import KINDS, Kind
+from penstock.machine.config import Machine, Stepsim, load
+from penstock.machine.functions import FUNCTIONS, Function
+from penstock.machine.kinds import KINDS, In, Kind, Out
+from penstock.machine.kinds.formula import formula
 from penstock.samples import SAMPLES
 
 __all__ = ["cli", "configuration", "kinds", "operators", "samples", "timing"]
@@ -42,35 +44,86 @@ def _rows(cls: type, prefix: str) -> Iterator[str]:
         yield f"| `{prefix}{f.name}` | `{default!r}` | {limits} | {f.metadata['doc']} |"
 
 
+PRESETS = ("paper_hdl", "small_fpga")
+"""Machines whose latencies and intervals the pages have."""
+
+
 def kinds() -> Makers:
     """Unit kinds and functions of the `machine` timing."""
-    return {"kinds": _kinds, "functions": _functions}
+    return {"timing": _timing, "kinds": _kinds, "functions": _functions}
+
+
+def _timing() -> str:
+    """Ports, latency and interval of every kind."""
+    head = ["| kind | ports | latency | interval |", "|---|---|---|---|"]
+    return "\n".join([*head, *(_timed(KINDS[name]) for name in sorted(KINDS))])
+
+
+def _timed(kind: type[Kind]) -> str:
+    sides = []
+    for way in (In, Out):
+        sides.append(", ".join(f"`{x}`" for x in kind.streams if isinstance(x, way)) or "none")
+    cells = [f"[`{kind.name}`](#{kind.name})", f"{sides[0]} to {sides[1]}"]
+    cells += [_cycles(kind, rule) for rule in ("latency", "interval")]
+    return f"| {' | '.join(cells)} |"
+
+
+def _cycles(kind: type[Kind], rule: str) -> str:
+    """The formula of a rule, and its value on the presets where it depends on them."""
+    text = formula(getattr(kind, rule))
+    if text.isdigit() or text == "None":
+        return text.replace("None", "by section")
+    if "fn" in text:
+        return f"`{text}`"
+    values = [f"{_on(kind, rule, load(name).machine)} on `{name}`" for name in PRESETS]
+    return f"`{text}`: {', '.join(values)}"
+
+
+def _on(kind: type[Kind], rule: str, machine: Machine, fn: str = "") -> int:
+    """Latency or interval, in cycles, of a unit that a machine's table describes."""
+    table = {"rows_per_cycle": machine.rows_per_cycle, "lanes": machine.lanes_for(fn or kind.name)}
+    unit = kind.of({k: v for k, v in table.items() if k in kind.params} | {"fn": fn})
+    return getattr(unit, rule)(machine.t)
 
 
 def _kinds() -> str:
     return "\n\n".join(_kind(KINDS[name]) for name in sorted(KINDS))
 
 
-def _kind(kind: Kind) -> str:
-    """A section with one line for each parameter."""
-    lines = [f"### `{kind.name}`", "", f"{kind.doc[0].upper()}{kind.doc[1:]}."]
-    parameters = [(p, doc, "") for p, doc in kind.params.items()]
-    parameters += [(p, doc, ", optional") for p, doc in kind.optional.items()]
-    if parameters:
-        lines.append("")
-    for name, doc, optional in parameters:
-        registered = ", run time" if name in kind.runtime else ""
-        lines.append(f"* `{name}`{optional}{registered}: {doc}")
+def _kind(kind: type[Kind]) -> str:
+    """A section with one line for each port and each parameter."""
+    text, *more = inspect.cleandoc(kind.__doc__ or "").split("\n\n")
+    lines = [f"### `{kind.name}`", "", " ".join(text.split())]
+    for paragraph in more:
+        lines += ["", " ".join(paragraph.split())]
+    lines.append("")
+    for x in kind.streams:
+        lines.append(f"* {'input' if isinstance(x, In) else 'output'} `{x}`: {x.doc}")
+    for x in kind.params.values():
+        optional = "" if x.required else ", optional"
+        registered = ", run time" if x.runtime else ""
+        allowed = "" if x.values is None else f" ({x.values[0]:,} to {x.values[-1]:,})"
+        lines.append(f"* parameter `{x.key}`{optional}{registered}: {x.doc}{allowed}")
     return "\n".join(lines)
 
 
 def _functions() -> str:
-    head = ["| function | operands | stages | FLOP per element | |", "|---|--:|--:|--:|---|"]
-    rows = [
-        f"| `{f.name}` | {f.arity} | {f.stages} | {f.flops_per_element} | {f.doc} |"
-        for f in FUNCTIONS.values()
+    on = [f"L, II on `{name}`" for name in PRESETS]
+    head = [
+        f"| function | operands | stages | {' | '.join(on)} | FLOP per element | |",
+        f"|---|--:|--:|{'--:|' * len(on)}--:|---|",
     ]
-    return "\n".join([*head, *rows])
+    return "\n".join([*head, *map(_function, FUNCTIONS.values())])
+
+
+def _function(f: Function) -> str:
+    paces = []
+    for name in PRESETS:
+        machine = load(name).machine
+        pace = [str(_on(KINDS["map"], rule, machine, f.name)) for rule in ("latency", "interval")]
+        paces.append(", ".join(pace))
+    cells = [f"`{f.name}`", f.arity, f.stages, *paces, f.flops_per_element, f.doc]
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def operators() -> Makers:

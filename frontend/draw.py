@@ -17,7 +17,6 @@ OFFCHIP = "#f4c7a1"
 ONCHIP = "#cfe3b4"
 COMPUTE = "#b9d3ee"
 SHAPE = "#e6e6e6"
-COMPUTE_KINDS = ("matmul", "map", "accum")
 
 
 def colour(node: Operator) -> str:
@@ -84,9 +83,9 @@ def fabric_parts(graph: UnitGraph, config: Config) -> tuple[list[Box], list[Arro
             OFFCHIP
             if u.id in graph.ports
             else ONCHIP
-            if u.kind == "scratchpad"
+            if kind_of(u.kind).memory
             else COMPUTE
-            if u.kind in COMPUTE_KINDS or kind_of(u.kind).values
+            if kind_of(u.kind).computes or kind_of(u.kind).values
             else SHAPE
         )
         units.append(Box(u.name, unit_caption(u, m), shade, late=u.id in graph.ports))

@@ -206,13 +206,10 @@ def _units(g: Graph, node: Operator) -> str:
 
 
 def _pace(unit: Unit) -> str:
-    k = KINDS[unit.kind]
+    k = KINDS[unit.kind].of(unit.params)
     t = load(MACHINE).machine.t
-    return (
-        ""
-        if k.latency is None or k.interval is None
-        else f" (L {k.latency(t, unit.params)}, II {k.interval(t, unit.params)})"
-    )
+    latency = k.latency(t)
+    return "" if latency is None else f" (L {latency}, II {k.interval(t)})"
 
 
 def _example(make: Example) -> list[str]:

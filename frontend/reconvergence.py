@@ -130,6 +130,8 @@ def _compare(low, leaving, stream: Stream, beats: int | None, way: Way, short: W
 def _too_short(low, stream: Stream, beats: int, way: Way, short: Way, held: int) -> LoweringError:
     join, port = short.channels[-1].dst
     node = _node(low, join)
+    unit = low.units[join]
+    name = low.kinds[unit.kind].of(unit.params).inputs()[port]
     need = ceil_div(way.lag, beats)
     slowest = max(way.steps, key=lambda at: at[1].needs(1) if at[1].needs else 1)[0]
     return low.error(
@@ -138,7 +140,7 @@ def _too_short(low, stream: Stream, beats: int, way: Way, short: Way, held: int)
         f"element that {_node(low, slowest).name} gives after {need}; the other way holds "
         f"{held // beats}",
         "the shorter way holds what the longer one needs before its first element",
-        f"let it run ahead: Fifo({stream.name}, depth={need}) on the way to input {port}, or "
+        f"let it run ahead: Fifo({stream.name}, depth={need}) on the way to `{name}`, or "
         "Bufferize it",
     )
 
@@ -174,7 +176,7 @@ def _ways(low: Lowering, leaving: dict, start: Channel, dims: Dims) -> Iterator[
         if lags and (way.lag <= max(lags) or len(lags) == VISITS):
             continue
         lags.append(way.lag)
-        if low.kinds[unit.kind].arity(unit.params)[0] > 1 and unit.kind not in MERGES:
+        if len(low.kinds[unit.kind].of(unit.params).inputs()) > 1 and unit.kind not in MERGES:
             yield way
         for step in steps(low, unit, port, dims):
             on = leaving.get((unit.id, step.out))

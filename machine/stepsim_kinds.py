@@ -21,7 +21,7 @@ from math import prod
 from . import unitgraph
 from .beat import Tuple
 from .errors import LoweringError
-from .kinds import Kind
+from .kinds import In, Kind, Out, Stream, param
 from .unitgraph import UnitGraph
 
 TOKEN = Tuple(())
@@ -43,17 +43,34 @@ RULES = {
 map_accum and accum.
 """
 
-STEPSIM_KINDS: dict[str, Kind] = {}
+STEPSIM_KINDS: dict[str, type[Kind]] = {}
+"""All kinds of this timing by name."""
 
 
-def _kind(name: str, doc: str, params: dict[str, str], inputs=1, outputs=1, **more) -> None:
-    def arity(p: dict) -> tuple[int, int]:
-        return (
-            inputs(p) if callable(inputs) else inputs,
-            outputs(p) if callable(outputs) else outputs,
-        )
+def _kind(
+    name: str,
+    doc: str,
+    params: dict[str, str],
+    *,
+    inputs: str | dict[str, Stream] = "data",
+    outputs: str = "result",
+    optional: dict[str, str] | None = None,
+    **more: object,
+) -> None:
+    """A kind whose parameters are checked by :func:`validate`; ports are names with blanks between,
+    ``name[n]`` for as many as the parameter ``n`` says.
+    """
+    fields = {k: param(x) for k, x in params.items()}
+    fields |= {k: param(x, default=None) for k, x in (optional or {}).items()}
+    ports = _ports(In, inputs) if isinstance(inputs, str) else inputs
+    ports = ports | _ports(Out, outputs)
+    given = {"name": name, "__doc__": doc, **more, **fields, **ports}
+    STEPSIM_KINDS[name] = type(name, (Kind,), given)
 
-    STEPSIM_KINDS[name] = Kind(name, doc, params, arity, **more)
+
+def _ports(way: type[Stream], names: str) -> dict[str, Stream]:
+    parts = [name.rstrip("]").partition("[") for name in names.split()]
+    return {name: way("tokens", many) for name, _, many in parts}
 
 
 _FUNCTION = {
@@ -81,16 +98,16 @@ _kind(
         "shape": "trip counts, outermost first",
         "par_dispatch": "64-B requests a cycle (0: the configuration's)",
     },
-    inputs=0,
     offchip="read",
+    inputs="",
 )
 _kind(
     "store",
     "linear off-chip store, one logical tile at a time",
     {"par_dispatch": "64-B requests a cycle (0: the configuration's)"},
-    outputs=0,
     offchip="write",
     ends_run=True,
+    outputs="",
 )
 _kind(
     "load_ref",
@@ -102,29 +119,39 @@ _kind(
         "par_dispatch": "64-B requests a cycle (0: the configuration's)",
     },
     offchip="read",
+    inputs="start",
 )
 _kind(
     "store_at",
-    "off-chip store of tiles (input 1) at addresses (input 0), acknowledged one by one",
+    "off-chip store of tiles at addresses, acknowledged one by one",
     {"par_dispatch": "64-B requests a cycle (0: the configuration's)"},
-    inputs=2,
     offchip="write",
     ends_run=True,
+    inputs="address data",
+    outputs="ack",
 )
+_OF_MAP = {
+    "operands": In("pairs", when=lambda kind: kind.tuple_in),
+    "a": In("tokens", when=lambda kind: not kind.tuple_in),
+    "b": In("tokens", when=lambda kind: kind.arity > 1 and not kind.tuple_in),
+}
 _kind(
     "map",
     "function of one or two streams of equal shape",
     _FUNCTION
     | {"arity": "operands, 1 or 2", "tuple_in": "whether two operands come as one stream of pairs"},
-    inputs=lambda p: 1 if p["tuple_in"] else p["arity"],
     optional={"stride": "of rule address", **_OPERANDS},
+    inputs=_OF_MAP,
 )
 _kind(
-    "map_accum", "function of two streams, summed over the innermost dimensions", _ACCUM, inputs=2
+    "map_accum",
+    "function of two streams, summed over the innermost dimensions",
+    _ACCUM,
+    inputs="a b",
 )
 _kind("accum", "one stream reduced over the innermost dimensions", _ACCUM, optional=_OPERANDS)
 _kind("scan", "accum that sends its state after every token", _ACCUM)
-_kind("broadcast", "copies each token to n outputs", {"n": "outputs"}, outputs=lambda p: p["n"])
+_kind("broadcast", "copies each token to n outputs", {"n": "outputs"}, outputs="copies[n]")
 _kind(
     "flatten",
     "merges dimensions lo..hi",
@@ -153,17 +180,18 @@ _kind(
         ),
     },
 )
-_kind("repeat", "repeats each token", {"count": "copies"})
+_kind("repeat", "repeats each token", {"count": "copies"}, outputs="copies")
 _kind(
     "expand",
-    "repeats each token as often as a reference (input 1) has tokens in its place",
+    "repeats each token as often as a reference has tokens in its place",
     {"rank": "dimensions of the reference that take a token"},
-    inputs=2,
+    inputs="data reference",
 )
 _kind(
     "bufferize",
     "collects the innermost dimensions into a buffer",
     {"rank": "dimensions of a buffer"},
+    outputs="buffer",
 )
 _AFFINE = {
     "shape": "trip counts of an affine read, outermost first (default: as stored)",
@@ -180,16 +208,17 @@ _kind(
         ),
     },
     optional=_AFFINE,
+    inputs="buffer",
 )
 _kind(
     "streamify_ref",
-    "reads buffers out, once for each token of a reference (input 1)",
+    "reads buffers out, once for each token of a reference",
     {
         "rank": "dimensions of a buffer as it is read",
         "level": "stop of the reference that takes the buffer",
     },
-    inputs=2,
     optional=_AFFINE,
+    inputs="buffer reference",
 )
 _ROUTE = {
     "n": "streams that are chosen from",
@@ -199,25 +228,25 @@ _ROUTE = {
 }
 _kind(
     "partition",
-    "sends each unit to the outputs that its selector (input 1) names",
+    "sends each unit to the outputs that its selector names",
     _ROUTE,
-    inputs=2,
-    outputs=lambda p: p["n"],
+    inputs="data selector",
+    outputs="parts[n]",
 )
 _kind(
     "reassemble",
-    "per selector (last input), one unit of each input that it names, by arrival",
+    "per selector, one unit of each input that it names, by arrival",
     _ROUTE,
-    inputs=lambda p: p["n"] + 1,
     any_input=True,
+    inputs="parts[n] selector",
 )
 _kind(
     "eager_merge",
-    "units by arrival; output 1: which input each came from",
+    "units by arrival and which input each came from",
     {"n": "inputs", "rank": "dimensions of a unit"},
-    inputs=lambda p: p["n"],
-    outputs=2,
     any_input=True,
+    inputs="parts[n]",
+    outputs="result selector",
 )
 _NEW = {"new": "whether the parts of a token are a dimension of their own"}
 _kind(
@@ -230,14 +259,17 @@ _kind(
     }
     | _NEW,
 )
-_kind("address_range", "for a and n: a x step + i, i < n", {"step": "multiplier"} | _NEW, inputs=2)
+_kind(
+    "address_range", "for a and n: a x step + i, i < n", {"step": "multiplier"} | _NEW, inputs="a n"
+)
 _kind(
     "expert_addresses",
     "for a selector of one target e: e x step + i, i < step",
     {"step": "addresses of a target"} | _NEW,
+    inputs="selector",
 )
-_kind("last_filter", "for n: n selectors, target 1, the last one target 0", {} | _NEW)
-_kind("zip", "joins two streams of tiles into a stream of pairs", {}, inputs=2)
+_kind("last_filter", "for n: n selectors, target 1, the last one target 0", {} | _NEW, inputs="n")
+_kind("zip", "joins two streams of tiles into a stream of pairs", {}, inputs="a b", outputs="pair")
 _kind(
     "source",
     "stream from outside, token by token",
@@ -247,15 +279,15 @@ _kind(
         "rows": "rows of a tile",
         "cols": "columns of a tile",
     },
-    inputs=0,
+    inputs="",
 )
 _kind(
     "stream",
     "stream from outside whose tokens the run is given, one a cycle",
     {"first": "cycle from which the first one can be visible"},
-    inputs=0,
+    inputs="",
 )
-_kind("sink", "stream to outside: takes one token a cycle", {}, outputs=0, ends_run=True)
+_kind("sink", "stream to outside: takes one token a cycle", {}, ends_run=True, outputs="")
 
 
 _AT_LEAST = {  # constraint of integer parameters

@@ -21,7 +21,7 @@ from .beat import (
     payload_to_dict,
 )
 from .errors import LoweringError, nearest
-from .kinds import KINDS, Kind, kind_of
+from .kinds import KINDS, Kind, Port, kind_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Unit:
-    """One hardware unit: its kind, its parameters (machine/kinds.py) and the program node it
+    """One hardware unit: its kind, its parameters (machine/kinds/) and the program node it
     serves.
     """
 
@@ -97,6 +97,16 @@ class UnitGraph:
     def outputs(self, unit: int) -> list[Channel]:
         """Output channels of a unit, by port."""
         return sorted((c for c in self.channels if c.src[0] == unit), key=lambda c: c.src[1])
+
+    def input_port(self, channel: Channel) -> Port:
+        """The port that a channel leads to, by name."""
+        unit = self.units[channel.dst[0]]
+        return kind_of(unit.kind).of(unit.params).inputs()[channel.dst[1]]
+
+    def output_port(self, channel: Channel) -> Port:
+        """The port that a channel comes from, by name."""
+        unit = self.units[channel.src[0]]
+        return kind_of(unit.kind).of(unit.params).outputs()[channel.src[1]]
 
     def memories(self) -> list[int]:
         """Ids of the units that hold buffers."""
@@ -195,7 +205,9 @@ class UnitGraph:
         return "\n".join(lines)
 
 
-def validate(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS, least_depth: int = 1) -> None:
+def validate(
+    graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS, least_depth: int = 1
+) -> None:
     """Check ids, kinds, parameters, ports and off-chip order against a table of kinds.
 
     Raises
@@ -212,6 +224,7 @@ def validate(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS, least_depth: i
             )
         if c.depth < least_depth:
             raise LoweringError(f"depth must be at least {least_depth}, not {c.depth!r}", where)
+    made: list[Kind] = []
     ends = {"inputs": [c.dst for c in graph.channels], "outputs": [c.src for c in graph.channels]}
     for i, u in enumerate(graph.units):
         where = f"unit {u.name}"
@@ -225,36 +238,20 @@ def validate(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS, least_depth: i
                 where,
                 remedy=nearest(u.kind, sorted(kinds), "known kinds:"),
             )
-        kind = kinds[u.kind]
-        missing = [p for p in kind.params if p not in u.params]
-        extra = [p for p in u.params if p not in kind.params and p not in kind.optional]
-        if missing or extra:
-            raise LoweringError(
-                f"parameters missing {missing}, unknown {extra}",
-                where,
-                f"kind {u.kind} has {list(kind.params)}",
-            )
-        for name, values in kind.ranges.items():
-            given = u.params.get(name, ())
-            for value in given if isinstance(given, (list, tuple)) else (given,):
-                if not isinstance(value, int) or value not in values:
-                    raise LoweringError(
-                        f"{name} is {value!r}",
-                        where,
-                        f"{name} of a {u.kind} is from {values[0]} to {values[-1]}",
-                    )
+        made.append(kinds[u.kind](u.params, where))
     used = {side: {} for side in ends}
     for side, all_ends in ends.items():
         for unit, port in all_ends:
             used[side].setdefault(unit, []).append(port)
-    for u in graph.units:
-        for side, n in zip(("inputs", "outputs"), kinds[u.kind].arity(u.params), strict=False):
+    for u, kind in zip(graph.units, made, strict=True):
+        for side, ports in (("inputs", kind.inputs()), ("outputs", kind.outputs())):
             have = sorted(used[side].get(u.id, []))
-            if have != list(range(n)):
+            if have != list(range(len(ports))):
+                names = f" ({', '.join(map(str, ports))})" if ports else ""
                 raise LoweringError(
                     f"{len(have)} {side}",
                     f"unit {u.name}",
-                    f"kind {u.kind} has {n} {side} here, numbered from 0",
+                    f"kind {u.kind} has {len(ports)} {side} here, numbered from 0{names}",
                 )
     off_chip = [u.id for u in graph.units if kinds[u.kind].offchip]
     if sorted(graph.ports) != off_chip:
@@ -264,8 +261,8 @@ def validate(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS, least_depth: i
             f"they list every off-chip unit once: {off_chip} in some order",
         )
     ins, outs = ends_of_all(graph)
-    for u in graph.units:
-        _check_payloads(graph.t, kinds[u.kind], u, ins[u.id], outs[u.id])
+    for u, kind in zip(graph.units, made, strict=True):
+        _check_payloads(graph.t, kind, u, ins[u.id], outs[u.id])
     if never := never_used(graph, kinds):
         waiting = list(dict.fromkeys(graph.units[c.src[0]].name for c in never))
         raise LoweringError(
@@ -308,7 +305,7 @@ def ends_of_all(graph: UnitGraph) -> tuple[list[list[Channel]], list[list[Channe
 
 
 def _behind(
-    graph: UnitGraph, kinds: Mapping[str, Kind], ins: list[list[Channel]], c: int
+    graph: UnitGraph, kinds: Mapping[str, type[Kind]], ins: list[list[Channel]], c: int
 ) -> list[Channel]:
     """The input channels that an output channel's stops depend on: a writer or reader of buffers is
     on its own.
@@ -317,12 +314,11 @@ def _behind(
     kind = kinds[graph.units[u].kind]
     if not kind.memory:
         return ins[u]
-    return [
-        x for x in ins[u] if x.dst[1] == port or x.dst[1] >= kind.arity(graph.units[u].params)[1]
-    ]
+    outputs = len(kind.of(graph.units[u].params).outputs())
+    return [x for x in ins[u] if x.dst[1] == port or x.dst[1] >= outputs]
 
 
-def never_used(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS) -> list[Channel]:
+def never_used(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> list[Channel]:
     """Channels that no beat can ever reach: a deadlock that is certain before the run."""
     ins, _ = ends_of_all(graph)
     used: set[int] = set()
@@ -341,7 +337,7 @@ def never_used(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS) -> list[Chan
     return left
 
 
-def highest_stops(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS) -> list[int]:
+def highest_stops(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> list[int]:
     """The highest stop level that each channel can carry, by id.
 
     Sources give none of their own, and neither does what comes back in a loop.
@@ -356,9 +352,8 @@ def highest_stops(graph: UnitGraph, kinds: Mapping[str, Kind] = KINDS) -> list[i
         for c in ready:
             u, port = graph.channels[c].src
             unit = graph.units[u]
-            highest[c] = kinds[unit.kind].stops(
-                unit.params, tuple(highest.get(x.id, 0) for x in ins[u])
-            )[port]
+            tops = tuple(highest.get(x.id, 0) for x in ins[u])
+            highest[c] = kinds[unit.kind].of(unit.params).stops(tops)[port]
             del left[c]
     return [highest[c.id] for c in graph.channels]
 
@@ -381,18 +376,18 @@ def _check_payloads(t: int, kind: Kind, u: Unit, ins: list[Channel], outs: list[
                 f"channel {c.name}",
                 f"scalars and selectors have 1 to {MAX_NUMBER_BITS} bits",
             )
-    if kind.payloads is None:
-        return
     try:
-        given = kind.payloads(u.params, tuple(c.payload for c in ins))
+        given = kind.payloads(tuple(c.payload for c in ins))
     except ValueError as e:
         raise LoweringError(
             f"takes {', '.join(str(c.payload) for c in ins)}", f"unit {u.name}", str(e)
         ) from None
-    for c, payload in zip(outs, given, strict=False):
+    if given is None:
+        return
+    for c, payload in zip(outs, given, strict=True):
         if payload is not None and c.payload != payload:
             raise LoweringError(
                 f"carries {c.payload}",
                 f"channel {c.name}",
-                f"{u.kind} {u.name} gives {payload} on output {c.src[1]}",
+                f"{u.kind} {u.name} gives {payload} on {kind.outputs()[c.src[1]]}",
             )

@@ -52,7 +52,7 @@ def _place(graph: UnitGraph, unit: int, port: int, outgoing: bool) -> tuple[int,
     u = graph.units[unit]
     if not kind_of(u.kind).memory:
         return unit, 0
-    outs = kind_of(u.kind).arity(u.params)[1]
+    outs = len(kind_of(u.kind).of(u.params).outputs())
     if outgoing or port < outs:
         return unit, port
     with_reference = [
@@ -93,7 +93,7 @@ def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
             and (u, c.dst[1]) not in blocked
             and (S[state.unit_at(u) + k.M_FREE_COUNT] == 0 or _at_limit(state, u, c.dst[1]))
         ]
-        readers = range(n, kind_of(graph.units[u].kind).arity(graph.units[u].params)[1])
+        readers = range(n, len(kind_of(graph.units[u].kind).of(graph.units[u].params).outputs()))
         pages += [Wait((u, w), (u, r)) for w in writers for r in readers]
     return slots + [w for w in beats if w.waiter not in blocked] + pages
 
@@ -189,7 +189,7 @@ def ended(graph: UnitGraph, state: Layout) -> dict[str, str]:
             ]
             for i in over[:1]:
                 out[u.name] = (
-                    f"{u.name} is told to take from input {i} "
+                    f"{u.name} is told to take from `{graph.input_port(inputs[i])}` "
                     f"({graph.units[inputs[i].src[0]].name}), whose stream has ended"
                 )
     return out
@@ -343,10 +343,13 @@ def _tell(graph: UnitGraph, state: Layout, w: Wait, levels: list[int]) -> str:
         )
         return f"{name(w.waiter)} waits for a page that {name(w.holder)} may free ({why})"
     c = graph.channels[w.channel]
-    how = f"full channel {c.name} into" if levels[c.id] else f"empty channel {c.name} from"
-    return (
-        f"{name(w.waiter)} waits for the {how} {name(w.holder)} ({levels[c.id]} of {c.depth} beats)"
+    holder = graph.units[w.holder[0]].name
+    how = (
+        f"full channel {c.name} into `{graph.input_port(c)}` of {holder}"
+        if levels[c.id]
+        else f"empty channel {c.name} from `{graph.output_port(c)}` of {holder}"
     )
+    return f"{name(w.waiter)} waits for the {how} ({levels[c.id]} of {c.depth} beats)"
 
 
 def _finishes(graph: UnitGraph, config: Config, sources: Mapping, sinks: Mapping) -> bool:

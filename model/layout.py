@@ -340,10 +340,10 @@ class Layout:
         return k.K_ADDRESS, {k.J_STRIDE: p["stride"]}
 
     def pipe(self, u, tuple_in: bool, kernel: int) -> dict:
-        kind = kind_of(u.kind)
+        kind = kind_of(u.kind).of(u.params)
         t = self.graph.t
-        latency = kind.latency(t, u.params)
-        interval = kind.interval(t, u.params)
+        latency = kind.latency(t)
+        interval = kind.interval(t)
         entries = queue_entries(latency, interval)
         return {
             k.Q_LATENCY: latency,
@@ -376,7 +376,7 @@ class Layout:
         }
 
     def put_pipelined(self, u, p, ins, outs):
-        """A user's own unit (machine/kinds.py, ``values``)."""
+        """A user's own unit (machine/kinds/, ``values``)."""
         return k.K_PIPE, self.pipe(
             u, False, kernels.address(kind_of(u.kind).values) if self.values else 0
         )
@@ -390,7 +390,7 @@ class Layout:
         reduce = p["reduce"]
         dims, lowest, outer = max(16, reduce.bit_length()), *accum_levels(reduce)
         return k.K_ACCUM, {
-            k.A_INTERVAL: kind_of("accum").interval(t, p),
+            k.A_INTERVAL: kind_of("accum").of(p).interval(t),
             k.A_DEPTH: p["depth"],
             k.A_REDUCE: reduce,
             k.A_TOP: reduce.bit_length() - 1,

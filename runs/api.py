@@ -22,7 +22,6 @@ from ..machine.beat import LINE_BYTES
 from ..machine.config import Config
 from ..machine.config import load as load_config
 from ..machine.errors import PenstockError, RunError, nearest
-from ..machine.functions import lookup
 from ..machine.kinds import kind_of
 from ..machine.limits import SEEDS, within
 from ..machine.record import Record
@@ -564,13 +563,7 @@ def max_error(got: np.ndarray, exact: np.ndarray) -> float:
 
 def allocated_flops(kind: str, params: dict, t: int) -> int:
     """FLOP per cycle that one unit can do."""
-    if kind == "matmul":
-        return 2 * t * t * params["rows_per_cycle"]
-    if kind == "map":
-        return params["lanes"] * lookup(params["fn"]).flops_per_element
-    if kind == "accum":
-        return params["lanes"]
-    return getattr(kind_of(kind), "flops_per_cycle", 0)
+    return kind_of(kind).of(params).flops_per_cycle(t)
 
 
 def timeline(

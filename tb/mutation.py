@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from ..machine.errors import RunError
 from ..machine.kinds import KINDS, kind_of
@@ -86,7 +85,9 @@ def armed(graph: UnitGraph) -> Iterator[None]:
 def _timing(kind: str, latency: int, interval: int) -> Iterator[None]:
     """While open, a kind has these L and II."""
     saved = KINDS[kind]
-    KINDS[kind] = replace(saved, latency=lambda _t, _p: latency, interval=lambda _t, _p: interval)
+    KINDS[kind] = type(
+        saved.__name__, (saved,), {"latency": lambda *_: latency, "interval": lambda *_: interval}
+    )
     try:
         yield
     finally:
@@ -97,9 +98,9 @@ def _swift(cls, kind: str, what: str, *, params, t, **kw):
     """A unit of L - 1 or II - 1, or None where there is no room for it."""
     if kind not in SWIFT[what]:
         return None
-    rule = kind_of(kind)
-    latency = rule.latency(t, params)
-    interval = rule.interval(t, params)
+    rule = kind_of(kind).of(params)
+    latency = rule.latency(t)
+    interval = rule.interval(t)
     if what == "latency-1" and latency > interval:
         latency -= 1
     elif what == "interval-1" and interval == 2:
@@ -191,8 +192,7 @@ def _switched(cls, kind: str, index: int, kinds: int):
                     m.d.comb += inner.switches[k].eq((early, quick)[list(SWIFT).index(what)])
             outgoing = self.output_names
             changed = outgoing or self.input_names
-            rule = kind_of(kind).interval
-            pause = rule(self.t, self.params) if rule else 1
+            pause = kind_of(kind).of(self.params).interval(self.t) or 1
             for name, member in self.signature.members.items():
                 here = getattr(self, name)
                 there = getattr(inner, name)

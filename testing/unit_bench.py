@@ -282,4 +282,5 @@ def check(
 
 
 def latency_interval(kind, params, t):
-    return kind_of(kind).latency(t, params), kind_of(kind).interval(t, params)
+    unit = kind_of(kind).of(params)
+    return unit.latency(t), unit.interval(t)

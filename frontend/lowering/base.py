@@ -32,7 +32,7 @@ class Lowering:
     """What both lowerings share: units, channels, fan-out."""
 
     timing: str
-    kinds: Mapping[str, Kind]
+    kinds: Mapping[str, type[Kind]]
 
     def __init__(self, graph: Graph, config: Config):
         self.graph = graph

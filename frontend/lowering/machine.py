@@ -1,4 +1,4 @@
-"""Lowering to physical tiles and the unit kinds of machine/kinds.py."""
+"""Lowering to physical tiles and the unit kinds of machine/kinds/."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from .stream_units import StreamUnits
 
 
 class MachineLowering(Buffers, Products, StreamUnits, Lowering):
-    """Lowering to physical tiles and the unit kinds of machine/kinds.py.
+    """Lowering to physical tiles and the unit kinds of machine/kinds/.
 
     Operators call its methods.
     """

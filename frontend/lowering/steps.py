@@ -69,8 +69,8 @@ def _pass(low, unit, port, dims):
 
 
 def _pipelined(low, unit, port, dims):
-    kind = low.kinds[unit.kind]
-    room = queue_entries(kind.latency(low.t, unit.params), kind.interval(low.t, unit.params))
+    kind = low.kinds[unit.kind].of(unit.params)
+    room = queue_entries(kind.latency(low.t), kind.interval(low.t))
     return [Step(0, dims, takes=lambda n: n + room)]
 
 
@@ -142,8 +142,8 @@ def _accum(low, unit, port, dims):
     if not beats:
         return [Step(0, kept, None, lambda n: UNBOUNDED)]
     results = prod(size for d, size in enumerate(dims[:top]) if d not in reduced)
-    kind = low.kinds[unit.kind]
-    room = queue_entries(kind.latency(low.t, unit.params), kind.interval(low.t, unit.params))
+    kind = low.kinds[unit.kind].of(unit.params)
+    room = queue_entries(kind.latency(low.t), kind.interval(low.t))
     return [
         Step(
             0,

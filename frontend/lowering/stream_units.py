@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 
 from ...machine.beat import MAX_STOP, Scalar, Selector
-from ...machine.kinds import KINDS
 from ..graph import Operator
 from ..stream_functions import RetileStreamify
 from ..types import BufferType, TileType, ceil_div
@@ -88,31 +87,14 @@ class StreamUnits:
 
     def sink(self, node: Operator, i: int, role: str = "") -> int:
         """A unit that takes a stream; of references it gives up its count."""
-        kind = KINDS["sink"]
         pad = self.scratchpad_of(node.inputs[i].element) if node.inputs else None
-        return self.unit(
-            "sink",
-            node,
-            {"scratchpad": pad}
-            if "scratchpad" in kind.params or (pad is not None and "scratchpad" in kind.optional)
-            else {},
-            role,
-        )
+        return self.unit("sink", node, {} if pad is None else {"scratchpad": pad}, role)
 
     def unread(self, node: Operator, output: int, port: Port) -> Port | None:
         """An output that may stay without a reader: a sink takes it then."""
         if self.graph.consumers(node[output]):
             return port
-        self.connect(
-            port,
-            self.unit(
-                "sink",
-                node,
-                {"scratchpad": None} if "scratchpad" in KINDS["sink"].params else {},
-                "unread",
-            ),
-            0,
-        )
+        self.connect(port, self.unit("sink", node, {}, "unread"), 0)
         return None
 
     def loop(self, node: Operator) -> Port:

@@ -75,7 +75,7 @@ class Accum(Unit):
             raise ValueError(
                 f"Payload of the output must be {Tile(t, 'fp32')!r}, not {payloads.outputs[0]!r}"
             )
-        self.interval = kind_of("accum").interval(t, params)
+        self.interval = kind_of("accum").of(params).interval(t)
         count = payloads.outputs[0].count_bits
         self._tiles = Memory(
             shape=data.ArrayLayout(32 * self.lanes, self.interval), depth=self.depth, init=[]

@@ -53,14 +53,14 @@ class MapUnit(Pipelined):
             )
         if not isinstance(self.lanes, int) or self.lanes < 1 or t * t % self.lanes:
             raise ValueError(f"Lanes must divide t * t = {t * t}, not {self.lanes!r}")
-        kind = kind_of("map")
+        kind = kind_of("map").of(params)
         super().__init__(
             params=params,
             t=t,
             config=config,
             payloads=payloads,
-            latency=kind.latency(t, params),
-            interval=kind.interval(t, params),
+            latency=kind.latency(t),
+            interval=kind.interval(t),
         )
         self.spread = params.get("spread")
         if self.spread not in (None, "cols", "rows", "both"):

@@ -43,14 +43,14 @@ class Matmul(Pipelined):
         self.transposed = bool(params["transposed"])
         if not isinstance(self.rows, int) or self.rows < 1 or t % self.rows:
             raise ValueError(f"rows_per_cycle must divide t = {t}, not {self.rows!r}")
-        kind = kind_of("matmul")
+        kind = kind_of("matmul").of(params)
         super().__init__(
             params=params,
             t=t,
             config=config,
             payloads=payloads,
-            latency=kind.latency(t, params),
-            interval=kind.interval(t, params),
+            latency=kind.latency(t),
+            interval=kind.interval(t),
         )
         a, b, o = *payloads.inputs, payloads.outputs[0]
         if not isinstance(a, Tile) or a != b:

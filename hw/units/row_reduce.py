@@ -44,14 +44,14 @@ class RowReduce(Pipelined):
         self.identity = identity_bits(self.fn)
         if entry(self.fn).stages != 1:
             raise ValueError(f"Function of a row reduction must have one stage, not {self.fn!r}")
-        kind = kind_of("row_reduce")
+        kind = kind_of("row_reduce").of(params)
         super().__init__(
             params=params,
             t=t,
             config=config,
             payloads=payloads,
-            latency=kind.latency(t, params),
-            interval=kind.interval(t, params),
+            latency=kind.latency(t),
+            interval=kind.interval(t),
         )
         for payload in (*payloads.inputs, *payloads.outputs):
             if payload != Tile(t, "fp32"):

@@ -63,7 +63,8 @@ class Unit(wiring.Component):
         self.config = config
         self.payloads = payloads
         signature = {"busy": Out(1), "blocked": Out(1), "done": Out(1), "error": Out(8)}
-        self._ports = kind_of(self.kind).ports(params)
+        kind = kind_of(self.kind).of(params)
+        self._ports = (kind.inputs(), kind.outputs())
         for what, ports, given, way in zip(
             ("inputs", "outputs"),
             self._ports,

@@ -13,9 +13,9 @@ class Pipeline(Unit):
     """`map` and `matmul` (section 2)."""
 
     def setup(self):
-        kind = kind_of(self.u.kind)
-        self.latency = kind.latency(self.g.t, self.p)
-        self.interval = kind.interval(self.g.t, self.p)
+        kind = kind_of(self.u.kind).of(self.p)
+        self.latency = kind.latency(self.g.t)
+        self.interval = kind.interval(self.g.t)
         self.queue = deque()
         self.last = -self.interval
 
@@ -49,7 +49,7 @@ class Accum(Unit):
     """Sections 3.1 and 3.4."""
 
     def setup(self):
-        self.interval = kind_of("accum").interval(self.g.t, self.p)
+        self.interval = kind_of("accum").of(self.p).interval(self.g.t)
         self.reduce = {d for d in range(16) if self.p["reduce"] >> d & 1}
         self.top = max(self.reduce)
         self.lowest, self.outer = accum_levels(self.p["reduce"])

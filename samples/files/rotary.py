@@ -30,7 +30,7 @@ from penstock.hw.arith.lane import Lane
 from penstock.hw.units.pipeline import Pipelined
 from penstock.machine.functions import FUNCTIONS, Function
 from penstock.machine.functions import register as register_function
-from penstock.machine.kinds import Kind
+from penstock.machine.kinds import In, Kind, Out
 from penstock.machine.kinds import register as register_kind
 
 # ---- a function: what it costs, its values (NumPy and compiled), its datapath
@@ -87,6 +87,24 @@ def rotate_tile(a, out):
         for j in range(0, a.shape[1], 2):
             out[i, j] = -a[i, j + 1]
             out[i, j + 1] = a[i, j]
+
+
+class RotateKind(Kind):
+    """Turns pairs of columns.
+
+    Stalls only while its output queue is full.
+    """
+
+    name = "rotate"
+    values = "rotate"  # the tile kernel registered under this name: no model code
+    data = In("tiles of an even number of columns")
+    result = Out("tiles")
+
+    def latency(self, t):
+        return 2
+
+    def interval(self, t):
+        return 1
 
 
 class RotateUnit(Pipelined):
@@ -151,17 +169,7 @@ if "relu" not in FUNCTIONS:  # a program file may be read more than once
     register_float64("relu", lambda a: np.maximum(a, 0))
     register_function(Function("rotate", 1, 2, 0, "Turns pairs of columns."))
     penstock.model.functions.register("rotate", reference=rotate, tile=rotate_tile)
-    register_kind(
-        Kind(
-            "rotate",
-            "turns pairs of columns",
-            {},
-            lambda p: (1, 1),
-            latency=lambda t, p: 2,
-            interval=lambda t, p: 1,
-            values="rotate",
-        )
-    )
+    register_kind(RotateKind)
     penstock.hw.registry.register("rotate", RotateUnit)
     operator(Rotate)
 

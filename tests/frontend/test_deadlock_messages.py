@@ -66,7 +66,8 @@ def test_operators_and_lines_come_first(timing, tmp_path):
 def test_a_deadlock_that_no_depth_frees_says_why(tmp_path):
     head, operators, line, *_ = told(tmp_path, ENDED)
     assert (
-        "gather is told to take from input 0 (a), whose stream has ended; no channel depth" in head
+        "gather is told to take from `parts[0]` (a), whose stream has ended; no channel depth"
+        in head
     )
     assert (
         operators == "  operators:" and line.endswith("mine.py:9") and "gather (Reassemble)" in line

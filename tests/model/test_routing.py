@@ -441,6 +441,6 @@ def test_a_finished_loop_is_not_blamed_for_a_deadlock_elsewhere():
     b.sources |= {u + n: beats for u, beats in inside.sources.items()}
     with pytest.raises(RunError) as e:
         run(b, CONFIG, values=False)
-    assert "broadcast0 waits for the full channel c4 into map3" in str(
+    assert "broadcast0 waits for the full channel c4 into `b` of map3" in str(
         e.value
     ) and "deal" not in str(e.value)

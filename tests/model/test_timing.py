@@ -237,7 +237,7 @@ def test_deadlock_names_the_cycle_and_the_depth_that_frees_it():
     text = str(e.value)
     assert (
         "deadlock after cycle" in text
-        and "broadcast0 waits for the full channel c4 into map3 (2 of 2 beats)" in text
+        and "broadcast0 waits for the full channel c4 into `b` of map3 (2 of 2 beats)" in text
     )
     needed = int(text.split("channels of depth ")[1].split()[0])
     run(fork_that_needs(needed), CONFIG, values=False)
@@ -266,7 +266,7 @@ def test_deadlock_that_only_pages_cure_says_so():
         "1 is free)" in str(e.value)
     )
     assert (
-        "reader 0 of scratchpad0 waits for the empty channel c1 from writer 0 of scratchpad0 (0 "
+        "reader 0 of scratchpad0 waits for the empty channel c1 from `buffer[0]` of scratchpad0 (0 "
         "of 2 beats)" in str(e.value)
     )
     assert str(e.value).splitlines()[0].endswith("machine.pages = 2 frees it")

@@ -1,0 +1,61 @@
+"""The kind that reduces over dimensions of a stream."""
+
+from __future__ import annotations
+
+from ..beat import Payload, Tile
+from ..limits import SIZES
+from .kind import In, Kind, Out, Payloads, need, param, register
+
+__all__ = ["Accum", "accum_levels"]
+
+
+def accum_levels(reduce: int) -> tuple[int, int]:
+    """Lowest dimension that an `accum` reduces, and the lowest one with only reduced dimensions
+    from it to the highest.
+    """
+    kept = ~reduce & (1 << reduce.bit_length()) - 1
+    return (reduce & -reduce).bit_length() - 1, kept.bit_length()
+
+
+@register
+class Accum(Kind):
+    """Reduction over some dimensions into a memory of accumulators.
+
+    Takes a tile every II cycles. It stalls at the end of a group until the one before has drained,
+    and where the next group needs an accumulator that has not left yet (docs/timing.md section
+    3.1).
+    """
+
+    name = "accum"
+    computes = True
+    fn: str = param("function with an identity: add, max")
+    reduce: int = param("bit mask of reduced dimensions")
+    depth: int = param("accumulator tiles")
+    lanes: int = param("elements a cycle")
+    init_rows: int = param(
+        "rows of an empty group's result in elements, 0: of run-time size", SIZES, runtime=True
+    )
+    init_cols: int = param("its columns", SIZES, runtime=True)
+    scan: bool = param(
+        "the state leaves after every beat, instead of the groups' results", default=False
+    )
+    data = In("tiles")
+    result = Out("the groups' accumulators")
+
+    def latency(self, t: int) -> int:
+        return t * t // self.lanes
+
+    def interval(self, t: int) -> int:
+        return t * t // self.lanes
+
+    def flops_per_cycle(self, t: int) -> int:
+        return self.lanes
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
+        need(isinstance(inputs[0], Tile), "its input is a tile")
+        return (Tile(inputs[0].t, "fp32"),)
+
+    def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        if self.scan:
+            return inputs
+        return (sum(not self.reduce >> d & 1 for d in range(inputs[0])),)

@@ -1,0 +1,126 @@
+"""Kinds that compute on tiles in a pipeline (docs/timing.md section 2)."""
+
+from __future__ import annotations
+
+from ..beat import Payload, Tile, Tuple
+from ..functions import lookup
+from .kind import In, Kind, Out, Payloads, need, param, register
+
+__all__ = ["Map", "Matmul", "RowReduce", "log2", "tiles_only"]
+
+
+def log2(n: int) -> int:
+    """The logarithm of a power of two."""
+    return n.bit_length() - 1
+
+
+def stages(fn: str) -> int:
+    """Cycles of an element in the datapath of a function (machine/functions.py)."""
+    return lookup(fn).stages
+
+
+def tiles_only(inputs: Payloads) -> None:
+    """The rule of units on tiles, or on tuples of them."""
+    for x in inputs:
+        members = x.members if isinstance(x, Tuple) else (x,)
+        need(all(isinstance(m, Tile) for m in members), "its inputs are tiles")
+
+
+@register
+class Map(Kind):
+    """Element-wise function on tiles.
+
+    Takes a beat of each operand together. It stalls while its output queue is full, and between
+    tiles where it has fewer lanes than a tile has elements.
+    """
+
+    name = "map"
+    computes = True
+    fn: str = param("name in machine/functions.py")
+    arity: int = param("operands")
+    lanes: int = param("elements a cycle")
+    tuple_in: bool = param("whether the operands come as one tuple stream")
+    spread: str | None = param(
+        "how the second operand's tile is repeated over the first's: 'cols' (of its first column), "
+        "'rows' (of its first row) or 'both'",
+        default=None,
+    )
+    constant: int | None = param(
+        "fp32 bits of a second operand that is the same everywhere", default=None
+    )
+    operands = In("tuples of the operands, with `tuple_in`", when=lambda kind: kind.tuple_in)
+    a = In("the first operand, without `tuple_in`", when=lambda kind: not kind.tuple_in)
+    b = In(
+        "the second operand of a function of two, likewise",
+        when=lambda kind: kind.arity > 1 and not kind.tuple_in and kind.constant is None,
+    )
+    result = Out("the function of each element")
+
+    def latency(self, t: int) -> int:
+        return stages(self.fn) + self.interval(t) - 1
+
+    def interval(self, t: int) -> int:
+        return t * t // self.lanes
+
+    def flops_per_cycle(self, t: int) -> int:
+        return self.lanes * lookup(self.fn).flops_per_element
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
+        tiles_only(inputs)
+        return (None,)
+
+
+@register
+class RowReduce(Kind):
+    """Reduction of each row of a tile to one column.
+
+    Stalls only while its output queue is full.
+    """
+
+    name = "row_reduce"
+    fn: str = param("function with an identity: add, max")
+    tile = In("tiles")
+    column = Out("tiles of one column")
+
+    def latency(self, t: int) -> int:
+        return log2(t)
+
+    def interval(self, t: int) -> int:
+        return 1
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
+        need(isinstance(inputs[0], Tile), "its input is a tile")
+        return (Tile(inputs[0].t, "fp32"),)
+
+
+@register
+class Matmul(Kind):
+    """Product of two physical tiles, fp32 out.
+
+    Takes a tile of each operand together. It stalls while its output queue is full, and between
+    tiles where it makes fewer rows a cycle than a tile has.
+    """
+
+    name = "matmul"
+    computes = True
+    rows_per_cycle: int = param("rows of the product a cycle")
+    transposed: bool = param("whether B is transposed")
+    a = In("A")
+    b = In("B, of A's element type")
+    product = Out("A B, or A times B transposed")
+
+    def latency(self, t: int) -> int:
+        return log2(t) + self.interval(t)
+
+    def interval(self, t: int) -> int:
+        return t // self.rows_per_cycle
+
+    def flops_per_cycle(self, t: int) -> int:
+        return 2 * t * t * self.rows_per_cycle
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
+        need(
+            isinstance(inputs[0], Tile) and inputs[0] == inputs[1],
+            "A and B are tiles of one element type",
+        )
+        return (Tile(inputs[0].t, "fp32"),)

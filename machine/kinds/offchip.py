@@ -1,0 +1,122 @@
+"""Kinds with a port to off-chip memory (docs/timing.md section 5)."""
+
+from __future__ import annotations
+
+from .. import limits
+from ..beat import Payload, Scalar, Tile
+from .compute import tiles_only
+from .kind import In, Kind, Out, Payloads, need, param, register
+
+__all__ = ["Load", "RandomStore", "Store"]
+
+_ORDER = (
+    "list of [row, col], in elements: where each logical tile lies, in stream order (instead of "
+    "the affine walk)"
+)
+_SHIFT = "log2 of the logical tiles in a row of the tensor"
+
+
+class _Tensor(Kind):
+    """A tensor and its logical tiles."""
+
+    tensor: str = param("tensor name", runtime=True)
+    base: int = param("byte address", limits.ADDRESSES, runtime=True)
+    pitch: int = param("bytes a tensor row", limits.ADDRESSES, runtime=True)
+    tensor_rows: int = param("elements", limits.SIZES, runtime=True)
+    tensor_cols: int = param("elements", limits.SIZES, runtime=True)
+    rows: int = param("rows of a logical tile", limits.COUNTS, runtime=True)
+    cols: int = param("columns of a logical tile", limits.COUNTS, runtime=True)
+
+
+def _address(payload: Payload) -> bool:
+    return isinstance(payload, Scalar) and payload.width <= limits.ADDRESS_BITS
+
+
+@register
+class Load(_Tensor):
+    """Off-chip load of a loop nest of tiles, once or once a trigger (docs/timing.md section 5).
+
+    Requests a chunk of lines a cycle. It stalls while its ring is full, while the port is another
+    unit's, and until the lines of the next block are there.
+    """
+
+    name = "load"
+    offchip = "read"
+    rank: int = param("loop dimensions")
+    shape: list = param("trip counts, outermost first", limits.SIZES, runtime=True)
+    row_step: list = param("rows advanced by each loop dimension", limits.SIZES, runtime=True)
+    col_step: list = param("columns advanced by each loop dimension", limits.SIZES, runtime=True)
+    order: list | None = param(_ORDER, default=None)
+    trigger: str | None = param(
+        "what starts a walk: 'ref' (each beat of its input) or 'address' (each scalar, the number "
+        "of a logical tile)",
+        default=None,
+    )
+    shift: int | None = param(f"for 'address': {_SHIFT}", limits.SHIFTS, runtime=True, default=None)
+    start = In(
+        "with `trigger`: any beats, or numbers of tiles", when=lambda kind: bool(kind.trigger)
+    )
+    data = Out("tiles")
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
+        for steps in (self.row_step, self.col_step):
+            last = sum(max(n - 1, 0) * step for n, step in zip(self.shape, steps, strict=False))
+            need(
+                last < 1 << limits.POSITION_BITS,
+                f"positions in a tensor have {limits.POSITION_BITS} bits",
+            )
+        need(self.trigger in (None, "ref", "address"), "trigger is 'ref' or 'address'")
+        if self.trigger == "address":
+            need(_address(inputs[0]), "its triggers are scalars of at most 32 bits")
+            need(
+                self.rank == 0 and self.shift is not None and self.order is None,
+                "a load by address has rank 0, a shift and no order",
+            )
+        return (None,)
+
+    def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        return (2 + self.rank + max(inputs, default=0),)
+
+
+@register
+class Store(_Tensor):
+    """Linear off-chip store (docs/timing.md section 5).
+
+    Requests a chunk of lines a cycle. It stalls while the port is another unit's.
+    """
+
+    name = "store"
+    offchip = "write"
+    ends_run = True
+    order: list | None = param(_ORDER, default=None)
+    data = In("tiles")
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
+        tiles_only(inputs)
+        return ()
+
+
+@register
+class RandomStore(_Tensor):
+    """Off-chip store of tiles at the places that numbers name, with acknowledgements
+    (docs/timing.md section 5).
+
+    Stalls as `store` does, for the next address, and while as many acknowledgements are due as it
+    keeps.
+    """
+
+    name = "random_store"
+    offchip = "write"
+    ends_run = True
+    shift: int = param(_SHIFT, limits.SHIFTS, runtime=True)
+    address = In("numbers of logical tiles")
+    data = In("tiles")
+    ack = Out("a token for each logical tile in memory")
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
+        need(_address(inputs[0]), "its addresses are scalars of at most 32 bits")
+        need(isinstance(inputs[1], Tile), "what it stores are tiles")
+        return (Scalar(1),)
+
+    def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        return inputs[:1]

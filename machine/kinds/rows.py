@@ -1,0 +1,107 @@
+"""Kinds that pack, unpack and count the rows of tiles (docs/timing.md section 3.3)."""
+
+from __future__ import annotations
+
+from ..beat import Payload, Scalar, Tile
+from .kind import Combinational, In, Kind, Out, Payloads, need, param, register
+
+__all__ = ["RowAppend", "RowOffset", "RowPack", "RowUnpack"]
+
+
+def _one_type(inputs: Payloads) -> Payloads:
+    need(
+        all(isinstance(x, Tile) for x in inputs) and len(set(inputs)) == 1,
+        "its inputs are tiles of one element type",
+    )
+    return inputs[:1]
+
+
+class _Along(Kind):
+    """Rows, or columns, of tiles."""
+
+    along: str
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
+        need(self.along in ("rows", "cols"), "along is 'rows' or 'cols'")
+        return _one_type(inputs)
+
+
+@register
+class RowPack(_Along):
+    """Concatenates the valid rows of one-band tiles (docs/timing.md section 3.3).
+
+    Stalls where the next row does not fit into the band, and at the end of a group, until the band
+    has left.
+    """
+
+    name = "row_pack"
+    depth: int = param("tiles of a band, at most")
+    level: int = param("stop level that ends a group")
+    bands: int = param("bands of the result, 0: of run-time size", runtime=True)
+    cols: int = param("columns of the result in elements", runtime=True)
+    along: str = param(
+        "'cols': columns are packed instead of rows, and a band is a column of tiles",
+        default="rows",
+    )
+    data = In("tiles")
+    result = Out("tiles that are full but for the last band")
+
+    def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        return (max(1, 2 + inputs[0] - self.level),)
+
+
+@register
+class RowUnpack(_Along):
+    """Streams the rows, or the columns, of tiles one by one (docs/timing.md section 3.3).
+
+    Keeps two bands: one that fills and one that leaves.
+    """
+
+    name = "row_unpack"
+    depth: int = param("tiles of a band, at most")
+    mask: bool = param("whether only valid rows leave")
+    rows: int = param("rows of a logical tile (used without mask)", runtime=True)
+    along: str = param(
+        "'cols': columns leave instead of rows, and a band is a column of tiles", default="rows"
+    )
+    data = In("tiles")
+    result = Out("tiles of one row")
+
+    def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        return (max(inputs[0] + 1, 2),)
+
+
+@register
+class RowAppend(Combinational):
+    """Puts a row below a tile's valid rows.
+
+    Waits for the tile, and for the row where it goes into this tile.
+    """
+
+    name = "row_append"
+    tile = In("tiles")
+    row = In("tiles of one row, one a logical tile")
+    result = Out("tiles of a row more")
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
+        return _one_type(inputs)
+
+
+@register
+class RowOffset(Combinational):
+    """Sets how many rows of a tile are valid.
+
+    Waits for both; the count is taken with the tile's last beat.
+    """
+
+    name = "row_offset"
+    tile = In("tiles")
+    count = In("rows that stay valid, one number a logical tile")
+    result = Out("tiles of fewer valid rows")
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
+        need(
+            isinstance(inputs[0], Tile) and isinstance(inputs[1], Scalar),
+            "its inputs are tiles and counts",
+        )
+        return inputs[:1]

@@ -1,0 +1,104 @@
+"""The kind that holds buffers."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from .. import limits
+from ..beat import TILES_BITS, BufferRef, Payload, Tile
+from .kind import In, Kind, Out, Payloads, need, param, register
+
+__all__ = ["Scratchpad"]
+
+
+@register
+class Scratchpad(Kind):
+    """Paged memory of buffers (docs/timing.md section 4).
+
+    Writers share one port, and readers another. A writer stalls while no page is free, or while it
+    holds as many buffers as it may.
+    """
+
+    name = "scratchpad"
+    memory = True
+    pages: int = param("pages", limits.PAGES)
+    frames: int = param("tiles a page", limits.FRAMES)
+    writers: list = param("list of {rank}")
+    limit: list = param(
+        "list: buffers that each writer may hold at a time (run time)", limits.PAGES, runtime=True
+    )
+    readers: list = param(
+        "list of {rank, repeat_dim}, with turns (repeats of each buffer, in turn, a dimension or "
+        "not) where they differ, with ref (the level of a stream that drives the reads), or with "
+        "affine (loop dimensions of the order in which the tiles of a buffer are read: its rank)"
+    )
+    repeat: list = param("list: repeats per reader (run time)", limits.SIZES, runtime=True)
+    shape: list = param(
+        "trips of the loops of the affine readers, one after the other, each outermost first "
+        "(run time)",
+        limits.COUNTS,
+        runtime=True,
+        default=(),
+    )
+    stride: list = param(
+        "likewise, in tiles, what a step of each loop advances (run time)",
+        limits.SIZES,
+        runtime=True,
+        default=(),
+    )
+    write = In("tiles of a writer's buffers", many="writers")
+    read = In("references to the buffers that a reader reads", many="readers")
+    drive = In("one beat for each pass of a reader with `ref`", many="driven")
+    buffer = Out("references to a writer's buffers", many="writers")
+    data = Out("tiles that a reader reads", many="readers")
+
+    @property
+    def driven(self) -> int:
+        """Readers that a reference stream drives."""
+        return sum("ref" in r for r in self.readers)
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
+        writers = len(self.writers)
+        readers = len(self.readers)
+        need(writers > 0 and readers > 0, "a scratchpad has at least one writer and one reader")
+        need(not self.frames & (self.frames - 1), "tiles a page are a power of two")
+        need(
+            len(self.limit) == writers and max(self.limit) <= self.pages,
+            "each writer may hold a number of buffers, of at most as many as there are pages",
+        )
+        need(len(self.repeat) == readers, "each reader has its repeats")
+        self._loops()
+        tiles = set(inputs[:writers])
+        references = set(inputs[writers : writers + readers])
+        need(
+            len(tiles) == 1 and isinstance(inputs[0], Tile),
+            "its writers take tiles of one element type",
+        )
+        need(references == {BufferRef(self.pages)}, "its readers take references to its pages")
+        return (BufferRef(self.pages),) * writers + inputs[:1] * readers
+
+    def _loops(self) -> None:
+        """The rules of affine readers."""
+        loops = [r.get("affine", 0) for r in self.readers]
+        need(
+            len(self.shape) == len(self.stride) == sum(loops),
+            "each loop of an affine reader has its trips and its stride",
+        )
+        steps = iter(zip(self.shape, self.stride, strict=True))
+        for reader, n in zip(self.readers, loops, strict=True):
+            need(not n or reader["rank"] == n, "an affine reader's rank is the number of its loops")
+            last = sum((trips - 1) * stride for trips, stride in islice(steps, n))
+            need(last < 1 << TILES_BITS, f"a buffer has at most {1 << TILES_BITS} tiles")
+
+    def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        """References of each writer, tiles of each reader (docs/timing.md section 4, rules 2, 4, 7
+        and 8).
+        """
+        n = len(self.writers)
+        out = [max(top - w["rank"], 0) for top, w in zip(inputs, self.writers, strict=False)]
+        given = iter(inputs[n + len(self.readers) :])
+        for reader, top in zip(self.readers, inputs[n:], strict=False):
+            buffer = reader.get("affine") or reader["rank"]
+            passes = next(given) if "ref" in reader else top + bool(reader["repeat_dim"])
+            out.append(buffer + passes)
+        return tuple(out)

@@ -1,0 +1,93 @@
+"""Kinds that change where the dimensions of a stream end, and how fast it goes."""
+
+from __future__ import annotations
+
+from ..beat import Payload, Scalar
+from .kind import Combinational, In, Out, Payloads, param, register, same
+
+__all__ = ["Flatten", "Pace", "Promote", "Reshape"]
+
+
+@register
+class Flatten(Combinational):
+    """Merges dimensions lo..hi."""
+
+    name = "flatten"
+    lo: int = param("innermost dimension merged")
+    hi: int = param("outermost dimension merged")
+    data = In("beats")
+    result = Out("the beats, with fewer stop levels")
+
+    def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        (top,) = inputs
+        return (top if top <= self.lo else max(self.lo, top - (self.hi - self.lo)),)
+
+
+@register
+class Promote(Combinational):
+    """Inserts a dimension of size 1 at a level.
+
+    As the outermost one it holds a beat back until the next is visible, and its Done a cycle more.
+    """
+
+    name = "promote"
+    level: int = param("stop level inserted")
+    outermost: bool = param("whether it is the stream's new outermost dimension")
+    data = In("beats")
+    result = Out("the beats, with a stop level more")
+
+    def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        (top,) = inputs
+        if self.outermost:
+            return (max(top, self.level),)
+        return (top + 1 if top >= self.level else top,)
+
+
+@register
+class Reshape(Combinational):
+    """Splits a dimension into chunks.
+
+    Pads leave one a cycle, and nothing is taken meanwhile.
+    """
+
+    name = "reshape"
+    dim: int = param("dimension split")
+    chunk: int = param("size of a chunk", range(1, 1 << 32), runtime=True)
+    pad: bool = param("whether a partial chunk is padded")
+    pad_rows: int | None = param("physical tile rows of a pad unit", runtime=True)
+    pad_cols: int | None = param("physical tile columns of a pad unit", runtime=True)
+    flags: int | None = param(
+        "there is a second output, the padding stream: dimensions of an element, which one flag "
+        "stands for",
+        default=None,
+    )
+    data = In("beats")
+    result = Out("the beats, with a stop level more")
+    padding = Out(
+        "whether an element is a pad, with `flags`", when=lambda kind: kind.flags is not None
+    )
+
+    def payloads(self, inputs: Payloads) -> tuple[Payload, ...]:
+        return (*same(inputs), Scalar(1))[: len(self.outputs())]
+
+    def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
+        top = max(inputs[0], self.dim) + 1
+        return (top,) if self.flags is None else (top, max(top - self.flags, 0))
+
+
+@register
+class Pace(Combinational):
+    """Lets a beat pass at most every so often.
+
+    Done and beats without data pass at once.
+    """
+
+    name = "pace"
+    every: int = param(
+        "sixteenths of a cycle between beats, at least 16",
+        range(16, 1 << 24),
+        runtime=True,
+        key="interval",
+    )
+    data = In("beats")
+    result = Out("the same beats")
