@@ -20,7 +20,7 @@ from pathlib import Path
 
 from penstock import cli, figures
 from penstock.frontend import build, lower
-from penstock.frontend.draw import draw_fabric
+from penstock.frontend.show.draw import draw_fabric
 from penstock.machine.config import load
 from penstock.machine.record import Record
 from penstock.runs import api

@@ -44,7 +44,7 @@ def command(args) -> int:
             progress.step(f"draw {args.program}")
             program.draw(args.png)
         if args.fabric:
-            from ..frontend.draw import draw_fabric
+            from ..frontend.show.draw import draw_fabric
 
             progress.step(f"draw the fabric of {args.program}")
             draw_fabric(lower(program.graph, config), config, args.fabric)

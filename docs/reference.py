@@ -9,7 +9,7 @@ from dataclasses import fields, is_dataclass
 
 from penstock.cli import parser as make_parser
 from penstock.cli.examples import EXAMPLES, is_long
-from penstock.frontend.operator_reference import operator_reference
+from penstock.frontend.show.operator_pages import operator_reference
 from penstock.hw.memory import assembly, packing, reader, writer
 from penstock.machine import limits
 from penstock.machine.config import Machine, Stepsim, load

@@ -1,12 +1,20 @@
 """STeP programs: types, operators, graph, symbolic analysis, tiling and lowering."""
 
 from ..machine.errors import LoweringError, ProgramError
-from .analysis import Analysis, Metric, analyse, metric, register_rule
-from .buffer_operators import Bufferize, Streamify
-from .compute_operators import Accum, FlatMap, Map, Scan, cast
-from .draw import draw, to_dot
-from .edge_operators import Loop, Sink, Source
-from .functions import (
+from .analysis.metrics import Analysis, Metric, analyse, metric, register_rule
+from .functions.streams import (
+    address,
+    address_range,
+    all_read,
+    expert_addresses,
+    last_tile_filter,
+    retile_col,
+    retile_row,
+    retile_streamify,
+    row_append,
+    row_offset,
+)
+from .functions.tiles import (
     add,
     div,
     exp,
@@ -23,29 +31,21 @@ from .functions import (
 )
 from .graph import FUNCTIONAL, OPERATORS, Graph, Operator, Stream, TensorRef, operator
 from .lowering import lower
-from .memory_operators import (
+from .operators.boundary import Loop, Sink, Source
+from .operators.buffers import Bufferize, Streamify
+from .operators.compute import Accum, FlatMap, Map, Scan, cast
+from .operators.memory import (
     LinearOffChipLoad,
     LinearOffChipStore,
     RandomOffChipLoad,
     RandomOffChipStore,
 )
-from .operator_reference import operator_reference
+from .operators.routing import EagerMerge, Partition, Reassemble
+from .operators.shapes import Broadcast, Expand, Fifo, Flatten, Promote, Reshape, Zip
 from .program import Program, build
-from .routing_operators import EagerMerge, Partition, Reassemble
-from .shape_operators import Broadcast, Expand, Fifo, Flatten, Promote, Reshape, Zip
-from .stream_functions import (
-    address,
-    address_range,
-    all_read,
-    expert_addresses,
-    last_tile_filter,
-    retile_col,
-    retile_row,
-    retile_streamify,
-    row_append,
-    row_offset,
-)
-from .text import print_graph, read_graph
+from .show.draw import draw, to_dot
+from .show.operator_pages import operator_reference
+from .show.text import print_graph, read_graph
 from .types import (
     BufferType,
     Dim,

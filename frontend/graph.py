@@ -195,7 +195,7 @@ class Operator(NoArithmetic):
     stops: str = ""  # the stop-token rule, in words
     costs: str = ""  # off-chip traffic and on-chip requirement, in words; empty: none
     limits: str | tuple[str, ...] = ""  # what it does not take, and why
-    forms: dict[str, tuple] = {}  # what tells its forms apart (frontend/forms.py)
+    forms: dict[str, tuple] = {}  # what tells its forms apart (frontend/analysis/forms.py)
     higher_order = False  # runs a function on elements: counts as compute
 
     graph: Graph
@@ -313,7 +313,7 @@ class Operator(NoArithmetic):
         return sympy.Integer(0)
 
     def onchip(self, rule: str) -> sympy.Expr:
-        """On-chip bytes under a named rule (frontend/analysis.py)."""
+        """On-chip bytes under a named rule (frontend/analysis/metrics.py)."""
         return sympy.Integer(0)
 
     def lower_machine(self, low) -> Sequence:
@@ -328,7 +328,7 @@ class Operator(NoArithmetic):
         raise low.unsupported(self)
 
     def evaluate(self, ev, *inputs):
-        """The operator's NumPy meaning, as a generator; ``ev`` is a frontend.reference.Evaluator,
+        """The operator's NumPy meaning, as a generator; ``ev`` is a frontend.meaning.evaluator.Evaluator,
         each input an iterator of (value, stop).
 
         Yields (value, stop), or (output, value, stop) where the operator has several outputs. A

@@ -22,10 +22,11 @@ import numpy as np
 from ..machine.config import Config
 from ..machine.errors import ConfigError, PenstockError, ProgramError, nearest
 from ..machine.unitgraph import UnitGraph
-from .analysis import Analysis, analyse
-from .edge_operators import Source
+from .analysis.metrics import Analysis, analyse
 from .graph import Graph
-from .reference import evaluate64
+from .meaning.evaluator import evaluate64
+from .operators.boundary import Source
+from .show.draw import draw
 
 MOST_ELEMENTS = 1 << 28
 """Of a tensor whose values are drawn."""
@@ -112,7 +113,7 @@ class Program:
         return a.astype(ml_dtypes.bfloat16).astype(np.float32) if t.dtype == "bf16" else a
 
     def streams(self, seed: int = 0) -> dict[str, list]:
-        """Elements of each Source as nested lists (frontend/streams.py), from the program's own
+        """Elements of each Source as nested lists (frontend/meaning/elements.py), from the program's own
         ``streams(seed, **params)``.
         """
         given = (
@@ -195,8 +196,6 @@ class Program:
 
     def draw(self, path: str | Path) -> None:
         """Write a drawing: .dot, or any format of matplotlib by suffix (.png, .svg)."""
-        from .draw import draw
-
         draw(self.graph, path)
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from ..frontend.edge_operators import Sink
-from ..frontend.forms import forms_of, forms_of_class
+from ..frontend.analysis.forms import forms_of, forms_of_class
 from ..frontend.graph import OPERATORS, Graph
+from ..frontend.operators.boundary import Sink
 from ..frontend.types import SelectorType
 from ..machine.beat import MAX_STOP, STOP_DONE
 from ..machine.functions import FUNCTIONS

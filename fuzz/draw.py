@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..frontend.forms import forms_of
+from ..frontend.analysis.forms import forms_of
 from ..frontend.types import DYNAMIC_TILE, BufferType
 from ..machine.errors import PenstockError
 from .drawer import Drawer, Live, Refused

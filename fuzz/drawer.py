@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..frontend.streams import nested
+from ..frontend.meaning.elements import nested
 from ..frontend.types import BufferType, TileType, TupleType
 from ..machine.beat import MAX_STOP
 from .recipe import Built, Recipe, measure

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .. import model
-from ..frontend.analysis import substitute
+from ..frontend.analysis.metrics import substitute
+from ..frontend.analysis.onchip import scratchpad_pages
 from ..frontend.lowering import lower
-from ..frontend.onchip import scratchpad_pages
-from ..frontend.reference import Evaluator
+from ..frontend.meaning.evaluator import Evaluator
 from ..machine.config import Config, Dram, Machine, Stepsim, check
 from ..machine.errors import RunError
 from ..machine.trace import Run, SourceBeats

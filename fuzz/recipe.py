@@ -18,14 +18,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..frontend import graph as graphs
-from ..frontend.buffer_operators import Streamify
-from ..frontend.compute_operators import Map
-from ..frontend.edge_operators import Sink, Source
-from ..frontend.functions import FORMS
+from ..frontend.functions.tiles import FORMS
 from ..frontend.graph import Graph, Stream
-from ..frontend.memory_operators import LinearOffChipStore, RandomOffChipStore
-from ..frontend.reference import Evaluator
-from ..frontend.routing_operators import Partition
+from ..frontend.meaning.evaluator import Evaluator
+from ..frontend.operators.boundary import Sink, Source
+from ..frontend.operators.buffers import Streamify
+from ..frontend.operators.compute import Map
+from ..frontend.operators.memory import LinearOffChipStore, RandomOffChipStore
+from ..frontend.operators.routing import Partition
 from ..frontend.types import BufferType, Dim, TileType, dim
 from ..machine.errors import ProgramError
 from ..machine.limits import CHANNEL_DEPTHS, within

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ..frontend.streams import nested
+from ..frontend.meaning.elements import nested
 from ..frontend.types import ScalarType, SelectorType, TileType
 from ..machine.errors import PenstockError
 from .recipe import Recipe, build, lists, references, renumbered, without

@@ -501,7 +501,7 @@ class _Point:
         return r
 
     def _fill_machine(self, r: Record, run: Run) -> None:
-        from ..frontend.onchip import page_bytes
+        from ..frontend.analysis.onchip import page_bytes
 
         m = self.config.machine
         sizes = page_bytes(self.graph, m)
@@ -519,7 +519,7 @@ class _Point:
 
     def measure_sizes(self):
         """An evaluation of sizes alone; None where they depend on the order of arrivals."""
-        from ..frontend.sizes import sizes
+        from ..frontend.meaning.extents import sizes
 
         try:
             return sizes(self.program.graph, self.config.machine.t, self.streams())

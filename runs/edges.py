@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from ..frontend.graph import Graph
-from ..frontend.streams import tokens
+from ..frontend.meaning.elements import tokens
 from ..frontend.types import BufferType, SelectorType, TileType, TupleType, inner_dims
 from ..machine.beat import FNV_OFFSET, FNV_PRIME, Payload, Selector, Tile, leaves
 from ..machine.errors import RunError

@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..frontend.graph import Graph
-from ..frontend.reference import Evaluator
+from ..frontend.meaning.evaluator import Evaluator
 from ..machine import arith
 from ..machine.image import DTYPES
 from ..model.functions import lookup

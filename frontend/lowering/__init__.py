@@ -14,6 +14,7 @@ from ...machine.errors import ConfigError, LoweringError, nearest
 from ...machine.functions import FUNCTIONS
 from ...machine.unitgraph import UnitGraph
 from ..graph import Graph
+from . import reconvergence
 from .base import Lowering, Port
 from .machine import MachineLowering
 from .stepsim import StepsimLowering
@@ -50,8 +51,6 @@ def _settled(low: Lowering) -> UnitGraph:
     """The unit graph, its channels as deep as paths that join again need them, unless it is certain
     to deadlock.
     """
-    from .. import reconvergence
-
     try:
         low.lower_nodes()
         reconvergence.settle(low)

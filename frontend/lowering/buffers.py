@@ -7,9 +7,9 @@ from math import prod
 import sympy
 
 from ...machine.beat import BufferRef
-from ..buffer_operators import Bufferize, Streamify
+from ..analysis.onchip import most_pages
 from ..graph import Operator
-from ..onchip import most_pages
+from ..operators.buffers import Bufferize, Streamify
 from ..types import BufferType, Dim, TileType, TupleType, ceil_div, dim
 from .base import Port
 

@@ -10,9 +10,9 @@ from ...machine.beat import LINE_BYTES, MAX_STOP, BufferRef, Payload, Scalar, Se
 from ...machine.config import Config
 from ...machine.kinds import KINDS
 from ...machine.unitgraph import Tensor, UnitGraph, validate
-from ..functions import Elementwise, spread_of
+from ..functions.tiles import Elementwise, spread_of
 from ..graph import Graph, Operator, Stream, TensorRef
-from ..shape_operators import Expand
+from ..operators.shapes import Expand
 from ..types import (
     BufferType,
     ScalarType,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sympy
 
 from ...machine.beat import Tile
-from ..functions import Matmul
+from ..functions.tiles import Matmul
 from ..graph import Operator
 from ..types import dim
 from .base import Port

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ...machine import stepsim_kinds
 from ...machine.config import Config
 from ...machine.unitgraph import UnitGraph
-from ..functions import Function
+from ..functions.tiles import Function
 from ..graph import Graph, Operator
 from ..types import BufferType, ScalarType, SelectorType, TileType, TupleType
 from .base import Lowering, Port

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from ...machine.beat import MAX_STOP, Scalar, Selector
+from ..functions.streams import RetileStreamify
 from ..graph import Operator
-from ..stream_functions import RetileStreamify
 from ..types import BufferType, TileType, ceil_div
 from .base import Port
 

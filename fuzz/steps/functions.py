@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...frontend.stream_functions import SPLIT
+from ...frontend.functions.streams import SPLIT
 from ...frontend.types import BufferType, SelectorType, TupleType
 from ..drawer import Drawer, Live, sizes, static
 

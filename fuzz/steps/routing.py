@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...frontend.streams import nested
+from ...frontend.meaning.elements import nested
 from ...frontend.types import TileType, TupleType
 from ..drawer import Drawer, Live, told
 

@@ -5,8 +5,8 @@ import re
 
 from penstock import cli
 from penstock.frontend import build, lower
-from penstock.frontend.boxes import feedback
-from penstock.frontend.draw import fabric_parts, parts
+from penstock.frontend.show.draw import fabric_parts, parts
+from penstock.frontend.show.layout import feedback
 from penstock.machine.config import load, presets_dir
 from penstock.runs import api
 

@@ -19,7 +19,6 @@ from penstock.frontend import (
     Streamify,
     add,
     analyse,
-    boxes,
     build,
     draw,
     exp,
@@ -32,11 +31,12 @@ from penstock.frontend import (
     register_rule,
     to_dot,
 )
-from penstock.frontend.analysis import RULES
-from penstock.frontend.boxes import Arrow, Box
-from penstock.frontend.draw import draw_fabric, fabric_parts
-from penstock.frontend.functions import FORMS
-from penstock.frontend.reference import evaluate64
+from penstock.frontend.analysis.metrics import RULES
+from penstock.frontend.functions.tiles import FORMS
+from penstock.frontend.meaning.evaluator import evaluate64
+from penstock.frontend.show import layout
+from penstock.frontend.show.draw import draw_fabric, fabric_parts
+from penstock.frontend.show.layout import Arrow, Box
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError, RunError
 from penstock.machine.functions import FUNCTIONS
@@ -278,7 +278,7 @@ def test_a_picture_of_thousands_of_units_has_one_box_for_all_that_are_alike(tmp_
         for name in ("front", "back")
     ]
     arrows = [Arrow(f"front{k}", f"back{k}") for k in range(1000)]
-    boxes_, arrows_ = boxes.folded(
+    boxes_, arrows_ = layout.folded(
         [*units, Box("y", "store", "#ffffff")],
         [*arrows, *(Arrow(f"back{k}", "y") for k in range(1000))],
     )
@@ -289,7 +289,7 @@ def test_a_picture_of_thousands_of_units_has_one_box_for_all_that_are_alike(tmp_
     ]
     assert [(a.src, a.dst) for a in arrows_] == [("front*", "back*"), ("back*", "y")]
     for suffix in ("png", "dot"):
-        boxes.draw("many", units, arrows, tmp_path / f"many.{suffix}")
+        layout.draw("many", units, arrows, tmp_path / f"many.{suffix}")
     assert (tmp_path / "many.dot").read_text().count("->") == 1000
 
 

@@ -326,7 +326,7 @@ def test_tiles_in_a_listed_order_with_listed_repeats():
     # Tiles of x, in an order with a repeat and one outside, each read as often as listed; stored
     # back to front; paced.
     from penstock import model
-    from penstock.frontend.text import read_graph
+    from penstock.frontend.show.text import read_graph
 
     g = Graph("listed")
     x = g.input("x", (10, 40), "fp32")

@@ -51,7 +51,7 @@ from penstock.frontend import (
     row_sum,
     scale,
 )
-from penstock.frontend.streams import nested, tokens
+from penstock.frontend.meaning.elements import nested, tokens
 from penstock.machine.errors import ProgramError, RunError
 from penstock.runs.reference import evaluator
 

@@ -22,8 +22,8 @@ from penstock.frontend import (
     matmul,
     register_rule,
 )
-from penstock.frontend.analysis import substitute
-from penstock.frontend.onchip import scratchpad_pages
+from penstock.frontend.analysis.metrics import substitute
+from penstock.frontend.analysis.onchip import scratchpad_pages
 from penstock.frontend.program import Program
 from penstock.machine.config import load
 from penstock.runs import edges

@@ -48,10 +48,10 @@ from penstock.frontend import (
     row_offset,
     row_sum,
 )
-from penstock.frontend.functions import Function
+from penstock.frontend.functions.streams import Collect, Expanding
+from penstock.frontend.functions.tiles import Function
 from penstock.frontend.graph import FUNCTIONAL, OPERATORS
-from penstock.frontend.reference import evaluate64
-from penstock.frontend.stream_functions import Collect, Expanding
+from penstock.frontend.meaning.evaluator import evaluate64
 from penstock.frontend.types import dim
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError, RunError
@@ -548,7 +548,7 @@ def test_a_record_of_arrivals_that_cannot_be():
 
 
 def test_a_function_without_a_float64_meaning():
-    from penstock.frontend.functions import FLOAT64
+    from penstock.frontend.functions.tiles import FLOAT64
 
     g = Graph("p")
     LinearOffChipStore(

@@ -5,7 +5,7 @@ arithmetic, and their text form.
 import numpy as np
 import pytest
 from penstock.frontend import ProgramError, build, print_graph, read_graph
-from penstock.frontend.reference import evaluate64
+from penstock.frontend.meaning.evaluator import evaluate64
 from penstock.machine.config import load
 from penstock.runs.reference import expected
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from penstock import cli
-from penstock.frontend.edge_operators import Sink
-from penstock.frontend.forms import forms_of, forms_of_class
+from penstock.frontend.analysis.forms import forms_of, forms_of_class
+from penstock.frontend.operators.boundary import Sink
 from penstock.frontend.types import DYNAMIC_TILE
 from penstock.fuzz import campaign, programs
 from penstock.fuzz.coverage import Coverage, wanted

@@ -10,7 +10,7 @@ import pytest
 from penstock import cli, figures
 from penstock.figures.published import statements
 from penstock.frontend import build
-from penstock.frontend.sizes import sizes
+from penstock.frontend.meaning.extents import sizes
 from penstock.machine.config import load
 from penstock.runs.reference import expected
 

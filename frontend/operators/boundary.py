@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..machine.errors import ProgramError
-from .graph import Operator, Stream, as_stream, operator
-from .types import (
+from ...machine.errors import ProgramError
+from ..graph import Operator, Stream, as_stream, operator
+from ..types import (
     NUMBER,
     TILES,
     ScalarType,

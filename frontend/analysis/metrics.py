@@ -3,7 +3,7 @@ section 4.2).
 
 On-chip rules by name: ``paper`` is the text's equations, in bytes; ``published`` is what the
 published figures counted (one tile per off-chip operator, results at 4 B per element); ``machine``
-is the pages that a configuration's scratchpads take at most (frontend/onchip.py), and no run takes
+is the pages that a configuration's scratchpads take at most (frontend/analysis/onchip.py), and no run takes
 more. Users add rules and cost functions with :func:`register_rule`.
 """
 
@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from ..machine.config import Config
-from ..machine.errors import ProgramError, nearest
-from ..machine.unitgraph import UnitGraph
+from ...machine.config import Config
+from ...machine.errors import ProgramError, nearest
+from ...machine.unitgraph import UnitGraph
+from ..graph import Graph, Operator
+from ..lowering import lower
 from . import onchip
-from .graph import Graph, Operator
 
 Cost = Callable[[Operator], "sympy.Expr | int"]
 
@@ -248,8 +249,6 @@ def analyse(
 
 def _pages(graph: Graph, config: Config | None, units: UnitGraph | None) -> dict[str, sympy.Expr]:
     """Shares of the rule ``machine`` by operator."""
-    from .lowering import lower
-
     if config is None:
         raise ProgramError(
             f"on-chip rule `{onchip.RULE}` needs a configuration: it counts the pages of a machine",

@@ -9,9 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import sympy
 
-from .functions import require_tiles
-from .graph import Operator, TensorRef, operator
-from .types import (
+from ..functions.tiles import require_tiles
+from ..graph import Operator, TensorRef, operator
+from ..types import (
     BufferType,
     ScalarType,
     StreamType,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..machine.errors import RunError
-from .graph import Operator, operator
-from .types import (
+from ...machine.errors import RunError
+from ..graph import Operator, operator
+from ..types import (
     BUFFER,
     NUMBER,
     TILES,

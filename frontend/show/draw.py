@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..machine.config import Config, Machine
-from ..machine.kinds import kind_of
-from ..machine.unitgraph import Unit, UnitGraph
-from . import boxes
-from .boxes import Arrow, Box
-from .buffer_operators import Bufferize, Streamify
-from .graph import Graph, Operator
-from .memory_operators import LinearOffChipLoad, LinearOffChipStore, RandomAccess
+from ...machine.config import Config, Machine
+from ...machine.kinds import kind_of
+from ...machine.unitgraph import Unit, UnitGraph
+from ..graph import Graph, Operator
+from ..operators.buffers import Bufferize, Streamify
+from ..operators.memory import LinearOffChipLoad, LinearOffChipStore, RandomAccess
+from . import layout
+from .layout import Arrow, Box
 
 OFFCHIP = "#f4c7a1"
 ONCHIP = "#cfe3b4"
@@ -57,12 +57,12 @@ def parts(graph: Graph) -> tuple[list[Box], list[Arrow]]:
 
 def to_dot(graph: Graph) -> str:
     """The program in DOT, for graphviz."""
-    return boxes.to_dot(graph.name, *parts(graph))
+    return layout.to_dot(graph.name, *parts(graph))
 
 
 def draw(graph: Graph, path: str | Path) -> None:
     """Draw a program; the suffix chooses DOT or a format of matplotlib."""
-    boxes.draw(graph.name, *parts(graph), path)
+    layout.draw(graph.name, *parts(graph), path)
 
 
 def fabric_parts(graph: UnitGraph, config: Config) -> tuple[list[Box], list[Arrow]]:
@@ -127,4 +127,4 @@ def unit_caption(unit: Unit, m: Machine) -> str:
 
 def draw_fabric(graph: UnitGraph, config: Config, path: str | Path) -> None:
     """Draw a fabric; the suffix chooses DOT or a format of matplotlib."""
-    boxes.draw(graph.name, *fabric_parts(graph, config), path)
+    layout.draw(graph.name, *fabric_parts(graph, config), path)

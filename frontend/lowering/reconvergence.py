@@ -20,12 +20,12 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..machine.errors import LoweringError
-from ..machine.unitgraph import Channel
-from .graph import Operator, Stream
-from .lowering.base import Lowering
-from .lowering.steps import Dims, Step, steps
-from .types import TileType, TupleType, ceil_div, dim
+from ...machine.errors import LoweringError
+from ...machine.unitgraph import Channel
+from ..graph import Operator, Stream
+from ..types import TileType, TupleType, ceil_div, dim
+from .base import Lowering
+from .steps import Dims, Step, steps
 
 MERGES = ("merge", "reassemble", "eager_merge", "partition", "store", "random_store", "store_at")
 """Units of several inputs that do not take a beat of each, or that end what is looked at."""

@@ -7,9 +7,9 @@ import keyword
 import numpy as np
 import sympy
 
-from .graph import Operator, operator
-from .memory_operators import _int_tuple, _symbolic_bytes, static_tiles
-from .types import BufferType, DimKind, StreamType, dim, same_shape, show_shape, strides
+from ..graph import Operator, operator
+from ..types import BufferType, DimKind, StreamType, dim, same_shape, show_shape, strides
+from .memory import _int_tuple, _symbolic_bytes, static_tiles
 
 
 @operator

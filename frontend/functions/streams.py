@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 import sympy
 
-from ..machine.errors import ProgramError
-from .functions import DIVIDED, FORMS, Function, need_tiles
-from .types import Dim, DimKind, ScalarType, SelectorType, TileType, dim, same_size, vacant
+from ...machine.errors import ProgramError
+from ..types import Dim, DimKind, ScalarType, SelectorType, TileType, dim, same_size, vacant
+from .tiles import DIVIDED, FORMS, Function, need_tiles
 
 SPLIT = ("rows", "cols")
 

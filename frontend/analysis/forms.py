@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from .functions import DIVIDED, Function
-from .graph import Operator
+from ..functions.tiles import DIVIDED, Function
+from ..graph import Operator
 
 __all__ = ["forms_of", "forms_of_class"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .graph import Graph, TensorRef
-from .reference import Evaluator
+from ..graph import Graph, TensorRef
+from .evaluator import Evaluator
 
 __all__ = ["sizes"]
 

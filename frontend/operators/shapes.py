@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import sympy
 
-from .graph import Operator, operator
-from .streams import pairs
-from .types import (
+from ..graph import Operator, operator
+from ..meaning.elements import pairs
+from ..types import (
     BUFFER,
     ELEMENT_KINDS,
     NUMBER,

@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from ..machine.errors import ProgramError
-from .types import ScalarType, SelectorType, StreamType, TileType
+from ...machine.errors import ProgramError
+from ..types import ScalarType, SelectorType, StreamType, TileType
 
 START = 1 << 30
 """The stop before the first: above every level."""

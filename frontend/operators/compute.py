@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sympy
 
-from ..machine.errors import ProgramError
-from ..machine.functions import lookup
-from .functions import Elementwise, Function, Matmul, RowReduce, as_function, spread_of
-from .graph import Operator, operator
-from .stream_functions import Collect, Expanding, RowAppend, RowOffset
-from .streams import pairs
-from .types import (
+from ...machine.errors import ProgramError
+from ...machine.functions import lookup
+from ..functions.streams import Collect, Expanding, RowAppend, RowOffset
+from ..functions.tiles import Elementwise, Function, Matmul, RowReduce, as_function, spread_of
+from ..graph import Operator, as_stream, operator
+from ..meaning.elements import pairs
+from ..types import (
     NUMBER,
     TILES,
     TUPLE,
@@ -18,6 +18,7 @@ from .types import (
     StreamType,
     TileType,
     TupleType,
+    check_dtype,
     same_shape,
     show_shape,
     vacant,
@@ -606,9 +607,6 @@ def cast(stream, dtype: str):
     """The stream with elements of ``dtype``: a Map of a cast function, or the stream itself where
     they are so already.
     """
-    from .graph import as_stream
-    from .types import check_dtype
-
     s = as_stream(stream)
     check_dtype(dtype)
     if isinstance(s.element, TileType) and s.element.dtype == dtype:

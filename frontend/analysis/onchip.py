@@ -14,11 +14,11 @@ from collections.abc import Iterable
 
 import sympy
 
-from ..machine.beat import ELEMENT_BITS
-from ..machine.config import Machine
-from ..machine.errors import ProgramError
-from ..machine.unitgraph import UnitGraph
-from .graph import count_symbol
+from ...machine.beat import ELEMENT_BITS
+from ...machine.config import Machine
+from ...machine.errors import ProgramError
+from ...machine.unitgraph import UnitGraph
+from ..graph import count_symbol
 
 RULE = "machine"
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 
-from ..machine.config import load
-from ..machine.errors import LoweringError
-from ..machine.functions import FUNCTIONS
-from ..machine.kinds import KINDS
-from ..machine.unitgraph import Unit
-from .graph import FUNCTIONAL, OPERATORS, Graph, Operator
+from ...machine.config import load
+from ...machine.errors import LoweringError
+from ...machine.functions import FUNCTIONS
+from ...machine.kinds import KINDS
+from ...machine.unitgraph import Unit
+from ..functions import streams as f
+from ..functions.tiles import add, matmul, row_max, row_sum, scale
+from ..graph import FUNCTIONAL, OPERATORS, Graph, Operator
+from ..lowering import MachineLowering
+from ..operators.boundary import Sink, Source
+from ..types import ScalarType, StreamType
 from .text import print_graph
 
 Example = Callable[[Graph, dict], Operator]
@@ -20,8 +25,6 @@ def _inputs(g: Graph) -> dict:
     """Streams for the examples: x of tiles in N groups of M, single ones, selectors, numbers; a
     ragged dimension D.
     """
-    from .edge_operators import Source
-
     n = g.dynamic("N")
     m = g.dynamic("M")
     d = g.dynamic("D", ragged=True)
@@ -42,10 +45,6 @@ def _inputs(g: Graph) -> dict:
 
 
 def _examples() -> dict[str, Example]:
-    from . import stream_functions as f
-    from .functions import add, row_sum
-    from .types import ScalarType, StreamType
-
     o = OPERATORS
     return {
         "Map": lambda g, i: o["Map"](i["x"](), fn=row_sum()),
@@ -93,10 +92,6 @@ def _closed(loop, stream):
 
 def _function_examples() -> list[tuple[str, Callable[[Graph, dict], Operator]]]:
     """Each function as a program writes it, with an operator that runs it."""
-    from . import stream_functions as f
-    from .edge_operators import Source
-    from .functions import matmul, row_max, row_sum, scale
-
     o = OPERATORS
 
     def tile(g: Graph, i: dict, *size: int, dtype: str = "fp32", shape: tuple = ()):
@@ -179,9 +174,6 @@ MACHINE = "paper_hdl"
 
 def _units(g: Graph, node: Operator) -> str:
     """The units of an operator, with latency and interval."""
-    from .edge_operators import Sink
-    from .lowering import MachineLowering
-
     streams = list(node)
     for s in streams:
         Sink(s)

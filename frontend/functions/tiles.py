@@ -14,9 +14,9 @@ from dataclasses import dataclass, fields
 import numpy as np
 import sympy
 
-from ..machine.errors import ProgramError, nearest
-from ..machine.functions import FUNCTIONS, UnknownFunctionError, lookup
-from .types import StreamType, TileType, ceil_div, dim, same_size, vacant
+from ...machine.errors import ProgramError, nearest
+from ...machine.functions import FUNCTIONS, UnknownFunctionError, lookup
+from ..types import StreamType, TileType, ceil_div, dim, same_size, vacant
 
 DIVIDED = "a multiple of t"
 """In ``forms``: the numbers that t divides, from the last one named."""
@@ -43,7 +43,7 @@ class Function:
     operators: tuple[str, ...] = ("Map",)
     rule = "fixed"
     cost = 0
-    forms: dict[str, tuple] = {}  # what tells its forms apart (frontend/forms.py)
+    forms: dict[str, tuple] = {}  # what tells its forms apart (frontend/analysis/forms.py)
     ends_empty = True  # whether a group that Accum folds may end with an empty part
 
     def form(self, name: str, *operands):

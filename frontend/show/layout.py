@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from ..system.output import picture_format, write_picture, write_text
+from ...system.output import picture_format, write_picture, write_text
 
 MOST_BOXES = 300
 """Boxes of a picture from which on those that are alike are one."""

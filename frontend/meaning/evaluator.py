@@ -17,13 +17,13 @@ from fractions import Fraction
 import networkx as nx
 import numpy as np
 
-from ..machine.errors import ProgramError, RunError
-from ..machine.functions import lookup
-from ..machine.image import DTYPES
-from .functions import FLOAT64
-from .graph import Graph, Stream, TensorRef
-from .streams import START, tokens
-from .types import Dim, ScalarType, TileType, ceil_div, inner_dims, vacant
+from ...machine.errors import ProgramError, RunError
+from ...machine.functions import lookup
+from ...machine.image import DTYPES
+from ..functions.tiles import FLOAT64
+from ..graph import Graph, Stream, TensorRef
+from ..types import Dim, ScalarType, TileType, ceil_div, inner_dims, vacant
+from .elements import START, tokens
 
 UNTILED = 1 << 20
 """Edge of a tile where nothing is tiled."""
@@ -45,7 +45,7 @@ class Evaluator:
     dtype
         NumPy type of all values.
     sources
-        Elements of each Source, by operator name, as nested lists (frontend/streams.py).
+        Elements of each Source, by operator name, as nested lists (frontend/meaning/elements.py).
     order
         By name of an EagerMerge or Reassemble: the inputs in the order in which their units arrived
         in a run.
@@ -566,7 +566,7 @@ def _float64(name: str) -> Callable:
     if name not in FLOAT64:
         raise ProgramError(
             f"function {name!r} has no float64 meaning",
-            remedy=f"call penstock.frontend.functions.register_float64({name!r}, ...)",
+            remedy=f"call penstock.frontend.register_float64({name!r}, ...)",
         )
     return FLOAT64[name]
 

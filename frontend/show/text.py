@@ -11,11 +11,11 @@ from pathlib import Path
 
 import sympy
 
-from ..machine.errors import ProgramError
-from .edge_operators import Loop
-from .functions import FORMS, Function
-from .graph import OPERATORS, Graph, Operator, TensorRef
-from .types import (
+from ...machine.errors import ProgramError
+from ..functions.tiles import FORMS, Function
+from ..graph import OPERATORS, Graph, Operator, TensorRef
+from ..operators.boundary import Loop
+from ..types import (
     BufferType,
     Dim,
     DimKind,

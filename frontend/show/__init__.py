@@ -1,0 +1,1 @@
+"""Programs for readers: text form, drawings, the pages of the operators."""
