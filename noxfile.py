@@ -174,7 +174,7 @@ def overlay(session: nox.Session) -> None:
     install(session)
     session.run("python", "bench/overlay_rtl.py", *session.posargs)
     session.run("python", "bench/overlay_speed.py", "--json", "docs/results/overlay_speed.json")
-    session.run("python", "bench/overlay_report.py")
+    session.run("python", "docs/generate.py", "docs/overlay_results.md")
 
 
 @nox.session

@@ -1,34 +1,25 @@
-"""Writes the results of docs/dag_scheduler.md from the records in docs/results: `python
-bench/dag_report.py`.
+"""The results of docs/dag_scheduler.md, for `docs/generate.py`.
 
-The records: dag_contest.json, dag_generated.json, dag_growth.json, dag_gaps.json and
-dag_machine.json, as the scripts in bench/dag write them (--json).
+The records are dag_contest.json, dag_generated.json, dag_growth.json, dag_gaps.json and
+dag_machine.json in docs/results, as the scripts in bench/dag write them (--json).
 """
 
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parent / "dag"))
 
 import contest
 import gaps
 import generated
 import growth
-from blocks import Blocks
-from penstock.system.output import write_text
 from tables import frame
 
 import machine
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "dag_scheduler.md"
 RESULTS = ROOT / "docs" / "results"
-BLOCKS = Blocks("bench/dag_report.py")
-between = BLOCKS.between
 
 
 def stored(name: str) -> list[dict]:
@@ -45,30 +36,54 @@ def markdown(rows: Sequence[dict]) -> str:
     )
 
 
-def blocks() -> dict[str, str]:
-    """The text of every generated block."""
-    start, *solved = stored("contest")
-    judged = machine.judge(records := stored("machine"))
-    met = sum(contest.verdict(r) == "met" for r in solved)
-    grown = stored("growth")
+def blocks() -> dict[str, Callable[[], str]]:
+    """The blocks of docs/dag_scheduler.md."""
     return {
-        "contest": f"{markdown(contest.summary(solved))}\n\n{met} of {len(solved)} met, with "
-        "compilation cached and one job. A small problem with nothing compiled takes "
-        f"{start['cold_s']:.1f} s ({start['cold_cpu_s']:.1f} s of CPU), then "
-        f"{start['cached_s']:.1f} s ({start['cached_cpu_s']:.1f} s). {_load([start, *solved])}",
-        "generated": markdown(generated.summary(stored("generated"))),
-        "gaps": markdown(gaps.summary(stored("gaps"))),
-        "growth": (
-            f"{markdown(growth.summary(grown))}\n\n{grown[0]['time_limit_s']:g} s each. "
-            f"{_load(grown)}"
-        ),
-        "machine": f"{markdown(machine.summary(records))}\n\nRank correlation (Spearman) "
-        f"{judged['over_schedules']:.3f} over {judged['schedules']} schedules, "
-        f"{judged['over_subgraphs']:.3f} over {judged['subgraphs']} subgraphs. "
-        f"{judged['ratios']} schedules are judged by their ratio: those with at most "
-        f"{machine.LINES} elements moved for each that the problem's model moves.\n\nOn RTL, "
-        f"every length divided:\n\n{markdown(machine.reduced(records))}",
+        "contest": contest_block,
+        "generated": lambda: markdown(generated.summary(stored("generated"))),
+        "gaps": lambda: markdown(gaps.summary(stored("gaps"))),
+        "growth": growth_block,
+        "machine": lambda: markdown(machine.summary(stored("machine"))),
+        "ranks": ranks,
+        "machine on RTL": lambda: markdown(machine.reduced(stored("machine"))),
     }
+
+
+def contest_block() -> str:
+    """The contest's problems, and what a first run costs."""
+    start, *solved = stored("contest")
+    met = sum(contest.verdict(r) == "met" for r in solved)
+    return (
+        f"{markdown(contest.summary(solved))}\n\n"
+        f"{met} of {len(solved)} met, with compilation cached and one job. "
+        f"A small problem with nothing compiled takes {start['cold_s']:.1f} s "
+        f"({start['cold_cpu_s']:.1f} s of CPU), then {start['cached_s']:.1f} s "
+        f"({start['cached_cpu_s']:.1f} s). {_load([start, *solved])}"
+    )
+
+
+def growth_block() -> str:
+    """Time and memory by size."""
+    grown = stored("growth")
+    limit = f"{grown[0]['time_limit_s']:g} s each."
+    return f"{markdown(growth.summary(grown))}\n\n{limit} {_load(grown)}"
+
+
+def ranks() -> str:
+    """Whether the prediction orders schedules as the machine does."""
+    judged = machine.judge(stored("machine"))
+    rows = [
+        {
+            "over": f"{judged[what]} {what}",
+            "rank correlation (Spearman)": f"{judged[f'over_{what}']:.3f}",
+        }
+        for what in ("schedules", "subgraphs")
+    ]
+    note = (
+        f"{judged['ratios']} schedules are judged by their ratio: those with at most "
+        f"{machine.LINES} elements moved for each that the problem's model moves."
+    )
+    return f"{markdown(rows)}\n\n{note}"
 
 
 def _load(records: list[dict]) -> str:
@@ -148,14 +163,7 @@ def draw_machine(path: Path) -> None:
     plt.close(figure)
 
 
-def main() -> None:
-    text = PAGE.read_text()
-    for name, block in blocks().items():
-        text = BLOCKS.insert(text, name, block)
-    write_text(PAGE, text)
+def draw() -> None:
+    """The pictures of the page."""
     draw_growth(RESULTS / "dag_growth.png")
     draw_machine(RESULTS / "dag_machine.png")
-
-
-if __name__ == "__main__":
-    main()

@@ -2,14 +2,13 @@
 routing and lengths.
 
     python bench/dynamic.py [--on both|model] [--size small|full] [--only TEXT] [--draws N] [--json
-    OUT] [--page]
+    OUT]
 
 Half of the draws are skewed, half balanced, and none is left out. Every variant is one structure:
 its draws differ in streams and tensors only and share one simulator build. ``--only`` picks
 variants whose study and name contain the text, ``--draws`` the first of the skewed and of the
 balanced draws. ``--json`` adds the runs to a record (those of the same size, variant and draw are
-replaced) after every variant, ``--page`` writes docs/dynamic.md from the stored one
-(docs/results/dynamic.json).
+replaced) after every variant; docs/dynamic.md is made from docs/results/dynamic.json.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from penstock.system.output import writable, write_text
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "docs" / "results" / "dynamic.json"
-PAGE = ROOT / "docs" / "dynamic.md"
 CONFIG = "small_fpga"
 DRAWS = 20
 SKEW = 1.5
@@ -313,11 +311,8 @@ def tables(rows: Sequence[Row], size: str) -> list[str]:
         lines += [
             "#### Time-multiplexing",
             "",
-            "Against dynamic tiling with hardware for every expert: compute utilisation gained, "
-            "cycles and bytes paid.",
-            "",
-            "| draws | regions | utilisation ×, median | worst | cycles ×, median | worst | "
-            "on-chip B ×, symbolic, median | worst | measured, median | worst |",
+            "| draws | regions | utilisation x, median | worst | cycles x, median | worst | "
+            "on-chip B x, symbolic, median | worst | measured, median | worst |",
             "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|",
         ]
         base = ("tiling", "dynamic")
@@ -336,10 +331,7 @@ def tables(rows: Sequence[Row], size: str) -> list[str]:
         lines += [
             "#### Attention",
             "",
-            "Cycles of the static parallelisations over those of the dynamic one: above 1, "
-            "dynamic is faster.",
-            "",
-            "| draws | against | cycles ×, median | worst | draws won | on-chip B ×, measured, "
+            "| draws | against | cycles x, median | worst | draws won | on-chip B x, measured, "
             "median | worst |",
             "|---|---|--:|--:|--:|--:|--:|",
         ]
@@ -392,23 +384,22 @@ def _tile_row(s: Study, draws: str, name: str, skewed: bool) -> str:
 
 
 def checked(rows: Sequence[Row]) -> str:
-    """What the RTL did, in one sentence for each variant that has not run there."""
+    """What the RTL did, as a table."""
     done = [r for r in rows if r.cycles_rtl is not None]
     wrong = [r for r in done if r.cycles_rtl != r.cycles or r.mismatches or not r.values_ok]
-    failed = [r for r in rows if r.failed]
-    text = (
-        f"{len(done)} of {len(rows)} runs were made on the RTL as well; in "
-        f"{len(done) - len(wrong)} of them every beat, the cycles and the values are the model's"
-        f" ({len(failed)} runs without a result)."
-    )
+    missing = list(dict.fromkeys(f"{r.study} {r.name}" for r in rows if r.cycles_rtl is None))
+    lines = [
+        "| what | runs |",
+        "|---|--:|",
+        f"| made on RTL too | {len(done)} of {len(rows)} |",
+        f"| equal in every beat, the cycles and the values | {len(done) - len(wrong)} |",
+        f"| without a result | {sum(bool(r.failed) for r in rows)} |",
+    ]
     if held := [r.peak / r.bound for r in rows if r.bound]:
-        text += (
-            f" Pages in use take at most {max(held):.1%} of the symbolic requirement of the "
-            f"text's equations (rule `paper`: two of each buffer), over {len(held)} runs."
-        )
-    if missing := list(dict.fromkeys(f"{r.study} {r.name}" for r in rows if r.cycles_rtl is None)):
-        text += f" On the model alone: {', '.join(missing)}."
-    return text
+        lines.append(f"| most pages in use, of the requirement by rule `paper` | {max(held):.1%} |")
+    if missing:
+        lines.append(f"| on the model alone | {', '.join(missing)} |")
+    return "\n".join(lines)
 
 
 def expenses(costs: Sequence[Cost], size: str) -> list[str]:
@@ -417,15 +408,6 @@ def expenses(costs: Sequence[Cost], size: str) -> list[str]:
     if not mine:
         return []
     lines = [
-        "### Seconds on RTL",
-        "",
-        "Wall clock, and CPU of all processes, on 2 cores that had other work too. One build "
-        "serves all draws, and all variants of equal structure (-: built for another",
-        "one; static tiles differ in registers only); the others began without one in the cache. "
-        "*one run* is the mean over the draws, with the comparison of every beat and the check "
-        "of the values;",
-        "*whole* is export, build and one run.",
-        "",
         "| | channels | export | CPU | build | CPU | one run | CPU | whole | CPU |",
         "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
@@ -437,11 +419,8 @@ def expenses(costs: Sequence[Cost], size: str) -> list[str]:
             sum(parts) if None not in parts else None
             for parts in zip(export, build, one, strict=False)
         ]
-        lines.append(
-            f"| {c.study} {c.name} | {c.channels} | "
-            f"{' | '.join('-' if x is None else f'{x:.1f}' for x in (*export, *build, *one, *whole))} "
-            "|"
-        )
+        cells = ["-" if x is None else f"{x:.1f}" for x in (*export, *build, *one, *whole)]
+        lines.append(f"| {c.study} {c.name} | {c.channels} | {' | '.join(cells)} |")
     return [*lines, ""]
 
 
@@ -501,66 +480,29 @@ SIZES = {
 }
 
 
-def page(rows: Sequence[Row], costs: Sequence[Cost]) -> str:
-    """docs/dynamic.md."""
-    lines = [
-        "# Dynamic against static",
-        "",
-        "The paper's three uses of run-time information, as the machine runs them: tiles as "
-        "large as an expert's share of the tokens, experts that share hardware, requests that go",
-        f"to the region that is free. Machine `{CONFIG}` (attention: matmul at one row a cycle, "
-        "memory of a line a cycle), tiles of 16 x 16 elements (4 x 4 physical ones) and their "
-        "static alternatives. Draws: seeds 0, 1, ...; the first half skewed",
-        f"(experts' popularity 1 / rank^{SKEW}, log-normal lengths of deviation {SKEW}), the "
-        "second balanced (uniform routing, equal lengths); none is left out. *Worst* is the "
-        "least",
-        "favourable draw for the dynamic side (largest cycles and bytes in the tables of "
-        "absolute numbers). PID is the Pareto Improvement Distance of section 5.2: above 1, no "
-        "static tile",
-        "is as good in both cycles and on-chip bytes. On-chip bytes are *symbolic* (the "
-        "published rule: one of each buffer, of the largest size in the draw) and *measured* "
-        "(peak of scratchpad pages in use: up to two of each buffer, and",
-        "never more than the rule `machine`, [timing.md](timing.md) section 4).",
-        "",
-        "Written by `python bench/dynamic.py --page` from docs/results/dynamic.json; renewed by "
-        "`python bench/dynamic.py --on both --json docs/results/dynamic.json`.",
-        "",
-    ]
-    for size, what in SIZES.items():
-        if mine := [r for r in rows if r.size == size]:
-            lines += [
-                f"## {what}",
-                "",
-                checked(mine),
-                "",
-                *(line.replace("####", "###") for line in tables(rows, size)),
-                *expenses(costs, size),
-            ]
-    return "\n".join([*lines, *READING, ""])
+def blocks() -> dict[str, Callable[[], str]]:
+    """The blocks of docs/dynamic.md: for each size the comparisons, and what the runs cost."""
+    found = {}
+    for size in SIZES:
+        found[f"{size}, runs"] = lambda size=size: runs_of(size)
+        found[f"{size}, comparisons"] = lambda size=size: comparisons(size)
+        found[f"{size}, seconds"] = lambda size=size: "\n".join(expenses(read_costs(), size))
+    return found
 
 
-READING = [
-    "## Reading",
-    "",
-    "* Dynamic tiling loads an expert's weights once where static tiles load them once for every "
-    "tile: it wins while loads dominate. A static tile as large as the largest share comes near",
-    "  in cycles and pays in padding and in bytes on chip.",
-    "* Static tiles need something that neither figure of bytes counts: channels in front of the "
-    "experts for all tiles that one may get (`waiting` of the workload `moe`), as the rows of an",
-    "  expert wait there while another's tile waits for its next row. Without them some routings "
-    "deadlock; a dynamic tile waits as a whole on chip.",
-    "* Dynamic tiling starts an expert only when the expert's last row is known; static tiles "
-    "start with the first full one. That is what it loses where one expert gets nearly "
-    "everything.",
-    "* Regions trade cycles for compute that stands idle: the fewer, the higher the utilisation; "
-    "a tile waits on chip as a whole before and after its turn, which is what many regions pay "
-    "in pages. The symbolic figure counts each region at its largest tile.",
-    "* Dynamic attention needs three things: regions whose compute is the limit (with one memory "
-    "port as the limit every order takes as long), room for a whole request in front of each",
-    "  region, and a signal from where a cache is used up: one from where it is loaded comes "
-    "early by all that the region's buffers hold. It loses the draws in which a long request "
-    "comes last.",
-]
+def runs_of(size: str) -> str:
+    """What was run, in words and numbers."""
+    return f"{SIZES[size][0].upper()}{SIZES[size][1:]}.\n\n{checked(of_size(size))}"
+
+
+def comparisons(size: str) -> str:
+    """The three comparisons."""
+    return "\n".join(tables(of_size(size), size)).replace("#### ", "### ")
+
+
+def of_size(size: str) -> list[Row]:
+    """The stored runs of one size."""
+    return [r for r in read() if r.size == size]
 
 
 def main() -> int:
@@ -580,12 +522,8 @@ def main() -> int:
         help="the first N / 2 skewed draws and as many balanced ones",
     )
     p.add_argument("--json", type=Path, metavar="OUT")
-    p.add_argument("--page", action="store_true")
     p.add_argument("--quiet", action="store_true")
     args = p.parse_args()
-    if args.page:
-        write_text(PAGE, page(read(), read_costs()))
-        return 0
     if args.json:
         writable(args.json)
     draws = [

@@ -1,22 +1,21 @@
-"""Writes the last deep campaign into docs/fuzzing.md from its stored record; with `--record FILE`
-from a new one (`penstock fuzz --json`), which it stores: `python bench/fuzz_report.py`.
+"""The campaign of docs/fuzzing.md, for `docs/generate.py`.
+
+`python bench/fuzz_report.py --record FILE` renews the record from what `penstock fuzz --json`
+wrote.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
 
-from blocks import Blocks
 from penstock.system.output import write_text
 from tables import frame
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "fuzzing.md"
 RECORD = ROOT / "docs" / "results" / "fuzz.json"
-BLOCKS = Blocks("bench/fuzz_report.py")
-NAME = "campaign"
 GROUPS = {
     "operator": "operators and functions",
     "form": "forms of them",
@@ -26,31 +25,38 @@ GROUPS = {
 }
 
 
-def block(record: dict) -> str:
+def blocks() -> dict[str, Callable[[], str]]:
+    """The block of docs/fuzzing.md."""
+    return {"campaign": lambda: campaign(json.loads(RECORD.read_text(encoding="utf-8")))}
+
+
+def campaign(record: dict) -> str:
     """What a campaign did, and how often it met what it has to meet."""
     n = record["counts"]
-    least = [
-        (
-            GROUPS[g],
-            min((h["hits"], h["what"]) for h in record["hits"] if h["group"] == g),
-            sum(h["group"] == g for h in record["hits"]),
-        )
-        for g in GROUPS
+    made = record["versions"]
+    done = [
+        ("programs", f"{n['programs']:,} of {n['structures']:,} structures"),
+        ("single-unit streams", f"{n.get('streams', 0):,}"),
+        ("simulator builds", f"{n['RTL builds']:,}"),
+        ("beats compared on RTL", f"{n['beats compared on RTL']:,}"),
+        ("cycles on RTL", f"{n['cycles on RTL']:,}"),
+        ("failures", f"**{len(record['failures'])}**"),
+        ("minutes on 2 cores", f"{record['wall_s'] / 60:.0f}"),
+        ("made with", f"commit {made['commit'].rstrip('+')}, Verilator {made['verilator']}"),
     ]
-    rows = [(what, str(size), str(hits), f"`{name}`") for what, (hits, name), size in least]
-    found = "".join(f"\n* {f['message'].splitlines()[0]}" for f in record["failures"])
-    return (
-        f"The last one on record: {n['programs']:,} programs ({n['structures']:,} structures, "
-        f"{n['RTL builds']:,} builds) and {n.get('streams', 0):,} single-unit streams on RTL, "
-        f"{n['beats compared on RTL']:,} beats compared in {n['cycles on RTL']:,} cycles, "
-        f"**{len(record['failures'])} failures**; {record['wall_s'] / 60:.0f} minutes on 2 cores "
-        f"(commit {record['versions']['commit'].rstrip('+')}, Verilator "
-        f"{record['versions']['verilator']}).\n\n"
-        + (f"Failures:\n{found}\n\n" if found else "")
-        + frame(
-            ("what is to be met", "number", "fewest hits", "of"), rows, (False, True, True, False)
-        )
-    )
+    rows = []
+    for group, what in GROUPS.items():
+        hits = [(h["hits"], h["what"]) for h in record["hits"] if h["group"] == group]
+        fewest, name = min(hits)
+        rows.append((what, str(len(hits)), str(fewest), f"`{name}`"))
+    failures = [f"* {f['message'].splitlines()[0]}" for f in record["failures"]]
+    header = ("what is to be met", "number", "fewest hits", "of")
+    parts = [
+        frame(("what", "how much"), done, (False, False)),
+        *(["Failures:", "\n".join(failures)] if failures else []),
+        frame(header, rows, (False, True, True, False)),
+    ]
+    return "\n\n".join(parts)
 
 
 def stored(record: dict) -> dict:
@@ -64,17 +70,16 @@ def stored(record: dict) -> dict:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__)
+    p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     p.add_argument(
         "--record",
         type=Path,
         metavar="FILE",
+        required=True,
         help="what `penstock fuzz --on rtl --json FILE` wrote",
     )
     args = p.parse_args()
-    if args.record:
-        write_text(RECORD, json.dumps(stored(json.loads(args.record.read_text())), indent=1) + "\n")
-    write_text(PAGE, BLOCKS.insert(PAGE.read_text(), NAME, block(json.loads(RECORD.read_text()))))
+    write_text(RECORD, json.dumps(stored(json.loads(args.record.read_text())), indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Builds dataflow graphs of every kind and prints their counts, times and numeric errors; exit 1 on
 a missed target.
 
-    python bench/graphs.py [--matrices DIR] [--json OUT] [--docs]
+    python bench/graphs.py [--matrices DIR] [--json OUT]
 
-Matrices that are not in DIR are left out. ``--docs`` writes the tables of docs/dataflow_graphs.md.
+Matrices that are not in DIR are left out. docs/dataflow_graphs.md has the table of the record
+docs/results/graphs.json.
 The target: the LU of circuit_1 (2,624 rows, 0.7 million nodes) is built from its file in less than
 30 s.
 """
@@ -14,14 +15,15 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from blocks import Blocks
 from penstock.frontend.spice import graph_from
 from penstock.frontend.spice.devices import DEVICES, device_graph, equations, table
 from penstock.runs.points import print_table
 from penstock.system.output import write_text
+from tables import frame
 
 ROOT = Path(__file__).parents[1]
 LU = (
@@ -47,8 +49,7 @@ OTHERS = (
     "device:mos*16",
 )
 TARGET = ("circuit_1", 30.0)
-PAGE = ROOT / "docs" / "dataflow_graphs.md"
-BLOCKS = Blocks("bench/graphs.py")
+RECORD = ROOT / "docs" / "results" / "graphs.json"
 
 
 def main() -> int:
@@ -57,9 +58,6 @@ def main() -> int:
         "--matrices", type=Path, default=ROOT.parent / "shared" / "data" / "matrices"
     )
     parser.add_argument("--json", help="write the rows here")
-    parser.add_argument(
-        "--docs", action="store_true", help="write the tables of docs/dataflow_graphs.md"
-    )
     args = parser.parse_args()
     files = [(f"lu:{args.matrices / f}", f"lu:{f}") for f in LU] + [
         (f"column:{args.matrices / f}", f"column:{f}") for f in COLUMNS
@@ -98,28 +96,24 @@ def main() -> int:
         ],
         "Dataflow graphs",
     )
-    if args.docs:
-        page = BLOCKS.insert(PAGE.read_text(), "devices", table())
-        if len(files) == sum(r["graph"].startswith(("lu:", "column:")) for r in rows):
-            lines = [
-                f"| `{r['graph']}` | {r['nodes']} | {r['edges']} | {r['depth']} | "
-                f"{r['max_fan_out']} |"
-                for r in rows
-                if r["graph"].startswith(("lu:", "column:"))
-            ]
-            page = BLOCKS.insert(
-                page,
-                "factorisations",
-                "\n".join(
-                    [
-                        "| graph | nodes | edges | depth | largest fan-out |",
-                        "|---|--:|--:|--:|--:|",
-                        *lines,
-                    ]
-                ),
-            )
-        write_text(PAGE, page)
     return int(missed)
+
+
+def blocks() -> dict[str, Callable[[], str]]:
+    """The blocks of docs/dataflow_graphs.md."""
+    return {"devices": table, "factorisations": factorisations}
+
+
+def factorisations() -> str:
+    """Counts of the listed matrices and columns, from the record."""
+    keys = ("nodes", "edges", "depth", "max_fan_out")
+    rows = [
+        [f"`{r['graph']}`", *(str(r[k]) for k in keys)]
+        for r in json.loads(RECORD.read_text(encoding="utf-8"))
+        if r["graph"].startswith(("lu:", "column:"))
+    ]
+    header = ("graph", "nodes", "edges", "depth", "largest fan-out")
+    return frame(header, rows, (False, True, True, True, True))
 
 
 def error(name: str, graph, single: np.ndarray) -> float | None:

@@ -1,17 +1,18 @@
-"""Writes docs/overlay_results.md from the records in docs/results: `python bench/overlay_report.py
-[DIR]`.
+"""The results of docs/overlay_results.md, for `docs/generate.py`.
 
-The records: overlay_figures.json, made here, with the pictures, of what `penstock overlay figures
---out DIR` left (where DIR is given); overlay_rtl.json and overlay_speed.json, as
-bench/overlay_rtl.py and bench/overlay_speed.py write them (a missing one leaves its section out).
+`python bench/overlay_report.py DIR` renews overlay_figures.json and the pictures from what
+`penstock overlay figures --out DIR` left; bench/overlay_rtl.py and bench/overlay_speed.py write
+the other two records.
 """
 
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock.machine.record import load
@@ -20,73 +21,8 @@ from penstock.system.output import write_text
 from tables import frame
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "overlay_results.md"
 RESULTS = ROOT / "docs" / "results"
 FIGURES, RTL, SPEED = (RESULTS / f"overlay_{name}.json" for name in ("figures", "rtl", "speed"))
-
-TEXT = """# The overlay: results
-
-Written by `bench/overlay_report.py` from the records in docs/results; nothing here is typed by hand. Published curves: Kapre & Siddhartha, DFM 2014, figures 10 and 11, digitised.
-
-What the numbers rest on: {assumptions}. Figures 10 to 12 take the reading that fits the paper: FIFO order, a token per edge, static multicast, one placement of least edge cut for both kinds of PE.
-The paper's large graphs are not public; graphs of the same size stand in (column *ours*).
-
-## Matrix solve (figure 10) and model evaluation (figure 11)
-
-![figure 10](results/overlay_fig10.png)
-![figure 11](results/overlay_fig11.png)
-![figure 12](results/overlay_fig12.png)
-
-{cycles}
-
-## What the ratio is made of
-
-Cycles over those of the best static variant of the same mesh, each variant with the placement (cut or connectivity) that suits it better. `wake2` serves two consumers of a packet a cycle (docs/overlay.md section 3.1).
-
-![causes](results/overlay_causes.png)
-
-{causes}
-
-## Device models: where they saturate
-
-{saturation}
-
-## One PE
-
-What one PE takes is known: dynamic PEs (FIFO, a token per edge) a cycle an edge, static ones a cycle a node that fires, which are the nodes with fan-out (*read*) and the operations whose results nobody reads (*results*): these have to be computed
-too. *over*: cycles over edges, and over nodes with fan-out.
-
-{anchors}
-
-## All listed graphs, 1 to 256 PEs
-
-*dynamic*, *static*: the reading above (FIFO, a token per edge; static multicast; least edge cut). *best static*: the best of the three ways of sending, with either placement; *best dynamic*: criticality, packets per PE,
-two consumers a cycle, placed by connectivity. Graphs: [dataflow_graphs.md](dataflow_graphs.md).
-
-![sweep](results/overlay_sweep.png)
-
-{sweep}
-"""
-
-RTL_TEXT = """
-## RTL against the model
-
-Runs on RTL whose total cycles equal the model's (static PEs: the schedule's too) and whose every value equals the NumPy reference in every bit, of those made: {runs} runs of {cases} cases, {cycles} cycles of runs and
-{clocks} clocks with loading and reading{bad}. A case is one build; its graphs run one after the other without a reset in between. `python bench/overlay_rtl.py` makes the record
-([overlay_rtl.json](results/overlay_rtl.json): cycles of every run, seconds of every case), `pytest -m deep tests/token/test_overlay_regression.py` the same as tests.
-
-{table}
-
-Graphs of the small meshes and of 8x8: {graphs}. *adversarial*: placements that make the worst traffic, with FIFOs 2 deep (`overlay/traffic.py`).
-"""
-
-SPEED_TEXT = """
-## Speed
-
-`python bench/overlay_speed.py`, {cores} cores, load average {load} before it began. *wall s* is what is judged (with a load beside it, that counts against it); *CPU s* has all children in it.
-
-{table}
-"""
 
 
 def rows(path: Path) -> list[dict]:
@@ -155,11 +91,10 @@ def keep(folder: Path) -> None:
     seeds = sorted({r.seed for r in records})
     formats = {r.params["format"] for r in records}
     alus = {r.params["alu"] for r in records}
+    depths = sorted({str(r.params["fifo_depth"]) for r in records if "fifo_depth" in r.params})
     assumptions = (
         f"{', '.join(sorted(formats))}, {', '.join(sorted(alus))} ALU latency, a cycle per hop, "
-        "router FIFOs "
-        f"{', '.join(sorted({str(r.params['fifo_depth']) for r in records if 'fifo_depth' in r.params}))} "
-        "deep, "
+        f"router FIFOs {', '.join(depths)} deep, "
         f"memories sized per graph, placement seeds {', '.join(map(str, seeds))}; {len(records)} "
         "runs of the model, whose values "
         + (
@@ -181,8 +116,8 @@ def keep(folder: Path) -> None:
     )
 
 
-def rtl_section(record: dict) -> str:
-    """One row per variant, one column per mesh and kind of ALU: runs that are equal, of those made."""
+def rtl_equal(record: dict) -> str:
+    """Equal runs of those made: a row per variant, a column per mesh and kind of ALU."""
     cells: dict[str, dict[str, list[bool]]] = {}
     for case in record["cases"]:
         further = [
@@ -202,21 +137,27 @@ def rtl_section(record: dict) -> str:
         {"variant": v} | {c: f"{sum(row[c])} of {len(row[c])}" if c in row else "" for c in columns}
         for v, row in cells.items()
     ]
+    return markdown(table, ["variant", *columns])
+
+
+def rtl_runs(record: dict) -> str:
+    """How many runs were made, and how many were equal."""
     runs = [g for case in record["cases"] for g in case["graphs"]]
-    wrong = sum(not g["equal"] for g in runs)
-    nodes = {g["graph"]: g["nodes"] for g in runs}
-    return RTL_TEXT.format(
-        runs=len(runs),
-        cases=len(record["cases"]),
-        cycles=sum(g["cycles"] for g in runs),
-        clocks=sum(case["clocks"] for case in record["cases"]),
-        bad=f"; {wrong} DIFFER" if wrong else "",
-        table=markdown(table, ["variant", *columns]),
-        graphs=", ".join(
-            f"`{g}` ({nodes[g]} nodes)"
-            for g in max(([g["graph"] for g in c["graphs"]] for c in record["cases"]), key=len)
-        ),
-    )
+    rows = [
+        ("runs on RTL", len(runs)),
+        ("cases", len(record["cases"])),
+        ("runs equal in cycles and in every bit of every value", sum(g["equal"] for g in runs)),
+        ("cycles of runs", sum(g["cycles"] for g in runs)),
+        ("clocks with loading and reading", sum(case["clocks"] for case in record["cases"])),
+    ]
+    return frame(("what", "number"), [(what, str(n)) for what, n in rows], (False, True))
+
+
+def rtl_graphs(record: dict) -> str:
+    """The graphs of the suite that has most."""
+    every = [[(g["graph"], g["nodes"]) for g in case["graphs"]] for case in record["cases"]]
+    rows = [(f"`{name}`", str(nodes)) for name, nodes in max(every, key=len)]
+    return frame(("graph", "nodes"), rows, (False, True))
 
 
 def speed_section(record: dict) -> str:
@@ -235,40 +176,66 @@ def speed_section(record: dict) -> str:
         {title: "" if r[key] is None else str(r[key]) for key, title in names.items()}
         for r in record["measured"]
     ]
-    return SPEED_TEXT.format(
-        cores=record["cores"], load=record["load"], table=markdown(table, list(names.values()))
-    )
+    made = f"Made on {record['cores']} cores, load average {record['load']} before it began."
+    return f"{markdown(table, list(names.values()))}\n\n{made}"
 
 
-def main(folder: Path | None) -> None:
-    if folder:
-        keep(folder)
-    record = json.loads(FIGURES.read_text())
-    cycles = record["cycles"]
-    causes = record["causes"]
-    sweep = record["sweep"]
-    columns = [c for c in cycles[0] if c not in ("figure", "nodes", "edges", "depth")]
-    short = [
+@functools.cache
+def stored(path: Path) -> dict:
+    """A stored record."""
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def blocks() -> dict[str, Callable[[], str]]:
+    """The blocks of docs/overlay_results.md."""
+    return {
+        "assumptions": assumptions,
+        "cycles": cycles,
+        "causes": causes,
+        "saturation": lambda: whole(saturation(stored(FIGURES)["cycles"])),
+        "one PE": lambda: whole(anchors(stored(FIGURES)["sweep"])),
+        "sweep": sweep,
+        "runs on RTL": lambda: rtl_runs(stored(RTL)),
+        "equal on RTL": lambda: rtl_equal(stored(RTL)),
+        "graphs on RTL": lambda: rtl_graphs(stored(RTL)),
+        "speed": lambda: speed_section(stored(SPEED)),
+    }
+
+
+def whole(found: list[dict]) -> str:
+    """A table of every column."""
+    return markdown(found, list(found[0]))
+
+
+def assumptions() -> str:
+    """What the numbers rest on."""
+    parts = stored(FIGURES)["assumptions"].split("; ")
+    return "\n".join(f"* {part[0].upper()}{part[1:]}." for part in parts)
+
+
+def cycles() -> str:
+    """Figures 10 and 11."""
+    found = stored(FIGURES)["cycles"]
+    hidden = ("figure", "nodes", "edges", "depth")
+    return markdown(found, [c for c in found[0] if c not in hidden])
+
+
+def causes() -> str:
+    """What the ratio of dynamic to static is made of."""
+    found = stored(FIGURES)["causes"]
+    shown = [
         c
-        for c in causes[0]
+        for c in found[0]
         if c in ("graph", "PEs") or c.startswith("static multicast") or c.endswith("ratio")
     ]
-    found = saturation(cycles)
-    one = anchors(sweep)
-    page = TEXT.format(
-        assumptions=record["assumptions"],
-        cycles=markdown(cycles, columns),
-        causes=markdown(causes, short),
-        saturation=markdown(found, list(found[0])),
-        anchors=markdown(one, list(one[0])),
-        sweep=markdown(sweep, [c for c in sweep[0] if c not in ("read", "results")]),
-    )
-    for file, section in ((RTL, rtl_section), (SPEED, speed_section)):
-        if file.exists():
-            page += section(json.loads(file.read_text()))
-    write_text(PAGE, page)
-    print(f"wrote {PAGE}")
+    return markdown(found, shown)
+
+
+def sweep() -> str:
+    """Every listed graph on every mesh."""
+    found = stored(FIGURES)["sweep"]
+    return markdown(found, [c for c in found[0] if c not in ("read", "results")])
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    keep(Path(sys.argv[1]))

@@ -1,12 +1,15 @@
-"""Writes docs/regression.md from the stored table of `penstock regress`; with `--records DIR` from
-a new one, which it stores: `python bench/regress_report.py`.
+"""The tables of docs/regression.md, for `docs/generate.py`.
+
+`python bench/regress_report.py --records DIR ...` renews the record from what `penstock regress`
+left.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
-from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 from penstock.frontend import build
@@ -16,28 +19,7 @@ from penstock.system.output import write_text
 from tables import frame
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "regression.md"
 RECORD = ROOT / "docs" / "results" / "regress.json"
-
-TEXT = """# The regression
-
-`penstock regress --out DIR` runs programs over all operators and all workloads on model and RTL, several draws of inputs and streams to a build, and compares every beat of every channel, cycles and
-values; `--deep` adds the workloads at larger sizes. This page is written from its stored table by `python bench/regress_report.py` (new records: `--records DIR`).
-
-{passed}; {cycles} RTL cycles, {channels} channels observed, {differ} beats differ; simulations {wall:.0f} s ({commits}, Verilator {verilator}).
-
-{designs}
-
-*cycles*: sum over the points, on the model and on the RTL.{missing}
-
-## Where each operator is
-
-{operators}
-
-## Where each function is
-
-{functions}
-"""
 
 
 def markdown(header: tuple[str, ...], rows: list[tuple]) -> str:
@@ -70,13 +52,14 @@ def by_design(rows: list[dict]) -> list[tuple]:
                 sum(r.get("differ") or 0 for r in mine),
                 "yes" if all(r.get("values") for r in mine) else "NO",
                 float(max(r.get("max rel err") or 0.0 for r in mine)),
+                mine[0].get("commit", stored()["versions"]["commit"]).rstrip("+"),
             )
         )
     return out
 
 
 def uses(names: set[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """Operators and functions, each with those of the designs ``names`` whose programs contain it."""
+    """Operators and functions, each with those of the designs ``names`` that have it."""
     operators: dict[str, list[str]] = {
         n: [] for n, cls in OPERATORS.items() if cls.__module__.startswith("penstock.")
     }
@@ -93,69 +76,68 @@ def uses(names: set[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     return operators, functions
 
 
-def page(table: dict) -> str:
-    """docs/regression.md."""
-    rows = table["rows"]
-    total = table["total"]
-    versions = table["versions"]
-    names = {r["design"] for r in rows}
-    operators, functions = uses(names)
-    missing, deep = (
-        [d.name for d in regress.DESIGNS if d.deep == kind and d.name not in names]
-        for kind in (False, True)
+def blocks() -> dict[str, Callable[[], str]]:
+    """The blocks of docs/regression.md."""
+    return {
+        "total": total,
+        "designs": designs,
+        "operators": lambda: listed("operator", uses(names())[0]),
+        "functions": lambda: listed("function", uses(names())[1]),
+    }
+
+
+@functools.cache
+def stored() -> dict:
+    """The stored table."""
+    return json.loads(RECORD.read_text(encoding="utf-8"))
+
+
+def names() -> set[str]:
+    """The designs of the stored table."""
+    return {r["design"] for r in stored()["rows"]}
+
+
+def total() -> str:
+    """What all points come to, and which designs are not among them."""
+    found = stored()["total"]
+    versions = stored()["versions"]
+    missing = [d.name for d in regress.DESIGNS if d.name not in names()]
+    rows = [
+        ("points", found["point"]),
+        ("cycles on the model", str(found["cycles model"])),
+        ("cycles on RTL", str(found["cycles RTL"])),
+        ("channels observed", found["channels"]),
+        ("beats that differ", str(found["differ"])),
+        ("simulations, s", f"{found['wall s']:.0f}"),
+        ("made with", f"Verilator {versions['verilator']}"),
+        ("designs not in the table", ", ".join(missing) or "none"),
+    ]
+    return markdown(("what", "how much"), rows)
+
+
+def designs() -> str:
+    """A line for each design."""
+    header = (
+        "design",
+        "points",
+        "cycles, model",
+        "RTL",
+        "channels",
+        "differ",
+        "bit-equal to NumPy",
+        "error against float64",
+        "commit",
     )
-
-    def listed(found: dict[str, list[str]]) -> list[tuple]:
-        return [
-            (
-                f"`{n}`",
-                ", ".join(designs[:4])
-                + (f" and {len(designs) - 4} more" if len(designs) > 4 else ""),
-            )
-            for n, designs in sorted(found.items())
-        ]
-
-    return TEXT.format(
-        passed=total["point"],
-        cycles=total["cycles RTL"],
-        channels=total["channels"],
-        differ=total["differ"],
-        wall=total["wall s"],
-        commits=told(rows, versions),
-        verilator=versions["verilator"],
-        designs=markdown(
-            (
-                "design",
-                "points",
-                "cycles, model",
-                "RTL",
-                "channels",
-                "differ",
-                "bit-equal to NumPy",
-                "error against float64",
-            ),
-            by_design(rows),
-        ),
-        missing=f" Not in the stored table: {', '.join(missing)}; with `--deep`: {', '.join(deep)}."
-        if missing
-        else f" Not in the stored table, with `--deep`: {', '.join(deep)}."
-        if deep
-        else "",
-        operators=markdown(("operator", "designs"), listed(operators)),
-        functions=markdown(("function", "designs"), listed(functions)),
-    )
+    return markdown(header, by_design(stored()["rows"]))
 
 
-def told(rows: list[dict], versions: dict) -> str:
-    """The commits that the designs ran at, the one of most rows first."""
-    count = Counter(r.get("commit", versions.get("commit", "-")).rstrip("+") for r in rows)
-    (first, _), *others = count.most_common()
-    return f"commit {first}" + "".join(
-        "; "
-        f"{', '.join(dict.fromkeys(r['design'] for r in rows if r.get('commit', '').rstrip('+') == c))}: "
-        f"{c}"
-        for c, _ in others
-    )
+def listed(what: str, found: dict[str, list[str]]) -> str:
+    """What is used where: four designs, and how many more."""
+    rows = []
+    for name, where in sorted(found.items()):
+        more = f" and {len(where) - 4} more" if len(where) > 4 else ""
+        rows.append((f"`{name}`", f"{', '.join(where[:4])}{more}"))
+    return markdown((what, "designs"), rows)
 
 
 def joined(tables: list[dict]) -> dict:
@@ -179,27 +161,18 @@ def joined(tables: list[dict]) -> dict:
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__)
+    p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     p.add_argument(
         "--records",
         type=Path,
         nargs="+",
         metavar="DIR",
+        required=True,
         help="folders that `penstock regress --out` wrote; a design of several is that of the last",
     )
     args = p.parse_args()
-    if args.records:
-        write_text(
-            RECORD,
-            json.dumps(
-                joined(
-                    [json.loads((folder / "regress.json").read_text()) for folder in args.records]
-                ),
-                indent=1,
-            )
-            + "\n",
-        )
-    write_text(PAGE, page(json.loads(RECORD.read_text())))
+    found = [json.loads((folder / "regress.json").read_text()) for folder in args.records]
+    write_text(RECORD, json.dumps(joined(found), indent=1) + "\n")
 
 
 if __name__ == "__main__":

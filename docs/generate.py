@@ -23,16 +23,25 @@ MAKERS = {
     "README.md": "report:readme",
     "docs/cli.md": "reference:cli",
     "docs/configuration.md": "reference:configuration",
+    "docs/dag_scheduler.md": "dag_report:blocks",
+    "docs/dataflow_graphs.md": "graphs:blocks",
+    "docs/deadlock.md": "deadlock_report:blocks",
+    "docs/dynamic.md": "dynamic:blocks",
+    "docs/figures.md": "figures_report:blocks",
+    "docs/fuzzing.md": "fuzz_report:blocks",
     "docs/kinds.md": "reference:kinds",
     "docs/operators.md": "reference:operators",
+    "docs/overlay_resources.md": "overlay_resources:blocks",
+    "docs/overlay_results.md": "overlay_report:blocks",
     "docs/programs.md": "report:programs",
+    "docs/regression.md": "regress_report:blocks",
     "docs/results.md": "report:results",
     "docs/samples.md": "reference:samples",
     "docs/timing.md": "reference:timing",
 }
 """For each page the module and its function that gives the makers of the blocks by name."""
 
-PICTURES = ["report:draw"]
+PICTURES = ["report:draw", "dag_report:draw"]
 
 SLOW = {"output", "simple_moe"}
 """Blocks that take a minute: they run the RTL, and have a test of their own."""

@@ -79,14 +79,11 @@ def test_the_program_of_the_readme_is_the_workload_it_names(tmp_path):
     assert (mine.flops, mine.onchip_bytes) == (shipped.flops, shipped.onchip_bytes)
 
 
-def test_the_page_of_dynamic_against_static_is_of_the_stored_record():
-    """`python bench/dynamic.py --page` was run after the record changed; on the skewed draws the
-    dynamic side wins in the median, with no draw left out.
-    """
+def test_dynamic_wins_on_skewed_draws():
+    """In the median, with no draw left out; every run on RTL equals the model's."""
     import dynamic
 
     rows = dynamic.read()
-    assert dynamic.PAGE.read_text() == dynamic.page(rows, dynamic.read_costs())
     for size in dynamic.SIZES:
         s = dynamic.Study(rows, size)
         assert len(s.draws(True)) == len(s.draws(False)) == dynamic.DRAWS // 2
@@ -115,16 +112,13 @@ def test_the_page_of_dynamic_against_static_is_of_the_stored_record():
     ]
 
 
-def test_the_regression_page_is_of_the_stored_table():
-    """`python bench/regress_report.py` was run after the table changed; every workload and operator
-    is in it, equal on model and RTL in every beat.
-    """
+def test_every_workload_and_operator_is_in_the_regression():
+    """Equal on model and RTL in every beat."""
     import regress_report
     from penstock.runs.regress import DESIGNS
     from penstock.workloads import WORKLOADS
 
     table = json.loads(regress_report.RECORD.read_text())
-    assert regress_report.PAGE.read_text() == regress_report.page(table)
     names = {r["design"] for r in table["rows"]}
     assert (
         {d.program for d in DESIGNS if d.name in names}
@@ -145,37 +139,27 @@ def test_the_regression_page_is_of_the_stored_table():
         )
 
 
-def test_the_figures_page_is_of_the_stored_tables():
-    """`python bench/figures_report.py` was run after a table changed; every figure was made on the
-    published traces.
-    """
+def test_every_figure_was_made_on_the_published_traces():
     import figures_report
 
-    assert figures_report.PAGE.read_text() == figures_report.page()
     for name in figures_report.FIGURES:
-        assert (
-            json.loads((figures_report.STORED / f"{name}.json").read_text())["traces"]
-            == "published traces"
-            and (figures_report.STORED / f"{name}.png").is_file()
-        )
+        found = json.loads((figures_report.STORED / f"{name}.json").read_text())
+        assert found["traces"] == "published traces"
+        assert (figures_report.STORED / f"{name}.png").is_file()
 
 
-def test_the_deadlock_page_is_of_the_stored_findings():
-    """`python bench/deadlock_report.py` was run after the findings changed."""
-    import deadlock_report
-
-    assert deadlock_report.PAGE.read_text() == deadlock_report.page(
-        deadlock_report.load(deadlock_report.RECORD)
-    )
+@pytest.mark.parametrize("name, most", [("fig9", 0.0165), ("fig12", 0.005), ("fig14", 0.002)])
+def test_figures_are_as_near_as_the_page_on_their_timing_says(name, most):
+    """Figures 9, 12 and 14; static tiles within half a percent, figure 15 exactly."""
+    assert 0 < largest_error(name) < most
+    assert largest_error("fig15") == 0
 
 
-def test_the_fuzzing_page_has_the_stored_campaign():
-    """`python bench/fuzz_report.py` was run after the record changed."""
-    import fuzz_report
+def largest_error(name):
+    import figures_report
 
-    assert fuzz_report.BLOCKS.between(
-        fuzz_report.PAGE.read_text(), fuzz_report.NAME
-    ) == fuzz_report.block(json.loads(fuzz_report.RECORD.read_text()))
+    found = json.loads((figures_report.STORED / f"{name}.json").read_text())
+    return max(a["max_error"] for a in found["agreements"] if a["of"] == "cycles")
 
 
 @pytest.mark.xdist_group("rtl-small")
@@ -287,17 +271,30 @@ def test_example_with_its_own_function_unit_and_operator():
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-def test_dag_results_are_of_the_stored_records():
-    """`python bench/dag_report.py` was run after the records changed."""
-    import dag_report
-
-    text = (ROOT / "docs" / "dag_scheduler.md").read_text()
-    for name, block in dag_report.blocks().items():
-        assert dag_report.between(text, name) == block
-
-
-def test_the_overlays_costs_are_of_the_stored_tables():
-    """`python bench/overlay_resources.py` was run after the tables changed."""
+def test_the_overlays_tiles_cost_what_the_page_says():
+    """Contexts in LUT RAM make the static tile the larger one at full capacity; contexts in block
+    RAM make it the smaller one. The ALU sets the rate of both; without it the static PE is faster.
+    """
     import overlay_resources
+    from overlay_resources import BLOCK
 
-    assert (ROOT / "docs" / "overlay_resources.md").read_text() == overlay_resources.page()
+    ratios = overlay_resources.records("xc7")["ratios"]
+    first, *_, last = ratios
+    assert last["lut, contexts in LUT RAM"] < 1 < first["lut, contexts in LUT RAM"]
+    in_block = [r[f"lut, {BLOCK}"] for r in ratios if r[f"lut, {BLOCK}"] is not None]
+    assert min(in_block) > 1 and last[f"lut, {BLOCK}"] in in_block
+    mhz = {(r["part"], r["variant"]): r["mhz"] for r in overlay_resources.records("ecp5")["clocks"]}
+    alu = mhz["ALU, pipelined", "every operation"]
+    dynamic, static = mhz["dynamic PE", "fifo per_edge"], mhz["static PE", BLOCK]
+    assert alu < dynamic < static
+
+
+def test_overlay_and_contest_did_what_their_pages_say():
+    """Every run of the overlay on RTL is equal, every problem of the contest met."""
+    import dag_report
+    import overlay_report
+
+    cases = overlay_report.stored(overlay_report.RTL)["cases"]
+    assert all(g["equal"] for case in cases for g in case["graphs"])
+    _, *solved = dag_report.stored("contest")
+    assert all(r["latency"] <= r["anchor_winner"] for r in solved)

@@ -273,7 +273,7 @@ def test_the_page_says_what_is_so():
         names,
     )
     assert names["graph"].statistics.outputs == 1
-    assert table() in page, "run `python bench/graphs.py --docs`"
+    assert table() in page, "run `python docs/generate.py`"
     for form in FORMS:
         assert f"| `{form}` |" in page
     assert [
