@@ -1,5 +1,6 @@
 """All automation: `nox` runs the tests; `nox -l` lists the rest."""
 
+import hashlib
 import shutil
 import tempfile
 from pathlib import Path
@@ -9,10 +10,35 @@ import nox
 nox.options.sessions = ["tests"]
 nox.options.reuse_existing_virtualenvs = True
 PYTEST_ENV = {"MPLBACKEND": "Agg"}
+LINTED = ("machine", "overlay", "samples", "scheduler/token", "sim_configs", "system", "*.py")
+"""Rooms that are clean."""
 
 
-def install(session: nox.Session) -> None:
-    session.install("-e", ".[test]")
+def install(session: nox.Session, extras: str = "test") -> None:
+    session.install("-e", f".[{extras}]")
+
+
+def check_lint(session: nox.Session) -> None:
+    """Rules, layout and spelling (seconds)."""
+    linted = [str(path) for glob in LINTED for path in sorted(Path().glob(glob))]
+    session.run("ruff", "check", *linted)
+    session.run("ruff", "format", "--check", ".")
+    session.run("codespell")
+
+
+def check_types(session: nox.Session) -> None:
+    """Types, as [tool.basedpyright] says (half a minute; at once where no file has changed)."""
+    python = Path(session.bin, "python")
+    stamp = Path("out", "types")
+    content = hashlib.sha256(Path("pyproject.toml").read_bytes())
+    for path in sorted(Path().glob("[a-z]*/**/*.py")):
+        content.update(str(path).encode() + path.read_bytes())
+    if stamp.is_file() and stamp.read_text() == content.hexdigest():
+        session.log("types: nothing has changed since they were found right")
+        return
+    session.run("basedpyright", "--pythonpath", str(python))
+    stamp.parent.mkdir(exist_ok=True)
+    stamp.write_text(content.hexdigest())
 
 
 def install_wheel(session: nox.Session) -> None:
@@ -28,10 +54,26 @@ def install_wheel(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """Everything that CI runs: unit tests, RTL against model, docs code (under 15 minutes on 2
-    cores).
+    cores). Begins with lint and types.
     """
-    install(session)
+    install(session, "test,dev")
+    check_lint(session)
+    check_types(session)
     session.run("pytest", "-n", "2", "--dist", "loadgroup", *session.posargs, env=PYTEST_ENV)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Rules, layout and spelling of all that is written here (seconds)."""
+    session.install("ruff", "codespell")
+    check_lint(session)
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Types of the package (half a minute; at once where nothing has changed)."""
+    install(session, "test,dev")
+    check_types(session)
 
 
 @nox.session

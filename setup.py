@@ -31,7 +31,7 @@ def _name(link: re.Match) -> str:
 
 
 class Rooms(build_py):
-    """Of the root only its own modules: what lies beside them (noxfile.py) is not of the package."""
+    """Of the root only its own modules, not what lies beside them (noxfile.py)."""
 
     def find_package_modules(self, package, package_dir):
         found = super().find_package_modules(package, package_dir)

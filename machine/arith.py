@@ -215,7 +215,7 @@ def log(a: np.ndarray) -> np.ndarray:
 
 
 def _to_fp32(x: np.ndarray, fraction: int) -> np.ndarray:
-    """``x`` (non-negative, ``fraction`` fraction bits) rounded to the nearest float32, in float64."""
+    """``x`` (non-negative, ``fraction`` fraction bits) rounded to float32, in float64."""
     places = np.maximum(
         np.frexp((x >> 24).astype(np.float64))[1], 0
     )  # to drop, so that 24 bits stay

@@ -6,7 +6,7 @@ Presets are TOML files in sim_configs/.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 
 from ..system.reading import read_text
@@ -21,38 +21,43 @@ UNITS = range(1, 257)
 """How many of them."""
 
 
-def _doc(text: str, allowed: range | None = None, **kw):
-    """A dataclass field that carries its meaning, unit and source, and the range of an integer."""
-    return field(metadata={"doc": text, "allowed": allowed}, **kw)
+def _doc(text: str, allowed: range | None = None) -> dict[str, object]:
+    """What a field carries: its meaning, unit and source, and the range of an integer."""
+    return {"doc": text, "allowed": allowed}
 
 
 @dataclass(frozen=True)
 class Dram:
     """Off-chip memory (docs/timing.md section 5.1)."""
 
-    kind: str = _doc(
-        "`pipe` (the published simulator's HBM node) or `ideal` (fixed latency)", default="pipe"
+    kind: str = field(
+        default="pipe",
+        metadata=_doc("`pipe` (the published simulator's HBM node) or `ideal` (fixed latency)"),
     )
-    channels: int = _doc(
-        "channels of the pipe (published: 8 for figure 8)", range(1, 1025), default=8
+    channels: int = field(
+        default=8, metadata=_doc("channels of the pipe (published: 8 for figure 8)", range(1, 1025))
     )
-    interval: int = _doc(
-        "cycles a channel is busy per 64-B line (published per_channel_init_interval)",
-        CYCLES,
+    interval: int = field(
         default=2,
+        metadata=_doc(
+            "cycles a channel is busy per 64-B line (published per_channel_init_interval)", CYCLES
+        ),
     )
-    latency: int = _doc(
-        "cycles from service to response; for `ideal` the whole latency (published "
-        "per_channel_latency)",
-        CYCLES,
+    latency: int = field(
         default=2,
+        metadata=_doc(
+            "cycles from service to response; for `ideal` the whole latency (published "
+            "per_channel_latency)",
+            CYCLES,
+        ),
     )
-    start_up: int = _doc(
-        "further cycles of every access (published per_channel_start_up_time)",
-        range(10**6 + 1),
+    start_up: int = field(
         default=14,
+        metadata=_doc(
+            "further cycles of every access (published per_channel_start_up_time)", range(10**6 + 1)
+        ),
     )
-    clock_ratio: int = _doc("DRAM cycles per fabric cycle", default=1)
+    clock_ratio: int = field(default=1, metadata=_doc("DRAM cycles per fabric cycle"))
 
     @property
     def bytes_per_cycle(self) -> float:
@@ -64,48 +69,77 @@ class Dram:
 class Machine:
     """The fabric (timing `machine`)."""
 
-    t: int = _doc(
-        "physical tile edge in elements, a power of two (paper section 4.5: 16)", default=16
+    t: int = field(
+        default=16,
+        metadata=_doc("physical tile edge in elements, a power of two (paper section 4.5: 16)"),
     )
-    dtype: str = _doc(
-        "operand elements off-chip and at matmul inputs: `fp32` or `bf16`", default="fp32"
+    dtype: str = field(
+        default="fp32",
+        metadata=_doc("operand elements off-chip and at matmul inputs: `fp32` or `bf16`"),
     )
-    channel_depth: int = _doc("beats per channel (published HDL: 2)", CHANNEL_DEPTHS, default=2)
-    rows_per_cycle: int = _doc(
-        "rows of a tile product a matmul unit makes per cycle; t = one tile per cycle", default=16
+    channel_depth: int = field(
+        default=2, metadata=_doc("beats per channel (published HDL: 2)", CHANNEL_DEPTHS)
     )
-    lanes: dict = _doc(
-        "elements per cycle of element-wise and accumulate units; `default` or a function's name",
+    rows_per_cycle: int = field(
+        default=16,
+        metadata=_doc(
+            "rows of a tile product a matmul unit makes per cycle; t = one tile per cycle"
+        ),
+    )
+    lanes: dict = field(
         default_factory=dict,
+        metadata=_doc(
+            "elements per cycle of element-wise and accumulate units; "
+            "`default` or a function's name"
+        ),
     )
-    units: dict = _doc(
-        "units per program node by kind (`matmul`, `map`); a node's own count overrides it",
+    units: dict = field(
         default_factory=dict,
+        metadata=_doc(
+            "units per program node by kind (`matmul`, `map`); a node's own count overrides it"
+        ),
     )
-    accum_tiles: int = _doc("accumulator memory of an accumulate unit in tiles", QUEUES, default=64)
-    pages: int = _doc("pages of a scratchpad (published: 32 sets)", PAGES, default=64)
-    frames: int = _doc("tiles per scratchpad page (published: 8)", FRAMES, default=8)
-    buffers: int = _doc(
-        "buffers that each writer of a scratchpad may hold at a time; 0: as many as there are "
-        "pages for",
-        range(1 << 16),
+    accum_tiles: int = field(
+        default=64, metadata=_doc("accumulator memory of an accumulate unit in tiles", QUEUES)
+    )
+    pages: int = field(
+        default=64, metadata=_doc("pages of a scratchpad (published: 32 sets)", PAGES)
+    )
+    frames: int = field(
+        default=8, metadata=_doc("tiles per scratchpad page (published: 8)", FRAMES)
+    )
+    buffers: int = field(
         default=2,
+        metadata=_doc(
+            "buffers that each writer of a scratchpad may hold at a time; 0: as many as there are "
+            "pages for",
+            range(1 << 16),
+        ),
     )
-    sized: bool = _doc(
-        "whether a scratchpad has pages for these buffers only, where their size is known before "
-        "the run; else all have `pages`, and programs of other sizes share their hardware",
+    sized: bool = field(
         default=False,
+        metadata=_doc(
+            "whether a scratchpad has pages for these buffers only, where their size is known "
+            "before the run; else all have `pages`, and programs of other sizes share their "
+            "hardware"
+        ),
     )
-    port_lanes: int = _doc(
-        "64-B lines an off-chip port moves per cycle (published par_dispatch: 4)", QUEUES, default=4
+    port_lanes: int = field(
+        default=4,
+        metadata=_doc(
+            "64-B lines an off-chip port moves per cycle (published par_dispatch: 4)", QUEUES
+        ),
     )
-    load_lines: int = _doc(
-        "ring of a load unit in lines: requests in flight and not yet assembled",
-        QUEUES,
+    load_lines: int = field(
         default=256,
+        metadata=_doc(
+            "ring of a load unit in lines: requests in flight and not yet assembled", QUEUES
+        ),
     )
-    arbitration: str = _doc("off-chip ports: `need` (graph order) or `round_robin`", default="need")
-    dram: Dram = _doc("off-chip memory", default_factory=Dram)
+    arbitration: str = field(
+        default="need", metadata=_doc("off-chip ports: `need` (graph order) or `round_robin`")
+    )
+    dram: Dram = field(default_factory=Dram, metadata=_doc("off-chip memory"))
 
     @property
     def element_bytes(self) -> int:
@@ -125,16 +159,23 @@ class Stepsim:
     artifact).
     """
 
-    compute_bw: int = _doc("FLOP per cycle of each higher-order operator", RATES, default=4096)
-    fifo_depth: int = _doc(
-        "channel depth (None in the published scripts means 1024)", CHANNEL_DEPTHS, default=1
+    compute_bw: int = field(
+        default=4096, metadata=_doc("FLOP per cycle of each higher-order operator", RATES)
     )
-    par_dispatch: int = _doc("64-B requests a memory operator sends per cycle", QUEUES, default=4)
-    onchip_bw: int = _doc("bytes per cycle of an on-chip memory unit", RATES, default=256)
-    element_bytes: int = _doc(
-        "bytes per element off-chip (4, or 2 for bf16)", range(1, 9), default=4
+    fifo_depth: int = field(
+        default=1,
+        metadata=_doc("channel depth (None in the published scripts means 1024)", CHANNEL_DEPTHS),
     )
-    dram: Dram = _doc("the HBM node", default_factory=Dram)
+    par_dispatch: int = field(
+        default=4, metadata=_doc("64-B requests a memory operator sends per cycle", QUEUES)
+    )
+    onchip_bw: int = field(
+        default=256, metadata=_doc("bytes per cycle of an on-chip memory unit", RATES)
+    )
+    element_bytes: int = field(
+        default=4, metadata=_doc("bytes per element off-chip (4, or 2 for bf16)", range(1, 9))
+    )
+    dram: Dram = field(default_factory=Dram, metadata=_doc("the HBM node"))
 
 
 @dataclass(frozen=True)
@@ -160,11 +201,8 @@ def _build(cls, data, where: str):
             )
     kw = {}
     for key, value in data.items():
-        default = (
-            known[key].default_factory()
-            if callable(known[key].default_factory)
-            else known[key].default
-        )
+        factory = known[key].default_factory
+        default = known[key].default if factory is MISSING else factory()
         if is_dataclass(default):
             value = _build(type(default), value, f"{where}.{key}")
         elif type(value) is not type(default):

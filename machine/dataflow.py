@@ -344,7 +344,7 @@ class DataflowGraph:
         )
 
     def repeated(self, count: int) -> DataflowGraph:
-        """``count`` copies side by side that share nothing; instance k's names start with ``k.``."""
+        """``count`` copies side by side that share nothing; names of copy k start with ``k.``."""
         if count < 1:
             raise ProgramError(
                 f"number of instances must be at least 1, not {count}",

@@ -11,7 +11,8 @@ output z = half
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -55,117 +56,148 @@ def load(make: type[DataflowGraph], text: str, file: str = "text") -> DataflowGr
     twice or not at all, a wrong number of operands, a bad number or a NaN, no output, and
     operations that depend on themselves (with the cycle).
     """
-    title = "graph"
-    rows = {}
-    outputs = {}
-    line_of = {}
+    read = _Statements(file)
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.split("#", 1)[0].strip()
-        where = f"{file}:{number}"
-        if not line:
-            continue
+        if line:
+            read.statement(line, number)
+    read.check()
+    rows = read.rows
+    index = {name: i for i, name in enumerate(_topological(rows, file))}
+    ordered = [rows[name] for name in index]
+    operands = np.full((2, len(index)), -1, np.int32)
+    for i, row in enumerate(ordered):
+        for side, name in enumerate(row.operands):
+            operands[side, i] = index[name]
+    return make(
+        np.array([row.op for row in ordered], np.uint8),
+        operands[0],
+        operands[1],
+        np.array([row.value for row in ordered]),
+        {i: name for i, name in enumerate(index) if name != f"%{i}"},
+        [index[node] for node, _ in read.outputs.values()],
+        list(read.outputs),
+        read.title,
+    )
+
+
+class _Row(NamedTuple):
+    """A node as it is written."""
+
+    op: Op
+    operands: tuple[str, ...]
+    value: float
+    line: int
+
+
+class _Statements:
+    """What the statements of a text say, each checked by itself; then :meth:`check` as a whole."""
+
+    def __init__(self, file: str):
+        self.file = file
+        self.title = "graph"
+        self.rows: dict[str, _Row] = {}
+        self.outputs: dict[str, tuple[str, str]] = {}
+        """Output -> the node that it names, and where."""
+
+    def statement(self, line: str, number: int) -> None:
+        where = f"{self.file}:{number}"
         if line.startswith("graph ") and "=" not in line:
-            title = line[6:].strip()
-            continue
-        left, equals, right = line.partition("=")
-        left = left.split()
-        words = right.split()
-        if not equals or not left or not words:
+            self.title = line[6:].strip()
+            return
+        before, equals, after = line.partition("=")
+        left = before.split()
+        right = after.split()
+        if not equals or not left or not right:
             raise ProgramError(
                 f"cannot read {line!r}",
                 where,
                 "a line is NAME = OPERATION OPERANDS, output NAME = NODE, or graph TITLE",
             )
         if left[0] == "output":
-            if len(left) != 2 or len(words) != 1:
+            if len(left) != 2 or len(right) != 1:
                 raise ProgramError(
                     f"cannot read {line!r}", where, "an output is written output NAME = NODE"
                 )
-            if left[1] in outputs:
+            if left[1] in self.outputs:
                 raise ProgramError(f"output {left[1]} is defined twice", where)
-            outputs[left[1]] = (words[0], where)
-            continue
+            self.outputs[left[1]] = (right[0], where)
+            return
         if len(left) != 1:
             raise ProgramError(f"cannot read {line!r}", where, "a name has no blanks")
-        name = left[0]
-        op = _OPS.get(words[0].lower())
-        if name in rows:
+        self._node(left[0], right, number)
+
+    def _node(self, name: str, words: list[str], number: int) -> None:
+        where = f"{self.file}:{number}"
+        word, *given = words
+        op = _OPS.get(word.lower())
+        if name in self.rows:
             raise ProgramError(
                 f"node {name} is defined twice",
                 where,
-                remedy=f"the first is on line {line_of[name]}",
+                remedy=f"the first is on line {self.rows[name].line}",
             )
         if op is None:
-            raise ProgramError(
-                f"unknown operation {words[0]!r}", where, remedy=nearest(words[0], _OPS)
-            )
-        want = ARITY[op]
-        operands = words[1:]
+            raise ProgramError(f"unknown operation {word!r}", where, remedy=nearest(word, _OPS))
         if op < Op.ADD:
-            if len(operands) > 1 or (op is Op.CONST and not operands):
-                raise ProgramError(
-                    f"{words[0]} {name} has {len(operands)} values",
-                    where,
-                    "const has one value, input one or none (its default, 0)",
-                )
-            try:
-                rows[name] = (op, (), float(operands[0]) if operands else 0.0)
-            except ValueError:
-                raise ProgramError(f"{operands[0]!r} is not a number", where) from None
-            if np.isnan(rows[name][2]):
-                raise ProgramError(
-                    f"the value of {name} is a NaN",
-                    where,
-                    "a value is a number or an infinity",
-                    "a NaN may come of operations, or be given as an input of a run",
-                )
-        else:
-            if len(operands) != want:
-                raise ProgramError(
-                    f"{words[0]} has {len(operands)} operand{'s' * (len(operands) != 1)}",
-                    where,
-                    f"{words[0]} has {want}",
-                    "a missing operand must be named" if len(operands) < want else None,
-                )
-            rows[name] = (op, tuple(operands), 0.0)
-        line_of[name] = number
-    if not rows:
-        raise ProgramError("has no nodes", file, "a graph has at least one NAME = OPERATION line")
-    for name, (_, operands, _) in rows.items():
-        for o in operands:
-            if o not in rows:
-                raise ProgramError(f"operand {o} is not defined", f"{file}:{line_of[name]}")
-    for name, (node, where) in outputs.items():
-        if node not in rows:
-            raise ProgramError(f"output {name} names {node}, which is not defined", where)
-    if not outputs:
-        raise ProgramError("has no outputs", file, remedy="add a line: output NAME = NODE")
-    index = {name: i for i, name in enumerate(_topological(rows, line_of, file))}
-    ordered = list(index)
-    a = np.full(len(index), -1, np.int32)
-    b = a.copy()
-    for name, (_, operands, _) in rows.items():
-        for array, o in zip((a, b), operands, strict=False):
-            array[index[name]] = index[o]
-    names = {i: s for i, s in enumerate(ordered) if s != f"%{i}"}
-    return make(
-        np.array([rows[s][0] for s in ordered], np.uint8),
-        a,
-        b,
-        np.array([rows[s][2] for s in ordered]),
-        names,
-        [index[node] for node, _ in outputs.values()],
-        list(outputs),
-        title,
-    )
+            self.rows[name] = _Row(op, (), _value(op, name, words, where), number)
+            return
+        want = ARITY[op]
+        if len(given) != want:
+            raise ProgramError(
+                f"{word} has {len(given)} operand{'s' * (len(given) != 1)}",
+                where,
+                f"{word} has {want}",
+                "a missing operand must be named" if len(given) < want else None,
+            )
+        self.rows[name] = _Row(op, tuple(given), 0.0, number)
+
+    def check(self) -> None:
+        """Every name that is used is a node's, and there are nodes and outputs."""
+        if not self.rows:
+            raise ProgramError(
+                "has no nodes", self.file, "a graph has at least one NAME = OPERATION line"
+            )
+        for row in self.rows.values():
+            for o in row.operands:
+                if o not in self.rows:
+                    raise ProgramError(f"operand {o} is not defined", f"{self.file}:{row.line}")
+        for name, (node, where) in self.outputs.items():
+            if node not in self.rows:
+                raise ProgramError(f"output {name} names {node}, which is not defined", where)
+        if not self.outputs:
+            raise ProgramError("has no outputs", self.file, remedy="add a line: output NAME = NODE")
 
 
-def _topological(rows: dict, line_of: dict, file: str) -> list[str]:
+def _value(op: Op, name: str, words: list[str], where: str) -> float:
+    """The value of a constant or an input."""
+    word, *given = words
+    if len(given) > 1 or (op is Op.CONST and not given):
+        raise ProgramError(
+            f"{word} {name} has {len(given)} values",
+            where,
+            "const has one value, input one or none (its default, 0)",
+        )
+    try:
+        value = float(given[0]) if given else 0.0
+    except ValueError:
+        raise ProgramError(f"{given[0]!r} is not a number", where) from None
+    if math.isnan(value):
+        raise ProgramError(
+            f"the value of {name} is a NaN",
+            where,
+            "a value is a number or an infinity",
+            "a NaN may come of operations, or be given as an input of a run",
+        )
+    return value
+
+
+def _topological(rows: dict[str, _Row], file: str) -> list[str]:
     """Names, operands first, otherwise in the order written."""
-    done = set()
-    order = []
+    done: set[str] = set()
+    order: list[str] = []
     for name in rows:
-        path = [(name, iter(rows[name][1]))] if name not in done else []
+        path = [(name, iter(rows[name].operands))] if name not in done else []
         inside = {name}
         while path:
             top, rest = path[-1]
@@ -175,12 +207,12 @@ def _topological(rows: dict, line_of: dict, file: str) -> list[str]:
                     cycle = [*names[names.index(o) :], o]
                     raise ProgramError(
                         f"the graph has a cycle: {' <- '.join(cycle)}",
-                        f"{file}:{line_of[o]}",
+                        f"{file}:{rows[o].line}",
                         "a node does not depend on itself",
                         "break it with an input, and feed the value back by the next run",
                     )
                 if o not in done:
-                    path.append((o, iter(rows[o][1])))
+                    path.append((o, iter(rows[o].operands)))
                     inside.add(o)
                     break
             else:

@@ -122,7 +122,7 @@ def identity_bits(name: str) -> int:
 
 
 def dot_stages(t: int) -> int:
-    """Pipeline stages of a dot product of length ``t``: the multipliers, then one per tree level."""
+    """Pipeline stages of a dot product of length ``t``: multipliers, then one a tree level."""
     if t not in (2, 4, 8, 16):
         raise ValueError(f"Tile size must be 2, 4, 8 or 16, not {t!r}")
     return t.bit_length()

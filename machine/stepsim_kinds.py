@@ -81,7 +81,8 @@ _FUNCTION = {
     "write_back_mu": "whether the result is put into an on-chip memory unit",
 }
 _OPERANDS = {
-    "tiles": "operands that are tiles, the first ones (default: all); others are numbers or selectors"
+    "tiles": "operands that are tiles, the first ones (default: all); "
+    "others are numbers or selectors"
 }
 _ACCUM = _FUNCTION | {
     "rank": "innermost dimensions reduced",

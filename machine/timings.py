@@ -23,6 +23,7 @@ def known_timing(timing: str) -> str:
     ------
     PenstockError
         There is no such timing.
+
     """
     name = current_name(timing)
     if name not in TIMINGS:

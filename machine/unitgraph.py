@@ -216,6 +216,25 @@ def validate(
         Naming unit or channel, and the rule.
 
     """
+    _check_channels(graph, least_depth)
+    made = [_checked(i, u, kinds) for i, u in enumerate(graph.units)]
+    _check_ports(graph, made)
+    ins, outs = ends_of_all(graph)
+    for u, kind in zip(graph.units, made, strict=True):
+        _check_payloads(graph.t, kind, u, ins[u.id], outs[u.id])
+    _check_loops(graph, kinds)
+    for c, stop in zip(graph.channels, highest_stops(graph, kinds), strict=True):
+        if stop > MAX_STOP:
+            raise LoweringError(
+                f"can carry stop level {stop}",
+                f"channel {c.name}",
+                f"stop levels go up to {MAX_STOP}",
+                "use fewer dimensions",
+            )
+    _check_posts(graph, kinds)
+
+
+def _check_channels(graph: UnitGraph, least_depth: int) -> None:
     for i, c in enumerate(graph.channels):
         where = f"channel {c.name}"
         if c.id != i:
@@ -224,28 +243,35 @@ def validate(
             )
         if c.depth < least_depth:
             raise LoweringError(f"depth must be at least {least_depth}, not {c.depth!r}", where)
-    made: list[Kind] = []
-    ends = {"inputs": [c.dst for c in graph.channels], "outputs": [c.src for c in graph.channels]}
-    for i, u in enumerate(graph.units):
-        where = f"unit {u.name}"
-        if u.id != i:
-            raise LoweringError(
-                f"id {u.id} is at position {i}", where, "ids count from 0 in list order"
-            )
-        if u.kind not in kinds:
-            raise LoweringError(
-                f"unknown kind {u.kind!r}",
-                where,
-                remedy=nearest(u.kind, sorted(kinds), "known kinds:"),
-            )
-        made.append(kinds[u.kind](u.params, where))
-    used = {side: {} for side in ends}
-    for side, all_ends in ends.items():
-        for unit, port in all_ends:
-            used[side].setdefault(unit, []).append(port)
+        for unit, _ in (c.src, c.dst):
+            if not 0 <= unit < len(graph.units):
+                raise LoweringError(
+                    f"leads to or from unit {unit}", where, "its ends are ids of the graph's units"
+                )
+
+
+def _checked(i: int, u: Unit, kinds: Mapping[str, type[Kind]]) -> Kind:
+    """The unit at position i as its kind, which checks its parameters."""
+    where = f"unit {u.name}"
+    if u.id != i:
+        raise LoweringError(
+            f"id {u.id} is at position {i}", where, "ids count from 0 in list order"
+        )
+    if u.kind not in kinds:
+        raise LoweringError(
+            f"unknown kind {u.kind!r}", where, remedy=nearest(u.kind, sorted(kinds), "known kinds:")
+        )
+    return kinds[u.kind](u.params, where)
+
+
+def _check_ports(graph: UnitGraph, made: list[Kind]) -> None:
+    """Every input and output of every unit has one channel; every off-chip unit has its turn."""
+    ins, outs = ends_of_all(graph)
     for u, kind in zip(graph.units, made, strict=True):
-        for side, ports in (("inputs", kind.inputs()), ("outputs", kind.outputs())):
-            have = sorted(used[side].get(u.id, []))
+        for side, ports, have in (
+            ("inputs", kind.inputs(), [c.dst[1] for c in ins[u.id]]),
+            ("outputs", kind.outputs(), [c.src[1] for c in outs[u.id]]),
+        ):
             if have != list(range(len(ports))):
                 names = f" ({', '.join(map(str, ports))})" if ports else ""
                 raise LoweringError(
@@ -253,17 +279,19 @@ def validate(
                     f"unit {u.name}",
                     f"kind {u.kind} has {len(ports)} {side} here, numbered from 0{names}",
                 )
-    off_chip = [u.id for u in graph.units if kinds[u.kind].offchip]
+    off_chip = [u.id for u, kind in zip(graph.units, made, strict=True) if kind.offchip]
     if sorted(graph.ports) != off_chip:
         raise LoweringError(
             f"ports are {list(graph.ports)}",
             f"graph {graph.name}",
             f"they list every off-chip unit once: {off_chip} in some order",
         )
-    ins, outs = ends_of_all(graph)
-    for u, kind in zip(graph.units, made, strict=True):
-        _check_payloads(graph.t, kind, u, ins[u.id], outs[u.id])
-    if never := never_used(graph, kinds):
+
+
+def _check_loops(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> None:
+    """No unit waits for its own output from the start."""
+    never = never_used(graph, kinds)
+    if never:
         waiting = list(dict.fromkeys(graph.units[c.src[0]].name for c in never))
         raise LoweringError(
             f"channel {never[0].name} can never carry a beat: {', '.join(waiting)} wait for each "
@@ -272,19 +300,14 @@ def validate(
             "a feedback loop passes a unit that can begin with another input",
             "close it through a Reassemble or an EagerMerge",
         )
-    for c, stop in zip(graph.channels, highest_stops(graph, kinds), strict=False):
-        if stop > MAX_STOP:
-            raise LoweringError(
-                f"can carry stop level {stop}",
-                f"channel {c.name}",
-                f"stop levels go up to {MAX_STOP}",
-                "use fewer dimensions",
-            )
+
+
+def _check_posts(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> None:
+    """Who posts to a unit names one that holds buffers."""
+    holders = {u.id for u in graph.units if kinds[u.kind].memory}
     for u in graph.units:
         memory = kinds[u.kind].posts_to(u.params)
-        if memory is not None and not (
-            0 <= memory < len(graph.units) and kinds[graph.units[memory].kind].memory
-        ):
+        if memory is not None and memory not in holders:
             raise LoweringError(
                 f"{kinds[u.kind].posts} is {memory!r}",
                 f"unit {u.name}",
@@ -322,13 +345,13 @@ def never_used(graph: UnitGraph, kinds: Mapping[str, type[Kind]] = KINDS) -> lis
     """Channels that no beat can ever reach: a deadlock that is certain before the run."""
     ins, _ = ends_of_all(graph)
     used: set[int] = set()
+
+    def reached(c: Channel) -> bool:
+        enough = any if kinds[graph.units[c.src[0]].kind].any_input else all
+        return enough(x.id in used for x in _behind(graph, kinds, ins, c.id))
+
     left = list(graph.channels)
     while left:
-
-        def reached(c: Channel) -> bool:
-            enough = any if kinds[graph.units[c.src[0]].kind].any_input else all
-            return enough(x.id in used for x in _behind(graph, kinds, ins, c.id))
-
         new = {c.id for c in left if reached(c)}
         if not new:
             break

@@ -222,13 +222,14 @@ def alus(family: str = "xc7", progress: Progress | None = None, coarse: bool = F
                     ),
                 )
             )
+            static = replace(overlay, pe="static")
             work.append(
                 (
                     "static PE",
                     fmt,
                     kind,
                     alu,
-                    lambda o=replace(overlay, pe="static"), c=classes: StaticPE(
+                    lambda o=static, c=classes: StaticPE(
                         overlay=o, sizes=full_sizes(CAPACITY), classes=c
                     ),
                 )

@@ -66,7 +66,7 @@ def available() -> bool:
 
 
 def check(family: str = "ecp5") -> None:
-    """PenstockError for a family that cannot be placed and routed here, RunError without nextpnr."""
+    """Raises PenstockError for a family that cannot be routed here, RunError without nextpnr."""
     if family != "ecp5":
         raise PenstockError(
             f"no tool here places and routes for {family}", "--fmax", remedy="use --family ecp5"

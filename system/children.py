@@ -50,7 +50,7 @@ def run(
         As of :func:`subprocess.run`.
     input
         Text for its standard input; None: an empty one.
-    capture
+    capture, stdout, stderr
         Whether ``stdout`` and ``stderr`` of the result are the command's output as text; where
         files are given for them, those take it.
     timeout

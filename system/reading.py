@@ -76,7 +76,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     except json.JSONDecodeError as e:
         at = f"{where}, line {e.lineno} column {e.colno}"
         raise PenstockError(f"not valid JSON: {e.msg}", at) from None
-    except _Refused as e:
+    except _RefusedError as e:
         raise PenstockError(str(e), where) from None
     except RecursionError:
         raise _deep(where) from None
@@ -133,7 +133,7 @@ def check_fields(
             raise PenstockError(f"field {name!r} is missing", where)
 
 
-class _Refused(Exception):
+class _RefusedError(Exception):
     """What a hook of the JSON decoder refuses."""
 
 
@@ -142,7 +142,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(out) < len(pairs):
         seen: set[str] = set()
         twice = next(k for k, _ in pairs if k in seen or seen.add(k))
-        raise _Refused(f"field {twice[:40]!r} is given twice")
+        raise _RefusedError(f"field {twice[:40]!r} is given twice")
     return out
 
 
@@ -150,7 +150,7 @@ def _integer(text: str) -> int:
     if len(text) <= _MOST_DIGITS + 1 and abs(value := int(text)) <= MOST_INTEGER:
         return value
     shown = text if len(text) <= 24 else f"{text[:20]}... ({len(text)} digits)"
-    raise _Refused(f"integers are at most {MOST_INTEGER} in magnitude, not {shown}")
+    raise _RefusedError(f"integers are at most {MOST_INTEGER} in magnitude, not {shown}")
 
 
 def _check_depth(value: Any, where: str) -> None:

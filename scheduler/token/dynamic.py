@@ -26,6 +26,8 @@ def dynamic_image(
 
     Parameters
     ----------
+    overlay
+        The overlay that runs it.
     op, value, source, latency, tail
         Per node: operation code, bits of a source's value, whether it is a source, latency, cycles
         of latency after it.

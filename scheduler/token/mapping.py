@@ -79,6 +79,10 @@ def map_graph(
 
     Parameters
     ----------
+    graph, overlay
+        What is mapped, and onto what.
+    seed
+        Of the partitioner.
     objective
         ``cut`` or ``connectivity``; by default what suits the overlay's way of sending
         (:func:`.partition.objective_of`).

@@ -91,7 +91,7 @@ def _adjacency(
 def _onto_mesh(
     graph, weight: np.ndarray, rows: int, cols: int, seed: int, exact: bool = False
 ) -> np.ndarray:
-    """Recursive bisection: halve the longer side of the mesh, and the nodes in the same proportion."""
+    """Recursive bisection: the longer side of the mesh in halves, the nodes in proportion."""
     import pymetis
 
     out = np.zeros(len(weight), np.int64)

@@ -10,6 +10,7 @@ and the receiver's write are free.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -118,151 +119,220 @@ def _first_send(cols, frm, to, t, free_send, free_write, busy, way):
             t += 1
 
 
-@numba.njit(cache=True)
-def _run(
-    at,
-    horizon,
-    order,
-    source,
-    operand,
-    operand_edge,
-    latency,
-    pe,
-    fired,
-    cols,
-    per_edge,
-    multicast,
-    start,
-    dst,
-    urgent,
-    available,
-    issue,
-    free_issue,
-    free_write,
-    free_send,
-    busy,
-    send_node,
-    send_cycle,
-    copy_send,
-    copy_pe,
-    copy_cycle,
-    edge_copy,
-    counts,
-):
-    """Schedule order[at:]; returns the index reached (less than all: the tables are too short) and
-    the last cycle in use.
+class _Problem(NamedTuple):
+    """A placed graph: per node, per operand of a node, per edge."""
 
-    ``counts`` holds the numbers of sends and copies so far.
+    order: np.ndarray
+    """The nodes as they are scheduled."""
+    source: np.ndarray
+    operand: np.ndarray
+    operand_edge: np.ndarray
+    latency: np.ndarray
+    pe: np.ndarray
+    start: np.ndarray
+    """First edge of each node."""
+    dst: np.ndarray
+    urgent: np.ndarray
+    """The edges of each node, most urgent first."""
+
+
+class _Rules(NamedTuple):
+    """What the overlay does with sources and sends."""
+
+    cols: int
+    fired: bool
+    per_edge: bool
+    multicast: bool
+
+
+class _Found(NamedTuple):
+    """The schedule so far; ``counts`` are the numbers of sends and copies."""
+
+    available: np.ndarray
+    issue: np.ndarray
+    send_node: np.ndarray
+    send_cycle: np.ndarray
+    copy_send: np.ndarray
+    copy_pe: np.ndarray
+    copy_cycle: np.ndarray
+    edge_copy: np.ndarray
+    counts: np.ndarray
+
+
+class _Tables(NamedTuple):
+    """What is taken, by PE or link and cycle; those of PEs link a taken cycle to a later one."""
+
+    issue: np.ndarray
+    write: np.ndarray
+    send: np.ndarray
+    busy: np.ndarray
+
+
+@numba.njit(cache=True)
+def _issue(n, p, rules, found, tables):
+    """Issue node n as early as can be; returns the cycle from which its value can be sent, -1 for
+    a source that nothing reads.
     """
-    T = free_issue.shape[1]
-    way = np.empty(64, np.int64)
-    dest = np.empty(1024, np.int64)
-    made = np.empty(1024, np.int64)
-    slack = 2 * latency.max() + 128
-    for k in range(at, len(order)):
-        n = order[k]
-        p = pe[n]
-        lo = start[n]
-        hi = start[n + 1]
-        if T < horizon + slack + (hi - lo):
-            return k, horizon
-        issue[n] = -1
-        t = 0
-        if source[n]:
-            if hi == lo:
+    pe = p.pe[n]
+    if p.source[n]:
+        if p.start[n] == p.start[n + 1]:
+            return -1
+        if not rules.fired:
+            return 0
+        t = _free(tables.issue, pe, 0)
+        tables.issue[pe, t] = t + 1
+        found.issue[n] = t
+        return t + 1
+    t = 0
+    for i in range(2):
+        u = p.operand[i, n]
+        if u >= 0:
+            copy = found.edge_copy[p.operand_edge[i, n]]
+            t = max(t, found.available[u] if copy < 0 else found.copy_cycle[copy] + 1)
+    while True:
+        t = _free(tables.issue, pe, t)
+        w = _free(tables.write, pe, t + p.latency[n] - 1)
+        if w == t + p.latency[n] - 1:
+            break
+        t = w - p.latency[n] + 1
+    tables.issue[pe, t] = t + 1
+    tables.write[pe, w] = w + 1
+    found.issue[n] = t
+    return t + p.latency[n]
+
+
+@numba.njit(cache=True)
+def _note_copy(found, send, pe, cycle):
+    """Add a copy of a value in a PE; returns its number."""
+    copy = found.counts[1]
+    found.copy_send[copy] = send
+    found.copy_pe[copy] = pe
+    found.copy_cycle[copy] = cycle
+    found.counts[1] += 1
+    return copy
+
+
+@numba.njit(cache=True)
+def _note_send(n, t, p, found, tables):
+    """Add a send of node n's value; returns its number."""
+    send = found.counts[0]
+    tables.send[p.pe[n], t] = t + 1
+    found.send_node[send] = n
+    found.send_cycle[send] = t
+    found.counts[0] += 1
+    return send
+
+
+@numba.njit(cache=True)
+def _send_each(n, t, p, rules, found, tables, way):
+    """A send for every edge to another PE; returns the last cycle in use."""
+    horizon = t
+    here = p.pe[n]
+    for j in range(p.start[n], p.start[n + 1]):
+        e = p.urgent[j]
+        q = p.pe[p.dst[e]]
+        found.edge_copy[e] = -1
+        if q == here:
+            continue
+        s = _first_send(rules.cols, here, q, t, tables.send, tables.write, tables.busy, way)
+        h = route(rules.cols, here, q, way)
+        for x in range(h):
+            tables.busy[way[x], s + x] = 1
+        tables.write[q, s + h] = s + h + 1
+        send = _note_send(n, s, p, found, tables)
+        found.edge_copy[e] = _note_copy(found, send, q, s + h)
+        horizon = max(horizon, s + h)
+    return horizon
+
+
+@numba.njit(cache=True)
+def _wanted(n, p, found, dest):
+    """Write the other PEs that want a value into ``dest``, most urgent first, and each edge's index
+    there into ``edge_copy``; returns their number.
+    """
+    wanted = 0
+    for j in range(p.start[n], p.start[n + 1]):
+        e = p.urgent[j]
+        q = p.pe[p.dst[e]]
+        found.edge_copy[e] = -1
+        if q == p.pe[n]:
+            continue
+        d = 0
+        while d < wanted and dest[d] != q:
+            d += 1
+        if d == wanted:
+            dest[d] = q
+            wanted += 1
+        found.edge_copy[e] = d
+    return wanted
+
+
+@numba.njit(cache=True)
+def _send_together(n, t, p, rules, found, tables, way, dest):
+    """A send for each PE that wants the value, or one for several; returns the last cycle in use.
+
+    While a send looks for PEs that it reaches too, its own links are marked 2.
+    """
+    horizon = t
+    here = p.pe[n]
+    busy = tables.busy
+    wanted = _wanted(n, p, found, dest)
+    if wanted == 0:
+        return t
+    made = np.full(wanted, -1, np.int64)
+    for lead in range(wanted):
+        if made[lead] >= 0:
+            continue
+        s = _first_send(rules.cols, here, dest[lead], t, tables.send, tables.write, busy, way)
+        send = _note_send(n, s, p, found, tables)
+        for d in range(lead, wanted if rules.multicast else lead + 1):
+            if made[d] >= 0:
                 continue
-            if fired:
-                t = _free(free_issue, p, 0)
-                free_issue[p, t] = t + 1
-                issue[n] = t
-                t += 1
-        else:
-            for i in range(2):
-                u = operand[i, n]
-                if u >= 0:
-                    copy = edge_copy[operand_edge[i, n]]
-                    t = max(t, available[u] if copy < 0 else copy_cycle[copy] + 1)
-            while True:
-                t = _free(free_issue, p, t)
-                w = _free(free_write, p, t + latency[n] - 1)
-                if w == t + latency[n] - 1:
-                    break
-                t = w - latency[n] + 1
-            free_issue[p, t] = t + 1
-            free_write[p, w] = w + 1
-            issue[n] = t
-            t += latency[n]
-        available[n] = t
-        horizon = max(horizon, t)
-        # the foreign PEs that want the value, most urgent first (per edge: with repetition)
-        wanted = 0
-        for j in range(lo, hi):
-            e = urgent[j]
-            q = pe[dst[e]]
-            edge_copy[e] = -1
-            if q == p:
+            q = dest[d]
+            h = route(rules.cols, here, q, way)
+            if _free(tables.write, q, s + h) != s + h or not _clear(busy, way, h, s, True):
                 continue
-            if per_edge:
-                s = _first_send(cols, p, q, t, free_send, free_write, busy, way)
-                h = route(cols, p, q, way)
+            for x in range(h):
+                busy[way[x], s + x] = 2
+            tables.write[q, s + h] = s + h + 1
+            made[d] = _note_copy(found, send, q, s + h)
+            horizon = max(horizon, s + h)
+        for d in range(lead, wanted):
+            if made[d] >= 0 and found.copy_send[made[d]] == send:
+                h = route(rules.cols, here, dest[d], way)
                 for x in range(h):
                     busy[way[x], s + x] = 1
-                free_send[p, s] = s + 1
-                free_write[q, s + h] = s + h + 1
-                send_node[counts[0]] = n
-                send_cycle[counts[0]] = s
-                copy_send[counts[1]] = counts[0]
-                copy_pe[counts[1]] = q
-                copy_cycle[counts[1]] = s + h
-                edge_copy[e] = counts[1]
-                counts += 1
-                horizon = max(horizon, s + h)
-                continue
-            d = 0
-            while d < wanted and dest[d] != q:
-                d += 1
-            if d == wanted:
-                dest[d] = q
-                made[d] = -1
-                wanted += 1
-            edge_copy[e] = d  # the destination's index until the copies are known
-        if wanted == 0:
+    for j in range(p.start[n], p.start[n + 1]):
+        e = p.urgent[j]
+        if p.pe[p.dst[e]] != here:
+            found.edge_copy[e] = made[found.edge_copy[e]]
+    return horizon
+
+
+@numba.njit(cache=True)
+def _run(at, horizon, p, rules, found, tables):
+    """Schedule order[at:]; returns the index reached (less than all: the tables are too short) and
+    the last cycle in use.
+    """
+    way = np.empty(64, np.int64)
+    dest = np.empty(1024, np.int64)
+    slack = 2 * p.latency.max() + 128
+    for k in range(at, len(p.order)):
+        n = p.order[k]
+        if tables.issue.shape[1] < horizon + slack + (p.start[n + 1] - p.start[n]):
+            return k, horizon
+        found.issue[n] = -1
+        t = _issue(n, p, rules, found, tables)
+        if t < 0:
             continue
-        for lead in range(wanted):
-            if made[lead] >= 0:
-                continue
-            s = _first_send(cols, p, dest[lead], t, free_send, free_write, busy, way)
-            send = counts[0]
-            counts[0] += 1
-            free_send[p, s] = s + 1
-            send_node[send] = n
-            send_cycle[send] = s
-            for d in range(lead, wanted if multicast else lead + 1):
-                if made[d] >= 0:
-                    continue
-                q = dest[d]
-                h = route(cols, p, q, way)
-                if _free(free_write, q, s + h) != s + h or not _clear(busy, way, h, s, True):
-                    continue
-                for x in range(h):
-                    busy[way[x], s + x] = 2
-                free_write[q, s + h] = s + h + 1
-                made[d] = counts[1]
-                copy_send[counts[1]] = send
-                copy_pe[counts[1]] = q
-                copy_cycle[counts[1]] = s + h
-                counts[1] += 1
-                horizon = max(horizon, s + h)
-            for d in range(lead, wanted):
-                if made[d] >= 0 and copy_send[made[d]] == send:
-                    h = route(cols, p, dest[d], way)
-                    for x in range(h):
-                        busy[way[x], s + x] = 1
-        for j in range(lo, hi):
-            e = urgent[j]
-            if pe[dst[e]] != p:
-                edge_copy[e] = made[edge_copy[e]]
-    return len(order), horizon
+        found.available[n] = t
+        horizon = max(horizon, t)
+        if rules.per_edge:
+            last = _send_each(n, t, p, rules, found, tables, way)
+        else:
+            last = _send_together(n, t, p, rules, found, tables, way, dest)
+        horizon = max(horizon, last)
+    return len(p.order), horizon
 
 
 @numba.njit(cache=True)
@@ -305,64 +375,50 @@ def schedule(
         + 2 * int(latency.max(initial=1))
         + 256
     )
-    ints = lambda size: np.full(size, -1, np.int32)  # noqa: E731
-    available = ints(n)
-    issue = ints(n)
-    edge_copy = ints(len(e.src))
-    sends = [ints(remote) for _ in range(2)]
-    copies = [ints(remote) for _ in range(3)]
-    counts = np.zeros(2, np.int64)
+    problem = _Problem(
+        order, source, np.stack([a, b]), operand_edge, latency, pe, e.start, e.dst, urgent
+    )
+    rules = _Rules(
+        cols=overlay.cols,
+        fired=overlay.sources == "fired",
+        per_edge=overlay.sends == "edge",
+        multicast=overlay.sends == "multicast",
+    )
+    found = _Found(
+        *(np.full(size, -1, np.int32) for size in (n, n, *[remote] * 5, len(e.src))),
+        counts=np.zeros(2, np.int64),
+    )
     ramp = np.tile(np.arange(length, dtype=np.int32), (pes, 1))
-    tables = [ramp, ramp.copy(), ramp.copy()]
-    busy = np.zeros((4 * pes, length), np.uint8)
+    tables = _Tables(ramp, ramp.copy(), ramp.copy(), np.zeros((4 * pes, length), np.uint8))
     at = horizon = 0
     while True:
-        at, horizon = _run(
-            at,
-            horizon,
-            order,
-            source,
-            np.stack([a, b]),
-            operand_edge,
-            latency,
-            pe,
-            overlay.sources == "fired",
-            overlay.cols,
-            overlay.sends == "edge",
-            overlay.sends == "multicast",
-            e.start,
-            e.dst,
-            urgent,
-            available,
-            issue,
-            *tables,
-            busy,
-            *sends,
-            *copies,
-            edge_copy,
-            counts,
-        )
+        at, horizon = _run(at, horizon, problem, rules, found, tables)
         if at == n:
             break
         more = np.tile(np.arange(length, 2 * length, dtype=np.int32), (pes, 1))
-        tables = [np.concatenate([t, more], axis=1) for t in tables]
-        busy = np.concatenate([busy, np.zeros_like(busy)], axis=1)
+        tables = _Tables(
+            *(np.concatenate([t, more], axis=1) for t in tables[:3]),
+            busy=np.concatenate([tables.busy, np.zeros_like(tables.busy)], axis=1),
+        )
         length *= 2
-    sends = [s[: counts[0]] for s in sends]
-    copies = [c[: counts[1]] for c in copies]
+    sends, copies = found.counts
+    copy_pe = found.copy_pe[:copies]
     own = np.bincount(pe, minlength=pes)
     operations = ~source
     return Schedule(
         overlay,
         pe,
         _rank(pe, pes),
-        int((issue + latency)[operations].max(initial=0)),
-        issue,
-        *sends,
-        *copies,
-        (own[copies[1]] + _rank(copies[1], pes)).astype(np.int32),
-        edge_copy,
-        (own + np.bincount(copies[1], minlength=pes)).astype(np.int32),
+        int((found.issue + latency)[operations].max(initial=0)),
+        found.issue,
+        found.send_node[:sends],
+        found.send_cycle[:sends],
+        found.copy_send[:copies],
+        copy_pe,
+        found.copy_cycle[:copies],
+        (own[copy_pe] + _rank(copy_pe, pes)).astype(np.int32),
+        found.edge_copy,
+        (own + np.bincount(copy_pe, minlength=pes)).astype(np.int32),
     )
 
 

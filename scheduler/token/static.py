@@ -1,4 +1,4 @@
-"""Images of static PEs: the contexts that a schedule comes to (docs/overlay.md sections 6 and 7)."""
+"""Images of static PEs: the contexts of a schedule (docs/overlay.md sections 6 and 7)."""
 
 from __future__ import annotations
 

@@ -138,6 +138,14 @@ def test_a_loop_has_stop_levels_too():
     assert highest_stops(g)[4] == 1
 
 
+@pytest.mark.parametrize("ends", [{"dst": (9, 0)}, {"src": (-1, 0)}])
+def test_a_channel_joins_units_that_are_there(ends):
+    graph = chain()
+    first, *rest = graph.channels
+    with pytest.raises(LoweringError, match="leads to or from unit (9|-1) .rule: its ends"):
+        validate(replace(graph, channels=(replace(first, **ends), *rest)))
+
+
 def test_ports_are_the_off_chip_units():
     with pytest.raises(LoweringError, match="they list every off-chip unit once"):
         validate(replace(chain(), ports=()))
