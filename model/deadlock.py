@@ -16,11 +16,10 @@ from ..machine.deadlock import Deadlock, DeadlockError, Stall
 from ..machine.kinds import kind_of
 from ..machine.unitgraph import UnitGraph
 from . import depths, engine
-from . import units as k
 from .layout import Layout
-from .units.routing import N_GIVEN
+from .units.routing import Arrival
+from .units.scratchpad import Writer
 
-SUNK_ROWS = 1 << 12
 MOST_PAGES = 1 << 12
 """Pages of a scratchpad up to which enough of them are looked for."""
 
@@ -67,19 +66,17 @@ def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
     """Who waits for whom, as every unit saw it when it was last evaluated: for a slot of an output
     if it found none, else for beats.
     """
-    S = state.S
     slots = []
     beats = []
     for c in graph.channels:
-        at = state.channel_at(c.id)
+        channel = state.channel(c.id)
         producer = _place(graph, *c.src, True)
         consumer = _place(graph, *c.dst, False)
-        if (
-            S[at + k.C_REFUSED] == S[state.unit_at(c.src[0]) + k.U_EVAL]
-            and S[at + k.C_LEVEL] == c.depth
-        ):
+        refused = channel["refused"] == state.unit(c.src[0])["evaluated"]
+        if refused and channel["level"] == c.depth:
             slots.append(Wait(producer, consumer, c.id))
-        if S[at + k.C_MISSED] == S[state.unit_at(c.dst[0]) + k.U_EVAL] and S[at + k.C_LEVEL] == 0:
+        missed = channel["missed"] == state.unit(c.dst[0])["evaluated"]
+        if missed and channel["level"] == 0:
             beats.append(Wait(consumer, producer, c.id))
     blocked = {w.waiter for w in slots}
     pages = []
@@ -89,9 +86,9 @@ def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
             c.dst[1]
             for c in graph.inputs(u)
             if c.dst[1] < n
-            and S[state.channel_at(c.id) + k.C_LEVEL]
+            and state.channel(c.id)["level"]
             and (u, c.dst[1]) not in blocked
-            and (S[state.unit_at(u) + k.M_FREE_COUNT] == 0 or _at_limit(state, u, c.dst[1]))
+            and (state.unit(u)["n_free"] == 0 or _at_limit(state, u, c.dst[1]))
         ]
         readers = range(n, len(kind_of(graph.units[u].kind).of(graph.units[u].params).outputs()))
         pages += [Wait((u, w), (u, r)) for w in writers for r in readers]
@@ -99,9 +96,9 @@ def waits(graph: UnitGraph, state: Layout) -> list[Wait]:
 
 
 def _at_limit(state: Layout, unit: int, writer: int) -> bool:
-    """Whether a writer of a scratchpad holds as many buffers as it may, and none of them is open."""
-    w = state.S[state.unit_at(unit) + k.M_WRITERS] + writer * k.WRITER_WORDS
-    return state.S[w + k.W_FIRST] < 0 and state.S[w + k.W_HELD] == state.S[w + k.W_LIMIT]
+    """Whether a writer of a scratchpad holds as many buffers as it may, none of them open."""
+    w = state.record_of(Writer, state.unit(unit)["writers"], writer)
+    return w["first"] < 0 and w["holds"] == w["limit"]
 
 
 def circle(found: Iterable[Wait]) -> list[Wait]:
@@ -120,7 +117,7 @@ def explain(
     graph: UnitGraph, config: Config, state: Layout, sources=None, sinks=None
 ) -> DeadlockError:
     """The error of a run in which nothing will happen any more."""
-    levels = [int(state.S[state.channel_at(c.id) + k.C_LEVEL]) for c in graph.channels]
+    levels = [int(state.channel(c.id)["level"]) for c in graph.channels]
     around = circle(waits(graph, state))
     parts = [_tell(graph, state, w, levels) for w in around]
     why = "units wait for each other"
@@ -137,7 +134,7 @@ def explain(
         for w in around
         if w.channel is not None and levels[w.channel] == graph.channels[w.channel].depth
     ]
-    last = max(int(state.S[state.unit_at(u.id) + k.U_EVAL]) for u in graph.units)
+    last = max(int(state.unit(u.id)["evaluated"]) for u in graph.units)
 
     def ends(other: UnitGraph) -> bool:
         return _finishes(other, config, sources or {}, sinks or {})
@@ -176,16 +173,14 @@ def ended(graph: UnitGraph, state: Layout) -> dict[str, str]:
         if u.kind == "reassemble":
             *inputs, selector = graph.inputs(u.id)
             told = _head(state, selector.id)
-            if told is None or _is_done(state, told):
+            if told is None or _is_done(told):
                 continue
-            wanted = [
-                i for i in range(len(inputs)) if state.S[told + k.X_META + (i >> 6)] >> (i & 63) & 1
-            ]
+            wanted = [i for i in range(len(inputs)) if told["numbers"][i >> 6] >> (i & 63) & 1]
             heads = {i: _head(state, inputs[i].id) for i in wanted}
             over = [
                 i
                 for i, at in heads.items()
-                if at is not None and _is_done(state, at) and not _given(state, u.id, i)
+                if at is not None and _is_done(at) and not _given(state, u.id, i)
             ]
             for i in over[:1]:
                 out[u.name] = (
@@ -195,21 +190,18 @@ def ended(graph: UnitGraph, state: Layout) -> dict[str, str]:
     return out
 
 
-def _is_done(state: Layout, slot: int) -> bool:
-    return state.S[slot + k.X_STOP] == STOP_DONE and not state.S[slot + k.X_DATA]
+def _is_done(beat: np.void) -> bool:
+    return beat["stop"] == STOP_DONE and not beat["data"]
 
 
 def _given(state: Layout, unit: int, i: int) -> bool:
     """Whether an input of a reassemble has given its unit to the selector at hand."""
-    return bool(state.S[state.S[state.unit_at(unit) + N_GIVEN] + i])
+    return bool(state.record_of(Arrival, state.unit(unit)["inputs"], i)["given"])
 
 
-def _head(state: Layout, channel: int) -> int | None:
-    """The slot of a channel's first beat."""
-    at = state.channel_at(channel)
-    if not state.S[at + k.C_LEVEL]:
-        return None
-    return int(state.S[at + k.C_SLOTS] + state.S[at + k.C_HEAD] * state.S[at + k.C_SLOT_WORDS])
+def _head(state: Layout, channel: int) -> np.void | None:
+    """A channel's first beat."""
+    return state.beat(channel) if state.channel(channel)["level"] else None
 
 
 def _buffers(
@@ -247,7 +239,7 @@ def _pages(
     used_up = [
         graph.units[w.waiter[0]].params["pages"]
         for w in around
-        if w.channel is None and not state.S[state.unit_at(w.waiter[0]) + k.M_FREE_COUNT]
+        if w.channel is None and not state.unit(w.waiter[0])["n_free"]
     ]
     if not used_up:
         return None
@@ -338,7 +330,7 @@ def _tell(graph: UnitGraph, state: Layout, w: Wait, levels: list[int]) -> str:
         p = graph.units[w.waiter[0]].params
         why = (
             f"it holds {p['limit'][w.waiter[1]]} buffers, as many as it may"
-            if state.S[state.unit_at(w.waiter[0]) + k.M_FREE_COUNT]
+            if state.unit(w.waiter[0])["n_free"]
             else f"none of {p['pages']} is free"
         )
         return f"{name(w.waiter)} waits for a page that {name(w.holder)} may free ({why})"
@@ -354,13 +346,6 @@ def _tell(graph: UnitGraph, state: Layout, w: Wait, levels: list[int]) -> str:
 
 def _finishes(graph: UnitGraph, config: Config, sources: Mapping, sinks: Mapping) -> bool:
     state = Layout(graph, config, None, False, sources, sinks)
-    S = state.S
-    widest = max((S[state.channel_at(c.id) + k.C_META] for c in graph.channels), default=0)
-    log = np.zeros((S[k.G_MAX_CYCLE_LOG], 5), np.int64)
-    sunk = np.zeros((SUNK_ROWS + len(graph.units), 4 + widest), np.int64)
-    values = np.zeros((1, 0), np.uint32)
-    while (
-        status := engine.advance(S, state.V, state.M, state.D, log, sunk, values, 10**7)
-    ) == engine.FULL:
-        S[k.G_SUNK] = 0
+    while (status := engine.advance(state.S.ctypes.data, 10**7)) == engine.FULL:
+        state.net["sunk_count"] = 0
     return status == engine.DONE

@@ -30,19 +30,9 @@ def beside(graphs: Iterable[UnitGraph]) -> Callable[[], None]:
 
 def _units(graphs: Iterable[UnitGraph]) -> set[str]:
     """``unit:FUNCTION`` for each function of the units."""
-    from .acts import ACTS
+    from .acts import act_of
 
-    names = set()
-    for unit in (u for g in graphs for u in g.units):
-        if unit.kind == "promote" and unit.params["outermost"]:
-            names.add("promote_outermost")
-        elif unit.kind in ACTS.values():
-            names.add(unit.kind)
-        elif unit.kind == "zip":
-            names.add("zip_")
-        elif unit.kind != "sink":
-            names.add("pipeline")
-    return {f"unit:{name}" for name in names}
+    return {f"unit:{act_of(unit.kind)}" for g in graphs for unit in g.units}
 
 
 def _kernels(graphs: Iterable[UnitGraph]) -> set[str]:

@@ -16,11 +16,9 @@ from ..machine.kinds import kind_of
 from ..machine.trace import ChannelTrace, PortTrace, Run, SinkBeats, SourceBeats
 from ..machine.unitgraph import Unit, UnitGraph
 from . import deadlock, engine
-from . import units as k
 from .layout import Layout
+from .units.state import ACCEPTED, DELIVERED, SENT, TAKEN, Logged, Sunk
 
-LOG_ROWS = 1 << 16
-SUNK_ROWS = 1 << 12
 FOREVER = 1 << 62
 
 
@@ -89,49 +87,18 @@ def run(
     trace = trace or timeline or bool(record)
     image = images.pack(graph, tensors or {}) if values else None
     state = Layout(graph, config, image, trace, sources or {}, sinks or {}, record)
-    S = state.S
-    widest = max((S[state.channel_at(c.id) + k.C_META] for c in graph.channels), default=0)
-    sinks_of = {u.id for u in graph.units if u.kind == "sink"}
-    n_values = (
-        max(
-            (
-                S[state.channel_at(c.id) + k.C_VALUES]
-                for c in graph.channels
-                if c.dst[0] in sinks_of
-            ),
-            default=0,
-        )
-        if values
-        else 0
-    )
-    log = np.zeros(
-        (max(LOG_ROWS, 2 * S[k.G_MAX_CYCLE_LOG]) if trace else S[k.G_MAX_CYCLE_LOG], 5), np.int64
-    )
-    sunk = np.zeros((SUNK_ROWS + len(graph.units), 4 + widest), np.int64)
-    sunk_values = np.zeros((len(sunk) if n_values else 1, n_values), np.uint32)
-    logs = []
-    sunk_parts = []
-    value_parts = []
-    recorded: dict[int, list[np.ndarray]] = {c: [] for c in record}
+    kept = _Kept(state, record)
     limit = FOREVER if max_cycles is None else max_cycles
-    engine.advance(
-        S, state.V, state.M, state.D, log, sunk, sunk_values, -1
-    )  # runs no cycle: loads the compiled code, which is set-up time
+    address = state.S.ctypes.data
+    engine.advance(address, -1)  # runs no cycle: loads the compiled code, which is set-up time
     ready = time.perf_counter()
     wall = 0.0
-    while True:
+    status = engine.FULL
+    while status == engine.FULL:
         began = time.perf_counter()
-        status = engine.advance(S, state.V, state.M, state.D, log, sunk, sunk_values, limit)
+        status = engine.advance(address, limit)
         wall += time.perf_counter() - began
-        logs.append(log[: S[k.G_LOGGED]].copy())
-        sunk_parts.append(sunk[: S[k.G_SUNK]].copy())
-        if n_values:
-            value_parts.append(sunk_values[: S[k.G_SUNK]].copy())
-        for c, parts in recorded.items():
-            parts.append(_recorded(state, c))
-        S[k.G_LOGGED] = S[k.G_SUNK] = S[k.G_RECORDED] = 0
-        if status != engine.FULL:
-            break
+        kept.empty()
     if status == engine.FAILED:
         raise _failure(graph, state)
     if status == engine.LIMIT:
@@ -140,100 +107,129 @@ def run(
             f"graph {graph.name}",
             remedy="raise max_cycles, or look at a timeline of the run",
         )
-    if status == engine.QUIET and S[k.G_OPEN]:
+    if status == engine.QUIET and state.net["open"]:
         raise deadlock.explain(graph, config, state, sources, sinks)
-    result = _result(graph, state, np.concatenate(logs), trace)
-    _sink_beats(
-        graph,
-        state,
-        result,
-        np.concatenate(sunk_parts),
-        np.concatenate(value_parts).view(np.float32) if n_values else None,
-    )
+    result = _result(graph, state)
+    if trace:
+        _add_trace(result, graph, state, np.concatenate(kept.log))
+    _add_sinks(result, graph, state, kept)
     if values:
         result.outputs = images.unpack(graph, image)
     if record:
-        result.extra["payloads"] = {c: np.concatenate(parts) for c, parts in recorded.items()}
+        result.extra["payloads"] = {c: np.concatenate(x) for c, x in kept.payloads.items()}
     result.setup_s = ready - start
     result.wall_s = wall
     return result
 
 
-def _recorded(state: Layout, channel: int) -> np.ndarray:
-    """Beats of a channel kept since the last call, uint32 [beats, words]."""
-    S = state.S
-    at = state.channel_at(channel)
-    start = S[at + k.C_RECORD]
-    n = S[at + k.C_RECORDED]
-    words = S[at + k.C_WORDS]
-    S[at + k.C_RECORDED] = 0
-    return S[start : start + n * words].astype(np.uint32).reshape(n, words)
+class _Kept:
+    """What a run keeps for its result, emptied whenever it is full.
+
+    Attributes
+    ----------
+    log, sunk, sunk_values
+        Lines of the trace, beats of sinks and their values.
+    payloads
+        The words of recorded channels' beats, by channel.
+
+    """
+
+    def __init__(self, state: Layout, record: Collection[int]):
+        self.state = state
+        self.log: list[np.ndarray] = []
+        self.sunk: list[np.ndarray] = []
+        self.sunk_values: list[np.ndarray] = []
+        self.payloads: dict[int, list[np.ndarray]] = {c: [] for c in record}
+
+    def empty(self) -> None:
+        net = self.state.net
+        self.log.append(self._rows(self.state.S, "log", "logged", Logged.words))
+        self.sunk.append(self._rows(self.state.S, "sunk", "sunk_count", net["sunk_words"]))
+        if self.state.values:
+            self.sunk_values.append(
+                self._rows(self.state.V, "sunk_value", "sunk_count", net["sunk_values"])
+            )
+        for c, parts in self.payloads.items():
+            channel = self.state.channel(c)
+            words = channel["record_words"]
+            part = self.state.S[channel["record"] :][: channel["recorded"] * words]
+            parts.append(part.astype(np.uint32).reshape(-1, words))
+            channel["recorded"] = 0
+        net["logged"] = 0
+        net["sunk_count"] = 0
+        net["recorded"] = 0
+
+    def _rows(self, words: np.ndarray, first: str, count: str, width: int) -> np.ndarray:
+        net = self.state.net
+        n = int(net[count])
+        return words[net[first] :][: n * width].reshape(n, width).copy()
 
 
-def _result(graph: UnitGraph, state: Layout, log: np.ndarray, trace: bool) -> Run:
-    S = state.S
-    cycles = int(S[k.G_NOW])
-    result = Run("model", cycles, int(S[k.G_FIRST_REQUEST]))
-    units = S[state.units : state.units + len(graph.units) * k.UNIT_WORDS].reshape(-1, k.UNIT_WORDS)
-    result.busy = units[:, k.U_BUSY].copy()
-    result.blocked = units[:, k.U_BLOCKED] + np.where(
-        units[:, k.U_STATUS] > 0, cycles - 1 - units[:, k.U_EVAL], 0
-    )
+def _result(graph: UnitGraph, state: Layout) -> Run:
+    net = state.net
+    cycles = int(net["now"])
+    result = Run("model", cycles, int(net["first_request"]))
+    units = state.all_units()
+    waiting = np.where(units["waits"] > 0, cycles - 1 - units["evaluated"], 0)
+    result.busy = units["busy"].copy()
+    result.blocked = units["blocked"] + waiting
     result.starved = cycles - result.busy - result.blocked
     held = []
     for c in graph.channels:
-        at = state.channel_at(c.id)
-        total = int(S[at + k.C_HELD])
-        for i in range(S[at + k.C_LEVEL]):
-            slot = S[at + k.C_SLOTS] + (S[at + k.C_HEAD] + i) % c.depth * S[at + k.C_SLOT_WORDS]
-            total += cycles - 1 - int(S[slot])
-        held.append(total / cycles)
+        channel = state.channel(c.id)
+        still = [state.beat(c.id, i)["accepted"] for i in range(channel["level"])]
+        held.append((int(channel["held"]) + sum(cycles - 1 - int(at) for at in still)) / cycles)
     result.occupancy = np.array(held)
-    result.lines_read = int(S[k.G_READ])
-    result.lines_written = int(S[k.G_WRITTEN])
-    result.peak_pages = {u: int(units[u, k.M_PEAK]) for u in graph.memories()}
-    result.events = int(S[k.G_EVENTS])
-    result.extra["evaluations"] = int(S[k.G_EVALS])
-    if trace:
-        accepts, takes, sent, got = (log[log[:, 0] == kind] for kind in range(4))
-        for c in graph.channels:
-            a = accepts[accepts[:, 1] == c.id]
-            x = takes[takes[:, 1] == c.id, 2]
-            take = np.full(len(a), -1, np.int64)
-            take[: len(x)] = x
-            digest = a[:, 4].view(np.uint64).copy() if state.values else np.zeros(0, np.uint64)
-            result.channels.append(
-                ChannelTrace(
-                    a[:, 2].copy(),
-                    take,
-                    (a[:, 3] & 255).astype(np.uint8),
-                    (a[:, 3] >> 8).astype(np.uint8),
-                    digest,
-                )
-            )
-        for p in range(len(graph.ports)):
-            a = sent[sent[:, 1] == p]
-            d = got[got[:, 1] == p]
-            deliver = np.full(len(a), -1, np.int64)
-            deliver[d[:, 3]] = d[:, 2]
-            result.ports.append(PortTrace(a[:, 2].copy(), deliver, a[:, 3].copy()))
+    result.lines_read = int(net["lines_read"])
+    result.lines_written = int(net["lines_written"])
+    result.peak_pages = {u: int(state.unit(u)["peak"]) for u in graph.memories()}
+    result.events = int(net["events"])
+    result.extra["evaluations"] = int(net["evaluations"])
     return result
 
 
-def _sink_beats(
-    graph: UnitGraph, state: Layout, result: Run, sunk: np.ndarray, values: np.ndarray | None
-) -> None:
+def _add_trace(result: Run, graph: UnitGraph, state: Layout, log: np.ndarray) -> None:
+    accepted, taken, sent, delivered = (
+        log[log[:, 0] == what] for what in (ACCEPTED, TAKEN, SENT, DELIVERED)
+    )
+    for c in graph.channels:
+        a = accepted[accepted[:, 1] == c.id]
+        x = taken[taken[:, 1] == c.id, 2]
+        take = np.full(len(a), -1, np.int64)
+        take[: len(x)] = x
+        digest = a[:, 4].view(np.uint64).copy() if state.values else np.zeros(0, np.uint64)
+        result.channels.append(
+            ChannelTrace(
+                a[:, 2].copy(),
+                take,
+                (a[:, 3] & 255).astype(np.uint8),
+                (a[:, 3] >> 8).astype(np.uint8),
+                digest,
+            )
+        )
+    for p in range(len(graph.ports)):
+        a = sent[sent[:, 1] == p]
+        d = delivered[delivered[:, 1] == p]
+        deliver = np.full(len(a), -1, np.int64)
+        deliver[d[:, 3]] = d[:, 2]
+        result.ports.append(PortTrace(a[:, 2].copy(), deliver, a[:, 3].copy()))
+
+
+def _add_sinks(result: Run, graph: UnitGraph, state: Layout, kept: _Kept) -> None:
+    sunk = np.concatenate(kept.sunk)
+    values = np.concatenate(kept.sunk_values).view(np.float32) if state.values else None
+    first = Sunk.offsets["numbers"]
     for u in graph.units:
         if u.kind == "sink":
             mine = sunk[:, 0] == u.id
-            at = state.channel_at(graph.inputs(u.id)[0].id)
+            channel = state.channel(graph.inputs(u.id)[0].id)
             rows = sunk[mine]
             result.sink_beats[u.id] = SinkBeats(
                 rows[:, 1],
                 rows[:, 2].astype(np.uint8),
                 rows[:, 3].astype(np.uint8),
-                rows[:, 4 : 4 + state.S[at + k.C_META]],
-                None if values is None else values[mine][:, : state.S[at + k.C_VALUES]],
+                rows[:, first : first + channel["n_numbers"]],
+                None if values is None else values[mine][:, : channel["n_values"]],
             )
 
 
@@ -267,10 +263,9 @@ def _outside(graph: UnitGraph, unit: Unit, at: int, where: str) -> RunError:
 
 
 def _failure(graph: UnitGraph, state: Layout) -> RunError:
-    S = state.S
-    unit = graph.units[S[k.G_ERROR_UNIT]]
-    at = int(S[k.G_ERROR_AT])
-    fault = Fault(int(S[k.G_ERROR]) - 1)
+    unit = graph.units[state.net["fault_unit"]]
+    at = int(state.net["fault_at"])
+    fault = Fault(int(state.net["fault"]) - 1)
     where = f"unit {unit.name}" + (
         f" ({unit.node})" if unit.node and unit.node != unit.name else ""
     )

@@ -1,16 +1,22 @@
 """The units of the `machine` timing, compiled: one function per kind, each one cycle of
 docs/timing.md for one unit.
 
-`state` says how the state array is laid out and what channels do; the other modules hold the kinds.
-`penstock.model.engine` calls them.
+`state` has the records of a run and what channels do; each other module the kinds of its name:
+their state, how it begins, and what they do. `penstock.model.engine` calls them by their address.
 """
 
-from .accum import *
-from .ends import *
-from .offchip import *
-from .pipeline import *
-from .routing import *
-from .rows import *
-from .scratchpad import *
-from .shape import *
-from .state import *
+from . import accum, ends, load, pipeline, routing, rows, scratchpad, shape, store
+from .state import KINDS
+
+__all__ = [
+    "KINDS",
+    "accum",
+    "ends",
+    "load",
+    "pipeline",
+    "routing",
+    "rows",
+    "scratchpad",
+    "shape",
+    "store",
+]

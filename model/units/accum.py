@@ -2,295 +2,360 @@
 
 from __future__ import annotations
 
-from .state import *
+from ...machine.beat import STOP_DONE
+from ...machine.functions import identity_bits
+from ...machine.kinds import accum_levels, kind_of
+from .. import kernels
+from ..records import fast, record
+from .state import (
+    BLOCKED,
+    BUSY,
+    FAULT_ACCUMULATORS,
+    FAULT_STOP,
+    LONG_AGO,
+    acts,
+    compute,
+    copy_values,
+    fail,
+    fill_values,
+    head,
+    pad_tile,
+    push_bare,
+    push_tile,
+    ready,
+    source,
+    take,
+    target,
+    unit,
+    visible,
+    wake,
+)
 
-(
-    A_INTERVAL,
-    A_DEPTH,
-    A_REDUCE,
-    A_TOP,
-    A_LAST,
-    A_INDEX,
-    A_TILES,
-    A_DRAINED,
-    A_FROM,
-    A_LEAVING,
-    A_STARTS,
-    A_FIRSTS,
-    A_MEMORY,
-    A_VALUE,
-    A_KERNEL,
-    A_HIGH,
-    A_STOP,
-    A_INITIAL,
-    A_ROWS,
-    A_COLS,
-    A_IDENTITY,
-    A_SPARE,
-    A_SCAN,
-    A_HELD,
-    A_LOWEST,
-    A_OUTER,
-) = range(U_OWN, U_OWN + 26)
-# A_LEAVING: 1 + stop of a beat without data that leaves next (scan: of any; A_HELD: its accumulator
-# + 1, or 0); A_INITIAL: 1 + last stop while initial values drain;
-# A_HIGH: tiles of the open group; A_STOP: stop of the beat before; A_SPARE: values of one tile.
+
+@record
+class Dimension:
+    """A dimension up to the highest reduced one (section 3.1)."""
+
+    start: int  # the accumulator at which its pass begins
+    first: int  # whether it is in its first pass
+
+
+@record
+class Accumulator:
+    """An accumulator tile; its values lie with the unit's."""
+
+    rows: int
+    cols: int
+    stop: int  # with which it leaves
+
+
+@unit
+class Accum:
+    """State of an `accum`."""
+
+    interval: int
+    reduce: int  # bit d: dimension d
+    top: int  # highest dimension reduced
+    lowest: int  # lowest one
+    outer: int  # lowest one above all that are kept below `top`
+    depth: int  # accumulators
+    scans: int
+    kernel: int  # its address
+    identity: int  # bits of the function's identity
+    rows: int  # of the logical tile that an empty group gives; 0: none
+    cols: int
+    dimensions: int  # `Dimension` of each
+    memory: int  # `Accumulator`s
+    value: int
+    spare: int  # values of one tile
+    last: int  # cycle of the last take
+    index: int
+    high: int  # accumulators that the open group has opened
+    before: int  # stop of the beat before
+    tiles: int  # that drain, and how many of them have left
+    drained: int
+    start: int  # cycle from which they leave
+    initial: int  # 1 + last stop while initial values drain
+    leaving: int  # 1 + stop of a beat without data that leaves next (scan: of any)
+    held: int  # scan: 1 + the accumulator that leaves, 0: none
+
+    @staticmethod
+    def begin(layout, u):
+        p = u.params
+        t = layout.graph.t
+        top = p["reduce"].bit_length() - 1
+        lowest, outer = accum_levels(p["reduce"])
+        return {
+            "interval": kind_of("accum").of(p).interval(t),
+            "reduce": p["reduce"],
+            "top": top,
+            "lowest": lowest,
+            "outer": outer,
+            "depth": p["depth"],
+            "scans": bool(p.get("scan")),
+            "kernel": kernels.address(p["fn"]) if layout.values else 0,
+            "identity": identity_bits(p["fn"]),
+            "rows": p["init_rows"],
+            "cols": p["init_cols"],
+            "dimensions": layout.put([0, 1] * (top + 1)),
+            "memory": layout.alloc(p["depth"] * Accumulator.words),
+            "value": layout.alloc_values(p["depth"] * t * t),
+            "spare": layout.alloc_values(t * t),
+            "last": LONG_AGO,
+            "before": STOP_DONE,
+        }
+
+
+@acts(Accum, "accum")
+def accum(net, u, c):
+    if u.scans:
+        return scan(net, u, c)
+    out = target(net, u, 0)
+    if u.leaving:
+        if not ready(out, c):
+            return BLOCKED
+        push_bare(net, out, c, u.leaving - 1)
+        u.leaving = 0
+        return BUSY
+    tiles = u.tiles
+    drained = u.drained
+    flags = 0
+    if tiles and c >= u.start:
+        flags = drain(net, u, out, c)
+    if c < u.last + u.interval:
+        return flags
+    channel = source(net, u, 0)
+    if not visible(net, channel, c):
+        return flags
+    beat = head(net, channel)
+    if tiles and (beat.stop > u.top or (beat.data and u.index >= drained)):
+        return flags
+    if not beat.data:
+        take(net, channel, c)
+        bare(net, u, beat.stop, c)
+        return BUSY
+    index = u.index
+    if not accumulate(net, u, beat, c):
+        return flags
+    take(net, channel, c)
+    u.before = beat.stop
+    wake(net, u.id, c + u.interval)
+    if beat.stop > u.top:
+        begin_drain(net, u, c, index + 1)
+    return BUSY
 
 
 @fast
-def kept(S, u, s):
-    """Kept dimensions below `s`."""
-    top = S[u + A_TOP]
-    n = 0
-    for j in range(min(s, top + 1)):
-        n += 1 - (S[u + A_REDUCE] >> j & 1)
-    return n + max(s - top - 1, 0)
-
-
-@fast
-def drain_tile(S, V, LOG, u, out, c, i):
-    """Accept tile `i` of the group that drains."""
-    t = S[G_T]
-    m = S[u + A_MEMORY] + 3 * i
-    value = S[u + A_VALUE] + i * t * t
-    rows = S[m]
-    cols = S[m + 1]
-    stop = S[m + 2]
-    if S[u + A_INITIAL]:
-        width = (S[u + A_COLS] + t - 1) // t
-        rows = min(S[u + A_ROWS] - i // width * t, t)
-        cols = min(S[u + A_COLS] - i % width * t, t)
-        stop = (
-            S[u + A_INITIAL] - 1
-            if i == S[u + A_TILES] - 1
-            else (1 if i % width == width - 1 else 0)
-        )
-        value = S[u + A_SPARE]
-        if S[G_VALUES]:
-            for j in range(t * t):
-                V[value + j] = S[u + A_IDENTITY]
-    if S[G_VALUES] and S[u + A_IDENTITY]:
-        mask_tile(S, V, value, rows, cols)
-    push_tile(S, V, LOG, out, c, stop, rows, cols, value)
-
-
-@fast
-def begin_drain(S, u, c, tiles):
-    S[u + A_TILES], S[u + A_DRAINED], S[u + A_FROM], S[u + A_LAST] = (
-        tiles,
-        0,
-        c + S[u + A_INTERVAL],
-        c,
-    )
-    reset_group(S, u)
-    wake(S, S[u + U_ID], c + S[u + A_INTERVAL])
-
-
-@fast
-def reset_group(S, u):
-    S[u + A_INDEX] = S[u + A_HIGH] = 0
-    for j in range(S[u + A_TOP] + 1):
-        S[S[u + A_FIRSTS] + j] = 1
-        S[S[u + A_STARTS] + j] = 0
-
-
-@fast
-def fits(S, u, s, index, initialising):
-    """Whether a beat of stop `s` for the accumulator `index` stands where it stood in the passes
-    before.
-    """
-    lowest = S[u + A_LOWEST]
-    outer = S[u + A_OUTER]
-    high = S[u + A_HIGH]
-    if not initialising and (
-        index >= high or min(S[S[u + A_MEMORY] + 3 * index + 2], lowest) != min(s, lowest)
-    ):
-        return False
-    return s < outer or index + 1 >= high
-
-
-@fast
-def accumulate(S, V, u, slot, m, value, initialising):
-    """Take the beat in `slot` into the accumulator at `value`; its elements without value count as
-    the function's identity.
-    """
-    t = S[G_T]
-    beat = S[slot + X_VALUE]
-    rows = S[slot + X_META]
-    cols = S[slot + X_META + 1]
-    if S[G_VALUES]:
-        if S[u + A_IDENTITY] and (rows < t or cols < t):
-            copy_values(S, V, beat, S[u + A_SPARE], t * t)
-            beat = S[u + A_SPARE]
-            for r in range(t):
-                for k in range(cols if r < rows else 0, t):
-                    V[beat + r * t + k] = S[u + A_IDENTITY]
-        if initialising:
-            copy_values(S, V, beat, value, t * t)
+def bare(net, u, s, c):
+    """A beat without data (section 3.4): it may end a group, or stand for an empty one."""
+    before = u.before
+    u.before = s
+    if s == STOP_DONE:
+        u.leaving = 1 + s
+        reset_group(net, u)
+    elif s > u.top:
+        stop = kept(u, s)
+        if u.high:
+            Accumulator(net, u.memory, u.high - 1).stop = stop
+            begin_drain(net, u, c, u.high)
+        elif (s > u.top + 1 and before > u.top + 1) or u.rows == 0:
+            u.leaving = 1 + stop
         else:
-            base = S[G_VPTR]
-            call_kernel(S[u + A_KERNEL], base + 4 * value, base + 4 * beat, base + 4 * value, t)
-    if initialising:
-        S[m] = rows
-        S[m + 1] = cols
-    else:
-        S[m], S[m + 1] = max(S[m], rows), max(S[m + 1], cols)
+            u.initial = 1 + stop
+            begin_drain(net, u, c, -(-u.rows // net.t) * -(-u.cols // net.t))
 
 
 @fast
-def group_step(S, u, s, index):
-    """The next beat's accumulator, after a data beat of stop `s` <= top."""
-    firsts = S[u + A_FIRSTS]
-    starts = S[u + A_STARTS]
-    S[u + A_HIGH] = max(S[u + A_HIGH], index + 1)
-    if S[u + A_REDUCE] >> s & 1:
-        index = S[starts + s]
-        S[firsts + s] = 0
+def scan(net, u, c):
+    """An accumulator leaves after each of its beats."""
+    flags = 0
+    if u.leaving and c >= u.start:
+        flags = leave(net, u, target(net, u, 0), c)
+    if u.leaving or c < u.last + u.interval:
+        return flags
+    channel = source(net, u, 0)
+    if not visible(net, channel, c):
+        return flags
+    beat = head(net, channel)
+    index = u.index
+    if beat.data:
+        if not accumulate(net, u, beat, c):
+            return flags
+        u.held = index + 1
+        u.start = c + u.interval
     else:
-        index += 1
-    for j in range(s):
-        S[firsts + j] = 1
-        S[starts + j] = index
-    S[u + A_INDEX] = index
+        u.held = 0
+        u.start = c + 1
+    if beat.stop > u.top:
+        reset_group(net, u)
+    u.leaving = 1 + beat.stop
+    take(net, channel, c)
+    wake(net, u.id, u.start)
+    return BUSY
+
+
+# ---- rules 1 to 5 of section 3.1
 
 
 @fast
-def opens(S, u):
-    """Whether the next beat is the first of its accumulator."""
-    for j in range(S[u + A_TOP] + 1):
-        if S[u + A_REDUCE] >> j & 1 and not S[S[u + A_FIRSTS] + j]:
+def accumulate(net, u, beat, c):
+    """Take a beat into its accumulator; False: a fault."""
+    index = u.index
+    if index >= u.depth:
+        fail(net, u, FAULT_ACCUMULATORS, c)
+        return False
+    initialising = opens(net, u)
+    if not fits(net, u, beat.stop, initialising):
+        fail(net, u, FAULT_STOP, c)
+        return False
+    into = Accumulator(net, u.memory, index)
+    add(net, u, beat, into, u.value + index * net.t * net.t, initialising)
+    into.stop = kept(u, beat.stop)
+    u.last = c
+    if beat.stop <= u.top:
+        group_step(net, u, beat.stop)
+    return True
+
+
+@fast
+def opens(net, u):
+    """Rule 1: whether the next beat is the first of its accumulator."""
+    for d in range(u.top + 1):
+        if u.reduce >> d & 1 and not Dimension(net, u.dimensions, d).first:
             return False
     return True
 
 
 @fast
-def scan(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    out = S[S[u + U_OUT]]
-    flags = 0
-    size = S[G_T] * S[G_T]
-    if S[u + A_LEAVING] and c >= S[u + A_FROM]:
-        if ready(S, out, c):
-            if S[u + A_HELD]:
-                i = S[u + A_HELD] - 1
-                m = S[u + A_MEMORY] + 3 * i
-                value = S[u + A_SPARE]
-                copy_values(S, V, S[u + A_VALUE] + i * size, value, size)
-                if S[G_VALUES] and S[u + A_IDENTITY]:
-                    mask_tile(S, V, value, S[m], S[m + 1])
-                push_tile(S, V, LOG, out, c, S[u + A_LEAVING] - 1, S[m], S[m + 1], value)
-            else:
-                commit(S, V, LOG, out, push(S, out, c, S[u + A_LEAVING] - 1, 0), c)
-            S[u + A_LEAVING] = 0
-            flags = BUSY
+def add(net, u, beat, into, value, initialising):
+    """Rule 1: the function, with its identity where the tile has no value."""
+    if net.has_values:
+        size = net.t * net.t
+        new = beat.value
+        if u.identity and (beat.rows < net.t or beat.cols < net.t):
+            copy_values(net, new, u.spare, size)
+            new = u.spare
+            pad_tile(net, new, beat.rows, beat.cols, u.identity)
+        if initialising:
+            copy_values(net, new, value, size)
         else:
-            flags = BLOCKED
-    if S[u + A_LEAVING] or c < S[u + A_LAST] + S[u + A_INTERVAL]:
-        return flags
-    slot = head(S, source, c)
-    if slot < 0:
-        return flags
-    s = S[slot + X_STOP]
-    top = S[u + A_TOP]
-    index = S[u + A_INDEX]
-    if S[slot + X_DATA]:
-        if index >= S[u + A_DEPTH]:
-            fail(S, FAULT_ACCUMULATORS, u, c)
-            return flags
-        m = S[u + A_MEMORY] + 3 * index
-        initialising = opens(S, u)
-        if not fits(S, u, s, index, initialising):
-            fail(S, FAULT_STOP, u, c)
-            return flags
-        accumulate(S, V, u, slot, m, S[u + A_VALUE] + index * size, initialising)
-        S[m + 2] = kept(S, u, s)
-        S[u + A_HELD], S[u + A_FROM], S[u + A_LAST] = index + 1, c + S[u + A_INTERVAL], c
-        if s <= top:
-            group_step(S, u, s, index)
+            compute(net, u.kernel, value, new, value)
+    into.rows = beat.rows if initialising else max(into.rows, beat.rows)
+    into.cols = beat.cols if initialising else max(into.cols, beat.cols)
+
+
+@fast
+def kept(u, s):
+    """Rule 2: kept dimensions below `s`."""
+    n = 0
+    for d in range(min(s, u.top + 1)):
+        n += 1 - (u.reduce >> d & 1)
+    return n + max(s - u.top - 1, 0)
+
+
+@fast
+def group_step(net, u, s):
+    """Rule 3: the next beat's accumulator, after a data beat of stop `s` <= top."""
+    index = u.index + 1
+    u.high = max(u.high, index)
+    if u.reduce >> s & 1:
+        goes_on = Dimension(net, u.dimensions, s)
+        index = goes_on.start
+        goes_on.first = 0
+    for d in range(s):
+        inner = Dimension(net, u.dimensions, d)
+        inner.first = 1
+        inner.start = index
+    u.index = index
+
+
+@fast
+def reset_group(net, u):
+    """Rule 4."""
+    u.index = 0
+    u.high = 0
+    for d in range(u.top + 1):
+        dimension = Dimension(net, u.dimensions, d)
+        dimension.first = 1
+        dimension.start = 0
+
+
+@fast
+def fits(net, u, s, initialising):
+    """Rule 5: whether a beat of stop `s` stands where it stood in the passes before."""
+    if not initialising:
+        opened = Accumulator(net, u.memory, u.index)
+        if u.index >= u.high or min(opened.stop, u.lowest) != min(s, u.lowest):
+            return False
+    return s < u.outer or u.index + 1 >= u.high
+
+
+# ---- what leaves
+
+
+@fast
+def begin_drain(net, u, c, tiles):
+    u.tiles = tiles
+    u.drained = 0
+    u.start = c + u.interval
+    u.last = c
+    reset_group(net, u)
+    wake(net, u.id, u.start)
+
+
+@fast
+def drain(net, u, out, c):
+    """The next tile of the group that drains."""
+    if not ready(out, c):
+        return BLOCKED
+    i = u.drained
+    if u.initial:
+        push_initial(net, u, out, c, i)
     else:
-        S[u + A_HELD] = 0
-        S[u + A_FROM] = c + 1
-    if s > top:
-        reset_group(S, u)
-    S[u + A_LEAVING] = 1 + s
-    take(S, LOG, source, c)
-    wake(S, S[u + U_ID], S[u + A_FROM])
+        tile = Accumulator(net, u.memory, i)
+        push_masked(net, u, out, c, tile.stop, tile, u.value + i * net.t * net.t)
+    u.drained = i + 1
+    if u.drained == u.tiles:
+        u.tiles = 0
+        u.initial = 0
     return BUSY
 
 
 @fast
-def accum(S, V, LOG, u, c):
-    if S[u + A_SCAN]:
-        return scan(S, V, LOG, u, c)
-    source = S[S[u + U_IN]]
-    out = S[S[u + U_OUT]]
-    if S[u + A_LEAVING]:
-        if not ready(S, out, c):
-            return BLOCKED
-        commit(S, V, LOG, out, push(S, out, c, S[u + A_LEAVING] - 1, 0), c)
-        S[u + A_LEAVING] = 0
-        return BUSY
-    flags = 0
-    tiles = S[u + A_TILES]
-    drained = S[u + A_DRAINED]
-    if tiles and c >= S[u + A_FROM]:
-        if ready(S, out, c):
-            drain_tile(S, V, LOG, u, out, c, drained)
-            S[u + A_DRAINED] = drained + 1
-            if drained + 1 == tiles:
-                S[u + A_TILES] = S[u + A_INITIAL] = 0
-            flags = BUSY
-        else:
-            flags = BLOCKED
-    if c < S[u + A_LAST] + S[u + A_INTERVAL]:
-        return flags
-    slot = head(S, source, c)
-    if slot < 0:
-        return flags
-    s = S[slot + X_STOP]
-    top = S[u + A_TOP]
-    index = S[u + A_INDEX]
-    data = S[slot + X_DATA]
-    if tiles and (s > top or (data and index >= drained)):
-        return flags
-    if not data:
-        high = S[u + A_HIGH]
-        before = S[u + A_STOP]
-        take(S, LOG, source, c)
-        S[u + A_STOP] = s
-        if s == STOP_DONE:
-            S[u + A_LEAVING] = 1 + s
-            reset_group(S, u)
-        elif s > top:
-            if high:
-                S[S[u + A_MEMORY] + 3 * (high - 1) + 2] = kept(S, u, s)
-                begin_drain(S, u, c, high)
-            elif (s > top + 1 and before > top + 1) or S[u + A_ROWS] == 0:
-                S[u + A_LEAVING] = 1 + kept(S, u, s)
-            else:
-                t = S[G_T]
-                S[u + A_INITIAL] = 1 + kept(S, u, s)
-                begin_drain(
-                    S, u, c, ((S[u + A_ROWS] + t - 1) // t) * ((S[u + A_COLS] + t - 1) // t)
-                )
-        return BUSY
-    if index >= S[u + A_DEPTH]:
-        fail(S, FAULT_ACCUMULATORS, u, c)
-        return flags
-    m = S[u + A_MEMORY] + 3 * index
-    size = S[G_T] * S[G_T]
-    initialising = opens(S, u)
-    if not fits(S, u, s, index, initialising):
-        fail(S, FAULT_STOP, u, c)
-        return flags
-    accumulate(S, V, u, slot, m, S[u + A_VALUE] + index * size, initialising)
-    S[m + 2] = kept(S, u, s)
-    S[u + A_LAST] = c
-    S[u + A_STOP] = s
-    take(S, LOG, source, c)
-    wake(S, S[u + U_ID], c + S[u + A_INTERVAL])
-    if s > top:
-        begin_drain(S, u, c, index + 1)
-        return BUSY
-    group_step(S, u, s, index)
+def push_masked(net, u, out, c, stop, tile, value):
+    """A tile leaves; its invalid elements are zero."""
+    if u.identity:
+        pad_tile(net, value, tile.rows, tile.cols, 0)
+    push_tile(net, out, c, stop, tile.rows, tile.cols, value)
+
+
+@fast
+def push_initial(net, u, out, c, i):
+    """Tile `i` of an empty group's logical tile of identities."""
+    t = net.t
+    width = (u.cols + t - 1) // t
+    rows = min(u.rows - i // width * t, t)
+    cols = min(u.cols - i % width * t, t)
+    stop = 1 if i % width == width - 1 else 0
+    if i == u.tiles - 1:
+        stop = u.initial - 1
+    fill_values(net, u.spare, t * t, u.identity)
+    if u.identity:
+        pad_tile(net, u.spare, rows, cols, 0)
+    push_tile(net, out, c, stop, rows, cols, u.spare)
+
+
+@fast
+def leave(net, u, out, c):
+    """What a scan holds leaves."""
+    if not ready(out, c):
+        return BLOCKED
+    if u.held:
+        size = net.t * net.t
+        copy_values(net, u.value + (u.held - 1) * size, u.spare, size)
+        tile = Accumulator(net, u.memory, u.held - 1)
+        push_masked(net, u, out, c, u.leaving - 1, tile, u.spare)
+    else:
+        push_bare(net, out, c, u.leaving - 1)
+    u.leaving = 0
     return BUSY

@@ -1,61 +1,121 @@
-"""Sources and sinks."""
+"""Sources and sinks (docs/timing.md section 3)."""
 
 from __future__ import annotations
 
-from .state import *
+import numpy as np
 
-O_BEATS, O_NEXT, O_RELEASE, O_BEAT = range(
-    U_OWN, U_OWN + 4
-)  # O_BEAT: slot-like records, one a beat
+from ...machine.errors import RunError
+from ..records import table
+from .state import (
+    BLOCKED,
+    BUSY,
+    Beat,
+    Sunk,
+    acts,
+    copy_values,
+    forward,
+    head,
+    is_done,
+    post,
+    ready,
+    source,
+    take,
+    target,
+    unit,
+    visible,
+    wake,
+)
 
 
-@fast
-def source(S, V, LOG, u, c):
-    if S[u + O_NEXT] == S[u + O_BEATS]:
+@unit
+class Source:
+    """State of a `source`."""
+
+    n_beats: int
+    next: int
+    release: int  # the cycle of each beat from which it is offered
+    beats: int  # `Beat`s like those of the output's slots
+
+    @staticmethod
+    def begin(layout, u):
+        given = layout.sources.get(u.id)
+        if given is None:
+            raise RunError(
+                "no beats given",
+                f"source {u.name}",
+                remedy=f"pass sources={{{u.id}: SourceBeats(...)}}",
+            )
+        return {
+            "n_beats": len(given.release),
+            "release": layout.put(given.release),
+            "beats": layout.given_beats(layout.graph.outputs(u.id)[0].payload, given),
+        }
+
+
+@acts(Source, "source")
+def source_(net, u, c):
+    if u.next == u.n_beats:
         return 0
-    release = S[S[u + O_RELEASE] + S[u + O_NEXT]]
+    release = table(net, u.release)[u.next]
     if release > c:
-        wake(S, S[u + U_ID], release)
+        wake(net, u.id, release)
         return 0
-    out = S[S[u + U_OUT]]
-    if not ready(S, out, c):
+    out = target(net, u, 0)
+    if not ready(out, c):
         return BLOCKED
-    beat = S[u + O_BEAT] + S[u + O_NEXT] * S[out + C_SLOT_WORDS]
-    forward(S, V, LOG, beat, out, c, S[beat + X_STOP])
-    S[u + O_NEXT] += 1
+    beat = Beat(net, u.beats + u.next * out.slot_words, 0)
+    forward(net, beat, out, c, beat.stop)
+    u.next += 1
     return BUSY
 
 
-N_RELEASES, N_NEXT, N_RELEASE, N_SEEN, N_PAD = range(U_OWN, U_OWN + 5)
+@unit
+class Sink:
+    """State of a `sink`."""
+
+    n_releases: int
+    next: int
+    release: int  # the cycle of each beat from which it is taken
+    seen: int  # its Done was visible
+    counts: int  # of the scratchpad whose references it takes, or -1
+
+    @staticmethod
+    def begin(layout, u):
+        release = np.asarray(layout.sinks.get(u.id, ()), np.int64)
+        return {
+            "n_releases": len(release),
+            "release": layout.put(release),
+            "counts": layout.counts_of(u),
+        }
 
 
-@fast
-def sink(S, V, LOG, SUNK, SUNK_V, u, c):
-    source = S[S[u + U_IN]]
-    slot = head(S, source, c)
-    if slot < 0:
+@acts(Sink, "sink")
+def sink(net, u, c):
+    channel = source(net, u, 0)
+    if not visible(net, channel, c):
         return 0
-    if is_done(S, slot) and not S[u + N_SEEN]:
-        S[u + N_SEEN] = 1
-        S[G_OPEN] -= 1
-    if S[u + N_NEXT] < S[u + N_RELEASES]:
-        release = S[S[u + N_RELEASE] + S[u + N_NEXT]]
+    beat = head(net, channel)
+    if is_done(beat) and not u.seen:
+        u.seen = 1
+        net.open -= 1
+    if u.next < u.n_releases:
+        release = table(net, u.release)[u.next]
         if release > c:
-            wake(S, S[u + U_ID], release)
+            wake(net, u.id, release)
             return 0
-    n = S[G_SUNK]
-    S[G_SUNK] = n + 1
-    SUNK[n, 0] = S[u + U_ID]
-    SUNK[n, 1] = c
-    SUNK[n, 2] = S[slot + X_STOP]
-    SUNK[n, 3] = S[slot + X_DATA]
-    for i in range(S[source + C_META]):
-        SUNK[n, 4 + i] = S[slot + X_META + i] * S[slot + X_DATA]
-    if S[G_VALUES]:
-        for i in range(S[source + C_VALUES]):
-            SUNK_V[n, i] = V[S[slot + X_VALUE] + i]
-    S[u + N_NEXT] += 1
-    if S[slot + X_DATA]:
-        post(S, S[u + N_PAD], S[slot + X_META], -1)
-    take(S, LOG, source, c)
+    kept = Sunk(net, net.sunk + net.sunk_count * net.sunk_words, 0)
+    kept.unit = u.id
+    kept.cycle = c
+    kept.stop = beat.stop
+    kept.data = beat.data
+    for i in range(channel.n_numbers):
+        kept.numbers[i] = beat.numbers[i] * beat.data
+    copy_values(
+        net, beat.value, net.sunk_value + net.sunk_count * net.sunk_values, channel.n_values
+    )
+    net.sunk_count += 1
+    u.next += 1
+    if beat.data:
+        post(net, u.counts, beat.page, -1)
+    take(net, channel, c)
     return BUSY

@@ -1,155 +1,203 @@
-"""`map` and `matmul`: inputs, a computation of latency L, an output queue."""
+"""`map`, `row_reduce`, `matmul` and users' own units: inputs, a computation of latency L, an output
+queue (docs/timing.md section 2).
+"""
 
 from __future__ import annotations
 
-from .state import *
+from ...machine import beat as beats
+from ...machine.functions import identity_bits
+from ...machine.kinds import kind_of, queue_entries
+from .. import kernels
+from ..records import fast, singles
+from .state import (
+    BLOCKED,
+    BUSY,
+    FAULT_STOP,
+    LONG_AGO,
+    Beat,
+    acts,
+    agree,
+    compute,
+    copy_values,
+    fail,
+    fill_values,
+    head,
+    pad_tile,
+    push_entry,
+    ready,
+    source,
+    take,
+    target,
+    unit,
+    visible,
+    wake,
+)
 
-(
-    Q_LATENCY,
-    Q_INTERVAL,
-    Q_ENTRIES,
-    Q_LAST,
-    Q_HEAD,
-    Q_COUNT,
-    Q_QUEUE,
-    Q_TUPLE,
-    Q_KERNEL,
-    Q_MATMUL,
-    Q_TRANSPOSED,
-    Q_SPREAD,
-    Q_BITS,
-    Q_SPARE,
-    Q_REDUCE,
-) = range(
-    U_OWN, U_OWN + 15
-)  # Q_BITS: of the constant operand, or of a reduction's identity; Q_SPARE: values of three tiles
 WHOLE, SPREAD_COLS, SPREAD_ROWS, SPREAD_BOTH, CONSTANT = range(5)  # the second operand
+SPREADS = {"cols": SPREAD_COLS, "rows": SPREAD_ROWS, "both": SPREAD_BOTH}
+
+
+@unit
+class Pipe:
+    """State of a pipelined unit."""
+
+    latency: int
+    interval: int
+    last: int  # cycle of the last take
+    queue: int  # `Beat`s: `entries` places, `count` in use from `first` on
+    entries: int
+    first: int
+    count: int
+    kernel: int  # its address
+    joined: int  # both operands come in a tuple
+    multiplies: int  # `matmul`
+    transposed: int
+    reduces: int  # `row_reduce`
+    spread: int  # how the second operand becomes a tile
+    bits: int  # of the constant operand, or of a reduction's identity
+    spare: int  # values of three tiles
+
+    @staticmethod
+    def begin(layout, u):
+        p = u.params
+        t = layout.graph.t
+        kind = kind_of(u.kind).of(p)
+        latency = kind.latency(t)
+        interval = kind.interval(t)
+        entries = queue_entries(latency, interval)
+        own = {
+            "latency": latency,
+            "interval": interval,
+            "entries": entries,
+            "last": LONG_AGO,
+            "queue": layout.beats(beats.Tile(t, "fp32"), entries),
+        }
+        if u.kind == "matmul":
+            kernel = kernels.matmul_address(p["transposed"]) if layout.values else 0
+            return own | {"multiplies": 1, "transposed": p["transposed"], "kernel": kernel}
+        fn = p["fn"] if u.kind in ("map", "row_reduce") else kind.values
+        own |= {
+            "kernel": kernels.address(fn) if layout.values else 0,
+            "spare": layout.alloc_values(3 * t**2),
+        }
+        if u.kind == "row_reduce":
+            return own | {"reduces": 1, "bits": identity_bits(fn)}
+        if u.kind == "map":
+            own |= {"joined": p["tuple_in"], "spread": SPREADS.get(p.get("spread"), WHOLE)}
+            if "constant" in p:
+                own |= {"spread": CONSTANT, "bits": p["constant"]}
+        return own
+
+
+@acts(Pipe, "map", "row_reduce", "matmul")
+def pipeline(net, u, c):
+    credit = u.count
+    flags = deliver(net, u, c) if credit else 0
+    if credit == u.entries or c < u.last + u.interval:
+        return flags
+    a = source(net, u, 0)
+    b = source(net, u, u.n_ins - 1)
+    if not visible(net, a, c) or not visible(net, b, c):
+        return flags
+    x = head(net, a)
+    y = head(net, b)
+    if not agree(x, y):
+        fail(net, u, FAULT_STOP, c)
+        return flags
+    take(net, a, c)
+    if u.n_ins == 2:
+        take(net, b, c)
+    at = u.first + u.count
+    entry = Beat(net, u.queue, at if at < u.entries else at - u.entries)
+    entry.due = c + u.latency
+    entry.stop = x.stop
+    entry.data = x.data
+    if x.data:
+        result(net, u, x, y, entry)
+    u.count += 1
+    u.last = c
+    wake(net, u.id, entry.due)
+    wake(net, u.id, c + u.interval)
+    return BUSY
 
 
 @fast
-def second_operand(S, V, u, value):
+def deliver(net, u, c):
+    """Rule 2: the oldest result leaves."""
+    entry = Beat(net, u.queue, u.first)
+    if entry.due > c:
+        return 0
+    out = target(net, u, 0)
+    if not ready(out, c):
+        return BLOCKED
+    push_entry(net, out, c, entry)
+    u.first = u.first + 1 if u.first + 1 < u.entries else 0
+    u.count -= 1
+    return BUSY
+
+
+@fast
+def result(net, u, x, y, entry):
+    """The tile of an entry, from the beats of its operands."""
+    y_rows = y.rows
+    y_cols = y.cols
+    y_value = y.value
+    if u.joined:
+        y_rows = y.numbers[2]
+        y_cols = y.numbers[3]
+        y_value += net.t * net.t
+    entry.rows = x.rows
+    entry.cols = x.cols
+    if u.multiplies:
+        entry.cols = y_rows if u.transposed else y_cols
+    if net.has_values:
+        if u.reduces:
+            reduce_rows(net, u, x.value, entry.value, x.cols)
+        else:
+            compute(net, u.kernel, x.value, second_operand(net, u, y_value), entry.value)
+    if u.reduces:
+        entry.cols = min(x.cols, 1)
+    pad_tile(net, entry.value, entry.rows, entry.cols, 0)
+
+
+@fast
+def second_operand(net, u, value):
     """Where the values of the second operand lie, once its column, row, element or the constant is
     spread over a tile.
     """
-    how = S[u + Q_SPREAD]
-    t = S[G_T]
-    spare = S[u + Q_SPARE]
-    if how == WHOLE:
+    if u.spread == WHOLE:
         return value
+    t = net.t
+    if u.spread == CONSTANT:
+        fill_values(net, u.spare, t * t, u.bits)
+        return u.spare
+    values = singles(net.values)
+    down = 0 if u.spread & SPREAD_ROWS else t
+    along = 0 if u.spread & SPREAD_COLS else 1
     for r in range(t):
         for k in range(t):
-            if how == CONSTANT:
-                V[spare + r * t + k] = S[u + Q_BITS]
-            else:
-                V[spare + r * t + k] = V[
-                    value + (0 if how & SPREAD_ROWS else r) * t + (0 if how & SPREAD_COLS else k)
-                ]
-    return spare
+            values[u.spare + r * t + k] = values[value + r * down + k * along]
+    return u.spare
 
 
 @fast
-def reduce_rows(S, V, u, value, out, cols):
+def reduce_rows(net, u, value, out, cols):
     """A balanced tree over the columns of each row into the first column; columns from `cols` on
     are the identity.
     """
-    t = S[G_T]
-    a = S[u + Q_SPARE]
+    t = net.t
+    a = u.spare
     b = a + t * t
     z = a + 2 * t * t
-    for r in range(t):
-        for k in range(t):
-            V[z + r * t + k] = V[value + r * t + k] if k < cols else S[u + Q_BITS]
+    values = singles(net.values)
+    copy_values(net, value, z, t * t)
+    pad_tile(net, z, t, cols, u.bits)
     width = t // 2
     while width:
         for r in range(t):
             for k in range(width):
-                V[a + r * t + k], V[b + r * t + k] = V[z + r * t + 2 * k], V[z + r * t + 2 * k + 1]
-        base = S[G_VPTR]
-        call_kernel(S[u + Q_KERNEL], base + 4 * a, base + 4 * b, base + 4 * z, t)
+                values[a + r * t + k] = values[z + r * t + 2 * k]
+                values[b + r * t + k] = values[z + r * t + 2 * k + 1]
+        compute(net, u.kernel, a, b, z)
         width //= 2
-    copy_values(S, V, z, out, t * t)
-
-
-@fast
-def pipeline(S, V, LOG, u, c):
-    """`map` and `matmul`: inputs, a computation of latency L, an output queue."""
-    flags = 0
-    credit = S[u + Q_COUNT]
-    first = S[u + Q_HEAD]
-    entries = S[u + Q_ENTRIES]
-    if credit:
-        e = S[u + Q_QUEUE] + first * ENTRY
-        if S[e] <= c:
-            out = S[S[u + U_OUT]]
-            if ready(S, out, c):
-                if S[e + X_DATA]:
-                    push_tile(
-                        S,
-                        V,
-                        LOG,
-                        out,
-                        c,
-                        S[e + X_STOP],
-                        S[e + X_META],
-                        S[e + X_META + 1],
-                        S[e + X_VALUE],
-                    )
-                else:
-                    commit(S, V, LOG, out, push(S, out, c, S[e + X_STOP], 0), c)
-                S[u + Q_HEAD] = first + 1 if first + 1 < entries else 0
-                S[u + Q_COUNT] = credit - 1
-                flags = BUSY
-            else:
-                flags = BLOCKED
-    if credit == entries or c < S[u + Q_LAST] + S[u + Q_INTERVAL]:
-        return flags
-    a = S[S[u + U_IN]]
-    x = head(S, a, c)
-    if x < 0:
-        return flags
-    y = x
-    if S[u + U_NIN] == 2:
-        b = S[S[u + U_IN] + 1]
-        y = head(S, b, c)
-        if y < 0:
-            return flags
-        if S[x + X_STOP] != S[y + X_STOP] or S[x + X_DATA] != S[y + X_DATA]:
-            fail(S, FAULT_STOP, u, c)
-            return flags
-        take(S, LOG, b, c)
-    take(S, LOG, a, c)
-    at = first + credit
-    e = S[u + Q_QUEUE] + (at if at < entries else at - entries) * ENTRY
-    S[e], S[e + X_STOP], S[e + X_DATA] = c + S[u + Q_LATENCY], S[x + X_STOP], S[x + X_DATA]
-    if S[x + X_DATA]:
-        y_meta = y + X_META
-        y_value = S[y + X_VALUE]
-        if S[u + Q_TUPLE]:
-            y_meta += 2
-            y_value += S[G_T] * S[G_T]
-        rows = S[x + X_META]
-        cols = S[x + X_META + 1]
-        if S[u + Q_MATMUL]:
-            cols = S[y_meta] if S[u + Q_TRANSPOSED] else S[y_meta + 1]
-        if S[u + Q_REDUCE]:
-            if S[G_VALUES]:
-                reduce_rows(S, V, u, S[x + X_VALUE], S[e + X_VALUE], cols)
-            cols = min(cols, 1)
-        elif S[G_VALUES]:
-            base = S[G_VPTR]
-            call_kernel(
-                S[u + Q_KERNEL],
-                base + 4 * S[x + X_VALUE],
-                base + 4 * second_operand(S, V, u, y_value),
-                base + 4 * S[e + X_VALUE],
-                S[G_T],
-            )
-        S[e + X_META] = rows
-        S[e + X_META + 1] = cols
-        if S[G_VALUES]:
-            mask_tile(S, V, S[e + X_VALUE], rows, cols)
-    S[u + Q_COUNT] += 1
-    S[u + Q_LAST] = c
-    wake(S, S[u + U_ID], S[e])
-    wake(S, S[u + U_ID], c + S[u + Q_INTERVAL])
-    return BUSY
+    copy_values(net, z, out, t * t)

@@ -4,368 +4,471 @@
 
 from __future__ import annotations
 
-from .state import *
+import numpy as np
+
+from ...machine.beat import STOP_DONE
+from ..records import fast, record, trailing_zeros
+from .state import (
+    BLOCKED,
+    BUSY,
+    FAULT_STOP,
+    acts,
+    agree,
+    both_visible,
+    fail,
+    forward,
+    head,
+    is_done,
+    post,
+    push_bare,
+    push_done,
+    push_pair,
+    ready,
+    source,
+    take,
+    target,
+    unit,
+    visible,
+)
+
+ADDRESS_MASK = (1 << 32) - 1
 
 
 @fast
-def selected(S, slot, k):
-    """Bit `k` of the selector in `slot`."""
-    return S[slot + X_META + (k >> 6)] >> (k & 63) & 1
+def selected(beat, k):
+    """Bit `k` of a selector."""
+    return beat.numbers[k >> 6] >> (k & 63) & 1
+
+
+@unit
+class Ranked:
+    """State of a `partition` or an `expand`."""
+
+    rank: int  # stop from which on a unit, or what is copied, ends
+    counts: int  # of the scratchpad whose references pass, or -1
+
+    @staticmethod
+    def begin(layout, u):
+        p = u.params
+        return {"rank": p.get("rank", p.get("level")), "counts": layout.counts_of(u)}
 
 
 @fast
-def push_number(S, V, LOG, channel, c, stop, low, high):
-    """A beat of a scalar, or of a selector of up to 128 bits."""
-    slot = push(S, channel, c, stop, 1)
-    S[slot + X_META] = low
-    S[slot + X_META + 1] = high
-    commit(S, V, LOG, channel, slot, c)
+def partition_agrees(u, x, y):
+    """Whether the data fit the selector: the last beat of a unit to its stop, and where the
+    selector is bare there is nothing.
+    """
+    ends = x.stop >= u.rank
+    if is_done(x) or is_done(y):
+        return is_done(x) and is_done(y)
+    if ends and x.stop != u.rank + y.stop:
+        return False
+    if y.data:
+        return u.rank > 0 or x.data != 0
+    return ends and not x.data
 
 
-I_RANK = U_OWN
-I_PAD = U_OWN + 1
-
-
-@fast
-def partition(S, V, LOG, u, c):
-    data = S[S[u + U_IN]]
-    selector = S[S[u + U_IN] + 1]
-    outs = S[u + U_OUT]
-    n = S[u + U_NOUT]
-    x = head(S, data, c)
-    y = head(S, selector, c)
-    if x < 0 or y < 0:
+@acts(Ranked, "partition")
+def partition(net, u, c):
+    data = source(net, u, 0)
+    selector = source(net, u, 1)
+    if not both_visible(net, data, selector, c):
         return 0
-    s = S[x + X_STOP]
-    q = S[y + X_STOP]
-    rank = S[u + I_RANK]
-    done = is_done(S, x)
-    ends = s >= rank
-    if done != is_done(S, y) or (
-        not done
-        and (
-            (ends and s != rank + q)
-            or (S[y + X_DATA] == 0 and (S[x + X_DATA] or not ends))
-            or (rank == 0 and S[x + X_DATA] == 0 and S[y + X_DATA])
-        )
-    ):
-        fail(S, FAULT_STOP, u, c)
+    x = head(net, data)
+    y = head(net, selector)
+    if not partition_agrees(u, x, y):
+        fail(net, u, FAULT_STOP, c)
         return 0
-    live = S[y + X_DATA]
-    for k in range(n):
-        if (done or (live and selected(S, y, k))) and not ready(S, S[outs + k], c):
+    done = is_done(x)
+    for k in range(u.n_outs):
+        if (done or (y.data and selected(y, k))) and not ready(target(net, u, k), c):
             return BLOCKED
+    ends = x.stop >= u.rank
     copies = 0
-    for k in range(n):
+    for k in range(u.n_outs):
         if done:
-            push_done(S, V, LOG, S[outs + k], c)
-        elif live and selected(S, y, k):
-            forward(S, V, LOG, x, S[outs + k], c, min(s, rank))
+            push_done(net, target(net, u, k), c)
+        elif y.data and selected(y, k):
+            forward(net, x, target(net, u, k), c, min(x.stop, u.rank))
             copies += 1
-    if S[x + X_DATA]:
-        post(S, S[u + I_PAD], S[x + X_META], copies - 1)
-    take(S, LOG, data, c)
+    if x.data:
+        post(net, u.counts, x.page, copies - 1)
+    take(net, data, c)
     if ends:
-        take(S, LOG, selector, c)
+        take(net, selector, c)
     return BUSY
 
 
-N_RANK, N_OPEN, N_FREE, N_GIVEN, N_DRAIN, N_LEFT = range(U_OWN, U_OWN + 6)
-# N_OPEN: 1 + the input whose unit is being moved; N_FREE, N_GIVEN, N_DRAIN: a word an input: first
-# cycle in which its next unit can
-# arrive, whether it has given its unit to the selector, whether its Done is awaited; N_LEFT: Dones
-# awaited.
+@acts(Ranked, "expand")
+def expand(net, u, c):
+    data = source(net, u, 0)
+    reference = source(net, u, 1)
+    out = target(net, u, 0)
+    if not both_visible(net, data, reference, c):
+        return 0
+    x = head(net, data)
+    y = head(net, reference)
+    ends = y.stop >= u.rank
+    if is_done(x) != is_done(y) or (ends and x.stop != y.stop) or (y.data and not x.data):
+        fail(net, u, FAULT_STOP, c)
+        return 0
+    if not ready(out, c):
+        return BLOCKED
+    if y.data:
+        forward(net, x, out, c, y.stop)
+    else:
+        push_bare(net, out, c, y.stop)
+    if x.data:
+        post(net, u.counts, x.page, y.data - (1 if ends else 0))
+    if ends:
+        take(net, data, c)
+    take(net, reference, c)
+    return BUSY
+
+
+# ---- arrival (section 3.2)
+
+
+@record
+class Arrival:
+    """One input of a unit that takes by arrival."""
+
+    free: int  # first cycle in which its next unit can arrive
+    given: int  # whether it has given its unit to the selector
+    drains: int  # whether its Done is awaited
+
+
+@unit
+class Arrivals:
+    """State of a `reassemble` or an `eager_merge`."""
+
+    rank: int
+    n: int  # data inputs
+    moving: int  # 1 + the input whose unit is being moved
+    inputs: int  # `Arrival` of each
+    left: int  # Dones awaited
+
+    @staticmethod
+    def begin(layout, u):
+        n = u.params["n"]
+        return {"rank": u.params["rank"], "n": n, "inputs": layout.alloc(n * Arrival.words)}
 
 
 @fast
-def earliest(S, u, n, selector, c):
-    """The input whose unit arrived first, among those with a unit and, unless `selector` is -1,
-    wanted by it; -1 if there is none.
-    """
+def arrival(net, u, k, c):
+    """The cycle in which the unit of input `k` arrived; -1 if none has."""
+    channel = source(net, u, k)
+    if not visible(net, channel, c):
+        return np.int64(-1)
+    beat = head(net, channel)
+    if is_done(beat):
+        return np.int64(-1)
+    return max(beat.accepted + 1, Arrival(net, u.inputs, k).free)
+
+
+@fast
+def moved(net, u, k, ends, c):
+    """A beat of the unit of input `k` was taken."""
+    u.moving = 0 if ends else k + 1
+    if ends:
+        Arrival(net, u.inputs, k).free = c + 1
+
+
+@fast
+def drain_dones(net, u, c):
+    """After the selector's Done, the inputs' are taken."""
+    flags = 0
+    for k in range(u.n):
+        channel = source(net, u, k)
+        one = Arrival(net, u.inputs, k)
+        if not visible(net, channel, c) or not one.drains:
+            continue
+        if not is_done(head(net, channel)):
+            fail(net, u, FAULT_STOP, c)
+            return 0
+        one.drains = 0
+        u.left -= 1
+        if u.left == 0:
+            net.open -= 1
+        take(net, channel, c)
+        flags = BUSY
+    return flags
+
+
+@fast
+def wants(net, u, y, k):
+    """Whether the selector waits for a unit of input `k`."""
+    return selected(y, k) and not Arrival(net, u.inputs, k).given
+
+
+@fast
+def earliest_wanted(net, u, y, c):
+    """Among the inputs that the selector wants the one whose unit arrived first; -1: none has."""
     best = -1
     since = np.int64(0)
-    for k in range(n):
-        if selector >= 0 and (not selected(S, selector, k) or S[S[u + N_GIVEN] + k]):
-            continue
-        slot = head(S, S[S[u + U_IN] + k], c)
-        if slot < 0 or is_done(S, slot):
-            continue
-        arrival = max(S[slot] + 1, S[S[u + N_FREE] + k])
-        if best < 0 or arrival < since:
-            best = k
-            since = arrival
+    for k in range(u.n):
+        if wants(net, u, y, k):
+            at = arrival(net, u, k, c)
+            if at >= 0 and (best < 0 or at < since):
+                best = k
+                since = at
     return best
 
 
 @fast
-def moved(S, u, k, ends, c):
-    """A beat of the unit of input `k` was taken."""
-    S[u + N_OPEN] = 0 if ends else k + 1
-    if ends:
-        S[S[u + N_FREE] + k] = c + 1
+def reassemble_bare(net, u, selector, y, out, c):
+    """A selector without a unit to wait for leaves as a stop; Done opens the end of the inputs."""
+    if not ready(out, c):
+        return BLOCKED
+    if is_done(y):
+        push_done(net, out, c)
+        for k in range(u.n):
+            Arrival(net, u.inputs, k).drains = 1
+        u.left = u.n
+        net.open += 1
+    else:
+        push_bare(net, out, c, u.rank + 1 + y.stop)
+    take(net, selector, c)
+    return BUSY
 
 
-@fast
-def reassemble(S, V, LOG, u, c):
-    ins = S[u + U_IN]
-    out = S[S[u + U_OUT]]
-    n = S[u + U_NIN] - 1
-    rank = S[u + N_RANK]
-    if S[u + N_LEFT]:
-        flags = 0
-        for k in range(n):
-            slot = head(S, S[ins + k], c)
-            if slot < 0 or not S[S[u + N_DRAIN] + k]:
-                continue
-            if not is_done(S, slot):
-                fail(S, FAULT_STOP, u, c)
-                return 0
-            S[S[u + N_DRAIN] + k] = 0
-            S[u + N_LEFT] -= 1
-            if S[u + N_LEFT] == 0:
-                S[G_OPEN] -= 1
-            take(S, LOG, S[ins + k], c)
-            flags = BUSY
-        return flags
-    selector = S[ins + n]
-    y = head(S, selector, c)
-    if y < 0:
+@acts(Arrivals, "reassemble")
+def reassemble(net, u, c):
+    if u.left:
+        return drain_dones(net, u, c)
+    selector = source(net, u, u.n)
+    out = target(net, u, 0)
+    if not visible(net, selector, c):
         return 0
-    q = S[y + X_STOP]
-    if is_done(S, y):
-        if not ready(S, out, c):
-            return BLOCKED
-        push_done(S, V, LOG, out, c)
-        take(S, LOG, selector, c)
-        for k in range(n):
-            S[S[u + N_DRAIN] + k] = 1
-        S[u + N_LEFT] = n
-        S[G_OPEN] += 1
-        return BUSY
+    y = head(net, selector)
     wanted = 0
-    if S[y + X_DATA]:
-        for k in range(n):
-            wanted += selected(S, y, k) and not S[S[u + N_GIVEN] + k]
+    if y.data:
+        for k in range(u.n):
+            wanted += wants(net, u, y, k)
     if wanted == 0:
-        if not ready(S, out, c):
-            return BLOCKED
-        commit(S, V, LOG, out, push(S, out, c, rank + 1 + q, 0), c)
-        take(S, LOG, selector, c)
-        return BUSY
-    k = S[u + N_OPEN] - 1
+        return reassemble_bare(net, u, selector, y, out, c)
+    k = u.moving - 1
     if k < 0:
-        k = earliest(S, u, n, y, c)
+        k = earliest_wanted(net, u, y, c)
         if k < 0:
             return 0
-    source = S[ins + k]
-    x = head(S, source, c)
-    if x < 0:
+    channel = source(net, u, k)
+    if not visible(net, channel, c):
         return 0
-    s = S[x + X_STOP]
-    if is_done(S, x) or (rank == 0 and S[x + X_DATA] == 0):
-        fail(S, FAULT_STOP, u, c)
+    x = head(net, channel)
+    if is_done(x) or (u.rank == 0 and x.data == 0):
+        fail(net, u, FAULT_STOP, c)
         return 0
-    if not ready(S, out, c):
+    if not ready(out, c):
         return BLOCKED
-    ends = s >= rank
+    ends = x.stop >= u.rank
+    s = min(x.stop, u.rank)
     if ends:
-        s = rank
+        Arrival(net, u.inputs, k).given = 1
         if wanted == 1:
-            s += 1 + q
-            for j in range(n):
-                S[S[u + N_GIVEN] + j] = 0
-            take(S, LOG, selector, c)
-        else:
-            S[S[u + N_GIVEN] + k] = 1
-    forward(S, V, LOG, x, out, c, s)
-    take(S, LOG, source, c)
-    moved(S, u, k, ends, c)
+            s += 1 + y.stop
+            for j in range(u.n):
+                Arrival(net, u.inputs, j).given = 0
+            take(net, selector, c)
+    forward(net, x, out, c, s)
+    take(net, channel, c)
+    moved(net, u, k, ends, c)
     return BUSY
 
 
 @fast
-def eager_merge(S, V, LOG, u, c):
-    ins = S[u + U_IN]
-    n = S[u + U_NIN]
-    out = S[S[u + U_OUT]]
-    selectors = S[S[u + U_OUT] + 1]
-    k = S[u + N_OPEN] - 1
-    first = k < 0
-    if first:
-        k = earliest(S, u, n, -1, c)
-        if k < 0:  # nothing but Done
-            for j in range(n):
-                if head(S, S[ins + j], c) < 0:
-                    return 0
-            if not ready(S, out, c) or not ready(S, selectors, c):
-                return BLOCKED
-            push_done(S, V, LOG, out, c)
-            push_done(S, V, LOG, selectors, c)
-            for j in range(n):
-                take(S, LOG, S[ins + j], c)
-            return BUSY
-    source = S[ins + k]
-    x = head(S, source, c)
-    if x < 0:
-        return 0
-    if is_done(S, x):
-        fail(S, FAULT_STOP, u, c)
-        return 0
-    if not ready(S, out, c) or (first and not ready(S, selectors, c)):
+def merge_dones(net, u, out, selectors, c):
+    """Done leaves when all inputs show it."""
+    for k in range(u.n):
+        if not visible(net, source(net, u, k), c):
+            return 0
+    if not ready(out, c) or not ready(selectors, c):
         return BLOCKED
-    s = S[x + X_STOP]
-    forward(S, V, LOG, x, out, c, s)
+    push_done(net, out, c)
+    push_done(net, selectors, c)
+    for k in range(u.n):
+        take(net, source(net, u, k), c)
+    return BUSY
+
+
+@fast
+def earliest(net, u, c):
+    """The input whose unit arrived first; -1: none has."""
+    best = -1
+    since = np.int64(0)
+    for k in range(u.n):
+        at = arrival(net, u, k, c)
+        if at >= 0 and (best < 0 or at < since):
+            best = k
+            since = at
+    return best
+
+
+@acts(Arrivals, "eager_merge")
+def eager_merge(net, u, c):
+    out = target(net, u, 0)
+    selectors = target(net, u, 1)
+    first = u.moving == 0
+    k = u.moving - 1
     if first:
-        push_number(
-            S,
-            V,
-            LOG,
-            selectors,
-            c,
-            0,
-            np.int64(1) << (k & 63) if k < 64 else 0,
-            np.int64(1) << (k & 63) if k >= 64 else 0,
-        )
-    take(S, LOG, source, c)
-    moved(S, u, k, s >= S[u + N_RANK], c)
-    return BUSY
-
-
-@fast
-def expand(S, V, LOG, u, c):
-    data = S[S[u + U_IN]]
-    reference = S[S[u + U_IN] + 1]
-    out = S[S[u + U_OUT]]
-    x = head(S, data, c)
-    y = head(S, reference, c)
-    if x < 0 or y < 0:
+        k = earliest(net, u, c)
+        if k < 0:
+            return merge_dones(net, u, out, selectors, c)
+    channel = source(net, u, k)
+    if not visible(net, channel, c):
         return 0
-    s = S[y + X_STOP]
-    ends = s >= S[u + I_RANK]
-    if (
-        is_done(S, x) != is_done(S, y)
-        or (ends and S[x + X_STOP] != s)
-        or (S[y + X_DATA] and not S[x + X_DATA])
-    ):
-        fail(S, FAULT_STOP, u, c)
+    x = head(net, channel)
+    if is_done(x):
+        fail(net, u, FAULT_STOP, c)
         return 0
-    if not ready(S, out, c):
+    if not ready(out, c) or (first and not ready(selectors, c)):
         return BLOCKED
-    if S[y + X_DATA]:
-        forward(S, V, LOG, x, out, c, s)
-    else:
-        commit(S, V, LOG, out, push(S, out, c, s, 0), c)
-    if S[x + X_DATA]:
-        post(S, S[u + I_PAD], S[x + X_META], S[y + X_DATA] - (1 if ends else 0))
-    if ends:
-        take(S, LOG, data, c)
-    take(S, LOG, reference, c)
+    s = x.stop
+    forward(net, x, out, c, s)
+    if first:
+        bit = np.int64(1) << (k & 63)
+        push_pair(net, selectors, c, 0, bit if k < 64 else 0, bit if k >= 64 else 0)
+    take(net, channel, c)
+    moved(net, u, k, s >= u.rank, c)
     return BUSY
 
 
-# of `signal`; G_LAST: stop of the beat before
-G_LEVEL = U_OWN
-G_LAST = U_OWN + 1
+# ---- tokens and addresses
 
 
-@fast
-def signal(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    out = S[S[u + U_OUT]]
-    level = S[u + G_LEVEL]
-    slot = head(S, source, c)
-    if slot < 0:
+@unit
+class Signal:
+    """State of a `signal`."""
+
+    level: int
+    before: int  # stop of the beat before
+
+    @staticmethod
+    def begin(layout, u):
+        return {"level": u.params["level"], "before": STOP_DONE}
+
+
+@acts(Signal, "signal")
+def signal(net, u, c):
+    channel = source(net, u, 0)
+    out = target(net, u, 0)
+    if not visible(net, channel, c):
         return 0
-    s = S[slot + X_STOP]
-    data = S[slot + X_DATA]
-    if s >= level:
-        if not ready(S, out, c):
+    beat = head(net, channel)
+    s = beat.stop
+    if s >= u.level:
+        if not ready(out, c):
             return BLOCKED
-        if is_done(S, slot):
-            push_done(S, V, LOG, out, c)
-        elif data == 0 and s > level and (level == 0 or S[u + G_LAST] > level):
-            commit(S, V, LOG, out, push(S, out, c, s - level, 0), c)
+        if is_done(beat):
+            push_done(net, out, c)
+        elif not beat.data and s > u.level and (u.level == 0 or u.before > u.level):
+            push_bare(net, out, c, s - u.level)
         else:
-            push_number(S, V, LOG, out, c, s - level, 1, 0)
-    S[u + G_LAST] = s
-    take(S, LOG, source, c)
+            push_pair(net, out, c, s - u.level, 1, 0)
+    u.before = s
+    take(net, channel, c)
     return BUSY
 
 
-(J_FN, J_STRIDE, J_COUNT, J_SENT) = range(U_OWN, U_OWN + 4)
-GENERATE_ADDRESS, GENERATE_EXPERT, GENERATE_LAST = range(3)
-WORD = (1 << 32) - 1  # addresses have 32 bits
+GENERATE = {"address": 0, "expert": 1, "last": 2}
+GENERATE_ADDRESS, GENERATE_EXPERT, GENERATE_LAST = GENERATE.values()
+
+
+@unit
+class Generate:
+    """State of a `generate`."""
+
+    fn: int
+    stride: int
+    count: int  # addresses of an expert
+    sent: int
+
+    @staticmethod
+    def begin(layout, u):
+        p = u.params
+        return {"fn": GENERATE[p["fn"]], "stride": p["stride"], "count": p["count"]}
 
 
 @fast
-def generate(S, V, LOG, u, c):
-    ins = S[u + U_IN]
-    out = S[S[u + U_OUT]]
-    fn = S[u + J_FN]
-    x = head(S, S[ins], c)
-    y = x
-    if fn == GENERATE_ADDRESS:
-        y = head(S, S[ins + 1], c)
-    if x < 0 or y < 0:
+def generated(u, x, y):
+    """How many numbers a data beat gives, and the first of them."""
+    if u.fn == GENERATE_ADDRESS:
+        return y.low, x.low * u.stride
+    if u.fn == GENERATE_LAST:
+        return x.low, np.int64(0)
+    if x.low:
+        return u.count, trailing_zeros(x.low) * u.count
+    if x.high:
+        return u.count, (64 + trailing_zeros(x.high)) * u.count
+    return np.int64(0), np.int64(0)
+
+
+@acts(Generate, "generate")
+def generate(net, u, c):
+    a = source(net, u, 0)
+    b = source(net, u, 1 if u.fn == GENERATE_ADDRESS else 0)
+    out = target(net, u, 0)
+    if not both_visible(net, a, b, c):
         return 0
-    s = S[x + X_STOP]
-    if s != S[y + X_STOP] or S[x + X_DATA] != S[y + X_DATA]:
-        fail(S, FAULT_STOP, u, c)
+    x = head(net, a)
+    y = head(net, b)
+    if not agree(x, y):
+        fail(net, u, FAULT_STOP, c)
         return 0
-    if not ready(S, out, c):
+    if not ready(out, c):
         return BLOCKED
-    i = S[u + J_SENT]
     n = np.int64(0)
     first = np.int64(0)
-    if S[x + X_DATA]:
-        if fn == GENERATE_ADDRESS:
-            n = S[y + X_META]
-            first = S[x + X_META] * S[u + J_STRIDE]
-        elif fn == GENERATE_EXPERT:
-            low = S[x + X_META]
-            high = S[x + X_META + 1]
-            if low or high:
-                first = (trailing_zeros(low) if low else 64 + trailing_zeros(high)) * S[u + J_COUNT]
-                n = S[u + J_COUNT]
-        else:
-            n = S[x + X_META]
+    if x.data:
+        n, first = generated(u, x, y)
+    i = u.sent
     last = i + 1 >= n
-    if is_done(S, x):
-        push_done(S, V, LOG, out, c)
+    if is_done(x):
+        push_done(net, out, c)
     elif n == 0:
-        commit(S, V, LOG, out, push(S, out, c, s + 1, 0), c)
+        push_bare(net, out, c, x.stop + 1)
     else:
-        value = (1 if last else 2) if fn == GENERATE_LAST else (first + i) & WORD
-        push_number(S, V, LOG, out, c, s + 1 if last else 0, value, 0)
-    S[u + J_SENT] = 0 if last else i + 1
+        value = (first + i) & ADDRESS_MASK
+        if u.fn == GENERATE_LAST:
+            value = 1 if last else 2
+        push_pair(net, out, c, x.stop + 1 if last else 0, value, 0)
+    u.sent = 0 if last else i + 1
     if last:
-        take(S, LOG, S[ins], c)
-        if fn == GENERATE_ADDRESS:
-            take(S, LOG, S[ins + 1], c)
+        take(net, a, c)
+        if u.fn == GENERATE_ADDRESS:
+            take(net, b, c)
     return BUSY
 
 
-@fast
-def address(S, V, LOG, u, c):
-    a = S[S[u + U_IN]]
-    b = S[S[u + U_IN] + 1]
-    out = S[S[u + U_OUT]]
-    x = head(S, a, c)
-    y = head(S, b, c)
-    if x < 0 or y < 0:
+@unit
+class Address:
+    """State of an `address`."""
+
+    stride: int
+
+    @staticmethod
+    def begin(layout, u):
+        return {"stride": u.params["stride"]}
+
+
+@acts(Address, "address")
+def address(net, u, c):
+    a = source(net, u, 0)
+    b = source(net, u, 1)
+    out = target(net, u, 0)
+    if not both_visible(net, a, b, c):
         return 0
-    s = S[x + X_STOP]
-    if s != S[y + X_STOP] or S[x + X_DATA] != S[y + X_DATA]:
-        fail(S, FAULT_STOP, u, c)
+    x = head(net, a)
+    y = head(net, b)
+    if not agree(x, y):
+        fail(net, u, FAULT_STOP, c)
         return 0
-    if not ready(S, out, c):
+    if not ready(out, c):
         return BLOCKED
-    if S[x + X_DATA]:
-        push_number(
-            S, V, LOG, out, c, s, (S[x + X_META] * S[u + J_STRIDE] + S[y + X_META]) & WORD, 0
-        )
+    if x.data:
+        push_pair(net, out, c, x.stop, (x.low * u.stride + y.low) & ADDRESS_MASK, 0)
     else:
-        commit(S, V, LOG, out, push(S, out, c, s, 0), c)
-    take(S, LOG, a, c)
-    take(S, LOG, b, c)
+        push_bare(net, out, c, x.stop)
+    take(net, a, c)
+    take(net, b, c)
     return BUSY

@@ -1,402 +1,501 @@
-"""Units that pack and unpack the rows of logical tiles (docs/timing.md section 3.3)."""
+"""Units that pack and unpack the rows of logical tiles (docs/timing.md section 3.3).
+
+Where columns are packed (``across``) a row is a column here, and the other way round.
+"""
 
 from __future__ import annotations
 
-from .state import *
+import numpy as np
 
-(
-    RP_DEPTH,
-    RP_LEVEL,
-    RP_BANDS,
-    RP_COLS,
-    RP_FILL,
-    RP_AT,
-    RP_OUT,
-    RP_WIDTH,
-    RP_OPEN,
-    RP_LAST,
-    RP_LEAVING,
-    RP_LEFT,
-    RP_DRAINED,
-    RP_FROM,
-    RP_STOP,
-    RP_DRAIN_ROWS,
-    RP_DRAIN_WIDTH,
-    RP_EXTENT,
-    RP_VALUE,
-    RP_ACROSS,
-    RP_VALID,
-) = range(U_OWN, U_OWN + 21)
-# RP_FILL: rows of the open band; RP_AT: tiles of the open row of tiles; RP_OUT: bands of the group
-# that have left; RP_WIDTH: tiles of a band;
-# RP_LEFT, RP_DRAINED: tiles of the drain to come, and gone; RP_EXTENT: columns of each tile.
-# RP_ACROSS: 1 where columns are packed: a row is a column here,
-# and the band's tiles are kept transposed. RP_VALID: rows of the open row of tiles, those of its
-# first one.
-
-
-@fast
-def pack_drain(S, u, c, band, more, stop):
-    """Let the open band (`band` of them) and `more` empty ones leave; the last tile gets `stop`."""
-    t = S[G_T]
-    S[u + RP_DRAIN_WIDTH] = S[u + RP_WIDTH] if band else 0
-    S[u + RP_DRAIN_ROWS] = S[u + RP_FILL]
-    S[u + RP_LEFT] = S[u + RP_DRAIN_WIDTH] + more * ((S[u + RP_COLS] + t - 1) // t)
-    S[u + RP_DRAINED] = 0
-    S[u + RP_FROM] = c + 1
-    S[u + RP_STOP] = stop
-    S[u + RP_FILL] = 0
-    wake(S, S[u + U_ID], c + 1)
+from ...machine.beat import STOP_DONE
+from ..records import fast, record, singles, table
+from .state import (
+    ACTIVE,
+    BLOCKED,
+    BUSY,
+    FAULT_ROWS,
+    FAULT_STOP,
+    acts,
+    both_visible,
+    commit,
+    copy_beat,
+    copy_values,
+    fail,
+    fill_values,
+    forward,
+    head,
+    is_done,
+    pad_tile,
+    push,
+    push_bare,
+    push_done,
+    push_tile,
+    ready,
+    source,
+    take,
+    target,
+    transpose,
+    unit,
+    visible,
+    wake,
+)
 
 
-@fast
-def pack_close(S, u, c, stop):
-    more = max(S[u + RP_BANDS] - S[u + RP_OUT] - (1 if S[u + RP_FILL] else 0), 0)
-    if S[u + RP_FILL] or more:
-        pack_drain(S, u, c, 1 if S[u + RP_FILL] else 0, more, stop)
-    else:
-        S[u + RP_LEAVING] = 1 + stop
-    S[u + RP_AT] = S[u + RP_OUT] = S[u + RP_OPEN] = 0
+@unit
+class RowPack:
+    """State of a `row_pack`: the open band, and what leaves."""
+
+    depth: int  # tiles of a band
+    level: int  # stop that ends a group
+    bands: int  # that a group gives at least
+    cols: int  # columns of an empty band
+    across: int  # columns are packed: the band's tiles are kept transposed
+    extents: int  # columns of each tile of the open band
+    value: int  # of its tiles, of an empty one, and of one more
+    fill: int  # its rows
+    width: int  # its tiles
+    at: int  # tiles of the open row of tiles
+    valid: int  # its rows, those of its first tile
+    out: int  # bands of the group that have left
+    open: int  # the group has a tile
+    before: int  # stop of the beat before
+    leaving: int  # 1 + stop of a bare beat that leaves next
+    left: int  # tiles that are to leave, and how many of them have left
+    drained: int
+    start: int  # cycle from which they leave
+    stop: int  # that of the last of them
+    drain_rows: int  # rows and tiles of the band among them
+    drain_width: int
+
+    @staticmethod
+    def begin(layout, u):
+        p = u.params
+        return {
+            "depth": p["depth"],
+            "level": p["level"],
+            "bands": p["bands"],
+            "cols": p["cols"],
+            "across": p.get("along") == "cols",
+            "extents": layout.alloc(p["depth"]),
+            "value": layout.alloc_values((p["depth"] + 2) * layout.graph.t**2),
+            "before": STOP_DONE,
+        }
 
 
-@fast
-def pack_emit(S, V, LOG, u, out, c):
-    t = S[G_T]
-    i = S[u + RP_DRAINED]
-    band = S[u + RP_DRAIN_WIDTH]
-    stop = 0
-    rows = 0
-    cols = 0
-    value = S[u + RP_VALUE] + S[u + RP_DEPTH] * t * t
-    if i < band:
-        rows = S[u + RP_DRAIN_ROWS]
-        cols = S[S[u + RP_EXTENT] + i]
-        value = S[u + RP_VALUE] + i * t * t
-        stop = 1 if i == band - 1 else 0
-        if S[G_VALUES]:
-            mask_tile(S, V, value, rows, cols)
-    else:
-        width = (S[u + RP_COLS] + t - 1) // t
-        j = (i - band) % width
-        cols = min(S[u + RP_COLS] - j * t, t)
-        stop = 1 if j == width - 1 else 0
-    if S[u + RP_LEFT] == 1:
-        stop = S[u + RP_STOP]
-    if S[u + RP_ACROSS]:
-        rows, cols = cols, rows
-        if S[G_VALUES]:
-            spare = S[u + RP_VALUE] + (S[u + RP_DEPTH] + 1) * t * t
-            for r in range(t):
-                for k in range(t):
-                    V[spare + r * t + k] = V[value + k * t + r]
-            value = spare
-    push_tile(S, V, LOG, out, c, stop, rows, cols, value)
-    S[u + RP_DRAINED], S[u + RP_LEFT] = i + 1, S[u + RP_LEFT] - 1
-
-
-@fast
-def row_pack(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    out = S[S[u + U_OUT]]
-    t = S[G_T]
-    if S[u + RP_LEAVING]:
-        if not ready(S, out, c):
+@acts(RowPack, "row_pack")
+def row_pack(net, u, c):
+    out = target(net, u, 0)
+    if u.leaving:
+        if not ready(out, c):
             return BLOCKED
-        commit(S, V, LOG, out, push(S, out, c, S[u + RP_LEAVING] - 1, 0), c)
-        S[u + RP_LEAVING] = 0
+        push_bare(net, out, c, u.leaving - 1)
+        u.leaving = 0
         return BUSY
+    draining = u.left > 0
+    drained = u.drained
     flags = 0
-    draining = S[u + RP_LEFT] > 0
-    drained = S[u + RP_DRAINED]
-    if draining and c >= S[u + RP_FROM]:
-        if ready(S, out, c):
-            pack_emit(S, V, LOG, u, out, c)
-            flags = BUSY
-        else:
-            flags = BLOCKED
-    slot = head(S, source, c)
-    if slot < 0:
+    if draining and c >= u.start:
+        flags = pack_emit(net, u, out, c)
+    channel = source(net, u, 0)
+    if not visible(net, channel, c):
         return flags
-    s = S[slot + X_STOP]
-    data = S[slot + X_DATA]
-    rows = S[slot + X_META]
-    level = S[u + RP_LEVEL]
-    across = S[u + RP_ACROSS]
-    if S[u + RP_AT]:
-        rows = S[u + RP_VALID]
-    elif across and rows > 0:
-        rows = S[slot + X_META + 1]
-    if data and S[u + RP_AT] == 0 and S[u + RP_FILL] == t and rows > 0:  # a full band makes room
+    beat = head(net, channel)
+    rows = pack_rows(u, beat)
+    if beat.data and u.at == 0 and u.fill == net.t and rows > 0:  # a full band makes room
         if not draining:
-            S[u + RP_OUT] += 1
-            pack_drain(S, u, c, 1, 0, 1)
+            u.out += 1
+            pack_drain(net, u, c, 1, 0, 1)
             flags |= ACTIVE
         return flags
-    if draining and (s >= level or (data and S[u + RP_AT] >= drained)):
+    if draining and (beat.stop >= u.level or (beat.data and u.at >= drained)):
         return flags
-    before = S[u + RP_LAST]
-    if data:
-        at = S[u + RP_AT]
-        fill = S[u + RP_FILL]
-        if fill + rows > t or at >= S[u + RP_DEPTH]:
-            fail(S, FAULT_ROWS, u, c)
-            return flags
-        S[u + RP_OPEN] = 1
-        S[u + RP_VALID] = rows
-        if rows:
-            S[S[u + RP_EXTENT] + at] = S[slot + X_META + 1 - across]
-            to = S[u + RP_VALUE] + at * t * t + fill * t
-            if not across:
-                copy_values(S, V, S[slot + X_VALUE], to, rows * t)
-            elif S[G_VALUES]:
-                for r in range(rows):
-                    for k in range(t):
-                        V[to + r * t + k] = V[S[slot + X_VALUE] + k * t + r]
-        S[u + RP_AT] = at + 1
-        if s > across:
-            S[u + RP_WIDTH] = at + 1
-            S[u + RP_AT] = 0
-            S[u + RP_FILL] += rows
-        take(S, LOG, source, c)
-        if s >= level:
-            pack_close(S, u, c, 2 + s - level)
+    if not beat.data:
+        take(net, channel, c)
+        pack_bare(net, u, beat.stop, c)
+    elif u.fill + rows > net.t or u.at >= u.depth:
+        fail(net, u, FAULT_ROWS, c)
+        return flags
     else:
-        take(S, LOG, source, c)
-        if s == STOP_DONE:
-            S[u + RP_LEAVING] = 1 + s
-            S[u + RP_FILL] = S[u + RP_AT] = S[u + RP_OUT] = S[u + RP_OPEN] = 0
-        elif s >= level:
-            if not S[u + RP_OPEN] and before > level and s > level:
-                S[u + RP_LEAVING] = 1 + 2 + s - level
-            else:
-                pack_close(S, u, c, 2 + s - level)
-    S[u + RP_LAST] = s
+        pack_tile(net, u, beat, rows)
+        take(net, channel, c)
+        if beat.stop >= u.level:
+            pack_close(net, u, c, 2 + beat.stop - u.level)
+    u.before = beat.stop
     return BUSY
 
 
-(
-    RU_DEPTH,
-    RU_MASK,
-    RU_ROWS,
-    RU_HEAD,
-    RU_COUNT,
-    RU_AT,
-    RU_BAND,
-    RU_ROW,
-    RU_COL,
-    RU_BANDS,
-    RU_EXTENT,
-    RU_VALUE,
-    RU_ACROSS,
-    RU_VALID,
-) = range(U_OWN, U_OWN + 14)
-# RU_ACROSS: 1 where a band is a column of tiles, and what is called a row here is a column;
-# RU_VALID: rows of the open band's first tile.
-RB_WIDTH, RB_VALID, RB_LEAVE, RB_END, BAND_WORDS = range(5)  # a complete band; width 0: a bare stop
+@fast
+def pack_rows(u, beat):
+    """Rows of a beat's tile: those of the first one of its row of tiles."""
+    if u.at:
+        return u.valid
+    return beat.cols if u.across and beat.rows > 0 else beat.rows
 
 
 @fast
-def unpack_take(S, V, u, slot):
-    """Keep the beat in `slot`; returns what is to be changed at the end of the cycle: 1 if a band
-    is complete, its end << 1 if the band before it ends.
-    """
-    t = S[G_T]
-    depth = S[u + RU_DEPTH]
-    s = S[slot + X_STOP]
-    which = (S[u + RU_HEAD] + S[u + RU_COUNT]) & 1
-    b = S[u + RU_BANDS] + which * BAND_WORDS
-    if not S[slot + X_DATA]:
-        if s < 2:
-            return 0
-        S[b + RB_WIDTH] = 0
-        S[b + RB_LEAVE] = 0
-        S[b + RB_END] = s
-        return 1
-    at = S[u + RU_AT]
-    across = S[u + RU_ACROSS]
-    if at == 0:
-        S[u + RU_VALID] = (
-            S[slot + X_META + across] if S[slot + X_META] else 0
-        )  # without a row no column is valid
-    rows = S[u + RU_VALID]
-    S[S[u + RU_EXTENT] + which * depth + at] = S[slot + X_META + 1 - across]
-    copy_values(S, V, S[slot + X_VALUE], S[u + RU_VALUE] + (which * depth + at) * t * t, t * t)
-    S[u + RU_AT] = at + 1
-    if s == 0:
-        return 0
-    leave = rows if S[u + RU_MASK] else min(max(S[u + RU_ROWS] - S[u + RU_BAND] * t, 0), t)
-    S[u + RU_AT], S[u + RU_BAND] = 0, 0 if s >= 2 else S[u + RU_BAND] + 1
-    S[b + RB_WIDTH] = at + 1 if leave else 0
-    S[b + RB_VALID] = rows
-    S[b + RB_LEAVE] = leave
-    S[b + RB_END] = s
-    if leave:
-        return 1
-    if s < 2:
-        return 0
-    if S[u + RU_COUNT] and S[S[u + RU_BANDS] + (1 - which) * BAND_WORDS + RB_END] == 1:
-        return s << 1
-    return 1
+def pack_tile(net, u, beat, rows):
+    """Add the rows of a tile to the open band."""
+    t = net.t
+    u.open = 1
+    u.valid = rows
+    if rows:
+        table(net, u.extents)[u.at] = beat.rows if u.across else beat.cols
+        to = u.value + u.at * t * t + u.fill * t
+        if u.across:
+            transpose(net, beat.value, to, rows)
+        else:
+            copy_values(net, beat.value, to, rows * t)
+    u.at += 1
+    if beat.stop > u.across:
+        u.width = u.at
+        u.at = 0
+        u.fill += rows
 
 
 @fast
-def row_unpack(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    out = S[S[u + U_OUT]]
-    t = S[G_T]
+def pack_bare(net, u, s, c):
+    """A beat without data (section 3.4)."""
+    if s == STOP_DONE:
+        u.leaving = 1 + s
+        u.fill = 0
+        pack_reset(u)
+    elif s >= u.level:
+        if not u.open and u.before > u.level and s > u.level:
+            u.leaving = 1 + 2 + s - u.level
+        else:
+            pack_close(net, u, c, 2 + s - u.level)
+
+
+@fast
+def pack_reset(u):
+    u.at = 0
+    u.out = 0
+    u.open = 0
+
+
+@fast
+def pack_close(net, u, c, stop):
+    """The end of a group: its open band leaves, and empty ones."""
+    band = 1 if u.fill else 0
+    more = max(u.bands - u.out - band, 0)
+    if band or more:
+        pack_drain(net, u, c, band, more, stop)
+    else:
+        u.leaving = 1 + stop
+    pack_reset(u)
+
+
+@fast
+def pack_drain(net, u, c, band, more, stop):
+    """Let the open band (`band` of them) and `more` empty ones leave; the last tile gets `stop`."""
+    u.drain_width = u.width if band else 0
+    u.drain_rows = u.fill
+    u.left = u.drain_width + more * ((u.cols + net.t - 1) // net.t)
+    u.drained = 0
+    u.start = c + 1
+    u.stop = stop
+    u.fill = 0
+    wake(net, u.id, c + 1)
+
+
+@fast
+def pack_emit(net, u, out, c):
+    """The next tile leaves."""
+    if not ready(out, c):
+        return BLOCKED
+    t = net.t
+    i = u.drained
+    rows = 0
+    value = u.value + u.depth * t * t
+    if i < u.drain_width:
+        rows = u.drain_rows
+        cols = table(net, u.extents)[i]
+        value = u.value + i * t * t
+        stop = 1 if i == u.drain_width - 1 else 0
+        pad_tile(net, value, rows, cols, 0)
+    else:
+        width = (u.cols + t - 1) // t
+        j = (i - u.drain_width) % width
+        cols = min(u.cols - j * t, t)
+        stop = 1 if j == width - 1 else 0
+    if u.left == 1:
+        stop = u.stop
+    if u.across:
+        spare = u.value + (u.depth + 1) * t * t
+        transpose(net, value, spare, t)
+        push_tile(net, out, c, stop, cols, rows, spare)
+    else:
+        push_tile(net, out, c, stop, rows, cols, value)
+    u.drained = i + 1
+    u.left -= 1
+    return BUSY
+
+
+@record
+class Band:
+    """A complete band."""
+
+    width: int  # tiles; 0: a bare stop
+    valid: int  # rows
+    leaves: int  # rows that leave
+    end: int  # stop of its last tile
+
+
+@unit
+class RowUnpack:
+    """State of a `row_unpack`: two bands, the one at `first` leaves."""
+
+    depth: int  # tiles of a band
+    masks: int  # only valid rows leave
+    rows: int  # of a logical tile
+    across: int
+    bands: int  # two `Band`s, and for each tile of each its columns and its values
+    extents: int
+    value: int
+    first: int
+    count: int  # complete ones
+    at: int  # tiles of the open one
+    valid: int  # rows of its first tile
+    band: int  # bands before it in its logical tile
+    row: int  # what leaves next
+    col: int
+
+    @staticmethod
+    def begin(layout, u):
+        p = u.params
+        return {
+            "depth": p["depth"],
+            "masks": bool(p["mask"]),
+            "rows": p["rows"],
+            "across": p.get("along") == "cols",
+            "bands": layout.alloc(2 * Band.words),
+            "extents": layout.alloc(2 * p["depth"]),
+            "value": layout.alloc_values(2 * p["depth"] * layout.graph.t**2),
+        }
+
+
+@acts(RowUnpack, "row_unpack")
+def row_unpack(net, u, c):
+    channel = source(net, u, 0)
+    out = target(net, u, 0)
+    queued = u.count
+    seen = visible(net, channel, c)
+    beat = head(net, channel)
     flags = 0
-    queued = S[u + RU_COUNT]
-    change = 0
-    slot = head(S, source, c)
-    if slot >= 0 and queued < 2 and not is_done(S, slot):
-        if S[slot + X_DATA] and S[u + RU_AT] >= S[u + RU_DEPTH]:
-            fail(S, FAULT_ROWS, u, c)
+    completes = 0
+    end = 0  # not 0: that of the band before changes
+    if seen and queued < 2 and not is_done(beat):
+        if beat.data and u.at >= u.depth:
+            fail(net, u, FAULT_ROWS, c)
             return 0
-        change = unpack_take(S, V, u, slot)
-        take(S, LOG, source, c)
+        completes, end = unpack_take(net, u, beat)
+        take(net, channel, c)
         flags = BUSY
     if queued:
-        which = S[u + RU_HEAD]
-        b = S[u + RU_BANDS] + which * BAND_WORDS
-        width = S[b + RB_WIDTH]
-        end = S[b + RB_END]
-        row = S[u + RU_ROW]
-        col = S[u + RU_COL]
-        last = row == S[b + RB_LEAVE] - 1
-        if not (width and last and end == 1 and queued == 1 and S[u + RU_MASK]):
-            if not ready(S, out, c):
-                flags |= BLOCKED
-            else:
-                pops = True
-                if width == 0:
-                    commit(S, V, LOG, out, push(S, out, c, end + 1, 0), c)
-                else:
-                    ends = col == width - 1
-                    across = S[u + RU_ACROSS]
-                    tile = push(
-                        S, out, c, across if not ends else end + 1 if last and end >= 2 else 2, 1
-                    )
-                    valid = row < S[b + RB_VALID]
-                    S[tile + X_META + across], S[tile + X_META + 1 - across] = (
-                        1 if valid else 0,
-                        S[S[u + RU_EXTENT] + which * S[u + RU_DEPTH] + col],
-                    )
-                    if S[G_VALUES]:
-                        along, step = (
-                            (1, t) if across else (t, 1)
-                        )  # from a row to the next, and within one
-                        from_ = (
-                            S[u + RU_VALUE] + (which * S[u + RU_DEPTH] + col) * t * t + row * along
-                        )
-                        to = S[tile + X_VALUE]
-                        for k in range(t * t):
-                            V[to + k] = 0
-                        if valid:
-                            for k in range(t):
-                                V[to + k * step] = V[from_ + k * step]
-                    commit(S, V, LOG, out, tile, c)
-                    pops = ends and last
-                    S[u + RU_COL] = 0 if ends else col + 1
-                    if ends:
-                        S[u + RU_ROW] = row + 1
-                if pops:
-                    S[u + RU_HEAD] = 1 - which
-                    S[u + RU_COUNT] = queued - 1
-                    S[u + RU_ROW] = 0
-                    S[u + RU_COL] = 0
-                flags |= BUSY
-    elif slot >= 0 and is_done(S, slot):
-        if not ready(S, out, c):
+        flags |= unpack_emit(net, u, out, c)
+    elif seen and is_done(beat):
+        if not ready(out, c):
             return BLOCKED
-        push_done(S, V, LOG, out, c)
-        take(S, LOG, source, c)
+        push_done(net, out, c)
+        take(net, channel, c)
         return BUSY
-    if change == 1:
-        S[u + RU_COUNT] += 1
-        wake(S, S[u + U_ID], c + 1)
-    elif change:
-        S[S[u + RU_BANDS] + S[u + RU_HEAD] * BAND_WORDS + RB_END] = change >> 1
-        wake(S, S[u + U_ID], c + 1)
-    return BUSY if flags & BUSY else flags
-
-
-RA_PLACED = U_OWN
+    if completes:
+        u.count += 1
+        wake(net, u.id, c + 1)
+    elif end:
+        Band(net, u.bands, u.first).end = end
+        wake(net, u.id, c + 1)
+    return flags
 
 
 @fast
-def row_append(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    rows_from = S[S[u + U_IN] + 1]
-    out = S[S[u + U_OUT]]
-    t = S[G_T]
-    x = head(S, source, c)
-    if x < 0:
+def unpack_take(net, u, beat):
+    """Keep a beat; returns whether a band is complete at the end of the cycle, and the stop with
+    which the band before it then ends, or 0.
+    """
+    t = net.t
+    which = (u.first + u.count) & 1
+    s = beat.stop
+    if not beat.data:
+        if s < 2:
+            return 0, np.int64(0)
+        unpack_band(net, u, which, 0, 0, s)
+        return 1, np.int64(0)
+    if u.at == 0:
+        u.valid = 0
+        if beat.rows:  # without a row no column is valid
+            u.valid = beat.cols if u.across else beat.rows
+    i = which * u.depth + u.at
+    table(net, u.extents)[i] = beat.rows if u.across else beat.cols
+    copy_values(net, beat.value, u.value + i * t * t, t * t)
+    u.at += 1
+    if s == 0:
+        return 0, np.int64(0)
+    leaves = u.valid if u.masks else min(max(u.rows - u.band * t, 0), t)
+    unpack_band(net, u, which, u.at if leaves else 0, leaves, s)
+    u.at = 0
+    u.band = 0 if s >= 2 else u.band + 1
+    if leaves:
+        return 1, np.int64(0)
+    if s < 2:
+        return 0, np.int64(0)
+    if u.count and Band(net, u.bands, 1 - which).end == 1:
+        return 0, s
+    return 1, np.int64(0)
+
+
+@fast
+def unpack_band(net, u, which, width, leaves, end):
+    band = Band(net, u.bands, which)
+    band.width = width
+    band.valid = u.valid
+    band.leaves = leaves
+    band.end = end
+
+
+@fast
+def unpack_emit(net, u, out, c):
+    """The next tile of one row leaves; the last one of a band waits for its stop."""
+    band = Band(net, u.bands, u.first)
+    last = u.row == band.leaves - 1
+    if band.width and last and band.end == 1 and u.count == 1 and u.masks:
         return 0
-    y = head(S, rows_from, c)
-    s = S[x + X_STOP]
-    rows = S[x + X_META]
-    cols = S[x + X_META + 1]
-    bare = not S[x + X_DATA]
-    takes = not bare and not S[u + RA_PLACED] and rows < t
-    if (takes or bare) and y < 0:
-        return 0
-    if (bare and (S[y + X_DATA] or S[y + X_STOP] != s)) or (
-        takes and (not S[y + X_DATA] or (S[y + X_STOP] > 0) != (s > 0))
-    ):
-        fail(S, FAULT_STOP, u, c)
-        return 0
-    if not bare and not takes and not S[u + RA_PLACED] and s >= 2:
-        fail(S, FAULT_ROWS, u, c)
-        return 0
-    if not ready(S, out, c):
+    if not ready(out, c):
         return BLOCKED
-    if takes:
-        slot = push(S, out, c, s, 1)
-        S[slot + X_META], S[slot + X_META + 1] = rows + 1, max(cols, S[y + X_META + 1])
-        copy_values(S, V, S[x + X_VALUE], S[slot + X_VALUE], t * t)
-        copy_values(S, V, S[y + X_VALUE], S[slot + X_VALUE] + rows * t, t)
-        commit(S, V, LOG, out, slot, c)
-    else:
-        forward(S, V, LOG, x, out, c, s)
-    if takes or bare:
-        take(S, LOG, rows_from, c)
-    if not bare:
-        S[u + RA_PLACED] = 1 if s < 2 and (S[u + RA_PLACED] or (takes and s == 1)) else 0
-    take(S, LOG, source, c)
+    if band.width == 0:
+        push_bare(net, out, c, band.end + 1)
+        unpack_pop(u)
+        return BUSY
+    ends = u.col == band.width - 1
+    stop = u.across
+    if ends:
+        stop = band.end + 1 if last and band.end >= 2 else 2
+    unpack_row(net, u, band, out, c, stop)
+    u.col += 1
+    if ends:
+        u.col = 0
+        u.row += 1
+        if last:
+            unpack_pop(u)
     return BUSY
 
 
-RO_BAND = U_OWN
+@fast
+def unpack_pop(u):
+    u.first = 1 - u.first
+    u.count -= 1
+    u.row = 0
+    u.col = 0
 
 
 @fast
-def row_offset(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    counts = S[S[u + U_IN] + 1]
-    out = S[S[u + U_OUT]]
-    t = S[G_T]
-    x = head(S, source, c)
-    y = head(S, counts, c)
-    if x < 0 or y < 0:
+def unpack_row(net, u, band, out, c, stop):
+    """A row of a tile leaves as a tile."""
+    t = net.t
+    i = u.first * u.depth + u.col
+    valid = u.row < band.valid
+    tile = push(net, out, c, stop, 1)
+    rows = 1 if valid else 0
+    cols = table(net, u.extents)[i]
+    tile.rows = cols if u.across else rows
+    tile.cols = rows if u.across else cols
+    fill_values(net, tile.value, t * t, 0)
+    if valid and net.has_values:
+        values = singles(net.values)
+        step = t if u.across else 1  # within a row
+        start = u.value + i * t * t + u.row * (1 if u.across else t)
+        for k in range(t):
+            values[tile.value + k * step] = values[start + k * step]
+    commit(net, out, tile, c)
+
+
+@unit
+class RowAppend:
+    """State of a `row_append`."""
+
+    placed: int  # the logical tile has its row
+
+
+@acts(RowAppend, "row_append")
+def row_append(net, u, c):
+    tiles = source(net, u, 0)
+    rows = source(net, u, 1)
+    out = target(net, u, 0)
+    if not visible(net, tiles, c):
         return 0
-    s = S[x + X_STOP]
-    data = S[x + X_DATA]
-    ends = s >= 2
-    if ends and (data != S[y + X_DATA] or s != S[y + X_STOP] + (0 if is_done(S, x) else 2)):
-        fail(S, FAULT_STOP, u, c)
+    x = head(net, tiles)
+    takes = x.data and not u.placed and x.rows < net.t
+    row_seen = visible(net, rows, c)
+    if (takes or not x.data) and not row_seen:
         return 0
-    if not ready(S, out, c):
+    y = head(net, rows)
+    if not x.data:
+        if y.data or y.stop != x.stop:
+            fail(net, u, FAULT_STOP, c)
+            return 0
+    elif takes:
+        if not y.data or (y.stop > 0) != (x.stop > 0):
+            fail(net, u, FAULT_STOP, c)
+            return 0
+    elif not u.placed and x.stop >= 2:
+        fail(net, u, FAULT_ROWS, c)
+        return 0
+    if not ready(out, c):
         return BLOCKED
-    slot = push(S, out, c, s, data)
-    if data:
-        rows = min(S[x + X_META], max(S[y + X_META] - S[u + RO_BAND] * t, 0))
-        S[slot + X_META], S[slot + X_META + 1] = rows, S[x + X_META + 1]
-        copy_values(S, V, S[x + X_VALUE], S[slot + X_VALUE], t * t)
-        if S[G_VALUES]:
-            mask_tile(S, V, S[slot + X_VALUE], rows, S[x + X_META + 1])
-    commit(S, V, LOG, out, slot, c)
-    S[u + RO_BAND] = 0 if ends else S[u + RO_BAND] + (1 if s == 1 else 0)
-    take(S, LOG, source, c)
+    if takes:
+        append(net, x, y, out, c)
+    else:
+        forward(net, x, out, c, x.stop)
+    if takes or not x.data:
+        take(net, rows, c)
+    if x.data:
+        u.placed = 1 if x.stop < 2 and (u.placed or (takes and x.stop == 1)) else 0
+    take(net, tiles, c)
+    return BUSY
+
+
+@fast
+def append(net, x, y, out, c):
+    """A tile leaves with one row more."""
+    t = net.t
+    slot = push(net, out, c, x.stop, 1)
+    slot.rows = x.rows + 1
+    slot.cols = max(x.cols, y.cols)
+    copy_values(net, x.value, slot.value, t * t)
+    copy_values(net, y.value, slot.value + x.rows * t, t)
+    commit(net, out, slot, c)
+
+
+@unit
+class RowOffset:
+    """State of a `row_offset`."""
+
+    band: int  # bands before in the logical tile
+
+
+@acts(RowOffset, "row_offset")
+def row_offset(net, u, c):
+    tiles = source(net, u, 0)
+    counts = source(net, u, 1)
+    out = target(net, u, 0)
+    if not both_visible(net, tiles, counts, c):
+        return 0
+    x = head(net, tiles)
+    y = head(net, counts)
+    ends = x.stop >= 2
+    if ends and (x.data != y.data or x.stop != y.stop + (0 if is_done(x) else 2)):
+        fail(net, u, FAULT_STOP, c)
+        return 0
+    if not ready(out, c):
+        return BLOCKED
+    slot = push(net, out, c, x.stop, x.data)
+    if x.data:
+        copy_beat(net, x, slot, tiles)
+        slot.rows = min(x.rows, max(y.low - u.band * net.t, 0))
+        pad_tile(net, slot.value, slot.rows, slot.cols, 0)
+    commit(net, out, slot, c)
+    u.band = 0 if ends else u.band + (1 if x.stop == 1 else 0)
+    take(net, tiles, c)
     if ends:
-        take(S, LOG, counts, c)
+        take(net, counts, c)
     return BUSY

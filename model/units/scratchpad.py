@@ -2,418 +2,598 @@
 
 from __future__ import annotations
 
-from .state import *
+import math
 
-(
-    M_FRAMES,
-    M_NW,
-    M_NR,
-    M_FREE,
-    M_FREE_COUNT,
-    M_WRITE_TURN,
-    M_READ_TURN,
-    M_NEXT,
-    M_REFS,
-    M_LAST_PAGE,
-    M_TILE,
-    M_VALUE,
-    M_USED,
-    M_PEAK,
-    M_WRITERS,
-    M_READERS,
-    M_PAGES,
-    M_OWNER,
-) = range(U_OWN, U_OWN + 18)  # M_OWNER: the writer of the buffer that begins with a page
-(
-    W_RANK,
-    W_FIRST,
-    W_PAGE,
-    W_FILL,
-    W_COUNT,
-    W_HEAD,
-    W_QUEUED,
-    W_ASKS,
-    W_LAST,
-    W_LIMIT,
-    W_HELD,
-    W_QUEUE,
-) = range(12)  # buffers it may hold, and holds; queue: 2 x (from cycle, stop, data, page, tiles)
-WRITER_WORDS = 22
-(
-    Z_RANK,
-    Z_REPEAT,
-    Z_HOLDS,
-    Z_FIRST,
-    Z_PAGE,
-    Z_FRAME,
-    Z_LEFT,
-    Z_TILES,
-    Z_TURN,
-    Z_STOP,
-    Z_HEAD,
-    Z_QUEUED,
-    Z_ASKS,
-    Z_TURNS,
-    Z_TURNS_COUNT,
-    Z_TURNS_AT,
-    Z_REF,
-    Z_TOKENS,
-    Z_AFFINE,
-    Z_LOOPS,
-    Z_TABLE,
-    Z_KNOWN,
-    Z_AT,
-    Z_SPAN,
-    Z_DIMENSION,
-    Z_QUEUE,
-) = range(
-    26
-    # Z_REF: level of the stream that drives the reads, or -1, Z_TOKENS its channel; Z_SPAN: tiles
-    # of a
-    # pass; Z_DIMENSION: whether the repeats are one; queue: 4 x ENTRY
+import numpy as np
+
+from ...machine import beat as beats
+from ...machine.beat import STOP_DONE
+from ..records import fast, record, table
+from .state import (
+    ACTIVE,
+    BLOCKED,
+    BUSY,
+    FAULT_ADDRESS,
+    FAULT_REFERENCES,
+    FAULT_STOP,
+    Beat,
+    Channel,
+    Count,
+    Counts,
+    acts,
+    copy_values,
+    fail,
+    head,
+    is_done,
+    post,
+    push_bare,
+    push_entry,
+    push_pair,
+    ready,
+    source,
+    take,
+    target,
+    unit,
+    visible,
+    wake,
 )
-READER_WORDS = 50
-LOOP_WORDS = 3  # trips, stride, index
-FRAME = 4  # words of a stored tile: stop, data, rows, cols
-REF_QUEUE = 2
-TILE_QUEUE = 4
+
+ENDED = 8
+"""A flag of a port: it took its Done."""
+
+REFERENCES = 2
+"""Entries of a writer's queue of references."""
+TILES = 4
+"""Entries of a reader's queue of tiles."""
+
+
+@record
+class Frame:
+    """A stored tile."""
+
+    stop: int
+    data: int
+    rows: int
+    cols: int
+
+
+@record
+class Writer:
+    """A writer: the buffer that it fills, and the references that are to leave."""
+
+    rank: int  # of a buffer
+    limit: int  # buffers it may hold, and holds
+    holds: int
+    first: int  # first page of the open buffer, or -1
+    page: int  # its last one
+    fill: int  # frames of that
+    count: int  # tiles of the buffer
+    before: int  # stop of the beat before
+    asks: int
+    queue: int  # `Beat`s
+    at: int
+    queued: int
+
+
+@record
+class Loop:
+    """A loop dimension of affine reads."""
+
+    trips: int
+    stride: int
+    index: int
+
+
+@record
+class Reader:
+    """A reader: the buffer that it reads, and the tiles that are to leave."""
+
+    rank: int
+    turns: int  # how often it reads a buffer; 0: there is no such dimension
+    is_dimension: int  # whether these are one
+    list: int  # the turns of one buffer after the other, where they differ
+    list_length: int
+    list_at: int
+    ref: int  # level of the stream that drives the reads, or -1
+    tokens: int  # its channel
+    n_loops: int  # of affine reads, the loops, and the pages of the buffer as far as known
+    loops: int
+    pages: int
+    known: int
+    holds: int  # a reference
+    first: int  # its page; -1: none, groups without a buffer
+    tiles: int
+    stop: int
+    span: int  # tiles of a pass
+    turn: int
+    left: int  # tiles of this pass
+    page: int  # the next tile, where reads are not affine
+    frame: int
+    tile: int  # the next tile, where they are
+    asks: int
+    queue: int  # `Beat`s
+    at: int
+    queued: int
+
+
+@unit
+class Scratchpad:
+    """State of a `scratchpad`."""
+
+    n_pages: int
+    frames: int  # of a page
+    free: int  # first of the free pages
+    n_free: int
+    following: int  # page after each page: of its buffer, or free
+    last_pages: int  # of the buffer that begins with a page: its last one
+    owners: int  # and the writer that made it
+    counts: int
+    used: int  # pages in use, and most of them
+    peak: int
+    tiles: int  # `Frame`s
+    value: int
+    writers: int
+    n_writers: int
+    write_turn: int
+    readers: int
+    n_readers: int
+    read_turn: int
+
+    @staticmethod
+    def begin(layout, u):
+        p = u.params
+        tiles = p["pages"] * p["frames"]
+        return {
+            "n_pages": p["pages"],
+            "frames": p["frames"],
+            "n_free": p["pages"],
+            "following": layout.put([*range(1, p["pages"]), 0]),
+            "last_pages": layout.alloc(p["pages"]),
+            "owners": layout.alloc(p["pages"]),
+            "counts": layout.counts[u.id],
+            "tiles": layout.alloc(tiles * Frame.words),
+            "value": layout.alloc_values(tiles * layout.graph.t**2),
+            "writers": layout.records(Writer, _begin_writers(layout, p)),
+            "n_writers": len(p["writers"]),
+            "readers": layout.records(Reader, _begin_readers(layout, u)),
+            "n_readers": len(p["readers"]),
+        }
+
+
+def _begin_writers(layout, p) -> list[dict]:
+    return [
+        {
+            "rank": w["rank"],
+            "limit": limit,
+            "first": -1,
+            "before": STOP_DONE,
+            "queue": layout.alloc(REFERENCES * Beat.words),
+        }
+        for w, limit in zip(p["writers"], p["limit"], strict=True)
+    ]
+
+
+def _begin_readers(layout, u) -> list[dict]:
+    p = u.params
+    ports = len(p["writers"]) + len(p["readers"])
+    tokens = iter(layout.graph.inputs(u.id)[ports:])
+    shapes = iter(p.get("shape", ()))
+    strides = iter(p.get("stride", ()))
+    readers = []
+    for i, r in enumerate(p["readers"]):
+        turns = r.get("turns") or []
+        loops = [(next(shapes), next(strides), 0) for _ in range(r.get("affine") or 0)]
+        readers.append(
+            {
+                "rank": r["rank"],
+                "turns": p["repeat"][i] if r["repeat_dim"] else 0,
+                "is_dimension": bool(r["repeat_dim"]),
+                "list": layout.put(turns),
+                "list_length": len(turns),
+                "ref": r.get("ref", -1),
+                "tokens": layout.channel_at(next(tokens).id) if "ref" in r else 0,
+                "n_loops": len(loops),
+                "loops": layout.put([x for loop in loops for x in loop]),
+                "pages": layout.alloc(p["pages"] if loops else 0),
+                "span": math.prod(trips for trips, _, _ in loops),
+                "queue": layout.beats(beats.Tile(layout.graph.t, "fp32"), TILES),
+            }
+        )
+    return readers
+
+
+@acts(Scratchpad, "scratchpad")
+def scratchpad(net, u, c):
+    flags = ACTIVE if free_lowest(net, u, c) else 0
+    n_free = u.n_free
+    for i in range(u.n_writers):
+        flags |= writer_port(net, u, Writer(net, u.writers, i), i, n_free, c)
+    flags |= write(net, u, c)
+    if flags & ENDED:
+        u.write_turn = 0
+    ended = 0
+    for i in range(u.n_readers):
+        port = reader_port(net, u, Reader(net, u.readers, i), i, c)
+        ended |= port & ENDED
+        flags |= port
+    flags |= read(net, u, c)
+    if ended:
+        u.read_turn = 0
+    return flags
+
+
+# ---- free pages (rules 5 and 9)
 
 
 @fast
-def start_read(S, LOG, z, channel, slot, c):
-    S[z + Z_HOLDS] = 1
-    if not S[slot + X_DATA]:  # groups without a buffer
-        S[z + Z_FIRST], S[z + Z_STOP] = -1, S[slot + X_STOP]
-        take(S, LOG, channel, c)
+def free_lowest(net, u, c):
+    """Splice the lowest buffer without a reference into the free list; whether others wait."""
+    counts = Counts(net, u.counts, 0)
+    if not counts.zeros:
+        return False
+    lowest = -1
+    others = 0
+    first = 0
+    end = u.n_pages
+    if counts.zeros == 1:
+        first = counts.page
+        end = first + 1
+    for page in range(first, end):
+        count = Count(net, counts.pages, page)
+        if count.zero_at < 0:
+            continue
+        if count.references > 0:
+            count.zero_at = -1  # another change of the same cycle
+        elif count.zero_at == c or lowest >= 0:
+            others += 1
+            counts.page = page
+        else:
+            lowest = page
+    counts.zeros = others
+    if lowest >= 0:
+        Count(net, counts.pages, lowest).zero_at = -1
+        free_buffer(net, u, lowest)
+    return others > 0
+
+
+@fast
+def free_buffer(net, u, first):
+    """The pages of a buffer become the first ones of the free list."""
+    following = table(net, u.following)
+    last = table(net, u.last_pages)[first]
+    page = first
+    n = 1
+    while page != last:
+        page = following[page]
+        n += 1
+    following[last] = u.free
+    u.free = first
+    u.n_free += n
+    u.used -= n
+    Writer(net, u.writers, table(net, u.owners)[first]).holds -= 1
+
+
+@fast
+def new_page(net, u):
+    """Take the first free page."""
+    page = u.free
+    u.free = table(net, u.following)[page]
+    u.n_free -= 1
+    u.used += 1
+    u.peak = max(u.peak, u.used)
+    return page
+
+
+# ---- writers (rules 1, 2 and 6)
+
+
+@fast
+def writer_port(net, u, w, i, n_free, c):
+    """A writer's request or Done, judged on the start of the cycle, and its queue of references."""
+    queued = w.queued
+    flags = 0
+    if queued:
+        out = target(net, u, i)
+        entry = Beat(net, w.queue, w.at)
+        if not ready(out, c):
+            flags = BLOCKED
+        else:
+            if entry.data:
+                push_pair(net, out, c, entry.stop, entry.page, entry.tiles)
+            else:
+                push_bare(net, out, c, entry.stop)
+            w.at = 1 - w.at
+            w.queued -= 1
+            flags = BUSY
+    w.asks = 0
+    channel = source(net, u, i)
+    if not visible(net, channel, c):
+        return flags
+    beat = head(net, channel)
+    done = is_done(beat)
+    if not done and (beat.data or beat.stop <= w.rank or w.before <= w.rank):
+        w.asks = has_room(u, w, n_free) and (beat.stop < w.rank or queued < REFERENCES)
+    elif queued == 0:
+        w.before = beat.stop
+        push_reference(net, w, c, beat.stop if done else beat.stop - w.rank, 0)
+        take(net, channel, c)
+        flags |= BUSY | ENDED if done else BUSY
+    return flags
+
+
+@fast
+def has_room(u, w, n_free):
+    """Whether a writer finds a frame."""
+    if w.first >= 0:
+        return w.fill < u.frames or n_free > 0
+    return n_free > 0 and w.holds < w.limit
+
+
+@fast
+def push_reference(net, w, c, stop, data):
+    """Queue the reference to the open buffer, or what stands for none."""
+    entry = Beat(net, w.queue, (w.at + w.queued) & (REFERENCES - 1))
+    entry.due = c + 1
+    entry.stop = stop
+    entry.data = data
+    entry.page = w.first
+    entry.tiles = w.count
+    w.queued += 1
+
+
+@fast
+def write(net, u, c):
+    """Rule 2: one writer a cycle, round robin."""
+    for k in range(u.n_writers):
+        i = (u.write_turn + k) % u.n_writers
+        w = Writer(net, u.writers, i)
+        if w.asks:
+            u.write_turn = (i + 1) % u.n_writers
+            channel = source(net, u, i)
+            store_tile(net, u, i, head(net, channel), c)
+            take(net, channel, c)
+            return BUSY
+    return 0
+
+
+@fast
+def store_tile(net, u, i, beat, c):
+    """Rule 2: a tile into the next frame; a buffer's last one gives the reference."""
+    w = Writer(net, u.writers, i)
+    if w.first < 0:
+        w.first = new_page(net, u)
+        w.page = w.first
+        w.fill = 0
+        w.count = 0
+        w.holds += 1
+    elif w.fill == u.frames:
+        page = new_page(net, u)
+        table(net, u.following)[w.page] = page
+        w.page = page
+        w.fill = 0
+    at = w.page * u.frames + w.fill
+    frame = Frame(net, u.tiles, at)
+    frame.stop = beat.stop
+    frame.data = beat.data
+    frame.rows = beat.rows
+    frame.cols = beat.cols
+    size = net.t * net.t
+    copy_values(net, beat.value, u.value + at * size, size)
+    w.before = beat.stop
+    w.fill += 1
+    w.count += 1
+    if w.count >= 1 << 16:
+        fail(net, u, FAULT_REFERENCES, c)
+    if beat.stop >= w.rank:
+        push_reference(net, w, c, beat.stop - w.rank, 1)
+        Count(net, Counts(net, u.counts, 0).pages, w.first).references = 1
+        table(net, u.last_pages)[w.first] = w.page
+        table(net, u.owners)[w.first] = i
+        w.first = -1
+
+
+# ---- readers (rules 3, 4, 7 and 8)
+
+
+@fast
+def token_of(net, r):
+    """The head of the stream that drives a reader."""
+    return head(net, Channel(net, r.tokens, 0))
+
+
+@fast
+def token_visible(net, r, c):
+    return r.ref < 0 or visible(net, Channel(net, r.tokens, 0), c)
+
+
+@fast
+def reader_port(net, u, r, i, c):
+    """A reader's request or Done, judged on the start of the cycle, and its queue of tiles."""
+    queued = r.queued
+    flags = 0
+    if queued:
+        flags = deliver_tile(net, r, target(net, u, u.n_writers + i), c)
+    token = token_visible(net, r, c)
+    ended = r.ref < 0 or (token and is_done(token_of(net, r)))
+    if r.holds:
+        r.asks = queued < TILES and token and (r.ref < 0 or not ended)
+        return flags
+    r.asks = 0
+    channel = source(net, u, u.n_writers + i)
+    if not visible(net, channel, c):
+        return flags
+    if not is_done(head(net, channel)):
+        start_read(net, r, channel, c)
+        return flags | BUSY
+    if queued or not ended:
+        return flags
+    entry = Beat(net, r.queue, r.at)
+    entry.due = c + 1
+    entry.stop = STOP_DONE
+    entry.data = 0
+    r.queued = 1
+    r.list_at = 0
+    take(net, channel, c)
+    if r.ref >= 0:
+        take(net, Channel(net, r.tokens, 0), c)
+    return flags | BUSY | ENDED
+
+
+@fast
+def deliver_tile(net, r, out, c):
+    """The first tile of the queue leaves."""
+    entry = Beat(net, r.queue, r.at)
+    if entry.due > c:
+        return 0
+    if not ready(out, c):
+        return BLOCKED
+    push_entry(net, out, c, entry)
+    r.at = (r.at + 1) & (TILES - 1)
+    r.queued -= 1
+    return BUSY
+
+
+@fast
+def start_read(net, r, channel, c):
+    """Take a reference, or what stands for none."""
+    reference = head(net, channel)
+    take(net, channel, c)
+    r.holds = 1
+    r.stop = reference.stop
+    r.first = -1
+    if not reference.data:
         return
-    if S[z + Z_TURNS_COUNT]:
-        S[z + Z_REPEAT] = S[S[z + Z_TURNS] + S[z + Z_TURNS_AT]]
-        S[z + Z_TURNS_AT] = (S[z + Z_TURNS_AT] + 1) % S[z + Z_TURNS_COUNT]
-    S[z + Z_FIRST], S[z + Z_TILES], S[z + Z_STOP] = (
-        S[slot + X_META],
-        S[slot + X_META + 1],
-        S[slot + X_STOP],
-    )
-    if S[z + Z_AFFINE]:
-        S[S[z + Z_TABLE]] = S[z + Z_FIRST]
-        S[z + Z_KNOWN] = 1
+    if r.list_length:
+        r.turns = table(net, r.list)[r.list_at]
+        r.list_at = (r.list_at + 1) % r.list_length
+    r.first = reference.page
+    r.tiles = reference.tiles
+    if r.n_loops:
+        table(net, r.pages)[0] = r.first
+        r.known = 1
     else:
-        S[z + Z_SPAN] = S[z + Z_TILES]
-    S[z + Z_PAGE], S[z + Z_FRAME], S[z + Z_LEFT], S[z + Z_TURN] = (
-        S[z + Z_FIRST],
-        0,
-        S[z + Z_SPAN],
-        0,
-    )
-    take(S, LOG, channel, c)
+        r.span = r.tiles
+    r.turn = 0
+    start_pass(r)
 
 
 @fast
-def next_point(S, z):
-    """To the next point of an affine reader's loop nest; returns how many dimensions end."""
-    ends = 0
-    d = S[z + Z_AFFINE] - 1
-    while d >= 0:
-        loop = S[z + Z_LOOPS] + d * LOOP_WORDS
-        S[loop + 2] += 1
-        S[z + Z_AT] += S[loop + 1]
-        if S[loop + 2] < S[loop]:
+def start_pass(r):
+    r.page = r.first
+    r.frame = 0
+    r.left = r.span
+
+
+@fast
+def read(net, u, c):
+    """Rule 3: one reader a cycle, round robin."""
+    for k in range(u.n_readers):
+        i = (u.read_turn + k) % u.n_readers
+        r = Reader(net, u.readers, i)
+        if r.asks:
+            u.read_turn = (i + 1) % u.n_readers
+            if r.n_loops and r.first >= 0 and r.known * u.frames < r.tiles:
+                learn_page(net, u, r)
+                return ACTIVE
+            return serve(net, u, r, source(net, u, u.n_writers + i), c)
+    return 0
+
+
+@fast
+def learn_page(net, u, r):
+    """Rule 8: the next page of the buffer into the reader's table."""
+    r.page = table(net, u.following)[r.page]
+    table(net, r.pages)[r.known] = r.page
+    r.known += 1
+
+
+@fast
+def serve(net, u, r, channel, c):
+    """A tile, or what stands for none, into the reader's queue."""
+    entry = Beat(net, r.queue, (r.at + r.queued) & (TILES - 1))
+    entry.due = c + 2
+    entry.data = 0
+    bare = r.first < 0 or (r.ref >= 0 and not token_of(net, r).data)
+    stop = np.int64(0)
+    if not bare:
+        at = place(net, u, r)
+        if at < 0:
+            fail(net, u, FAULT_ADDRESS, r.tile)
+            return 0
+        stop = read_tile(net, u, r, entry, at)
+    flags = ACTIVE
+    if bare or r.left == 0:
+        last, stop = pass_end(net, u, r, c)
+        if r.ref >= 0:
+            take(net, Channel(net, r.tokens, 0), c)
+            flags |= BUSY
+        if not last:
+            r.turn += 1
+            start_pass(r)
+        else:
+            if r.first >= 0:
+                post(net, u.counts, r.first, -1)
+            r.holds = 0
+            if visible(net, channel, c) and not is_done(head(net, channel)):
+                start_read(net, r, channel, c)
+                flags |= BUSY
+    elif r.frame == u.frames and not r.n_loops:
+        r.page = table(net, u.following)[r.page]
+        r.frame = 0
+    entry.stop = stop
+    r.queued += 1
+    wake(net, u.id, c + 2)
+    return flags
+
+
+@fast
+def place(net, u, r):
+    """Where the next tile lies; -1: outside of the buffer."""
+    if not r.n_loops:
+        return r.page * u.frames + r.frame
+    if r.tile >= r.tiles:
+        return np.int64(-1)
+    return table(net, r.pages)[r.tile // u.frames] * u.frames + r.tile % u.frames
+
+
+@fast
+def read_tile(net, u, r, entry, at):
+    """The tile at a place into an entry; returns its stop within the pass."""
+    frame = Frame(net, u.tiles, at)
+    entry.data = frame.data
+    entry.rows = frame.rows
+    entry.cols = frame.cols
+    size = net.t * net.t
+    copy_values(net, u.value + at * size, entry.value, size)
+    r.left -= 1
+    r.frame += 1
+    return next_point(net, r) if r.n_loops else frame.stop
+
+
+@fast
+def next_point(net, r):
+    """Rule 8: to the next point of the loop nest; returns how many dimensions end."""
+    ends = np.int64(0)
+    for d in range(r.n_loops - 1, -1, -1):
+        loop = Loop(net, r.loops, d)
+        loop.index += 1
+        r.tile += loop.stride
+        if loop.index < loop.trips:
             break
-        S[loop + 2] = 0
-        S[z + Z_AT] -= S[loop] * S[loop + 1]
+        loop.index = 0
+        r.tile -= loop.trips * loop.stride
         ends += 1
-        d -= 1
     return ends
 
 
 @fast
-def free_lowest(S, u, counts, c):
-    """Splice the lowest buffer without a reference into the free list; whether others wait."""
-    lowest = -1
-    others = 0
-    first = 0
-    last = S[u + M_PAGES]
-    if S[counts + COUNTS_ZERO] == 1:
-        first = S[counts + COUNTS_PAGE]
-        last = first + 1
-    for page in range(first, last):
-        at = counts + COUNTS_WORDS + 2 * page
-        if S[at + 1] < 0:
-            continue
-        if S[at] > 0:
-            S[at + 1] = -1  # another change of the same cycle
-        elif S[at + 1] == c or lowest >= 0:
-            others += 1
-            S[counts + COUNTS_PAGE] = page
-        else:
-            lowest = page
-    S[counts + COUNTS_ZERO] = others
-    if lowest >= 0:
-        following = S[u + M_NEXT]
-        last = lowest
-        n = 1
-        while last != S[S[u + M_LAST_PAGE] + lowest]:
-            last = S[following + last]
-            n += 1
-        S[following + last] = S[u + M_FREE]
-        S[u + M_FREE] = lowest
-        S[u + M_FREE_COUNT] += n
-        S[u + M_USED] -= n
-        S[S[S[u + M_OWNER] + lowest] + W_HELD] -= 1
-        S[counts + COUNTS_WORDS + 2 * lowest + 1] = -1
-    return others
-
-
-@fast
-def scratchpad(S, V, LOG, u, c):
-    flags = 0
-    blocked = False
-    size = S[G_T] * S[G_T]
-    frames = S[u + M_FRAMES]
-    following = S[u + M_NEXT]
-    counts = S[u + M_REFS]
-    if S[counts + COUNTS_ZERO]:  # posts of earlier cycles
-        if free_lowest(S, u, counts, c):
-            flags = ACTIVE
-    free = S[u + M_FREE_COUNT]
-    # Writers: requests and Done on the levels at the start of the cycle, then the reference queues.
-    nw = S[u + M_NW]
-    ended = False
-    for i in range(nw):
-        w = S[u + M_WRITERS] + i * WRITER_WORDS
-        channel = S[S[u + U_IN] + i]
-        out = S[S[u + U_OUT] + i]
-        queued = S[w + W_QUEUED]
-        first = S[w + W_HEAD]
-        S[w + W_ASKS] = 0
-        slot = head(S, channel, c)
-        if slot >= 0:
-            s = S[slot + X_STOP]
-            if not is_done(S, slot) and (
-                S[slot + X_DATA] or s <= S[w + W_RANK] or S[w + W_LAST] <= S[w + W_RANK]
-            ):
-                if (
-                    S[w + W_FILL] < frames or free > 0
-                    if S[w + W_FIRST] >= 0
-                    else free > 0 and S[w + W_HELD] < S[w + W_LIMIT]
-                ) and (S[slot + X_STOP] < S[w + W_RANK] or queued < REF_QUEUE):
-                    S[w + W_ASKS] = 1
-            elif queued == 0:
-                e = w + W_QUEUE + first * 5
-                S[e], S[e + 1], S[e + 2] = c + 1, s if is_done(S, slot) else s - S[w + W_RANK], 0
-                S[w + W_QUEUED] = 1
-                S[w + W_LAST] = s
-                ended |= is_done(S, slot)
-                take(S, LOG, channel, c)
-                flags |= BUSY
-        if queued:
-            e = w + W_QUEUE + first * 5
-            if ready(S, out, c):
-                if S[e + 2]:
-                    slot = push(S, out, c, S[e + 1], 1)
-                    S[slot + X_META], S[slot + X_META + 1] = S[e + 3], S[e + 4]
-                    commit(S, V, LOG, out, slot, c)
-                else:
-                    commit(S, V, LOG, out, push(S, out, c, S[e + 1], 0), c)
-                S[w + W_HEAD] = 1 - first
-                S[w + W_QUEUED] -= 1
-                flags |= BUSY
-            else:
-                blocked = True
-    for k in range(nw):
-        i = (S[u + M_WRITE_TURN] + k) % nw
-        w = S[u + M_WRITERS] + i * WRITER_WORDS
-        if not S[w + W_ASKS]:
-            continue
-        S[u + M_WRITE_TURN] = (i + 1) % nw
-        channel = S[S[u + U_IN] + i]
-        slot = head(S, channel, c)
-        if S[w + W_FIRST] < 0 or S[w + W_FILL] == frames:
-            page = S[u + M_FREE]
-            S[u + M_FREE] = S[following + page]
-            S[u + M_FREE_COUNT] -= 1
-            S[u + M_USED] += 1
-            if S[u + M_USED] > S[u + M_PEAK]:
-                S[u + M_PEAK] = S[u + M_USED]
-            if S[w + W_FIRST] < 0:
-                S[w + W_FIRST] = page
-                S[w + W_COUNT] = 0
-                S[w + W_HELD] += 1
-            else:
-                S[following + S[w + W_PAGE]] = page
-            S[w + W_PAGE] = page
-            S[w + W_FILL] = 0
-        at = S[w + W_PAGE] * frames + S[w + W_FILL]
-        m = S[u + M_TILE] + FRAME * at
-        S[m], S[m + 1], S[m + 2], S[m + 3] = (
-            S[slot + X_STOP],
-            S[slot + X_DATA],
-            S[slot + X_META],
-            S[slot + X_META + 1],
-        )
-        S[w + W_LAST] = S[slot + X_STOP]
-        copy_values(S, V, S[slot + X_VALUE], S[u + M_VALUE] + at * size, size)
-        S[w + W_FILL] += 1
-        S[w + W_COUNT] += 1
-        if S[w + W_COUNT] >= 1 << 16:
-            fail(S, FAULT_REFERENCES, u, c)
-        if S[slot + X_STOP] >= S[w + W_RANK]:
-            first = S[w + W_FIRST]
-            e = w + W_QUEUE + ((S[w + W_HEAD] + S[w + W_QUEUED]) & 1) * 5
-            S[e], S[e + 1], S[e + 2], S[e + 3], S[e + 4] = (
-                c + 1,
-                S[slot + X_STOP] - S[w + W_RANK],
-                1,
-                first,
-                S[w + W_COUNT],
-            )
-            S[w + W_QUEUED] += 1
-            S[counts + COUNTS_WORDS + 2 * first] = 1
-            S[S[u + M_LAST_PAGE] + first] = S[w + W_PAGE]
-            S[S[u + M_OWNER] + first] = w
-            S[w + W_FIRST] = -1
-        take(S, LOG, channel, c)
-        flags |= BUSY
-        break
-    if ended:
-        S[u + M_WRITE_TURN] = 0
-    # Readers.
-    nr = S[u + M_NR]
-    ended = False
-    for i in range(nr):
-        z = S[u + M_READERS] + i * READER_WORDS
-        channel = S[S[u + U_IN] + nw + i]
-        out = S[S[u + U_OUT] + nw + i]
-        queued = S[z + Z_QUEUED]
-        first = S[z + Z_HEAD]
-        token = 0
-        if S[z + Z_REF] >= 0:
-            token = head(S, S[z + Z_TOKENS], c)
-        S[z + Z_ASKS] = (
-            1
-            if S[z + Z_HOLDS]
-            and queued < TILE_QUEUE
-            and (S[z + Z_REF] < 0 or (token >= 0 and not is_done(S, token)))
-            else 0
-        )
-        if not S[z + Z_HOLDS]:
-            slot = head(S, channel, c)
-            if slot >= 0:
-                if not is_done(S, slot):
-                    start_read(S, LOG, z, channel, slot, c)
-                    flags |= BUSY
-                elif queued == 0 and (S[z + Z_REF] < 0 or (token >= 0 and is_done(S, token))):
-                    e = z + Z_QUEUE + first * ENTRY
-                    S[e] = c + 1
-                    S[e + X_STOP] = STOP_DONE
-                    S[e + X_DATA] = 0
-                    S[z + Z_QUEUED] = 1
-                    S[z + Z_TURNS_AT] = 0
-                    ended = True
-                    take(S, LOG, channel, c)
-                    if S[z + Z_REF] >= 0:
-                        take(S, LOG, S[z + Z_TOKENS], c)
-                    flags |= BUSY
-        if queued:
-            e = z + Z_QUEUE + first * ENTRY
-            if S[e] <= c:
-                if ready(S, out, c):
-                    if S[e + X_DATA]:
-                        push_tile(
-                            S,
-                            V,
-                            LOG,
-                            out,
-                            c,
-                            S[e + X_STOP],
-                            S[e + X_META],
-                            S[e + X_META + 1],
-                            S[e + X_VALUE],
-                        )
-                    else:
-                        commit(S, V, LOG, out, push(S, out, c, S[e + X_STOP], 0), c)
-                    S[z + Z_HEAD] = (first + 1) & (TILE_QUEUE - 1)
-                    S[z + Z_QUEUED] -= 1
-                    flags |= BUSY
-                else:
-                    blocked = True
-    for k in range(nr):
-        i = (S[u + M_READ_TURN] + k) % nr
-        z = S[u + M_READERS] + i * READER_WORDS
-        if not S[z + Z_ASKS]:
-            continue
-        S[u + M_READ_TURN] = (i + 1) % nr
-        hollow = S[z + Z_FIRST] < 0
-        token = 0
-        if S[z + Z_REF] >= 0:
-            token = head(S, S[z + Z_TOKENS], c)
-        nothing = hollow or (S[z + Z_REF] >= 0 and not S[token + X_DATA])
-        if S[z + Z_AFFINE] and not hollow and S[z + Z_KNOWN] * frames < S[z + Z_TILES]:
-            S[z + Z_PAGE] = S[following + S[z + Z_PAGE]]
-            S[S[z + Z_TABLE] + S[z + Z_KNOWN]] = S[z + Z_PAGE]
-            S[z + Z_KNOWN] += 1
-            flags |= ACTIVE
-            break
-        e = z + Z_QUEUE + ((S[z + Z_HEAD] + S[z + Z_QUEUED]) & (TILE_QUEUE - 1)) * ENTRY
-        S[e] = c + 2
-        S[e + X_DATA] = 0
-        stop = 0
-        if not nothing:
-            at = S[z + Z_PAGE] * frames + S[z + Z_FRAME]
-            if S[z + Z_AFFINE]:
-                at = S[z + Z_AT]
-                if at >= S[z + Z_TILES]:
-                    fail(S, FAULT_ADDRESS, u, at)
-                    break
-                at = S[S[z + Z_TABLE] + at // frames] * frames + at % frames
-            m = S[u + M_TILE] + FRAME * at
-            stop, S[e + X_DATA], S[e + X_META], S[e + X_META + 1] = (
-                S[m],
-                S[m + 1],
-                S[m + 2],
-                S[m + 3],
-            )
-            copy_values(S, V, S[u + M_VALUE] + at * size, S[e + X_VALUE], size)
-            S[z + Z_LEFT] -= 1
-            S[z + Z_FRAME] += 1
-            if S[z + Z_AFFINE]:
-                stop = next_point(S, z)
-        if nothing or S[z + Z_LEFT] == 0:
-            if S[z + Z_REF] >= 0:
-                stop = S[token + X_STOP]
-                last_turn = stop >= S[z + Z_REF]
-                if last_turn and stop != S[z + Z_REF] + S[z + Z_STOP]:
-                    fail(S, FAULT_STOP, u, c)
-                stop += S[z + Z_RANK]
-                take(S, LOG, S[z + Z_TOKENS], c)
-                flags |= BUSY
-            else:
-                turns = S[z + Z_REPEAT]
-                stop = S[z + Z_RANK]
-                last_turn = hollow or S[z + Z_TURN] + 1 >= turns
-                if last_turn:
-                    stop += S[z + Z_STOP] + S[z + Z_DIMENSION]
-            if last_turn:
-                first = S[z + Z_FIRST]
-                if first >= 0:
-                    post(S, counts, first, -1)
-                S[z + Z_HOLDS] = 0
-                channel = S[S[u + U_IN] + nw + i]
-                slot = head(S, channel, c)
-                if slot >= 0 and not is_done(S, slot):
-                    start_read(S, LOG, z, channel, slot, c)
-                    flags |= BUSY
-            else:
-                S[z + Z_TURN] += 1
-                S[z + Z_PAGE], S[z + Z_FRAME], S[z + Z_LEFT] = S[z + Z_FIRST], 0, S[z + Z_SPAN]
-        elif S[z + Z_FRAME] == frames and not S[z + Z_AFFINE]:
-            S[z + Z_PAGE] = S[following + S[z + Z_PAGE]]
-            S[z + Z_FRAME] = 0
-        S[e + X_STOP] = stop
-        S[z + Z_QUEUED] += 1
-        wake(S, S[u + U_ID], c + 2)
-        flags |= ACTIVE
-        break
-    if ended:
-        S[u + M_READ_TURN] = 0
-    return flags | BLOCKED if blocked and not flags & BUSY else flags
+def pass_end(net, u, r, c):
+    """Rules 4 and 7: whether a pass is the buffer's last one, and the stop with which it ends."""
+    if r.ref < 0:
+        last = r.first < 0 or r.turn + 1 >= r.turns
+        return last, r.rank + (r.stop + r.is_dimension if last else 0)
+    stop = token_of(net, r).stop
+    last = stop >= r.ref
+    if last and stop != r.ref + r.stop:
+        fail(net, u, FAULT_STOP, c)
+    return last, stop + r.rank

@@ -1,351 +1,457 @@
-"""Units without pipeline that change stops or copy beats."""
+"""Units without pipeline that change stops or copy beats (docs/timing.md section 3)."""
 
 from __future__ import annotations
 
-from .state import *
-
-B_PAD = U_OWN  # offset of the scratchpad's reference counts, or -1
-
-
-@fast
-def broadcast(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    slot = head(S, source, c)
-    if slot < 0:
-        return 0
-    n = S[u + U_NOUT]
-    outs = S[u + U_OUT]
-    for i in range(n):
-        if not ready(S, S[outs + i], c):
-            return BLOCKED
-    for i in range(n):
-        forward(S, V, LOG, slot, S[outs + i], c, S[slot + X_STOP])
-    if S[slot + X_DATA]:
-        post(S, S[u + B_PAD], S[slot + X_META], n - 1)
-    take(S, LOG, source, c)
-    return BUSY
-
-
-# F_LAST: stop of the beat before
-F_LO = U_OWN
-F_HI = U_OWN + 1
-F_LAST = U_OWN + 2
-
-
-@fast
-def flatten(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    out = S[S[u + U_OUT]]
-    slot = head(S, source, c)
-    if slot < 0:
-        return 0
-    s = S[slot + X_STOP]
-    lo = S[u + F_LO]
-    hi = S[u + F_HI]
-    last = S[u + F_LAST]
-    if not S[slot + X_DATA] and lo < s < STOP_DONE:
-        if s > hi and 0 < lo < last <= hi:
-            fail(S, FAULT_EMPTY, u, c)
-            return 0
-        if s <= hi and (
-            lo == 0 or last > lo
-        ):  # an empty group adds nothing to the merged dimension
-            S[u + F_LAST] = s
-            take(S, LOG, source, c)
-            return BUSY
-    if not ready(S, out, c):
-        return BLOCKED
-    S[u + F_LAST] = s
-    if not is_done(S, slot):
-        if s > hi:
-            s -= hi - lo
-        elif s > lo:
-            s = lo
-    forward(S, V, LOG, slot, out, c, s)
-    take(S, LOG, source, c)
-    return BUSY
-
-
-# P_HOLD: slot-like record; its X_ACCEPT is 1 when full
-P_LEVEL = U_OWN
-P_HOLD = U_OWN + 1
-P_DONE = U_OWN + 2
-
-
-@fast
-def promote(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    out = S[S[u + U_OUT]]
-    slot = head(S, source, c)
-    if slot < 0:
-        return 0
-    if not ready(S, out, c):
-        return BLOCKED
-    s = S[slot + X_STOP]
-    if s >= S[u + P_LEVEL] and not is_done(S, slot):
-        s += 1
-    forward(S, V, LOG, slot, out, c, s)
-    take(S, LOG, source, c)
-    return BUSY
-
-
-@fast
-def promote_outermost(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    out = S[S[u + U_OUT]]
-    hold = S[u + P_HOLD]
-    if S[u + P_DONE]:
-        if not ready(S, out, c):
-            return BLOCKED
-        push_done(S, V, LOG, out, c)
-        S[u + P_DONE] = 0
-        return BUSY
-    slot = head(S, source, c)
-    if slot < 0:
-        return 0
-    if S[hold]:
-        if not ready(S, out, c):
-            return BLOCKED
-        forward(S, V, LOG, hold, out, c, S[u + P_LEVEL] if is_done(S, slot) else S[hold + X_STOP])
-        S[hold] = 0
-    if not is_done(S, slot):
-        S[hold], S[hold + X_STOP], S[hold + X_DATA] = 1, S[slot + X_STOP], S[slot + X_DATA]
-        for i in range(S[source + C_META]):
-            S[hold + X_META + i] = S[slot + X_META + i]
-        copy_values(S, V, S[slot + X_VALUE], S[hold + X_VALUE], S[source + C_VALUES])
-    else:
-        S[u + P_DONE] = 1
-    take(S, LOG, source, c)
-    return BUSY
-
-
-(H_DIM, H_CHUNK, H_PAD, H_ROWS, H_COLS, H_COUNT, H_LEFT, H_ROW, H_COL, H_STOP, H_FLAGS, H_LAST) = (
-    range(U_OWN, U_OWN + 12)
+from ...machine.beat import STOP_DONE
+from ...machine.errors import RunError
+from ..records import fast
+from .state import (
+    BLOCKED,
+    BUSY,
+    FAULT_EMPTY,
+    FAULT_STOP,
+    LONG_AGO,
+    Beat,
+    acts,
+    agree,
+    all_ready,
+    both_visible,
+    commit,
+    copy_beat,
+    copy_values,
+    fail,
+    fill_values,
+    forward,
+    head,
+    is_done,
+    post,
+    push,
+    push_done,
+    ready,
+    source,
+    take,
+    target,
+    unit,
+    visible,
+    wake,
 )
-# H_FLAGS: level of the padding stream, or -1; H_LAST: stop of the beat that left before
 
 
-@fast
-def reshape_flag(S, V, LOG, u, c, stop, data, pad):
-    """The padding stream's part of a beat that leaves."""
-    level = S[u + H_FLAGS]
-    before = S[u + H_LAST]
-    S[u + H_LAST] = stop
-    if level < 0 or stop < level:
-        return
-    out = S[S[u + U_OUT] + 1]
-    if stop == STOP_DONE and not data:
-        push_done(S, V, LOG, out, c)
-        return
-    full = 1 if data or stop <= level or (level and before <= level) else 0
-    slot = push(S, out, c, stop - level, full)
-    S[slot + X_META] = pad
-    commit(S, V, LOG, out, slot, c)
+@unit
+class Broadcast:
+    """State of a `broadcast`."""
+
+    counts: int  # of the scratchpad whose references are copied, or -1
+
+    @staticmethod
+    def begin(layout, u):
+        return {"counts": layout.counts_of(u)}
 
 
-@fast
-def reshape(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    out = S[S[u + U_OUT]]
-    dim = S[u + H_DIM]
-    chunk = S[u + H_CHUNK]
-    slot = -1
-    if S[u + H_LEFT] == 0:
-        slot = head(S, source, c)
-        if slot < 0:
+@acts(Broadcast, "broadcast")
+def broadcast(net, u, c):
+    channel = source(net, u, 0)
+    if not visible(net, channel, c):
+        return 0
+    if not all_ready(net, u, c):
+        return BLOCKED
+    beat = head(net, channel)
+    for i in range(u.n_outs):
+        forward(net, beat, target(net, u, i), c, beat.stop)
+    if beat.data:
+        post(net, u.counts, beat.page, u.n_outs - 1)
+    take(net, channel, c)
+    return BUSY
+
+
+@unit
+class Flatten:
+    """State of a `flatten`."""
+
+    lo: int
+    hi: int
+    before: int  # stop of the beat before
+
+    @staticmethod
+    def begin(layout, u):
+        return {"lo": u.params["lo"], "hi": u.params["hi"], "before": STOP_DONE}
+
+
+@acts(Flatten, "flatten")
+def flatten(net, u, c):
+    channel = source(net, u, 0)
+    out = target(net, u, 0)
+    if not visible(net, channel, c):
+        return 0
+    beat = head(net, channel)
+    s = beat.stop
+    if not beat.data and u.lo < s < STOP_DONE:
+        if s > u.hi and 0 < u.lo < u.before <= u.hi:
+            fail(net, u, FAULT_EMPTY, c)
             return 0
-    if not ready(S, out, c) or (S[u + H_FLAGS] >= 0 and not ready(S, S[S[u + U_OUT] + 1], c)):
+        if s <= u.hi and (u.lo == 0 or u.before > u.lo):
+            # an empty group adds nothing to the merged dimension
+            u.before = s
+            take(net, channel, c)
+            return BUSY
+    if not ready(out, c):
         return BLOCKED
-    if (
-        slot >= 0
-        and not S[slot + X_DATA]
-        and S[slot + X_STOP] > dim
-        and S[u + H_PAD]
-        and S[u + H_COUNT]
-    ):
-        S[u + H_LEFT] = chunk - S[u + H_COUNT]
-        S[u + H_STOP] = dim + 1
-        S[u + H_COUNT] = 0
-        if not is_done(S, slot):
-            S[u + H_STOP] = S[slot + X_STOP] + 1
-            take(S, LOG, source, c)
-    if S[u + H_LEFT]:  # a pad beat
-        S[u + H_COL] += 1
-        s = 0
-        if S[u + H_COL] == S[u + H_COLS]:
-            S[u + H_COL] = 0
-            S[u + H_ROW] += 1
-            s = 1
-            if S[u + H_ROW] == S[u + H_ROWS]:
-                S[u + H_ROW] = 0
-                S[u + H_LEFT] -= 1
-                s = dim if S[u + H_LEFT] else S[u + H_STOP]
-        slot = push(S, out, c, s, 1)
-        for i in range(S[out + C_META]):
-            S[slot + X_META + i] = 0
-        if S[G_VALUES]:
-            for i in range(S[out + C_VALUES]):
-                V[S[slot + X_VALUE] + i] = 0
-        commit(S, V, LOG, out, slot, c)
-        reshape_flag(S, V, LOG, u, c, s, 1, 1)
-        return BUSY
-    s = S[slot + X_STOP]
-    if is_done(S, slot):
-        S[u + H_COUNT] = 0
-    elif s >= dim:
-        count = S[u + H_COUNT] + 1
-        S[u + H_COUNT] = 0
-        if s > dim:
-            if S[u + H_PAD] and S[slot + X_DATA] and count < chunk:
-                S[u + H_LEFT] = chunk - count
-                S[u + H_STOP] = s + 1
-                s = dim
-            else:
-                s += 1
-        elif count == chunk:
-            s = dim + 1
-        else:
-            S[u + H_COUNT] = count
-    forward(S, V, LOG, slot, out, c, s)
-    reshape_flag(S, V, LOG, u, c, s, S[slot + X_DATA], 0)
-    take(S, LOG, source, c)
+    u.before = s
+    if not is_done(beat):
+        if s > u.hi:
+            s -= u.hi - u.lo
+        elif s > u.lo:
+            s = u.lo
+    forward(net, beat, out, c, s)
+    take(net, channel, c)
     return BUSY
 
 
-R_COUNT = U_OWN
-R_DONE = U_OWN + 1
+@unit
+class Promote:
+    """State of a `promote`; only an outermost one holds a beat."""
+
+    level: int
+    outermost: int
+    hold: int  # a `Beat`
+    held: int
+    ends: int  # the held one has left, Done has not
+
+    @staticmethod
+    def begin(layout, u):
+        return {
+            "level": u.params["level"],
+            "outermost": u.params["outermost"],
+            "hold": layout.beats(layout.graph.inputs(u.id)[0].payload, 1),
+        }
 
 
-@fast
-def repeat(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    out = S[S[u + U_OUT]]
-    slot = head(S, source, c)
-    if slot < 0:
-        return 0
-    if not ready(S, out, c):
-        return BLOCKED
-    if not S[slot + X_DATA]:
-        forward(S, V, LOG, slot, out, c, S[slot + X_STOP] + (0 if is_done(S, slot) else 1))
-        take(S, LOG, source, c)
-        return BUSY
-    S[u + R_DONE] += 1
-    last = S[u + R_DONE] >= S[u + R_COUNT]
-    forward(S, V, LOG, slot, out, c, S[slot + X_STOP] + 1 if last else 0)
-    if last:
-        S[u + R_DONE] = 0
-        take(S, LOG, source, c)
-    return BUSY
-
-
-(E_INTERVAL, E_LAST, E_WAIT) = range(
-    U_OWN, U_OWN + 3
-)  # E_WAIT: sixteenths of a cycle to wait, at the end of cycle E_LAST
-
-
-@fast
-def pace(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    out = S[S[u + U_OUT]]
-    slot = head(S, source, c)
-    if slot < 0:
-        return 0
-    waiting = max(S[u + E_WAIT] - 16 * (c - S[u + E_LAST] - 1), 0)
-    if S[slot + X_DATA] and waiting >= 16:
-        wake(S, S[u + U_ID], c + waiting // 16)
-        return 0
-    if not ready(S, out, c):
-        return BLOCKED
-    if S[slot + X_DATA]:
-        S[u + E_LAST], S[u + E_WAIT] = c, waiting + S[u + E_INTERVAL] - 16
-    forward(S, V, LOG, slot, out, c, S[slot + X_STOP])
-    take(S, LOG, source, c)
-    return BUSY
-
-
-@fast
-def zip_(S, V, LOG, u, c):
-    a = S[S[u + U_IN]]
-    b = S[S[u + U_IN] + 1]
-    out = S[S[u + U_OUT]]
-    x = head(S, a, c)
-    y = head(S, b, c)
-    if x < 0 or y < 0:
-        return 0
-    if S[x + X_STOP] != S[y + X_STOP] or S[x + X_DATA] != S[y + X_DATA]:
-        fail(S, FAULT_STOP, u, c)
-        return 0
-    if not ready(S, out, c):
-        return BLOCKED
-    slot = push(S, out, c, S[x + X_STOP], S[x + X_DATA])
-    n = S[a + C_META]
-    for i in range(n):
-        S[slot + X_META + i] = S[x + X_META + i]
-    for i in range(S[b + C_META]):
-        S[slot + X_META + n + i] = S[y + X_META + i]
-    copy_values(S, V, S[x + X_VALUE], S[slot + X_VALUE], S[a + C_VALUES])
-    copy_values(S, V, S[y + X_VALUE], S[slot + X_VALUE] + S[a + C_VALUES], S[b + C_VALUES])
-    commit(S, V, LOG, out, slot, c)
-    take(S, LOG, a, c)
-    take(S, LOG, b, c)
-    return BUSY
-
-
-D_INDEX = U_OWN
-
-
-@fast
-def split(S, V, LOG, u, c):
-    source = S[S[u + U_IN]]
-    outs = S[u + U_OUT]
-    n = S[u + U_NOUT]
-    slot = head(S, source, c)
-    if slot < 0:
-        return 0
-    if not is_done(S, slot):
-        out = S[outs + S[u + D_INDEX]]
-        if not ready(S, out, c):
+@acts(Promote, "promote")
+def promote(net, u, c):
+    channel = source(net, u, 0)
+    out = target(net, u, 0)
+    if u.ends:
+        if not ready(out, c):
             return BLOCKED
-        forward(S, V, LOG, slot, out, c, S[slot + X_STOP])
-        S[u + D_INDEX] = (S[u + D_INDEX] + 1) % n
+        push_done(net, out, c)
+        u.ends = 0
+        return BUSY
+    if not visible(net, channel, c):
+        return 0
+    beat = head(net, channel)
+    if u.outermost:
+        return promote_outermost(net, u, channel, beat, out, c)
+    if not ready(out, c):
+        return BLOCKED
+    s = beat.stop
+    forward(net, beat, out, c, s + 1 if s >= u.level and not is_done(beat) else s)
+    take(net, channel, c)
+    return BUSY
+
+
+@fast
+def promote_outermost(net, u, channel, beat, out, c):
+    """A beat leaves when the next one shows whether it is the last."""
+    held = Beat(net, u.hold, 0)
+    if u.held:
+        if not ready(out, c):
+            return BLOCKED
+        forward(net, held, out, c, u.level if is_done(beat) else held.stop)
+        u.held = 0
+    if is_done(beat):
+        u.ends = 1
     else:
-        for i in range(n):
-            if not ready(S, S[outs + i], c):
-                return BLOCKED
-        for i in range(n):
-            push_done(S, V, LOG, S[outs + i], c)
-        S[u + D_INDEX] = 0
-    take(S, LOG, source, c)
+        u.held = 1
+        held.stop = beat.stop
+        held.data = beat.data
+        copy_beat(net, beat, held, channel)
+    take(net, channel, c)
+    return BUSY
+
+
+@unit
+class Reshape:
+    """State of a `reshape`."""
+
+    dim: int
+    chunk: int
+    pad: int
+    rows: int  # tiles of a pad element
+    cols: int
+    count: int  # elements of the open chunk
+    left: int  # pad elements to come, and where in the first of them
+    row: int
+    col: int
+    stop: int  # that of the last of them
+    flags: int  # level of the padding stream, or -1
+    before: int  # stop of the beat that left before
+
+    @staticmethod
+    def begin(layout, u):
+        p = u.params
+        return {
+            "dim": p["dim"],
+            "chunk": p["chunk"],
+            "pad": p["pad"],
+            "rows": max(1, p["pad_rows"] or 1),
+            "cols": max(1, p["pad_cols"] or 1),
+            "flags": p.get("flags", -1),
+            "before": STOP_DONE,
+        }
+
+
+@acts(Reshape, "reshape")
+def reshape(net, u, c):
+    channel = source(net, u, 0)
+    if u.left == 0 and not visible(net, channel, c):
+        return 0
+    if not all_ready(net, u, c):
+        return BLOCKED
+    beat = head(net, channel)
+    if u.left == 0 and u.pad and u.count and beat.stop > u.dim and not beat.data:
+        reshape_close(net, u, channel, beat, c)
+    if u.left:
+        reshape_pad(net, u, c)
+        return BUSY
+    s = reshape_stop(u, beat)
+    forward(net, beat, target(net, u, 0), c, s)
+    reshape_flag(net, u, c, s, beat.data, 0)
+    take(net, channel, c)
     return BUSY
 
 
 @fast
-def merge(S, V, LOG, u, c):
-    ins = S[u + U_IN]
-    out = S[S[u + U_OUT]]
-    n = S[u + U_NIN]
-    source = S[ins + S[u + D_INDEX]]
-    slot = head(S, source, c)
-    if slot < 0:
+def reshape_close(net, u, channel, beat, c):
+    """A bare beat ends an open chunk: pads take its place."""
+    u.left = u.chunk - u.count
+    u.stop = u.dim + 1
+    u.count = 0
+    if not is_done(beat):
+        u.stop = beat.stop + 1
+        take(net, channel, c)
+
+
+@fast
+def reshape_pad(net, u, c):
+    """A tile of a pad element leaves."""
+    out = target(net, u, 0)
+    s = 0
+    u.col += 1
+    if u.col == u.cols:
+        u.col = 0
+        u.row += 1
+        s = 1
+        if u.row == u.rows:
+            u.row = 0
+            u.left -= 1
+            s = u.dim if u.left else u.stop
+    slot = push(net, out, c, s, 1)
+    for i in range(out.n_numbers):
+        slot.numbers[i] = 0
+    fill_values(net, slot.value, out.n_values, 0)
+    commit(net, out, slot, c)
+    reshape_flag(net, u, c, s, 1, 1)
+
+
+@fast
+def reshape_stop(u, beat):
+    """The stop of a beat that leaves."""
+    s = beat.stop
+    if is_done(beat):
+        u.count = 0
+        return s
+    if s < u.dim:
+        return s
+    count = u.count + 1
+    u.count = 0
+    if s > u.dim:
+        if u.pad and beat.data and count < u.chunk:
+            u.left = u.chunk - count
+            u.stop = s + 1
+            return u.dim
+        return s + 1
+    if count == u.chunk:
+        return u.dim + 1
+    u.count = count
+    return s
+
+
+@fast
+def reshape_flag(net, u, c, stop, data, pad):
+    """The padding stream's part of a beat that leaves."""
+    before = u.before
+    u.before = stop
+    if u.flags < 0 or stop < u.flags:
+        return
+    out = target(net, u, 1)
+    if stop == STOP_DONE and not data:
+        push_done(net, out, c)
+        return
+    full = 1 if data or stop <= u.flags or (u.flags and before <= u.flags) else 0
+    flag = push(net, out, c, stop - u.flags, full)
+    flag.low = pad
+    commit(net, out, flag, c)
+
+
+@unit
+class Repeat:
+    """State of a `repeat`."""
+
+    count: int
+    sent: int
+
+    @staticmethod
+    def begin(layout, u):
+        return {"count": u.params["count"]}
+
+
+@acts(Repeat, "repeat")
+def repeat(net, u, c):
+    channel = source(net, u, 0)
+    out = target(net, u, 0)
+    if not visible(net, channel, c):
         return 0
-    if not is_done(S, slot):
-        if not ready(S, out, c):
-            return BLOCKED
-        forward(S, V, LOG, slot, out, c, S[slot + X_STOP])
-        take(S, LOG, source, c)
-        S[u + D_INDEX] = (S[u + D_INDEX] + 1) % n
-        return BUSY
-    for i in range(n):
-        other = head(S, S[ins + i], c)
-        if other < 0:
-            return 0
-        if not is_done(S, other):
-            fail(S, FAULT_STOP, u, c)
-            return 0
-    if not ready(S, out, c):
+    if not ready(out, c):
         return BLOCKED
-    push_done(S, V, LOG, out, c)
-    for i in range(n):
-        take(S, LOG, S[ins + i], c)
-    S[u + D_INDEX] = 0
+    beat = head(net, channel)
+    if not beat.data:
+        forward(net, beat, out, c, beat.stop + (0 if is_done(beat) else 1))
+        take(net, channel, c)
+        return BUSY
+    u.sent += 1
+    last = u.sent >= u.count
+    forward(net, beat, out, c, beat.stop + 1 if last else 0)
+    if last:
+        u.sent = 0
+        take(net, channel, c)
+    return BUSY
+
+
+@unit
+class Pace:
+    """State of a `pace`."""
+
+    interval: int  # sixteenths of a cycle
+    last: int  # the cycle of the last data beat
+    wait: int  # sixteenths of a cycle to wait, at its end
+
+    @staticmethod
+    def begin(layout, u):
+        interval = u.params["interval"]
+        if interval < 16:
+            raise RunError(
+                f"has an interval of {interval} sixteenths of a cycle",
+                u.name,
+                "a unit passes at most one beat a cycle: 16 or more",
+            )
+        return {"interval": interval, "last": LONG_AGO}
+
+
+@acts(Pace, "pace")
+def pace(net, u, c):
+    channel = source(net, u, 0)
+    out = target(net, u, 0)
+    if not visible(net, channel, c):
+        return 0
+    beat = head(net, channel)
+    waiting = max(u.wait - 16 * (c - u.last - 1), 0)
+    if beat.data and waiting >= 16:
+        wake(net, u.id, c + waiting // 16)
+        return 0
+    if not ready(out, c):
+        return BLOCKED
+    if beat.data:
+        u.last = c
+        u.wait = waiting + u.interval - 16
+    forward(net, beat, out, c, beat.stop)
+    take(net, channel, c)
+    return BUSY
+
+
+@unit
+class Zip:
+    """State of a `zip`: none."""
+
+
+@acts(Zip, "zip")
+def zip_(net, u, c):
+    a = source(net, u, 0)
+    b = source(net, u, 1)
+    out = target(net, u, 0)
+    if not both_visible(net, a, b, c):
+        return 0
+    x = head(net, a)
+    y = head(net, b)
+    if not agree(x, y):
+        fail(net, u, FAULT_STOP, c)
+        return 0
+    if not ready(out, c):
+        return BLOCKED
+    slot = push(net, out, c, x.stop, x.data)
+    copy_beat(net, x, slot, a)
+    for i in range(b.n_numbers):
+        slot.numbers[a.n_numbers + i] = y.numbers[i]
+    copy_values(net, y.value, slot.value + a.n_values, b.n_values)
+    commit(net, out, slot, c)
+    take(net, a, c)
+    take(net, b, c)
+    return BUSY
+
+
+@unit
+class Turns:
+    """State of a `split` or a `merge`."""
+
+    index: int  # whose turn it is
+
+
+@acts(Turns, "split")
+def split(net, u, c):
+    channel = source(net, u, 0)
+    if not visible(net, channel, c):
+        return 0
+    beat = head(net, channel)
+    if is_done(beat):
+        if not all_ready(net, u, c):
+            return BLOCKED
+        for i in range(u.n_outs):
+            push_done(net, target(net, u, i), c)
+        u.index = 0
+    else:
+        out = target(net, u, u.index)
+        if not ready(out, c):
+            return BLOCKED
+        forward(net, beat, out, c, beat.stop)
+        u.index = (u.index + 1) % u.n_outs
+    take(net, channel, c)
+    return BUSY
+
+
+@acts(Turns, "merge")
+def merge(net, u, c):
+    out = target(net, u, 0)
+    channel = source(net, u, u.index)
+    if not visible(net, channel, c):
+        return 0
+    beat = head(net, channel)
+    if not is_done(beat):
+        if not ready(out, c):
+            return BLOCKED
+        forward(net, beat, out, c, beat.stop)
+        take(net, channel, c)
+        u.index = (u.index + 1) % u.n_ins
+        return BUSY
+    for i in range(u.n_ins):
+        other = source(net, u, i)
+        if not visible(net, other, c):
+            return 0
+        if not is_done(head(net, other)):
+            fail(net, u, FAULT_STOP, c)
+            return 0
+    if not ready(out, c):
+        return BLOCKED
+    push_done(net, out, c)
+    for i in range(u.n_ins):
+        take(net, source(net, u, i), c)
+    u.index = 0
     return BUSY

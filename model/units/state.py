@@ -1,315 +1,480 @@
-"""What the compiled units share: the state array, channels and tiles.
+"""What the compiled units share: the records of a run, channels and tiles.
 
-All state lies in one int64 array `S`: globals, channel records, unit records and what they point
-to, at the offsets named below (`penstock.model.layout` lays it out). Element values lie in the
-uint32 array `V` as float32 bit patterns. A function is called in a cycle in which its unit may act;
-it decides on registered state only (a beat accepted in this cycle carries this cycle's number and
-is not visible, a slot freed in this cycle is not ready), so the order of calls within a cycle does
-not matter. It returns flags.
+A function of a unit is called in a cycle in which its unit may act; it decides on registered state
+only (a beat accepted in this cycle carries this cycle's number and is not visible, a slot freed in
+this cycle is not ready), so the order of calls within a cycle does not matter. It returns flags.
+
+Values lie apart, as the bit patterns of float32; a record's ``value`` counts them from the first.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from llvmlite import ir
-from numba import njit, types
-from numba.extending import intrinsic
 
 from ...machine import limits
 from ...machine.beat import STOP_DONE
 from ...machine.faults import Fault
+from ..records import call_kernel, fast, record, singles, table
 
 # took or delivered a beat; offers one that is not accepted; state changed otherwise
 BUSY = 1
 BLOCKED = 2
 ACTIVE = 4
 
-# Globals.
-(
-    G_NOW,
-    G_OPEN,
-    G_HAD_OPEN,
-    G_MASK,
-    G_WORDS,
-    G_WHEEL,
-    G_VALUES,
-    G_TRACE,
-    G_EVENTS,
-    G_ERROR,
-    G_ERROR_UNIT,
-    G_ERROR_AT,
-    G_LOGGED,
-    G_SUNK,
-    G_PORTS,
-    G_NPORTS,
-    G_PRESENT,
-    G_GRANT,
-    G_ROUND_ROBIN,
-    G_DRAM_UNIT,
-    G_UNITS,
-    G_NUNITS,
-    G_FIRST_REQUEST,
-    G_READ,
-    G_WRITTEN,
-    G_VPTR,
-    G_T,
-    G_W,
-    G_EVALS,
-    G_MAX_CYCLE_LOG,
-    G_OUT,
-    G_RECORDED,
-    G_RECORD_ROOM,
-    G_ACTS,
-    GLOBALS,
-) = range(35)
-# A channel (C_RECORD: where beats of C_WORDS words are kept, 0 if nowhere), and a slot of it:
-# accept cycle, stop, data, offset of its values,
-# then two numbers a member (rows and cols; page and tiles; low 64 bits and the rest).
-# C_MISSED, C_REFUSED: the last cycle in which its consumer looked for a beat, its producer for a
-# slot, in vain (for deadlock reports).
-(
-    C_ID,
-    C_LEVEL,
-    C_DEPTH,
-    C_HEAD,
-    C_TAIL,
-    C_LAST_TAKE,
-    C_SLOTS,
-    C_SLOT_WORDS,
-    C_SRC,
-    C_DST,
-    C_META,
-    C_VALUES,
-    C_LEAVES,
-    C_HELD,
-    C_TAKEN,
-    C_MISSED,
-    C_REFUSED,
-    C_RECORD,
-    C_RECORDED,
-    C_WORDS,
-    CHANNEL_WORDS,
-) = range(21)
-X_ACCEPT, X_STOP, X_DATA, X_VALUE, X_META = range(5)
-# a member: kind, bits, bits
-LEAF_TILE = 0
-LEAF_OTHER = 1
-LEAF_WORDS = 3
-# Reference counts of a memory unit: the unit, how many changes to zero have not been looked at, the
-# page of the last; per page: count, cycle of the last change to zero.
-COUNTS_UNIT, COUNTS_ZERO, COUNTS_PAGE, COUNTS_WORDS = range(4)
-ENTRY = 6  # an output queue's entry: slot-like with one tile
-# A unit; parameters and state of its kind from U_OWN on.
-(
-    U_ID,
-    U_KIND,
-    U_IN,
-    U_OUT,
-    U_NIN,
-    U_NOUT,
-    U_BUSY,
-    U_BLOCKED,
-    U_BUSY_AT,
-    U_EVAL,
-    U_STATUS,
-    U_PORT,
-    U_OWN,
-) = range(13)
-UNIT_WORDS = 72
+FAULT_STOP = int(Fault.STOP)
+FAULT_ACCUMULATORS = int(Fault.ACCUMULATORS)
+FAULT_REFERENCES = int(Fault.REFERENCES)
+FAULT_STRAY = int(Fault.STRAY)
+FAULT_EMPTY = int(Fault.EMPTY)
+FAULT_ADDRESS = int(Fault.ADDRESS)
+FAULT_ROWS = int(Fault.ROWS)
+FAULT_FLIGHT = int(Fault.FLIGHT)
 
-(
-    K_BROADCAST,
-    K_FLATTEN,
-    K_PROMOTE,
-    K_PROMOTE_OUTER,
-    K_RESHAPE,
-    K_REPEAT,
-    K_ZIP,
-    K_SPLIT,
-    K_MERGE,
-    K_PIPE,
-    K_ACCUM,
-    K_SCRATCHPAD,
-    K_LOAD,
-    K_STORE,
-    K_SOURCE,
-    K_SINK,
-    K_PACE,
-    K_ROW_PACK,
-    K_ROW_UNPACK,
-    K_ROW_APPEND,
-    K_ROW_OFFSET,
-    K_PARTITION,
-    K_REASSEMBLE,
-    K_EAGER_MERGE,
-    K_EXPAND,
-    K_SIGNAL,
-    K_GENERATE,
-    K_ADDRESS,
-    K_RANDOM_STORE,
-    K_COUNT,
-) = range(30)
-
-(
-    FAULT_STOP,
-    FAULT_ACCUMULATORS,
-    FAULT_REFERENCES,
-    FAULT_STRAY,
-    FAULT_EMPTY,
-    FAULT_ADDRESS,
-    FAULT_ROWS,
-    FAULT_FLIGHT,
-) = (int(f) for f in Fault)
-
-# What the engine inlines; Python never calls it, and without wrappers for that a fifth of the
-# compile time is saved.
-fast = njit(
-    boundscheck=False,
-    error_model="numpy",
-    _nrt=False,
-    no_cpython_wrapper=True,
-    no_cfunc_wrapper=True,
-)
+LONG_AGO = -(1 << 40)
+"""A cycle before all others."""
 
 
-@intrinsic
-def trailing_zeros(typing, x):
-    """Number of zero bits below the lowest set bit of a non-zero int64."""
+@record
+class Net:
+    """What a run has once; it lies at word 0."""
 
-    def emit(context, builder, signature, arguments):
-        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+    now: int  # the cycle
+    t: int  # edge of a tile
+    lanes: int  # lines of a chunk
+    has_values: int
+    values: int  # address of the values
+    memory: int  # address of the off-chip memory's image, in halves of 16 bits
+    dram: int  # address of the off-chip memory's state
+    # the ends: stores, sinks, reassembles that wait for a Done
+    open: int
+    had_open: int
+    # the wheel: for each of the next cycles a bit a unit, set where it is to be evaluated
+    wheel: int
+    wheel_mask: int  # its cycles - 1
+    wheel_words: int  # words a cycle
+    # units
+    units: int
+    unit_words: int  # from one to the next
+    n_units: int
+    evaluations: int
+    # interconnect
+    ports: int  # offset of each port's unit
+    n_ports: int
+    presented: int  # ports that present a chunk
+    grant: int  # the port to look at first
+    round_robin: int
+    dram_unit: int  # the bit of the memory in the wheel
+    delivered: int  # room for the lines of a cycle
+    first_request: int
+    lines_read: int
+    lines_written: int
+    events: int
+    # the first fault (1 + its number), where and when
+    fault: int
+    fault_unit: int
+    fault_at: int
+    # what is kept for Python, and when there is no room for another cycle
+    traced: int
+    log: int  # `Logged`
+    logged: int
+    log_room: int
+    sunk: int  # `Sunk`s of `sunk_words`
+    sunk_count: int
+    sunk_room: int
+    sunk_words: int
+    sunk_value: int
+    sunk_values: int  # values a record
+    recorded: int  # most beats of a recorded channel
+    record_room: int
 
-    return types.int64(types.int64), emit
+
+@record
+class Logged:
+    """A line of the trace."""
+
+    what: int  # ACCEPTED, TAKEN, SENT, DELIVERED
+    where: int  # channel; port
+    cycle: int
+    about: int  # stop and data << 8; address; number of the line
+    digest: int
 
 
-@intrinsic
-def call_kernel(typing, function, a, b, out, t):
-    """Call the C function `void (float *a, float *b, float *out, int64 t)` at address `function`."""
-
-    def emit(context, builder, signature, arguments):
-        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * 4)
-        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64, types.int64, types.int64), emit
+ACCEPTED, TAKEN, SENT, DELIVERED = range(4)
 
 
-# ---- wakes, channels
-# -------------------------------------------------------------------------------------------------
+@record
+class Channel:
+    """A channel, with counters for its trace."""
+
+    id: int
+    depth: int
+    level: int
+    head: int
+    tail: int
+    slots: int  # `Beat`s of `slot_words`
+    slot_words: int
+    n_numbers: int
+    n_values: int
+    leaves: int  # `Leaf` for each two numbers
+    producer: int
+    consumer: int
+    last_take: int
+    held: int  # cycles that beats have waited
+    missed: int  # last cycle in which the consumer looked for a beat in vain
+    refused: int  # last cycle in which the producer looked for a slot in vain
+    record: int  # where its beats are kept, of `record_words` each; 0: nowhere
+    record_words: int
+    recorded: int
+
+
+@record
+class Beat:
+    """A slot of a channel, an entry of a queue: a beat of one member; further numbers follow."""
+
+    accepted: int  # cycle
+    stop: int
+    data: int
+    value: int
+    rows: int
+    cols: int
+    ALIASES = (
+        ("due", "accepted"),  # in a queue: from which cycle it may leave
+        ("page", "rows"),
+        ("tiles", "cols"),
+        ("low", "rows"),
+        ("high", "cols"),
+        ("numbers", ("rows", 2)),
+    )
+
+
+@record
+class Sunk:
+    """A beat that a sink took; numbers follow."""
+
+    unit: int
+    cycle: int
+    stop: int
+    data: int
+    first: int
+    second: int
+    ALIASES = (("numbers", ("first", 2)),)
+
+
+@record
+class Leaf:
+    """A member of a payload: bits of an element, 0 where it is no tile; of its two numbers."""
+
+    element: int
+    first: int
+    second: int
+
+
+@record
+class Counts:
+    """Reference counts of a memory unit."""
+
+    unit: int  # its offset
+    zeros: int  # changes to zero that have not been looked at
+    page: int  # of the last of them
+    pages: int  # `Count` of each page
+
+
+@record
+class Count:
+    """References to the buffer that starts at a page."""
+
+    references: int
+    zero_at: int  # cycle of the last change to zero; -1: looked at
+
+
+@record
+class Unit:
+    """A unit; state of its kind follows."""
+
+    id: int
+    act: int  # address of its function; 0: the engine's own
+    ins: int  # offset of each input's channel
+    outs: int
+    n_ins: int
+    n_outs: int
+    port: int
+    busy: int
+    blocked: int
+    busy_at: int  # last cycle counted as busy
+    evaluated: int  # last cycle of an evaluation
+    waits: int  # whether it left its unit blocked
+
+
+KINDS: dict[str, tuple] = {}
+"""Kind -> record, compiled function."""
+
+
+def unit(declared: type):
+    """Declares the state of a unit.
+
+    Its ``begin(layout, unit)`` gives the words that do not begin as 0, by name.
+    """
+    return record(declared, Unit)
+
+
+def acts(state, *kinds: str):
+    """Registers the function of units of some kinds: (net, unit, cycle) -> flags."""
+
+    def register(function):
+        compiled = fast(function)
+        KINDS.update(dict.fromkeys(kinds, (state, compiled)))
+        return compiled
+
+    return register
+
+
+# ---- wakes, faults
 
 
 @fast
-def wake(S, unit, cycle):
+def wake(net, unit, cycle):
     """Evaluate `unit` in `cycle`; what lies further ahead than the wheel is evaluated early, in
     vain, and asks again.
     """
-    if cycle - S[G_NOW] > S[G_MASK]:
-        cycle = S[G_NOW] + S[G_MASK]
-    S[S[G_WHEEL] + (cycle & S[G_MASK]) * S[G_WORDS] + (unit >> 6)] |= np.int64(1) << (unit & 63)
+    cycle = min(cycle, net.now + net.wheel_mask)
+    at = net.wheel + (cycle & net.wheel_mask) * net.wheel_words + (unit >> 6)
+    table(net, at)[0] |= np.int64(1) << (unit & 63)
 
 
 @fast
-def head(S, channel, c):
-    """The slot of the beat visible in `c`, or -1."""
-    if S[channel + C_LEVEL] == 0:
-        S[channel + C_MISSED] = c
-        return -1
-    slot = S[channel + C_SLOTS] + S[channel + C_HEAD] * S[channel + C_SLOT_WORDS]
-    return slot if S[slot] < c else -1
+def fail(net, u, fault, at):
+    """The first fault ends the run."""
+    if net.fault == 0:
+        net.fault = fault + 1
+        net.fault_unit = u.id
+        net.fault_at = at
 
 
 @fast
-def ready(S, channel, c):
-    """Whether a slot was free at the start of `c` (its producer has accepted nothing yet in `c`)."""
-    level = S[channel + C_LEVEL]
-    if S[channel + C_LAST_TAKE] == c:
+def note(net, what, where, cycle, about):
+    """Another line of the trace."""
+    line = Logged(net, net.log, net.logged)
+    net.logged += 1
+    line.what = what
+    line.where = where
+    line.cycle = cycle
+    line.about = about
+    return line
+
+
+# ---- channels
+
+
+@fast
+def source(net, u, i):
+    """The channel at input `i`."""
+    return Channel(net, table(net, u.ins)[i], 0)
+
+
+@fast
+def target(net, u, i):
+    """The channel at output `i`."""
+    return Channel(net, table(net, u.outs)[i], 0)
+
+
+@fast
+def head(net, channel):
+    """The first beat, where there is one."""
+    return Beat(net, channel.slots + channel.head * channel.slot_words, 0)
+
+
+@fast
+def visible(net, channel, c):
+    """Whether there is a beat to be seen in `c`."""
+    if channel.level == 0:
+        channel.missed = c
+        return False
+    return head(net, channel).accepted < c
+
+
+@fast
+def both_visible(net, a, b, c):
+    """Whether both channels have a beat to be seen in `c`."""
+    first = visible(net, a, c)
+    return visible(net, b, c) and first
+
+
+@fast
+def ready(channel, c):
+    """Whether a slot was free at the start of `c`; nothing has been accepted yet in `c`."""
+    level = channel.level
+    if channel.last_take == c:
         level += 1
-    if level < S[channel + C_DEPTH]:
+    if level < channel.depth:
         return True
-    S[channel + C_REFUSED] = c
+    channel.refused = c
     return False
 
 
 @fast
-def take(S, LOG, channel, c):
-    level = S[channel + C_LEVEL]
-    at = S[channel + C_HEAD]
-    depth = S[channel + C_DEPTH]
-    S[channel + C_HELD] += c - S[S[channel + C_SLOTS] + at * S[channel + C_SLOT_WORDS]]
-    if level == depth:
-        wake(S, S[channel + C_SRC], c + 1)
-    at += 1
-    S[channel + C_HEAD] = 0 if at == depth else at
-    S[channel + C_LEVEL] = level - 1
-    S[channel + C_LAST_TAKE] = c
-    S[channel + C_TAKEN] += 1
-    S[G_EVENTS] += 1
-    if S[G_TRACE]:
-        n = S[G_LOGGED]
-        S[G_LOGGED] = n + 1
-        LOG[n, 0] = 1
-        LOG[n, 1] = S[channel + C_ID]
-        LOG[n, 2] = c
+def take(net, channel, c):
+    """Take the first beat; its slot keeps it until the end of the cycle."""
+    channel.held += c - head(net, channel).accepted
+    if channel.level == channel.depth:
+        wake(net, channel.producer, c + 1)
+    at = channel.head + 1
+    channel.head = 0 if at == channel.depth else at
+    channel.level -= 1
+    channel.last_take = c
+    net.events += 1
+    if net.traced:
+        note(net, TAKEN, channel.id, c, 0)
 
 
 @fast
-def push(S, channel, c, stop, data):
-    """Accept a beat in `c`; the caller fills in payload and values of the slot returned, then calls
-    `commit`.
+def push(net, channel, c, stop, data):
+    """Accept a beat in `c`; the caller fills in the numbers and values of the slot returned, then
+    calls `commit`.
     """
-    level = S[channel + C_LEVEL]
-    at = S[channel + C_TAIL]
-    depth = S[channel + C_DEPTH]
-    slot = S[channel + C_SLOTS] + at * S[channel + C_SLOT_WORDS]
-    S[slot] = c
-    S[slot + X_STOP] = stop
-    S[slot + X_DATA] = data
-    at += 1
-    S[channel + C_TAIL] = 0 if at == depth else at
-    S[channel + C_LEVEL] = level + 1
-    if level == 0:
-        wake(S, S[channel + C_DST], c + 1)
-    return slot
+    beat = Beat(net, channel.slots + channel.tail * channel.slot_words, 0)
+    beat.accepted = c
+    beat.stop = stop
+    beat.data = data
+    at = channel.tail + 1
+    channel.tail = 0 if at == channel.depth else at
+    if channel.level == 0:
+        wake(net, channel.consumer, c + 1)
+    channel.level += 1
+    return beat
 
 
 @fast
-def digest(S, V, channel, slot, to):
-    """FNV-1a over the beat's bits in 32-bit words; with `to` not 0, the words are kept from there
-    on.
+def commit(net, channel, beat, c):
+    """The beat is whole: the trace has it."""
+    if net.traced:
+        line = note(net, ACCEPTED, channel.id, c, beat.stop | beat.data << 8)
+        if net.has_values:
+            to = channel.record
+            if to:
+                to += channel.recorded * channel.record_words
+                channel.recorded += 1
+                net.recorded = max(net.recorded, channel.recorded)
+            line.digest = np.int64(digest(net, channel, beat, to))
+
+
+@fast
+def is_done(beat):
+    return beat.stop == STOP_DONE and not beat.data
+
+
+@fast
+def push_bare(net, channel, c, stop):
+    """Accept a beat that is only a stop."""
+    commit(net, channel, push(net, channel, c, stop, 0), c)
+
+
+@fast
+def push_done(net, channel, c):
+    push_bare(net, channel, c, STOP_DONE)
+
+
+@fast
+def push_pair(net, channel, c, stop, first, second):
+    """Accept a beat of two numbers: a reference, a scalar, or a selector of up to 128 bits."""
+    beat = push(net, channel, c, stop, 1)
+    beat.low = first
+    beat.high = second
+    commit(net, channel, beat, c)
+
+
+@fast
+def push_tile(net, channel, c, stop, rows, cols, value):
+    beat = push(net, channel, c, stop, 1)
+    beat.rows = rows
+    beat.cols = cols
+    copy_values(net, value, beat.value, channel.n_values)
+    commit(net, channel, beat, c)
+
+
+@fast
+def push_entry(net, channel, c, entry):
+    """Accept an entry of a queue of tiles."""
+    if entry.data:
+        push_tile(net, channel, c, entry.stop, entry.rows, entry.cols, entry.value)
+    else:
+        push_bare(net, channel, c, entry.stop)
+
+
+@fast
+def copy_beat(net, beat, to, channel):
+    """Copy the numbers and values of a beat of a channel."""
+    for i in range(channel.n_numbers):
+        to.numbers[i] = beat.numbers[i]
+    copy_values(net, beat.value, to.value, channel.n_values)
+
+
+@fast
+def forward(net, beat, channel, c, stop):
+    """Accept a copy of the beat, with another stop."""
+    slot = push(net, channel, c, stop, beat.data)
+    copy_beat(net, beat, slot, channel)
+    commit(net, channel, slot, c)
+
+
+@fast
+def all_ready(net, u, c):
+    """Whether every output has a free slot."""
+    for i in range(u.n_outs):
+        if not ready(target(net, u, i), c):
+            return False
+    return True
+
+
+@fast
+def agree(x, y):
+    """Whether two beats have equal stops, and both or neither data."""
+    return x.stop == y.stop and x.data == y.data
+
+
+# ---- the trace's digest
+
+
+@fast
+def put_word(net, h, word, to):
+    """A further word of a digest (FNV-1a), kept at `to` unless that is 0."""
+    low = word & np.uint64(0xFFFFFFFF)
+    if to:
+        table(net, to)[0] = np.int64(low)
+    return (h ^ low) * np.uint64(0x100000001B3)
+
+
+@fast
+def digest(net, channel, beat, to):
+    """FNV-1a over the beat's bits in 32-bit words (docs/timing.md section 6); with `to` not 0, the
+    words are kept from there on.
     """
     h = np.uint64(0xCBF29CE484222325)
-    prime = np.uint64(0x100000001B3)
-    low = np.uint64(0xFFFFFFFF)
     half = np.uint64(32)
     word = np.uint64(0)
     bits = np.int64(0)
-    data = S[slot + X_DATA]
-    leaf = S[channel + C_LEAVES]
-    meta = slot + X_META
-    value = S[slot + X_VALUE]
-    tiles = S[G_T] * S[G_T]
-    for _ in range(S[channel + C_META] >> 1):
-        kind = S[leaf]
-        w0 = S[leaf + 1]
-        w1 = S[leaf + 2]
-        if kind == LEAF_TILE:
-            down = np.uint64(32 - w0)
+    step = 1 if to else 0
+    values = singles(net.values)
+    data = beat.data
+    value = beat.value
+    tiles = net.t * net.t
+    for member in range(channel.n_numbers >> 1):
+        leaf = Leaf(net, channel.leaves, member)
+        element = leaf.element
+        if element:
+            down = np.uint64(32 - element)
             for i in range(tiles):
-                x = np.uint64(V[value + i]) >> down if data else np.uint64(0)
+                x = np.uint64(values[value + i]) >> down if data else np.uint64(0)
                 word |= x << np.uint64(bits)
-                bits += w0
+                bits += element
                 if bits >= 32:
-                    h = (h ^ (word & low)) * prime
-                    if to:
-                        S[to] = np.int64(word & low)
-                        to += 1
+                    h = put_word(net, h, word, to)
+                    to += step
                     word >>= half
                     bits -= 32
             value += tiles
-            w0 = w1
         for j in range(2):
-            x = np.uint64(S[meta + j]) if data else np.uint64(0)
-            width = w0 if j == 0 else w1
+            x = np.uint64(beat.numbers[2 * member + j]) if data else np.uint64(0)
+            width = leaf.first if j == 0 else leaf.second
             while width > 0:
                 part = min(width, 32)
                 word |= (x & ((np.uint64(1) << np.uint64(part)) - np.uint64(1))) << np.uint64(bits)
@@ -317,109 +482,85 @@ def digest(S, V, channel, slot, to):
                 bits += part
                 width -= part
                 if bits >= 32:
-                    h = (h ^ (word & low)) * prime
-                    if to:
-                        S[to] = np.int64(word & low)
-                        to += 1
+                    h = put_word(net, h, word, to)
+                    to += step
                     word >>= half
                     bits -= 32
-        meta += 2
-        leaf += LEAF_WORDS
-    word |= np.uint64(S[slot + X_STOP] | data << 4) << np.uint64(bits)
+    word |= np.uint64(beat.stop | beat.data << 4) << np.uint64(bits)
     bits += 5
     while bits > 0:
-        h = (h ^ (word & low)) * prime
-        if to:
-            S[to] = np.int64(word & low)
-            to += 1
+        h = put_word(net, h, word, to)
+        to += step
         word >>= half
         bits -= 32
     return h
 
 
-@fast
-def commit(S, V, LOG, channel, slot, c):
-    if S[G_TRACE]:
-        n = S[G_LOGGED]
-        S[G_LOGGED] = n + 1
-        LOG[n, 0] = 0
-        LOG[n, 1] = S[channel + C_ID]
-        LOG[n, 2] = c
-        LOG[n, 3] = S[slot + X_STOP] | S[slot + X_DATA] << 8
-        if S[G_VALUES]:
-            to = S[channel + C_RECORD]
-            if to:
-                to += S[channel + C_RECORDED] * S[channel + C_WORDS]
-                S[channel + C_RECORDED] += 1
-                S[G_RECORDED] = max(S[G_RECORDED], S[channel + C_RECORDED])
-            LOG[n, 4] = np.int64(digest(S, V, channel, slot, to))
+# ---- tiles
 
 
 @fast
-def copy_values(S, V, source, target, count):
-    if S[G_VALUES]:
+def copy_values(net, start, to, count):
+    if net.has_values:
+        values = singles(net.values)
         for i in range(count):
-            V[target + i] = V[source + i]
+            values[to + i] = values[start + i]
 
 
 @fast
-def forward(S, V, LOG, source, channel, c, stop):
-    """Accept a copy of the beat in slot `source`, with another stop."""
-    slot = push(S, channel, c, stop, S[source + X_DATA])
-    for i in range(S[channel + C_META]):
-        S[slot + X_META + i] = S[source + X_META + i]
-    copy_values(S, V, S[source + X_VALUE], S[slot + X_VALUE], S[channel + C_VALUES])
-    commit(S, V, LOG, channel, slot, c)
+def fill_values(net, to, count, bits):
+    if net.has_values:
+        values = singles(net.values)
+        for i in range(count):
+            values[to + i] = bits
 
 
 @fast
-def is_done(S, slot):
-    return S[slot + X_STOP] == STOP_DONE and not S[slot + X_DATA]
+def transpose(net, start, to, rows):
+    """The first columns of a tile, as rows."""
+    if net.has_values:
+        t = net.t
+        values = singles(net.values)
+        for r in range(rows):
+            for k in range(t):
+                values[to + r * t + k] = values[start + k * t + r]
 
 
 @fast
-def push_done(S, V, LOG, channel, c):
-    commit(S, V, LOG, channel, push(S, channel, c, STOP_DONE, 0), c)
+def pad_tile(net, value, rows, cols, bits):
+    """Give the elements outside of the valid rows and columns a value."""
+    t = net.t
+    if net.has_values and (rows < t or cols < t):
+        values = singles(net.values)
+        for r in range(t):
+            for k in range(cols if r < rows else 0, t):
+                values[value + r * t + k] = bits
 
 
 @fast
-def push_tile(S, V, LOG, channel, c, stop, rows, cols, value):
-    slot = push(S, channel, c, stop, 1)
-    S[slot + X_META] = rows
-    S[slot + X_META + 1] = cols
-    copy_values(S, V, value, S[slot + X_VALUE], S[channel + C_VALUES])
-    commit(S, V, LOG, channel, slot, c)
+def compute(net, kernel, a, b, out):
+    """Apply a tile kernel to values."""
+    call_kernel(kernel, net.values + 4 * a, net.values + 4 * b, net.values + 4 * out, net.t)
+
+
+# ---- references to buffers
 
 
 @fast
-def fail(S, fault, u, at):
-    if S[G_ERROR] == 0:
-        S[G_ERROR], S[G_ERROR_UNIT], S[G_ERROR_AT] = fault + 1, S[u + U_ID], at
-
-
-@fast
-def post(S, counts, page, delta):
+def post(net, counts, page, change):
     """Change the references to the buffer that starts at `page`; `counts`: offset of the memory's
-    `COUNTS`, -1 for streams of other things.
+    `Counts`, -1 for streams of other things.
     """
     if counts < 0:
         return
-    at = counts + COUNTS_WORDS + 2 * page
-    S[at] += delta
-    if S[at] >> limits.COUNT_BITS:
-        fail(S, FAULT_REFERENCES, S[counts + COUNTS_UNIT], S[G_NOW])
-    if S[at] == 0:  # looked at in the next cycle: another change of this one may follow
-        S[at + 1] = S[G_NOW]
-        S[counts + COUNTS_ZERO] += 1
-        S[counts + COUNTS_PAGE] = page
-        wake(S, S[S[counts + COUNTS_UNIT] + U_ID], S[G_NOW] + 1)
-
-
-@fast
-def mask_tile(S, V, value, rows, cols):
-    """Invalid elements are zero."""
-    t = S[G_T]
-    if rows < t or cols < t:
-        for r in range(t):
-            for k in range(cols if r < rows else 0, t):
-                V[value + r * t + k] = 0
+    all_counts = Counts(net, counts, 0)
+    count = Count(net, all_counts.pages, page)
+    memory = Unit(net, all_counts.unit, 0)
+    count.references += change
+    if count.references >> limits.COUNT_BITS:
+        fail(net, memory, FAULT_REFERENCES, net.now)
+    if count.references == 0:  # looked at in the next cycle: another change may follow
+        count.zero_at = net.now
+        all_counts.zeros += 1
+        all_counts.page = page
+        wake(net, memory.id, net.now + 1)

@@ -2,7 +2,7 @@
 
 import pytest
 from penstock.machine.config import load
-from penstock.model import acts, precompile
+from penstock.model import acts, precompile, units
 from penstock.model.layout import Layout
 from penstock.runs import api
 
@@ -18,4 +18,4 @@ def test_the_units_compiled_beside_are_those_of_the_run(program, monkeypatch):
 
 def test_a_run_compiles_no_unit_that_it_has_not():
     point = api._Point("swiglu", load("small_fpga"), {}, "machine", 0, "published")
-    assert len(precompile._units([point.graph])) < len(acts.ACTS) / 2
+    assert len(precompile._units([point.graph])) < len(units.KINDS) / 2

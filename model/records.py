@@ -1,0 +1,210 @@
+"""Records: the state of a run by name, for compiled code and for Python.
+
+The state is one int64 array. A record is some of its words, declared as a class whose annotated
+names are the words in order. Compiled code calls the class: ``Channel(net, at, i)`` is the i-th
+of the records that lie one behind the other from word `at`, and its words are attributes, read
+and written in place. Python reads ``Channel.of(words, at)["level"]``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import from_dtype, njit, types
+from numba.extending import intrinsic, models, register_model
+from numba.np.arrayobj import populate_array
+
+WORD = 8
+"""Bytes of a word."""
+
+ENDLESS = 1 << 40
+"""Length of a table as compiled code sees it: no bounds are checked."""
+
+# What the engine inlines; Python never calls it, and without wrappers for that a fifth of the
+# compile time is saved.
+fast = njit(
+    boundscheck=False,
+    error_model="numpy",
+    _nrt=False,
+    no_cpython_wrapper=True,
+    no_cfunc_wrapper=True,
+)
+
+_INT = ir.IntType(64)
+
+
+class _Kind(types.Record):
+    """A record as compiled code sees it, known by its name: the list of its words, which numba
+    writes into every symbol, takes a fifth of the compile time.
+    """
+
+    def __init__(self, name: str, dtype: np.dtype):
+        plain = from_dtype(dtype)
+        fields = [(n, f._asdict()) for n, f in plain.fields.items()]
+        super().__init__(fields, plain.size, plain.aligned)
+        self.name = name
+
+    def can_convert_to(self, typing, other):
+        """To none: also what begins with the words of another has functions of its own."""
+
+
+register_model(_Kind)(models.RecordModel)
+
+
+def record(declared: type, base: Any = None) -> Any:
+    """A record with the words of ``declared``, after those of ``base`` if there is one.
+
+    ``ALIASES`` of the class has other names of its words: a word's name, or a name and the number
+    of words from there on that make a list. Python sees ``words`` (how many), ``offsets`` (of each
+    name, in words), ``dtype``, and :meth:`of`.
+    """
+    fields = dict(base.fields) if base else {}
+    for name in inspect.get_annotations(declared):
+        fields[name] = (len(fields), np.int64)
+    words = len(fields)
+    for name, alias in getattr(declared, "ALIASES", ()):
+        if isinstance(alias, str):
+            fields[name] = (fields[alias][0], np.int64)
+        else:
+            fields[name] = (fields[alias[0]][0], (np.int64, (alias[1],)))
+    dtype = np.dtype(
+        {
+            "names": list(fields),
+            "formats": [kind for _, kind in fields.values()],
+            "offsets": [WORD * at for at, _ in fields.values()],
+            "itemsize": WORD * words,
+        },
+        align=True,
+    )
+    kind = _Kind(declared.__name__, dtype)
+
+    def place(typing, net, at, index):
+        def emit(context, builder, signature, arguments):
+            first, at, index = arguments
+            word = builder.add(at, builder.mul(index, ir.Constant(_INT, words)))
+            pointer = builder.gep(builder.bitcast(first, _INT.as_pointer()), [word])
+            return builder.bitcast(pointer, context.get_value_type(kind))
+
+        return kind(net, types.int64, types.int64), emit
+
+    def of(state: np.ndarray, at: int) -> np.void:
+        """The record at word ``at`` of the state, to read."""
+        return state[at : at + words].view(dtype)[0]
+
+    place.__name__ = declared.__name__
+    place.__doc__ = declared.__doc__
+    made: Any = intrinsic(place)
+    made.fields = fields
+    made.words = words
+    made.offsets = {name: at for name, (at, _) in fields.items()}
+    made.dtype = dtype
+    made.kind = kind
+    made.of = of
+    made.begin = getattr(declared, "begin", None)
+    return made
+
+
+def extends(base: Any):
+    """Declares a record that begins with the words of another."""
+    return lambda declared: record(declared, base)
+
+
+def _array(context, builder, kind, pointer):
+    """An endless array of compiled code, from a pointer to its first element."""
+    array = context.make_array(kind)(context, builder)
+    size = context.get_constant(types.intp, kind.dtype.bitwidth // 8)
+    populate_array(
+        array,
+        data=builder.bitcast(pointer, array.data.type),
+        shape=[context.get_constant(types.intp, ENDLESS)],
+        strides=[size],
+        itemsize=size,
+        meminfo=None,
+    )
+    return array._getvalue()
+
+
+@intrinsic
+def table(typing, net, at):
+    """The words of the state from `at` on."""
+    kind = types.Array(types.int64, 1, "C")
+
+    def emit(context, builder, signature, arguments):
+        first = builder.bitcast(arguments[0], _INT.as_pointer())
+        return _array(context, builder, kind, builder.gep(first, [arguments[1]]))
+
+    return kind(net, types.int64), emit
+
+
+def _memory(element):
+    @intrinsic
+    def memory(typing, address):
+        kind = types.Array(element, 1, "C")
+
+        def emit(context, builder, signature, arguments):
+            return _array(
+                context, builder, kind, builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+            )
+
+        return kind(types.int64), emit
+
+    return memory
+
+
+halves = _memory(types.uint16)
+"""uint16 elements at an address."""
+singles = _memory(types.uint32)
+"""uint32 elements at an address."""
+words = _memory(types.int64)
+"""int64 elements at an address."""
+
+
+def at_address(made: Any):
+    """A function of compiled code that sees a record of the given kind at an address."""
+
+    @intrinsic
+    def see(typing, address):
+        def emit(context, builder, signature, arguments):
+            return builder.inttoptr(arguments[0], context.get_value_type(made.kind))
+
+        return made.kind(types.int64), emit
+
+    return see
+
+
+@intrinsic
+def trailing_zeros(typing, x):
+    """Number of zero bits below the lowest set bit of a non-zero int64."""
+
+    def emit(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.int64(types.int64), emit
+
+
+@intrinsic
+def call_kernel(typing, function, a, b, out, t):
+    """Call the C function `void (float *a, float *b, float *out, int64 t)` at an address."""
+
+    def emit(context, builder, signature, arguments):
+        kind = ir.FunctionType(ir.VoidType(), [_INT] * 4)
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64, types.int64, types.int64), emit
+
+
+@intrinsic
+def call_act(typing, function, net, unit, cycle):
+    """Call the unit's function `int64 (state, unit, cycle)` at address `function`."""
+
+    def emit(context, builder, signature, arguments):
+        kind = ir.FunctionType(_INT, [_INT] * 3)
+        function, net, unit, cycle = arguments
+        called = builder.inttoptr(function, kind.as_pointer())
+        return builder.call(called, [builder.ptrtoint(net, _INT), unit, cycle])
+
+    return types.int64(types.int64, net, types.int64, types.int64), emit
