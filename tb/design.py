@@ -131,17 +131,23 @@ def _sources(graph: UnitGraph) -> Iterator[str]:
     from outside, and all that these import.
     """
     from .. import hw
-    from ..hw import export, shared
+    from ..hw import export, shared, yosys
     from ..hw.functions import DATAPATHS
     from ..hw.registry import UNITS
+    from ..machine import kinds
 
-    package = {p.resolve() for p in Path(hw.__path__[0]).rglob("*.py")}
+    package = {
+        path.resolve() for room in (hw, kinds) for path in Path(room.__path__[0]).rglob("*.py")
+    }
     running = {
-        Path(m.__file__).resolve() for m in (export, shared)
+        Path(m.__file__).resolve() for m in (export, shared, yosys)
     }  # they run tools: what they import for that shapes nothing
     classes = [
         c
-        for c in (*(UNITS.get(u.kind) for u in graph.units), *DATAPATHS.values())
+        for c in (
+            *(where.get(u.kind) for u in graph.units for where in (UNITS, kinds.KINDS)),
+            *DATAPATHS.values(),
+        )
         if inspect.isclass(c)
     ]
     for path in sorted({*running, *sources_of([*(package - running), *classes])}):

@@ -15,6 +15,7 @@ REGISTRIES = {
     "penstock.machine.kinds": ("KINDS",),
     "penstock.model.functions": ("VALUES",),
     "penstock.hw.functions": ("DATAPATHS",),
+    "penstock.model.golden.core": ("UNITS",),
     "penstock.hw.registry": ("UNITS",),
     "penstock.frontend.graph": ("OPERATORS", "FUNCTIONAL"),
 }

@@ -6,9 +6,10 @@ from collections import deque
 
 from ...machine.beat import STOP_DONE
 from ...machine.kinds import accum_levels, kind_of, queue_entries
-from .core import Beat, Unit
+from .core import Beat, Unit, golden
 
 
+@golden("map", "matmul", "row_reduce")
 class Pipeline(Unit):
     """`map` and `matmul` (section 2)."""
 
@@ -45,6 +46,7 @@ class Pipeline(Unit):
         self.last = c
 
 
+@golden("accum")
 class Accum(Unit):
     """Sections 3.1 and 3.4."""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ...machine.beat import STOP_DONE
 
@@ -60,6 +61,22 @@ class Channel:
             self.seen.append(self.pushed)
         self.pushed = None
         self.taken = False
+
+
+UNITS: dict[str, Callable[..., Unit]] = {}
+"""Kind -> what makes one of its units."""
+
+C = TypeVar("C", bound=Callable[..., "Unit"])
+
+
+def golden(*kinds: str) -> Callable[[C], C]:
+    """Registers a class of units for some kinds (also from outside the tree)."""
+
+    def register(cls: C) -> C:
+        UNITS.update(dict.fromkeys(kinds, cls))
+        return cls
+
+    return register
 
 
 class Unit:

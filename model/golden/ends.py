@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from .core import Unit
+from .core import Unit, golden
 
 
+@golden("source")
 class Source(Unit):
     def setup(self):
         self.next = 0
@@ -19,6 +20,7 @@ class Source(Unit):
                 self.offers = True
 
 
+@golden("sink")
 class Sink(Unit):
     def setup(self):
         self.taken = 0

@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
 from ...machine.beat import Tile
 from ...machine.config import Config
+from ...machine.errors import RunError
 from ...machine.kinds import kind_of
 from ...machine.unitgraph import UnitGraph
-from .compute import Accum, Pipeline
-from .core import Channel
-from .ends import Sink, Source
-from .offchip import Memory, RandomStore, Store, load
-from .routing import Address, EagerMerge, Expand, Generate, Partition, Reassemble, Signal
-from .rows import RowAppend, RowOffset, RowPack, RowUnpack
+from .compute import Pipeline
+from .core import UNITS, Channel
+from .offchip import Memory
 from .scratchpad import Scratchpad
-from .shape import Broadcast, Flatten, Merge, Pace, Promote, Repeat, Reshape, Split, Zip
 
-CLASSES = {
-    "row_pack": RowPack,
-    "row_unpack": RowUnpack,
-    "row_append": RowAppend,
-    "row_offset": RowOffset,
-    "broadcast": Broadcast,
-    "flatten": Flatten,
-    "promote": Promote,
-    "reshape": Reshape,
-    "repeat": Repeat,
-    "pace": Pace,
-    "zip": Zip,
-    "split": Split,
-    "merge": Merge,
-    "source": Source,
-    "sink": Sink,
-    "map": Pipeline,
-    "matmul": Pipeline,
-    "row_reduce": Pipeline,
-    "accum": Accum,
-    "scratchpad": Scratchpad,
-    "load": load,
-    "store": Store,
-    "random_store": RandomStore,
-    "partition": Partition,
-    "reassemble": Reassemble,
-    "eager_merge": EagerMerge,
-    "expand": Expand,
-    "signal": Signal,
-    "generate": Generate,
-    "address": Address,
-}
+for _file in iter_modules([str(Path(__file__).parent)]):
+    import_module(f"{__package__}.{_file.name}")  # each registers its kinds
 
 
 class Golden:
@@ -77,7 +48,7 @@ class Golden:
         self.units = []
         for u in graph.units:
             self.units.append(
-                CLASSES.get(u.kind, Pipeline)(
+                self._class(u)(
                     self,
                     u,
                     [self.channels[c.id] for c in graph.inputs(u.id)],
@@ -89,6 +60,14 @@ class Golden:
         self.turn = 0
         self.memory = Memory(m.dram)
         self.port_trace = [([], [], []) for _ in self.ports]  # accept, deliver, address
+
+    @staticmethod
+    def _class(u):
+        """What makes a unit; a kind that names a tile kernel is a pipeline."""
+        made = UNITS.get(u.kind, Pipeline if kind_of(u.kind).values else None)
+        if made is None:
+            raise RunError(f"the golden model has no unit of kind {u.kind!r}", u.name)
+        return made
 
     def run(self, max_cycles: int = 20000) -> int:
         for c in range(max_cycles):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...machine.beat import ELEMENT_BITS, LINE_BYTES
-from .core import END, Beat, Unit
+from .core import END, Beat, Unit, golden
 
 
 @dataclass
@@ -244,10 +244,12 @@ class TriggeredLoad(Load):
         return granted
 
 
+@golden("load")
 def load(g, u, *channels) -> Load:
     return (TriggeredLoad if u.params.get("trigger") else Load)(g, u, *channels)
 
 
+@golden("store")
 class Store(OffChip):
     """Section 5, `store`, as a list of chunks to do for the open step."""
 
@@ -353,6 +355,7 @@ class Store(OffChip):
         return chunk, acks
 
 
+@golden("random_store")
 class RandomStore(Store):
     """`queue`: addresses; `due`: [stop, data, lines not acknowledged] of each acknowledgement that
     has not left.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .core import END, Beat, Unit
+from .core import END, Beat, Unit, golden
 
 
 def word(b: Beat) -> int:
@@ -20,6 +20,7 @@ class Poster(Unit):
             self.g.units[self.p["scratchpad"]].posts.append((b.numbers[0], delta))
 
 
+@golden("partition")
 class Partition(Poster):
     def plan(self):
         b, s = (c.peek() for c in self.ins)
@@ -67,6 +68,7 @@ class Arrivals(Unit):
         self.since[i] = None
 
 
+@golden("reassemble")
 class Reassemble(Arrivals):
     def setup(self):
         super().setup()
@@ -121,6 +123,7 @@ class Reassemble(Arrivals):
         return {0: b._replace(stop=stop)}, [i, n] if ends and last else [i], update
 
 
+@golden("eager_merge")
 class EagerMerge(Arrivals):
     def plan(self):
         n = self.p["n"]
@@ -140,6 +143,7 @@ class EagerMerge(Arrivals):
         return out, [i], lambda: self.moved(i, b.stop >= self.p["rank"])
 
 
+@golden("expand")
 class Expand(Poster):
     def plan(self):
         b, r = (c.peek() for c in self.ins)
@@ -153,6 +157,7 @@ class Expand(Poster):
         return {0: copy}, [0, 1] if ends else [1], lambda: self.post(b, r.data - ends)
 
 
+@golden("signal")
 class Signal(Unit):
     def setup(self):
         self.last = END.stop
@@ -183,6 +188,7 @@ class Signal(Unit):
         )
 
 
+@golden("generate")
 class Generate(Unit):
     def setup(self):
         self.sent = 0
@@ -226,6 +232,7 @@ class Generate(Unit):
                 return [2] * (a - 1) + [1] if a else []
 
 
+@golden("address")
 class Address(Unit):
     def plan(self):
         a, b = (c.peek() for c in self.ins)

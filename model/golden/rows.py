@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from ...machine.beat import STOP_DONE
-from .core import Beat, Unit
+from .core import Beat, Unit, golden
 
 
+@golden("row_pack")
 class RowPack(Unit):
     def setup(self):
         # a beat without data that leaves next; stop of the beat before
@@ -121,6 +122,7 @@ class RowPack(Unit):
         self.last = s
 
 
+@golden("row_unpack")
 class RowUnpack(Unit):
     def setup(self):
         # complete bands: [columns of its tiles or None for a bare stop, valid rows, rows that
@@ -216,6 +218,7 @@ class RowUnpack(Unit):
             self.col += 1
 
 
+@golden("row_append")
 class RowAppend(Unit):
     def setup(self):
         self.placed = False
@@ -243,6 +246,7 @@ class RowAppend(Unit):
         return {0: tile._replace(numbers=(rows + 1, max(cols, row.numbers[1])))}, [0, 1], update
 
 
+@golden("row_offset")
 class RowOffset(Unit):
     def setup(self):
         self.band = 0

@@ -9,7 +9,7 @@ from itertools import cycle, product
 
 from ...machine.beat import STOP_DONE
 from ...machine.limits import COUNT_BITS
-from .core import Beat, Unit
+from .core import Beat, Unit, golden
 
 
 def points(shape: list[int], stride: list[int]) -> list[tuple[int, int]]:
@@ -60,6 +60,7 @@ class Reader:
     queue: deque = field(default_factory=deque)
 
 
+@golden("scratchpad")
 class Scratchpad(Unit):
     """Section 4.
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import deque
 
 from ...machine.beat import STOP_DONE
-from .core import END, Beat, Unit
+from .core import END, Beat, Unit, golden
 
 
+@golden("broadcast")
 class Broadcast(Unit):
     def plan(self):
         b = self.ins[0].peek()
@@ -19,6 +20,7 @@ class Broadcast(Unit):
         return None if b is None else (dict.fromkeys(range(self.p["n"]), b), [0], post)
 
 
+@golden("flatten")
 class Flatten(Unit):
     def setup(self):
         self.last = STOP_DONE  # stop of the beat before
@@ -43,6 +45,7 @@ class Flatten(Unit):
         return {} if dropped else super().plan()[0], [0], lambda: setattr(self, "last", b.stop)
 
 
+@golden("promote")
 class Promote(Unit):
     def setup(self):
         self.held = None
@@ -68,6 +71,7 @@ class Promote(Unit):
         return {0: self.held._replace(stop=self.p["level"]) if b.done else self.held}, [0], update
 
 
+@golden("reshape")
 class Reshape(Unit):
     def setup(self):
         self.count = 0
@@ -156,6 +160,7 @@ class Reshape(Unit):
         return b if b.done else b._replace(stop=s), [0], update, False
 
 
+@golden("repeat")
 class Repeat(Unit):
     def setup(self):
         self.sent = 0
@@ -174,6 +179,7 @@ class Repeat(Unit):
         )
 
 
+@golden("pace")
 class Pace(Unit):
     def setup(self):
         self.wait = 0  # sixteenths of a cycle
@@ -193,6 +199,7 @@ class Pace(Unit):
         )
 
 
+@golden("zip")
 class Zip(Unit):
     def plan(self):
         a, b = (c.peek() for c in self.ins)
@@ -202,6 +209,7 @@ class Zip(Unit):
         return {0: a._replace(numbers=a.numbers + b.numbers)}, [0, 1], lambda: None
 
 
+@golden("split")
 class Split(Unit):
     def setup(self):
         self.index = 0
@@ -216,6 +224,7 @@ class Split(Unit):
         return {self.index: b}, [0], lambda: setattr(self, "index", (self.index + 1) % n)
 
 
+@golden("merge")
 class Merge(Unit):
     def setup(self):
         self.index = 0

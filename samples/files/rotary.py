@@ -113,8 +113,6 @@ class RotateUnit(Pipelined):
     The shell of Pipelined has the handshake, the queue and the padding; this is the datapath.
     """
 
-    kind = "rotate"
-
     def __init__(self, **arguments):
         super().__init__(**arguments, latency=2, interval=1)
 

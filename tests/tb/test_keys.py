@@ -54,7 +54,7 @@ def test_a_class_that_is_registered_brings_its_file(unit, monkeypatch):
 
 def test_what_runs_tools_shapes_no_verilog():
     names = {text.partition("\n")[0] for text in _sources(SimpleNamespace(units=[]))}
-    assert {"kinds.py", "beat.py", "export.py", "matmul.py"} <= names
+    assert {"kind.py", "compute.py", "beat.py", "export.py", "matmul.py"} <= names
     assert not {"children.py", "guardian.py", "cache.py", "record.py"} & names
 
 
