@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 from penstock.frontend.spice import graph_from
 from penstock.frontend.spice.devices import DEVICES, device_graph, equations, table
-from penstock.runs.points import print_table
+from penstock.runs.tables import print_table
 from penstock.system.output import write_text
 from tables import frame
 

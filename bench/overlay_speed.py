@@ -29,7 +29,7 @@ from penstock.machine.overlay import Overlay
 from penstock.model import overlay as model
 from penstock.overlay.sweep import BEST
 from penstock.runs import api
-from penstock.runs.points import print_table
+from penstock.runs.tables import print_table
 from penstock.scheduler.token import map_graph
 from penstock.system.output import writable, write_text
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from penstock.frontend import build
 from penstock.frontend.graph import OPERATORS
-from penstock.runs import points, regress
+from penstock.runs import regress
 from penstock.system.output import write_text
 from tables import frame
 
@@ -155,7 +155,7 @@ def joined(tables: list[dict]) -> dict:
     rows.sort(key=lambda r: order.index(r["design"]))
     return {
         "rows": rows,
-        "total": points.total(rows, design="total"),
+        "total": tables.total(rows, design="total"),
         "versions": tables[-1]["versions"],
     }
 

@@ -24,8 +24,8 @@ from penstock import figures, model
 from penstock.frontend import build, lower
 from penstock.machine.config import load
 from penstock.runs import api
-from penstock.runs.points import print_table
 from penstock.runs.progress import Progress, display
+from penstock.runs.tables import print_table
 from penstock.system.output import writable, write_text
 
 MEDIAN = {"tile_b": 32, "tile_inter": 64}

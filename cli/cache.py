@@ -52,7 +52,7 @@ def command(args) -> int:
 
 def show(entries) -> None:
     """A table of entries, the one used last at its end, with the sum."""
-    from ..runs.points import print_table
+    from ..runs.tables import print_table
 
     rows = [
         {

@@ -69,7 +69,7 @@ def _with_progress(command: Callable[[argparse.Namespace], int]) -> Callable:
 def run(args) -> int:
     from ..machine.record import save
     from ..runs import dag_run
-    from ..runs.points import print_table
+    from ..runs.tables import print_table
     from ..scheduler.dag import Problem, Schedule, evaluate
     from ..scheduler.dag.machine import shrink
 

@@ -24,7 +24,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def command(args) -> int:
-    from ..runs import api, deadlock, points
+    from ..runs import api, deadlock, tables
 
     with display(args) as progress:
         found = deadlock.find(
@@ -36,10 +36,10 @@ def command(args) -> int:
             seed=args.seed,
             progress=progress,
         )
-    points.print_table([deadlock.row(f) for f in found])
+    tables.print_table([deadlock.row(f) for f in found])
     for f in found:
         if f.deadlock:
-            points.print_table(
+            tables.print_table(
                 deadlock.circle_rows(f.deadlock),
                 title=" ".join([f.program, *(f"{k}={v}" for k, v in f.params.items())]),
             )

@@ -6,7 +6,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 from .. import figures
-from ..runs import api, explain, points
+from ..runs import api, explain, tables
 from ..runs.progress import Progress, display
 from ..system.output import folder
 
@@ -52,8 +52,8 @@ def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
         measured = figures.fig8_records(False, progress)
         progress.step("draw figure 8")
         rows, agreements = figures.fig8(out, measured)
-        points.print_table(rows)
-        points.print_table(agreements)
+        tables.print_table(rows)
+        tables.print_table(agreements)
         _wrote([out / "fig8.csv", out / "fig8.png"])
         if paper:
             point = " ".join(f"{name}={value}" for name, value in POINT.items())
@@ -74,8 +74,8 @@ def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
 
 def _compare(program: str, config: str, params: dict, progress: Progress) -> list:
     records = api.run(program, config, params, on="both", progress=progress)
-    points.print_table(points.quantities(records))
-    print(points.agreement(records[-1]), flush=True)
+    tables.print_table(tables.quantities(records))
+    print(tables.agreement(records[-1]), flush=True)
     return records
 
 

@@ -13,7 +13,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 def command(args) -> int:
     from ..machine.record import load
-    from ..runs import explain, points
+    from ..runs import explain, tables
 
-    points.print_table(explain.diff(load(args.a), load(args.b)))
+    tables.print_table(explain.diff(load(args.a), load(args.b)))
     return 0

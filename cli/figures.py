@@ -52,7 +52,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 def command(args) -> int:
     from .. import figures
-    from ..runs import api, points
+    from ..runs import api, tables
 
     names = ["fig8", *figures.FIGURES] if args.figure == "all" else [args.figure]
     if names[0] not in ("fig8", *figures.FIGURES):
@@ -87,8 +87,8 @@ def command(args) -> int:
                 rows, agreements, summary, written = figures.write(
                     figures.FIGURES[name], args.out, traces, args.machine, progress
                 )
-        points.print_table(rows, None if name == "fig8" else figures.FIGURES[name].title)
+        tables.print_table(rows, None if name == "fig8" else figures.FIGURES[name].title)
         for table in filter(None, (agreements, summary)):
-            points.print_table(table)
+            tables.print_table(table)
         print(f"wrote {', '.join(map(str, written))}")
     return 0

@@ -70,8 +70,8 @@ def command(args) -> int:
     start = args.started or time.monotonic()
     from ..fuzz import campaign as campaigns
     from ..fuzz.streams import run_streams
-    from ..runs import points
-    from ..runs.api import versions
+    from ..runs import tables
+    from ..runs.provenance import versions
 
     if args.replay is not None:
         wrong = campaigns.replay(args.replay)
@@ -111,8 +111,8 @@ def command(args) -> int:
         "wall_s": round(time.monotonic() - start, 1),
         "versions": versions(),
     }
-    points.print_table(told["hits"])
-    points.print_table([{"what": what, "number": n} for what, n in sorted(campaign.counts.items())])
+    tables.print_table(told["hits"])
+    tables.print_table([{"what": what, "number": n} for what, n in sorted(campaign.counts.items())])
     if args.json:
         output.write_text(args.json, json.dumps(told, indent=1) + "\n")
     for f in campaign.failures:

@@ -145,9 +145,9 @@ def _number(name: str, text: str) -> int | float | str:
 
 def verdict(rows: list[dict]) -> int:
     """Messages of the points that failed, on standard error; the exit status."""
-    from ..runs import points
+    from ..runs import tables
 
-    if text := points.failures(rows):
+    if text := tables.failures(rows):
         print(text, file=sys.stderr)
         return 1
     return 0

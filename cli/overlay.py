@@ -174,7 +174,7 @@ def cmd_compare(args) -> int:
     from ..frontend.spice.source import graph_from
     from ..overlay.comparison import compare, table
     from ..runs import api
-    from ..runs.points import print_table
+    from ..runs.tables import print_table
 
     overlays = overlays_of(args)
     meshes = [mesh_of(m) for m in args.mesh or ["4x4"]]
@@ -263,7 +263,7 @@ def assumptions(overlays, records, tile) -> str:
 
 def cmd_figures(args) -> int:
     from ..overlay import figures, resources
-    from ..runs.points import print_table
+    from ..runs.tables import print_table
 
     within("--seeds", args.seeds, range(1, 1001))
     with display(args) as progress:

@@ -185,7 +185,7 @@ def _load_words(image) -> str:
 
 def cmd_resources(args) -> int:
     from ..overlay import resources, route
-    from ..runs.points import print_table
+    from ..runs.tables import print_table
 
     meshes = [mesh_of(m) for m in args.mesh or DENSITY_MESHES]
     for rows, cols in meshes:

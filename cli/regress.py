@@ -27,14 +27,14 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def command(args) -> int:
-    from ..runs import api, points, regress
+    from ..runs import api, regress, tables
 
     with display(args) as progress:
         records, rows = regress.run(args.only, progress, deep=args.deep)
     if args.json:
         api.save_records(records, args.json)
     written = regress.save(args.out, records, rows) if args.out else []
-    points.print_table(rows)
+    tables.print_table(rows)
     for path in written:
         print(f"wrote {path}")
     return verdict(rows[:-1])

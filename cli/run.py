@@ -44,7 +44,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def command(args) -> int:
-    from ..runs import api, outputs, points
+    from ..runs import api, outputs, tables
 
     params = one_value(args.params)
     if args.timeline and args.timing != "machine":
@@ -78,10 +78,10 @@ def command(args) -> int:
         f"{' '.join([first.workload, *(f'{k}={v}' for k, v in first.params.items())])} on "
         f"{first.config}, {first.timing} timing"
     )
-    points.print_table(points.quantities(records))
+    tables.print_table(tables.quantities(records))
     for r in records:
         if r.channels_observed is not None:
-            print(points.agreement(r))
+            print(tables.agreement(r))
     print(
         "; ".join(
             f"{r.backend.replace('rtl', 'RTL')} {r.wall_s:.3g} s, {r.cycles / r.wall_s:.3g} "

@@ -16,7 +16,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 
 
 def command(args) -> int:
-    from ..runs import api, points
+    from ..runs import api, tables
 
     grid = grid_of(args.params)
     with display(args) as progress:
@@ -31,15 +31,15 @@ def command(args) -> int:
             onchip_rule=args.onchip_rule,
             progress=progress,
         )
-    points.one_message(found)
-    rows = [points.row(o, **o.params) for o in found]
+    tables.one_message(found)
+    rows = [tables.row(o, **o.params) for o in found]
     records = [r for o in found for r in o.records]
     if args.json:
         api.save_records(records, args.json)
     if args.csv:
-        print(points.to_csv(rows), end="")
+        print(tables.to_csv(rows), end="")
     else:
-        points.print_table(rows)
+        tables.print_table(rows)
         builds = {r.build for r in records if r.build}
         if builds:
             print(

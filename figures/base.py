@@ -15,8 +15,8 @@ import numpy as np
 from ..machine.config import Config
 from ..machine.record import Record
 from ..runs import api
-from ..runs.points import to_csv
 from ..runs.progress import Progress
+from ..runs.tables import to_csv
 from ..system.output import folder, write_picture, write_text
 from .published import statements
 from .traces import Traces

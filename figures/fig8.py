@@ -12,8 +12,8 @@ import numpy as np
 from ..machine.errors import PenstockError
 from ..machine.record import Record
 from ..runs import api
-from ..runs.points import to_csv
 from ..runs.progress import Progress
+from ..runs.tables import to_csv
 from ..system.output import write_text
 from .base import agreement, save
 from .published import fig8 as published_fig8

@@ -17,8 +17,8 @@ from ..machine.config import Config, Dram, Machine, Stepsim, check
 from ..machine.errors import RunError
 from ..machine.trace import Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
-from ..runs import edges
-from ..runs.reference import expected
+from ..runs import boundary
+from ..runs.expected import expected
 from ..testing.agents import PATTERNS, releases
 from .recipe import Built, Recipe, build
 
@@ -113,7 +113,7 @@ def prepare(recipe: Recipe, config: Config, name: str = "program") -> Case:
             )
         )
     graph = replace(graph, channels=tuple(channels))
-    sources = edges.source_beats(built.graph, graph, built.given)
+    sources = boundary.source_beats(built.graph, graph, built.given)
     sinks = {u.id: np.zeros(0, np.int64) for u in graph.units if u.kind == "sink"}
     if run["stalls"] is not None:
         rng = np.random.default_rng(run["stalls"])
@@ -155,11 +155,11 @@ def check_values(case: Case, config: Config, run: Run) -> Evaluator:
     """Compare a run's tensors and sinks, bit for bit, with the program's NumPy meaning, and its
     pages with their bound; Mismatch where they differ, or are more. Returns the evaluation.
     """
-    want, ev = evaluation(case, config, edges.arrivals(case.graph, run))
+    want, ev = evaluation(case, config, boundary.arrivals(case.graph, run))
     for name, got in run.outputs.items():
         if got.dtype != want[name].dtype or got.tobytes() != want[name].tobytes():
             raise Mismatch(f"tensor {name} differs from the NumPy meaning", f"{run.backend}")
-    wrong = edges.sinks_at_fault(case.built.graph, case.graph, run, ev.sinks)
+    wrong = boundary.sinks_at_fault(case.built.graph, case.graph, run, ev.sinks)
     if wrong:
         raise Mismatch(
             f"{wrong[0]} took other elements than the NumPy meaning gives", f"{run.backend}"

@@ -29,7 +29,7 @@ from ..frontend.operators.routing import Partition
 from ..frontend.types import BufferType, Dim, TileType, dim
 from ..machine.errors import ProgramError
 from ..machine.limits import CHANNEL_DEPTHS, within
-from ..runs.reference import evaluator
+from ..runs.expected import evaluator
 from ..workloads.dealing import deal, turns
 
 __all__ = ["Built", "Recipe", "build", "lists", "vary"]

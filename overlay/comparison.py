@@ -16,8 +16,8 @@ from ..machine.overlay import CHOICES, MEMORIES, Overlay
 from ..machine.record import Record
 from ..machine.token_ops import Op, format_of
 from ..model import overlay as model
-from ..runs.api import versions
 from ..runs.progress import Progress
+from ..runs.provenance import versions
 from ..scheduler.token import Mapped, map_graph
 from ..scheduler.token.bounds import link_uses
 from ..scheduler.token.partition import objective_of

@@ -18,8 +18,8 @@ from ..machine.dataflow import DataflowGraph
 from ..machine.errors import PenstockError
 from ..machine.record import Record
 from ..runs import api
-from ..runs.points import to_csv
 from ..runs.progress import Progress
+from ..runs.tables import to_csv
 from ..scheduler.token.partition import OBJECTIVES
 from ..system.output import folder, write_picture, write_text
 from . import sweep

@@ -20,7 +20,7 @@ from ..scheduler.dag.machine import Fabric, Held, Lowered, derive, lower_subgrap
 from ..scheduler.dag.machine.rates import LINE_ELEMENTS
 from ..scheduler.dag.solution import Schedule
 from ..system.output import write_picture
-from .api import versions
+from .provenance import versions
 
 __all__ = ["ScheduleRun", "SubgraphRun", "draw", "run_schedule", "spearman", "table"]
 
@@ -405,7 +405,7 @@ def _check_values(
     exact: list[np.ndarray],
     t: int,
 ):
-    from .reference import evaluator
+    from .expected import evaluator
 
     sources = {name: _nested(held[h.tensor], h) for name, h in program.sources.items()}
     ev = evaluator(

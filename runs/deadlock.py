@@ -16,9 +16,9 @@ from ..machine.deadlock import Deadlock, DeadlockError
 from ..machine.limits import CHANNEL_DEPTHS, SEEDS, within
 from ..machine.timings import known_timing
 from ..system.output import write_text
-from . import edges
-from .api import versions
+from . import boundary
 from .progress import of as progress_of
+from .provenance import versions
 
 __all__ = ["Finding", "circle_rows", "find", "load", "row", "save"]
 
@@ -104,11 +104,14 @@ def _find(program, config: Config, params: dict, timing: str, seed: int, show) -
     found = None
     try:
         if timing == "stepsim":
-            sources = edges.source_tokens(built.graph, graph, streams)
+            sources = boundary.source_tokens(built.graph, graph, streams)
             cycles = stepsim.run(graph, config, sources=sources, search=False).cycles
         else:
             cycles = model.run(
-                graph, config, values=False, sources=edges.source_beats(built.graph, graph, streams)
+                graph,
+                config,
+                values=False,
+                sources=boundary.source_beats(built.graph, graph, streams),
             ).cycles
     except DeadlockError as e:
         found = e.deadlock

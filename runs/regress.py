@@ -12,7 +12,7 @@ from ..machine.errors import PenstockError
 from ..machine.record import Record
 from ..system.output import folder, write_text
 from ..workloads.operators import PARTS
-from . import api, points
+from . import api, tables
 from .progress import Progress
 from .progress import of as progress_of
 
@@ -206,11 +206,11 @@ def run(
             records += o.records
             drawn = {"seed": seed} if d.seeds > 1 else {}
             rows.append(
-                points.row(
+                tables.row(
                     o, design=d.name, point=" ".join(f"{k}={v}" for k, v in (p | drawn).items())
                 )
             )
-    return records, [*rows, points.total(rows, design="total")]
+    return records, [*rows, tables.total(rows, design="total")]
 
 
 def save(out: Path, records: list[Record], rows: list[dict]) -> list[Path]:
@@ -218,8 +218,8 @@ def save(out: Path, records: list[Record], rows: list[dict]) -> list[Path]:
     folder, which is made if need be; returns their paths.
     """
     folder(out)
-    text = points.text_table(rows) + "".join(
-        f"\n{line}" for line in points.failures(rows[:-1]).splitlines()
+    text = tables.text_table(rows) + "".join(
+        f"\n{line}" for line in tables.failures(rows[:-1]).splitlines()
     )
     table = {"rows": rows[:-1], "total": rows[-1], "versions": api.versions()}
     write_text(out / "regress.json", json.dumps(table, indent=1) + "\n")

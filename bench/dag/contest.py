@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from penstock.runs.points import print_table
+from penstock.runs.tables import print_table
 from penstock.scheduler.dag.generate import generate
 from records import write_records
 

@@ -16,7 +16,7 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from penstock.runs.points import print_table
+from penstock.runs.tables import print_table
 from penstock.scheduler.dag import Readings
 from penstock.scheduler.dag.bound import lower_bound
 from penstock.scheduler.dag.forced import forced

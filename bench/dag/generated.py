@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from exhaustive import least_latency
-from penstock.runs.points import print_table
+from penstock.runs.tables import print_table
 from penstock.scheduler.dag import Readings, evaluate
 from penstock.scheduler.dag.generate import KINDS, generate
 from penstock.scheduler.dag.solve import solve

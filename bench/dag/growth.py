@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from penstock.runs.points import print_table
+from penstock.runs.tables import print_table
 from penstock.scheduler.dag.generate import KINDS, generate
 from records import write_records
 

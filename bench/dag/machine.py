@@ -18,7 +18,7 @@ import argparse
 import sys
 
 from penstock.runs import dag_run
-from penstock.runs.points import print_table
+from penstock.runs.tables import print_table
 from penstock.scheduler.dag import Schedule, Subgraph
 from penstock.scheduler.dag.generate import generate
 from penstock.scheduler.dag.machine import shrink

@@ -22,7 +22,7 @@ from pathlib import Path
 import checker
 from every import least_latency
 from penstock.machine.errors import PenstockError
-from penstock.runs.points import print_table
+from penstock.runs.tables import print_table
 from penstock.scheduler.dag import (
     Op,
     OpType,

@@ -4,7 +4,7 @@ machine works in.
 A stream is a sequence of ``(value, stop)``; a tile's value is its valid part, so the last tile of a
 tensor may be smaller than its type; a value of None is a bare stop. Operators are generators that
 take elements as they need them, so feedback loops need nothing of their own. How elements are
-computed is a parameter: with the machine's arithmetic (``penstock.runs.reference``) the stored
+computed is a parameter: with the machine's arithmetic (``penstock.runs.expected``) the stored
 tensors are the model's and the RTL's bit for bit; with float64 they are what errors are measured
 against.
 """

@@ -449,7 +449,7 @@ def test_a_folder_that_is_a_file(capsys, tmp_path):
 
 
 def test_the_error_against_float64_counts_what_is_finite():
-    from penstock.runs.api import max_error
+    from penstock.runs.check import max_error
 
     inf = np.inf
     nan = np.nan

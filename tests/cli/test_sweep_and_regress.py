@@ -10,7 +10,7 @@ from penstock import cli
 from penstock.frontend import build, lower
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
-from penstock.runs import api, points, regress
+from penstock.runs import api, regress, tables
 
 ROTARY = str(Path(__file__).parents[2] / "samples" / "files" / "rotary.py")
 
@@ -114,14 +114,14 @@ def test_rtl_points_fail_one_by_one():
 def test_a_difference_is_a_failure_that_keeps_its_records(monkeypatch):
     record = api.run("swiglu", "small_fpga")[0]
     wrong = api.Outcome({}, record, record, RunError("model and RTL differ"))
-    row = points.row(wrong, point="p")
+    row = tables.row(wrong, point="p")
     assert (
         row["cycles RTL"] == record.cycles
-        and points.failures([row]) == "FAILED p: model and RTL differ"
+        and tables.failures([row]) == "FAILED p: model and RTL differ"
     )
-    assert points.total([row])["point"] == "0 of 1 points passed"
+    assert tables.total([row])["point"] == "0 of 1 points passed"
     record.values_ok = False
-    assert "NumPy" in points.row(api.Outcome({}, record))["failed"]
+    assert "NumPy" in tables.row(api.Outcome({}, record))["failed"]
 
 
 def test_a_narrow_terminal_gets_the_columns_that_fit():
@@ -135,15 +135,15 @@ def test_a_narrow_terminal_gets_the_columns_that_fit():
         },
         {"point": "q", "cycles": 1},
     ]
-    table, left_out = points.fitting(rows, 40)
+    table, left_out = tables.fitting(rows, 40)
     assert left_out == ["speed"] and [c.header for c in table.columns] == [
         "point",
         "cycles",
         "traffic",
         "result",
     ]
-    assert points.fitting(rows, 200)[1] == []
-    text = points.text_table(rows)
+    assert tables.fitting(rows, 200)[1] == []
+    text = tables.text_table(rows)
     assert (
         text.splitlines()[0].split() == ["point", "cycles", "traffic", "speed", "result"]
         and "FAILED" in text

@@ -172,7 +172,7 @@ def test_api_page_runs(tmp_path, monkeypatch):
 
 def test_the_page_on_programs_shows_programs_that_run():
     import numpy as np
-    from penstock.runs.reference import expected
+    from penstock.runs.expected import expected
 
     example = ROOT / "samples" / "files" / "top2.py"
     _, bins, loop = (

@@ -41,7 +41,7 @@ from penstock.machine.config import load
 from penstock.machine.errors import PenstockError, RunError
 from penstock.machine.functions import FUNCTIONS
 from penstock.model import stepsim
-from penstock.runs.reference import evaluate, evaluator
+from penstock.runs.expected import evaluate, evaluator
 
 FIG8 = load("fig8")
 POINTS = {  # tile_b, tile_inter: cycles, off-chip bytes, on-chip bytes of the published simulator

@@ -32,7 +32,7 @@ from penstock.frontend import (
 )
 from penstock.machine.config import load
 from penstock.machine.unitgraph import UnitGraph, validate
-from penstock.runs.reference import evaluate
+from penstock.runs.expected import evaluate
 from penstock.testing.untimed import Untimed
 
 FIG8 = load("fig8")

@@ -61,8 +61,8 @@ from penstock.frontend import (
 from penstock.frontend.program import Program
 from penstock.machine.config import load
 from penstock.machine.errors import RunError
-from penstock.runs.edges import source_beats
-from penstock.runs.reference import expected
+from penstock.runs.boundary import source_beats
+from penstock.runs.expected import expected
 from penstock.workloads.dealing import deal, turns
 
 SMALL = load("small_fpga")

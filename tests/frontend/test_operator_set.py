@@ -53,7 +53,7 @@ from penstock.frontend import (
 )
 from penstock.frontend.meaning.elements import nested, tokens
 from penstock.machine.errors import ProgramError, RunError
-from penstock.runs.reference import evaluator
+from penstock.runs.expected import evaluator
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ from penstock.frontend.analysis.metrics import substitute
 from penstock.frontend.analysis.onchip import scratchpad_pages
 from penstock.frontend.program import Program
 from penstock.machine.config import load
-from penstock.runs import edges
-from penstock.runs.reference import expected
+from penstock.runs import boundary
+from penstock.runs.expected import expected
 
 SMALL = load("small_fpga")
 FP32 = replace(SMALL, machine=replace(SMALL.machine, dtype="fp32"))
@@ -70,9 +70,9 @@ def peaks(p, config, seed=0):
     tensors = p.inputs(seed)
     streams = p.streams(seed)
     run = model.run(
-        units, config, tensors, trace=True, sources=edges.source_beats(p.graph, units, streams)
+        units, config, tensors, trace=True, sources=boundary.source_beats(p.graph, units, streams)
     )
-    ev = expected(p.graph, tensors, config.machine.t, streams, edges.arrivals(units, run))[1]
+    ev = expected(p.graph, tensors, config.machine.t, streams, boundary.arrivals(units, run))[1]
     return {
         units.units[u].name: (run.peak_pages[u], int(substitute(n, ev.largest)))
         for u, n in scratchpad_pages(units, config.machine).items()

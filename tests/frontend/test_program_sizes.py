@@ -12,7 +12,7 @@ from penstock import model
 from penstock.frontend import build, lower
 from penstock.machine.config import load
 from penstock.machine.errors import LoweringError
-from penstock.runs import edges
+from penstock.runs import boundary
 
 TOP2 = Path(__file__).parents[2] / "samples/files/top2.py"
 SMALL = load("small_fpga")
@@ -57,7 +57,7 @@ def test_every_size_whose_weights_fit_runs():
             refused += 1
             continue
         units = lower(program.graph, config)
-        sources = edges.source_beats(program.graph, units, program.streams(seed))
+        sources = boundary.source_beats(program.graph, units, program.streams(seed))
         model.run(units, config, values=False, sources=sources)
     assert 0 < refused < DRAWS // 4
 

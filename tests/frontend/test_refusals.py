@@ -55,7 +55,7 @@ from penstock.frontend.meaning.evaluator import evaluate64
 from penstock.frontend.types import dim
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError, RunError
-from penstock.runs.reference import expected
+from penstock.runs.expected import expected
 
 SMALL = load("small_fpga")
 CONFIG = replace(SMALL, machine=replace(SMALL.machine, dtype="fp32", pages=16))

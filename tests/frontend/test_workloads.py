@@ -7,7 +7,7 @@ import pytest
 from penstock.frontend import ProgramError, build, print_graph, read_graph
 from penstock.frontend.meaning.evaluator import evaluate64
 from penstock.machine.config import load
-from penstock.runs.reference import expected
+from penstock.runs.expected import expected
 
 SMALL = load("small_fpga")
 CASES = [("simple_moe", {}), ("simple_moe", {"rows": 3, "experts": 3})]

@@ -113,7 +113,7 @@ def test_a_failure_is_shrunk_kept_and_replayed(tmp_path, monkeypatch, capsys):
     right = functions.lookup("exp").reference
     s = campaign.Campaign()
     with monkeypatch.context() as m:
-        import penstock.runs.reference as reference
+        import penstock.runs.expected as reference
 
         lookup = reference.lookup
 

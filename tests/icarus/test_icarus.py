@@ -12,7 +12,7 @@ import pytest
 from penstock import model
 from penstock.frontend import Graph, Map, Sink, Source, build, lower, row_sum
 from penstock.machine.config import load
-from penstock.runs import edges
+from penstock.runs import boundary
 from penstock.testing import verilog_bench
 
 SMALL = load("small_fpga")
@@ -29,7 +29,7 @@ def on_the_model(program, config, seed=0):
     units = lower(program.graph, config)
     given = program.streams(seed)
     tensors = program.inputs(seed)
-    run = model.run(units, config, tensors, sources=edges.source_beats(program.graph, units, given))
+    run = model.run(units, config, tensors, sources=boundary.source_beats(program.graph, units, given))
     return run, tensors, given
 
 
@@ -71,7 +71,7 @@ def test_a_program_without_memory(tmp_path):
     tiles = np.arange(48, dtype=np.float32).reshape(3, 4, 4)
     penstock.verilog(g, SMALL, out=tmp_path)
     units = lower(g, SMALL)
-    want = model.run(units, SMALL, {}, sources=edges.source_beats(g, units, {"rows": list(tiles)}))
+    want = model.run(units, SMALL, {}, sources=boundary.source_beats(g, units, {"rows": list(tiles)}))
     beats = [
         int.from_bytes(x.tobytes(), "little") | 4 << 512 | 4 << 515 | 2 << 518 | 1 << 522
         for x in tiles

@@ -13,8 +13,8 @@ from penstock.frontend.spice.step import _cast_bf16, _maximum, scalarise
 from penstock.machine import arith
 from penstock.machine.config import load
 from penstock.machine.errors import ProgramError
-from penstock.runs import edges
-from penstock.runs.reference import expected
+from penstock.runs import boundary
+from penstock.runs.expected import expected
 
 
 def machine(name):
@@ -208,9 +208,9 @@ def equals_what_the_machine_stores(name, params, config, seed=0):
     streams = p.streams(seed)
     units = lower(p.graph, config)
     run = model.run(
-        units, config, tensors, sources=edges.source_beats(p.graph, units, streams), trace=True
+        units, config, tensors, sources=boundary.source_beats(p.graph, units, streams), trace=True
     )
-    order = edges.arrivals(units, run)
+    order = boundary.arrivals(units, run)
     _, meaning = expected(p.graph, tensors, config.machine.t, streams, order)
     graph = scalarise(p.graph, tensors, config.machine.t, sources=streams, order=order)
     results = graph.results(graph.evaluate())

@@ -12,7 +12,7 @@ from penstock.machine.config import load
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import PenstockError
 from penstock.model import stepsim
-from penstock.runs import deadlock, edges
+from penstock.runs import boundary, deadlock
 
 MOE = load("paper_moe")
 SMALL = dict(tokens=128, dim=32, inter=128, experts=8, top_k=2, skew=2.0)
@@ -22,7 +22,7 @@ TRACE = Path(__file__).parents[2] / "samples/files/traces/routing/qwen_b1024.npz
 def lowered(params):
     program = build("published_moe", params, MOE)
     graph = lower(program.graph, MOE, timing="stepsim")
-    return graph, edges.source_tokens(program.graph, graph, program.streams(0))
+    return graph, boundary.source_tokens(program.graph, graph, program.streams(0))
 
 
 def finishes(graph, sources, depth, only=""):

@@ -11,7 +11,7 @@ from penstock.frontend import build, lower
 from penstock.machine.config import load
 from penstock.machine.errors import PenstockError
 from penstock.runs import api
-from penstock.runs.reference import expected
+from penstock.runs.expected import expected
 from penstock.workloads.published_attention import consecutive
 
 SMALL = load("small_fpga")

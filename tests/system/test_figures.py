@@ -12,7 +12,7 @@ from penstock.figures.published import statements
 from penstock.frontend import build
 from penstock.frontend.meaning.extents import sizes
 from penstock.machine.config import load
-from penstock.runs.reference import expected
+from penstock.runs.expected import expected
 
 TRACES = Path(__file__).parents[3] / "shared/data"
 IN_THE_BOX = Path(__file__).parents[2] / "samples/files/traces"

@@ -3,21 +3,21 @@
 import gc
 import weakref
 
-from penstock.runs import api
+from penstock.runs import api, outcomes, point
 
 
 def test_of_a_point_that_has_run_only_its_record_is_kept(monkeypatch):
     made = []
     alive = []
 
-    class Point(api._Point):
+    class Point(point.Point):
         def __init__(self, *args):
             gc.collect()
             alive.append(sum(one() is not None for one in made))
             super().__init__(*args)
             made.append(weakref.ref(self))
 
-    monkeypatch.setattr(api, "_Point", Point)
+    monkeypatch.setattr(outcomes, "Point", Point)
     api.outcomes(
         "swiglu",
         "fig8",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..machine.record import Record
 
 if TYPE_CHECKING:
-    from .api import Outcome
+    from .outcomes import Outcome
 
 __all__ = [
     "failures",

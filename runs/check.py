@@ -1,0 +1,102 @@
+"""The stage of a point that compares: values against NumPy, model against RTL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..frontend.meaning.evaluator import Evaluator
+from ..frontend.meaning.extents import sizes
+from ..machine.errors import PenstockError, RunError
+from ..machine.record import Record
+from ..machine.trace import Run
+from . import boundary
+from .expected import expected
+from .point import Point
+
+__all__ = ["Checked", "against_model", "max_error", "measured", "values"]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Values of a run against their meaning.
+
+    Attributes
+    ----------
+    ok
+        Tensors and sinks are bit-equal to the reference of the stated arithmetic.
+    errors
+        Each tensor's error against float64 (max norm).
+    meaning
+        The evaluation, which tells sizes.
+
+    """
+
+    ok: bool
+    errors: dict[str, float]
+    meaning: Evaluator
+
+
+def values(point: Point, run: Run) -> Checked | None:
+    """Check what a run stored and gave; None where it has no values.
+
+    Where units are merged as they arrive, the reference takes them in the order in which the run
+    did.
+    """
+    if run.outputs is None or point.timing != "machine":
+        return None
+    order = boundary.arrivals(point.graph, run)
+    graph = point.program.graph
+    t = point.config.machine.t
+    stated, meaning = expected(graph, point.tensors, t, point.streams, order)
+    exact = point.program.reference64(point.tensors, point.streams, order)
+    ok = boundary.sinks_agree(graph, point.graph, run, meaning.sinks)
+    errors = {}
+    for name, got in run.outputs.items():
+        want = stated[name]
+        ok &= got.dtype == want.dtype and got.tobytes() == want.tobytes()
+        errors[name] = max_error(got.astype(np.float64), exact[name])
+    return Checked(bool(ok), errors, meaning)
+
+
+def measured(point: Point) -> Evaluator | None:
+    """An evaluation of sizes alone; None where they depend on the order of arrivals."""
+    try:
+        return sizes(point.program.graph, point.config.machine.t, point.streams)
+    except PenstockError:
+        return None
+
+
+def max_error(got: np.ndarray, exact: np.ndarray) -> float:
+    """Largest difference of two arrays over the largest finite number of ``exact``; where one of
+    two elements is infinite or NaN and the other is not the same, infinite.
+    """
+    finite = np.isfinite(exact) & np.isfinite(got)
+    if not np.array_equal(got[~finite], exact[~finite], equal_nan=True):
+        return float("inf")
+    scale = np.max(np.abs(exact[finite]), initial=0.0) or 1.0
+    return float(np.max(np.abs(got[finite] - exact[finite]), initial=0.0) / scale)
+
+
+def against_model(point: Point, model_run: Run, rtl: Run, record: Record, stage) -> None:
+    """Compare every beat of two runs and note in the RTL's record what was compared.
+
+    Raises
+    ------
+    RunError
+        They differ; the message shows where.
+
+    """
+    # Both need the simulator, which runs on the model alone do without.
+    from ..tb import check
+    from ..tb.rerun import unfold
+
+    report = check.compare(model_run, rtl, point.graph)
+    record.channels_observed = report.observed
+    record.channels_total = report.total
+    record.mismatches = report.mismatches
+    if not report.ok:
+        stage(f"RTL {point.label}: recording the channels that differ")
+        shown = unfold(report, point.stimulus(), point.config)
+        raise RunError(f"model and RTL differ\n{shown}", point.label)

@@ -1,0 +1,81 @@
+"""How points are run: the options that a call and the command line have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..machine.errors import PenstockError, nearest
+from ..machine.limits import SEEDS, within
+from ..machine.timings import known_timing
+
+__all__ = ["BACKENDS", "Options", "seeds_of"]
+
+BACKENDS = ("model", "rtl", "both")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How points are run; a wrong value is a PenstockError at once.
+
+    Attributes
+    ----------
+    on, timing
+        ``model`` | ``rtl`` | ``both``; ``machine`` | ``stepsim`` (model only).
+    values
+        Compute tiles bit for bit and check them against NumPy; False: timing only.
+    onchip_rule
+        Rule of the symbolic on-chip requirement: ``published``, ``paper``, ``machine`` (the pages
+        that this machine takes at most), or one registered with ``frontend.register_rule``.
+    waves
+        Path stem for a waveform of the RTL run.
+    keep_going
+        A point that fails carries its error and the others go on; else the first error is raised.
+    outputs
+        Records keep the output tensors.
+
+    """
+
+    on: str = "model"
+    timing: str = "machine"
+    values: bool = True
+    onchip_rule: str = "published"
+    waves: str | None = None
+    keep_going: bool = True
+    outputs: bool = False
+
+    def __post_init__(self):
+        object.__setattr__(self, "timing", known_timing(self.timing))
+        if self.on not in BACKENDS:
+            raise PenstockError(
+                f"no backend {self.on!r}", remedy=nearest(self.on, BACKENDS, "one of")
+            )
+        if self.timing == "stepsim" and self.on != "model":
+            raise PenstockError(
+                "the `stepsim` timing has no RTL", remedy="use --on model, or --timing machine"
+            )
+        if self.waves and self.on == "model":
+            raise PenstockError("only the RTL has waveforms", remedy="use --on rtl or --on both")
+        if self.on == "both" and not self.values:
+            raise PenstockError(
+                "the check of RTL against model compares values", remedy="leave out --no-values"
+            )
+
+    @property
+    def on_model(self) -> bool:
+        return self.on in ("model", "both")
+
+    @property
+    def on_rtl(self) -> bool:
+        return self.on in ("rtl", "both")
+
+
+def seeds_of(seed: int | list | tuple | range, points: int) -> list[int]:
+    """The seed of each point: one for all, or a list of as many."""
+    seeds = list(seed) if isinstance(seed, (list, tuple, range)) else [seed] * points
+    if len(seeds) != points:
+        raise PenstockError(
+            f"{len(seeds)} seeds for {points} points", remedy="give one seed, or one for each point"
+        )
+    for one in seeds:
+        within("seed", one, SEEDS)
+    return seeds

@@ -1,0 +1,171 @@
+"""Many points: the model's runs, then the RTL's, with what became of each."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from .. import model
+from ..frontend import build, lower
+from ..machine.config import Config
+from ..machine.config import load as load_config
+from ..machine.errors import PenstockError
+from ..machine.record import Record
+from ..machine.trace import Run
+from ..model import precompile
+from . import check, simulation
+from .options import Options, seeds_of
+from .point import Point, label
+from .progress import Progress
+from .progress import of as progress_of
+from .recording import record
+
+__all__ = ["Outcome", "outcomes"]
+
+
+@dataclass
+class Outcome:
+    """What became of one point.
+
+    Attributes
+    ----------
+    params
+        The parameters that were asked for.
+    model, rtl
+        Its records (None where that backend was not asked for, or failed).
+    error
+        Why it failed, or None. A point whose values or beats are wrong keeps its records.
+
+    """
+
+    params: dict
+    model: Record | None = None
+    rtl: Record | None = None
+    error: PenstockError | None = None
+
+    @property
+    def records(self) -> list[Record]:
+        return [r for r in (self.model, self.rtl) if r]
+
+
+@dataclass
+class _Waiting:
+    """A point whose RTL is still to run."""
+
+    outcome: Outcome
+    point: Point
+    model_run: Run | None
+
+
+def outcomes(
+    program: str,
+    config: str | Config,
+    points: list[dict],
+    *,
+    seed: int | Sequence[int] = 0,
+    progress: Progress | Callable[[str], None] | None = None,
+    **options,
+) -> list[Outcome]:
+    """Run a program at each of ``points``; a point that fails carries its error and the others go
+    on.
+
+    ``seed`` may be a list, one for each point; further arguments are those of
+    :class:`~penstock.runs.options.Options`. What is wrong with the call itself and not with a point
+    (a configuration, a backend, a missing tool) is always raised.
+    """
+    seeds = seeds_of(seed, len(points))
+    how = Options(**options)
+    show = progress_of(progress)
+    config = config if isinstance(config, Config) else load_config(config)
+    if how.on_rtl:
+        # The simulator takes a second to import; runs on the model alone do without.
+        from ..tb.runner import require_tools
+
+        require_tools()
+    show.plan(len(points) * (how.on_model + how.on_rtl))
+    note = ""
+    if how.on_model and how.timing == "machine" and not model.compiled():
+        if how.on_rtl and points:
+            _compile_and_build(program, config, points[0], bool(how.waves), show)
+        if not model.compiled():
+            note = ", which is compiled first (half a minute, once)"
+    found = [Outcome(p) for p in points]
+    waiting = []
+    for o, one in zip(found, seeds, strict=True):
+        show.step(f"model {label(program, o.params)}{note}")
+        note = ""
+        kept = _run_model(program, config, o, one, how)
+        if kept:
+            waiting.append(kept)
+        for _ in range(how.on_model + (how.on_rtl and o.error is not None)):
+            show.done(f"model {label(program, o.params)}")
+    if waiting:
+        _run_rtl(waiting, config, how, show)
+    return found
+
+
+def _run_model(program, config: Config, o: Outcome, seed: int, how: Options) -> _Waiting | None:
+    """Build a point and run it on the model, if it is asked for; what its RTL needs, if that is:
+    else nothing of a point but its record is kept.
+    """
+    with _kept(o, how.keep_going):
+        point = Point(program, config, o.params, how.timing, seed, how.onchip_rule)
+        run = None
+        if how.on_model:
+            run = simulation.on_model(point, how.values, trace=how.on_rtl)
+            o.model = record(point, run, how.outputs)
+        return _Waiting(o, point, run) if how.on_rtl else None
+    return None
+
+
+def _run_rtl(waiting: list[_Waiting], config: Config, how: Options, show: Progress) -> None:
+    """Run the RTL of points, those of equal structure on one simulator, and compare every beat."""
+    # The simulator takes a second to import; runs on the model alone do without.
+    from ..tb import run_many
+
+    runs = run_many(
+        [w.point.stimulus() for w in waiting],
+        config,
+        trace=how.on_model or any(w.point.traced or w.point.asserts for w in waiting),
+        waves=how.waves,
+        stage=show.stage,
+        keep_going=how.keep_going,
+        progress=lambda i: show.done(f"RTL {waiting[i].point.label}"),
+    )
+    for w, rtl in zip(waiting, runs, strict=True):
+        with _kept(w.outcome, how.keep_going):
+            if isinstance(rtl, PenstockError):
+                raise w.point.program.graph.located(rtl)
+            w.outcome.rtl = record(w.point, rtl, how.outputs)
+            if w.model_run is not None:
+                check.against_model(w.point, w.model_run, rtl, w.outcome.rtl, show.stage)
+
+
+def _compile_and_build(program, config: Config, params: dict, waves: bool, show: Progress) -> None:
+    """What a first run of model and RTL waits for, side by side: the model's code and the simulator
+    of one point.
+
+    Both are kept; what fails here fails again, and is told, where it is needed.
+    """
+    # The simulator takes a second to import; runs on the model alone do without.
+    from ..tb.api import prepare
+
+    with contextlib.suppress(PenstockError):
+        graph = lower(build(program, params, config).graph, config)
+        wait = precompile.beside([graph])
+        show.stage("compile the model, once, and meanwhile:")
+        prepare(graph, config, waves=waves, stage=show.stage)
+        show.stage("compile the model")
+        wait()
+
+
+@contextlib.contextmanager
+def _kept(o: Outcome, keep_going: bool):
+    """An error of a point stays with it, unless the first one is to end everything."""
+    try:
+        yield
+    except PenstockError as e:
+        if not keep_going:
+            raise
+        o.error = e

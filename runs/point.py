@@ -1,0 +1,79 @@
+"""The first stages of a point: a program is built, lowered for one timing, and given its inputs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from ..frontend import build, lower
+from ..machine.config import Config
+from ..machine.stimulus import Point as Stimulus
+from ..machine.unitgraph import UnitGraph
+from . import boundary
+
+__all__ = ["Point", "label"]
+
+
+def label(program, params: dict) -> str:
+    """A point for messages: the program's name, then its parameters."""
+    name = getattr(program, "name", None) or Path(program).stem
+    return " ".join([name, *(f"{k}={v}" for k, v in params.items())])
+
+
+class Point:
+    """One program at one parameter point, lowered for one timing; its inputs are made when they are
+    first asked for, and once.
+
+    Attributes
+    ----------
+    program, graph, analysis
+        The program, its units, and the symbolic metrics under ``onchip_rule``.
+    asserts, traced
+        Whether the run checks asserted shapes; whether its values cannot be checked without a trace
+        (sinks, units that merge as elements arrive).
+
+    """
+
+    def __init__(
+        self,
+        program,
+        config: Config,
+        params: dict,
+        timing: str = "machine",
+        seed: int = 0,
+        onchip_rule: str = "published",
+    ):
+        self.config = config
+        self.timing = timing
+        self.seed = seed
+        self.program = build(program, params, config)
+        self.graph: UnitGraph = lower(self.program.graph, config, timing=timing)
+        self.analysis = self.program.analysis(onchip_rule, config, self.graph)
+        self.label = label(self.program.name, params)
+        on_machine = timing == "machine"
+        self.asserts = on_machine and bool(self.graph.meta["asserted"])
+        self.traced = on_machine and boundary.watched(self.program.graph, self.graph)
+
+    @cached_property
+    def streams(self) -> dict[str, list]:
+        """Elements of the program's sources."""
+        return self.program.streams(self.seed)
+
+    @cached_property
+    def tensors(self) -> dict[str, np.ndarray]:
+        """The off-chip tensors before the run."""
+        return self.program.inputs(self.seed)
+
+    def source_beats(self) -> dict:
+        """Beats of each source unit (timing `machine`)."""
+        return boundary.source_beats(self.program.graph, self.graph, self.streams)
+
+    def source_tokens(self) -> dict:
+        """Tokens of each source unit (timing `stepsim`)."""
+        return boundary.source_tokens(self.program.graph, self.graph, self.streams)
+
+    def stimulus(self) -> Stimulus:
+        """What a test bench of the point drives."""
+        return Stimulus(self.graph, self.tensors, self.source_beats())

@@ -1,0 +1,127 @@
+"""The last stage of a point: the result record of a finished run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..frontend.analysis.onchip import page_bytes
+from ..machine.beat import LINE_BYTES
+from ..machine.kinds import kind_of
+from ..machine.record import Record
+from ..machine.shapes import check_asserted
+from ..machine.trace import Run
+from . import check
+from .point import Point
+from .provenance import versions
+
+__all__ = ["record"]
+
+
+def record(point: Point, run: Run, outputs: bool = False) -> Record:
+    """The result record of a finished run, with its output tensors where ``outputs`` asks for them.
+
+    Symbols that the program leaves open take the sizes that its streams have, on chip the largest.
+    """
+    if point.asserts:
+        check_asserted(point.graph, run)
+    checked = check.values(point, run)
+    r = Record(
+        point.program.name,
+        point.config.name,
+        point.program.params,
+        run.backend,
+        point.timing,
+        int(run.cycles),
+        int(run.first_request),
+    )
+    _fill_metrics(r, point, run, checked)
+    _fill_memory(r, point, run)
+    if point.timing == "machine":
+        _fill_machine(r, point, run)
+    if checked:
+        r.values_ok = checked.ok
+        r.max_rel_err = max(checked.errors.values(), default=0.0)
+        if outputs:
+            r.outputs = {n: np.asarray(a, np.float32) for n, a in run.outputs.items()}
+            r.errors = checked.errors
+    r.build = run.extra.get("build")
+    r.wall_s = run.wall_s
+    r.setup_s = run.setup_s
+    r.events = int(run.events) or None
+    r.seed = point.seed
+    r.versions = versions()
+    r.units = _units(point, run)
+    r.channels = _channels(point, run)
+    return r
+
+
+def _fill_metrics(r: Record, point: Point, run: Run, checked: check.Checked | None) -> None:
+    """The symbolic metrics with the sizes of this run."""
+    analysis = point.analysis
+    graph = point.program.graph
+    meaning = None
+    if checked:
+        meaning = checked.meaning
+    elif analysis.symbols:
+        meaning = check.measured(point)
+    if meaning is not None:
+        analysis = analysis.subs(meaning.symbols, meaning.largest, meaning.shares(graph))
+        r.onchip_active_bytes = analysis.of(meaning.active(graph)).onchip_bytes
+    r.offchip_bytes = analysis.offchip_bytes
+    if r.offchip_bytes is None:
+        r.offchip_bytes = run.extra.get("offchip_bytes")
+    r.onchip_bytes = analysis.onchip_bytes
+    r.onchip_rule = analysis.onchip_rule
+    r.flops = analysis.flops
+
+
+def _fill_memory(r: Record, point: Point, run: Run) -> None:
+    config = point.config
+    dram = config.stepsim.dram if point.timing == "stepsim" else config.machine.dram
+    r.dram_bytes = LINE_BYTES * int(run.lines_read + run.lines_written)
+    r.offchip_bytes_per_cycle = dram.bytes_per_cycle
+    r.offchip_utilisation = r.dram_bytes / (r.cycles * dram.bytes_per_cycle)
+
+
+def _fill_machine(r: Record, point: Point, run: Run) -> None:
+    """What only this machine has: pages, and FLOP that units could do."""
+    m = point.config.machine
+    sizes = page_bytes(point.graph, m)
+    r.onchip_capacity_bytes = sum(m.pages * b for b in sizes.values())
+    r.onchip_peak_bytes = sum(run.peak_pages.get(u, 0) * b for u, b in sizes.items())
+    r.allocated_flops_per_cycle = sum(
+        kind_of(u.kind).of(u.params).flops_per_cycle(m.t) for u in point.graph.units
+    )
+    # The work of a program of run-time sizes is known with its values.
+    if r.flops is not None and r.allocated_flops_per_cycle:
+        r.compute_utilisation = r.flops / (r.cycles * r.allocated_flops_per_cycle)
+
+
+def _units(point: Point, run: Run) -> list[dict]:
+    if run.busy is None:
+        return []
+    return [
+        {
+            "name": u.name,
+            "kind": u.kind,
+            "node": u.node,
+            "busy": int(run.busy[u.id]),
+            "blocked": int(run.blocked[u.id]) if run.blocked is not None else None,
+            "starved": int(run.starved[u.id]) if run.starved is not None else None,
+        }
+        for u in point.graph.units
+    ]
+
+
+def _channels(point: Point, run: Run) -> list[dict]:
+    names = [u.name for u in point.graph.units]
+    return [
+        {
+            "name": c.name,
+            "src": names[c.src[0]],
+            "dst": names[c.dst[0]],
+            "depth": c.depth or point.config.stepsim.fifo_depth,
+            "occupancy": float(run.occupancy[c.id]) if run.occupancy is not None else None,
+        }
+        for c in point.graph.channels
+    ]
