@@ -11,7 +11,9 @@ holds for every hand-over.  Premises (section numbers of docs/dag_scheduler.md):
    tile (`reuse=previous-step`).
 3. The working set of a step is at least its slices, the output tiles and the accumulators.
 4. Output tiles are stored on a tile's last step, which makes at most k/K of its products; the steps
-   before make the others.  What one phase waits for, the other cannot make up.
+   before make the others.  What one phase waits for, the other cannot make up.  What may be done in
+   any step, all of it in one if need be, counts in the sums over all steps only: slices that
+   several uses share, and reductions of different depth.
 
 A component's subgraphs are connected sets of its operations that cover it; the cheapest cover under
 these latencies is below any schedule of it.  A subgraph may retain a graph output, which another
@@ -236,13 +238,15 @@ def least_latency(
         work, moved = _work(problem, readings, plan, grid, several=True)
         moved = [elements / problem.bandwidth for elements in moved]
         moved[_LATE] = moved[_LATE] + stored / problem.bandwidth
-        best = min(best, _least(most >= 1, _two_phases(work, moved, most / depth)))
+        phased = _two_phases(work, moved, most / depth)
+        latency = np.maximum.reduce([phased, sum(work), sum(moved)])
+        best = min(best, _least(most >= 1, latency))
     return best
 
 
-_EARLY, _STEPPED, _LATE = range(3)
+_EARLY, _STEPPED, _LATE, _OPEN = range(4)
 """When in a tile of several steps: on the first one or before the last, evenly over the reduction,
-on the last one.
+on the last one, in any.
 """
 
 
@@ -292,9 +296,9 @@ class _Grid:
 def _work(
     problem: Problem, readings: Readings, plan: Plan, grid: _Grid, several: bool
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """(units of time at the array, elements loaded) at least: early, stepped and late."""
+    """(units of time at the array, elements loaded) at least: early, stepped, late and open."""
     nothing = np.zeros(grid.tiles.shape)
-    work = [nothing] * 3
+    work = [nothing] * 4
     moved = _loads(problem, plan, grid, several)
     even = len(set(plan.depths)) == 1
     for made in plan.executions:
@@ -317,18 +321,17 @@ def _work(
         elif made.activity.last and not (made.activity.first or made.activity.depth):
             when = _LATE
         work[when] = work[when] + cost * grid.tiles
-    if (
-        several and not even
-    ):  # reductions of different depth: any step may have any part of the work
-        work = [nothing, sum(work), nothing]
-        moved = [nothing, sum(moved), nothing]
+    if several and not even:  # a step may have another share of one reduction than of the other
+        for amounts in (work, moved):
+            amounts[_OPEN] = amounts[_OPEN] + amounts[_STEPPED]
+            amounts[_STEPPED] = nothing
     return work, moved
 
 
 def _loads(problem: Problem, plan: Plan, grid: _Grid, several: bool) -> list[np.ndarray]:
-    """Elements loaded at least, with several steps a tile or one: early, stepped and late."""
+    """Elements loaded at least, with several steps a tile or one: early, stepped, late and open."""
     nothing = np.zeros(grid.tiles.shape)
-    loads = [nothing] * 3
+    loads = [nothing] * 4
     by_row = nothing
     by_column = nothing
     last_row = nothing
@@ -341,10 +344,8 @@ def _loads(problem: Problem, plan: Plan, grid: _Grid, several: bool) -> list[np.
         rows = uses[0].rows
         cols = uses[0].cols
         whole = nothing + float(shape.size)
-        if (
-            len(uses) > 1
-        ):  # one may hold the tensor whole, or share with another; when it is loaded is open
-            loads[_STEPPED] = loads[_STEPPED] + whole
+        if len(uses) > 1:  # one may hold the tensor whole, or share with another
+            loads[_OPEN] = loads[_OPEN] + whole
         elif several and Extent.STEP in (rows, cols):
             times = {Extent.TILE: grid.columns}.get(
                 rows, {Extent.TILE: grid.rows}.get(cols, grid.tiles)

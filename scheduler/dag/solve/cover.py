@@ -14,7 +14,8 @@ latencies subject to
 The same program chooses anew in a window of a schedule; the rest (`Surroundings`) gives it
 constants.
 
-Recomputation is covering an operation more than once.  A candidate cannot be the first to run an
+Recomputation is covering an operation more than once.  A candidate that retains something may be
+listed, and chosen, more than once: each time for another receiver.  A candidate cannot be the first to run an
 operation if it waits for something that depends on that operation.
 """
 
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -128,6 +129,7 @@ def solve_cover(
     everything = candidates = list(candidates)
     exact = all(tensors for _, tensors in cuts)  # a cut without tensors is a guess, see below
     repaired: list[Candidate] | None = None
+    copied = {key for key, times in Counter(c.key for c in candidates).items() if times > 1}
     if len(candidates) >= LEAST_FOR_RELAXATION:
         relaxed = _relaxation(pool, candidates, cuts, around, deadline)
         if relaxed is not None:
@@ -181,6 +183,7 @@ def solve_cover(
                 keys = frozenset(c.key for c in waiting)
                 tensors = frozenset()
                 exact = False
+            exact = exact and copied.isdisjoint(keys)  # the cut allows no two copies then
             cuts.append((keys, tensors))
     if repaired is not None and sum(c.latency for c in repaired) < incumbent * (1 - 1e-9):
         return Cover(tuple(repaired), False)
@@ -324,14 +327,14 @@ def _constraints(
     rows.columns = len(candidates) + len(written)
     for keys, tensors in cuts:
         stuck = [(i, -1.0) for i, c in enumerate(candidates) if c.key in keys]
-        if len(stuck) < len(keys):
+        if len({candidates[i].key for i, _ in stuck}) < len(keys):
             continue
         relief = [
             (i, 1.0)
             for i, c in enumerate(candidates)
             if c.key not in keys and tensors.intersection((*c.writes, *c.retain))
         ]
-        rows.add(stuck + relief, 1.0 - len(stuck))
+        rows.add(stuck + relief, 1.0 - len(keys))
     return rows
 
 
@@ -398,8 +401,13 @@ def arrange(
                     receivers[candidate.resident].remove(candidate)
             order.extend(chain)
             progress = True
-    placed = {c.key for c in order}
-    return order, [c for c in chosen if c.key not in placed]
+    placed = Counter(c.key for c in order)
+    waiting = []
+    for candidate in chosen:
+        if not placed[candidate.key]:
+            waiting.append(candidate)
+        placed[candidate.key] -= placed[candidate.key] > 0
+    return order, waiting
 
 
 def _chain(

@@ -489,6 +489,8 @@ class _Run:
         from .cover import solve_cover
 
         incumbent = sum(c.latency for c in self.chosen)
+        if len(self.problem.ops) <= SMALL:  # made for one receiver, and again for another
+            candidates = [*candidates, *(c for c in candidates if c.retain)]
         cover = solve_cover(self.pool, candidates, deadline, incumbent, self.cuts)
         self.exact = cover is not None and cover.optimal
         if cover is not None and cover.chosen:

@@ -147,6 +147,11 @@ def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
                 whole_now |= _active(slices[i, 5], slices[i, 6], slices[i, 7], step, steps, k)
             rows = _side(slices[i, 1], top, h, previous, k, height)
             cols = _side(slices[i, 2], left, w, previous, k, width)
+            if step == 0 and (
+                (slices[i, 2] == _TILE and move != _ALONG_COLUMN)
+                or (slices[i, 1] == _TILE and move != _ALONG_ROW)
+            ):
+                continue  # the tile before is in another column (row) of the tensor, or outside
             if rows == height and cols == width:
                 whole_before |= _active(
                     slices[i, 5], slices[i, 6], slices[i, 7], previous, steps, k

@@ -299,7 +299,7 @@ def _sizes(least: int, length: int, native: int, readings: Readings) -> np.ndarr
         sizes = {1 << power for power in range(most.bit_length())}
         sizes = {size for size in sizes if above or size <= native}
     else:
-        sizes = _spread(least, min(native, most), length)
+        sizes = _spread(least, most if above else min(native, most), length)
         if above:
             sizes.update(
                 native * times for times in _spread(1, most // native, -(-length // native))
