@@ -16,6 +16,7 @@ from penstock.scheduler.dag.meter import Meter, tile_grid
 from penstock.scheduler.dag.solve import solve
 from penstock.scheduler.dag.solve.groups import Pool
 from penstock.scheduler.dag.solve.tiles import TileSearch, snake_order, traversal
+from penstock.testing import dag_cases as cases
 
 
 def tiny(seed: int, ops: int, native: int = 4, sizes=(2, 3, 4, 5, 7, 8)) -> Problem:
@@ -231,3 +232,23 @@ def test_solver_is_optimal_on_small_problems(seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_solver_is_optimal_on_more_small_problems(seed):
     check_optimal(1000 + seed, 3 + seed % 2)
+
+
+@pytest.mark.parametrize("settings", [[], ["pointwise_into_matmul=free"]])
+def test_compiled_closed_form_where_an_output_is_narrower_than_the_grid(settings):
+    """Beyond the narrow output nothing of its operand is held, though one tile needs it whole."""
+    readings = Readings.parse(settings)
+    case = cases.problem(
+        [([0], 1), ([1, 2], 3), ([1, 4], 5)],
+        [1, 9, 15],
+        [cases.PW, cases.MM, cases.MM],
+        [(8, 16), (8, 16), (32, 8), (32, 16), (8, 8), (8, 16)],
+        capacity=512,
+        bandwidth=5,
+        native=(8, 8),
+    )
+    plan = make_plan(case, (0, 1, 2), readings)
+    tiling = TileSearch(case, readings).at(plan, (8, 8, 8))
+    meter = Meter(case, plan, readings, (8, 8, 8))
+    cost = meter.measure(traversal(tiling.route, *tile_grid(plan, (8, 8, 8))))
+    assert tiling.latency == pytest.approx(cost.latency)
