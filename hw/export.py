@@ -1,7 +1,8 @@
 """The one way to Verilog."""
 
 import json
-from collections.abc import MutableMapping
+import re
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -11,15 +12,18 @@ from amaranth.hdl import Shape
 from amaranth.lib import data, wiring
 
 from ..machine.config import to_dict
-from ..machine.errors import RunError
+from ..machine.errors import PenstockError, RunError
 from ..system import children
 from ..system.output import folder, write_text
-from .fabric import TOP, Fabric
+from .fabric import Fabric
+from .module_key import PREFIX, ModuleKey, readable
 from .place import Library, ports_of
 from .yosys import VERSION as YOSYS
 from .yosys import yosys
 
 __all__ = ["Export", "export", "write"]
+
+PACKAGE = Path(__file__).resolve().parents[1]
 
 SCRIPT = (
     "proc; memory_collect; opt_clean -purge; rename -enumerate -pattern select_% t:$pmux; "
@@ -41,8 +45,9 @@ class Export:
     sidecar : dict
         ``top``; ``config``; ``ports``: name, direction, bits; ``streams``: fields of each stream's
         payload with offset and bits; what the component's own ``sidecar`` says, if it has one;
-        ``registers``: run-time registers by address; ``shared``: datapath modules that occur many
-        times; ``versions``.
+        ``registers``: run-time registers by address; ``modules``: name, kind, parameters and digest
+        of every module below the top; ``shared``: those of datapaths, which occur many times;
+        ``versions``.
 
     """
 
@@ -60,7 +65,9 @@ def export(
     component: wiring.Component,
     name: str | None = None,
     *,
-    store: MutableMapping[str, dict[str, str]] | None = None,
+    prefix: str = PREFIX,
+    annotated: bool = False,
+    store: MutableMapping[str, dict[str, tuple[ModuleKey, str]]] | None = None,
 ) -> Export:
     """Convert a component to Verilog.
 
@@ -70,44 +77,117 @@ def export(
         A fabric, or any part of one. Its ports are its members' names joined with ``_``, and
         ``clk`` and ``rst``.
     name : str
-        Name of the top module; ``penstock_fabric`` for a fabric, otherwise the class name in lower
-        case.
+        Name of the top module; ``<prefix>_fabric`` for a fabric, otherwise prefix and class name in
+        lower case.
+    prefix : str
+        What the names of all modules begin with. Exports with different prefixes share none.
+    annotated : bool
+        Whether modules, signals and cells have an attribute ``src``: the Python line that they come
+        from, as a path within this package (or the name of the package or file that is outside).
     store : MutableMapping
-        Parts that earlier exports converted, see :class:`~penstock.hw.place.Library`.
+        Parts that earlier exports converted, see :class:`~penstock.hw.place.Library`; not for
+        annotated ones.
 
     Raises
     ------
     RunError
         Yosys refused the design; the message ends with what it printed.
+    ValueError
+        The prefix is no Verilog identifier.
 
     """
-    name = name or (
-        TOP if isinstance(component, Fabric) else f"penstock_{type(component).__name__.lower()}"
-    )
-    with Library(_rtlil, store) as library:
+    if not re.fullmatch(r"[A-Za-z_]\w*", prefix, re.ASCII):
+        raise ValueError(f"Prefix of modules must be a Verilog identifier, not {prefix!r}")
+    name = name or f"{prefix}_{type(component).__name__.lower()}"
+    with Library(_annotated if annotated else _rtlil, store) as library:
         library.top(component, name)
-    text = "".join(library.modules.values())
-    return Export(name, _verilog(text), _sidecar(component, name, library))
+    names = readable(library.keys.values(), prefix)
+    text = _renamed("".join(library.modules.values()), names)
+    return Export(name, _verilog(text), _sidecar(component, name, library, names))
 
 
-def write(component: wiring.Component, out: str | Path, name: str | None = None) -> list[Path]:
+def write(
+    component: wiring.Component,
+    out: str | Path,
+    name: str | None = None,
+    *,
+    prefix: str = PREFIX,
+    annotated: bool = False,
+) -> list[Path]:
     """:func:`export` to ``out``/<top>.v and .json, a folder that is made if needed; returns the two
     paths.
+
+    Raises
+    ------
+    PenstockError
+        The folder has another export, one of whose modules has the same name and differs.
+
     """
-    done = export(component, name)
+    done = export(component, name, prefix=prefix, annotated=annotated)
+    _check_neighbours(done, Path(out))
     into = folder(out)  # not before: an export that is interrupted leaves nothing
     paths = [into / f"{done.top}.v", into / f"{done.top}.json"]
     for path, text in zip(
         paths,
         (done.verilog, json.dumps(done.sidecar, indent=1, sort_keys=True) + "\n"),
-        strict=False,
+        strict=True,
     ):
         write_text(path, text)
     return paths
 
 
+def _check_neighbours(done: Export, folder: Path) -> None:
+    """One name is one content in a folder, whose files are meant for one design."""
+    mine = {module["name"]: module["digest"] for module in done.sidecar["modules"]}
+    for path in sorted(folder.glob("*.json")):
+        if path.name == f"{done.top}.json":
+            continue  # which this export replaces
+        for module in _modules_of(path):
+            if mine.get(module["name"], module["digest"]) != module["digest"]:
+                raise PenstockError(
+                    f"module {module['name']} would differ from that of {path.name}",
+                    f"folder {folder}",
+                    "a name is one module in a design",
+                    "give one of the exports another prefix, or write it to another folder",
+                )
+
+
+def _modules_of(path: Path) -> list[dict]:
+    """The modules that a sidecar lists; none if it is not one."""
+    try:
+        sidecar = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    found = sidecar.get("modules", []) if isinstance(sidecar, dict) else []
+    return [x for x in found if isinstance(x, dict) and {"name", "digest"} <= x.keys()]
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    """RTLIL whose modules have the names that leave; submodules are named after parents."""
+    pattern = re.compile(r"\\(" + "|".join(map(re.escape, names)) + r")\b")
+    return pattern.sub(lambda found: "\\" + names[found[1]], text) if names else text
+
+
 def _rtlil(component: wiring.Component, name: str) -> str:
     return rtlil.convert(component, name=name, ports=_directed(component), emit_src=False)
+
+
+def _annotated(component: wiring.Component, name: str) -> str:
+    text = rtlil.convert(component, name=name, ports=_directed(component), emit_src=True)
+    return re.sub(
+        r'^( *attribute \\src )"([^"]*)"$',
+        lambda found: f'{found[1]}"{"|".join(map(_within, found[2].split("|")))}"',
+        text,
+        flags=re.M,
+    )
+
+
+def _within(place: str) -> str:
+    """``file:line`` with the file as seen from this package, or without its folders."""
+    file, _, line = place.rpartition(":")
+    path = Path(file)
+    inside = path.is_relative_to(PACKAGE) and "site-packages" not in path.relative_to(PACKAGE).parts
+    return f"{path.relative_to(PACKAGE).as_posix() if inside else path.name}:{line}"
 
 
 def _directed(component):
@@ -156,7 +236,9 @@ def _nested(shape: object) -> dict:
     return {"fields": _fields(shape)} if isinstance(shape, data.StructLayout) else {}
 
 
-def _sidecar(component: wiring.Component, name: str, library: Library) -> dict:
+def _sidecar(
+    component: wiring.Component, name: str, library: Library, names: Mapping[str, str]
+) -> dict:
     ports = [
         {"name": port, "direction": "input" if flow == wiring.In else "output", "bits": len(value)}
         for port, (value, flow) in ports_of(component).items()
@@ -176,10 +258,17 @@ def _sidecar(component: wiring.Component, name: str, library: Library) -> dict:
         "streams": streams,
         "registers": component.registers if isinstance(component, Fabric) else [],
         **getattr(component, "sidecar", {}),
+        "modules": [
+            {
+                "name": names[key.name],
+                "kind": key.kind,
+                "parameters": key.parameters,
+                "digest": key.digest,
+            }
+            for key in library.keys.values()
+        ],
         "shared": [
-            module
-            for module in library.modules
-            if module.split("_")[1:2] in [[kind] for kind in SHARED_KINDS]
+            names[key.name] for key in library.keys.values() if key.kind in SHARED_KINDS
         ],
         "versions": {
             "penstock": version("penstock"),

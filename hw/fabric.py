@@ -13,16 +13,16 @@ from ..machine.kinds import kind_of
 from ..machine.limits import INPUT_BITS
 from ..machine.unitgraph import Channel, UnitGraph, validate
 from .beat import Payloads, beat_layout
-from .place import module_name, place, ports_of
+from .module_key import ModuleKey, module_key
+from .place import place, ports_of
 from .registry import component
 from .sidecar import program
 from .stream import connect, share
 from .units.fifo import Fifo
 from .units.unit import Unit
 
-__all__ = ["TOP", "Fabric"]
+__all__ = ["Fabric"]
 
-TOP = "penstock_fabric"
 STATS = ("busy", "blocked", "starved")
 
 
@@ -160,23 +160,24 @@ class Fabric(wiring.Component):
             **more,
         )
 
-    def _unit_module(self, u: int) -> str:
-        """Name of a unit's module: equal for units that differ in run-time parameters only."""
+    def _unit_module(self, u: int) -> ModuleKey:
+        """Key of a unit's module: equal for units that differ in run-time parameters only."""
         unit = self.graph.units[u]
         kind = kind_of(unit.kind)
-        fixed = sorted(
-            (k, v) for k, v in unit.params.items() if k not in kind.runtime and k != kind.posts
-        )
-        return module_name(
-            unit.kind,
-            fixed,
-            kind.posts_to(unit.params) is None,
-            len(self.graph.posters(u)),
-            self.graph.drops(u),
-            self.graph.t,
-            self._payloads(u),
-            sorted(vars(self._machine).items()),
-        )
+        fixed = {
+            k: v for k, v in unit.params.items() if k not in kind.runtime and k != kind.posts
+        }
+        payloads = self._payloads(u)
+        further = {f"input{k}": payload for k, payload in enumerate(payloads.inputs)}
+        further |= {f"output{k}": payload for k, payload in enumerate(payloads.outputs)}
+        further |= {
+            "posts": kind.posts_to(unit.params) is not None,
+            "posters": len(self.graph.posters(u)),
+            "drops": self.graph.drops(u),
+            "t": self.graph.t,
+            "machine": sorted(vars(self._machine).items()),
+        }
+        return module_key(unit.kind, fixed, further)
 
     def _address_map(self) -> list[dict]:
         registers = []
@@ -209,7 +210,8 @@ class Fabric(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         for u, unit in zip(self.graph.units, self._units, strict=False):
-            m.submodules[f"u{u.id}_{_identifier(u.name)}"] = place(unit, self._unit_module(u.id))
+            name = f"u{u.id}_{_identifier(u.name)}"
+            m.submodules[name] = place(unit, self._unit_module(u.id), name)
             if u.kind == "source":
                 connect(m, wiring.flipped(getattr(self, f"src{u.id}")), unit.port)
             if u.kind == "sink":
@@ -218,9 +220,9 @@ class Fabric(wiring.Component):
                 for k, poster in enumerate(self.graph.posters(u.id)):
                     m.d.comb += getattr(unit, f"post{k}").eq(self._units[poster].post)
         for c, fifo in zip(self.graph.channels, self._fifos, strict=False):
-            m.submodules[f"c{c.id}_{_identifier(c.name)}"] = place(
-                fifo, module_name("fifo", c.depth, c.payload)
-            )
+            name = f"c{c.id}_{_identifier(c.name)}"
+            key = module_key("fifo", {"depth": c.depth, "payload": c.payload})
+            m.submodules[name] = place(fifo, key, name)
             if self.probes:
                 m.submodules[f"p{c.id}"] = self._probe(c, fifo)
         errors = [unit.error for unit in self._units]
@@ -254,15 +256,16 @@ class Fabric(wiring.Component):
         )
 
     def _memory(self, m: Module) -> Value:
-        m.submodules.interconnect = place(
-            self._interconnect,
-            module_name(
-                "interconnect",
-                self._directions(),
-                self._tags(),
-                sorted(vars(self._machine).items()),
-            ),
+        key = module_key(
+            "interconnect",
+            {"ports": len(self.graph.ports)},
+            {
+                "directions": self._directions(),
+                "tags": self._tags(),
+                "machine": sorted(vars(self._machine).items()),
+            },
         )
+        m.submodules.interconnect = place(self._interconnect, key, "interconnect")
         memory = self._interconnect
         for p, u in enumerate(self.graph.ports):
             wiring.connect(m, self._units[u].port, getattr(memory, f"port{p}"))

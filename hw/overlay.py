@@ -8,9 +8,10 @@ from amaranth.lib.wiring import In, Out
 
 from ..machine.overlay import MEMORIES, Layout, Sizes, bits_for, memories
 from ..machine.overlay import Overlay as Config
+from .module_key import module_key
 from .noc.mesh import connect_mesh
 from .noc.token import struct
-from .place import module_name, place
+from .place import place
 from .units.token.host import host_layout
 from .units.token.tile import DynamicTile, StaticTile
 
@@ -134,8 +135,13 @@ class Overlay(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         for (x, y), tile in self.tiles.items():
-            key = (self.overlay, self.sizes, tuple(sorted(self.classes[y * self.overlay.cols + x])))
-            m.submodules[f"tile_{x}_{y}"] = place(tile, module_name("tile", *key))
+            classes = sorted(self.classes[y * self.overlay.cols + x])
+            key = module_key(
+                "tile",
+                {"pe": self.overlay.pe},
+                {"classes": "_".join(classes), "overlay": self.overlay, "sizes": self.sizes},
+            )
+            m.submodules[f"tile_{x}_{y}"] = place(tile, key, f"tile_{x}_{y}")
         connect_mesh(
             m,
             self.tiles,

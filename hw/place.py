@@ -1,20 +1,21 @@
 """Modules that occur many times, elaborated in place or exported once.
 
 Amaranth emits one module per instance, which is right for simulation and proofs and far too much
-for an array of multipliers. A parent writes ``m.submodules.x = place(component, "name")``: that is
-the component itself, unless a :class:`Library` is open, where it is an ``Instance`` of the module
-``name``, converted the first time it is met.
+for an array of multipliers. A parent writes ``m.submodules.x = place(component, key, "x")``: that
+is the component itself, unless a :class:`Library` is open, where it is an ``Instance`` of the module
+``key``, converted the first time it is met.
 """
 
 import re
 from collections.abc import Callable, MutableMapping
 from contextvars import ContextVar
-from hashlib import sha256
 
 from amaranth.hdl import ClockSignal, Elaboratable, Instance, ResetSignal, Value
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 
-__all__ = ["Library", "module_name", "place", "ports_of"]
+from .module_key import ModuleKey
+
+__all__ = ["Library", "place", "ports_of"]
 
 _open: ContextVar["Library | None"] = ContextVar("penstock_library", default=None)
 
@@ -27,11 +28,6 @@ def ports_of(component: wiring.Component) -> dict[str, tuple[Value, wiring.Flow]
     }
 
 
-def module_name(kind: str, *key: object) -> str:
-    """A module name that is the same for equal ``key`` in every run: ``penstock_<kind>_<digest>``."""
-    return f"penstock_{kind}_{sha256(repr(key).encode()).hexdigest()[:12]}"
-
-
 class Library:
     """Modules converted so far; a context manager within which :func:`place` makes instances.
 
@@ -40,24 +36,27 @@ class Library:
     convert : callable
         ``(component, name) -> RTLIL``.
     store : MutableMapping
-        Modules of earlier exports: name -> {name: RTLIL} of the module and all that it
-        instantiates, in the order of completion. What it has is not elaborated again; the caller
-        answers for its being of the same sources.
+        Modules of earlier exports: name of the key -> {name: (key, RTLIL)} of the module and all
+        that it instantiates, in the order of completion. What it has is not elaborated again; the
+        caller answers for its being of the same sources.
 
     Attributes
     ----------
     modules : dict
         Module name -> RTLIL, in the order of completion (a module comes after those it
         instantiates).
+    keys : dict[str, ModuleKey]
+        Module name -> key, of all but the top.
 
     """
 
     def __init__(
         self,
         convert: Callable[[wiring.Component, str], str],
-        store: MutableMapping[str, dict[str, str]] | None = None,
+        store: MutableMapping[str, dict[str, tuple[ModuleKey, str]]] | None = None,
     ):
         self.modules: dict[str, str] = {}
+        self.keys: dict[str, ModuleKey] = {}
         self._clocked: dict[str, bool] = {}
         self._convert = convert
         self._store = {} if store is None else store
@@ -73,19 +72,22 @@ class Library:
         """Convert ``component`` as module ``name``; what it places comes before it."""
         self.modules[name] = self._convert(component, name)
 
-    def add(self, component: wiring.Component, name: str) -> bool:
-        """Convert ``component`` as module ``name`` unless it is there or stored; whether it has a
+    def add(self, component: wiring.Component, key: ModuleKey) -> bool:
+        """Convert ``component`` as module ``key`` unless it is there or stored; whether it has a
         clock.
         """
+        name = key.name
         if name in self.modules:
             _silence(component)
         elif (found := self._store.get(name)) is not None:
             _silence(component)
-            for part, text in found.items():
+            for part, (part_key, text) in found.items():
                 self.modules.setdefault(part, text)
+                self.keys.setdefault(part, ModuleKey(*part_key))
         else:
             text = self._convert(component, name)
             self.modules[name] = text
+            self.keys[name] = key
             self._store[name] = self._whole(name)
         if name not in self._clocked:
             self._clocked[name] = (
@@ -93,26 +95,28 @@ class Library:
             )
         return self._clocked[name]
 
-    def _whole(self, name: str) -> dict[str, str]:
+    def _whole(self, name: str) -> dict[str, tuple[ModuleKey, str]]:
         """A module after all that it instantiates."""
         cells = dict.fromkeys(re.findall(r"^\s*cell \\(\S+) ", self.modules[name], re.M))
         parts = {
-            n: text
+            n: part
             for cell in cells
             if cell != name and cell in self.modules
-            for n, text in self._whole(cell).items()
+            for n, part in self._whole(cell).items()
         }
-        return parts | {name: self.modules[name]}
+        return parts | {name: (self.keys[name], self.modules[name])}
 
 
 class _Placed(Elaboratable):
-    def __init__(self, component: wiring.Component, name: str):
+    def __init__(self, component: wiring.Component, key: ModuleKey, label: str):
         self._component = component
-        self._name = name
+        self._key = key
+        self._label = label
 
     def elaborate(self, platform):
         library = _open.get()
-        clocked = library.add(self._component, self._name)
+        clocked = library.add(self._component, self._key)
+        _label(self._component, self._label)
         ports = {
             ("i_" if flow == wiring.In else "o_") + port: value
             for port, (value, flow) in ports_of(self._component).items()
@@ -120,7 +124,16 @@ class _Placed(Elaboratable):
         }
         if clocked:
             ports |= {"i_clk": ClockSignal(), "i_rst": ResetSignal(allow_reset_less=True)}
-        return Instance(self._name, **ports)
+        return Instance(self._key.name, **ports)
+
+
+def _label(component: wiring.Component, label: str) -> None:
+    """Name the wires of an instance ``<label>__<port>``, but those that have a name of their own."""
+    for path, _, value in component.signature.flatten(component):
+        wire = value.as_value() if isinstance(value, data.View) else value
+        own = "__".join(map(str, path))
+        if getattr(wire, "name", None) == own:
+            wire.name = f"{label}__{own}"
 
 
 def _silence(component: Elaboratable) -> None:
@@ -132,6 +145,9 @@ def _silence(component: Elaboratable) -> None:
                 _silence(one)
 
 
-def place(component: wiring.Component, name: str) -> Elaboratable:
-    """``component``, or while a library is open an instance of its module ``name``."""
-    return component if _open.get() is None else _Placed(component, name)
+def place(component: wiring.Component, key: ModuleKey, label: str) -> Elaboratable:
+    """``component``, or while a library is open an instance of its module ``key``.
+
+    ``label``: the submodule's name in its parent, which the wires at its ports get.
+    """
+    return component if _open.get() is None else _Placed(component, key, label)

@@ -13,7 +13,7 @@ dependency order.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 
 from amaranth.back import rtlil
@@ -25,7 +25,6 @@ from ..machine.functions import dot_stages
 from ..system import children
 from .arith.add import fp32_add
 from .arith.mul import bf16_mul, fp32_mul
-from .place import module_name
 from .yosys import yosys
 
 __all__ = ["dot_verilog", "operators_verilog", "share"]
@@ -142,21 +141,23 @@ def dot_verilog(*, t: int, dtype: str, name: str) -> str:
     )
 
 
-def share(verilog: str) -> str:
+def share(verilog: str, dots: Mapping[str, Mapping[str, object]]) -> str:
     """An exported design with its dot products in the form of :func:`dot_verilog`.
 
-    Modules are found by the names that ``penstock.hw.place`` gives them; a design without any is
-    returned as it is. The result is SystemVerilog and needs no ``hier_block``.
+    ``dots``: module name -> ``t`` and ``dtype``, of the export's modules of kind ``dot``; a design
+    without any is returned as it is. The result is SystemVerilog and needs no ``hier_block``.
     """
-    found = False
-    for t in (2, 4, 8, 16):
-        for dtype in ("bf16", "fp32"):
-            name = module_name("dot", t, dtype)
-            verilog, n = re.subn(
-                rf"(?:\(\*[^\n]*\*\)\n)*^module {name}\(.*?^endmodule\n",
-                lambda _: dot_verilog(t=t, dtype=dtype, name=name),
-                verilog,
-                flags=re.M | re.S,
-            )
-            found = found or n > 0
-    return operators_verilog() + verilog if found else verilog
+    for name, parameters in dots.items():
+        replacement = dot_verilog(t=parameters["t"], dtype=parameters["dtype"], name=name)
+        start, end = _module(verilog, name)
+        verilog = verilog[:start] + replacement + verilog[end:]
+    return operators_verilog() + verilog if dots else verilog
+
+
+def _module(verilog: str, name: str) -> tuple[int, int]:
+    """Where the module ``name`` with its attributes begins and ends."""
+    pattern = rf"(?:\(\*[^\n]*\*\)\n)*^module {name}\(.*?^endmodule\n"
+    found = re.search(pattern, verilog, re.M | re.S)
+    if found is None:
+        raise LookupError(f"Verilog has no module '{name}'")
+    return found.span()

@@ -7,7 +7,7 @@ import inspect
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -71,8 +71,11 @@ def design_of(
                 )
             # The dot products go over to the form that simulates fast and needs no hierarchy; the
             # other shared modules keep theirs.
-            done.sidecar["shared"] = [m for m in done.shared if not m.startswith("penstock_dot")]
-            (folder / "fabric.v").write_text(share(done.verilog), encoding="utf-8")
+            dots = {
+                m["name"]: m["parameters"] for m in done.sidecar["modules"] if m["kind"] == "dot"
+            }
+            done.sidecar["shared"] = [m for m in done.shared if m not in dots]
+            (folder / "fabric.v").write_text(share(done.verilog, dots), encoding="utf-8")
             (folder / "fabric.json").write_text(json.dumps(done.sidecar), encoding="utf-8")
         sidecar = json.loads((folder / "fabric.json").read_text(encoding="utf-8"))
         verilog = (folder / "fabric.v").read_text(encoding="utf-8")
@@ -95,7 +98,7 @@ class Modules(MutableMapping):
     Parameters
     ----------
     sources
-        Digest of everything that shapes a module besides its name's key.
+        Digest of everything that shapes a module besides its key.
 
     """
 
@@ -107,13 +110,13 @@ class Modules(MutableMapping):
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"
 
-    def __getitem__(self, name: str) -> dict[str, str]:
+    def __getitem__(self, name: str) -> dict[str, list]:
         try:
             return json.loads(self._path(name).read_text(encoding="utf-8"))
         except (OSError, ValueError):  # none, or half of one: it is made anew
             raise KeyError(name) from None
 
-    def __setitem__(self, name: str, modules: dict[str, str]) -> None:
+    def __setitem__(self, name: str, modules: Mapping[str, Sequence]) -> None:
         write_text(self._path(name), json.dumps(modules))
 
     def __delitem__(self, name: str) -> None:

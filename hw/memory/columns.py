@@ -5,6 +5,8 @@ from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from ..ram import read_port, write_port
+
 __all__ = ["SLOTS", "Columns"]
 
 SLOTS = 4
@@ -63,8 +65,8 @@ class Columns(wiring.Component):
         m = Module()
         for c, memory in enumerate(self._memories):
             m.submodules[f"column{c}"] = memory
-            write = memory.write_port(granularity=1)
-            read = memory.read_port(domain="comb")
+            write = write_port(memory, f"write{c}", granularity=1)
+            read = read_port(memory, f"read{c}", domain="comb")
             m.d.comb += [
                 write.addr.eq(self.write_slot[c]),
                 write.en.eq(self.write_rows[c]),

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 from ...machine.beat import LINE_BYTES, Tile
 from ...machine.limits import ADDRESS_BITS
 from ..beat import beat_layout
+from ..ram import read_port, write_port
 from ..units.fifo import Fifo
 from .columns import SLOTS, Columns
 from .port import LINE_BITS
@@ -170,8 +171,8 @@ class Packing(wiring.Component):
         for p in range(columns):
             g, c = divmod(p, t)
             m.submodules[f"valid_rows{p}"] = memory = self._valid_rows[p]
-            write = memory.write_port()
-            read = memory.read_port(domain="comb")
+            write = write_port(memory, f"write{p}")
+            read = read_port(memory, f"read{p}", domain="comb")
             mine = Signal(name=f"mine{p}")
             before = Signal(name=f"before{p}")
             rows = Signal(range(t + 1), name=f"rows{p}")

@@ -8,6 +8,7 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
+from ..ram import write_port
 from .port import LINE_BITS
 
 __all__ = ["Ring", "arrival"]
@@ -89,7 +90,9 @@ class Ring(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.memory = memory = self._memory
-        writes = [memory.write_port(granularity=1) for _ in range(self.responses)]
+        writes = [
+            write_port(memory, f"write{k}", granularity=1) for k in range(self.responses)
+        ]
         read = memory.read_port(transparent_for=writes)
 
         level = self._level

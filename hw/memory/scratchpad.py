@@ -153,8 +153,10 @@ class Scratchpad(Unit):
             pages.give.last.eq(freed.data.page),
             pages.give.count.eq(freed.data.count),
         ]
-        self._write(m, memory.write_port(), pages, counts, freed.data.writer)
-        mismatch = self._read(m, memory.read_port(), pages, counts)
+        write = memory.write_port()
+        read = memory.read_port()
+        self._write(m, write, pages, counts, freed.data.writer)
+        mismatch = self._read(m, read, pages, counts)
         for k in range(self.posts):
             m.d.comb += getattr(counts, f"post{k}").eq(getattr(self, f"post{k}"))
 

@@ -285,8 +285,8 @@ class Walk(wiring.Component):
         cfg = self.cfg
         element_log = (LINE_BITS // 8 // self.elements - 1).bit_length()
         band = Signal(ADDRESS_BITS)
-        step = Signal(ADDRESS_BITS)
-        chunk = Signal(ADDRESS_BITS)
+        step_offset = Signal(ADDRESS_BITS)
+        chunk_offset = Signal(ADDRESS_BITS)
         tile = Signal(
             ADDRESS_BITS, reset_less=True
         )  # of a listed or given place; the others count from the first tile
@@ -310,18 +310,18 @@ class Walk(wiring.Component):
         step_next = Signal(ADDRESS_BITS)
         m.d.comb += [
             band_next.eq(Mux(next_tile, tile_next, band + cfg.pitch * self.t)),
-            step_next.eq(step + LINE_BITS // 8),
+            step_next.eq(step_offset + LINE_BITS // 8),
         ]
         with m.If(self.advance):
-            m.d.sync += chunk.eq(chunk + cfg.pitch * self.lanes)
+            m.d.sync += chunk_offset.eq(chunk_offset + cfg.pitch * self.lanes)
             with m.If(self.last_chunk):
-                m.d.sync += [chunk.eq(step_next), step.eq(step_next)]
+                m.d.sync += [chunk_offset.eq(step_next), step_offset.eq(step_next)]
                 with m.If(self.last_step):
-                    m.d.sync += [chunk.eq(band_next), step.eq(band_next), band.eq(band_next)]
+                    m.d.sync += [chunk_offset.eq(band_next), step_offset.eq(band_next), band.eq(band_next)]
         place = Signal(ADDRESS_BITS)
         if self.trigger == "address":
             m.d.comb += tile.eq(self.start.offset)
         m.d.comb += [
-            place.eq(cfg.base + tile + chunk),
+            place.eq(cfg.base + tile + chunk_offset),
             self.address.eq(Cat(Const(0, 6), place[6:])),
         ]

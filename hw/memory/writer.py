@@ -92,9 +92,9 @@ class Writer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.queue = queue = Fifo(shape=self._reference, depth=QUEUE)
-        first = Signal.like(self.first)
+        opened = Signal.like(self.first)
         filled = Signal(range(self.frames + 1))
-        tiles = Signal.like(queue.i.payload.tiles)
+        counted = Signal.like(queue.i.payload.tiles)
         is_open = Signal()
         end = Signal()
         passes = Signal()
@@ -116,9 +116,9 @@ class Writer(wiring.Component):
             ),
             self.page.eq(Mux(self.takes_page, self.head, self.last)),
             self.frame.eq(Mux(self.takes_page, 0, filled)),
-            self.first.eq(Mux(is_open, first, self.head)),
-            self.tiles.eq(tiles + 1),
-            self.overflow.eq(self.grant & tiles.all()),
+            self.first.eq(Mux(is_open, opened, self.head)),
+            self.tiles.eq(counted + 1),
+            self.overflow.eq(self.grant & counted.all()),
             self.i.ready.eq(Mux(passes, queue.level == 0, self.grant)),
             self.ended.eq(self.i.valid & self.i.ready & end),
         ]
@@ -127,10 +127,10 @@ class Writer(wiring.Component):
         with m.If(self.grant):
             m.d.sync += [
                 is_open.eq(~self.closes),
-                first.eq(self.first),
+                opened.eq(self.first),
                 self.last.eq(self.page),
                 filled.eq(self.frame + 1),
-                tiles.eq(Mux(self.closes, 0, tiles + 1)),
+                counted.eq(Mux(self.closes, 0, counted + 1)),
             ]
 
         push = queue.i.payload

@@ -12,7 +12,8 @@ from ...machine.kinds import accum_levels, kind_of
 from ...machine.limits import SIZE_BITS
 from ..beat import is_bare, is_done, words
 from ..functions import lookup
-from ..place import module_name, place
+from ..module_key import module_key
+from ..place import place
 from .unit import Unit
 
 __all__ = ["Accum"]
@@ -99,7 +100,9 @@ class Accum(Unit):
         m.d.comb += [done.eq(is_done(beat)), last.eq(beat.stop > top)]
         kept = Signal(4)  # kept dimensions that end with the beat
         m.d.comb += kept.eq(
-            Array(sum(not self.reduce >> d & 1 for d in range(s)) for s in range(16))[beat.stop]
+            Cat(
+                Const(sum(not self.reduce >> d & 1 for d in range(s)), 4) for s in range(16)
+            ).word_select(beat.stop, 4)
         )
         index = Signal(range(self.depth + 1))
         index_next = Signal(range(self.depth + 1))
@@ -226,7 +229,7 @@ class Accum(Unit):
         sums = []
         for j in range(self.lanes):
             lane = lookup(self.fn)()
-            m.submodules[f"lane{j}"] = place(lane, module_name("lane", self.fn))
+            m.submodules[f"lane{j}"] = place(lane, module_key("lane", {"fn": self.fn}), f"lane{j}")
             value = group.word_select(j, 32)
             m.d.comb += [
                 lane.en.eq(working & ~fresh),

@@ -7,7 +7,8 @@ from ...machine.functions import lookup as entry
 from ...machine.kinds import kind_of
 from ..beat import words
 from ..functions import lookup
-from ..place import module_name, place
+from ..module_key import module_key
+from ..place import place
 from .pipeline import Pipelined
 
 __all__ = ["MapUnit"]
@@ -116,7 +117,7 @@ class MapUnit(Pipelined):
         results = []
         for j in range(n):
             lane = lookup(self.fn)()
-            m.submodules[f"lane{j}"] = place(lane, module_name("lane", self.fn))
+            m.submodules[f"lane{j}"] = place(lane, module_key("lane", {"fn": self.fn}), f"lane{j}")
             m.d.comb += lane.en.eq(enter)
             for name, group in zip("ab", now, strict=False):
                 m.d.comb += getattr(lane, name).eq(group.word_select(j, 32))

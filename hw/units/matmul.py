@@ -6,7 +6,8 @@ from amaranth.lib import data
 from ...machine.beat import Tile
 from ...machine.kinds import kind_of
 from ..arith.dot import Dot
-from ..place import module_name, place
+from ..module_key import module_key
+from ..place import place
 from .pipeline import Pipelined
 
 __all__ = ["Matmul"]
@@ -100,6 +101,7 @@ class Matmul(Pipelined):
                 dot.en = enter
                 dot.a = row[r]
                 dot.b = column[c]
-                m.submodules[f"dot{r}_{c}"] = place(dot, module_name("dot", t, dtype))
+                name = f"dot{r}_{c}"
+                m.submodules[name] = place(dot, module_key("dot", {"t": t, "dtype": dtype}), name)
                 results.append(dot.o)
         return Cat(results)

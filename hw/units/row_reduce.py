@@ -8,7 +8,8 @@ from ...machine.functions import lookup as entry
 from ...machine.kinds import kind_of
 from ..beat import words
 from ..functions import lookup
-from ..place import module_name, place
+from ..module_key import module_key
+from ..place import place
 from .pipeline import Pipelined
 
 __all__ = ["RowReduce"]
@@ -79,7 +80,8 @@ class RowReduce(Pipelined):
                 sums = []
                 for c in range(0, len(row), 2):
                     lane = lookup(self.fn)()
-                    m.submodules[f"lane{depth}_{r}_{c}"] = place(lane, module_name("lane", self.fn))
+                    name = f"lane{depth}_{r}_{c}"
+                    m.submodules[name] = place(lane, module_key("lane", {"fn": self.fn}), name)
                     m.d.comb += [lane.en.eq(enable), lane.a.eq(row[c]), lane.b.eq(row[c + 1])]
                     sums.append(lane.o)
                 following.append(sums)

@@ -23,6 +23,7 @@ from ....machine.overlay import (
 from ....machine.token_ops import OP_CLASS, Op
 from ...arith.format import FP32, FP64
 from ...noc.token import ram_attributes, struct
+from ...ram import read_port, write_port
 from .alu import Alu
 from .host import host_layout
 from .links import Links
@@ -164,7 +165,7 @@ class DynamicPE(wiring.Component):
             banks = [bank for bank in (name, *BANKED.get(name, ())) if bank in self._memories]
             bit = 1 if name == "chain" else 0  # of the address: the bank
             for k, bank in enumerate(banks):
-                port = self._writes[bank] = self._memories[bank].write_port()
+                port = self._writes[bank] = write_port(self._memories[bank], f"put_{bank}")
                 if spec.loaded:
                     mine = host.valid & (host.memory == numbers[name])
                     m.d.comb += [
@@ -251,11 +252,11 @@ class DynamicPE(wiring.Component):
         def name(memory):
             return memory if self.overlay.wake == 1 else BANKED[memory][bank]
 
-        present = self._memories[name("present")].read_port(domain="comb")
+        present = read_port(self._memories[name("present")], name("present"), domain="comb")
         put_present = self._writes[name("present")]
-        stored = self._memories[name("token")].read_port()
+        stored = read_port(self._memories[name("token")], name("token"))
         put_stored = self._writes[name("token")]
-        op = self._memories[name("op")].read_port()
+        op = read_port(self._memories[name("op")], name("op"))
         address = node if self.overlay.wake == 1 else node[1:]
         fires = Signal(name=name("op") + "_fires")
         m.d.comb += [
@@ -330,7 +331,7 @@ class DynamicPE(wiring.Component):
             consumer = Signal(waiting.link, name=f"consumer{bank}")
             arrived = Signal(self.overlay.width, name=f"arrived{bank}")
             followed = Signal(name=f"followed{bank}")
-            chain = self._memories[BANKED["chain"][bank]].read_port()
+            chain = read_port(self._memories[BANKED["chain"][bank]], f"chain{bank}")
             m.d.comb += [
                 mine.eq(consume & (leads | token.pair)),
                 waiting.take.eq(waiting.o.valid & ~stall & ~mine),

@@ -54,9 +54,8 @@ class ReadyBits(wiring.Component):
         self._seeds = Memory(
             shape=READY_WORD, depth=max(seeds, words), init=[], attrs={"no_rw_check": True}
         )
-        self._entered, self._left = (
-            Memory(shape=READY_WORD, depth=words, init=[]) for _ in range(2)
-        )
+        self._entered = Memory(shape=READY_WORD, depth=words, init=[])
+        self._left = Memory(shape=READY_WORD, depth=words, init=[])
         super().__init__(
             {
                 "restart": In(1),
@@ -77,9 +76,9 @@ class ReadyBits(wiring.Component):
         m.submodules.which_word = which_word = LeadingOne(width=self.words)
         m.submodules.which_bit = which_bit = LeadingOne(width=READY_WORD)
         low = READY_WORD.bit_length() - 1
-        enter_read, entered, left = (
-            memory.read_port(domain="comb") for memory in (self._entered, self._entered, self._left)
-        )
+        enter_read = self._entered.read_port(domain="comb")
+        entered = self._entered.read_port(domain="comb")
+        left = self._left.read_port(domain="comb")
         put_entered = self._entered.write_port()
         put_left = self._left.write_port()
 

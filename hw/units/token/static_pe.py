@@ -159,7 +159,9 @@ class StaticPE(wiring.Component):
         m.d.sync += context.eq(fetched.data)
 
         write = self._values.write_port()
-        a, b, sent = (self._values.read_port(transparent_for=[write]) for _ in range(3))
+        a = self._values.read_port(transparent_for=[write])
+        b = self._values.read_port(transparent_for=[write])
+        sent = self._values.read_port(transparent_for=[write])
         m.d.comb += [
             a.addr.eq(fetched.data.a),
             b.addr.eq(fetched.data.b),

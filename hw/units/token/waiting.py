@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...noc.token import ram_attributes
+from ...ram import read_port, write_port
 
 __all__ = ["Waiting"]
 
@@ -76,8 +77,8 @@ class Waiting(wiring.Component):
         writes = []
         for b, memory in enumerate(self._banks):
             m.submodules[f"bank{b}"] = memory
-            reads.append(memory.read_port(domain="comb"))
-            writes.append(memory.write_port())
+            reads.append(read_port(memory, f"read{b}", domain="comb"))
+            writes.append(write_port(memory, f"write{b}"))
 
         i = self.i
         odd = head[0]
