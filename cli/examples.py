@@ -45,7 +45,10 @@ EXAMPLES = {
         "penstock figures fig14 --out out   # attention, coarse, interleaved and dynamic: "
         "seconds, on drawn KV lengths",
     ),
-    "verilog": ("penstock verilog swiglu --config small_fpga --out out",),
+    "verilog": (
+        "penstock verilog swiglu --config small_fpga --out out",
+        "penstock verilog swiglu --config small_fpga --out out --prefix first --annotated",
+    ),
     "regress": (
         "penstock regress --only small_fpga --out out   # minutes; regress.json, regress.txt, "
         "records.json",

@@ -11,6 +11,7 @@ from ..system import output
 from .examples import EXAMPLES
 from .options import add_quiet, display
 from .overlay_options import memory_depths, mesh_of
+from .verilog import add_export
 
 __all__ = ["add_commands"]
 
@@ -67,6 +68,7 @@ def add_commands(commands) -> None:
     )
     c.add_argument("--seed", type=int, default=0, help="of the placement")
     c.add_argument("--out", required=True, type=output.folder_option, metavar="DIR")
+    add_export(c)
     add_quiet(c)
     c.set_defaults(handler=cmd_verilog)
 
@@ -116,11 +118,12 @@ def add_commands(commands) -> None:
 
 
 def cmd_verilog(args) -> int:
-    from ..hw.export import write
+    from ..hw.export import check_prefix, write
     from ..hw.overlay import Overlay as Component
     from ..machine.token_ops import OP_CLASS, format_of
 
     within("--seed", args.seed, SEEDS)
+    check_prefix(args.prefix)
     rows, cols = mesh_of(args.mesh)
     memories = memory_depths(args.memory)
     overlay = Overlay(
@@ -155,9 +158,8 @@ def cmd_verilog(args) -> int:
             )
             classes = dict.fromkeys(range(overlay.pes), every)
         progress.step(f"export Verilog of {overlay.rows}x{overlay.cols} {overlay.name()}")
-        paths = write(
-            Component(overlay=overlay, sizes=sizes, classes=classes), args.out, "penstock_overlay"
-        )
+        component = Component(overlay=overlay, sizes=sizes, classes=classes)
+        paths = write(component, args.out, prefix=args.prefix, annotated=args.annotated)
     if image:
         paths.append(args.out / "load.hex")
         output.write_text(paths[-1], _load_words(image))

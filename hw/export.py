@@ -21,7 +21,7 @@ from .place import Library, ports_of
 from .yosys import VERSION as YOSYS
 from .yosys import yosys
 
-__all__ = ["Export", "export", "write"]
+__all__ = ["Export", "check_prefix", "export", "write"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -92,18 +92,26 @@ def export(
     ------
     RunError
         Yosys refused the design; the message ends with what it printed.
-    ValueError
+    PenstockError
         The prefix is no Verilog identifier.
 
     """
-    if not re.fullmatch(r"[A-Za-z_]\w*", prefix, re.ASCII):
-        raise ValueError(f"Prefix of modules must be a Verilog identifier, not {prefix!r}")
+    check_prefix(prefix)
     name = name or f"{prefix}_{type(component).__name__.lower()}"
     with Library(_annotated if annotated else _rtlil, store) as library:
         library.top(component, name)
     names = readable(library.keys.values(), prefix)
     text = _renamed("".join(library.modules.values()), names)
     return Export(name, _verilog(text), _sidecar(component, name, library, names))
+
+
+def check_prefix(prefix: str) -> None:
+    """Raise ``PenstockError`` if ``prefix`` cannot begin the names of modules and files."""
+    if not re.fullmatch(r"[A-Za-z_]\w*", prefix, re.ASCII):
+        raise PenstockError(
+            f"prefix {prefix!r} is no Verilog identifier",
+            rule="a prefix has letters, digits and _, and no digit first",
+        )
 
 
 def write(
@@ -186,8 +194,13 @@ def _within(place: str) -> str:
     """``file:line`` with the file as seen from this package, or without its folders."""
     file, _, line = place.rpartition(":")
     path = Path(file)
-    inside = path.is_relative_to(PACKAGE) and "site-packages" not in path.relative_to(PACKAGE).parts
-    return f"{path.relative_to(PACKAGE).as_posix() if inside else path.name}:{line}"
+    if "site-packages" in path.parts:
+        seen = Path(*path.parts[path.parts.index("site-packages") + 1 :])
+    elif path.is_relative_to(PACKAGE):
+        seen = path.relative_to(PACKAGE)
+    else:
+        seen = Path(path.name)
+    return f"{seen.as_posix()}:{line}"
 
 
 def _directed(component):
@@ -267,9 +280,7 @@ def _sidecar(
             }
             for key in library.keys.values()
         ],
-        "shared": [
-            names[key.name] for key in library.keys.values() if key.kind in SHARED_KINDS
-        ],
+        "shared": [names[key.name] for key in library.keys.values() if key.kind in SHARED_KINDS],
         "versions": {
             "penstock": version("penstock"),
             "amaranth": version("amaranth"),

@@ -164,9 +164,7 @@ class Fabric(wiring.Component):
         """Key of a unit's module: equal for units that differ in run-time parameters only."""
         unit = self.graph.units[u]
         kind = kind_of(unit.kind)
-        fixed = {
-            k: v for k, v in unit.params.items() if k not in kind.runtime and k != kind.posts
-        }
+        fixed = {k: v for k, v in unit.params.items() if k not in kind.runtime and k != kind.posts}
         payloads = self._payloads(u)
         further = {f"input{k}": payload for k, payload in enumerate(payloads.inputs)}
         further |= {f"output{k}": payload for k, payload in enumerate(payloads.outputs)}

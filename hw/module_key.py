@@ -98,8 +98,8 @@ def _words(parameters: Mapping[str, bool | int | str | None]) -> list[str]:
             label = _initials(name) if initials[_initials(name)] == 1 else name
             word = f"{label}{value}".replace("-", "m")
         else:
-            word = re.sub(r"\W+", "_", value).strip("_")
-        if 0 < len(word) <= LONGEST_WORD:
+            word = value
+        if len(word) <= LONGEST_WORD and re.fullmatch(r"\w+", word, re.ASCII):
             words.append(word)
     return words
 

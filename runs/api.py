@@ -187,10 +187,25 @@ def verilog(
     params: dict | None = None,
     *,
     out: str | Path,
+    prefix: str = "penstock",
+    annotated: bool = False,
     progress: Progress | Callable[[str], None] | None = None,
 ) -> list[Path]:
     """Write the Verilog of a program's fabric, and its sidecar (ports, registers, stream layouts,
     versions), into a folder that is made if needed.
+
+    Parameters
+    ----------
+    program, config, params
+        As of :func:`run`.
+    out
+        The folder.
+    prefix
+        What the names of all modules begin with; ``<prefix>_fabric`` is the top.
+    annotated
+        Whether the Verilog has attributes ``src``, the Python line of each part.
+    progress
+        Called with a line about each stage.
 
     Raises
     ------
@@ -199,14 +214,15 @@ def verilog(
 
     """
     # Amaranth takes a second to import; only this call needs it.
-    from ..hw.export import write
+    from ..hw.export import check_prefix, write
     from ..hw.fabric import Fabric
 
+    check_prefix(prefix)
     config = load_config(config) if isinstance(config, str) else config
     graph = lower(build(program, params or {}, config).graph, config)
     folder_writable(Path(out))
     progress_of(progress).stage(f"export Verilog of {graph.name}")
-    return write(Fabric(graph, config), out)
+    return write(Fabric(graph, config), out, prefix=prefix, annotated=annotated)
 
 
 def table(records: list[Record], columns: Iterable[str] | None = None) -> list[dict]:

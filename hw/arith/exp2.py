@@ -3,21 +3,24 @@
 from types import SimpleNamespace
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, ValueLike
+from amaranth.lib.memory import Memory
 
 from ...machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E
+from ..ram import read_port
 from .lane import Stages, Through, let
 
 __all__ = ["exp2_steps", "pack", "rom"]
 
 
-def rom(m: Module, name: str, index: Value, width: int, table: tuple[int, ...]) -> Signal:
-    """``table[index]``, in logic."""
-    word = Signal(width, name=name)
-    with m.Switch(index):
-        for i, value in enumerate(table):
-            with m.Case(i):
-                m.d.comb += word.eq(value)
-    return word
+def rom(m: Module, name: str, index: Value, width: int, table: tuple[int, ...]) -> Value:
+    """``table[index]``, read in the same cycle; every value of ``index`` has a word."""
+    if len(table) != 1 << len(index):
+        raise ValueError(f"Table must have {1 << len(index)} words, not {len(table)!r}")
+    memory = Memory(shape=width, depth=len(table), init=table)
+    m.submodules[name] = memory
+    port = read_port(memory, name, domain="comb")
+    m.d.comb += port.addr.eq(index)
+    return port.data
 
 
 def exp2_steps(

@@ -12,7 +12,7 @@ __all__ = ["Lane", "Stages", "Through", "let"]
 def let(m: Module, name: str, value: ValueLike) -> Signal:
     """A named signal driven by ``value``, so that the expression is evaluated once."""
     value = Value.cast(value)
-    signal = Signal(value.shape(), name=name)
+    signal = Signal(value.shape(), name=name, src_loc_at=1)
     m.d.comb += signal.eq(value)
     return signal
 
@@ -55,7 +55,9 @@ class Stages:
         with m.If(self._valid):
             for name, value in values.items():
                 value = Value.cast(value)
-                register = Signal(value.shape(), name=f"s{stage}_{name}", reset_less=True)
+                register = Signal(
+                    value.shape(), name=f"s{stage}_{name}", reset_less=True, src_loc_at=1
+                )
                 m.d.sync += register.eq(value)
                 setattr(registers, name, register)
         valid = Signal(name=f"s{stage}_valid")

@@ -90,9 +90,7 @@ class Ring(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.memory = memory = self._memory
-        writes = [
-            write_port(memory, f"write{k}", granularity=1) for k in range(self.responses)
-        ]
+        writes = [write_port(memory, f"write{k}", granularity=1) for k in range(self.responses)]
         read = memory.read_port(transparent_for=writes)
 
         level = self._level

@@ -317,7 +317,11 @@ class Walk(wiring.Component):
             with m.If(self.last_chunk):
                 m.d.sync += [chunk_offset.eq(step_next), step_offset.eq(step_next)]
                 with m.If(self.last_step):
-                    m.d.sync += [chunk_offset.eq(band_next), step_offset.eq(band_next), band.eq(band_next)]
+                    m.d.sync += [
+                        chunk_offset.eq(band_next),
+                        step_offset.eq(band_next),
+                        band.eq(band_next),
+                    ]
         place = Signal(ADDRESS_BITS)
         if self.trigger == "address":
             m.d.comb += tile.eq(self.start.offset)

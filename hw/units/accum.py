@@ -113,10 +113,9 @@ class Accum(Unit):
         leaving = Signal()
         high = Signal(range(self.depth + 2))  # tiles of the open group
         before = Signal(4, init=STOP_DONE)  # stop of the beat before
-        total, drained, drained_next = (
-            Signal(range(self.depth + 2), name=name)
-            for name in ("total", "drained", "drained_next")
-        )
+        total = Signal(range(self.depth + 2))
+        drained = Signal(range(self.depth + 2))
+        drained_next = Signal(range(self.depth + 2))
 
         free = Signal()
         take = Signal()
@@ -195,16 +194,15 @@ class Accum(Unit):
                 m.d.sync += [rest.eq(rest[len(group) :]), step.eq(step + 1)]
         first_step = Mux(wait == 0, 0, step)
 
-        ports = []
-        for name, memory in (
-            ("tiles", self._tiles),
-            ("extents", self._extents),
-            ("stops", self._stops),
-        ):
-            m.submodules[name] = memory
-            write = memory.write_port(granularity=1) if name == "tiles" else memory.write_port()
-            ports.append((write, memory.read_port(transparent_for=[write])))
-        (tile_write, tile_out), (extent_write, extent_out), (stop_write, stop_out) = ports
+        m.submodules.tiles = self._tiles
+        m.submodules.extents = self._extents
+        m.submodules.stops = self._stops
+        tile_write = self._tiles.write_port(granularity=1)
+        extent_write = self._extents.write_port()
+        stop_write = self._stops.write_port()
+        tile_out = self._tiles.read_port(transparent_for=[tile_write])
+        extent_out = self._extents.read_port(transparent_for=[extent_write])
+        stop_out = self._stops.read_port(transparent_for=[stop_write])
         tile_in = self._tiles.read_port(transparent_for=[tile_write])
         extent_in = self._extents.read_port(transparent_for=[extent_write])
         m.d.comb += [

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from penstock.hw.arith.dot import Dot
-from penstock.hw.place import module_name
 from penstock.hw.shared import dot_verilog, operators_verilog, share
 from penstock.hw.yosys import yosys
 from penstock.machine import arith
@@ -47,8 +46,11 @@ def operands(rng, n):
 
 
 def test_shared_dots_are_the_definition_in_every_bit(tmp_path):
-    names = {dtype: module_name("dot", T, dtype) for dtype in ("fp32", "bf16")}
-    verilog = share("".join(in_place(tmp_path, T, dtype, name) for dtype, name in names.items()))
+    names = {dtype: f"penstock_dot_{dtype}" for dtype in ("fp32", "bf16")}
+    verilog = share(
+        "".join(in_place(tmp_path, T, dtype, name) for dtype, name in names.items()),
+        {name: {"t": T, "dtype": dtype} for dtype, name in names.items()},
+    )
     assert verilog.count("penstock_arith::fp32_add(s4_term0, s4_term1)") == 2
     (tmp_path / "top.sv").write_text(verilog + TOP.format(**names))
     environment = {
@@ -108,7 +110,7 @@ def test_shared_dots_are_the_definition_in_every_bit(tmp_path):
 
 
 def test_a_design_without_dot_products_is_left_alone():
-    assert share("module other(a);\nendmodule\n") == "module other(a);\nendmodule\n"
+    assert share("module other(a);\nendmodule\n", {}) == "module other(a);\nendmodule\n"
 
 
 @pytest.mark.deep

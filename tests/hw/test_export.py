@@ -14,6 +14,7 @@ from penstock.hw.yosys import yosys
 from penstock.machine.beat import Scalar, Selector, Tile, Tuple
 from penstock.machine.kinds import KINDS
 from penstock.testing import unit_bench as bench
+from penstock.testing.names import nameless
 
 TILE = Tile(4, "fp32")
 BF16 = Tile(4, "bf16")
@@ -45,7 +46,7 @@ def test_functions_have_names_of_their_own(exported):
 def test_stored_modules_are_not_elaborated_again(exported, monkeypatch):
     store = {}
     assert export(_fabric(), store=store).verilog == exported.verilog
-    (dot,) = exported.shared
+    (dot,) = [name for name in store if name.startswith("penstock_dot")]
     (matmul,) = [name for name in store if name.startswith("penstock_matmul")]
     assert list(store[matmul]) == [dot, matmul]
     monkeypatch.setattr(
@@ -174,6 +175,7 @@ def test_yosys_synthesises(kind, tmp_path):
             payloads=Payloads(tuple(inputs), tuple(outputs)),
         )
     )
+    assert nameless(done.verilog) == []
     (tmp_path / "unit.v").write_text(done.verilog)
     script = (
         f"read_verilog unit.v; synth_ecp5 -top {done.top} -run begin:map_gates; check -assert; "

@@ -13,6 +13,7 @@ from penstock.hw.memory.store import Store
 from penstock.hw.yosys import yosys
 from penstock.machine.beat import BufferRef, Scalar, Tile
 from penstock.machine.config import Dram, Machine
+from penstock.testing.names import nameless
 
 CONFIG = Machine(
     t=4, dtype="bf16", port_lanes=1, load_lines=64, rows_per_cycle=4, dram=Dram(kind="ideal")
@@ -75,7 +76,9 @@ BLOCK_RAMS = {
 
 @pytest.mark.parametrize("name", DESIGNS)
 def test_memories_are_inferred(name, tmp_path):
-    (tmp_path / "design.il").write_text(rtlil.convert(DESIGNS[name]()))
+    text = rtlil.convert(DESIGNS[name]())
+    assert nameless(text) == []
+    (tmp_path / "design.il").write_text(text)
     script = (
         "read_rtlil design.il; synth_ecp5 -run begin:map_gates; check -assert; tee -q -o "
         "stat.json stat -json"

@@ -462,13 +462,13 @@ class DynamicPE(wiring.Component):
                     ]
 
         write = self._writes["value"]
-        count = Signal.like(self._registers["fires"], name="count")
+        fired = Signal.like(self._registers["fires"])
         with m.If(written.valid):
             m.d.comb += [write.en.eq(1), write.addr.eq(written.node), write.data.eq(result)]
-            m.d.sync += count.eq(count + 1)
+            m.d.sync += fired.eq(fired + 1)
         with m.If(self.restart):
-            m.d.sync += count.eq(0)
-        m.d.comb += self.done.eq(count == self._registers["fires"])
+            m.d.sync += fired.eq(0)
+        m.d.comb += self.done.eq(fired == self._registers["fires"])
         return written, enter
 
     # R and G

@@ -1,0 +1,232 @@
+"""Names in what leaves as Verilog: signals, modules, and the lines of Python behind them."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.wiring import In, Out
+from penstock import hw
+from penstock.cli import main
+from penstock.frontend import build, lower
+from penstock.hw.beat import Payloads
+from penstock.hw.export import export, write
+from penstock.hw.fabric import Fabric
+from penstock.hw.module_key import module_key, readable
+from penstock.hw.overlay import Overlay as OverlayHardware
+from penstock.hw.registry import component
+from penstock.machine import config as configs
+from penstock.machine.beat import Scalar, Tile
+from penstock.machine.errors import PenstockError
+from penstock.machine.overlay import Overlay, Sizes
+from penstock.machine.token_ops import OP_CLASS, format_of
+from penstock.testing import unit_bench as bench
+from penstock.testing.names import nameless
+
+SOURCES = sorted(Path(hw.__path__[0]).rglob("*.py"))
+TILE = Tile(4, "fp32")
+
+
+def fabric(workload="swiglu", **params):
+    config = configs.load("small_fpga")
+    return Fabric(lower(build(workload, params, config).graph, config), config, probes=True)
+
+
+def map_unit(fn, lanes, payload=TILE):
+    return component("map")(
+        params={"fn": fn, "arity": 2, "lanes": lanes, "tuple_in": False},
+        t=4,
+        config=bench.config(4).machine,
+        payloads=Payloads((payload, payload), (payload,)),
+    )
+
+
+@pytest.fixture(scope="module")
+def exported():
+    return export(fabric())
+
+
+def test_every_declared_signal_of_a_fabric_has_a_name(exported):
+    assert nameless(exported.verilog) == []
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        {"pe": "static"},
+        {"pe": "dynamic", "ready": "fifo"},
+        {"pe": "dynamic", "ready": "criticality", "network": "hoplite"},
+        {"pe": "dynamic", "wake": 2, "packets": "per_pe"},
+    ],
+    ids=str,
+)
+def test_every_declared_signal_of_an_overlay_has_a_name(variant):
+    overlay = Overlay(rows=2, cols=2, **variant)
+    every = frozenset(OP_CLASS[op] for op in format_of(overlay.format).ops if op in OP_CLASS)
+    sizes = Sizes(**dict.fromkeys(vars(Sizes()), 64))
+    design = OverlayHardware(overlay=overlay, sizes=sizes, classes=dict.fromkeys(range(4), every))
+    assert nameless(export(design).verilog) == []
+
+
+class Planted(wiring.Component):
+    """A register without a name, and one that shares its name."""
+
+    def __init__(self):
+        super().__init__({"i": In(1), "o": Out(3)})
+
+    def elaborate(self, platform):
+        m = Module()
+        held, late = Signal(), Signal(name="late")
+        again = Signal(name="late")
+        m.d.sync += [held.eq(self.i), late.eq(held), again.eq(late)]
+        m.d.comb += [self.o[0].eq(held), self.o[1].eq(late), self.o[2].eq(again)]
+        return m
+
+
+def test_a_nameless_register_is_found():
+    assert sorted(nameless(export(Planted()).verilog)) == [r"\$signal", r"\late$6"]
+
+
+def declarations(tree):
+    """Statement, call and whether it is in a loop, of every signal and port that is made."""
+
+    def visit(node, loop):
+        for child in ast.iter_child_nodes(node):
+            inside = loop or isinstance(child, (ast.For, ast.While))
+            if isinstance(child, ast.FunctionDef):
+                inside = False
+            if isinstance(child, ast.stmt) and not hasattr(child, "body"):
+                yield child, [c for c in ast.walk(child) if declares(c)], inside
+            yield from visit(child, inside)
+
+    return [found for found in visit(tree, False) if found[1]]
+
+
+def declares(node):
+    """Whether ``node`` makes a signal, a register or the port of a memory."""
+    match node:
+        case ast.Call(func=ast.Name(id="Signal" | "Register")):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="Signal" | "Register"), attr="like")):
+            return True
+        case ast.Call(func=ast.Attribute(attr="read_port" | "write_port")):
+            return True
+    return False
+
+
+def without_name(source):
+    """Lines of statements whose signals get no name, or share one."""
+    lines = []
+    for statement, calls, loop in declarations(ast.parse(source)):
+        named = all(any(k.arg == "name" for k in call.keywords) for call in calls)
+        plain = (
+            isinstance(statement, ast.Assign)
+            and statement.value is calls[0]
+            and all(isinstance(x, (ast.Name, ast.Attribute)) for x in statement.targets)
+        )
+        if len(calls) > 1 or not (named or (plain and not loop)):
+            lines.append(statement.lineno)
+    return lines
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: path.stem)
+def test_no_statement_declares_two_signals(path):
+    assert without_name(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "a, b = Signal(), Signal()",
+        "x = [Signal() for _ in range(3)]",
+        "for k in range(3):\n    x = Signal()",
+        "use(Signal(3))",
+        "f(memory.read_port())",
+    ],
+)
+def test_two_signals_a_statement_are_found(statement):
+    assert without_name(statement)
+
+
+def test_modules_are_named_by_kind_and_parameters(exported):
+    names = [module["name"] for module in exported.sidecar["modules"]]
+    assert len(set(names)) == len(names)
+    assert {"penstock_map_silu_l1", "penstock_lane_silu"} <= set(names)
+    assert not [name for name in names if re.search(r"_[0-9a-f]{12}", name)]
+    assert set(re.findall(r"^module (\w+)", exported.verilog, re.M)) == {exported.top, *names}
+
+
+def test_equal_modules_of_a_fabric_are_one(exported):
+    digests = [module["digest"] for module in exported.sidecar["modules"]]
+    assert len(set(digests)) == len(digests)
+    counts = [
+        len(re.findall(rf"^  {m['name']} ", exported.verilog, re.M))
+        for m in exported.sidecar["modules"]
+    ]
+    assert min(counts) >= 1 and max(counts) > 1
+
+
+def test_modules_of_one_name_are_told_apart():
+    """By further facts where they differ in those, else by a number."""
+    keys = [
+        module_key("map", {"fn": "mul", "lanes": 16}, {"input0": TILE, "machine": [k]})
+        for k in range(2)
+    ]
+    keys += [module_key("map", {"fn": "mul", "lanes": 16}, {"input0": Scalar(9), "machine": [0]})]
+    assert sorted(readable(keys).values()) == [
+        "penstock_map_mul_l16_t4_fp32_1",
+        "penstock_map_mul_l16_t4_fp32_2",
+        "penstock_map_mul_l16_u9",
+    ]
+    lists = [module_key("unit", {"rows": list(range(40 + k))}) for k in range(2)]
+    assert sorted(readable(lists).values()) == ["penstock_unit_1", "penstock_unit_2"]
+
+
+def test_exports_with_different_prefixes_share_no_name(exported):
+    other = export(fabric(), prefix="second")
+    one, two = (set(re.findall(r"^module (\S+?)[ (]", x.verilog, re.M)) for x in (exported, other))
+    assert len(one) == len(two) and not one & two - {"penstock_probe"}
+    assert other.top == "second_fabric" and all(
+        name.lstrip("\\").startswith("second_") for name in two
+    )
+
+
+def test_a_folder_refuses_two_contents_of_one_name(tmp_path):
+    write(map_unit("mul", 4), tmp_path, "penstock_first")
+    changed = json.loads((tmp_path / "penstock_first.json").read_text())
+    (lane,) = changed["modules"]
+    lane["digest"] = "0" * 12
+    (tmp_path / "penstock_first.json").write_text(json.dumps(changed))
+    with pytest.raises(PenstockError, match="penstock_lane_mul would differ from that of"):
+        write(map_unit("mul", 2), tmp_path, "penstock_second")
+    write(map_unit("mul", 2), tmp_path, "other_second", prefix="other")
+
+
+def test_annotated_verilog_leads_back_to_python(tmp_path, capsys):
+    plain = export(map_unit("mul", 4))
+    assert "src =" not in plain.verilog
+    done = export(map_unit("mul", 4), annotated=True)
+    places = "|".join(re.findall(r'src = "([^"]*)"', done.verilog)).split("|")
+    files = {re.fullmatch(r"(.+):\d+", place)[1] for place in places}
+    assert {"hw/units/map_unit.py", "hw/units/pipeline.py", "hw/arith/mul.py"} <= files
+    assert not [file for file in files if file.startswith("/") or ".." in file]
+    strip = re.compile(r"^ *\(\* src = .*\*\)\n", re.M)
+    assert strip.sub("", done.verilog).count("\n") == plain.verilog.count("\n")
+
+
+def test_a_prefix_is_an_identifier(tmp_path, capsys):
+    wrong = [
+        "verilog",
+        "swiglu",
+        "--config",
+        "small_fpga",
+        "--out",
+        str(tmp_path),
+        "--prefix",
+        "2nd",
+    ]
+    assert main(wrong) == 1
+    assert "prefix '2nd' is no Verilog identifier" in capsys.readouterr().err
