@@ -98,10 +98,10 @@ def wrapper(
         ]
         ports += [f"mem_{x}" for x in names]
         joined = ", ".join(f".{x}(mem_{x})" for x in names)
-        body.append(f"  penstock_memory #(.W({w}), .N({n})) memory (.clk, .rst, .cycle, {joined});")
+        body.append(f"  penstock_bench_memory #(.W({w}), .N({n})) memory (.clk, .rst, .cycle, {joined});")
     for prefix, module, units in (
-        ("src", "penstock_source", sources),
-        ("snk", "penstock_sink", sinks),
+        ("src", "penstock_bench_source", sources),
+        ("snk", "penstock_bench_sink", sinks),
     ):
         for index, (unit, bits) in enumerate(units):
             s = f"{prefix}{unit}"
@@ -118,7 +118,7 @@ def wrapper(
   output logic [31:0] stat_data, output logic [31:0] cycle, output logic done, output logic [7:0] error, output logic halt
 );
 {newline.join(body)}
-  penstock_watch watch (.clk, .rst, .cycle, .done, .error, .halt);
+  penstock_bench_watch watch (.clk, .rst, .cycle, .done, .error, .halt);
   {fabric} fabric ({connections});
 endmodule
 """

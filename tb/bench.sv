@@ -41,7 +41,7 @@ module penstock_probe #(
 `endif
 endmodule
 
-module penstock_memory #(
+module penstock_bench_memory #(
     parameter int W = 1,
     parameter int N = 1
 ) (
@@ -84,7 +84,7 @@ module penstock_memory #(
     end
 endmodule
 
-module penstock_source #(
+module penstock_bench_source #(
     parameter int INDEX = 0,
     parameter int WIDTH = 8
 ) (
@@ -106,7 +106,7 @@ module penstock_source #(
     end
 endmodule
 
-module penstock_sink #(
+module penstock_bench_sink #(
     parameter int INDEX = 0,
     parameter int WIDTH = 8
 ) (
@@ -122,7 +122,7 @@ module penstock_sink #(
     always @(posedge clk) ready <= penstock_dpi_sink(INDEX, rst ? 0 : int'(cycle) + 1, !rst && valid && ready);
 endmodule
 
-module penstock_watch (
+module penstock_bench_watch (
     input logic clk,
     input logic rst,
     input logic [31:0] cycle,
