@@ -89,8 +89,8 @@ def display(args: argparse.Namespace) -> Progress:
 
 def one_value(pairs: list[str]) -> dict:
     """Parameters of a single point."""
-    out = parse_params(pairs)
-    for name, values in out.items():
+    one = {}
+    for name, values in parse_params(pairs).items():
         if len(values) > 1:
             if not all(isinstance(v, (int, float)) for v in values):
                 values = [",".join(map(str, values))]  # a text with commas
@@ -99,8 +99,8 @@ def one_value(pairs: list[str]) -> dict:
                     f"--set {name} takes one value here, not {len(values)}",
                     remedy="`penstock sweep` runs every combination",
                 )
-        out[name] = values[0]
-    return out
+        one[name] = values[0]
+    return one
 
 
 def parse_params(pairs: list[str]) -> dict[str, list]:

@@ -131,7 +131,7 @@ def cmd_verilog(args) -> int:
         cols=cols,
         wake=args.wake,
         fifo_depth=args.fifo_depth,
-        memories=memories,
+        memories=tuple(memories.items()),
         **{name: getattr(args, name) for name in VARIANT},
     )
     image = None

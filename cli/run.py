@@ -70,7 +70,7 @@ def command(args) -> int:
     if args.json:  # files first: who reads the table may stop reading
         api.save_records(records, args.json)
     if args.outputs:
-        outputs.save(records[-1].outputs, args.outputs)
+        outputs.save(records[-1].outputs or {}, args.outputs)
     if args.timeline:
         api.timeline(args.program, args.config, params, out=args.timeline, seed=args.seed)
     first = records[0]

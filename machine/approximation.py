@@ -6,6 +6,7 @@ section 3.
 """
 
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
+from typing import Any
 
 __all__ = [
     "EXP2_C1",
@@ -85,7 +86,7 @@ def _compute() -> dict[str, object]:
         }
 
 
-_values = _compute()
+_values: dict[str, Any] = _compute()
 
 LOG2E: int = _values["LOG2E"]
 """log2(e), 36 fraction bits."""

@@ -168,7 +168,7 @@ def _reciprocal_steps(d: np.ndarray) -> np.ndarray:
     return (y << 14) + (y * error >> 20)
 
 
-def _pack(sign: np.ndarray, exponent: np.ndarray, mantissa: np.ndarray) -> np.ndarray:
+def _pack(sign: np.ndarray | np.int64, exponent: np.ndarray, mantissa: np.ndarray) -> np.ndarray:
     """Round ``mantissa`` (1 to 2 with 30 fraction bits) to fp32; out of range gives infinity or
     zero.
     """
@@ -183,7 +183,7 @@ def exp(a: np.ndarray) -> np.ndarray:
     bits = _bits(_flush(a)).astype(np.int64)
     k, mantissa = _exp2_steps(bits & 0x7FFFFFFF, bits >> 31 == 1)
     return np.where(
-        np.isnan(a), canonical(np.float32(np.nan)), _pack(np.int64(0), k + 127, mantissa)
+        np.isnan(a), canonical(np.array(np.nan, np.float32)), _pack(np.int64(0), k + 127, mantissa)
     )
 
 

@@ -96,7 +96,6 @@ class DataflowGraph:
     meta: Mapping = field(default_factory=dict)
 
     def __post_init__(self):
-        put = lambda k, v: object.__setattr__(self, k, v)  # noqa: E731
         for key, dtype in (
             ("op", np.uint8),
             ("a", np.int32),
@@ -105,10 +104,14 @@ class DataflowGraph:
         ):
             array = np.array(getattr(self, key), dtype)
             array.flags.writeable = False
-            put(key, array)
-        put("name", dict(self.name))
-        put("outputs", tuple(int(i) for i in self.outputs))
-        put("output_names", tuple(self.output_names) or tuple(self.label(i) for i in self.outputs))
+            object.__setattr__(self, key, array)
+        object.__setattr__(self, "name", dict(self.name))
+        object.__setattr__(self, "outputs", tuple(int(i) for i in self.outputs))
+        object.__setattr__(
+            self,
+            "output_names",
+            tuple(self.output_names) or tuple(self.label(i) for i in self.outputs),
+        )
         self._check()
 
     def _check(self):

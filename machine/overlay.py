@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
@@ -258,13 +258,16 @@ def bits_for(depth: int) -> int:
     return max(1, (depth - 1).bit_length())
 
 
+def _one(name: str, width: int) -> Layout:
+    return Layout(((name, width),))
+
+
 def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
     """The memories of one PE with its switch, in load order, by name."""
     fixed = dict(overlay.memories)
     x = bits_for(overlay.cols)
     y = bits_for(overlay.rows)
     w = overlay.width
-    one = lambda name, width: Layout(((name, width),))  # noqa: E731
     if overlay.pe == "static":
         depth = fixed.get("value", sizes.nodes)
         a = bits_for(depth)
@@ -272,8 +275,8 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
             (("op", OP_BITS), ("a", a), ("b", a), ("send", a), ("write", 2), ("address", a))
         )
         out = [
-            Memory("control", one("word", 32), len(CONTROL["static"])),
-            Memory("value", one("value", w), depth, copies=3),
+            Memory("control", _one("word", 32), len(CONTROL["static"])),
+            Memory("value", _one("value", w), depth, copies=3),
             Memory("context", context, fixed.get("context", sizes.contexts)),
             Memory("switch", SWITCH, fixed.get("switch", sizes.contexts)),
         ]
@@ -285,9 +288,9 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
     second = (("pair", 1), ("node2", a), ("slot2", 2)) if overlay.wake == 2 else ()
     token = (("x", x), ("y", y), ("node", a), ("slot", 2), ("last", 1), *second)
     out = [
-        Memory("control", one("word", 32), len(CONTROL["dynamic"])),
-        Memory("op", one("op", OP_BITS), fixed.get("op", sizes.nodes)),
-        Memory("value", one("value", w), fixed.get("value", sizes.nodes)),
+        Memory("control", _one("word", 32), len(CONTROL["dynamic"])),
+        Memory("op", _one("op", OP_BITS), fixed.get("op", sizes.nodes)),
+        Memory("value", _one("value", w), fixed.get("value", sizes.nodes)),
         Memory("first", Layout((*token, ("rest", bits_for(rest)))), first),
         Memory("rest", Layout(token), rest),
     ]
@@ -301,31 +304,25 @@ def memories(overlay: Overlay, sizes: Sizes) -> dict[str, Memory]:
         )
     if overlay.ready == "criticality":
         out.append(
-            Memory("seed", one("bits", READY_WORD), fixed.get("seed", -(-first // READY_WORD)))
+            Memory("seed", _one("bits", READY_WORD), fixed.get("seed", -(-first // READY_WORD)))
         )
     out += [
-        Memory("token", one("value", w), fixed.get("token", sizes.nodes), loaded=False),
-        Memory("present", one("bit", 1), fixed.get("present", sizes.nodes), loaded=False),
+        Memory("token", _one("value", w), fixed.get("token", sizes.nodes), loaded=False),
+        Memory("present", _one("bit", 1), fixed.get("present", sizes.nodes), loaded=False),
     ]
     out.append(
-        Memory("ready", one("node", bits_for(first)), fixed.get("ready", sizes.queue), loaded=False)
+        Memory(
+            "ready", _one("node", bits_for(first)), fixed.get("ready", sizes.queue), loaded=False
+        )
         if overlay.ready == "fifo"
-        else Memory("ready", one("bit", 1), fixed.get("ready", first), loaded=False)
+        else Memory("ready", _one("bit", 1), fixed.get("ready", first), loaded=False)
     )
     return {m.name: m for m in out}
 
 
 def needs(overlay: Overlay, sizes: Sizes) -> dict[str, int]:
     """Words that the graph needs of each memory, whatever its fixed size."""
-    return {
-        n: m.depth
-        for n, m in memories(
-            Overlay(
-                **{f.name: getattr(overlay, f.name) for f in fields(Overlay)} | {"memories": ()}
-            ),
-            sizes,
-        ).items()
-    }
+    return {n: m.depth for n, m in memories(replace(overlay, memories=()), sizes).items()}
 
 
 def packet(overlay: Overlay, sizes: Sizes) -> Layout:

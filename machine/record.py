@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from ..system.output import write_text
 from ..system.reading import check_fields, read_json
@@ -207,7 +208,7 @@ def _record(d: object, i: int, path: str) -> Record:
         )
     check_fields(d, [f.name for f in fields(Record)], f"{path}: entry {i}")
     for f in fields(Record):
-        if f.name in d and not _fits(d[f.name], f.type):
+        if f.name in d and not _fits(d[f.name], str(f.type)):
             raise PenstockError(
                 f"entry {i}: {f.name} must be {f.type}, not {_shown(d[f.name])}", path
             )
@@ -229,7 +230,8 @@ def _record(d: object, i: int, path: str) -> Record:
     for j, entry in enumerate((d.get("schedule") or {"subgraphs": []})["subgraphs"]):
         _check_part(entry, _SUBGRAPH, f"entry {i}: schedule.subgraphs[{j}]", path)
     _check_channels(d, i, path)
-    return Record(**d | {"timing": current_name(d["timing"])})
+    checked: dict[str, Any] = d | {"timing": current_name(d["timing"])}
+    return Record(**checked)
 
 
 def _check_part(part: object, wanted: dict[str, str], what: str, path: str) -> None:

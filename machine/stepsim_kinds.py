@@ -16,7 +16,9 @@ requests (published: loads in node order, then stores).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 from . import unitgraph
 from .beat import Tuple
@@ -52,7 +54,7 @@ def _kind(
     doc: str,
     params: dict[str, str],
     *,
-    inputs: str | dict[str, Stream] = "data",
+    inputs: str | Mapping[str, Stream] = "data",
     outputs: str = "result",
     optional: dict[str, str] | None = None,
     **more: object,
@@ -62,8 +64,8 @@ def _kind(
     """
     fields = {k: param(x) for k, x in params.items()}
     fields |= {k: param(x, default=None) for k, x in (optional or {}).items()}
-    ports = _ports(In, inputs) if isinstance(inputs, str) else inputs
-    ports = ports | _ports(Out, outputs)
+    taken = _ports(In, inputs) if isinstance(inputs, str) else inputs
+    ports = {**taken, **_ports(Out, outputs)}
     given = {"name": name, "__doc__": doc, **more, **fields, **ports}
     STEPSIM_KINDS[name] = type(name, (Kind,), given)
 
@@ -327,7 +329,7 @@ def validate(graph: UnitGraph) -> None:
         _check_values(u.params, f"unit {u.name}")
 
 
-def _check_values(p: dict, where: str) -> None:
+def _check_values(p: dict[str, Any], where: str) -> None:
     for name, value in p.items():
         low = _AT_LEAST.get(name)
         if low is not None and (
@@ -338,8 +340,9 @@ def _check_values(p: dict, where: str) -> None:
             )
         if name in ("rows", "cols") and value > MAX_EDGE:
             raise LoweringError(f"{name} must be at most {MAX_EDGE}, not {value!r}", where)
+        dims = p[name]
         if name in ("shape", "repeat") and (
-            any(not isinstance(d, int) or d < 1 for d in value) or prod(value) >= 1 << 62
+            any(not isinstance(d, int) or d < 1 for d in dims) or prod(dims) >= 1 << 62
         ):
             raise LoweringError(f"{name} must be a list of positive integers, not {value!r}", where)
     if "rule" in p and p["rule"] not in RULES:

@@ -94,15 +94,8 @@ def format_of(name: str) -> Format:
     return FORMATS[name]
 
 
-_ARITHMETIC = {
-    Op.ADD: arith.add,
-    Op.SUB: arith.sub,
-    Op.MUL: arith.mul,
-    Op.DIV: arith.div,
-    Op.SQRT: arith.sqrt,
-    Op.EXP: arith.exp,
-    Op.LOG: arith.log,
-}
+_UNARY = {Op.SQRT: arith.sqrt, Op.EXP: arith.exp, Op.LOG: arith.log}
+_BINARY = {Op.ADD: arith.add, Op.SUB: arith.sub, Op.MUL: arith.mul, Op.DIV: arith.div}
 _COMPARE = {Op.LT: np.less, Op.LE: np.less_equal, Op.EQ: np.equal}
 
 
@@ -120,11 +113,11 @@ def apply(op: Op, a: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
             f"{op.name} has no meaning on {a.dtype} values",
             rule="fp64 has add, sub, mul, div and the comparisons only",
         )
-    if ARITY[op] == 1:
-        return _ARITHMETIC[op](a)
+    if op in _UNARY:
+        return _UNARY[op](a)
     b = np.asarray(b)
-    if op in _ARITHMETIC:
-        return _ARITHMETIC[op](a, b)
+    if op in _BINARY:
+        return _BINARY[op](a, b)
     if op in _COMPARE:
         with np.errstate(invalid="ignore"):
             return _COMPARE[op](arith.canonical(a), arith.canonical(b)).astype(a.dtype)

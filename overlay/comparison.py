@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,8 @@ def variants(choices: Mapping[str, Iterable] | None = None, **fixed) -> list[Ove
             )
     out = []
     for values in product(*lists.values()):
-        settings = {"rows": 1, "cols": 1} | fixed | dict(zip(lists, values, strict=True))
+        settings: dict[str, Any] = {"rows": 1, "cols": 1} | fixed
+        settings |= zip(lists, values, strict=True)
         settings["memories"] = {n: d for n, d in memories.items() if n in MEMORIES[settings["pe"]]}
         if (
             settings.get("wake") == 2
@@ -90,7 +92,10 @@ def instances(graph: DataflowGraph, count: int) -> DataflowGraph:
     begin with ``k.``.
     """
     n = len(graph)
-    shift = lambda x, k: np.where(x < 0, -1, x + k * n)  # noqa: E731
+
+    def shift(x: np.ndarray, k: int) -> np.ndarray:
+        return np.where(x < 0, -1, x + k * n)
+
     names = {int(i) + k * n: f"{k}.{s}" for k in range(count) for i, s in graph.name.items()}
     return DataflowGraph(
         np.tile(graph.op, count),
@@ -173,7 +178,7 @@ def run(
         r = _record(
             graph, m, copies, "model", outcome.cycles, bits, time.perf_counter() - start, setup
         )
-        r.overlay |= _use(m, outcome)
+        _add(r, _use(m, outcome))
         out.append(r)
     if on != "model":
         from ..tb.overlay_api import run_image
@@ -190,7 +195,7 @@ def run(
             rtl.simulate_s,
             setup + rtl.export_s + rtl.build_s,
         )
-        r.overlay |= {"clocks": rtl.clocks, "build_s": rtl.build_s, "restart": rtl.restart}
+        _add(r, {"clocks": rtl.clocks, "build_s": rtl.build_s, "restart": rtl.restart})
         out.append(r)
         if on == "both":
             wrong = int(np.count_nonzero(bits != rtl.values))
@@ -281,11 +286,16 @@ def _record(
     )
 
 
+def _add(record: Record, more: dict[str, Any]) -> None:
+    """Add to what a record says of its overlay."""
+    record.overlay = {**(record.overlay or {}), **more}
+
+
 def _use(m: Mapped, outcome) -> dict:
     """Shares of links, and of what a PE can consume or write; peaks."""
     o = m.overlay
     cycles = max(1, outcome.cycles)
-    if o.pe == "static":
+    if m.schedule is not None:
         used = link_uses(m.schedule)
         links = _mesh_links(o)
         return {
@@ -352,6 +362,14 @@ def compare(
     return records
 
 
+def _digits(x: float | None, n: int = 2) -> float | None:
+    return None if x is None else float(f"{x:.{n}g}")
+
+
+def _percent(x: float | None) -> float | None:
+    return None if x is None else round(100 * x, 1)
+
+
 def table(records: list[Record]) -> list[dict]:
     """Rows for printing; `x static` is cycles over those of the best static variant of the same
     mesh, seed and backend.
@@ -362,12 +380,10 @@ def table(records: list[Record]) -> list[dict]:
             key = r.params["mesh"], r.seed, r.backend
             best[key] = min(best.get(key, r.cycles), r.cycles)
     rows = []
-    digits = lambda x, n=2: float(f"{x:.{n}g}") if x is not None else None  # noqa: E731
     for r in records:
-        o = r.overlay
+        o = r.overlay or {}
         scipy = o.get("scipy") or {}
         static = best.get((r.params["mesh"], r.seed, r.backend))
-        percent = lambda x: None if x is None else round(100 * x, 1)  # noqa: E731
         rows.append(
             {
                 "mesh": r.params["mesh"],
@@ -377,18 +393,18 @@ def table(records: list[Record]) -> list[dict]:
                 "x static": round(r.cycles / static, 2) if static else None,
                 "bound": o["bounds"]["best"],
                 "by": max(("depth", "work", "link"), key=lambda k: o["bounds"][k]),
-                "eval/kcycle": digits(o["evaluations_per_kilocycle"] or None, 4),
+                "eval/kcycle": _digits(o["evaluations_per_kilocycle"] or None, 4),
                 "memory kbit": round(o["memory_bits"] / 1000),
                 "nodes/PE": o["nodes_per_pe"],
                 "contexts": o["context_words"],
-                "ALU %": percent(r.compute_utilisation),
-                "links %": percent(o.get("link_use")),
+                "ALU %": _percent(r.compute_utilisation),
+                "links %": _percent(o.get("link_use")),
                 "ready": o.get("peak_ready"),
-                "error": digits(r.max_rel_err),
+                "error": _digits(r.max_rel_err),
                 "values": r.values_ok,
-                **({"SciPy": digits(scipy["error"])} if scipy else {}),
+                **({"SciPy": _digits(scipy["error"])} if scipy else {}),
                 **(
-                    {"residual": digits(scipy["residual"])}
+                    {"residual": _digits(scipy["residual"])}
                     if scipy and scipy["residual"] is not None
                     else {}
                 ),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from ..frontend.spice.source import graph_from
 from ..machine.dataflow import DataflowGraph
@@ -65,7 +66,7 @@ CAUSES_AT = (2, 4, 8, 12, 16)
 def published() -> list[dict]:
     """The digitised curves: figure, graph, pe, pes, cycles."""
     text = (
-        files(__package__)
+        files(__spec__.parent)
         .joinpath("published")
         .joinpath("overlay_cycles.csv")
         .read_text(encoding="utf-8")
@@ -192,15 +193,15 @@ def cause_rows(curve: Curve, records: list[Record]) -> list[dict]:
         if best() is None:
             continue
         static = {s: best(pe="static", sends=s) for s in ("edge", "pe", "multicast")}
-        row = {"graph": curve.name, "ours": short(records[0].workload), "PEs": k * k} | {
-            f"static {s}": v for s, v in static.items()
-        }
+        least = min(cycles for cycles in static.values() if cycles is not None)
+        row: dict[str, Any] = {"graph": curve.name, "ours": short(records[0].workload)}
+        row |= {"PEs": k * k} | {f"static {s}": v for s, v in static.items()}
         for ready in ("fifo", "criticality"):
             for packets in ("per_edge", "per_pe"):
                 row[f"{ready} {packets}"] = best(pe="dynamic", ready=ready, packets=packets, wake=1)
         row["criticality per_pe wake2"] = best(pe="dynamic", wake=2)
         for name in [n for n in row if n.startswith(("fifo", "crit"))]:
-            row[f"{name} ratio"] = round(row[name] / min(static.values()), 2)
+            row[f"{name} ratio"] = round(row[name] / least, 2)
         rows.append(row)
     return rows
 

@@ -1,5 +1,7 @@
 """Random dataflow graphs, and all variants of the overlay."""
 
+from typing import Any
+
 import numpy as np
 
 from ..machine.dataflow import DataflowGraph
@@ -49,4 +51,5 @@ def random_graph(
 
 
 def overlays(rows: int, cols: int, **kw) -> list[Overlay]:
-    return [Overlay(rows, cols, **(kw | v)) for v in VARIANTS]
+    settings: list[dict[str, Any]] = [kw | v for v in VARIANTS]
+    return [Overlay(rows, cols, **s) for s in settings]

@@ -193,11 +193,9 @@ def graphs_of(case: Case, matrices: Path | None) -> dict[str, DataflowGraph]:
 
 @lru_cache(maxsize=32)
 def _graph(spec: str, matrices: Path | None) -> DataflowGraph:
-    return (
-        replace(graph_from(f"lu:{matrices / spec[3:]}"), title=spec)
-        if spec.startswith("lu:")
-        else graph_from(spec)
-    )
+    if matrices is None or not spec.startswith("lu:"):
+        return graph_from(spec)
+    return replace(graph_from(f"lu:{matrices / spec[3:]}"), title=spec)
 
 
 @lru_cache(maxsize=256)

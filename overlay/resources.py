@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from ..machine.overlay import PIPELINED, Overlay
 from ..runs.progress import Progress
@@ -36,11 +37,16 @@ COARSE = {"payloads": (1, 8, 32, 64), "contexts": (16, 128, 1024)}
 """Half the runs: the same ranges in larger steps."""
 
 
+def _number(text: str) -> float | None:
+    if not text:
+        return None
+    return float(text) if "." in text else int(text)
+
+
 def _csv(name: str) -> list[dict]:
-    text = files(__package__).joinpath("published").joinpath(name).read_text(encoding="utf-8")
+    text = files(__spec__.parent).joinpath("published").joinpath(name).read_text(encoding="utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
-    number = lambda v: None if v == "" else float(v) if "." in v else int(v)  # noqa: E731
-    return [{k: v if k in ("figure", "pe") else number(v) for k, v in row.items()} for row in rows]
+    return [{k: v if k in ("figure", "pe") else _number(v) for k, v in row.items()} for row in rows]
 
 
 def published() -> list[dict]:
@@ -145,10 +151,8 @@ def _both(
         find(rows, pe, part, payload, contexts, variant)
         for part, variant in zip(("PE", "switch"), variants, strict=False)
     ]
-    if None in found:
-        return None
-    one, two = (Cost(*(r[k] for k in Cost.__dataclass_fields__)) for r in found)
-    return one + two
+    costs = [Cost(*(r[k] for k in Cost.__dataclass_fields__)) for r in found if r is not None]
+    return costs[0] + costs[1] if len(costs) == 2 else None
 
 
 def ratios(rows: Sequence[dict]) -> list[dict]:
@@ -266,7 +270,7 @@ def inference(rows: Sequence[dict], block_kbit: int) -> list[dict]:
         found = find(rows, part.pe, part.part, 32, CAPACITY, part.variant)
         if part.part != "PE" or not found:
             continue
-        component = part.make(32, CAPACITY)
+        component: Any = part.make(32, CAPACITY)
         apart = {
             *FREE,
             "switch",

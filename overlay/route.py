@@ -6,8 +6,9 @@ import importlib.metadata
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..hw.yosys import VERSION, yosys
 from ..machine.errors import PenstockError, RunError
@@ -105,8 +106,8 @@ def route(component: wiring.Component) -> Routed:
     (clock,) = report["fmax"].values()
     return Routed(
         round(clock["achieved"], 1),
-        *(u["used"] for u in used.values()),
-        max(u["used"] / u["available"] for u in used.values()),
+        **{name: u["used"] for name, u in used.items()},
+        share=max(u["used"] / u["available"] for u in used.values()),
     )
 
 
@@ -155,14 +156,14 @@ def clock_rates(progress: Progress | None = None) -> list[dict]:
     from .parts import CAPACITY, EVERY, FURTHER, MESH, PARTS, full_sizes
 
     latencies = PIPELINED["fp32"]
-    work = [
+    work: list[tuple[str, str, Callable[[], Any]]] = [
         (f"{p.pe} {p.part}", p.variant, lambda p=p: p.make(32, CAPACITY))
         for p in (*PARTS, *FURTHER)
         if p.variant not in LEFT_OUT
     ]
     work.append(("ALU, pipelined", EVERY, lambda: Alu(form=FP32, latencies=dict(latencies))))
-    for tile, choices in ((DynamicTile, {"pe": "dynamic"}), (StaticTile, {"pe": "static"})):
-        overlay = Overlay(rows=MESH, cols=MESH, alu="pipelined", **choices)
+    for tile, pe in ((DynamicTile, "dynamic"), (StaticTile, "static")):
+        overlay = Overlay(rows=MESH, cols=MESH, alu="pipelined", pe=pe)
         work.append(
             (
                 f"{overlay.pe} tile",

@@ -106,13 +106,14 @@ def rows_of(spec: str, graph: DataflowGraph, records: Sequence[Record]) -> list[
     read = int(np.count_nonzero(~unread))
     results = int(np.count_nonzero(unread & (graph.op >= Op.ADD)))
 
-    def cycles(mesh: str, **wanted) -> int | None:
+    def cycles(mesh: str, **wanted) -> int:
+        """Median over the seeds; 0 where there is no such run."""
         found = [
             r.cycles
             for r in records
             if r.params["mesh"] == mesh and all(r.params.get(k) == v for k, v in wanted.items())
         ]
-        return round(median(found)) if found else None
+        return round(median(found)) if found else 0
 
     rows = []
     for mesh in dict.fromkeys(r.params["mesh"] for r in records):

@@ -132,7 +132,7 @@ def run(
     return records
 
 
-def grid_points(grid: dict[str, Iterable], fixed: dict | None = None) -> list[dict]:
+def grid_points(grid: Mapping[str, Iterable], fixed: dict | None = None) -> list[dict]:
     """Every combination of ``grid`` (name -> values), the last name fastest; each has ``fixed``."""
     return [
         dict(fixed or {}) | dict(zip(grid, p, strict=True))

@@ -98,7 +98,7 @@ def started(command: Sequence[str | os.PathLike], **options) -> Iterator[subproc
     try:
         with interrupts.shielded():
             process = subprocess.Popen(
-                list(map(os.fspath, command)),
+                [os.fspath(part) for part in command],
                 process_group=0,
                 pass_fds=getattr(_thread, "inherited", ()),
                 **options,

@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO, TypeVar
 
 from .errors import PenstockError
 
@@ -61,7 +61,9 @@ _REMEDIES = {
     errno.EROFS: "give the path of a file on a disk that can be written",
 }
 
-_claimed: list[IO[str]] = []
+NamedT = TypeVar("NamedT", bound="OutputFile")
+
+_claimed: list[TextIO] = []
 """Standard outputs that a command's file has taken from what the command prints."""
 
 
@@ -117,7 +119,7 @@ def folder_option(text: str) -> OutputFolder:
     return OutputFolder(text)
 
 
-def _named(kind: type[OutputFile], option: str, text: str) -> OutputFile:
+def _named(kind: type[NamedT], option: str, text: str) -> NamedT:
     path = kind(text)
     path.option = option
     return path
@@ -228,7 +230,11 @@ def writing(path: str | Path, mode: str = "w") -> Iterator[IO]:
         stream = _claimed[-1] if _claimed else sys.stdout
         kept = _collected(mode)
         yield kept
-        (stream.buffer if "b" in mode else stream).write(kept.getvalue())
+        text = kept.getvalue()
+        if isinstance(text, bytes):
+            stream.buffer.write(text)
+        else:
+            stream.write(text)
         stream.flush()
         return
     with _told(path):
@@ -502,7 +508,7 @@ def _told(path: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as e:
-        remedy = _REMEDIES.get(e.errno)
+        remedy = _REMEDIES.get(e.errno or 0)
         raise PenstockError(f"cannot write {path}: {_reason(e)}", remedy=remedy) from None
 
 

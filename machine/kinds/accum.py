@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..beat import Payload, Tile
 from ..limits import SIZES
-from .kind import In, Kind, Out, Payloads, need, param, register
+from .kind import In, Kind, Out, Payloads, param, register, tile
 
 __all__ = ["Accum", "accum_levels"]
 
@@ -52,8 +52,7 @@ class Accum(Kind):
         return self.lanes
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
-        need(isinstance(inputs[0], Tile), "its input is a tile")
-        return (Tile(inputs[0].t, "fp32"),)
+        return (Tile(tile(inputs[0], "its input is a tile").t, "fp32"),)
 
     def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
         if self.scan:

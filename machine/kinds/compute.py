@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..beat import Payload, Tile, Tuple
 from ..functions import lookup
-from .kind import In, Kind, Out, Payloads, need, param, register
+from .kind import In, Kind, Out, Payloads, need, param, register, tile
 
 __all__ = ["Map", "Matmul", "RowReduce", "log2", "tiles_only"]
 
@@ -89,8 +89,7 @@ class RowReduce(Kind):
         return 1
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
-        need(isinstance(inputs[0], Tile), "its input is a tile")
-        return (Tile(inputs[0].t, "fp32"),)
+        return (Tile(tile(inputs[0], "its input is a tile").t, "fp32"),)
 
 
 @register
@@ -119,8 +118,6 @@ class Matmul(Kind):
         return 2 * t * t * self.rows_per_cycle
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:
-        need(
-            isinstance(inputs[0], Tile) and inputs[0] == inputs[1],
-            "A and B are tiles of one element type",
-        )
-        return (Tile(inputs[0].t, "fp32"),)
+        rule = "A and B are tiles of one element type"
+        need(inputs[0] == inputs[1], rule)
+        return (Tile(tile(inputs[0], rule).t, "fp32"),)

@@ -17,7 +17,7 @@ class _Plain(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         called = node.func
-        if _of_self(called) and called.attr in _OWN:
+        if isinstance(called, ast.Attribute) and _of_self(called) and called.attr in _OWN:
             return ast.Name(_OWN[called.attr])
         return self.generic_visit(node)
 
@@ -25,12 +25,8 @@ class _Plain(ast.NodeTransformer):
         return ast.Name(node.attr) if _of_self(node) else self.generic_visit(node)
 
 
-def _of_self(node: ast.AST) -> bool:
-    return (
-        isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "self"
-    )
+def _of_self(node: ast.Attribute) -> bool:
+    return isinstance(node.value, ast.Name) and node.value.id == "self"
 
 
 def formula(rule: Callable[..., object]) -> str:
@@ -43,7 +39,11 @@ def formula(rule: Callable[..., object]) -> str:
 
     """
     (method,) = ast.parse(textwrap.dedent(inspect.getsource(rule))).body
-    *text, last = method.body
-    if not isinstance(last, ast.Return) or any(not isinstance(x, ast.Expr) for x in text):
+    *text, last = method.body if isinstance(method, ast.FunctionDef) else [method]
+    if (
+        not isinstance(last, ast.Return)
+        or last.value is None
+        or any(not isinstance(x, ast.Expr) for x in text)
+    ):
         raise ValueError(f"{rule.__qualname__} must be one return, for its formula is shown")
     return ast.unparse(_Plain().visit(last.value))

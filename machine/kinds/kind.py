@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from ..beat import Payload
+from ..beat import Payload, Tile
 from ..errors import LoweringError
 
 REQUIRED = object()
@@ -349,6 +349,13 @@ def need(holds: bool, rule: str) -> None:
     """For :meth:`Kind.payloads`: the rule that the inputs break."""
     if not holds:
         raise ValueError(rule)
+
+
+def tile(payload: Payload, rule: str) -> Tile:
+    """A payload that is to be a tile, by the rule that says so."""
+    if not isinstance(payload, Tile):
+        raise ValueError(rule)
+    return payload
 
 
 def same(inputs: Payloads) -> Payloads:

@@ -45,7 +45,10 @@ def bounds(
     # a source is selected, or fires, in a cycle of its own
     begin = 1 if dynamic or overlay.sources == "fired" else 0
     depth = int(tails(a, b, per_level).max() + begin)
-    count = lambda where: np.bincount(where, minlength=pes)  # noqa: E731
+
+    def count(where: np.ndarray) -> np.ndarray:
+        return np.bincount(where, minlength=pes)
+
     away = pe[e.src] != pe[e.dst]
     unit = {"per_edge": "edge", "per_pe": "pe"}[overlay.packets] if dynamic else overlay.sends
     key = np.stack(

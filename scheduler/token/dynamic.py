@@ -35,29 +35,15 @@ def dynamic_image(
         The edges, and the PE of each node.
 
     """
-    n = len(op)
     pes = overlay.pes
     critical = overlay.ready == "criticality"
     sends = np.diff(e.start) > 0
-    # 3: groups of local addresses
-    if critical:
-        group = np.where(sends, 0, np.where(source, 3, 2))
-        within = np.where(sends, -tail, 0)
-    else:
-        group = np.where(sends, np.where(source, 0, 1), np.where(source, 3, 2))
-        within = np.zeros(n, np.int64)
-    order = np.lexsort((np.arange(n), within, group, pe))
     base = _offsets(pe, pes)
-    if overlay.wake == 2:
-        order = banked(
-            order,
-            base,
-            pe[order].astype(np.int64) * 4 + group[order],
-            pair_colours(pe, pes, *_wanted_pairs(overlay, e, latency, tail, pe)),
-        )
-    address = np.empty(n, np.int32)
-    address[order] = np.arange(n) - base[pe[order]]
-    count = lambda mask: np.bincount(pe[mask], minlength=pes).astype(np.int32)  # noqa: E731
+    address = _addresses(overlay, source, e, latency, tail, pe)
+
+    def count(mask: np.ndarray) -> np.ndarray:
+        return np.bincount(pe[mask], minlength=pes).astype(np.int32)
+
     senders = count(sends)
     fires = count(~source)
     sources = np.zeros(pes, np.int32) if critical else count(sends & source)
@@ -78,43 +64,22 @@ def dynamic_image(
     rest_index = np.full(len(src) + 1, -1, np.int64)
     rest_index[at_rest] = np.arange(len(at_rest)) - rest_base[pe[src[at_rest]]]
 
-    def first(values, dtype=np.int32, empty=0):
+    def first(values: np.ndarray, dtype: type = np.int32, empty: int = 0) -> np.ndarray:
         out = np.full(first_base[-1], empty, dtype)
         out[where] = values
         return out
 
-    # the second consumer of an edge's token, as address and slot
-    has = partner >= 0
-    second = (
-        np.where(has, address[e.dst[partner]], -1).astype(np.int32)
-        if len(e.src)
-        else np.zeros(0, np.int32)
-    )
-    second_slot = (
-        np.where(has, e.slot[partner], 0).astype(np.uint8) if len(e.src) else np.zeros(0, np.uint8)
-    )
-    total = base[-1] if overlay.packets == "per_pe" else 0
-    chain_valid = np.zeros(2 * total, np.uint8)
-    chain_node = np.zeros(2 * total, np.int32)
-    chain_slot = np.zeros(2 * total, np.uint8)
-    if total:
-        link, following = chain
-        index = 2 * (base[pe[e.dst[link]]] + address[e.dst[link]]) + (e.slot[link] == RIGHT)
-        chain_valid[index] = 1
-        chain_node[index] = address[e.dst[following]]
-        chain_slot[index] = e.slot[following]
-
+    second, second_slot = _second(e, partner, address)
+    chain_valid, chain_node, chain_slot = _chains(overlay, e, chain, base, pe, address)
     seed = np.zeros(first_base[-1] if critical else 0, bool)
     if critical:
         ready = np.flatnonzero(source & sends)
         seed[first_base[pe[ready]] + address[ready]] = True
-    local = lambda values, dtype: _spread(base, pe, address, values, dtype)  # noqa: E731
-    peak = lambda counts: max(1, int(np.max(counts, initial=0)))  # noqa: E731
     sizes = Sizes(
-        nodes=peak(np.diff(base)),
-        senders=peak(senders),
-        queue=peak(count(sends & ~source)),
-        rest=peak(np.diff(rest_base)),
+        nodes=_peak(np.diff(base)),
+        senders=_peak(senders),
+        queue=_peak(count(sends & ~source)),
+        rest=_peak(np.diff(rest_base)),
     )
     return DynamicImage(
         overlay,
@@ -122,8 +87,8 @@ def dynamic_image(
         pe.astype(np.int32),
         address,
         base,
-        local(np.where(source, value, np.uint64(0)), np.uint64),
-        local(op, np.uint8),
+        _spread(base, pe, address, np.where(source, value, np.uint64(0)), np.uint64),
+        _spread(base, pe, address, op, np.uint8),
         senders,
         sources,
         fires,
@@ -147,6 +112,75 @@ def dynamic_image(
         chain_slot,
         seed,
     )
+
+
+def _addresses(
+    overlay: Overlay,
+    source: np.ndarray,
+    e: Edges,
+    latency: np.ndarray,
+    tail: np.ndarray,
+    pe: np.ndarray,
+) -> np.ndarray:
+    """int32 [nodes]: local addresses, in the groups of docs/overlay.md section 3."""
+    n = len(source)
+    pes = overlay.pes
+    sends = np.diff(e.start) > 0
+    if overlay.ready == "criticality":
+        group = np.where(sends, 0, np.where(source, 3, 2))
+        within = np.where(sends, -tail, 0)
+    else:
+        group = np.where(sends, np.where(source, 0, 1), np.where(source, 3, 2))
+        within = np.zeros(n, np.int64)
+    order = np.lexsort((np.arange(n), within, group, pe))
+    base = _offsets(pe, pes)
+    if overlay.wake == 2:
+        order = banked(
+            order,
+            base,
+            pe[order].astype(np.int64) * 4 + group[order],
+            pair_colours(pe, pes, *_wanted_pairs(overlay, e, latency, tail, pe)),
+        )
+    address = np.empty(n, np.int32)
+    address[order] = np.arange(n) - base[pe[order]]
+    return address
+
+
+def _peak(counts: np.ndarray) -> int:
+    return max(1, int(np.max(counts, initial=0)))
+
+
+def _second(e: Edges, partner: np.ndarray, address: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The second consumer of each edge's token, as address (-1: none) and slot."""
+    if not len(e.src):
+        return np.zeros(0, np.int32), np.zeros(0, np.uint8)
+    has = partner >= 0
+    return (
+        np.where(has, address[e.dst[partner]], -1).astype(np.int32),
+        np.where(has, e.slot[partner], 0).astype(np.uint8),
+    )
+
+
+def _chains(
+    overlay: Overlay,
+    e: Edges,
+    chain: tuple[np.ndarray, np.ndarray] | None,
+    base: np.ndarray,
+    pe: np.ndarray,
+    address: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Per slot of each node, what follows it in its chain: whether there is one, node, slot."""
+    total = base[-1] if overlay.packets == "per_pe" else 0
+    valid = np.zeros(2 * total, np.uint8)
+    node = np.zeros(2 * total, np.int32)
+    slot = np.zeros(2 * total, np.uint8)
+    if total and chain is not None:
+        link, following = chain
+        index = 2 * (base[pe[e.dst[link]]] + address[e.dst[link]]) + (e.slot[link] == RIGHT)
+        valid[index] = 1
+        node[index] = address[e.dst[following]]
+        slot[index] = e.slot[following]
+    return valid, node, slot
 
 
 def _sending_order(overlay: Overlay, e: Edges, latency, tail) -> np.ndarray:

@@ -22,6 +22,9 @@ LARGE = 200_000
 minutes become seconds, for up to half as many pairs again.
 """
 
+Adjacency = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Edges in compressed rows: where each node's begin, their other ends, their weights."""
+
 
 def objective_of(overlay: Overlay) -> str:
     """The objective that counts what this overlay sends."""
@@ -97,8 +100,9 @@ def _onto_mesh(
     out = np.zeros(len(weight), np.int64)
     step = 0
 
-    def bisect(nodes, xadj, adjncy, eweights, y0, x0, h, w):
+    def bisect(nodes: np.ndarray, edges: Adjacency, y0: int, x0: int, h: int, w: int) -> None:
         nonlocal step
+        xadj, adjncy, eweights = edges
         if h * w == 1 or len(nodes) == 0:
             out[nodes] = y0 * cols + x0
             return
@@ -131,9 +135,9 @@ def _onto_mesh(
                 cell = (y0 + half * ((h + 1) // 2), x0, (h + 1) // 2 if half == 0 else h // 2, w)
             else:
                 cell = (y0, x0 + half * ((w + 1) // 2), h, (w + 1) // 2 if half == 0 else w // 2)
-            bisect(nodes[keep], *sub, *cell)
+            bisect(nodes[keep], sub, *cell)
 
-    bisect(np.arange(len(weight)), *graph, 0, 0, rows, cols)
+    bisect(np.arange(len(weight)), graph, 0, 0, rows, cols)
     return out
 
 
@@ -160,7 +164,9 @@ def _exactly(side: np.ndarray, first: int, xadj, adjncy, eweights) -> np.ndarray
     return side
 
 
-def _induced(keep, mask, xadj, adjncy, eweights):
+def _induced(
+    keep: np.ndarray, mask: np.ndarray, xadj: np.ndarray, adjncy: np.ndarray, eweights: np.ndarray
+) -> Adjacency:
     """The sub-graph on ``keep``, renumbered."""
     new = np.cumsum(mask) - 1
     degree = np.diff(xadj)[keep]
