@@ -27,8 +27,10 @@ def register(kind: str, cls: type[wiring.Component]) -> type[wiring.Component]:
         raise ValueError(
             f"Unit kind must be registered in penstock.machine.kinds first, not {kind!r}"
         )
-    if _module(kind) or UNITS.setdefault(kind, cls) is not cls:
-        raise ValueError(f"Unit kind {kind!r} is already implemented by {component(kind)!r}")
+    there = UNITS.get(kind) or _own(kind) or cls
+    if there is not cls:
+        raise ValueError(f"Unit kind {kind!r} is already implemented by {there!r}")
+    UNITS[kind] = cls
     cls.kind = kind
     return cls
 
@@ -43,23 +45,21 @@ def component(kind: str) -> type[wiring.Component]:
 
     """
     if kind not in UNITS:
-        module = _module(kind)
-        if not module:
-            known = sorted(name for name in KINDS if name in UNITS or _module(name))
+        own = _own(kind)
+        if own is None:
+            known = sorted(name for name in KINDS if name in UNITS or _own(name))
             raise LookupError(
                 f"Unit kind {kind!r} has no component; known kinds are {', '.join(known)}"
             )
-        classes = vars(import_module(module)).values()
-        UNITS[kind] = next(
-            c for c in classes if isinstance(c, type) and vars(c).get("kind") == kind
-        )
+        UNITS[kind] = own
     return UNITS[kind]
 
 
-def _module(kind: str) -> str:
-    """The module of the package that implements a kind; empty if there is none."""
+def _own(kind: str) -> type[wiring.Component] | None:
+    """The package's class for a kind, if it has one."""
     for room in ROOMS if kind in KINDS and kind.isidentifier() else ():
         name = f"{__package__}{room}.{kind}"
-        if find_spec(name):
-            return name
-    return ""
+        for value in vars(import_module(name)).values() if find_spec(name) else ():
+            if isinstance(value, type) and vars(value).get("kind") == kind:
+                return value
+    return None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 from numba import types
@@ -20,7 +21,7 @@ from .records import at_address
 from .units import KINDS
 from .units.state import Net
 
-__all__ = ["act_of", "address", "stamp"]
+__all__ = ["act_of", "address", "built_in", "stamp"]
 
 SIGNATURE = sigutils.normalize_signature(types.int64(types.int64, types.int64, types.int64))
 
@@ -39,15 +40,18 @@ def act_of(kind: str) -> str | None:
     return next(name for name, (_, other) in KINDS.items() if other is function)
 
 
-@functools.cache
+def built_in(kind: str) -> bool:
+    """Whether the function of a kind is the package's own."""
+    return KINDS[kind][1].__module__.startswith(f"{__package__}.")
+
+
 def address(kind: str) -> int:
     """Address of the function of a kind (:func:`act_of`), compiled or from numba's cache."""
-    return _function(kind).address
+    return _compiled(kind, *KINDS[kind]).address
 
 
 @functools.cache
-def _function(kind: str) -> CFunc:
-    record, function = KINDS[kind]
+def _compiled(kind: str, record: type, function: Callable) -> CFunc:
     scope = {
         "net_at": at_address(Net),
         "record": record,
@@ -61,8 +65,9 @@ def _function(kind: str) -> CFunc:
         locals={},
         options={"boundscheck": False, "error_model": "numpy"},
     )
-    compiled.enable_caching()
-    compiled._cache._cache_file._source_stamp = stamp()
+    if built_in(kind):  # the cache sees no change of a file from outside
+        compiled.enable_caching()
+        compiled._cache._cache_file._source_stamp = stamp()
     compiled.compile()
     return compiled
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ..machine import arith
 from ..machine.functions import lookup as _entry
+from ..machine.kinds import KINDS
 from . import tile_kernels
 
 __all__ = ["VALUES", "Values", "lookup", "register"]
@@ -35,8 +36,12 @@ VALUES: dict[str, Values] = {}
 
 
 def register(name: str, *, reference: Callable, tile: Callable) -> Values:
-    """Give the function ``name``, which ``penstock.machine.functions`` must list, its values."""
-    _entry(name)
+    """Give the function ``name`` its values, or the kind of pipelined units ``name``.
+
+    ``penstock.machine.functions`` or ``penstock.machine.kinds`` must list it.
+    """
+    if name not in KINDS:
+        _entry(name)
     if name in VALUES:
         raise ValueError(f"Function '{name}' already has values; choose another name")
     return VALUES.setdefault(name, Values(reference, tile))
@@ -44,8 +49,8 @@ def register(name: str, *, reference: Callable, tile: Callable) -> Values:
 
 def lookup(name: str) -> Values:
     """The values of ``name``; an unknown name raises ``UnknownFunctionError``."""
-    _entry(name)
     if name not in VALUES:
+        _entry(name)
         raise LookupError(
             f"Function '{name}' has no values; add them with "
             f"penstock.model.functions.register({name!r}, reference=..., tile=...)"

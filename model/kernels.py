@@ -39,7 +39,8 @@ def _address(tile, arity: int) -> int:
 
 def address(name: str) -> int:
     """Address of the kernel of an element-wise function, built in or registered by a user."""
-    return _address(functions.lookup(name).tile, functions._entry(name).arity)
+    tile = functions.lookup(name).tile
+    return _address(tile, tile.py_func.__code__.co_argcount - 1)  # the last one is the result
 
 
 def matmul_address(transposed: bool) -> int:

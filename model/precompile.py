@@ -29,10 +29,11 @@ def beside(graphs: Iterable[UnitGraph]) -> Callable[[], None]:
 
 
 def _units(graphs: Iterable[UnitGraph]) -> set[str]:
-    """``unit:FUNCTION`` for each function of the units."""
-    from .acts import act_of
+    """``unit:FUNCTION`` for each function of the units, those of users left out."""
+    from .acts import act_of, built_in
 
-    return {f"unit:{act_of(unit.kind)}" for g in graphs for unit in g.units}
+    acts = {act_of(unit.kind) for g in graphs for unit in g.units}
+    return {f"unit:{act}" for act in acts if act is not None and built_in(act)}
 
 
 def _kernels(graphs: Iterable[UnitGraph]) -> set[str]:

@@ -16,6 +16,7 @@ REGISTRIES = {
     "penstock.model.functions": ("VALUES",),
     "penstock.hw.functions": ("DATAPATHS",),
     "penstock.model.golden.core": ("UNITS",),
+    "penstock.model.units.state": ("KINDS",),
     "penstock.hw.registry": ("UNITS",),
     "penstock.frontend.graph": ("OPERATORS", "FUNCTIONAL"),
 }

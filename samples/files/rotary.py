@@ -165,9 +165,8 @@ if "relu" not in FUNCTIONS:  # a program file may be read more than once
     penstock.model.functions.register("relu", reference=relu, tile=relu_tile)
     penstock.hw.functions.register("relu", Relu)
     register_float64("relu", lambda a: np.maximum(a, 0))
-    register_function(Function("rotate", 1, 2, 0, "Turns pairs of columns."))
-    penstock.model.functions.register("rotate", reference=rotate, tile=rotate_tile)
     register_kind(RotateKind)
+    penstock.model.functions.register("rotate", reference=rotate, tile=rotate_tile)
     penstock.hw.registry.register("rotate", RotateUnit)
     operator(Rotate)
 

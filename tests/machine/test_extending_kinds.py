@@ -1,0 +1,79 @@
+"""A unit kind from outside the tree: the example of docs/extending.md, on model, golden and RTL."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from penstock.hw.registry import UNITS as COMPONENTS
+from penstock.machine.errors import LoweringError
+from penstock.machine.kinds import KINDS
+from penstock.machine.unitgraph import validate
+from penstock.model import precompile
+from penstock.model.golden.core import UNITS as GOLDEN
+from penstock.model.units.state import KINDS as STEPS
+from penstock.testing import graphs, unit_bench
+
+PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
+PLACES = {"declaration": KINDS, "model": STEPS, "golden": GOLDEN, "rtl": COMPONENTS}
+
+
+@pytest.fixture
+def code(tmp_path, monkeypatch):
+    """The example as a module of a user."""
+    section = PAGE.read_text().split("## A unit kind")[1].split("\n## ")[0]
+    text = "\n\n".join(re.findall(r"```python\n(.*?)```", section, re.S))
+    path = tmp_path / "hold_example.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, path.stem, module)
+    before = {place: dict(names) for place, names in PLACES.items()}
+    spec.loader.exec_module(module)
+    new = {place: set(names) - set(before[place]) for place, names in PLACES.items()}
+    yield text, new
+
+
+def test_a_kind_takes_four_places(code):
+    text, new = code
+    assert new == {place: {"hold"} for place in PLACES}
+    assert len(re.findall(r"^@?[\w.]*\b(?:register|acts|golden)\b", text, re.M)) == len(PLACES)
+
+
+def chain(cycles, stops=(0, 0, 1, 0, 2), late=()):
+    b = graphs.Build()
+    source = b.source([(s, graphs.FULL) for s in stops])
+    unit = b.unit("hold", cycles=cycles)
+    sink = b.sink(list(late))
+    b.link(source, unit)
+    b.link(unit, sink)
+    return b
+
+
+def test_a_wrong_parameter_is_refused_by_its_rule(code):
+    with pytest.raises(LoweringError, match="cycles of a hold is from 0 to 65535"):
+        validate(chain(-1).graph())
+
+
+@pytest.mark.parametrize("cycles", [0, 1, 5, 2000])
+def test_the_model_keeps_the_golden_cycles(code, cycles):
+    graphs.compare(chain(cycles, late=(0, 9, 10)), graphs.configuration())
+    run = graphs.compare(chain(cycles), graphs.configuration())
+    passed = run.channels[1].accept
+    assert (passed[1:5] - passed[:4] == cycles + 1).all()
+
+
+def test_a_step_from_outside_is_not_compiled_ahead(code):
+    assert "unit:hold" not in precompile._units([chain(1).graph()])
+
+
+@pytest.mark.parametrize("sink", ["always", "random"])
+def test_the_rtl_keeps_the_golden_cycles(code, sink):
+    payload = unit_bench.Tile(2, "fp32")
+    stream = unit_bench.random_tiles(payload, unit_bench.stops((2, 3)))
+    got, error = unit_bench.check(
+        "hold", {"cycles": 3}, [payload], [payload], [stream], source="bursty", sink=sink
+    )
+    assert error == 0
+    assert got[0].beats == got[1].beats
