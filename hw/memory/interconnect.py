@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -105,7 +105,6 @@ class Interconnect(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         lanes = self.config.port_lanes
-        lane_bits = (self.config.port_lanes - 1).bit_length()
         ports = [getattr(self, f"port{p}") for p in range(len(self.directions))]
 
         m.submodules.arbiter = arbiter = Arbiter(clients=len(ports), policy=self.config.arbitration)
@@ -145,38 +144,44 @@ class Interconnect(wiring.Component):
                 self.mem_rsp_valid[n] & (self.mem_rsp_port[n] == p) for n in range(self.responses)
             ]
             if self.directions[p] == "write":
-                for tag in range(self.tags[p]):
-                    m.d.comb += port.acks[tag].eq(
-                        sum(
-                            x & (y >> lane_bits == tag)
-                            for x, y in zip(mine, self.mem_rsp_tag, strict=False)
-                        )
-                        if self.tags[p] > 1
-                        else sum(mine)
-                    )
-                continue
-            ring = Ring(
-                groups=self.config.load_lines // lanes, lanes=lanes, responses=self.responses
-            )
-            m.submodules[f"ring{p}"] = ring
-            m.d.comb += [
-                ring.reserve.eq(arbiter.grant[p]),
-                ring.mask.eq(port.request.payload.mask),
-                port.free.eq(ring.free),
-                port.group.payload.eq(ring.group.payload),
-                port.group.valid.eq(ring.group.valid),
-                ring.group.ready.eq(port.group.ready),
-            ]
-            with m.If(arbiter.grant[p]):
-                m.d.sync += self.mem_req_group.eq(ring.tail)
-            for n, line in enumerate(ring.arrivals):
-                m.d.comb += [
-                    line.valid.eq(mine[n]),
-                    line.group.eq(self.mem_rsp_tag[n] >> lane_bits),
-                    line.lane.eq(self.mem_rsp_tag[n] & (lanes - 1)),
-                    line.line.eq(self.mem_rsp_data[n]),
-                ]
-            strays.append(ring.stray)
+                self._acknowledge(m, p, port, mine)
+            else:
+                strays.append(self._reorder(m, p, port, arbiter.grant[p], mine))
         if strays:
             m.d.comb += self.error[Fault.STRAY].eq(Cat(strays).any())
         return m
+
+    def _acknowledge(self, m: Module, p: int, port, mine: list[Value]) -> None:
+        """Lines of a writing port that have been written, by tag; ``mine``: its responses."""
+        if self.tags[p] == 1:
+            m.d.comb += port.acks[0].eq(sum(mine))
+            return
+        lane_bits = (self.config.port_lanes - 1).bit_length()
+        for tag in range(self.tags[p]):
+            answers = zip(mine, self.mem_rsp_tag, strict=True)
+            m.d.comb += port.acks[tag].eq(sum(x & (y >> lane_bits == tag) for x, y in answers))
+
+    def _reorder(self, m: Module, p: int, port, grant: Value, mine: list[Value]) -> Value:
+        """The lines of a loading port in the order of its requests; whether one is a stray."""
+        lanes = self.config.port_lanes
+        lane_bits = (lanes - 1).bit_length()
+        ring = Ring(groups=self.config.load_lines // lanes, lanes=lanes, responses=self.responses)
+        m.submodules[f"ring{p}"] = ring
+        m.d.comb += [
+            ring.reserve.eq(grant),
+            ring.mask.eq(port.request.payload.mask),
+            port.free.eq(ring.free),
+            port.group.payload.eq(ring.group.payload),
+            port.group.valid.eq(ring.group.valid),
+            ring.group.ready.eq(port.group.ready),
+        ]
+        with m.If(grant):
+            m.d.sync += self.mem_req_group.eq(ring.tail)
+        for n, line in enumerate(ring.arrivals):
+            m.d.comb += [
+                line.valid.eq(mine[n]),
+                line.group.eq(self.mem_rsp_tag[n] >> lane_bits),
+                line.lane.eq(self.mem_rsp_tag[n] & (lanes - 1)),
+                line.line.eq(self.mem_rsp_data[n]),
+            ]
+        return ring.stray

@@ -133,6 +133,12 @@ class Writer(wiring.Component):
                 counted.eq(Mux(self.closes, 0, counted + 1)),
             ]
 
+        self._push(m, queue, passes, end)
+        return m
+
+    def _push(self, m: Module, queue: Fifo, passes: Signal, end: Signal) -> None:
+        """References, and the beats without data that pass."""
+        beat = self.i.payload
         push = queue.i.payload
         with m.If(passes):
             m.d.comb += [
@@ -152,4 +158,3 @@ class Writer(wiring.Component):
             self.o.valid.eq(queue.o.valid),
             queue.o.ready.eq(self.o.ready),
         ]
-        return m

@@ -65,6 +65,7 @@ class Pipelined(Unit):
         Parameters
         ----------
         m : Module
+            Where the logic goes.
         first : Value
             The operands at the inputs are taken in this cycle: group 0 enters.
         enter : Value
@@ -106,7 +107,7 @@ class Pipelined(Unit):
             credit.eq(credit + take - deliver),
             wait.eq(Mux(take, self.interval - 1, Mux(wait == 0, 0, wait - 1))),
         ]
-        for k, i in enumerate(self.inputs):
+        for i in self.inputs:
             others = [x.valid for x in self.inputs if x is not i]
             m.d.comb += i.ready.eq(Cat(1, *others).all() & free)
             with m.If(take & ((i.payload.stop != head.stop) | (i.payload.data != head.data))):
@@ -132,6 +133,16 @@ class Pipelined(Unit):
         note = data.View(note_layout, note)
         ready = delay(m, enter, self.latency - self.interval, name="result")
         elements = self._collect(m, group, ready)
+        m.d.comb += [
+            queue.i.valid.eq(delay(m, take, self.latency - 1, name="take")),
+            queue.i.payload.eq(Cat(*self._masked(m, elements, note), note)),
+        ]
+        self.report(m, offers=self.outputs[0].valid)
+        return m
+
+    def _masked(self, m: Module, elements: Value, note: data.View) -> list[Value]:
+        """The elements, zero where the tile has no value."""
+        payload = self.payloads.outputs[0]
         t = payload.t
         bits = payload.element_bits
         row_valid = Signal(t)
@@ -140,19 +151,13 @@ class Pipelined(Unit):
             row_valid.eq(Cat(k < note.rows for k in range(t))),
             col_valid.eq(Cat(k < note.cols for k in range(t))),
         ]
-        masked = [
+        return [
             Mux(row_valid[k // t] & col_valid[k % t], elements.word_select(k, bits), 0)
             for k in range(t * t)
         ]
-        m.d.comb += [
-            queue.i.valid.eq(delay(m, take, self.latency - 1, name="take")),
-            queue.i.payload.eq(Cat(*masked, note)),
-        ]
-        self.report(m, offers=self.outputs[0].valid)
-        return m
 
     def _collect(self, m, group, ready):
-        """The whole tile in the cycle of its last group: earlier groups wait in a shift register."""
+        """The whole tile in the cycle of its last group; earlier ones wait in a shift register."""
         if self.interval == 1:
             return group
         earlier = Signal(len(group) * (self.interval - 1), reset_less=True)

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
+from amaranth.lib.memory import Memory, WritePort
 from amaranth.lib.wiring import In, Out
 
 from ....machine.overlay import READY_WORD, bits_for
@@ -119,7 +119,12 @@ class ReadyBits(wiring.Component):
         with m.If(self.enter.valid):
             m.d.sync += flags.bit_select(enter_word, 1).eq(1)
 
-        # Restart: word k is read at k and copied at k + 1.
+        self._restart(m, put_entered, put_left, flags)
+        return m
+
+    def _restart(self, m: Module, put_entered: WritePort, put_left: WritePort, flags: Signal):
+        """Word k of the seeds is read at k and copied at k + 1."""
+        low = READY_WORD.bit_length() - 1
         write = self._seeds.write_port()
         seed = self._seeds.read_port()
         step = Signal(range(self.RESTART_CYCLES + 1))
@@ -143,4 +148,3 @@ class ReadyBits(wiring.Component):
                 put_left.data.eq(0),
             ]
             m.d.sync += flags.bit_select(target, 1).eq(bits.any())
-        return m

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -129,24 +129,11 @@ class StaticPE(wiring.Component):
         m.submodules.values = self._values
         host = self.host
         numbers = {name: k for k, name in enumerate(MEMORIES["static"])}
-        depth = self.specs["context"].depth
-        length = Signal(range(depth + 1))
-        left = Signal(range(depth + 1))
+        length = Signal(range(self.specs["context"].depth + 1))
         with m.If(host.valid & (host.memory == numbers["control"])):
             m.d.sync += length.eq(host.data)
 
-        # The cycle counter: what is fetched, and how many contexts are left.
-        active = Signal()
-        m.d.comb += [self.done.eq(left == 0), active.eq(self.running & ~self.done)]
-        with m.If(self.restart | self.running):
-            m.d.sync += self.fetch.eq(self.fetch + 1)
-        with m.Else():
-            m.d.sync += self.fetch.eq(0)
-        with m.If(self.restart):
-            m.d.sync += left.eq(length)
-        with m.Elif(active):
-            m.d.sync += left.eq(left - 1)
-
+        active = self._count(m, length)
         put = self._contexts.write_port()
         fetched = self._contexts.read_port()
         m.d.comb += [
@@ -171,23 +158,7 @@ class StaticPE(wiring.Component):
         ]
 
         result = Signal(self.overlay.width)
-        issue = active & (context.op != 0)
-        if self.with_alu:
-            m.submodules.alu = alu = Alu(form=self.form, latencies=self.latencies)
-            m.d.comb += [
-                alu.en.eq(issue),
-                alu.op.eq(context.op),
-                alu.a.eq(a.data.as_value()),
-                alu.b.eq(b.data.as_value()),
-                result.eq(alu.o),
-            ]
-        else:
-            m.d.comb += [
-                self.alu_op.eq(Mux(issue, context.op, 0)),
-                self.alu_a.eq(a.data),
-                self.alu_b.eq(b.data),
-                result.eq(self.alu_o),
-            ]
+        self._operate(m, active & (context.op != 0), context.op, a.data, b.data, result)
         with m.If(active):
             m.d.comb += [
                 write.en.eq(context.write != WRITE_NONE),
@@ -202,3 +173,37 @@ class StaticPE(wiring.Component):
                 write.data.eq(host.data),
             ]
         return m
+
+    def _count(self, m: Module, length: Signal) -> Signal:
+        """The cycle counter: what is fetched, how many contexts are left; whether one holds."""
+        left = Signal.like(length)
+        active = Signal()
+        m.d.comb += [self.done.eq(left == 0), active.eq(self.running & ~self.done)]
+        with m.If(self.restart | self.running):
+            m.d.sync += self.fetch.eq(self.fetch + 1)
+        with m.Else():
+            m.d.sync += self.fetch.eq(0)
+        with m.If(self.restart):
+            m.d.sync += left.eq(length)
+        with m.Elif(active):
+            m.d.sync += left.eq(left - 1)
+        return active
+
+    def _operate(self, m: Module, issue: Value, op: Value, a: Value, b: Value, result: Signal):
+        """The ALU, inside or at the ports."""
+        if self.with_alu:
+            m.submodules.alu = alu = Alu(form=self.form, latencies=self.latencies)
+            m.d.comb += [
+                alu.en.eq(issue),
+                alu.op.eq(op),
+                alu.a.eq(a.as_value()),
+                alu.b.eq(b.as_value()),
+                result.eq(alu.o),
+            ]
+        else:
+            m.d.comb += [
+                self.alu_op.eq(Mux(issue, op, 0)),
+                self.alu_a.eq(a),
+                self.alu_b.eq(b),
+                result.eq(self.alu_o),
+            ]

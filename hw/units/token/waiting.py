@@ -1,6 +1,6 @@
 """Triggers that wait to be issued: two may come in a cycle, one leaves."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -122,8 +122,15 @@ class Waiting(wiring.Component):
             level.eq(left + count),
         ]
 
-        # The oldest of the next cycle.
         second = Mux(odd, reads[0].data.node, reads[1].data.node)
+        self._foresee(m, left, count, second, older.node)
+        return m
+
+    def _foresee(self, m: Module, left: Value, count: Value, second: Value, older: Value) -> None:
+        """The node of the next cycle's ``o``: of ``left`` triggers that wait, then ``count`` more.
+
+        ``second`` is the node behind the oldest that waits, ``older`` that of the first to come.
+        """
         m.d.comb += [
             self.following.valid.eq(
                 (left != 0) | (count != 0) | self.soon[0].valid | self.soon[1].valid
@@ -134,10 +141,9 @@ class Waiting(wiring.Component):
                     Mux(self.issue, second, self.o.trigger.node),
                     Mux(
                         count != 0,
-                        older.node,
+                        older,
                         Mux(self.soon[0].valid, self.soon[0].node, self.soon[1].node),
                     ),
                 )
             ),
         ]
-        return m
