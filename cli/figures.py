@@ -14,8 +14,8 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument(
         "figure",
         metavar="FIGURE",
-        help="fig8 (SwiGLU by tile size, with the machine's timing and RTL); "
-        "in the timing `stepsim` fig9 and fig10 (dynamic tiling; with 19 and 20), "
+        help="fig8 (SwiGLU by tile size, with the machine's timing and RTL). "
+        "In the timing `stepsim`: fig9 and fig10 (dynamic tiling; with 19 and 20), "
         "fig12 and fig13 (time-multiplexing), fig14, fig15 and fig21 (attention); "
         "or all",
     )

@@ -110,8 +110,8 @@ class Loop(Operator):
 
     It has the type it is given; ``close`` says where it comes from.
 
-    What is fed back must not wait for itself: a loop needs an operator that takes first elements
-    from elsewhere (a Reassemble or an EagerMerge with an input outside the loop).
+    What is fed back must not wait for itself. So a loop needs an operator that takes first
+    elements from elsewhere: a Reassemble or an EagerMerge with an input outside the loop.
     """
 
     shapes = "the stream that close() is given, of the type -> that type"

@@ -163,17 +163,19 @@ class Map(HigherOrder):
     limits = (
         "one stream of pairs suits element-wise functions only: other units have an input for "
         "each operand",
-        "matmul: sizes known only at run time agree in K; where a row of tiles waits for its "
-        "token (plain: M of run-time size; transposed: N), K has a bound (`most`)",
-        "matmul: no product over an empty K (its zeros are written nowhere; Accum adds nothing "
-        "for it), and an empty B where A is not only with A of one row of physical tiles of "
-        "static size (plain: of one tile)",
+        "matmul: sizes known only at run time agree in K",
+        "matmul: K has a bound (`most`) where a row of tiles waits for its token: M of run-time "
+        "size, or, transposed, N of run-time size",
+        "matmul: K is not empty. Such a product would be zeros that nothing writes; Accum adds "
+        "nothing for it",
+        "matmul: where B is empty and A is not, A has static size and one row of physical tiles; "
+        "not transposed, one physical tile",
         "row_sum, row_max: a row without a column, of a tile of static rows and run-time "
         "columns, gives 0 or -inf",
         "element-wise functions: tiles of two operands have one size where only the run tells it",
-        "a second operand of one column or one row that is spread over run-time columns: these "
-        "have a bound (`most`), for the first operand waits in its channel; a column of more "
-        "than t rows is not spread over an empty tile",
+        "a second operand of one column or one row, spread over run-time columns: these have a "
+        "bound (`most`), for the first operand waits in its channel",
+        "a column of more than t rows is not spread over an empty tile",
         "row_append, row_offset: rows of static number; row_offset: no empty tile of run-time "
         "columns",
     )

@@ -59,8 +59,8 @@ class Flatten(Shape):
     )
     stops = "s up to lo: s; up to hi: lo; above: s - (hi - lo)"
     limits = (
-        "a stream in which an empty part ends a dimension that is merged inside groups (lo above "
-        "0) cannot be written on the wire: the run ends with an error"
+        "inside groups (lo above 0) no empty part ends a dimension that is merged: the wire has "
+        "no form for it, and the run ends with an error"
     )
     arguments = {"lo": "innermost dimension merged", "hi": "outermost dimension merged"}
     forms = {"lo": (0, 1), "merged": (1, 2, 3), "carries": ELEMENT_KINDS}
@@ -124,9 +124,9 @@ class Promote(Shape):
         "stream stays empty"
     )
     limits = (
-        "in the timing `stepsim` a new outermost dimension only around rank 0, around a "
-        "dimension of 1, or (level 2) around what a Reshape has just split: no stop marks the "
-        "end of a stream there"
+        "in the timing `stepsim` no stop marks the end of a stream. So a new outermost dimension "
+        "is around rank 0, around a dimension of 1, or (level 2) around what a Reshape has just "
+        "split"
     )
     arguments = {"level": "dimensions that stay inside the new one (default: all)"}
     defaults = {"level": None}
@@ -231,8 +231,8 @@ class Reshape(Shape):
     )
     limits = (
         "without pad the dimension is static and chunk divides it; with pad it is dimension 0",
-        "what fills up is an empty tile, 0, or a selector without a target: no other values, no "
-        "pairs, no tiles of run-time size (an empty one is an empty group)",
+        "what fills up is an empty tile, 0, or a selector without a target",
+        "no pairs are filled up, and no tiles of run-time size: an empty one is an empty group",
         "in the timing `stepsim` tiles only, and nothing may read the padding stream, which it "
         "does not have",
     )

@@ -28,9 +28,9 @@ class Scratchpad(Kind):
         "list: buffers that each writer may hold at a time (run time)", limits.PAGES, runtime=True
     )
     readers: list = param(
-        "list of {rank, repeat_dim}, with turns (repeats of each buffer, in turn, a dimension or "
-        "not) where they differ, with ref (the level of a stream that drives the reads), or with "
-        "affine (loop dimensions of the order in which the tiles of a buffer are read: its rank)"
+        "list of {rank, repeat_dim}. It has `turns` (repeats of each buffer, in turn) where they "
+        "differ, `ref` (a level) where a stream drives the reads, and `affine` (loop dimensions) "
+        "where tiles are read in another order"
     )
     repeat: list = param("list: repeats per reader (run time)", limits.SIZES, runtime=True)
     shape: list = param(

@@ -5,12 +5,19 @@ from pathlib import Path
 
 import pytest
 from marks import between, insert
-from sentences import LIMIT, sentences
+from sentences import LIMIT, SHARE, pages, sentences, share_of_usual
 
 ROOT = Path(__file__).parents[2]
 CONTRACT = ROOT / "docs" / "timing.md"
 LIST = r"\d+(?:\.\d+)?(?:(?:,|,? and|,? to) \d+(?:\.\d+)?)*"
 CITED = re.compile(rf"timing\.md[`)]* sections? ({LIST})(?:,? ``(\w+)``)?(?:,? rules? ({LIST}))?")
+
+
+def test_sentences_can_be_read():
+    found = [s for page in pages() for s in sentences(page)]
+    assert [str(s) for s in found if s.words > LIMIT] == []
+    whole = [s for s in found if s.words > 4]  # a name or a number in a table is no sentence
+    assert share_of_usual(whole) >= SHARE
 
 
 def test_a_long_sentence_is_found(tmp_path):
