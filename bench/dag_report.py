@@ -1,7 +1,8 @@
 """The results of docs/dag_scheduler.md, for `docs/generate.py`.
 
-The records are dag_contest.json, dag_generated.json, dag_growth.json, dag_gaps.json and
-dag_machine.json in docs/results, as the scripts in bench/dag write them (--json).
+The records are dag_contest.json, dag_generated.json, dag_growth.json, dag_gaps.json,
+dag_trial.json and dag_machine.json in docs/results, as the scripts in bench/dag write them
+(--json).
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def blocks() -> dict[str, Callable[[], str]]:
         "generated": lambda: markdown(generated.summary(stored("generated"))),
         "gaps": lambda: markdown(gaps.summary(stored("gaps"))),
         "growth": growth_block,
+        "trial": lambda: markdown(stored("trial")),
         "machine": lambda: markdown(machine.summary(stored("machine"))),
         "ranks": ranks,
         "machine on RTL": lambda: markdown(machine.reduced(stored("machine"))),
