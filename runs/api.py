@@ -11,7 +11,7 @@ A point goes through stages, a module each: program and lowering (:mod:`.point`)
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from .. import model
