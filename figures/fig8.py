@@ -26,7 +26,7 @@ def stored_rtl() -> list[Record]:
     """RTL records of figure 8 as of this version (`bench/report.py` renews them; a test holds their
     cycles against the model).
     """
-    return api.load_records(Path(str(files(__package__).joinpath("fig8_rtl.json"))))
+    return api.load_records(Path(str(files(__spec__.parent).joinpath("fig8_rtl.json"))))
 
 
 def fig8_records(rtl: bool, progress: Progress | None = None) -> list[Record]:
@@ -76,7 +76,9 @@ def fig8_rows(records: list[Record]) -> list[dict]:
             "hdl_offchip_bytes": round(p.hdl_mb * 1e6) if p.hdl_mb else None,
         }
         row |= {"offchip_bytes": get["model"].offchip_bytes if get["model"] else None}
-        row |= {f"{k}_dram_bytes": get[k].dram_bytes if get[k] else None for k in ("model", "rtl")}
+        row |= {
+            f"{k}_dram_bytes": one.dram_bytes if (one := get[k]) else None for k in ("model", "rtl")
+        }
         row |= {
             "step_onchip_bytes": p.onchip_bytes,
             "onchip_bytes": get["stepsim"].onchip_bytes if get["stepsim"] else None,

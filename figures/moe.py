@@ -140,7 +140,10 @@ def plot_tiling(fig, rows: list[dict]) -> None:
             )
         known = [r for r in mine if "step_cycles" in r]
         if known:
-            memory = [r.get("step_onchip_bytes", r.get("step_onchip_active_bytes")) for r in known]
+            memory = [
+                r["step_onchip_bytes" if "step_onchip_bytes" in r else "step_onchip_active_bytes"]
+                for r in known
+            ]
             top.plot(
                 [m / 1e6 for m in memory],
                 [r["step_cycles"] / 1e6 for r in known],

@@ -143,7 +143,7 @@ def grid_points(grid: Mapping[str, Iterable], fixed: dict | None = None) -> list
 def sweep(
     program: str,
     config: str | Config = "fig8",
-    grid: dict[str, Iterable] | None = None,
+    grid: Mapping[str, Iterable] | None = None,
     *,
     fixed: dict | None = None,
     **options,

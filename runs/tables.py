@@ -105,8 +105,9 @@ def failures(rows: Iterable[dict]) -> str:
 
 def one_message(found: Sequence[Outcome]) -> None:
     """Where every point fails for one and the same reason, raise it once."""
-    if found and all(o.error for o in found) and len({str(o.error) for o in found}) == 1:
-        raise found[0].error
+    errors = [o.error for o in found if o.error is not None]
+    if errors and len(errors) == len(found) and len({str(e) for e in errors}) == 1:
+        raise errors[0]
 
 
 def quantities(records: Sequence[Record]) -> list[dict]:

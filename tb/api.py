@@ -388,7 +388,8 @@ class _watching:
                 if self.stop.wait(0.2):
                     if not (self.folder / f"told{i}").exists():
                         return
-            self.progress(i)
+            if self.progress:
+                self.progress(i)
 
     def __exit__(self, *_):
         self.stop.set()
@@ -425,7 +426,7 @@ def _inputs(p: Point, sources, sinks, load_lines: int) -> dict[str, np.ndarray]:
     if p.graph.ports:
         tensors = [p.graph.tensor(p.graph.units[u].params["tensor"]) for u in p.graph.ports]
         arrays["ranges"] = np.array([[x.base, x.base + x.bytes] for x in tensors], np.int64)
-        arrays["lines"] = np.int64(lines_bound(p.graph, load_lines))
+        arrays["lines"] = np.array(lines_bound(p.graph, load_lines), np.int64)
     for unit, bits in sources:
         if unit not in p.sources:
             raise RunError(

@@ -11,6 +11,7 @@ import sys
 import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 __all__ = ["sources_of"]
 
@@ -40,7 +41,7 @@ def _installed() -> tuple[str, ...]:
     )
 
 
-def sources_of(roots: Iterable[object]) -> list[Path]:
+def sources_of(roots: Iterable[Any]) -> list[Path]:
     """These files, or the files of these classes, functions and modules, and, again and again, of
     what those import; sorted.
 

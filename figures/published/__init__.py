@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import csv
 from importlib.resources import files
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = ["Fig8Row", "attention", "fig8", "moe_regions", "moe_tiling", "statements"]
 
 
 def _rows(name: str) -> list[dict[str, str]]:
     """Rows of a table of this folder; lines that begin with # are its title."""
-    text = files(__package__).joinpath(f"{name}.csv").read_text(encoding="utf-8")
+    text = files(__spec__.parent).joinpath(f"{name}.csv").read_text(encoding="utf-8")
     return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
 
 
-def _numbers(row: dict[str, str], *keys: str) -> dict[str, int | float]:
+def _numbers(row: dict[str, str], *keys: str) -> dict[str, Any]:
     """What a row has besides ``keys``, as numbers; empty cells are left out."""
     return {k: float(v) if "." in v else int(v) for k, v in row.items() if v and k not in keys}
 
@@ -48,7 +48,9 @@ class Fig8Row(NamedTuple):
 
 def fig8() -> list[Fig8Row]:
     """The 15 points of figure 8, by tile_b, then tile_inter."""
-    return [Fig8Row(**dict.fromkeys(Fig8Row._fields) | _numbers(row)) for row in _rows("fig8")]
+    return [
+        Fig8Row(**dict.fromkeys(("hdl_cycles", "hdl_mb")) | _numbers(row)) for row in _rows("fig8")
+    ]
 
 
 def moe_tiling() -> dict[tuple[str, int, int | str], dict[str, int]]:
