@@ -19,7 +19,7 @@ from ..machine.trace import Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
 from ..runs import boundary
 from ..runs.expected import expected
-from ..testing.agents import PATTERNS, releases
+from ..testing.patterns import PATTERNS, releases
 from .recipe import Built, Recipe, build
 
 __all__ = ["Case", "Mismatch", "check_values", "evaluation", "machine", "prepare", "run_model"]

@@ -20,9 +20,10 @@ from ..machine.unitgraph import UnitGraph
 from ..runs.progress import Progress
 from ..runs.progress import of as progress_of
 from ..system.output import folder, write_text
-from ..testing import routing, units
-from ..testing.agents import PATTERNS
-from ..testing.units import Zoo
+from ..testing import buffers, offchip, routing, units
+from ..testing.patterns import PATTERNS
+from ..testing.stimulus import value
+from ..testing.zoo import Zoo
 from . import fabric
 
 __all__ = ["machine", "run_streams", "tall", "tested", "zoos"]
@@ -58,8 +59,7 @@ def tall(t: int = 2, dtype: str = "fp32") -> Zoo:
 
     def items(payload, rank: int) -> Callable:
         return lambda rng: [
-            (None if s and rng.random() < 0.4 else units.value(rng, payload), s)
-            for s in _tall(rng, rank)
+            (None if s and rng.random() < 0.4 else value(rng, payload), s) for s in _tall(rng, rank)
         ]
 
     top = MAX_STOP
@@ -117,13 +117,13 @@ def zoos(seed: int) -> list[Zoo]:
         units.shapes(),
         units.rows(),
         units.arithmetic(),
-        units.buffers(),
+        buffers.buffers(),
         routing.routing(),
         tall(),
-        units.memory(seed=seed),
-        units.listed(),
-        units.triggered(seed=seed),
-        units.scattered(seed=seed),
+        offchip.memory(seed=seed),
+        offchip.listed(),
+        offchip.triggered(seed=seed),
+        offchip.scattered(seed=seed),
     ]
 
 

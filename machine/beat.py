@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import ml_dtypes
+import numpy as np
+
 STOP_BITS = 4
 STOP_DONE = 15
 MAX_STOP = 14
@@ -117,6 +120,43 @@ def beat_bits(payload: Payload) -> int:
 def beat_words(payload: Payload) -> int:
     """32-bit words that a beat fills (the unit of trace digests)."""
     return (beat_bits(payload) + 31) // 32
+
+
+def tile_bits(tile: Tile, values: np.ndarray, rows: int, cols: int) -> int:
+    """Payload bits of a tile whose valid part is ``values[:rows, :cols]``; the rest is zero."""
+    kept = np.zeros((tile.t, tile.t), np.float32)
+    kept[:rows, :cols] = values[:rows, :cols]
+    dtype = ml_dtypes.bfloat16 if tile.dtype == "bf16" else "<f4"
+    elements = int.from_bytes(kept.astype(dtype).tobytes(), "little")
+    counts = rows | cols << tile.count_bits
+    return elements | counts << tile.t**2 * tile.element_bits
+
+
+def tile_of(tile: Tile, bits: int) -> tuple[np.ndarray, int, int]:
+    """Elements (float32 [t, t]), valid rows and valid columns of a tile's payload bits."""
+    size = tile.t**2 * tile.element_bits
+    raw = (bits & (1 << size) - 1).to_bytes(size // 8, "little")
+    dtype = ml_dtypes.bfloat16 if tile.dtype == "bf16" else np.float32
+    values = np.frombuffer(raw, dtype).astype(np.float32).reshape(tile.t, tile.t)
+    count = (1 << tile.count_bits) - 1
+    return values, bits >> size & count, bits >> size + tile.count_bits & count
+
+
+def numbers_of(payload: Payload, bits: int) -> tuple[int, ...]:
+    """What timing may depend on, two numbers a leaf: rows and columns of a tile, page and tiles of
+    a reference, low and high 64 bits of others.
+    """
+    out = []
+    for leaf in leaves(payload):
+        own = bits & (1 << leaf.bits) - 1
+        split = leaf.page_bits if isinstance(leaf, BufferRef) else 64
+        out += (
+            tile_of(leaf, own)[1:]
+            if isinstance(leaf, Tile)
+            else (own & (1 << split) - 1, own >> split)
+        )
+        bits >>= leaf.bits
+    return tuple(out)
 
 
 def payload_to_dict(p: Payload) -> dict:

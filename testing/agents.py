@@ -1,5 +1,4 @@
-"""Streams for benches: beats with release cycles, seeded stall patterns, and cocotb agents for a
-component on its own.
+"""Streams at the ports of a design: beats with release cycles, and cocotb agents that drive them.
 
 In a fabric's bench the streams are driven and taken by bench.sv; the cocotb agents here are for
 benches of a single component, where a per-cycle Python loop does no harm.
@@ -14,9 +13,7 @@ import numpy as np
 from ..machine.beat import STOP_BITS, STOP_DONE, Payload
 from ..machine.trace import SourceBeats
 
-__all__ = ["PATTERNS", "StreamSink", "StreamSource", "beat_int", "beats", "releases"]
-
-PATTERNS = ("always", "random", "bursty", "late")
+__all__ = ["StreamSink", "StreamSource", "beat_int", "beats"]
 
 
 def beat_int(payload: Payload, value: int, stop: int, data: int = 1) -> int:
@@ -31,6 +28,8 @@ def beats(
 
     Parameters
     ----------
+    payload
+        What the stream carries.
     items
         (payload bits, stop) per beat, no bits (None) for one without data; None for a Done; one
         Done is added at the end unless the last item is None.
@@ -52,27 +51,6 @@ def beats(
         np.array([x is not None and x[0] is not None for x in items], np.uint8),
         np.frombuffer(raw, np.uint32).reshape(-1, words),
     )
-
-
-def releases(n: int, pattern: str, seed: int) -> np.ndarray:
-    """Release cycles of ``n`` beats.
-
-    ``always``: 0. ``random``: a gap of 0 to 3 cycles before each beat. ``bursty``: runs of 1 to 8
-    beats, then 5 to 40 cycles of nothing. ``late``: nothing for 50 to 150 cycles, then full rate.
-    """
-    rng = np.random.default_rng([seed, PATTERNS.index(pattern)])
-    if pattern == "random":
-        return np.cumsum(rng.integers(0, 4, n) + 1) - 1
-    if pattern == "bursty":
-        gaps = np.ones(n, np.int64)
-        i = 0
-        while i < n:
-            gaps[i] += rng.integers(5, 41)
-            i += rng.integers(1, 9)
-        return np.cumsum(gaps) - 1
-    if pattern == "late":
-        return np.full(n, rng.integers(50, 151))
-    return np.zeros(n, np.int64)
 
 
 class StreamSource:

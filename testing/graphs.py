@@ -107,7 +107,7 @@ class Build:
 
 
 def source_beats(payload, given):
-    """The engine's form of golden source beats; tiles are all ones where valid, others one number."""
+    """The engine's form of golden source beats; tiles are all ones where they are valid."""
     words = np.zeros((len(given), (payload.bits + 31) // 32), np.uint32)
     for i, (_, beat) in enumerate(given):
         if beat.data:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from ..machine.beat import BufferRef, Payload, Scalar, Selector, Tile
-from .units import Items, Zoo, ragged, value
+from .stimulus import Items, ragged, value
+from .zoo import Zoo
 
 __all__ = ["STREAMS", "cases", "loop", "routing", "streams_of"]
 
@@ -84,14 +85,15 @@ def generate(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> li
     stops = _stops(rng, 2, 4)
     streams = []
     for k, x in enumerate(ins):
-
-        def one() -> int:
-            if isinstance(x, Selector):
-                return 1 << int(rng.integers(0, x.n)) if rng.random() < 0.9 else 0
-            return value(rng, x) if p["fn"] == "address" and k == 0 else int(rng.integers(0, 5))
-
-        streams.append([(one() if data else None, s) for data, s in stops])
+        any_bits = p["fn"] == "address" and k == 0
+        streams.append([(_count(rng, x, any_bits) if data else None, s) for data, s in stops])
     return streams
+
+
+def _count(rng: np.random.Generator, payload: Payload, any_bits: bool) -> int:
+    if isinstance(payload, Selector):
+        return 1 << int(rng.integers(0, payload.n)) if rng.random() < 0.9 else 0
+    return value(rng, payload) if any_bits else int(rng.integers(0, 5))
 
 
 def address(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:

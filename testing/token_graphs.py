@@ -18,7 +18,7 @@ def random_graph(
     a = []
     b = []
     value = []
-    for i in range(sources):
+    for _ in range(sources):
         op.append(Op.CONST if rng.random() < 0.25 else Op.INPUT)
         a.append(-1)
         b.append(-1)

@@ -70,6 +70,8 @@ def run(folder, tensors, sources, extra_latency=0):
 
     Parameters
     ----------
+    folder
+        Where the exported files are.
     tensors
         Input tensors by name.
     sources
@@ -137,8 +139,8 @@ def bench(sidecar, lines, extra_latency):
     dump = '$writememh("after.hex", lines); ' if sidecar["memory"] else ""
     return f"""module bench;
   reg clk = 0, rst = 1;
-{wires}  {sidecar["top"]} dut(.clk(clk), .rst(rst), .cfg_we(1'b0), .cfg_addr(16'd0), .cfg_data(32'd0),
-    .stat_addr(16'd0){joined});
+{wires}  {sidecar["top"]} dut(.clk(clk), .rst(rst), .cfg_we(1'b0), .cfg_addr(16'd0),
+    .cfg_data(32'd0), .stat_addr(16'd0){joined});
   always #5 clk = !clk;
   initial begin repeat (4) @(posedge clk); rst <= 0; end
 {body}

@@ -1,6 +1,8 @@
-"""What one test registers (functions, kinds, components, operators) no other test sees."""
+"""What all tests share: registries as they were, files kept together, the cost of a run."""
 
+import resource
 import signal
+import time
 from importlib import import_module
 
 import pytest
@@ -20,6 +22,8 @@ REGISTRIES = {
     "penstock.hw.registry": ("UNITS",),
     "penstock.frontend.graph": ("OPERATORS", "FUNCTIONAL"),
 }
+STARTED = time.monotonic()
+WORKERS = []  # CPU seconds of each that has ended
 
 
 @pytest.fixture(autouse=True)
@@ -34,3 +38,32 @@ def registries():
     for registry, before in held:
         for name in set(registry) - set(before):
             del registry[name]
+
+
+def pytest_collection_modifyitems(items):
+    """The tests of a file run in one worker: its fixtures and benches are built once."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+
+
+def cpu_seconds() -> float:
+    """User and system time of this process and of its children that have ended."""
+    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(u.ru_utime + u.ru_stime for u in used)
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["cpu"] = cpu_seconds()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node, error):
+    WORKERS.append(getattr(node, "workeroutput", {}).get("cpu", 0.0))
+
+
+def pytest_terminal_summary(terminalreporter):
+    wall = time.monotonic() - STARTED
+    used = sum(WORKERS) + cpu_seconds()
+    terminalreporter.write_line(f"{used:.0f} s of CPU, {wall:.0f} s of wall time")

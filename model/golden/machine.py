@@ -71,25 +71,29 @@ class Golden:
 
     def run(self, max_cycles: int = 20000) -> int:
         for c in range(max_cycles):
-            for u in self.units:
-                u.step(c)
-            over = all(u.done for u in self.units)
-            self.interconnect(c)
-            for u in self.units:
-                u.account()
-            for ch in self.channels:
-                ch.commit(c)
-            for u in self.units:
-                if isinstance(u, Scratchpad):
-                    u.commit()
-            for entry in [x for x in self.memory.waiting if x[0] == c]:
-                self.memory.waiting.remove(entry)
-                _, counter, port, line = entry
-                counter[0] -= 1
-                self.port_trace[port][1][line] = c
-            if over:
+            if self.step(c):
                 return c + 1
         raise RuntimeError(f"not finished after {max_cycles} cycles")
+
+    def step(self, c: int) -> bool:
+        """One cycle; whether it is the one in which the run is over."""
+        for u in self.units:
+            u.step(c)
+        over = all(u.done for u in self.units)
+        self.interconnect(c)
+        for u in self.units:
+            u.account()
+        for ch in self.channels:
+            ch.commit(c)
+        for u in self.units:
+            if isinstance(u, Scratchpad):
+                u.commit()
+        for entry in [x for x in self.memory.waiting if x[0] == c]:
+            self.memory.waiting.remove(entry)
+            _, counter, port, line = entry
+            counter[0] -= 1
+            self.port_trace[port][1][line] = c
+        return over
 
     def interconnect(self, c: int) -> None:
         n = len(self.ports)

@@ -13,7 +13,7 @@ from penstock.hw.registry import component
 from penstock.hw.yosys import yosys
 from penstock.machine.beat import Scalar, Selector, Tile, Tuple
 from penstock.machine.kinds import KINDS
-from penstock.testing import unit_bench as bench
+from penstock.testing.bench import small, unit
 from penstock.testing.names import nameless
 
 TILE = Tile(4, "fp32")
@@ -21,8 +21,8 @@ BF16 = Tile(4, "bf16")
 
 
 def _fabric():
-    g = bench.graph("matmul", {"rows_per_cycle": 4, "transposed": False}, [BF16, BF16], [TILE], 4)
-    return Fabric(g, bench.config(4, "bf16"))
+    g = unit("matmul", {"rows_per_cycle": 4, "transposed": False}, [BF16, BF16], [TILE], 4)
+    return Fabric(g, small(4, "bf16"))
 
 
 @pytest.fixture(scope="module")
@@ -85,14 +85,14 @@ def test_ports_are_those_of_the_documentation(exported):
 
 
 def test_write_leaves_verilog_and_sidecar(tmp_path):
-    g = bench.graph(
+    g = unit(
         "reshape",
         {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
         [TILE],
         [TILE],
         4,
     )
-    verilog, sidecar = write(Fabric(g, bench.config(4)), tmp_path)
+    verilog, sidecar = write(Fabric(g, small(4)), tmp_path)
     assert verilog.name == "penstock_fabric.v" and "module penstock_fabric(" in verilog.read_text()
     registers = json.loads(sidecar.read_text())["registers"]
     assert [(r["param"], r["addr"], r["init"]) for r in registers] == [
@@ -107,7 +107,7 @@ def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("penstock.hw.export.yosys", interrupted)
-    g = bench.graph(
+    g = unit(
         "reshape",
         {"dim": 0, "chunk": 3, "pad": True, "pad_rows": 1, "pad_cols": 1},
         [TILE],
@@ -115,7 +115,7 @@ def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
         4,
     )
     with pytest.raises(KeyboardInterrupt):
-        write(Fabric(g, bench.config(4)), tmp_path / "out")
+        write(Fabric(g, small(4)), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -171,7 +171,7 @@ def test_yosys_synthesises(kind, tmp_path):
         component(kind)(
             params=params,
             t=4,
-            config=bench.config(4).machine,
+            config=small(4).machine,
             payloads=Payloads(tuple(inputs), tuple(outputs)),
         )
     )

@@ -14,7 +14,8 @@ from penstock.hw.stream import connect, share
 from penstock.hw.units.fifo import Fifo
 from penstock.machine.beat import BufferRef, Scalar, Selector, Tile, Tuple
 from penstock.machine.errors import LoweringError
-from penstock.testing import unit_bench as bench
+from penstock.testing.bench import small, unit
+from penstock.testing.patterns import releases
 
 TILE = Tile(2, "fp32")
 pytestmark = pytest.mark.filterwarnings(
@@ -58,8 +59,8 @@ def test_fifo_is_a_channel(depth, pattern):
     usable from the next cycle.
     """
     n = 60
-    release = bench.releases(60, pattern)
-    wanted = bench.releases(60, "random" if pattern != "random" else "bursty", 1)
+    release = releases(60, pattern).tolist()
+    wanted = releases(60, "random" if pattern != "random" else "bursty", 1).tolist()
     accept = []
     take = []
     for k in range(n):
@@ -93,8 +94,8 @@ def test_fifo_is_a_channel(depth, pattern):
 
 
 def test_registers_keep_their_values_over_reset_and_counters_stop_at_done():
-    g = bench.graph("repeat", {"count": 2}, [TILE], [TILE], 2)
-    fabric = Fabric(g, bench.config(2))
+    g = unit("repeat", {"count": 2}, [TILE], [TILE], 2)
+    fabric = Fabric(g, small(2))
     assert fabric.registers == [
         {"unit": 0, "param": "count", "index": None, "addr": 0, "bits": 32, "init": 2}
     ]
@@ -153,7 +154,7 @@ def test_broadcast_posts_the_copies_of_references():
     unit = component("broadcast")(
         params={"n": 3, "scratchpad": 7},
         t=2,
-        config=bench.config(2).machine,
+        config=small(2).machine,
         payloads=Payloads((payload,), (payload,) * 3),
     )
 
@@ -302,7 +303,7 @@ def test_wrong_parameters_are_refused(kind, params, inputs, outputs, message):
         component(kind)(
             params=params,
             t=2,
-            config=bench.config(2).machine,
+            config=small(2).machine,
             payloads=Payloads(tuple(inputs), tuple(outputs)),
         )
 
@@ -320,18 +321,16 @@ def test_other_refusals():
         register("spin", Fifo)
     with pytest.raises(ValueError, match="Unit kind 'zip' is already implemented by"):
         register("zip", Fifo)
-    g = bench.graph("flatten", {"lo": 0, "hi": 1}, [TILE], [TILE], 2)
+    g = unit("flatten", {"lo": 0, "hi": 1}, [TILE], [TILE], 2)
     with pytest.raises(
         ValueError, match="Tile edge of the graph must be that of the configuration, 4, not 2"
     ):
-        Fabric(g, bench.config(4))
-    g = bench.graph("repeat", {"count": 2**32}, [TILE], [TILE], 2)
+        Fabric(g, small(4))
+    g = unit("repeat", {"count": 2**32}, [TILE], [TILE], 2)
     with pytest.raises(LoweringError, match="count of a repeat is from 1 to 4294967295"):
-        Fabric(g, bench.config(2))
+        Fabric(g, small(2))
     wide = Tile(16, "fp32")
-    g, _ = side_by_side(
-        [bench.graph("zip", {}, [wide, wide], [Tuple((wide, wide))], 16)] * 4, "wide"
-    )
+    g, _ = side_by_side([unit("zip", {}, [wide, wide], [Tuple((wide, wide))], 16)] * 4, "wide")
     with pytest.raises(
         LoweringError,
         match=(
@@ -339,8 +338,8 @@ def test_other_refusals():
             "most 65,536 bits.*load tiles from off-chip tensors"
         ),
     ):
-        Fabric(g, bench.config(16))
-    g = bench.graph(
+        Fabric(g, small(16))
+    g = unit(
         "reshape",
         {"dim": 0, "chunk": 1, "pad": True, "pad_rows": 1 << 16, "pad_cols": 1},
         [TILE],
@@ -348,6 +347,6 @@ def test_other_refusals():
         2,
     )
     with pytest.raises(
-        ValueError, match="Parameter 'pad_rows' of unit 'dut' must fit in 16 bits, not 65536"
+        ValueError, match="Parameter 'pad_rows' of unit 'reshape0' must fit in 16 bits, not 65536"
     ):
-        Fabric(g, bench.config(2))
+        Fabric(g, small(2))

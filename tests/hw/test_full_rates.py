@@ -4,9 +4,9 @@ tiles and rows, and what an II above 1 costs where.
 
 import numpy as np
 import pytest
-from penstock.machine.beat import Scalar, Tile, Tuple
-from penstock.testing import unit_bench as bench
-from penstock.testing.unit_bench import check, random_tiles, stops
+from penstock.machine.beat import Scalar, Tile, Tuple, tile_bits
+from penstock.testing.bench import check
+from penstock.testing.stimulus import random_tiles, stops
 
 TILE = Tile(2, "fp32")
 WIDE = Tile(4, "fp32")
@@ -19,9 +19,7 @@ def tiles(shape, t=4, rows=None):
     """Full tiles, or tiles of ``rows`` valid rows."""
     tile = Tile(t, "fp32")
     return [
-        (0, 15)
-        if s == 15
-        else (bench.tile_bits(tile, np.ones((t, t), np.float32), rows or t, t), s)
+        (0, 15) if s == 15 else (tile_bits(tile, np.ones((t, t), np.float32), rows or t, t), s)
         for s in shape
     ]
 

@@ -4,14 +4,17 @@ runs.
 
 import numpy as np
 import pytest
-from penstock.machine.beat import BufferRef, Tile, Tuple
+from penstock.machine.beat import BufferRef, Tile, Tuple, tile_bits, tile_of
+from penstock.machine.kinds import kind_of
 from penstock.model import functions
-from penstock.testing import unit_bench as bench
-from penstock.testing.unit_bench import PATTERNS, SINKS, check, random_tiles, stops, tile_of
+from penstock.testing.bench import check, faults
+from penstock.testing.patterns import PAIRS
+from penstock.testing.stimulus import random_tiles, stops, with_bare
 
 TILE = Tile(2, "fp32")
 BF16 = Tile(2, "bf16")
-stalls = pytest.mark.parametrize("source, sink", [(a, b) for a in PATTERNS for b in SINKS])
+stalls = pytest.mark.parametrize("source, sink", PAIRS)
+pytestmark = pytest.mark.xdist_group("units")  # each bench is built once, by one worker
 
 SHAPES = {
     "flatten": ("flatten", {"lo": 0, "hi": 1}, (2, 3, 4)),
@@ -113,7 +116,7 @@ def test_bare_stops(case, source, sink):
     hi = params.get("hi", 0)
     seed = 0
     while True:
-        stream = bench.with_bare(
+        stream = with_bare(
             random_tiles(TILE, stops(shape)),
             seed,
             inner=2 if case in ("accum_tiles", "accum_slow", "scan", "scan_slow") else 0,
@@ -130,9 +133,8 @@ def test_bare_stops(case, source, sink):
 
 
 def test_an_empty_group_that_cannot_be_written_is_reported():
-    g = bench.graph("flatten", {"lo": 1, "hi": 2}, [TILE], [TILE], 2)
-    _, _, error = bench.simulate(g, bench.config(2), [[(0, 2), (None, 3)]], [[0] * 2], [[]], 30)
-    assert error == 1 << 4
+    params = {"lo": 1, "hi": 2}
+    assert faults("flatten", params, [TILE], [TILE], [[(0, 2), (None, 3)]]) == 1 << 4
 
 
 def test_open_chunk_is_padded_before_done():
@@ -279,7 +281,7 @@ def test_row_reduce(fn, total, none, source, sink):
         sink=sink,
     )
     assert error == 0
-    for (i, _, full), (o, _, data) in zip(got[0].beats, got[1].beats, strict=False):
+    for (i, _, full), (o, _, _) in zip(got[0].beats, got[1].beats, strict=False):
         if full:
             (a, rows, cols), (x, out_rows, out_cols) = tile_of(tile, i), tile_of(tile, o)
             assert (out_rows, out_cols) == (rows, 1)
@@ -356,7 +358,7 @@ def rows_stream(rng, payload, width, groups, most=1):
                 stop = 0 if j < width - 1 else end if i == n - 1 else 2
                 out.append(
                     (
-                        bench.tile_bits(
+                        tile_bits(
                             payload,
                             np.full((payload.t,) * 2, value, np.float32),
                             rows,
@@ -428,7 +430,7 @@ def test_columns(mask, source, sink):
                 here = a[i : i + 4, j : j + 4]
                 part[: here.shape[0], : here.shape[1]] = here
                 stream.append(
-                    (bench.tile_bits(tile, part, *here.shape), 0 if i == 0 else end if j else 1)
+                    (tile_bits(tile, part, *here.shape), 0 if i == 0 else end if j else 1)
                 )
         want += [[*map(float, column)] for column in a.T] + [[0.0] * 5] * (
             0 if mask else 6 - a.shape[1]
@@ -477,7 +479,7 @@ def test_columns_at_full_rate():
     """A tile a cycle leaves, from the cycle after a column of tiles is complete."""
     tile = Tile(4, "fp32")
     stream = [
-        (bench.tile_bits(tile, np.ones((4, 4), np.float32), 4, 4), 0 if k % 2 == 0 else 2)
+        (tile_bits(tile, np.ones((4, 4), np.float32), 4, 4), 0 if k % 2 == 0 else 2)
         for k in range(8)
     ]
     got, error = check(
@@ -507,11 +509,7 @@ def test_tiles_of_a_group_that_differ(reduce, stops_):
     told.
     """
     params = {"fn": "add", "reduce": reduce, "depth": 8, "lanes": 4, "init_rows": 0, "init_cols": 0}
-    g = bench.graph("accum", params, [TILE], [TILE], 2, 2)
-    _, _, error = bench.simulate(
-        g, bench.config(2), [[(0, s) for s in stops_]], [[0] * len(stops_)], [[]], 30
-    )
-    assert error == 1
+    assert faults("accum", params, [TILE], [TILE], [[(0, s) for s in stops_]]) == 1
 
 
 @stalls
@@ -529,15 +527,11 @@ def test_row_append(source, sink):
                 count = min(max(valid - 4 * band, 0), 4)
                 tiles.append(
                     (
-                        bench.tile_bits(
-                            tile, rng.integers(1, 9, (4, 4)).astype(np.float32), count, 4
-                        ),
+                        tile_bits(tile, rng.integers(1, 9, (4, 4)).astype(np.float32), count, 4),
                         0 if j == 0 else end if band else 1,
                     )
                 )
-        rows += [
-            (bench.tile_bits(tile, np.full((4, 4), 100 + i, np.float32), 1, 4), s) for s in (0, end)
-        ]
+        rows += [(tile_bits(tile, np.full((4, 4), 100 + i, np.float32), 1, 4), s) for s in (0, end)]
     tiles = [*tiles, (0, 15)]
     rows = [*rows, (0, 15)]
     got, error = check(
@@ -583,11 +577,11 @@ def test_accum_of_partly_valid_tiles(fn, total, lanes):
     one = np.full((2, 2), 1, np.float32)
     two = np.full((2, 2), 2, np.float32)
     stream = [
-        (bench.tile_bits(TILE, one, 1, 2), 0),
-        (bench.tile_bits(TILE, two, 2, 1), 1),
-        (bench.tile_bits(TILE, one, 1, 1), 0),
+        (tile_bits(TILE, one, 1, 2), 0),
+        (tile_bits(TILE, two, 2, 1), 1),
+        (tile_bits(TILE, one, 1, 1), 0),
         (0, 15),
-        (bench.tile_bits(TILE, -two, 1, 1), 1),
+        (tile_bits(TILE, -two, 1, 1), 1),
         (0, 15),
     ]
     params = {"fn": fn, "reduce": 1, "depth": 1, "lanes": lanes, "init_rows": 0, "init_cols": 0}
@@ -613,7 +607,9 @@ def test_accum_of_partly_valid_tiles(fn, total, lanes):
     ],
 )
 def test_full_rate(kind, params, inputs):
-    latency, interval = bench.latency_interval(kind, params, 2)
+    unit = kind_of(kind).of(params)
+    latency = unit.latency(2)
+    interval = unit.interval(2)
     streams = [random_tiles(tile, [0] * 30 + [15]) for tile in inputs]
     got, _ = check(kind, params, inputs, [TILE], streams)
     take = got[0].take
@@ -632,14 +628,10 @@ def test_full_rate(kind, params, inputs):
     ],
 )
 def test_stop_mismatch_is_reported(kind, params, inputs, output):
-    g = bench.graph(kind, params, inputs, [output], 2)
     streams = [[(0, 0), (0, 1), (0, 15)], [(0, 0), (0, 2), (0, 15)]]
-    _, _, error = bench.simulate(g, bench.config(2), streams, [[0] * 3] * 2, [[]], 30)
-    assert error == 1
+    assert faults(kind, params, inputs, [output], streams) == 1
 
 
 def test_accumulator_overflow_is_reported():
     params = {"fn": "add", "reduce": 0b10, "depth": 2, "lanes": 4, "init_rows": 0, "init_cols": 0}
-    g = bench.graph("accum", params, [TILE], [TILE], 2)
-    _, _, error = bench.simulate(g, bench.config(2), [[(0, 0)] * 3], [[0] * 3], [[]], 30)
-    assert error == 2
+    assert faults("accum", params, [TILE], [TILE], [[(0, 0)] * 3]) == 2

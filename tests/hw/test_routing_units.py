@@ -5,12 +5,13 @@ two runs.
 import numpy as np
 import pytest
 from penstock.machine.beat import Scalar, Selector, Tile
-from penstock.testing import unit_bench as bench
+from penstock.testing.bench import check, faults, small
+from penstock.testing.patterns import PAIRS
 from penstock.testing.routing import cases, streams_of
-from penstock.testing.unit_bench import PATTERNS, SINKS, check
 
 TILE = Tile(2, "fp32")
 CASES = cases(2, "fp32")
+pytestmark = pytest.mark.xdist_group("units")  # each bench is built once, by one worker
 
 
 def two_runs(kind, ins, params, seed):
@@ -22,11 +23,7 @@ def two_runs(kind, ins, params, seed):
 def pairs(case):
     """All pairs of stall patterns for one case of each kind, two for the others."""
     first = CASES[case][0] not in [kind for kind, *_ in CASES[:case]]
-    return (
-        [(a, b) for a in PATTERNS for b in SINKS]
-        if first
-        else [("random", "late"), ("bursty", "random")]
-    )
+    return PAIRS if first else [("random", "late"), ("bursty", "random")]
 
 
 @pytest.mark.parametrize(
@@ -160,11 +157,7 @@ def test_generators_give_a_beat_a_cycle(fn, n, beats):
     ],
 )
 def test_streams_that_do_not_fit_are_reported(kind, params, ins, outs, streams):
-    g = bench.graph(kind, params, ins, outs, 2)
-    _, _, error = bench.simulate(
-        g, bench.config(2), streams, [[0] * len(s) for s in streams], [[]] * len(outs), 30
-    )
-    assert error == 1
+    assert faults(kind, params, ins, outs, streams) == 1
 
 
 @pytest.mark.parametrize(
@@ -207,8 +200,5 @@ def test_bad_parameters_are_refused(kind, params, ins, outs, message):
 
     with pytest.raises(ValueError, match=message):
         component(kind)(
-            params=params,
-            t=2,
-            config=bench.config(2).machine,
-            payloads=Payloads(tuple(ins), tuple(outs)),
+            params=params, t=2, config=small(2).machine, payloads=Payloads(tuple(ins), tuple(outs))
         )

@@ -8,13 +8,14 @@ from penstock.machine.errors import RunError
 from penstock.machine.trace import SourceBeats
 from penstock.tb import api, tiny
 from penstock.testing import agents
+from penstock.testing.patterns import PATTERNS, releases
 
 
 def stream(n, pattern, seed):
     return agents.beats(
         tiny.PAYLOAD,
         [((i * 0x1234567) & (2**40 - 1) | 1 << 39, i % 3) for i in range(n)],
-        agents.releases(n + 1, pattern, seed),
+        releases(n + 1, pattern, seed),
     )
 
 
@@ -25,16 +26,13 @@ def fnv(words):
     return h
 
 
-@pytest.mark.parametrize("source", agents.PATTERNS)
+@pytest.mark.parametrize("source", PATTERNS)
 def test_every_beat_is_recorded(source):
     points = []
-    for k, sink in enumerate(agents.PATTERNS):
+    for k, sink in enumerate(PATTERNS):
         points.append(
             api.Point(
-                tiny.graph(),
-                None,
-                {0: stream(50, source, k)},
-                {1: agents.releases(51, sink, 100 + k)},
+                tiny.graph(), None, {0: stream(50, source, k)}, {1: releases(51, sink, 100 + k)}
             )
         )
     for p, run in zip(points, api.simulate(tiny.design(), points, None, record=[0]), strict=False):
@@ -52,7 +50,7 @@ def test_every_beat_is_recorded(source):
 
 def test_reset_in_mid_run_gives_a_fresh_start():
     point = api.Point(
-        tiny.graph(), None, {0: stream(50, "bursty", 1)}, {1: agents.releases(51, "random", 2)}
+        tiny.graph(), None, {0: stream(50, "bursty", 1)}, {1: releases(51, "random", 2)}
     )
     again = api.Point(point.graph, None, point.sources, point.sinks, resets_at=[1, 17, 60])
     first, second = api.simulate(tiny.design(), [point, again], None)
@@ -62,7 +60,7 @@ def test_reset_in_mid_run_gives_a_fresh_start():
 
 def test_second_input_after_done():
     once = api.Point(
-        tiny.graph(), None, {0: stream(30, "random", 4)}, {1: agents.releases(31, "bursty", 5)}
+        tiny.graph(), None, {0: stream(30, "random", 4)}, {1: releases(31, "bursty", 5)}
     )
     first = api.simulate(tiny.design(), [once], None)[0]
     gap = first.cycles + 200
@@ -106,7 +104,7 @@ def test_second_build_comes_from_the_cache():
 )
 def test_faults_are_told(broken, message):
     point = api.Point(
-        tiny.graph(), None, {0: stream(9, "always", 0)}, {1: agents.releases(10, "random", 0)}
+        tiny.graph(), None, {0: stream(9, "always", 0)}, {1: releases(10, "random", 0)}
     )
     with pytest.raises(RunError, match=message):
         api.simulate(tiny.design(broken=broken), [point], None)

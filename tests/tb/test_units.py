@@ -13,14 +13,11 @@ from penstock.machine.faults import Fault
 from penstock.machine.trace import SourceBeats
 from penstock.tb import api, check, rerun
 from penstock.tb.mutation import MUTATIONS, SWIFT
-from penstock.testing import routing, units
+from penstock.testing import offchip, routing, units
 from penstock.testing.agents import beats
-
-PAIRS = [
-    (source, sink)
-    for source in ("always", "random", "bursty")
-    for sink in ("always", "random", "late")
-]
+from penstock.testing.buffers import buffers
+from penstock.testing.each import each
+from penstock.testing.patterns import PAIRS
 
 
 def machine(t, dtype, **dram):
@@ -50,13 +47,13 @@ def agree(name, config, points):
 
 def sizes(t, dtype, n):
     return [
-        units.memory(t, dtype, seed).point(seed, sink=("always", "late", "random")[seed % 3])
+        offchip.memory(t, dtype, seed).point(seed, sink=("always", "late", "random")[seed % 3])
         for seed in range(n)
     ]
 
 
 @pytest.mark.parametrize(
-    "make", [units.shapes, units.rows, units.arithmetic, units.buffers, routing.routing]
+    "make", [units.shapes, units.rows, units.arithmetic, buffers, routing.routing]
 )
 def test_stream_units(make):
     zoo = make(2, "fp32")
@@ -72,10 +69,10 @@ AGAIN = [
     (units.shapes, {}),
     (units.rows, {}),
     (units.arithmetic, {}),
-    (units.buffers, {}),
+    (buffers, {}),
     (routing.routing, {}),
-    (offchip(units.triggered, 3), PIPE),
-    (offchip(units.scattered, 3), PIPE),
+    (offchip(offchip.triggered, 3), PIPE),
+    (offchip(offchip.scattered, 3), PIPE),
 ]
 
 
@@ -149,7 +146,7 @@ def test_offchip_units():
 
 
 def test_offchip_units_in_listed_orders():
-    zoo = units.listed()
+    zoo = offchip.listed()
     agree(
         "listed",
         machine(2, "fp32", kind="pipe", channels=4),
@@ -161,7 +158,7 @@ def test_triggered_loads():
     agree(
         "triggered",
         machine(2, "fp32", kind="pipe", channels=4),
-        [units.triggered(seed=seed).point(seed, *PAIRS[seed % len(PAIRS)]) for seed in range(18)],
+        [offchip.triggered(seed=seed).point(seed, *PAIRS[seed % len(PAIRS)]) for seed in range(18)],
     )
 
 
@@ -169,12 +166,12 @@ def test_random_stores():
     agree(
         "scattered",
         machine(2, "fp32", kind="pipe", channels=4),
-        [units.scattered(seed=seed).point(seed, *PAIRS[seed % len(PAIRS)]) for seed in range(18)],
+        [offchip.scattered(seed=seed).point(seed, *PAIRS[seed % len(PAIRS)]) for seed in range(18)],
     )
 
 
 def test_a_number_of_no_tile_is_told_on_both_sides():
-    zoo = units.triggered(seed=1)
+    zoo = offchip.triggered(seed=1)
     config = machine(2, "fp32", kind="pipe", channels=4)
     right = zoo.point(1)
     source = next(c.src[0] for c in zoo.channels if c.payload == Scalar(12))
@@ -218,7 +215,7 @@ def test_tiles_of_a_group_that_differ_are_told_on_both_sides():
 
 @pytest.mark.deep
 @pytest.mark.parametrize(
-    "make", [units.shapes, units.rows, units.arithmetic, units.buffers, routing.routing]
+    "make", [units.shapes, units.rows, units.arithmetic, buffers, routing.routing]
 )
 @pytest.mark.parametrize("t, dtype", [(4, "bf16"), (8, "fp32")])
 def test_stream_units_wider(make, t, dtype):
@@ -238,7 +235,7 @@ def test_offchip_units_wider(t, dtype, dram):
     agree("memory", machine(t, dtype, **dram), sizes(t, dtype, 200))
 
 
-EACH = units.each()
+EACH = each()
 UNSEEN = {("sink", "value")}  # nobody sees what a sink makes of a beat
 CAUGHT = [
     (kind, what)

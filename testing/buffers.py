@@ -1,0 +1,113 @@
+"""Scratchpads between sources and sinks, in one fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..machine.beat import BufferRef, Scalar, Selector, Tile
+from .stimulus import drive, ragged_stream, regular_stream
+from .zoo import Zoo
+
+__all__ = ["buffers"]
+
+
+def buffers(t: int = 2, dtype: str = "fp32") -> Zoo:
+    """Scratchpads: one writer and reader, several of each, references copied."""
+    z = Zoo("buffers", t)
+    tile = Tile(t, dtype)
+    _pad(z, tile, 8, 2, [1], [[False]])
+    _pad(z, tile, 16, 1, [2], [[True]])
+    _pad(z, tile, 16, 4, [1], [[True, False]])
+    _pad(z, tile, 32, 2, [1, 2], [[True], [False, True]])
+    _pad(z, tile, 16, 2, [1], [[True, False]], turns=[2, 1, 3])
+    _copied_and_dropped(z, tile)
+    _affine(z, tile)
+    for rank, level in ((1, 1), (2, 0), (0, 2)):
+        _driven(z, tile, rank, level)
+    return z
+
+
+def _params(pages: int, frames: int, ranks: Sequence[int], readers: Sequence[dict]) -> dict:
+    return {
+        "pages": pages,
+        "frames": frames,
+        "writers": [{"rank": r} for r in ranks],
+        "limit": [pages] * len(ranks),
+        "readers": list(readers),
+        "repeat": [int(r["repeat_dim"]) for r in readers],
+    }
+
+
+def _pad(
+    z: Zoo,
+    tile: Tile,
+    pages: int,
+    frames: int,
+    ranks: Sequence[int],
+    repeats: Sequence[Sequence[bool]],
+    turns: Sequence[int] = (),
+) -> None:
+    """Writer w has rank ranks[w] and one reader per entry of repeats[w]; ``turns``: repeats of each
+    buffer in turn.
+    """
+    readers = [
+        {"rank": rank, "repeat_dim": r} | ({"turns": list(turns)} if turns else {})
+        for rank, rs in zip(ranks, repeats, strict=True)
+        for r in rs
+    ]
+    ref = BufferRef(pages)
+    u = z.unit("scratchpad", _params(pages, frames, ranks, readers), repeat=[1] * len(readers))
+    z.runtime[u] = lambda rng: {
+        "limit": rng.integers(1, 5, len(ranks)).tolist(),
+        "repeat": [int(rng.integers(1, 4)) for _ in readers],
+    }
+    r = len(ranks)
+    for w, (rank, rs) in enumerate(zip(ranks, repeats, strict=True)):
+        z.source((u, w), tile, ragged_stream(tile, rank + 1, 3, bare=0.2))
+        if len(rs) > 1:
+            b = z.unit("broadcast", {"n": len(rs), "scratchpad": u})
+            z.join((u, w), b, ref)
+        for k in range(len(rs)):
+            z.join((b, k) if len(rs) > 1 else (u, w), (u, r), ref)
+            z.sink((u, r), tile)
+            r += 1
+
+
+def _copied_and_dropped(z: Zoo, tile: Tile) -> None:
+    """References that a broadcast copies, a partition routes, and sinks drop."""
+    ref = BufferRef(8)
+    u = z.unit("scratchpad", _params(8, 1, [1], [{"rank": 1, "repeat_dim": False}]))
+    copies = z.unit("broadcast", {"n": 2, "scratchpad": u})
+    route = z.unit("partition", {"n": 2, "rank": 0, "scratchpad": u})
+    z.source(u, tile, regular_stream(tile, (7, 2)))
+    z.join(u, copies, ref)
+    z.join(copies, route, ref)
+    z.source((route, 1), Selector(2), regular_stream(Selector(2), (7,), full=False))
+    z.join(route, (u, 1), ref)
+    for src in ((copies, 1), (route, 1)):
+        z.join(src, z.unit("sink", {"scratchpad": u}), ref)
+    z.sink((u, 1), tile)
+
+
+def _affine(z: Zoo, tile: Tile) -> None:
+    """A reader that walks a loop nest over each buffer."""
+    reader = {"rank": 2, "repeat_dim": True, "affine": 2}
+    u = z.unit("scratchpad", _params(32, 2, [1], [reader]), shape=[2, 2], stride=[0, 1])
+    z.runtime[u] = lambda rng: {
+        "repeat": [int(rng.integers(1, 4))],
+        "shape": [int(x) for x in rng.integers(1, 4, 2)],
+        "stride": [int(x) for x in rng.integers(0, 2, 2)],
+    }
+    z.source(u, tile, regular_stream(tile, (3, 5)))
+    z.join(u, (u, 1), BufferRef(32))
+    z.sink((u, 1), tile)
+
+
+def _driven(z: Zoo, tile: Tile, rank: int, level: int) -> None:
+    """A reader that a stream of ``level`` dimensions starts."""
+    reader = {"rank": rank, "repeat_dim": False, "ref": level}
+    u = z.unit("scratchpad", _params(32, 2, [rank], [reader]))
+    z.source(u, tile, ragged_stream(tile, rank + 2, 3, bare=0.2))
+    z.join(u, (u, 1), BufferRef(32))
+    z.source((u, 2), Scalar(1), drive(rank, level))
+    z.sink((u, 1), tile)

@@ -1,0 +1,318 @@
+"""What benches feed to units: stop levels, payload bits, and whole streams, from a seed.
+
+A stream is a list of (payload bits, stop), without bits (None) for a beat without data. A function
+that returns a generator of streams takes a :class:`Draw` later, one for each run.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..machine.beat import STOP_DONE, Payload, Tile, Tuple, tile_bits
+
+__all__ = ["Draw", "Items", "ragged", "random_tiles", "regular", "stops", "value", "with_bare"]
+
+Items = Sequence[tuple[int | None, int]]
+
+
+def regular(shape: Sequence[int]) -> list[int]:
+    """Stops of a stream of fixed shape, outermost dimension first; the last beat ends all."""
+    stops = []
+    for i in range(1, int(np.prod(shape)) + 1):
+        level = 0
+        size = 1
+        for d in reversed(shape):
+            size *= d
+            if i % size:
+                break
+            level += 1
+        stops.append(level)
+    return stops
+
+
+def stops(shape: Sequence[int], runs: int = 2) -> list[int]:
+    """Stops of a stream of ``shape`` and of its Done, ``runs`` times."""
+    return [*regular(shape), STOP_DONE] * runs
+
+
+def ragged(rng: np.random.Generator, rank: int, most: int) -> list[int]:
+    """Stops of a stream of ``rank`` dimensions; every size is drawn from 1 to ``most``."""
+    if rank == 0:
+        return [0]
+    stops = [s for _ in range(rng.integers(1, most + 1)) for s in ragged(rng, rank - 1, most)]
+    return [*stops[:-1], rank]
+
+
+def value(
+    rng: np.random.Generator,
+    payload: Payload,
+    rows: int | None = None,
+    cols: int | None = None,
+    infinite: float = 0.0,
+) -> int:
+    """Random payload bits; a tile's invalid elements are zero, the share ``infinite`` of the others
+    (of a tile alone) is infinite.
+    """
+    if isinstance(payload, Tuple):
+        bits = 0
+        at = 0
+        for member in payload.members:
+            bits |= value(rng, member, rows, cols) << at
+            at += member.bits
+        return bits
+    if not isinstance(payload, Tile):
+        drawn = int.from_bytes(rng.bytes((payload.bits + 7) // 8), "little")
+        return drawn & (1 << payload.bits) - 1
+    t = payload.t
+    rows = int(rng.integers(0, t + 1)) if rows is None else rows
+    cols = int(rng.integers(0, t + 1)) if cols is None else cols
+    a = np.zeros((t, t), np.float32)
+    a[:rows, :cols] = rng.standard_normal((rows, cols)) * 2.0 ** rng.integers(-3, 4)
+    if infinite:
+        a[:rows, :cols][rng.random((rows, cols)) < infinite] = np.inf
+    return tile_bits(payload, a, rows, cols)
+
+
+def random_tiles(payload: Tile, stream, seed=0, full=False):
+    """(payload bits, stop) of a stream of stop levels: small whole numbers, some rows and columns
+    invalid.
+    """
+    rng = np.random.default_rng(seed)
+    out = []
+    for stop in stream:
+        rows, cols = (payload.t, payload.t) if full else rng.integers(1, payload.t + 1, 2)
+        values = rng.integers(-8, 9, (payload.t, payload.t)).astype(np.float32)
+        out.append(
+            (0, STOP_DONE)
+            if stop == STOP_DONE
+            else (tile_bits(payload, values, int(rows), int(cols)), stop)
+        )
+    return out
+
+
+def with_bare(stream, seed=0, inner=0):
+    """The stream with a third of its groups of ``inner`` + 1 dimensions (or what is left of them)
+    on a beat without data.
+    """
+    rng = random.Random(f"bare{seed}")
+    out = []
+    group = []
+    for bits, stop in stream:
+        group.append((bits, stop))
+        if stop >= inner or stop == STOP_DONE:
+            out += [(None, stop)] if inner < stop < STOP_DONE and rng.random() < 0.35 else group
+            group = []
+    return out
+
+
+class Draw(np.random.Generator):
+    """What the streams of one unit are drawn from: the same numbers at all its inputs, and numbers
+    of each one's own.
+    """
+
+    def __init__(self, seeds: Sequence[int], port: int):
+        super().__init__(np.random.PCG64(np.random.SeedSequence(seeds)))
+        self.port = port
+
+    def own(self) -> np.random.Generator:
+        return np.random.default_rng([self.port, int(self.integers(1 << 32))])
+
+
+def ragged_stream(
+    payload: Payload, rank: int, most: int, *, full: bool = False, bare: float = 0.0
+) -> Callable[[np.random.Generator], Items]:
+    """Random beats on a ragged stream; of those that end a group, the share ``bare`` has no data.
+
+    The inputs of one unit agree in stops and that, not in values and valid rows and columns.
+    """
+
+    def items(rng: Draw) -> Items:
+        stops = ragged(rng, rank, most)
+        empty = [s > 0 and rng.random() < bare for s in stops]
+        t = payload.t if full else None
+        own = rng.own()
+        return [
+            (None if e else value(own, payload, t, t, 0.02), s)
+            for s, e in zip(stops, empty, strict=False)
+        ]
+
+    return items
+
+
+def regular_stream(
+    payload: Payload, shape: Sequence[int], *, groups: int = 3, full: bool = True
+) -> Callable[[np.random.Generator], Items]:
+    def items(rng: np.random.Generator) -> Items:
+        t = payload.t if full else None
+        return [(value(rng, payload, t, t), s) for s in regular([groups, *shape])]
+
+    return items
+
+
+def plain_stream(
+    payload: Payload, number: int | None, count: int
+) -> Callable[[np.random.Generator], Items]:
+    """``count`` beats without stop, of a number or random."""
+    return lambda rng: [
+        (value(rng, payload) if number is None else number, 0) for _ in range(count)
+    ]
+
+
+def row_tiles(payload: Payload, rank: int) -> Callable[[np.random.Generator], Items]:
+    """Logical tiles of one row of tiles on a ragged stream of ``rank`` dimensions; groups without a
+    tile among them.
+    """
+
+    def items(rng: np.random.Generator) -> Items:
+        out = []
+        cols = int(rng.integers(1, 4))
+        for s in ragged(rng, rank, 3):
+            if s and rng.random() < 0.3:
+                out.append((None, 2 + s))
+            else:
+                out += [(value(rng, payload), 0) for _ in range(cols - 1)] + [
+                    (value(rng, payload), 2 + s)
+                ]
+        return out
+
+    return items
+
+
+def sometimes_bare(rng: np.random.Generator, rank: int, share: float) -> list[tuple[bool, int]]:
+    """(data, stop) of a ragged stream: of the beats that end a group, ``share`` have no data.
+
+    Drawn first, so that inputs of one unit agree.
+    """
+    stops = ragged(rng, rank, 3)
+    return [(not s or rng.random() >= share, s) for s in stops]
+
+
+def banded(
+    payload: Payload, rank: int, bands: int, cols: int, *, valid: tuple[int, int], bare: float = 0.0
+) -> Callable[[np.random.Generator], Items]:
+    """Logical tiles of ``bands`` x ``cols`` physical ones on a ragged stream, their valid rows
+    drawn from ``valid`` and contiguous.
+    """
+
+    def items(rng: np.random.Generator) -> Items:
+        out = []
+        t = payload.t
+        for data, s in sometimes_bare(rng, rank, bare):
+            if not data:
+                out.append((None, 2 + s))
+                continue
+            rows = int(rng.integers(*valid))
+            for b in range(bands):
+                here = min(max(rows - b * t, 0), t)
+                stops = [0] * (cols - 1) + [2 + s if b == bands - 1 else 1]
+                out += [(value(rng, payload, here, t if here else 0), stop) for stop in stops]
+        return out
+
+    return items
+
+
+def upright(
+    payload: Payload, rank: int, high: int, wide: int
+) -> Callable[[np.random.Generator], Items]:
+    """Logical tiles of ``high`` x ``wide`` physical ones, column by column, with valid parts of any
+    size and empty groups among them.
+    """
+
+    def items(rng: np.random.Generator) -> Items:
+        out = []
+        t = payload.t
+        for data, s in sometimes_bare(rng, rank, 0.2):
+            if not data:
+                out.append((None, 2 + s))
+                continue
+            rows = int(rng.integers(0, high * t + 1))
+            cols = int(rng.integers(0, wide * t + 1))
+            for j in range(wide):
+                here = min(max(cols - j * t, 0), t)
+                stops = [0] * (high - 1) + [2 + s if j == wide - 1 else 1]
+                out += [
+                    (value(rng, payload, min(max(rows - i * t, 0), t), here), stop)
+                    for i, stop in enumerate(stops)
+                ]
+        return out
+
+    return items
+
+
+def counts(
+    payload: Payload, rank: int, most: int, bare: float = 0.0
+) -> Callable[[np.random.Generator], Items]:
+    """Numbers below ``most`` on a ragged stream of tiles, with the stops that `banded` draws."""
+
+    def items(rng: np.random.Generator) -> Items:
+        return [
+            (int(rng.integers(0, most)) if data else None, s)
+            for data, s in sometimes_bare(rng, rank, bare)
+        ]
+
+    return items
+
+
+def numbers(rank: int, most: int) -> Callable[[np.random.Generator], Items]:
+    """Numbers below ``most`` on a ragged stream, with empty groups among them."""
+
+    def items(rng: np.random.Generator) -> Items:
+        return [
+            (None if s and rng.random() < 0.3 else int(rng.integers(0, most)), s)
+            for s in ragged(rng, rank, 4)
+        ]
+
+    return items
+
+
+def drive(rank: int, level: int) -> Callable[[np.random.Generator], Items]:
+    """A stream that drives the reads of the buffers of ``rank`` dimensions that `ragged_stream`
+    gives: some passes each, some of them empty.
+    """
+
+    def items(rng: np.random.Generator) -> Items:
+        stops = ragged(rng, rank + 2, 3)
+        empty = [s > 0 and rng.random() < 0.2 for s in stops]
+        out = []
+        last = STOP_DONE
+        for s, e in zip(stops, empty, strict=False):
+            if e and min(s, last) > rank:
+                out.append((None, level + s - rank))
+            elif s >= rank:
+                inner = rng.integers(0, max(level, 1), rng.integers(0, 3) if level else 0)
+                out += [(1 if not s or rng.random() < 0.7 else None, int(s)) for s in inner]
+                out.append((None if level and rng.random() < 0.3 else 1, level + s - rank))
+            last = s
+        return out
+
+    return items
+
+
+def scatter(payload: Tile, bands: int, cols: int, most: int) -> tuple[Callable, Callable]:
+    """Numbers of tiles, on a ragged stream with empty groups, and the tiles, of which some have few
+    valid rows.
+    """
+
+    def draw(rng: np.random.Generator) -> Items:
+        return [
+            (None if s and rng.random() < 0.2 else int(rng.integers(0, most)), s)
+            for s in ragged(rng, 2, 3)
+        ]
+
+    def tiles(rng: np.random.Generator) -> Items:
+        out = []
+        t = payload.t
+        for number, s in draw(rng):
+            rows = int(rng.integers(0, bands * t + 1)) if rng.random() < 0.5 else bands * t
+            for b in range(bands if number is not None else 0):
+                here = min(max(rows - b * t, 0), t)
+                out += [
+                    (value(rng, payload, here, t if here else 0), stop)
+                    for stop in [0] * (cols - 1) + [2 + s if b == bands - 1 else 1]
+                ]
+        return out
+
+    return draw, tiles
