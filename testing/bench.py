@@ -161,7 +161,8 @@ class Bench:
 
         """
         self._job = (streams, sources, sinks, [*resets, cycles], graph or self.graph, dram, image)
-        simulator, self._simulator = self._simulator, None
+        simulator = self._simulator
+        self._simulator = None
         if simulator is None:
             simulator = Simulator(self._top)
             simulator.add_clock(1e-6)

@@ -260,9 +260,8 @@ class Store(OffChip):
         self.acks = [0]
         self.ended = False
         self.done = False
-        self.row = self.col = self.band = self.i = self.carry = self.rows = self.tile = 0
-        if "order" in self.p:
-            self.row, self.col = self.p["order"][0]
+        self.band = self.i = self.carry = self.rows = 0
+        self.rewind()
         self.carry_stop = 0  # of a carry step that is open
         self.todo = None  # chunks left of the open step
 
@@ -310,9 +309,16 @@ class Store(OffChip):
     def goes_on(self) -> bool:
         return True
 
+    def rewind(self):
+        """The first logical tile is next."""
+        self.row = self.col = self.tile = 0
+        if "order" in self.p:
+            self.row, self.col = self.p["order"][0]
+
     def end(self, c):
         self.ins[0].take()
         self.ended = True
+        self.rewind()
 
     def next_tile(self):
         """Where the next logical tile lies."""

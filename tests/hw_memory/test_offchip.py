@@ -1,227 +1,272 @@
-# amaranth: UnusedElaboratable=no
-"""Loads and stores through the interconnect: every request, beat and completion in the contract's
-cycle.
+"""Loads and stores in a fabric with a DRAM that answers in any order: every request, beat and
+completion in the contract's cycle, every value where it belongs.
 """
 
-from random import Random
-
+import numpy as np
 import pytest
+from amaranth.hdl import Module
+from amaranth.lib.wiring import connect
 from amaranth.sim import Simulator
+from penstock.hw.beat import Payloads
 from penstock.hw.memory.interconnect import Interconnect
-from penstock.machine.config import Dram as DramConfig
-from penstock.machine.config import Machine
-from penstock.testing.offchip_bench import Bench
-from penstock.testing.offchip_model import Place
+from penstock.hw.memory.store import Store
+from penstock.machine.beat import Tile, tile_bits, tile_of
+from penstock.machine.builder import Builder
+from penstock.machine.config import Dram
+from penstock.machine.image import pack, unpack
+from penstock.testing.bench import Bench, compare, small
+from penstock.testing.patterns import releases
 
-
-def machine(*, t, lanes, load_lines=None, arbitration="need", kind="ideal", channels=4):
-    return Machine(
-        t=t,
-        port_lanes=lanes,
-        load_lines=load_lines or 4 * lanes,
-        arbitration=arbitration,
-        rows_per_cycle=t,
-        dram=DramConfig(kind=kind, channels=channels),
-    )
-
-
-def tensor(rows, cols, seed, element_bytes):
-    r = Random(seed)
-    return [[r.getrandbits(8 * element_bytes) for _ in range(cols)] for _ in range(rows)]
-
-
-def place(tensor_rows, tensor_cols, *, base=0, element_bytes=4, seed=1, spare=0, **walk):
-    pitch = -(-tensor_cols * element_bytes // 64) * 64 + 64 * spare
-    return Place(
-        base=base,
-        pitch=pitch,
-        tensor=tensor(tensor_rows, tensor_cols, seed, element_bytes),
-        element_bytes=element_bytes,
-        **walk,
-    )
-
-
-def always(_port, _cycle):
-    return True
-
-
-def stalls(seed, share=0.5):
-    def moves(port, cycle):
-        return Random(f"{seed} {port} {cycle}").random() < share
-
-    return moves
-
-
-SIZES = [(4, 4, 4), (4, 2, 2), (2, 1, 4)]
-
-LOADS = {
-    "one tile": dict(rows=4, cols=16, walk=dict(rows=4, cols=16)),
-    "aligned grid": dict(
-        rows=8, cols=32, walk=dict(rows=4, cols=16, shape=(2, 2), row_step=(4, 0), col_step=(0, 16))
+SIZES = [(4, 4, "fp32"), (4, 2, "bf16"), (2, 1, "fp32")]
+GRID = dict(shape=(2, 2), row_step=(4, 0), col_step=(0, 16))
+LOADS = {  # tensor, tiles, and their walk; walks of as many dimensions share a bench
+    "one tile": (4, 16, 4, 16, {}),
+    "one element": (1, 1, 1, 1, {}),
+    "aligned grid": (8, 32, 4, 16, GRID),
+    "no trip": (4, 16, 4, 16, GRID | dict(shape=(2, 0))),
+    "tiles narrower than a line": (8, 12, 4, 4, GRID | dict(shape=(2, 3), col_step=(0, 4))),
+    "sizes t does not divide": (
+        *(7, 45, 5, 18),
+        dict(shape=(2, 3), row_step=(5, 0), col_step=(0, 18)),
     ),
-    "tiles narrower than a line": dict(
-        rows=8, cols=12, walk=dict(rows=4, cols=4, shape=(2, 3), row_step=(4, 0), col_step=(0, 4))
+    "outside the tensor": (5, 20, 6, 12, dict(shape=(2, 3), row_step=(6, 0), col_step=(0, 12))),
+    "large logical tiles": (8, 64, 8, 32, dict(shape=(2,), row_step=(0,), col_step=(32,))),
+    "misaligned over two lines": (6, 50, 6, 10, dict(shape=(5,), row_step=(0,), col_step=(10,))),
+    "overlapping and repeated": (
+        *(9, 40, 4, 7),
+        dict(shape=(2, 3, 2), row_step=(0, 3, 0), col_step=(0, 0, 5)),
     ),
-    "large logical tiles": dict(
-        rows=8, cols=64, walk=dict(rows=8, cols=32, shape=(2,), row_step=(0,), col_step=(32,))
-    ),
-    "sizes t does not divide": dict(
-        rows=7, cols=45, walk=dict(rows=5, cols=18, shape=(2, 3), row_step=(5, 0), col_step=(0, 18))
-    ),
-    "misaligned over two lines": dict(
-        rows=6, cols=50, walk=dict(rows=6, cols=10, shape=(5,), row_step=(0,), col_step=(10,))
-    ),
-    "outside the tensor": dict(
-        rows=5, cols=20, walk=dict(rows=6, cols=12, shape=(2, 3), row_step=(6, 0), col_step=(0, 12))
-    ),
-    "overlapping and repeated": dict(
-        rows=9,
-        cols=40,
-        walk=dict(rows=4, cols=7, shape=(2, 3, 2), row_step=(0, 3, 0), col_step=(0, 0, 5)),
-    ),
-    "one element": dict(rows=1, cols=1, walk=dict(rows=1, cols=1)),
-    "no trip": dict(
-        rows=4, cols=16, walk=dict(rows=4, cols=16, shape=(2, 0), row_step=(4, 0), col_step=(0, 16))
-    ),
+}
+STORES = {
+    "one tile": (4, 16, 4, 16),
+    "grid of narrow tiles": (8, 12, 4, 4),
+    "sizes t does not divide": (7, 45, 5, 18),
+    "misaligned over two lines": (6, 50, 6, 10),
+    "several bands": (10, 20, 10, 20),
+    "one element": (1, 1, 1, 1),
 }
 
 
-@pytest.mark.parametrize("name", LOADS)
-@pytest.mark.parametrize("t, lanes, element_bytes", SIZES)
-def test_load_walks_in_the_contracts_cycles(name, t, lanes, element_bytes):
-    case = LOADS[name]
-    p = place(
-        case["rows"], case["cols"], base=128, spare=1, element_bytes=element_bytes, **case["walk"]
+def machine(t, lanes, dtype="fp32", arbitration="need", **dram):
+    return small(
+        t,
+        dtype,
+        port_lanes=lanes,
+        load_lines=4 * lanes,
+        arbitration=arbitration,
+        dram=Dram(**{"kind": "ideal", **dram}),
     )
-    bench = Bench([("load", p, {})], t=t, config=machine(t=t, lanes=lanes, kind="pipe", channels=2))
-    bench.compare(seed=name, moves=stalls(name, 0.7))
+
+
+def values_of(y, tr, tc):
+    """What a store is given for its tensor and beyond: small whole numbers."""
+    return np.random.default_rng(7).integers(1, 99, (y.rows + tr, y.cols + tc)).astype(np.float32)
+
+
+class Memory(Builder):
+    """Loads into sinks and sources into stores, with what they carry."""
+
+    def __init__(self, t, dtype="fp32"):
+        super().__init__("memory", t)
+        self.dtype = dtype
+        self.tensor("before", 2, 16, "fp32", "output")  # so that no base is zero
+        self.streams = {}
+
+    def load(self, rows, cols, tr, tc, walk):
+        walk = walk or dict(shape=(), row_step=(), col_step=())
+        x = self.tensor(f"in{len(self.tensors)}", rows, cols, self.dtype)
+        given = {k: list(v) for k, v in walk.items()}
+        u = self.offchip("load", x, tr, tc, rank=len(given["shape"]), **given)
+        return self.sink(u, Tile(self.t, self.dtype))
+
+    def store(self, rows, cols, tr, tc, valid=None, runs=1):
+        y = self.tensor(f"out{len(self.tensors)}", rows, cols, self.dtype, "output")
+        u = self.offchip("store", y, tr, tc)
+        source = self.source(u, Tile(self.t, self.dtype))
+        self.streams[source] = self.tiles(y, tr, tc, valid) * runs
+        return source
+
+    def tiles(self, y, tr, tc, valid):
+        """The beats of a tensor in tiles of tr x tc, or the ``valid`` parts of these."""
+        t = self.t
+        tile = Tile(t, y.dtype)
+        across = -(-y.cols // tc)
+        count = across * -(-y.rows // tr)
+        whole = values_of(y, tr, tc)
+        out = []
+        for j in range(count):
+            at = j // across * tr, j % across * tc
+            high = min(y.rows - at[0], tr)
+            wide = min(y.cols - at[1], tc)
+            if valid:
+                high, wide = valid[j]
+            for r in range(0, tr, t):
+                for c in range(0, tc, t):
+                    v = min(max(high - r, 0), t)
+                    w = min(max(wide - c, 0), t)
+                    part = whole[at[0] + r :, at[1] + c :][:t, :t]
+                    part = np.pad(part, [(0, t - n) for n in part.shape])
+                    end = 1 if r + t < tr else 2 + (j == count - 1)
+                    bits = tile_bits(tile, part, v, w)
+                    out.append((bits, end if c + t >= tc else 0))
+        return [*out, (0, 15)]
+
+
+def run(b, config, *, bench=None, pattern="random", **options):
+    """Hardware beside the plain model, and what loads deliver beside their tensors; the run, and
+    the tensors that it leaves.
+    """
+    graph = b.graph()
+    bench = bench or Bench(graph, config)
+    rng = np.random.default_rng(3)
+    tensors = {x.name: rng.integers(1, 99, (x.rows, x.cols)) for x in graph.tensors}
+    sources = {u: releases(len(s), pattern, u).tolist() for u, s in b.streams.items()}
+    sinks = {u.id: releases(400, pattern, u.id).tolist() for u in graph.units if u.kind == "sink"}
+    image = pack(graph, tensors).tobytes()
+    got = compare(bench, b.streams, sources, sinks, graph=graph, image=image, **options)
+    assert got.error == 0
+    for u in graph.units:
+        if u.kind == "load":
+            c = graph.outputs(u.id)[0]
+            beats = [bits for bits, _, data in got.channels[c.id].beats if data]
+            check_tiles(u.params, c.payload, tensors[u.params["tensor"]], beats)
+    return got, unpack(graph, np.frombuffer(bytes(got.image), np.uint8))
+
+
+def check_tiles(p, tile, tensor, beats):
+    """What a load delivers is what its tensor has there."""
+    beats = iter(beats)
+    for at in np.ndindex(*p["shape"]):
+        row = int(np.dot(at, p["row_step"]))
+        col = int(np.dot(at, p["col_step"]))
+        for r in range(0, p["rows"], tile.t):
+            for c in range(0, p["cols"], tile.t):
+                values, rows, cols = tile_of(tile, next(beats))
+                want = tensor[row : row + p["rows"], col : col + p["cols"]]
+                want = want[r : r + tile.t, c : c + tile.t]
+                assert (rows, cols) == want.shape or want.size == rows * cols == 0
+                assert np.array_equal(values[:rows, :cols], want[:rows, :cols])
+                assert not values[rows:].any() and not values[:, cols:].any()
+    assert next(beats, None) is None
+
+
+@pytest.fixture(scope="module")
+def benches():
+    """Benches by what is built: structure and machine."""
+    kept = {}
+
+    def of(b, config):
+        key = f"{b.graph().structure()} {config.machine}"
+        if key not in kept:
+            kept[key] = Bench(b.graph(), config)
+        return kept[key]
+
+    return of
+
+
+def check_stored(b, out, valid=None):
+    """The valid parts of a store's tiles are in its tensor, and nothing else is written."""
+    (store,) = [u for u in b.units if u.kind == "store"]
+    p = store.params
+    tensor = out[p["tensor"]].astype(np.float32)
+    want = np.zeros_like(tensor)
+    whole = values_of(b.tensors[-1], p["rows"], p["cols"])
+    across = -(-tensor.shape[1] // p["cols"])
+    for j in range(across * -(-tensor.shape[0] // p["rows"])):
+        row = j // across * p["rows"]
+        col = j % across * p["cols"]
+        high, wide = valid[j] if valid else (p["rows"], p["cols"])
+        part = np.s_[row : row + high, col : col + wide]
+        want[part] = whole[: tensor.shape[0], : tensor.shape[1]][part]
+    assert np.array_equal(tensor, want)
+
+
+@pytest.mark.parametrize("t, lanes, dtype", SIZES)
+@pytest.mark.parametrize("name", LOADS)
+def test_load_walks_in_the_contracts_cycles(benches, name, t, lanes, dtype):
+    rows, cols, tr, tc, walk = LOADS[name]
+    b = Memory(t, dtype)
+    b.load(rows, cols, tr, tc, walk)
+    config = machine(t, lanes, dtype, kind="pipe", channels=2)
+    run(b, config, bench=benches(b, config), seed=len(name))
 
 
 def test_load_runs_at_full_rate():
     """Fixed latency, nothing stalls: one tile a cycle from the first to the last."""
-    p = place(16, 16, rows=4, cols=16, shape=(4,), row_step=(4,), col_step=(0,))
-    log = Bench([("load", p, {})], t=4, config=machine(t=4, lanes=4)).compare(
-        seed=0, moves=always, delays=(3, 3)
-    )
-    beats = [cycle for cycle, what, *_ in log if what == "beat"]
+    b = Memory(4)
+    b.load(16, 16, 4, 16, dict(shape=(4,), row_step=(4,), col_step=(0,)))
+    got, _ = run(b, machine(4, 4), pattern="always", delays=(3, 3))
+    beats = got.channels[0].accept
     assert beats == list(range(beats[0], beats[0] + 17))  # and Done
     # granted 0, at the DRAM 1, delivered 4, in the ring 5, block visible 6
     assert beats[0] == 6
 
 
-STORES = {
-    "one tile": dict(rows=4, cols=16, walk=dict(rows=4, cols=16)),
-    "grid of narrow tiles": dict(rows=8, cols=12, walk=dict(rows=4, cols=4)),
-    "sizes t does not divide": dict(rows=7, cols=45, walk=dict(rows=5, cols=18)),
-    "misaligned over two lines": dict(rows=6, cols=50, walk=dict(rows=6, cols=10)),
-    "several bands": dict(rows=10, cols=20, walk=dict(rows=10, cols=20)),
-    "one element": dict(rows=1, cols=1, walk=dict(rows=1, cols=1)),
-}
-
-
+@pytest.mark.parametrize("t, lanes, dtype", SIZES)
 @pytest.mark.parametrize("name", STORES)
-@pytest.mark.parametrize("t, lanes, element_bytes", SIZES)
-def test_store_writes_in_the_contracts_cycles(name, t, lanes, element_bytes):
-    case = STORES[name]
-    p = place(
-        case["rows"], case["cols"], base=128, spare=1, element_bytes=element_bytes, **case["walk"]
-    )
-    bench = Bench([("store", p, {})], t=t, config=machine(t=t, lanes=lanes))
-    bench.compare(seed=name, moves=stalls(name, 0.7))
-    assert bench.memory == bench.stored({0: [range(case["cols"])] * case["rows"]})
+def test_store_writes_in_the_contracts_cycles(benches, name, t, lanes, dtype):
+    b = Memory(t, dtype)
+    b.store(*STORES[name])
+    config = machine(t, lanes, dtype)
+    _, out = run(b, config, bench=benches(b, config), seed=len(name))
+    check_stored(b, out)
 
 
-def test_store_writes_only_what_the_beats_call_valid():
+@pytest.mark.parametrize("valid", [[(5, 3), (0, 0)], [(3, 20), (6, 11)]])
+def test_store_writes_only_what_the_beats_call_valid(benches, valid):
     """Valid counts come with the tiles: empty tiles, rows and lines are not written, and cost one
     cycle a step.
     """
-    p = place(6, 40, rows=6, cols=20)
-    bench = Bench([("store", p, {"valid": [(5, 3), (0, 0)]})], t=4, config=machine(t=4, lanes=2))
-    bench.compare(seed=1, moves=always)
-    assert bench.memory == bench.stored({0: [range(3)] * 5})
-    bench = Bench([("store", p, {"valid": [(3, 20), (6, 11)]})], t=4, config=machine(t=4, lanes=2))
-    bench.compare(seed=2, moves=always)
-    assert bench.memory == bench.stored({0: [range(31)] * 3 + [range(20, 31)] * 3})
+    b = Memory(4)
+    b.store(6, 40, 6, 20, valid=valid)
+    config = machine(4, 2)
+    _, out = run(b, config, bench=benches(b, config), pattern="always")
+    check_stored(b, out, valid)
 
 
-def test_store_runs_again_after_done():
-    p = place(6, 50, rows=6, cols=10)
-    bench = Bench([("store", p, {"runs": 2})], t=4, config=machine(t=4, lanes=4))
-    bench.compare(seed=1, moves=always, delays=(10, 20))
-    assert bench.memory == bench.stored({0: [range(50)] * 6})
+def test_store_runs_again_after_done(benches):
+    b = Memory(4)
+    b.store(6, 50, 6, 10, runs=2)
+    config = machine(4, 4)
+    _, out = run(b, config, bench=benches(b, config), pattern="always", delays=(10, 20))
+    check_stored(b, out)
+
+
+def shared():
+    """Two loads and a store on one memory."""
+    b = Memory(4)
+    b.load(9, 50, 5, 18, dict(shape=(2, 3), row_step=(5, 0), col_step=(0, 18)))
+    b.store(9, 30, 4, 9)
+    b.load(8, 32, 8, 32, dict(shape=(2,), row_step=(0,), col_step=(0,)))
+    return b
 
 
 @pytest.mark.parametrize("arbitration", ["need", "round_robin"])
 @pytest.mark.parametrize("seed", range(2))
-def test_ports_share_the_dram(arbitration, seed):
-    walk = dict(rows=5, cols=18, shape=(2, 3), row_step=(5, 0), col_step=(0, 18))
-    ports = [
-        ("load", place(9, 50, base=0, seed=1, **walk), {}),
-        ("store", place(9, 30, base=4096, seed=2, element_bytes=2, rows=4, cols=9), {}),
-        (
-            "load",
-            place(
-                8, 32, base=8192, seed=3, rows=8, cols=32, shape=(2,), row_step=(0,), col_step=(0,)
-            ),
-            {},
-        ),
-    ]
-    bench = Bench(
-        ports, t=4, config=machine(t=4, lanes=2, arbitration=arbitration, kind="pipe", channels=4)
-    )
-    bench.compare(seed=seed, moves=stalls(seed, (1.0, 0.5)[seed]))
-    assert bench.memory == bench.stored({1: [range(30)] * 9})
+def test_ports_share_the_dram(benches, arbitration, seed):
+    b = shared()
+    config = machine(4, 2, arbitration=arbitration, kind="pipe", channels=4)
+    pattern = ("always", "bursty")[seed]
+    run(b, config, bench=benches(b, config), seed=seed, pattern=pattern)
 
 
-def test_reset_in_mid_run_starts_afresh():
-    ports = [
-        (
-            "load",
-            place(
-                9,
-                50,
-                base=0,
-                seed=1,
-                rows=5,
-                cols=18,
-                shape=(2, 3),
-                row_step=(5, 0),
-                col_step=(0, 18),
-            ),
-            {},
-        ),
-        ("store", place(9, 30, base=4096, seed=2, rows=4, cols=9), {}),
-    ]
-    bench = Bench(ports, t=4, config=machine(t=4, lanes=2, arbitration="round_robin"))
-    for cycles in (1, 30):
-        bench.compare(seed=cycles, moves=stalls(cycles, 0.8), resets=cycles)
-
-
-def test_one_build_serves_other_sizes_after_a_reset():
-    bench = Bench(
-        [("load", place(4, 16, rows=4, cols=16, shape=(1,), row_step=(0,), col_step=(0,)), {})],
-        t=4,
-        config=machine(t=4, lanes=2),
-    )
-    bench.compare(seed=1, moves=always)
-    bench.ports = [
-        ("load", place(11, 33, rows=3, cols=7, shape=(5,), row_step=(1,), col_step=(6,)), {})
-    ]
-    bench.compare(seed=2, moves=always)
+def test_reset_in_mid_run_starts_afresh(benches):
+    b = shared()
+    config = machine(4, 2, arbitration="round_robin", kind="pipe", channels=4)
+    run(b, config, bench=benches(b, config), resets=[1, 30])
 
 
 def test_responses_nobody_waits_for_are_told():
     """A line that no read misses shows at the interconnect, an acknowledgement too many at its
     store.
     """
-    walk = dict(rows=4, cols=16)
-    bench = Bench(
-        [("load", place(4, 16, **walk), {}), ("store", place(4, 16, base=4096, **walk), {})],
-        t=4,
-        config=machine(t=4, lanes=2),
-    )
-    net = bench.net
-    store = bench.units[1]
+    config = machine(4, 2).machine
+    net = Interconnect(ports=["read", "write"], config=config)
+    tile = Tile(4, "fp32")
+    store = Store(params={}, t=4, config=config, payloads=Payloads((tile,), ()))
+    m = Module()
+    m.submodules += [net, store]
+    connect(m, store.port, net.port1)
 
     async def stray(ctx):
         ctx.set(net.mem_rsp_valid, 1)
@@ -230,16 +275,17 @@ def test_responses_nobody_waits_for_are_told():
         ctx.set(net.mem_rsp_port[0], 1)
         assert (ctx.get(net.error), ctx.get(store.error)) == (0, 1 << 3)
 
-    sim = Simulator(bench.m)
+    sim = Simulator(m)
     sim.add_clock(1e-6)
     sim.add_testbench(stray)
     sim.run()
 
 
 def test_bad_ports_are_refused():
+    config = machine(4, 2).machine
     with pytest.raises(
         ValueError, match="Direction of a port must be 'read' or 'write', not 'sink'"
     ):
-        Interconnect(ports=["read", "sink"], config=machine(t=4, lanes=2))
+        Interconnect(ports=["read", "sink"], config=config)
     with pytest.raises(ValueError, match="Number of ports must be from 1 to 256, not 0"):
-        Interconnect(ports=[], config=machine(t=4, lanes=2))
+        Interconnect(ports=[], config=config)

@@ -60,7 +60,7 @@ def test_stream_units(make):
     agree(zoo.name, machine(2, "fp32"), zoo.points())
 
 
-def offchip(make, seed):
+def seeded(make, seed):
     return lambda t, dtype: make(t, dtype, seed)
 
 
@@ -71,8 +71,8 @@ AGAIN = [
     (units.arithmetic, {}),
     (buffers, {}),
     (routing.routing, {}),
-    (offchip(offchip.triggered, 3), PIPE),
-    (offchip(offchip.scattered, 3), PIPE),
+    (seeded(offchip.triggered, 3), PIPE),
+    (seeded(offchip.scattered, 3), PIPE),
 ]
 
 
