@@ -29,7 +29,7 @@ COMMANDS = {
         "whether a program finishes; if not, who waits for whom, and the channel depths that "
         "free it"
     ),
-    "figures": "reproduce figures of the paper: ours beside the published numbers, tables and pictures",
+    "figures": "reproduce figures of the paper: ours beside published numbers, tables and pictures",
     "verilog": "write the Verilog of a program's fabric",
     "regress": "the cocotb regressions: RTL against model, every beat",
     "fuzz": "random programs: model against RTL on every beat, values against NumPy",

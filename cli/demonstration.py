@@ -20,6 +20,8 @@ def run(out: Path, *, paper: bool = False, quiet: bool = False) -> int:
 
     Parameters
     ----------
+    out
+        A folder, made if needed.
     paper
         Also one point of figure 8 on the RTL of the paper's machine: minutes the first time.
     quiet

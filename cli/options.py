@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 SEVERAL = {
     "value": "NAME=A,B,...",
-    "meaning": "a parameter of the program and its values; several such options make every combination",
+    "meaning": (
+        "a parameter of the program and its values; several such options make every combination"
+    ),
 }
 """Arguments of :func:`add_program` where a parameter takes several values."""
 

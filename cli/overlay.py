@@ -152,7 +152,7 @@ def overlays_of(args) -> list:
 
     memories = memory_depths(args.memory)
     lists = {n: getattr(args, n) for n in (*LISTS, "wake")}
-    for kind, names in ONLY_OF.items():
+    for kind in ONLY_OF:
         if lists["pe"] == [kind]:
             other = "static" if kind == "dynamic" else "dynamic"
             for n in ONLY_OF[other]:

@@ -1,4 +1,4 @@
-"""The paper's figures, from records and from the published numbers; nothing here is typed by hand."""
+"""The paper's figures, from records and from published numbers; nothing is typed by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the figures share: points to run, records beside published numbers, the files of a figure."""
+"""What the figures share: points to run, records beside published numbers, a figure's files."""
 
 from __future__ import annotations
 

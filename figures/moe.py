@@ -91,7 +91,7 @@ def as_plotted(r: dict) -> int:
 
 
 def improvement(rows: list[dict], model: str, memory, cycles: str = "cycles") -> float:
-    """Pareto Improvement Distance of a model's dynamic tiles; ``memory(row)``: its on-chip bytes."""
+    """Pareto Improvement Distance of a model's dynamic tiles; ``memory(row)``: on-chip bytes."""
     at = {r["tile"]: (r[cycles], memory(r)) for r in rows if r["model"] == model}
     return distance(at.pop("dynamic"), at.values())
 

@@ -143,7 +143,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    """Function forms of the operators: ``accum`` for ``Accum`` and so on, registered ones included."""
+    """Operators as functions: ``accum`` for ``Accum`` and so on, registered ones included."""
     if name in FUNCTIONAL:
         return FUNCTIONAL[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

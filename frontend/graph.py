@@ -189,13 +189,15 @@ class Operator(NoArithmetic):
     """
 
     streams: tuple[str, ...] = ("input",)
-    arguments: dict[str, str] = {}
-    defaults: dict = {}
+    arguments: ClassVar[dict[str, str]] = {}
+    defaults: ClassVar[dict] = {}
     shapes: str = ""  # element types and shapes, outermost first: what it takes -> what it gives
     stops: str = ""  # the stop-token rule, in words
     costs: str = ""  # off-chip traffic and on-chip requirement, in words; empty: none
     limits: str | tuple[str, ...] = ""  # what it does not take, and why
-    forms: dict[str, tuple] = {}  # what tells its forms apart (frontend/analysis/forms.py)
+    forms: ClassVar[
+        dict[str, tuple]
+    ] = {}  # what tells its forms apart (frontend/analysis/forms.py)
     higher_order = False  # runs a function on elements: counts as compute
 
     graph: Graph
@@ -292,7 +294,7 @@ class Operator(NoArithmetic):
         self.outputs = outputs
 
     # -- declaration
-    # -------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------
 
     def check(self) -> None:
         """Check arguments and input types; raise through :meth:`error`.
@@ -328,8 +330,9 @@ class Operator(NoArithmetic):
         raise low.unsupported(self)
 
     def evaluate(self, ev, *inputs):
-        """The operator's NumPy meaning, as a generator; ``ev`` is a frontend.meaning.evaluator.Evaluator,
-        each input an iterator of (value, stop).
+        """The operator's NumPy meaning, as a generator; ``ev`` is an
+        :class:`~penstock.frontend.meaning.evaluator.Evaluator`, each input an iterator of (value,
+        stop).
 
         Yields (value, stop), or (output, value, stop) where the operator has several outputs. A
         value of None is a bare stop (docs/timing.md section 3.4): an empty tensor.
@@ -347,7 +350,7 @@ class Operator(NoArithmetic):
         return False
 
     # -- helpers
-    # -----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------
 
     @property
     def carries(self) -> str:

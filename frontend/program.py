@@ -113,7 +113,7 @@ class Program:
         return a.astype(ml_dtypes.bfloat16).astype(np.float32) if t.dtype == "bf16" else a
 
     def streams(self, seed: int = 0) -> dict[str, list]:
-        """Elements of each Source as nested lists (frontend/meaning/elements.py), from the program's own
+        """Elements of each Source as nested lists (frontend/meaning/elements.py), from its own
         ``streams(seed, **params)``.
         """
         given = (
@@ -179,7 +179,7 @@ class Program:
         if array is None or array.shape != (t.rows, t.cols):
             raise ProgramError(
                 f"reference() gives {t.name!r} "
-                f"{'as no array of numbers' if array is None else f'the shape {list(array.shape)}'}",
+                + ("as no array of numbers" if array is None else f"the shape {list(array.shape)}"),
                 where,
                 remedy=remedy,
             )

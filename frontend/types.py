@@ -52,7 +52,7 @@ class DimKind(enum.Enum):
 
 @dataclass(frozen=True)
 class Dim:
-    """One dimension: its size, a SymPy expression over non-negative integer symbols, and its kind."""
+    """One dimension: its size (SymPy, over non-negative integer symbols) and its kind."""
 
     size: sympy.Expr
     kind: DimKind = DimKind.STATIC_REGULAR

@@ -217,7 +217,7 @@ def _only_empty(
 
 
 def sinks_at_fault(graph: Graph, units: UnitGraph, run: Run, want: dict[str, list]) -> list[str]:
-    """Names of the Sinks that did not take, beat for beat, what the program's NumPy meaning says."""
+    """Names of the Sinks that did not take, beat for beat, what the NumPy meaning says."""
     wrong = []
     for node, channel in _sunk(graph, units):
         stream = physical(want[node.name], node.inputs[0].element, channel.payload, units.t)

@@ -170,12 +170,16 @@ def run_schedule(
     problem, schedule
         As they are to be run (`scheduler.dag.machine.shrink` makes smaller ones; `scale` only
         records by how much).
+    scale, seed
+        By how much the problem was made smaller; of the inputs.
     on
         ``model`` | ``rtl`` | ``both``.
     t
         Edge of the machine's physical tiles.
     values
         Compute and check values; False: cycles only, on the model.
+    progress
+        Called with one line per step.
 
     Raises
     ------
@@ -240,7 +244,7 @@ def run_schedule(
 
 
 # -- values
-# ---------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------
 
 
 def _exact(problem: Problem, seed: int) -> list[np.ndarray]:
@@ -428,7 +432,7 @@ def _check_values(
 
 
 # -- times
-# ----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------
 
 
 def _describe(
@@ -511,29 +515,28 @@ def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
 
 def table(run: ScheduleRun) -> list[dict]:
     """Rows to print: subgraphs, then the total."""
-    rows = []
-    for s in run.subgraphs:
-        rows.append(
-            {
-                "subgraph": s.index,
-                "ops": ",".join(map(str, s.ops)),
-                "w x h x k": "x".join(map(str, s.granularity)),
-                "steps": s.steps,
-                "predicted": round(s.predicted),
-                "simulated": s.cycles,
-                "ratio": round(s.ratio, 3),
-                "fill": round(s.fill),
-                "memory latency": s.latency,
-                "ratio after fill": round(s.ratio_after_fill, 3),
-                "forbidden overlap": round(s.overlap),
-                "lines / elements": round(s.elements / s.predicted_elements, 3)
-                if s.predicted_elements
-                else None,
-                "bound by": s.bound_by,
-                "values": s.values_ok,
-                "error": s.max_rel_err,
-            }
-        )
+    rows = [
+        {
+            "subgraph": s.index,
+            "ops": ",".join(map(str, s.ops)),
+            "w x h x k": "x".join(map(str, s.granularity)),
+            "steps": s.steps,
+            "predicted": round(s.predicted),
+            "simulated": s.cycles,
+            "ratio": round(s.ratio, 3),
+            "fill": round(s.fill),
+            "memory latency": s.latency,
+            "ratio after fill": round(s.ratio_after_fill, 3),
+            "forbidden overlap": round(s.overlap),
+            "lines / elements": round(s.elements / s.predicted_elements, 3)
+            if s.predicted_elements
+            else None,
+            "bound by": s.bound_by,
+            "values": s.values_ok,
+            "error": s.max_rel_err,
+        }
+        for s in run.subgraphs
+    ]
     rows.append(
         {
             "subgraph": "all",

@@ -66,6 +66,10 @@ def find(
 
     Parameters
     ----------
+    program, config, points
+        As of :func:`penstock.runs.api.run_points`.
+    timing, seed, progress
+        As of :func:`penstock.runs.api.run`.
     depth
         Slots of every channel in place of the configuration's.
 

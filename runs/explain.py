@@ -139,12 +139,12 @@ def _units(r: Record, every: bool) -> list[str]:
         if every or len(r.units) <= MOST_UNITS
         else sorted(r.units, key=lambda u: -u["busy"])[:MOST_UNITS]
     )
-    for u in listed:
-        lines.append(
-            f"  {u['name'][:32]:32s} {u['kind']:11s} {share(u, 'busy', r.cycles):7.1%} "
-            f"{share(u, 'blocked', r.cycles):8.1%} "
-            f"{share(u, 'starved', r.cycles):8.1%}"
-        )
+    lines += [
+        f"  {u['name'][:32]:32s} {u['kind']:11s} {share(u, 'busy', r.cycles):7.1%} "
+        f"{share(u, 'blocked', r.cycles):8.1%} "
+        f"{share(u, 'starved', r.cycles):8.1%}"
+        for u in listed
+    ]
     if len(listed) < len(r.units):
         lines.append(f"  the busiest {len(listed)} of {len(r.units)} units (all of them: --all)")
     lines.append("  bounding chain:")

@@ -191,7 +191,7 @@ def _memory(s):
 
 
 def _compute(s):
-    """Element-wise and row-wise functions, products, running and whole sums, tiles cut and packed."""
+    """Element-wise and row-wise functions, products, running and whole sums, tiles cut, packed."""
     x = s.tiles("x", (2,), (6, 10))
     cols = s.tiles("c", (2,), (6, 1))
     rows = s.tiles("r", (2,), (1, 10))

@@ -9,6 +9,8 @@ with the lengths of the requests' caches (more requests than asked for: the firs
 batch of 64.
 """
 
+from itertools import chain
+
 import numpy as np
 
 from ..frontend import (
@@ -222,7 +224,7 @@ def consecutive(requests, regions, share):
     """
     size = share or requests // regions
     groups = [list(range(i, min(i + size, requests))) for i in range(0, requests, size)]
-    return [sum(groups[r::regions], []) for r in range(min(regions, len(groups)))]
+    return [list(chain(*groups[r::regions])) for r in range(min(regions, len(groups)))]
 
 
 def lengths(seed, requests, kv_tile, most, skew, trace):

@@ -120,7 +120,7 @@ def program(
     ]
 
     def load(n):
-        """The tiles of a weight for every tile of rows: [tiles, steps] for each expert or region."""
+        """The tiles of a weight for each tile of rows: [tiles, steps] for each expert or region."""
         if regions:
             loads = [
                 RandomOffChipLoad(a, w, tile=tile[n], name=w.name)
@@ -178,7 +178,8 @@ def streams(seed, tokens=64, experts=128, top_k=8, skew=1.0, trace="", **_):
         if trace
         else routing(seed, tokens, experts, top_k, skew)
     )
-    return dict.fromkeys(("chosen", "returning", "each"), [chosen.tolist()])
+    given = [chosen.tolist()]
+    return {"chosen": given, "returning": given, "each": given}
 
 
 def traced(trace, tokens, experts, top_k):

@@ -68,7 +68,7 @@ def moe_tiling() -> dict[tuple[str, int, int | str], dict[str, int]]:
 
 
 def moe_regions() -> dict[int, dict[str, int | float]]:
-    """Figure 12: cycles, wall_s, onchip_bytes and utilisation (percent) by the number of regions."""
+    """Figure 12: cycles, wall_s, onchip_bytes, utilisation (percent) by the number of regions."""
     return {int(r["regions"]): _numbers(r, "regions") for r in _rows("moe_regions")}
 
 

@@ -3,8 +3,8 @@ section 4.2).
 
 On-chip rules by name: ``paper`` is the text's equations, in bytes; ``published`` is what the
 published figures counted (one tile per off-chip operator, results at 4 B per element); ``machine``
-is the pages that a configuration's scratchpads take at most (frontend/analysis/onchip.py), and no run takes
-more. Users add rules and cost functions with :func:`register_rule`.
+is the pages that a configuration's scratchpads take at most (frontend/analysis/onchip.py): no run
+takes more. Users add rules and cost functions with :func:`register_rule`.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import sympy
@@ -18,7 +19,7 @@ SPLIT = ("rows", "cols")
 
 
 # ---- Accum
-# -----------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------
 
 
 class Collect(Function):
@@ -117,7 +118,7 @@ class AllRead(Collect):
 
 
 # ---- Map
-# -------------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -223,7 +224,7 @@ class Address(Function):
 
 
 # ---- FlatMap
-# ---------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------
 
 
 class Expanding(Function):
@@ -261,7 +262,7 @@ class RetileStreamify(Expanding):
     mask: bool = False
 
     name = "retile_streamify"
-    forms = {"along mask size": (SPLIT, (False, True), (1, 2, DIVIDED))}
+    forms: ClassVar[dict[str, tuple]] = {"along mask size": (SPLIT, (False, True), (1, 2, DIVIDED))}
 
     def parts(self, graph, key, *operands):
         need_tiles(self.name, *operands)
@@ -383,7 +384,7 @@ class LastTileFilter(Expanding):
 
 
 # ---- constructors
-# ----------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------
 
 
 def _count(name: str, what: str, value, least: int = 1) -> int:

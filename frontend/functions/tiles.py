@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 import sympy
@@ -43,7 +44,9 @@ class Function:
     operators: tuple[str, ...] = ("Map",)
     rule = "fixed"
     cost = 0
-    forms: dict[str, tuple] = {}  # what tells its forms apart (frontend/analysis/forms.py)
+    forms: ClassVar[
+        dict[str, tuple]
+    ] = {}  # what tells its forms apart (frontend/analysis/forms.py)
     ends_empty = True  # whether a group that Accum folds may end with an empty part
 
     def form(self, name: str, *operands):
@@ -98,7 +101,9 @@ class Matmul(Function):
     name = "matmul"
     operators = ("Map", "Accum")
     cost = 2
-    forms = {"transposed sized": ((False, True), ("none", "M", "K", "N", "several"))}
+    forms: ClassVar[dict[str, tuple]] = {
+        "transposed sized": ((False, True), ("none", "M", "K", "N", "several"))
+    }
 
     def form(self, name, *operands):
         """``sized``: which of M, K and N are of run-time size."""
@@ -381,7 +386,7 @@ def matmul(transposed: bool = False) -> Matmul:
 
 
 def function(name: str) -> Elementwise:
-    """The element-wise function called ``name``; unknown names raise with the list of known ones."""
+    """The element-wise function called ``name``; an unknown name raises with the known ones."""
     try:
         lookup(name)
     except UnknownFunctionError as e:

@@ -1,4 +1,4 @@
-"""On-chip memory: scratchpads inside operators, the program's own buffers, and what they can hold."""
+"""On-chip memory: scratchpads inside operators, the program's own buffers, what they can hold."""
 
 from __future__ import annotations
 

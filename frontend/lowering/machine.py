@@ -88,7 +88,7 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
         super().publish(stream, port)
 
     # -- tiles
-    # -------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------
 
     def inner(self, node: Operator, i: int) -> int:
         return inner_dims(node.inputs[i].element)
@@ -187,7 +187,7 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
         }
 
     # -- units
-    # -------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------
 
     def broadcast(
         self, node: Operator, port: Port, n: int, role: str = "", element=None

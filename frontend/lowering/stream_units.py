@@ -27,7 +27,7 @@ class StreamUnits:
         return Port(unit, 0, self.payload(node.outputs[0].element, node))
 
     # -- tokens
-    # ------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------
 
     def signal(self, node: Operator, i: int, level: int, role: str = "") -> Port:
         """One token for each element of ``level`` inner dimensions of an input."""
@@ -45,7 +45,7 @@ class StreamUnits:
         return self.signal(node, i, self.inner(node, i), f"{node.streams[i].rstrip('?')}_tokens")
 
     # -- routing
-    # -----------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------
 
     def partition(self, node: Operator) -> list[Port]:
         n = node.args["outputs"]
@@ -83,7 +83,7 @@ class StreamUnits:
         return Port(unit, 0, self.payload(node.outputs[0].element, node))
 
     # -- edges
-    # -------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------
 
     def sink(self, node: Operator, i: int, role: str = "") -> int:
         """A unit that takes a stream; of references it gives up its count."""
@@ -104,7 +104,7 @@ class StreamUnits:
         return Port(unit, 0, self.payload(node.outputs[0].element, node))
 
     # -- shapes
-    # ------------------------------------------------------------------------------------------------
+    # --------------------------------------------------------------------------
 
     def reshape(self, node: Operator) -> list[Port | None]:
         """Reshape; one flag of the padding stream stands for an element, so for all its physical
@@ -358,7 +358,7 @@ class StreamUnits:
         )
 
     def by_columns(self, node: Operator, src: Port, t: TileType) -> tuple[Port, int]:
-        """The physical tiles of each logical tile column by column, and the most that a column has."""
+        """The physical tiles of each logical tile by columns, and the most that a column has."""
         rows, cols = self.grid(t)
         if rows == 1 or cols == 1:
             if (rows, cols) == (1, 1):

@@ -134,7 +134,7 @@ class Evaluator:
         return [feed.items for feed in feeds]
 
     def check_shape(self, stream: Stream, items: list) -> None:
-        """Compare the sizes that a stream's stops tell with its type, and learn the symbols in it."""
+        """Compare the sizes that a stream's stops give with its type; learn the symbols in it."""
         where = f"stream {stream.name} {stream.type}" + (
             f" at {stream.node.line}" if stream.node.line else ""
         )

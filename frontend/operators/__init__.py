@@ -1,1 +1,1 @@
-"""The operators of STeP, one class each: arguments, shape rule, metrics, lowering and NumPy meaning."""
+"""The operators of STeP, one class each: arguments, shape rule, costs, lowering and meaning."""

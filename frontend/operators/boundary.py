@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ...machine.errors import ProgramError
 from ..graph import Operator, Stream, as_stream, operator
 from ..types import (
@@ -27,15 +29,15 @@ class Source(Operator):
     shapes = "nothing -> shape of tiles, selectors or scalars"
     stops = "as the nested lists say"
     streams = ()
-    arguments = {
+    arguments: ClassVar[dict[str, str]] = {
         "shape": "stream shape, outermost first",
         "tile": "[rows, cols] of a tile in elements",
         "dtype": "element type of the tile",
         "selector": "or: targets of a selector",
         "scalar": "or: bits of a scalar",
     }
-    defaults = {"tile": None, "dtype": "fp32", "selector": None, "scalar": None}
-    forms = {"carries": (*TILES, NUMBER)}
+    defaults: ClassVar[dict] = {"tile": None, "dtype": "fp32", "selector": None, "scalar": None}
+    forms: ClassVar[dict[str, tuple]] = {"carries": (*TILES, NUMBER)}
 
     def check(self):
         kinds = [n for n in ("tile", "selector", "scalar") if self.args[n] is not None]
@@ -86,7 +88,7 @@ class Sink(Operator):
 
     shapes = "[D_a, ..., D_0] of any type -> nothing"
     stops = "taken"
-    arguments = {}
+    arguments: ClassVar[dict[str, str]] = {}
 
     def shape_rule(self):
         return []
@@ -117,7 +119,7 @@ class Loop(Operator):
     shapes = "the stream that close() is given, of the type -> that type"
     stops = "copied"
     streams = ()
-    arguments = {"type": "StreamType of the stream"}
+    arguments: ClassVar[dict[str, str]] = {"type": "StreamType of the stream"}
 
     def check(self):
         if not isinstance(self.args["type"], StreamType):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+from typing import ClassVar
 
 import numpy as np
 import sympy
@@ -31,15 +32,19 @@ class Bufferize(Operator):
         "no tiles of run-time size (type class S of appendix B.1), no ragged dimensions inside a "
         "buffer's outermost one (section 3.2.2)"
     )
-    arguments = {
+    arguments: ClassVar[dict[str, str]] = {
         "rank": "inner dimensions that make one buffer",
         "memory": (
             "name of the on-chip memory: Bufferizes that give one name share it (default: one of "
             "its own)"
         ),
     }
-    defaults = {"memory": None}
-    forms = {"rank": (0, 1, 2), "fixed": (True, False), "shared": (False, True)}
+    defaults: ClassVar[dict] = {"memory": None}
+    forms: ClassVar[dict[str, tuple]] = {
+        "rank": (0, 1, 2),
+        "fixed": (True, False),
+        "shared": (False, True),
+    }
 
     def check(self):
         static_tiles(self, 0)
@@ -154,7 +159,7 @@ class Streamify(Operator):
         "in the timing `stepsim` no list of repeats",
     )
     streams = ("buffers", "ref?")
-    arguments = {
+    arguments: ClassVar[dict[str, str]] = {
         "repeat": (
             "times each buffer is streamed (default: once, without a new dimension), or a list "
             "of them"
@@ -162,8 +167,8 @@ class Streamify(Operator):
         "shape": "elements read in each dimension, outermost first (default: as stored)",
         "stride": "distance in elements of each dimension (default: row-major over shape)",
     }
-    defaults = {"repeat": None, "shape": None, "stride": None}
-    forms = {
+    defaults: ClassVar[dict] = {"repeat": None, "shape": None, "stride": None}
+    forms: ClassVar[dict[str, tuple]] = {
         "turns order": (
             ("once", "repeated", "listed", "by reference"),
             ("static", "dynamic", "affine"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import sympy
 
 from ...machine.errors import ProgramError
@@ -149,7 +151,7 @@ UNITS = {
 
 @operator
 class Map(HigherOrder):
-    """Applies a function to every element, or to pairs of elements of two streams; the shape stays."""
+    """Applies a function to each element, or to pairs of those of two streams; the shape stays."""
 
     shapes = (
         "[D_a, ..., D_0] of A (not buffers), or two streams of A and B of one shape, or pairs "
@@ -179,14 +181,19 @@ class Map(HigherOrder):
         "row_append, row_offset: rows of static number; row_offset: no empty tile of run-time "
         "columns",
     )
-    arguments = {
+    arguments: ClassVar[dict[str, str]] = {
         "fn": "function of one or two elements: matmul(), element-wise ones (a second operand of "
         "one row or column stands for all), "
         "scale(c), row_sum(), row_max(), row_append(), row_offset(), address(stride)",
         **UNITS,
     }
-    defaults = {"units": None, "compute_bw": None, "write_back": False, "interval": None}
-    forms = {
+    defaults: ClassVar[dict] = {
+        "units": None,
+        "compute_bw": None,
+        "write_back": False,
+        "interval": None,
+    }
+    forms: ClassVar[dict[str, tuple]] = {
         "carries": (*TILES, NUMBER, TUPLE),
         "spread": ("none", "rows", "cols", "both"),
         "run_time_columns": (
@@ -365,7 +372,7 @@ class Accum(Reduction):
         "retile_col: tiles of more than t rows have full columns and stand in groups of static "
         "size",
     )
-    arguments = {
+    arguments: ClassVar[dict[str, str]] = {
         "fn": "add(), maximum(); matmul() over two streams, whose products are summed; "
         "retile_row(), retile_col(), which concatenate tiles; "
         "all_read(), a token per group",
@@ -373,7 +380,7 @@ class Accum(Reduction):
         **UNITS,
     }
     defaults = Map.defaults
-    forms = {"rank": (1, 2), "carries": (*TILES, NUMBER)}
+    forms: ClassVar[dict[str, tuple]] = {"rank": (1, 2), "carries": (*TILES, NUMBER)}
 
     def shape_rule(self):
         s = self.inputs[0].type
@@ -453,13 +460,13 @@ class Scan(Reduction):
     limits = (
         "add() and maximum(): a state that grows with the stream (retile_row) has no place to wait"
     )
-    arguments = {
+    arguments: ClassVar[dict[str, str]] = {
         "fn": "add() or maximum()",
         "rank": "inner dimensions over which the state runs",
         **UNITS,
     }
     defaults = Map.defaults
-    forms = {"rank": (1, 2), "carries": TILES}
+    forms: ClassVar[dict[str, tuple]] = {"rank": (1, 2), "carries": TILES}
 
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])
@@ -523,7 +530,7 @@ class FlatMap(HigherOrder):
         "run-time size by columns where they are one physical tile high or wide, or single "
         "columns",
     )
-    arguments = {
+    arguments: ClassVar[dict[str, str]] = {
         "fn": (
             "retile_streamify(along, size, mask), address_range(stride), "
             "expert_addresses(count), last_tile_filter()"
@@ -533,8 +540,8 @@ class FlatMap(HigherOrder):
             "the parts of an element are a new dimension"
         ),
     }
-    defaults = {"rank": 0}
-    forms = {"rank": (0, 1), "carries": (*TILES, NUMBER)}
+    defaults: ClassVar[dict] = {"rank": 0}
+    forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1), "carries": (*TILES, NUMBER)}
 
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])

@@ -5,6 +5,7 @@ RandomOffChipStore (paper table 3).
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 import sympy
@@ -210,7 +211,10 @@ class RandomOffChipLoad(RandomAccess):
         "a division"
     )
     streams = ("addresses",)
-    arguments = {"tensor": "off-chip tensor read", "tile": "[rows, cols] of a tile in elements"}
+    arguments: ClassVar[dict[str, str]] = {
+        "tensor": "off-chip tensor read",
+        "tile": "[rows, cols] of a tile in elements",
+    }
 
     def check(self):
         _check_tensor(self)
@@ -275,7 +279,7 @@ class RandomOffChipStore(RandomAccess):
         "a division"
     )
     streams = ("addresses", "tiles")
-    arguments = {"tensor": "off-chip tensor written"}
+    arguments: ClassVar[dict[str, str]] = {"tensor": "off-chip tensor written"}
 
     def check(self):
         tensor = _check_tensor(self)
@@ -364,7 +368,7 @@ class LinearOffChipLoad(Operator):
         "where rows are whole",
     )
     streams = ("ref?",)
-    arguments = {
+    arguments: ClassVar[dict[str, str]] = {
         "tensor": "off-chip tensor read",
         "tile": "[rows, cols] of a tile in elements",
         "shape": "tiles read in each dimension, outermost first (default: the tensor's tile grid)",
@@ -374,8 +378,8 @@ class LinearOffChipLoad(Operator):
             "repeats; outside the tensor a tile is empty"
         ),
     }
-    defaults = {"shape": None, "stride": None, "order": None}
-    forms = {"ordered": (False, True)}
+    defaults: ClassVar[dict] = {"shape": None, "stride": None, "order": None}
+    forms: ClassVar[dict[str, tuple]] = {"ordered": (False, True)}
 
     @property
     def ordered(self) -> bool:
@@ -589,15 +593,15 @@ class LinearOffChipStore(Operator):
         "rows first",
         "nothing reads the tensor in the same run",
     )
-    arguments = {
+    arguments: ClassVar[dict[str, str]] = {
         "tensor": "off-chip tensor written",
         "order": (
             "[row, col] in elements of each tile of the stream (default: row-major); a place "
             "outside the tensor takes an empty tile"
         ),
     }
-    defaults = {"order": None}
-    forms = {"ordered": (False, True)}
+    defaults: ClassVar[dict] = {"order": None}
+    forms: ClassVar[dict[str, tuple]] = {"ordered": (False, True)}
     ordered = LinearOffChipLoad.ordered
 
     def check(self):

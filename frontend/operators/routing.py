@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from ...machine.errors import RunError
 from ..graph import Operator, operator
 from ..types import (
@@ -167,11 +169,11 @@ class Partition(Routing):
     )
     limits = "at most 128 outputs, the bits of a selector"
     streams = ("input", "selector")
-    arguments = {
+    arguments: ClassVar[dict[str, str]] = {
         "rank": "inner dimensions of a unit (0: each element)",
         "outputs": "number of outputs",
     }
-    forms = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
+    forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
 
     @property
     def outer(self) -> int:
@@ -261,8 +263,10 @@ class Reassemble(Routing):
         "an empty dimension ends a run in the timing `stepsim`, whose streams have none",
     )
     streams = ("inputs*", "selector")
-    arguments = {"rank": "rank of the inputs, and of a unit: their dimensions but the outermost"}
-    forms = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
+    arguments: ClassVar[dict[str, str]] = {
+        "rank": "rank of the inputs, and of a unit: their dimensions but the outermost"
+    }
+    forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
     outer = Partition.outer
 
     def check(self):
@@ -333,8 +337,8 @@ class EagerMerge(Routing):
     stops = "those of the units; selectors are plain"
     limits = ("at most 128 inputs", "references to buffers of one memory")
     streams = ("inputs*",)
-    arguments = {}
-    forms = {"rank": (0, 1, 2), "carries": ROUTED}
+    arguments: ClassVar[dict[str, str]] = {}
+    forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1, 2), "carries": ROUTED}
 
     @property
     def rank(self) -> int:

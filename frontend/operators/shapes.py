@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import sympy
@@ -62,8 +63,15 @@ class Flatten(Shape):
         "inside groups (lo above 0) no empty part ends a dimension that is merged: the wire has "
         "no form for it, and the run ends with an error"
     )
-    arguments = {"lo": "innermost dimension merged", "hi": "outermost dimension merged"}
-    forms = {"lo": (0, 1), "merged": (1, 2, 3), "carries": ELEMENT_KINDS}
+    arguments: ClassVar[dict[str, str]] = {
+        "lo": "innermost dimension merged",
+        "hi": "outermost dimension merged",
+    }
+    forms: ClassVar[dict[str, tuple]] = {
+        "lo": (0, 1),
+        "merged": (1, 2, 3),
+        "carries": ELEMENT_KINDS,
+    }
 
     @property
     def merged(self) -> int:
@@ -128,9 +136,15 @@ class Promote(Shape):
         "is around rank 0, around a dimension of 1, or (level 2) around what a Reshape has just "
         "split"
     )
-    arguments = {"level": "dimensions that stay inside the new one (default: all)"}
-    defaults = {"level": None}
-    forms = {"outermost": (False, True), "level": (0, 1, 2), "carries": ELEMENT_KINDS}
+    arguments: ClassVar[dict[str, str]] = {
+        "level": "dimensions that stay inside the new one (default: all)"
+    }
+    defaults: ClassVar[dict] = {"level": None}
+    forms: ClassVar[dict[str, tuple]] = {
+        "outermost": (False, True),
+        "level": (0, 1, 2),
+        "carries": ELEMENT_KINDS,
+    }
 
     def check(self):
         if self.args["level"] is None:
@@ -236,7 +250,7 @@ class Reshape(Shape):
         "in the timing `stepsim` tiles only, and nothing may read the padding stream, which it "
         "does not have",
     )
-    arguments = {
+    arguments: ClassVar[dict[str, str]] = {
         "dim": "dimension split",
         "chunk": "size of a chunk",
         "pad": (
@@ -244,8 +258,8 @@ class Reshape(Shape):
             "target (default: no padding; the dimension must be divisible)"
         ),
     }
-    defaults = {"pad": None}
-    forms = {
+    defaults: ClassVar[dict] = {"pad": None}
+    forms: ClassVar[dict[str, tuple]] = {
         "dim": (0, 1, 2),
         "chunk": (1, 2),
         "carries": (*TILES, NUMBER, TUPLE),
@@ -458,12 +472,16 @@ class Expand(Shape):
         "no reference stream of references to buffers",
     )
     streams = ("input", "ref?")
-    arguments = {
+    arguments: ClassVar[dict[str, str]] = {
         "count": "copies of each element",
         "rank": "with ref: inner dimensions that are repeated (default 1)",
     }
-    defaults = {"count": None, "rank": None}
-    forms = {"count": (1, 2), "rank": (1, 2), "carries": (*TILES, NUMBER, BUFFER)}
+    defaults: ClassVar[dict] = {"count": None, "rank": None}
+    forms: ClassVar[dict[str, tuple]] = {
+        "count": (1, 2),
+        "rank": (1, 2),
+        "carries": (*TILES, NUMBER, BUFFER),
+    }
 
     @property
     def by_reference(self) -> bool:
@@ -577,7 +595,7 @@ class Zip(Shape):
         "in the timing `stepsim` a pair has two words",
     )
     streams = ("first", "second")
-    arguments = {}
+    arguments: ClassVar[dict[str, str]] = {}
 
     def check(self):
         a, b = self.inputs
@@ -617,8 +635,8 @@ class Fifo(Shape):
 
     shapes = "[D_a, ..., D_0] of any type -> the same"
     stops = "copied"
-    arguments = {"depth": "elements that the channel holds"}
-    forms = {"carries": ELEMENT_KINDS}
+    arguments: ClassVar[dict[str, str]] = {"depth": "elements that the channel holds"}
+    forms: ClassVar[dict[str, tuple]] = {"carries": ELEMENT_KINDS}
 
     def check(self):
         self.positive("depth")
@@ -656,8 +674,8 @@ class Broadcast(Shape):
 
     shapes = "[D_a, ..., D_0] of any type -> the same, n times"
     stops = "copied"
-    arguments = {"n": "outputs"}
-    forms = {"n": (1, 2, 3), "carries": ELEMENT_KINDS}
+    arguments: ClassVar[dict[str, str]] = {"n": "outputs"}
+    forms: ClassVar[dict[str, tuple]] = {"n": (1, 2, 3), "carries": ELEMENT_KINDS}
 
     def check(self):
         self.positive("n")

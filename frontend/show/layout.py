@@ -226,7 +226,7 @@ def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | P
         points.append((centre[way[-1]][0] + arrive[i], centre[way[-1]][1] + height / 2))
         line = "--" if i in back else "-"
         shown = points[::-1] if i in back else points
-        for a, b in zip(shown[:-2], shown[1:-1], strict=False):
+        for a, b in itertools.pairwise(shown[:-1]):
             ax.plot(
                 *zip(a, b, strict=False),
                 color="#444444",

@@ -1,4 +1,4 @@
-"""The reference page of operators, made from their declarations and from one small example of each."""
+"""The reference page of operators, from their declarations and one small example of each."""
 
 from __future__ import annotations
 

@@ -34,8 +34,9 @@ def print_graph(graph: Graph) -> str:
         if name not in graph.derived_symbols:
             most = f", {graph.bounds[name]}" if name in graph.bounds else ""
             lines.append(f"symbol({name!r}, {d.kind.value!r}{most})")
-    for t in graph.tensors.values():
-        lines.append(f"{t.role}({t.name!r}, [{t.rows}, {t.cols}], {t.dtype!r})")
+    lines += [
+        f"{t.role}({t.name!r}, [{t.rows}, {t.cols}], {t.dtype!r})" for t in graph.tensors.values()
+    ]
     for node in graph.nodes:
         loop = isinstance(node, Loop)
         parts = [] if loop else [_stream(s) for s in node.inputs]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from typing import NoReturn
 
 import numpy as np
 
@@ -346,17 +347,6 @@ def expression(text: str, title: str = "expr") -> DataflowGraph:
 
 
 def _expression(text: str, title: str) -> DataflowGraph:
-    g = Builder(title)
-
-    def refuse(node, what):
-        raise ProgramError(
-            f"cannot read {ast.get_source_segment(text, node)!r}: {what}",
-            f"{title}, line {node.lineno}, column {node.col_offset + 1}",
-            remedy=f"there are + - * / **, comparisons, & | ~ and {', '.join(_CALLS)}"
-            if what == _UNKNOWN
-            else None,
-        )
-
     text = "\n".join(line.strip() for line in text.replace(";", "\n").split("\n"))
     try:
         body = ast.parse(text).body
@@ -366,50 +356,78 @@ def _expression(text: str, title: str) -> DataflowGraph:
         ) from None
     except ValueError as e:  # of thousands of digits
         raise ProgramError(f"cannot be read: {e}", title) from None
-    assigned: dict[str, Value] = {}
-    used: set[str] = set()
+    reader = _Reader(text, title)
+    for statement in body:
+        reader.statement(statement, alone=len(body) == 1)
+    return reader.graph()
 
-    def value(node):
+
+class _Reader:
+    """Assignments, one after the other, as nodes of a graph."""
+
+    def __init__(self, text: str, title: str):
+        self.text = text
+        self.title = title
+        self.builder = Builder(title)
+        self.assigned: dict[str, Value] = {}
+        self.used: set[str] = set()
+
+    def refuse(self, node: ast.expr | ast.stmt, what: str) -> NoReturn:
+        known = f"there are + - * / **, comparisons, & | ~ and {', '.join(_CALLS)}"
+        raise ProgramError(
+            f"cannot read {ast.get_source_segment(self.text, node)!r}: {what}",
+            f"{self.title}, line {node.lineno}, column {node.col_offset + 1}",
+            remedy=known if what == _UNKNOWN else None,
+        )
+
+    def statement(self, statement: ast.stmt, alone: bool) -> None:
+        """An assignment, or an expression that stands ``alone`` and is called ``result``."""
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=v):
+                if name in self.assigned:
+                    self.refuse(statement, f"{name} is assigned twice")
+                if ("input", name) in self.builder._known:
+                    self.refuse(statement, f"{name} is used before it is assigned")
+                self.assigned[name] = self.builder.lift(self.value(v))
+            case ast.Expr(value=v) if alone:
+                self.assigned["result"] = self.builder.lift(self.value(v))
+            case _:
+                self.refuse(statement, "a statement is NAME = EXPRESSION")
+
+    def value(self, node: ast.expr) -> Value | float:
+        """An expression; of numbers alone, a number."""
         match node:
             case ast.Constant(value=int() | float() as v):
                 return float(v)
             case ast.Name(id=name):
-                used.add(name)
-                return assigned[name] if name in assigned else g.input(name)
+                self.used.add(name)
+                return self.assigned[name] if name in self.assigned else self.builder.input(name)
             case ast.BinOp(left=x, op=op, right=y) if type(op) in _BINARY:
-                x = value(x)
-                y = value(y)
+                x = self.value(x)
+                y = self.value(y)
                 try:
                     return _BINARY[type(op)](x, y)
                 except (ArithmeticError, TypeError) as e:  # of two numbers
-                    refuse(node, str(e))
+                    self.refuse(node, str(e))
             case ast.UnaryOp(op=op, operand=x) if type(op) in _UNARY:
-                return _UNARY[type(op)](value(x))
+                return _UNARY[type(op)](self.value(x))
             case ast.Compare(left=x, ops=[op], comparators=[y]) if type(op) in _COMPARE:
-                return _COMPARE[type(op)](value(x), value(y))
+                return _COMPARE[type(op)](self.value(x), self.value(y))
             case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _CALLS:
-                f, count = _CALLS[name]
-                if len(args) != count:
-                    refuse(node, f"{name} has {count} operand{'s' * (count > 1)}")
-                args = [value(x) for x in args]
-                return f(*(args if count > 1 else [g.lift(args[0])]))
-        refuse(node, _UNKNOWN)
+                return self.call(node, name, args)
+        self.refuse(node, _UNKNOWN)
 
-    for statement in body:
-        match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=v):
-                if name in assigned:
-                    refuse(statement, f"{name} is assigned twice")
-                if ("input", name) in g._known:
-                    refuse(statement, f"{name} is used before it is assigned")
-                assigned[name] = g.lift(value(v))
-            case ast.Expr(value=v) if len(body) == 1:
-                assigned["result"] = g.lift(value(v))
-            case _:
-                refuse(statement, "a statement is NAME = EXPRESSION")
-    if not assigned:
-        raise ProgramError("is empty", title)
-    for name, v in assigned.items():
-        if name not in used:
-            g.output(name, v)
-    return g.graph()
+    def call(self, node: ast.expr, name: str, args: list[ast.expr]) -> Value:
+        f, count = _CALLS[name]
+        if len(args) != count:
+            self.refuse(node, f"{name} has {count} operand{'s' * (count > 1)}")
+        values = [self.value(x) for x in args]
+        return f(*values) if count > 1 else f(self.builder.lift(values[0]))
+
+    def graph(self) -> DataflowGraph:
+        if not self.assigned:
+            raise ProgramError("is empty", self.title)
+        for name, v in self.assigned.items():
+            if name not in self.used:
+                self.builder.output(name, v)
+        return self.builder.graph()

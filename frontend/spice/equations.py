@@ -8,6 +8,7 @@ ones, and of outputs. Derivatives follow the chain rule from one intermediate re
 from __future__ import annotations
 
 import heapq
+import operator
 from dataclasses import dataclass, field
 from functools import cache, reduce
 
@@ -23,31 +24,77 @@ from .builder import Builder, Value, absolute, exp, log, maximum, minimum, power
 __all__ = ["EXP_LIMIT", "Equations", "limexp", "softplus"]
 
 EXP_LIMIT = 80.0
-"""Argument from which :class:`limexp` is continued by its tangent: e**80 fits in fp32."""
+"""Argument from which :class:`LimExp` is continued by its tangent: e**80 fits in fp32."""
 
 
-class limexp(sy.Function):
+class LimExp(sy.Function):
     """e**x, continued by its tangent from EXP_LIMIT on."""
 
     nargs = 1
 
     def fdiff(self, argindex=1):
-        return limexp_slope(self.args[0])
+        return LimExpSlope(self.args[0])
 
 
-class limexp_slope(sy.Function):
-    """Derivative of limexp."""
+class LimExpSlope(sy.Function):
+    """Derivative of LimExp."""
 
     nargs = 1
 
 
-class softplus(sy.Function):
+class SoftPlus(sy.Function):
     """log(1 + e**x), without loss of accuracy for small e**x and without overflow."""
 
     nargs = 1
 
     def fdiff(self, argindex=1):
         return 1 / (1 + sy.exp(-self.args[0]))
+
+
+# SymPy prints and sorts functions by the names of their classes.
+LimExp.__name__ = "limexp"
+LimExpSlope.__name__ = "limexp_slope"
+SoftPlus.__name__ = "softplus"
+limexp = LimExp
+softplus = SoftPlus
+
+
+def _lower_limexp(x: Value) -> Value:
+    return where(
+        EXP_LIMIT < x,
+        exp(minimum(x, EXP_LIMIT)) * (x - (EXP_LIMIT - 1)),
+        exp(minimum(x, EXP_LIMIT)),
+    )
+
+
+def _lower_softplus(x: Value) -> Value:
+    small = exp(x)
+    u = 1.0 + small
+    return where(x > 15.0, x, where(u == 1.0, small, log(u) * small / (u - 1.0)))
+
+
+_BINARY = {
+    sy.Max: maximum,
+    sy.Min: minimum,
+    sy.Lt: operator.lt,
+    sy.Le: operator.le,
+    sy.Gt: operator.gt,
+    sy.Ge: operator.ge,
+    sy.Eq: operator.eq,
+    sy.Ne: operator.ne,
+}
+"""Functions of two operands, or of several from left to right, as operations of the ALU."""
+
+_UNARY = {
+    Not: operator.invert,
+    sy.exp: exp,
+    sy.log: log,
+    sy.Abs: absolute,
+    LimExp: _lower_limexp,
+    LimExpSlope: lambda x: exp(minimum(x, EXP_LIMIT)),
+    SoftPlus: _lower_softplus,
+}
+"""Functions of one operand as operations of the ALU."""
 
 
 @cache
@@ -62,7 +109,7 @@ def _limexp_np(x):
 
 _NUMPY = {
     "limexp": _limexp_np,
-    "limexp_slope": lambda x: np.exp(np.minimum(x, EXP_LIMIT)),
+    "LimExpSlope": lambda x: np.exp(np.minimum(x, EXP_LIMIT)),
     "softplus": lambda x: np.logaddexp(0, x),
 }
 
@@ -246,45 +293,13 @@ class _Lowering:
             return exp(self.lower(n) * log(self.lower(base)))
         if isinstance(e, sy.Piecewise):
             return self._piecewise(e.args)
-        if isinstance(e, (sy.Max, sy.Min)):
-            return reduce(
-                maximum if isinstance(e, sy.Max) else minimum, [self.lower(x) for x in e.args]
-            )
-        if isinstance(e, And):
-            return reduce(lambda x, y: x & y, [self.lower(x) for x in sorted(e.args, key=str)])
-        if isinstance(e, Or):
-            return reduce(lambda x, y: x | y, [self.lower(x) for x in sorted(e.args, key=str)])
-        if isinstance(e, Not):
-            return ~self.lower(e.args[0])
-        if e.is_Relational:
-            x, y = (self.lower(a) for a in e.args)
-            return {
-                sy.Lt: x.__lt__,
-                sy.Le: x.__le__,
-                sy.Gt: x.__gt__,
-                sy.Ge: x.__ge__,
-                sy.Eq: x.__eq__,
-                sy.Ne: x.__ne__,
-            }[e.func](y)
-        x = self.lower(e.args[0])
-        if isinstance(e, sy.exp):
-            return exp(x)
-        if isinstance(e, sy.log):
-            return log(x)
-        if isinstance(e, sy.Abs):
-            return absolute(x)
-        if isinstance(e, limexp_slope):
-            return exp(minimum(x, EXP_LIMIT))
-        if isinstance(e, limexp):
-            return where(
-                EXP_LIMIT < x,
-                exp(minimum(x, EXP_LIMIT)) * (x - (EXP_LIMIT - 1)),
-                exp(minimum(x, EXP_LIMIT)),
-            )
-        if isinstance(e, softplus):
-            small = exp(x)
-            u = 1.0 + small
-            return where(x > 15.0, x, where(u == 1.0, small, log(u) * small / (u - 1.0)))
+        if isinstance(e, (And, Or)):
+            terms = [self.lower(x) for x in sorted(e.args, key=str)]
+            return reduce(operator.and_ if isinstance(e, And) else operator.or_, terms)
+        if e.func in _BINARY:
+            return reduce(_BINARY[e.func], [self.lower(x) for x in e.args])
+        if e.func in _UNARY:
+            return _UNARY[e.func](self.lower(e.args[0]))
         raise ProgramError(
             f"{e.func.__name__} has no meaning on the ALU", f"device {self.builder.title}"
         )

@@ -32,7 +32,7 @@ class Factors:
     upper, lower
         Per column (pivot order), pivot indices of the entries of U above the diagonal, ascending,
         and of L below it (in the order found).
-    l, u, pivot
+    below, u, pivot
         Their values in float64; ``pivot[k]`` is U's diagonal.
 
     """
@@ -44,7 +44,7 @@ class Factors:
     upper: list[np.ndarray]
     lower: list[np.ndarray]
     u: list[np.ndarray]
-    l: list[np.ndarray]
+    below: list[np.ndarray]
     pivot: np.ndarray
 
     def matrices(self) -> tuple[sp.csc_array, sp.csc_array]:
@@ -57,7 +57,7 @@ class Factors:
             cols = np.concatenate([np.arange(n), np.repeat(np.arange(n), count)])
             return sp.csc_array((np.concatenate([diagonal, *values]), (rows, cols)), shape=(n, n))
 
-        return build(self.lower, self.l, np.ones(n)), build(self.upper, self.u, self.pivot)
+        return build(self.lower, self.below, np.ones(n)), build(self.upper, self.u, self.pivot)
 
     def blocks(self) -> sp.csc_array:
         """P A Q without the entries outside the diagonal blocks: the product of L and U."""

@@ -141,12 +141,15 @@ def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
 def front_solve(
     f: Factors, column: int, depth: int = 1, shape: str = "balanced", title: str = "column"
 ) -> DataflowGraph:
-    """The front solve x = L \\ A(:, k) of one column (k in pivot order), as left-looking factorisation does it: entries of U, and of L before division.
+    """The front solve x = L \\ A(:, k) of one column (k in pivot order), as left-looking
+    factorisation does it: entries of U, and of L before division.
 
-    Rows are taken ``depth`` at a time in pivot order; within such a group a row's solution is written out in terms of
-    what comes before the group (substitution), without common sub-expressions, so that the group's rows do not wait for each other. Sums and
-    products are then built in the given ``shape``. Inputs ``L[i,j]`` and ``b[i]`` (only those used; defaults the matrix' own values), outputs
-    ``x[i]``, or ``-x[i]`` for a node that holds minus it; all indices in pivot order.
+    Rows are taken ``depth`` at a time in pivot order. Within such a group a row's solution is
+    written out in terms of what comes before the group (substitution), without common
+    sub-expressions: the group's rows do not wait for each other. Sums and products are then built
+    in the given ``shape``. Inputs ``L[i,j]`` and ``b[i]`` (only those used; defaults the matrix'
+    own values), outputs ``x[i]``, or ``-x[i]`` for a node that holds minus it; all indices in pivot
+    order.
     """
     n = len(f.pivot)
     if not 0 <= column < n:
@@ -158,7 +161,7 @@ def front_solve(
     rows, values = f.entries(column)
     uses: dict[int, list[tuple[int, float]]] = {}  # row -> the (column, value) of L it reads
     for p in f.upper[column].tolist():
-        for i, v in zip(f.lower[p].tolist(), f.l[p].tolist(), strict=False):
+        for i, v in zip(f.lower[p].tolist(), f.below[p].tolist(), strict=False):
             uses.setdefault(i, []).append((p, v))
     if not uses:
         raise ProgramError(
@@ -177,12 +180,12 @@ def front_solve(
         for i in group:
             terms = [([g.input(f"b[{i}]", b[i])], True)] if i in b else []
             for j, v in uses.get(i, ()):
-                l = g.input(f"L[{i},{j}]", v)
+                entry = g.input(f"L[{i},{j}]", v)
                 if j in expanded:
-                    terms += [([l, *factors], not s) for factors, s in expanded[j]]
+                    terms += [([entry, *factors], not s) for factors, s in expanded[j]]
                 else:
                     x, s = solved[j]
-                    terms.append(([l, x], not s))
+                    terms.append(([entry, x], not s))
             expanded[i] = terms
         for i in group:
             solved[i] = g.sum([(g.product(factors), s) for factors, s in expanded[i]])

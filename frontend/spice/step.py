@@ -1,8 +1,8 @@
 """Small STeP programs as dataflow graphs: every element of every tile becomes nodes.
 
-The program's own evaluation (:class:`penstock.frontend.meaning.evaluator.Evaluator`) runs over arrays of
-nodes instead of numbers, so the order of all sums is that of ``docs/arithmetic.md``, and values are
-those of the tiled machine bit for bit.
+The program's own evaluation (:class:`~penstock.frontend.meaning.evaluator.Evaluator`) runs over
+arrays of nodes instead of numbers, so the order of all sums is that of ``docs/arithmetic.md``, and
+values are those of the tiled machine bit for bit.
 """
 
 from __future__ import annotations
@@ -220,9 +220,9 @@ def scalarise(
     stored tensors and the tiles of each Sink, likewise. A bf16 number travels as the fp32 number of
     the same value, and what is fed to a bf16 tensor must be one. Units that are taken as they
     arrive are taken in turn, or in the ``order`` of a run (as of
-    :class:`~penstock.frontend.meaning.evaluator.Evaluator`). ``meta["rounds"]``: whether values are rounded
-    by operations that only fp32 makes so. ProgramError for a function with no meaning on nodes, a
-    Source without elements, a program without numbers to store, and more than NODE_LIMIT nodes.
+    :class:`~penstock.frontend.meaning.evaluator.Evaluator`). ``meta["rounds"]``: whether values are
+    rounded by operations that only fp32 makes so. ProgramError for a function with no meaning on
+    nodes, a Source without elements, a program without numbers to store, more than NODE_LIMIT nodes.
     """
     g = Builder(title, CONSTANT_USES)
     flops = sum((node.flops() for node in graph.nodes), sympy.Integer(0))
