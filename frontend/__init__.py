@@ -143,7 +143,8 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    """Operators as functions: ``accum`` for ``Accum`` and so on, registered ones included."""
-    if name in FUNCTIONAL:
-        return FUNCTIONAL[name]
+    """Every registered operator, as a class and as a function: ``Accum`` and ``accum``."""
+    for known in (OPERATORS, FUNCTIONAL):
+        if name in known:
+            return known[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

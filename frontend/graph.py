@@ -318,6 +318,13 @@ class Operator(NoArithmetic):
         """On-chip bytes under a named rule (frontend/analysis/metrics.py)."""
         return sympy.Integer(0)
 
+    @classmethod
+    def example(cls, given) -> Operator | None:
+        """One of its kind for the reference page; ``given`` makes typical streams and tensors
+        (:class:`~penstock.frontend.show.operator_pages.Given`). None: the page has no example.
+        """
+        return None
+
     def lower_machine(self, low) -> Sequence:
         """Units for the timing `machine`; ``low`` is a frontend.lowering.MachineLowering.
 

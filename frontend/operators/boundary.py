@@ -39,6 +39,10 @@ class Source(Operator):
     defaults: ClassVar[dict] = {"tile": None, "dtype": "fp32", "selector": None, "scalar": None}
     forms: ClassVar[dict[str, tuple]] = {"carries": (*TILES, NUMBER)}
 
+    @classmethod
+    def example(cls, given):
+        return cls(graph=given.graph, shape=(given.n,), selector=4)
+
     def check(self):
         kinds = [n for n in ("tile", "selector", "scalar") if self.args[n] is not None]
         if len(kinds) != 1:
@@ -90,6 +94,10 @@ class Sink(Operator):
     stops = "taken"
     arguments: ClassVar[dict[str, str]] = {}
 
+    @classmethod
+    def example(cls, given):
+        return cls(given.x())
+
     def shape_rule(self):
         return []
 
@@ -120,6 +128,12 @@ class Loop(Operator):
     stops = "copied"
     streams = ()
     arguments: ClassVar[dict[str, str]] = {"type": "StreamType of the stream"}
+
+    @classmethod
+    def example(cls, given):
+        loop = cls(StreamType(ScalarType(32), (given.n,)), graph=given.graph)
+        loop.close(given.number())
+        return loop
 
     def check(self):
         if not isinstance(self.args["type"], StreamType):

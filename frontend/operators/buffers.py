@@ -46,6 +46,10 @@ class Bufferize(Operator):
         "shared": (False, True),
     }
 
+    @classmethod
+    def example(cls, given):
+        return cls(given.ragged(), rank=1)
+
     def check(self):
         static_tiles(self, 0)
         s = self.inputs[0].type
@@ -174,6 +178,10 @@ class Streamify(Operator):
             ("static", "dynamic", "affine"),
         )
     }
+
+    @classmethod
+    def example(cls, given):
+        return cls(Bufferize(given.ragged(), rank=1, name="b"), repeat=2)
 
     @property
     def turns(self) -> str:

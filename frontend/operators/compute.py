@@ -8,8 +8,24 @@ import sympy
 
 from ...machine.errors import ProgramError
 from ...machine.functions import lookup
-from ..functions.streams import Collect, Expanding, RowAppend, RowOffset
-from ..functions.tiles import Elementwise, Function, Matmul, RowReduce, as_function, spread_of
+from ..functions.streams import (
+    Collect,
+    Expanding,
+    RowAppend,
+    RowOffset,
+    retile_row,
+    retile_streamify,
+)
+from ..functions.tiles import (
+    Elementwise,
+    Function,
+    Matmul,
+    RowReduce,
+    add,
+    as_function,
+    row_sum,
+    spread_of,
+)
 from ..graph import Operator, as_stream, operator
 from ..meaning.elements import pairs
 from ..types import (
@@ -207,6 +223,10 @@ class Map(HigherOrder):
         ),
     }
 
+    @classmethod
+    def example(cls, given):
+        return cls(given.x(), fn=row_sum())
+
     @property
     def run_time_columns(self) -> str | None:
         """What is done over columns whose number only the run tells: rows are reduced, appended or
@@ -382,6 +402,10 @@ class Accum(Reduction):
     defaults = Map.defaults
     forms: ClassVar[dict[str, tuple]] = {"rank": (1, 2), "carries": (*TILES, NUMBER)}
 
+    @classmethod
+    def example(cls, given):
+        return cls(given.rows(), fn=retile_row(), rank=1)
+
     def shape_rule(self):
         s = self.inputs[0].type
         return [StreamType(self.result, s.shape[: len(s.shape) - self.args["rank"]])]
@@ -468,6 +492,10 @@ class Scan(Reduction):
     defaults = Map.defaults
     forms: ClassVar[dict[str, tuple]] = {"rank": (1, 2), "carries": TILES}
 
+    @classmethod
+    def example(cls, given):
+        return cls(given.x(), fn=add(), rank=1)
+
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])
         if not isinstance(fn, Elementwise):
@@ -542,6 +570,10 @@ class FlatMap(HigherOrder):
     }
     defaults: ClassVar[dict] = {"rank": 0}
     forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1), "carries": (*TILES, NUMBER)}
+
+    @classmethod
+    def example(cls, given):
+        return cls(given.x(), fn=retile_streamify())
 
     def check(self):
         fn = self.args["fn"] = as_function(self.args["fn"])

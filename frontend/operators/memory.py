@@ -216,6 +216,10 @@ class RandomOffChipLoad(RandomAccess):
         "tile": "[rows, cols] of a tile in elements",
     }
 
+    @classmethod
+    def example(cls, given):
+        return cls(given.number(), given.w(), tile=(8, 16))
+
     def check(self):
         _check_tensor(self)
         self.args["tile"] = _int_tuple(self, "tile", 1)
@@ -280,6 +284,10 @@ class RandomOffChipStore(RandomAccess):
     )
     streams = ("addresses", "tiles")
     arguments: ClassVar[dict[str, str]] = {"tensor": "off-chip tensor written"}
+
+    @classmethod
+    def example(cls, given):
+        return cls(given.number(), given.flat(), given.y())
 
     def check(self):
         tensor = _check_tensor(self)
@@ -380,6 +388,10 @@ class LinearOffChipLoad(Operator):
     }
     defaults: ClassVar[dict] = {"shape": None, "stride": None, "order": None}
     forms: ClassVar[dict[str, tuple]] = {"ordered": (False, True)}
+
+    @classmethod
+    def example(cls, given):
+        return cls(given.w(), tile=(8, 16), shape=(4, 2), ref=given.flat("ref"))
 
     @property
     def ordered(self) -> bool:
@@ -603,6 +615,10 @@ class LinearOffChipStore(Operator):
     defaults: ClassVar[dict] = {"order": None}
     forms: ClassVar[dict[str, tuple]] = {"ordered": (False, True)}
     ordered = LinearOffChipLoad.ordered
+
+    @classmethod
+    def example(cls, given):
+        return cls(given.x(), given.y())
 
     def check(self):
         tensor = _check_tensor(self, "output")

@@ -175,6 +175,10 @@ class Partition(Routing):
     }
     forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
 
+    @classmethod
+    def example(cls, given):
+        return cls(given.x(), given.choice(), rank=1, outputs=2)
+
     @property
     def outer(self) -> int:
         """Rank of the selector."""
@@ -269,6 +273,10 @@ class Reassemble(Routing):
     forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1, 2), "outer": (0, 1), "carries": ROUTED}
     outer = Partition.outer
 
+    @classmethod
+    def example(cls, given):
+        return cls(given.flat("a"), given.flat("b"), given.choice(given.m), rank=0)
+
     def check(self):
         *data, _sel = self.inputs
         self.check_limit(len(data))
@@ -339,6 +347,10 @@ class EagerMerge(Routing):
     streams = ("inputs*",)
     arguments: ClassVar[dict[str, str]] = {}
     forms: ClassVar[dict[str, tuple]] = {"rank": (0, 1, 2), "carries": ROUTED}
+
+    @classmethod
+    def example(cls, given):
+        return cls(given.x(), given.x())
 
     @property
     def rank(self) -> int:

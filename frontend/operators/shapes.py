@@ -73,6 +73,10 @@ class Flatten(Shape):
         "carries": ELEMENT_KINDS,
     }
 
+    @classmethod
+    def example(cls, given):
+        return cls(given.x(), lo=0, hi=1)
+
     @property
     def merged(self) -> int:
         """Dimensions that become one."""
@@ -145,6 +149,10 @@ class Promote(Shape):
         "level": (0, 1, 2),
         "carries": ELEMENT_KINDS,
     }
+
+    @classmethod
+    def example(cls, given):
+        return cls(given.x(), level=1)
 
     def check(self):
         if self.args["level"] is None:
@@ -266,6 +274,10 @@ class Reshape(Shape):
         "padding": ("none", "tile", "selector", "scalar"),
         "marked": (False, True),
     }
+
+    @classmethod
+    def example(cls, given):
+        return cls(given.ragged(), dim=0, chunk=4, pad=0)
 
     @property
     def padding(self) -> str:
@@ -483,6 +495,10 @@ class Expand(Shape):
         "carries": (*TILES, NUMBER, BUFFER),
     }
 
+    @classmethod
+    def example(cls, given):
+        return cls(given.one(), ref=given.x(), rank=1)
+
     @property
     def by_reference(self) -> bool:
         return len(self.inputs) == 2
@@ -597,6 +613,10 @@ class Zip(Shape):
     streams = ("first", "second")
     arguments: ClassVar[dict[str, str]] = {}
 
+    @classmethod
+    def example(cls, given):
+        return cls(given.flat("a"), given.flat("b"))
+
     def check(self):
         a, b = self.inputs
         if not same_shape(a.shape, b.shape):
@@ -638,6 +658,10 @@ class Fifo(Shape):
     arguments: ClassVar[dict[str, str]] = {"depth": "elements that the channel holds"}
     forms: ClassVar[dict[str, tuple]] = {"carries": ELEMENT_KINDS}
 
+    @classmethod
+    def example(cls, given):
+        return cls(given.choice(), depth=8)
+
     def check(self):
         self.positive("depth")
 
@@ -676,6 +700,10 @@ class Broadcast(Shape):
     stops = "copied"
     arguments: ClassVar[dict[str, str]] = {"n": "outputs"}
     forms: ClassVar[dict[str, tuple]] = {"n": (1, 2, 3), "carries": ELEMENT_KINDS}
+
+    @classmethod
+    def example(cls, given):
+        return cls(given.x(), n=2)
 
     def check(self):
         self.positive("n")

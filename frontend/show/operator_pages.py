@@ -11,160 +11,126 @@ from ...machine.functions import FUNCTIONS
 from ...machine.kinds import KINDS
 from ...machine.unitgraph import Unit
 from ..functions import streams as f
-from ..functions.tiles import add, matmul, row_max, row_sum, scale
-from ..graph import FUNCTIONAL, OPERATORS, Graph, Operator
+from ..functions.tiles import matmul, row_max, row_sum, scale
+from ..graph import FUNCTIONAL, OPERATORS, Graph, Operator, TensorRef
 from ..lowering import MachineLowering
 from ..operators.boundary import Sink, Source
-from ..types import ScalarType, StreamType
+from ..operators.compute import Accum, FlatMap, Map
+from ..types import Dim
 from .text import print_graph
 
-Example = Callable[[Graph, dict], Operator]
 
+class Given:
+    """What an operator's example is made of: streams over N groups of M tiles, and tensors.
 
-def _inputs(g: Graph) -> dict:
-    """Streams for the examples: x of tiles in N groups of M, single ones, selectors, numbers; a
-    ragged dimension D.
+    Attributes
+    ----------
+    graph
+        The graph of the example.
+    n, m, d
+        Its dimensions; D is ragged.
+
     """
-    n = g.dynamic("N")
-    m = g.dynamic("M")
-    d = g.dynamic("D", ragged=True)
-    tile = (8, 16)
-    return {
-        "x": lambda: Source(graph=g, shape=(n, m), tile=tile, name="x"),
-        "one": lambda: Source(graph=g, shape=(n, 1), tile=tile, name="one"),
-        "flat": lambda name="flat": Source(graph=g, shape=(n,), tile=tile, name=name),
-        "ragged": lambda: Source(graph=g, shape=(n, d), tile=tile, name="x"),
-        "rows": lambda: Source(graph=g, shape=(n, m), tile=(1, 16), name="x"),
-        "choice": lambda *s: Source(graph=g, shape=s or (n,), selector=2, name="selector"),
-        "number": lambda name="a": Source(graph=g, shape=(n,), scalar=32, name=name),
-        "w": lambda: g.input("w", (32, 32)),
-        "y": lambda: g.output("y", (32, 32)),
-        "n": n,
-        "m": m,
-    }
+
+    def __init__(self, graph: Graph):
+        self.graph = graph
+        self.n = graph.dynamic("N")
+        self.m = graph.dynamic("M")
+        self.d = graph.dynamic("D", ragged=True)
+
+    def tiles(self, *shape: Dim | int, tile: tuple[int, int] = (8, 16), **options) -> Source:
+        """A stream of tiles."""
+        return Source(graph=self.graph, shape=shape, tile=tile, **options)
+
+    def x(self) -> Source:
+        """Tiles in N groups of M."""
+        return self.tiles(self.n, self.m, name="x")
+
+    def one(self) -> Source:
+        """Tiles in N groups of one."""
+        return self.tiles(self.n, 1, name="one")
+
+    def flat(self, name: str = "flat") -> Source:
+        """N tiles."""
+        return self.tiles(self.n, name=name)
+
+    def ragged(self) -> Source:
+        """Tiles in N groups of several sizes."""
+        return self.tiles(self.n, self.d, name="x")
+
+    def rows(self) -> Source:
+        """Tiles of one row, in N groups of M."""
+        return self.tiles(self.n, self.m, tile=(1, 16), name="x")
+
+    def choice(self, *shape: Dim) -> Source:
+        """Selectors of two targets."""
+        return Source(graph=self.graph, shape=shape or (self.n,), selector=2, name="selector")
+
+    def number(self, name: str = "a") -> Source:
+        """N numbers."""
+        return Source(graph=self.graph, shape=(self.n,), scalar=32, name=name)
+
+    def w(self) -> TensorRef:
+        """A tensor to load."""
+        return self.graph.input("w", (32, 32))
+
+    def y(self) -> TensorRef:
+        """A tensor to store."""
+        return self.graph.output("y", (32, 32))
 
 
-def _examples() -> dict[str, Example]:
-    o = OPERATORS
-    return {
-        "Map": lambda g, i: o["Map"](i["x"](), fn=row_sum()),
-        "Accum": lambda g, i: o["Accum"](i["rows"](), fn=f.retile_row(), rank=1),
-        "Scan": lambda g, i: o["Scan"](i["x"](), fn=add(), rank=1),
-        "FlatMap": lambda g, i: o["FlatMap"](i["x"](), fn=f.retile_streamify()),
-        "LinearOffChipLoad": lambda g, i: o["LinearOffChipLoad"](
-            i["w"](), tile=(8, 16), shape=(4, 2), ref=i["flat"]("ref")
-        ),
-        "LinearOffChipStore": lambda g, i: o["LinearOffChipStore"](i["x"](), i["y"]()),
-        "RandomOffChipLoad": lambda g, i: o["RandomOffChipLoad"](
-            i["number"](), i["w"](), tile=(8, 16)
-        ),
-        "RandomOffChipStore": lambda g, i: o["RandomOffChipStore"](
-            i["number"](), i["flat"](), i["y"]()
-        ),
-        "Bufferize": lambda g, i: o["Bufferize"](i["ragged"](), rank=1),
-        "Streamify": lambda g, i: o["Streamify"](
-            o["Bufferize"](i["ragged"](), rank=1, name="b"), repeat=2
-        ),
-        "Partition": lambda g, i: o["Partition"](i["x"](), i["choice"](), rank=1, outputs=2),
-        "Reassemble": lambda g, i: o["Reassemble"](
-            i["flat"]("a"), i["flat"]("b"), i["choice"](i["m"]), rank=0
-        ),
-        "EagerMerge": lambda g, i: o["EagerMerge"](i["x"](), i["x"]()),
-        "Flatten": lambda g, i: o["Flatten"](i["x"](), lo=0, hi=1),
-        "Promote": lambda g, i: o["Promote"](i["x"](), level=1),
-        "Reshape": lambda g, i: o["Reshape"](i["ragged"](), dim=0, chunk=4, pad=0),
-        "Expand": lambda g, i: o["Expand"](i["one"](), ref=i["x"](), rank=1),
-        "Zip": lambda g, i: o["Zip"](i["flat"]("a"), i["flat"]("b")),
-        "Fifo": lambda g, i: o["Fifo"](i["choice"](), depth=8),
-        "Broadcast": lambda g, i: o["Broadcast"](i["x"](), n=2),
-        "Source": lambda g, i: o["Source"](graph=g, shape=(i["n"],), selector=4),
-        "Sink": lambda g, i: o["Sink"](i["x"]()),
-        "Loop": lambda g, i: _closed(
-            o["Loop"](StreamType(ScalarType(32), (i["n"],)), graph=g), i["number"]()
-        ),
-    }
+Example = Callable[[Given], Operator | None]
 
 
-def _closed(loop, stream):
-    loop.close(stream)
-    return loop
-
-
-def _function_examples() -> list[tuple[str, Callable[[Graph, dict], Operator]]]:
+def _function_examples() -> list[tuple[str, Example]]:
     """Each function as a program writes it, with an operator that runs it."""
-    o = OPERATORS
 
-    def tile(g: Graph, i: dict, *size: int, dtype: str = "fp32", shape: tuple = ()):
-        return Source(graph=g, shape=shape or (i["n"],), tile=size, dtype=dtype)
-
-    def elementwise(name: str):
+    def elementwise(name: str) -> Example:
         dtype = "bf16" if name == "cast_fp32" else "fp32"
-        return lambda g, i: o["Map"](
-            *(tile(g, i, 8, 16, dtype=dtype) for _ in range(FUNCTIONS[name].arity)), fn=name
-        )
+        arity = FUNCTIONS[name].arity
+        return lambda i: Map(*(i.tiles(i.n, dtype=dtype) for _ in range(arity)), fn=name)
+
+    def text(name: str) -> str:
+        if name.startswith("cast"):
+            return f'"{name}"'
+        return f"{'maximum' if name == 'max' else name}()"
 
     return [
-        *(
-            (
-                f"{'maximum' if name == 'max' else name}()"
-                if not name.startswith("cast")
-                else f'"{name}"',
-                elementwise(name),
-            )
-            for name in FUNCTIONS
-        ),
-        ("scale(factor)", lambda g, i: o["Map"](tile(g, i, 8, 16), fn=scale(0.5))),
-        ("row_sum()", lambda g, i: o["Map"](tile(g, i, 8, 16), fn=row_sum())),
-        ("row_max()", lambda g, i: o["Map"](tile(g, i, 8, 16), fn=row_max())),
-        ("matmul()", lambda g, i: o["Map"](tile(g, i, 8, 16), tile(g, i, 16, 24), fn=matmul())),
+        *((text(name), elementwise(name)) for name in FUNCTIONS),
+        ("scale(factor)", lambda i: Map(i.tiles(i.n), fn=scale(0.5))),
+        ("row_sum()", lambda i: Map(i.tiles(i.n), fn=row_sum())),
+        ("row_max()", lambda i: Map(i.tiles(i.n), fn=row_max())),
+        ("matmul()", lambda i: Map(i.tiles(i.n), i.tiles(i.n, tile=(16, 24)), fn=matmul())),
         (
             "matmul(transposed=True)",
-            lambda g, i: o["Map"](tile(g, i, 8, 16), tile(g, i, 24, 16), fn=matmul(True)),
+            lambda i: Map(i.tiles(i.n), i.tiles(i.n, tile=(24, 16)), fn=matmul(True)),
         ),
         (
             "row_append()",
-            lambda g, i: o["Map"](tile(g, i, 8, 16), tile(g, i, 1, 16), fn=f.row_append()),
+            lambda i: Map(i.tiles(i.n), i.tiles(i.n, tile=(1, 16)), fn=f.row_append()),
         ),
-        (
-            "row_offset()",
-            lambda g, i: o["Map"](tile(g, i, 8, 16), i["number"](), fn=f.row_offset()),
-        ),
-        (
-            "address(stride)",
-            lambda g, i: o["Map"](i["number"](), i["number"]("b"), fn=f.address(4)),
-        ),
-        ("retile_row()", lambda g, i: o["Accum"](i["rows"](), fn=f.retile_row(), rank=1)),
-        (
-            "retile_col()",
-            lambda g, i: o["Accum"](
-                tile(g, i, 8, 16, shape=(i["n"], i["m"])), fn=f.retile_col(), rank=1
-            ),
-        ),
-        ("all_read()", lambda g, i: o["Accum"](i["x"](), fn=f.all_read(), rank=1)),
+        ("row_offset()", lambda i: Map(i.tiles(i.n), i.number(), fn=f.row_offset())),
+        ("address(stride)", lambda i: Map(i.number(), i.number("b"), fn=f.address(4))),
+        ("retile_row()", lambda i: Accum(i.rows(), fn=f.retile_row(), rank=1)),
+        ("retile_col()", lambda i: Accum(i.tiles(i.n, i.m), fn=f.retile_col(), rank=1)),
+        ("all_read()", lambda i: Accum(i.x(), fn=f.all_read(), rank=1)),
         (
             'retile_streamify("rows", size, mask)',
-            lambda g, i: o["FlatMap"](tile(g, i, 8, 16), fn=f.retile_streamify("rows", 2), rank=1),
+            lambda i: FlatMap(i.tiles(i.n), fn=f.retile_streamify("rows", 2), rank=1),
         ),
         (
             'retile_streamify("cols", size, mask)',
-            lambda g, i: o["FlatMap"](
-                tile(g, i, 8, 16), fn=f.retile_streamify("cols", 2, True), rank=1
-            ),
+            lambda i: FlatMap(i.tiles(i.n), fn=f.retile_streamify("cols", 2, True), rank=1),
         ),
         (
             "address_range(stride)",
-            lambda g, i: o["FlatMap"](
-                i["number"](), i["number"]("b"), fn=f.address_range(4), rank=1
-            ),
+            lambda i: FlatMap(i.number(), i.number("b"), fn=f.address_range(4), rank=1),
         ),
         (
             "expert_addresses(count)",
-            lambda g, i: o["FlatMap"](i["choice"](), fn=f.expert_addresses(3), rank=1),
+            lambda i: FlatMap(i.choice(), fn=f.expert_addresses(3), rank=1),
         ),
-        (
-            "last_tile_filter()",
-            lambda g, i: o["FlatMap"](i["number"](), fn=f.last_tile_filter(), rank=1),
-        ),
+        ("last_tile_filter()", lambda i: FlatMap(i.number(), fn=f.last_tile_filter(), rank=1)),
     ]
 
 
@@ -207,7 +173,9 @@ def _pace(unit: Unit) -> str:
 def _example(make: Example) -> list[str]:
     """What one operator makes of typical streams: types, equations, units."""
     g = Graph("example")
-    node = make(g, _inputs(g))
+    node = make(Given(g))
+    if node is None:
+        return []
     line = (
         next(x for x in print_graph(g).splitlines() if x.startswith(f"{node.name} = "))
         .split("  #")[0]
@@ -223,6 +191,7 @@ def _example(make: Example) -> list[str]:
         f"- on-chip requirement: {node.onchip('paper')} B (rule `paper`), "
         f"{node.onchip('published')} B (rule `published`)",
         f"- units: {_units(g, node)}",
+        "",
     ]
 
 
@@ -242,7 +211,7 @@ def _functions() -> list[str]:
     ]
     for text, make in _function_examples():
         g = Graph("example")
-        node = make(g, _inputs(g))
+        node = make(Given(g))
         fn = node.args["fn"]
         doc = (
             FUNCTIONS[fn.op].doc
@@ -294,7 +263,6 @@ def operator_reference() -> str:
         "",
     ]
     functions = {call.__doc__: name for name, call in FUNCTIONAL.items()}
-    examples = _examples()
     for name, cls in OPERATORS.items():
         lines += [
             f"## {name}",
@@ -323,8 +291,7 @@ def operator_reference() -> str:
                     if isinstance(text, str)
                     else [f"{title.capitalize()}:", "", *(f"- {x}" for x in text), ""]
                 )
-        if name in examples:
-            lines += [*_example(examples[name]), ""]
+        lines += _example(cls.example)
         timings = [
             t
             for t in ("machine", "stepsim")

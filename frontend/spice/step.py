@@ -221,8 +221,8 @@ def scalarise(
     the same value, and what is fed to a bf16 tensor must be one. Units that are taken as they
     arrive are taken in turn, or in the ``order`` of a run (as of
     :class:`~penstock.frontend.meaning.evaluator.Evaluator`). ``meta["rounds"]``: whether values are
-    rounded by operations that only fp32 makes so. ProgramError for a function with no meaning on
-    nodes, a Source without elements, a program without numbers to store, more than NODE_LIMIT nodes.
+    rounded by operations that only fp32 makes so. ProgramError for a function without meaning on
+    nodes, a Source without elements, a program without numbers to store, over NODE_LIMIT nodes.
     """
     g = Builder(title, CONSTANT_USES)
     flops = sum((node.flops() for node in graph.nodes), sympy.Integer(0))
