@@ -231,7 +231,7 @@ class Fabric(wiring.Component):
         return m
 
     def _join(self):
-        """Give both ends of every channel its streams: ``w``, into the FIFO, and ``r``, out of it."""
+        """Give both ends of every channel its streams: ``w`` into the FIFO, ``r`` out of it."""
         for c, fifo in zip(self.graph.channels, self._fifos, strict=True):
             source = self._units[c.src[0]]
             sink = self._units[c.dst[0]]

@@ -1,7 +1,7 @@
 """What a module is made of, and the name that it gets in Verilog.
 
-While a design is converted, a module goes by a digest of all that shapes it, which stores and caches
-use too. :func:`readable` gives the names that leave: prefix, kind, parameters.
+While a design is converted, a module goes by a digest of all that shapes it, which stores and
+caches use too. :func:`readable` gives the names that leave: prefix, kind, parameters.
 """
 
 import re
@@ -49,7 +49,7 @@ class ModuleKey(NamedTuple):
 def module_key(
     kind: str, parameters: Mapping[str, object], further: Mapping[str, object] | None = None
 ) -> ModuleKey:
-    """The key of a module of ``kind``, shaped by ``parameters`` and ``further`` and nothing else."""
+    """The key of a module of ``kind``, which ``parameters`` and ``further`` shape, nothing else."""
     further = further or {}
     exact = repr((kind, sorted(parameters.items()), sorted(further.items())))
     digest = sha256(exact.encode()).hexdigest()[:12]

@@ -2,7 +2,7 @@
 
 Amaranth emits one module per instance, which is right for simulation and proofs and far too much
 for an array of multipliers. A parent writes ``m.submodules.x = place(component, key, "x")``: that
-is the component itself, unless a :class:`Library` is open, where it is an ``Instance`` of the module
+is the component itself. While a :class:`Library` is open, it is an ``Instance`` of the module
 ``key``, converted the first time it is met.
 """
 
@@ -128,7 +128,7 @@ class _Placed(Elaboratable):
 
 
 def _label(component: wiring.Component, label: str) -> None:
-    """Name the wires of an instance ``<label>__<port>``, but those that have a name of their own."""
+    """Name the wires of an instance ``<label>__<port>``, but those with a name of their own."""
     for path, _, value in component.signature.flatten(component):
         wire = value.as_value() if isinstance(value, data.View) else value
         own = "__".join(map(str, path))

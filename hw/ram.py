@@ -15,7 +15,7 @@ __all__ = ["read_port", "write_port"]
 def read_port(
     memory: Memory, name: str, *, domain: str = "sync", transparent_for: Iterable[WritePort] = ()
 ) -> ReadPort:
-    """``memory.read_port`` whose signals are ``<name>__addr``, ``<name>__data``, ``<name>__en``."""
+    """``memory.read_port``; its signals are ``<name>__addr``, ``<name>__data``, ``<name>__en``."""
     signature = ReadPort.Signature(shape=memory.shape, addr_width=ceil_log2(memory.depth))
     return ReadPort(
         signature, memory=memory, domain=domain, transparent_for=transparent_for, path=(name,)
@@ -23,7 +23,7 @@ def read_port(
 
 
 def write_port(memory: Memory, name: str, *, granularity: int | None = None) -> WritePort:
-    """``memory.write_port`` whose signals are ``<name>__addr``, ``<name>__data``, ``<name>__en``."""
+    """``memory.write_port``; its signals are ``<name>__addr``, ``<name>__data``, ``<name>__en``."""
     signature = WritePort.Signature(
         shape=memory.shape, addr_width=ceil_log2(memory.depth), granularity=granularity
     )

@@ -1,5 +1,7 @@
 """Floating-point addition."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from .format import FP32, Format
@@ -81,18 +83,23 @@ def add_steps(
         nan=s.nan,
     )
 
-    value = s.value
-    biased = s.biased
-    zero = s.zero
-    special = s.special
-    tiny = named("tiny", zero | (biased <= 0))
-    up = value[3] & (value[:3].any() | value[4])
-    rounded = named("rounded", (Cat(value[4 : f + 4], biased[: e + 1]) + up)[: f + e + 1])
+    return _round(m, s, form, name)
 
-    sign = Mux(zero, s.both, s.sign)
-    huge = special | (rounded[f : f + e + 1] >= form.top)
+
+def _round(m: Module, s: SimpleNamespace, form: Format, name: str) -> Signal:
+    """The last stage: a normalised sum with three bits below the last place, rounded."""
+    f = form.fraction
+    e = form.exponent
+    value = s.value
+    tiny = let(m, f"{name}_tiny", s.zero | (s.biased <= 0))
+    up = value[3] & (value[:3].any() | value[4])
+    sum_ = Cat(value[4 : f + 4], s.biased[: e + 1]) + up
+    rounded = let(m, f"{name}_rounded", sum_[: f + e + 1])
+
+    sign = Mux(s.zero, s.both, s.sign)
+    huge = s.special | (rounded[f : f + e + 1] >= form.top)
     magnitude = Mux(tiny, 0, Mux(huge, form.inf, rounded[: f + e]))
-    return named("out", Mux(s.nan, form.nan, Cat(magnitude[: f + e], sign)))
+    return let(m, f"{name}_out", Mux(s.nan, form.nan, Cat(magnitude[: f + e], sign)))
 
 
 def fp32_add(m: Module, a: Value, b: Value, *, name: str = "add") -> Signal:

@@ -1,11 +1,13 @@
 """Natural logarithm."""
 
+from types import SimpleNamespace
+
 from amaranth.hdl import Cat, Const, Module, Mux
 
 from ...machine.approximation import LN2, LOG_FOLD, LOG_SCALE, LOG_TABLE, LOG_THIRD
 from .exp2 import rom
 from .format import FP32
-from .lane import Lane, let
+from .lane import Lane, Stages, Through, let
 
 __all__ = ["Log"]
 
@@ -75,21 +77,7 @@ class Log(Lane):
         total = let(m, "total", (s.base - s.bent)[:64].as_signed())
         s = stages.cut(sign=total[63], size=Mux(total[63], -total, total)[:63], **_kept(s, flags))
 
-        # Left until the leading one is in bit 62; the value is size * 2**-56.
-        value = s.size
-        shift = []
-        for step in (32, 16, 8, 4, 2, 1):
-            empty = let(m, f"empty{step}", ~value[63 - step :].any())
-            value = let(m, f"norm{step}", Mux(empty, value << step, value)[:63])
-            shift.insert(0, empty)
-        s = stages.cut(
-            sign=s.sign,
-            top=value[38:63],
-            below=value[:38].any(),
-            shift=Cat(*shift),
-            **_kept(s, flags),
-        )
-
+        s = self._normalise(m, stages, s, flags)
         rounded = let(
             m,
             "rounded",
@@ -99,6 +87,22 @@ class Log(Lane):
         m.d.comb += self.o.eq(Mux(s.nan, FP32.nan, Cat(magnitude[:31], Mux(s.inf, s.zero, s.sign))))
         assert stages.count == self.STAGES
         return m
+
+    def _normalise(self, m: Module, stages: Stages | Through, s: SimpleNamespace, flags: dict):
+        """Left until the leading one is in bit 62; the value is size * 2**-56."""
+        value = s.size
+        shift = []
+        for step in (32, 16, 8, 4, 2, 1):
+            empty = let(m, f"empty{step}", ~value[63 - step :].any())
+            value = let(m, f"norm{step}", Mux(empty, value << step, value)[:63])
+            shift.insert(0, empty)
+        return stages.cut(
+            sign=s.sign,
+            top=value[38:63],
+            below=value[:38].any(),
+            shift=Cat(*shift),
+            **_kept(s, flags),
+        )
 
 
 def _kept(s, flags: dict) -> dict:

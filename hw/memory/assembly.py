@@ -137,22 +137,7 @@ class Assembly(wiring.Component):
 
         self._describe(m, walk, queue.i.payload, misaligned)
         if self.triggered:
-            trigger = self.trigger.payload
-            m.d.comb += [
-                walk.go.eq(self.trigger.valid & ~trigger.hollow),
-                walk.start.eq(trigger.start),
-                self.trigger.ready.eq(go & walk.last),
-            ]
-            with m.If(self.trigger.valid & trigger.hollow):
-                m.d.comb += [
-                    queue.i.valid.eq(1),
-                    queue.i.payload.hollow.eq(1),
-                    queue.i.payload.tiles.eq(0),
-                    queue.i.payload.stop.eq(2 + self.rank + trigger.stop),
-                    self.trigger.ready.eq(queue.i.ready),
-                ]
-            with m.Elif(walk.last):
-                m.d.comb += queue.i.payload.stop.eq(2 + self.rank + trigger.stop)
+            self._follow_triggers(m, walk, queue, go)
         head = Signal(range(SLOTS))
         tail = Signal(range(SLOTS))
         with m.If(queue.i.valid & queue.i.ready):
@@ -166,8 +151,44 @@ class Assembly(wiring.Component):
             self.elements.eq(store.read_data),
         ]
 
-        # Column p of a line turned by k: p < E - k begins (or is) block i, the others end block i -
-        # 1.
+        self._store(m, walk, store, go, misaligned, head, tail)
+        return m
+
+    def _follow_triggers(self, m: Module, walk: Walk, queue: Fifo, go: Signal) -> None:
+        """A walk for each trigger; one that begins none is a block of its own."""
+        trigger = self.trigger.payload
+        m.d.comb += [
+            walk.go.eq(self.trigger.valid & ~trigger.hollow),
+            walk.start.eq(trigger.start),
+            self.trigger.ready.eq(go & walk.last),
+        ]
+        with m.If(self.trigger.valid & trigger.hollow):
+            m.d.comb += [
+                queue.i.valid.eq(1),
+                queue.i.payload.hollow.eq(1),
+                queue.i.payload.tiles.eq(0),
+                queue.i.payload.stop.eq(2 + self.rank + trigger.stop),
+                self.trigger.ready.eq(queue.i.ready),
+            ]
+        with m.Elif(walk.last):
+            m.d.comb += queue.i.payload.stop.eq(2 + self.rank + trigger.stop)
+
+    def _store(
+        self,
+        m: Module,
+        walk: Walk,
+        store: Columns,
+        go: Signal,
+        misaligned: Signal,
+        head: Signal,
+        tail: Signal,
+    ) -> None:
+        """Column p of a line turned by k: p < E - k begins (or is) block i, the others end block i
+        - 1.
+        """
+        t = self.t
+        columns = self.columns
+        lanes = self.lanes
         lines = [
             rotate(
                 m,
@@ -194,7 +215,6 @@ class Assembly(wiring.Component):
                 store.write_rows[p].eq(Mux(ends & (walk.step == 0), 0, rows)),
                 store.write_data[p].eq(Cat(lines[row % lanes][p] for row in range(t))),
             ]
-        return m
 
     def _describe(self, m: Module, walk: Walk, block, misaligned) -> None:
         """What is known of the block that the current step completes."""

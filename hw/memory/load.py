@@ -107,13 +107,22 @@ class Load(Unit):
             self.port.group.ready.eq(assembly.group.ready),
         ]
 
-        # Emission: the tiles of the head block, then Done.
+        self._emit(m, walk, assembly)
+        self.report(m, offers=self.data.valid | request.valid)
+        granted = request.valid & request.ready
+        with m.If(granted):
+            m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]
+        return m
+
+    def _emit(self, m: Module, walk: Walk, assembly: Assembly) -> None:
+        """The tiles of the head block, then Done."""
+        t = self.t
+        columns = LINE_BITS // self.element_bits
         block = assembly.block
         emitted = Signal()
         finished = Signal()
         tile = Signal(range(max(2, columns // t)))
         first_col = Signal(range(columns))
-        beat = self.data.payload
         last_tile = Signal()
         m.d.comb += [
             last_tile.eq(tile == block.payload.tiles),
@@ -141,39 +150,41 @@ class Load(Unit):
             m.d.comb += [emitted.eq(through | walk.empty), finished.eq(gone)]
 
         with m.If(emitted):
-            m.d.comb += beat.stop.eq(STOP_DONE)
+            m.d.comb += self.data.payload.stop.eq(STOP_DONE)
         with m.Elif(block.payload.hollow):
-            m.d.comb += beat.stop.eq(block.payload.stop)
+            m.d.comb += self.data.payload.stop.eq(block.payload.stop)
         with m.Else():
-            left = Signal(range(columns + 1))
-            m.d.comb += [
-                left.eq(Mux(block.payload.cols <= first_col, 0, block.payload.cols - first_col)),
-                beat.rows.eq(block.payload.rows),
-                beat.cols.eq(Mux(left < t, left, t)),
-                beat.stop.eq(Mux(last_tile, block.payload.stop, 0)),
-                beat.data.eq(1),
-            ]
-            tiles = data.View(
-                data.ArrayLayout(
-                    data.ArrayLayout(data.ArrayLayout(self.element_bits, t), t), columns // t
-                ),
-                assembly.elements.as_value(),
-            )
-            chosen = Signal(
-                data.ArrayLayout(data.ArrayLayout(self.element_bits, t), t)
-            )  # [column][row]
-            m.d.comb += chosen.eq(tiles[tile])
-            for r in range(t):
-                for c in range(t):
-                    m.d.comb += beat.elements[r][c].eq(
-                        Mux((r < beat.rows) & (c < beat.cols), chosen[c][r], 0)
-                    )
+            self._tile(m, assembly, tile, first_col, last_tile)
 
-        self.report(m, offers=self.data.valid | request.valid)
-        granted = request.valid & request.ready
-        with m.If(granted):
-            m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]
-        return m
+    def _tile(self, m: Module, assembly: Assembly, tile: Value, first_col: Value, last_tile: Value):
+        """Tile ``tile`` of the head block."""
+        t = self.t
+        columns = LINE_BITS // self.element_bits
+        block = assembly.block
+        beat = self.data.payload
+        left = Signal(range(columns + 1))
+        m.d.comb += [
+            left.eq(Mux(block.payload.cols <= first_col, 0, block.payload.cols - first_col)),
+            beat.rows.eq(block.payload.rows),
+            beat.cols.eq(Mux(left < t, left, t)),
+            beat.stop.eq(Mux(last_tile, block.payload.stop, 0)),
+            beat.data.eq(1),
+        ]
+        tiles = data.View(
+            data.ArrayLayout(
+                data.ArrayLayout(data.ArrayLayout(self.element_bits, t), t), columns // t
+            ),
+            assembly.elements.as_value(),
+        )
+        chosen = Signal(
+            data.ArrayLayout(data.ArrayLayout(self.element_bits, t), t)
+        )  # [column][row]
+        m.d.comb += chosen.eq(tiles[tile])
+        for r in range(t):
+            for c in range(t):
+                m.d.comb += beat.elements[r][c].eq(
+                    Mux((r < beat.rows) & (c < beat.cols), chosen[c][r], 0)
+                )
 
     def _triggers(self, m: Module, walk: Walk, assembly: Assembly) -> Value:
         """Takes triggers for both walks; returns the register that says that Done has been taken

@@ -159,59 +159,14 @@ class Packing(wiring.Component):
             with m.If(ends_block):
                 m.d.sync += tail.eq(tail + 1)
 
-        # Reading: in a step, columns p < E - k come from its own block (none in the carry step),
-        # the others from the one before
-        # (none in the first step). Line position q holds column (q - k) mod E.
         begun = Signal()
         carrying = Signal()
         row = Signal(range(t))
-        columns_rows = []
         turn = Signal(range(columns))
         m.d.comb += turn.eq(-self.k)
-        for p in range(columns):
-            g, c = divmod(p, t)
-            m.submodules[f"valid_rows{p}"] = memory = self._valid_rows[p]
-            write = write_port(memory, f"write{p}")
-            read = read_port(memory, f"read{p}", domain="comb")
-            mine = Signal(name=f"mine{p}")
-            before = Signal(name=f"before{p}")
-            rows = Signal(range(t + 1), name=f"rows{p}")
-            slot = Signal(range(SLOTS), name=f"slot{p}")
-            m.d.comb += [
-                mine.eq(tile == g),
-                store.write_slot[p].eq(tail),
-                store.write_rows[p].eq((take & mine).replicate(t)),
-                store.write_data[p].eq(Cat(beat.elements[r][c] for r in range(t))),
-                write.addr.eq(tail),
-                write.en.eq(
-                    take & (mine | (tile == 0))
-                ),  # the first tile of a block clears the rest of it
-                write.data.eq(Mux(mine & (c < beat.cols), beat.rows, 0)),
-                before.eq(self.k + p >= columns),
-                slot.eq(Mux(before, head - 1, head)),
-                store.read_slot[p].eq(slot),
-                read.addr.eq(slot),
-                rows.eq(Mux(Mux(before, begun, ~carrying), read.data, 0)),
-            ]
-            columns_rows.append(rows)
-        line_rows = rotate(m, columns_rows, turn, name="rows")
-        for lane in range(self.lanes):
-            # Row `row + lane` of each column: row is a multiple of W.
-            cells = [Signal(self.tile.element_bits, name=f"cell{lane}_{p}") for p in range(columns)]
-            for p, cell in enumerate(cells):
-                choice = data.View(
-                    data.ArrayLayout(self.tile.element_bits, t // self.lanes),
-                    Cat(store.read_data[p][r] for r in range(lane, t, self.lanes)),
-                )
-                m.d.comb += cell.eq(choice[row >> (self.lanes - 1).bit_length()])
-            line = rotate(m, cells, turn, name=f"lane{lane}")
-            valid = Signal(columns, name=f"valid{lane}")
-            m.d.comb += [
-                valid.eq(Cat(row + lane < rows for rows in line_rows)),
-                self.chunk.mask[lane].eq(valid.any()),
-                self.chunk.data[lane].eq(Cat(line)),
-                self.chunk.bytes[lane].eq(Cat(v.replicate(LINE_BYTES // columns) for v in valid)),
-            ]
+        self._write(m, store, take, tile, tail)
+        columns_rows = [self._read(m, store, p, head, begun, carrying) for p in range(columns)]
+        self._chunk(m, store, columns_rows, row, turn)
 
         # The walk over steps and chunks.
         place = self.place
@@ -245,3 +200,69 @@ class Packing(wiring.Component):
         with m.If(queue.o.valid & queue.o.ready):
             m.d.sync += head.eq(head + 1)
         return m
+
+    def _write(self, m: Module, store: Columns, take: Signal, tile: Signal, tail: Signal) -> None:
+        """The columns of a tile, and how many of their rows are valid."""
+        t = self.tile.t
+        beat = self.i.payload
+        for p, memory in enumerate(self._valid_rows):
+            g, c = divmod(p, t)
+            m.submodules[f"valid_rows{p}"] = memory
+            write = write_port(memory, f"write{p}")
+            mine = Signal(name=f"mine{p}")
+            m.d.comb += [
+                mine.eq(tile == g),
+                store.write_slot[p].eq(tail),
+                store.write_rows[p].eq((take & mine).replicate(t)),
+                store.write_data[p].eq(Cat(beat.elements[r][c] for r in range(t))),
+                write.addr.eq(tail),
+                # the first tile of a block clears the rest of it
+                write.en.eq(take & (mine | (tile == 0))),
+                write.data.eq(Mux(mine & (c < beat.cols), beat.rows, 0)),
+            ]
+
+    def _read(
+        self, m: Module, store: Columns, p: int, head: Signal, begun: Signal, carrying: Signal
+    ) -> Signal:
+        """Valid rows of column ``p``, whose slot is read.
+
+        In a step, columns p < E - k come from its own block (none in the carry step), the others
+        from the one before (none in the first step).
+        """
+        read = read_port(self._valid_rows[p], f"read{p}", domain="comb")
+        before = Signal(name=f"before{p}")
+        rows = Signal(range(self.tile.t + 1), name=f"rows{p}")
+        slot = Signal(range(SLOTS), name=f"slot{p}")
+        m.d.comb += [
+            before.eq(self.k + p >= self.columns),
+            slot.eq(Mux(before, head - 1, head)),
+            store.read_slot[p].eq(slot),
+            read.addr.eq(slot),
+            rows.eq(Mux(Mux(before, begun, ~carrying), read.data, 0)),
+        ]
+        return rows
+
+    def _chunk(
+        self, m: Module, store: Columns, columns_rows: list, row: Signal, turn: Signal
+    ) -> None:
+        """W lines; position q of a line holds column (q - k) mod E."""
+        t = self.tile.t
+        columns = self.columns
+        line_rows = rotate(m, columns_rows, turn, name="rows")
+        for lane in range(self.lanes):
+            # Row `row + lane` of each column: row is a multiple of W.
+            cells = [Signal(self.tile.element_bits, name=f"cell{lane}_{p}") for p in range(columns)]
+            for p, cell in enumerate(cells):
+                choice = data.View(
+                    data.ArrayLayout(self.tile.element_bits, t // self.lanes),
+                    Cat(store.read_data[p][r] for r in range(lane, t, self.lanes)),
+                )
+                m.d.comb += cell.eq(choice[row >> (self.lanes - 1).bit_length()])
+            line = rotate(m, cells, turn, name=f"lane{lane}")
+            valid = Signal(columns, name=f"valid{lane}")
+            m.d.comb += [
+                valid.eq(Cat(row + lane < rows for rows in line_rows)),
+                self.chunk.mask[lane].eq(valid.any()),
+                self.chunk.data[lane].eq(Cat(line)),
+                self.chunk.bytes[lane].eq(Cat(v.replicate(LINE_BYTES // columns) for v in valid)),
+            ]

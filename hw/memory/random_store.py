@@ -1,6 +1,6 @@
 """Stores to off-chip memory at places that a stream names."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
@@ -97,10 +97,6 @@ class RandomStore(Unit):
         )
         walk = packing.place
         address = addresses.o.payload
-        # tags of the tile that is written, of the oldest due
-        tail = Signal(range(STORE_TILES))
-        head = Signal(range(STORE_TILES))
-        flights = [Signal(FLIGHT_BITS, name=f"flight{k}") for k in range(STORE_TILES)]
 
         place, outside = locate(m, cfg, number.value, self.tile.element_bits // 8)
         goes_on = Signal()
@@ -136,40 +132,13 @@ class RandomStore(Unit):
             self.data.ready.eq(
                 Mux(self.data.payload.data, packing.i.ready, ~is_done(self.data.payload) | ends)
             ),
-            # Lines.
-            request.payload.address.eq(self._address(m, packing, address.place.offset)),
-            request.payload.pitch.eq(cfg.pitch),
-            request.payload.mask.eq(packing.chunk.mask),
-            request.payload.data.eq(packing.chunk.data),
-            request.payload.bytes.eq(packing.chunk.bytes),
-            request.payload.tag.eq(tail),
             # Acknowledgements.
             due.i.valid.eq(finishes | hollow | ends),
             due.i.payload.stop.eq(Mux(ends, STOP_DONE, address.stop)),
             due.i.payload.data.eq(finishes),
-            self.ack.valid.eq(
-                due.o.valid
-                & (data.View(data.ArrayLayout(FLIGHT_BITS, STORE_TILES), Cat(flights))[head] == 0)
-            ),
-            self.ack.payload.value.eq(due.o.payload.data),
-            self.ack.payload.stop.eq(due.o.payload.stop),
-            self.ack.payload.data.eq(due.o.payload.data),
-            due.o.ready.eq(self.ack.ready & self.ack.valid),
         ]
-        with m.If(due.i.valid & due.i.ready):
-            m.d.sync += tail.eq(tail + 1)
-        with m.If(due.o.valid & due.o.ready):
-            m.d.sync += head.eq(head + 1)
-        lines = Signal(range(self.config.port_lanes + 1))
-        granted = Signal()
-        strays = []
-        m.d.comb += granted.eq(request.valid & request.ready)
-        with m.If(granted):
-            m.d.comb += lines.eq(sum(request.payload.mask))
-        for k, flight in enumerate(flights):
-            m.d.sync += flight.eq(flight + Mux(tail == k, lines, 0) - self.port.acks[k])
-            strays.append(self.port.acks[k] > flight)
-
+        granted = self._request(m, packing, address.place.offset)
+        stray = self._acknowledge(m, due, granted)
         ended = Signal()
         with m.If(Cat(s.valid & s.ready for s in self.inputs).any()):
             m.d.sync += ended.eq(ends)
@@ -180,7 +149,7 @@ class RandomStore(Unit):
             self.error[Fault.STOP].eq(
                 self.data.valid & is_done(self.data.payload) & packing.partial
             ),
-            self.error[Fault.STRAY].eq(Cat(strays).any()),
+            self.error[Fault.STRAY].eq(stray),
             self.error[Fault.ADDRESS].eq(
                 self.address.valid & self.address.ready & number.data & outside
             ),
@@ -189,8 +158,53 @@ class RandomStore(Unit):
             m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]
         return m
 
+    def _request(self, m: Module, packing: Packing, offset: Value) -> Signal:
+        """The lines of the current chunk; whether they go."""
+        request = self.port.request
+        m.d.comb += [
+            request.payload.address.eq(self._address(m, packing, offset)),
+            request.payload.pitch.eq(self.cfg.pitch),
+            request.payload.mask.eq(packing.chunk.mask),
+            request.payload.data.eq(packing.chunk.data),
+            request.payload.bytes.eq(packing.chunk.bytes),
+        ]
+        granted = Signal()
+        m.d.comb += granted.eq(request.valid & request.ready)
+        return granted
+
+    def _acknowledge(self, m: Module, due: Fifo, granted: Signal) -> Value:
+        """Counts the lines in flight of each tile; the oldest leaves when it has none.
+
+        Returns whether a line was acknowledged that was not written.
+        """
+        # tags of the tile that is written, of the oldest due
+        tail = Signal(range(STORE_TILES))
+        head = Signal(range(STORE_TILES))
+        flights = [Signal(FLIGHT_BITS, name=f"flight{k}") for k in range(STORE_TILES)]
+        counts = data.View(data.ArrayLayout(FLIGHT_BITS, STORE_TILES), Cat(flights))
+        m.d.comb += [
+            self.port.request.payload.tag.eq(tail),
+            self.ack.valid.eq(due.o.valid & (counts[head] == 0)),
+            self.ack.payload.value.eq(due.o.payload.data),
+            self.ack.payload.stop.eq(due.o.payload.stop),
+            self.ack.payload.data.eq(due.o.payload.data),
+            due.o.ready.eq(self.ack.ready & self.ack.valid),
+        ]
+        with m.If(due.i.valid & due.i.ready):
+            m.d.sync += tail.eq(tail + 1)
+        with m.If(due.o.valid & due.o.ready):
+            m.d.sync += head.eq(head + 1)
+        lines = Signal(range(self.config.port_lanes + 1))
+        with m.If(granted):
+            m.d.comb += lines.eq(sum(self.port.request.payload.mask))
+        strays = []
+        for k, flight in enumerate(flights):
+            m.d.sync += flight.eq(flight + Mux(tail == k, lines, 0) - self.port.acks[k])
+            strays.append(self.port.acks[k] > flight)
+        return Cat(strays).any()
+
     def _address(self, m: Module, packing: Packing, offset):
-        """Byte address of the current chunk's first line, within a tile that starts at ``offset``."""
+        """Byte address of the current chunk's first line, in a tile that starts at ``offset``."""
         _, _, chunk = offsets(
             m, packing, self.cfg.pitch, self.t, self.config.port_lanes, next_tile=0
         )

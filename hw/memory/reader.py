@@ -1,6 +1,6 @@
 """The reading side of a scratchpad port."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, unsigned
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -141,7 +141,6 @@ class Reader(wiring.Component):
         m.submodules.queue = queue = Fifo(shape=self._tile, depth=QUEUE)
         holding = Signal()
         above = Signal(STOP_BITS)  # stop of the reference
-        index = Signal.like(self.tiles)
         passes = Signal(REPEAT_BITS)
         last_tile = Signal()
         last_pass = Signal()
@@ -169,54 +168,34 @@ class Reader(wiring.Component):
             delivered.eq(self.o.valid & self.o.ready),
         ]
         level = Signal(STOP_BITS)  # with which a pass ends
+        m.d.comb += end.eq(is_done(self.i.payload))
         if self.ref is None:
+            repeats = self.repeat_dim or self._turns
+            ends_here = hollow | (passes + 1 >= repeat) if repeats else Const(1)
             m.d.comb += [
-                end.eq(is_done(self.i.payload)),
                 nothing.eq(hollow),
-                last_pass.eq(
-                    hollow | (passes + 1 >= repeat) if self.repeat_dim or self._turns else 1
-                ),
+                last_pass.eq(ends_here),
                 level.eq(Mux(last_pass, self.rank + self.repeat_dim + above, self.rank)),
                 self.request.eq(holding & (credit != QUEUE)),
                 self.i.ready.eq(Mux(end, ~holding & (credit == 0), ~holding | finishes)),
             ]
         else:
-            token = self.tokens.payload
-            finished = Signal()
-            idle = Signal()
             m.d.comb += [
-                finished.eq(self.tokens.valid & is_done(token)),
-                idle.eq(~holding & (credit == 0)),
-                end.eq(is_done(self.i.payload)),
-                nothing.eq(hollow | ~token.data),
-                last_pass.eq(token.stop >= self.ref),
-                level.eq(self.rank + token.stop),
-                self.request.eq(holding & (credit != QUEUE) & self.tokens.valid & ~is_done(token)),
-                self.i.ready.eq(Mux(end, idle & finished, ~holding | finishes)),
-                self.tokens.ready.eq(Mux(finished, idle & self.i.valid & end, serve & last_tile)),
-                self.mismatch.eq(finishes & (token.stop != self.ref + above)),
+                nothing.eq(hollow | ~self.tokens.payload.data),
+                last_pass.eq(self.tokens.payload.stop >= self.ref),
+                level.eq(self.rank + self.tokens.payload.stop),
             ]
+            self._follow_tokens(m, holding, credit, finishes, serve & last_tile, above)
 
         take = self.i.valid & self.i.ready & ~end
         if self.affine:
-            ends = self._points(
+            places = self._points(
                 m, serve & ~nothing, nothing, last_tile, filling, holding & ~hollow, page, take
             )
+            ends = Mux(last_tile, level, places)
         else:
-            frame = Signal.like(self.frame)
-            m.d.comb += [
-                last_tile.eq(nothing | (index + 1 == self.tiles)),
-                self.page.eq(page),
-                self.frame.eq(frame),
-            ]
-            with m.If(serve):
-                m.d.sync += [index.eq(index + 1), frame.eq(frame + 1)]
-                with m.If(frame == self.frames - 1):
-                    m.d.sync += [frame.eq(0), page.eq(self.follower)]
-                with m.If(last_tile):
-                    m.d.sync += [index.eq(0), frame.eq(0), page.eq(self.first)]
-            with m.If(take):
-                m.d.sync += [frame.eq(0), index.eq(0)]
+            ends = level
+            self._sequence(m, serve, nothing, last_tile, page, take)
         with m.If(serve & last_tile):
             m.d.sync += passes.eq(passes + 1)
         with m.If(finishes):
@@ -232,18 +211,69 @@ class Reader(wiring.Component):
                 passes.eq(0),
             ]
 
-        # The tile comes one cycle after its grant; its stop is settled at the grant.
+        m.d.sync += credit.eq(credit + (serve | self.ended) - delivered)
+        self._leave(m, queue, serve, nothing, last_tile, ends)
+        return m
+
+    def _follow_tokens(
+        self,
+        m: Module,
+        holding: Signal,
+        credit: Signal,
+        finishes: Signal,
+        ends_pass: Value,
+        above: Signal,
+    ) -> None:
+        """A pass for each token; the stop of the last says that the buffer has been read."""
+        token = self.tokens.payload
+        end = is_done(self.i.payload)
+        finished = Signal()
+        idle = Signal()
+        m.d.comb += [
+            finished.eq(self.tokens.valid & is_done(token)),
+            idle.eq(~holding & (credit == 0)),
+            self.request.eq(holding & (credit != QUEUE) & self.tokens.valid & ~is_done(token)),
+            self.i.ready.eq(Mux(end, idle & finished, ~holding | finishes)),
+            self.tokens.ready.eq(Mux(finished, idle & self.i.valid & end, ends_pass)),
+            self.mismatch.eq(finishes & (token.stop != self.ref + above)),
+        ]
+
+    def _sequence(
+        self,
+        m: Module,
+        serve: Signal,
+        nothing: Signal,
+        last_tile: Signal,
+        page: Signal,
+        take: Value,
+    ) -> None:
+        """Tile after tile, page after page."""
+        index = Signal.like(self.tiles)
+        frame = Signal.like(self.frame)
+        m.d.comb += [
+            last_tile.eq(nothing | (index + 1 == self.tiles)),
+            self.page.eq(page),
+            self.frame.eq(frame),
+        ]
+        with m.If(serve):
+            m.d.sync += [index.eq(index + 1), frame.eq(frame + 1)]
+            with m.If(frame == self.frames - 1):
+                m.d.sync += [frame.eq(0), page.eq(self.follower)]
+            with m.If(last_tile):
+                m.d.sync += [index.eq(0), frame.eq(0), page.eq(self.first)]
+        with m.If(take):
+            m.d.sync += [frame.eq(0), index.eq(0)]
+
+    def _leave(
+        self, m: Module, queue: Fifo, serve: Signal, nothing: Signal, last_tile: Signal, ends: Value
+    ) -> None:
+        """The tile comes one cycle after its grant; its stop is settled at the grant."""
+        replaced = Const(1) if self.affine else last_tile
         coming = Signal()
         replaces = Signal()
         blank = Signal()
         stop = Signal(STOP_BITS)
-        m.d.sync += [
-            coming.eq(serve),
-            replaces.eq(1 if self.affine else last_tile),
-            blank.eq(nothing),
-            stop.eq(Mux(last_tile, level, ends) if self.affine else level),
-            credit.eq(credit + (serve | self.ended) - delivered),
-        ]
+        m.d.sync += [coming.eq(serve), replaces.eq(replaced), blank.eq(nothing), stop.eq(ends)]
         beat = data.View(self._tile, with_stop(self.stored, Mux(replaces, stop, self.stored.stop)))
         m.d.comb += [queue.i.payload.eq(beat), queue.i.valid.eq(coming)]
         with m.If(blank):
@@ -260,7 +290,6 @@ class Reader(wiring.Component):
             self.o.valid.eq(queue.o.valid),
             queue.o.ready.eq(self.o.ready),
         ]
-        return m
 
     def _points(self, m: Module, read, nothing, last_tile, filling, holding, page, take) -> Signal:
         """The loop nest and the table of the held buffer's pages; returns the number of dimensions

@@ -7,7 +7,6 @@ from amaranth.lib.wiring import In, Out
 
 from ...machine.beat import BufferRef, Tile
 from ...machine.faults import Fault
-from ...machine.kinds import kind_of
 from ...machine.limits import PAGES_BITS, SIZE_BITS
 from ..beat import beat_layout
 from ..stream import connect

@@ -194,9 +194,30 @@ class Walk(wiring.Component):
                 self.last_step.eq(step_next >= blocks + (self.k != 0)),
             ]
 
-        # The loop nest; the level that goes on is the innermost one that is not at its last trip.
         last_trip = Signal(self.rank)
         counts = [Signal(SIZE_BITS, name=f"count{d}") for d in range(self.rank)]
+        self._nest(m, counts, last_trip, last_band, finished)
+        next_tile = Signal()
+        m.d.comb += next_tile.eq(self.advance & self.last_chunk & self.last_step & last_band)
+        self._step(m, step_next, last_band, band_row, finished)
+        self._origin(m, next_tile, counts, last_trip, origin_row, origin_col)
+        with m.If(next_tile):
+            for d, count in enumerate(counts):
+                with m.If(_all(last_trip[d:])):
+                    m.d.sync += count.eq(0)
+                with m.Elif(_all(last_trip[d + 1 :])):
+                    m.d.sync += count.eq(count + 1)
+
+        if self.requests:
+            self._addresses(m, next_tile, counts, last_trip)
+        return m
+
+    def _nest(
+        self, m: Module, counts: list, last_trip: Signal, last_band: Signal, finished: Signal
+    ) -> None:
+        """The loop nest; the level that goes on is the innermost that is not at its last trip."""
+        cfg = self.cfg
+        goes = self.go if self.trigger else ~finished
         for d, count in enumerate(counts):
             m.d.comb += last_trip[d].eq(count + 1 == cfg[f"shape_{d}"])
         m.d.comb += self.stop.eq(Mux(last_band, 2 + self.rank, 1))
@@ -204,14 +225,17 @@ class Walk(wiring.Component):
             with m.If(last_band & ~last_trip[d]):
                 m.d.comb += self.stop.eq(1 + self.rank - d)
         m.d.comb += [
-            self.active.eq((self.go if self.trigger else ~finished) & ~self.empty),
+            self.active.eq(goes & ~self.empty),
             self.last.eq(self.last_chunk & self.last_step & last_band & _all(last_trip)),
         ]
         if self.rank:
             m.d.comb += self.empty.eq(Cat(cfg[f"shape_{d}"] == 0 for d in range(self.rank)).any())
 
-        next_tile = Signal()
-        m.d.comb += next_tile.eq(self.advance & self.last_chunk & self.last_step & last_band)
+    def _step(
+        self, m: Module, step_next: Signal, last_band: Signal, band_row: Signal, finished: Signal
+    ) -> None:
+        """Row, step and band of the next place."""
+        t = self.t
         with m.If(self.advance):
             m.d.sync += self.row.eq(self.row + self.lanes)
             with m.If(self.last_chunk):
@@ -221,15 +245,26 @@ class Walk(wiring.Component):
         with m.If(self.advance & self.last):
             m.d.sync += finished.eq(1)
 
+    def _origin(
+        self,
+        m: Module,
+        next_tile: Signal,
+        counts: list,
+        last_trip: Signal,
+        row: Signal,
+        col: Signal,
+    ) -> None:
+        """Where the logical tile begins."""
+        cfg = self.cfg
         if self._table:
             m.submodules.order = table = self._table
             m.d.comb += [
                 table.advance.eq(next_tile),
-                origin_row.eq(table.entry.row),
-                origin_col.eq(table.entry.col),
+                row.eq(table.entry.row),
+                col.eq(table.entry.col),
             ]
         elif self.trigger == "address":
-            m.d.comb += [origin_row.eq(self.start.row), origin_col.eq(self.start.col)]
+            m.d.comb += [row.eq(self.start.row), col.eq(self.start.col)]
         else:
             row_next = self._position(
                 m,
@@ -250,17 +285,7 @@ class Walk(wiring.Component):
                 [cfg[f"col_step_{d}"] for d in range(self.rank)],
             )
             with m.If(next_tile):
-                m.d.sync += [origin_row.eq(row_next), origin_col.eq(col_next)]
-        with m.If(next_tile):
-            for d, count in enumerate(counts):
-                with m.If(_all(last_trip[d:])):
-                    m.d.sync += count.eq(0)
-                with m.Elif(_all(last_trip[d + 1 :])):
-                    m.d.sync += count.eq(count + 1)
-
-        if self.requests:
-            self._addresses(m, next_tile, counts, last_trip)
-        return m
+                m.d.sync += [row.eq(row_next), col.eq(col_next)]
 
     def _position(self, m: Module, go, counts: list, last_trip, name: str, bits: int, steps: list):
         """The place of the next logical tile along one axis; each loop dimension keeps that of its

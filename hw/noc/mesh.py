@@ -28,10 +28,13 @@ def connect_mesh(
     Parameters
     ----------
     m : Module
+        Where the connections are made.
     tiles : mapping
         (x, y) -> tile; x grows to the East, y to the South.
     rows, cols : int
+        Of the mesh.
     torus : bool
+        Whether the links at the border go round.
 
     """
     for (x, y), tile in tiles.items():

@@ -12,7 +12,7 @@ __all__ = ["Broadcast", "post_layout"]
 
 
 def post_layout(page_bits: int) -> data.StructLayout:
-    """A change of the reference count of the buffer that starts at ``page``; ``delta`` is signed."""
+    """A change of the references to the buffer that starts at ``page``; ``delta`` is signed."""
     return data.StructLayout({"valid": 1, "page": page_bits, "delta": signed(DELTA_BITS)})
 
 
@@ -36,9 +36,9 @@ class Broadcast(Unit):
 
     Timing
     ------
-    L = 0, II = 1: fires when a beat is visible and all outputs have a free slot, so ``copies_k.valid``
-    depends on the other outputs' ``ready``: an output may not wait for ``valid`` before it is ready
-    (a :class:`Fifo` never does). Source: docs/timing.md section 3, ``broadcast``.
+    L = 0, II = 1: fires when a beat is visible and all outputs have a free slot, so
+    ``copies_k.valid`` depends on the other outputs' ``ready``: an output may not wait for ``valid``
+    before it is ready (a :class:`Fifo` never does). Source: docs/timing.md section 3, ``broadcast``.
 
     """
 

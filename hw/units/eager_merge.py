@@ -30,9 +30,9 @@ class EagerMerge(Unit):
 
     Timing
     ------
-    L = 0, II = 1: the first beat of a unit needs a slot of both outputs, the others one of ``result``.
-    Done leaves when all inputs show it and both outputs have a slot. Source: docs/timing.md
-    sections 3, ``eager_merge``, and 3.2; paper section 3.
+    L = 0, II = 1: the first beat of a unit needs a slot of both outputs, the others one of
+    ``result``. Done leaves when all inputs show it and both outputs have a slot.
+    Source: docs/timing.md sections 3, ``eager_merge``, and 3.2; paper section 3.
 
     """
 

@@ -37,8 +37,8 @@ class Partition(Unit):
     Timing
     ------
     L = 0, II = 1: fires when both heads are visible and every selected output has a free slot, so
-    ``parts_k.valid`` depends on other outputs' ``ready``. The beat that ends a unit takes the selector
-    with it. Source: docs/timing.md section 3, ``partition``; paper section 3.
+    ``parts_k.valid`` depends on other outputs' ``ready``. The beat that ends a unit takes the
+    selector with it. Source: docs/timing.md section 3, ``partition``; paper section 3.
 
     """
 

@@ -45,8 +45,9 @@ class Pipelined(Unit):
     ------
     A beat is taken from each input in c when all are visible, fewer than L + II + 1 are inside
     (start of the cycle) and c >= last take + II. Its result is offered from c + L, one a cycle.
-    An input's ``ready`` depends on the other inputs' ``valid`` and on registers, not on the output's ``ready``: the
-    ready path is cut here. Done takes the same way. Source: docs/timing.md section 2.
+    An input's ``ready`` depends on the other inputs' ``valid`` and on registers, not on the
+    output's ``ready``: the ready path is cut here. Done takes the same way.
+    Source: docs/timing.md section 2.
 
     """
 

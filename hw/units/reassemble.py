@@ -1,6 +1,7 @@
 """Collecting units of several streams where a selector says."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data
 
 from ...machine.beat import STOP_DONE, Selector
 from ...machine.faults import Fault
@@ -66,7 +67,7 @@ class Reassemble(Unit):
         n = self.n
         rank = self.rank
         o = self.result
-        data = self.inputs[:n]
+        parts = self.inputs[:n]
         select = self.selector
         m.submodules.order = order = ArrivalOrder(n=n)
         ended = Signal(n)
@@ -76,8 +77,8 @@ class Reassemble(Unit):
         draining = Signal(n)
         current = Signal(n)
         m.d.comb += [
-            ended.eq(Cat(i.valid & is_done(i.payload) for i in data)),
-            visible.eq(Cat(i.valid for i in data) & ~ended),
+            ended.eq(Cat(i.valid & is_done(i.payload) for i in parts)),
+            visible.eq(Cat(i.valid for i in parts) & ~ended),
         ]
         idle = Signal()
         over = Signal()
@@ -92,9 +93,9 @@ class Reassemble(Unit):
             active.eq(Mux(current.any(), current, order.first)),
         ]
         index = index_of(m, active, "index")
-        beat = Signal.like(data[0].payload)
+        beat = Signal.like(parts[0].payload)
         with m.Switch(index):
-            for k, i in enumerate(data):
+            for k, i in enumerate(parts):
                 with m.Case(k):
                     m.d.comb += beat.eq(i.payload)
         moving = Signal()
@@ -115,30 +116,15 @@ class Reassemble(Unit):
             moves.eq(fire & moving),
             order.moved.eq(Mux(moves, active, current)),
         ]
-        stop = Signal(4)
-        m.d.comb += stop.eq(
-            Mux(
-                moving & ~ends, beat.stop, Mux(moving & ~last, rank, rank + 1 + select.payload.stop)
-            )
-        )
-        with m.If(moving):
-            m.d.comb += o.payload.eq(with_stop(beat, stop))
-        with m.Else():
-            m.d.comb += o.payload.eq(
-                Cat(Const(0, self.payloads.outputs[0].bits), Mux(over, STOP_DONE, stop), 0)
-            )
+        self._result(m, beat, over, moving, ends, last)
         taken = Signal(n)
         m.d.comb += [
             taken.eq(Mux(idle, Mux(moves, active, 0), draining & ended)),
             select.ready.eq(idle & o.ready & (empty | (moving & ends & last))),
         ]
-        for k, i in enumerate(data):
+        for k, i in enumerate(parts):
             m.d.comb += i.ready.eq(Mux(idle, o.ready & moving & active[k], draining[k] & ended[k]))
-        with m.If(moves):
-            m.d.sync += [
-                current.eq(Mux(ends, 0, active)),
-                given.eq(Mux(~ends, given, Mux(last, 0, given | active))),
-            ]
+        self._advance(m, moves, active, ends, last, current, given)
         with m.If(~idle):
             m.d.sync += draining.eq(draining & ~ended)
         with m.Elif(fire & over):
@@ -152,3 +138,39 @@ class Reassemble(Unit):
             self.done.eq(Mux(idle, ~(fire & over), ~(draining & ~ended).any())),
         ]
         return m
+
+    def _result(
+        self, m: Module, beat: data.View, over: Signal, moving: Signal, ends: Signal, last: Signal
+    ) -> None:
+        """The beat that passes, or a bare stop or Done, with the stop that it gets."""
+        stop = Signal(4)
+        m.d.comb += stop.eq(
+            Mux(
+                moving & ~ends,
+                beat.stop,
+                Mux(moving & ~last, self.rank, self.rank + 1 + self.selector.payload.stop),
+            )
+        )
+        with m.If(moving):
+            m.d.comb += self.result.payload.eq(with_stop(beat, stop))
+        with m.Else():
+            m.d.comb += self.result.payload.eq(
+                Cat(Const(0, self.payloads.outputs[0].bits), Mux(over, STOP_DONE, stop), 0)
+            )
+
+    def _advance(
+        self,
+        m: Module,
+        moves: Signal,
+        active: Signal,
+        ends: Signal,
+        last: Signal,
+        current: Signal,
+        given: Signal,
+    ) -> None:
+        """Which unit is open, and which have been given, after a beat."""
+        with m.If(moves):
+            m.d.sync += [
+                current.eq(Mux(ends, 0, active)),
+                given.eq(Mux(~ends, given, Mux(last, 0, given | active))),
+            ]

@@ -1,6 +1,6 @@
 """Splitting a dimension into chunks."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from ...machine.beat import STOP_DONE
 from ..beat import is_done, with_stop
@@ -65,26 +65,20 @@ class Reshape(Unit):
         fire = Signal()
         offered = Signal()
         room = Signal()
+        flag_ready = Const(1) if self.flags is None else self.padding.ready
         m.d.comb += [
             done.eq(is_done(beat)),
             ends.eq(beat.stop >= self.dim),
             outer.eq(beat.stop > self.dim),
             fills.eq(count + 1 == self.cfg.chunk),
             offered.eq(self.data.valid | sent),
-            room.eq(o.ready & (self.padding.ready if self.flags is not None else 1)),
-            o.valid.eq(offered & (self.padding.ready if self.flags is not None else 1)),
+            room.eq(o.ready & flag_ready),
+            o.valid.eq(offered & flag_ready),
             fire.eq(offered & room),
         ]
-        row = Signal(16)
-        column = Signal(16)
-        row_end = Signal()
-        unit_end = Signal()
         padding = Signal()
-        m.d.comb += [
-            row_end.eq(column + 1 >= self.cfg.pad_cols),
-            unit_end.eq(row_end & (row + 1 >= self.cfg.pad_rows)),
-            padding.eq(self.pad & (sent | (~beat.data & outer & (count != 0)))),
-        ]
+        m.d.comb += padding.eq(self.pad & (sent | (~beat.data & outer & (count != 0))))
+        row_end, unit_end = self._position(m, padding & fire)
         with m.If(padding):
             last = Mux(sent, ended + 1, Mux(done, self.dim + 1, beat.stop + 1))
             stop = Mux(unit_end, Mux(fills, last, self.dim), row_end)
@@ -95,9 +89,6 @@ class Reshape(Unit):
             with m.If(fire & ~sent & ~done):
                 m.d.sync += [sent.eq(1), ended.eq(beat.stop)]
             with m.If(fire):
-                m.d.sync += column.eq(Mux(row_end, 0, column + 1))
-                with m.If(row_end):
-                    m.d.sync += row.eq(Mux(unit_end, 0, row + 1))
                 with m.If(unit_end):
                     m.d.sync += count.eq(Mux(fills, 0, count + 1))
                     with m.If(fills):
@@ -124,6 +115,22 @@ class Reshape(Unit):
         self._flag(m, padding)
         self.report(m, offers=offered)
         return m
+
+    def _position(self, m: Module, moves: Value) -> tuple[Signal, Signal]:
+        """Whether the pad beat at hand ends a row of tiles, and whether the unit."""
+        row = Signal(16)
+        column = Signal(16)
+        row_end = Signal()
+        unit_end = Signal()
+        m.d.comb += [
+            row_end.eq(column + 1 >= self.cfg.pad_cols),
+            unit_end.eq(row_end & (row + 1 >= self.cfg.pad_rows)),
+        ]
+        with m.If(moves):
+            m.d.sync += column.eq(Mux(row_end, 0, column + 1))
+            with m.If(row_end):
+                m.d.sync += row.eq(Mux(unit_end, 0, row + 1))
+        return row_end, unit_end
 
     def _flag(self, m, padding) -> None:
         """The padding stream: which elements leave as padding."""

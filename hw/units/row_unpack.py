@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
-from amaranth.lib.memory import Memory
+from amaranth.lib.memory import Memory, ReadPort, WritePort
 
 from ...machine.faults import Fault
 from ...machine.limits import SIZE_BITS
@@ -64,7 +64,6 @@ class RowUnpack(Unit):
         m = Module()
         t = self.t
         depth = self.depth
-        beat = self.data.payload
         m.submodules.tiles = self._tiles
         m.submodules.extents = self._extents
         tile_write = self._tiles.write_port()
@@ -79,31 +78,48 @@ class RowUnpack(Unit):
             {"width": range(depth + 1), "valid": range(t + 1), "leave": range(t + 1), "end": 4}
         )
         bands = [Signal(band, name=f"band{k}") for k in range(2)]
+        done = Signal()
+        m.d.comb += done.eq(is_done(self.data.payload))
+        pushes = self._collect(m, tile_write, extent_write, bands, head, count, done)
+        self._emit(m, tile_out, extent_out, bands, head, count, done, pushes)
+        self.report(m, offers=self.result.valid)
+        return m
+
+    def _collect(
+        self,
+        m: Module,
+        tile_write: WritePort,
+        extent_write: WritePort,
+        bands: list[data.View],
+        head: Signal,
+        count: Signal,
+        done: Signal,
+    ) -> Signal:
+        """Stores tiles and notes the bands that they complete; whether one is."""
+        t = self.t
+        depth = self.depth
+        beat = self.data.payload
         at = Signal(range(depth + 1))
         band_row = Signal(SIZE_BITS)
         which = Signal()
-        done = Signal()
         take = Signal()
         leave = Signal(range(t + 1))
         left = Signal(SIZE_BITS)
-        ours, theirs = (
-            (Mux(beat.rows == 0, 0, beat.cols), beat.rows)
-            if self.across
-            else (beat.rows, beat.cols)
-        )
+        ours = Mux(beat.rows == 0, 0, beat.cols) if self.across else beat.rows
+        theirs = beat.rows if self.across else beat.cols
         # of a band's first tile
         first = Signal(range(t + 1))
         valid_rows = Signal(range(t + 1))
         with m.If(take & beat.data & (at == 0)):
             m.d.sync += first.eq(ours)
+        leaves = valid_rows if self.mask else Mux(left < t, left, t)
         m.d.comb += [
             valid_rows.eq(Mux(at == 0, ours, first)),
             which.eq(head ^ count[0]),
-            done.eq(is_done(beat)),
             take.eq(self.data.valid & ~done & (count != 2)),
             self.data.ready.eq(Mux(done, self.result.ready & (count == 0), count != 2)),
             left.eq(Mux(self.cfg.rows > band_row, self.cfg.rows - band_row, 0)),
-            leave.eq(valid_rows if self.mask else Mux(left < t, left, t)),
+            leave.eq(leaves),
             self.error[Fault.ROWS].eq(take & beat.data & (at >= depth)),
         ]
         complete = Signal()
@@ -146,22 +162,40 @@ class RowUnpack(Unit):
                 ]
             with m.If(ends_before & (which != k)):
                 m.d.sync += b.end.eq(beat.stop)
+        return pushes
 
-        # The rows of the band at the head.
-        row = Signal(range(t + 1))
+    def _emit(
+        self,
+        m: Module,
+        tile_out: ReadPort,
+        extent_out: ReadPort,
+        bands: list[data.View],
+        head: Signal,
+        count: Signal,
+        done: Signal,
+        pushes: Signal,
+    ) -> None:
+        """The rows of the band at the head."""
+        depth = self.depth
+        beat = self.data.payload
+        row = Signal(range(self.t + 1))
         col = Signal(range(depth + 1))
         col_next = Signal(range(depth + 1))
-        now = Signal(band)
-        bare, last_row, row_ends, waits, delivers, pops, head_next = (
-            Signal(name=n)
-            for n in ("bare", "last_row", "row_ends", "waits", "delivers", "pops", "head_next")
-        )
+        now = Signal(bands[0].shape())
+        bare = Signal()
+        last_row = Signal()
+        row_ends = Signal()
+        waits = Signal()
+        delivers = Signal()
+        pops = Signal()
+        head_next = Signal()
+        last_of_some = ~bare & last_row & (now.end == 1) & (count == 1) if self.mask else 0
         m.d.comb += [
             now.eq(Mux(head, bands[1].as_value(), bands[0].as_value())),
             bare.eq(now.width == 0),
             last_row.eq(row + 1 == now.leave),
             row_ends.eq(col + 1 == now.width),
-            waits.eq(~bare & last_row & (now.end == 1) & (count == 1) if self.mask else 0),
+            waits.eq(last_of_some),
             delivers.eq(self.result.valid & self.result.ready & (count != 0)),
             pops.eq(delivers & (bare | (row_ends & last_row))),
             head_next.eq(head ^ pops),
@@ -186,27 +220,33 @@ class RowUnpack(Unit):
         with m.Elif(bare):
             m.d.comb += o.stop.eq(now.end + 1)
         with m.Else():
-            chosen = Signal(len(tile_out.data[0]))
-            bits, ours, theirs = (
-                len(chosen) // t,
-                *((o.cols, o.rows) if self.across else (o.rows, o.cols)),
+            self._row(m, tile_out, extent_out, row, valid)
+            m.d.comb += o.stop.eq(
+                Mux(~row_ends, int(self.across), Mux(last_row & (now.end >= 2), now.end + 1, 2))
             )
-            if self.across:
-                column = Cat(tile_out.data[r].word_select(row, bits) for r in range(t))
-                elements = Cat(
-                    Cat(chosen.word_select(r, bits), Const(0, bits * (t - 1))) for r in range(t)
-                )
-            else:
-                elements = Cat(chosen, Const(0, len(chosen) * (t - 1)))
-            m.d.comb += [
-                chosen.eq(Mux(valid, column if self.across else tile_out.data[row], 0)),
-                o.elements.as_value().eq(elements),
-                ours.eq(valid),
-                theirs.eq(extent_out.data),
-                o.stop.eq(
-                    Mux(~row_ends, int(self.across), Mux(last_row & (now.end >= 2), now.end + 1, 2))
-                ),
-                o.data.eq(1),
-            ]
-        self.report(m, offers=self.result.valid)
-        return m
+
+    def _row(
+        self, m: Module, tiles: ReadPort, extents: ReadPort, row: Signal, valid: Signal
+    ) -> None:
+        """One row of a stored tile."""
+        t = self.t
+        o = self.result.payload
+        chosen = Signal(len(tiles.data[0]))
+        bits = len(chosen) // t
+        ours = o.cols if self.across else o.rows
+        theirs = o.rows if self.across else o.cols
+        if self.across:
+            column = Cat(tiles.data[r].word_select(row, bits) for r in range(t))
+            elements = Cat(
+                Cat(chosen.word_select(r, bits), Const(0, bits * (t - 1))) for r in range(t)
+            )
+        else:
+            column = tiles.data[row]
+            elements = Cat(chosen, Const(0, len(chosen) * (t - 1)))
+        m.d.comb += [
+            chosen.eq(Mux(valid, column, 0)),
+            o.elements.as_value().eq(elements),
+            ours.eq(valid),
+            theirs.eq(extents.data),
+            o.data.eq(1),
+        ]
