@@ -79,8 +79,7 @@ def run(name: str, command: list[str], folder: Path, env: dict[str, str]) -> Pha
     )
 
     def listen(stream) -> None:
-        for line in stream:
-            lines.append((time.perf_counter() - start, line.rstrip()))
+        lines.extend((time.perf_counter() - start, line.rstrip()) for line in stream)
 
     listeners = [
         threading.Thread(target=listen, args=[stream])

@@ -14,6 +14,7 @@ shows. Run it on a machine that does nothing else; the record has the load avera
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import sys
@@ -92,7 +93,7 @@ def on_the_model(name: str, graph: DataflowGraph) -> list[Line]:
     """A graph of 20,000 nodes at 16x16, mapped and modelled."""
     lines = []
     for kind, keys in KINDS.items():
-        m, wall, cpu = timed(lambda o=Overlay(16, 16, **keys): map_graph(graph, o))
+        m, wall, cpu = timed(functools.partial(map_graph, graph, Overlay(16, 16, **keys)))
         lines.append(
             Line(
                 f"placement and {'schedule' if kind == 'static' else 'image'}, {kind} 16x16",
@@ -116,7 +117,9 @@ def on_the_rtl(name: str, graph: DataflowGraph) -> list[Line]:
 
     lines = []
     for kind, keys in KINDS.items():
-        rtl, wall, cpu = timed(lambda o=Overlay(4, 4, **keys): run_image(map_graph(graph, o).image))
+        rtl, wall, cpu = timed(
+            lambda keys=keys: run_image(map_graph(graph, Overlay(4, 4, **keys)).image)
+        )
         lines.append(
             Line(f"RTL with build, {kind} 4x4", name, len(graph), 90, wall, cpu, rtl.cycles)
         )

@@ -30,7 +30,7 @@ from .coverage import Coverage, wanted
 from .draw import VARIANTS, Goal, draw
 from .failures import StreamFailure
 from .focus import Focus
-from .programs import Case, Mismatch
+from .programs import Case, MismatchError
 from .recipe import Recipe, vary
 from .shrink import shrink
 from .streams import run_streams
@@ -119,9 +119,17 @@ def run_programs(
 
     Parameters
     ----------
+    campaign
+        What it adds to.
+    count, seed
+        Number of programs; their seed.
     on
         ``model``: values against NumPy. ``rtl``: also every beat of every program against the
-        model's, ``batch`` programs to a simulator build.
+        model's.
+    batch
+        Programs to a simulator build.
+    progress
+        Told of each program that is done.
     keep
         Folder for failures, as files that :func:`replay` takes.
     variants
@@ -332,7 +340,7 @@ def _on_rtl(
                     wrong,
                 )
                 return
-        raise Mismatch(message, origin)
+        raise MismatchError(message, origin)
 
 
 def compare(
@@ -384,7 +392,7 @@ def compare(
         campaign.counts["beats compared on RTL"] += report.beats
         campaign.counts["cycles on RTL"] += got.cycles
         if report.observed != report.total:
-            raise Mismatch(f"{report.observed} of {report.total} channels observed", "RTL")
+            raise MismatchError(f"{report.observed} of {report.total} channels observed", "RTL")
         for d in report.differences:
             out.setdefault((k, _owner(d.where)), str(d))
         if not report.differences:
@@ -392,7 +400,7 @@ def compare(
                 part = replace(part, graph=case.graph)
                 try:
                     programs.check_values(case, config, fabric.view(part, got))
-                except Mismatch as e:
+                except MismatchError as e:
                     out[k, i] = str(e)
     return out
 

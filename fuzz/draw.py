@@ -16,7 +16,7 @@ import numpy as np
 from ..frontend.analysis.forms import forms_of
 from ..frontend.types import DYNAMIC_TILE, BufferType
 from ..machine.errors import PenstockError
-from .drawer import Drawer, Live, Refused
+from .drawer import CannotDrawError, Drawer, Live
 from .recipe import Recipe
 from .steps import RARE, VARIANTS
 
@@ -99,7 +99,7 @@ def _read(d: Drawer) -> bool:
             read.add(e.memory)
             try:
                 d.add("Streamify", [s])
-            except (Refused, PenstockError):
+            except (CannotDrawError, PenstockError):
                 return False
     return True
 
@@ -112,9 +112,9 @@ def attempt(d: Drawer, name: str, goal: Goal | None = None) -> bool:
     try:
         VARIANTS[name](d)
         if goal is not None and not goal.met(d):
-            raise Refused
+            raise CannotDrawError
         return True
-    except (Refused, PenstockError):
+    except (CannotDrawError, PenstockError):
         d.recipe.steps = steps
         d.live = live
         d.built = built

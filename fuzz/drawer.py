@@ -12,7 +12,7 @@ from ..frontend.types import BufferType, TileType, TupleType
 from ..machine.beat import MAX_STOP
 from .recipe import Built, Recipe, measure
 
-__all__ = ["Drawer", "Live", "Refused", "sizes", "static", "told"]
+__all__ = ["CannotDrawError", "Drawer", "Live", "sizes", "static", "told"]
 
 MOST_TILES = 80  # physical tiles of one stream
 RUN_TIME = (
@@ -35,7 +35,7 @@ class Live:
     readers: int = 0
 
 
-class Refused(Exception):
+class CannotDrawError(Exception):
     """A step that cannot be drawn here."""
 
 
@@ -53,7 +53,7 @@ class Drawer:
         self.sized = False  # whether tiles of run-time size are asked for
 
     # -- dice
-    # --------------------------------------------------------------------------------------------------
+    # --------------------
 
     def chance(self, p: float) -> bool:
         return self.rng.random() < p
@@ -65,7 +65,7 @@ class Drawer:
         return options[int(self.rng.integers(len(options)))]
 
     # -- streams
-    # -----------------------------------------------------------------------------------------------
+    # --------------------
 
     def type(self, s: Live):
         return self.built.stream(s.at).type
@@ -92,7 +92,7 @@ class Drawer:
                     or s.rank + 3 > MAX_STOP
                 ):
                     self.built.restore(before)
-                    raise Refused
+                    raise CannotDrawError
         self.recipe.steps.append(step)
         sources = [*ins, *([Live(step["ref"], True)] if step.get("ref") else [])]
         for s in self.live:
@@ -133,7 +133,7 @@ class Drawer:
         if found and not (self.hungry and self.chance(0.5)):
             return self.one_of(*found)
         if not found and not self.hungry:
-            raise Refused
+            raise CannotDrawError
         return make()
 
     def shape(self, rank: int, regular: bool = False) -> tuple[list, list]:
@@ -207,11 +207,18 @@ class Drawer:
             one_hot=one_hot,
         )
 
-    def filled(
+    def filled(self, shape: list, counts: list, rank: int, *, values=None, **kind) -> Live:
+        """A source of given structure with elements of a kind (:meth:`elements`)."""
+        given = iter(values) if values is not None else None
+        arguments, leaf = self.elements(**kind)
+
+        def fill(x, level):
+            return [fill(y, level - 1) if level else (next(given) if given else leaf()) for y in x]
+
+        return self.add("Source", shape=shape, elements=fill(counts, rank), **arguments)[0]
+
+    def elements(
         self,
-        shape: list,
-        counts: list,
-        rank: int,
         *,
         tile=None,
         dtype="fp32",
@@ -220,9 +227,8 @@ class Drawer:
         most=9,
         full=False,
         one_hot=False,
-        values=None,
-    ) -> Live:
-        """A source of given structure with elements of a kind."""
+    ) -> tuple[dict, Callable]:
+        """Arguments of a source of these elements, and what draws one."""
         if selector is not None:
 
             def leaf():
@@ -237,48 +243,41 @@ class Drawer:
                     )
                 )
 
-            kind = {"selector": selector}
-        elif scalar is not None:
+            return {"selector": selector}, leaf
+        if scalar is not None:
 
             def leaf():
                 return self.number(0, min(most, 2**scalar - 1))
 
-            kind = {"scalar": scalar}
-        else:
-            rows, cols = tile or (self.size(), self.size())
-            if tile is None and not full and self.chance(RUN_TIME[self.sized]):
-                rows, cols = self.one_of(
-                    ("ragged", cols),
-                    ("dynamic", cols),
-                    (rows, "ragged"),
-                    (rows, "dynamic"),
-                    ("ragged", "dynamic"),
-                )
-            partly = (
-                not full and isinstance(rows, int) and isinstance(cols, int) and self.chance(0.2)
-            )  # with a run-time size all is valid
-            same = [self.number(1, self.t + 1) for _ in range(2)]
+            return {"scalar": scalar}, leaf
+        rows, cols = tile or (self.size(), self.size())
+        if tile is None and not full and self.chance(RUN_TIME[self.sized]):
+            rows, cols = self.one_of(
+                ("ragged", cols),
+                ("dynamic", cols),
+                (rows, "ragged"),
+                (rows, "dynamic"),
+                ("ragged", "dynamic"),
+            )
+        partly = (
+            not full and isinstance(rows, int) and isinstance(cols, int) and self.chance(0.2)
+        )  # with a run-time size all is valid
+        same = [self.number(1, self.t + 1) for _ in range(2)]
 
-            def leaf():
-                r, c = (
-                    x
-                    if isinstance(x, int)
-                    else self.number(1, 2 * self.t)
-                    if x == "ragged"
-                    else same[axis]
-                    if x == "dynamic"
-                    else 2
-                    for axis, x in enumerate((rows, cols))
-                )
-                return [self.number(0, r), c] if partly else [r, c]
+        def leaf():
+            r, c = (
+                x
+                if isinstance(x, int)
+                else self.number(1, 2 * self.t)
+                if x == "ragged"
+                else same[axis]
+                if x == "dynamic"
+                else 2
+                for axis, x in enumerate((rows, cols))
+            )
+            return [self.number(0, r), c] if partly else [r, c]
 
-            kind = {"tile": [rows, cols], "dtype": dtype}
-        given = iter(values) if values is not None else None
-
-        def fill(x, level):
-            return [fill(y, level - 1) if level else (next(given) if given else leaf()) for y in x]
-
-        return self.add("Source", shape=shape, elements=fill(counts, rank), **kind)[0]
+        return {"tile": [rows, cols], "dtype": dtype}, leaf
 
     def size(self) -> int:
         """Rows or columns of a tile: up to a bit more than two physical ones, divided or not."""
@@ -290,7 +289,7 @@ class Drawer:
         its empty places.
         """
         if not s.fixed:
-            raise Refused
+            raise CannotDrawError
         rank = self.rank(s)
         depth = rank + 1 if depth is None else depth
         counts = _outer(
@@ -307,7 +306,7 @@ class Drawer:
         them empty).
         """
         if not s.fixed:
-            raise Refused
+            raise CannotDrawError
         rank = self.rank(s)
         depth = rank + 1
         counts = _outer(
@@ -362,7 +361,7 @@ class Drawer:
                 **make,
             )
             if not ok(s):
-                raise Refused
+                raise CannotDrawError
             return s
 
         return self.pick(ok, new)
@@ -385,7 +384,7 @@ class Drawer:
                 lambda: self.pairs(r),
             )()
             if not ok(s):
-                raise Refused
+                raise CannotDrawError
             return s
 
         return self.pick(ok, new)

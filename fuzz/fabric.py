@@ -11,7 +11,7 @@ import numpy as np
 
 from ..machine.errors import RunError
 from ..machine.trace import Run
-from ..machine.unitgraph import Channel, UnitGraph
+from ..machine.unitgraph import UnitGraph
 
 __all__ = ["Part", "side_by_side", "simulate", "view"]
 
@@ -55,17 +55,16 @@ def side_by_side(graphs: Sequence[UnitGraph], name: str) -> tuple[UnitGraph, lis
             if "tensor" in p:
                 p |= {"tensor": part.prefix + p["tensor"], "base": p["base"] + used}
             units.append(replace(u, id=u.id + part.unit, name=f"p{k}_{u.name}", params=p, node=""))
-        for c in g.channels:
-            channels.append(
-                Channel(
-                    c.id + part.channel,
-                    f"p{k}_{c.name}",
-                    (c.src[0] + part.unit, c.src[1]),
-                    (c.dst[0] + part.unit, c.dst[1]),
-                    c.depth,
-                    c.payload,
-                )
+        channels += [
+            replace(
+                c,
+                id=c.id + part.channel,
+                name=f"p{k}_{c.name}",
+                src=(c.src[0] + part.unit, c.src[1]),
+                dst=(c.dst[0] + part.unit, c.dst[1]),
             )
+            for c in g.channels
+        ]
         tensors += [replace(x, name=part.prefix + x.name, base=x.base + used) for x in g.tensors]
         ports += [u + part.unit for u in g.ports]
         used += g.memory_bytes

@@ -22,13 +22,13 @@ from ..runs.expected import expected
 from ..testing.patterns import PATTERNS, releases
 from .recipe import Built, Recipe, build
 
-__all__ = ["Case", "Mismatch", "check_values", "evaluation", "machine", "prepare", "run_model"]
+__all__ = ["Case", "MismatchError", "check_values", "evaluation", "machine", "prepare", "run_model"]
 
 SINK_RELEASES = 200
 MOST_DEPTH = 256
 
 
-class Mismatch(RunError):
+class MismatchError(RunError):
     """Two sides that have to agree do not."""
 
 
@@ -153,15 +153,15 @@ def evaluation(
 
 def check_values(case: Case, config: Config, run: Run) -> Evaluator:
     """Compare a run's tensors and sinks, bit for bit, with the program's NumPy meaning, and its
-    pages with their bound; Mismatch where they differ, or are more. Returns the evaluation.
+    pages with their bound; MismatchError where they differ, or are more. Returns the evaluation.
     """
     want, ev = evaluation(case, config, boundary.arrivals(case.graph, run))
     for name, got in run.outputs.items():
         if got.dtype != want[name].dtype or got.tobytes() != want[name].tobytes():
-            raise Mismatch(f"tensor {name} differs from the NumPy meaning", f"{run.backend}")
+            raise MismatchError(f"tensor {name} differs from the NumPy meaning", f"{run.backend}")
     wrong = boundary.sinks_at_fault(case.built.graph, case.graph, run, ev.sinks)
     if wrong:
-        raise Mismatch(
+        raise MismatchError(
             f"{wrong[0]} took other elements than the NumPy meaning gives", f"{run.backend}"
         )
     check_pages(case, config, run, ev)
@@ -170,12 +170,12 @@ def check_values(case: Case, config: Config, run: Run) -> Evaluator:
 
 def check_pages(case: Case, config: Config, run: Run, ev: Evaluator) -> None:
     """Compare the peak pages of every scratchpad with the on-chip rule `machine`, for the sizes of
-    an evaluation; Mismatch where they are more.
+    an evaluation; MismatchError where they are more.
     """
     for unit, most in scratchpad_pages(case.graph, config.machine).items():
         most = substitute(most, {**ev.symbols, **ev.largest})
         if most.is_number and run.peak_pages[unit] > int(most):
-            raise Mismatch(
+            raise MismatchError(
                 f"{run.peak_pages[unit]} pages were in use, at most {most} by the on-chip rule "
                 "`machine`",
                 f"{run.backend}, unit {case.graph.units[unit].name}",

@@ -290,7 +290,7 @@ class Built:
         return self.graph
 
     # -- steps
-    # -------------------------------------------------------------------------------------------------
+    # --------------------
 
     def _operator(self, step: dict, index: int) -> list:
         args = dict(step.get("args", {}))
@@ -315,7 +315,7 @@ class Built:
         ]
 
     def _stored(self, step: dict):
-        """The tensor that an earlier step stores, for a load that waits for its acknowledgements."""
+        """The tensor that an earlier step stores, for a load that waits for its acknowledgement."""
         store = self.nodes[step["again"]][0]
         waits = [self.stream(step["ref"]).node]
         for node in waits:

@@ -61,7 +61,7 @@ def _candidates(recipe: Recipe, t: int, dtype: str) -> Iterator[Recipe]:
 
 
 def _cut(recipe: Recipe, t: int, dtype: str) -> Iterator[Recipe]:
-    """A step whose result is given instead: sources in its place, so that what leads to it can go."""
+    """A step whose result is given: sources in its place, so that what leads to it can go."""
     try:
         built = build(recipe, t, dtype, evaluate=True)
     except PenstockError:

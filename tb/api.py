@@ -103,12 +103,14 @@ def run_many(
 
     Parameters
     ----------
-    points
-        :class:`Point` objects, or (graph, tensors) pairs.
+    points, config
+        :class:`Point` objects, or (graph, tensors) pairs; their machine.
     trace
         Whether the runs carry channel and port traces (they are recorded anyway).
     waves
         Path stem for waveforms and viewer layout; the first point only.
+    max_cycles, seed
+        Limit of a run, by default the model's bound; seed of the simulator.
     record
         Channel ids whose whole beats are kept, in ``extra["payloads"]`` of each run.
     progress
@@ -326,7 +328,7 @@ def _launch(
             }
         )
     n = len(job["points"])
-    with _watching(folder, n, progress):
+    with _Watching(folder, n, progress):
         runner.launch(
             built, "penstock.tb.fabric_test", job, seed=seed, folder=folder, waves=bool(waves)
         )
@@ -367,7 +369,7 @@ def _launch(
     return runs
 
 
-class _watching:
+class _Watching:
     """Calls ``progress`` while the simulator runs, as points finish."""
 
     def __init__(self, folder: Path, n: int, progress: Callable[[int], None] | None):
@@ -427,7 +429,7 @@ def _inputs(p: Point, sources, sinks, load_lines: int) -> dict[str, np.ndarray]:
         tensors = [p.graph.tensor(p.graph.units[u].params["tensor"]) for u in p.graph.ports]
         arrays["ranges"] = np.array([[x.base, x.base + x.bytes] for x in tensors], np.int64)
         arrays["lines"] = np.array(lines_bound(p.graph, load_lines), np.int64)
-    for unit, bits in sources:
+    for unit, _ in sources:
         if unit not in p.sources:
             raise RunError(
                 "no stream given",

@@ -53,10 +53,14 @@ def wrapper(
 
     Parameters
     ----------
+    fabric
+        Name of the module.
     lanes, responses
         W and N of docs/top.md.
     memory
         Whether the fabric has a memory port.
+    sources, sinks
+        (unit, bits of a beat) of each.
 
     """
     w = lanes
@@ -114,8 +118,10 @@ def wrapper(
     connections = ", ".join(f".{p}({p})" for p in ports)
     newline = "\n"
     return f"""module {TOP} (
-  input logic clk, input logic rst, input logic cfg_we, input logic [15:0] cfg_addr, input logic [31:0] cfg_data, input logic [15:0] stat_addr,
-  output logic [31:0] stat_data, output logic [31:0] cycle, output logic done, output logic [7:0] error, output logic halt
+  input logic clk, input logic rst, input logic cfg_we, input logic [15:0] cfg_addr,
+  input logic [31:0] cfg_data, input logic [15:0] stat_addr,
+  output logic [31:0] stat_data, output logic [31:0] cycle,
+  output logic done, output logic [7:0] error, output logic halt
 );
 {newline.join(body)}
   penstock_bench_watch watch (.clk, .rst, .cycle, .done, .error, .halt);
@@ -157,7 +163,8 @@ def channel_package(graph: UnitGraph) -> str:
       default: return mark;
     endcase
   endfunction
-  function automatic bit [8*24-1:0] describe(input int id, input bit [31:0] low, input bit [3:0] stop, input bit data);
+  function automatic bit [8*24-1:0] describe(
+      input int id, input bit [31:0] low, input bit [3:0] stop, input bit data);
     if (!data) return text(stop == 15 ? "Done" : $sformatf("empty S%0d", stop));
     return text(line(id, low, stop != 0 ? $sformatf(" S%0d", stop) : ""));
   endfunction

@@ -1,4 +1,4 @@
-"""The comparison of an RTL run with the model's: every beat, every line, values, counters, totals."""
+"""An RTL run against the model's: every beat, every line, values, counters, totals."""
 
 from __future__ import annotations
 

@@ -35,6 +35,8 @@ def design_of(
 
     Parameters
     ----------
+    graph, config
+        A lowered program and its machine.
     mutable
         Whether its units can be made wrong at run time, see :mod:`penstock.tb.mutation`.
     stage

@@ -264,7 +264,7 @@ class Verilator(cocotb_tools.runner.Verilator):
 
     jobs = 2
     hierarchical = False
-    objects: list[str] = []
+    objects: Sequence[str] = ()
 
     def _simulator_in_path_build_only(self) -> None:
         self.executable = verilator_command()
@@ -363,6 +363,10 @@ def build(
         Modules, with their ports, whose instances shall share one class, so that the code does not
         grow with their number. Verilator merges functions of equal text only, which needs ports
         that it leaves in place (public ones), and no optimisation over the borders of instances.
+    name
+        What the entry of the cache is called; by default, ``top``.
+    waves, defines
+        Whether it can write waveforms; macros of the preprocessor.
     stage
         Called with one line when a build begins (not when the cache has it).
 

@@ -28,9 +28,11 @@ def design(*, broken: str = "") -> Design:
     """
     text = f"""
 module penstock_fabric (
-  input clk, input rst, input cfg_we, input [15:0] cfg_addr, input [31:0] cfg_data, input [15:0] stat_addr, output [31:0] stat_data,
+  input clk, input rst, input cfg_we, input [15:0] cfg_addr, input [31:0] cfg_data,
+  input [15:0] stat_addr, output [31:0] stat_data,
   output reg [31:0] cycle, output done, output [7:0] error,
-  input [{WIDTH - 1}:0] src0_payload, input src0_valid, output src0_ready, output [{WIDTH - 1}:0] snk1_payload, output snk1_valid, input snk1_ready
+  input [{WIDTH - 1}:0] src0_payload, input src0_valid, output src0_ready,
+  output [{WIDTH - 1}:0] snk1_payload, output snk1_valid, input snk1_ready
 );
   reg [{WIDTH - 1}:0] mem [0:1];
   reg [1:0] level;
@@ -56,7 +58,8 @@ module penstock_fabric (
       if (last) ended <= 1;
     end
   end
-  penstock_probe #(.ID(0), .WIDTH({WIDTH})) p0 (.clk(clk), .rst(rst), .cycle(cycle), .w_valid(src0_valid), .w_ready(src0_ready),
+  penstock_probe #(.ID(0), .WIDTH({WIDTH})) p0 (.clk(clk), .rst(rst), .cycle(cycle),
+    .w_valid(src0_valid), .w_ready(src0_ready),
     .r_valid(snk1_valid), .r_ready(snk1_ready), .beat(beat));
 endmodule
 """

@@ -1,4 +1,4 @@
-"""What a beat's bits mean, as text; and the waveform of a run with a layout for GTKWave and Surfer."""
+"""What a beat's bits mean, as text; waveforms with a layout for GTKWave and Surfer."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def payload_differences(payload: Payload, model: int, rtl: int, *, most: int = 4
     """What differs in two beats: valid counts, the first ``most`` elements (row, column, both
     values and their bits), else both in words.
 
-    >>> payload_differences(Tile(2, "fp32"), 0x3F800000 << 32 | 0x5 << 128 | 1 << 136, 0x3F800001 << 32 | 0x5 << 128 | 1 << 136)
+    >>> rest = 0x5 << 128 | 1 << 136
+    >>> tile = Tile(2, "fp32")
+    >>> payload_differences(tile, 0x3F800000 << 32 | rest, 0x3F800001 << 32 | rest)
     '1 of 4 elements differ: [0,1] model 1.0 (3f800000), RTL 1.0000001 (3f800001)'
     """
     shifted = model >> payload.bits, rtl >> payload.bits

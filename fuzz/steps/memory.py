@@ -8,7 +8,7 @@ import numpy as np
 
 from ...frontend.types import BufferType, ScalarType, TupleType
 from ...machine.errors import RunError
-from ..drawer import Drawer, Live, Refused, sizes, static
+from ..drawer import CannotDrawError, Drawer, Live, sizes, static
 
 __all__ = [
     "bufferize",
@@ -62,7 +62,7 @@ def linear_store(d: Drawer):
         regular=True,
     )
     if not d.type(s).count.is_Integer or not d.items(s):
-        raise Refused
+        raise CannotDrawError
     width = d.one_of(1, 2, 3)
     more = {"backwards": True} if d.chance(0.3) else {}
     for trim in ([1, 1], [1, 0], [0, 1], [0, 0]):  # the tensor is as small as its last tiles allow
@@ -70,7 +70,7 @@ def linear_store(d: Drawer):
             return d.add("LinearOffChipStore", [s], width=width, trim=trim, **more)
         except RunError:
             continue
-    raise Refused
+    raise CannotDrawError
 
 
 def copied(d: Drawer):
@@ -152,7 +152,7 @@ def buffers(d: Drawer, suits: Callable | None = None, regular: bool = False) -> 
     def new() -> Live:
         s = bufferize(d, regular)
         if not ok(s):
-            raise Refused
+            raise CannotDrawError
         return s
 
     return d.pick(ok, new)

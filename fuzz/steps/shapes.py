@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...frontend.types import BufferType, ScalarType, SelectorType, TileType, TupleType
-from ..drawer import Drawer, Refused, sizes, static
+from ..drawer import CannotDrawError, Drawer, sizes, static
 
 __all__ = [
     "broadcast",
@@ -80,7 +80,7 @@ def zipped(d: Drawer):
     a = d.any(lambda s: s.fixed and not isinstance(d.element(s), (BufferType, TupleType)))
     if isinstance(d.element(a), TileType):
         if not static(d, a):
-            raise Refused
+            raise CannotDrawError
         b = d.like(a, tile=sizes(d, a), dtype=d.one_of("fp32", "bf16"))
     else:
         b = d.like(a, **d.one_of({"scalar": 8}, {"selector": 3}))

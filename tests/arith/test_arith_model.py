@@ -1,4 +1,4 @@
-"""The arithmetic's definition against exact numbers, and the tile kernels against the definition."""
+"""The arithmetic's definition against exact numbers, the tile kernels against it."""
 
 from fractions import Fraction
 
@@ -113,7 +113,7 @@ def test_matmul_sums_as_a_balanced_tree():
 
 
 def ulp(got, exact):
-    """Largest error in units of the last place of the exact result, where that is a normal number."""
+    """Largest error in units of the last place of the exact result, where it is normal."""
     shown = (np.abs(exact) >= 2.0**-126) & (np.abs(exact) < np.finfo(np.float32).max)
     error = np.abs(got[shown].astype(np.float64) - exact[shown])
     return (error / 2.0 ** (np.floor(np.log2(np.abs(exact[shown]))) - 23)).max()
@@ -194,7 +194,7 @@ def test_full_size_matmul_kernel(seed):
 
 
 def test_unknown_function_lists_the_known_ones():
-    with pytest.raises(UnknownFunctionError, match="'gelu' is not known.*known are .*exp.*silu"):
+    with pytest.raises(UnknownFunctionError, match=r"'gelu' is not known.*known are .*exp.*silu"):
         functions.lookup("gelu")
 
 

@@ -1,4 +1,4 @@
-"""The bench of dynamic against static: its distance is the paper's, and a record grows run by run."""
+"""The bench of dynamic against static: the paper's distance; a record grows run by run."""
 
 import dynamic
 import pytest

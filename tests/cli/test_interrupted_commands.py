@@ -136,7 +136,7 @@ def test_nothing_is_left_at_any_moment(tmp_path, name):
     that builds begin and end at others.
     """
     rng = random.Random(name)
-    for k in range(MOMENTS):
+    for _ in range(MOMENTS):
         interrupted(
             COMMANDS[name],
             tmp_path,

@@ -75,6 +75,6 @@ def test_a_reference_that_disagrees_fails_the_run_where_a_tolerance_is_given(tmp
     text = capsys.readouterr().err
     assert "tensor y is " in text and "the tolerance is 0.01" in text and "Traceback" not in text
     assert out.exists()
-    with pytest.raises(PenstockError, match="tensor y is .* away from the float64 reference"):
+    with pytest.raises(PenstockError, match=r"tensor y is .* away from the float64 reference"):
         penstock.run(str(program), "small_fpga", tolerance=0.01)
     penstock.run(TOP2, "small_fpga", tolerance=0.02)

@@ -82,20 +82,26 @@ def program(dtype="bf16"):
     g = Graph("looped")
     x, y = g.input("x", (4, 4), dtype), g.output("y", (4, 4), dtype)
     chosen = Source(graph=g, shape=(2,), selector=2, name="chosen")
-    routed = Partition(Source(graph=g, shape=(2,), tile=(4, 4), name="tiles"), chosen, rank=0, outputs=2, name="route")
+    tiles = Source(graph=g, shape=(2,), tile=(4, 4), name="tiles")
+    routed = Partition(tiles, chosen, rank=0, outputs=2, name="route")
     for i in range(2):
-        Sink(LinearOffChipLoad(x, tile=(4, 4), shape=(1,), stride=(1,), ref=routed[i], name=f"load{i}"))
+        walk = dict(tile=(4, 4), shape=(1,), stride=(1,))
+        Sink(LinearOffChipLoad(x, ref=routed[i], name=f"load{i}", **walk))
         Sink(routed[i])
     LinearOffChipStore(LinearOffChipLoad(x, tile=(4, 4), name="once"), y, name="store")
     back = Loop(type=StreamType(ScalarType(8), (dim(1),)), graph=g, name="back")
-    both = Flatten(Reassemble(Source(graph=g, shape=(1,), scalar=8, name="start"), back, Source(graph=g, shape=(2,), selector=2, name="turn"), rank=0, name="enter"), lo=0, hi=1)
-    again, out = Partition(both, Source(graph=g, shape=(2,), selector=2, name="leave"), rank=0, outputs=2, name="leaves")
+    start = Source(graph=g, shape=(1,), scalar=8, name="start")
+    turn = Source(graph=g, shape=(2,), selector=2, name="turn")
+    leave = Source(graph=g, shape=(2,), selector=2, name="leave")
+    both = Flatten(Reassemble(start, back, turn, rank=0, name="enter"), lo=0, hi=1)
+    again, out = Partition(both, leave, rank=0, outputs=2, name="leaves")
     back.close(again)
     Sink(out)
     return g
 
 def streams(seed, **_):
-    return {"chosen": [seed, [0, 1]], "tiles": [[[1.0]], [[2.0]]], "start": [3], "turn": [0, 1], "leave": [0, 1]}
+    turns = {"start": [3], "turn": [0, 1], "leave": [0, 1]}
+    return {"chosen": [seed, [0, 1]], "tiles": [[[1.0]], [[2.0]]], **turns}
 """
 
 

@@ -14,7 +14,8 @@ from amaranth.hdl import Module
 
 import penstock.hw.functions
 import penstock.model.functions
-from penstock.frontend import Graph, LinearOffChipLoad, LinearOffChipStore, Map, function, register_float64
+from penstock.frontend import Graph, LinearOffChipLoad, LinearOffChipStore, Map
+from penstock.frontend import function, register_float64
 from penstock.hw.arith.lane import Lane
 from penstock.machine.functions import FUNCTIONS, Function, register
 

@@ -133,7 +133,7 @@ def test_bench_solves_a_folder_in_fresh_processes(tmp_path, capsys):
 
 
 def test_sigint_leaves_a_valid_schedule(tmp_path):
-    """The written file is valid when the solver is stopped from outside, and the exit is orderly."""
+    """The written file is valid when the solver is stopped from outside; the exit is orderly."""
     problem = tmp_path / "in.json"
     out = tmp_path / "out.json"
     generate("residual", 140, 1).save(problem)

@@ -1,4 +1,4 @@
-"""Schedules as STeP programs: values, cycles beside predicted latency, and RTL equal to the model."""
+"""Schedules as STeP programs: values, cycles beside predicted latency, RTL as the model."""
 
 import json
 from dataclasses import replace

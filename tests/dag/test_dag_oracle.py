@@ -109,7 +109,7 @@ def test_evaluator_agrees_with_the_element_oracle(seed):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_compiled_closed_form_equals_the_evaluator(seed):
-    """At any granularity, along the best snake and in the raster order of grids too large for one."""
+    """At any granularity, along the best snake and in raster order where there is none."""
     problem = tiny(seed, 2 + seed % 4)
     search = TileSearch(problem, Readings())
     raster = TileSearch(problem, Readings(), longest_order=0)

@@ -175,7 +175,7 @@ def test_a_wrong_stated_latency_is_refused():
     evaluate(EXAMPLES[number], right)
     wrong = Schedule((right.subgraphs[0], dataclasses.replace(right.subgraphs[1], latency=3000.0)))
     with pytest.raises(
-        ScheduleError, match="subgraph 1: the stated latency is 3,000, the evaluated one 3,276.8"
+        ScheduleError, match=r"subgraph 1: the stated latency is 3,000, the evaluated one 3,276.8"
     ):
         evaluate(EXAMPLES[number], wrong)
 

@@ -176,7 +176,7 @@ def feed_forward(layers: int) -> Problem:
 
 
 def test_bound_of_residual_blocks():
-    """The block's input is read again for the sum, as the operation that made it ran long before."""
+    """The block's input is read again for the sum: what made it ran long before."""
     problem = feed_forward(3)
     assert solve(problem, seconds=5).latency * 0.975 <= lower_bound(problem)
 

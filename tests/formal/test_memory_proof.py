@@ -173,12 +173,11 @@ class Counted(wiring.Component):
         ]
         live = Signal(self.PAGES)
         exists = [Signal(4, name=f"exists{p}") for p in range(self.PAGES)]
-        fair = []
         held = []
-        for change in changes:
-            fair.append(
-                ~change.valid | ((change.page < self.PAGES) & (Array(exists)[change.page] != 0))
-            )
+        fair = [
+            ~change.valid | ((change.page < self.PAGES) & (Array(exists)[change.page] != 0))
+            for change in changes
+        ]
         fair += [~post.valid | (post.delta >= -1) & (post.delta <= 1) for post in (post0, post1)]
         fair.append(~opens.valid | ((opens.page < self.PAGES) & ~live.bit_select(opens.page, 1)))
         for p in range(self.PAGES):

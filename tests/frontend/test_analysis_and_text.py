@@ -299,7 +299,7 @@ def test_drawings(tmp_path):
     for suffix in ("dot", "png", "svg"):
         draw(g, tmp_path / f"g.{suffix}")
         assert (tmp_path / f"g.{suffix}").stat().st_size > 500
-    with pytest.raises(PenstockError, match="cannot draw to .*g.xyz'; suffixes are .*.dot"):
+    with pytest.raises(PenstockError, match=r"cannot draw to .*g.xyz'; suffixes are .*.dot"):
         draw(g, tmp_path / "g.xyz")
 
 

@@ -294,11 +294,11 @@ def test_empty_sides_of_products():
         evaluated(c)
     c = Case()
     k = c.g.dynamic("K")
-    l = c.g.dynamic("L")
+    other = c.g.dynamic("L")
     Sink(
         Map(
             c.source("a", (1,), [c.tile(4, 3)], tile=(4, k)),
-            c.source("b", (1,), [c.tile(4, 4)], tile=(l, 4)),
+            c.source("b", (1,), [c.tile(4, 4)], tile=(other, 4)),
             fn=matmul(),
         )
     )

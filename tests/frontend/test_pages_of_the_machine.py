@@ -37,6 +37,11 @@ def machine(**changes):
     return replace(FP32, machine=replace(FP32.machine, **changes))
 
 
+def filled(x, size):
+    """Nested lists of tiles of ones in place of None."""
+    return np.ones(size, np.float32) if x is None else [filled(e, size) for e in x]
+
+
 def program(make, *sources):
     """A program of what ``make`` builds on tile streams; ``sources``: shape (names are sizes that
     the run decides, ragged ones in capitals), tile size, elements as nested lists of None.
@@ -45,11 +50,7 @@ def program(make, *sources):
     given = {}
     streams = []
     for i, (shape, size, elements) in enumerate(sources):
-
-        def filled(x):
-            return np.ones(size, np.float32) if x is None else [filled(e) for e in x]
-
-        given[f"x{i}"] = filled(elements)
+        given[f"x{i}"] = filled(elements, size)
         streams.append(
             Source(
                 graph=g,
@@ -79,10 +80,11 @@ def peaks(p, config, seed=0):
     }
 
 
-EXPAND = lambda: program(lambda x: Expand(x, count=8), ((4,), (16, 16), [None] * 4))  # noqa: E731
+def expanded():
+    return program(lambda x: Expand(x, count=8), ((4,), (16, 16), [None] * 4))
 
 
-def PRODUCT():
+def product():
     return program(
         lambda a, b: Map(a, b, fn=matmul()),
         ((4,), (16, 16), [None] * 4),
@@ -90,7 +92,7 @@ def PRODUCT():
     )
 
 
-def RAGGED():
+def ragged():
     return program(
         lambda x: Streamify(Bufferize(x, rank=1), repeat=2),
         ((6, "E"), (4, 4), [[None] * n for n in (2, 30, 30, 0, 1, 2)]),
@@ -99,7 +101,7 @@ def RAGGED():
 
 @pytest.mark.parametrize(
     "make, paper, bytes_",
-    [(EXPAND, 1024, 2048), (PRODUCT, 3072, 4096), (RAGGED, 2 * 30 * 64 + 64, 2 * 32 * 64)],
+    [(expanded, 1024, 2048), (product, 3072, 4096), (ragged, 2 * 30 * 64 + 64, 2 * 32 * 64)],
 )
 def test_the_figure_is_reached(make, paper, bytes_):
     """Where the text's equations count one tile, or parts of pages, and a size whose name SymPy has
@@ -139,19 +141,19 @@ def test_no_scratchpad_takes_more(name, params, buffers):
 
 
 def test_sized_scratchpads_have_the_pages_that_the_figure_counts():
-    for make in (EXPAND, PRODUCT):
+    for make in (expanded, product):
         for buffers in (1, 2, 0):
             config = machine(sized=True, buffers=buffers)
             units = lower(make().graph, config)
             assert {
                 u: units.units[u].params["pages"] for u in units.memories()
             } == scratchpad_pages(units, config.machine)
-    units = lower(RAGGED().graph, machine(sized=True))  # no bound is known
+    units = lower(ragged().graph, machine(sized=True))  # no bound is known
     assert [units.units[u].params["pages"] for u in units.memories()] == [SMALL.machine.pages]
 
 
 def test_what_the_rule_needs():
-    p = EXPAND()
+    p = expanded()
     assert p.analysis("machine", FP32).onchip_bytes == 2048 and p.analysis(
         "machine", machine(buffers=3)
     ).onchip.per_node == {"Expand": 3072}

@@ -140,7 +140,7 @@ def shifted(tile=16, far=False, fifo=0):
 
 @pytest.mark.parametrize("tile", [4, 8, 12, 16])
 def test_a_tile_whose_reference_is_itself_has_room(tile, monkeypatch):
-    """The reference is told of a tile with its last physical one; the others wait in the channel."""
+    """The reference is told of a tile with its last physical one; the others wait."""
     assert not refused(shifted(tile), "machine") and runs(shifted(tile), "machine", monkeypatch)
 
 

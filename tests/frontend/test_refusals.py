@@ -3,6 +3,7 @@ message each.
 """
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -246,7 +247,7 @@ def idle():
     class Idle(Operator):
         """Does nothing."""
 
-        arguments = {}
+        arguments: ClassVar = {}
 
         def shape_rule(self):
             return [self.inputs[0].type]
@@ -262,7 +263,7 @@ def test_an_operator_without_lowering_or_meaning(idle):
         with pytest.raises(LoweringError, match=f"Idle has no lowering for the timing `{timing}`"):
             lower(g, CONFIG, timing=timing)
     with pytest.raises(
-        ProgramError, match="operator Idle at .* has no NumPy meaning; define evaluate"
+        ProgramError, match=r"operator Idle at .* has no NumPy meaning; define evaluate"
     ):
         expected(g, {}, 4, {"x": [np.ones((4, 4))] * 2})
     for wrong, error, message in (
@@ -582,7 +583,7 @@ def test_program_text_that_cannot_be_read(text, message):
 
 
 def test_programs_that_cannot_be_built(tmp_path):
-    with pytest.raises(ProgramError, match="no such file: nothing.py"):
+    with pytest.raises(ProgramError, match=r"no such file: nothing.py"):
         build("nothing.py")
     g = Graph("p")
     Sink(tiles(g, 2))

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from penstock import frontend
@@ -151,7 +152,7 @@ def test_an_operator_is_added_by_one_registration(g):
     class Twice(Operator):
         """Sends every element twice."""
 
-        arguments = {}
+        arguments: ClassVar = {}
 
         def shape_rule(self):
             return [Expand.shape_rule(self)[0]]
@@ -457,7 +458,7 @@ def test_error_messages(request):
 
     lines = []
     for name, make in CASES.items():
-        lines.append(f"{name}:\n    {breaks(lambda: make(Graph('p')))}\n")
+        lines.append(f"{name}:\n    {breaks(lambda make=make: make(Graph('p')))}\n")
     path = Path(__file__).with_name("golden") / "program_errors.txt"
     text = "".join(lines)
     if os.environ.get("PENSTOCK_UPDATE_GOLDEN"):

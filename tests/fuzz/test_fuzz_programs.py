@@ -1,4 +1,4 @@
-"""Random programs on the model against their NumPy meaning; what has been found once stays right."""
+"""Random programs on the model against their NumPy meaning; what was found stays right."""
 
 import json
 from pathlib import Path
@@ -100,7 +100,7 @@ def test_more_pages_than_the_rule_counts_are_a_mismatch(monkeypatch):
     pad = next(iter(run.peak_pages))
     monkeypatch.setitem(run.peak_pages, pad, m.pages + 1)
     with pytest.raises(
-        programs.Mismatch,
+        programs.MismatchError,
         match=f"{m.pages + 1} pages were in use, at most .* by the on-chip rule `machine`",
     ):
         programs.check_values(case, config, run)

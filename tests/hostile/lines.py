@@ -241,7 +241,7 @@ TEXTS = {
     "--config": ["", "figg8", "absent.toml", "p.json", ".", "/dev/null.toml"],
     "--onchip-rule": ["", "publishd"],
     "--reading": ["", "=", "reuse", "reuse=", "resue=lru", "reuse=lur"],
-    "--mesh": ["", "0x0", "17x1", "4", "4x4x4", "-1x2", f"{BIG}x1", "1×1", "²x1"],
+    "--mesh": ["", "0x0", "17x1", "4", "4x4x4", "-1x2", f"{BIG}x1", "1\u00d71", "²x1"],
     "--tile": ["", "0x1", "4", "x"],
     "--memory": ["", "op", "op=", "op=0", "op=-1", "op=x", f"op={BIG}", "po=4", "op=²"],
     "--records": ["", "absent.json", "p.json", ".", "/dev/null"],
@@ -420,7 +420,7 @@ def _given(argv: list[str]) -> float:
 
 
 def json_fields(seed: int) -> Iterator[Line]:
-    """JSON files with one value changed, one field gone, unknown or repeated, one number too long."""
+    """JSON files with one value changed, a field gone, unknown or repeated, a number too long."""
     rng = random.Random(seed)
     for name in ("p.json", "s.json", "fail.json", "r.json"):
         value = json.loads(base()[name])

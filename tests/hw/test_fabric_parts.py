@@ -45,7 +45,7 @@ def test_streams_of_equal_width_and_other_fields_do_not_join():
     b = stream.Signature(beat_layout(Selector(8))).flip().create()
     with pytest.raises(
         TypeError,
-        match="Payload of the source must have the shape of the sink, .*hot.*, not .*value",
+        match=r"Payload of the source must have the shape of the sink, .*hot.*, not .*value",
     ):
         connect(Module(), a, b)
     with pytest.raises(TypeError, match="Payload of the source"):
@@ -312,11 +312,11 @@ def test_other_refusals():
     with pytest.raises(ValueError, match="Depth must be at least 1, not 0"):
         Fifo(shape=1, depth=0)
     with pytest.raises(
-        LookupError, match="Unit kind 'spin' has no component; known kinds are accum, .*zip"
+        LookupError, match=r"Unit kind 'spin' has no component; known kinds are accum, .*zip"
     ):
         component("spin")
     with pytest.raises(
-        ValueError, match="Unit kind must be registered in penstock.machine.kinds first, not 'spin'"
+        ValueError, match=r"must be registered in penstock.machine.kinds first, not 'spin'"
     ):
         register("spin", Fifo)
     with pytest.raises(ValueError, match="Unit kind 'zip' is already implemented by"):
@@ -334,8 +334,8 @@ def test_other_refusals():
     with pytest.raises(
         LoweringError,
         match=(
-            "graph wide: its inputs have 65,[78].. bits, most of them those of 8 sources.*at "
-            "most 65,536 bits.*load tiles from off-chip tensors"
+            r"graph wide: its inputs have 65,[78].. bits, most of them those of 8 sources.*at "
+            r"most 65,536 bits.*load tiles from off-chip tensors"
         ),
     ):
         Fabric(g, small(16))

@@ -29,7 +29,8 @@ def on_the_model(program, config, seed=0):
     units = lower(program.graph, config)
     given = program.streams(seed)
     tensors = program.inputs(seed)
-    run = model.run(units, config, tensors, sources=boundary.source_beats(program.graph, units, given))
+    sources = boundary.source_beats(program.graph, units, given)
+    run = model.run(units, config, tensors, sources=sources)
     return run, tensors, given
 
 
@@ -71,7 +72,8 @@ def test_a_program_without_memory(tmp_path):
     tiles = np.arange(48, dtype=np.float32).reshape(3, 4, 4)
     penstock.verilog(g, SMALL, out=tmp_path)
     units = lower(g, SMALL)
-    want = model.run(units, SMALL, {}, sources=boundary.source_beats(g, units, {"rows": list(tiles)}))
+    sources = boundary.source_beats(g, units, {"rows": list(tiles)})
+    want = model.run(units, SMALL, {}, sources=sources)
     beats = [
         int.from_bytes(x.tobytes(), "little") | 4 << 512 | 4 << 515 | 2 << 518 | 1 << 522
         for x in tiles

@@ -74,5 +74,5 @@ def test_unknown_preset_lists_the_known():
 def test_broken_toml_names_the_file(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("[machine\n")
-    with pytest.raises(ConfigError, match="mine.toml: not valid TOML"):
+    with pytest.raises(ConfigError, match=r"mine.toml: not valid TOML"):
         config.load(str(path))

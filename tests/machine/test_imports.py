@@ -111,7 +111,7 @@ def test_every_room_has_a_rule():
 
 
 def test_imports_between_rooms_are_relative():
-    """An absolute import of the package would be found in an installation only, or in another one."""
+    """An absolute import of the package would be found in an installation only, or another."""
     wrong = []
     for path in FILES:
         for node in ast.walk(tree_of(path)):

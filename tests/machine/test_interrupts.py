@@ -56,7 +56,8 @@ WORK = """
 def work():
     with children.temporary() as folder:
         (folder / "file").touch()
-        children.run(["sh", "-c", "trap '' INT; sleep 60 & echo $$ $! >&2; wait"], stderr=sys.stdout)
+        script = "trap '' INT; sleep 60 & echo $$ $! >&2; wait"
+        children.run(["sh", "-c", script], stderr=sys.stdout)
     return 0
 """
 
@@ -102,7 +103,7 @@ def test_compiled_code_that_never_calls_back_is_ended_by_force(tmp_path):
     def work():
         with children.temporary() as folder:
             print("inside", flush=True)
-            collections.deque(itertools.repeat(0, 10**12), 0)   # one loop of C, which looks at nothing
+            collections.deque(itertools.repeat(0, 10**12), 0)   # one loop of C
         return 0
     """
     with start(body, tmp_path) as process:
@@ -118,7 +119,8 @@ def test_an_interrupt_that_is_taken_lets_the_work_end_in_its_own_way(tmp_path):
     body = """
     def work():
         try:
-            exec("print('inside', flush=True); time.sleep(60)")   # the interpreter notes an interrupt that leaves such text, and would end by it
+            # an interrupt that leaves such text would end the interpreter
+            exec("print('inside', flush=True); time.sleep(60)")
         except KeyboardInterrupt:
             interrupts.taken()
         time.sleep(1.5)   # longer than an interrupt waits that nobody takes

@@ -34,7 +34,7 @@ def test_text_that_is_refused(tmp_path, monkeypatch):
     (tmp_path / "latin").write_bytes("é".encode("latin-1"))
     with pytest.raises(PenstockError, match=r"latin: not a UTF-8 text file \(byte 0\)"):
         reading.read_text(tmp_path / "latin")
-    with pytest.raises(PenstockError, match="cannot read .*: Is a directory"):
+    with pytest.raises(PenstockError, match=r"cannot read .*: Is a directory"):
         reading.read_text(tmp_path)
     monkeypatch.setattr(reading, "MOST_BYTES", 1 << 20)
     with pytest.raises(PenstockError, match="/dev/zero: is larger than 1 MiB"):
@@ -51,7 +51,7 @@ def test_what_is_read(tmp_path):
 def test_fields():
     reading.check_fields({"a": 1}, ["a", "b"], "here", ["a"])
     with pytest.raises(
-        PenstockError, match="here: unknown field 'widhts'; did you mean 'widths'. known: widths, x"
+        PenstockError, match=r"unknown field 'widhts'; did you mean 'widths'. known: widths, x"
     ):
         reading.check_fields({"widhts": 1}, ["widths", "x"], "here")
     with pytest.raises(PenstockError, match="here: field 'b' is missing"):

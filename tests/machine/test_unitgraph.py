@@ -142,7 +142,7 @@ def test_a_loop_has_stop_levels_too():
 def test_a_channel_joins_units_that_are_there(ends):
     graph = chain()
     first, *rest = graph.channels
-    with pytest.raises(LoweringError, match="leads to or from unit (9|-1) .rule: its ends"):
+    with pytest.raises(LoweringError, match=r"leads to or from unit (9|-1) .rule: its ends"):
         validate(replace(graph, channels=(replace(first, **ends), *rest)))
 
 

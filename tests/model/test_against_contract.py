@@ -624,7 +624,7 @@ def test_off_chip(data):
         x = b.tensor(f"x{i}", data.draw(st.integers(1, 12)), data.draw(st.integers(1, 40)), dtype)
         rank = data.draw(st.integers(0, 2))
 
-        def draws(low, high):
+        def draws(low, high, rank=rank):
             return [data.draw(st.integers(low, high)) for _ in range(rank)]
 
         shape = draws(1, 3)
@@ -699,7 +699,7 @@ def test_triggered_loads(data):
             )
             rank = data.draw(st.integers(0, 2))
 
-            def draws(low, high):
+            def draws(low, high, rank=rank):
                 return [data.draw(st.integers(low, high)) for _ in range(rank)]
 
             shape = draws(0 if data.draw(st.integers(0, 9)) == 0 else 1, 2)

@@ -334,8 +334,8 @@ def test_address_outside_the_tensor_names_the_operator():
     with pytest.raises(
         RunError,
         match=(
-            "unit store1: writes row 4, column 0, which lies outside tensor y of 4 rows and 16 "
-            "columns.*store as many tiles"
+            r"unit store1: writes row 4, column 0, which lies outside tensor y of 4 rows and 16 "
+            r"columns.*store as many tiles"
         ),
     ):
         run(y, CONFIG, values=False)

@@ -24,7 +24,7 @@ CONFIG = configuration()
 
 
 def feed(tiles, stops):
-    """A build with one source per list of tiles (all with the same stops), and the sources' beats."""
+    """A build with one source per list of tiles (all with equal stops), and their beats."""
     b = Build()
     units = [b.source([(s, FULL) for s in stops]) for _ in tiles]
     return b, units

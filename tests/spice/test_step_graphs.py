@@ -177,7 +177,8 @@ from penstock.frontend import Graph, LinearOffChipLoad, LinearOffChipStore, Map,
 
 def program(n=2):
     g = Graph("layer")
-    a, b, y = g.input("a", (n, n), "fp32"), g.input("b", (n, n), "fp32"), g.output("y", (n, n), "fp32")
+    a, b = (g.input(name, (n, n), "fp32") for name in "ab")
+    y = g.output("y", (n, n), "fp32")
     x, w = (LinearOffChipLoad(t, tile=(n, n), shape=(1, 1), stride=(0, 0)) for t in (a, b))
     LinearOffChipStore(Map(Map(x, w, fn=matmul()), fn=function("exp")), y)
     return g

@@ -44,7 +44,7 @@ CASES += [
 
 @pytest.mark.parametrize("name,params", CASES)
 def test_a_workload_runs_and_moves_what_its_traffic_says(name, params):
-    """Every logical byte is moved, in whole lines of 64 B for every row of a tile, at 32 B a cycle."""
+    """Every logical byte is moved, in whole lines of 64 B a row of a tile, at 32 B a cycle."""
     (r,) = api.run(name, SMALL, params, timing="stepsim", seed=3)
     program = build(name, params, SMALL)
     _, ev = expected(program.graph, program.inputs(3), SMALL.machine.t, program.streams(3))

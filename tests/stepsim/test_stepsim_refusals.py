@@ -73,8 +73,8 @@ def test_an_empty_dimension_of_a_source():
     with pytest.raises(
         RunError,
         match=(
-            "source x: has an empty dimension .rule: a stream has no empty dimension in the "
-            "published simulator.; run it in the timing `machine`"
+            r"source x: has an empty dimension .rule: a stream has no empty dimension in the "
+            r"published simulator.; run it in the timing `machine`"
         ),
     ):
         api.run(program, SMALL, timing="stepsim")
@@ -83,7 +83,7 @@ def test_an_empty_dimension_of_a_source():
 def test_a_source_without_elements():
     g = Graph("case")
     Sink(Map(tiles(g, 3), fn=row_sum()))
-    with pytest.raises(PenstockError, match="gives no elements for source 'x'|no elements given"):
+    with pytest.raises(PenstockError, match=r"gives no elements for source 'x'|no elements given"):
         api.run(g, SMALL, timing="stepsim")
 
 

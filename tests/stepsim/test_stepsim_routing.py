@@ -436,11 +436,11 @@ def test_a_function_of_one_cycle_takes_its_operands_from_memory_first():
 def test_an_empty_dimension_is_an_error():
     g = Streams()
     reassemble(g, [g.tiles(1)], g.selectors(set()))
-    with pytest.raises(RunError, match="unit gather .reassemble.: a dimension without an element"):
+    with pytest.raises(RunError, match=r"unit gather .reassemble.: a dimension without an element"):
         g.run()
     g = Streams()
     g.unit("end", "sink", [g.unit("last", "last_filter", [g.stream([(1, 0)])], new=True)])
-    with pytest.raises(RunError, match="unit last .last_filter.: a dimension without an element"):
+    with pytest.raises(RunError, match=r"unit last .last_filter.: a dimension without an element"):
         g.run()
 
 
@@ -448,7 +448,7 @@ def test_a_selector_without_its_unit_is_an_error():
     g = Streams()
     partition(g, g.tiles(1), g.selectors({0}, {1}))
     with pytest.raises(
-        RunError, match="unit route .partition.: a selector names a stream that has no further unit"
+        RunError, match=r"route .partition.: a selector names a stream that has no further unit"
     ):
         g.run()
 
@@ -457,7 +457,7 @@ def test_a_unit_that_ends_apart_from_its_selector_is_an_error():
     g = Streams()
     partition(g, g.tiles(1, stops=[1]), g.selectors({0}))
     with pytest.raises(
-        RunError, match="unit route .partition.: the stops of its two inputs differ"
+        RunError, match=r"unit route .partition.: the stops of its two inputs differ"
     ):
         g.run()
 

@@ -8,7 +8,8 @@ from penstock.runs import api
 
 PROGRAM = """
 import numpy as np
-from penstock.frontend import Accum, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore, Partition, Reassemble, Source, cast
+from penstock.frontend import Accum, Flatten, Graph, LinearOffChipLoad, LinearOffChipStore
+from penstock.frontend import Partition, Reassemble, Source, cast
 
 TARGETS = {targets}
 

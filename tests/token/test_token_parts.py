@@ -3,6 +3,7 @@ routers under adversarial traffic.
 """
 
 import gc
+import itertools
 from collections import Counter
 
 import numpy as np
@@ -193,7 +194,7 @@ def test_networks_lose_nothing_duplicate_nothing_and_never_stick(kind, pattern):
         left = {p: list(q) for p, q in queues.items()}
         asleep = dict.fromkeys(places, 0)
         quiet = 0
-        for cycle in range(20000):
+        for _ in range(20000):
             for p, router in net.routers.items():
                 asleep[p] = (
                     asleep[p] - 1
@@ -225,12 +226,11 @@ def test_networks_lose_nothing_duplicate_nothing_and_never_stick(kind, pattern):
     for p, token in arrived:
         assert p == (token["x"], token["y"]) and token == sent[token["node"]][1]
     if kind == "mesh":
-        for sender in places:
-            for receiver in places:
-                nodes = [
-                    t["node"] for p, t in arrived if p == receiver and sent[t["node"]][0] == sender
-                ]
-                assert nodes == sorted(nodes)
+        for sender, receiver in itertools.product(places, repeat=2):
+            nodes = [
+                t["node"] for p, t in arrived if p == receiver and sent[t["node"]][0] == sender
+            ]
+            assert nodes == sorted(nodes)
 
 
 @settings(max_examples=10, deadline=None)
