@@ -23,9 +23,9 @@ from penstock.frontend import (
     lower,
     matmul,
     mul,
-    reconvergence,
     sub,
 )
+from penstock.frontend.lowering import reconvergence
 from penstock.machine.config import load
 from penstock.machine.deadlock import DeadlockError
 from penstock.machine.errors import LoweringError

@@ -23,7 +23,7 @@ from penstock.machine.beat import Scalar, Tile
 from penstock.machine.errors import PenstockError
 from penstock.machine.overlay import Overlay, Sizes
 from penstock.machine.token_ops import OP_CLASS, format_of
-from penstock.testing import unit_bench as bench
+from penstock.testing import bench
 from penstock.testing.names import nameless
 
 SOURCES = sorted(Path(hw.__path__[0]).rglob("*.py"))
@@ -39,7 +39,7 @@ def map_unit(fn, lanes, payload=TILE):
     return component("map")(
         params={"fn": fn, "arity": 2, "lanes": lanes, "tuple_in": False},
         t=4,
-        config=bench.config(4).machine,
+        config=bench.small(4).machine,
         payloads=Payloads((payload, payload), (payload,)),
     )
 

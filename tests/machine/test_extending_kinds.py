@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 from penstock.hw.registry import UNITS as COMPONENTS
+from penstock.machine.beat import Tile
 from penstock.machine.errors import LoweringError
 from penstock.machine.kinds import KINDS
 from penstock.machine.unitgraph import validate
 from penstock.model import precompile
 from penstock.model.golden.core import UNITS as GOLDEN
 from penstock.model.units.state import KINDS as STEPS
-from penstock.testing import graphs, unit_bench
+from penstock.testing import bench, graphs, stimulus
 
 PAGE = Path(__file__).parents[2] / "docs" / "extending.md"
 PLACES = {"declaration": KINDS, "model": STEPS, "golden": GOLDEN, "rtl": COMPONENTS}
@@ -70,9 +71,9 @@ def test_a_step_from_outside_is_not_compiled_ahead(code):
 
 @pytest.mark.parametrize("sink", ["always", "random"])
 def test_the_rtl_keeps_the_golden_cycles(code, sink):
-    payload = unit_bench.Tile(2, "fp32")
-    stream = unit_bench.random_tiles(payload, unit_bench.stops((2, 3)))
-    got, error = unit_bench.check(
+    payload = Tile(2, "fp32")
+    stream = stimulus.random_tiles(payload, stimulus.stops((2, 3)))
+    got, error = bench.check(
         "hold", {"cycles": 3}, [payload], [payload], [stream], source="bursty", sink=sink
     )
     assert error == 0

@@ -38,10 +38,7 @@ def machine(t, dtype, **dram):
 
 def agree(name, config, points):
     for case, rtl in zip(points, api.run_many(points, config), strict=False):
-        want = model.run(
-            case.graph, config, case.tensors, trace=True, sources=case.sources, sinks=case.sinks
-        )
-        report = check.compare(want, rtl, case.graph)
+        report = check.compare(on_model(case, config), rtl, case.graph)
         assert report.ok, f"{name}\n{report}"
 
 
@@ -52,46 +49,64 @@ def sizes(t, dtype, n):
     ]
 
 
-@pytest.mark.parametrize(
-    "make", [units.shapes, units.rows, units.arithmetic, buffers, routing.routing]
-)
-def test_stream_units(make):
-    zoo = make(2, "fp32")
-    agree(zoo.name, machine(2, "fp32"), zoo.points())
-
-
-def seeded(make, seed):
-    return lambda t, dtype: make(t, dtype, seed)
-
-
 PIPE = {"kind": "pipe", "channels": 4}
-AGAIN = [
-    (units.shapes, {}),
-    (units.rows, {}),
-    (units.arithmetic, {}),
-    (buffers, {}),
-    (routing.routing, {}),
-    (seeded(offchip.triggered, 3), PIPE),
-    (seeded(offchip.scattered, 3), PIPE),
-]
 
 
-@pytest.mark.parametrize("make, dram", AGAIN, ids=[make(2, "fp32").name for make, _ in AGAIN])
-def test_after_a_reset_in_mid_run_and_on_second_use_a_fresh_starts_cycles(make, dram):
+def seeded(make):
+    """Points of 18 draws of the sizes, and one more."""
+    points = [make(seed=seed).point(seed, *PAIRS[seed % len(PAIRS)]) for seed in range(18)]
+    return points, make(seed=3).point(7, "random", "random")
+
+
+def patterned(make):
+    """Points of every pair of stall patterns, and one more."""
     zoo = make(2, "fp32")
+    return zoo.points(), zoo.point(7, "random", "random")
+
+
+DESIGNS = {
+    "shapes": (patterned, units.shapes, {}),
+    "rows": (patterned, units.rows, {}),
+    "arithmetic": (patterned, units.arithmetic, {}),
+    "buffers": (patterned, buffers, {}),
+    "routing": (patterned, routing.routing, {}),
+    "triggered": (seeded, offchip.triggered, PIPE),
+    "scattered": (seeded, offchip.scattered, PIPE),
+}
+
+
+@pytest.fixture(scope="module", params=DESIGNS)
+def launched(request):
+    """One launch of a design: (point, model's run, RTL's) of all its points; the same for one more
+    after resets in mid-run, and on second use ``late`` cycles later.
+    """
+    drawn, make, dram = DESIGNS[request.param]
     config = machine(2, "fp32", **dram)
-    once = zoo.point(7, "random", "random")
-    want = model.run(
-        once.graph, config, once.tensors, trace=True, sources=once.sources, sinks=once.sinks
-    )
-    late = want.cycles + 100
-    runs = api.run_many(
-        [replace(once, resets_at=[3, want.cycles // 2]), twice(once, want, late)], config
-    )
-    report = check.compare(want, runs[0], once.graph)
+    points, once = drawn(make)
+    wanted = [on_model(p, config) for p in [*points, once]]
+    late = wanted[-1].cycles + 100
+    resets = replace(once, resets_at=[3, wanted[-1].cycles // 2])
+    again = twice(once, wanted[-1], late)
+    *runs, after, second = api.run_many([*points, resets, again], config)
+    return list(zip(points, wanted, runs, strict=False)), (once, wanted[-1], after, second, late)
+
+
+def on_model(p, config):
+    return model.run(p.graph, config, p.tensors, trace=True, sources=p.sources, sinks=p.sinks)
+
+
+def test_units_are_the_models(launched):
+    for point, want, rtl in launched[0]:
+        report = check.compare(want, rtl, point.graph)
+        assert report.ok, str(report)
+
+
+def test_after_a_reset_in_mid_run_and_on_second_use_a_fresh_starts_cycles(launched):
+    once, want, after, second, late = launched[1]
+    report = check.compare(want, after, once.graph)
     assert report.ok, f"after resets\n{report}"
     stored = {x.name for x in once.graph.tensors if x.role == "output"}
-    for c, a, b in zip(once.graph.channels, want.channels, runs[1].channels, strict=False):
+    for c, a, b in zip(once.graph.channels, want.channels, second.channels, strict=False):
         n = len(a.accept)
         known = a.take >= 0
         assert len(b.accept) == 2 * n, c.name
@@ -151,22 +166,6 @@ def test_offchip_units_in_listed_orders():
         "listed",
         machine(2, "fp32", kind="pipe", channels=4),
         [zoo.point(0), replace(zoo.point(1, sink="random"), resets_at=[2, 70])],
-    )
-
-
-def test_triggered_loads():
-    agree(
-        "triggered",
-        machine(2, "fp32", kind="pipe", channels=4),
-        [offchip.triggered(seed=seed).point(seed, *PAIRS[seed % len(PAIRS)]) for seed in range(18)],
-    )
-
-
-def test_random_stores():
-    agree(
-        "scattered",
-        machine(2, "fp32", kind="pipe", channels=4),
-        [offchip.scattered(seed=seed).point(seed, *PAIRS[seed % len(PAIRS)]) for seed in range(18)],
     )
 
 
