@@ -103,6 +103,7 @@ _kind(
     },
     offchip="read",
     inputs="",
+    outputs="data",
 )
 _kind(
     "store",
@@ -123,6 +124,7 @@ _kind(
     },
     offchip="read",
     inputs="start",
+    outputs="data",
 )
 _kind(
     "store_at",
@@ -283,12 +285,14 @@ _kind(
         "cols": "columns of a tile",
     },
     inputs="",
+    outputs="data",
 )
 _kind(
     "stream",
     "stream from outside whose tokens the run is given, one a cycle",
     {"first": "cycle from which the first one can be visible"},
     inputs="",
+    outputs="data",
 )
 _kind("sink", "stream to outside: takes one token a cycle", {}, ends_run=True, outputs="")
 

@@ -14,6 +14,7 @@ from ..frontend.meaning.elements import tokens
 from ..frontend.types import BufferType, SelectorType, TileType, TupleType, inner_dims
 from ..machine.beat import FNV_OFFSET, FNV_PRIME, Payload, Selector, Tile, leaves
 from ..machine.errors import RunError
+from ..machine.kinds import kind_of
 from ..machine.stimulus import whole_beats
 from ..machine.trace import Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
@@ -21,8 +22,6 @@ from ..model import stepsim
 from ..testing.agents import beats
 
 __all__ = ["arrivals", "sinks_agree", "sinks_at_fault", "source_beats", "source_tokens", "watched"]
-
-ARRIVAL_KINDS = ("eager_merge", "reassemble")
 
 
 def _bits(payload: Payload, value, rows: int = 0, cols: int = 0) -> int:
@@ -176,7 +175,7 @@ def _sunk(graph: Graph, units: UnitGraph):
 
 def watched(graph: Graph, units: UnitGraph) -> bool:
     """Whether a run needs its trace: for the order of arrival, or for what sinks took."""
-    return any(u.kind in ARRIVAL_KINDS for u in units.units) or any(
+    return any(kind_of(u.kind).by_arrival for u in units.units) or any(
         True for _ in _sunk(graph, units)
     )
 
@@ -246,7 +245,7 @@ def arrivals(units: UnitGraph, run: Run) -> dict[str, list[int]]:
     """
     out: dict[str, list[int]] = {}
     for u in units.units:
-        if u.kind not in ARRIVAL_KINDS:
+        if not kind_of(u.kind).by_arrival:
             continue
         firsts = []
         for port, c in enumerate(units.inputs(u.id)[: u.params["n"]]):

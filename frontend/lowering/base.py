@@ -105,6 +105,18 @@ class Lowering:
             )
         )
 
+    def named_channels(self) -> tuple[Channel, ...]:
+        """The channels, named by the ports that they join."""
+        made = [self.kinds[u.kind].of(u.params) for u in self.units]
+        ins = [kind.inputs() for kind in made]
+        outs = [kind.outputs() for kind in made]
+
+        def name(c: Channel) -> str:
+            (a, i), (b, k) = c.src, c.dst
+            return f"{self.units[a].name}:{outs[a][i]}->{self.units[b].name}:{ins[b][k]}"
+
+        return tuple(replace(c, name=name(c)) for c in self.channels)
+
     def chain(
         self,
         src: Port,

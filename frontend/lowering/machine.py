@@ -65,7 +65,7 @@ class MachineLowering(Buffers, Products, StreamUnits, Lowering):
             self.graph.name,
             self.t,
             tuple(self.units),
-            tuple(self.channels),
+            self.named_channels(),
             tuple(self.tensors.values()),
             tuple(self.port_order()),
             self.used,

@@ -66,7 +66,7 @@ class StepsimLowering(Lowering):
             self.graph.name,
             0,
             tuple(self.units),
-            tuple(self.channels),
+            self.named_channels(),
             (),
             tuple(ports),
             0,

@@ -73,7 +73,7 @@ def test_found_explained_and_freed(timing):
     ]
     (relief,) = d.reliefs
     assert (
-        relief.channel == "deal:0->gather:0" and relief.count == 2
+        relief.channel == "deal:parts[0]->gather:parts[0]" and relief.count == 2
     )  # its other output is of the same kind
     assert relief.depth == d.uniform == ROWS // 2
     for depth in (d.uniform - 1, d.uniform):
