@@ -8,7 +8,6 @@ does.
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from numba.core import sigutils
 from numba.core.ccallback import CFunc
 
 from ..machine.kinds import kind_of
-from .records import at_address
+from .records import at_address, digest_of
 from .units import KINDS
 from .units.state import Net
 
@@ -76,9 +75,5 @@ def _compiled(kind: str, record: type, function: Callable) -> CFunc:
 def stamp() -> str:
     """Digest of all that compiled code inlines: numba's cache looks at one file only."""
     folder = Path(__file__).parent
-    files = [
-        Path(__file__),
-        *(folder / f"{name}.py" for name in ("records", "engine", "dram")),
-        *sorted((folder / "units").glob("*.py")),
-    ]
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+    own = (folder / f"{name}.py" for name in ("acts", "engine", "dram"))
+    return digest_of(*own, *sorted((folder / "units").glob("*.py")))

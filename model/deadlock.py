@@ -346,6 +346,6 @@ def _tell(graph: UnitGraph, state: Layout, w: Wait, levels: list[int]) -> str:
 
 def _finishes(graph: UnitGraph, config: Config, sources: Mapping, sinks: Mapping) -> bool:
     state = Layout(graph, config, None, False, sources, sinks)
-    while (status := engine.advance(state.S.ctypes.data, 10**7)) == engine.FULL:
+    while (status := engine.advance(state.address, 10**7)) == engine.FULL:
         state.net["sunk_count"] = 0
     return status == engine.DONE

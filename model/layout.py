@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ..machine.trace import SourceBeats
 from ..machine.unitgraph import Unit as MachineUnit
 from ..machine.unitgraph import UnitGraph, validate
 from . import acts, dram
+from .records import Words
 from .units import KINDS
 from .units.state import Beat, Channel, Count, Counts, Logged, Net, Sunk, Unit
 
@@ -84,7 +85,7 @@ def unpack_words(payload: Payload, words: np.ndarray) -> tuple[list[int], np.nda
     return meta, np.concatenate(values) if values else np.zeros(0, np.uint32)
 
 
-class Layout:
+class Layout(Words):
     """The state of one run.
 
     Attributes
@@ -105,17 +106,15 @@ class Layout:
         sinks: dict[int, np.ndarray],
         record: Collection[int] = (),
     ):
+        super().__init__()
         validate(graph)
         self.graph = graph
         self.machine = config.machine
         self.values = image is not None
         self.sources = sources
         self.sinks = sinks
-        self.size = 0
         self.n_values = 0
-        self.preset: list[tuple[int, np.ndarray]] = []
         self.preset_values: list[tuple[int, np.ndarray]] = []
-        self.written: dict[int, int] = {}
         if any(c.id != i for i, c in enumerate(graph.channels)):
             raise RunError("channel ids do not count from 0", graph.name)
         self.alloc(Net.words)
@@ -132,33 +131,14 @@ class Layout:
             self.set(Unit, self.unit_at(u), {"port": p})
         self.dram = dram.Dram(self.machine.dram, dram.lines_bound(graph, self.machine.load_lines))
         self._put_net(trace)
-        self._fill(image)
+        self.fill()
+        self._add_values(image)
 
     # ---- building blocks
-
-    def alloc(self, n: int) -> int:
-        self.size += n
-        return self.size - n
 
     def alloc_values(self, n: int) -> int:
         self.n_values += n
         return self.n_values - n
-
-    def set(self, kind, at: int, words: Mapping[str, int]) -> None:
-        """Words of the record at a place, by name."""
-        self.written.update((at + kind.offsets[name], int(value)) for name, value in words.items())
-
-    def put(self, numbers) -> int:
-        at = self.alloc(len(numbers))
-        self.preset.append((at, np.asarray(numbers, np.int64)))
-        return at
-
-    def records(self, kind, given: Sequence[Mapping[str, int]]) -> int:
-        """Records one behind the other."""
-        at = self.alloc(len(given) * kind.words)
-        for i, words in enumerate(given):
-            self.set(kind, at + i * kind.words, words)
-        return at
 
     def beats(self, payload: Payload, count: int) -> int:
         """`count` beats of a payload, each knowing where its values lie."""
@@ -298,11 +278,7 @@ class Layout:
             },
         )
 
-    def _fill(self, image: np.ndarray | None) -> None:
-        self.S = np.zeros(self.size, np.int64)
-        self.S[list(self.written)] = list(self.written.values())
-        for at, block in self.preset:
-            self.S[at : at + len(block)] = block
+    def _add_values(self, image: np.ndarray | None) -> None:
         self.V = np.zeros(max(self.n_values, 1) if self.values else 1, np.uint32)
         for at, block in self.preset_values if self.values else ():
             self.V[at : at + len(block)] = block
@@ -339,6 +315,4 @@ class Layout:
 
     def all_units(self) -> np.ndarray:
         """What units have in common."""
-        return np.ndarray(
-            len(self.graph.units), Unit.dtype, self.S, 8 * self.units, 8 * self.unit_words
-        )
+        return self.every(Unit, self.units, len(self.graph.units), self.unit_words)

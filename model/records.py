@@ -8,7 +8,10 @@ and written in place. Python reads ``Channel.of(words, at)["level"]``.
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -62,9 +65,10 @@ def record(declared: type, base: Any = None) -> Any:
     name, in words), ``dtype``, and :meth:`of`.
     """
     fields = dict(base.fields) if base else {}
+    words = base.words if base else 0
     for name in inspect.get_annotations(declared):
-        fields[name] = (len(fields), np.int64)
-    words = len(fields)
+        fields[name] = (words, np.int64)
+        words += 1
     for name, alias in getattr(declared, "ALIASES", ()):
         if isinstance(alias, str):
             fields[name] = (fields[alias][0], np.int64)
@@ -79,7 +83,7 @@ def record(declared: type, base: Any = None) -> Any:
         },
         align=True,
     )
-    kind = _Kind(declared.__name__, dtype)
+    kind = _Kind(f"{declared.__module__}.{declared.__qualname__}", dtype)
 
     def place(typing, net, at, index):
         def emit(context, builder, signature, arguments):
@@ -105,6 +109,72 @@ def record(declared: type, base: Any = None) -> Any:
     made.of = of
     made.begin = getattr(declared, "begin", None)
     return made
+
+
+class Words:
+    """Lays records and lists out, one behind the other, as the words of a state.
+
+    Attributes
+    ----------
+    S
+        The words, int64, once :meth:`fill` has been called.
+
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.preset: list[tuple[int, np.ndarray]] = []
+        self.written: dict[int, int] = {}
+
+    def alloc(self, n: int) -> int:
+        """Room for ``n`` words that are 0; returns where."""
+        self.size += n
+        return self.size - n
+
+    def put(self, numbers) -> int:
+        """A list; returns where."""
+        at = self.alloc(len(numbers))
+        self.preset.append((at, np.asarray(numbers, np.int64)))
+        return at
+
+    def set(self, kind, at: int, words: Mapping[str, int]) -> None:
+        """Words of the record at a place, by name."""
+        self.written.update((at + kind.offsets[name], int(value)) for name, value in words.items())
+
+    def records(self, kind, given: Sequence[Mapping[str, int]]) -> int:
+        """Records one behind the other; returns where."""
+        at = self.alloc(len(given) * kind.words)
+        for i, words in enumerate(given):
+            self.set(kind, at + i * kind.words, words)
+        return at
+
+    def fill(self) -> None:
+        """Make the words."""
+        self.S = np.zeros(self.size, np.int64)
+        self.S[list(self.written)] = list(self.written.values())
+        for at, block in self.preset:
+            self.S[at : at + len(block)] = block
+
+    @property
+    def address(self) -> int:
+        """Address of the words."""
+        return self.S.ctypes.data
+
+    def every(self, kind, at: int, n: int, step: int | None = None) -> np.ndarray:
+        """``n`` records, ``step`` words from one to the next, to look at."""
+        return np.ndarray(n, kind.dtype, self.S, WORD * at, WORD * (step or kind.words))
+
+
+def digest_of(*files: Path) -> str:
+    """Digest of this file and others: by it numba's cache knows the code that is inlined."""
+    texts = (path.read_bytes() for path in (Path(__file__), *files))
+    return hashlib.sha256(b"".join(texts)).hexdigest()
+
+
+def stamped(function: Any, *files: Path) -> Any:
+    """A compiled function whose code in numba's cache is new when one of the files is."""
+    function._cache._cache_file._source_stamp = digest_of(*files)
+    return function
 
 
 def extends(base: Any):

@@ -89,7 +89,7 @@ def run(
     state = Layout(graph, config, image, trace, sources or {}, sinks or {}, record)
     kept = _Kept(state, record)
     limit = FOREVER if max_cycles is None else max_cycles
-    address = state.S.ctypes.data
+    address = state.address
     engine.advance(address, -1)  # runs no cycle: loads the compiled code, which is set-up time
     ready = time.perf_counter()
     wall = 0.0

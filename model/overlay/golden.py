@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -46,18 +47,14 @@ class Pe:
 
     value: list[int]
     token: dict[int, int] = field(default_factory=dict)  # present: the key exists
-    triggers: list[tuple[int, int, int]] = field(
-        default_factory=list
-    )  # A: node, operands; the oldest first
-    due: dict[int, tuple[int, int]] = field(
-        default_factory=dict
-    )  # cycle of writing -> node, result
-    chained: tuple[deque, deque] = field(
-        default_factory=lambda: (deque(), deque())
-    )  # by bank: node, slot, value; the oldest first
-    sending: list[Token] = field(
-        default_factory=list
-    )  # the generator's node's tokens, the next one first
+    # A: node, operands; the oldest first
+    triggers: list[tuple[int, int, int]] = field(default_factory=list)
+    # cycle of writing -> node, result
+    due: dict[int, tuple[int, int]] = field(default_factory=dict)
+    # by bank: node, slot, value; the oldest first
+    chained: tuple[deque, deque] = field(default_factory=lambda: (deque(), deque()))
+    # the generator's node's tokens, the next one first
+    sending: list[Token] = field(default_factory=list)
     queue: deque = field(default_factory=deque)
     bits: set = field(default_factory=set)
     source: int = 0
@@ -69,31 +66,242 @@ class Pe:
 
 def fan_out(image: DynamicImage, p: int, node: int) -> list[Token]:
     """A sender's tokens, without value, as the memories list them."""
+
+    def token(memory: str, at: int) -> Token:
+        fields = ("pe", "node", "slot", "node2", "slot2")
+        return Token(*(int(getattr(image, f"{memory}_{name}")[at]) for name in fields))
+
     at = image.first_base[p] + node
-    out = [
-        Token(
-            int(image.first_pe[at]),
-            int(image.first_node[at]),
-            int(image.first_slot[at]),
-            int(image.first_node2[at]),
-            int(image.first_slot2[at]),
-        )
-    ]
+    out = [token("first", at)]
     last = image.first_last[at]
     k = image.rest_base[p] + image.first_rest[at]
     while not last:
-        out.append(
-            Token(
-                int(image.rest_pe[k]),
-                int(image.rest_node[k]),
-                int(image.rest_slot[k]),
-                int(image.rest_node2[k]),
-                int(image.rest_slot2[k]),
-            )
-        )
+        out.append(token("rest", k))
         last = image.rest_last[k]
         k = k + 1
     return out
+
+
+def consumers(t: Token) -> list[tuple[int, int]]:
+    """Node and slot of each consumer of a token."""
+    return [(t.node, t.slot)] + ([(t.node2, t.slot2)] if t.node2 >= 0 else [])
+
+
+class Dynamic:
+    """Dynamic PEs that run an image; a cycle is :meth:`step` of each, then all of ``later``."""
+
+    def __init__(self, image: DynamicImage, latency: np.ndarray, apply: Apply):
+        self.image = image
+        self.overlay = image.overlay
+        self.latency = latency
+        self.apply = apply
+        self.critical = image.overlay.ready == "criticality"
+        base = image.base
+        self.pes = [
+            Pe([int(v) for v in image.value[base[p] : base[p + 1]]])
+            for p in range(image.overlay.pes)
+        ]
+        for p, pe in enumerate(self.pes if self.critical else ()):
+            seed = image.seed[image.first_base[p] : image.first_base[p + 1]]
+            pe.bits = set(np.flatnonzero(seed).tolist())
+        self.written = np.full(base[-1], -1, np.int64)
+        self.left = int(image.fires.sum())
+        self.cycles = 0
+        self.later: list[Callable[[], None]] = []
+
+    def run(self, limit: int) -> None:
+        """To the end, or TimeoutError."""
+        c = 0
+        while self.left:
+            if c >= limit:
+                raise TimeoutError(f"not done after {limit} cycles")
+            for p, pe in enumerate(self.pes):
+                self.step(p, pe, c)
+            for change in self.later:
+                change()
+            self.later.clear()
+            c += 1
+
+    def step(self, p: int, pe: Pe, c: int) -> None:
+        """One PE and its router."""
+        stall = self.begin(p, pe, c)
+        self.write(p, pe, c)
+        full = [len(chain) >= CHAINED[self.overlay.wake] for chain in pe.chained]
+        offered = pe.sending[0] if pe.sending else None
+        remote = offered if offered and offered.pe != p else None
+        router = self.torus if self.overlay.network == "hoplite" else self.mesh
+        token, leaves = router(p, pe, remote, not stall and not any(full))
+        if not stall and token is None and offered and not remote:
+            if not any(full[self.bank(node)] for node, _ in consumers(offered)):
+                token = offered
+                leaves = True
+        self.serve(p, pe, token, stall)
+        if leaves:
+            pe.sending.pop(0)
+        if not pe.sending:
+            self.select(p, pe)
+
+    def bank(self, node: int) -> int:
+        return node % self.overlay.wake
+
+    # ---- A
+
+    def begin(self, p: int, pe: Pe, c: int) -> bool:
+        """The oldest trigger; whether S has to wait."""
+        wake = self.overlay.wake
+        stall = wake == 2 and len(pe.triggers) > WAITING - 2
+        if pe.triggers:
+            node, a, b = pe.triggers[0]
+            at = self.image.base[p] + node
+            when = c + int(self.latency[at]) - 1
+            if when not in pe.due:
+                pe.due[when] = node, self.apply(int(self.image.op[at]), a, b)
+                pe.triggers.pop(0)
+            elif wake == 1:
+                stall = True
+        return stall
+
+    def write(self, p: int, pe: Pe, c: int) -> None:
+        """An operation's value is there, and may be selected, in the cycle of its writing."""
+        if c not in pe.due:
+            return
+        node, result = pe.due.pop(c)
+        pe.value[node] = result
+        self.written[self.image.base[p] + node] = c
+        self.left -= 1
+        self.cycles = c + 1
+        if node < self.image.senders[p]:
+            pe.bits.add(node) if self.critical else pe.queue.append(node)
+
+    # ---- network
+
+    def torus(self, p: int, pe: Pe, remote: Token | None, eats: bool):
+        """The token that is taken, and whether the offered one leaves."""
+        cols = self.overlay.cols
+        here = p % cols
+        leaves = False
+        down = pe.link_n
+        along = pe.link_w
+        turns = remote is not None and remote.pe % cols == here
+        if not down:
+            if along and along.pe % cols == here:
+                down = along
+                along = None
+            elif turns:
+                down = remote
+                leaves = True
+        if not along and remote and not turns:
+            along = remote
+            leaves = True
+        token = None
+        if down and down.pe == p and eats:
+            token = down
+            down = None
+        south = self.pes[(p + cols) % self.overlay.pes]
+        east = self.pes[p - here + (here + 1) % cols]
+        self.later.append(lambda: setattr(south, "link_n", down))
+        self.later.append(lambda: setattr(east, "link_w", along))
+        return token, leaves
+
+    def route(self, t: Token, p: int) -> int:
+        """First along the row, then along the column."""
+        cols = self.overlay.cols
+        dx = t.pe % cols - p % cols
+        dy = t.pe // cols - p // cols
+        if dx:
+            return PORTS.index("E" if dx > 0 else "W")
+        if dy:
+            return PORTS.index("S" if dy > 0 else "N")
+        return PORTS.index("P")
+
+    def neighbour(self, p: int, out: int) -> deque:
+        """The FIFO that an output feeds."""
+        cols = self.overlay.cols
+        step, port = {"W": (-1, "E"), "E": (1, "W"), "N": (-cols, "S"), "S": (cols, "N")}[
+            PORTS[out]
+        ]
+        return self.pes[p + step].fifos[PORTS.index(port)]
+
+    def mesh(self, p: int, pe: Pe, remote: Token | None, eats: bool):
+        """The token that is taken, and whether the offered one leaves."""
+        depth = self.overlay.fifo_depth
+        token = None
+        heads = [self.route(f[0], p) if f else None for f in pe.fifos]
+        for out in range(len(PORTS)):
+            asking = [(pe.pointers[out] + k) % len(PORTS) for k in range(len(PORTS))]
+            chosen = next((i for i in asking if heads[i] == out), None)
+            if chosen is None:
+                continue
+            first = pe.fifos[chosen][0]
+            if PORTS[out] == "P":
+                if not eats:
+                    continue
+                token = first
+            else:
+                to = self.neighbour(p, out)
+                if len(to) >= depth:
+                    continue
+                self.later.append(partial(to.append, first))
+            self.later.append(pe.fifos[chosen].popleft)
+            pe.pointers[out] = (chosen + 1) % len(PORTS)
+        if not remote or len(pe.fifos[0]) >= depth:
+            return token, False
+        self.later.append(partial(pe.fifos[0].append, remote))
+        return token, True
+
+    # ---- S
+
+    def serve(self, p: int, pe: Pe, token: Token | None, stall: bool) -> None:
+        """A token, and in banks that it leaves free a chained consumer."""
+        served = []
+        if token:
+            served = [(self.bank(node), node, slot, token.value) for node, slot in consumers(token)]
+        if not stall:
+            taken = {bank for bank, *_ in served}
+            served += [
+                (bank, *pe.chained[bank].popleft())
+                for bank in range(self.overlay.wake)
+                if pe.chained[bank] and bank not in taken
+            ]
+        if len(served) == 2 and not (token and token.node2 >= 0):
+            served.sort(key=lambda s: s[0])
+        for one in served:
+            self.consume(p, pe, *one)
+
+    def consume(self, p: int, pe: Pe, bank: int, node: int, slot: int, value: int) -> None:
+        """An operand is there: the second one, or the only one, is a trigger."""
+        image = self.image
+        if slot == ONLY:
+            pe.triggers.append((node, value, 0))
+        elif node in pe.token:
+            other = pe.token.pop(node)
+            pe.triggers.append((node, value, other) if slot == LEFT else (node, other, value))
+        else:
+            pe.token[node] = value
+        at = 2 * (image.base[p] + node) + (slot == RIGHT)
+        if len(image.chain_valid) and image.chain_valid[at]:
+            following = int(image.chain_node[at]), int(image.chain_slot[at]), value
+            pe.chained[bank].append(following)
+
+    # ---- G and R
+
+    def select(self, p: int, pe: Pe) -> None:
+        """The next node to send."""
+        if self.critical:
+            if not pe.bits:
+                return
+            node = min(pe.bits)
+            pe.bits.remove(node)
+        elif pe.source < self.image.sources[p]:
+            node = pe.source
+            pe.source += 1
+        elif pe.queue:
+            node = pe.queue.popleft()
+        else:
+            return
+        pe.sending = fan_out(self.image, p, node)
+        for t in pe.sending:
+            t.value = pe.value[node]
 
 
 def dynamic(
@@ -102,179 +310,10 @@ def dynamic(
     """Cycles, the cycle in which each local address is written (-1: never), and all values; raises
     TimeoutError at ``limit`` cycles.
     """
-    o = image.overlay
-    cols = o.cols
-    critical = o.ready == "criticality"
-    hoplite = o.network == "hoplite"
-    base = image.base
-    pes = [Pe([int(v) for v in image.value[base[p] : base[p + 1]]]) for p in range(o.pes)]
-    if critical:
-        for p, pe in enumerate(pes):
-            pe.bits = set(
-                np.flatnonzero(image.seed[image.first_base[p] : image.first_base[p + 1]]).tolist()
-            )
-    written = np.full(base[-1], -1, np.int64)
-    left = int(image.fires.sum())
-    c = 0
-    cycles = 0
-
-    def bank(node: int) -> int:
-        return node % o.wake
-
-    def consumers(t: Token) -> list[tuple[int, int]]:
-        return [(t.node, t.slot)] + ([(t.node2, t.slot2)] if t.node2 >= 0 else [])
-
-    def route(t: Token, p: int) -> int:
-        dx = t.pe % cols - p % cols
-        dy = t.pe // cols - p // cols
-        return PORTS.index(
-            "E" if dx > 0 else "W" if dx < 0 else "S" if dy > 0 else "N" if dy < 0 else "P"
-        )
-
-    neighbour = {
-        1: lambda p: (p - 1, 2),
-        2: lambda p: (p + 1, 1),
-        3: lambda p: (p - cols, 4),
-        4: lambda p: (p + cols, 3),
-    }
-    while left:
-        if c >= limit:
-            raise TimeoutError(f"not done after {limit} cycles")
-        later: list[Callable[[], None]] = []
-        for p, pe in enumerate(pes):
-            # A
-            stall = o.wake == 2 and len(pe.triggers) > WAITING - 2
-            if pe.triggers:
-                node, u, v = pe.triggers[0]
-                when = c + int(latency[base[p] + node]) - 1
-                if when not in pe.due:
-                    pe.due[when] = node, apply(int(image.op[base[p] + node]), u, v)
-                    pe.triggers.pop(0)
-                elif o.wake == 1:
-                    stall = True
-            # an operation's value is there, and may be selected, in the cycle of its writing
-            if c in pe.due:
-                node, result = pe.due.pop(c)
-                pe.value[node] = result
-                written[base[p] + node] = c
-                left -= 1
-                cycles = c + 1
-                if node < image.senders[p]:
-                    pe.bits.add(node) if critical else pe.queue.append(node)
-            full = [len(chain) >= CHAINED[o.wake] for chain in pe.chained]
-            can_consume = not stall and not any(full)
-            offered = pe.sending[0] if pe.sending else None
-            remote = offered is not None and offered.pe != p
-            leaves = False
-            token = None
-            # network
-            if hoplite:
-                w = pe.link_w
-                n = pe.link_n
-                y = e = None
-                here = p % cols
-                if n:
-                    y = n
-                elif w and w.pe % cols == here:
-                    y = w
-                    w = None
-                elif remote and offered.pe % cols == here:
-                    y = offered
-                    leaves = True
-                if w:
-                    e = w
-                elif remote and offered.pe % cols != here:
-                    e = offered
-                    leaves = True
-                if y and y.pe == p and can_consume:
-                    token = y
-                    y = None
-                south = pes[(p + cols) % o.pes]
-                east = pes[p - here + (here + 1) % cols]
-                later.append(lambda s=south, y=y: setattr(s, "link_n", y))
-                later.append(lambda s=east, e=e: setattr(s, "link_w", e))
-            else:
-                heads = [route(f[0], p) if f else None for f in pe.fifos]
-                for out in range(len(PORTS)):
-                    asking = [(pe.pointers[out] + k) % 5 for k in range(5)]
-                    asking = [i for i in asking if heads[i] == out]
-                    if not asking:
-                        continue
-                    if out == 0:
-                        if not can_consume:
-                            continue
-                        token = pe.fifos[asking[0]][0]
-                    else:
-                        q, port = neighbour[out](p)
-                        if len(pes[q].fifos[port]) >= o.fifo_depth:
-                            continue
-                        later.append(
-                            lambda f=pes[q].fifos[port], t=pe.fifos[asking[0]][0]: f.append(t)
-                        )
-                    later.append(pe.fifos[asking[0]].popleft)
-                    pe.pointers[out] = (asking[0] + 1) % 5
-                if remote and len(pe.fifos[0]) < o.fifo_depth:
-                    later.append(lambda f=pe.fifos[0], t=offered: f.append(t))
-                    leaves = True
-            # S
-            if (
-                not stall
-                and token is None
-                and offered
-                and not remote
-                and not any(full[bank(node)] for node, _ in consumers(offered))
-            ):
-                token = offered
-                leaves = True
-            serve = (
-                [(bank(node), node, slot, token.value) for node, slot in consumers(token)]
-                if token
-                else []
-            )
-            if not stall:
-                serve += [
-                    (k, *pe.chained[k].popleft())
-                    for k in range(o.wake)
-                    if pe.chained[k] and k not in {s[0] for s in serve}
-                ]
-            if len(serve) == 2 and not (token and token.node2 >= 0):
-                serve.sort(key=lambda s: s[0])
-            for k, node, slot, value in serve:
-                if slot == ONLY:
-                    pe.triggers.append((node, value, 0))
-                elif node in pe.token:
-                    other = pe.token.pop(node)
-                    pe.triggers.append(
-                        (node, value, other) if slot == LEFT else (node, other, value)
-                    )
-                else:
-                    pe.token[node] = value
-                at = 2 * (base[p] + node) + (slot == RIGHT)
-                if len(image.chain_valid) and image.chain_valid[at]:
-                    pe.chained[k].append(
-                        (int(image.chain_node[at]), int(image.chain_slot[at]), value)
-                    )
-            # G and R
-            if leaves:
-                pe.sending.pop(0)
-            if not pe.sending:
-                node = None
-                if critical:
-                    node = min(pe.bits, default=None)
-                    pe.bits.discard(node)
-                elif pe.source < image.sources[p]:
-                    node = pe.source
-                    pe.source = pe.source + 1
-                elif pe.queue:
-                    node = pe.queue.popleft()
-                if node is not None:
-                    pe.sending = fan_out(image, p, node)
-                    for t in pe.sending:
-                        t.value = pe.value[node]
-        for change in later:
-            change()
-        c += 1
-    return cycles, written, np.array([v for pe in pes for v in pe.value], np.uint64)
+    machine = Dynamic(image, latency, apply)
+    machine.run(limit)
+    values = [v for pe in machine.pes for v in pe.value]
+    return machine.cycles, machine.written, np.array(values, np.uint64)
 
 
 def static(

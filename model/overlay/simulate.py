@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...machine.errors import RunError
-from ...machine.overlay import CHAINED, WAITING, WRITE_ALU, WRITE_NONE
+from ...machine.overlay import WRITE_ALU, WRITE_NONE
 from ...machine.overlay_image import DynamicImage, Image, StaticImage
 from . import dynamic
 
@@ -51,8 +51,6 @@ def simulate(image: Image) -> Run:
     image that lacks a token).
     """
     image.memories()
-    pes = image.overlay.pes
-    zeros = lambda *shape: np.zeros(shape, np.int64)  # noqa: E731
     written = np.full(image.base[-1], -1, np.int64)
     if isinstance(image, StaticImage):
         write = image.context["write"]
@@ -62,58 +60,17 @@ def simulate(image: Image) -> Run:
             image.length,
             written,
             (write != WRITE_NONE).sum(axis=1),
-            zeros(pes),
-            zeros(pes),
-            zeros(pes),
-            zeros(pes),
-            zeros(pes, 5),
+            *np.zeros((4, image.overlay.pes), np.int64),
+            np.zeros((image.overlay.pes, dynamic.PORTS), np.int64),
         )
     assert isinstance(image, DynamicImage)
     o = image.overlay
-    run = Run(0, written, zeros(pes), zeros(pes), zeros(pes), zeros(pes), zeros(pes), zeros(pes, 5))
-    run.cycles = int(
-        dynamic.run(
-            o.rows,
-            o.cols,
-            o.network == "hoplite",
-            o.ready == "criticality",
-            o.fifo_depth,
-            o.wake,
-            WAITING if o.wake == 2 else 1,
-            CHAINED[o.wake],
-            image.base,
-            o.latencies()[image.op].astype(np.int64),
-            image.senders,
-            image.sources,
-            image.fires,
-            image.first_base,
-            image.first_pe,
-            image.first_node,
-            image.first_slot,
-            image.first_node2,
-            image.first_slot2,
-            image.first_last,
-            image.first_rest,
-            image.rest_base,
-            image.rest_pe,
-            image.rest_node,
-            image.rest_slot,
-            image.rest_node2,
-            image.rest_slot2,
-            image.rest_last,
-            image.chain_valid,
-            image.chain_node,
-            image.chain_slot,
-            image.seed,
-            written,
-            run.links,
-            run.consumed,
-            run.generated,
-            run.peak_ready,
-            run.stalled,
-            run.deflected,
-        )
-    )
+    state = dynamic.State(image)
+    cycles = int(dynamic.run(state.address))
+    written = state.S[state.written_at :][: len(written)].copy()
+    links = np.stack([state.S[at : at + dynamic.PORTS] for at in state.results("links")])
+    names = ("consumed", "generated", "stalled", "peak_ready", "deflected")
+    run = Run(cycles, written, *(state.results(name) for name in names), links)
     if run.cycles < 0:
         late = int(np.count_nonzero(written < 0)) - int(
             np.count_nonzero(o.latencies()[image.op] == 0)
