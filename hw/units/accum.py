@@ -1,8 +1,10 @@
 """Reduction of a stream over some of its dimensions."""
 
+from typing import NamedTuple
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.memory import Memory
+from amaranth.lib.memory import Memory, WritePort
 
 from ...machine.beat import STOP_DONE, Tile
 from ...machine.faults import Fault
@@ -17,6 +19,50 @@ from ..place import place
 from .unit import Unit
 
 __all__ = ["Accum"]
+
+
+class _Ports(NamedTuple):
+    """Write ports of the accumulators: elements, valid parts, stops."""
+
+    tile_write: WritePort
+    extent_write: WritePort
+    stop_write: WritePort
+
+
+class _Beat:
+    """The beat at the input: what it is, and what it does in this cycle."""
+
+    def __init__(self, positions: range):
+        self.index = Signal(positions)  # its accumulator
+        self.kept = Signal(4)  # kept dimensions that end with it
+        self.done = Signal()
+        self.last = Signal()  # of its group
+        self.take = Signal()
+        self.taken = Signal()  # with data
+        self.closes = Signal()  # ends a group without a tile of its own
+        self.passes = Signal()  # leaves as it is
+
+
+class _Step:
+    """One step of an accumulation: ``lanes`` elements into one accumulator."""
+
+    def __init__(self, numbers: range, positions: range, bits: int):
+        self.number = Signal(numbers, name="step")
+        self.target = Signal(positions)
+        self.fresh = Signal()  # opens its accumulator
+        self.group = Signal(bits)
+        self.working = Signal()
+
+
+class _Drain:
+    """How far a group's results have left."""
+
+    def __init__(self, positions: range):
+        self.ending = Signal()  # a group's last step
+        self.draining = Signal()
+        self.leaving = Signal()  # a beat without data is held
+        self.drained = Signal(positions)
+        self.drained_next = Signal(positions)
 
 
 class Accum(Unit):
@@ -92,224 +138,272 @@ class Accum(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        beat = self.data.payload
-        steps = self.interval
-        done = Signal()
-        last = Signal()
-        top = self.reduce.bit_length() - 1
-        m.d.comb += [done.eq(is_done(beat)), last.eq(beat.stop > top)]
-        kept = Signal(4)  # kept dimensions that end with the beat
-        m.d.comb += kept.eq(
-            Cat(
-                Const(sum(not self.reduce >> d & 1 for d in range(s)), 4) for s in range(16)
-            ).word_select(beat.stop, 4)
-        )
-        index = Signal(range(self.depth + 1))
-        index_next = Signal(range(self.depth + 1))
-        wait = Signal(range(steps))  # cycles until the next take
-        # a group's last step; its drain; a beat without data held
-        ending = Signal()
-        draining = Signal()
-        leaving = Signal()
-        high = Signal(range(self.depth + 2))  # tiles of the open group
-        before = Signal(4, init=STOP_DONE)  # stop of the beat before
-        total = Signal(range(self.depth + 2))
-        drained = Signal(range(self.depth + 2))
-        drained_next = Signal(range(self.depth + 2))
-
-        free = Signal()
-        take = Signal()
-        taken = Signal()
-        m.d.comb += [
-            free.eq(~draining | (~last & (~beat.data | (index < drained)))),
-            self.data.ready.eq(
-                (~(draining | leaving) | self.result.ready if self.scan else free & ~leaving)
-                & ~ending
-                & (wait == 0)
-            ),
-            take.eq(self.data.valid & self.data.ready),
-            taken.eq(take & beat.data),
-            self.error[Fault.ACCUMULATORS].eq(taken & (index >= self.depth)),
-        ]
-        # A group that ends without a beat: one that is open, or an empty one.
-        closes = Signal()
-        passes = Signal()
-        empty = Signal()
-        m.d.comb += [
-            empty.eq(
-                (high == 0)
-                & (((beat.stop > top + 1) & (before > top + 1)) | (self.cfg.init_rows == 0))
-            ),
-            closes.eq(0 if self.scan else take & is_bare(beat) & last & ~empty),
-            passes.eq(take & (~beat.data if self.scan else done | (is_bare(beat) & last & empty))),
-        ]
-        with m.If(take):
-            m.d.sync += before.eq(beat.stop)
-        with m.If((closes | passes | taken) & last):
-            m.d.sync += high.eq(0)
-        with m.Elif(taken & (high <= index)):
-            m.d.sync += high.eq(index + 1)
-        m.d.sync += wait.eq(Mux(taken | closes, steps - 1, Mux(wait == 0, 0, wait - 1)))
-        initial = self._walk(m, taken, (closes | passes) & last, index, index_next, top)
-        lowest, outer = accum_levels(self.reduce)
-        # a pass over a reduced dimension that visits other accumulators than the first did
-        differs = []
-        if outer != lowest:
-            differs += [~initial & (index >= high), (beat.stop >= outer) & (high > index + 1)]
-
-        # One step a cycle: the operands of the first come from the input, the others' are held.
-        step = Signal(range(steps))
-        target = Signal.like(index)
-        fresh = Signal()
-        tile = self._filled(m, beat)
-        group = Signal(32 * self.lanes)
-        working = Signal()
-        m.d.comb += [
-            group.eq(Cat(tile[: self.lanes])),
-            target.eq(index),
-            fresh.eq(initial),
-            working.eq(taken),
-        ]
-        if steps > 1:
-            rest = Signal(32 * (len(tile) - self.lanes), reset_less=True)
-            held_target = Signal.like(index)
-            held_fresh = Signal()
-            accumulating = Signal()
-            with m.If(take):
-                m.d.sync += accumulating.eq(taken)
-            with m.If(taken):
-                m.d.sync += [
-                    rest.eq(Cat(tile[self.lanes :])),
-                    held_target.eq(index),
-                    held_fresh.eq(initial),
-                    step.eq(1),
-                ]
-            with m.Elif((wait != 0) & accumulating):
-                m.d.comb += [
-                    group.eq(rest[: len(group)]),
-                    target.eq(held_target),
-                    fresh.eq(held_fresh),
-                    working.eq(1),
-                ]
-                m.d.sync += [rest.eq(rest[len(group) :]), step.eq(step + 1)]
-        first_step = Mux(wait == 0, 0, step)
-
         m.submodules.tiles = self._tiles
         m.submodules.extents = self._extents
         m.submodules.stops = self._stops
         tile_write = self._tiles.write_port(granularity=1)
         extent_write = self._extents.write_port()
         stop_write = self._stops.write_port()
-        tile_out = self._tiles.read_port(transparent_for=[tile_write])
-        extent_out = self._extents.read_port(transparent_for=[extent_write])
-        stop_out = self._stops.read_port(transparent_for=[stop_write])
-        tile_in = self._tiles.read_port(transparent_for=[tile_write])
-        extent_in = self._extents.read_port(transparent_for=[extent_write])
+        ports = _Ports(tile_write, extent_write, stop_write)
+        beat = _Beat(range(self.depth + 1))
+        index_next = Signal(range(self.depth + 1))
+        wait = Signal(range(self.interval))  # cycles until the next take
+        high = Signal(range(self.depth + 2))  # tiles of the open group
+        drain = _Drain(range(self.depth + 2))
+        self._accept(m, beat, high, wait, drain)
+        top = self.reduce.bit_length() - 1
+        resets = (beat.closes | beat.passes) & beat.last
+        initial = self._walk(m, beat.taken, resets, beat.index, index_next, top)
+        step = self._operands(m, beat, wait, initial)
+        self._accumulate(m, ports, beat, step, index_next, wait, initial)
+        self._check(m, ports, beat, index_next, initial, high)
         m.d.comb += [
-            tile_in.addr.eq(index_next if steps == 1 else Mux((wait > 1) | taken, target, index)),
-            extent_in.addr.eq(index_next),
+            ports.stop_write.addr.eq(Mux(beat.taken, beat.index, high - 1)),
+            ports.stop_write.data.eq(beat.kept),
+            ports.stop_write.en.eq(beat.taken | beat.closes),
         ]
+        self._drain(m, ports, beat, drain, step.target, high, wait)
+        self.report(m, offers=self.result.valid)
+        return m
 
-        if lowest:
-            stop_in = self._stops.read_port(transparent_for=[stop_write])
-            ends = Signal(range(lowest + 1))
-            ended = Signal(range(lowest + 1))
-            m.d.comb += [
-                stop_in.addr.eq(index_next),
-                ends.eq(Mux(beat.stop < lowest, beat.stop, lowest)),
-                ended.eq(Mux(stop_in.data < lowest, stop_in.data, lowest)),
+    def _accept(self, m: Module, beat: _Beat, high: Signal, wait: Signal, drain: _Drain) -> None:
+        """Takes beats; says what each of them does to the open group."""
+        payload = self.data.payload
+        top = self.reduce.bit_length() - 1
+        before = Signal(4, init=STOP_DONE)  # stop of the beat before
+        free = Signal()
+        take = beat.take
+        empty = Signal()
+        kept = [sum(not self.reduce >> d & 1 for d in range(s)) for s in range(16)]
+        if self.scan:
+            room = ~(drain.draining | drain.leaving) | self.result.ready
+            closes = Const(0)
+            passes = take & ~payload.data
+        else:
+            # A group that ends without a beat: one that is open, or an empty one.
+            room = free & ~drain.leaving
+            closes = take & is_bare(payload) & beat.last & ~empty
+            passes = take & (beat.done | (is_bare(payload) & beat.last & empty))
+        m.d.comb += [
+            beat.done.eq(is_done(payload)),
+            beat.last.eq(payload.stop > top),
+            beat.kept.eq(Cat(Const(n, 4) for n in kept).word_select(payload.stop, 4)),
+            free.eq(
+                ~drain.draining | (~beat.last & (~payload.data | (beat.index < drain.drained)))
+            ),
+            self.data.ready.eq(room & ~drain.ending & (wait == 0)),
+            take.eq(self.data.valid & self.data.ready),
+            beat.taken.eq(take & payload.data),
+            self.error[Fault.ACCUMULATORS].eq(beat.taken & (beat.index >= self.depth)),
+            empty.eq(
+                (high == 0)
+                & (((payload.stop > top + 1) & (before > top + 1)) | (self.cfg.init_rows == 0))
+            ),
+            beat.closes.eq(closes),
+            beat.passes.eq(passes),
+        ]
+        with m.If(take):
+            m.d.sync += before.eq(payload.stop)
+        with m.If((beat.closes | beat.passes | beat.taken) & beat.last):
+            m.d.sync += high.eq(0)
+        with m.Elif(beat.taken & (high <= beat.index)):
+            m.d.sync += high.eq(beat.index + 1)
+        starts = beat.taken | beat.closes
+        m.d.sync += wait.eq(Mux(starts, self.interval - 1, Mux(wait == 0, 0, wait - 1)))
+
+    def _operands(self, m: Module, beat: _Beat, wait: Signal, initial: Value) -> _Step:
+        """One step a cycle: the operands of the first come from the input, the others' are held."""
+        index = beat.index
+        step = _Step(range(self.interval), range(self.depth + 1), 32 * self.lanes)
+        tile = self._filled(m, self.data.payload)
+        group = step.group
+        m.d.comb += [
+            group.eq(Cat(tile[: self.lanes])),
+            step.target.eq(index),
+            step.fresh.eq(initial),
+            step.working.eq(beat.taken),
+        ]
+        if self.interval == 1:
+            return step
+        rest = Signal(32 * (len(tile) - self.lanes), reset_less=True)
+        held_target = Signal.like(index)
+        held_fresh = Signal()
+        accumulating = Signal()
+        with m.If(beat.take):
+            m.d.sync += accumulating.eq(beat.taken)
+        with m.If(beat.taken):
+            m.d.sync += [
+                rest.eq(Cat(tile[self.lanes :])),
+                held_target.eq(index),
+                held_fresh.eq(initial),
+                step.number.eq(1),
             ]
-            differs.append(~initial & (ends != ended))
-        m.d.comb += self.error[Fault.STOP].eq(taken & Cat(differs).any())
+        with m.Elif((wait != 0) & accumulating):
+            m.d.comb += [
+                group.eq(rest[: len(group)]),
+                step.target.eq(held_target),
+                step.fresh.eq(held_fresh),
+                step.working.eq(1),
+            ]
+            m.d.sync += [rest.eq(rest[len(group) :]), step.number.eq(step.number + 1)]
+        return step
 
-        old = Signal(len(group))
-        m.d.comb += old.eq(tile_in.data[0] if steps == 1 else Array(tile_in.data)[first_step])
+    def _accumulate(
+        self,
+        m: Module,
+        ports: _Ports,
+        beat: _Beat,
+        step: _Step,
+        index_next: Signal,
+        wait: Signal,
+        initial: Value,
+    ) -> None:
+        """Reads an accumulator one cycle ahead, adds a group of elements, and writes it back."""
+        payload = self.data.payload
+        tile_in = self._tiles.read_port(transparent_for=[ports.tile_write])
+        extent_in = self._extents.read_port(transparent_for=[ports.extent_write])
+        first_step = Mux(wait == 0, 0, step.number)
+        if self.interval == 1:
+            address = index_next
+            stored = tile_in.data[0]
+        else:
+            address = Mux((wait > 1) | beat.taken, step.target, beat.index)
+            stored = Array(tile_in.data)[first_step]
+        old = Signal(len(step.group))
+        m.d.comb += [tile_in.addr.eq(address), extent_in.addr.eq(index_next), old.eq(stored)]
         sums = []
         for j in range(self.lanes):
             lane = lookup(self.fn)()
             m.submodules[f"lane{j}"] = place(lane, module_key("lane", {"fn": self.fn}), f"lane{j}")
-            value = group.word_select(j, 32)
+            value = step.group.word_select(j, 32)
             m.d.comb += [
-                lane.en.eq(working & ~fresh),
+                lane.en.eq(step.working & ~step.fresh),
                 lane.a.eq(old.word_select(j, 32)),
                 lane.b.eq(value),
             ]
-            sums.append(Mux(fresh, value, lane.o))
+            sums.append(Mux(step.fresh, value, lane.o))
+        was = extent_in.data
+        extent = ports.extent_write.data
         m.d.comb += [
-            tile_write.addr.eq(target),
-            tile_write.data.eq(Cat(sums).replicate(steps)),
-            tile_write.en.eq(Mux(working, 1 << first_step, 0)),
-            extent_write.addr.eq(index),
-            extent_write.data.rows.eq(
-                Mux(~initial & (extent_in.data.rows > beat.rows), extent_in.data.rows, beat.rows)
-            ),
-            extent_write.data.cols.eq(
-                Mux(~initial & (extent_in.data.cols > beat.cols), extent_in.data.cols, beat.cols)
-            ),
-            extent_write.en.eq(taken),
-            stop_write.addr.eq(Mux(taken, index, high - 1)),
-            stop_write.data.eq(kept),
-            stop_write.en.eq(taken | closes),
+            ports.tile_write.addr.eq(step.target),
+            ports.tile_write.data.eq(Cat(sums).replicate(self.interval)),
+            ports.tile_write.en.eq(Mux(step.working, 1 << first_step, 0)),
+            ports.extent_write.addr.eq(beat.index),
+            extent.rows.eq(Mux(~initial & (was.rows > payload.rows), was.rows, payload.rows)),
+            extent.cols.eq(Mux(~initial & (was.cols > payload.cols), was.cols, payload.cols)),
+            ports.extent_write.en.eq(beat.taken),
         ]
 
+    def _check(
+        self,
+        m: Module,
+        ports: _Ports,
+        beat: _Beat,
+        index_next: Signal,
+        initial: Value,
+        high: Signal,
+    ) -> None:
+        """A pass over a reduced dimension must visit the accumulators that the first did."""
+        stop = self.data.payload.stop
+        lowest, outer = accum_levels(self.reduce)
+        differs = []
+        if outer != lowest:
+            differs += [~initial & (beat.index >= high), (stop >= outer) & (high > beat.index + 1)]
+        if lowest:
+            stop_in = self._stops.read_port(transparent_for=[ports.stop_write])
+            ends = Signal(range(lowest + 1))
+            ended = Signal(range(lowest + 1))
+            m.d.comb += [
+                stop_in.addr.eq(index_next),
+                ends.eq(Mux(stop < lowest, stop, lowest)),
+                ended.eq(Mux(stop_in.data < lowest, stop_in.data, lowest)),
+            ]
+            differs.append(~initial & (ends != ended))
+        m.d.comb += self.error[Fault.STOP].eq(beat.taken & Cat(differs).any())
+
+    def _drain(
+        self,
+        m: Module,
+        ports: _Ports,
+        beat: _Beat,
+        drain: _Drain,
+        target: Signal,
+        high: Signal,
+        wait: Signal,
+    ) -> None:
+        """Delivers a group's results once its last step is done."""
+        total = Signal(range(self.depth + 2))
         end_of_group = Signal()
-        m.d.comb += end_of_group.eq(taken if self.scan else (taken & last) | closes)
+        ends = beat.taken if self.scan else (beat.taken & beat.last) | beat.closes
+        m.d.comb += end_of_group.eq(ends)
         with m.If(end_of_group):
-            m.d.sync += total.eq(Mux(taken, index + 1, high))
-        if steps > 1:
+            m.d.sync += total.eq(Mux(beat.taken, beat.index + 1, high))
+        if self.interval > 1:
             with m.If(end_of_group):
-                m.d.sync += ending.eq(1)
-            end_of_group = ending & (wait == 1)
-        blank, blank_extent, blank_stop, blank_last = self._blank(
-            m, closes, closes & (high == 0), kept, draining
+                m.d.sync += drain.ending.eq(1)
+            end_of_group = drain.ending & (wait == 1)
+        blank, extent, stop, last = self._blank(
+            m, beat.closes, beat.closes & (high == 0), beat.kept, drain.draining
         )
-        m.d.comb += drained_next.eq(
-            drained if self.scan else drained + (draining & self.result.ready)
-        )
+        if self.scan:
+            following = drain.drained
+            first = target
+            is_last = Const(1)
+        else:
+            following = drain.drained + (drain.draining & self.result.ready)
+            first = Const(0)
+            is_last = Mux(blank, last, drain.drained + 1 == total)
+        m.d.comb += drain.drained_next.eq(following)
         with m.If(end_of_group):
-            m.d.sync += [ending.eq(0), draining.eq(1)]
-            m.d.comb += drained_next.eq(target if self.scan else 0)
-        with m.Elif(
-            draining
-            & self.result.ready
-            & (1 if self.scan else Mux(blank, blank_last, drained + 1 == total))
-        ):
-            m.d.sync += draining.eq(0)
-        m.d.sync += drained.eq(drained_next)
+            m.d.sync += [drain.ending.eq(0), drain.draining.eq(1)]
+            m.d.comb += drain.drained_next.eq(first)
+        with m.Elif(drain.draining & self.result.ready & is_last):
+            m.d.sync += drain.draining.eq(0)
+        m.d.sync += drain.drained.eq(drain.drained_next)
+        self._deliver(m, ports, beat, drain, blank, extent, stop)
+
+    def _deliver(
+        self,
+        m: Module,
+        ports: _Ports,
+        beat: _Beat,
+        drain: _Drain,
+        blank: Signal,
+        blank_extent: data.View,
+        blank_stop: Signal,
+    ) -> None:
+        """The result at the output, or a beat without data that leaves."""
+        payload = self.data.payload
+        tile_out = self._tiles.read_port(transparent_for=[ports.tile_write])
+        extent_out = self._extents.read_port(transparent_for=[ports.extent_write])
+        stop_out = self._stops.read_port(transparent_for=[ports.stop_write])
         leaving_stop = Signal(4)
         held_stop = Signal(4)
-        with m.If(taken):
-            m.d.sync += held_stop.eq(beat.stop)
-        with m.If(passes):
-            m.d.sync += [
-                leaving.eq(1),
-                leaving_stop.eq(beat.stop if self.scan else Mux(done, STOP_DONE, kept)),
-            ]
+        if self.scan:
+            leaves_with = payload.stop
+            stop = held_stop
+        else:
+            leaves_with = Mux(beat.done, STOP_DONE, beat.kept)
+            stop = Mux(blank, blank_stop, stop_out.data)
+        with m.If(beat.taken):
+            m.d.sync += held_stop.eq(payload.stop)
+        with m.If(beat.passes):
+            m.d.sync += [drain.leaving.eq(1), leaving_stop.eq(leaves_with)]
         with m.Elif(self.result.ready):
-            m.d.sync += leaving.eq(0)
-        m.d.comb += [port.addr.eq(drained_next) for port in (tile_out, extent_out, stop_out)]
-        m.d.comb += self.result.valid.eq(draining | leaving)
-        with m.If(draining):
-            elements = Signal(len(Value.cast(tile_out.data)))
-            extent = Signal(self._extents.shape)
+            m.d.sync += drain.leaving.eq(0)
+        m.d.comb += [port.addr.eq(drain.drained_next) for port in (tile_out, extent_out, stop_out)]
+        m.d.comb += self.result.valid.eq(drain.draining | drain.leaving)
+        nothing = Const(self.identity, 32).replicate(self.t**2)
+        elements = Signal(len(Value.cast(tile_out.data)))
+        extent = Signal(self._extents.shape)
+        with m.If(drain.draining):
             m.d.comb += [
-                elements.eq(
-                    Mux(blank, Const(self.identity, 32).replicate(self.t**2), tile_out.data)
-                ),
+                elements.eq(Mux(blank, nothing, tile_out.data)),
                 extent.eq(Mux(blank, blank_extent.as_value(), extent_out.data.as_value())),
-                self.result.payload.eq(
-                    Cat(
-                        self._masked(elements, extent),
-                        extent,
-                        held_stop if self.scan else Mux(blank, blank_stop, stop_out.data),
-                        1,
-                    )
-                ),
+                self.result.payload.eq(Cat(self._masked(elements, extent), extent, stop, 1)),
             ]
         with m.Else():
             m.d.comb += [self.result.payload.stop.eq(leaving_stop), self.result.payload.data.eq(0)]
-        self.report(m, offers=self.result.valid)
-        return m
 
     def _valid(self, rows, cols) -> list:
         """Whether each element, row-major, is valid."""
