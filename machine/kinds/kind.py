@@ -55,16 +55,16 @@ class Param:
         """Whether every unit states it."""
         return self.default is REQUIRED
 
-    def broken(self, value: object) -> str:
-        """What a value of it has to be, where ``value`` is not; empty where it is."""
+    def broken(self, value: object) -> tuple[object, str] | None:
+        """What of ``value`` breaks the rule, and the rule; None where it holds."""
         if self.values is not None:
             low, high = self.values[0], self.values[-1]
             for one in value if isinstance(value, (list, tuple)) else (value,):
                 if not isinstance(one, int) or one not in self.values:
-                    return f"from {low} to {high}"
+                    return one, f"from {low} to {high}"
         elif self.types is not None and not isinstance(value, self.types):
-            return " or ".join(_NAMES.get(x, x.__name__) for x in self.types)
-        return ""
+            return value, " or ".join(_NAMES.get(x, x.__name__) for x in self.types)
+        return None
 
 
 _NAMES = {int: "an integer", str: "a name", list: "a list", bool: "true or false"}
@@ -240,9 +240,10 @@ class Kind:
                 f"kind {self.name} has {list(self.params)}",
             )
         for key, value in params.items():
-            if rule := self.params[key].broken(value):
+            if broken := self.params[key].broken(value):
+                wrong, rule = broken
                 raise LoweringError(
-                    f"{key} is {value!r}", where, f"{key} of a {self.name} is {rule}"
+                    f"{key} is {wrong!r}", where, f"{key} of a {self.name} is {rule}"
                 )
         self._set(params)
 

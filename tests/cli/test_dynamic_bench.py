@@ -26,7 +26,7 @@ def test_runs_replace_those_of_the_same_variant_and_draw(tmp_path):
         ("dynamic", 0, 10),
         ("dynamic", 1, 99),
     ]
-    assert "1 of 3 runs" in dynamic.checked(kept) and "tiling dynamic" in dynamic.checked(kept)
+    assert "made on RTL too | 1 of 3 |" in dynamic.checked(kept) and "tiling dynamic" in dynamic.checked(kept)
 
 
 def test_pages_in_use_are_held_against_the_bound():
@@ -46,7 +46,9 @@ def test_pages_in_use_are_held_against_the_bound():
         )
         for d in range(2)
     ]
-    assert "2 of 2 runs" in dynamic.checked(rows) and "at most 50.0% of" in dynamic.checked(rows)
+    said = dynamic.checked(rows)
+    assert "made on RTL too | 2 of 2 |" in said
+    assert "of the requirement by rule `paper` | 50.0% |" in said
 
 
 def test_a_study_without_its_counterpart_has_no_table():
