@@ -45,12 +45,14 @@ class Builder:
             self.ports.append(u)
         return u
 
-    def join(self, src: End, dst: End, payload: Payload, depth: int | None = None) -> int:
+    def join(
+        self, src: End, dst: End, payload: Payload, depth: int | None = None, name: str = ""
+    ) -> int:
         """A channel between two ports; an end is (unit, port), or a unit for its port 0."""
         a, b = ((x, 0) if isinstance(x, int) else x for x in (src, dst))
         c = len(self.channels)
-        name = f"{self.units[a[0]].name}_{a[1]}_{self.units[b[0]].name}_{b[1]}"
-        self.channels.append(Channel(c, name, a, b, depth or self.depth, payload))
+        ends = f"{self.units[a[0]].name}_{a[1]}_{self.units[b[0]].name}_{b[1]}"
+        self.channels.append(Channel(c, name or ends, a, b, depth or self.depth, payload))
         return c
 
     def source(self, dst: End, payload: Payload) -> int:
@@ -65,7 +67,9 @@ class Builder:
         self.join(src, u, payload)
         return u
 
-    def tensor(self, name: str, rows: int, cols: int, dtype: str, role: str = "input") -> Tensor:
+    def tensor(
+        self, name: str, rows: int, cols: int, dtype: str = "fp32", role: str = "input"
+    ) -> Tensor:
         """An off-chip tensor behind those there are, its rows at the least pitch of whole lines."""
         width = ELEMENT_BITS[dtype] // 8
         pitch = -(-cols * width // LINE_BYTES) * LINE_BYTES

@@ -102,7 +102,8 @@ def wrapper(
         ]
         ports += [f"mem_{x}" for x in names]
         joined = ", ".join(f".{x}(mem_{x})" for x in names)
-        body.append(f"  penstock_bench_memory #(.W({w}), .N({n})) memory (.clk, .rst, .cycle, {joined});")
+        instance = f"penstock_bench_memory #(.W({w}), .N({n})) memory"
+        body.append(f"  {instance} (.clk, .rst, .cycle, {joined});")
     for prefix, module, units in (
         ("src", "penstock_bench_source", sources),
         ("snk", "penstock_bench_sink", sinks),

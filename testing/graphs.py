@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 
 from .. import model
-from ..machine.beat import BufferRef, Tile
+from ..machine.beat import Tile, tile_bits
+from ..machine.builder import Builder
 from ..machine.config import Config, Dram, Machine, Stepsim
 from ..machine.trace import SourceBeats
-from ..machine.unitgraph import Channel, Tensor, Unit, UnitGraph
 from ..model.golden import END, Beat, Golden
 
 T = 4
@@ -34,76 +34,32 @@ def configuration(**machine) -> Config:
     )
 
 
-class Build:
-    """Units and channels, one call each."""
+class Build(Builder):
+    """Units and channels, one call each, with what sources give and when sinks take."""
+
+    off_chip = Builder.offchip
 
     def __init__(self, depth=2):
-        self.depth = depth
-        self.units = []
-        self.channels = []
-        self.tensors = []
-        self.ports = []
-        self.end = 0
+        super().__init__("test", T, depth)
         self.sources = {}
         self.sinks = {}
 
-    def unit(self, kind, **params):
-        self.units.append(Unit(len(self.units), f"{kind}{len(self.units)}", kind, params))
-        return len(self.units) - 1
-
     def link(self, a, b, payload=TILE, depth=None):
         """Connect `a` to `b`; a unit id, or (unit id, port)."""
-        a, b = ((x, 0) if isinstance(x, int) else x for x in (a, b))
-        c = len(self.channels)
-        self.channels.append(Channel(c, f"c{c}", a, b, depth or self.depth, payload))
-        return c
+        return self.join(a, b, payload, depth, f"c{len(self.channels)}")
 
     def source(self, beats, release=None):
         """A source of beats (stop, numbers; None: a bare one), then Done."""
         u = self.unit("source")
         beats = [Beat(s, 0) if n is None else Beat(s, 1, n) for s, n in beats] + [END]
-        self.sources[u] = list(
-            zip(release if release is not None else [0] * len(beats), beats, strict=False)
-        )
+        at = release if release is not None else [0] * len(beats)
+        self.sources[u] = list(zip(at, beats, strict=False))
         return u
 
     def sink(self, release=()):
         u = self.unit("sink")
         self.sinks[u] = list(release)
         return u
-
-    def tensor(self, name, rows, cols, dtype="fp32", role="input"):
-        pitch = -(-cols * (4 if dtype == "fp32" else 2) // 64) * 64
-        x = Tensor(name, rows, cols, dtype, self.end, pitch, role)
-        self.tensors.append(x)
-        self.end += x.bytes
-        return x
-
-    def off_chip(self, kind, x, rows, cols, **loops):
-        u = self.unit(
-            kind,
-            tensor=x.name,
-            base=x.base,
-            pitch=x.pitch,
-            tensor_rows=x.rows,
-            tensor_cols=x.cols,
-            rows=rows,
-            cols=cols,
-            **loops,
-        )
-        self.ports.append(u)
-        return u
-
-    def graph(self):
-        return UnitGraph(
-            "test",
-            T,
-            tuple(self.units),
-            tuple(self.channels),
-            tuple(self.tensors),
-            tuple(self.ports),
-            self.end,
-        )
 
 
 def source_beats(payload, given):
@@ -125,21 +81,17 @@ def payload_words(payload, numbers):
     if isinstance(payload, Tile):
         return tile_words(np.ones(FULL, np.float32), *numbers, payload)
     low, high = numbers
-    bits = low | high << (payload.page_bits if isinstance(payload, BufferRef) else 64)
-    return np.frombuffer(bits.to_bytes(4 * ((payload.bits + 31) // 32), "little"), np.uint32)
+    return words_of(payload, low | high << (payload.page_bits if payload.kind == "ref" else 64))
 
 
 def tile_words(values, rows, cols, tile=TILE):
     """A [T, T] tile's payload words: elements, rows, cols."""
-    x = values.astype(np.float32).copy()
-    x[rows:] = 0
-    x[:, cols:] = 0
-    elements = (
-        x.view(np.uint32).ravel()
-        if tile.dtype == "fp32"
-        else (x.view(np.uint32) >> 16).astype("<u2").ravel().view("<u4")
-    )
-    return np.concatenate([elements, [rows | cols << TILE.count_bits]]).astype(np.uint32)
+    return words_of(tile, tile_bits(tile, values, rows, cols))
+
+
+def words_of(payload, bits):
+    """Payload bits as 32-bit words, least significant first."""
+    return np.frombuffer(bits.to_bytes(4 * ((payload.bits + 31) // 32), "little"), np.uint32)
 
 
 def run(build, config, **options):
