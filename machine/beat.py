@@ -6,6 +6,7 @@ One definition for model, RTL and decoders.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -89,7 +90,7 @@ class Selector:
 class Tuple:
     """Several payloads side by side, first member in the low bits."""
 
-    members: tuple
+    members: tuple[Any, ...]
 
     kind = "tuple"
 
@@ -159,7 +160,7 @@ def numbers_of(payload: Payload, bits: int) -> tuple[int, ...]:
     return tuple(out)
 
 
-def payload_to_dict(p: Payload) -> dict:
+def payload_to_dict(p: Payload) -> dict[str, Any]:
     if isinstance(p, Tile):
         return {"kind": "tile", "t": p.t, "dtype": p.dtype}
     if isinstance(p, BufferRef):
@@ -171,7 +172,7 @@ def payload_to_dict(p: Payload) -> dict:
     return {"kind": "tuple", "members": [payload_to_dict(m) for m in p.members]}
 
 
-def payload_from_dict(d: dict) -> Payload:
+def payload_from_dict(d: dict[str, Any]) -> Payload:
     match d["kind"]:
         case "tile":
             return Tile(d["t"], d["dtype"])

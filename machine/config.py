@@ -8,6 +8,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ..system.reading import read_text
 from .beat import ELEMENT_BITS, LINE_BYTES
@@ -86,14 +87,14 @@ class Machine:
             "rows of a tile product a matmul unit makes per cycle; t = one tile per cycle"
         ),
     )
-    lanes: dict = field(
+    lanes: dict[str, Any] = field(
         default_factory=dict,
         metadata=_doc(
             "elements per cycle of element-wise and accumulate units; "
             "`default` or a function's name"
         ),
     )
-    units: dict = field(
+    units: dict[str, Any] = field(
         default_factory=dict,
         metadata=_doc(
             "units per program node by kind (`matmul`, `map`); a node's own count overrides it"
@@ -185,7 +186,7 @@ class Config:
     name: str
     machine: Machine
     stepsim: Stepsim
-    defaults: dict = field(
+    defaults: dict[str, Any] = field(
         default_factory=dict
     )  # program name -> sizes that suit this machine where the user gives none
 
@@ -280,7 +281,7 @@ def _check_ranges(part, where: str) -> None:
             within(f.name, getattr(part, f.name), f.metadata["allowed"], where, ConfigError)
 
 
-def _tables(data: dict, where: str) -> dict:
+def _tables(data: dict[str, Any], where: str) -> dict[str, Any]:
     """The tables of a configuration by today's names."""
     tables = {current_name(key): table for key, table in data.items()}
     if len(tables) < len(data):
@@ -290,7 +291,7 @@ def _tables(data: dict, where: str) -> dict:
     return tables
 
 
-def from_dict(data: dict, name: str, where: str | None = None) -> Config:
+def from_dict(data: dict[str, Any], name: str, where: str | None = None) -> Config:
     """Build and validate a configuration from parsed TOML."""
     where = where or f"config {name}"
     data = _tables(data, where)
@@ -354,5 +355,5 @@ def shaping(machine: Machine) -> Machine:
     return replace(machine, dram=Dram(kind=machine.dram.kind, channels=machine.dram.channels))
 
 
-def to_dict(config: Config) -> dict:
+def to_dict(config: Config) -> dict[str, Any]:
     return asdict(config)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Statistics:
     max_fan_out: int
     ops: dict[str, int]
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         return vars(self) | {"ops": dict(self.ops)}
 
 
@@ -93,7 +94,7 @@ class DataflowGraph:
     outputs: Sequence[int]
     output_names: Sequence[str] = ()
     title: str = "graph"
-    meta: Mapping = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self):
         for key, dtype in (

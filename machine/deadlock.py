@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from .errors import RunError
 
@@ -91,11 +92,11 @@ class Deadlock:
     buffers: int | None = None
     pages: int | None = None
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @staticmethod
-    def from_dict(d: dict) -> Deadlock:
+    def from_dict(d: dict[str, Any]) -> Deadlock:
         return Deadlock(
             **d
             | {

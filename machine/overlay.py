@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -140,7 +141,7 @@ class Overlay:
             np.int32,
         )
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         """All that matters for this kind of PE, plain."""
         mine = {
             "dynamic": ("network", "ready", "packets", "wake", "fifo_depth"),

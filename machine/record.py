@@ -79,7 +79,7 @@ class Record:
 
     workload: str
     config: str
-    params: dict
+    params: dict[str, Any]
     backend: str
     timing: str
     cycles: int
@@ -105,14 +105,14 @@ class Record:
     setup_s: float = 0.0
     events: int | None = None
     seed: int | None = None
-    versions: dict = field(default_factory=dict)
-    units: list = field(default_factory=list)
-    channels: list = field(default_factory=list)
+    versions: dict[str, Any] = field(default_factory=dict)
+    units: list[Any] = field(default_factory=list)
+    channels: list[Any] = field(default_factory=list)
     offchip_bytes_per_cycle: float | None = None
-    overlay: dict | None = None
-    schedule: dict | None = None
+    overlay: dict[str, Any] | None = None
+    schedule: dict[str, Any] | None = None
 
-    def key(self) -> tuple:
+    def key(self) -> tuple[Any, ...]:
         """What makes two records the same experiment (backend and timing apart)."""
         return (
             self.workload,
@@ -240,7 +240,7 @@ def _check_part(part: object, wanted: dict[str, str], what: str, path: str) -> N
             raise PenstockError(f"{what} has no {key} that is {kind}", path)
 
 
-def _check_channels(d: dict, i: int, path: str) -> None:
+def _check_channels(d: dict[str, Any], i: int, path: str) -> None:
     names = {u["name"] for u in d.get("units", [])}
     for c in d.get("channels", []):
         if not {c["src"], c["dst"]} <= names or c["depth"] < 1:

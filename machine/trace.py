@@ -5,6 +5,7 @@ counters, outputs.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -137,4 +138,4 @@ class Run:
     wall_s: float = 0.0
     setup_s: float = 0.0
     sink_beats: dict[int, SinkBeats] = field(default_factory=dict)
-    extra: dict = field(default_factory=dict)
+    extra: dict[str, Any] = field(default_factory=dict)

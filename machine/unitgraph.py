@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from .beat import (
     MAX_NUMBER_BITS,
@@ -45,7 +46,7 @@ class Unit:
     id: int
     name: str
     kind: str
-    params: dict
+    params: dict[str, Any]
     node: str = ""
 
 
@@ -88,7 +89,7 @@ class UnitGraph:
     tensors: tuple[Tensor, ...] = ()
     ports: tuple[int, ...] = ()
     memory_bytes: int = 0
-    meta: dict = field(default_factory=dict)
+    meta: dict[str, Any] = field(default_factory=dict)
 
     def inputs(self, unit: int) -> list[Channel]:
         """Input channels of a unit, by port."""
@@ -141,7 +142,7 @@ class UnitGraph:
         )
         return UnitGraph(self.name, self.t, units, self.channels, (), self.ports, 0, {})
 
-    def to_dict(self) -> dict:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "t": self.t,
@@ -170,7 +171,7 @@ class UnitGraph:
         return json.dumps(self.to_dict(), indent=1, sort_keys=True)
 
     @staticmethod
-    def from_dict(d: dict) -> UnitGraph:
+    def from_dict(d: dict[str, Any]) -> UnitGraph:
         return UnitGraph(
             d["name"],
             d["t"],

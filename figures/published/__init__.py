@@ -48,9 +48,8 @@ class Fig8Row(NamedTuple):
 
 def fig8() -> list[Fig8Row]:
     """The 15 points of figure 8, by tile_b, then tile_inter."""
-    return [
-        Fig8Row(**dict.fromkeys(("hdl_cycles", "hdl_mb")) | _numbers(row)) for row in _rows("fig8")
-    ]
+    missing: dict[str, Any] = dict.fromkeys(("hdl_cycles", "hdl_mb"))
+    return [Fig8Row(**missing | _numbers(row)) for row in _rows("fig8")]
 
 
 def moe_tiling() -> dict[tuple[str, int, int | str], dict[str, int]]:

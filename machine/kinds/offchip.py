@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import limits
 from ..beat import Payload, Scalar, Tile
 from .compute import tiles_only
@@ -43,10 +45,10 @@ class Load(_Tensor):
     name = "load"
     offchip = "read"
     rank: int = param("loop dimensions")
-    shape: list = param("trip counts, outermost first", limits.SIZES, runtime=True)
-    row_step: list = param("rows advanced by each loop dimension", limits.SIZES, runtime=True)
-    col_step: list = param("columns advanced by each loop dimension", limits.SIZES, runtime=True)
-    order: list | None = param(_ORDER, default=None)
+    shape: list[Any] = param("trip counts, outermost first", limits.SIZES, runtime=True)
+    row_step: list[Any] = param("rows advanced by each loop dimension", limits.SIZES, runtime=True)
+    col_step: list[Any] = param("columns advanced by each loop dimension", limits.SIZES, runtime=True)
+    order: list[Any] | None = param(_ORDER, default=None)
     trigger: str | None = param(
         "what starts a walk: 'ref' (each beat of its input) or 'address' (each scalar, the number "
         "of a logical tile)",
@@ -88,7 +90,7 @@ class Store(_Tensor):
     name = "store"
     offchip = "write"
     ends_run = True
-    order: list | None = param(_ORDER, default=None)
+    order: list[Any] | None = param(_ORDER, default=None)
     data = In("tiles")
 
     def payloads(self, inputs: Payloads) -> tuple[Payload | None, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from typing import Any
 
 from .. import limits
 from ..beat import TILES_BITS, BufferRef, Payload, Tile
@@ -23,24 +24,24 @@ class Scratchpad(Kind):
     memory = True
     pages: int = param("pages", limits.PAGES)
     frames: int = param("tiles a page", limits.FRAMES)
-    writers: list = param("list of {rank}")
-    limit: list = param(
+    writers: list[Any] = param("list of {rank}")
+    limit: list[Any] = param(
         "list: buffers that each writer may hold at a time (run time)", limits.PAGES, runtime=True
     )
-    readers: list = param(
+    readers: list[Any] = param(
         "list of {rank, repeat_dim}. It has `turns` (repeats of each buffer, in turn) where they "
         "differ, `ref` (a level) where a stream drives the reads, and `affine` (loop dimensions) "
         "where tiles are read in another order"
     )
-    repeat: list = param("list: repeats per reader (run time)", limits.SIZES, runtime=True)
-    shape: list = param(
+    repeat: list[Any] = param("list: repeats per reader (run time)", limits.SIZES, runtime=True)
+    shape: list[Any] = param(
         "trips of the loops of the affine readers, one after the other, each outermost first "
         "(run time)",
         limits.COUNTS,
         runtime=True,
         default=(),
     )
-    stride: list = param(
+    stride: list[Any] = param(
         "likewise, in tiles, what a step of each loop advances (run time)",
         limits.SIZES,
         runtime=True,
