@@ -52,8 +52,8 @@ def _compute() -> dict[str, object]:
         gap = max(g(Decimal(0)) + slope * r - g(r) for r in samples)
 
         # 1/d on each of 128 segments, likewise.
-        table = []
-        slopes = []
+        table: list[int] = []
+        slopes: list[int] = []
         for i in range(128):
             left = 1 + h * i
             fall = (1 / left - 1 / (left + h)) / h
@@ -67,7 +67,7 @@ def _compute() -> dict[str, object]:
         # reciprocal c of the segment's middle, so that m c is near 1, and -log c. The segments
         # beside 1 have
         # c = 1, which keeps small results exact.
-        scale = []
+        scale: list[int] = []
         for i in range(128):
             middle = (1 + h * i + h / 2) / (2 if i >= LOG_FOLD else 1)
             scale.append(1 << 10 if i in (0, 127) else _integer(2**10 / middle))

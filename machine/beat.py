@@ -173,7 +173,8 @@ def payload_to_dict(p: Payload) -> dict[str, Any]:
 
 
 def payload_from_dict(d: dict[str, Any]) -> Payload:
-    match d["kind"]:
+    kind: object = d["kind"]
+    match kind:
         case "tile":
             return Tile(d["t"], d["dtype"])
         case "ref":
@@ -184,4 +185,5 @@ def payload_from_dict(d: dict[str, Any]) -> Payload:
             return Selector(d["n"])
         case "tuple":
             return Tuple(tuple(payload_from_dict(m) for m in d["members"]))
-    raise ValueError(f"unknown payload kind {d['kind']!r}")
+        case _:
+            raise ValueError(f"unknown payload kind {kind!r}")

@@ -10,7 +10,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass,
 from pathlib import Path
 from typing import Any
 
-from ..system.reading import read_text
+from ..system.reading import is_table, read_text
 from .beat import ELEMENT_BITS, LINE_BYTES
 from .errors import ConfigError, nearest
 from .limits import CHANNEL_DEPTHS, CYCLES, FRAMES, PAGES, QUEUES, RATES, within
@@ -191,8 +191,8 @@ class Config:
     )  # program name -> sizes that suit this machine where the user gives none
 
 
-def _build(cls, data, where: str):
-    if not isinstance(data, dict):
+def _build(cls: type[Any], data: Any, where: str) -> Any:
+    if not is_table(data):
         raise ConfigError(f"must be a table, not {data!r}", where)
     known = {f.name: f for f in fields(cls)}
     for key in data:
@@ -275,7 +275,7 @@ def check(config: Config, where: str = "config") -> Config:
     return config
 
 
-def _check_ranges(part, where: str) -> None:
+def _check_ranges(part: Any, where: str) -> None:
     for f in fields(part):
         if f.metadata["allowed"]:
             within(f.name, getattr(part, f.name), f.metadata["allowed"], where, ConfigError)
@@ -303,7 +303,7 @@ def from_dict(data: dict[str, Any], name: str, where: str | None = None) -> Conf
                 remedy=nearest(key, (*TIMINGS, "defaults"), "known tables:"),
             )
     defaults = data.get("defaults", {})
-    if not isinstance(defaults, dict) or not all(isinstance(v, dict) for v in defaults.values()):
+    if not is_table(defaults) or not all(map(is_table, defaults.values())):
         raise ConfigError(
             f"must hold one table of parameters per program, not {defaults!r}",
             f"{where}: defaults",

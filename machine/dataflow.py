@@ -94,7 +94,7 @@ class DataflowGraph:
     outputs: Sequence[int]
     output_names: Sequence[str] = ()
     title: str = "graph"
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def __post_init__(self):
         for key, dtype in (
@@ -207,8 +207,9 @@ class DataflowGraph:
     @cached_property
     def level(self) -> np.ndarray:
         """[n]: nodes on the longest path that ends in each node, itself included; 1 for sources."""
-        level = [0] * (len(self) + 1)  # the last stands for "no operand"
-        for i, (a, b) in enumerate(zip(self.a.tolist(), self.b.tolist(), strict=False)):
+        level: list[int] = [0] * (len(self) + 1)  # the last stands for "no operand"
+        operands: list[list[int]] = np.stack([self.a, self.b], axis=1).tolist()
+        for i, (a, b) in enumerate(operands):
             x = level[a]
             y = level[b]
             level[i] = (x if x > y else y) + 1
@@ -363,7 +364,7 @@ class DataflowGraph:
         n = len(self)
         first = np.repeat(np.arange(count) * len(self), len(self))
 
-        def shift(x):
+        def shift(x: np.ndarray) -> np.ndarray:
             return np.where(np.tile(x, count) < 0, -1, np.tile(x, count) + first)
 
         return DataflowGraph(

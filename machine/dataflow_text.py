@@ -41,7 +41,7 @@ def dump(graph: DataflowGraph) -> str:
             strict=False,
         )
     ):
-        operands = [repr(v)] if op < Op.ADD else [label[a]] if b < 0 else [label[a], label[b]]
+        operands: list[str] = [repr(v)] if op < Op.ADD else [label[k] for k in (a, b) if k >= 0]
         lines.append(f"{label[i]} = {Op(op).name.lower()} {' '.join(operands)}")
     lines += [
         f"output {s} = {label[i]}" for s, i in zip(graph.output_names, graph.outputs, strict=False)

@@ -97,13 +97,10 @@ class Deadlock:
 
     @staticmethod
     def from_dict(d: dict[str, Any]) -> Deadlock:
-        return Deadlock(
-            **d
-            | {
-                "circle": tuple(Stall(**s) for s in d["circle"]),
-                "reliefs": tuple(Relief(**r) for r in d["reliefs"]),
-            }
-        )
+        given = dict(d)
+        given["circle"] = tuple(Stall(**s) for s in d["circle"])
+        given["reliefs"] = tuple(Relief(**r) for r in d["reliefs"])
+        return Deadlock(**given)
 
 
 class DeadlockError(RunError):
@@ -150,7 +147,7 @@ class DeadlockError(RunError):
             Of an operator's name: how a message calls it, with its line.
 
         """
-        lines = []
+        lines: list[str] = []
         for s in self.deadlock.circle:
             one, other = (_operator(name) for name in (s.unit, s.on))
             if one != other:

@@ -27,6 +27,14 @@ class UnknownFunctionError(PenstockError, LookupError):
     """A function name that nobody registered."""
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int)
+
+
 @dataclass(frozen=True)
 class Function:
     """One element-wise function.
@@ -59,15 +67,15 @@ class Function:
     identity: float | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name.isidentifier():
+        if not _is_text(self.name) or not self.name.isidentifier():
             raise ValueError(f"Function name must be an identifier, not {self.name!r}")
         if self.arity not in (1, 2):
             raise ValueError(f"Arity of function '{self.name}' must be 1 or 2, not {self.arity!r}")
-        if not isinstance(self.stages, int) or self.stages < 1:
+        if not _is_integer(self.stages) or self.stages < 1:
             raise ValueError(
                 f"Stages of function '{self.name}' must be a positive integer, not {self.stages!r}"
             )
-        if not isinstance(self.flops_per_element, int) or self.flops_per_element < 0:
+        if not _is_integer(self.flops_per_element) or self.flops_per_element < 0:
             raise ValueError(
                 f"Flops per element of function '{self.name}' must be a non-negative integer, "
                 f"not {self.flops_per_element!r}"

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -108,7 +108,8 @@ class Overlay:
                 "overlay",
             )
         if isinstance(self.memories, Mapping):
-            object.__setattr__(self, "memories", tuple(sorted(self.memories.items())))
+            given = cast("Mapping[str, int]", self.memories)
+            object.__setattr__(self, "memories", tuple(sorted(given.items())))
         for name, depth in self.memories:
             if name not in MEMORIES[self.pe]:
                 raise ConfigError(
@@ -177,7 +178,7 @@ class Layout:
         """Words of equally long columns of non-negative integers; raises ValueError for a value
         that does not fit.
         """
-        words = None
+        words: list[int] | None = None
         at = 0
         for name, width in self.fields:
             column = [int(v) for v in columns[name]]
@@ -193,7 +194,7 @@ class Layout:
 
     def unpack(self, word: int) -> dict[str, int]:
         """The fields of one word."""
-        out = {}
+        out: dict[str, int] = {}
         for name, width in self.fields:
             out[name] = word & ((1 << width) - 1)
             word >>= width

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..system.output import write_text
-from ..system.reading import check_fields, read_json
+from ..system.reading import check_fields, is_list, is_table, read_json
 from .errors import PenstockError
 from .timings import current_name
 
@@ -137,9 +137,9 @@ _TYPES = {
 }
 
 
-def _fits(value, annotation: str) -> bool:
+def _fits(value: object, annotation: str) -> bool:
     """Whether a JSON value is of a field's type; a bool is no number."""
-    names = [n.strip() for n in annotation.split("|")]
+    names = [n.strip().partition("[")[0] for n in annotation.split("|")]
     return any(
         isinstance(value, _TYPES[n]) and (n == "bool" or not isinstance(value, bool)) for n in names
     )
@@ -187,13 +187,13 @@ _SUBGRAPH = {"index": "int", "predicted": "float", "cycles": "int", "bound_by": 
 def load(path: str | Path) -> list[Record]:
     """Read a list of records; raises PenstockError naming file and field."""
     data = read_json(path)
-    if not isinstance(data, list):
+    if not is_list(data):
         raise PenstockError("must hold a list of records", str(path))
     return [_record(d, i, str(path)) for i, d in enumerate(data)]
 
 
 def _record(d: object, i: int, path: str) -> Record:
-    if not isinstance(d, dict) or not {
+    if not is_table(d) or not {
         "workload",
         "config",
         "params",
@@ -227,7 +227,8 @@ def _record(d: object, i: int, path: str) -> Record:
             f"entry {i}: overlay.bounds",
             path,
         )
-    for j, entry in enumerate((d.get("schedule") or {"subgraphs": []})["subgraphs"]):
+    schedule: dict[str, Any] = d.get("schedule") or {"subgraphs": []}
+    for j, entry in enumerate(schedule["subgraphs"]):
         _check_part(entry, _SUBGRAPH, f"entry {i}: schedule.subgraphs[{j}]", path)
     _check_channels(d, i, path)
     checked: dict[str, Any] = d | {"timing": current_name(d["timing"])}
@@ -236,7 +237,7 @@ def _record(d: object, i: int, path: str) -> Record:
 
 def _check_part(part: object, wanted: dict[str, str], what: str, path: str) -> None:
     for key, kind in wanted.items():
-        if not isinstance(part, dict) or key not in part or not _fits(part[key], kind):
+        if not is_table(part) or key not in part or not _fits(part[key], kind):
             raise PenstockError(f"{what} has no {key} that is {kind}", path)
 
 

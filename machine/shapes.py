@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .beat import STOP_DONE
 from .errors import RunError
@@ -26,7 +27,7 @@ def sizes(stops: Sequence[int], data: Sequence[int], inner: int, dims: int) -> l
 
     """
     count = [0] * dims
-    seen = [set() for _ in range(dims)]
+    seen: list[set[int]] = [set() for _ in range(dims)]
     last = STOP_DONE
     for stop, full in zip(stops, data, strict=False):
         if stop == STOP_DONE and not full:
@@ -54,11 +55,12 @@ def check_asserted(graph: UnitGraph, run: Run) -> None:
     """Raise RunError if a stream whose shape the program asserts has had another one; sizes
     asserted by a symbol may be any.
     """
-    for a in graph.meta.get("asserted", ()):
+    asserted: list[dict[str, Any]] = graph.meta.get("asserted", [])
+    for a in asserted:
         if a["channel"] is None or not run.channels:
             continue
         trace = run.channels[a["channel"]]
-        seen = sizes(trace.stop, trace.data, a["inner"], len(a["shape"]))
+        seen = sizes(list(trace.stop), list(trace.data), a["inner"], len(a["shape"]))
         for i, (want, had) in enumerate(zip(a["shape"], seen, strict=False)):
             if isinstance(want, int) and had - {want}:
                 raise RunError(

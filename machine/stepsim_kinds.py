@@ -273,7 +273,7 @@ _kind(
     {"step": "addresses of a target"} | _NEW,
     inputs="selector",
 )
-_kind("last_filter", "for n: n selectors, target 1, the last one target 0", {} | _NEW, inputs="n")
+_kind("last_filter", "for n: n selectors, target 1, the last one target 0", _NEW, inputs="n")
 _kind("zip", "joins two streams of tiles into a stream of pairs", {}, inputs="a b", outputs="pair")
 _kind(
     "source",

@@ -35,11 +35,11 @@ class Point:
 
     graph: UnitGraph
     tensors: Mapping[str, np.ndarray] | None = None
-    sources: Mapping[int, SourceBeats] = field(default_factory=dict)
-    sinks: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    sources: Mapping[int, SourceBeats] = field(default_factory=dict[int, SourceBeats])
+    sinks: Mapping[int, Sequence[int]] = field(default_factory=dict[int, Sequence[int]])
     resets_at: Sequence[int] = ()
     whole: bool = False
-    mutate: Mapping[str, str] = field(default_factory=dict)
+    mutate: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def whole_beats(payload: Payload, stream: SourceBeats) -> np.ndarray:

@@ -318,8 +318,8 @@ def _check_posts(graph: UnitGraph, kinds: Mapping[str, type[Kind]]) -> None:
 
 def ends_of_all(graph: UnitGraph) -> tuple[list[list[Channel]], list[list[Channel]]]:
     """Input channels and output channels of every unit, by unit and port."""
-    ins = [[] for _ in graph.units]
-    outs = [[] for _ in graph.units]
+    ins: list[list[Channel]] = [[] for _ in graph.units]
+    outs: list[list[Channel]] = [[] for _ in graph.units]
     for c in graph.channels:
         ins[c.dst[0]].append(c)
         outs[c.src[0]].append(c)

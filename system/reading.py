@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from .errors import PenstockError, nearest
 
@@ -22,6 +22,8 @@ __all__ = [
     "MOST_DEPTH",
     "MOST_INTEGER",
     "check_fields",
+    "is_list",
+    "is_table",
     "read_integers",
     "read_json",
     "read_text",
@@ -82,6 +84,16 @@ def read_json(path: str | os.PathLike[str]) -> Any:
         raise _deep(where) from None
     _check_depth(value, where)
     return value
+
+
+def is_table(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether what was read is an object of JSON, or a table of TOML."""
+    return isinstance(value, dict)
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether what was read is a list."""
+    return isinstance(value, list)
 
 
 def read_integers(path: str | Path, member: str | None = None) -> np.ndarray:

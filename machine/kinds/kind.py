@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from ..beat import Payload, Tile
 from ..errors import LoweringError
@@ -59,7 +59,9 @@ class Param:
         """What of ``value`` breaks the rule, and the rule; None where it holds."""
         if self.values is not None:
             low, high = self.values[0], self.values[-1]
-            for one in value if isinstance(value, (list, tuple)) else (value,):
+            several = isinstance(value, (list, tuple))
+            given = cast("list[object]", value) if several else [value]
+            for one in given:
                 if not isinstance(one, int) or one not in self.values:
                     return one, f"from {low} to {high}"
         elif self.types is not None and not isinstance(value, self.types):

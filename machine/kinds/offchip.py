@@ -47,7 +47,9 @@ class Load(_Tensor):
     rank: int = param("loop dimensions")
     shape: list[Any] = param("trip counts, outermost first", limits.SIZES, runtime=True)
     row_step: list[Any] = param("rows advanced by each loop dimension", limits.SIZES, runtime=True)
-    col_step: list[Any] = param("columns advanced by each loop dimension", limits.SIZES, runtime=True)
+    col_step: list[Any] = param(
+        "columns advanced by each loop dimension", limits.SIZES, runtime=True
+    )
     order: list[Any] | None = param(_ORDER, default=None)
     trigger: str | None = param(
         "what starts a walk: 'ref' (each beat of its input) or 'address' (each scalar, the number "
