@@ -147,7 +147,7 @@ def numbers_of(payload: Payload, bits: int) -> tuple[int, ...]:
     """What timing may depend on, two numbers a leaf: rows and columns of a tile, page and tiles of
     a reference, low and high 64 bits of others.
     """
-    out = []
+    out: list[int] = []
     for leaf in leaves(payload):
         own = bits & (1 << leaf.bits) - 1
         split = leaf.page_bits if isinstance(leaf, BufferRef) else 64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from .beat import ELEMENT_BITS, LINE_BYTES, Payload
 from .kinds import KINDS
@@ -37,7 +38,9 @@ class Builder:
         self.ports: list[int] = []
         self.bytes = 0
 
-    def unit(self, kind: str, params: Mapping | None = None, label: str = "", **more) -> int:
+    def unit(
+        self, kind: str, params: Mapping[str, Any] | None = None, label: str = "", **more: Any
+    ) -> int:
         """A unit with its parameters, given in a mapping or by keyword; returns its id."""
         u = len(self.units)
         self.units.append(Unit(u, f"{label or kind}{u}", kind, {**(params or {}), **more}))
@@ -78,7 +81,9 @@ class Builder:
         self.bytes += x.bytes
         return x
 
-    def offchip(self, kind: str, x: Tensor, rows: int, cols: int, label: str = "", **params) -> int:
+    def offchip(
+        self, kind: str, x: Tensor, rows: int, cols: int, label: str = "", **params: Any
+    ) -> int:
         """A load or store of ``x`` in logical tiles of ``rows`` x ``cols``; returns its unit."""
         place = {"tensor": x.name, "base": x.base, "pitch": x.pitch}
         size = {"tensor_rows": x.rows, "tensor_cols": x.cols, "rows": rows, "cols": cols}

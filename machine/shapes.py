@@ -59,7 +59,8 @@ def check_asserted(graph: UnitGraph, run: Run) -> None:
     for a in asserted:
         if a["channel"] is None or not run.channels:
             continue
-        trace = run.channels[a["channel"]]
+        channel: int = a["channel"]
+        trace = run.channels[channel]
         seen = sizes(list(trace.stop), list(trace.data), a["inner"], len(a["shape"]))
         for i, (want, had) in enumerate(zip(a["shape"], seen, strict=False)):
             if isinstance(want, int) and had - {want}:
@@ -68,7 +69,7 @@ def check_asserted(graph: UnitGraph, run: Run) -> None:
                     f"{', '.join(map(str, sorted(had)))} elements",
                     f"the assertion at {a['line']}"
                     if a["line"]
-                    else f"channel {graph.channels[a['channel']].name}",
+                    else f"channel {graph.channels[channel].name}",
                     f"the program asserts [{', '.join(map(str, a['shape']))}]",
                     "correct the assertion, or the program before it",
                 )
