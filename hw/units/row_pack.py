@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
-from amaranth.lib.memory import Memory
+from amaranth.lib.memory import Memory, ReadPort, WritePort
 
 from ...machine.beat import STOP_DONE
 from ...machine.faults import Fault
@@ -11,6 +11,47 @@ from ..beat import is_bare, is_done
 from .unit import Unit
 
 __all__ = ["RowPack"]
+
+
+class _Group:
+    """The open band and its group, and what the beat at the input does to them."""
+
+    def __init__(self, t: int, depth: int):
+        self.fill = Signal(range(t + 1))  # rows of the band
+        self.at = Signal(range(depth + 1))  # tiles of the open row of tiles
+        self.width = Signal(range(depth + 1))  # tiles of the band
+        self.open_ = Signal()
+        self.done = Signal()
+        self.taken = Signal()  # a tile
+        self.row_ends = Signal()
+        self.ours = Signal(range(t + 1))  # rows of the tile
+        self.filled = Signal(range(2 * t + 1))  # rows of the band with the beat
+        self.closes = Signal()
+        self.passes = Signal()  # leaves as it is
+        self.room = Signal()  # a full band leaves, a row waits behind it
+        self.has_band = Signal()
+        self.more_next = Signal(SIZE_BITS)  # empty bands to follow
+        self.stop = Signal(4, name="group_stop")
+
+
+class _Drain:
+    """What leaves: a band, empty bands, or a beat without data."""
+
+    def __init__(self, t: int, depth: int):
+        self.starts = Signal()
+        self.draining = Signal()
+        self.drained = Signal(SIZE_BITS)
+        self.drained_next = Signal(SIZE_BITS)
+        self.in_band = Signal()
+        self.band_width = Signal(range(depth + 1))
+        self.band_rows = Signal(range(t + 1))
+        self.band_end = Signal()
+        self.blank_end = Signal()
+        self.column = Signal(SIZE_BITS)
+        self.last = Signal()
+        self.stop = Signal(4)
+        self.leaving = Signal()
+        self.leaving_stop = Signal(4)
 
 
 class RowPack(Unit):
@@ -65,189 +106,208 @@ class RowPack(Unit):
 
     def elaborate(self, platform):
         m = Module()
-        t = self.t
-        beat = self.data.payload
-        level = self.level
         m.submodules.tiles = self._tiles
         m.submodules.extents = self._extents
-        valid, theirs = (
-            (Mux(beat.rows == 0, 0, beat.cols), beat.rows)
-            if self.across
-            else (beat.rows, beat.cols)
-        )
         tile_write = self._tiles.write_port(granularity=1)
         extent_write = self._extents.write_port()
         tile_out = self._tiles.read_port(transparent_for=[tile_write])
         extent_out = self._extents.read_port(transparent_for=[extent_write])
+        group = _Group(self.t, self.depth)
+        drain = _Drain(self.t, self.depth)
+        self._accept(m, group, drain)
+        self._count_bands(m, group, drain)
+        self._write(m, group, tile_write, extent_write)
+        self._drain(m, group, drain)
+        m.d.comb += [tile_out.addr.eq(drain.drained_next), extent_out.addr.eq(drain.drained_next)]
+        self._deliver(m, drain, tile_out, extent_out)
+        self.report(m, offers=self.result.valid)
+        return m
 
-        # The open band and the group.
-        fill = Signal(range(t + 1))
-        at = Signal(range(self.depth + 1))
-        width = Signal(range(self.depth + 1))
-        gone = Signal(SIZE_BITS)  # bands of the group that have left
-        open_ = Signal()
+    def _accept(self, m: Module, group: _Group, drain: _Drain) -> None:
+        """Takes beats into the open band; says what each of them does to the group."""
+        t = self.t
+        beat = self.data.payload
+        level = self.level
+        valid = Mux(beat.rows == 0, 0, beat.cols) if self.across else beat.rows
         before = Signal(4, init=STOP_DONE)
-        leaving = Signal()
-        leaving_stop = Signal(4)
-        draining = Signal()
-        drained = Signal(SIZE_BITS)
-        full = Signal()
         ends_group = Signal()
         take = Signal()
-        done = Signal()
         bare = Signal()
+        full = Signal()
+        taken = group.taken
+        at = group.at
         m.d.comb += [
-            done.eq(is_done(beat)),
+            group.done.eq(is_done(beat)),
             bare.eq(is_bare(beat)),
             full.eq(
-                self.data.valid & beat.data & (at == 0) & (fill == t) & (valid != 0) & ~leaving
+                self.data.valid
+                & beat.data
+                & (at == 0)
+                & (group.fill == t)
+                & (valid != 0)
+                & ~drain.leaving
             ),
             ends_group.eq(beat.stop >= level),
             self.data.ready.eq(
-                ~leaving & ~full & ~(draining & (ends_group | (beat.data & (at >= drained))))
+                ~drain.leaving
+                & ~full
+                & ~(drain.draining & (ends_group | (beat.data & (at >= drain.drained))))
             ),
             take.eq(self.data.valid & self.data.ready),
         ]
-        taken = Signal()
-        row_ends = Signal()
-        closes = Signal()
-        passes = Signal()
         # rows of the open row of tiles: those of its first one
         first = Signal(range(t + 1))
-        ours = Signal(range(t + 1))
         with m.If(taken & (at == 0)):
             m.d.sync += first.eq(valid)
-        m.d.comb += ours.eq(Mux(at == 0, valid, first))
-        filled = Signal(range(2 * t + 1))
         m.d.comb += [
+            group.ours.eq(Mux(at == 0, valid, first)),
             taken.eq(take & beat.data),
-            row_ends.eq(beat.data & (beat.stop > int(self.across))),
-            filled.eq(fill + Mux(row_ends, ours, 0)),
-            passes.eq(
+            group.row_ends.eq(beat.data & (beat.stop > int(self.across))),
+            group.filled.eq(group.fill + Mux(group.row_ends, group.ours, 0)),
+            group.passes.eq(
                 take
-                & (done | (bare & ends_group & ~open_ & (before > level) & (beat.stop > level)))
+                & (
+                    group.done
+                    | (bare & ends_group & ~group.open_ & (before > level) & (beat.stop > level))
+                )
             ),
-            closes.eq(take & ends_group & ~passes),
-            self.error[Fault.ROWS].eq(taken & ((fill + ours > t) | (at >= self.depth))),
+            group.closes.eq(take & ends_group & ~group.passes),
+            group.room.eq(full & ~drain.draining),
+            self.error[Fault.ROWS].eq(taken & ((group.fill + group.ours > t) | (at >= self.depth))),
         ]
         with m.If(take):
             m.d.sync += before.eq(beat.stop)
-        with m.If(taken):
-            m.d.sync += [open_.eq(1), at.eq(Mux(row_ends, 0, at + 1)), fill.eq(filled)]
-            with m.If(row_ends):
-                m.d.sync += width.eq(at + 1)
-        with m.If(closes | passes):
-            m.d.sync += [open_.eq(0), at.eq(0), fill.eq(0), gone.eq(0)]
+
+    def _count_bands(self, m: Module, group: _Group, drain: _Drain) -> None:
+        """How far the open band is filled; how many empty ones the group still owes."""
+        at = group.at
+        beat = self.data.payload
+        gone = Signal(SIZE_BITS)  # bands of the group that have left
+        more_next = group.more_next
+        with m.If(group.taken):
+            m.d.sync += [
+                group.open_.eq(1),
+                at.eq(Mux(group.row_ends, 0, at + 1)),
+                group.fill.eq(group.filled),
+            ]
+            with m.If(group.row_ends):
+                m.d.sync += group.width.eq(at + 1)
+        with m.If(group.closes | group.passes):
+            m.d.sync += [group.open_.eq(0), at.eq(0), group.fill.eq(0), gone.eq(0)]
+        m.d.comb += [
+            group.has_band.eq(group.filled != 0),
+            more_next.eq(
+                Mux(
+                    self.cfg.bands > gone + group.has_band,
+                    self.cfg.bands - gone - group.has_band,
+                    0,
+                )
+            ),
+            drain.starts.eq(group.room | (group.closes & (group.has_band | (more_next != 0)))),
+            group.stop.eq(beat.stop - self.level + 2),
+        ]
+        with m.If(group.room):
+            m.d.sync += [group.fill.eq(0), gone.eq(gone + 1)]
+
+    def _write(
+        self, m: Module, group: _Group, tile_write: WritePort, extent_write: WritePort
+    ) -> None:
+        """The rows of a tile, below those of the band."""
+        t = self.t
+        beat = self.data.payload
         bits = len(beat.elements.as_value()) // t**2
         cells = [
             [beat.elements.as_value().word_select(r * t + c, bits) for c in range(t)]
             for r in range(t)
         ]
-        rows = [Cat(row) for row in (zip(*cells, strict=False) if self.across else cells)]
+        rows = [Cat(row) for row in (zip(*cells, strict=True) if self.across else cells)]
         m.d.comb += [
-            tile_write.addr.eq(at),
-            extent_write.addr.eq(at),
-            extent_write.data.eq(theirs),
-            extent_write.en.eq(taken & (ours != 0)),
+            tile_write.addr.eq(group.at),
+            extent_write.addr.eq(group.at),
+            extent_write.data.eq(beat.rows if self.across else beat.cols),
+            extent_write.en.eq(group.taken & (group.ours != 0)),
         ]
-        with m.Switch(fill):
+        with m.Switch(group.fill):
             for f in range(t):
                 with m.Case(f):
                     for r in range(f, t):
                         m.d.comb += [
                             tile_write.data[r].eq(rows[r - f]),
-                            tile_write.en[r].eq(taken & (ours > r - f)),
+                            tile_write.en[r].eq(group.taken & (group.ours > r - f)),
                         ]
 
-        # What drains: the open band, then empty ones.
-        starts = Signal()
-        has_band = Signal()
-        more_next = Signal(SIZE_BITS)
-        in_band = Signal()
-        band_width = Signal.like(width)
-        band_rows = Signal.like(fill)
-        stop = Signal(4)
-        more = Signal(SIZE_BITS)
-        column = Signal(SIZE_BITS)
-        room = Signal()
-        group_stop = Signal(4)
-        m.d.comb += [
-            room.eq(full & ~draining),
-            has_band.eq(filled != 0),
-            more_next.eq(
-                Mux(self.cfg.bands > gone + has_band, self.cfg.bands - gone - has_band, 0)
-            ),
-            starts.eq(room | (closes & (has_band | (more_next != 0)))),
-            group_stop.eq(beat.stop - level + 2),
-        ]
-        with m.If(room):
-            m.d.sync += [fill.eq(0), gone.eq(gone + 1)]
-        with m.If(passes | (closes & ~starts)):
-            m.d.sync += [leaving.eq(1), leaving_stop.eq(Mux(done, STOP_DONE, group_stop))]
+    def _drain(self, m: Module, group: _Group, drain: _Drain) -> None:
+        """What drains: the open band, then empty ones; a beat without data leaves as it is."""
+        with m.If(group.passes | (group.closes & ~drain.starts)):
+            stop = Mux(group.done, STOP_DONE, group.stop)
+            m.d.sync += [drain.leaving.eq(1), drain.leaving_stop.eq(stop)]
         with m.Elif(self.result.ready):
-            m.d.sync += leaving.eq(0)
+            m.d.sync += drain.leaving.eq(0)
         delivers = Signal()
-        band_end = Signal()
-        blank_end = Signal()
-        last = Signal()
-        drained_next = Signal.like(drained)
+        more = Signal(SIZE_BITS)
+        column = drain.column
         m.d.comb += [
-            delivers.eq(draining & self.result.ready),
-            band_end.eq(drained + 1 == band_width),
-            blank_end.eq(column + t >= self.cfg.cols),
-            last.eq(Mux(in_band, band_end & (more == 0), blank_end & (more == 1))),
-            drained_next.eq(Mux(starts, 0, drained + delivers)),
-            tile_out.addr.eq(drained_next),
-            extent_out.addr.eq(drained_next),
+            delivers.eq(drain.draining & self.result.ready),
+            drain.band_end.eq(drain.drained + 1 == drain.band_width),
+            drain.blank_end.eq(column + self.t >= self.cfg.cols),
+            drain.last.eq(
+                Mux(drain.in_band, drain.band_end & (more == 0), drain.blank_end & (more == 1))
+            ),
+            drain.drained_next.eq(Mux(drain.starts, 0, drain.drained + delivers)),
         ]
-        m.d.sync += drained.eq(drained_next)
-        with m.If(starts):
+        m.d.sync += drain.drained.eq(drain.drained_next)
+        with m.If(drain.starts):
             m.d.sync += [
-                draining.eq(1),
-                in_band.eq(room | has_band),
-                band_width.eq(Mux(taken, at + 1, width)),
-                band_rows.eq(Mux(room, t, filled)),
-                stop.eq(Mux(room, 1, group_stop)),
-                more.eq(Mux(room, 0, more_next)),
+                drain.draining.eq(1),
+                drain.in_band.eq(group.room | group.has_band),
+                drain.band_width.eq(Mux(group.taken, group.at + 1, group.width)),
+                drain.band_rows.eq(Mux(group.room, self.t, group.filled)),
+                drain.stop.eq(Mux(group.room, 1, group.stop)),
+                more.eq(Mux(group.room, 0, group.more_next)),
                 column.eq(0),
             ]
         with m.Elif(delivers):
-            with m.If(in_band):
-                m.d.sync += in_band.eq(~band_end)
+            with m.If(drain.in_band):
+                m.d.sync += drain.in_band.eq(~drain.band_end)
             with m.Else():
-                m.d.sync += [column.eq(Mux(blank_end, 0, column + t)), more.eq(more - blank_end)]
-            with m.If(last):
-                m.d.sync += draining.eq(0)
-
-        o = self.result.payload
-        left = Signal(SIZE_BITS)
-        m.d.comb += [self.result.valid.eq(draining | leaving), left.eq(self.cfg.cols - column)]
-        with m.If(draining):
-            within = [
-                c < extent_out.data for c in range(t)
-            ]  # rows packed together may differ in their columns
-            stored = [
-                [
-                    Mux(
-                        in_band & (r < band_rows) & within[c],
-                        tile_out.data[r].word_select(c, bits),
-                        0,
-                    )
-                    for c in range(t)
+                m.d.sync += [
+                    column.eq(Mux(drain.blank_end, 0, column + self.t)),
+                    more.eq(more - drain.blank_end),
                 ]
-                for r in range(t)
-            ]
-            if self.across:
-                stored = zip(*stored, strict=False)
-            packed, other = (o.cols, o.rows) if self.across else (o.rows, o.cols)
+            with m.If(drain.last):
+                m.d.sync += drain.draining.eq(0)
+
+    def _deliver(self, m: Module, drain: _Drain, tile_out: ReadPort, extent_out: ReadPort) -> None:
+        """A tile of the band, an empty one, or a beat without data."""
+        t = self.t
+        o = self.result.payload
+        in_band = drain.in_band
+        bits = len(o.elements.as_value()) // t**2
+        left = Signal(SIZE_BITS)
+        m.d.comb += [
+            self.result.valid.eq(drain.draining | drain.leaving),
+            left.eq(self.cfg.cols - drain.column),
+        ]
+        # rows packed together may differ in their columns
+        within = [c < extent_out.data for c in range(t)]
+        valid = [[in_band & (r < drain.band_rows) & within[c] for c in range(t)] for r in range(t)]
+        stored = [
+            [Mux(valid[r][c], tile_out.data[r].word_select(c, bits), 0) for c in range(t)]
+            for r in range(t)
+        ]
+        if self.across:
+            stored = zip(*stored, strict=True)
+        packed = o.cols if self.across else o.rows
+        other = o.rows if self.across else o.cols
+        with m.If(drain.draining):
             m.d.comb += [
                 o.data.eq(1),
-                packed.eq(Mux(in_band, band_rows, 0)),
+                packed.eq(Mux(in_band, drain.band_rows, 0)),
                 other.eq(Mux(in_band, extent_out.data, Mux(left < t, left, t))),
-                o.stop.eq(Mux(last, stop, Mux(in_band, band_end, blank_end))),
+                o.stop.eq(
+                    Mux(drain.last, drain.stop, Mux(in_band, drain.band_end, drain.blank_end))
+                ),
                 o.elements.as_value().eq(Cat(Cat(row) for row in stored)),
             ]
         with m.Else():
-            m.d.comb += o.stop.eq(leaving_stop)
-        self.report(m, offers=self.result.valid)
-        return m
+            m.d.comb += o.stop.eq(drain.leaving_stop)
