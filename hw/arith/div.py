@@ -5,7 +5,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from .format import FP32, FP64, Format
 from .lane import Lane, let
 from .recip import reciprocal_steps
-from .rounding import round_steps
+from .rounding import Special, round_steps
 
 __all__ = ["DigitDiv", "Div", "divider"]
 
@@ -46,9 +46,7 @@ def _rounded(m: Module, form: Format, quotient: Signal, exact: Signal, s) -> Sig
         mantissa=let(m, "mantissa", Mux(top, quotient[2 : f + 2], quotient[1 : f + 1])),
         half=Mux(top, quotient[1], quotient[0]),
         below=~exact | (top & quotient[0]),
-        nan=s.nan,
-        zero=s.zero,
-        inf=s.inf,
+        special=Special(s.nan, s.zero, s.inf),
         name="div",
     )
 

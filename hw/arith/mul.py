@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from .format import FP32, Format
 from .lane import Lane, Stages, Through, let
-from .rounding import round_steps
+from .rounding import Special, round_steps
 
 __all__ = ["Mul", "bf16_mul", "fp32_mul", "mul_steps"]
 
@@ -53,9 +53,7 @@ def mul_steps(
         mantissa=mantissa,
         half=half,
         below=below,
-        nan=s.nan,
-        zero=s.zero,
-        inf=s.inf,
+        special=Special(s.nan, s.zero, s.inf),
         name=name,
     )
 
@@ -95,9 +93,7 @@ def bf16_mul(m: Module, a: Value, b: Value, *, name: str = "mul") -> Signal:
         mantissa=fraction,
         half=Const(0),
         below=Const(0),
-        nan=nan,
-        zero=zero,
-        inf=inf,
+        special=Special(nan, zero, inf),
         name=name,
     )
 

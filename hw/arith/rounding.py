@@ -1,11 +1,21 @@
 """The common end of multiplication and division."""
 
+from typing import NamedTuple
+
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 
 from .format import Format
 from .lane import let
 
-__all__ = ["round_steps"]
+__all__ = ["Special", "round_steps"]
+
+
+class Special(NamedTuple):
+    """Whether a result is no common number, in this order of precedence: nan, inf, zero."""
+
+    nan: Value
+    zero: Value
+    inf: Value
 
 
 def round_steps(
@@ -17,18 +27,16 @@ def round_steps(
     mantissa: Value,
     half: Value,
     below: Value,
-    nan: Value,
-    zero: Value,
-    inf: Value,
+    special: Special,
     name: str,
 ) -> Signal:
     """A result with biased exponent ``biased`` (signed) and ``fraction`` bits ``mantissa``, rounded
     to nearest even.
 
-    ``half`` is the first bit below the last place, ``below`` whether anything is under it. ``nan``,
-    ``zero`` and ``inf`` decide what is no common number, in this order of precedence: nan, inf,
-    zero.
+    ``half`` is the first bit below the last place, ``below`` whether anything is under it.
+    ``special`` says what is no common number.
     """
+    nan, zero, inf = special
     f = form.fraction
     e = form.exponent
     # At exponent 0 the result is subnormal and flushed, unless it rounds to the least normal

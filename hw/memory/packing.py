@@ -149,15 +149,11 @@ class Packing(wiring.Component):
             queue.i.payload.ends_row.eq(beat.stop >= 1),
             queue.i.payload.ends_tile.eq(beat.stop >= 2),
         ]
-        first_rows = Signal.like(beat.rows)
-        last_cols = Signal.like(beat.cols)
         with m.If(take):
-            m.d.sync += last_cols.eq(beat.cols)
-            with m.If(tile == 0):
-                m.d.sync += first_rows.eq(beat.rows)
             m.d.sync += tile.eq(Mux(ends_block, 0, tile + 1))
             with m.If(ends_block):
                 m.d.sync += tail.eq(tail + 1)
+        self._check(m, take, tile)
 
         begun = Signal()
         carrying = Signal()
@@ -182,13 +178,23 @@ class Packing(wiring.Component):
             queue.o.ready.eq(self.advance & place.last_chunk & ~carrying),
             self.idle.eq(~place.open & (tile == 0)),
             self.partial.eq(tile != 0),
-            self.ragged.eq(
-                take
-                & (tile != 0)
-                & (beat.cols != 0)
-                & ((beat.rows != first_rows) | (last_cols != t))
-            ),
         ]
+        self._step(m, queue, row, begun, carrying, ended_tile)
+        with m.If(queue.o.valid & queue.o.ready):
+            m.d.sync += head.eq(head + 1)
+        return m
+
+    def _step(
+        self,
+        m: Module,
+        queue: Fifo,
+        row: Signal,
+        begun: Signal,
+        carrying: Signal,
+        ended_tile: Signal,
+    ) -> None:
+        """The next chunk, step or row of tiles; a misaligned row ends with a carry step."""
+        place = self.place
         with m.If(self.advance):
             m.d.sync += row.eq(row + self.lanes)
             with m.If(place.last_chunk):
@@ -197,9 +203,18 @@ class Packing(wiring.Component):
                     m.d.sync += [begun.eq(0), carrying.eq(0)]
                 with m.Elif(queue.o.payload.ends_row):
                     m.d.sync += [carrying.eq(1), ended_tile.eq(queue.o.payload.ends_tile)]
-        with m.If(queue.o.valid & queue.o.ready):
-            m.d.sync += head.eq(head + 1)
-        return m
+
+    def _check(self, m: Module, take: Signal, tile: Signal) -> None:
+        """Tiles side by side must have the same rows, and all but the last t columns."""
+        beat = self.i.payload
+        first_rows = Signal.like(beat.rows)
+        last_cols = Signal.like(beat.cols)
+        with m.If(take):
+            m.d.sync += last_cols.eq(beat.cols)
+            with m.If(tile == 0):
+                m.d.sync += first_rows.eq(beat.rows)
+        differs = (beat.rows != first_rows) | (last_cols != self.tile.t)
+        m.d.comb += self.ragged.eq(take & (tile != 0) & (beat.cols != 0) & differs)
 
     def _write(self, m: Module, store: Columns, take: Signal, tile: Signal, tail: Signal) -> None:
         """The columns of a tile, and how many of their rows are valid."""

@@ -103,6 +103,7 @@ class RandomStore(Unit):
         hollow = Signal()
         finishes = Signal()
         ends = Signal()
+        data_ends = self.data.valid & is_done(self.data.payload)
         m.d.comb += [
             goes_on.eq(addresses.o.valid & address.data & due.i.ready),
             hollow.eq(addresses.o.valid & ~address.data & due.i.ready),
@@ -112,33 +113,20 @@ class RandomStore(Unit):
             ends.eq(
                 self.address.valid
                 & is_done(number)
-                & self.data.valid
-                & is_done(self.data.payload)
+                & data_ends
                 & packing.idle
                 & (addresses.level == 0)
                 & (due.level == 0)
-            ),
-            # Addresses.
-            self.address.ready.eq(Mux(is_done(number), ends, addresses.i.ready)),
-            addresses.i.valid.eq(self.address.valid & ~is_done(number)),
-            addresses.i.payload.place.eq(place),
-            addresses.i.payload.stop.eq(number.stop),
-            addresses.i.payload.data.eq(number.data),
-            addresses.o.ready.eq(finishes | hollow),
-            # Tiles.
-            packing.i.payload.eq(self.data.payload),
-            packing.i.valid.eq(self.data.valid & self.data.payload.data),
-            packing.k.eq(address.place.col),
-            self.data.ready.eq(
-                Mux(self.data.payload.data, packing.i.ready, ~is_done(self.data.payload) | ends)
             ),
             # Acknowledgements.
             due.i.valid.eq(finishes | hollow | ends),
             due.i.payload.stop.eq(Mux(ends, STOP_DONE, address.stop)),
             due.i.payload.data.eq(finishes),
         ]
+        self._take(m, packing, addresses, place, ends, finishes | hollow)
         granted = self._request(m, packing, address.place.offset)
         stray = self._acknowledge(m, due, granted)
+        arrives = self.address.valid & self.address.ready
         ended = Signal()
         with m.If(Cat(s.valid & s.ready for s in self.inputs).any()):
             m.d.sync += ended.eq(ends)
@@ -146,17 +134,41 @@ class RandomStore(Unit):
         m.d.comb += [
             self.done.eq(ended),
             self.error[Fault.ROWS].eq(packing.ragged),
-            self.error[Fault.STOP].eq(
-                self.data.valid & is_done(self.data.payload) & packing.partial
-            ),
+            self.error[Fault.STOP].eq(data_ends & packing.partial),
             self.error[Fault.STRAY].eq(stray),
-            self.error[Fault.ADDRESS].eq(
-                self.address.valid & self.address.ready & number.data & outside
-            ),
+            self.error[Fault.ADDRESS].eq(arrives & number.data & outside),
         ]
         with m.If(granted):
             m.d.comb += [self.busy.eq(1), self.blocked.eq(0)]
         return m
+
+    def _take(
+        self,
+        m: Module,
+        packing: Packing,
+        addresses: Fifo,
+        place: data.View,
+        ends: Signal,
+        leaves: Value,
+    ) -> None:
+        """Addresses wait for their tiles; both streams end together."""
+        number = self.address.payload
+        m.d.comb += [
+            # Addresses.
+            self.address.ready.eq(Mux(is_done(number), ends, addresses.i.ready)),
+            addresses.i.valid.eq(self.address.valid & ~is_done(number)),
+            addresses.i.payload.place.eq(place),
+            addresses.i.payload.stop.eq(number.stop),
+            addresses.i.payload.data.eq(number.data),
+            addresses.o.ready.eq(leaves),
+            # Tiles.
+            packing.i.payload.eq(self.data.payload),
+            packing.i.valid.eq(self.data.valid & self.data.payload.data),
+            packing.k.eq(addresses.o.payload.place.col),
+            self.data.ready.eq(
+                Mux(self.data.payload.data, packing.i.ready, ~is_done(self.data.payload) | ends)
+            ),
+        ]
 
     def _request(self, m: Module, packing: Packing, offset: Value) -> Signal:
         """The lines of the current chunk; whether they go."""

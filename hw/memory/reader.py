@@ -154,11 +154,7 @@ class Reader(wiring.Component):
         credit = Signal(range(QUEUE + 1))
         end = Signal()
         delivered = Signal()
-        repeat = self.repeat
-        if self._turns:
-            m.submodules.turns = turns = self._turns
-            m.d.comb += [turns.advance.eq(finishes & ~hollow), turns.clear.eq(self.ended)]
-            repeat = turns.entry.repeat
+        repeat = self._repeats(m, finishes & ~hollow)
         m.d.comb += [
             serve.eq(self.grant & ~filling),
             self.link.eq(page),
@@ -180,12 +176,12 @@ class Reader(wiring.Component):
                 self.i.ready.eq(Mux(end, ~holding & (credit == 0), ~holding | finishes)),
             ]
         else:
+            self._follow_tokens(m, holding, credit, finishes, serve & last_tile, above)
             m.d.comb += [
                 nothing.eq(hollow | ~self.tokens.payload.data),
                 last_pass.eq(self.tokens.payload.stop >= self.ref),
                 level.eq(self.rank + self.tokens.payload.stop),
             ]
-            self._follow_tokens(m, holding, credit, finishes, serve & last_tile, above)
 
         take = self.i.valid & self.i.ready & ~end
         if self.affine:
@@ -196,7 +192,33 @@ class Reader(wiring.Component):
         else:
             ends = level
             self._sequence(m, serve, nothing, last_tile, page, take)
-        with m.If(serve & last_tile):
+        self._hold(m, take, serve & last_tile, finishes, holding, hollow, above, page, passes)
+        m.d.sync += credit.eq(credit + (serve | self.ended) - delivered)
+        self._leave(m, queue, serve, nothing, last_tile, ends)
+        return m
+
+    def _repeats(self, m: Module, advance: Value) -> Value:
+        """How often the buffer is read."""
+        if not self._turns:
+            return self.repeat
+        m.submodules.turns = turns = self._turns
+        m.d.comb += [turns.advance.eq(advance), turns.clear.eq(self.ended)]
+        return turns.entry.repeat
+
+    def _hold(
+        self,
+        m: Module,
+        take: Value,
+        ends_pass: Value,
+        finishes: Signal,
+        holding: Signal,
+        hollow: Signal,
+        above: Signal,
+        page: Signal,
+        passes: Signal,
+    ) -> None:
+        """The reference that is held, from its arrival to the end of its last pass."""
+        with m.If(ends_pass):
             m.d.sync += passes.eq(passes + 1)
         with m.If(finishes):
             m.d.sync += holding.eq(0)
@@ -210,10 +232,6 @@ class Reader(wiring.Component):
                 page.eq(self.i.payload.page),
                 passes.eq(0),
             ]
-
-        m.d.sync += credit.eq(credit + (serve | self.ended) - delivered)
-        self._leave(m, queue, serve, nothing, last_tile, ends)
-        return m
 
     def _follow_tokens(
         self,

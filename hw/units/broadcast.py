@@ -38,7 +38,8 @@ class Broadcast(Unit):
     ------
     L = 0, II = 1: fires when a beat is visible and all outputs have a free slot, so
     ``copies_k.valid`` depends on the other outputs' ``ready``: an output may not wait for ``valid``
-    before it is ready (a :class:`Fifo` never does). Source: docs/timing.md section 3, ``broadcast``.
+    before it is ready (a :class:`Fifo` never does).
+    Source: docs/timing.md section 3, ``broadcast``.
 
     """
 

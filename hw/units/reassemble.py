@@ -65,7 +65,6 @@ class Reassemble(Unit):
     def elaborate(self, platform):
         m = Module()
         n = self.n
-        rank = self.rank
         o = self.result
         parts = self.inputs[:n]
         select = self.selector
@@ -76,10 +75,8 @@ class Reassemble(Unit):
         given = Signal(n)
         draining = Signal(n)
         current = Signal(n)
-        m.d.comb += [
-            ended.eq(Cat(i.valid & is_done(i.payload) for i in parts)),
-            visible.eq(Cat(i.valid for i in parts) & ~ended),
-        ]
+        m.d.comb += ended.eq(Cat(i.valid & is_done(i.payload) for i in parts))
+        m.d.comb += visible.eq(Cat(i.valid for i in parts) & ~ended)
         idle = Signal()
         over = Signal()
         left = Signal(n)
@@ -92,12 +89,7 @@ class Reassemble(Unit):
             order.among.eq(left),
             active.eq(Mux(current.any(), current, order.first)),
         ]
-        index = index_of(m, active, "index")
-        beat = Signal.like(parts[0].payload)
-        with m.Switch(index):
-            for k, i in enumerate(parts):
-                with m.Case(k):
-                    m.d.comb += beat.eq(i.payload)
+        beat = self._chosen(m, active)
         moving = Signal()
         empty = Signal()
         ends = Signal()
@@ -105,11 +97,10 @@ class Reassemble(Unit):
         fire = Signal()
         moves = Signal()
         m.d.comb += [
-            empty.eq(
-                select.valid & ~left.any()
-            ),  # nothing is wanted (any more): an empty dimension, or Done
+            # nothing is wanted (any more): an empty dimension, or Done
+            empty.eq(select.valid & ~left.any()),
             moving.eq((active & visible).any()),
-            ends.eq(beat.stop >= rank),
+            ends.eq(beat.stop >= self.rank),
             last.eq((left & ~active) == 0),
             o.valid.eq(idle & (empty | moving)),
             fire.eq(o.valid & o.ready),
@@ -117,11 +108,7 @@ class Reassemble(Unit):
             order.moved.eq(Mux(moves, active, current)),
         ]
         self._result(m, beat, over, moving, ends, last)
-        taken = Signal(n)
-        m.d.comb += [
-            taken.eq(Mux(idle, Mux(moves, active, 0), draining & ended)),
-            select.ready.eq(idle & o.ready & (empty | (moving & ends & last))),
-        ]
+        m.d.comb += select.ready.eq(idle & o.ready & (empty | (moving & ends & last)))
         for k, i in enumerate(parts):
             m.d.comb += i.ready.eq(Mux(idle, o.ready & moving & active[k], draining[k] & ended[k]))
         self._advance(m, moves, active, ends, last, current, given)
@@ -130,14 +117,23 @@ class Reassemble(Unit):
         with m.Elif(fire & over):
             m.d.sync += draining.eq(~0)
         wrong = (current & ended).any() | (draining & visible).any()
-        if rank == 0:
-            wrong = wrong | (moves & ~beat.data)
+        if self.rank == 0:
+            wrong |= moves & ~beat.data
         self.report(m, offers=o.valid)
-        m.d.comb += [
-            self.error[Fault.STOP].eq(wrong),
-            self.done.eq(Mux(idle, ~(fire & over), ~(draining & ~ended).any())),
-        ]
+        m.d.comb += self.error[Fault.STOP].eq(wrong)
+        m.d.comb += self.done.eq(Mux(idle, ~(fire & over), ~(draining & ~ended).any()))
         return m
+
+    def _chosen(self, m: Module, active: Signal) -> data.View:
+        """The head beat of the input that is active."""
+        parts = self.inputs[: self.n]
+        index = index_of(m, active, "index")
+        beat = Signal.like(parts[0].payload)
+        with m.Switch(index):
+            for k, i in enumerate(parts):
+                with m.Case(k):
+                    m.d.comb += beat.eq(i.payload)
+        return beat
 
     def _result(
         self, m: Module, beat: data.View, over: Signal, moving: Signal, ends: Signal, last: Signal

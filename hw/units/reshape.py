@@ -83,29 +83,23 @@ class Reshape(Unit):
             last = Mux(sent, ended + 1, Mux(done, self.dim + 1, beat.stop + 1))
             stop = Mux(unit_end, Mux(fills, last, self.dim), row_end)
             m.d.comb += o.payload.eq(Cat(Const(0, len(o.payload.as_value()) - 5), stop[:4], 1))
-            m.d.comb += self.data.ready.eq(
-                room & ~sent & ~done
-            )  # a bare beat goes with the first pad beat
+            # a bare beat goes with the first pad beat
+            m.d.comb += self.data.ready.eq(room & ~sent & ~done)
             with m.If(fire & ~sent & ~done):
                 m.d.sync += [sent.eq(1), ended.eq(beat.stop)]
-            with m.If(fire):
-                with m.If(unit_end):
-                    m.d.sync += count.eq(Mux(fills, 0, count + 1))
-                    with m.If(fills):
-                        m.d.sync += sent.eq(0)
+            with m.If(fire & unit_end):
+                m.d.sync += count.eq(Mux(fills, 0, count + 1))
+                with m.If(fills):
+                    m.d.sync += sent.eq(0)
         with m.Elif(done):
             m.d.comb += [o.payload.eq(beat), self.data.ready.eq(room)]
             with m.If(fire):
                 m.d.sync += count.eq(0)
         with m.Else():
             partial = Signal()
-            m.d.comb += [
-                partial.eq(self.pad & beat.data & outer & ~fills),
-                self.data.ready.eq(room),
-                o.payload.eq(
-                    with_stop(beat, Mux(partial, self.dim, beat.stop + (ends & (fills | outer))))
-                ),
-            ]
+            stop = Mux(partial, self.dim, beat.stop + (ends & (fills | outer)))
+            m.d.comb += partial.eq(self.pad & beat.data & outer & ~fills)
+            m.d.comb += [self.data.ready.eq(room), o.payload.eq(with_stop(beat, stop))]
             with m.If(fire & ends):
                 m.d.sync += [
                     count.eq(Mux(fills | (outer & ~partial), 0, count + 1)),
