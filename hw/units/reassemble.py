@@ -66,8 +66,7 @@ class Reassemble(Unit):
         m = Module()
         n = self.n
         o = self.result
-        parts = self.inputs[:n]
-        select = self.selector
+        *parts, select = self.inputs
         m.submodules.order = order = ArrivalOrder(n=n)
         ended = Signal(n)
         visible = Signal(n)
