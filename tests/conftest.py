@@ -23,7 +23,6 @@ REGISTRIES = {
     "penstock.frontend.graph": ("OPERATORS", "FUNCTIONAL"),
 }
 STARTED = time.monotonic()
-WORKERS = []  # CPU seconds of each that has ended
 
 
 @pytest.fixture(autouse=True)
@@ -47,23 +46,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
 
 
-def cpu_seconds() -> float:
-    """User and system time of this process and of its children that have ended."""
-    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(u.ru_utime + u.ru_stime for u in used)
-
-
-def pytest_sessionfinish(session):
-    if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["cpu"] = cpu_seconds()
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_testnodedown(node, error):
-    WORKERS.append(getattr(node, "workeroutput", {}).get("cpu", 0.0))
-
-
 def pytest_terminal_summary(terminalreporter):
+    """What the run cost: workers have ended by then, and count as children."""
+    used = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    cpu = sum(u.ru_utime + u.ru_stime for u in used)
     wall = time.monotonic() - STARTED
-    used = sum(WORKERS) + cpu_seconds()
-    terminalreporter.write_line(f"{used:.0f} s of CPU, {wall:.0f} s of wall time")
+    terminalreporter.write_line(f"{cpu:.0f} s of CPU (user and system), {wall:.0f} s of wall time")
