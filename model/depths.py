@@ -29,6 +29,8 @@ def smallest(channels: Sequence[Channel], finishes: Finishes, most: int = DEEPES
     ----------
     channels
         Those to be made deeper, with the depths that they have.
+    finishes
+        Whether a run with other depths does.
     most
         The deepest that is tried.
 

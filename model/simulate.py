@@ -47,6 +47,10 @@ def run(
 
     Parameters
     ----------
+    graph
+        The units and channels.
+    config
+        Its ``machine`` table is the machine.
     tensors
         Input tensors by name; not needed with ``values=False``.
     values

@@ -63,6 +63,17 @@ class RowPack(Unit):
             self.leaving = Beat(stop, 0)
         self.reset()
 
+    def emit(self):
+        """The next tile of the group that drains."""
+        if not self.outs[0].ready():
+            self.offers = True
+            return
+        tile = self.group[self.drained]
+        self.outs[0].push(tile._replace(numbers=tile.numbers[::-1]) if self.across else tile)
+        self.drained += 1
+        if self.drained == len(self.group):
+            self.group = []
+
     def step(self, c):
         if self.leaving:
             self.offers = True
@@ -73,16 +84,7 @@ class RowPack(Unit):
         drained = self.drained
         draining = bool(self.group)
         if draining and c >= self.since:
-            if self.outs[0].ready():
-                leaving = self.group[drained]
-                self.outs[0].push(
-                    leaving._replace(numbers=leaving.numbers[::-1]) if self.across else leaving
-                )
-                self.drained += 1
-                if self.drained == len(self.group):
-                    self.group = []
-            else:
-                self.offers = True
+            self.emit()
         b = self.ins[0].peek()
         if b is None:
             return

@@ -72,7 +72,7 @@ def _entry(net, u, place):
 
 @inner
 def _next(net, u):
-    """The next token's entry and its stop inside the buffer; -1: it is the last one of this pass."""
+    """The next token's entry and its stop inside the buffer; -1: it is the last of this pass."""
     reg = net.reg[u]
     par = net.par[u]
     if par[SIZE] == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -103,38 +103,15 @@ def _fill_params(
             row[m.TILES] = prod(p["shape"])
         case "store" | "store_at":
             row[memory_units.PORT] = port
-        case "source" | "stream":
-            m = memory_units
-            n = 0
-            if unit.kind == "source":
-                n = len(p["stop"])
-                given = Tokens(
-                    np.array(p["stop"], np.int64),
-                    np.full(n, plain(tile)(p["rows"], p["cols"], p["rows"], 0)),
-                    np.zeros(n, np.int64),
-                )
-            row[m.TOKENS] = len(given.stop)
-            row[m.STAMPS] = aux.add(
-                p["stamp"]
-                if unit.kind == "source"
-                else range(p["first"], p["first"] + len(given.stop))
-            )
-            row[m.STOPS], row[m.WORDS], row[m.WORDS2] = (
-                aux.add(x) for x in (given.stop, given.word, given.word2)
-            )
+        case "source":
+            n = len(p["stop"])
+            word = plain(tile)(p["rows"], p["cols"], p["rows"], 0)
+            listed = Tokens(np.array(p["stop"], np.int64), np.full(n, word), np.zeros(n, np.int64))
+            _fill_tokens(row, aux, listed, p["stamp"])
+        case "stream":
+            _fill_tokens(row, aux, given, range(p["first"], p["first"] + len(given.stop)))
         case "map" | "map_accum" | "accum" | "scan":
-            m = compute_units
-            row[m.RULE] = _RULE_CODES[p["rule"]]
-            row[m.FLOPS] = p["flops"]
-            row[m.WRITE_BACK] = p["write_back_mu"]
-            row[m.BW] = p["compute_bw"] or config.compute_bw
-            row[m.TILES] = p.get("tiles", 2)
-            if unit.kind == "map":
-                row[m.PAIRED] = p["tuple_in"]
-                row[m.STRIDE] = p.get("stride", 0)
-            else:
-                row[m.RANK] = p["rank"]
-                row[m.INIT] = plain(tile)(p["init_rows"], p["init_cols"], 0, 0)
+            _fill_compute(row, unit, config)
         case "flatten":
             row[shape_units.LO] = p["lo"]
             row[shape_units.HI] = p["hi"]
@@ -172,17 +149,49 @@ def _fill_params(
             row[m.TILES] = p.get("tiles", 0)
             row[m.WRITE_BACK] = p.get("write_back_mu", False)
             row[m.ORDER] = aux.add([0] * p["n"])
-        case "split":
-            m = flatmap_units
-            row[m.ALONG] = p["along"] == "cols"
-            row[m.SIZE] = p["size"]
-            row[m.MASK] = p["mask"]
-            row[m.NEW] = p["new"]
-        case "address_range" | "expert_addresses" | "last_filter":
-            m = flatmap_units
-            row[m.STEP] = p.get("step", 0)
-            row[m.MODE] = _MODES[unit.kind]
-            row[m.NEW] = p["new"]
+        case "split" | "address_range" | "expert_addresses" | "last_filter":
+            _fill_flatmap(row, unit)
+
+
+def _fill_tokens(row: np.ndarray, aux: _Aux, given: Tokens, stamps: Sequence[int]) -> None:
+    """Parameters of what offers listed tokens."""
+    m = memory_units
+    row[m.TOKENS] = len(given.stop)
+    row[m.STAMPS] = aux.add(stamps)
+    row[m.STOPS] = aux.add(given.stop)
+    row[m.WORDS] = aux.add(given.word)
+    row[m.WORDS2] = aux.add(given.word2)
+
+
+def _fill_compute(row: np.ndarray, unit: Unit, config: Stepsim) -> None:
+    """Parameters of what computes."""
+    p = unit.params
+    m = compute_units
+    row[m.RULE] = _RULE_CODES[p["rule"]]
+    row[m.FLOPS] = p["flops"]
+    row[m.WRITE_BACK] = p["write_back_mu"]
+    row[m.BW] = p["compute_bw"] or config.compute_bw
+    row[m.TILES] = p.get("tiles", 2)
+    if unit.kind == "map":
+        row[m.PAIRED] = p["tuple_in"]
+        row[m.STRIDE] = p.get("stride", 0)
+    else:
+        row[m.RANK] = p["rank"]
+        row[m.INIT] = plain(tile)(p["init_rows"], p["init_cols"], 0, 0)
+
+
+def _fill_flatmap(row: np.ndarray, unit: Unit) -> None:
+    """Parameters of what gives several tokens for one."""
+    p = unit.params
+    m = flatmap_units
+    row[m.NEW] = p["new"]
+    if unit.kind == "split":
+        row[m.ALONG] = p["along"] == "cols"
+        row[m.SIZE] = p["size"]
+        row[m.MASK] = p["mask"]
+    else:
+        row[m.STEP] = p.get("step", 0)
+        row[m.MODE] = _MODES[unit.kind]
 
 
 def _ports_by_unit(pairs: list[tuple[int, int, int]], units: int) -> tuple[np.ndarray, np.ndarray]:

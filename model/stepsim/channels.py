@@ -56,7 +56,7 @@ def sleep(net, u, t):
 
 @inner
 def peek(net, u, c, t):
-    """TOKEN if channel c shows one at t, END if it never will again; WAIT: the unit is woken then."""
+    """TOKEN if channel c shows one at t, END if none comes any more; WAIT: it is woken then."""
     net.unit[u, U_WHY] = STARVED
     net.unit[u, U_ON] = c
     if net.chan[c, C_COUNT] == 0:

@@ -146,7 +146,7 @@ def take_all(net, u, t):
 
 @inner
 def map_(net, u, t):
-    """Shows its inputs, works, sends, and takes the inputs only when the result has been accepted."""
+    """Shows its inputs, works, sends, and takes the inputs when the result has been accepted."""
     reg = net.reg[u]
     out = net.outs[net.unit[u, U_OUT_AT]]
     while True:

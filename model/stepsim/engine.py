@@ -129,7 +129,16 @@ def _step(net, u, t):
         memory_units.store(net, u, t)
     elif kind == _SOURCE or kind == _STREAM:
         memory_units.source(net, u, t)
-    elif kind == _LOAD_REF:
+    elif kind == _SINK:
+        memory_units.sink(net, u, t)
+    else:
+        _step_dynamic(net, u, t, kind)
+
+
+@inner
+def _step_dynamic(net, u, t, kind):
+    """Units of dynamic routing, references and run-time lists."""
+    if kind == _LOAD_REF:
         memory_units.load_by_reference(net, u, t)
     elif kind == _STORE_AT:
         memory_units.store_at(net, u, t)
@@ -145,10 +154,8 @@ def _step(net, u, t):
         routing_units.eager_merge(net, u, t)
     elif kind == _SPLIT:
         flatmap_units.split(net, u, t)
-    elif kind >= _ADDRESS_RANGE:
-        flatmap_units.generate(net, u, t)
     else:
-        memory_units.sink(net, u, t)
+        flatmap_units.generate(net, u, t)
 
 
 def _compile():

@@ -64,7 +64,7 @@ def _part_stop(net, u):
 
 @inner
 def split(net, u, t):
-    """Takes a tile and sends its parts of `size` rows or columns; masked: those with a valid row."""
+    """Takes a tile and sends its parts of `size` rows or columns; masked: those of a valid row."""
     reg = net.reg[u]
     par = net.par[u]
     out = net.outs[net.unit[u, U_OUT_AT]]

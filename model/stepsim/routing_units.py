@@ -88,6 +88,22 @@ def _take_selector(net, u, c, t):
 
 
 @inner
+def _send_selected(net, u, t):
+    """Send the token to one selected output after the other; False: one has no room."""
+    reg = net.reg[u]
+    par = net.par[u]
+    stop = min(reg[HELD_STOP], par[RANK])
+    while reg[NEXT] < par[PORTS]:
+        if selected(reg[SEL], reg[SEL2], reg[NEXT]):
+            out = net.outs[net.unit[u, U_OUT_AT] + reg[NEXT]]
+            if not room(net, u, out, t):
+                return False
+            send(net, out, t, t, stop, reg[HELD_WORD], reg[HELD_WORD2])
+        reg[NEXT] += 1
+    return True
+
+
+@inner
 def partition(net, u, t):
     """Takes a selector; for each token of its unit: reads it, takes it, switches, sends it to one
     selected output after the other.
@@ -125,15 +141,8 @@ def partition(net, u, t):
                 cycles += SWITCH
             if cycles > 0:
                 return sleep(net, u, t + cycles)
-        while reg[NEXT] < par[PORTS]:
-            if selected(reg[SEL], reg[SEL2], reg[NEXT]):
-                out = net.outs[net.unit[u, U_OUT_AT] + reg[NEXT]]
-                if not room(net, u, out, t):
-                    return
-                send(
-                    net, out, t, t, min(reg[HELD_STOP], par[RANK]), reg[HELD_WORD], reg[HELD_WORD2]
-                )
-            reg[NEXT] += 1
+        if not _send_selected(net, u, t):
+            return
         reg[PHASE] = FREE if reg[HELD_STOP] >= par[RANK] else UNIT
 
 
@@ -156,6 +165,39 @@ def _sort_selected(net, u):
 
 
 @inner
+def _choose(net, u, t):
+    """Take a selector and wait for the heads of its inputs; False: the unit waits, or has ended."""
+    reg = net.reg[u]
+    par = net.par[u]
+    first = net.unit[u, U_IN_AT]
+    if reg[PHASE] == FREE:
+        seen = _take_selector(net, u, net.ins[first + par[PORTS]], t)
+        if seen == END:
+            finish(net, u, t)
+        if seen != TOKEN:
+            return False
+        reg[COUNT] = 0
+        for i in range(par[PORTS]):
+            if selected(reg[SEL], reg[SEL2], i):
+                net.aux[par[ORDER] + reg[COUNT]] = i
+                reg[COUNT] += 1
+        if reg[COUNT] == 0:
+            fail(net, u, EMPTY_DIMENSION)
+            return False
+        reg[PHASE] = ALL
+    for i in range(reg[COUNT]):
+        seen = peek(net, u, net.ins[first + net.aux[par[ORDER] + i]], t)
+        if seen == END:
+            fail(net, u, NO_UNIT)
+        if seen != TOKEN:
+            return False
+    _sort_selected(net, u)
+    reg[NEXT] = 0
+    reg[PHASE] = HEAD
+    return True
+
+
+@inner
 def reassemble(net, u, t):
     """Takes a selector, waits until all selected inputs have arrived, and sends their units in this
     order, each a switch after its arrival.
@@ -165,30 +207,8 @@ def reassemble(net, u, t):
     first = net.unit[u, U_IN_AT]
     out = net.outs[net.unit[u, U_OUT_AT]]
     while True:
-        if reg[PHASE] == FREE:
-            seen = _take_selector(net, u, net.ins[first + par[PORTS]], t)
-            if seen == WAIT:
-                return
-            if seen == END:
-                return finish(net, u, t)
-            reg[COUNT] = 0
-            for i in range(par[PORTS]):
-                if selected(reg[SEL], reg[SEL2], i):
-                    net.aux[par[ORDER] + reg[COUNT]] = i
-                    reg[COUNT] += 1
-            if reg[COUNT] == 0:
-                return fail(net, u, EMPTY_DIMENSION)
-            reg[PHASE] = ALL
-        if reg[PHASE] == ALL:
-            for i in range(reg[COUNT]):
-                seen = peek(net, u, net.ins[first + net.aux[par[ORDER] + i]], t)
-                if seen == WAIT:
-                    return
-                if seen == END:
-                    return fail(net, u, NO_UNIT)
-            _sort_selected(net, u)
-            reg[NEXT] = 0
-            reg[PHASE] = HEAD
+        if (reg[PHASE] == FREE or reg[PHASE] == ALL) and not _choose(net, u, t):
+            return
         c = net.ins[first + net.aux[par[ORDER] + reg[NEXT]]]
         if reg[PHASE] == HEAD:
             s = slot(net, c)

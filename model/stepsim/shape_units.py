@@ -97,6 +97,53 @@ def restop(net, u, t, flatten):
 
 
 @inner
+def _pad(net, u):
+    """Pads take the place of what the chunk lacks; False: it may lack nothing."""
+    reg = net.reg[u]
+    par = net.par[u]
+    if par[DIM] > 0 or not par[PAD]:
+        fail(net, u, PARTIAL_CHUNK)
+        return False
+    reg[PADS] = par[CHUNK] - reg[NEXT]
+    reg[NEXT] = 0
+    return True
+
+
+@inner
+def _count(net, u):
+    """Count the token that is held, and find its stop; False: the unit has failed."""
+    reg = net.reg[u]
+    par = net.par[u]
+    s = reg[HELD_STOP]
+    reg[PHASE] = HOLD
+    if par[DIM] > 0 and s < par[DIM]:
+        return True
+    reg[NEXT] += 1
+    if reg[NEXT] == par[CHUNK]:
+        reg[NEXT] = 0
+        reg[HELD_STOP] = s + 1
+        if par[ADD_OUTER] and s == 0:
+            reg[PHASE] = LOOK
+    elif s > par[DIM]:
+        return _pad(net, u)
+    return True
+
+
+@inner
+def _send_pads(net, u, out, t):
+    """Send tiles without valid rows; False: there is no room."""
+    reg = net.reg[u]
+    word = reg[HELD_WORD]
+    empty = tile(tile_rows(word), tile_cols(word), 0, in_memory(word))
+    while reg[PADS]:
+        if not room(net, u, out, t):
+            return False
+        reg[PADS] -= 1
+        send(net, out, t, t, 0 if reg[PADS] else reg[HELD_STOP], empty, 0)
+    return True
+
+
+@inner
 def reshape(net, u, t):
     """Takes a token and sends it with the chunk's stop; fills a partial chunk of dim 0 with tiles
     without valid rows.
@@ -116,28 +163,14 @@ def reshape(net, u, t):
             if seen == END:
                 if reg[NEXT] == 0:
                     return finish(net, u, t)
-                if par[DIM] > 0 or not par[PAD]:
-                    return fail(net, u, PARTIAL_CHUNK)
+                if not _pad(net, u):
+                    return
                 reg[HELD_STOP] = 2 if par[ADD_OUTER] else 1
-                reg[PADS] = par[CHUNK] - reg[NEXT]
-                reg[NEXT] = 0
                 reg[PHASE] = FILL
             else:
                 hold(net, u, c, t)
-                s = reg[HELD_STOP]
-                reg[PHASE] = HOLD
-                if par[DIM] == 0 or s >= par[DIM]:
-                    reg[NEXT] += 1
-                    if reg[NEXT] == par[CHUNK]:
-                        reg[NEXT] = 0
-                        reg[HELD_STOP] = s + 1
-                        if par[ADD_OUTER] and s == 0:
-                            reg[PHASE] = LOOK
-                    elif s > par[DIM]:
-                        if par[DIM] > 0 or not par[PAD]:
-                            return fail(net, u, PARTIAL_CHUNK)
-                        reg[PADS] = par[CHUNK] - reg[NEXT]
-                        reg[NEXT] = 0
+                if not _count(net, u):
+                    return
         if reg[PHASE] == LOOK:
             seen = peek(net, u, c, t)
             if seen == WAIT:
@@ -154,13 +187,8 @@ def reshape(net, u, t):
                 reg[HELD_STOP] += 1
             reg[PHASE] = FILL if reg[PADS] else FREE
         if reg[PHASE] == FILL:
-            word = reg[HELD_WORD]
-            empty = tile(tile_rows(word), tile_cols(word), 0, in_memory(word))
-            while reg[PADS]:
-                if not room(net, u, out, t):
-                    return
-                reg[PADS] -= 1
-                send(net, out, t, t, 0 if reg[PADS] else reg[HELD_STOP], empty, 0)
+            if not _send_pads(net, u, out, t):
+                return
             reg[PHASE] = FREE
 
 
