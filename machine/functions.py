@@ -2,14 +2,19 @@
 
 The table says what the fast model, the hardware and the analyses have to agree on: the number of
 operands, the pipeline depth of the datapath, and the floating-point operations counted per element.
-Values are defined in ``penstock.machine.arith``, datapaths in ``penstock.hw.arith``; a user's own
-function is added to all three places by their ``register`` calls.
+A definition has the function's values too, as ``penstock.machine.arith`` computes them. Tile
+kernels are in ``penstock.model.tile_kernels``, datapaths in ``penstock.hw.arith``; a user's own
+function is added to the three places by their ``register`` calls.
 """
 
 import math
 import struct
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
+import numpy as np
+
+from . import arith
 from .errors import PenstockError
 
 __all__ = [
@@ -56,6 +61,10 @@ class Function:
     identity : float, optional
         The value that leaves the other operand as it is: a function that has one can reduce (kind
         `accum`).
+    reference : callable, optional
+        NumPy definition of its values: float32 arrays of one shape in, one of that shape out.
+    float64 : callable, optional
+        Its meaning in float64, which errors are measured against; arrays in, array out.
 
     """
 
@@ -65,6 +74,8 @@ class Function:
     flops_per_element: int
     doc: str
     identity: float | None = None
+    reference: Callable | None = field(default=None, compare=False, repr=False)
+    float64: Callable | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not _is_text(self.name) or not self.name.isidentifier():
@@ -136,12 +147,46 @@ def dot_stages(t: int) -> int:
     return t.bit_length()
 
 
-register(Function("add", 2, 1, 1, "Sum, fp32.", 0.0))
-register(Function("sub", 2, 1, 1, "Difference, fp32."))
-register(Function("mul", 2, 1, 1, "Product, fp32."))
-register(Function("max", 2, 1, 1, "Larger operand, fp32; NaN if either is NaN.", -math.inf))
-register(Function("div", 2, 6, 1, "Quotient, fp32, correctly rounded."))
-register(Function("exp", 1, 5, 4, "Natural exponential, fp32."))
-register(Function("silu", 1, 10, 8, "x / (1 + exp(-x)), fp32."))
-register(Function("cast_bf16", 1, 1, 0, "Rounds fp32 to bf16, kept in the upper half of the word."))
-register(Function("cast_fp32", 1, 1, 0, "Widens bf16 to fp32, exactly."))
+def _divide(a, b):
+    with np.errstate(all="ignore"):
+        return a / b
+
+
+def _silu(x):
+    with np.errstate(over="ignore"):
+        return x / (1 + np.exp(-x))
+
+
+register(Function("add", 2, 1, 1, "Sum, fp32.", 0.0, arith.add, np.add))
+register(Function("sub", 2, 1, 1, "Difference, fp32.", None, arith.sub, np.subtract))
+register(Function("mul", 2, 1, 1, "Product, fp32.", None, arith.mul, np.multiply))
+register(Function("div", 2, 6, 1, "Quotient, fp32, correctly rounded.", None, arith.div, _divide))
+register(
+    Function(
+        "max",
+        2,
+        1,
+        1,
+        "Larger operand, fp32; NaN if either is NaN.",
+        -math.inf,
+        arith.max_,
+        np.maximum,
+    )
+)
+register(Function("exp", 1, 5, 4, "Natural exponential, fp32.", None, arith.exp, np.exp))
+register(Function("silu", 1, 10, 8, "x / (1 + exp(-x)), fp32.", None, arith.silu, _silu))
+register(
+    Function(
+        "cast_bf16",
+        1,
+        1,
+        0,
+        "Rounds fp32 to bf16, kept in the upper half of the word.",
+        None,
+        arith.cast_bf16,
+        np.copy,
+    )
+)
+register(
+    Function("cast_fp32", 1, 1, 0, "Widens bf16 to fp32, exactly.", None, arith.cast_fp32, np.copy)
+)

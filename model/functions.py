@@ -6,7 +6,7 @@ The names and costs are in ``penstock.machine.functions``.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..machine import arith
+from ..machine.functions import FUNCTIONS
 from ..machine.functions import lookup as _entry
 from ..machine.kinds import KINDS
 from . import tile_kernels
@@ -35,13 +35,16 @@ class Values:
 VALUES: dict[str, Values] = {}
 
 
-def register(name: str, *, reference: Callable, tile: Callable) -> Values:
+def register(name: str, *, tile: Callable, reference: Callable | None = None) -> Values:
     """Give the function ``name`` its values, or the kind of pipelined units ``name``.
 
-    ``penstock.machine.functions`` or ``penstock.machine.kinds`` must list it.
+    ``penstock.machine.functions`` or ``penstock.machine.kinds`` must list it. The NumPy definition
+    of a function is that of its entry, unless ``reference`` is given.
     """
     if name not in KINDS:
-        _entry(name)
+        reference = reference or _entry(name).reference
+    if reference is None:
+        raise ValueError(f"'{name}' has no NumPy definition; give one as reference=...")
     if name in VALUES:
         raise ValueError(f"Function '{name}' already has values; choose another name")
     return VALUES.setdefault(name, Values(reference, tile))
@@ -58,15 +61,8 @@ def lookup(name: str) -> Values:
     return VALUES[name]
 
 
-register("add", reference=arith.add, tile=tile_kernels.add_tile)
-register("sub", reference=arith.sub, tile=tile_kernels.sub_tile)
-register("mul", reference=arith.mul, tile=tile_kernels.mul_tile)
-register("max", reference=arith.max_, tile=tile_kernels.max_tile)
-register("div", reference=arith.div, tile=tile_kernels.div_tile)
-register("exp", reference=arith.exp, tile=tile_kernels.exp_tile)
-register("silu", reference=arith.silu, tile=tile_kernels.silu_tile)
-register("cast_bf16", reference=arith.cast_bf16, tile=tile_kernels.cast_bf16_tile)
-register("cast_fp32", reference=arith.cast_fp32, tile=tile_kernels.cast_fp32_tile)
+for _name in FUNCTIONS:
+    register(_name, tile=getattr(tile_kernels, f"{_name}_tile"))
 
 BUILT_IN = frozenset(VALUES)
 """Names of those above; users may register others."""

@@ -448,34 +448,27 @@ add, sub, mul, div, exp, silu = map(_named, ("add", "sub", "mul", "div", "exp", 
 maximum = _named("max")
 
 
-def _divide(a, b):
-    with np.errstate(all="ignore"):
-        return a / b
-
-
-def _silu(x):
-    with np.errstate(over="ignore"):
-        return x / (1 + np.exp(-x))
-
-
-FLOAT64: dict[str, Callable] = {
-    "add": np.add,
-    "sub": np.subtract,
-    "mul": np.multiply,
-    "div": _divide,
-    "max": np.maximum,
-    "exp": np.exp,
-    "silu": _silu,
-    "cast_bf16": np.copy,
-    "cast_fp32": np.copy,
-}
-"""Element-wise functions in float64, for the error that results are measured against."""
+FLOAT64: dict[str, Callable] = {}
+"""Meanings of functions in float64 that their definitions do not have."""
 
 
 def register_float64(name: str, meaning: Callable) -> None:
-    """Give a user's function its float64 meaning: arrays in, array out."""
+    """Give a user's function its float64 meaning, where its definition has none: arrays in, array
+    out.
+    """
     lookup(name)
     FLOAT64[name] = meaning
+
+
+def float64_of(name: str) -> Callable:
+    """An element-wise function in float64, for the error that results are measured against."""
+    meaning = FLOAT64.get(name) or lookup(name).float64
+    if meaning is None:
+        raise ProgramError(
+            f"function {name!r} has no float64 meaning",
+            remedy=f"call penstock.frontend.register_float64({name!r}, ...)",
+        )
+    return meaning
 
 
 def require_tiles(op, t: StreamType, i: int) -> TileType:

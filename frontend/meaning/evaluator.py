@@ -20,7 +20,7 @@ import numpy as np
 from ...machine.errors import ProgramError, RunError
 from ...machine.functions import lookup
 from ...machine.image import DTYPES
-from ..functions.tiles import FLOAT64
+from ..functions.tiles import float64_of
 from ..graph import Graph, Stream, TensorRef
 from ..types import Dim, ScalarType, TileType, ceil_div, inner_dims, vacant
 from .elements import START, tokens
@@ -562,15 +562,6 @@ def _fit(a: np.ndarray, shape: tuple[int, int], fill: float = 0.0) -> np.ndarray
     return out
 
 
-def _float64(name: str) -> Callable:
-    if name not in FLOAT64:
-        raise ProgramError(
-            f"function {name!r} has no float64 meaning",
-            remedy=f"call penstock.frontend.register_float64({name!r}, ...)",
-        )
-    return FLOAT64[name]
-
-
 def evaluate64(
     graph: Graph,
     tensors: dict[str, np.ndarray],
@@ -578,4 +569,4 @@ def evaluate64(
     order: dict | None = None,
 ) -> dict[str, np.ndarray]:
     """The stored tensors in float64: no rounding but that of the inputs to their own type."""
-    return Evaluator(tensors, UNTILED, np.matmul, _float64, np.float64, sources, order).run(graph)
+    return Evaluator(tensors, UNTILED, np.matmul, float64_of, np.float64, sources, order).run(graph)

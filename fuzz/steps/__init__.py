@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ...machine.functions import FUNCTIONS
 from .functions import (
     address,
     address_range,
@@ -52,10 +53,10 @@ __all__ = ["RARE", "VARIANTS"]
 VARIANTS: dict[str, Callable] = {
     **{
         f"Map {n}": unary(n)
-        for n in ("exp", "silu", "cast_bf16", "cast_fp32", "row_sum", "row_max")
+        for n in (*(n for n, f in FUNCTIONS.items() if f.arity == 1), "row_sum", "row_max")
     },
     "Map scale": scaled,
-    **{f"Map {n}": binary(n) for n in ("add", "sub", "mul", "div", "max")},
+    **{f"Map {n}": binary(n) for n, f in FUNCTIONS.items() if f.arity == 2},
     "Map pairs": paired,
     "Map matmul": product(0),
     "Map row_append": row_append,

@@ -24,7 +24,6 @@ from penstock.frontend import (
     ceil_div,
     function,
     operator,
-    register_float64,
 )
 from penstock.hw.arith.lane import Lane
 from penstock.hw.units.pipeline import Pipelined
@@ -161,10 +160,19 @@ class Rotate(Operator):
 
 
 if "relu" not in FUNCTIONS:  # a program file may be read more than once
-    register_function(Function("relu", 1, 1, 1, "The larger of x and 0."))
-    penstock.model.functions.register("relu", reference=relu, tile=relu_tile)
+    register_function(
+        Function(
+            "relu",
+            1,
+            1,
+            1,
+            "The larger of x and 0.",
+            reference=relu,
+            float64=lambda a: np.maximum(a, 0),
+        )
+    )
+    penstock.model.functions.register("relu", tile=relu_tile)
     penstock.hw.functions.register("relu", Relu)
-    register_float64("relu", lambda a: np.maximum(a, 0))
     register_kind(RotateKind)
     penstock.model.functions.register("rotate", reference=rotate, tile=rotate_tile)
     penstock.hw.registry.register("rotate", RotateUnit)
