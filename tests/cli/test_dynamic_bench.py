@@ -26,7 +26,8 @@ def test_runs_replace_those_of_the_same_variant_and_draw(tmp_path):
         ("dynamic", 0, 10),
         ("dynamic", 1, 99),
     ]
-    assert "made on RTL too | 1 of 3 |" in dynamic.checked(kept) and "tiling dynamic" in dynamic.checked(kept)
+    told = dynamic.checked(kept)
+    assert "made on RTL too | 1 of 3 |" in told and "tiling dynamic" in told
 
 
 def test_pages_in_use_are_held_against_the_bound():

@@ -58,8 +58,8 @@ def program():
 
 TOLD = (
     r"lossy: model and RTL differ\n.*100 %\).*\n"
-    r"  channel flip:result->save:data beat 0: payload digest \(2 of 3 beats\): model [0-9a-f]{16}, RTL "
-    r"[0-9a-f]{16}\n"
+    r"  channel flip:result->save:data beat 0: payload digest \(2 of 3 beats\): "
+    r"model [0-9a-f]{16}, RTL [0-9a-f]{16}\n"
     r" +flip \(map\) -> save \(store\), accepted in cycle \d+, taken in cycle \d+; "
     r"\d+ of 16 elements differ: \[\d,\d\] model \S+ \(([0-9a-f]{8})\), RTL \S+ \(([0-9a-f]{8})\)"
 )
