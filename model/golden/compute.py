@@ -188,4 +188,5 @@ class Accum(Unit):
             self.index += 1
         for j in self.reduce:
             if j < s:
-                self.first[j], self.start[j] = True, self.index
+                self.first[j] = True
+                self.start[j] = self.index

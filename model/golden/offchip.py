@@ -47,7 +47,8 @@ class Load(OffChip):
         self.blocks = deque()
         self.ended = False
         self.tile = 0
-        self.requests, self.work = self.request(), self.assemble()
+        self.requests = self.request()
+        self.work = self.assemble()
         self.chunk = None
         self.following = next(self.requests, "over")
         self.needs = next(self.work, None)
@@ -95,7 +96,8 @@ class Load(OffChip):
 
     def assemble(self, *origin):
         """(needs a group, block pushed or None), one a cycle."""
-        t, g = self.g.t, self.e // self.g.t
+        t = self.g.t
+        g = self.e // self.g.t
         tiles = -(-self.p["cols"] // t)
         for b in self.bands(*origin):
             for i in range(b.steps):

@@ -45,7 +45,8 @@ class RowPack(Unit):
 
     def close(self, stop, c):
         """The group has ended: the open band, then empty ones."""
-        t, width = self.g.t, -(-self.p["cols"] // self.g.t)
+        t = self.g.t
+        width = -(-self.p["cols"] // self.g.t)
         more = self.p["bands"] - self.bands - (self.fill > 0)
         out = self.band(1 if more > 0 else stop) if self.fill else []
         for b in range(more):

@@ -74,7 +74,8 @@ def stalled(graph: UnitGraph, net: Net) -> Deadlock:
     """
 
     def waits(u: int) -> tuple[Stall, int]:
-        unit, c = graph.units[u], graph.channels[int(net.unit[u, U_ON])]
+        unit = graph.units[u]
+        c = graph.channels[int(net.unit[u, U_ON])]
         room = net.unit[u, U_WHY] == BLOCKED
         on = c.dst[0] if room else c.src[0]
         return Stall(
