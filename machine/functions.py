@@ -11,6 +11,7 @@ import math
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -74,8 +75,8 @@ class Function:
     flops_per_element: int
     doc: str
     identity: float | None = None
-    reference: Callable | None = field(default=None, compare=False, repr=False)
-    float64: Callable | None = field(default=None, compare=False, repr=False)
+    reference: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
+    float64: Callable[..., Any] | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not _is_text(self.name) or not self.name.isidentifier():
@@ -147,12 +148,12 @@ def dot_stages(t: int) -> int:
     return t.bit_length()
 
 
-def _divide(a, b):
+def _divide(a: Any, b: Any) -> Any:
     with np.errstate(all="ignore"):
         return a / b
 
 
-def _silu(x):
+def _silu(x: Any) -> Any:
     with np.errstate(over="ignore"):
         return x / (1 + np.exp(-x))
 
