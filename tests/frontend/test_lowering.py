@@ -57,7 +57,7 @@ def check(program_graph, config=FP32, tensors=None, seed=0):
     want = evaluate(program_graph, tensors, config.machine.t)
     assert got.keys() == want.keys()
     for name in want:
-        assert got[name].tobytes() == want[name].astype(np.float32).tobytes(), name
+        assert got[name].astype(np.float32).tobytes() == want[name].astype(np.float32).tobytes(), name
     return units
 
 
