@@ -15,13 +15,13 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-__all__ = ["Illegal", "Walk", "latencies"]
+__all__ = ["IllegalError", "Walk", "latencies"]
 
 Rectangle = tuple[range, range]
 ROLES = ("pointwise", "left", "right")
 
 
-class Illegal(Exception):
+class IllegalError(Exception):
     """A rule is broken."""
 
 
@@ -99,20 +99,20 @@ class Walk:
             lengths.append(max(depths))
         for size, most, length in zip(self.granularity, native, lengths, strict=False):
             if readings.above_native == "refused" and size > most:
-                raise Illegal("above native")
+                raise IllegalError("above native")
             if readings.tiling == "divisors" and length % size:
-                raise Illegal("not a divisor")
+                raise IllegalError("not a divisor")
             if readings.tiling == "powers-of-two" and bin(size).count("1") != 1:
-                raise Illegal("not a power of two")
+                raise IllegalError("not a power of two")
         matmuls = [problem.reduction(o) for o in self.ops if problem.ops[o].is_matmul]
         if matmuls:
             limit = min(matmuls) if readings.depth_limit == "every-matmul" else max(depths)
             if self.k > limit:
-                raise Illegal("k above K")
+                raise IllegalError("k above K")
         if readings.several_split_k == "forbidden" and len(depths) > 1 and self.k < max(depths):
-            raise Illegal("several split reductions")
+            raise IllegalError("several split reductions")
         if readings.output_shapes == "same" and len({problem.tensors[t] for t in self.outs}) > 1:
-            raise Illegal("outputs of different shape")
+            raise IllegalError("outputs of different shape")
 
     # -- what a step asks for
     # -----------------------------------------------------------------------
@@ -174,7 +174,7 @@ class Walk:
                 self._need(asked, operand, "pointwise", rk, ck, row, column, step)
             return
         if not streams and self.readings.inner_matmul == "forbidden":
-            raise Illegal("MatMul feeds a MatMul")
+            raise IllegalError("MatMul feeds a MatMul")
         reduced = "s" if streams else "f"
         left = "f" if self.readings.split_k_lhs == "resident" else reduced
         self._operand(asked, op.inputs[0], 0, rk, left, row, column, step)
@@ -190,7 +190,7 @@ class Walk:
         size = self.granularity[side]
         shape = self.problem.tensors[tensor]
         if kept not in "tc" or size < (shape.width, shape.height)[side]:
-            raise Illegal("the tile does not cover K")
+            raise IllegalError("the tile does not cover K")
         rk, ck = (rk, "c") if side == 0 else ("c", ck)
         if self.readings.carried_products == "counted":
             rows, columns = self._rectangle(tensor, rk, ck, row, column, step)
@@ -385,7 +385,7 @@ def _least_recently_used(
 
 
 def latencies(problem, schedule, readings) -> list[float]:
-    """The latency of every subgraph; raises `Illegal` where a rule is broken."""
+    """The latency of every subgraph; raises `IllegalError` where a rule is broken."""
     slow = {t for t in range(len(problem.tensors)) if problem.producer[t] is None}
     kept: set[int] = set()
     found = []
@@ -393,29 +393,29 @@ def latencies(problem, schedule, readings) -> list[float]:
         _check_members(problem, entry.ops)
         walk = Walk(problem, readings, entry.ops, entry.granularity, kept, entry.retain)
         if any(t not in slow and t not in kept for t in walk.inputs):
-            raise Illegal("an input is in neither memory")
+            raise IllegalError("an input is in neither memory")
         _check_retained(walk, entry.retain)
         tiles = walk.rows * walk.columns
         if entry.order is not None and (
             len(entry.order) != tiles or set(entry.order) != set(range(tiles))
         ):
-            raise Illegal("not a permutation")
+            raise IllegalError("not a permutation")
         latency, peak = walk.run(entry.order)
         if peak > problem.capacity:
-            raise Illegal("out of memory")
+            raise IllegalError("out of memory")
         found.append(latency)
         slow |= {t for t in walk.outs if t not in entry.retain}
         kept = set(entry.retain)
     if {o for entry in schedule.subgraphs for o in entry.ops} != set(range(len(problem.ops))):
-        raise Illegal("an operation never runs")
+        raise IllegalError("an operation never runs")
     if any(not problem.consumers[op.output] and op.output not in slow for op in problem.ops):
-        raise Illegal("a graph output is not in slow memory")
+        raise IllegalError("a graph output is not in slow memory")
     return found
 
 
 def _check_members(problem, ops) -> None:
     if not ops or len(set(ops)) != len(ops) or max(ops) >= len(problem.ops):
-        raise Illegal("operations")
+        raise IllegalError("operations")
     links = {
         frozenset((a, b))
         for a in ops
@@ -424,13 +424,13 @@ def _check_members(problem, ops) -> None:
     }
     for first, second in _ordered(problem, ops):
         if ops.index(first) > ops.index(second):
-            raise Illegal("order of operations")
+            raise IllegalError("order of operations")
     parts = [{o} for o in ops]
     for link in links:
         joined = [p for p in parts if p & link]
         parts = [p for p in parts if not p & link] + [set().union(*joined)]
     if len(parts) > 1:
-        raise Illegal("not connected")
+        raise IllegalError("not connected")
 
 
 def _ordered(problem, ops) -> Iterator[tuple[int, int]]:
@@ -442,10 +442,10 @@ def _ordered(problem, ops) -> Iterator[tuple[int, int]]:
 
 def _check_retained(walk, retain) -> None:
     if len(set(retain)) != len(retain):
-        raise Illegal("retained twice")
+        raise IllegalError("retained twice")
     for tensor in retain:
         if tensor in walk.made:
             if walk.readings.inner_retention == "refused" and tensor not in walk.formed:
-                raise Illegal("retained but never formed")
+                raise IllegalError("retained but never formed")
         elif walk.readings.retainable != "loaded-too" or tensor not in walk.inputs:
-            raise Illegal("retained but not made here")
+            raise IllegalError("retained but not made here")

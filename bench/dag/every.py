@@ -13,7 +13,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from checker import Illegal, Walk
+from checker import IllegalError, Walk
 
 __all__ = ["Least", "least_latency"]
 
@@ -132,7 +132,7 @@ def _best(problem, readings, ops, received, retained):
     for w, h, k in itertools.product(*(range(n, 0, -1) for n in most)):
         try:
             walk = Walk(problem, readings, ops, (w, h, k), received, retained)
-        except Illegal:
+        except IllegalError:
             continue
         if readings.inner_retention == "refused" and any(
             t in walk.made and t not in walk.formed for t in retained
@@ -153,7 +153,7 @@ def _best(problem, readings, ops, received, retained):
 
 
 def _best_order(walk, places, best):
-    """(latency of an order of the tiles, infinite if none is below `best`; what no order is below)."""
+    """(latency of an order of the tiles, infinite if none is below `best`; a bound on all)."""
     tiles = [walk.stages(*place) for place in places]
     later = sum(walk.takes(b, a.buffers) for stages in tiles for a, b in itertools.pairwise(stages))
     begin = [walk.takes(stages[0], {}) for stages in tiles]

@@ -98,10 +98,6 @@ def summary(records: list[dict]) -> list[dict]:
         rows = [r for r in records if kind in (r["kind"], "all")]
         if not rows:
             continue
-
-        def ratio(name: str) -> float:
-            return statistics.geometric_mean(r["latency"] / r[name] for r in rows if r[name])
-
         tried = [r["optimal"] for r in rows if r["optimal"] is not None]
         table.append(
             {
@@ -112,13 +108,18 @@ def summary(records: list[dict]) -> list[dict]:
                 "optimal": f"{sum(tried)} of {len(tried)}",
                 "median gap": f"{statistics.median(r['gap'] for r in rows):.1%}",
                 "worst gap": f"{max(r['gap'] for r in rows):.1%}",
-                "to one op each": f"{ratio('simple_one_op'):.3f}",
-                "to chains": f"{ratio('simple_chains'):.3f}",
-                "to powers of two": f"{ratio('simple_powers_of_two'):.3f}",
+                "to one op each": f"{_ratio(rows, 'simple_one_op'):.3f}",
+                "to chains": f"{_ratio(rows, 'simple_chains'):.3f}",
+                "to powers of two": f"{_ratio(rows, 'simple_powers_of_two'):.3f}",
                 "first, s": f"{max(r['first_s'] for r in rows):.2f}",
             }
         )
     return table
+
+
+def _ratio(rows: list[dict], simple: str) -> float:
+    """Mean latency, relative to that of a simple schedule."""
+    return statistics.geometric_mean(r["latency"] / r[simple] for r in rows if r[simple])
 
 
 if __name__ == "__main__":

@@ -165,7 +165,7 @@ def _compare(
     else:
         try:
             walked = checker.latencies(problem, schedule, readings)
-        except checker.Illegal as error:
+        except checker.IllegalError as error:
             if evaluation:
                 record["faults"].append(f"the checker refuses a schedule: {error}")
         else:

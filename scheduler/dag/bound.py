@@ -17,13 +17,13 @@ from . import relaxed
 from .floor import ROUNDING
 from .forced import forced
 from .problem import Problem
-from .readings import Readings
+from .readings import DEFAULT, Readings
 from .solve.groups import fusible_neighbours
 
 __all__ = ["lower_bound"]
 
 
-def lower_bound(problem: Problem, readings: Readings = Readings(), seconds: float = 1.0) -> float:
+def lower_bound(problem: Problem, readings: Readings = DEFAULT, seconds: float = 1.0) -> float:
     """No schedule is faster (units of time).
 
     `seconds` limits the search for cheapest covers, those of the heaviest components first; without

@@ -95,7 +95,7 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Cover:
-    """The tile must be at least `least` wide (axis 'w') or high ('h') because `op` feeds a MatMul."""
+    """The tile is at least `least` wide (axis 'w') or high ('h') because `op` feeds a MatMul."""
 
     axis: str
     least: int

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from .demand import Plan, ScheduleError, make_plan
 from .meter import Meter, SubgraphCost
 from .problem import Problem
-from .readings import Readings
+from .readings import DEFAULT, Readings
 from .solution import Granularity, Schedule
 
 __all__ = ["Evaluation", "check_granularity", "evaluate"]
@@ -32,7 +32,7 @@ class Evaluation:
 def evaluate(
     problem: Problem,
     schedule: Schedule,
-    readings: Readings = Readings(),
+    readings: Readings = DEFAULT,
     *,
     check_latencies: bool = True,
 ) -> Evaluation:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from .problem import Problem
-from .readings import Readings
+from .readings import DEFAULT, Readings
 
 __all__ = ["floor", "least_compute"]
 
@@ -17,7 +17,7 @@ ROUNDING = 1e-12
 """Relative; what is added up in another order than in a schedule may come out larger by that."""
 
 
-def floor(problem: Problem, readings: Readings = Readings()) -> float:
+def floor(problem: Problem, readings: Readings = DEFAULT) -> float:
     """No schedule is faster (units of time)."""
     compute = math.fsum(
         least_compute(problem, readings, op, inner=True) for op in range(len(problem.ops))

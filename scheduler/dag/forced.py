@@ -218,8 +218,9 @@ class _Company:
         self.never: set[tuple[int, int, int]] = set()
         """MatMuls (first, second, third), each feeding the next, that never are together.
 
-        Whatever the third asks for, the second is inner and asks the first for a whole row or column of its product, so the first holds
-        one operand as a whole: the right one if its product is the left operand of the second, else the left one.
+        Whatever the third asks for, the second is inner and asks the first for a whole row or
+        column of its product.  So the first holds one operand as a whole: the right one if its
+        product is the left operand of the second, else the left one.
         """
         feeds = [
             [
@@ -283,7 +284,7 @@ class _Company:
 
 
 class _Late:
-    """Premise 5: what reading a fusible producer's tensor costs after the producer ran elsewhere."""
+    """Premise 5: what reading a fusible producer's tensor costs where it ran elsewhere before."""
 
     def __init__(
         self, problem: Problem, near: tuple[int, ...], company: _Company, chained: set[int]

@@ -33,7 +33,7 @@ def generate(kind: str, ops: int, seed: int = 0, scale: int = 1) -> Problem:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Native tile (width = height), capacity in elements, bandwidth in elements per unit of time."""
+    """Native tile (width = height), capacity (elements), bandwidth (elements per unit of time)."""
 
     native: int
     capacity: float

@@ -83,8 +83,7 @@ class Problem:
     def __post_init__(self) -> None:
         _check_graph(self)
 
-    # -- graph
-    # ------------------------------------------------------------------------------------------------
+    # -- graph -------------------------------------------------------------------------------------
 
     @cached_property
     def producer(self) -> tuple[int | None, ...]:
@@ -110,7 +109,7 @@ class Problem:
 
     @cached_property
     def topological(self) -> tuple[int, ...]:
-        """Operations in an order where producers come first (lowest index first among the ready)."""
+        """Operations, producers before consumers; of those ready, the lowest index first."""
         return tuple(_topological_order(self))
 
     @cached_property
@@ -150,8 +149,7 @@ class Problem:
         """Native reduction depth (the array streams as deep as it is wide)."""
         return self.native[0]
 
-    # -- files
-    # ------------------------------------------------------------------------------------------------
+    # -- files -------------------------------------------------------------------------------------
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Problem:
@@ -393,7 +391,7 @@ def _check_shapes(problem: Problem, index: int, op: Op) -> None:
 
 
 def _topological_order(problem: Problem) -> list[int]:
-    """Kahn's order with the lowest ready index first; shorter than the graph if there is a cycle."""
+    """Kahn's order, the lowest ready index first; shorter than the graph if there is a cycle."""
     import heapq
 
     waiting = [
@@ -412,7 +410,7 @@ def _topological_order(problem: Problem) -> list[int]:
 
 
 def _find_cycle(problem: Problem, ordered: set[int]) -> list[int]:
-    """A cycle among the operations outside `ordered`, in the direction of the data, first = last."""
+    """A cycle of operations outside `ordered`, in the direction of the data, first = last."""
     op = next(index for index in range(len(problem.ops)) if index not in ordered)
     path: list[int] = []
     while op not in path:

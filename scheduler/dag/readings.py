@@ -13,7 +13,7 @@ from typing import Literal, get_args, get_type_hints
 
 from ...machine.errors import PenstockError, nearest
 
-__all__ = ["SOURCES", "Readings"]
+__all__ = ["DEFAULT", "SOURCES", "Readings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Readings:
                     remedy=nearest(value, known[name]),
                 )
             chosen[name] = value
-        return cls(**chosen)  # type: ignore[arg-type]
+        return dataclasses.replace(cls(), **chosen)
 
     def strict(self) -> Readings:
         """These readings without what only allows more, or makes the same schedule cost less."""
@@ -81,6 +81,9 @@ class Readings:
             if getattr(self, field.name) != field.default
         }
 
+
+DEFAULT = Readings()
+"""Every reading at its default."""
 
 _LAX = (
     "above_native",
@@ -98,47 +101,58 @@ the default stays legal.
 """
 
 SOURCES: dict[str, str] = {
-    "matmul_cost": "What base_cost buys. full-k: a native output tile over the whole K, so a k-step costs "
-    "base_cost*k/K "
-    "(organisers' formulas, #27, #38, #80). native-k: a step costs base_cost*k/native (one "
-    "reading of the last edit).",
+    "matmul_cost": (
+        "What base_cost buys. full-k: a native output tile over the whole K, so a k-step "
+        "costs base_cost*k/K (organisers' formulas, #27, #38, #80). native-k: a step costs "
+        "base_cost*k/native (one reading of the last edit)."
+    ),
     "above_native": (
         "w, h or k above the native size: refused (#74, #78, #86), or allowed and padded to "
         "native multiples."
     ),
-    "reuse": "What need not be loaded again. previous-step: exactly the same slice in the step before "
-    "(#59, examples 4A, 4B). "
-    "union: any element held in the step before. lru: slices stay in free memory until evicted.",
+    "reuse": (
+        "What need not be loaded again. previous-step: exactly the same slice in the step "
+        "before (#59, examples 4A, 4B). union: any element held in the step before. lru: "
+        "slices stay in free memory until evicted."
+    ),
     "split_k_lhs": (
         "Left operand under split-K: h x k and streamed (#66, example 5B), or h x K and resident."
     ),
-    "sharing": "Two uses of a tensor in one step. same-slice: one buffer for equal extent and role, a "
-    "whole tensor serves all "
-    "(#59, #65, #70, #73). union: the union of the rectangles. once-per-tensor: the largest "
-    "slice only.",
+    "sharing": (
+        "Two uses of a tensor in one step. same-slice: one buffer for equal extent and role, "
+        "a whole tensor serves all (#59, #65, #70, #73). union: the union of the rectangles. "
+        "once-per-tensor: the largest slice only."
+    ),
     "consumed_outside": (
         "A tensor consumed inside and outside its subgraph: ephemeral, never written (example "
         "3B, #51), or written."
     ),
     "retainable": (
-        "What may stay for the next subgraph: tensors produced (#34, #52, #61), or loaded inputs "
-        "too (older text)."
+        "What may stay for the next subgraph: tensors produced (#34, #52, #61), or loaded "
+        "inputs too (older text)."
     ),
-    "inner_retention": "A product made only in slices of a reduction (an inner MatMul's, or a pointwise one's "
-    "between MatMuls): not retained, "
-    "because no tile of it ever exists (the statement retains 'output tensors'), or retained all "
-    "the same.",
-    "unused_residents": "Tensors kept from the step before but not used: counted at full size, or free.",
-    "pointwise_into_matmul": "Pointwise feeding a MatMul in one subgraph: covering = only if the tile covers K, fired "
-    "once per tile "
-    "(#71, #82); free = for any slice, fired whenever it is asked for.",
-    "carried_products": "What such a pointwise operation made on a tile's first step, while the MatMul consumes "
-    "it in later steps: counted in "
-    "the working set of these, or free (the statement's ephemeral data takes no room, but passes "
-    "on directly).",
-    "inner_matmul": "MatMul feeding a MatMul: extents from the reduction cost proportionally (example 5B, "
-    "#71, #85), "
-    "are padded to native, or the chain is forbidden.",
+    "inner_retention": (
+        "A product made only in slices of a reduction (an inner MatMul's, or a pointwise "
+        "one's between MatMuls): not retained, because no tile of it ever exists (the "
+        "statement retains 'output tensors'), or retained all the same."
+    ),
+    "unused_residents": (
+        "Tensors kept from the step before but not used: counted at full size, or free."
+    ),
+    "pointwise_into_matmul": (
+        "Pointwise feeding a MatMul in one subgraph: covering = only if the tile covers K, "
+        "fired once per tile (#71, #82); free = for any slice, fired whenever it is asked "
+        "for."
+    ),
+    "carried_products": (
+        "What such a pointwise operation made on a tile's first step, while the MatMul "
+        "consumes it in later steps: counted in the working set of these, or free (the "
+        "statement's ephemeral data takes no room, but passes on directly)."
+    ),
+    "inner_matmul": (
+        "MatMul feeding a MatMul: extents from the reduction cost proportionally (example 5B, "
+        "#71, #85), are padded to native, or the chain is forbidden."
+    ),
     "several_split_k": (
         "Several split-K MatMuls in one subgraph: allowed with an accumulator each (statement "
         "silent), or forbidden."
@@ -150,8 +164,9 @@ SOURCES: dict[str, str] = {
     "output_shapes": (
         "Outputs of different size: one grid, the largest, smaller ones masked (#58), or refused."
     ),
-    "tiling": "Granularities: any (edge tiles clipped in memory, padded in compute; examples 2, 4, "
-    "#28), divisors of the "
-    "extent, or powers of two.",
+    "tiling": (
+        "Granularities: any (edge tiles clipped in memory, padded in compute; examples 2, 4, "
+        "#28), divisors of the extent, or powers of two."
+    ),
 }
 """What each reading means and where it comes from (numbers are the contest's public issues)."""

@@ -31,7 +31,7 @@ def _colour(group: int) -> tuple[float, ...]:
 
 
 def _hue(group: int) -> tuple[float, ...]:
-    """Of one of many subgraphs: hues a golden section apart, so that those near each other differ."""
+    """Of one of many subgraphs: hues a golden section apart, so that neighbours differ."""
     from colorsys import hsv_to_rgb
 
     return hsv_to_rgb(0.618034 * group % 1, 0.25 + 0.15 * (group % 3), 1.0)

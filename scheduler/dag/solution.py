@@ -1,4 +1,4 @@
-"""The schedule: a sequence of subgraphs, each with its granularity, retained tensors and traversal."""
+"""The schedule: subgraphs in order, each with its granularity, retained tensors and traversal."""
 
 from __future__ import annotations
 
@@ -135,6 +135,7 @@ def _read_entry(index: int, entry: dict[str, Any]) -> Subgraph:
             where=f"{where}, field 'granularities'",
             rule="three numbers [w, h, k]",
         )
+    w, h, k = granularity
     order = (
         None if entry["traversal_orders"] is None else ints("traversal_orders", "a tile index", 0)
     )
@@ -147,8 +148,8 @@ def _read_entry(index: int, entry: dict[str, Any]) -> Subgraph:
     )
     return Subgraph(
         ints("subgraphs", "an operation index", 0),
-        granularity,
-        ints("tensors_to_retain", "a tensor index", 0),  # type: ignore[arg-type]
+        (w, h, k),
+        ints("tensors_to_retain", "a tensor index", 0),
         order,
         float(latency),
     )

@@ -58,7 +58,7 @@ def walked(problem: Problem, ops, granularity, order, resident, retain):
     """
     try:
         return checker.Walk(problem, Readings(), ops, granularity, resident, retain).run(order)
-    except checker.Illegal:
+    except checker.IllegalError:
         return None
 
 

@@ -13,6 +13,7 @@ from penstock.scheduler.dag.anchors import anchor_of
 from penstock.scheduler.dag.bound import lower_bound
 from penstock.scheduler.dag.generate import KINDS, generate
 from penstock.scheduler.dag.problem import Op, OpType, Tensor
+from penstock.scheduler.dag.readings import DEFAULT
 from penstock.scheduler.dag.solve import solve
 from penstock.scheduler.dag.solve.baselines import (
     chain_fusion,
@@ -22,7 +23,7 @@ from penstock.scheduler.dag.solve.baselines import (
 from penstock.testing.dag_cases import DATA, EXAMPLES, WORKED
 
 
-def check(problem: Problem, seconds: float, readings: Readings = Readings()) -> None:
+def check(problem: Problem, seconds: float, readings: Readings = DEFAULT) -> None:
     result = solve(problem, seconds=seconds, readings=readings)
     latency = evaluate(problem, result.schedule, readings).latency
     assert latency == pytest.approx(result.latency)

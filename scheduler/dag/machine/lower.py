@@ -126,10 +126,14 @@ def lower_subgraph(
 
     Parameters
     ----------
-    problem, entry
-        A problem and an entry of a valid schedule (default readings).
+    problem
+        The problem.
+    entry
+        An entry of a valid schedule of it (default readings).
     resident
         Tensors that the subgraph before retained.
+    name
+        What errors call the subgraph.
     interval
         Operator name -> sixteenths of a cycle from tile to tile, None for the unit's own
         (`rates.Fabric.intervals`).
@@ -205,8 +209,7 @@ class _Builder:
             self.steps(depth) if depth else 0,
         )
 
-    # -- geometry
-    # ----------------------------------------------------------------------------------------------
+    # -- geometry ----------------------------------------------------------------------------------
 
     def steps(self, depth: int) -> int:
         """Steps of a tile in a stream that follows a reduction; 1 for what happens once."""
@@ -234,8 +237,7 @@ class _Builder:
 
         return side(rows, tile[0], self.h, shape.height), side(cols, tile[1], self.w, shape.width)
 
-    # -- demand
-    # ------------------------------------------------------------------------------------------------
+    # -- demand ------------------------------------------------------------------------------------
 
     def make(self, tensor: int, role: Role, rows: Extent, cols: Extent, depth: int, last: bool):
         """The stream of a slice of a tensor, and whether it comes after a reduction over several

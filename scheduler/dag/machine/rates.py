@@ -65,7 +65,7 @@ class Fabric:
 
 
 def derive(problem: Problem, lowered: Sequence[Lowered], t: int) -> Fabric:
-    """The machine of a problem for the programs of one of its schedules, with tiles of `t` x `t`."""
+    """A problem's machine for the programs of one of its schedules, with tiles of `t` x `t`."""
     shares = [_shares(x, t) for x in lowered]
     interval = 2
     for program, share in zip(lowered, shares, strict=False):

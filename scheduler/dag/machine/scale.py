@@ -41,8 +41,12 @@ def shrink(problem: Problem, schedule: Schedule | None, by: int) -> tuple[Proble
     if schedule is None:
         return small, None
     scaled = Schedule(
-        tuple(replace(s, granularity=tuple(map(less, s.granularity))) for s in schedule.subgraphs)
-    )  # type: ignore[misc]
+        tuple(
+            replace(s, granularity=(less(w), less(h), less(k)))
+            for s in schedule.subgraphs
+            for w, h, k in [s.granularity]
+        )
+    )
     try:
         costs = evaluate(replace(small, capacity=problem.capacity), scaled, check_latencies=False)
     except ScheduleError as error:

@@ -87,7 +87,7 @@ def stamp_file() -> Path:
 
 
 class Compilation:
-    """A process that compiles; leave the ``with`` block to end it (what is compiled by then stays)."""
+    """A process that compiles; leaving the ``with`` block ends it (what is compiled stays)."""
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None

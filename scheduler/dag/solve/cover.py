@@ -15,8 +15,8 @@ The same program chooses anew in a window of a schedule; the rest (`Surroundings
 constants.
 
 Recomputation is covering an operation more than once.  A candidate that retains something may be
-listed, and chosen, more than once: each time for another receiver.  A candidate cannot be the first to run an
-operation if it waits for something that depends on that operation.
+listed, and chosen, more than once: each time for another receiver.  A candidate cannot be the first
+to run an operation if it waits for something that depends on that operation.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog, milp
 from scipy.sparse import csr_matrix
 
 from ..problem import Problem
@@ -118,10 +118,20 @@ def solve_cover(
 
     Parameters
     ----------
-    pool : where the candidates are from
-    cuts : the circular waits met so far; those met now are added, for the next call
-    around : the schedule around a window; default: the whole graph is chosen for
-    tolerance : relative difference from the best possible that ends the search
+    pool
+        Where the candidates are from.
+    candidates
+        What may be chosen.
+    deadline
+        On the clock `time.monotonic()`.
+    incumbent
+        Latency that a selection has to be below.
+    cuts
+        The circular waits met so far; those met now are added, for the next call.
+    around
+        The schedule around a window; default: the whole graph is chosen for.
+    tolerance
+        Relative difference from the best possible that ends the search.
 
     """
     around = around or Surroundings.none(pool.problem)
@@ -142,26 +152,11 @@ def solve_cover(
                     for c, r in zip(candidates, reduced, strict=False)
                     if floor + r < incumbent * (1 - tolerance)
                 ]
-    while (left := deadline - time.monotonic()) > 0.02:
+    while deadline - time.monotonic() > 0.02:
         rows = _constraints(pool, candidates, cuts, around, deadline)
         if rows is None:
             return Cover((), exact) if time.monotonic() < deadline else None
-        limits = LinearConstraint(rows.matrix(), rows.low, rows.high)
-        cost = np.zeros(rows.columns)
-        whole = np.zeros(rows.columns)
-        cost[: len(candidates)] = [c.latency for c in candidates]
-        whole[: len(candidates)] = 1
-        left = max(0.01, deadline - time.monotonic())
-        result = _interruptibly(
-            lambda: milp(
-                cost,
-                integrality=whole,
-                bounds=Bounds(0, 1),
-                constraints=limits,
-                options={"time_limit": left, "mip_rel_gap": tolerance},
-            ),
-            deadline,
-        )
+        result = _integer_program(rows, candidates, deadline, tolerance)
         if result is None or result.x is None:
             if result is not None and result.status == 2:
                 return Cover((), exact)
@@ -287,6 +282,28 @@ def _interruptibly(call: Callable[[], _T], deadline: float) -> _T | None:
     return box[0] if box else None
 
 
+def _integer_program(
+    rows: _Rows, candidates: list[Candidate], deadline: float, tolerance: float
+) -> OptimizeResult | None:
+    """What HiGHS finds until the deadline; None if it is not back soon after it."""
+    limits = LinearConstraint(rows.matrix(), rows.low, rows.high)
+    cost = np.zeros(rows.columns)
+    whole = np.zeros(rows.columns)
+    cost[: len(candidates)] = [c.latency for c in candidates]
+    whole[: len(candidates)] = 1
+    left = max(0.01, deadline - time.monotonic())
+    return _interruptibly(
+        lambda: milp(
+            cost,
+            integrality=whole,
+            bounds=Bounds(0, 1),
+            constraints=limits,
+            options={"time_limit": left, "mip_rel_gap": tolerance},
+        ),
+        deadline,
+    )
+
+
 def _constraints(
     pool: Pool, candidates: list[Candidate], cuts: list[Cut], around: Surroundings, deadline: float
 ) -> _Rows | None:
@@ -325,6 +342,12 @@ def _constraints(
                 rows.add([*writers[tensor], (written[tensor], -1.0)], 0.0)
             rows.add([(written[tensor], 1.0), (index, -1.0)], 0.0)
     rows.columns = len(candidates) + len(written)
+    _add_cuts(rows, candidates, cuts)
+    return rows
+
+
+def _add_cuts(rows: _Rows, candidates: list[Candidate], cuts: list[Cut]) -> None:
+    """Of those that wait in a circle, not all are chosen without one that relieves them."""
     for keys, tensors in cuts:
         stuck = [(i, -1.0) for i, c in enumerate(candidates) if c.key in keys]
         if len({candidates[i].key for i, _ in stuck}) < len(keys):
@@ -335,7 +358,6 @@ def _constraints(
             if c.key not in keys and tensors.intersection((*c.writes, *c.retain))
         ]
         rows.add(stuck + relief, 1.0 - len(keys))
-    return rows
 
 
 def _relaxation(

@@ -24,7 +24,7 @@ from ..evaluate import Evaluation, evaluate
 from ..floor import floor
 from ..meter import Meter, tile_grid
 from ..problem import Problem
-from ..readings import Readings
+from ..readings import DEFAULT, Readings
 from ..solution import Schedule, Subgraph
 from .baselines import chain_fusion, one_op_per_subgraph
 
@@ -145,7 +145,7 @@ def solve(
     problem: Problem,
     *,
     seconds: float = 10.0,
-    readings: Readings = Readings(),
+    readings: Readings = DEFAULT,
     seed: int = 0,
     jobs: int = 1,
     started: float | None = None,
@@ -156,12 +156,22 @@ def solve(
 
     Parameters
     ----------
-    seconds : time budget, counted from `started` (time.monotonic(); default: now)
-    readings : the readings to schedule for
-    seed : of the local search's choice of windows
-    jobs : threads that search tilings (compiled code, outside the interpreter lock)
-    on_progress : called with every better schedule
-    on_stage : called when a stage begins, with the state so far and the stage's name
+    problem
+        What to schedule.
+    seconds
+        Time budget, counted from `started`.
+    readings
+        The readings to schedule for.
+    seed
+        Of the local search's choice of windows.
+    jobs
+        Threads that search tilings (compiled code, outside the interpreter lock).
+    started
+        On the clock `time.monotonic()`; default: now.
+    on_progress
+        Called with every better schedule.
+    on_stage
+        Called when a stage begins, with the state so far and the stage's name.
 
     """
     started = time.monotonic() if started is None else started
@@ -310,11 +320,10 @@ class _Run:
             self.on_progress(progress, schedule)
         return True
 
-    # -- improvement
-    # ------------------------------------------------------------------------------------------
+    # -- improvement -------------------------------------------------------------------------------
 
     def improve(self, chance: random.Random) -> None:
-        """Plain Python until the compiled search is there, then compiled code until the time is up."""
+        """Plain Python until the compiled search is there, then compiled until the time is up."""
         if self.expired():
             return
         from .compiled import Compilation, loaded

@@ -204,7 +204,7 @@ class Pool:
         return found
 
     def run_elsewhere(self, mask: int) -> int:
-        """Operations of a set that something the set waits for depends on: others run them first."""
+        """Operations of a set that something it waits for depends on: others run them first."""
         if mask not in self._again:
             above = self.problem.ancestors
             below = self.problem.descendants
@@ -243,7 +243,7 @@ class Pool:
         return best
 
     def _runs_alone(self, pieces: list[Candidate], mask: int) -> bool:
-        """Whether the pieces can run in some order with all tensors of `mask` between them written."""
+        """Whether the pieces can run in some order, all tensors of `mask` between them written."""
         producer = self.problem.producer
         written: set[int] = set()
         waiting = list(pieces)

@@ -17,6 +17,14 @@ Arrays (integers unless said otherwise), one row per item:
   reduction is (0: the whole K), 1 if inner extents are padded, grid width, grid height, 1 if a
   tensor has one buffer per step, 1 if any depth is a candidate, tiles of the largest grid that a
   snake may visit (raster order above)
+
+What travels together is a tuple:
+
+- ``work``: slices, made, costs, outputs, machine; a ``code`` is these and the widths and heights of
+  all tensors, ascending
+- ``sizes``: widths, heights and depths to choose from, each descending
+- ``grid``: first tiles of the row classes and how many classes, the same of the columns
+- ``scratch``: room for runs of steps, for the tiles' latencies and for a route
 """
 
 from __future__ import annotations
@@ -126,6 +134,23 @@ def _repeated(slices, begin, i, top, left, w, h, k, step, steps):
     return False
 
 
+def _begins(rows, cols, step, move):
+    """Whether the step before was in another column (row) of the slice's tensor, or outside."""
+    return step == 0 and (
+        move == _START
+        or (cols == _TILE and move != _ALONG_COLUMN)
+        or (rows == _TILE and move != _ALONG_ROW)
+    )
+
+
+def _stays(rows, cols, step, steps, move):
+    """Whether a slice of these extents is the one of the step before, if that has one."""
+    stepping = rows == _STEP or cols == _STEP
+    if step > 0:
+        return not stepping
+    return not (stepping and steps > 1) and not _begins(rows, cols, step, move)
+
+
 def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
     """(held, loaded) elements of one step; `move` says which buffers the step before shares."""
     held = loaded = 0.0
@@ -145,19 +170,14 @@ def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
             cols = _side(slices[i, 2], left, w, step, k, width)
             if rows == height and cols == width:
                 whole_now |= _active(slices[i, 5], slices[i, 6], slices[i, 7], step, steps, k)
+            if _begins(slices[i, 1], slices[i, 2], step, move):
+                continue
             rows = _side(slices[i, 1], top, h, previous, k, height)
             cols = _side(slices[i, 2], left, w, previous, k, width)
-            if step == 0 and (
-                (slices[i, 2] == _TILE and move != _ALONG_COLUMN)
-                or (slices[i, 1] == _TILE and move != _ALONG_ROW)
-            ):
-                continue  # the tile before is in another column (row) of the tensor, or outside
             if rows == height and cols == width:
                 whole_before |= _active(
                     slices[i, 5], slices[i, 6], slices[i, 7], previous, steps, k
                 )
-        if step == 0 and move == _START:
-            whole_before = False
         if whole_now:
             held += height * width
             if not whole_before:
@@ -174,16 +194,11 @@ def _buffers(slices, machine, top, left, w, h, k, step, steps, move):
                 _side(slices[i, 1], top, h, step, k, height)
                 * _side(slices[i, 2], left, w, step, k, width)
             )
-            same = not whole_before and _active(
-                slices[i, 5], slices[i, 6], slices[i, 7], previous, steps, k
+            same = (
+                not whole_before
+                and _active(slices[i, 5], slices[i, 6], slices[i, 7], previous, steps, k)
+                and _stays(slices[i, 1], slices[i, 2], step, steps, move)
             )
-            stepping = slices[i, 1] == _STEP or slices[i, 2] == _STEP
-            if step > 0:
-                same = same and not stepping
-            else:
-                same = same and move != _START and not (stepping and steps > 1)
-                same = same and not (move != _ALONG_COLUMN and slices[i, 2] == _TILE)
-                same = same and not (move != _ALONG_ROW and slices[i, 1] == _TILE)
             if one_buffer:
                 if size > group_held:
                     group_held = size
@@ -255,7 +270,7 @@ def _step_runs(made, k, steps, runs):
 
 
 def _axis_runs(lengths, size, grid_length, starts):
-    """First tiles of the clip classes along one axis; starts[n] is the number of tiles; returns n."""
+    """First tiles of the n clip classes along one axis; starts[n] is the number of tiles."""
     tiles = -(-grid_length // size)
     starts[0] = 0
     count = 1
@@ -289,8 +304,10 @@ def _raster_only(rows, nr, cols, nc, machine):
     return float(rows[nr]) * cols[nc] > machine[10]
 
 
-def _tile_table(slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table):
+def _tile_table(work, w, h, k, grid, runs, table):
     """table[row class, column class, move]: latency of a tile; False if one does not fit."""
+    slices, made, costs, outputs, machine = work
+    rows, nr, cols, nc = grid
     steps = _steps(slices, made, k)
     n = _step_runs(made, k, steps, runs)
     bandwidth = machine[1]
@@ -406,7 +423,23 @@ def _best_traversal(table, rows, nr, cols, nc, machine, best, route):
     return _best_snake(table, _1, cols, nc, rows, nr, best, route)
 
 
-def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, k_most):
+def _least_loads(rows, cols, height, width, nx, ny, w, h, across):
+    """Elements that a slice loads at least: (with one step per tile, with several)."""
+    size = float(height * width)
+    single = size
+    several = size * nx * ny
+    if rows == _TILE:
+        several = size * nx
+        if cols != _TILE and across:
+            single = size * nx - (nx - 1) * min(h, height) * width
+    elif cols == _TILE:
+        several = size * ny
+        if not across:
+            single = size * ny - (ny - 1) * min(w, width) * height
+    return single, several if rows == _STEP or cols == _STEP else single
+
+
+def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h):
     """Lower bounds on the latency for this (w, h): (with one step per tile, with several)."""
     # products of three lengths exceed 64 bits
     nx = float(nx)
@@ -442,27 +475,11 @@ def _bounds(slices, made, costs, outputs, machine, nx, ny, w, h, k_most):
             while end < slices.shape[0] and slices[end, 0] == slices[begin, 0]:
                 height = slices[end, 3]
                 width = slices[end, 4]
-                by_row = slices[end, 1] == _TILE
-                by_column = slices[end, 2] == _TILE
-                size = float(height * width)
-                stepping = slices[end, 1] == _STEP or slices[end, 2] == _STEP
-                if by_row and by_column:
-                    loads = size
-                elif by_row:
-                    loads = size if not across else size * nx - (nx - 1) * min(h, height) * width
-                elif by_column:
-                    loads = size if across else size * ny - (ny - 1) * min(w, width) * height
-                else:
-                    loads = size
-                most_single = max(most_single, loads)
-                if stepping:
-                    if by_row:
-                        loads = size * nx
-                    elif by_column:
-                        loads = size * ny
-                    else:
-                        loads = size * nx * ny
-                most_several = max(most_several, loads)
+                least_single, least_several = _least_loads(
+                    slices[end, 1], slices[end, 2], height, width, nx, ny, w, h, across
+                )
+                most_single = max(most_single, least_single)
+                most_several = max(most_several, least_several)
                 end += 1
             single += most_single
             several += most_several
@@ -489,47 +506,26 @@ def _deepest(slices, made, outputs, machine, w, h, depths, runs):
     return low
 
 
-def _evaluate(
-    slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, route
-):
-    """Latency of the best snake at one granularity, which goes into `route`; infinite if a tile
-    does not fit.
+def _evaluate(work, w, h, k, grid, scratch):
+    """Latency of the best snake at one granularity, which goes into the scratch's route; infinite
+    if a tile does not fit.
     """
-    if not _tile_table(
-        slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table
-    ):
+    runs, table, route = scratch
+    rows, nr, cols, nc = grid
+    if not _tile_table(work, w, h, k, grid, runs, table):
         return np.inf
-    return _best_traversal(table, rows, nr, cols, nc, machine, np.inf, route)
+    return _best_traversal(table, rows, nr, cols, nc, work[4], np.inf, route)
 
 
-def _try(
-    slices,
-    made,
-    costs,
-    outputs,
-    machine,
-    w,
-    h,
-    k,
-    rows,
-    nr,
-    cols,
-    nc,
-    runs,
-    table,
-    route,
-    best,
-    choice,
-):
+def _try(work, w, h, k, grid, scratch, best, choice):
     """`_evaluate`, noting the result in `best[0]` and `choice` if it is the least so far."""
-    total = _evaluate(
-        slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, route
-    )
+    total = _evaluate(work, w, h, k, grid, scratch)
     if total < best[0]:
         best[0] = total
         choice[0] = w
         choice[1] = h
         choice[2] = k
+        route = scratch[2]
         for i in range(4):
             choice[3 + i] = route[i]
     return total
@@ -558,31 +554,84 @@ def _twice(size, grid_length, sizes):
     return -1
 
 
-def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, best, choice):
-    """Least latency over all candidates (each list descending); `choice` gets w, h, k and the
-    route.
+def _reductions(made, machine):
+    """(the deepest reduction, whether the latency is convex over depths that give as many steps).
 
-    Merging two neighbouring tiles or steps never costs more, so a candidate is skipped if the one
-    twice as wide, high or deep fits too; the rest is pruned by lower bounds against the best so
-    far.  `best` is the cut-off.
+    Steps cost alike only if every reduction has the same depth.
     """
     longest = _1
     for e in range(made.shape[0]):
         if made[e, 1]:
             longest = max(longest, made[e, 6])
     convex = machine[9] > 0
-    for e in range(made.shape[0]):  # steps cost alike only if every reduction has the same depth
+    for e in range(made.shape[0]):
         if made[e, 1] and made[e, 6] != longest:
             convex = False
+    return longest, convex
+
+
+def _single_step_fits(work, w, h, longest, runs):
+    """Whether a tile of one step fits."""
+    slices, made, _, outputs, machine = work
+    return _working_set(slices, made, outputs, machine, w, h, longest, runs) <= machine[0]
+
+
+def _deepest_at(work, sizes, iw, ih, fits, runs):
+    """`_deepest` for one of the widths and heights (-1: there is none), found out once."""
+    slices, made, _, outputs, machine = work
+    ws, hs, ks = sizes
+    if iw < 0 or ih < 0:
+        return ks.shape[0]
+    if fits[iw, ih] < 0:
+        fits[iw, ih] = _deepest(slices, made, outputs, machine, ws[iw], hs[ih], ks, runs)
+    return fits[iw, ih]
+
+
+def _last_alike(ks, ik, least, longest):
+    """Index of the least depth above `least` that gives as many steps as the one at `ik`."""
+    last = ik
+    while (
+        last + 1 < ks.shape[0]
+        and ks[last + 1] > least
+        and -(-longest // ks[last + 1]) == -(-longest // ks[ik])
+    ):
+        last += 1
+    return last
+
+
+def _descend(work, w, h, ks, first, last, grid, scratch, best, choice):
+    """Try depths from `first` to `last`, over which the latency is convex: its slope leads to the
+    least.
+    """
+    while first < last:
+        middle = (first + last) // 2
+        here = _try(work, w, h, ks[middle], grid, scratch, best, choice)
+        beside = _try(work, w, h, ks[middle + 1], grid, scratch, best, choice)
+        if here <= beside:
+            last = middle
+        else:
+            first = middle + 1
+    _try(work, w, h, ks[first], grid, scratch, best, choice)
+
+
+def search(code, sizes, best, choice):
+    """Least latency over all candidates; `choice` gets w, h, k and the route.
+
+    Merging two neighbouring tiles or steps never costs more, so a candidate is skipped if the one
+    twice as wide, high or deep fits too; the rest is pruned by lower bounds against the best so
+    far.  `best` is the cut-off.
+    """
+    slices, made, costs, outputs, machine, widths, heights = code
+    work = (slices, made, costs, outputs, machine)
+    ws, hs, ks = sizes
+    longest, convex = _reductions(made, machine)
     runs = np.empty(64, np.int64)
     rows = np.empty(_RUNS + 1, np.int64)
     cols = np.empty(_RUNS + 1, np.int64)
-    table = np.empty((_RUNS, _RUNS, 4))
-    route = np.zeros(4, np.int64)
+    scratch = (runs, np.empty((_RUNS, _RUNS, 4)), np.zeros(4, np.int64))
     least_so_far = np.array([best])
-    fits = np.full(
-        (ws.shape[0], hs.shape[0]), -1, np.int64
-    )  # index of the deepest k that fits, once known
+    # index of the deepest k that fits, once known
+    fits = np.full((ws.shape[0], hs.shape[0]), -1, np.int64)
     for iw in range(ws.shape[0]):
         w = ws[iw]
         nx = -(-int(machine[6]) // w)
@@ -591,127 +640,50 @@ def search(slices, made, costs, outputs, machine, widths, heights, ws, hs, ks, b
         for ih in range(hs.shape[0]):
             h = hs[ih]
             ny = -(-int(machine[7]) // h)
-            low_single, low_several = _bounds(
-                slices, made, costs, outputs, machine, nx, ny, w, h, ks[0]
-            )
-            if low_several >= least_so_far[0] * (
-                1 - 1e-12
-            ):  # only one step per tile could be better, if it fits
-                if longest > ks[0] or low_single >= least_so_far[0] * (1 - 1e-12):
-                    continue
-                if _working_set(slices, made, outputs, machine, w, h, longest, runs) > machine[0]:
-                    continue
+            low_single, low_several = _bounds(slices, made, costs, outputs, machine, nx, ny, w, h)
+            cutoff = least_so_far[0] * (1 - 1e-12)
+            # only one step per tile could be better, if it fits
+            if low_several >= cutoff and (
+                longest > ks[0]
+                or low_single >= cutoff
+                or not _single_step_fits(work, w, h, longest, runs)
+            ):
+                continue
             higher = _twice(h, int(machine[7]), hs)
-            for jw, jh in ((iw, ih), (wider, ih), (iw, higher)):
-                if jw >= 0 and jh >= 0 and fits[jw, jh] < 0:
-                    fits[jw, jh] = _deepest(
-                        slices, made, outputs, machine, ws[jw], hs[jh], ks, runs
-                    )
-            first = fits[iw, ih]
+            first = _deepest_at(work, sizes, iw, ih, fits, runs)
+            in_wider = _deepest_at(work, sizes, wider, ih, fits, runs)
+            in_higher = _deepest_at(work, sizes, iw, higher, fits, runs)
             if first == ks.shape[0]:
                 continue
             # only depths above those that also fit in a tile twice as wide or high, or in a step
             # twice as deep
             least = ks[first] // 2 if machine[9] > 0 else 0
-            if wider >= 0 and fits[wider, ih] < ks.shape[0]:
-                least = max(least, ks[fits[wider, ih]])
-            if higher >= 0 and fits[iw, higher] < ks.shape[0]:
-                least = max(least, ks[fits[iw, higher]])
-            nr = _axis_runs(heights, h, int(machine[7]), rows)
+            if in_wider < ks.shape[0]:
+                least = max(least, ks[in_wider])
+            if in_higher < ks.shape[0]:
+                least = max(least, ks[in_higher])
+            grid = (rows, _axis_runs(heights, h, int(machine[7]), rows), cols, nc)
             ik = first
             while ik < ks.shape[0] and ks[ik] > least:
-                # all depths that give as many steps; over them the latency is convex, so its slope
-                # leads to the least
-                last = ik
-                while (
-                    convex
-                    and last + 1 < ks.shape[0]
-                    and ks[last + 1] > least
-                    and -(-longest // ks[last + 1]) == -(-longest // ks[ik])
-                ):
-                    last += 1
-                next_ik = last + 1
-                if (low_single if ks[ik] >= longest else low_several) < least_so_far[0] * (
-                    1 - 1e-12
-                ):
-                    while ik < last:
-                        middle = (ik + last) // 2
-                        here = _try(
-                            slices,
-                            made,
-                            costs,
-                            outputs,
-                            machine,
-                            w,
-                            h,
-                            ks[middle],
-                            rows,
-                            nr,
-                            cols,
-                            nc,
-                            runs,
-                            table,
-                            route,
-                            least_so_far,
-                            choice,
-                        )
-                        beside = _try(
-                            slices,
-                            made,
-                            costs,
-                            outputs,
-                            machine,
-                            w,
-                            h,
-                            ks[middle + 1],
-                            rows,
-                            nr,
-                            cols,
-                            nc,
-                            runs,
-                            table,
-                            route,
-                            least_so_far,
-                            choice,
-                        )
-                        if here <= beside:
-                            last = middle
-                        else:
-                            ik = middle + 1
-                    _try(
-                        slices,
-                        made,
-                        costs,
-                        outputs,
-                        machine,
-                        w,
-                        h,
-                        ks[ik],
-                        rows,
-                        nr,
-                        cols,
-                        nc,
-                        runs,
-                        table,
-                        route,
-                        least_so_far,
-                        choice,
-                    )
-                ik = next_ik
+                last = _last_alike(ks, ik, least, longest) if convex else ik
+                low = low_single if ks[ik] >= longest else low_several
+                if low < least_so_far[0] * (1 - 1e-12):
+                    _descend(work, w, h, ks, ik, last, grid, scratch, least_so_far, choice)
+                ik = last + 1
     return least_so_far[0]
 
 
-def traversal_cost(slices, made, costs, outputs, machine, widths, heights, w, h, k, choice):
+def traversal_cost(code, granularity, choice):
     """Least latency over the snakes at one granularity; NOT_FOUND if it does not fit."""
-    runs = np.empty(64, np.int64)
+    slices, made, costs, outputs, machine, widths, heights = code
+    w, h, k = granularity
     rows = np.empty(_RUNS + 1, np.int64)
     cols = np.empty(_RUNS + 1, np.int64)
-    table = np.empty((_RUNS, _RUNS, 4))
+    scratch = (np.empty(64, np.int64), np.empty((_RUNS, _RUNS, 4)), choice[3:7])
     nc = _axis_runs(widths, w, int(machine[6]), cols)
     nr = _axis_runs(heights, h, int(machine[7]), rows)
     choice[0] = w
     choice[1] = h
     choice[2] = k
-    return _evaluate(
-        slices, made, costs, outputs, machine, w, h, k, rows, nr, cols, nc, runs, table, choice[3:7]
-    )
+    work = (slices, made, costs, outputs, machine)
+    return _evaluate(work, w, h, k, (rows, nr, cols, nc), scratch)

@@ -27,7 +27,7 @@ def _chains(sequence: Sequence[Candidate]) -> list[list[Candidate]]:
 
 
 def reorder(sequence: Sequence[Candidate], chance: random.Random) -> list[Candidate]:
-    """The same candidates in another valid order, drawn so that related ones come close together."""
+    """The same candidates in another valid order, drawn so that related ones come together."""
     chains = _chains(sequence)
     writer: dict[int, int] = {}
     users: dict[int, list[int]] = defaultdict(list)

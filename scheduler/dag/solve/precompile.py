@@ -11,7 +11,7 @@ from .tiles import compile_search
 
 
 def main() -> None:
-    """Compile, or load, what the solver needs; then write the stamp that `compiled.cached` reads."""
+    """Compile or load what the solver needs; then write the stamp that `compiled.cached` reads."""
     compile_search(generate("random", 1))
     where = Path(load().search.stats.cache_path)
     files = sorted(str(f) for f in where.glob(f"kernel.{NEEDED}-*.nb?"))

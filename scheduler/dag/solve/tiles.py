@@ -135,7 +135,7 @@ class TileSearch:
         if code is None:
             return None
         choice = np.zeros(7, np.int64)
-        latency = self.kernel.traversal_cost(*code, *granularity, choice)
+        latency = self.kernel.traversal_cost(code, granularity, choice)
         return _tiling(latency, choice)
 
     def _search(
@@ -150,13 +150,13 @@ class TileSearch:
         best = self.kernel.NOT_FOUND
         if self.plain:
             sizes = tuple(map(_few, candidates))
-            best = self.kernel.search(*code, *sizes, best, choice)
+            best = self.kernel.search(code, sizes, best, choice)
             if not np.isfinite(best):
                 return None
             candidates = tuple(
                 _around(c, int(size)) for c, size in zip(candidates, choice, strict=False)
             )
-        return _tiling(self.kernel.search(*code, *candidates, best, choice), choice)
+        return _tiling(self.kernel.search(code, candidates, best, choice), choice)
 
     def candidates(self, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Widths, heights and depths worth trying under the readings, each descending."""
@@ -176,7 +176,7 @@ class TileSearch:
         )
 
     def _sizes(self, least: int, length: int, native: int, most: int | None = None) -> np.ndarray:
-        """Sizes worth trying along one axis, none above `most`, descending; not to be written to."""
+        """Sizes worth trying along an axis, none above `most`, descending; not to be written to."""
         key = least, length, native, most
         if key not in self._known_sizes:
             sizes = _sizes(least, length, native, self.readings)
@@ -217,32 +217,6 @@ class TileSearch:
             for s in plan.slices
             if s.tensor not in resident
         )
-        made = []
-        costs = []
-        carried = {
-            (c.tensor, c.rows, c.cols): c.activity.depth
-            for c in plan.carried
-            if c.tensor not in retain
-        }
-        for e in plan.executions:
-            op = problem.ops[e.op]
-            shape = tensors[op.output]
-            made.append(
-                (
-                    op.is_matmul,
-                    e.outer,
-                    e.rows,
-                    e.cols,
-                    shape.height,
-                    shape.width,
-                    problem.reduction(e.op),
-                    e.activity.first,
-                    e.activity.last,
-                    e.activity.depth,
-                    carried.get((op.output, e.rows, e.cols), 0),
-                )
-            )
-            costs.append(op.cost)
         outputs = [
             (tensors[t].height, tensors[t].width, t in retain)
             for t in plan.outputs
@@ -264,13 +238,41 @@ class TileSearch:
         shapes = [tensors[t] for t in (*plan.outputs, *(s.tensor for s in plan.slices))]
         return (
             np.array(slices, np.int64).reshape(-1, 9),
-            np.array(made, np.int64).reshape(-1, 11),
-            np.array(costs, np.float64),
+            np.array(self._made(plan, retain), np.int64).reshape(-1, 11),
+            np.array([problem.ops[e.op].cost for e in plan.executions], np.float64),
             np.array(outputs, np.int64).reshape(-1, 3),
             np.array(machine, np.float64),
             np.array(sorted({s.width for s in shapes}), np.int64),
             np.array(sorted({s.height for s in shapes}), np.int64),
         )
+
+    def _made(self, plan: Plan, retain: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """The rows of the kernel's `made`, one for each execution."""
+        carried = {
+            (c.tensor, c.rows, c.cols): c.activity.depth
+            for c in plan.carried
+            if c.tensor not in retain
+        }
+        rows = []
+        for e in plan.executions:
+            op = self.problem.ops[e.op]
+            shape = self.problem.tensors[op.output]
+            rows.append(
+                (
+                    op.is_matmul,
+                    e.outer,
+                    e.rows,
+                    e.cols,
+                    shape.height,
+                    shape.width,
+                    self.problem.reduction(e.op),
+                    e.activity.first,
+                    e.activity.last,
+                    e.activity.depth,
+                    carried.get((op.output, e.rows, e.cols), 0),
+                )
+            )
+        return rows
 
 
 def compile_search(problem: Problem) -> None:
@@ -281,8 +283,8 @@ def compile_search(problem: Problem) -> None:
 def _tiling(latency: float, choice: np.ndarray) -> Tiling | None:
     if not np.isfinite(latency):
         return None
-    w, h, k, *route = (int(v) for v in choice)
-    return Tiling(float(latency), (w, h, k), tuple(route))  # type: ignore[arg-type]
+    w, h, k, kind, line, enter, leave = (int(v) for v in choice)
+    return Tiling(float(latency), (w, h, k), (kind, line, enter, leave))
 
 
 def _sizes(least: int, length: int, native: int, readings: Readings) -> np.ndarray:

@@ -208,7 +208,7 @@ class WindowSearch:
     # -- candidates -------------------------------------------------------------------------------
 
     def explore(self, window: int, stage: Stage) -> None:
-        """Add to the pool the sets, and hand-overs between them, that a stage looks at in a window."""
+        """Add to the pool the sets, and hand-overs, that a stage looks at in a window."""
         pool = self.pool
         for op in bits(window):
             pool.add(1 << op)
