@@ -12,7 +12,8 @@ nox.options.reuse_existing_virtualenvs = True
 PYTEST_ENV = {"MPLBACKEND": "Agg"}
 LINTED = (
     *("cli", "figures", "frontend", "fuzz", "machine", "overlay", "runs", "samples"),
-    *("scheduler/token", "sim_configs", "system", "tb", "testing", "*.py"),
+    *("scheduler", "sim_configs", "system", "tb", "testing", "workloads", "*.py"),
+    *("bench/dag", "tests/cli", "tests/dag"),
 )
 """Rooms that are clean."""
 
