@@ -60,9 +60,10 @@ def _timing() -> str:
 
 
 def _timed(kind: type[Kind]) -> str:
-    sides = []
-    for way in (In, Out):
-        sides.append(", ".join(f"`{x}`" for x in kind.streams if isinstance(x, way)) or "none")
+    sides = [
+        ", ".join(f"`{x}`" for x in kind.streams if isinstance(x, way)) or "none"
+        for way in (In, Out)
+    ]
     cells = [f"[`{kind.name}`](#{kind.name})", f"{sides[0]} to {sides[1]}"]
     cells += [_cycles(kind, rule) for rule in ("latency", "interval")]
     return f"| {' | '.join(cells)} |"

@@ -56,8 +56,9 @@ def check(program_graph, config=FP32, tensors=None, seed=0):
     got = model.run(units, config, tensors).outputs
     want = evaluate(program_graph, tensors, config.machine.t)
     assert got.keys() == want.keys()
-    for name in want:
-        assert got[name].astype(np.float32).tobytes() == want[name].astype(np.float32).tobytes(), name
+    for name, values in want.items():
+        ours = got[name].astype(np.float32)
+        assert ours.tobytes() == values.astype(np.float32).tobytes(), name
     return units
 
 

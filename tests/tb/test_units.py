@@ -335,3 +335,9 @@ def test_a_wrong_bit_is_unfolded(mutated, kind, told):
     report = check.compare(want, runs[kind, "value"], graph)
     assert "to see the payloads" in str(report)
     assert re.search(told, str(rerun.unfold(report, point, config)), re.M)
+
+
+def test_packers_are_configured_with_their_own_columns():
+    """Cases of one column do not run with the parameters of the last case."""
+    packers = [u for u in units.rows(t=2).graph().units if u.kind == "row_pack"]
+    assert sorted(u.params["cols"] for u in packers) == [1, 2, 3, 4]
