@@ -16,8 +16,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 
-import ml_dtypes
 import numpy as np
+import ml_dtypes
 
 from ..machine.config import Config
 from ..machine.errors import ConfigError, PenstockError, ProgramError, nearest

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+import ml_dtypes
 
 STOP_BITS = 4
 STOP_DONE = 15

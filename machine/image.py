@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
+import ml_dtypes
 
 from .errors import RunError
 from .unitgraph import Tensor, UnitGraph

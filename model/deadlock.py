@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-import networkx as nx
 import numpy as np
+import networkx as nx
 
 from ..machine.beat import STOP_DONE, BufferRef, Payload, Tuple
 from ..machine.config import Config

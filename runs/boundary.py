@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import ml_dtypes
 import numpy as np
+import ml_dtypes
 
 from ..frontend.graph import Graph
 from ..frontend.meaning.elements import tokens

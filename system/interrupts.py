@@ -87,12 +87,9 @@ def taken() -> bool:
     """
     _state.stop = None
     _state.pending = False
-    exec(
-        ""
-        # CPython notes an interrupt that leaves an exec of text (libraries define classes that way)
-        # and
-        # ends the process by it, caught or not, until the next exec
-    )
+    # CPython notes an interrupt that leaves an exec of text (libraries define classes that way) and
+    # ends the process by it, caught or not, until the next exec.
+    exec("")
     if _state.number:
         guard().tell("heard")
     return bool(_state.number)
@@ -156,9 +153,12 @@ def command(work: Callable[[], int]) -> int:
             signal.signal(s, _asked)
         return work()
     except KeyboardInterrupt:
-        taken()
-        print("penstock: interrupted", file=sys.stderr)
-        return 128 + (_state.number or signal.SIGINT)
+        return _interrupted()
+    except Exception:
+        # An extension module that is interrupted while it imports another raises an ImportError.
+        if _state.stop is not KeyboardInterrupt:
+            raise
+        return _interrupted()
     finally:
         for s, handler in before.items():
             signal.signal(s, handler)
@@ -166,6 +166,13 @@ def command(work: Callable[[], int]) -> int:
         sys.unraisablehook = unraisable
         _state.stop = None
         guard().tell("rest")
+
+
+def _interrupted() -> int:
+    """Say so; the exit code."""
+    taken()
+    print("penstock: interrupted", file=sys.stderr)
+    return 128 + (_state.number or signal.SIGINT)
 
 
 def _but_ours(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-import cocotb
 import numpy as np
+import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import FallingEdge, ReadOnly, RisingEdge
 

@@ -6,8 +6,8 @@ import json
 import subprocess
 from dataclasses import dataclass, field
 
-import ml_dtypes
 import numpy as np
+import ml_dtypes
 
 LINE = 64
 ENDLESS = 2_000

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 
-import networkx as nx
 import numpy as np
+import networkx as nx
 
 from ...machine.errors import ProgramError, RunError
 from ...machine.functions import lookup

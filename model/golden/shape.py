@@ -148,8 +148,8 @@ class Reshape(Unit):
                 count = 0
         elif s > dim:
             if self.p["pad"] and b.data and count + 1 < chunk:
-                s = dim
                 pads = deque(self.pad_stops(chunk - count - 1, s + 1))
+                s = dim
             else:
                 s += 1
             count = 0

@@ -7,8 +7,8 @@ y = relu(rotate(x)), where `rotate` turns each pair of neighbouring columns (a, 
 rotary position embeddings do.
 """
 
-import numba
 import numpy as np
+import numba
 import penstock.hw.functions
 import penstock.hw.registry
 import penstock.model.functions

@@ -6,8 +6,8 @@ wanted pairs are paths and cycles, and nearly all can have both colours.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+import numba
 
 
 @numba.njit(cache=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
+import numba
 
 from ...machine.overlay import LEFT, ONLY, RIGHT
 

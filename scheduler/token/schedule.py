@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numba
 import numpy as np
+import numba
 
 from ...machine.overlay import RIGHT, Overlay
 from .edges import Edges

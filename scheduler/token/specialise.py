@@ -4,8 +4,8 @@ node.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+import numba
 
 from ...machine.overlay import SPECIALISED, Overlay
 from ...machine.token_ops import OP_CLASS, Op

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+import numba
 
 from ...machine.overlay import RIGHT, SWITCH_CODES, WRITE_ALU, WRITE_NET, Sizes
 from ...machine.overlay_image import StaticImage

@@ -2,8 +2,8 @@
 
 from fractions import Fraction
 
-import ml_dtypes
 import numpy as np
+import ml_dtypes
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
