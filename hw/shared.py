@@ -6,7 +6,7 @@ stands, every simulator evaluates all of them in every cycle, in code of its own
 :func:`share` exchanges the modules of :class:`~penstock.hw.arith.dot.Dot` in an exported design for
 equivalent ones in which the stage registers are assigned ``if (valid)`` from a call of one function
 per operator. Verilator compiles each function once (``no_inline_task``), and an idle array costs it
-next to nothing. Yosys proves the two forms equal in ``tests/arith/test_shared.py``.
+next to nothing. Yosys proves the two forms equal in ``tests/arith/test_arith_shared.py``.
 
 A function's body is the netlist of the operator's combinational logic, as Yosys writes it, in
 dependency order.
