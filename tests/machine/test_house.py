@@ -26,7 +26,6 @@ LONG_FUNCTIONS = {
     "tb/runner.py:build",
     "tests/formal/test_memory_proof.py:elaborate",
     "tests/formal/test_pages_proof.py:elaborate",
-    "tests/model/test_against_contract.py:test_triggered_loads",
     "workloads/attention.py:program",
     "workloads/moe.py:program",
     "workloads/published_attention.py:program",

@@ -611,6 +611,24 @@ def listed(data, places):
     return {"order": [list(p) for p in places]} if data.draw(st.booleans()) else {}
 
 
+def memory(data, dtype):
+    """A configuration with an off-chip memory, ports and arbitration that are drawn."""
+    drams = (
+        Dram(),
+        Dram(kind="ideal", latency=3),
+        Dram(channels=1, interval=3),
+        Dram(kind="ideal", latency=1),
+    )
+    dram = data.draw(st.sampled_from(drams))
+    return configuration(
+        dtype=dtype,
+        port_lanes=data.draw(st.sampled_from([1, 2, 4])),
+        load_lines=data.draw(st.sampled_from([8, 32])),
+        arbitration=data.draw(st.sampled_from(["need", "round_robin"])),
+        dram=dram,
+    )
+
+
 @many
 @given(st.data())
 def test_off_chip(data):
@@ -658,26 +676,7 @@ def test_off_chip(data):
     )
     u = b.off_chip("load", x, r, c, rank=2, shape=shape, row_step=[r, 0], col_step=[0, c], **order)
     b.link(u, b.off_chip("store", y, r, c, **order), tile)
-    dram = data.draw(
-        st.sampled_from(
-            [
-                Dram(),
-                Dram(kind="ideal", latency=3),
-                Dram(channels=1, interval=3),
-                Dram(kind="ideal", latency=1),
-            ]
-        )
-    )
-    compare(
-        b,
-        configuration(
-            dtype=dtype,
-            port_lanes=data.draw(st.sampled_from([1, 2, 4])),
-            load_lines=data.draw(st.sampled_from([8, 32])),
-            arbitration=data.draw(st.sampled_from(["need", "round_robin"])),
-            dram=dram,
-        ),
-    )
+    compare(b, memory(data, dtype))
 
 
 @many
@@ -751,26 +750,7 @@ def test_triggered_loads(data):
         beats = data.draw(with_bare(stops, numbers))
         b.link(b.source(beats, data.draw(waits(len(beats) + 1))), u, payload)
         b.link(u, b.sink(data.draw(waits(20))), tile)
-    dram = data.draw(
-        st.sampled_from(
-            [
-                Dram(),
-                Dram(kind="ideal", latency=3),
-                Dram(channels=1, interval=3),
-                Dram(kind="ideal", latency=1),
-            ]
-        )
-    )
-    compare(
-        b,
-        configuration(
-            dtype=dtype,
-            port_lanes=data.draw(st.sampled_from([1, 2, 4])),
-            load_lines=data.draw(st.sampled_from([8, 32])),
-            arbitration=data.draw(st.sampled_from(["need", "round_robin"])),
-            dram=dram,
-        ),
-    )
+    compare(b, memory(data, dtype))
 
 
 @many
@@ -817,23 +797,4 @@ def test_random_stores(data):
         )
         b.link(u, at, Scalar(1))
     b.link(at, b.sink(data.draw(waits(20))), Scalar(1) if at == u else tile)
-    dram = data.draw(
-        st.sampled_from(
-            [
-                Dram(),
-                Dram(kind="ideal", latency=3),
-                Dram(channels=1, interval=3),
-                Dram(kind="ideal", latency=1),
-            ]
-        )
-    )
-    compare(
-        b,
-        configuration(
-            dtype=dtype,
-            port_lanes=data.draw(st.sampled_from([1, 2, 4])),
-            load_lines=data.draw(st.sampled_from([8, 32])),
-            arbitration=data.draw(st.sampled_from(["need", "round_robin"])),
-            dram=dram,
-        ),
-    )
+    compare(b, memory(data, dtype))
