@@ -206,10 +206,8 @@ class Overlay(wiring.Component):
         look = self.look
         address = Signal.like(look.payload.address)
         asked = Signal(self.LOOK_CYCLES - 1)
-        column, row = (
-            [Signal(range(size), name=f"{name}{k}") for k in range(depth)]
-            for name, size, depth in (("column", cols, 2), ("row", rows, 3))
-        )
+        column = [Signal(range(cols), name=f"column{k}") for k in range(2)]
+        row = [Signal(range(rows), name=f"row{k}") for k in range(3)]
         m.d.sync += [
             address.eq(look.payload.address),
             asked.eq(Cat(look.valid & look.ready, asked)),

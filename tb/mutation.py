@@ -200,10 +200,8 @@ def _switched(cls, kind: str, index: int, kinds: int):
                     source, sink = (
                         (there, wiring.flipped(here)) if outgoing else (wiring.flipped(here), there)
                     )
-                    shape, bits = (
-                        source.payload.shape(),
-                        Signal(Value.cast(source.payload).shape(), name=f"{name}_bits"),
-                    )
+                    shape = source.payload.shape()
+                    bits = Signal(Value.cast(source.payload).shape(), name=f"{name}_bits")
                     payload = data.View(shape, bits)
                     acted_by = (kind == "scratchpad" and "page" in shape.members) or (
                         kind == "source" and "elements" not in shape.members

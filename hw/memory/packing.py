@@ -41,9 +41,10 @@ def offsets(
     from row to row.
     """
     place = packing.place
-    band, step, chunk, after = (
-        Signal(ADDRESS_BITS, name=name) for name in ("band", "step", "chunk", "after")
-    )
+    band = Signal(ADDRESS_BITS)
+    step = Signal(ADDRESS_BITS)
+    chunk = Signal(ADDRESS_BITS)
+    after = Signal(ADDRESS_BITS)
     with m.If(place.last_step & place.ends_tile):
         m.d.comb += after.eq(next_tile)
     with m.Elif(place.last_step):
