@@ -16,10 +16,10 @@ from ..machine.config import Config, shaping
 from ..machine.unitgraph import UnitGraph
 from ..system.cache import cache_dir, digest, entry
 from ..system.output import write_text
+from ..system.sources import PACKAGE, digest_of, sources_of
 from . import mutation
 from .exported import Design
 from .runner import _version
-from .sources import sources_of
 
 __all__ = ["design_of"]
 
@@ -49,14 +49,10 @@ def design_of(
     structure = json.dumps({**graph.structure().to_dict(), "name": ""}, sort_keys=True)
     machine = json.dumps(asdict(shaping(config.machine)), sort_keys=True)
     dram = config.machine.dram
-    sources = digest(
-        Path(__file__).read_text(encoding="utf-8"), *_sources(graph), _version("amaranth"), YOSYS
-    )
+    files = [Path(__file__), *_sources(graph)]
+    sources = digest(digest_of(files), _version("amaranth"), YOSYS)
     key = digest(
-        structure,
-        machine,
-        Path(mutation.__file__).read_text(encoding="utf-8") if mutable else "",
-        sources,
+        structure, machine, digest_of([Path(mutation.__file__)]) if mutable else "", sources
     )
     start = time.perf_counter()
     say = stage or (lambda _line: None)
@@ -131,29 +127,16 @@ class Modules(MutableMapping):
         return sum(1 for _ in self)
 
 
-def _sources(graph: UnitGraph) -> Iterator[str]:
-    """Text of everything that shapes the Verilog: the hardware's package, components and functions
+def _sources(graph: UnitGraph) -> list[Path]:
+    """Files of everything that shapes the Verilog: the hardware's package, components and functions
     from outside, and all that these import.
     """
-    from .. import hw
-    from ..hw import export, shared, yosys
     from ..hw.functions import DATAPATHS
     from ..hw.registry import UNITS
     from ..machine import kinds
 
-    package = {
-        path.resolve() for room in (hw, kinds) for path in Path(room.__path__[0]).rglob("*.py")
-    }
-    running = {
-        Path(m.__file__).resolve() for m in (export, shared, yosys)
-    }  # they run tools: what they import for that shapes nothing
-    classes = [
-        c
-        for c in (
-            *(where.get(u.kind) for u in graph.units for where in (UNITS, kinds.KINDS)),
-            *DATAPATHS.values(),
-        )
-        if inspect.isclass(c)
-    ]
-    for path in sorted({*running, *sources_of([*(package - running), *classes])}):
-        yield f"{path.name}\n{path.read_text(encoding='utf-8')}"
+    of_units = (where.get(u.kind) for u in graph.units for where in (UNITS, kinds.KINDS))
+    classes = [c for c in (*of_units, *DATAPATHS.values()) if inspect.isclass(c)]
+    rooms = [PACKAGE / "hw", PACKAGE / "machine" / "kinds"]
+    # What runs tools and keeps files shapes nothing.
+    return sources_of([*rooms, *classes], without=[PACKAGE / "system"])

@@ -28,6 +28,7 @@ import cocotb_tools.runner
 from ..machine.errors import RunError
 from ..system import cache, children
 from ..system.cache import digest, entry
+from ..system.sources import digest_of
 
 __all__ = [
     "Build",
@@ -117,7 +118,7 @@ def native_library() -> Path:
     source = TB / "native.cpp"
     cxx, version = _compiler()
     flags = ["-std=c++17", "-O2", "-fPIC", "-shared"]
-    with entry("native", digest(source.read_bytes(), version, *flags)) as (folder, ready):
+    with entry("native", digest(digest_of([source]), version, *flags)) as (folder, ready):
         library = folder / "libpenstock_tb.so"
         if not ready:
             done = children.run([cxx, *flags, source, "-o", library])
@@ -409,7 +410,8 @@ def build(
     files = dict(verilog) | {p.name: p.read_text(encoding="utf-8") for p in SOURCES}
     defines = {"PENSTOCK_WAVES": 1, **(defines or {})} if waves else dict(defines or {})
     key = digest(
-        json.dumps([files, top, control, flags, sorted(defines.items()), _make_inputs()]),
+        json.dumps([dict(verilog), top, control, flags, sorted(defines.items()), _make_inputs()]),
+        digest_of(SOURCES),
         str(library),
         compiler,
         driver,
@@ -544,7 +546,7 @@ def program(
     variables = _make_variables() | {"OPT_GLOBAL": "-O1"}
     key = digest(
         json.dumps([dict(verilog), top, control, flags, _make_inputs(variables)]),
-        main.read_bytes(),
+        digest_of([main]),
         compiler,
         driver,
         _version("verilator"),

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 from penstock.machine import config as configs
+from penstock.system.sources import digest_of, sources_of
 from penstock.tb import runner
 from penstock.tb.design import Modules, _sources
-from penstock.tb.sources import sources_of
 
 
 @pytest.fixture
@@ -45,15 +45,15 @@ def test_a_class_that_is_registered_brings_its_file(unit, monkeypatch):
     spec.loader.exec_module(module)
     monkeypatch.setitem(UNITS, "mine", module.Unit)
     graph = SimpleNamespace(units=[SimpleNamespace(kind="mine")])
-    before = list(_sources(graph))
+    before = digest_of(_sources(graph))
     (unit / "other.py").write_text("x = 1\n")
-    assert list(_sources(graph)) == before
+    assert digest_of(_sources(graph)) == before
     (unit / "my_helper.py").write_text("x = 1\n")
-    assert list(_sources(graph)) != before
+    assert digest_of(_sources(graph)) != before
 
 
 def test_what_runs_tools_shapes_no_verilog():
-    names = {text.partition("\n")[0] for text in _sources(SimpleNamespace(units=[]))}
+    names = {path.name for path in _sources(SimpleNamespace(units=[]))}
     assert {"kind.py", "compute.py", "beat.py", "export.py", "matmul.py"} <= names
     assert not {"children.py", "guardian.py", "cache.py", "record.py"} & names
 

@@ -1,0 +1,170 @@
+"""What a digest of sources follows: what they say, and nothing else."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+from penstock.system.sources import PACKAGE, digest_of, sources_of
+
+UNIT = '''"""A unit."""
+
+from ..numbers import LATENCY, tables
+from . import parts
+from numpy import array
+
+if TYPE_CHECKING:
+    from .types import Shape
+
+WIDTH = 4
+"""Of a port."""
+
+
+class Unit:
+    def elaborate(self):
+        """Make it."""
+        from .late import late  # on first use
+
+        return parts.make(LATENCY + WIDTH, late)
+'''
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A package of two rooms, one of which imports the other."""
+    texts = {
+        "numbers.py": "LATENCY = 2\ntables = ()\n",
+        "hw/__init__.py": "",
+        "hw/unit.py": UNIT,
+        "hw/parts.py": "def make(n, late):\n    return n\n",
+        "hw/late.py": "late = True\n",
+        "hw/types.py": "Shape = int\n",
+        "hw/aside.py": "x = 1\n",
+        "bench.sv": "module bench; // clock\n  logic a;\nendmodule\n",
+        "machine.toml": "t = 4 # tile\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def digest(tree, root="hw/unit.py"):
+    return digest_of(sources_of([tree / n for n in (root, "bench.sv", "machine.toml")]))
+
+
+def test_all_that_is_imported_counts_and_nothing_else(tree):
+    found = sources_of([tree / "hw/unit.py"])
+    assert [p.name for p in found] == ["late.py", "parts.py", "unit.py", "numbers.py"]
+    assert [p.name for p in sources_of([tree / "hw/unit.py"], without=[tree / "hw/late.py"])] == [
+        "parts.py",
+        "unit.py",
+        "numbers.py",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("numbers.py", "LATENCY = 2", "LATENCY = 3"),
+        ("hw/parts.py", "return n", "return n + 1"),
+        ("hw/late.py", "True", "1"),
+        ("hw/unit.py", "WIDTH = 4", "WIDTH = 4.0"),
+        ("hw/unit.py", "import parts", "import aside as parts"),
+        ("bench.sv", "logic a", "logic b"),
+        ("machine.toml", "4", "5"),
+    ],
+)
+def test_what_a_file_says_counts(tree, file, old, new):
+    before = digest(tree)
+    text = (tree / file).read_text()
+    assert old in text
+    (tree / file).write_text(text.replace(old, new))
+    assert digest(tree) != before
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("numbers.py", "LATENCY = 2", "# cycles\nLATENCY = (\n    2\n)"),
+        ("hw/unit.py", '"""Make it."""', '"""Build it."""'),
+        ("hw/unit.py", '"""Of a port."""', ""),
+        ("hw/unit.py", "  # on first use", ""),
+        ("hw/unit.py", "import Shape", "import Form"),
+        ("hw/types.py", "int", "float"),
+        ("hw/aside.py", "1", "2"),
+        ("bench.sv", "// clock\n  logic a;", "/* clocks */ logic a ;"),
+        ("machine.toml", "t = 4 # tile", "# lanes\nt=4"),
+    ],
+)
+def test_how_it_says_it_does_not(tree, file, old, new):
+    before = digest(tree)
+    text = (tree / file).read_text()
+    assert old in text
+    (tree / file).write_text(text.replace(old, new))
+    assert digest(tree) == before
+
+
+def test_a_file_that_is_renamed_or_moved_changes_nothing(tree):
+    before = digest(tree)
+    (tree / "hw/parts.py").rename(tree / "hw/pieces.py")
+    unit = tree / "hw/unit.py"
+    unit.write_text(
+        UNIT.replace("import parts", "import pieces").replace("parts.make", "pieces.make")
+    )
+    assert digest(tree) == before
+    (tree / "numbers.py").rename(tree / "hw/values.py")
+    unit.write_text(unit.read_text().replace("from ..numbers", "from .values"))
+    assert digest(tree) == before
+    unit.rename(tree / "hw/component.py")
+    assert digest(tree, "hw/component.py") == before
+
+
+def test_a_constant_of_a_unit_marks_the_rtl_and_a_comment_or_a_new_name_does_not(tmp_path):
+    """On a copy of the rooms: one constant of the adder, then a comment, then the file's name."""
+    for room in ("hw", "machine", "system", "sim_configs"):
+        shutil.copytree(PACKAGE / room, tmp_path / room)
+    roots = [tmp_path / "hw" / "units", tmp_path / "machine" / "kinds"]
+
+    def now():
+        return digest_of(sources_of(roots))
+
+    before = now()
+    file = tmp_path / "hw" / "units" / "pace.py"
+    text = file.read_text()
+    file.write_text(f"# {text.splitlines()[0]}\n\n\n{text}")
+    assert now() == before
+    for path in (tmp_path / "hw").rglob("*.py"):
+        path.write_text(path.read_text().replace(".pace import", ".rhythm import"))
+    file.rename(file.with_name("rhythm.py"))
+    assert now() == before
+    changed = file.with_name("rhythm.py")
+    changed.write_text(f"{changed.read_text()}\nMOST = 3\n")
+    marked = now()
+    assert marked != before
+    changed.write_text(changed.read_text().replace("MOST = 3", "MOST = 4"))
+    assert now() not in (before, marked)
+
+
+LOADED = """
+import json, sys
+from penstock.runs import api
+(record,) = api.run("swiglu", "small_fpga", {}, timing=sys.argv[1], values=sys.argv[1] == "machine")
+print(json.dumps([m.__file__ for n, m in list(sys.modules.items())
+                  if n.startswith("penstock.") and getattr(m, "__file__", None)]))
+"""
+
+
+@pytest.mark.parametrize("timing", ["machine", "stepsim"])
+def test_a_run_on_the_model_loads_nothing_that_its_sources_lack(timing):
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, timing], capture_output=True, text=True, check=True
+    )
+    rooms = [PACKAGE / room for room in ("hw", "tb")]
+    known = sources_of(
+        [PACKAGE / "runs" / "api.py", PACKAGE / "workloads" / "swiglu.py"], without=rooms
+    )
+    loaded = [PACKAGE / name for name in json.loads(done.stdout)]
+    packages = {p for p in loaded if p.name == "__init__.py"}
+    assert {p for p in loaded if p.suffix == ".py"} - packages <= set(known)
