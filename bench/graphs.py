@@ -3,7 +3,8 @@ a missed target.
 
     python bench/graphs.py [--matrices DIR] [--json OUT]
 
-Matrices that are not in DIR are left out. docs/dataflow_graphs.md has the table of the record
+DIR is the folder `matrices` in the one that PENSTOCK_DATA names, else what ships. Matrices that
+are not there are left out. docs/dataflow_graphs.md has the table of the record
 docs/results/graphs.json.
 The target: the LU of circuit_1 (2,624 rows, 0.7 million nodes) is built from its file in less than
 30 s.
@@ -19,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from inputs import matrices
 from penstock.frontend.spice import graph_from
 from penstock.frontend.spice.devices import DEVICES, device_graph, equations, table
 from penstock.runs.tables import print_table
@@ -54,9 +56,7 @@ RECORD = ROOT / "docs" / "results" / "graphs.json"
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--matrices", type=Path, default=ROOT.parent / "shared" / "data" / "matrices"
-    )
+    parser.add_argument("--matrices", type=Path, default=matrices(), metavar="DIR")
     parser.add_argument("--json", help="write the rows here")
     args = parser.parse_args()
     files = [(f"lu:{args.matrices / f}", f"lu:{f}") for f in LU] + [

@@ -17,6 +17,7 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from inputs import SHIPPED
 from penstock.overlay.regression import SUITES, Case, run
 from penstock.runs import api
 from penstock.system.output import write_text
@@ -60,7 +61,7 @@ def main() -> int:
     p.add_argument(
         "--matrices",
         type=Path,
-        default=ROOT.parent / "shared" / "data" / "matrices",
+        default=SHIPPED / "matrices",
         metavar="DIR",
         help="folder of the matrices",
     )

@@ -3,8 +3,9 @@ miss.
 
     python bench/overlay_speed.py [--skip rtl] [--matrices DIR] [--json OUT]
 
-The graph of 20,000 nodes is the LU of mna_c880; without the matrices a generated circuit of that
-size. The large one is the LU of circuit_1 (2,624 rows, 0.7 million nodes), left out without them.
+DIR is the folder `matrices` in the one that PENSTOCK_DATA names, else what ships. The graph of
+20,000 nodes is the LU of mna_c880; without the matrix a generated circuit of that size. The large
+one is the LU of circuit_1 (2,624 rows, 0.7 million nodes), left out without it.
 Compiled code is warm (numba keeps it on disk; a first small run loads it); the RTL is built from an
 empty cache. `--json docs/results/overlay_speed.json` stores the record that docs/overlay_results.md
 shows. Run it on a machine that does nothing else; the record has the load average at the start.
@@ -24,6 +25,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from clock import now
+from inputs import matrices
 from penstock.frontend.spice import graph_from, source
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.overlay import Overlay
@@ -161,11 +163,7 @@ def main() -> int:
         help="leave a measurement out; may be repeated",
     )
     p.add_argument(
-        "--matrices",
-        type=Path,
-        default=ROOT.parent / "shared" / "data" / "matrices",
-        metavar="DIR",
-        help="folder of the matrices",
+        "--matrices", type=Path, default=matrices(), metavar="DIR", help="folder of the matrices"
     )
     p.add_argument("--json", metavar="OUT", help="write the record")
     args = p.parse_args()

@@ -75,7 +75,7 @@ SAMPLES = {
     ),
     "traces": Sample(
         "traces",
-        "routing and KV-cache lengths as published with the STeP paper: figures 9, 10, 12, 13, 15",
+        "routing and KV-cache lengths as published with the STeP paper: figures 9 to 15, and 21",
         "penstock figures fig15 --traces {file} --out out",
     ),
 }

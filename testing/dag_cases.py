@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from ..scheduler.dag import Problem, Schedule, Subgraph
 
-DATA = Path(__file__).parents[2] / "shared" / "data" / "dag_schedule"
 PW = "Pointwise"
 MM = "MatMul"
 

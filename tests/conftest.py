@@ -1,5 +1,6 @@
 """What all tests share: registries as they were, files kept together, the cost of a run."""
 
+import os
 import resource
 import signal
 import time
@@ -39,8 +40,14 @@ def registries():
             del registry[name]
 
 
-def pytest_collection_modifyitems(items):
-    """The tests of a file run in one worker: its fixtures and benches are built once."""
+def pytest_collection_modifyitems(config, items):
+    """Tests of the mark `data` run where PENSTOCK_DATA names a folder. The tests of a file run in
+    one worker: its fixtures and benches are built once.
+    """
+    if "PENSTOCK_DATA" not in os.environ:
+        left = [item for item in items if item.get_closest_marker("data")]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if not item.get_closest_marker("data")]
     for item in items:
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from inputs import PROBLEMS
 from penstock.machine.errors import PenstockError
 from penstock.scheduler.dag import Problem, Readings, evaluate
 from penstock.scheduler.dag.anchors import anchor_of
@@ -20,7 +21,7 @@ from penstock.scheduler.dag.solve.baselines import (
     one_op_per_subgraph,
     power_of_two_latency,
 )
-from penstock.testing.dag_cases import DATA, EXAMPLES, WORKED
+from penstock.testing.dag_cases import EXAMPLES, WORKED
 
 
 def check(problem: Problem, seconds: float, readings: Readings = DEFAULT) -> None:
@@ -244,10 +245,8 @@ def test_capacity_below_any_tile_is_refused():
 
 
 def benchmark(number: int) -> Problem:
-    path = DATA / f"mlsys-2026-{number}.json"
-    if not path.exists():
-        pytest.skip(f"{path} is not here: the public benchmarks are not part of the repository")
-    return Problem.load(path)
+    """A public problem of the contest."""
+    return Problem.load(PROBLEMS / f"mlsys-2026-{number}.json")
 
 
 @pytest.mark.parametrize("number", [1, 9, 17])

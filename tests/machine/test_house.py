@@ -4,6 +4,7 @@ branches are the linter's.
 
 import ast
 import functools
+import re
 from pathlib import Path
 
 import pytest
@@ -118,6 +119,22 @@ def test_nothing_is_silenced_in_the_code():
         if any(word in path.read_text() for word in words)
     }
     assert found == SILENCED
+
+
+def climbs_out(path: Path, text: str) -> bool:
+    """Whether a file names a folder above the repository, from its own place."""
+    most = len(path.parts) - 1
+    climbs = re.findall(r"\b__file__\)(?:\.resolve\(\))?\.parents\[(\d+)\]", text)
+    return any(int(n) > most for n in climbs) or "ROOT.parent" in text
+
+
+def test_nothing_is_looked_for_beside_the_repository():
+    """Inputs that do not ship are where PENSTOCK_DATA says (docs/contributing.md)."""
+    mine = Path(__file__)
+    found = [p for p in files() if p != mine and climbs_out(p.relative_to(ROOT), p.read_text())]
+    assert found == []
+    assert climbs_out(Path("tests/a/b.py"), 'Path(__file__).parents[3] / "data"')
+    assert not climbs_out(Path("tests/a/b.py"), "Path(__file__).parents[2]")
 
 
 @pytest.mark.parametrize(

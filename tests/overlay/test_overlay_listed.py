@@ -1,10 +1,10 @@
 """The listed graphs: cycles on one PE, and factors beside SciPy's."""
 
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
+from inputs import SHIPPED, matrix
 from penstock.frontend.spice import graph_from
 from penstock.machine.overlay import Overlay
 from penstock.machine.token_ops import FORMATS, Op
@@ -14,13 +14,22 @@ from penstock.overlay.reference import against_scipy
 from penstock.overlay.sweep import LISTED, MATRICES
 from penstock.scheduler.token import map_graph
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "matrices"
 GENERATED = ("gen:ladder:60", "gen:ring:30", "gen:gates:60")
 LARGE = {"lu:circuit_1.mtx"}
 
 
 def listed(specs):
-    return [pytest.param(s, marks=pytest.mark.deep) if s in LARGE else s for s in specs]
+    """Large graphs are left to the deep tests; those of files that do not ship need the data."""
+    return [pytest.param(s, marks=[*deep(s), *data(s)]) for s in specs]
+
+
+def deep(spec):
+    return [pytest.mark.deep] if spec in LARGE else []
+
+
+def data(spec):
+    ships = spec not in MATRICES or (SHIPPED / "matrices" / spec.split(":")[1]).exists()
+    return [] if ships else [pytest.mark.data]
 
 
 @cache
@@ -28,9 +37,8 @@ def graph_of(spec):
     if spec not in MATRICES:
         return graph_from(spec)
     kind, _, rest = spec.partition(":")
-    if not (DATA / rest.partition(":")[0]).exists():
-        pytest.skip(f"{rest.partition(':')[0]} is not here")
-    return graph_from(f"{kind}:{DATA}/{rest}")
+    name, colon, column = rest.partition(":")
+    return graph_from(f"{kind}:{matrix(name)}{colon}{column}")
 
 
 @pytest.mark.parametrize("spec", listed(LISTED))
@@ -54,6 +62,7 @@ def test_one_static_pe_takes_a_cycle_a_node_that_fires(spec):
     assert cycles - read <= (0.01 * read if len(graph) > 1000 else 2 * graph.depth + 10)
 
 
+@pytest.mark.data
 def test_the_papers_ratio_at_16_pes():
     """FIFO and a token per edge over static multicast, one placement of least cut: 3.84 in the
     paper's figure 12, between 2.5 and 5 here.

@@ -4,12 +4,12 @@ matrices.
 
 import gzip
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from inputs import matrix
 from penstock.frontend.spice import (
     circuit_matrix,
     entry_values,
@@ -25,16 +25,12 @@ from penstock.frontend.spice.ordering import order
 from penstock.machine.errors import ProgramError
 from scipy.sparse.linalg import splu
 
-DATA = Path(__file__).parents[3] / "shared" / "data" / "matrices"
 CIRCUITS = [("ladder", 40), ("ring", 31), ("gates", 40)]
 
 
 @cache
 def factors(name):
-    file = DATA / name
-    if not file.exists():
-        pytest.skip(f"{name} is not here")
-    return factorise(read_matrix(file))
+    return factorise(read_matrix(matrix(name)))
 
 
 def counts(graph):
@@ -49,10 +45,10 @@ def counts(graph):
     [
         ("mna_s27.mtx", (915, 1430, 45, 4)),
         ("mna_s344.mtx", (12714, 21258, 198, 8)),
-        ("mna_c880.mtx", (20009, 32484, 168, 10)),
         ("fpga_dcop_01.mtx", (8932, 10984, 57, 2)),
-        ("add20.mtx", (148091, 261544, 252, 35)),
-        ("circuit_1.mtx", (683235, 1315750, 393, 85)),
+        pytest.param("mna_c880.mtx", (20009, 32484, 168, 10), marks=pytest.mark.data),
+        pytest.param("add20.mtx", (148091, 261544, 252, 35), marks=pytest.mark.data),
+        pytest.param("circuit_1.mtx", (683235, 1315750, 393, 85), marks=pytest.mark.data),
     ],
 )
 def test_whole_factorisations_have_klus_counts(name, want):
@@ -61,6 +57,7 @@ def test_whole_factorisations_have_klus_counts(name, want):
     assert graph.statistics.edges == 2 * sum(graph.statistics.ops.values())
 
 
+@pytest.mark.data
 @pytest.mark.parametrize(
     "name, column, depth, shape, want",
     [
@@ -108,7 +105,9 @@ def test_generated_circuits_factorise_as_scipy_does(kind, n, method):
     check_factors(f, whole_lu(f))
 
 
-@pytest.mark.parametrize("name", ["mna_s27.mtx", "mna_s344.mtx", "mna_c880.mtx"])
+@pytest.mark.parametrize(
+    "name", ["mna_s27.mtx", "mna_s344.mtx", pytest.param("mna_c880.mtx", marks=pytest.mark.data)]
+)
 def test_circuits_factorise_as_scipy_does(name):
     check_factors(factors(name), whole_lu(factors(name)))
 

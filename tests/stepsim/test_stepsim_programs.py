@@ -2,9 +2,8 @@
 of experts.
 """
 
-from pathlib import Path
-
 import pytest
+from inputs import TRACES
 from penstock.figures.moe import MODELS
 from penstock.figures.published import attention, moe_regions, moe_tiling
 from penstock.frontend import build, lower
@@ -15,8 +14,6 @@ from penstock.runs.expected import expected
 from penstock.workloads.published_attention import consecutive
 
 SMALL = load("small_fpga")
-TRACES = Path(__file__).parents[2] / "samples/files/traces/routing"
-LENGTHS = Path(__file__).parents[3] / "shared/data/kv_lengths"
 
 CASES = [("swiglu", {}), ("simple_moe", {}), ("simple_moe", {"rows": 3, "experts": 3})]
 CASES += [
@@ -90,7 +87,7 @@ def test_the_published_cycles_of_the_mixture_of_experts(model, params, cycles):
     """Figures 9, 12 and 13 on the published routing, within half a percent: merging units look at
     several inputs, and the order of the published simulator's threads decides there.
     """
-    trace = TRACES / f"{model}_b64.npz"
+    trace = TRACES / "routing" / f"{model}_b64.npz"
     (r,) = api.run(
         "published_moe",
         "paper_moe",
@@ -117,13 +114,11 @@ def test_the_published_cycles_of_attention(trace, parallel, cycles):
     published experiment deals its streams with an operator that reads no selector and takes no
     cycle.
     """
-    found = list(LENGTHS.glob(f"b64_stdev{trace}_*.npy"))
-    if not found:
-        pytest.skip(f"no trace {trace} in {LENGTHS}")
+    (lengths,) = (TRACES / "kv_lengths").glob(f"b64_stdev{trace}_*.npy")
     (r,) = api.run(
         "published_attention",
         "paper_attention",
-        {"parallel": parallel, "trace": str(found[0])},
+        {"parallel": parallel, "trace": str(lengths)},
         timing="stepsim",
         values=False,
     )

@@ -4,9 +4,9 @@ published traces.
 
 import csv
 import json
-from pathlib import Path
 
 import pytest
+from inputs import TRACES
 from penstock import cli, figures
 from penstock.figures.published import statements
 from penstock.frontend import build
@@ -14,15 +14,7 @@ from penstock.frontend.meaning.extents import sizes
 from penstock.machine.config import load
 from penstock.runs.expected import expected
 
-TRACES = Path(__file__).parents[3] / "shared/data"
-IN_THE_BOX = Path(__file__).parents[2] / "samples/files/traces"
 SMALL = load("small_fpga")
-
-
-def published_traces():
-    if not TRACES.is_dir():
-        pytest.skip(f"no traces in {TRACES}")
-    return figures.Traces(TRACES)
 
 
 def test_a_figure_on_drawn_lengths(capsys, tmp_path):
@@ -50,7 +42,7 @@ def test_a_figure_on_drawn_lengths(capsys, tmp_path):
 
 def test_figure_15_is_the_published_one(tmp_path):
     _, (cycles,), summary, _ = figures.write(
-        figures.FIGURES["fig15"], tmp_path, figures.Traces(IN_THE_BOX), machine=False
+        figures.FIGURES["fig15"], tmp_path, figures.Traces(TRACES), machine=False
     )
     assert (cycles["points"], cycles["max_error"]) == (8, 0)
     said = {s["what"]: s for s in summary}
@@ -65,7 +57,9 @@ def test_every_figure_says_what_the_paper_says(name, tmp_path):
     """Cycles within two percent, memory exactly, ratios of the text as far as the traces are those
     of the paper.
     """
-    _, agreements, summary, _ = figures.write(figures.FIGURES[name], tmp_path, published_traces())
+    _, agreements, summary, _ = figures.write(
+        figures.FIGURES[name], tmp_path, figures.Traces(TRACES)
+    )
     for a in agreements:
         assert a["max_error"] <= (0 if "onchip" in a["of"] else 0.02), a
     for s in summary:

@@ -2,16 +2,15 @@
 the scheduled cycles.
 """
 
-from pathlib import Path
-
 import numpy as np
 import pytest
+from inputs import SHIPPED
 from penstock.machine.overlay import Overlay
 from penstock.overlay.regression import SUITES, Case, run
 from scipy.io import mmwrite
 from scipy.sparse import diags
 
-MATRICES = Path(__file__).parents[3] / "shared" / "data" / "matrices"
+MATRICES = SHIPPED / "matrices"
 QUICK = ("device:diode", "device:jfet", "device:diode*5", "gen:gates:25", "lu:ladder.mtx")
 
 
@@ -47,6 +46,4 @@ def test_devices_and_circuits(ladder, pe, mesh):
     "case", [c for cases in SUITES.values() for c in cases], ids=lambda c: c.name
 )
 def test_every_variant(case):
-    if any(g.startswith("lu:") for g in case.graphs) and not MATRICES.is_dir():
-        pytest.skip("needs ../shared/data/matrices")
     assert check(case) == len(case.graphs) * max(1, len(case.traffic))
