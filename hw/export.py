@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from amaranth.back import rtlil
-from amaranth.hdl import Shape
+from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import data, wiring
 
 from ..machine.config import to_dict
@@ -16,8 +16,8 @@ from ..machine.errors import PenstockError, RunError
 from ..system import children
 from ..system.output import folder, write_text
 from .fabric import Fabric
-from .module_key import PREFIX, ModuleKey, readable
-from .place import Library, ports_of
+from .module_key import PREFIX, readable
+from .place import Library, Modules, ports_of
 from .yosys import VERSION as YOSYS
 from .yosys import yosys
 
@@ -67,7 +67,7 @@ def export(
     *,
     prefix: str = PREFIX,
     annotated: bool = False,
-    store: MutableMapping[str, dict[str, tuple[ModuleKey, str]]] | None = None,
+    store: MutableMapping[str, Modules] | None = None,
 ) -> Export:
     """Convert a component to Verilog.
 
@@ -229,7 +229,7 @@ def _verilog(text: str) -> str:
     )
 
 
-def _fields(layout: object) -> dict:
+def _fields(layout: ShapeLike) -> dict:
     """Fields of a layout: name -> {offset, bits, fields}."""
     if isinstance(layout, data.StructLayout):
         return {
@@ -243,7 +243,7 @@ def _fields(layout: object) -> dict:
     return {}
 
 
-def _nested(shape: object) -> dict:
+def _nested(shape: ShapeLike) -> dict:
     if isinstance(shape, data.ArrayLayout):
         return {"length": shape.length, **_nested(shape.elem_shape)}
     return {"fields": _fields(shape)} if isinstance(shape, data.StructLayout) else {}

@@ -16,7 +16,7 @@ from .beat import Payloads, beat_layout
 from .module_key import ModuleKey, module_key
 from .place import place, ports_of
 from .registry import component
-from .sidecar import program
+from .sidecar import Register, program
 from .stream import connect, share
 from .units.fifo import Fifo
 from .units.unit import Unit
@@ -47,9 +47,8 @@ class Fabric(wiring.Component):
 
     Attributes
     ----------
-    registers : list of dict
-        Run-time registers: ``unit``, ``param``, ``index`` (None for a scalar), ``addr``, ``bits``,
-        ``init``.
+    registers : list of Register
+        Run-time registers.
     sidecar : dict
         What the JSON sidecar says of the program: units, tensors, memory ports, sources and sinks
         by name.
@@ -177,14 +176,15 @@ class Fabric(wiring.Component):
         }
         return module_key(unit.kind, fixed, further)
 
-    def _address_map(self) -> list[dict]:
-        registers = []
+    def _address_map(self) -> list[Register]:
+        registers: list[Register] = []
         for unit, component_ in zip(self.graph.units, self._units, strict=False):
             for name, bits in component_.cfg_layout(unit.params).items():
-                param = name
-                index = None
-                value = unit.params.get(name)
-                if name not in unit.params:
+                if name in unit.params:
+                    param = name
+                    index = None
+                    value = unit.params[name]
+                else:
                     param, _, number = name.rpartition("_")
                     index = int(number)
                     value = unit.params[param][index]

@@ -15,7 +15,10 @@ from amaranth.lib import data, wiring
 
 from .module_key import ModuleKey
 
-__all__ = ["Library", "place", "ports_of"]
+__all__ = ["Library", "Modules", "place", "ports_of"]
+
+Modules = dict[str, tuple[ModuleKey, str]]
+"""Name -> (key, RTLIL), in the order of completion."""
 
 _open: ContextVar["Library | None"] = ContextVar("penstock_library", default=None)
 
@@ -36,9 +39,8 @@ class Library:
     convert : callable
         ``(component, name) -> RTLIL``.
     store : MutableMapping
-        Modules of earlier exports: name of the key -> {name: (key, RTLIL)} of the module and all
-        that it instantiates, in the order of completion. What it has is not elaborated again; the
-        caller answers for its being of the same sources.
+        Modules of earlier exports: name of the key -> the module and all that it instantiates. What
+        it has is not elaborated again; the caller answers for its being of the same sources.
 
     Attributes
     ----------
@@ -53,7 +55,7 @@ class Library:
     def __init__(
         self,
         convert: Callable[[wiring.Component, str], str],
-        store: MutableMapping[str, dict[str, tuple[ModuleKey, str]]] | None = None,
+        store: MutableMapping[str, Modules] | None = None,
     ):
         self.modules: dict[str, str] = {}
         self.keys: dict[str, ModuleKey] = {}
@@ -83,7 +85,7 @@ class Library:
             _silence(component)
             for part, (part_key, text) in found.items():
                 self.modules.setdefault(part, text)
-                self.keys.setdefault(part, ModuleKey(*part_key))
+                self.keys.setdefault(part, part_key)
         else:
             text = self._convert(component, name)
             self.modules[name] = text
@@ -95,7 +97,7 @@ class Library:
             )
         return self._clocked[name]
 
-    def _whole(self, name: str) -> dict[str, tuple[ModuleKey, str]]:
+    def _whole(self, name: str) -> Modules:
         """A module after all that it instantiates."""
         cells = dict.fromkeys(re.findall(r"^\s*cell \\(\S+) ", self.modules[name], re.M))
         parts = {
@@ -108,14 +110,14 @@ class Library:
 
 
 class _Placed(Elaboratable):
-    def __init__(self, component: wiring.Component, key: ModuleKey, label: str):
+    def __init__(self, library: Library, component: wiring.Component, key: ModuleKey, label: str):
+        self._library = library
         self._component = component
         self._key = key
         self._label = label
 
     def elaborate(self, platform):
-        library = _open.get()
-        clocked = library.add(self._component, self._key)
+        clocked = self._library.add(self._component, self._key)
         _label(self._component, self._label)
         ports = {
             ("i_" if flow == wiring.In else "o_") + port: value
@@ -150,4 +152,5 @@ def place(component: wiring.Component, key: ModuleKey, label: str) -> Elaboratab
 
     ``label``: the submodule's name in its parent, which the wires at its ports get.
     """
-    return component if _open.get() is None else _Placed(component, key, label)
+    library = _open.get()
+    return component if library is None else _Placed(library, component, key, label)

@@ -15,6 +15,7 @@ dependency order.
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from typing import TypedDict
 
 from amaranth.back import rtlil
 from amaranth.hdl import Module
@@ -35,6 +36,13 @@ OPERATORS: dict[str, tuple[Callable, int]] = {
     "fp32_mul": (fp32_mul, 32),
     "bf16_mul": (bf16_mul, 16),
 }
+
+
+class Dot(TypedDict):
+    """Parameters of a dot product: its length, and its elements."""
+
+    t: int
+    dtype: str
 
 
 class _Operator(wiring.Component):
@@ -141,10 +149,10 @@ def dot_verilog(*, t: int, dtype: str, name: str) -> str:
     )
 
 
-def share(verilog: str, dots: Mapping[str, Mapping[str, object]]) -> str:
+def share(verilog: str, dots: Mapping[str, Dot]) -> str:
     """An exported design with its dot products in the form of :func:`dot_verilog`.
 
-    ``dots``: module name -> ``t`` and ``dtype``, of the export's modules of kind ``dot``; a design
+    ``dots``: module name -> parameters, of the export's modules of kind ``dot``; a design
     without any is returned as it is. The result is SystemVerilog and needs no ``hier_block``.
     """
     for name, parameters in dots.items():

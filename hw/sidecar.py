@@ -2,11 +2,26 @@
 and to outside.
 """
 
+from typing import TypedDict
+
 from ..machine.beat import STOP_DONE, payload_to_dict
 from ..machine.kinds import kind_of
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["program"]
+__all__ = ["Register", "program"]
+
+
+class Register(TypedDict):
+    """A run-time register: ``param`` of ``unit`` (element ``index`` of a list), its address on
+    ``cfg_addr``, its bits, and its value after configuration.
+    """
+
+    unit: int
+    param: str
+    index: int | None
+    addr: int
+    bits: int
+    init: int
 
 
 def program(graph: UnitGraph) -> dict:

@@ -7,10 +7,12 @@ import inspect
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import asdict
 from pathlib import Path
 
+from ..hw import place
+from ..hw.module_key import ModuleKey
 from ..hw.yosys import VERSION as YOSYS
 from ..machine.config import Config, shaping
 from ..machine.unitgraph import UnitGraph
@@ -89,7 +91,7 @@ def design_of(
     )
 
 
-class Modules(MutableMapping):
+class Modules(MutableMapping[str, place.Modules]):
     """Modules of earlier exports, on disk: a unit is elaborated once and serves every design that
     has it.
 
@@ -108,13 +110,14 @@ class Modules(MutableMapping):
     def _path(self, name: str) -> Path:
         return self.folder / f"{name}.json"
 
-    def __getitem__(self, name: str) -> dict[str, list]:
+    def __getitem__(self, name: str) -> place.Modules:
         try:
-            return json.loads(self._path(name).read_text(encoding="utf-8"))
+            stored = json.loads(self._path(name).read_text(encoding="utf-8"))
         except (OSError, ValueError):  # none, or half of one: it is made anew
             raise KeyError(name) from None
+        return {part: (ModuleKey(*key), text) for part, (key, text) in stored.items()}
 
-    def __setitem__(self, name: str, modules: Mapping[str, Sequence]) -> None:
+    def __setitem__(self, name: str, modules: place.Modules) -> None:
         write_text(self._path(name), json.dumps(modules))
 
     def __delitem__(self, name: str) -> None:

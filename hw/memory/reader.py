@@ -1,11 +1,13 @@
 """The reading side of a scratchpad port."""
 
+from collections.abc import Sequence
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ...machine.beat import STOP_BITS, STOP_DONE, BufferRef, Tile
+from ...machine.beat import STOP_BITS, STOP_DONE, BufferRef, Payload, Tile
 from ...machine.limits import SIZE_BITS as REPEAT_BITS
 from ..beat import beat_layout, is_done, with_stop
 from ..units.fifo import Fifo
@@ -32,7 +34,7 @@ class Reader(wiring.Component):
         Level of the stream that drives the reads: one pass a beat, the buffer's last with a stop of
         at least ``ref``.
     token : Payload, or None
-        Payload of that stream.
+        Payload of that stream; None without one.
     frames : int
         F, tiles of a page, a power of two.
     tile, reference : Tile, BufferRef
@@ -92,9 +94,9 @@ class Reader(wiring.Component):
         frames: int,
         tile: Tile,
         reference: BufferRef,
-        turns=None,
-        ref=None,
-        token=None,
+        turns: Sequence[int] | None = None,
+        ref: int | None = None,
+        token: Payload | None = None,
         affine: int = 0,
         pages: int = 1,
     ):
@@ -108,10 +110,10 @@ class Reader(wiring.Component):
         self.ref = ref
         self.affine = affine
         page = reference.page_bits
-        self._pages = Memory(shape=unsigned(page), depth=pages, init=[]) if affine else None
+        self._most_pages = pages
         super().__init__(
             {
-                **({"tokens": In(stream.Signature(beat_layout(token)))} if ref is not None else {}),
+                **({"tokens": In(stream.Signature(beat_layout(token)))} if token else {}),
                 **{
                     f"{name}_{d}": In(REPEAT_BITS)
                     for name in ("shape", "stride")
@@ -313,7 +315,9 @@ class Reader(wiring.Component):
         """The loop nest and the table of the held buffer's pages; returns the number of dimensions
         that end.
         """
-        m.submodules.pages = table = self._pages
+        m.submodules.pages = table = Memory(
+            shape=unsigned(len(self.page)), depth=self._most_pages, init=[]
+        )
         write = table.write_port()
         look = table.read_port(domain="comb")
         n = self.affine

@@ -92,14 +92,15 @@ class Scratchpad(Unit):
             *payloads.outputs[: self.writers],
             *payloads.inputs[self.writers : self.writers + self.readers],
         }
-        if len(tiles) != 1 or not isinstance(*tiles, Tile):
+        (self.tile, *others) = tiles
+        if others or not isinstance(self.tile, Tile):
             raise ValueError(f"Tiles of a scratchpad must be of one Tile payload, not {tiles!r}")
         if references != {BufferRef(self.pages)}:
             raise ValueError(
                 f"References of a scratchpad of {self.pages} pages must be "
                 f"{BufferRef(self.pages)!r}, not {references!r}"
             )
-        (self.tile,), (self.reference,) = tiles, references
+        self.reference = BufferRef(self.pages)
         # Last page of the buffer that begins with a page, the number of its pages, and who wrote
         # it.
         last = data.StructLayout(

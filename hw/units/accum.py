@@ -10,7 +10,7 @@ from ...machine.beat import STOP_DONE, Tile
 from ...machine.faults import Fault
 from ...machine.functions import identity_bits
 from ...machine.functions import lookup as entry
-from ...machine.kinds import accum_levels, kind_of
+from ...machine.kinds import accum
 from ...machine.limits import SIZE_BITS
 from ..beat import is_bare, is_done, words
 from ..functions import lookup
@@ -118,12 +118,11 @@ class Accum(Unit):
         self.identity = identity_bits(self.fn)
         self.scan = bool(params.get("scan"))
         super().__init__(params=params, t=t, config=config, payloads=payloads)
-        if payloads.outputs[0] != Tile(t, "fp32"):
-            raise ValueError(
-                f"Payload of the output must be {Tile(t, 'fp32')!r}, not {payloads.outputs[0]!r}"
-            )
-        self.interval = kind_of("accum").of(params).interval(t)
-        count = payloads.outputs[0].count_bits
+        tile = Tile(t, "fp32")
+        if payloads.outputs[0] != tile:
+            raise ValueError(f"Payload of the output must be {tile!r}, not {payloads.outputs[0]!r}")
+        self.interval = accum.Accum.of(params).interval(t)
+        count = tile.count_bits
         self._tiles = Memory(
             shape=data.ArrayLayout(32 * self.lanes, self.interval), depth=self.depth, init=[]
         )
@@ -305,7 +304,7 @@ class Accum(Unit):
     ) -> None:
         """A pass over a reduced dimension must visit the accumulators that the first did."""
         stop = self.data.payload.stop
-        lowest, outer = accum_levels(self.reduce)
+        lowest, outer = accum.accum_levels(self.reduce)
         differs = []
         if outer != lowest:
             differs += [~initial & (beat.index >= high), (stop >= outer) & (high > beat.index + 1)]

@@ -2,9 +2,8 @@
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 
-from ...machine.beat import Tile
 from ...machine.functions import lookup as entry
-from ...machine.kinds import kind_of
+from ...machine.kinds import compute
 from ..beat import words
 from ..functions import lookup
 from ..module_key import module_key
@@ -54,7 +53,7 @@ class MapUnit(Pipelined):
             )
         if not isinstance(self.lanes, int) or self.lanes < 1 or t * t % self.lanes:
             raise ValueError(f"Lanes must divide t * t = {t * t}, not {self.lanes!r}")
-        kind = kind_of("map").of(params)
+        kind = compute.Map.of(params)
         super().__init__(
             params=params,
             t=t,
@@ -69,8 +68,6 @@ class MapUnit(Pipelined):
                 "Spread of the second operand must be 'cols', 'rows' or 'both', not "
                 f"{self.spread!r}"
             )
-        if not isinstance(payloads.outputs[0], Tile):
-            raise ValueError(f"Payload of the output must be a Tile, not {payloads.outputs[0]!r}")
 
     @property
     def _operands(self):
@@ -121,5 +118,5 @@ class MapUnit(Pipelined):
             m.d.comb += lane.en.eq(enter)
             for name, group in zip("ab", now, strict=False):
                 m.d.comb += getattr(lane, name).eq(group.word_select(j, 32))
-            results.append(lane.o[32 - self.payloads.outputs[0].element_bits :])
+            results.append(lane.o[32 - self._made.element_bits :])
         return Cat(results)

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data
 
 from ...machine.beat import Tile
-from ...machine.kinds import kind_of
+from ...machine.kinds import compute
 from ..arith.dot import Dot
 from ..module_key import module_key
 from ..place import place
@@ -44,7 +44,7 @@ class Matmul(Pipelined):
         self.transposed = bool(params["transposed"])
         if not isinstance(self.rows, int) or self.rows < 1 or t % self.rows:
             raise ValueError(f"rows_per_cycle must divide t = {t}, not {self.rows!r}")
-        kind = kind_of("matmul").of(params)
+        kind = compute.Matmul.of(params)
         super().__init__(
             params=params,
             t=t,
@@ -53,11 +53,13 @@ class Matmul(Pipelined):
             latency=kind.latency(t),
             interval=kind.interval(t),
         )
-        a, b, o = *payloads.inputs, payloads.outputs[0]
+        a, b = payloads.inputs
         if not isinstance(a, Tile) or a != b:
             raise ValueError(f"Payloads of A and B must be one kind of Tile, not {a!r} and {b!r}")
-        if o != Tile(t, "fp32"):
-            raise ValueError(f"Payload of the product must be {Tile(t, 'fp32')!r}, not {o!r}")
+        self._operand = a
+        product = Tile(t, "fp32")
+        if self._made != product:
+            raise ValueError(f"Payload of the product must be {product!r}, not {self._made!r}")
 
     def extent(self):
         b = self.b.payload
@@ -65,7 +67,7 @@ class Matmul(Pipelined):
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
         t = self.t
-        dtype = self.payloads.inputs[0].dtype
+        dtype = self._operand.dtype
         a, b = (Value.cast(i.payload.elements) for i in self.inputs)
         if self.interval > 1:
             row_bits = len(a) // t * self.rows
@@ -81,7 +83,7 @@ class Matmul(Pipelined):
                 m.d.sync += rest.eq(rest[row_bits:])
             a = rows
             b = factor
-        width = self.payloads.inputs[0].element_bits
+        width = self._operand.element_bits
         vector = data.ArrayLayout(width, t)
         row = [Signal(vector, name=f"row{r}") for r in range(self.rows)]
         column = [Signal(vector, name=f"column{c}") for c in range(t)]

@@ -3,9 +3,11 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 
+from ...machine.beat import Tile
+from ...machine.config import Machine
 from ...machine.faults import Fault
 from ...machine.kinds import queue_entries
-from ..beat import beat_layout
+from ..beat import Payloads, beat_layout
 from .fifo import Fifo
 from .unit import Unit
 
@@ -51,7 +53,16 @@ class Pipelined(Unit):
 
     """
 
-    def __init__(self, *, params, t, config, payloads, latency: int, interval: int):
+    def __init__(
+        self,
+        *,
+        params: dict,
+        t: int,
+        config: Machine,
+        payloads: Payloads,
+        latency: int,
+        interval: int,
+    ):
         if not 1 <= interval <= latency:
             raise ValueError(
                 f"Interval must be from 1 to the latency {latency!r}, not {interval!r}"
@@ -59,6 +70,10 @@ class Pipelined(Unit):
         self.latency = latency
         self.interval = interval
         super().__init__(params=params, t=t, config=config, payloads=payloads)
+        made = payloads.outputs[0]
+        if not isinstance(made, Tile):
+            raise ValueError(f"Payload of the output must be a Tile, not {made!r}")
+        self._made = made
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
         """Elements of one group of the output tile, row-major.
@@ -87,7 +102,7 @@ class Pipelined(Unit):
     def elaborate(self, platform):
         m = Module()
         head = self.inputs[0].payload
-        payload = self.payloads.outputs[0]
+        payload = self._made
         m.submodules.queue = queue = Fifo(
             shape=beat_layout(payload), depth=queue_entries(self.latency, self.interval)
         )
@@ -143,7 +158,7 @@ class Pipelined(Unit):
 
     def _masked(self, m: Module, elements: Value, note: data.View) -> list[Value]:
         """The elements, zero where the tile has no value."""
-        payload = self.payloads.outputs[0]
+        payload = self._made
         t = payload.t
         bits = payload.element_bits
         row_valid = Signal(t)

@@ -5,7 +5,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from ...machine.beat import Tile
 from ...machine.functions import identity_bits
 from ...machine.functions import lookup as entry
-from ...machine.kinds import kind_of
+from ...machine.kinds import compute
 from ..beat import words
 from ..functions import lookup
 from ..module_key import module_key
@@ -45,7 +45,7 @@ class RowReduce(Pipelined):
         self.identity = identity_bits(self.fn)
         if entry(self.fn).stages != 1:
             raise ValueError(f"Function of a row reduction must have one stage, not {self.fn!r}")
-        kind = kind_of("row_reduce").of(params)
+        kind = compute.RowReduce.of(params)
         super().__init__(
             params=params,
             t=t,

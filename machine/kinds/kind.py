@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from ..beat import Payload, Tile
 from ..errors import LoweringError
@@ -250,7 +250,7 @@ class Kind:
         self._set(params)
 
     @classmethod
-    def of(cls, params: Mapping[str, Any]) -> Kind:
+    def of(cls, params: Mapping[str, Any]) -> Self:
         """The kind with parameters that have been checked before."""
         kind = cls.__new__(cls)
         kind._set(params)

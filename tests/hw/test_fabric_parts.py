@@ -273,6 +273,13 @@ REF = BufferRef(8)
             {"rows_per_cycle": 2, "transposed": False},
             [TILE, TILE],
             [REF],
+            "Payload of the output must be a Tile, not BufferRef",
+        ),
+        (
+            "matmul",
+            {"rows_per_cycle": 2, "transposed": False},
+            [TILE, TILE],
+            [Tile(2, "bf16")],
             "Payload of the product must be Tile",
         ),
         (

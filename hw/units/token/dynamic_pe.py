@@ -1,8 +1,9 @@
 """The dynamically scheduled PE: an operation fires when its operands have come."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -35,6 +36,18 @@ __all__ = ["DynamicPE"]
 
 BANKED = {name: (f"{name}0", f"{name}1") for name in ("op", "token", "present", "chain")}
 """With wake = 2: memories of which even and odd nodes are apart."""
+
+
+class _Trigger(NamedTuple):
+    """What triggers, from the match of operands (S) to the operation (A)."""
+
+    valid: Value  # an operation has its operands
+    node: Value
+    op: Value
+    left: Value
+    right: Value
+    fires: Value  # one will have in the next cycle
+    next_node: Value  # and which
 
 
 class DynamicPE(wiring.Component):
@@ -149,8 +162,8 @@ class DynamicPE(wiring.Component):
 
         # A token that leaves the generator for this PE, and the moment it is taken.
         local = stream.Signature(self.token).create(path=("local",))
-        trigger = self._consume(m, local)
-        written, enter = self._operate(m, trigger)
+        trigger, issue = self._consume(m, local)
+        written, enter = self._operate(m, trigger, issue)
         self._select_and_generate(m, local, written, enter)
         return m
 
@@ -198,7 +211,8 @@ class DynamicPE(wiring.Component):
 
     # S
 
-    def _consume(self, m: Module, local: stream.Interface) -> dict[str, Signal]:
+    def _consume(self, m: Module, local: stream.Interface) -> tuple[_Trigger, Signal]:
+        """The operation that has its operands, and the signal by which it is taken."""
         if self.overlay.wake == 2:
             return self._consume_two(m, local)
         chained = Signal()
@@ -237,14 +251,12 @@ class DynamicPE(wiring.Component):
 
         issue = Signal()
         trigger = self._match(m, 0, token.node, token.slot, consume, token.value, arrived)
-        m.d.comb += stall.eq(trigger["valid"] & ~issue)
+        m.d.comb += stall.eq(trigger.valid & ~issue)
         with m.If(~stall):
-            m.d.sync += trigger["valid"].eq(trigger["fires"])
-        return trigger | {"issue": issue}
+            m.d.sync += trigger.valid.eq(trigger.fires)
+        return trigger, issue
 
-    def _match(
-        self, m: Module, bank: int, node, slot, consume, value, arrived
-    ) -> dict[str, object]:
+    def _match(self, m: Module, bank: int, node, slot, consume, value, arrived) -> _Trigger:
         """A consumer meets its operand: what triggers in the next cycle (``fires``, ``next_node``),
         and the trigger of the last; the caller sets its ``valid``.
         """
@@ -281,17 +293,17 @@ class DynamicPE(wiring.Component):
             m.d.sync += [held.eq(slot), last_node.eq(node)]
         m.d.comb += stored_first.eq(held == RIGHT)
         operand = stored.data.as_value()
-        return {
-            "valid": valid,
-            "node": last_node,
-            "op": op.data.op,
-            "fires": fires,
-            "next_node": node,
-            "left": Mux(stored_first, operand, arrived),
-            "right": Mux(stored_first, arrived, operand),
-        }
+        return _Trigger(
+            valid=valid,
+            node=last_node,
+            op=op.data.op,
+            left=Mux(stored_first, operand, arrived),
+            right=Mux(stored_first, arrived, operand),
+            fires=fires,
+            next_node=node,
+        )
 
-    def _consume_two(self, m: Module, local: stream.Interface) -> dict[str, object]:
+    def _consume_two(self, m: Module, local: stream.Interface) -> tuple[_Trigger, Signal]:
         """Two banks, each of which serves one consumer a cycle: the token's, else one chained to an
         earlier consumer of this bank.
         """
@@ -356,10 +368,10 @@ class DynamicPE(wiring.Component):
             banks.append(
                 self._match(m, bank, consumer.node, consumer.slot, serve, consumer.value, arrived)
             )
-            m.d.sync += banks[bank]["valid"].eq(banks[bank]["fires"])
+            m.d.sync += banks[bank].valid.eq(banks[bank].fires)
         return self._in_turn(m, banks, consume & token.pair & token.node[0], stall)
 
-    def _in_turn(self, m: Module, banks: list[dict], second, stall) -> dict[str, object]:
+    def _in_turn(self, m: Module, banks: list[_Trigger], second, stall) -> tuple[_Trigger, Signal]:
         """The triggers of both banks, one after the other; ``second``: bank 1's before bank 0's."""
         swapped = Signal()  # `second` of the last cycle
         m.d.sync += swapped.eq(second)
@@ -377,52 +389,51 @@ class DynamicPE(wiring.Component):
             now = waiting.i[place]
             soon = waiting.soon[place]
             m.d.comb += [
-                now.valid.eq(Mux(swapped ^ place, banks[1]["valid"], banks[0]["valid"])),
+                now.valid.eq(Mux(swapped ^ place, banks[1].valid, banks[0].valid)),
                 *(
                     getattr(now.trigger, name).eq(
-                        Mux(swapped ^ place, banks[1][name], banks[0][name])
+                        Mux(swapped ^ place, getattr(banks[1], name), getattr(banks[0], name))
                     )
                     for name in ("node", "op", "left", "right")
                 ),
-                soon.valid.eq(Mux(second ^ place, banks[1]["fires"], banks[0]["fires"])),
-                soon.node.eq(Mux(second ^ place, banks[1]["next_node"], banks[0]["next_node"])),
+                soon.valid.eq(Mux(second ^ place, banks[1].fires, banks[0].fires)),
+                soon.node.eq(Mux(second ^ place, banks[1].next_node, banks[0].next_node)),
             ]
         oldest = waiting.o.trigger
         m.d.comb += stall.eq(~waiting.room)
-        return {
-            "valid": waiting.o.valid,
-            "node": oldest.node,
-            "op": oldest.op,
-            "left": oldest.left,
-            "right": oldest.right,
-            "issue": waiting.issue,
-            "fires": waiting.following.valid,
-            "next_node": waiting.following.node,
-        }
+        trigger = _Trigger(
+            valid=waiting.o.valid,
+            node=oldest.node,
+            op=oldest.op,
+            left=oldest.left,
+            right=oldest.right,
+            fires=waiting.following.valid,
+            next_node=waiting.following.node,
+        )
+        return trigger, waiting.issue
 
     # A
 
-    def _operate(self, m: Module, trigger: dict) -> tuple[data.View, data.View]:
+    def _operate(self, m: Module, trigger: _Trigger, issue: Signal) -> tuple[data.View, data.View]:
         """What is written to ``value`` in this cycle, and what enters the ready set."""
         due = data.StructLayout({"valid": 1, "node": self.token["node"].shape})
         written = Signal(due)
         enter = Signal(due)
-        issue = trigger["issue"]
         result = Signal(self.overlay.width)
         if self.with_alu:
             m.submodules.alu = alu = Alu(form=self.form, latencies=self.latencies)
             m.d.comb += [
                 alu.en.eq(issue),
-                alu.op.eq(trigger["op"]),
-                alu.a.eq(trigger["left"]),
-                alu.b.eq(trigger["right"]),
+                alu.op.eq(trigger.op),
+                alu.a.eq(trigger.left),
+                alu.b.eq(trigger.right),
                 result.eq(alu.o),
             ]
         else:
             m.d.comb += [
-                self.alu_op.eq(Mux(issue, trigger["op"], 0)),
-                self.alu_a.eq(trigger["left"]),
-                self.alu_b.eq(trigger["right"]),
+                self.alu_op.eq(Mux(issue, trigger.op, 0)),
+                self.alu_a.eq(trigger.left),
+                self.alu_b.eq(trigger.right),
                 result.eq(self.alu_o),
             ]
 
@@ -430,11 +441,11 @@ class DynamicPE(wiring.Component):
         deepest = max(self.latencies.values())
         if deepest == 1:
             m.d.comb += [
-                issue.eq(trigger["valid"]),
+                issue.eq(trigger.valid),
                 written.valid.eq(issue),
-                written.node.eq(trigger["node"]),
-                enter.valid.eq(trigger["fires"] & (trigger["next_node"] < is_sender)),
-                enter.node.eq(trigger["next_node"]),
+                written.node.eq(trigger.node),
+                enter.valid.eq(trigger.fires & (trigger.next_node < is_sender)),
+                enter.node.eq(trigger.next_node),
             ]
         else:
             # queue[k] is written k cycles from now.
@@ -442,18 +453,18 @@ class DynamicPE(wiring.Component):
             taken = Signal(deepest)
             m.d.comb += taken.eq(Cat(entry.valid for entry in queue))
             lands = Signal(deepest)  # one-hot: when the result of the trigger is written
-            with m.Switch(trigger["op"]):
+            with m.Switch(trigger.op):
                 for name, latency in self.latencies.items():
                     with m.Case(*(op for op in Op if OP_CLASS.get(op) == name)):
                         m.d.comb += lands.eq(1 << latency - 1)
-            m.d.comb += [issue.eq(trigger["valid"] & ~(lands & taken).any()), written.eq(queue[0])]
+            m.d.comb += [issue.eq(trigger.valid & ~(lands & taken).any()), written.eq(queue[0])]
             for k in range(deepest):
                 follower = queue[k + 1] if k + 1 < deepest else Const(0, due.size)
                 inserted = issue & lands[k + 1] if k + 1 < deepest else Const(0)
                 after = Signal(due, name=f"due_next{k}")
                 m.d.comb += after.eq(follower)
                 with m.If(inserted):
-                    m.d.comb += [after.valid.eq(1), after.node.eq(trigger["node"])]
+                    m.d.comb += [after.valid.eq(1), after.node.eq(trigger.node)]
                 m.d.sync += queue[k].eq(after)
                 if k == 0:
                     m.d.comb += [
