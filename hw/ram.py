@@ -1,4 +1,4 @@
-"""Ports of memories with names of their own.
+"""Which memories are block RAM, and ports with names of their own.
 
 Amaranth names a port after the assignment around its request. In loops and expressions there is
 none, or the same one again, so the name is said here.
@@ -6,10 +6,21 @@ none, or the same one again, so the name is said here.
 
 from collections.abc import Iterable
 
+from amaranth.hdl import Shape
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.utils import ceil_log2
 
-__all__ = ["read_port", "write_port"]
+__all__ = ["BLOCK_BITS", "BLOCK_WORDS", "in_block_ram", "read_port", "write_port"]
+
+BLOCK_WORDS = 64
+BLOCK_BITS = 4096
+"""Words, and bits, from which a memory is worth block RAM; below it is LUT RAM."""
+
+
+def in_block_ram(memory: Memory) -> bool:
+    """Whether a memory is worth block RAM, which is read synchronously."""
+    depth = memory.depth
+    return depth >= BLOCK_WORDS and depth * Shape.cast(memory.shape).width >= BLOCK_BITS
 
 
 def read_port(

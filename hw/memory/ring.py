@@ -5,20 +5,11 @@ from operator import or_
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
-from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from ..ram import write_port
-from .port import LINE_BITS
+from .line_banks import LineBanks, arrival
 
-__all__ = ["Ring", "arrival"]
-
-
-def arrival(groups: int, lanes: int) -> data.StructLayout:
-    """A line that has come: where it belongs."""
-    return data.StructLayout(
-        {"valid": 1, "group": range(groups), "lane": range(max(2, lanes)), "line": LINE_BITS}
-    )
+__all__ = ["Ring"]
 
 
 class Ring(wiring.Component):
@@ -32,8 +23,8 @@ class Ring(wiring.Component):
     lanes : int
         W, lines in a group.
     responses : int
-        N, lines that may come in one cycle: the ring memory has one write port for each (1 infers
-        block RAM).
+        N, lines that may come in one cycle: the ring memory has one bank for each
+        (:class:`~penstock.hw.memory.line_banks.LineBanks`).
 
     Members
     -------
@@ -68,8 +59,7 @@ class Ring(wiring.Component):
         self.groups = groups
         self.lanes = lanes
         self.responses = responses
-        self._lines = data.ArrayLayout(LINE_BITS, lanes)
-        self._memory = Memory(shape=self._lines, depth=groups, init=[])
+        self._store = LineBanks(groups=groups, lanes=lanes, responses=responses)
         self._level = Signal(range(groups + 1), name="level")
         self._head = Signal(range(groups), name="head")
         self._missing = [
@@ -82,17 +72,14 @@ class Ring(wiring.Component):
                 "tail": Out(range(groups)),
                 "free": Out(1),
                 "arrivals": In(data.ArrayLayout(arrival(groups, lanes), responses)),
-                "group": Out(stream.Signature(self._lines)),
+                "group": Out(stream.Signature(self._store.lines.shape())),
                 "stray": Out(1),
             }
         )
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.memory = memory = self._memory
-        writes = [write_port(memory, f"write{k}", granularity=1) for k in range(self.responses)]
-        read = memory.read_port(transparent_for=writes)
-
+        m.submodules.store = store = self._store
         level = self._level
         head = self._head
         head_next = Signal(range(self.groups))
@@ -101,19 +88,14 @@ class Ring(wiring.Component):
             self.free.eq(level != self.groups),
             take.eq(self.group.valid & self.group.ready),
             head_next.eq(head + take),
-            read.addr.eq(head_next),
-            self.group.payload.eq(read.data),
+            store.arrivals.eq(self.arrivals),
+            store.following.eq(head_next),
+            store.current.eq(head),
+            self.group.payload.eq(store.lines),
         ]
         m.d.sync += [level.eq(level + self.reserve - take), head.eq(head_next)]
         with m.If(self.reserve):
             m.d.sync += self.tail.eq(self.tail + 1)
-
-        for port, line in zip(writes, self.arrivals, strict=False):
-            m.d.comb += [
-                port.addr.eq(line.group),
-                port.en.eq(Mux(line.valid, 1 << line.lane, 0)),
-                port.data.eq(Cat(line.line for _ in range(self.lanes))),
-            ]
 
         head_missing = []
         strays = []

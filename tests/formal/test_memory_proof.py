@@ -5,10 +5,11 @@ order of their requests, buffers are freed once.
 import pytest
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
+from penstock.hw import ram
 from penstock.hw.memory import counts as counts_module
 from penstock.hw.memory import interconnect as interconnect_module
+from penstock.hw.memory import line_banks as banks_module
 from penstock.hw.memory import port as port_module
-from penstock.hw.memory import ring as ring_module
 from penstock.hw.memory.arbiter import Arbiter
 from penstock.hw.memory.counts import ReferenceCounts
 from penstock.hw.memory.interconnect import Interconnect
@@ -24,7 +25,7 @@ RESPONSES = 2
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch):
     """Lines of two bits and counts of three: what is proved does not depend on the width."""
-    for module in (interconnect_module, port_module, ring_module):
+    for module in (interconnect_module, port_module, banks_module):
         monkeypatch.setattr(module, "LINE_BITS", 2)
     monkeypatch.setattr(counts_module, "COUNT_BITS", 3)
 
@@ -33,12 +34,13 @@ class Reordered(Ring):
     """A ring with one request watched, any that the solver marks; lines come in any order, each
     once.
 
-    Invariant: the lines of the watched group that have come lie in the memory, and it is behind as
-    many groups as were reserved before it, less those that have left; so groups leave in order,
-    complete and unchanged. ``broken`` plants a bug.
+    Invariant: the lines of the watched group that have come lie each in the bank that the table
+    says, and it is behind as many groups as were reserved before it, less those that have left; so
+    groups leave in order, complete and unchanged. ``broken`` plants a bug: ``early``, a group
+    leaves before its last line; ``bank``, a bank takes its line to the other one's group.
     """
 
-    def __init__(self, broken: bool = False):
+    def __init__(self, broken: str = ""):
         self.broken = broken
         super().__init__(groups=GROUPS, lanes=LANES, responses=RESPONSES)
         self.ok = Signal(name="ok")
@@ -47,8 +49,9 @@ class Reordered(Ring):
         self.chosen = [self.reserve, self.mask, self.arrivals, self.group.ready, self.mark]
 
     def elaborate(self, platform):
-        look = self._memory.read_port(domain="comb")
-        front = self._memory.read_port(domain="comb")
+        banks = self._store._banks
+        looks = [bank.read_port(domain="comb") for bank in banks]
+        fronts = [bank.read_port(domain="comb") for bank in banks]
         m = super().elaborate(platform)
         # The plain meaning: which lines each group waits for, and how many groups there are.
         level = Signal(range(GROUPS + 1))
@@ -88,13 +91,20 @@ class Reordered(Ring):
             m.d.sync += [watched.eq(1), ahead.eq(level - take), want.eq(self.mask), got.eq(0)]
         with m.Elif(watched & take):
             m.d.sync += [ahead.eq(ahead - 1), watched.eq(ahead != 0)]
-        m.d.comb += [place.eq(head + ahead), look.addr.eq(place), front.addr.eq(head)]
+        m.d.comb += [place.eq(head + ahead)]
+        m.d.comb += [look.addr.eq(place) for look in looks]
+        m.d.comb += [front.addr.eq(head) for front in fronts]
         for x in self.arrivals:
             with m.If(watched & x.valid & (x.group == place)):
                 for lane in range(LANES):
                     with m.If(x.lane == lane):
                         m.d.sync += [lines[lane].eq(x.line), got[lane].eq(1)]
-        stored = Cat(~got[lane] | (look.data[lane] == lines[lane]) for lane in range(LANES)).all()
+        stored = Cat(
+            ~got[lane] | (self._held(looks, place, lane) == lines[lane]) for lane in range(LANES)
+        ).all()
+        front = Cat(
+            self.group.payload[lane] == self._held(fronts, head, lane) for lane in range(LANES)
+        ).all()
         out = Cat(
             ~want[lane] | (self.group.payload[lane] == lines[lane]) for lane in range(LANES)
         ).all()
@@ -112,7 +122,7 @@ class Reordered(Ring):
             & (self.free == (level != GROUPS))
             & (~self.fair | ~self.stray)
             & Cat((k < level) | (Array(due)[g] == 0) for g, k in window).all()
-            & ((level == 0) | (self.group.payload.as_value() == front.data.as_value()))
+            & ((level == 0) | front)
             & (self.group.valid == ((level != 0) & (Array(due)[head] == 0)))
             & (
                 ~watched
@@ -125,10 +135,17 @@ class Reordered(Ring):
                 )
             )
         )
-        if self.broken:  # a group of which one line has come goes
+        if self.broken == "early":
             with m.If((self._level != 0) & (Array(due)[head] == 1)):
                 m.d.comb += self.group.valid.eq(1)
+        if self.broken == "bank":
+            m.d.comb += self._store.arrivals[1].group.eq(self.arrivals[0].group)
         return m
+
+    def _held(self, ports, group, lane):
+        """The line of a place, by the table, in the banks' words of its group."""
+        bits = [bit.bit_select(group, 1) for bit in self._store._bank_of[lane]]
+        return Array(port.data[lane] for port in ports)[Cat(bits)]
 
 
 class Counted(wiring.Component):
@@ -205,7 +222,11 @@ class Counted(wiring.Component):
         return m
 
 
-def test_lines_leave_in_the_order_of_their_requests(tmp_path):
+@pytest.mark.parametrize("words", [1, ram.BLOCK_WORDS])
+def test_lines_leave_in_the_order_of_their_requests(words, tmp_path, monkeypatch):
+    """With banks that are read in the cycle before, and in the same cycle."""
+    monkeypatch.setattr(ram, "BLOCK_WORDS", words)
+    monkeypatch.setattr(ram, "BLOCK_BITS", words)
     assert prover.prove(Reordered(), tmp_path, steps=2) == "proved"
 
 
@@ -213,9 +234,9 @@ def test_buffers_are_freed_once_after_their_last_reference(tmp_path):
     assert prover.prove(Counted(), tmp_path, steps=2) == "proved"
 
 
-@pytest.mark.parametrize("top", [Reordered, Counted])
-def test_a_planted_bug_is_found(top, tmp_path):
-    assert prover.prove(top(broken=True), tmp_path, steps=8) == "refuted"
+@pytest.mark.parametrize("top, bug", [(Reordered, "early"), (Reordered, "bank"), (Counted, True)])
+def test_a_planted_bug_is_found(top, bug, tmp_path):
+    assert prover.prove(top(broken=bug), tmp_path, steps=8) == "refuted"
 
 
 class Fair(Arbiter):

@@ -250,6 +250,20 @@ def test_ports_share_the_dram(benches, arbitration, seed):
     run(b, config, bench=benches(b, config), seed=seed, pattern=pattern)
 
 
+@pytest.mark.parametrize("channels, groups", [(1, 64), (2, 64), (4, 4), (8, 64), (16, 4)])
+def test_lines_of_a_cycle_come_in_any_order(channels, groups):
+    """As many lines a cycle as the DRAM has channels, on any lane and of any group; rings of block
+    RAM, and of LUT RAM.
+    """
+    b = Memory(4)
+    for start in (0, 5):
+        b.load(16, 37, 8, 16, dict(shape=(2, 2), row_step=(8, start), col_step=(0, 16)))
+    c = small(
+        *(4, "fp32"), port_lanes=4, load_lines=4 * groups, dram=Dram(kind="pipe", channels=channels)
+    )
+    run(b, c, pattern="always", seed=channels, delays=(1, 9))
+
+
 def test_reset_in_mid_run_starts_afresh(benches):
     b = shared()
     config = machine(4, 2, arbitration="round_robin", kind="pipe", channels=4)

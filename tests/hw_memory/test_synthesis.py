@@ -1,13 +1,17 @@
 """The memory side synthesises, and its memories become block RAM and distributed RAM."""
 
 import json
+import re
 
 import pytest
 from amaranth.back import rtlil
 from penstock.hw.beat import Payloads
+from penstock.hw.export import export
 from penstock.hw.memory.interconnect import Interconnect
 from penstock.hw.memory.load import Load
+from penstock.hw.memory.port import LINE_BITS
 from penstock.hw.memory.random_store import RandomStore
+from penstock.hw.memory.ring import Ring
 from penstock.hw.memory.scratchpad import Scratchpad
 from penstock.hw.memory.store import Store
 from penstock.hw.yosys import yosys
@@ -74,16 +78,44 @@ BLOCK_RAMS = {
 }
 
 
+RINGS = {  # groups, lanes, lines that come in a cycle: block RAMs, LUT RAMs of 16 x 4, flip-flops
+    "two responses": (4, 2, 2, 0, 2 * 2 * 128, 0),
+    "four responses": (4, 1, 4, 0, 4 * 128, 0),
+    "two responses, deep": (64, 1, 2, 2 * 15, 0, 2 * 512),
+}
+"""Flip-flops: those that hold lines. A line has 512 bits, and a block RAM is 36 wide."""
+
+
+@pytest.mark.parametrize("name", RINGS)
+def test_ring_has_a_bank_of_one_write_port_for_each_response(name, tmp_path):
+    groups, lanes, responses, blocks, lut_rams, late = RINGS[name]
+    cells = synthesised(Ring(groups=groups, lanes=lanes, responses=responses), tmp_path)
+    assert cells.get("DP16KD", 0) == blocks
+    assert cells.get("TRELLIS_DPR16X4", 0) == lut_rams
+    table = groups * lanes * (1 + (responses - 1).bit_length())
+    assert flip_flops(cells) - table - late in range(LINE_BITS // 8)
+
+
 @pytest.mark.parametrize("name", DESIGNS)
 def test_memories_are_inferred(name, tmp_path):
-    text = rtlil.convert(DESIGNS[name]())
-    assert nameless(text) == []
-    (tmp_path / "design.il").write_text(text)
-    script = (
-        "read_rtlil design.il; synth_ecp5 -run begin:map_gates; check -assert; tee -q -o "
-        "stat.json stat -json"
-    )
-    assert not (done := yosys(script, tmp_path)).returncode, done.stdout + done.stderr
-    cells = json.loads((tmp_path / "stat.json").read_text())["design"]["num_cells_by_type"]
+    assert nameless(rtlil.convert(DESIGNS[name]())) == []
+    cells = synthesised(DESIGNS[name](), tmp_path)
     assert cells.get("DP16KD", 0) == BLOCK_RAMS[name]
     assert not [cell for cell in cells if "latch" in cell or cell.startswith("$mem")]
+
+
+def synthesised(component, folder):
+    """Cells of a component by type, before they become gates; words' with their width."""
+    (folder / "design.v").write_text(export(component).verilog)
+    script = (
+        "read_verilog design.v; synth_ecp5 -run begin:map_gates; opt_merge; check -assert; "
+        "tee -q -o stat.json stat -width -json"
+    )
+    assert not (done := yosys(script, folder)).returncode, done.stdout + done.stderr
+    return json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
+
+
+def flip_flops(cells):
+    """Bits in flip-flops."""
+    found = {cell: re.match(r"\$a?s?dffs?r?e?_(\d+)", cell) for cell in cells}
+    return sum(cells[cell] * int(match[1]) for cell, match in found.items() if match)
