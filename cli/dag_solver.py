@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import os
 import sys
@@ -19,7 +18,7 @@ from ..scheduler.dag.readings import SOURCES, Readings
 from ..scheduler.dag.solution import Schedule
 from ..system import children, interrupts, output
 
-__all__ = ["add_arguments", "main", "process_start"]
+__all__ = ["add_arguments", "process_start"]
 
 _OVERHEAD = 0.6
 """Seconds of a time budget kept for the final check, the write and the end of the process (a fifth
@@ -108,29 +107,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> Any:
     _add_readings(c)
     c.set_defaults(handler=_bench)
     return commands
-
-
-def main(argv: list[str] | None = None) -> int:
-    """Run ``dag`` on its own; errors are one message and exit status 1."""
-    return interrupts.command(lambda: _main(argv))
-
-
-def _main(argv: list[str] | None) -> int:
-    top = argparse.ArgumentParser(prog="penstock", description="The DAG memory scheduler.")
-    add_arguments(top.add_subparsers(required=True, metavar="COMMAND").add_parser("dag"))
-    arguments = sys.argv[1:] if argv is None else argv
-    args = top.parse_args(["dag", *arguments])
-    if argv is None and "started" in args:
-        args.started = process_start()
-    try:
-        with output.prepared(vars(args)):
-            return args.handler(args)
-    except PenstockError as error:
-        print(f"penstock: {error}", file=sys.stderr)
-        return 1
-    finally:
-        if argv is None:
-            gc.freeze()  # the process ends here; a last search for garbage takes tenths of a second
 
 
 def process_start() -> float:
@@ -489,7 +465,8 @@ def _bench_one(path: Path, limit: float, args: argparse.Namespace) -> dict[str, 
         command = [
             sys.executable,
             "-m",
-            "penstock.cli.dag_solver",
+            "penstock",
+            "dag",
             "solve",
             str(path),
             str(solution),
@@ -525,7 +502,3 @@ def _digits(text: str) -> list[str]:
         else:
             parts.append(char)
     return parts
-
-
-if __name__ == "__main__":
-    sys.exit(main())

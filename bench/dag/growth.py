@@ -35,7 +35,8 @@ def measure(kind: str, ops: int, seconds: float) -> dict:
             [
                 sys.executable,
                 "-m",
-                "penstock.cli.dag_solver",
+                "penstock",
+                "dag",
                 "solve",
                 str(source),
                 str(out),

@@ -70,7 +70,8 @@ def solved(case: Problem, folder, seconds: float, reading: str = "", **environme
     command = [
         sys.executable,
         "-m",
-        "penstock.cli.dag_solver",
+        "penstock",
+        "dag",
         "solve",
         str(folder / "in.json"),
         str(folder / "out.json"),

@@ -1,10 +1,9 @@
-"""The search for tilings as compiled code: loaded where a cache has it, else made by a process of
-its own.
+"""The search for tilings as machine code: loaded where it is kept, else made by another process.
 
 Compiling takes ten seconds of CPU time and more, once after installation.  Nobody waits for it: the
 functions of `kernel` run as plain Python in the meantime (`Compilation` tells when to change over).
-numba keeps the code beside the module or, where that cannot be written, in the user's cache folder
-(NUMBA_CACHE_DIR overrides both).
+The code (`native`) is kept beside the module or, where that cannot be written, in the user's cache
+folder (NUMBA_CACHE_DIR overrides both).
 """
 
 from __future__ import annotations
@@ -17,52 +16,61 @@ import os
 import platform
 import subprocess
 import sys
-import types
 from pathlib import Path
 
 from ....system import children
-from . import kernel
+from . import kernel, native
 
-__all__ = ["NEEDED", "Compilation", "cached", "load", "loaded", "stamp_file"]
+__all__ = ["Compilation", "cached", "kept_at", "load", "loaded"]
 
-NEEDED = "search"
-"""The function the solver calls; compiling it compiles all others it needs."""
+_DIGEST = 32
 
 
 @functools.lru_cache(maxsize=1)
-def load() -> types.SimpleNamespace:
-    """The functions of `kernel`, compiled; compiles on the first call what no cache has."""
-    from numba import njit
-
-    names = dict(vars(kernel))
-    compiled = {}
-    for name, plain in vars(kernel).items():
-        if isinstance(plain, types.FunctionType) and plain.__module__ == kernel.__name__:
-            function = types.FunctionType(plain.__code__, names, name)
-            function.__doc__ = plain.__doc__
-            compiled[name] = njit(cache=True, nogil=True, error_model="numpy")(function)
-    names.update(compiled)
-    return types.SimpleNamespace(**{n: names[n] for n in (*compiled, "NOT_FOUND")})
+def load() -> native.Search:
+    """`kernel.search` compiled; compiles on the first call what is not kept."""
+    return native.link(_kept() or _made())
 
 
 def cached() -> bool:
-    """Whether `load` finds everything the solver needs compiled."""
-    if loaded():
-        return True
-    try:
-        files = stamp_file().read_text().splitlines()
-    except OSError:
-        return False
-    return bool(files) and all(os.path.exists(file) for file in files)
+    """Whether `load` finds the search compiled."""
+    return loaded() or _kept() is not None
 
 
 def loaded() -> bool:
     """Whether this process has the compiled code already."""
-    return load.cache_info().currsize > 0 and bool(load().search.signatures)
+    return load.cache_info().currsize > 0
 
 
-def stamp_file() -> Path:
-    """The file that says that this kernel is compiled for this processor, and into which files."""
+def _kept() -> bytes | None:
+    """The code that is kept; None if there is none, or it is not what was written."""
+    try:
+        whole = kept_at().read_bytes()
+    except OSError:
+        return None
+    code = whole[_DIGEST:]
+    return code if whole[:_DIGEST] == _digest(code) else None
+
+
+def _made() -> bytes:
+    """Compile, and keep the code where that is possible."""
+    code = native.emit()
+    file = kept_at()
+    fresh = file.with_suffix(f".{os.getpid()}")
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        fresh.write_bytes(_digest(code) + code)
+        os.replace(fresh, file)
+    return code
+
+
+def _digest(code: bytes) -> bytes:
+    return hashlib.blake2b(code, digest_size=_DIGEST).digest()
+
+
+def kept_at() -> Path:
+    """The file of this kernel's code for this processor."""
+    folder = os.environ.get("NUMBA_CACHE_DIR")
     try:
         processor = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]
         lines = [
@@ -71,19 +79,18 @@ def stamp_file() -> Path:
     except OSError:
         lines = [platform.processor()]
     what = [
-        Path(kernel.__file__).read_text(),
-        importlib.metadata.version("numba"),
+        *(Path(module.__file__).read_text() for module in (kernel, native)),
+        *map(importlib.metadata.version, native.VERSIONS),
         sys.version,
         platform.machine(),
-        os.environ.get("NUMBA_CACHE_DIR", ""),
         *lines,
     ]
     key = hashlib.sha256("\n".join(what).encode()).hexdigest()[:16]
-    beside = Path(kernel.__file__).with_name("__pycache__")
-    if not os.access(beside if beside.exists() else beside.parent, os.W_OK):
+    beside = Path(folder) if folder else Path(kernel.__file__).with_name("__pycache__")
+    if not folder and not os.access(beside if beside.exists() else beside.parent, os.W_OK):
         home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         beside = Path(home) / "penstock"
-    return beside / f"kernel-{key}.compiled"
+    return beside / f"tilings-{key}.object"
 
 
 class Compilation:

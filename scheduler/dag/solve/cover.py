@@ -21,19 +21,16 @@ to run an operation if it waits for something that depends on that operation.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog, milp
-from scipy.sparse import csr_matrix
 
 from ..problem import Problem
 from .groups import Candidate, Key, Pool, bits
+from .program import Rows, minimise
 
 __all__ = ["Cover", "Cut", "Surroundings", "solve_cover"]
 
@@ -80,28 +77,6 @@ class Cover:
 
     chosen: tuple[Candidate, ...]
     optimal: bool
-
-
-@dataclass
-class _Rows:
-    """Sparse rows low <= a.x <= high."""
-
-    data: list[float] = field(default_factory=list)
-    row: list[int] = field(default_factory=list)
-    col: list[int] = field(default_factory=list)
-    low: list[float] = field(default_factory=list)
-    high: list[float] = field(default_factory=list)
-    columns: int = 0
-
-    def add(self, entries: Sequence[tuple[int, float]], low: float, high: float = np.inf) -> None:
-        self.row.extend([len(self.low)] * len(entries))
-        self.col.extend(column for column, _ in entries)
-        self.data.extend(value for _, value in entries)
-        self.low.append(low)
-        self.high.append(high)
-
-    def matrix(self) -> csr_matrix:
-        return csr_matrix((self.data, (self.row, self.col)), shape=(len(self.low), self.columns))
 
 
 def solve_cover(
@@ -156,19 +131,26 @@ def solve_cover(
         rows = _constraints(pool, candidates, cuts, around, deadline)
         if rows is None:
             return Cover((), exact) if time.monotonic() < deadline else None
-        result = _integer_program(rows, candidates, deadline, tolerance)
-        if result is None or result.x is None:
-            if result is not None and result.status == 2:
+        result = minimise(
+            _costs(rows, candidates),
+            rows,
+            deadline,
+            whole=len(candidates),
+            most=1.0,
+            tolerance=tolerance,
+        )
+        if result is None or result.values is None:
+            if result is not None and result.infeasible:
                 return Cover((), exact)
             break
-        chosen = [c for c, x in zip(candidates, result.x, strict=False) if x > 0.5]
+        chosen = [c for c, x in zip(candidates, result.values, strict=False) if x > 0.5]
         order, waiting = arrange(chosen, around)
         if waiting and repaired is None:
             repaired = _repair(pool.problem, order, waiting, everything, around)
         if not waiting:
             if sum(c.latency for c in order) >= incumbent * (1 - 1e-9):
-                return Cover((), exact and result.status == 0)
-            return Cover(tuple(order), exact and result.status == 0)
+                return Cover((), exact and result.optimal)
+            return Cover(tuple(order), exact and result.optimal)
         written = around.written.union(*((*c.writes, *c.retain) for c in order))
         for keys, tensors in _circles(waiting, written):
             if any(
@@ -256,59 +238,17 @@ def _circles(waiting: Sequence[Candidate], written: frozenset[int]) -> list[Cut]
     return list(cuts.values())
 
 
-_T = TypeVar("_T")
-
-
-def _interruptibly(call: Callable[[], _T], deadline: float) -> _T | None:
-    """Run a long call into HiGHS on a helper thread, so that Ctrl-C reaches the caller at once.
-
-    None if it is not back a little after the deadline, which its presolve does not look at.
-    """
-    box: list[_T] = []
-    failure: list[BaseException] = []
-
-    def work() -> None:
-        try:
-            box.append(call())
-        except BaseException as error:  # handed to the caller below
-            failure.append(error)
-
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    while thread.is_alive() and time.monotonic() < deadline + 0.1:
-        thread.join(0.05)
-    if failure:
-        raise failure[0]
-    return box[0] if box else None
-
-
-def _integer_program(
-    rows: _Rows, candidates: list[Candidate], deadline: float, tolerance: float
-) -> OptimizeResult | None:
-    """What HiGHS finds until the deadline; None if it is not back soon after it."""
-    limits = LinearConstraint(rows.matrix(), rows.low, rows.high)
+def _costs(rows: Rows, candidates: list[Candidate]) -> np.ndarray:
     cost = np.zeros(rows.columns)
-    whole = np.zeros(rows.columns)
     cost[: len(candidates)] = [c.latency for c in candidates]
-    whole[: len(candidates)] = 1
-    left = max(0.01, deadline - time.monotonic())
-    return _interruptibly(
-        lambda: milp(
-            cost,
-            integrality=whole,
-            bounds=Bounds(0, 1),
-            constraints=limits,
-            options={"time_limit": left, "mip_rel_gap": tolerance},
-        ),
-        deadline,
-    )
+    return cost
 
 
 def _constraints(
     pool: Pool, candidates: list[Candidate], cuts: list[Cut], around: Surroundings, deadline: float
-) -> _Rows | None:
+) -> Rows | None:
     """The rows of the program; None if some operation has no candidate, or if time is up."""
-    rows = _Rows()
+    rows = Rows()
     writers: dict[int, list[tuple[int, float]]] = defaultdict(list)
     covering: dict[int, list[tuple[int, float]]] = {op: [] for op in bits(around.ops)}
     links: dict[tuple[int, ...], list[tuple[int, float]]] = defaultdict(list)
@@ -346,7 +286,7 @@ def _constraints(
     return rows
 
 
-def _add_cuts(rows: _Rows, candidates: list[Candidate], cuts: list[Cut]) -> None:
+def _add_cuts(rows: Rows, candidates: list[Candidate], cuts: list[Cut]) -> None:
     """Of those that wait in a circle, not all are chosen without one that relieves them."""
     for keys, tensors in cuts:
         stuck = [(i, -1.0) for i, c in enumerate(candidates) if c.key in keys]
@@ -368,27 +308,10 @@ def _relaxation(
     left = deadline - time.monotonic()
     if rows is None or left < 0.05:
         return None
-    matrix = rows.matrix()
-    cost = np.zeros(rows.columns)
-    cost[: len(candidates)] = [c.latency for c in candidates]
-    low = np.array(rows.low)
-    equal = low == np.array(rows.high)
-    result = _interruptibly(
-        lambda: linprog(
-            cost,
-            A_ub=-matrix[~equal],
-            b_ub=-low[~equal],
-            A_eq=matrix[equal] if equal.any() else None,
-            b_eq=low[equal] if equal.any() else None,
-            bounds=(0, None),
-            method="highs",
-            options={"time_limit": left},
-        ),
-        deadline,
-    )
-    if result is None or result.status != 0:
+    result = minimise(_costs(rows, candidates), rows, deadline)
+    if result is None or not result.optimal:
         return None
-    return float(result.fun), np.maximum(result.lower.marginals, 0.0)
+    return result.objective, np.maximum(result.reduced[: len(candidates)], 0.0)
 
 
 def arrange(

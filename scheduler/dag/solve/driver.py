@@ -58,9 +58,9 @@ LEAST_GAIN = 0.008
 """Relative gain of a sweep of windows below which the next stage begins."""
 IDLE_SWEEPS = 4
 """Sweeps of the last stage in a row that gain nothing, after which the search ends."""
-LOADING = 1.5
+LOADING = 0.12
 """Seconds of CPU time that loading the compiled search takes."""
-LOADING_COVER = 0.7
+LOADING_COVER = 0.05
 """Seconds of CPU time that loading the cover's solver takes."""
 LOADING_SHARE = 2.0
 """How many times that has to be left for it."""
@@ -408,7 +408,7 @@ class _Run:
                 break
 
     def _may_load_cover(self) -> bool:
-        return "scipy.optimize" in sys.modules or self._time_for(LOADING_COVER)
+        return "highspy" in sys.modules or self._time_for(LOADING_COVER)
 
     def _adopt(self) -> bool:
         """The schedule so far as candidates; False if time is up."""

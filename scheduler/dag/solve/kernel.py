@@ -25,6 +25,7 @@ What travels together is a tuple:
 - ``sizes``: widths, heights and depths to choose from, each descending
 - ``grid``: first tiles of the row classes and how many classes, the same of the columns
 - ``scratch``: room for runs of steps, for the tiles' latencies and for a route
+- ``room``: all that a search writes to (`room`), as compiled code allocates nothing
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ import numpy as np
 
 from ..demand import Extent
 
-__all__ = ["NOT_FOUND", "search", "traversal_cost"]
+__all__ = ["COLUMNS", "NOT_FOUND", "RUNS", "STEP_RUNS", "room", "search"]
 
 NOT_FOUND = np.inf
 _TILE = int(Extent.TILE)
@@ -48,7 +49,11 @@ _ALONG_COLUMN = np.int64(2)
 _JUMP = np.int64(3)
 # clip classes along one axis; more distinct tensor sizes than that do not fit one subgraph in
 # practice
-_RUNS = 12
+RUNS = 12
+STEP_RUNS = 64
+"""Runs of steps that cost alike, and one."""
+COLUMNS = (9, 11, 3)
+"""Columns of slices, made and outputs."""
 
 
 def _active(first, last, depth, step, steps, k):
@@ -614,24 +619,19 @@ def _descend(work, w, h, ks, first, last, grid, scratch, best, choice):
     _try(work, w, h, ks[first], grid, scratch, best, choice)
 
 
-def search(code, sizes, best, choice):
+def search(code, sizes, room, choice):
     """Least latency over all candidates; `choice` gets w, h, k and the route.
 
     Merging two neighbouring tiles or steps never costs more, so a candidate is skipped if the one
     twice as wide, high or deep fits too; the rest is pruned by lower bounds against the best so
-    far.  `best` is the cut-off.
+    far, which begins with the cut-off that the room was made for.
     """
     slices, made, costs, outputs, machine, widths, heights = code
     work = (slices, made, costs, outputs, machine)
     ws, hs, ks = sizes
     longest, convex = _reductions(made, machine)
-    runs = np.empty(64, np.int64)
-    rows = np.empty(_RUNS + 1, np.int64)
-    cols = np.empty(_RUNS + 1, np.int64)
-    scratch = (runs, np.empty((_RUNS, _RUNS, 4)), np.zeros(4, np.int64))
-    least_so_far = np.array([best])
-    # index of the deepest k that fits, once known
-    fits = np.full((ws.shape[0], hs.shape[0]), -1, np.int64)
+    runs, rows, cols, table, route, fits, least_so_far = room
+    scratch = (runs, table, route)
     for iw in range(ws.shape[0]):
         w = ws[iw]
         nx = -(-int(machine[6]) // w)
@@ -673,17 +673,14 @@ def search(code, sizes, best, choice):
     return least_so_far[0]
 
 
-def traversal_cost(code, granularity, choice):
-    """Least latency over the snakes at one granularity; NOT_FOUND if it does not fit."""
-    slices, made, costs, outputs, machine, widths, heights = code
-    w, h, k = granularity
-    rows = np.empty(_RUNS + 1, np.int64)
-    cols = np.empty(_RUNS + 1, np.int64)
-    scratch = (np.empty(64, np.int64), np.empty((_RUNS, _RUNS, 4)), choice[3:7])
-    nc = _axis_runs(widths, w, int(machine[6]), cols)
-    nr = _axis_runs(heights, h, int(machine[7]), rows)
-    choice[0] = w
-    choice[1] = h
-    choice[2] = k
-    work = (slices, made, costs, outputs, machine)
-    return _evaluate(work, w, h, k, (rows, nr, cols, nc), scratch)
+def room(widths, heights, best):
+    """What a search over so many widths and heights writes to; `best` is its cut-off."""
+    return (
+        np.empty(STEP_RUNS, np.int64),
+        np.empty(RUNS + 1, np.int64),
+        np.empty(RUNS + 1, np.int64),
+        np.empty((RUNS, RUNS, 4)),
+        np.zeros(4, np.int64),
+        np.full((widths, heights), -1, np.int64),  # index of the deepest k that fits, once known
+        np.array([best]),
+    )

@@ -69,7 +69,7 @@ class TileSearch:
         longest_order: int = LONGEST_ORDER,
         plain: bool = False,
     ):
-        self.kernel = kernel if plain else compiled.load()
+        self.search = kernel.search if plain else compiled.load()
         self.plain = plain
         self.longest_order = longest_order
         self.problem = problem
@@ -134,9 +134,8 @@ class TileSearch:
         code = self._encode(plan, resident, retain)
         if code is None:
             return None
-        choice = np.zeros(7, np.int64)
-        latency = self.kernel.traversal_cost(code, granularity, choice)
-        return _tiling(latency, choice)
+        alone = tuple(np.array([size], np.int64) for size in granularity)
+        return self._least(code, alone, kernel.NOT_FOUND, np.zeros(7, np.int64))
 
     def _search(
         self, code: tuple[np.ndarray, ...], candidates: tuple[np.ndarray, ...]
@@ -147,16 +146,26 @@ class TileSearch:
         if not all(len(sizes) for sizes in candidates):
             return None
         choice = np.zeros(7, np.int64)
-        best = self.kernel.NOT_FOUND
+        best = kernel.NOT_FOUND
         if self.plain:
-            sizes = tuple(map(_few, candidates))
-            best = self.kernel.search(code, sizes, best, choice)
-            if not np.isfinite(best):
+            coarse = self._least(code, tuple(map(_few, candidates)), best, choice)
+            if coarse is None:
                 return None
-            candidates = tuple(
-                _around(c, int(size)) for c, size in zip(candidates, choice, strict=False)
-            )
-        return _tiling(self.kernel.search(code, candidates, best, choice), choice)
+            best = coarse.latency
+            ws, hs, ks = candidates
+            candidates = _around(ws, int(choice[0])), _around(hs, int(choice[1])), ks
+        return self._least(code, candidates, best, choice)
+
+    def _least(
+        self,
+        code: tuple[np.ndarray, ...],
+        sizes: tuple[np.ndarray, ...],
+        best: float,
+        choice: np.ndarray,
+    ) -> Tiling | None:
+        """The least-latency tiling of some sizes, or the choice so far, which takes `best`."""
+        room = kernel.room(len(sizes[0]), len(sizes[1]), best)
+        return _tiling(self.search(code, sizes, room, choice), choice)
 
     def candidates(self, plan: Plan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Widths, heights and depths worth trying under the readings, each descending."""
@@ -237,10 +246,10 @@ class TileSearch:
         )
         shapes = [tensors[t] for t in (*plan.outputs, *(s.tensor for s in plan.slices))]
         return (
-            np.array(slices, np.int64).reshape(-1, 9),
-            np.array(self._made(plan, retain), np.int64).reshape(-1, 11),
+            np.array(slices, np.int64).reshape(-1, kernel.COLUMNS[0]),
+            np.array(self._made(plan, retain), np.int64).reshape(-1, kernel.COLUMNS[1]),
             np.array([problem.ops[e.op].cost for e in plan.executions], np.float64),
-            np.array(outputs, np.int64).reshape(-1, 3),
+            np.array(outputs, np.int64).reshape(-1, kernel.COLUMNS[2]),
             np.array(machine, np.float64),
             np.array(sorted({s.width for s in shapes}), np.int64),
             np.array(sorted({s.height for s in shapes}), np.int64),
