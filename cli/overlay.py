@@ -252,6 +252,13 @@ def assumptions(overlays, records, tile) -> str:
             "relative to the largest entry; residual: of |L U - A| / (|L| |U|), largest entry, "
             "in roundings of the format"
         )
+    compared = [r.overlay["compared"] for r in records if "compared" in (r.overlay or {})]
+    if compared:
+        writes, tokens = (sum(c[n] for c in compared) for n in ("writes", "tokens"))
+        lines.append(
+            f"RTL: cycles observed at value memories and links; {writes} writes and {tokens} "
+            "tokens equal the model's (static: and the schedule's), cycle by cycle"
+        )
     if tile:
         counts = dict.fromkeys(f"{r.overlay['instances']} on {r.params['mesh']}" for r in records)
         lines.append(

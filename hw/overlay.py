@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, ClockSignal, Instance, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ..machine.overlay import MEMORIES, Layout, Sizes, bits_for, memories
+from ..machine.overlay import LINKS, MEMORIES, Layout, Sizes, bits_for, memories
 from ..machine.overlay import Overlay as Config
 from .module_key import module_key
-from .noc.mesh import connect_mesh
+from .noc.mesh import connect_mesh, links_of
 from .noc.token import struct
 from .place import place
 from .units.token.host import host_layout
@@ -57,6 +57,10 @@ class Overlay(wiring.Component):
         With ``overlay.memories``, the depths of the memories of every PE.
     classes : Mapping[int, frozenset[str]]
         PE (y * cols + x) -> classes of operations that it does.
+    probes : bool
+        Put an instance of ``penstock_write_probe`` on every value memory, and one of
+        ``penstock_link_probe`` or ``penstock_wire_probe`` (static) on every link. The test bench
+        defines them. Such an overlay cannot run in Amaranth's simulator.
 
     Members
     -------
@@ -85,14 +89,22 @@ class Overlay(wiring.Component):
 
     LOOK_CYCLES = 4
 
-    def __init__(self, *, overlay: Config, sizes: Sizes, classes: Mapping[int, frozenset[str]]):
+    def __init__(
+        self,
+        *,
+        overlay: Config,
+        sizes: Sizes,
+        classes: Mapping[int, frozenset[str]],
+        probes: bool = False,
+    ):
         self.overlay = overlay
+        self.probes = bool(probes)
         self.sizes = sizes
         self.classes = {pe: frozenset(classes[pe]) for pe in range(overlay.pes)}
         make = DynamicTile if overlay.pe == "dynamic" else StaticTile
         self.tiles = {
             (pe % overlay.cols, pe // overlay.cols): make(
-                overlay=overlay, sizes=sizes, classes=sorted(self.classes[pe])
+                overlay=overlay, sizes=sizes, classes=sorted(self.classes[pe]), probed=self.probes
             )
             for pe in range(overlay.pes)
         }
@@ -138,17 +150,18 @@ class Overlay(wiring.Component):
             classes = sorted(self.classes[y * self.overlay.cols + x])
             key = module_key(
                 "tile",
-                {"pe": self.overlay.pe},
+                {"pe": self.overlay.pe} | ({"probed": True} if self.probes else {}),
                 {"classes": "_".join(classes), "overlay": self.overlay, "sizes": self.sizes},
             )
             m.submodules[f"tile_{x}_{y}"] = place(tile, key, f"tile_{x}_{y}")
-        connect_mesh(
-            m,
-            self.tiles,
-            rows=self.overlay.rows,
-            cols=self.overlay.cols,
-            torus=self.overlay.network == "hoplite" and self.overlay.pe == "dynamic",
-        )
+        network = {
+            "rows": self.overlay.rows,
+            "cols": self.overlay.cols,
+            "torus": self.overlay.torus,
+        }
+        connect_mesh(m, self.tiles, **network)
+        if self.probes:
+            self._probe(m, network)
         restart = Signal()
         done = Signal(self.overlay.pes)
         self._control(m, restart, done)
@@ -171,6 +184,48 @@ class Overlay(wiring.Component):
                 m.d.comb += [tile.x.eq(x), tile.y.eq(y)]
         self._read(m)
         return m
+
+    def _probe(self, m: Module, network: Mapping) -> None:
+        """Probes on value memories and links; a link's number is 4 * PE + its place in LINKS."""
+        for (x, y), tile in self.tiles.items():
+            pe = y * self.overlay.cols + x
+            m.submodules[f"write{pe}"] = self._instance(
+                "penstock_write_probe",
+                pe,
+                valid=tile.probe.valid,
+                address=tile.probe.address,
+                data=tile.probe.data,
+            )
+        for (x, y), side, _ in links_of(self.tiles, **network):
+            number = len(LINKS) * (y * self.overlay.cols + x) + LINKS.index(side)
+            link = getattr(self.tiles[x, y], f"{side}_o")
+            if self.overlay.pe == "static":
+                probe = self._instance("penstock_wire_probe", number, value=link)
+            elif self.overlay.torus:
+                probe = self._instance(
+                    "penstock_link_probe", number, valid=link.valid, ready=1, token=link.token
+                )
+            else:
+                probe = self._instance(
+                    "penstock_link_probe",
+                    number,
+                    valid=link.valid,
+                    ready=link.ready,
+                    token=link.payload,
+                )
+            m.submodules[f"link{number}"] = probe
+
+    def _instance(self, name: str, number: int, **inputs) -> Instance:
+        wires = {port: Value.cast(value) for port, value in inputs.items()}
+        widths = {n: len(w) for n, w in wires.items() if n not in ("valid", "ready")}
+        return Instance(
+            name,
+            p_ID=number,
+            **{f"p_{port.upper()}": bits for port, bits in widths.items()},
+            i_clk=ClockSignal(),
+            i_running=self.running,
+            **{f"i_{port}": wire for port, wire in wires.items()},
+        )
 
     def _control(self, m: Module, restart: Signal, done: Signal) -> None:
         wait = Signal(range(max(SETTLE_CYCLES, self.restart_cycles)))

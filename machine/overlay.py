@@ -124,6 +124,11 @@ class Overlay:
         return self.rows * self.cols
 
     @property
+    def torus(self) -> bool:
+        """Whether its links go round: the deflection torus of dynamic PEs."""
+        return self.pe == "dynamic" and self.network == "hoplite"
+
+    @property
     def width(self) -> int:
         """Bits of a value."""
         return 32 if self.format == "fp32" else 64
@@ -351,3 +356,19 @@ SWITCH_CODES = {
 
 PORTS = ("P", "W", "E", "N", "S")
 """Ports of the buffered router, in round-robin order."""
+
+LINKS = "".join(PORTS[1:]).lower()
+"""Sides of a PE to which a link leads: the ports but P. Link number 4 * PE + place in this order is
+the one that leaves the PE on that side.
+"""
+
+
+def link_name(link: int, cols: int) -> str:
+    """A link by number, in words.
+
+    >>> link_name(4 * 5 + 1, 4)
+    'link of PE 5 (1, 1) to the East'
+    """
+    pe, side = divmod(link, len(LINKS))
+    where = {"w": "West", "e": "East", "n": "North", "s": "South"}[LINKS[side]]
+    return f"link of PE {pe} ({pe % cols}, {pe // cols}) to the {where}"

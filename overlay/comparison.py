@@ -173,7 +173,7 @@ def run(
     out = []
     if on != "rtl":
         start = time.perf_counter()
-        outcome = model.simulate(m.image)
+        outcome = model.simulate(m.image, tokens=on == "both")
         bits = model.values(m.image, outcome)
         r = _record(
             graph, m, copies, "model", outcome.cycles, bits, time.perf_counter() - start, setup
@@ -197,20 +197,36 @@ def run(
         )
         _add(r, {"clocks": rtl.clocks, "build_s": rtl.build_s, "restart": rtl.restart})
         out.append(r)
+        if on == "rtl" and rtl.counted != rtl.cycles:
+            raise RunError(
+                f"the last write ends cycle {rtl.cycles - 1}, but the cycle counter says "
+                f"{rtl.counted}",
+                f"RTL of {m.graph.title}",
+                remedy="run it --on both, which tells what differs",
+            )
         if on == "both":
-            wrong = int(np.count_nonzero(bits != rtl.values))
-            r.channels_observed = None
-            r.channels_total = None
-            r.mismatches = wrong + (rtl.cycles != outcome.cycles)
-            if r.mismatches:
-                raise RunError(
-                    f"RTL takes {rtl.cycles} cycles, the model {outcome.cycles}; {wrong} of "
-                    f"{len(bits)} values differ",
-                    f"{graph.title} on {overlay.rows}x{overlay.cols} {overlay.name()}",
-                    rule="model and RTL are equal",
-                    remedy="report this with the graph",
-                )
+            _against_model(m, outcome, bits, rtl, r)
     return out
+
+
+def _against_model(m: Mapped, outcome: model.Run, bits: np.ndarray, rtl, record: Record) -> None:
+    """Compare every write, token and value; raises RunError with the first difference."""
+    from .watch import watch
+
+    o = m.overlay
+    watched = watch(m, outcome, bits, rtl)
+    wrong = int(np.count_nonzero(bits != rtl.values))
+    record.mismatches = wrong + len(watched.differences)
+    _add(record, {"compared": {n: getattr(watched, n) for n in ("writes", "tokens", "links")}})
+    if record.mismatches:
+        raise RunError(
+            f"RTL takes {rtl.cycles} cycles, the model {outcome.cycles}; {wrong} of "
+            f"{len(bits)} values and {len(watched.differences)} writes or tokens differ"
+            + (f", at first {watched.first}" if watched.first else ""),
+            f"{m.graph.title} on {o.rows}x{o.cols} {o.name()}",
+            rule="model and RTL are equal",
+            remedy="report this with the graph",
+        )
 
 
 def _record(

@@ -148,6 +148,11 @@ class Outcome:
         Of the RTL; of the model; of the schedule (static PEs, else None).
     wrong
         Values that differ from the NumPy reference of the arithmetic, in any bit.
+    writes, tokens, links
+        Compared with the model (static: and the schedule): writes to value memories, tokens on
+        links; and how many links there are.
+    differs
+        The first write or token that differs, in words.
 
     """
 
@@ -157,12 +162,15 @@ class Outcome:
     model: int
     scheduled: int | None
     wrong: int
+    writes: int
+    tokens: int
+    links: int
+    differs: str | None
 
     @property
     def equal(self) -> bool:
-        return (
-            self.wrong == 0 and self.cycles == self.model and self.scheduled in (None, self.cycles)
-        )
+        same = self.cycles == self.model and self.scheduled in (None, self.cycles)
+        return same and self.wrong == 0 and self.differs is None
 
 
 @dataclass(frozen=True)
@@ -207,6 +215,7 @@ def _placement(spec: str, matrices: Path | None, overlay: Overlay, objective: st
 def run(case: Case, matrices: Path | None = None) -> Ran:
     """Run a case: every graph mapped, run on the model and on the RTL, all values read back."""
     from ..tb.overlay_api import run_images
+    from .watch import watch
 
     o = case.overlay
     graphs = graphs_of(case, matrices)
@@ -225,15 +234,21 @@ def run(case: Case, matrices: Path | None = None) -> Ran:
     runs = run_images([m.image for m in mapped.values()])
     outcomes = []
     for (what, m), rtl in zip(mapped.items(), runs, strict=True):
-        wanted = m.graph.evaluate(fmt=o.format).view(format_of(o.format).word)
+        wanted = m.graph.evaluate(fmt=o.format).view(format_of(o.format).word).astype(np.uint64)
+        model = simulate(m.image, tokens=True)
+        watched = watch(m, model, wanted, rtl)
         outcomes.append(
             Outcome(
                 what,
                 len(m.graph),
                 rtl.cycles,
-                simulate(m.image).cycles,
+                model.cycles,
                 m.schedule.length if m.schedule else None,
                 int(np.count_nonzero(rtl.values != wanted)),
+                watched.writes,
+                watched.tokens,
+                watched.links,
+                watched.first,
             )
         )
     first = runs[0]

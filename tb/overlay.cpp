@@ -3,7 +3,9 @@
 //   overlay JOB OUT
 //
 // JOB and OUT are 32-bit little-endian words. Commands: 1 n (n payloads of `load`), 2 limit (a run of at most so many cycles),
-// 3 n (n payloads of `look`). Answers: to 2 the words `cycles`, cycles counted here, cycles from start to the first of the run; to 3 the n values.
+// 3 n (n payloads of `look`), 4 n (tokens have n words).
+// Answers: to 2 the words `cycles`, cycles counted here, cycles from start to the first of the run, number of writes, number of tokens; then
+// what the probes saw, in order of cycles: the writes (cycle, PE, address, two words of data) and the tokens (cycle, link, words). To 3 the n values.
 
 #include <chrono>
 #include <cstdint>
@@ -39,6 +41,21 @@ std::vector<uint32_t> read_file(const char* path) {
     std::fclose(file);
     return data;
 }
+
+// What the probes of a run have seen. The cycle is counted here, not in the overlay.
+struct Seen {
+    bool open = false;
+    uint32_t cycle = 0, token_words = 1;
+    uint32_t n_writes = 0, n_tokens = 0;
+    std::vector<uint32_t> writes, tokens;
+
+    void begin() {
+        open = true;
+        cycle = n_writes = n_tokens = 0;
+        writes.clear();
+        tokens.clear();
+    }
+} seen;
 
 struct Bench {
     VerilatedContext context;
@@ -78,18 +95,23 @@ struct Bench {
             if (top.idle || before > limit) fail("the run does not begin");
             tick();
         }
+        seen.begin();
         for (; !top.idle; settle(), ++during) {
             if (during > limit) fail("cycle limit reached");
+            seen.cycle = during;
             tick();
         }
+        seen.open = false;
         // The cycle in which the end is seen is not counted.
-        out.insert(out.end(), {uint32_t(top.cycles), during - 1, before});
+        out.insert(out.end(), {uint32_t(top.cycles), during - 1, before, seen.n_writes, seen.n_tokens});
+        out.insert(out.end(), seen.writes.begin(), seen.writes.end());
+        out.insert(out.end(), seen.tokens.begin(), seen.tokens.end());
     }
 
     const uint32_t* look(const uint32_t* at, uint32_t n) {
         constexpr size_t width = words<decltype(top.value)>();
-        uint32_t asked = 0, seen = 0, idle = 0;
-        while (seen < n) {
+        uint32_t asked = 0, read = 0, idle = 0;
+        while (read < n) {
             top.look_valid = asked < n;
             if (asked < n) {
                 set(top.look_payload, at);
@@ -104,7 +126,7 @@ struct Bench {
             std::memcpy(value, &top.value, sizeof(top.value));
             if (value[0] & 1) {  // {valid, data}
                 for (size_t k = 0; k + 1 < width; ++k) out.push_back(value[k] >> 1 | value[k + 1] << 31);
-                ++seen;
+                ++read;
             }
             tick();
         }
@@ -114,6 +136,23 @@ struct Bench {
 };
 
 }  // namespace
+
+extern "C" {
+
+void penstock_overlay_write(int pe, int address, const uint32_t* data) {
+    if (!seen.open) return;
+    seen.writes.insert(seen.writes.end(), {seen.cycle, uint32_t(pe), uint32_t(address), data[0], data[1]});
+    ++seen.n_writes;
+}
+
+void penstock_overlay_link(int link, const uint32_t* token) {
+    if (!seen.open) return;
+    seen.tokens.insert(seen.tokens.end(), {seen.cycle, uint32_t(link)});
+    seen.tokens.insert(seen.tokens.end(), token, token + seen.token_words);
+    ++seen.n_tokens;
+}
+
+}  // extern "C"
 
 int main(int argc, char** argv) {
     if (argc != 3) fail("takes JOB and OUT");
@@ -132,6 +171,7 @@ int main(int argc, char** argv) {
         if (command == 1) at = bench.load(at, count);
         else if (command == 2) bench.run(count);
         else if (command == 3) at = bench.look(at, count);
+        else if (command == 4) seen.token_words = count;
         else fail("unknown command");
     }
     bench.top.final();

@@ -14,19 +14,43 @@ from pathlib import Path
 import numpy as np
 
 from ..machine.errors import RunError
-from ..machine.overlay import MEMORIES, SPECIALISED, Layout, Overlay, Sizes, needs
+from ..machine.overlay import MEMORIES, SPECIALISED, Layout, Overlay, Sizes, needs, packet
 from ..machine.overlay_image import Image
 from ..machine.token_ops import OP_CLASS, Op, format_of
 from ..system import children
 from . import runner
 
-__all__ = ["MAX_CYCLES", "RtlRun", "classes_of", "hardware", "run_image", "run_images"]
+__all__ = [
+    "MAX_CYCLES",
+    "RtlRun",
+    "classes_of",
+    "hardware",
+    "run_image",
+    "run_images",
+    "token_type",
+]
 
 TOP = "penstock_overlay"
 MAX_CYCLES = 50_000_000
 LEAST_DEPTH = 512
 """Memories are built with 512, 2048, 8192, .. words, so that graphs of similar size share a build.
 """
+
+
+WRITE = np.dtype([(name, np.int64) for name in ("cycle", "pe", "address")] + [("value", np.uint64)])
+"""A write to a value memory."""
+WRITE_WORDS = 5
+
+
+def token_type(overlay: Overlay, sizes: Sizes) -> tuple[np.dtype, list[tuple[str, int]]]:
+    """What is recorded of a link, and the fields of its bits, LSB first: of dynamic PEs the tokens,
+    of static ones the value in the first cycle and wherever it changes.
+    """
+    dynamic = overlay.pe == "dynamic"
+    fields = [*packet(overlay, sizes).fields] if dynamic else [("value", overlay.width)]
+    columns = [("cycle", np.int64), ("link", np.int64)]
+    columns += [(name, np.uint64 if name == "value" else np.int64) for name, _ in fields]
+    return np.dtype(columns), fields
 
 
 @dataclass
@@ -36,7 +60,14 @@ class RtlRun:
     Attributes
     ----------
     cycles
-        Of the run.
+        Of the run, observed: 1 + the cycle of the last write to a value memory.
+    counted
+        What the overlay's cycle counter says.
+    writes
+        :data:`WRITE` [writes]: all that was written during the run, in order of cycles.
+    tokens
+        :func:`token_type` [tokens]: what was on the links. ``cycle`` is the one in which a router
+        puts it there.
     values
         uint64 [graph nodes]: bits of every node's value, read back after the run.
     again
@@ -50,7 +81,10 @@ class RtlRun:
     """
 
     cycles: int
-    values: np.ndarray
+    counted: int
+    writes: np.ndarray = field(repr=False)
+    tokens: np.ndarray = field(repr=False)
+    values: np.ndarray = field(repr=False)
     again: list[RtlRun] = field(default_factory=list)
     restart: int = 0
     clocks: int = 0
@@ -102,7 +136,7 @@ def run_images(
     executable, build_s = _executable(verilog, shared)
 
     loader = _Loader(overlay, sizes)
-    job: list[np.ndarray] = []
+    job: list[np.ndarray] = [loader.begin()]
     for k, image in enumerate(images):
         job += [*loader.load(image), *loader.run(max_cycles), *loader.look(image)]
         for nodes, bits in again.get(k, ()):
@@ -119,20 +153,26 @@ def run_images(
 
     def take(image: Image) -> RtlRun:
         nonlocal at
-        cycles, counted, restart = (int(v) for v in answers[at : at + 3])
-        if cycles != counted:
+        counter, counted, restart, *seen = (int(v) for v in answers[at : at + 5])
+        if counter != counted:
             raise RunError(
-                f"the cycle counter says {cycles}, the run took {counted}",
+                f"the cycle counter says {counter}, the run took {counted}",
                 "RTL of the overlay",
                 remedy="report this",
             )
-        n = len(image.node_pe)
-        raw = answers[at + 3 : at + 3 + n * words].astype(np.uint64).reshape(n, words)
-        at += 3 + n * words
-        values = raw[:, 0] if words == 1 else raw[:, 0] | raw[:, 1] << np.uint64(32)
+        at += 5
+        columns = (WRITE_WORDS, 2 + loader.token_words, words)
+        parts = []
+        for n, width in zip((*seen, len(image.node_pe)), columns, strict=True):
+            parts.append(answers[at : at + n * width].reshape(n, width))
+            at += n * width
+        writes = _writes(parts[0])
         return RtlRun(
-            cycles,
-            values,
+            1 + int(writes["cycle"].max(initial=-1)),
+            counter,
+            writes,
+            loader.tokens(parts[1]),
+            _field(parts[2], 0, overlay.width),
             restart=restart,
             clocks=clocks,
             simulate_s=simulate_s,
@@ -219,6 +259,7 @@ def _verilog(overlay: Overlay, sizes: Sizes, classes: str) -> tuple[str, tuple[s
             overlay=overlay,
             sizes=sizes,
             classes={int(pe): frozenset(names) for pe, names in json.loads(classes).items()},
+            probes=True,
         ),
         TOP,
     )
@@ -229,7 +270,9 @@ def _executable(verilog: str, shared: Sequence[str]) -> tuple[Path, float]:
     """The simulator of an exported overlay, from the cache if it is there, and the wall time of
     building it.
     """
-    return runner.program({f"{TOP}.v": verilog}, TOP, runner.TB / "overlay.cpp", shared=shared)
+    probes = runner.TB / "overlay.sv"
+    files = {probes.name: probes.read_text(encoding="utf-8"), f"{TOP}.v": verilog}
+    return runner.program(files, TOP, runner.TB / "overlay.cpp", shared=shared)
 
 
 def _simulate(executable: Path, job: np.ndarray) -> tuple[np.ndarray, int, float]:
@@ -260,6 +303,25 @@ class _Loader:
         self.numbers = {name: k for k, name in enumerate(MEMORIES[overlay.pe])}
         self.load_fields = load_layout(overlay, sizes)
         self.look_fields = look_layout(overlay, sizes)
+        self.token, self.token_fields = token_type(overlay, sizes)
+        self.token_words = -(-sum(bits for _, bits in self.token_fields) // 32)
+
+    def begin(self) -> np.ndarray:
+        """What comes first: how many words a token has."""
+        return np.array([4, self.token_words], np.uint32)
+
+    def tokens(self, rows: np.ndarray) -> np.ndarray:
+        """What was on the links, from the words of the answer."""
+        out = np.zeros(len(rows), self.token)
+        # A link's register shows a cycle later what a router put there.
+        registered = self.overlay.pe == "static" or self.overlay.torus
+        out["cycle"] = rows[:, 0].astype(np.int64) - registered
+        out["link"] = rows[:, 1]
+        at = 0
+        for name, bits in self.token_fields:
+            out[name] = _field(rows[:, 2:], at, bits)
+            at += bits
+        return out
 
     def load(self, image: Image) -> list[np.ndarray]:
         """Every word of an image."""
@@ -326,6 +388,25 @@ class _Loader:
 
     def run(self, limit: int) -> list[np.ndarray]:
         return [np.array([2, limit], np.uint32)]
+
+
+def _writes(rows: np.ndarray) -> np.ndarray:
+    out = np.zeros(len(rows), WRITE)
+    for k, name in enumerate(("cycle", "pe", "address")):
+        out[name] = rows[:, k]
+    out["value"] = _field(rows[:, 3:], 0, 64)
+    return out
+
+
+def _field(rows: np.ndarray, at: int, bits: int) -> np.ndarray:
+    """Up to 64 bits from bit ``at`` on of words of 32 bits, LSB first: uint64 [rows]."""
+    out = np.zeros(len(rows), np.uint64)
+    first, shift = divmod(at, 32)
+    for k in range(first, -(-(at + bits) // 32)):
+        word = rows[:, k].astype(np.uint64)
+        up = 32 * (k - first) - shift
+        out |= word << np.uint64(up) if up >= 0 else word >> np.uint64(-up)
+    return out & np.uint64(2**bits - 1)
 
 
 def pack(

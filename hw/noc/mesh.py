@@ -1,14 +1,27 @@
 """Neighbours in a mesh or a torus."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
 
-__all__ = ["connect_mesh"]
+__all__ = ["connect_mesh", "links_of"]
 
 OPPOSITE = {"e": "w", "w": "e", "s": "n", "n": "s"}
 STEP = {"e": (1, 0), "w": (-1, 0), "s": (0, 1), "n": (0, -1)}
+
+
+def links_of(
+    tiles: Mapping[tuple[int, int], wiring.Component], *, rows: int, cols: int, torus: bool
+) -> Iterator[tuple[tuple[int, int], str, tuple[int, int]]]:
+    """Every link that leads to a neighbour: place of its source, side there, place of its end."""
+    for (x, y), tile in tiles.items():
+        for side, (dx, dy) in STEP.items():
+            if not hasattr(tile, f"{side}_o"):
+                continue
+            to = ((x + dx) % cols, (y + dy) % rows) if torus else (x + dx, y + dy)
+            if to in tiles:
+                yield (x, y), side, to
 
 
 def connect_mesh(
@@ -37,16 +50,10 @@ def connect_mesh(
         Whether the links at the border go round.
 
     """
-    for (x, y), tile in tiles.items():
-        for side, (dx, dy) in STEP.items():
-            if not hasattr(tile, f"{side}_o"):
-                continue
-            to = ((x + dx) % cols, (y + dy) % rows) if torus else (x + dx, y + dy)
-            if to not in tiles:
-                continue
-            source = getattr(tile, f"{side}_o")
-            sink = getattr(tiles[to], f"{OPPOSITE[side]}_i")
-            if tile.signature.members[f"{side}_o"].is_signature:
-                wiring.connect(m, source, sink)
-            else:
-                m.d.comb += sink.eq(source)
+    for at, side, to in links_of(tiles, rows=rows, cols=cols, torus=torus):
+        source = getattr(tiles[at], f"{side}_o")
+        sink = getattr(tiles[to], f"{OPPOSITE[side]}_i")
+        if tiles[at].signature.members[f"{side}_o"].is_signature:
+            wiring.connect(m, source, sink)
+        else:
+            m.d.comb += sink.eq(source)

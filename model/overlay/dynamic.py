@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from ...machine.overlay import CHAINED, ONLY, RIGHT, WAITING
+from ...machine.overlay import CHAINED, LINKS, ONLY, RIGHT, WAITING
 from ...machine.overlay_image import DynamicImage
 from ..records import Words, at_address, fast, record, stamped, table, trailing_zeros
 
@@ -26,6 +26,7 @@ RING = 64
 
 P, W, E, N, S = range(5)
 PORTS = 5
+SIDES = len(LINKS)
 
 CONSUMER_BITS = 26
 CONSUMER = (1 << CONSUMER_BITS) - 1
@@ -64,6 +65,18 @@ class Net:
     moved: int  # something has, in this cycle
     left: int  # operations that have not been written
     cycles: int
+    now: int  # the cycle
+    log: int  # `Crossing`s, in order; 0: they are not kept
+    n_log: int
+
+
+@record
+class Crossing:
+    """A token that a router puts on a link to a neighbour."""
+
+    cycle: int
+    link: int
+    token: int
 
 
 @record
@@ -146,6 +159,14 @@ class Pe:
     links: int  # tokens out of each port
 
 
+TOKEN = np.dtype(
+    [(name, np.int64) for name in ("cycle", "link", "pe", "node", "slot", "node2", "slot2")]
+)
+"""A token on a link: the cycle in which a router puts it there, the link's number (`LINKS`), the
+PE, and its consumers there; ``node2`` -1: it has one.
+"""
+
+
 # ---- the image as words
 
 
@@ -167,16 +188,20 @@ class State(Words):
     ----------
     image
         What the PEs hold.
+    crossings
+        So many tokens on links are kept; with 0, none.
 
     """
 
-    def __init__(self, image: DynamicImage):
+    def __init__(self, image: DynamicImage, crossings: int = 0):
         super().__init__()
         o = image.overlay
         addresses = int(image.base[-1])
         self.alloc(Net.words)
         self.n = o.pes
         self.written_at = self.put(np.full(addresses, -1))
+        self.crossings = crossings
+        self.log_at = self.alloc(crossings * Crossing.words)
         chain = 0
         if len(image.chain_valid):
             consumer = image.chain_node.astype(np.int64) << 2 | image.chain_slot
@@ -205,6 +230,7 @@ class State(Words):
             "wants": self.alloc(PORTS),
             "served": self.alloc(2),
             "left": int(image.fires.sum()),
+            "log": self.log_at if crossings else 0,
         }
         self.set(Net, 0, own)
         self.fill()
@@ -247,6 +273,21 @@ class State(Words):
     def results(self, name: str) -> np.ndarray:
         """A word of every PE."""
         return self.every(Pe, self.pes, self.n)[name].copy()
+
+    def tokens(self) -> np.ndarray:
+        """What was on the links: :data:`TOKEN` [crossings]."""
+        log = self.every(Crossing, self.log_at, self.crossings)
+        token = log["token"]
+        out = np.zeros(len(token), TOKEN)
+        out["cycle"] = log["cycle"]
+        out["link"] = log["link"]
+        out["pe"] = token >> PE_BIT
+        for second, names in enumerate((("node", "slot"), ("node2", "slot2"))):
+            consumer = token >> second * CONSUMER_BITS & CONSUMER
+            there = not second or token & PAIR != 0
+            out[names[0]] = np.where(there, consumer >> 2, -1)
+            out[names[1]] = np.where(there, consumer & 3, 0)
+        return out
 
 
 def _rows(*columns: np.ndarray) -> np.ndarray:
@@ -359,6 +400,17 @@ def generate(net, pe):
 
 
 @fast
+def crossing(net, p, out, token):
+    """A token is put on a link of router `p`."""
+    if net.log:
+        one = Crossing(net, net.log, net.n_log)
+        one.cycle = net.now
+        one.link = SIDES * p + out - 1  # `LINKS` are the ports but P
+        one.token = token
+        net.n_log += 1
+
+
+@fast
 def torus(net, pe, p, eats):
     """The router of a torus (`hoplite`); returns the token that its PE takes, or -1."""
     x = p % net.cols
@@ -391,10 +443,12 @@ def torus(net, pe, p, eats):
                 pe.deflected += 1
             Pe(net, net.pes, (p + net.cols) % (net.rows * net.cols)).next_north = down
             links[S] += 1
+            crossing(net, p, S, down)
     if along >= 0:
         net.moved = 1
         Pe(net, net.pes, p - x + (x + 1) % net.cols).next_west = along
         links[E] += 1
+        crossing(net, p, E, along)
     return taken
 
 
@@ -475,6 +529,7 @@ def pass_on(net, pe, p, out, wants, eats):
                 if Fifo(net, net.fifos, to).level >= net.fifo_depth:
                     break
                 push(net, to, token)
+                crossing(net, p, out, token)
             table(net, net.pops)[net.n_pops] = p * PORTS + i
             net.n_pops += 1
             table(net, pe.links)[out] += 1
@@ -608,6 +663,7 @@ def _run(address):
     c = -1
     while net.left > 0:
         c += 1
+        net.now = c
         net.moved = 0
         net.n_pops = 0
         net.n_pushes = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from ...machine.errors import RunError
 from ...machine.overlay import WRITE_ALU, WRITE_NONE
 from ...machine.overlay_image import DynamicImage, Image, StaticImage
 from . import dynamic
+from .routes import routes
 
 
 @dataclass
@@ -29,6 +30,9 @@ class Run:
         turn here. Static: ``consumed`` holds the cycles with a write.
     links
         int64 [routers, 5], dynamic: tokens out of ports P, W, E, N, S.
+    tokens
+        What is on the links to neighbours and when, if it was asked for: dynamic,
+        :data:`~.dynamic.TOKEN`; static, :data:`~.routes.CROSSING`.
 
     """
 
@@ -40,15 +44,21 @@ class Run:
     peak_ready: np.ndarray
     deflected: np.ndarray
     links: np.ndarray = field(repr=False)
+    tokens: np.ndarray | None = field(default=None, repr=False)
 
     def node_cycles(self, image: Image) -> np.ndarray:
         """``written`` by node of the graph."""
         return self.written[image.base[image.node_pe] + image.node_address]
 
 
-def simulate(image: Image) -> Run:
-    """Run an image of either kind; raises RunError if a dynamic overlay stops before its end (an
-    image that lacks a token).
+def simulate(image: Image, *, tokens: bool = False) -> Run:
+    """Run an image of either kind; with ``tokens``, what is on the links is kept.
+
+    Raises
+    ------
+    RunError
+        A dynamic overlay stops before its end (an image that lacks a token).
+
     """
     image.memories()
     written = np.full(image.base[-1], -1, np.int64)
@@ -57,11 +67,12 @@ def simulate(image: Image) -> Run:
         p, c = np.nonzero(write == WRITE_ALU)
         written[image.base[p] + image.context["address"][p, c]] = c
         return Run(
-            image.length,
+            1 + int(c.max(initial=-1)),
             written,
             (write != WRITE_NONE).sum(axis=1),
             *np.zeros((4, image.overlay.pes), np.int64),
             np.zeros((image.overlay.pes, dynamic.PORTS), np.int64),
+            routes(image).crossings if tokens else None,
         )
     assert isinstance(image, DynamicImage)
     o = image.overlay
@@ -82,4 +93,11 @@ def simulate(image: Image) -> Run:
             rule="every operation gets a token for each operand",
             remedy="build the image from a graph with `map_graph`",
         )
-    return run
+    return replace(run, tokens=_crossings(image, run)) if tokens else run
+
+
+def _crossings(image: DynamicImage, run: Run) -> np.ndarray:
+    """The tokens on the links: the same run again, with room for as many as it had."""
+    state = dynamic.State(image, int(run.links[:, 1:].sum()))
+    dynamic.run(state.address)
+    return state.tokens()

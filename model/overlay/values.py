@@ -8,9 +8,10 @@ import numpy as np
 
 from ...machine.dataflow import DataflowGraph
 from ...machine.errors import RunError
-from ...machine.overlay import RIGHT, SWITCH_CODES, WRITE_ALU, WRITE_NET
+from ...machine.overlay import RIGHT, WRITE_ALU
 from ...machine.overlay_image import DynamicImage, Image, StaticImage
 from ...machine.token_ops import ARITY, Op, format_of
+from .routes import routes
 from .simulate import Run
 
 _ARITY = np.array([ARITY[op] for op in Op], np.int8)
@@ -100,7 +101,6 @@ def _static(image: StaticImage, run: Run):
     through the switches to what was sent.
     """
     base = image.base
-    cols = image.overlay.cols
     latency = image.overlay.latencies()
     pe, cycle = np.nonzero(latency[image.context["op"]])
     code = image.context["op"][pe, cycle]
@@ -112,32 +112,9 @@ def _static(image: StaticImage, run: Run):
         raise RunError("an operation is issued whose result is not written", "overlay image")
     at = base[pe] + image.context["address"][pe, done]
     # where each address' value was made
+    found = routes(image)
     origin = np.arange(base[-1])
-    where, when = np.nonzero(image.context["write"] == WRITE_NET)
-    target = base[where] + image.context["address"][where, when]
-    inputs = {
-        out: {code: port for port, code in codes.items()} for out, codes in SWITCH_CODES.items()
-    }
-    step = {"W": (-1, "e"), "E": (1, "w"), "N": (-cols, "s"), "S": (cols, "n")}
-    # the value on output `out` of switch `where` in cycle `when`: back to the PE input that it
-    # comes from
-    out = np.full(len(where), "p")
-    live = np.arange(len(where))
-    while len(live):
-        port = np.empty(len(live), "U1")
-        for name, codes in inputs.items():
-            mine = np.flatnonzero(out[live] == name)
-            chosen = image.switch[name][where[live[mine]], when[live[mine]]]
-            port[mine] = [codes[int(c)] for c in chosen]
-        for name, (shift, neighbour) in step.items():
-            moved = live[port == name]
-            where[moved] += shift
-            when[moved] -= 1
-            out[moved] = neighbour
-        live = live[port != "P"]
-        if (when[live] < 0).any():
-            raise RunError("a value is received that nobody sent", "overlay image")
-    origin[target] = base[where] + image.context["send"][where, when]
+    origin[found.target] = found.origin
     op = np.zeros(base[-1], np.uint8)
     a = np.full(base[-1], -1, np.int64)
     b = np.full(base[-1], -1, np.int64)

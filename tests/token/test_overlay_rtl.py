@@ -1,5 +1,5 @@
-"""The overlay's RTL against its model: total cycles, every value, over graphs that share one loaded
-simulator without a reset in between.
+"""The overlay's RTL against its model: every write and token, every value, over graphs that share
+one loaded simulator without a reset in between.
 """
 
 import numpy as np
@@ -12,6 +12,7 @@ from penstock.machine.errors import RunError
 from penstock.machine.overlay import PIPELINED, Overlay, Sizes
 from penstock.machine.token_ops import format_of
 from penstock.model.overlay import simulate
+from penstock.overlay.watch import watch
 from penstock.scheduler.token import map_graph
 from penstock.tb.overlay_api import classes_of, hardware, pack, run_image, run_images
 from penstock.testing.token_graphs import random_graph
@@ -118,12 +119,13 @@ def check(overlay, count, most):
         },
     )
     for k, (g, m, run) in enumerate(zip(tried, mapped, runs, strict=False)):
-        cycles = simulate(m.image).cycles
-        assert (g.title, run.cycles) == (g.title, cycles)
-        assert np.flatnonzero(run.values != expected(g, overlay)).tolist() == []
+        model = simulate(m.image, tokens=True)
+        assert (g.title, run.cycles) == (g.title, model.cycles)
         ((inputs, _),) = again[k]
-        assert run.again[0].cycles == cycles
-        assert np.flatnonzero(run.again[0].values != expected(g, overlay, inputs)).tolist() == []
+        for one, given in ((run, None), (run.again[0], inputs)):
+            wanted = expected(g, overlay, given)
+            assert watch(m, model, wanted, one).first is None
+            assert np.flatnonzero(one.values != wanted).tolist() == []
 
 
 def new_inputs(graph, overlay, seed):

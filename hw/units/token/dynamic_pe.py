@@ -26,7 +26,7 @@ from ...arith.format import FP32, FP64
 from ...noc.token import ram_attributes, struct
 from ...ram import read_port, write_port
 from .alu import Alu
-from .host import host_layout
+from .host import host_layout, probe_layout
 from .links import Links
 from .ready_bits import ReadyBits
 from .ready_queue import ReadyQueue
@@ -63,6 +63,8 @@ class DynamicPE(wiring.Component):
         Classes of operations that the ALU does.
     with_alu : bool
         Without it, operands and results are ports: the PE's own logic, to be counted apart.
+    probed : bool
+        With it, the port ``probe`` shows every write to the value memory.
 
     Members
     -------
@@ -84,6 +86,8 @@ class DynamicPE(wiring.Component):
         From and to the network.
     alu_op, alu_a, alu_b : Out; alu_o : In
         Only without ALU.
+    probe : Out(probe_layout(overlay, sizes))
+        Only if ``probed``: the write port of the value memory, in the cycle of the write.
 
     Timing
     ------
@@ -96,12 +100,19 @@ class DynamicPE(wiring.Component):
     """
 
     def __init__(
-        self, *, overlay: Overlay, sizes: Sizes, classes: Iterable[str], with_alu: bool = True
+        self,
+        *,
+        overlay: Overlay,
+        sizes: Sizes,
+        classes: Iterable[str],
+        with_alu: bool = True,
+        probed: bool = False,
     ):
         self.overlay = overlay
         self.sizes = sizes
         self.latencies = {name: overlay.latency(name) for name in classes}
         self.with_alu = with_alu
+        self.probed = probed
         self.specs = specs = memories(overlay, sizes)
         self.form = {"fp32": FP32, "fp64": FP64}[overlay.format]
         self.token = struct(packet(overlay, sizes))
@@ -150,6 +161,7 @@ class DynamicPE(wiring.Component):
                 "i": In(stream.Signature(self.token)),
                 "o": Out(stream.Signature(self.token)),
                 **alu,
+                **({"probe": Out(probe_layout(overlay, sizes))} if probed else {}),
             }
         )
 
@@ -165,6 +177,13 @@ class DynamicPE(wiring.Component):
         trigger, issue = self._consume(m, local)
         written, enter = self._operate(m, trigger, issue)
         self._select_and_generate(m, local, written, enter)
+        if self.probed:
+            write = self._writes["value"]
+            m.d.comb += [
+                self.probe.valid.eq(write.en),
+                self.probe.address.eq(write.addr),
+                self.probe.data.eq(write.data),
+            ]
         return m
 
     # Loading: every memory has one write port; `value` shares its with the results.

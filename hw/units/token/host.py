@@ -1,10 +1,10 @@
-"""The host's side of a token PE: one word loaded a cycle."""
+"""What stands around a token PE: the words that the host loads, and what a probe sees."""
 
 from amaranth.lib import data
 
 from ....machine.overlay import MEMORIES, Overlay, Sizes, bits_for, memories
 
-__all__ = ["host_layout"]
+__all__ = ["host_layout", "probe_layout"]
 
 
 def host_layout(overlay: Overlay, sizes: Sizes) -> data.StructLayout:
@@ -18,5 +18,16 @@ def host_layout(overlay: Overlay, sizes: Sizes) -> data.StructLayout:
             "memory": bits_for(len(MEMORIES[overlay.pe])),
             "address": max(bits_for(memory.depth) for memory in loaded),
             "data": max(memory.layout.width for memory in loaded),
+        }
+    )
+
+
+def probe_layout(overlay: Overlay, sizes: Sizes) -> data.StructLayout:
+    """A write to the value memory: ``valid``, ``address`` and ``data``."""
+    return data.StructLayout(
+        {
+            "valid": 1,
+            "address": bits_for(memories(overlay, sizes)["value"].depth),
+            "data": overlay.width,
         }
     )

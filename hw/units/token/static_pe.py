@@ -20,7 +20,7 @@ from ....machine.overlay import (
 from ...arith.format import FP32, FP64
 from ...noc.token import ram_attributes, struct
 from .alu import Alu
-from .host import host_layout
+from .host import host_layout, probe_layout
 
 __all__ = ["StaticPE"]
 
@@ -38,6 +38,8 @@ class StaticPE(wiring.Component):
         Classes of operations that the ALU does.
     with_alu : bool
         Without it, operands and results are ports: the PE's own logic, to be counted apart.
+    probed : bool
+        With it, the port ``probe`` shows every write to the value memory.
     context_ram : str
         Kind of memory for the contexts: see
         :class:`~penstock.hw.noc.tm_switch.TimeMultiplexedSwitch`.
@@ -64,6 +66,8 @@ class StaticPE(wiring.Component):
         The value sent.
     alu_op, alu_a, alu_b : Out; alu_o : In
         Only without ALU.
+    probe : Out(probe_layout(overlay, sizes))
+        Only if ``probed``: the write port of the value memory, in the cycle of the write.
 
     Timing
     ------
@@ -82,9 +86,11 @@ class StaticPE(wiring.Component):
         classes: Iterable[str],
         with_alu: bool = True,
         context_ram: str | None = None,
+        probed: bool = False,
     ):
         self.overlay = overlay
         self.with_alu = with_alu
+        self.probed = probed
         self.latencies = {name: overlay.latency(name) for name in classes}
         self.specs = specs = memories(overlay, sizes)
         self.form = {"fp32": FP32, "fp64": FP64}[overlay.format]
@@ -120,6 +126,7 @@ class StaticPE(wiring.Component):
                 "i": In(width),
                 "o": Out(width),
                 **alu,
+                **({"probe": Out(probe_layout(overlay, sizes))} if probed else {}),
             }
         )
 
@@ -171,6 +178,12 @@ class StaticPE(wiring.Component):
                 write.en.eq(host.valid & (host.memory == numbers["value"])),
                 write.addr.eq(host.address),
                 write.data.eq(host.data),
+            ]
+        if self.probed:
+            m.d.comb += [
+                self.probe.valid.eq(write.en),
+                self.probe.address.eq(write.addr),
+                self.probe.data.eq(write.data),
             ]
         return m
 

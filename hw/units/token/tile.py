@@ -28,12 +28,14 @@ class Tile(wiring.Component):
     sizes : Sizes
     classes : iterable of str
         Classes of operations of this tile's PE.
+    probed : bool
+        Whether there is a port ``probe``, the PE's.
 
     Members
     -------
     x, y : In
         The tile's place (dynamic).
-    host, look, value, restart, running, done
+    host, look, value, restart, running, done, probe
         See the PEs. ``restart`` is high for ``RESTART_CYCLES``.
     w_i, e_i, n_i, s_i, w_o, e_o, n_o, s_o
         Links, as the router has them.
@@ -45,11 +47,14 @@ class Tile(wiring.Component):
 
     """
 
-    def __init__(self, *, overlay: Overlay, sizes: Sizes, classes: Iterable[str]):
+    def __init__(
+        self, *, overlay: Overlay, sizes: Sizes, classes: Iterable[str], probed: bool = False
+    ):
         self.overlay = overlay
         self.sizes = sizes
+        self.probed = probed
         self.pe = (DynamicPE if overlay.pe == "dynamic" else StaticPE)(
-            overlay=overlay, sizes=sizes, classes=classes
+            overlay=overlay, sizes=sizes, classes=classes, probed=probed
         )
         self.router = self.make_router()
         links = {
@@ -73,6 +78,7 @@ class Tile(wiring.Component):
                 "running": In(1),
                 "done": Out(1),
                 **links,
+                **({"probe": Out(self.pe.probe.shape())} if probed else {}),
             }
         )
 
@@ -90,6 +96,8 @@ class Tile(wiring.Component):
             pe.running.eq(self.running),
             self.done.eq(pe.done),
         ]
+        if self.probed:
+            m.d.comb += self.probe.eq(pe.probe)
         for name, member in self.signature.members.items():
             if name[1:] not in ("_i", "_o"):
                 continue

@@ -1,0 +1,140 @@
+"""The overlay is watched: every write and every token is compared, a fault is found and named, and
+probes change nothing of what is exported.
+"""
+
+import re
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from penstock.hw.export import export
+from penstock.hw.overlay import Overlay as Component
+from penstock.hw.units.token.static_pe import StaticPE
+from penstock.machine.dataflow import DataflowGraph
+from penstock.machine.overlay import SWITCH_CODES, Overlay, Sizes, link_name
+from penstock.machine.token_ops import Op
+from penstock.model.overlay import simulate, values
+from penstock.overlay.watch import watch
+from penstock.scheduler.token import map_graph
+from penstock.tb import overlay_api
+
+STATIC = dict(rows=2, cols=2, pe="static")
+VARIANTS = [  # the builds of test_overlay_rtl.py
+    STATIC,
+    dict(rows=2, cols=2, ready="criticality", packets="per_pe", wake=2),
+    dict(rows=2, cols=3, ready="criticality", network="hoplite", alu="pipelined", format="fp64"),
+]
+
+
+def name(keys):
+    return keys.get("pe") or keys.get("network", "mesh")
+
+
+def sums(n=40):
+    """Sums and products of four inputs, each of two results before it."""
+    rng = np.random.default_rng(1)
+    op = [Op.INPUT] * 4 + [Op.ADD, Op.MUL] * (n // 2)
+    a = [-1] * 4 + [max(0, k - int(rng.integers(1, 7))) for k in range(4, 4 + n)]
+    b = [-1] * 4 + [max(0, k - int(rng.integers(1, 7))) for k in range(4, 4 + n)]
+    value = np.r_[[1.5, -0.5, 0.75, 2.0], np.zeros(n)]
+    names = {3 + n: "last"} | {k: f"x{k}" for k in range(4)}
+    return DataflowGraph(np.array(op), np.array(a), np.array(b), value, names, [3 + n])
+
+
+def ran(image, m):
+    """A run of an image on the RTL, against what ``m`` says."""
+    model = simulate(m.image, tokens=True)
+    return watch(m, model, values(m.image, model), overlay_api.run_image(image))
+
+
+@pytest.mark.parametrize("keys", VARIANTS, ids=name)
+def test_every_write_and_token_is_compared_and_each_kind_of_fault_is_named(keys):
+    m = map_graph(sums(), Overlay(**keys))
+    model = simulate(m.image, tokens=True)
+    bits = values(m.image, model)
+    rtl = overlay_api.run_image(m.image)
+    seen = watch(m, model, bits, rtl)
+    assert seen.differences == [] and seen.links == (12 if "network" in keys else 8)
+    received = len(m.schedule.copy_pe) if m.schedule else 0
+    assert seen.writes == 40 + received and seen.tokens == len(model.tokens) > 10
+
+    def altered(table, column, at, by):
+        rows = getattr(rtl, table).copy()
+        rows[column][at] += by
+        return watch(m, model, bits, replace(rtl, **{table: rows})).first
+
+    cycle = int(rtl.writes["cycle"][7])
+    assert f"written: expected in cycle {cycle}, RTL in cycle {cycle + 1}" in altered(
+        "writes", "cycle", 7, 1
+    )
+    assert "value: expected 0x" in altered("writes", "value", 7, 1)
+    lost = watch(m, model, bits, replace(rtl, writes=rtl.writes[:-1]))
+    assert f"written: expected in cycle {rtl.cycles - 1}, RTL never" in lost.first
+    again = replace(rtl, writes=np.concatenate([rtl.writes, rtl.writes[3:4]]))
+    assert "a further write: expected none" in watch(m, model, bits, again).first
+    short = watch(m, model, bits, replace(rtl, counted=rtl.cycles - 1))
+    assert f"{rtl.cycles} by the last write, {rtl.cycles - 1} by its counter" in short.first
+    link = int(model.tokens["link"][-1])
+    last = int(np.flatnonzero(rtl.tokens["link"] == link)[-1])
+    named = link_name(link, keys["cols"])
+    assert named in altered("tokens", "value", rtl.tokens["link"] == link, 1)
+    if m.schedule is None:
+        assert named in altered("tokens", "cycle", last, 1)
+        assert named in altered("tokens", "node", last, 1)
+        fewer = replace(rtl, tokens=np.delete(rtl.tokens, last))
+        assert named in watch(m, model, bits, fewer).first
+
+
+def test_a_wrong_entry_of_a_switch_is_found_and_its_link_named():
+    m = map_graph(sums(), Overlay(**STATIC))
+    model = simulate(m.image, tokens=True)
+    cycle, link, _ = (int(v) for v in model.tokens[len(model.tokens) // 2])
+    pe, side = link // 4, "wens"[link % 4]
+    switch = {name: codes.copy() for name, codes in m.image.switch.items()}
+    switch[side][pe, cycle] ^= 1
+    assert len(SWITCH_CODES[side]) >= 2
+    found = ran(replace(m.image, switch=switch), m)
+    assert found.first.startswith(f"{link_name(link, 2)}: value put there in cycle {cycle}")
+
+
+def test_a_counter_off_by_one_is_found_and_the_node_named(monkeypatch):
+    right = StaticPE._count
+    monkeypatch.setattr(
+        StaticPE, "_count", lambda pe, m, length: right(pe, m, (length - 1)[: len(length)])
+    )
+    monkeypatch.setattr(overlay_api, "_verilog", overlay_api._verilog.__wrapped__)
+    m = map_graph(sums(), Overlay(rows=1, cols=2, pe="static", kinds="specialised"))
+    found = ran(m.image, m)
+    last = m.schedule.length - 1
+    node = int(np.argmax(m.schedule.issue))
+    assert re.match(
+        rf"node {node} .*PE \d.*: written: expected in cycle {last}, RTL never", found.first
+    )
+    assert f"{last} by its counter" in str(found.differences[-1])
+
+
+@pytest.mark.parametrize("keys", VARIANTS, ids=name)
+def test_probes_add_lines_to_the_exported_verilog_and_change_none(keys):
+    plain, probed = (
+        export(
+            Component(
+                overlay=Overlay(**keys),
+                sizes=Sizes(8, 8, 8, 8, 8),
+                classes=dict.fromkeys(range(keys["rows"] * keys["cols"]), frozenset({"add"})),
+                probes=probes,
+            ),
+            "overlay",
+        ).verilog
+        for probes in (False, True)
+    )
+    port = "put_value" if "pe" not in keys else "write"
+    for shown, signal in (("valid", "en"), ("address", "addr"), ("data", "data")):
+        probed = probed.replace(f"\\probe.{shown} ", f"{port}__{signal}")
+    probed = probed.replace("_probed", "").replace(", probe,", ",").replace(", probe)", ")")
+
+    def lines(text):  # numbers of nameless wires are the exporter's
+        return Counter(re.sub(r"\s+|\$\d+", "", line) for line in text.splitlines())
+
+    assert lines(plain) - lines(probed) == Counter()
+    assert "probe" not in plain
