@@ -83,7 +83,7 @@ BOUND_SECONDS = 0.3
 LEAST_ORDER = 1 << 10
 """Tiles whose order may be written down in any subgraph, as far as the schedule has room."""
 RESTARTS = 30
-"""Greedy starts, at most, while there is no time for anything else."""
+"""Greedy starts, at most."""
 CHECKING = 1.5
 """How many times as long as the first schedule takes the last one may take to be costed and
 written.
@@ -389,8 +389,8 @@ class _Run:
             self._report()
 
     def _join_neighbours(self, chance: random.Random) -> None:
-        """The greedy start; again in other orders while there is no time to load the cover's
-        solver.
+        """The greedy start; again in other orders where that costs little, or while there is no time
+        to load the cover's solver.
         """
         from .greedy import improve_greedily
 
@@ -404,7 +404,7 @@ class _Run:
                 least = latency
                 self._better(sequence)
                 self._report()
-            if self.over() or self._may_load_cover():
+            if self.over() or (len(self.problem.ops) > SMALL and self._may_load_cover()):
                 break
 
     def _may_load_cover(self) -> bool:

@@ -146,15 +146,13 @@ class TileSearch:
         if not all(len(sizes) for sizes in candidates):
             return None
         choice = np.zeros(7, np.int64)
-        best = kernel.NOT_FOUND
-        if self.plain:
-            coarse = self._least(code, tuple(map(_few, candidates)), best, choice)
-            if coarse is None:
-                return None
-            best = coarse.latency
-            ws, hs, ks = candidates
-            candidates = _around(ws, int(choice[0])), _around(hs, int(choice[1])), ks
-        return self._least(code, candidates, best, choice)
+        if not self.plain:
+            return self._least(code, candidates, kernel.NOT_FOUND, choice)
+        found = self._least(code, tuple(map(_few, candidates)), kernel.NOT_FOUND, choice)
+        for choose in (_around_all, _all_depths):
+            if found is not None:
+                found = self._least(code, choose(candidates, choice), found.latency, choice)
+        return found
 
     def _least(
         self,
@@ -332,6 +330,16 @@ def _few(sizes: np.ndarray) -> np.ndarray:
 def _around(sizes: np.ndarray, size: int) -> np.ndarray:
     """Of descending sizes, those nearest to a half, three quarters and so on up to twice a size."""
     return _nearest(sizes, size * np.array([2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5]))
+
+
+def _around_all(candidates: tuple[np.ndarray, ...], choice: np.ndarray) -> tuple[np.ndarray, ...]:
+    """`_around` on every axis."""
+    return tuple(_around(c, int(size)) for c, size in zip(candidates, choice, strict=False))
+
+
+def _all_depths(candidates: tuple[np.ndarray, ...], choice: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The width and height chosen, with every depth."""
+    return choice[0:1].copy(), choice[1:2].copy(), candidates[2]
 
 
 def _nearest(sizes: np.ndarray, wanted: np.ndarray) -> np.ndarray:
