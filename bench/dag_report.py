@@ -42,7 +42,7 @@ def blocks() -> dict[str, Callable[[], str]]:
     return {
         "contest": contest_block,
         "generated": lambda: markdown(generated.summary(stored("generated"))),
-        "gaps": lambda: markdown(gaps.summary(stored("gaps"))),
+        "gaps": gaps_block,
         "growth": growth_block,
         "trial": lambda: markdown(stored("trial")),
         "machine": lambda: markdown(machine.summary(stored("machine"))),
@@ -62,6 +62,13 @@ def contest_block() -> str:
         f"({start['cold_cpu_s']:.1f} s of CPU), then {start['cached_s']:.1f} s "
         f"({start['cached_cpu_s']:.1f} s). {_load([start, *solved])}"
     )
+
+
+def gaps_block() -> str:
+    """Where the gap between schedule and bound comes from."""
+    records = stored("gaps")
+    limit = f"{records[0]['time_limit_s']:g} s each."
+    return f"{markdown(gaps.summary(records))}\n\n{gaps.ranges(records)} {limit}"
 
 
 def growth_block() -> str:

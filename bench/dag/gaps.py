@@ -5,7 +5,8 @@
 Within a component (operations that may share subgraphs) the bound lets all compute overlap all
 traffic, and counts the traffic nothing avoids.  *Overlap* is what such a bound could reach at best
 for the schedule found: the sum over components of the larger of its compute and its traffic;
-*forced* are the shares of the schedule's compute and traffic that are proven.
+*forced* are the shares of the schedule's compute and traffic that are proven.  So a gap has two
+parts: what the schedule does not overlap, and the work that is not forced.
 """
 
 from __future__ import annotations
@@ -31,8 +32,12 @@ PROBLEMS = (
     ("mlp", 100, 3),
     ("random", 500, 0),
     ("random", 500, 1),
+    ("random", 500, 4),
+    ("random", 1000, 0),
     ("random", 2000, 0),
+    ("random", 2000, 1),
 )
+"""Kind, operations and seed: the largest gaps of the first seeds, and smaller ones."""
 
 
 def measure(kind: str, ops: int, seed: int, seconds: float) -> dict:
@@ -74,12 +79,36 @@ def summary(records: list[dict]) -> list[dict]:
             "latency": f"{r['latency']:,.0f}",
             "bound": f"{r['bound']:,.0f}",
             "gap": f"{r['gap']:.1%}",
-            "overlap, of the latency": f"{r['overlap']:.1%}",
+            "of it not overlapped": f"{1 - r['overlap']:.1%}",
+            "of it not forced": f"{r['gap'] - (1 - r['overlap']):.1%}",
             "compute forced": f"{r['forced_compute']:.1%}",
             "traffic forced": f"{r['forced_traffic']:.1%}",
         }
         for r in records
     ]
+
+
+def ranges(records: list[dict]) -> str:
+    """The least and the largest gap of each kind, and of its two parts, as one sentence each."""
+    sentences = []
+    for kind in dict.fromkeys(_kind(r) for r in records):
+        own = [r for r in records if _kind(r) == kind]
+        gap = _range([r["gap"] for r in own])
+        apart = _range([1 - r["overlap"] for r in own])
+        rest = _range([r["gap"] - (1 - r["overlap"]) for r in own])
+        sentences.append(
+            f"{kind}: gaps of {gap}, of which {apart} of the latency is not overlapped and {rest} "
+            "is not forced."
+        )
+    return " ".join(sentences)
+
+
+def _kind(record: dict) -> str:
+    return record["workload"].removeprefix("dag:").split("-")[0]
+
+
+def _range(shares: list[float]) -> str:
+    return f"{min(shares):.1%} to {max(shares):.1%}"
 
 
 def main() -> int:

@@ -389,8 +389,8 @@ class _Run:
             self._report()
 
     def _join_neighbours(self, chance: random.Random) -> None:
-        """The greedy start; again in other orders where that costs little, or while there is no time
-        to load the cover's solver.
+        """The greedy start; again in other orders where that costs little, or while there is no
+        time to load the cover's solver.
         """
         from .greedy import improve_greedily
 
