@@ -25,7 +25,7 @@ DENSITY_MESHES = ("4x4", "8x8")
 
 def add_commands(commands) -> None:
     """Add the two commands to ``penstock overlay``."""
-    from ..overlay.synthesis import FAMILIES
+    from ..hw.synthesis import FAMILIES
 
     c = commands.add_parser(
         "verilog", help="write the Verilog of an overlay, and what loads a graph into it"

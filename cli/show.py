@@ -69,7 +69,8 @@ def scratchpads(graph, config) -> str:
         p = units.units[u].params
         tile = units.inputs(u)[0].payload
         data = p["pages"] * p["frames"] * beat_bits(tile)
-        bits = metadata_bits(p["pages"], units.drops(u), len(p["writers"]))
+        posts = len(units.posters(u))
+        bits = metadata_bits(p["pages"], units.drops(u), len(p["writers"]), posts)
         lines.append(
             f"scratchpad {units.units[u].name}: {p['pages']} pages of {p['frames']} tiles, "
             f"{data // 8} B; metadata {bits} bits ({bits / data:.2%})"

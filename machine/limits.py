@@ -74,13 +74,14 @@ def within(
     )
 
 
-def metadata_bits(pages: int, drops: bool = False, writers: int = 1) -> int:
+def metadata_bits(pages: int, drops: bool = False, writers: int = 1, posts: int = 0) -> int:
     """Bits that a scratchpad of ``pages`` pages keeps besides its tiles: links of chains and of the
-    free list and which of them holds, reference counts, last page, number of pages and writer of
+    free list and two marks that say which of them holds, reference counts (a word for what opens
+    buffers, for what reads them, and for each post), last page, number of pages and writer of
     each buffer, and, with ``drops``, which buffers wait to be freed (docs/timing.md section 4).
     """
     page = max(2, pages) - 1
     count = pages.bit_length()
-    return pages * (
-        2 * page.bit_length() + count + 1 + COUNT_BITS + count + (writers - 1).bit_length() + drops
-    )
+    links = 2 * page.bit_length() + count + 2
+    words = COUNT_BITS * (2 + posts)
+    return pages * (links + words + count + (writers - 1).bit_length() + drops)

@@ -11,12 +11,12 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from ..hw.synthesis import BLOCK_KBIT, Cost, cost
 from ..machine.overlay import PIPELINED, Overlay
 from ..runs.progress import Progress
 from ..runs.tables import to_csv
 from ..system.output import write_picture, write_text
 from .parts import CAPACITY, EVERY, FURTHER, MESH, PARTS, Part, full_sizes
-from .synthesis import BLOCK_KBIT, Cost, cost
 
 __all__ = [
     "CONTEXTS",

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..hw.synthesis import SCRIPTS
 from ..hw.yosys import VERSION, yosys
 from ..machine.errors import PenstockError, RunError
 from ..runs.progress import Progress
 from ..system import children
-from .synthesis import SCRIPTS
 
 if TYPE_CHECKING:
     from amaranth.lib import wiring
@@ -35,7 +35,7 @@ FLAGS = (
     "--timing-allow-fail",
 )
 CELLS = {"lut": "TRELLIS_COMB", "ff": "TRELLIS_FF", "bram": "DP16KD", "dsp": "MULT18X18D"}
-"""What nextpnr calls the cells of :class:`~penstock.overlay.synthesis.Cost`."""
+"""What nextpnr calls the cells of :class:`~penstock.hw.synthesis.Cost`."""
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 """Reference counts of the buffers of a scratchpad."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from ...machine.limits import COUNT_BITS
+from ..ram import read_port, write_port
 from ..units.broadcast import post_layout
 
 __all__ = ["ReferenceCounts"]
@@ -39,6 +41,10 @@ class ReferenceCounts(wiring.Component):
     overflow : Out(1)
         A count does not fit.
 
+    A count is the sum, modulo 2^COUNT_BITS, of one word of each of its banks: one for ``open``, one
+    for ``release`` and one for each post port, which alone writes it. What opens a buffer writes
+    the word that makes the sum 1, so the banks need no clearing. They are LUT RAM.
+
     Timing
     ------
     Changes of one cycle add up and show from the next; ``freed`` is combinational. With ``drops``
@@ -51,7 +57,9 @@ class ReferenceCounts(wiring.Component):
         self.pages = pages
         self.posts = posts
         self.drops = drops
-        self._counts = [Signal(COUNT_BITS, name=f"count{page}") for page in range(pages)]
+        self._banks = [
+            Memory(shape=unsigned(COUNT_BITS), depth=pages, init=[]) for _ in range(posts + 2)
+        ]  # of open, release and each post
         self._waiting = Signal(pages, name="waiting")  # without a reference, not yet freed
         change = data.StructLayout({"valid": 1, "page": page_bits})
         super().__init__(
@@ -66,29 +74,23 @@ class ReferenceCounts(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        counts = Array(self._counts)
         posts = [getattr(self, f"post{k}") for k in range(self.posts)]
+        for bank, memory in enumerate(self._banks):
+            m.submodules[f"bank{bank}"] = memory
 
-        def total(page):
-            """The count of ``page`` after this cycle."""
-            raised = counts[page] + sum(
-                Mux(post.valid & (post.page == page), post.delta, 0) for post in posts
-            )
-            return raised - (self.release.valid & (self.release.page == page))
-
-        # Ports that name one page compute the same total, so it does not matter which of them
-        # writes.
         overflows = []
         zeros = []
         for k, change in enumerate([self.release, *posts]):
+            words = self._words(m, f"change{k}", change.page)
+            count = Signal(COUNT_BITS, name=f"count{k}")
             after = Signal(signed(COUNT_BITS + 5), name=f"after{k}")
-            m.d.comb += after.eq(total(change.page))
-            with m.If(change.valid):
-                m.d.sync += counts[change.page].eq(after)
+            m.d.comb += [count.eq(sum(words)), after.eq(count + self._sum(posts, change.page))]
+            step = -1 if change is self.release else change.delta
+            self._write(m, k + 1, change, words[k + 1] + step)
             overflows.append(change.valid & after[COUNT_BITS:].any())
             zeros.append((change.valid & (after == 0), change.page))
-        with m.If(self.open.valid):
-            m.d.sync += counts[self.open.page].eq(1)
+        words = self._words(m, "open", self.open.page)
+        self._write(m, 0, self.open, 1 - sum(words[1:]))
         m.d.comb += self.overflow.eq(Cat(overflows).any())
         if self.drops:
             waiting = self._waiting
@@ -104,3 +106,22 @@ class ReferenceCounts(wiring.Component):
         else:
             m.d.comb += [self.freed.valid.eq(zeros[0][0]), self.freed.page.eq(self.release.page)]
         return m
+
+    def _words(self, m: Module, name: str, page: Value) -> list[Value]:
+        """The words of a page, of every bank."""
+        words = []
+        for bank, memory in enumerate(self._banks):
+            port = read_port(memory, f"{name}_{bank}", domain="comb")
+            m.d.comb += port.addr.eq(page)
+            words.append(port.data)
+        return words
+
+    def _sum(self, posts: list, page: Value) -> Value:
+        """By how much this cycle changes the count of a page."""
+        raised = sum(Mux(post.valid & (post.page == page), post.delta, 0) for post in posts)
+        return raised - (self.release.valid & (self.release.page == page))
+
+    def _write(self, m: Module, bank: int, change, word: Value) -> None:
+        """The word of a bank becomes ``word``, where there is a change."""
+        port = write_port(self._banks[bank], f"write{bank}")
+        m.d.comb += [port.addr.eq(change.page), port.data.eq(word), port.en.eq(change.valid)]

@@ -48,10 +48,10 @@ class PageList(wiring.Component):
         page = range(max(2, pages))
         count = range(pages + 1)
         self._chains = Memory(
-            shape=unsigned((max(2, pages) - 1).bit_length()), depth=pages, init=[]
+            shape=data.StructLayout({"page": page, "mark": 1}), depth=pages, init=[]
         )
+        self._clears = Memory(shape=1, depth=pages, init=[])
         self._splices = Memory(shape=unsigned(pages.bit_length()), depth=pages, init=[])
-        self._chained = Signal(pages, name="chained")  # the page has a follower in its buffer
         self._fresh = Signal(
             range(pages + 1), name="fresh"
         )  # the first page never taken since reset
@@ -72,24 +72,33 @@ class PageList(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.chains = self._chains
+        m.submodules.clears = self._clears
         m.submodules.splices = self._splices
         set_chain = self._chains.write_port()
+        set_clear = self._clears.write_port()
         set_splice = self._splices.write_port()
         follow = self._chains.read_port(domain="comb")
         free_chain = self._chains.read_port(domain="comb")
+        free_clear = self._clears.read_port(domain="comb")
         free_splice = self._splices.read_port(domain="comb")
-        chained = self._chained
+        old_clear = self._clears.read_port(domain="comb")
         fresh = self._fresh
         after = Signal(range(self.pages + 1))
         m.d.comb += [
             follow.addr.eq(self.page),
-            self.follower.eq(follow.data),
+            self.follower.eq(follow.data.page),
             free_chain.addr.eq(self.head),
+            free_clear.addr.eq(self.head),
             free_splice.addr.eq(self.head),
+            old_clear.addr.eq(self.chain.page),
             after.eq(self.head),
             set_chain.addr.eq(self.chain.page),
             set_chain.en.eq(self.chain.valid),
-            set_chain.data.eq(self.head),
+            set_chain.data.page.eq(self.head),
+            set_chain.data.mark.eq(~old_clear.data),
+            set_clear.addr.eq(self.head),
+            set_clear.en.eq(self.take),
+            set_clear.data.eq(free_chain.data.mark),
             set_splice.addr.eq(self.give.last),
             set_splice.en.eq(self.give.valid),
             set_splice.data.eq(after),
@@ -99,12 +108,8 @@ class PageList(wiring.Component):
                 m.d.comb += after.eq(fresh + 1)
                 m.d.sync += fresh.eq(fresh + 1)
             with m.Else():
-                m.d.comb += after.eq(
-                    Mux(chained.bit_select(self.head, 1), free_chain.data, free_splice.data)
-                )
-            m.d.sync += chained.bit_select(self.head, 1).eq(0)
-        with m.If(self.chain.valid):
-            m.d.sync += chained.bit_select(self.chain.page, 1).eq(1)
+                chained = free_chain.data.mark ^ free_clear.data
+                m.d.comb += after.eq(Mux(chained, free_chain.data.page, free_splice.data))
         m.d.sync += [
             self.head.eq(Mux(self.give.valid, self.give.first, after)),
             self.free.eq(self.free - self.take + Mux(self.give.valid, self.give.count, 0)),

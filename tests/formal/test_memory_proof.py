@@ -174,6 +174,7 @@ class Counted(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.counts = c = self.counts
+        kept = self._kept(m)
         opens, *changes = (
             data.View(x.shape(), given)
             for x, given in zip((c.open, c.release, c.post0, c.post1), self.inputs, strict=False)
@@ -210,7 +211,7 @@ class Counted(wiring.Component):
             m.d.sync += live[p].eq((live[p] | opened) & ~freed)
             held += [~freed | (live[p] & (after == 0)), live[p] | (exists[p] == 0), exists[p] < 8]
             held += [
-                ~live[p] | (c._counts[p] == exists[p]),
+                ~live[p] | (kept[p] == exists[p]),
                 c._waiting[p] == (live[p] & (exists[p] == 0)),
             ]
         idle = Cat(
@@ -220,6 +221,16 @@ class Counted(wiring.Component):
         held.append(~c.overflow)
         m.d.comb += [self.fair.eq(Cat(fair).all()), self.ok.eq(Cat(held).all())]
         return m
+
+    def _kept(self, m):
+        """The counts: sums over the banks."""
+        kept = []
+        for p in range(self.PAGES):
+            ports = [bank.read_port(domain="comb") for bank in self.counts._banks]
+            m.d.comb += [port.addr.eq(p) for port in ports]
+            kept.append(Signal(counts_module.COUNT_BITS, name=f"kept{p}"))
+            m.d.comb += kept[p].eq(sum(port.data for port in ports))
+        return kept
 
 
 @pytest.mark.parametrize("words", [1, ram.BLOCK_WORDS])

@@ -33,15 +33,17 @@ class Watched(PageList):
         n = self.pages
         links = [
             memory.read_port(domain="comb")
-            for memory in (self._chains, self._splices)
+            for memory in (self._chains, self._splices, self._clears)
             for _ in range(n)
         ]
         m = super().elaborate(platform)
         number = range(n + 1)
         for k, port in enumerate(links):
             m.d.comb += port.addr.eq(k % n)
-        chain_of = [p.data for p in links[:n]]
-        splice_of = [p.data for p in links[n:]]
+        chain_of = [p.data.page for p in links[:n]]
+        splice_of = [p.data for p in links[n : 2 * n]]
+        marks = [p.data.mark for p in links[:n]]
+        chained = Cat(x ^ p.data for x, p in zip(marks, links[2 * n :], strict=True))
 
         # The plain meaning: the list, and of every page of a buffer the page after it and whether
         # one is before it.
@@ -112,7 +114,6 @@ class Watched(PageList):
 
         # What holds.
         fresh = self._fresh
-        chained = self._chained
         held = [
             count <= n,
             count + sum(used) == n,
@@ -153,10 +154,8 @@ class Watched(PageList):
         m.d.comb += self.ok.eq(Cat(held).all())
 
         if self.broken == "link":  # the page that is taken keeps the mark of the buffer it was in
-            with m.If(self.take):
-                m.d.sync += self._chained.bit_select(self.head, 1).eq(
-                    self._chained.bit_select(self.head, 1)
-                )
+            (clear,) = self._clears.write_ports
+            m.d.comb += clear.en.eq(0)
         if self.broken == "leak":
             with m.If(self.give.valid & self.take):
                 m.d.sync += self.free.eq(self.free + self.give.count)

@@ -7,8 +7,10 @@ import pytest
 from amaranth.back import rtlil
 from penstock.hw.beat import Payloads
 from penstock.hw.export import export
+from penstock.hw.memory.counts import ReferenceCounts
 from penstock.hw.memory.interconnect import Interconnect
 from penstock.hw.memory.load import Load
+from penstock.hw.memory.pages import PageList
 from penstock.hw.memory.port import LINE_BITS
 from penstock.hw.memory.random_store import RandomStore
 from penstock.hw.memory.ring import Ring
@@ -94,6 +96,16 @@ def test_ring_has_a_bank_of_one_write_port_for_each_response(name, tmp_path):
     assert cells.get("TRELLIS_DPR16X4", 0) == lut_rams
     table = groups * lanes * (1 + (responses - 1).bit_length())
     assert flip_flops(cells) - table - late in range(LINE_BITS // 8)
+
+
+def test_what_is_known_of_a_page_is_lut_ram(tmp_path):
+    """Links, marks and reference counts of many pages; registers are the head of the free list, its
+    length and the first page never taken.
+    """
+    pages = PageList(pages=256)
+    assert flip_flops(synthesised(pages, tmp_path)) == 3 * 9
+    counts = ReferenceCounts(pages=256, page_bits=8, posts=1)
+    assert flip_flops(synthesised(counts, tmp_path)) == 0
 
 
 @pytest.mark.parametrize("name", DESIGNS)

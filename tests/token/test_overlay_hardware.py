@@ -4,9 +4,9 @@ import json
 
 import pytest
 from penstock.cli import main
+from penstock.hw.synthesis import Cost, _count, cost
 from penstock.machine.errors import PenstockError, RunError
 from penstock.overlay import resources, route
-from penstock.overlay.synthesis import Cost, _count, cost
 
 
 def test_verilog_of_a_graph_comes_with_what_loads_it(tmp_path, capsys):

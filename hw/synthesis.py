@@ -6,14 +6,16 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..hw.yosys import VERSION, yosys
 from ..machine.errors import PenstockError, RunError
 from ..system import children
+from ..system.cache import digest, entry
+from .export import export
+from .yosys import VERSION, yosys
 
 if TYPE_CHECKING:
     from amaranth.lib import wiring
 
-__all__ = ["BLOCK_KBIT", "FAMILIES", "Cost", "cost"]
+__all__ = ["BLOCK_KBIT", "FAMILIES", "Cells", "Cost", "cost", "source_digest", "synthesise"]
 
 LUTS = {
     "xc7": {"LUT1": 1, "LUT2": 1, "LUT3": 1, "LUT4": 1, "LUT5": 1, "LUT6": 1},
@@ -92,8 +94,29 @@ class Cost:
         )
 
 
+@dataclass(frozen=True)
+class Cells:
+    """What synthesis made of one component.
+
+    Attributes
+    ----------
+    cells
+        Cells by type, as Yosys names them.
+    digest
+        Of the component's Verilog, the script and the version of Yosys.
+
+    """
+
+    cells: dict[str, int]
+    digest: str
+
+    def cost(self, family: str) -> Cost:
+        """Raises ``RunError`` for a cell that is not known here."""
+        return _count(self.cells, family)
+
+
 def cost(component: wiring.Component, family: str = "xc7") -> Cost:
-    """Synthesise a component by itself; results are kept in the cache folder.
+    """What a component costs by itself; results are kept in the cache folder.
 
     Raises
     ------
@@ -103,26 +126,61 @@ def cost(component: wiring.Component, family: str = "xc7") -> Cost:
         Yosys failed, or gave a cell that is not known here.
 
     """
-    from ..hw.export import export
-    from ..system.cache import digest, entry
+    return synthesise(component, family).cost(family)
 
+
+def synthesise(
+    component: wiring.Component, family: str = "xc7", *, memories: bool = False
+) -> Cells:
+    """Synthesise a component by itself; results are kept in the cache folder.
+
+    Parameters
+    ----------
+    component
+        What leaves as Verilog.
+    family
+        One of `FAMILIES`.
+    memories
+        Stop (ecp5 alone) when memories are mapped and logic is not: seconds instead of minutes.
+
+    Raises
+    ------
+    PenstockError
+        For an unknown family.
+    RunError
+        Yosys failed.
+
+    """
     if family not in SCRIPTS:
         raise PenstockError(
             f"unknown FPGA family {family!r}", remedy=f"use one of {', '.join(FAMILIES)}"
         )
     done = export(component)
-    script = (
-        f"read_verilog in.v; {SCRIPTS[family].format(top=done.top)}; tee -q -o stat.json stat -json"
-    )
-    with entry("synth", digest(done.verilog, script, VERSION)) as (folder, ready):
+    script = _script(done.top, family, memories)
+    key = digest(done.verilog, script, VERSION)
+    with entry("synth", key) as (folder, ready):
         stored = folder / "cells.json"
         if not ready:
-            stored.write_text(json.dumps(_synthesise(done.verilog, script)))
-        cells = json.loads(stored.read_text(encoding="utf-8"))
-    return _count(cells, family)
+            stored.write_text(json.dumps(_run(done.verilog, script)))
+        return Cells(json.loads(stored.read_text(encoding="utf-8")), key)
 
 
-def _synthesise(verilog: str, script: str) -> dict[str, int]:
+def source_digest(
+    component: wiring.Component, family: str = "xc7", *, memories: bool = False
+) -> str:
+    """What ``digest`` of :func:`synthesise` would be."""
+    done = export(component)
+    return digest(done.verilog, _script(done.top, family, memories), VERSION)
+
+
+def _script(top: str, family: str, memories: bool) -> str:
+    command = SCRIPTS[family].format(top=top)
+    if memories:
+        command += " -run begin:map_gates"
+    return f"read_verilog in.v; {command}; tee -q -o stat.json stat -json"
+
+
+def _run(verilog: str, script: str) -> dict[str, int]:
     with children.temporary() as folder:
         (folder / "in.v").write_text(verilog, encoding="utf-8")
         run = yosys(script, folder)
@@ -150,7 +208,7 @@ def _count(cells: dict[str, int], family: str) -> Cost:
         raise RunError(
             f"cells of unknown cost: {', '.join(strange)}",
             f"synthesis for {family}",
-            remedy="add them to overlay/synthesis.py",
+            remedy="add them to hw/synthesis.py",
         )
 
     def total(weights):
