@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 import sympy
 
@@ -21,6 +21,7 @@ from ..machine.errors import PenstockError, ProgramError, RunError
 from .types import (
     Dim,
     DimKind,
+    ElementType,
     StreamType,
     check_dtype,
     dim,
@@ -29,6 +30,12 @@ from .types import (
     show_shape,
     shown,
 )
+
+if TYPE_CHECKING:
+    from .lowering import MachineLowering, StepsimLowering
+    from .lowering.base import Port
+    from .meaning.evaluator import Evaluator
+    from .show.operator_pages import Given
 
 _PACKAGE = str(Path(__file__).parent)
 
@@ -68,8 +75,8 @@ class NoArithmetic:
         )
 
 
-def _refusing(symbol: str, function: str) -> Callable:
-    def refuse(self, _other: object) -> NoReturn:
+def _refusing(symbol: str, function: str) -> Callable[[NoArithmetic, object], NoReturn]:
+    def refuse(self: NoArithmetic, _other: object) -> NoReturn:
         self._refuse(symbol, function)
 
     return refuse
@@ -121,7 +128,7 @@ class Stream(NoArithmetic):
         return self.type.shape
 
     @property
-    def element(self):
+    def element(self) -> ElementType:
         return self.type.element
 
     @property
@@ -319,27 +326,25 @@ class Operator(NoArithmetic):
         return sympy.Integer(0)
 
     @classmethod
-    def example(cls, given) -> Operator | None:
+    def example(cls, given: Given) -> Operator | None:
         """One of its kind for the reference page; ``given`` makes typical streams and tensors
         (:class:`~penstock.frontend.show.operator_pages.Given`). None: the page has no example.
         """
         return None
 
-    def lower_machine(self, low) -> Sequence:
-        """Units for the timing `machine`; ``low`` is a frontend.lowering.MachineLowering.
+    def lower_machine(self, low: MachineLowering) -> Sequence[Port | None]:
+        """Units for the timing `machine`.
 
-        Returns one port per output.
+        Returns one port per output; None for one that is connected already.
         """
         raise low.unsupported(self)
 
-    def lower_stepsim(self, low) -> Sequence:
-        """Units for the timing `stepsim`; ``low`` is a frontend.lowering.StepsimLowering."""
+    def lower_stepsim(self, low: StepsimLowering) -> Sequence[Port | None]:
+        """Units for the timing `stepsim`; ports as of :meth:`lower_machine`."""
         raise low.unsupported(self)
 
-    def evaluate(self, ev, *inputs):
-        """The operator's NumPy meaning, as a generator; ``ev`` is an
-        :class:`~penstock.frontend.meaning.evaluator.Evaluator`, each input an iterator of (value,
-        stop).
+    def evaluate(self, ev: Evaluator, *inputs: Iterator[tuple[Any, int]]) -> Iterator[tuple]:
+        """The operator's NumPy meaning, as a generator; each input is an iterator of (value, stop).
 
         Yields (value, stop), or (output, value, stop) where the operator has several outputs. A
         value of None is a bare stop (docs/timing.md section 3.4): an empty tensor.
@@ -469,7 +474,10 @@ OPERATORS: dict[str, type[Operator]] = {}
 FUNCTIONAL: dict[str, object] = {}
 
 
-def operator(cls: type[Operator]) -> type[Operator]:
+Declared = TypeVar("Declared", bound=Operator)
+
+
+def operator(cls: type[Declared]) -> type[Declared]:
     """Register an operator class (also from outside the tree) and derive its function form.
 
     ``Accum(x, fn=add(), rank=1)`` makes the operator; ``accum(x, fn=add(), rank=1)`` makes it and

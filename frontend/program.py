@@ -274,12 +274,14 @@ def _load(name: str) -> ModuleType:
     if not path.is_file():
         raise ProgramError(f"no such file: {path}")
     spec = importlib.util.spec_from_file_location(f"penstock_program_{path.stem}", path)
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(
-        spec
-    )  # known by name, so that its classes have a source file
+    if spec is None or spec.loader is None:
+        raise ProgramError(f"no Python file: {path}")
+    execute = spec.loader.exec_module
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # known by name, so that its classes have a source file
     try:
         with _modules_beside(path):
-            _guard(str(path), lambda: spec.loader.exec_module(module), loading=True)
+            _guard(str(path), lambda: execute(module), loading=True)
     except SyntaxError as e:
         raise ProgramError(f"is not Python: {e.msg}", f"program {e.filename}:{e.lineno}") from None
     if not callable(getattr(module, "program", None)):

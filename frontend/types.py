@@ -6,6 +6,7 @@ import enum
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import SupportsIndex
 
 import sympy
 
@@ -62,6 +63,15 @@ class Dim:
         """The size as a number, or None while it has symbols."""
         return int(self.size) if self.size.is_Integer else None
 
+    @property
+    def number(self) -> int:
+        """The size as a number; ProgramError where only the run knows it."""
+        if self.value is None:
+            raise ProgramError(
+                f"the size {self} is known only at run time", remedy="give a static size"
+            )
+        return self.value
+
     def __str__(self) -> str:
         return str(self.size)
 
@@ -73,15 +83,20 @@ def shown(value) -> str:
     return f"the dimension {value}" if isinstance(value, Dim) else repr(value)
 
 
-def dim(size: Dim | int | sympy.Expr) -> Dim:
+def _expression(size: object) -> sympy.Expr:
+    """A number, or an expression of such, as an expression; ProgramError for all else."""
+    if isinstance(size, sympy.Expr):
+        return size
+    if isinstance(size, bool) or not isinstance(size, SupportsIndex):
+        raise ProgramError(f"a dimension must be an integer or a symbolic size, not {size!r}")
+    return sympy.Integer(int(size))
+
+
+def dim(size: Dim | SupportsIndex | sympy.Expr) -> Dim:
     """A dimension from a number (static-regular) or from an expression of such."""
     if isinstance(size, Dim):
         return size
-    if isinstance(size, bool) or (
-        not isinstance(size, (int, sympy.Expr)) and not hasattr(size, "__index__")
-    ):
-        raise ProgramError(f"a dimension must be an integer or a symbolic size, not {size!r}")
-    expr = size if isinstance(size, sympy.Expr) else sympy.Integer(int(size))
+    expr = _expression(size)
     if expr.is_Integer:
         if expr <= 0:
             raise ProgramError(
@@ -103,6 +118,11 @@ class TileType:
     @property
     def static(self) -> bool:
         return self.rows.value is not None and self.cols.value is not None
+
+    @property
+    def static_shape(self) -> tuple[int, int]:
+        """Rows and columns as numbers; ProgramError where only the run knows one."""
+        return self.rows.number, self.cols.number
 
     @property
     def elements(self) -> sympy.Expr:
@@ -218,6 +238,25 @@ def element_kind(element: ElementType) -> str:
     return NUMBER
 
 
+def need_tile(element: ElementType) -> TileType:
+    """An element type that must be a tile; ProgramError where it is another."""
+    if not isinstance(element, TileType):
+        raise ProgramError(f"carries {element}", rule="the elements are tiles")
+    return element
+
+
+def need_buffer(element: ElementType) -> BufferType:
+    """An element type that must refer to buffers; ProgramError where it is another."""
+    if not isinstance(element, BufferType):
+        raise ProgramError(f"carries {element}", rule="the elements are references to buffers")
+    return element
+
+
+def members_of(element: ElementType) -> tuple[ElementType, ...]:
+    """The members of a tuple; an element that is none is its own only one."""
+    return element.members if isinstance(element, TupleType) else (element,)
+
+
 def inner_dims(element: ElementType) -> int:
     """Inner dimensions that tiling adds to a stream of such elements."""
     if isinstance(element, TupleType):
@@ -240,6 +279,16 @@ class StreamType:
     def count(self) -> sympy.Expr:
         """Number of elements."""
         return cardinality(self.shape)
+
+    @property
+    def tile(self) -> TileType:
+        """The element type of a stream of tiles; ProgramError where it is another."""
+        return need_tile(self.element)
+
+    @property
+    def buffer(self) -> BufferType:
+        """The element type of a stream of references; ProgramError where it is another."""
+        return need_buffer(self.element)
 
     def __str__(self) -> str:
         return f"{show_shape(self.shape)} {self.element}"
@@ -289,18 +338,16 @@ def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
 
 def same_element(a: ElementType, b: ElementType) -> bool:
     """Whether two element types may be the same."""
-    if type(a) is not type(b):
-        return False
-    match a:
-        case TileType():
+    match a, b:
+        case TileType(), TileType():
             return a.dtype == b.dtype and same_shape((a.rows, a.cols), (b.rows, b.cols))
-        case BufferType():
+        case BufferType(), BufferType():
             return (
                 a.memory == b.memory
                 and same_shape(a.shape, b.shape)
                 and same_element(a.element, b.element)
             )
-        case TupleType():
+        case TupleType(), TupleType():
             return len(a.members) == len(b.members) and all(map(same_element, a.members, b.members))
     return a == b
 
@@ -315,6 +362,13 @@ def ceil_div(a: int, b: int) -> int:
             f"cannot cut a size of {a} into parts of {b}", rule="tile sizes are at least 1"
         )
     return -(-a // b)
+
+
+def tiles_along(d: Dim, edge: int = 1) -> sympy.Expr | int:
+    """Tiles of ``edge`` along a dimension, at least one; an expression where only the run knows."""
+    if d.value is None:
+        return sympy.Max(1, sympy.ceiling(d.size / edge))
+    return ceil_div(d.value, edge)
 
 
 def strides(shape: Sequence[int]) -> list[int]:

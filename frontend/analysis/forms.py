@@ -16,6 +16,7 @@ from itertools import product
 
 from ..functions.tiles import DIVIDED, Function
 from ..graph import Operator
+from ..operators.compute import HigherOrder
 
 __all__ = ["forms_of", "forms_of_class"]
 
@@ -98,8 +99,9 @@ def forms_of(node: Operator, t: int) -> list[str]:
         )
 
     kind = type(node).__name__
-    fn = node.args.get("fn")
     out = list(_have(kind, _declared(type(node)), of, t))
-    if fn is not None and fn.forms:
-        out += _have(f"{kind} {fn.name}", fn.forms, lambda name: fn.form(name, *node.operands()), t)
+    if isinstance(node, HigherOrder):
+        fn: Function = node.args["fn"]
+        operands = node.operands()
+        out += _have(f"{kind} {fn.name}", fn.forms, lambda name: fn.form(name, *operands), t)
     return out

@@ -187,7 +187,10 @@ class Analysis:
     def of(self, nodes: Container[str]) -> Analysis:
         """What some of the operators have of each metric."""
         return Analysis(
-            *(m.of(nodes) for m in (self.offchip, self.onchip, self.flops_metric)), self.onchip_rule
+            self.offchip.of(nodes),
+            self.onchip.of(nodes),
+            self.flops_metric.of(nodes),
+            self.onchip_rule,
         )
 
     def merge(self, measured: Mapping[str, Mapping[str, int]]) -> Analysis:

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import sympy
 
-from ...machine.beat import ELEMENT_BITS
+from ...machine.beat import ELEMENT_BITS, Tile
 from ...machine.config import Machine
 from ...machine.errors import ProgramError
 from ...machine.unitgraph import UnitGraph
@@ -50,7 +50,7 @@ def page_bytes(units: UnitGraph, m: Machine) -> dict[int, int]:
     return {
         c.dst[0]: m.frames * m.t * m.t * ELEMENT_BITS[c.payload.dtype] // 8
         for c in units.channels
-        if c.dst[0] in memories and c.payload.kind == "tile"
+        if c.dst[0] in memories and isinstance(c.payload, Tile)
     }
 
 

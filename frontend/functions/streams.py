@@ -12,7 +12,17 @@ import numpy as np
 import sympy
 
 from ...machine.errors import ProgramError
-from ..types import Dim, DimKind, ScalarType, SelectorType, TileType, dim, same_size, vacant
+from ..types import (
+    Dim,
+    DimKind,
+    ElementType,
+    ScalarType,
+    SelectorType,
+    TileType,
+    dim,
+    same_size,
+    vacant,
+)
 from .tiles import DIVIDED, FORMS, Function, need_tiles
 
 SPLIT = ("rows", "cols")
@@ -232,7 +242,7 @@ class Expanding(Function):
 
     operators = ("FlatMap",)
 
-    def parts(self, graph, key, *operands) -> tuple[object, Dim]:
+    def parts(self, graph, key, *operands) -> tuple[ElementType, Dim]:
         """Element type and number of the parts of one element; ``key`` names the place for a
         symbol.
         """
@@ -291,7 +301,7 @@ class RetileStreamify(Expanding):
                 most and -(-most // self.size),
             )
         else:
-            n = dim(whole.value // self.size)
+            n = dim(whole.number // self.size)
         part = (dim(self.size), a.cols) if self.along == "rows" else (a.rows, dim(self.size))
         return TileType(*part, a.dtype), n
 

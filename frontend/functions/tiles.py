@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -70,10 +70,9 @@ class Function:
         raise low.error(node, f"{self} has no unit on this machine")
 
     def __str__(self) -> str:
+        own = fields(self) if is_dataclass(self) else ()
         given = [
-            f"{f.name}={getattr(self, f.name)!r}"
-            for f in fields(self)
-            if getattr(self, f.name) != f.default
+            f"{f.name}={getattr(self, f.name)!r}" for f in own if getattr(self, f.name) != f.default
         ]
         return f"{self.name}({', '.join(given)})"
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from ...machine.beat import Payload
 from ...machine.config import Config
 from ...machine.errors import LoweringError
 from ...machine.kinds import Kind
-from ...machine.unitgraph import Channel, Unit
+from ...machine.unitgraph import Channel, Unit, UnitGraph
 from ..graph import Graph, Operator, Stream
-from ..types import inner_dims
+from ..types import ElementType, inner_dims
 
 
 @dataclass(frozen=True)
@@ -28,28 +29,68 @@ class Port:
         return replace(self, depth=max(self.depth, beats))
 
 
+class Held(TypedDict):
+    """A scratchpad, and the physical tiles of a buffer of each writer; expressions as text."""
+
+    unit: int
+    tiles: list[int | str]
+
+
 class Lowering:
-    """What both lowerings share: units, channels, fan-out."""
+    """What both lowerings share: units, channels, fan-out.
+
+    Attributes
+    ----------
+    timing, kinds
+        The timing, and its kinds of units by name.
+    t
+        Edge of a physical tile; 0 where tiles are logical.
+    depth
+        Beats of a channel that asks for no room of its own.
+    token
+        Payload of a channel whose beats only tell that something has happened.
+    ready
+        (producer, output, reader, input) -> the port to connect.
+    loops
+        Each Loop with the unit that its end feeds.
+    held
+        Scratchpads with the physical tiles of a buffer of each writer.
+
+    """
 
     timing: str
     kinds: Mapping[str, type[Kind]]
+    t: int = 0
+    depth: int = 0
+    token: Payload
 
     def __init__(self, graph: Graph, config: Config):
         self.graph = graph
         self.config = config
         self.units: list[Unit] = []
         self.channels: list[Channel] = []
-        self.ready: dict[
-            tuple[str, int, str, int], Port
-        ] = {}  # (producer, output, reader, input) -> port to connect
-        self.meta: dict = {}
-        self.loops: list[tuple[Operator, int]] = []  # a Loop and the unit that its end feeds
+        self.ready: dict[tuple[str, int, str, int], Port] = {}
+        self.loops: list[tuple[Operator, int]] = []
+        self.held: list[Held] = []
+
+    def lowered(self, node: Operator) -> Sequence[Port | None]:
+        """The units of an operator; the ports of its outputs."""
+        raise NotImplementedError
+
+    def finish(self) -> UnitGraph:
+        """The unit graph of all that was lowered."""
+        raise NotImplementedError
+
+    def broadcast(
+        self, node: Operator, port: Port, n: int, role: str = "", element: ElementType | None = None
+    ) -> list[Port]:
+        """``n`` copies of a stream of ``element``; those of references are counted."""
+        raise NotImplementedError
 
     def lower_nodes(self) -> None:
         """Units and channels of all operators."""
         for node in self.graph.nodes:
-            outs = (node.lower_machine if self.timing == "machine" else node.lower_stepsim)(self)
-            for i, port in enumerate(outs):
+            for i, port in enumerate(self.lowered(node)):
                 if port is not None:
                     self.publish(node[i], port)
         for node, unit in self.loops:
@@ -150,6 +191,11 @@ class Lowering:
 
     def feed(self, node: Operator, i: int, unit: int, port: int) -> None:
         self.connect(self.take(node, i), unit, port)
+
+    def feed_all(self, node: Operator, unit: int) -> None:
+        """Connect all inputs of a node to a unit, in order."""
+        for i in range(len(node.inputs)):
+            self.feed(node, i, unit, i)
 
     def asserted(self) -> list[dict]:
         """Asserted shapes for the run to check: the channel that carries the stream, and the

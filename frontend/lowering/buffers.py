@@ -6,15 +6,15 @@ from math import prod
 
 import sympy
 
-from ...machine.beat import BufferRef
 from ..analysis.onchip import most_pages
 from ..graph import Operator
 from ..operators.buffers import Bufferize, Streamify
-from ..types import BufferType, Dim, TileType, TupleType, ceil_div, dim
+from ..types import BufferType, TileType, TupleType, dim
 from .base import Port
+from .tiled import TiledLowering
 
 
-class Buffers:
+class Buffers(TiledLowering):
     """A part of MachineLowering: everything that goes through a scratchpad."""
 
     def scratchpad(
@@ -105,10 +105,6 @@ class Buffers:
         )
         return unit
 
-    def reference(self, unit: int) -> BufferRef:
-        """The payload of a scratchpad's references."""
-        return BufferRef(self.units[unit].params["pages"])
-
     def check_fits(self, node: Operator, tiles: sympy.Expr | int, what: str) -> None:
         """Refuse a buffer that never fits, as far as its size is known before the run."""
         tiles = self.graph.most(dim(tiles))
@@ -122,32 +118,7 @@ class Buffers:
                 remedy="use smaller tiles, or raise machine.pages",
             )
 
-    def tiles_of(self, x: TileType | BufferType) -> sympy.Expr | int:
-        """Physical tiles of a logical tile or of a buffer, over the program's symbols; an empty one
-        takes the place of one.
-        """
-        if isinstance(x, BufferType):
-            return prod(map(self.places, x.shape)) * self.tiles_of(x.element)
-        return self.places(x.rows, self.t) * self.places(x.cols, self.t)
-
-    @staticmethod
-    def places(d: Dim, edge: int = 1) -> sympy.Expr | int:
-        """Tiles of ``edge`` along a dimension."""
-        return (
-            sympy.Max(1, sympy.ceiling(d.size / edge))
-            if d.value is None
-            else ceil_div(d.value, edge)
-        )
-
-    def scratchpad_of(self, element) -> int | None:
-        """The unit that holds the buffers which an element refers to."""
-        if isinstance(element, TupleType):
-            return next(
-                (pad for m in element.members if (pad := self.scratchpad_of(m)) is not None), None
-            )
-        return self.buffers.get(element.memory) if isinstance(element, BufferType) else None
-
-    def bufferize(self, node: Operator) -> Port:
+    def bufferize(self, node: Bufferize) -> Port:
         """The scratchpad of an on-chip memory: all Bufferizes that name it write, all Streamifys of
         its buffers read.
         """
@@ -159,12 +130,12 @@ class Buffers:
         readers = [
             n
             for n in self.graph.nodes
-            if isinstance(n, Streamify) and n.inputs[0].element.memory == node.memory
+            if isinstance(n, Streamify) and n.inputs[0].type.buffer.memory == node.memory
         ]
         if node.memory not in self.buffers:
             params = {
                 "readers": [self.reader(r) for r in readers],
-                "repeat": [1 if r.listed else r.args["repeat"] or 0 for r in readers],
+                "repeat": [1 if r.listed is not None else r.repeats or 0 for r in readers],
             }
             if walks := [self.affine_walk(r) for r in readers if r.affine]:
                 params |= {
@@ -191,10 +162,10 @@ class Buffers:
 
     def reader(self, node: Streamify) -> dict:
         """A scratchpad's parameters for one Streamify."""
-        rank = len(node.inputs[0].element.shape) + 2
-        out = {"rank": rank, "repeat_dim": node.args["repeat"] is not None and not node.listed}
-        if node.listed:
-            out["turns"] = list(node.args["repeat"])
+        rank = len(node.inputs[0].type.buffer.shape) + 2
+        out = {"rank": rank, "repeat_dim": node.repeats is not None}
+        if node.listed is not None:
+            out["turns"] = list(node.listed)
         if node.by_reference:
             out["ref"] = node.level
         if node.affine:
@@ -203,14 +174,15 @@ class Buffers:
 
     def affine_walk(self, node: Streamify) -> tuple[list[int], list[int]]:
         """Trips and strides of an affine read, in physical tiles, outermost first."""
-        rows, cols = self.grid(self.check_static(node.outputs[0].element, node, node.name))
+        rows, cols = self.static_grid(self.check_static(node.outputs[0].element, node, node.name))
         return [*node.args["shape"], rows, cols], [s * rows * cols for s in node.args["stride"]] + [
             cols,
             1,
         ]
 
-    def streamify(self, node: Operator) -> Port:
-        unit, (i, ref) = self.scratchpad_of(node.inputs[0].element), self.readers[node.name]
+    def streamify(self, node: Streamify) -> Port:
+        unit = self.buffers[node.inputs[0].type.buffer.memory]
+        i, ref = self.readers[node.name]
         self.connect(self.take(node, 0), unit, i)
         if ref is not None:
             self.connect(self.tokens(node, 1), unit, ref)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from ...machine.errors import LoweringError
 from ...machine.unitgraph import Channel
 from ..graph import Operator, Stream
-from ..types import TileType, TupleType, ceil_div, dim
+from ..types import TileType, TupleType, ceil_div, dim, tiles_along
 from .base import Lowering
 from .steps import Dims, Step, steps
 
@@ -159,8 +159,8 @@ def _dims(low: Lowering, stream: Stream) -> tuple[Dims, int | None]:
         element = element.members[0]
     if low.timing == "stepsim" or not isinstance(element, TileType):
         return outer, 1
-    inner = tuple(low.graph.most(dim(low.places(d, low.t))) for d in (element.cols, element.rows))
-    return (*inner, *outer), None if None in inner else inner[0] * inner[1]
+    cols, rows = (low.graph.most(dim(tiles_along(d, low.t))) for d in (element.cols, element.rows))
+    return (cols, rows, *outer), None if cols is None or rows is None else cols * rows
 
 
 def _ways(low: Lowering, leaving: dict, start: Channel, dims: Dims) -> Iterator[Way]:

@@ -52,8 +52,8 @@ class Step:
 
 def group(dims: Dims, levels: int) -> int | None:
     """Beats in ``levels`` inner dimensions, or None where the run decides."""
-    inner = (*dims, *[None] * levels)[:levels]
-    return None if None in inner else prod(inner)
+    inner = [n for n in dims[:levels] if n is not None]
+    return prod(inner) if len(inner) == levels else None
 
 
 def steps(low: Lowering, unit: Unit, port: int, dims: Dims) -> list[Step]:
@@ -187,7 +187,8 @@ def _writer(unit, port, dims):
 def _tiles(low: Lowering, unit: Unit) -> int | None:
     """Tiles of a scratchpad's buffers, where all have as many."""
     known = {n for held in low.held if held["unit"] == unit.id for n in held["tiles"]}
-    return known.pop() if len(known) == 1 and isinstance(min(known), int) else None
+    tiles = known.pop() if len(known) == 1 else None
+    return tiles if isinstance(tiles, int) else None
 
 
 def _load(low, unit, port, dims):

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ...machine import stepsim_kinds
 from ...machine.config import Config
 from ...machine.unitgraph import UnitGraph
+from ..functions.streams import Address
 from ..functions.tiles import Function
 from ..graph import Graph, Operator
-from ..types import BufferType, ScalarType, SelectorType, TileType, TupleType
+from ..operators.compute import HigherOrder
+from ..types import (
+    BufferType,
+    Dim,
+    ElementType,
+    ScalarType,
+    SelectorType,
+    TileType,
+    TupleType,
+    members_of,
+)
 from .base import Lowering, Port
 
 
@@ -46,6 +58,9 @@ class StepsimLowering(Lowering):
         self.loops_open.append(node)
         return [Port(-len(self.loops_open), 0, self.token)]
 
+    def lowered(self, node: Operator) -> Sequence[Port | None]:
+        return node.lower_stepsim(self)
+
     def lower_nodes(self) -> None:
         super().lower_nodes()
         for src, unit, port in self.open:
@@ -61,22 +76,15 @@ class StepsimLowering(Lowering):
             for u in self.units
             if self.kinds[u.kind].offchip == way
         ]
-        self.meta = {"timing": "stepsim", "config": self.config.name, "asserted": self.asserted()}
+        meta = {"timing": "stepsim", "config": self.config.name, "asserted": self.asserted()}
         out = UnitGraph(
-            self.graph.name,
-            0,
-            tuple(self.units),
-            self.named_channels(),
-            (),
-            tuple(ports),
-            0,
-            self.meta,
+            self.graph.name, 0, tuple(self.units), self.named_channels(), (), tuple(ports), 0, meta
         )
         stepsim_kinds.validate(out)
         return out
 
     def broadcast(
-        self, node: Operator, port: Port, n: int, role: str = "", element=None
+        self, node: Operator, port: Port, n: int, role: str = "", element: ElementType | None = None
     ) -> list[Port]:
         unit = self.unit("broadcast", node, {"n": n}, role)
         self.connect(port, unit, 0)
@@ -85,8 +93,7 @@ class StepsimLowering(Lowering):
     def one(self, node: Operator, kind: str, params: dict) -> list[Port]:
         """A unit with one output that reads all inputs of a node."""
         unit = self.unit(kind, node, params)
-        for i in range(len(node.inputs)):
-            self.feed(node, i, unit, i)
+        self.feed_all(node, unit)
         return [Port(unit, 0, self.token)]
 
     def with_outer(self, node: Operator) -> Port:
@@ -96,7 +103,7 @@ class StepsimLowering(Lowering):
         self.units[port.unit] = replace(unit, params=unit.params | {"add_outer": True})
         return port
 
-    def edge(self, d, node: Operator) -> int:
+    def edge(self, d: Dim, node: Operator) -> int:
         if d.value is None:
             raise self.error(
                 node,
@@ -105,7 +112,7 @@ class StepsimLowering(Lowering):
             )
         return d.value
 
-    def load(self, node: Operator, tile: TileType, shape) -> list[Port]:
+    def load(self, node: Operator, tile: TileType, shape: Sequence[int]) -> list[Port]:
         return self.one(
             node,
             "load_ref" if node.inputs else "load",
@@ -127,10 +134,10 @@ class StepsimLowering(Lowering):
             self.connect(port, self.unit("sink", node, {}, "acknowledged"), 0)
         return [port]
 
-    def function(self, node: Operator) -> dict:
+    def function(self, node: HigherOrder) -> dict:
         fn: Function = node.args["fn"]
         for x in (*(i.element for i in node.inputs), *(o.element for o in node.outputs)):
-            if any(not isinstance(m, TileType | ScalarType) for m in getattr(x, "members", (x,))):
+            if any(not isinstance(m, TileType | ScalarType) for m in members_of(x)):
                 raise self.error(
                     node,
                     f"{fn.name} on {x} has no form in the published simulator",
@@ -146,9 +153,9 @@ class StepsimLowering(Lowering):
         operands = node.operands()
         if not all(isinstance(x, TileType) for x in operands):
             out["tiles"] = sum(isinstance(x, TileType) for x in operands)
-        return out | ({"stride": fn.stride} if fn.rule == "address" else {})
+        return out | ({"stride": fn.stride} if isinstance(fn, Address) else {})
 
-    def map(self, node: Operator) -> list[Port]:
+    def map(self, node: HigherOrder) -> list[Port]:
         if node.args["fn"].name.startswith("cast_"):
             return [self.take(node, 0)]  # the published simulator has one size of element
         tuple_in = isinstance(node.inputs[0].element, TupleType)
@@ -158,17 +165,14 @@ class StepsimLowering(Lowering):
             self.function(node) | {"arity": node.args["fn"].arity, "tuple_in": tuple_in},
         )
 
-    def accum(self, node: Operator, scan: bool = False) -> list[Port]:
+    def accum(self, node: HigherOrder, scan: bool = False) -> list[Port]:
         """An accumulator; one of tiles of run-time size starts with none."""
         out = node.outputs[0].element
-        first = [
-            getattr(out, name).value or 0 if isinstance(out, TileType) else 0
-            for name in ("rows", "cols")
-        ]
+        size = (out.rows.value, out.cols.value) if isinstance(out, TileType) else (0, 0)
         params = self.function(node) | {
             "rank": node.args["rank"],
-            "init_rows": first[0] if node.args["fn"].rule != "retile_row" else 0,
-            "init_cols": first[1],
+            "init_rows": (size[0] or 0) if node.args["fn"].rule != "retile_row" else 0,
+            "init_cols": size[1] or 0,
         }
         return self.one(
             node, "scan" if scan else "map_accum" if len(node.inputs) == 2 else "accum", params
@@ -190,7 +194,7 @@ class StepsimLowering(Lowering):
     def route(self, node: Operator, kind: str, n: int) -> list[Port]:
         """A routing unit; its ports are the node's."""
         element = node.inputs[0].element
-        members = getattr(element, "members", (element,))
+        members = members_of(element)
         params = {
             "n": n,
             "rank": node.inputs[0].rank if kind == "eager_merge" else node.args["rank"],

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from math import prod
 
-from ...machine.beat import MAX_STOP, Scalar, Selector
+from ...machine.beat import MAX_STOP, Selector
 from ..functions.streams import RetileStreamify
 from ..graph import Operator
-from ..types import BufferType, TileType, ceil_div
+from ..types import TileType, ceil_div
 from .base import Port
+from .buffers import Buffers
 
 
-class StreamUnits:
+class StreamUnits(Buffers):
     """A part of MachineLowering."""
-
-    def feed_all(self, node: Operator, unit: int) -> None:
-        """Connect all inputs of a node to a unit, in order."""
-        for i in range(len(node.inputs)):
-            self.feed(node, i, unit, i)
 
     def pair(self, node: Operator, kind: str, params: dict | None = None) -> Port:
         """A unit that takes a node's two inputs as they are."""
@@ -25,24 +21,6 @@ class StreamUnits:
         unit = self.unit(kind, node, params or {})
         self.feed_all(node, unit)
         return Port(unit, 0, self.payload(node.outputs[0].element, node))
-
-    # -- tokens
-    # --------------------------------------------------------------------------
-
-    def signal(self, node: Operator, i: int, level: int, role: str = "") -> Port:
-        """One token for each element of ``level`` inner dimensions of an input."""
-        if isinstance(node.inputs[i].element, BufferType):
-            raise self.error(
-                node,
-                f"stream {node.inputs[i].name} carries {node.inputs[i].element}",
-                rule="tokens are made of tiles, selectors or scalars",
-                remedy="put Streamify in front",
-            )
-        return self.chain(self.take(node, i), "signal", node, {"level": level}, role, Scalar(1))
-
-    def tokens(self, node: Operator, i: int) -> Port:
-        """One token for each element of an input, with its last beat."""
-        return self.signal(node, i, self.inner(node, i), f"{node.streams[i].rstrip('?')}_tokens")
 
     # -- routing
     # --------------------------------------------------------------------------
@@ -127,7 +105,7 @@ class StreamUnits:
     def retile_row(self, node: Operator) -> Port:
         """Tiles of a group one below the other: their valid rows are packed into full bands."""
         t = self.tile(node, 0)
-        out = node.outputs[0].element
+        out = node.outputs[0].tile
         cols = self.grid(t)[1]
         bands = self.grid(out)[0]
         if cols is None:
@@ -175,9 +153,8 @@ class StreamUnits:
                     remedy=f"choose another tile size, or tiles of at most {self.t} rows",
                 )
             port = self.single_columns(node, *self.by_columns(node, self.take(node, 0), t), True, 0)
-            port = self.pack_columns(
-                node, port, 1, 3 + rank, self.grid(node.outputs[0].element)[1] or 0, t.rows.value
-            )
+            width = self.grid(node.outputs[0].tile)[1] or 0
+            port = self.pack_columns(node, port, 1, 3 + rank, width, t.rows.number)
             return self.row_major(node, port, 1, None)
         if bands == 1:
             port = self.take(node, 0)
@@ -185,8 +162,8 @@ class StreamUnits:
                 port = self.chain(port, "flatten", node, {"lo": 1, "hi": 1 + rank}, "groups")
             port = self.chain(port, "flatten", node, {"lo": 0, "hi": 2 if rank == 1 else 1}, "row")
             return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
-        sizes = [d.value for d in node.inputs[0].shape[-rank:]]
-        if bands is None or None in sizes:
+        group = node.inputs[0].shape[-rank:]
+        if bands is None or any(d.value is None for d in group):
             raise self.error(
                 node,
                 f"stream {node.inputs[0].name} {node.inputs[0].type} has groups of run-time size",
@@ -196,7 +173,8 @@ class StreamUnits:
                 ),
                 remedy=f"use tiles of at most {self.t} rows",
             )
-        n = prod(sizes)
+        n = prod(d.number for d in group)
+        bands, cols = self.static_grid(t)
         port = self.reordered(
             node,
             self.take(node, 0),
@@ -216,24 +194,8 @@ class StreamUnits:
         t = self.tile(node, 0)
         size = fn.size
         rows, cols = self.grid(t)
-        whole = (
-            not fn.mask and size % self.t == 0 and t.static
-        )  # only stops and the order of physical tiles change
-        if whole and fn.along == "rows":
-            return self.chain(
-                src, "reshape", node, {"dim": 1, **self.chunks(size // self.t)}, "bands"
-            )
-        if whole and rows == 1:
-            port = self.chain(src, "flatten", node, {"lo": 0, "hi": 1}, "columns")
-            port = self.chain(
-                port, "reshape", node, {"dim": 0, **self.chunks(size // self.t)}, "parts"
-            )
-            return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
-        if whole:
-            width = size // self.t
-            return self.reordered(
-                node, src, 2, [cols // width, rows, width], [width, cols, 1], "parts", f"a tile {t}"
-            )
+        if not fn.mask and size % self.t == 0 and t.static:
+            return self.whole_parts(node, src, t, fn.along, size // self.t)
         if fn.along == "rows" and cols is not None:
             port = self.chain(
                 src,
@@ -248,11 +210,11 @@ class StreamUnits:
             port = self.single_columns(node, port, depth, fn.mask, t.cols.value or 0)
             if size == 1:
                 return port
+            rows = ceil_div(t.rows.number, self.t)
             port = self.parts(node, port, size, fn.mask, rows, 1)
             width = ceil_div(size, self.t)
-            return self.row_major(
-                node, self.pack_columns(node, port, rows, 3, width, t.rows.value), rows, width
-            )
+            port = self.pack_columns(node, port, rows, 3, width, t.rows.number)
+            return self.row_major(node, port, rows, width)
         raise self.error(
             node,
             f"cannot cut {t} with {fn}",
@@ -262,6 +224,18 @@ class StreamUnits:
             ),
             remedy="cut rows, or give the tile a static size",
         )
+
+    def whole_parts(self, node: Operator, src: Port, t: TileType, along: str, width: int) -> Port:
+        """Parts of ``width`` physical tiles: only stops and the order of physical tiles change."""
+        if along == "rows":
+            return self.chain(src, "reshape", node, {"dim": 1, **self.chunks(width)}, "bands")
+        rows, cols = self.static_grid(t)
+        if rows == 1:
+            port = self.chain(src, "flatten", node, {"lo": 0, "hi": 1}, "columns")
+            port = self.chain(port, "reshape", node, {"dim": 0, **self.chunks(width)}, "parts")
+            return self.chain(port, "promote", node, {"level": 1, "outermost": False}, "band")
+        trips = [cols // width, rows, width]
+        return self.reordered(node, src, 2, trips, [width, cols, 1], "parts", f"a tile {t}")
 
     @staticmethod
     def chunks(chunk: int, pad: bool = False, rows: int = 1, cols: int = 1) -> dict:
@@ -300,8 +274,10 @@ class StreamUnits:
         )
 
     def row_major(self, node: Operator, port: Port, rows: int, cols: int | None) -> Port:
-        """Logical tiles that come column by column, row by row."""
-        if rows == 1 or cols == 1:
+        """Logical tiles that come column by column, row by row; ``cols`` None: their number does
+        not matter.
+        """
+        if rows == 1 or cols is None or cols == 1:
             if (rows, cols) == (1, 1):
                 return port
             port = self.chain(port, "flatten", node, {"lo": 0, "hi": 1}, "whole")
@@ -313,7 +289,7 @@ class StreamUnits:
                 "by_rows",
             )
         return self.reordered(
-            node, port, 2, [rows, cols], [1, rows], "by_rows", f"a tile {node.result}"
+            node, port, 2, [rows, cols], [1, rows], "by_rows", f"a tile {node.outputs[0].tile}"
         )
 
     def packed(self, node: Operator, rows: Port, size: int, cols: int, ragged: bool) -> Port:
@@ -336,7 +312,7 @@ class StreamUnits:
                 "depth": cols,
                 "level": 3,
                 "bands": ceil_div(size, self.t),
-                "cols": node.result.cols.value,
+                "cols": node.outputs[0].tile.cols.value,
             },
             "packed",
         )
@@ -377,9 +353,9 @@ class StreamUnits:
                 ),
                 remedy=f"use tiles of at most {self.t} rows",
             )
-        return self.reordered(
-            node, src, 2, [cols, rows], [1, cols], "by_columns", f"a tile {t}"
-        ), rows
+        rows, cols = self.static_grid(t)
+        what = f"a tile {t}"
+        return self.reordered(node, src, 2, [cols, rows], [1, cols], "by_columns", what), rows
 
 
 __all__ = ["StreamUnits"]

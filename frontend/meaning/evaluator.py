@@ -58,8 +58,8 @@ class Evaluator:
         self,
         tensors: dict[str, np.ndarray],
         t: int,
-        dot: Callable,
-        functions: Callable[[str], Callable],
+        dot: Callable[..., np.ndarray],
+        functions: Callable[[str], Callable[..., np.ndarray]],
         dtype,
         sources: dict | None = None,
         order: dict[str, list[int]] | None = None,
@@ -423,7 +423,7 @@ class Evaluator:
                 ),
                 self.dtype,
             )
-        return np.full((t.rows.value, t.cols.value), lookup(name).identity, self.dtype)
+        return np.full(t.static_shape, identity_of(name), self.dtype)
 
     def elementwise(self, name: str, *operands: np.ndarray) -> np.ndarray:
         """A function on the valid part of the first operand; the second reads as zero outside its
@@ -435,7 +435,7 @@ class Evaluator:
     def reduce(self, name: str, acc: np.ndarray, x: np.ndarray) -> np.ndarray:
         """One step of a reduction: where a tile has no value it counts as the identity."""
         shape = max(acc.shape[0], x.shape[0]), max(acc.shape[1], x.shape[1])
-        identity = lookup(name).identity
+        identity = identity_of(name)
         return self.functions(name)(_fit(acc, shape, identity), _fit(x, shape, identity)).astype(
             self.dtype
         )
@@ -447,12 +447,16 @@ class Evaluator:
         width = min(
             self.t, 2 << (x.shape[1] - 1).bit_length()
         )  # one step with identities is enough: it makes 0 of -0, further ones change nothing
-        out = None
-        for i in range(0, x.shape[1], self.t):
-            part = _fit(x[:, i : i + self.t], (x.shape[0], width), lookup(name).identity)
+
+        def column(i: int) -> np.ndarray:
+            part = _fit(x[:, i : i + self.t], (x.shape[0], width), identity_of(name))
             while part.shape[1] > 1:
                 part = self.functions(name)(part[:, 0::2], part[:, 1::2]).astype(self.dtype)
-            out = part if out is None else self.functions(name)(out, part).astype(self.dtype)
+            return part
+
+        out = column(0)
+        for i in range(self.t, x.shape[1], self.t):
+            out = self.functions(name)(out, column(i)).astype(self.dtype)
         return out
 
     def matmul(
@@ -469,10 +473,20 @@ class Evaluator:
         k = ceil_div(k, t) * t
         a = _fit(a, (a.shape[0], k))
         b = _fit(b, (k, b.shape[1]))
-        for i in range(0, k, t):
-            product = self.dot(a[:, i : i + t], b[i : i + t])
-            acc = product if acc is None else self.reduce("add", acc, product)
+        products = (self.dot(a[:, i : i + t], b[i : i + t]) for i in range(0, k, t))
+        if acc is None:
+            acc = next(products)
+        for product in products:
+            acc = self.reduce("add", acc, product)
         return acc
+
+
+def identity_of(name: str) -> float:
+    """The identity of a function that reduces; RunError where it has none."""
+    identity = lookup(name).identity
+    if identity is None:
+        raise RunError(f"{name} has no identity, so nothing is reduced with it", "evaluation")
+    return identity
 
 
 class Feed:

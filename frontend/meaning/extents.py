@@ -6,8 +6,11 @@ layer at full model size is measured in a second.
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import numpy as np
 
+from ...machine.errors import RunError
 from ..graph import Graph, TensorRef
 from .evaluator import Evaluator
 
@@ -19,9 +22,14 @@ def _tile(rows: int, cols: int) -> np.ndarray:
     return np.broadcast_to(np.False_, (rows, cols))
 
 
+def _no_value(*_: object) -> NoReturn:
+    """The arithmetic of an evaluator that has only sizes."""
+    raise RunError("a value is computed where only sizes are", "evaluation")
+
+
 class _Sizes(Evaluator):
     def __init__(self, t: int, sources: dict):
-        super().__init__({}, t, None, None, np.bool_, sources)
+        super().__init__({}, t, _no_value, _no_value, np.bool_, sources)
 
     def tensor(self, ref: TensorRef) -> np.ndarray:
         return _tile(ref.rows, ref.cols)

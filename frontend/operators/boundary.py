@@ -65,7 +65,8 @@ class Source(Operator):
 
     def shape_rule(self):
         if self.args["tile"] is not None:
-            element = TileType(*self.args["tile"], self.args["dtype"])
+            rows, cols = self.args["tile"]
+            element = TileType(rows, cols, self.args["dtype"])
         else:
             element = (
                 SelectorType(self.args["selector"])

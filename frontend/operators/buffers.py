@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import keyword
-from typing import ClassVar
+from math import prod
+from typing import Any, ClassVar
 
 import numpy as np
 import sympy
@@ -51,7 +52,7 @@ class Bufferize(Operator):
         return cls(given.ragged(), rank=1)
 
     def check(self):
-        static_tiles(self, 0)
+        tile = static_tiles(self, 0)
         s = self.inputs[0].type
         b = self.args["rank"]
         if isinstance(b, bool) or not isinstance(b, int) or not 0 <= b <= s.rank:
@@ -72,16 +73,13 @@ class Bufferize(Operator):
         ):
             raise self.error(f"memory must be an identifier, not {memory!r}")
         for other in self.graph.nodes:
-            if (
-                isinstance(other, Bufferize)
-                and other is not self
-                and other.memory == self.memory
-                and other.inputs[0].element.dtype != self.inputs[0].element.dtype
-            ):
+            if not isinstance(other, Bufferize) or other is self or other.memory != self.memory:
+                continue
+            theirs = other.inputs[0].type.tile.dtype
+            if theirs != tile.dtype:
                 raise self.stream_error(
                     0,
-                    f"carries {self.inputs[0].element.dtype}, memory {self.memory} holds "
-                    f"{other.inputs[0].element.dtype} from {other.name}",
+                    f"carries {tile.dtype}, memory {self.memory} holds {theirs} from {other.name}",
                     rule="one memory holds tiles of one dtype",
                     remedy="choose another memory",
                 )
@@ -94,7 +92,7 @@ class Bufferize(Operator):
     @property
     def fixed(self) -> bool:
         """Whether its buffers are of static size."""
-        return self.outputs[0].element.static
+        return self.outputs[0].buffer.static
 
     @property
     def shared(self) -> bool:
@@ -190,9 +188,9 @@ class Streamify(Operator):
             "by reference"
             if self.by_reference
             else "listed"
-            if self.listed
+            if self.listed is not None
             else "once"
-            if self.args["repeat"] is None
+            if self.repeats is None
             else "repeated"
         )
 
@@ -201,7 +199,17 @@ class Streamify(Operator):
         """In which order elements are read: as stored, in a buffer of static or run-time size, or
         an affine one.
         """
-        return "affine" if self.affine else "static" if self.inputs[0].element.static else "dynamic"
+        return "affine" if self.affine else "static" if self.held.static else "dynamic"
+
+    @property
+    def held(self) -> BufferType:
+        """The buffers that it reads."""
+        return self.inputs[0].type.buffer
+
+    @property
+    def passed(self) -> int:
+        """Dimensions of one pass over a buffer."""
+        return len(self.args["shape"] or self.held.shape)
 
     @property
     def by_reference(self) -> bool:
@@ -227,7 +235,7 @@ class Streamify(Operator):
             )
         if self.by_reference:
             self.check_reference()
-        if self.listed:
+        if self.listed is not None:
             turns = _int_tuple(self, "repeat", 1)
             buffers = self.inputs[0].shape[-1]
             self.args["repeat"] = turns
@@ -256,11 +264,10 @@ class Streamify(Operator):
             )
 
     def check_affine(self) -> None:
-        held = self.inputs[0].element.shape
-        if not self.inputs[0].element.static:
+        if not self.held.static:
             raise self.stream_error(
                 0,
-                f"carries {self.inputs[0].element}",
+                f"carries {self.held}",
                 rule="only buffers of static size are read in an affine order",
                 remedy="leave out shape and stride: the buffer is read as it was stored",
             )
@@ -273,33 +280,36 @@ class Streamify(Operator):
                 f"shape has {len(shape)} dimensions, stride {len(stride)}",
                 remedy="give one stride per dimension, and at least one",
             )
-        size = int(np.prod([d.value for d in held]))
+        size = prod(d.number for d in self.held.shape)
         last = sum((n - 1) * s for n, s in zip(shape, stride, strict=False))
         if last >= size:
             raise self.error(
-                f"reads element {last}, a {self.inputs[0].element} has elements 0 to {size - 1}",
+                f"reads element {last}, a {self.held} has elements 0 to {size - 1}",
                 rule="an affine read lies in the buffer",
                 remedy="check shape and stride",
             )
 
     @property
-    def listed(self) -> bool:
-        """Whether the repeats of each buffer are listed."""
-        return isinstance(self.args["repeat"], (tuple, list))
+    def listed(self) -> tuple[int, ...] | None:
+        """Times that each buffer of the innermost dimension is streamed, where they are listed."""
+        repeat = self.args["repeat"]
+        return tuple(repeat) if isinstance(repeat, (tuple, list)) else None
+
+    @property
+    def repeats(self) -> int | None:
+        """Times that every buffer is streamed, a new dimension; None without one."""
+        return None if self.listed is not None else self.args["repeat"]
 
     def shape_rule(self):
-        s = self.inputs[0].type
-        repeat = self.args["repeat"]
-        inner = tuple(map(dim, self.args["shape"])) if self.affine else s.element.shape
+        outer = self.inputs[0].shape
+        element = self.held.element
+        inner = tuple(map(dim, self.args["shape"])) if self.affine else self.held.shape
         if self.by_reference:
-            return [StreamType(s.element.element, self.inputs[1].shape + inner)]
-        if self.listed:
-            return [StreamType(s.element.element, (*s.shape[:-1], dim(sum(repeat)), *inner))]
-        return [
-            StreamType(
-                s.element.element, s.shape + ((dim(repeat),) if repeat is not None else ()) + inner
-            )
-        ]
+            return [StreamType(element, self.inputs[1].shape + inner)]
+        if self.listed is not None:
+            return [StreamType(element, (*outer[:-1], dim(sum(self.listed)), *inner))]
+        repeated = () if self.repeats is None else (dim(self.repeats),)
+        return [StreamType(element, outer + repeated + inner)]
 
     def onchip(self, rule):
         if rule == "paper":
@@ -312,24 +322,24 @@ class Streamify(Operator):
         return [low.streamify(self)]
 
     def lower_stepsim(self, low):
-        repeat = self.args["repeat"]
-        if self.listed:
+        if self.listed is not None:
             raise low.error(
                 self,
                 "a list of repeats has no form in the published simulator",
                 remedy="give one number",
             )
-        params = {"rank": len(self.args["shape"] or self.inputs[0].element.shape)}
+        params: dict[str, Any] = {"rank": self.passed}
         if self.affine:
             params |= {"shape": list(self.args["shape"]), "stride": list(self.args["stride"])}
         if self.by_reference:
             return low.one(self, "streamify_ref", params | {"level": self.level})
-        return low.one(self, "streamify", params | {"repeat": [] if repeat is None else [repeat]})
+        repeat = [] if self.repeats is None else [self.repeats]
+        return low.one(self, "streamify", params | {"repeat": repeat})
 
     def read(self, buffer: list) -> tuple[list, int]:
         """The elements of one pass with their inner stops, and the buffer's rank."""
         if not self.affine:
-            return buffer, len(self.inputs[0].element.shape)
+            return buffer, self.passed
         shape = self.args["shape"]
         stride = self.args["stride"]
         out = []
@@ -347,16 +357,17 @@ class Streamify(Operator):
             yield from self.evaluate_reference(stream, ref)
             ev.at_end(self, stream, "has buffers left when its reference has ended")
             return
-        repeat = self.args["repeat"]
-        rank = len(self.args["shape"] or self.inputs[0].element.shape)
-        new = int(repeat is not None and not self.listed)
+        rank = self.passed
+        new = int(self.repeats is not None)
         k = 0
         for buffer, s in stream:
             if buffer is None:
                 yield None, rank + new + s
                 continue
             beats, rank = self.read(buffer)
-            turns = repeat[k % len(repeat)] if self.listed else repeat or 1
+            turns = (
+                self.listed[k % len(self.listed)] if self.listed is not None else self.repeats or 1
+            )
             k += 1
             for i in range(turns):
                 yield from beats[:-1]
@@ -373,7 +384,7 @@ class Streamify(Operator):
                         "its reference goes on when the buffers have ended",
                         rule="one group of references per buffer",
                     )
-            rank = len(self.args["shape"] or self.inputs[0].element.shape)
+            rank = self.passed
             if r is None or held[0] is None:
                 yield None, rank + s
             else:

@@ -33,10 +33,13 @@ from ..types import (
     TILES,
     TUPLE,
     BufferType,
+    ElementType,
     StreamType,
     TileType,
     TupleType,
     check_dtype,
+    members_of,
+    need_tile,
     same_shape,
     show_shape,
     vacant,
@@ -52,13 +55,25 @@ class HigherOrder(Operator):
 
     streams = ("inputs*",)
     higher_order = True
-    result: object
+    result: ElementType
 
-    def operands(self) -> tuple:
+    def operands(self) -> tuple[ElementType, ...]:
         """Element types that the function sees."""
-        if len(self.inputs) == 1 and isinstance(self.inputs[0].element, TupleType):
-            return self.inputs[0].element.members
+        if len(self.inputs) == 1:
+            return members_of(self.inputs[0].element)
         return tuple(s.element for s in self.inputs)
+
+    @property
+    def result_tile(self) -> TileType:
+        """The result of a function that gives tiles."""
+        return need_tile(self.result)
+
+    def tile_pair(self) -> tuple[TileType, TileType]:
+        """The operands of a function of two tiles."""
+        a, b = self.operands()
+        if not isinstance(a, TileType) or not isinstance(b, TileType):
+            raise self.error(f"{self.args['fn'].name} takes tiles, not {a} and {b}")
+        return a, b
 
     def elements(self, streams):
         """(values that the function sees, stop) of each element; values of None: a bare stop."""
@@ -67,7 +82,8 @@ class HigherOrder(Operator):
             for v, s in streams[0]:
                 yield (None if v is None else tuple(v) if paired else (v,)), s
         else:
-            yield from pairs(self, *streams, "operands have equal shapes")
+            a, b = streams
+            yield from pairs(self, a, b, "operands have equal shapes")
 
     def check_function(self, arity: int) -> None:
         fn: Function = self.args["fn"]
@@ -149,7 +165,7 @@ class HigherOrder(Operator):
         return b
 
     def _matmul_paper(self) -> sympy.Expr:
-        a, b = self.operands()
+        a, b = self.tile_pair()
         bytes_ = a.bytes / a.elements
         return 16 * a.cols.size * bytes_ + b.bytes
 
@@ -251,7 +267,7 @@ class Map(HigherOrder):
         """
         fn = self.args["fn"]
         return (
-            (spread_of(self.operands()) or "none")
+            (spread_of(self.tile_pair()) or "none")
             if isinstance(fn, Elementwise) and fn.arity == 2
             else None
         )
@@ -341,7 +357,7 @@ class Reduction(HigherOrder):
 
     def update(self, ev, acc, values):
         fn = self.args["fn"]
-        if acc is not None and not isinstance(fn, Collect) and not self.result.static:
+        if acc is not None and not isinstance(fn, Collect) and not self.result_tile.static:
             self.check_sizes(ev, acc, values)
         if isinstance(fn, Matmul):
             return ev.matmul(
@@ -361,7 +377,11 @@ class Reduction(HigherOrder):
             "those of a group",
             acc.shape,
             shape,
-            [i for i, d in enumerate((self.result.rows, self.result.cols)) if d.value is None],
+            [
+                i
+                for i, d in enumerate((self.result_tile.rows, self.result_tile.cols))
+                if d.value is None
+            ],
         )
 
 
@@ -432,7 +452,7 @@ class Accum(Reduction):
                 low.take(self, 0),
                 range(2, 2 + rank),
                 low.most_tiles(self.result),
-                self.result,
+                self.result_tile,
                 fn=fn.op,
             )
         ]
@@ -515,7 +535,7 @@ class Scan(Reduction):
                 low.take(self, 0),
                 range(2, 2 + self.args["rank"]),
                 low.most_tiles(self.result),
-                self.result,
+                self.result_tile,
                 fn=self.args["fn"].op,
                 scan=True,
             )
@@ -528,7 +548,7 @@ class Scan(Reduction):
         acc = None
         for values, s in self.elements(streams):
             if values is None or vacant(
-                values[0].shape, self.result
+                values[0].shape, self.result_tile
             ):  # an empty tile of run-time size goes by, like an empty dimension
                 yield (None if values is None else values[0]), s
             else:

@@ -158,14 +158,14 @@ class RandomAccess(Operator):
     @property
     def tile(self) -> TileType:
         """Type of the tiles that are moved."""
-        return _tile_type(self) if "tile" in self.args else self.inputs[1].element
+        return _tile_type(self) if "tile" in self.args else self.inputs[1].type.tile
 
     @property
     def grid(self) -> tuple[int, int]:
         """Tile rows and tile columns of the tensor."""
         t = self.args["tensor"]
-        tile = self.tile
-        return ceil_div(t.rows, tile.rows.value), ceil_div(t.cols, tile.cols.value)
+        rows, cols = self.tile.static_shape
+        return ceil_div(t.rows, rows), ceil_div(t.cols, cols)
 
     def place(self, ev, address: int) -> tuple[int, int]:
         """Element row and column of a tile."""
@@ -177,12 +177,12 @@ class RandomAccess(Operator):
                 f"{rows * cols - 1}"
             )
         r, c = divmod(address, cols)
-        return r * self.tile.rows.value, c * self.tile.cols.value
+        height, width = self.tile.static_shape
+        return r * height, c * width
 
     def params(self, low) -> dict:
         """Parameters of the unit that finds a tile by its address."""
-        rows = self.tile.rows.value
-        cols = self.tile.cols.value
+        rows, cols = self.tile.static_shape
         width = self.grid[1]
         if width & (width - 1):
             raise low.error(
@@ -226,7 +226,8 @@ class RandomOffChipLoad(RandomAccess):
         _tile_type(self)
         _check_addresses(self, 0)
 
-    check_complete = _check_read
+    def check_complete(self):
+        _check_read(self)
 
     def shape_rule(self):
         return [StreamType(_tile_type(self), self.inputs[0].shape)]
@@ -437,7 +438,8 @@ class LinearOffChipLoad(Operator):
                 remedy="check shape and stride",
             )
 
-    check_complete = _check_read
+    def check_complete(self):
+        _check_read(self)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -630,6 +632,7 @@ class LinearOffChipStore(Operator):
                 f"carries {t.dtype}, tensor {tensor.name} holds {tensor.dtype}",
                 remedy=f"store cast(stream, {tensor.dtype!r})",
             )
+        rows, cols = t.static_shape
         count = self.inputs[0].type.count
         if self.args["order"] is not None:
             order = self.args["order"] = _places(self)
@@ -640,9 +643,7 @@ class LinearOffChipStore(Operator):
                     remedy="give one place per tile of a static size",
                 )
             grid = {
-                (r, c)
-                for r in range(0, tensor.rows, t.rows.value)
-                for c in range(0, tensor.cols, t.cols.value)
+                (r, c) for r in range(0, tensor.rows, rows) for c in range(0, tensor.cols, cols)
             }
             inside = [p for p in order if p[0] < tensor.rows and p[1] < tensor.cols]
             if len(inside) != len(grid) or set(inside) != grid:
@@ -652,13 +653,13 @@ class LinearOffChipStore(Operator):
                     rule="a store fills its tensor once",
                 )
         else:
-            rows = ceil_div(tensor.rows, t.rows.value)
-            cols = ceil_div(tensor.cols, t.cols.value)
-            if (count - rows * cols).is_nonzero:
+            down = ceil_div(tensor.rows, rows)
+            across = ceil_div(tensor.cols, cols)
+            if (count - down * across).is_nonzero:
                 raise self.stream_error(
                     0,
                     f"has {count} tiles, tensor {tensor.name} [{tensor.rows}, {tensor.cols}] "
-                    f"takes {rows} x {cols}",
+                    f"takes {down} x {across}",
                     rule="a store fills its tensor once",
                     remedy="check the tensor's shape and the tile size",
                 )
@@ -672,7 +673,8 @@ class LinearOffChipStore(Operator):
                     remedy="declare another output tensor",
                 )
 
-    check_complete = check_alone
+    def check_complete(self):
+        self.check_alone()
 
     def shape_rule(self):
         return []
@@ -708,9 +710,7 @@ class LinearOffChipStore(Operator):
 
     def evaluate(self, ev, stream):
         tensor = self.args["tensor"]
-        t = self.inputs[0].element
-        rows = t.rows.value
-        cols = t.cols.value
+        rows, cols = self.inputs[0].type.tile.static_shape
         out = np.zeros((tensor.rows, tensor.cols), ev.dtype)
         width = ceil_div(tensor.cols, cols)
         for i, tile in enumerate(v for v, _ in stream if v is not None):

@@ -103,10 +103,9 @@ class Routing(Operator):
         if all(d == sizes[0] for d in sizes) and not sizes[0].kind.ragged:
             return sizes[0]
         kind = DimKind.DYNAMIC_RAGGED
-        bounds = [self.graph.most(d) for d in sizes]
-        return self.graph.fresh(
-            "M", (self.name, key), kind, None if None in bounds else max(bounds)
-        )
+        bounds = [most for d in sizes if (most := self.graph.most(d)) is not None]
+        most = max(bounds) if len(bounds) == len(sizes) else None
+        return self.graph.fresh("M", (self.name, key), kind, most)
 
     def merged_element(self, elements: list, key: str = ""):
         first = elements[0]

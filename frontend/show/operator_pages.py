@@ -79,7 +79,7 @@ class Given:
         return self.graph.output("y", (32, 32))
 
 
-Example = Callable[[Given], Operator | None]
+Example = Callable[[Given], Operator]
 
 
 def _function_examples() -> list[tuple[str, Example]]:
@@ -170,7 +170,7 @@ def _pace(unit: Unit) -> str:
     return "" if latency is None else f" (L {latency}, II {k.interval(t)})"
 
 
-def _example(make: Example) -> list[str]:
+def _example(make: Callable[[Given], Operator | None]) -> list[str]:
     """What one operator makes of typical streams: types, equations, units."""
     g = Graph("example")
     node = make(Given(g))
@@ -216,7 +216,10 @@ def _functions() -> list[str]:
         doc = (
             FUNCTIONS[fn.op].doc
             if getattr(fn, "op", None) in FUNCTIONS and fn.name == fn.op
-            else inspect.getdoc(type(fn)).split("\n\n")[0].replace("\n", " ").replace("``", "`")
+            else (inspect.getdoc(type(fn)) or "")
+            .split("\n\n")[0]
+            .replace("\n", " ")
+            .replace("``", "`")
         )
         kinds = " ".join(
             sorted(o for o in fn.operators if o in ("Map", "FlatMap") or _reduces(o, fn))

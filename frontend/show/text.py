@@ -7,18 +7,20 @@ calls in Python's syntax, read through ``ast``: nothing in a text is executed.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from pathlib import Path
 
 import sympy
 
 from ...machine.errors import ProgramError
 from ..functions.tiles import FORMS, Function
-from ..graph import OPERATORS, Graph, Operator, TensorRef
+from ..graph import OPERATORS, Graph, Operator, Stream, TensorRef
 from ..operators.boundary import Loop
 from ..types import (
     BufferType,
     Dim,
     DimKind,
+    ElementType,
     ScalarType,
     SelectorType,
     StreamType,
@@ -93,7 +95,7 @@ def _dims(shape) -> tuple[Dim, ...]:
     return tuple(map(dim, shape))
 
 
-TYPES = {
+TYPES: dict[str, Callable[..., ElementType | StreamType]] = {
     "stream": lambda shape, element: StreamType(element, _dims(shape)),
     "tile": lambda rows, cols, dtype: TileType(dim(rows), dim(cols), dtype),
     "selector": SelectorType,
@@ -108,11 +110,18 @@ class _Reader:
     def __init__(self, where: str):
         self.where = where
         self.line = 0
-        self.graph: Graph | None = None
+        self.started: Graph | None = None
         self.nodes: dict[str, Operator] = {}
 
     def error(self, what: str, remedy: str | None = None) -> ProgramError:
         return ProgramError(what, f"{self.where}:{self.line}", remedy=remedy)
+
+    @property
+    def graph(self) -> Graph:
+        """The program that the first line started."""
+        if self.started is None:
+            raise self.error("no program", "the first line is program('name')")
+        return self.started
 
     def read(self, text: str) -> Graph:
         for self.line, line in enumerate(text.splitlines(), 1):
@@ -125,8 +134,6 @@ class _Reader:
                 ) from None
             for statement in body:
                 self.statement(statement)
-        if self.graph is None:
-            raise self.error("no program", "the first line is program('name')")
         return self.graph
 
     def statement(self, s: ast.stmt) -> None:
@@ -139,65 +146,84 @@ class _Reader:
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
             raise self.error(f"not a call: {ast.unparse(s)}")
         name = call.func.id
-        if self.graph is None:
+        if self.started is None:
             if name != "program":
                 raise self.error("no program yet", "the first line is program('name')")
-            self.graph = Graph(self.value(call.args[0]))
+            self.started = Graph(self.word(call.args[0]))
         elif name == "symbol":
+            symbol, kind, *most = call.args
             self.graph.symbol(
-                self.value(call.args[0]),
-                DimKind(self.value(call.args[1])),
-                *map(self.value, call.args[2:]),
+                self.word(symbol), DimKind(self.word(kind)), *[self.number(x) for x in most]
             )
         elif name == "close":
-            self.stream(call.args[0]).node.close(self.stream(call.args[1]))
+            loop = self.stream(call.args[0]).node
+            if not isinstance(loop, Loop):
+                raise self.error(f"closes {loop.name}, which is no Loop")
+            loop.close(self.stream(call.args[1]))
         elif name in ("input", "output"):
-            self.graph.tensor(*[self.value(a) for a in call.args], name)
+            tensor, shape, dtype = call.args
+            sizes = [self.number(n) for n in self.items(shape)]
+            self.graph.tensor(self.word(tensor), sizes, self.word(dtype), name)
         elif name == "assert_shape":
-            self.stream(call.args[0]).assert_shape(self.value(call.args[1]))
+            stream, shape = call.args
+            self.stream(stream).assert_shape([self.dimension(d) for d in self.items(shape)])
         elif name in OPERATORS:
             self.operator(OPERATORS[name], target, call)
         else:
             raise self.error(f"unknown operator {name!r}", f"known: {', '.join(OPERATORS)}")
 
     def operator(self, cls: type[Operator], target: str | None, call: ast.Call) -> None:
-        args = {k.arg: self.value(k.value) for k in call.keywords}
-        streams = [self.stream(a) for a in call.args]
+        args = self.named(call)
+        streams: list[object] = [self.stream(a) for a in call.args]
         required = [s for s in cls.streams if not s.endswith("?")]
         if not any(s.endswith("*") for s in cls.streams):
             optional = [s[:-1] for s in cls.streams if s.endswith("?")]
             args |= dict(zip(optional, streams[len(required) :], strict=False))
             streams = streams[: len(required)]
-        self.nodes[target] = cls(*streams, name=target, graph=self.graph, **args)
+        node = cls(*streams, name=target, graph=self.graph, **args)
+        if target is not None:
+            self.nodes[target] = node
 
-    def stream(self, e: ast.expr):
+    def named(self, call: ast.Call) -> dict[str, object]:
+        """The arguments that a call gives by name."""
+        args = {}
+        for k in call.keywords:
+            if k.arg is None:
+                raise self.error(f"not an argument by name: {ast.unparse(k)}")
+            args[k.arg] = self.value(k.value)
+        return args
+
+    def stream(self, e: ast.expr) -> Stream:
         port = 0
         if isinstance(e, ast.Subscript):
-            e, port = e.value, self.value(e.slice)
+            port = self.number(e.slice)
+            e = e.value
         if not isinstance(e, ast.Name) or e.id not in self.nodes:
             raise self.error(f"no stream {ast.unparse(e)!r} so far")
         return self.nodes[e.id][port]
 
-    def value(self, e: ast.expr):
-        match e:
-            case ast.Constant(value=v):
-                return v
-            case ast.List(elts=items):
-                return [self.value(x) for x in items]
-            case ast.Call(func=ast.Name(id=name)) if name in FORMS:
-                return FORMS[name](
-                    *[self.value(x) for x in e.args],
-                    **{k.arg: self.value(k.value) for k in e.keywords},
-                )
-            case ast.Call(func=ast.Name(id=name), args=args) if name in TYPES:
-                return TYPES[name](*map(self.value, args))
-            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=float(v))):
-                return -v
-            case ast.Call(func=ast.Name(id="tensor"), args=[name]):
-                ref = self.graph.tensors.get(self.value(name))
-                if ref is None:
-                    raise self.error(f"no tensor {self.value(name)!r} so far")
-                return ref
+    def word(self, e: ast.expr) -> str:
+        """A string."""
+        value = self.value(e)
+        if not isinstance(value, str):
+            raise self.error(f"not a string: {ast.unparse(e)}")
+        return value
+
+    def number(self, e: ast.expr) -> int:
+        """An integer."""
+        value = self.value(e)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.error(f"not an integer: {ast.unparse(e)}")
+        return value
+
+    def items(self, e: ast.expr) -> list[ast.expr]:
+        """The items of a list."""
+        if not isinstance(e, ast.List):
+            raise self.error(f"not a list: {ast.unparse(e)}")
+        return e.elts
+
+    def dimension(self, e: ast.expr) -> Dim:
+        """A symbol, a number or an expression of such."""
         if isinstance(e, ast.Name) and e.id in self.graph.symbols:
             return self.graph.symbols[e.id]
         expr = self.size(e)
@@ -206,6 +232,26 @@ class _Reader:
         for p in parts:
             kind = kind.join(p.kind)
         return Dim(expr, kind) if parts else dim(expr)
+
+    def value(self, e: ast.expr) -> object:
+        """What an argument of a call stands for."""
+        match e:
+            case ast.Constant(value=v):
+                return v
+            case ast.List(elts=items):
+                return [self.value(x) for x in items]
+            case ast.Call(func=ast.Name(id=name)) if name in FORMS:
+                return FORMS[name](*[self.value(x) for x in e.args], **self.named(e))
+            case ast.Call(func=ast.Name(id=name), args=args) if name in TYPES:
+                return TYPES[name](*map(self.value, args))
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=float(v))):
+                return -v
+            case ast.Call(func=ast.Name(id="tensor"), args=[name]):
+                ref = self.graph.tensors.get(self.word(name))
+                if ref is None:
+                    raise self.error(f"no tensor {self.word(name)!r} so far")
+                return ref
+        return self.dimension(e)
 
     def size(self, e: ast.expr) -> sympy.Expr:
         match e:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections.abc import Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = [
     "Builder",
     "Value",
     "absolute",
+    "columns",
     "exp",
     "expression",
     "log",
@@ -34,6 +36,21 @@ __all__ = [
     "sqrt",
     "where",
 ]
+
+
+Row = tuple[Op, int, int, float]
+"""A node: operation, operands (-1: none) and value."""
+
+
+def columns(rows: Sequence[Row]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Nodes as the four arrays of a :class:`~penstock.machine.dataflow.DataflowGraph`."""
+    op, a, b, value = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return (
+        np.array(op, np.uint8),
+        np.array(a, np.int32),
+        np.array(b, np.int32),
+        np.array(value, np.float64),
+    )
 
 
 class Builder:
@@ -53,7 +70,7 @@ class Builder:
         self.title = title
         self.constant_uses = constant_uses
         self._asked: dict[bytes, int] = {}
-        self._rows: list[tuple[Op, int, int, float]] = []
+        self._rows: list[Row] = []
         self._known: dict = {}
         self._names: dict[int, str] = {}
         self._outputs: list[tuple[str, int]] = []
@@ -115,12 +132,8 @@ class Builder:
         """The graph of what the outputs depend on (and of inputs, constants and operations nothing
         else).
         """
-        op, a, b, value = zip(*self._rows, strict=False) if self._rows else ((), (), (), ())
         whole = DataflowGraph(
-            op,
-            a,
-            b,
-            value,
+            *columns(self._rows),
             self._names,
             [i for _, i in self._outputs],
             [s for s, _ in self._outputs],
@@ -214,8 +227,6 @@ class Value:
 
     def __rpow__(self, base):
         return exp(self * float(np.log(base)))
-
-    __hash__ = None
 
     def __bool__(self):
         raise ProgramError(

@@ -349,10 +349,14 @@ class _Lowering:
             return self.lower(value)
         if isinstance(condition, BooleanFalse):
             return self._piecewise(rest)
-        number = lambda x: float(x) if x.is_Number else self.lower(x)  # noqa: E731
         if not rest:
             raise ProgramError(
                 f"a case of {condition} has no alternative", f"device {self.builder.title}"
             )
-        other = number(rest[0][0]) if isinstance(rest[0][1], BooleanTrue) else self._piecewise(rest)
-        return where(self.lower(condition), number(value), other)
+        last = isinstance(rest[0][1], BooleanTrue)
+        other = self._case(rest[0][0]) if last else self._piecewise(rest)
+        return where(self.lower(condition), self._case(value), other)
+
+    def _case(self, value: sy.Expr) -> Value | float:
+        """What a case gives; a number stays one, for `where` leaves out a zero."""
+        return float(value) if value.is_Number else self.lower(value)

@@ -7,6 +7,10 @@ products, is exact in fp32.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
 import numpy as np
 
 from ...machine import arith
@@ -21,7 +25,7 @@ WHOLE = 2.0**23
 SIGNED = 1.5 * 2.0**23
 
 
-def _floor(v, magic: float = WHOLE):
+def _floor(v: Value, magic: float = WHOLE) -> Value:
     """Largest whole number up to v; 0 <= v < 2**23 (or any whole number), with SIGNED also -2**22 <
     v < 2**22.
     """
@@ -29,7 +33,7 @@ def _floor(v, magic: float = WHOLE):
     return near - (v < near)
 
 
-def _divide(v, places: int, magic: float = WHOLE):
+def _divide(v: Value, places: int, magic: float = WHOLE) -> tuple[Value, Value]:
     """v >> places and the rest, of a whole number below 2**24."""
     high = _floor(v * 2.0**-places, magic)
     return high, v - high * 2.0**places
@@ -44,27 +48,27 @@ def _constant(n: int) -> list[float]:
     return limbs
 
 
-def _carry(columns: list) -> list:
+def _carry(lowest: Value, *columns: Value | float) -> list[Value]:
     """Limbs of a number given by sums per place."""
-    limbs = []
-    carry = None
+    carry, rest = _divide(lowest, BITS)
+    limbs = [rest]
     for c in columns:
-        c = c if carry is None else c + carry
-        carry, rest = _divide(c, BITS)
+        carry, rest = _divide(c + carry, BITS)
         limbs.append(rest)
     return [*limbs, carry]
 
 
-def _times(x: list, y: list) -> list:
-    columns: list = [None] * (len(x) + len(y) - 1)
+def _times(x: Sequence[Value], y: Sequence[Value] | Sequence[float]) -> list[Value]:
+    """Limbs of a product."""
+    columns: dict[int, Value] = {}
     for i, a in enumerate(x):
         for j, b in enumerate(y):
             p = a * b
-            columns[i + j] = p if columns[i + j] is None else columns[i + j] + p
-    return _carry(columns)
+            columns[i + j] = columns[i + j] + p if i + j in columns else p
+    return _carry(*columns.values())
 
 
-def _shift(x: list, places: int) -> list:
+def _shift(x: list[Value], places: int) -> list[Value]:
     """x >> places."""
     x = x[places // BITS :]
     s = places % BITS
@@ -77,7 +81,7 @@ def _shift(x: list, places: int) -> list:
     ]
 
 
-def _split(v, count: int) -> list:
+def _split(v: Value, count: int) -> list[Value]:
     """Limbs of a whole number below 2**24."""
     limbs = []
     for _ in range(count - 1):
@@ -86,12 +90,12 @@ def _split(v, count: int) -> list:
     return [*limbs, v]
 
 
-def _table(index: Value, values) -> Value:
+def _table(index: Value, values: np.ndarray) -> Value:
     """values[index], 0 <= index < 128: one of 16 in each of 8 rows, then the row."""
     high, low = _divide(index, 4)
     columns = [low == float(i) for i in range(16)]
 
-    def any_of(parts):
+    def any_of(parts: list[Value]) -> Value:
         total = parts[0]
         for p in parts[1:]:
             total = total | p
@@ -101,15 +105,6 @@ def _table(index: Value, values) -> Value:
         any_of([columns[i] & float(values[16 * row + i]) for i in range(16)]) for row in range(8)
     ]
     return any_of([(high == float(row)) & rows[row] for row in range(8)])
-
-
-def _known(index: Value, guess, table) -> Value:
-    """table[index], where ``guess`` is a formula that is right for nearly every index."""
-    off = np.asarray(table, np.float64) - guess(_Numbers(np.arange(128))).v
-    value = guess(index)
-    for i in np.flatnonzero(off):
-        value = value + (index == float(i)) * float(off[i])
-    return value
 
 
 class _Numbers:
@@ -138,7 +133,26 @@ class _Numbers:
         return self._with(arith.div, o, True)
 
 
-def _exp2(index: Value) -> list:
+Formula = TypeVar("Formula", Value, _Numbers)
+"""What a formula is tried on, and used on."""
+
+
+class _Guess(Protocol):
+    """A formula of arithmetic alone."""
+
+    def __call__(self, i: Formula, /) -> Formula: ...
+
+
+def _known(index: Value, guess: _Guess, table: Sequence[int]) -> Value:
+    """table[index], where ``guess`` is a formula that is right for nearly every index."""
+    off = np.asarray(table, np.float64) - guess(_Numbers(np.arange(128))).v
+    value = guess(index)
+    for i in np.flatnonzero(off):
+        value = value + (index == float(i)) * float(off[i])
+    return value
+
+
+def _exp2(index: Value) -> list[Value]:
     """EXP2_TABLE[index], 31 bits: what the ALU's exp gives, multiples of 2**7, and a table of the
     difference.
     """
@@ -157,16 +171,11 @@ def _exp2(index: Value) -> list:
     return [low, middle, top + carry]
 
 
-def exact_silu(x: Value) -> Value:
-    """silu(x) as ``arith.silu`` defines it; names and steps as there."""
-    negative = x < 0.0
-    size = absolute(x)
-    c = maximum(minimum(size, 255.0), 2.0**-30)
-    q = c * (2.0**23 + 1)
-    unit = q - q * (1 - 2.0**-24)  # the power of two in c
-    significand = _split(c / unit * WHOLE, 3)
-
-    # e**-c = mantissa * 2**-(k + 30); c * log2(e) = m * 2**23 - r with 30 fraction bits
+def _exponential(unit: Value, significand: list[Value]) -> tuple[list[Value], Value]:
+    """e**-c = mantissa * 2**-(k + 30), of c = significand * unit * 2**-23: limbs of the mantissa,
+    and k.
+    """
+    # c * log2(e) = m * 2**23 - r with 30 fraction bits
     product = _times(significand, _constant(LOG2E))
     whole = [
         _divide(_floor(product[i] * unit * 2.0 ** (BITS * i - 29)), 23) for i in range(2, 6)
@@ -178,16 +187,26 @@ def exact_silu(x: Value) -> Value:
     index = k * 128.0 - m
     bend = _shift(_times(_split(_divide(r, 7)[0], 2), _constant(EXP2_C2)), 15)[:2]
     c1 = _constant(EXP2_C1)
-    u = _carry([bend[0] + c1[0], bend[1] + c1[1], c1[2]])[:3]
+    u = _carry(bend[0] + c1[0], bend[1] + c1[1], c1[2])[:3]
     p = _shift(_times(u, _split(r, 3)), 24)[:3]
     base = _exp2(index)
-    mantissa = _carry([a + b for a, b in zip(base, _shift(_times(base, p), 32)[:3], strict=True)])[
-        :3
-    ]
+    curve = _shift(_times(base, p), 32)[:3]
+    return _carry(*(a + b for a, b in zip(base, curve, strict=True)))[:3], k
 
-    # 2**-k, and d = 1 + e**-c
+
+@dataclass(frozen=True)
+class _Power:
+    """2**-k as factors: ``small``, at least 2**-31, and ``halves``, each 2**-32 or 1."""
+
+    k: Value
+    small: Value | float
+    halves: list[Value]
+
+
+def _power(k: Value) -> _Power:
+    """2**-k, of k up to 255."""
     left = minimum(k, 255.0)
-    small = 1.0
+    small: Value | float = 1.0
     halves = []
     for j in (7, 6, 5, 4, 3, 2, 1, 0):
         bit = left >= float(1 << j)
@@ -196,32 +215,39 @@ def exact_silu(x: Value) -> Value:
             halves += [where(bit, 2.0**-32, 1.0)] * (1 << j - 5)
         else:
             small = (bit * (2.0 ** -(1 << j) - 1) + 1.0) * small
-    near = (k < 32.0) & small
-    e0, e1, e2 = (_floor(v * near * 2.0 ** (BITS * i)) for i, v in enumerate(mantissa))
-    (h1, l1), (h2, l2) = _divide(e1, BITS), _divide(e2, 2 * BITS)
-    m2, l2 = _divide(l2, BITS)
-    d = [e0 + l1 + l2, h1 + m2, h2 + 256.0]
+    return _Power(k, small, halves)
 
-    # 1/d = reciprocal * 2**-32
+
+def _one_plus(mantissa: list[Value], power: _Power) -> list[Value]:
+    """Limbs of d = 1 + e**-c."""
+    near = (power.k < 32.0) & power.small
+    e0, e1, e2 = (_floor(v * near * 2.0 ** (BITS * i)) for i, v in enumerate(mantissa))
+    h1, l1 = _divide(e1, BITS)
+    h2, l2 = _divide(e2, 2 * BITS)
+    m2, l2 = _divide(l2, BITS)
+    return [e0 + l1 + l2, h1 + m2, h2 + 256.0]
+
+
+def _line(i: Formula) -> Formula:
+    """RECIP_TABLE, nearly: a term in the middle of a segment corrects 1/x at its start."""
+    return _nearest(
+        1.0 * 2**20 / (i / 128.0 + 1.0)
+        - 8.0 / ((i + 0.5) / 128.0 + 1.0) / ((i + 0.5) / 128.0 + 1.0) / ((i + 0.5) / 128.0 + 1.0)
+    )
+
+
+def _slope(i: Formula) -> Formula:
+    """RECIP_SLOPE, nearly."""
+    return _nearest(4096.0 / ((i / 128.0 + 1.0) * ((i + 1.0) / 128.0 + 1.0)))
+
+
+def _reciprocal(d: list[Value]) -> list[Value]:
+    """Limbs of 2**32 / d: a line through a table, then one step of Newton's method."""
     segment, odd = _divide(d[2], 1)
     segment = segment - 128.0
     rest = odd * BASE + d[1]
-    line = _known(
-        segment,
-        lambda i: _nearest(
-            1.0 * 2**20 / (i / 128.0 + 1.0)
-            - 8.0
-            / ((i + 0.5) / 128.0 + 1.0)
-            / ((i + 0.5) / 128.0 + 1.0)
-            / ((i + 0.5) / 128.0 + 1.0)
-        ),
-        RECIP_TABLE,
-    )
-    slope = _known(
-        segment,
-        lambda i: _nearest(4096.0 / ((i / 128.0 + 1.0) * ((i + 1.0) / 128.0 + 1.0))),
-        RECIP_SLOPE,
-    )
+    line = _known(segment, _line, RECIP_TABLE)
+    slope = _known(segment, _slope, RECIP_SLOPE)
     y = _divide(line - _divide(slope * rest, 11)[0], 2)[0]
     dy = _times(d, _split(y, 2))
     a, b = _divide(dy[1], 3)
@@ -233,23 +259,41 @@ def exact_silu(x: Value) -> Value:
     t = y1 * error1 + _divide(t, 10, SIGNED)[0]
     y1, y0 = _divide(y, 8)
     carry, rest = _divide(y0 * 2.0**14 + _divide(t, 1, SIGNED)[0], 22, SIGNED)
-    reciprocal = [*_split(rest, 2), y1 + carry]
+    return [*_split(rest, 2), y1 + carry]
 
-    # sigmoid, times the significand, rounded once
-    sigmoid = [
-        where(negative, n, v)
-        for n, v in zip(_shift(_times(mantissa, reciprocal), 30)[:3], reciprocal, strict=True)
-    ]
+
+def _rounded(sigmoid: list[Value], significand: list[Value]) -> tuple[Value, Value]:
+    """The product as a significand rounded once, and the power of two to scale it by."""
     w = _shift(_times(sigmoid, significand), 24)[:3]
     scale = 1.0 + (w[2] >= 512.0) + (w[2] >= 1024.0) * 2.0  # 2**top
     part = w[0] / scale
     i0 = _floor(part * 2.0**-7)
     dropped = _floor(part - i0 * 128.0)
     kept = w[2] / scale * 2.0**15 + w[1] / scale * 16.0 + i0
-    kept = kept + ((dropped > 64.0) | ((dropped == 64.0) & _divide(kept, 1)[1]))
+    return kept + ((dropped > 64.0) | ((dropped == 64.0) & _divide(kept, 1)[1])), scale
+
+
+def exact_silu(x: Value) -> Value:
+    """silu(x) as ``arith.silu`` defines it; names and steps as there."""
+    negative = x < 0.0
+    size = absolute(x)
+    c = maximum(minimum(size, 255.0), 2.0**-30)
+    q = c * (2.0**23 + 1)
+    unit = q - q * (1 - 2.0**-24)  # the power of two in c
+    significand = _split(c / unit * WHOLE, 3)
+    mantissa, k = _exponential(unit, significand)
+    power = _power(k)
+    reciprocal = _reciprocal(_one_plus(mantissa, power))
+
+    # sigmoid, times the significand
+    sigmoid = [
+        where(negative, n, v)
+        for n, v in zip(_shift(_times(mantissa, reciprocal), 30)[:3], reciprocal, strict=True)
+    ]
+    kept, scale = _rounded(sigmoid, significand)
     value = kept * (unit * 2.0**-24) * scale
-    shrunk = value * small
-    for h in halves:
+    shrunk = value * power.small
+    for h in power.halves:
         shrunk = shrunk * h
     result = where(negative, -shrunk, value)
 
@@ -258,5 +302,5 @@ def exact_silu(x: Value) -> Value:
     return where(x == x, result, x + x)
 
 
-def _nearest(v):
+def _nearest(v: Formula) -> Formula:
     return v + WHOLE - WHOLE

@@ -94,14 +94,11 @@ def _gates(s: _Stamps, n: int) -> None:
             np.minimum(s.rng.geometric(0.3, k), len(nets) - 1),
         )
         inputs = [nets[-1 - int(i)] for i in np.unique(back)]
-        k = len(inputs)
         out = s.node()
-        top = out
-        for i, gate in enumerate(inputs):
-            below = s.node() if i + 1 < k else None
-            s.transistor(gate, top, below)  # in series, down to ground
+        drains = [out, *(s.node() for _ in inputs[1:])]
+        for gate, drain, source in zip(inputs, drains, [*drains[1:], None], strict=True):
+            s.transistor(gate, drain, source)  # in series, down to ground
             s.transistor(gate, out, None)  # in parallel, up to the supply
-            top = below
         nets.append(out)
 
 

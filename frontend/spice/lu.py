@@ -7,7 +7,8 @@ the sums come out right, and an output that holds minus its entry has a name tha
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +17,7 @@ from ...machine.dataflow import DataflowGraph
 from ...machine.errors import ProgramError
 from ...machine.graph_forms import SHAPES
 from ...machine.token_ops import Op
+from .builder import Row, columns
 from .factor import Factors
 
 __all__ = ["SHAPES", "entry_values", "front_solve", "read_factors", "whole_lu"]
@@ -25,12 +27,20 @@ class _Arrays:
     """Nodes in arrays that grow by doubling; appended in blocks."""
 
     def __init__(self, expected: int = 1024):
-        self.op, self.a, self.b, self.value = (
-            np.empty(expected, t) for t in (np.uint8, np.int32, np.int32, np.float64)
-        )
+        self.op: np.ndarray = np.empty(expected, np.uint8)
+        self.a: np.ndarray = np.empty(expected, np.int32)
+        self.b: np.ndarray = np.empty(expected, np.int32)
+        self.value: np.ndarray = np.empty(expected, np.float64)
         self.n = 0
 
-    def add(self, op, a, b, count: int, value=0.0) -> np.ndarray:
+    def add(
+        self,
+        op: int | np.ndarray,
+        a: int | np.ndarray,
+        b: int | np.ndarray,
+        count: int,
+        value: float | np.ndarray = 0.0,
+    ) -> np.ndarray:
         """Indices of ``count`` new nodes."""
         start = self.n
         end = self.n + count
@@ -45,8 +55,10 @@ class _Arrays:
         self.n = end
         return np.arange(start, end, dtype=np.int32)
 
-    def graph(self, **rest) -> DataflowGraph:
-        return DataflowGraph(*(x[: self.n] for x in (self.op, self.a, self.b, self.value)), **rest)
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The nodes so far, as arrays of a DataflowGraph."""
+        n = self.n
+        return self.op[:n], self.a[:n], self.b[:n], self.value[:n]
 
 
 def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
@@ -65,8 +77,8 @@ def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
     output_names: list[str] = []
     node = np.full(n, -1, np.int32)
     positive = np.ones(n, bool)
-    l_nodes = [None] * n
-    l_positive = [None] * n
+    l_nodes: dict[int, np.ndarray] = {}
+    l_positive: dict[int, np.ndarray] = {}
     size = np.diff(f.starts)
     alone = np.repeat(size == 1, size)
     for k in range(n):
@@ -129,7 +141,8 @@ def whole_lu(f: Factors, title: str = "lu") -> DataflowGraph:
         node[rows] = -1
     if not outputs:
         raise ProgramError("is triangular after permutation: there is nothing to factorise", title)
-    return g.graph(
+    return DataflowGraph(
+        *g.columns(),
         name=names,
         outputs=np.concatenate(outputs).tolist(),
         output_names=output_names,
@@ -197,21 +210,24 @@ def front_solve(
     )
 
 
+Item = TypeVar("Item")
+
+
 class _Build:
     """Nodes one at a time, with their depth; inputs shared by name."""
 
     def __init__(self, shape: str):
         self.shape = shape
-        self.nodes = []
-        self.depth = []
-        self.names = {}
+        self.nodes: list[Row] = []
+        self.depth: list[int] = []
+        self.names: dict[str, int] = {}
 
     def input(self, name: str, value: float) -> int:
         if name not in self.names:
             self.names[name] = self._node((Op.INPUT, -1, -1, value), 1)
         return self.names[name]
 
-    def _node(self, row, depth) -> int:
+    def _node(self, row: Row, depth: int) -> int:
         self.nodes.append(row)
         self.depth.append(depth)
         return len(self.nodes) - 1
@@ -225,7 +241,10 @@ class _Build:
             return self._join(Op.ADD, p, q), s
         return (self._join(Op.SUB, p, q) if s else self._join(Op.SUB, q, p)), True
 
-    def _tree(self, items: list, join, node) -> object:
+    def _tree(
+        self, items: list[Item], join: Callable[[Item, Item], Item], node: Callable[[Item], int]
+    ) -> Item:
+        """The items joined in the graph's shape; ``node``: of an item."""
         if self.shape == "chains":
             first, *rest = items
             for item in rest:
@@ -234,7 +253,7 @@ class _Build:
         if self.shape == "balanced":
             while len(items) > 1:
                 items = [
-                    join(*items[i : i + 2]) if i + 1 < len(items) else items[i]
+                    join(items[i], items[i + 1]) if i + 1 < len(items) else items[i]
                     for i in range(0, len(items), 2)
                 ]
             return items[0]
@@ -254,12 +273,8 @@ class _Build:
         return self._tree(terms, self._signed, lambda x: x[0])
 
     def graph(self, outputs: list[tuple[str, int]], title: str, meta: Mapping) -> DataflowGraph:
-        op, a, b, value = zip(*self.nodes, strict=False)
         return DataflowGraph(
-            op,
-            a,
-            b,
-            value,
+            *columns(self.nodes),
             {i: s for s, i in self.names.items()},
             [i for _, i in outputs],
             [s for s, _ in outputs],

@@ -85,6 +85,11 @@ something else.
 """
 
 
+def on_arrays(function: Callable, operands: int) -> Callable[..., np.ndarray]:
+    """A function of nodes on arrays of them, element by element."""
+    return np.frompyfunc(function, operands, 1)
+
+
 class _Nodes(Evaluator):
     """The evaluator over object arrays of nodes; padding is the number 0, and what is computed from
     numbers alone stays a number.
@@ -151,11 +156,11 @@ class _Nodes(Evaluator):
             self.rounds |= f in ROUNDING
             return f(*(self.builder.lift(x) for x in operands))
 
-        def on_arrays(*arrays):
+        def on_tiles(*arrays: np.ndarray) -> np.ndarray:
             self._room_for(arrays[0].size)
-            return np.frompyfunc(on_nodes, len(arrays), 1)(*arrays)
+            return on_arrays(on_nodes, len(arrays))(*arrays)
 
-        return on_arrays
+        return on_tiles
 
     def _room_for(self, more: int) -> None:
         if len(self.builder) + more > NODE_LIMIT:
@@ -164,22 +169,24 @@ class _Nodes(Evaluator):
     def _dot(self, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         """Products, summed as a balanced tree over k (arith.matmul, on nodes)."""
         self._room_for(2 * a.size * b.shape[1])
-        products = np.frompyfunc(self._times, 2, 1)(a[:, :, None], b[None, :, :])
+        times = on_arrays(self._times, 2)
+        plus = on_arrays(self._plus, 2)
+        products = times(a[:, :, None], b[None, :, :])
         while products.shape[1] > 1:
-            products = np.frompyfunc(self._plus, 2, 1)(products[:, 0::2], products[:, 1::2])
+            products = plus(products[:, 0::2], products[:, 1::2])
         return products[:, 0]
 
     def _times(self, x, y):
         if isinstance(x, Value) or isinstance(y, Value):
             return self.builder.lift(x) * self.builder.lift(y)
-        return float(arith.mul(np.float32([x]), np.float32([y]))[0])
+        return float(arith.mul(np.array([x], np.float32), np.array([y], np.float32))[0])
 
     def _plus(self, x, y):
         if isinstance(x, Value) or isinstance(y, Value):
             if self._is_zero(y) and self._never_minus_zero(x):
                 return x
             return self.builder.lift(x) + self.builder.lift(y)
-        return float(arith.add(np.float32([x]), np.float32([y]))[0])
+        return float(arith.add(np.array([x], np.float32), np.array([y], np.float32))[0])
 
     @staticmethod
     def _is_zero(x) -> bool:
@@ -225,7 +232,7 @@ def scalarise(
     nodes, a Source without elements, a program without numbers to store, over NODE_LIMIT nodes.
     """
     g = Builder(title, CONSTANT_USES)
-    flops = sum((node.flops() for node in graph.nodes), sympy.Integer(0))
+    flops = sympy.Add(*(node.flops() for node in graph.nodes))
     if flops.is_number and flops > NODE_LIMIT:
         raise _too_large(title)
     nodes = _Nodes(g, tensors, t, SCALAR if exact else SCALAR | SHORT, sources, order)

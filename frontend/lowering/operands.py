@@ -1,0 +1,227 @@
+"""Element-wise functions, reductions of rows, and pairs."""
+
+from __future__ import annotations
+
+from ...machine.beat import MAX_STOP, Tile, Tuple
+from ..functions.tiles import Elementwise, spread_of
+from ..graph import Operator
+from ..operators.compute import HigherOrder
+from ..operators.shapes import Expand
+from ..types import (
+    BufferType,
+    ElementType,
+    TileType,
+    TupleType,
+    inner_dims,
+    members_of,
+    tiles_along,
+)
+from .base import Port
+from .buffers import Buffers
+
+
+class Operands(Buffers):
+    """A part of MachineLowering: units that take the tiles of their operands one by one."""
+
+    def elementwise(self, node: HigherOrder, fn: Elementwise, constant: int | None = None) -> Port:
+        """An element-wise function, the second operand spread over the first where it has one row
+        or column, or a ``constant`` (fp32 bits).
+        """
+        inputs = self.operands(node)
+        tuple_in = isinstance(node.inputs[0].element, TupleType)
+        params = {
+            "fn": fn.name,
+            "arity": fn.arity,
+            "lanes": self.m.lanes_for(fn.name),
+            "tuple_in": tuple_in,
+        }
+        if constant is not None:
+            params["constant"] = constant
+        elif fn.arity == 2 and (how := spread_of(node.tile_pair())):
+            params["spread"] = how
+            if tuple_in and not all(map(self.one_beat, node.tile_pair())):
+                raise self.error(
+                    node,
+                    f"spreads {node.operands()[1]} over {node.operands()[0]} in a stream of pairs",
+                    remedy="pass the two streams, not their Zip",
+                )
+            if not tuple_in:
+                inputs = self.spread_operand(node, how, *inputs)
+        inputs[0] = self.paced(node, inputs[0])
+        return self.shared(node, "map", params, inputs, self.payload(node.outputs[0].element, node))
+
+    def operands(self, node: HigherOrder) -> list[Port]:
+        """What feeds a node's inputs.
+
+        Where one is an Expand by the other, that one has room for a whole tile: the reference is
+        told of it with its last physical tile.
+        """
+        ports = [self.take(node, i) for i in range(len(node.inputs))]
+        for i, s in enumerate(node.inputs):
+            for other in node.inputs:
+                if (
+                    isinstance(other.node, Expand)
+                    and other.node.by_reference
+                    and (ref := other.node.inputs[1]).node is s.node
+                    and ref.port == s.port
+                    and (tiles := self.most_tiles(s.element))
+                    and tiles > 1
+                ):
+                    ports[i] = ports[i].deeper(tiles + self.depth)
+        return ports
+
+    def spread_operand(self, node: HigherOrder, how: str, a: Port, b: Port) -> list[Port]:
+        """Both operands with as many physical tiles: the second repeated over the first's grid."""
+        first, second = node.tile_pair()
+        rows, cols = self.grid(first)
+        if cols is None:
+            return self.spread_by_tokens(node, how, a, b)
+        own = self.grid(second)
+        if own == (rows, cols) and rows is not None:
+            return [a, b]
+        if how == "cols":  # [rows, 1]: each tile as often as there are columns
+            a = a.deeper(
+                cols + self.depth
+            )  # the column is often made of the row itself, which waits for it here
+            return [
+                a,
+                self.chain(
+                    self.chain(b, "flatten", node, {"lo": 0, "hi": 1}, "second"),
+                    "repeat",
+                    node,
+                    {"count": cols},
+                    "second_cols",
+                ),
+            ]
+        flat = self.chain(b, "flatten", node, {"lo": 0 if how == "both" else 1, "hi": 2}, "second")
+        if rows is not None and how == "both":
+            flat = self.chain(flat, "repeat", node, {"count": rows}, "second_rows")
+        elif rows is not None:
+            return [
+                a,
+                self.scratchpad(node, flat, 1, rows, cols, "second_rows", f"operand {second}"),
+            ]
+        else:
+            a, token = self.broadcast(node, a, 2, "first_fork", first)
+            a = a.deeper(cols + self.depth)  # a row's token comes with its last tile
+            bands = self.chain(token, "signal", node, {"level": 1}, "first_rows", self.token)
+            if how == "rows":
+                return [
+                    a,
+                    self.scratchpad(
+                        node,
+                        flat,
+                        1,
+                        None,
+                        cols,
+                        "second_rows",
+                        f"operand {second}",
+                        ref=bands,
+                        level=1,
+                    ),
+                ]
+            unit = self.unit("expand", node, {"level": 1, "scratchpad": None}, "second_rows")
+            flat = self.chain(
+                flat, "promote", node, {"level": 0, "outermost": False}, "second_place"
+            )
+            self.connect(flat, unit, 0)
+            self.connect(bands, unit, 1)
+            flat = Port(unit, 0, flat.payload)
+        return [a, self.chain(flat, "repeat", node, {"count": cols}, "second_cols")]
+
+    def spread_by_tokens(self, node: HigherOrder, how: str, a: Port, b: Port) -> list[Port]:
+        """Both operands with as many physical tiles, over columns that only the run tells: tokens
+        of the first ask for the second's.
+        """
+        first, second = node.tile_pair()
+        rows = self.grid(first)[0]
+        if how == "rows" and rows == 1:
+            return [a, b]
+        wide = self.bounded(
+            node,
+            tiles_along(first.cols, self.t),
+            f"spreads {second} over {first}, whose columns have no bound",
+            "the first operand waits in its channel for the second",
+        )
+        if how == "rows":  # kept for a pass a row of tiles, whose token comes with its last tile
+            a, token = self.broadcast(node, a, 2, "first_fork", first)
+            bands = self.chain(token, "signal", node, {"level": 1}, "first_rows", self.token)
+            kept = self.scratchpad(
+                node, b, 2, None, wide, "second_rows", f"operand {second}", ref=bands, level=1
+            )
+            return [
+                a.deeper(wide + self.depth),
+                self.chain(kept, "flatten", node, {"lo": 1, "hi": 2}, "second"),
+            ]
+        # the column is often made of the tile itself, which waits here: for a row of tiles, or for
+        # all where row_reduce tells of an empty one
+        a = a.deeper(wide * (rows or 1) + self.depth)
+        a, token = self.broadcast(node, a, 2, "first_fork", first)
+        unit = self.unit(
+            "expand", node, {"level": 2 if how == "both" else 1, "scratchpad": None}, "second_cols"
+        )
+        self.connect(b, unit, 0)
+        self.connect(
+            self.chain(token, "signal", node, {"level": 0}, "first_tiles", self.token), unit, 1
+        )
+        return [a, Port(unit, 0, b.payload)]
+
+    def row_reduce(self, node: HigherOrder, op: str) -> Port:
+        """Each row to one column: physical tiles on their own, then over the tiles of a row."""
+        t = self.tile(node, 0)
+        out = node.outputs[0].tile
+        rows, cols = self.grid(t)
+        port = self.shared(
+            node,
+            "row_reduce",
+            {"fn": op},
+            [self.paced(node, self.take(node, 0))],
+            Tile(self.t, "fp32"),
+        )
+        if cols == 1:
+            return port
+        if (
+            cols is None and rows is not None
+        ):  # over the tile as well, though it is one: so an empty one gives the identity
+            top = node.inputs[0].rank + 4
+            if top > MAX_STOP:
+                raise self.error(
+                    node,
+                    f"stream {node.inputs[0].name} {node.inputs[0].type} needs stops up to {top} "
+                    f"where its rows are reduced, a beat has {MAX_STOP}",
+                    remedy="flatten dimensions",
+                )
+            for level, role in ((0, "places"), (3, "whole")):
+                port = self.chain(port, "promote", node, {"level": level, "outermost": False}, role)
+            return self.accum(node, port, [1, 3], rows, out, "over_tiles", fn=op)
+        port = self.accum(node, port, [0], 1, out, "over_tiles", fn=op)
+        return self.chain(port, "promote", node, {"level": 0, "outermost": False}, "columns")
+
+    @staticmethod
+    def has_buffer(element: ElementType) -> bool:
+        """Whether an element refers to buffers, or has a member that does."""
+        return any(isinstance(x, BufferType) for x in members_of(element))
+
+    def zip(self, node: Operator) -> Port:
+        ports = [self.take(node, i) for i in range(2)]
+        a = node.inputs[0].element
+        b = node.inputs[1].element
+        if any(self.has_buffer(x) for x in (a, b)):
+            raise self.error(
+                node,
+                f"pairs {a} with {b}",
+                rule="references to buffers are counted on streams of their own",
+                remedy="put Streamify in front, or keep the streams apart",
+            )
+        tiles = [self.grid(x) for x in (a, b) if isinstance(x, TileType)]
+        if inner_dims(a) != inner_dims(b) or len(set(tiles)) > 1:
+            raise self.error(
+                node, f"cannot pair {a} with {b}", rule="both elements take as many physical tiles"
+            )
+        unit = self.unit("zip", node, {})
+        for i, p in enumerate(ports):
+            self.connect(p, unit, i)
+        return Port(unit, 0, Tuple(tuple(p.payload for p in ports)))
+
+
+__all__ = ["Operands"]
