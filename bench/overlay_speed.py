@@ -169,7 +169,10 @@ def main() -> int:
     args = p.parse_args()
     if args.json:
         writable(args.json)
-    at = lambda name: args.matrices / name  # noqa: E731
+
+    def at(name: str) -> Path:
+        return args.matrices / name
+
     load = os.getloadavg()[0]
     name, spec = (
         (f"lu:{SMALL}", f"lu:{at(SMALL)}")

@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from ..machine.errors import RunError
 from ..machine.trace import Run
 from ..machine.unitgraph import UnitGraph
@@ -86,9 +84,9 @@ def view(part: Part, run: Run) -> Run:
         for n, a in (run.outputs or {}).items()
         if n.startswith(part.prefix)
     }
-    out.busy, out.blocked, out.starved = (
-        None if a is None else np.asarray(a)[units] for a in (run.busy, run.blocked, run.starved)
-    )
+    out.busy = run.busy[units]
+    out.blocked = run.blocked[units]
+    out.starved = run.starved[units]
     out.peak_pages = {u: run.peak_pages[u + part.unit] for u in g.memories()}
     return out
 

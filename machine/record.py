@@ -8,12 +8,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..system.output import write_text
 from ..system.reading import check_fields, is_list, is_table, read_json
 from .errors import PenstockError
 from .timings import current_name
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass
@@ -74,9 +77,6 @@ class Record:
 
     """
 
-    outputs = None
-    errors = None
-
     workload: str
     config: str
     params: dict[str, Any]
@@ -111,6 +111,10 @@ class Record:
     offchip_bytes_per_cycle: float | None = None
     overlay: dict[str, Any] | None = None
     schedule: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.outputs: dict[str, np.ndarray] | None = None
+        self.errors: dict[str, float] | None = None
 
     def key(self) -> tuple[Any, ...]:
         """What makes two records the same experiment (backend and timing apart)."""

@@ -47,9 +47,8 @@ def whole_beats(payload: Payload, stream: SourceBeats) -> np.ndarray:
     n = beat_words(payload)
     tail = stream.stop.astype(np.uint64) | stream.data.astype(np.uint64) << np.uint64(STOP_BITS)
     out = np.zeros((len(stream.stop), n + 1), np.uint32)
-    if stream.payload is not None:
-        width = min(n, stream.payload.shape[1])
-        out[:, :width] = stream.payload[:, :width] * stream.data[:, None].astype(np.uint32)
+    width = min(n, stream.payload.shape[1])
+    out[:, :width] = stream.payload[:, :width] * stream.data[:, None].astype(np.uint32)
     word, shift = divmod(payload.bits, 32)
     if shift:
         out[:, word] &= np.uint32(2**shift - 1)

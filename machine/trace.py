@@ -71,7 +71,7 @@ class SourceBeats:
     release: np.ndarray
     stop: np.ndarray
     data: np.ndarray
-    payload: np.ndarray | None = None
+    payload: np.ndarray
 
 
 @dataclass
@@ -98,6 +98,10 @@ class SinkBeats:
     values: np.ndarray | None = None
 
 
+def _nothing() -> np.ndarray:
+    return np.zeros(0, np.int64)
+
+
 @dataclass
 class Run:
     """The outcome of one run on one backend.
@@ -114,6 +118,8 @@ class Run:
         Traces by channel id and by port index; empty unless asked for.
     busy, blocked, starved
         int64 [units]: docs/timing.md section 7.
+    occupancy
+        float64 [channels]: mean beats held over the run; empty in `stepsim` timing.
     lines_read, lines_written
         64-B lines that crossed the DRAM interface.
     peak_pages
@@ -127,10 +133,10 @@ class Run:
     outputs: dict[str, np.ndarray] | None = None
     channels: list[ChannelTrace] = field(default_factory=list)
     ports: list[PortTrace] = field(default_factory=list)
-    busy: np.ndarray | None = None
-    blocked: np.ndarray | None = None
-    starved: np.ndarray | None = None
-    occupancy: np.ndarray | None = None  # float64 [channels]: mean beats held over the run
+    busy: np.ndarray = field(default_factory=_nothing)
+    blocked: np.ndarray = field(default_factory=_nothing)
+    starved: np.ndarray = field(default_factory=_nothing)
+    occupancy: np.ndarray = field(default_factory=_nothing)
     lines_read: int = 0
     lines_written: int = 0
     peak_pages: dict[int, int] = field(default_factory=dict)

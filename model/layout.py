@@ -155,11 +155,10 @@ class Layout(Words):
         block = self._blank(payload, len(given.release))
         block[:, Beat.offsets["stop"]] = given.stop
         block[:, Beat.offsets["data"]] = given.data
-        if given.payload is not None:
-            for i in np.flatnonzero(np.asarray(given.data)):
-                meta, values = unpack_words(payload, given.payload[i])
-                block[i, Beat.offsets["numbers"] :] = meta
-                self.preset_values.append((int(block[i, Beat.offsets["value"]]), values))
+        for i in np.flatnonzero(np.asarray(given.data)):
+            meta, values = unpack_words(payload, given.payload[i])
+            block[i, Beat.offsets["numbers"] :] = meta
+            self.preset_values.append((int(block[i, Beat.offsets["value"]]), values))
         return self.put(block.reshape(-1))
 
     def channel_at(self, c: int) -> int:

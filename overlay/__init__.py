@@ -3,6 +3,10 @@ compare (docs/overlay.md).
 """
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .comparison import compare, instances, run, table, variants
 
 __all__ = ["compare", "instances", "run", "table", "variants"]
 

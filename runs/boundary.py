@@ -78,8 +78,9 @@ def physical(items: Iterable[tuple], element, payload: Payload, t: int) -> Sourc
     out = []
     bare = []
     for value, stop in items:
-        parts = None if value is None else [_parts(m, t, v) for m, v in _members(element, value)]
-        if parts is None or None in parts:
+        members = [] if value is None else _members(element, value)
+        parts = [p for m, v in members if (p := _parts(m, t, v)) is not None]
+        if not parts or len(parts) < len(members):
             out.append((0, stop + inner))
             bare.append(len(out) - 1)
             continue

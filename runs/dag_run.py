@@ -253,7 +253,7 @@ def _exact(problem: Problem, seed: int) -> list[np.ndarray]:
     """
     rng = np.random.default_rng(seed)
     rights = {op.inputs[1] for op in problem.ops if op.is_matmul}
-    tensors: list[np.ndarray | None] = [None] * len(problem.tensors)
+    tensors: dict[int, np.ndarray] = {}
     for index, shape in enumerate(problem.tensors):
         if problem.producer[index] is None:
             scale = shape.height**-0.5 if index in rights else 1.0
@@ -271,7 +271,7 @@ def _exact(problem: Problem, seed: int) -> list[np.ndarray]:
         else:
             made = np.sum(given, axis=0)
         tensors[problem.ops[op].output] = made
-    return tensors  # type: ignore[return-value]
+    return [tensors[t] for t in range(len(problem.tensors))]
 
 
 def _logical(values: np.ndarray, held: Held) -> list[tuple[np.ndarray, int]]:
@@ -381,7 +381,9 @@ def _execute(
         from .. import model
 
         run = model.run(graph, config, inputs, values=values, trace=trace, sources=sources)
-        taken = {name: run.sink_beats[ids[name]].values for name in kept} if values else {}
+        taken = {
+            name: beats for name in kept if (beats := run.sink_beats[ids[name]].values) is not None
+        }
     else:
         from ..tb import run as simulate
 

@@ -94,9 +94,9 @@ def text(r: Record, every: bool = False) -> str:
     """
     lines = [f"{r.workload} on {r.config}, {r.backend}, {r.timing} timing: {r.cycles} cycles"]
     if r.overlay is not None:
-        lines += _overlay(r)
+        lines += _overlay(r, r.overlay)
     elif r.schedule is not None:
-        lines += _schedule(r)
+        lines += _schedule(r.schedule)
     else:
         lines += _roofs(r)
     if has_counters(r):
@@ -123,7 +123,7 @@ def _roofs(r: Record) -> list[str]:
             f"intensity {bounds['intensity']:.2f} FLOP/B"
         )
     binding = max(
-        (k for k in ("traffic", "compute") if bounds.get(k)), key=bounds.get, default=None
+        (k for k in ("traffic", "compute") if bounds.get(k)), key=lambda k: bounds[k], default=None
     )
     if binding:
         lines.append(
@@ -151,13 +151,12 @@ def _units(r: Record, every: bool) -> list[str]:
     return lines + [f"    {name}: {why}" for name, why in bounding_chain(r)]
 
 
-def _overlay(r: Record) -> list[str]:
+def _overlay(r: Record, o: dict) -> list[str]:
     """Of a dataflow graph: what bounds its run, how much of PEs and links is used, and what it
     takes.
     """
-    o = r.overlay
     bounds = {k: v for k, v in o["bounds"].items() if k != "best"}
-    binding = max(bounds, key=bounds.get)
+    binding = max(bounds, key=lambda k: bounds[k])
     over = f"; the run is {r.cycles / bounds[binding]:.3f} x that" if bounds[binding] else ""
     lines = [
         f"  graph:    {o['nodes']} nodes, {o['edges']} edges, depth {o['depth']}; "
@@ -179,9 +178,8 @@ def _overlay(r: Record) -> list[str]:
     return [*lines, f"  memories: {o['memory_bits']} bits"]
 
 
-def _schedule(r: Record) -> list[str]:
+def _schedule(s: dict) -> list[str]:
     """Of a schedule: predicted and simulated cycles, in all and by subgraph."""
-    s = r.schedule
     lines = [
         f"  predicted {s['predicted']:.0f} cycles, {s['ratio']:.3f} x what the run took; after "
         f"fill and memory latency {s['ratio_after_fill']:.3f} x",
@@ -219,11 +217,12 @@ def _exact(r: Record) -> tuple:
 
 
 def _row(a: Record | None, b: Record | None) -> dict:
-    one = a or b
+    given = [r for r in (a, b) if r is not None]
+    one = given[0]
 
     def both(name: str):
         """The value of both, or the two."""
-        values = [getattr(r, name) for r in (a, b) if r]
+        values = [getattr(r, name) for r in given]
         return values[0] if values[0] == values[-1] else f"{values[0]} | {values[-1]}"
 
     out = {

@@ -69,7 +69,11 @@ class Options:
         return self.on in ("rtl", "both")
 
 
-def seeds_of(seed: int | list | tuple | range, points: int) -> list[int]:
+Seeds = int | list[int] | tuple[int, ...] | range
+"""One for all points, or as many as points."""
+
+
+def seeds_of(seed: Seeds, points: int) -> list[int]:
     """The seed of each point: one for all, or a list of as many."""
     seeds = list(seed) if isinstance(seed, (list, tuple, range)) else [seed] * points
     if len(seeds) != points:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .. import model
@@ -15,7 +15,7 @@ from ..machine.record import Record
 from ..machine.trace import Run
 from ..model import precompile
 from . import check, simulation
-from .options import Options, seeds_of
+from .options import Options, Seeds, seeds_of
 from .point import Point, label
 from .progress import Progress
 from .progress import of as progress_of
@@ -63,7 +63,7 @@ def outcomes(
     config: str | Config,
     points: list[dict],
     *,
-    seed: int | Sequence[int] = 0,
+    seed: Seeds = 0,
     progress: Progress | Callable[[str], None] | None = None,
     **options,
 ) -> list[Outcome]:

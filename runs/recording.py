@@ -41,7 +41,7 @@ def record(point: Point, run: Run, outputs: bool = False) -> Record:
     if checked:
         r.values_ok = checked.ok
         r.max_rel_err = max(checked.errors.values(), default=0.0)
-        if outputs:
+        if outputs and run.outputs is not None:
             r.outputs = {n: np.asarray(a, np.float32) for n, a in run.outputs.items()}
             r.errors = checked.errors
     r.build = run.extra.get("build")
@@ -98,7 +98,7 @@ def _fill_machine(r: Record, point: Point, run: Run) -> None:
 
 
 def _units(point: Point, run: Run) -> list[dict]:
-    if run.busy is None:
+    if not len(run.busy):
         return []
     return [
         {
@@ -106,8 +106,8 @@ def _units(point: Point, run: Run) -> list[dict]:
             "kind": u.kind,
             "node": u.node,
             "busy": int(run.busy[u.id]),
-            "blocked": int(run.blocked[u.id]) if run.blocked is not None else None,
-            "starved": int(run.starved[u.id]) if run.starved is not None else None,
+            "blocked": int(run.blocked[u.id]),
+            "starved": int(run.starved[u.id]),
         }
         for u in point.graph.units
     ]
@@ -121,7 +121,7 @@ def _channels(point: Point, run: Run) -> list[dict]:
             "src": names[c.src[0]],
             "dst": names[c.dst[0]],
             "depth": c.depth or point.config.stepsim.fifo_depth,
-            "occupancy": float(run.occupancy[c.id]) if run.occupancy is not None else None,
+            "occupancy": float(run.occupancy[c.id]) if len(run.occupancy) else None,
         }
         for c in point.graph.channels
     ]

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ..machine.config import Config, check, load
 from ..machine.errors import PenstockError
@@ -93,12 +94,14 @@ FULL_MOE = {"tokens": 64, "experts": 8}
 FULL_ATTENTION = {"requests": 16, "regions": 4, "most": 32}
 
 
-def _one(program: str, what: str, *, seeds: int = 3, deep: bool = False, **params) -> Design:
+def _one(
+    program: str, what: str, params: Mapping[str, Any], *, seeds: int = 3, deep: bool = False
+) -> Design:
     """A program at one point, on ``small_fpga``."""
     return Design(
         f"{program} {what}".strip(),
         "small_fpga",
-        (params,),
+        (dict(params),),
         program=program,
         seeds=seeds,
         deep=deep,
@@ -106,42 +109,53 @@ def _one(program: str, what: str, *, seeds: int = 3, deep: bool = False, **param
 
 
 DESIGNS = (
-    *(_one("operators", part, part=part, seeds=8) for part in PARTS),
-    _one("simple_moe", ""),
-    _one("moe", "static", tile_rows=4, **MOE),
-    _one("moe", "dynamic", tile_rows=0, **MOE),
-    _one("moe", "time-multiplexed", tile_rows=0, regions=1, **MOE),
-    _one("attention", "coarse", parallel="coarse", softmax="published", **ATTENTION),
-    _one("attention", "interleaved", parallel="interleaved", softmax="stable", **ATTENTION),
-    _one("attention", "dynamic", parallel="dynamic", softmax="online", **ATTENTION),
-    _one("moe", "8 experts static", tile_rows=16, deep=True, **FULL_MOE),
-    _one("moe", "8 experts dynamic", tile_rows=0, deep=True, **FULL_MOE),
-    _one("moe", "8 experts time-multiplexed", tile_rows=0, regions=4, deep=True, **FULL_MOE),
+    *(_one("operators", part, {"part": part}, seeds=8) for part in PARTS),
+    _one("simple_moe", "", {}),
+    _one("moe", "static", {"tile_rows": 4, **MOE}),
+    _one("moe", "dynamic", {"tile_rows": 0, **MOE}),
+    _one("moe", "time-multiplexed", {"tile_rows": 0, "regions": 1, **MOE}),
+    _one("attention", "coarse", {"parallel": "coarse", "softmax": "published", **ATTENTION}),
+    _one("attention", "interleaved", {"parallel": "interleaved", "softmax": "stable", **ATTENTION}),
+    _one("attention", "dynamic", {"parallel": "dynamic", "softmax": "online", **ATTENTION}),
+    _one("moe", "8 experts static", {"tile_rows": 16, **FULL_MOE}, deep=True),
+    _one("moe", "8 experts dynamic", {"tile_rows": 0, **FULL_MOE}, deep=True),
+    _one(
+        "moe", "8 experts time-multiplexed", {"tile_rows": 0, "regions": 4, **FULL_MOE}, deep=True
+    ),
     *(
-        _one("attention", f"16 requests {p}", parallel=p, softmax=s, deep=True, **FULL_ATTENTION)
+        _one(
+            "attention",
+            f"16 requests {p}",
+            {"parallel": p, "softmax": s, **FULL_ATTENTION},
+            deep=True,
+        )
         for p, s in (("coarse", "online"), ("interleaved", "published"), ("dynamic", "stable"))
     ),
     _one(
         "published_moe",
         "dynamic",
-        tokens=8,
-        dim=8,
-        inter=8,
-        experts=4,
-        top_k=2,
-        tile_rows=0,
-        tile_inter=4,
+        {
+            "tokens": 8,
+            "dim": 8,
+            "inter": 8,
+            "experts": 4,
+            "top_k": 2,
+            "tile_rows": 0,
+            "tile_inter": 4,
+        },
     ),
     _one(
         "published_attention",
         "dynamic",
-        requests=8,
-        regions=2,
-        heads=4,
-        head_dim=8,
-        kv_tile=4,
-        most=3,
-        parallel="dynamic",
+        {
+            "requests": 8,
+            "regions": 2,
+            "heads": 4,
+            "head_dim": 8,
+            "kv_tile": 4,
+            "most": 3,
+            "parallel": "dynamic",
+        },
     ),
     Design("swiglu small_fpga", "small_fpga", SMALL),
     Design("swiglu small_fpga x2", "small_fpga", SMALL, _units(2)),

@@ -25,6 +25,8 @@ from typing import IO, TextIO, TypeVar
 
 from .errors import PenstockError
 
+StrPath = str | os.PathLike[str]
+
 __all__ = [
     "STANDARD",
     "OutputFile",
@@ -164,7 +166,7 @@ def _flat(values: Iterable[object]) -> Iterator[object]:
             yield value
 
 
-def _refuse_clashes(outputs: list[OutputFile], values: list[str | Path]) -> None:
+def _refuse_clashes(outputs: list[OutputFile], values: list[StrPath]) -> None:
     """Rule 5; inputs are all other arguments that name a file, also behind a colon (lu:FILE)."""
     seen: dict[object, OutputFile] = {}
     for output in outputs:
@@ -210,7 +212,7 @@ def _identity(path: str) -> object:
 
 
 @contextlib.contextmanager
-def writing(path: str | Path, mode: str = "w") -> Iterator[IO]:
+def writing(path: StrPath, mode: str = "w") -> Iterator[IO]:
     """A file that is open for writing inside the block and has its name after it.
 
     Parameters
@@ -247,19 +249,19 @@ def writing(path: str | Path, mode: str = "w") -> Iterator[IO]:
             yield stream
 
 
-def write_text(path: str | Path, text: str) -> None:
+def write_text(path: StrPath, text: str) -> None:
     """Write a text file (UTF-8); arguments and errors as of :func:`writing`."""
     with writing(path) as stream:
         stream.write(text)
 
 
-def write_bytes(path: str | Path, data: bytes) -> None:
+def write_bytes(path: StrPath, data: bytes) -> None:
     """Write a binary file; arguments and errors as of :func:`writing`."""
     with writing(path, "wb") as stream:
         stream.write(data)
 
 
-def write_picture(path: str | Path, figure, **options) -> None:
+def write_picture(path: StrPath, figure, **options) -> None:
     """Write a figure of matplotlib; the suffix names the format (none, and ``-``: PNG).
 
     Raises
@@ -277,7 +279,7 @@ def write_picture(path: str | Path, figure, **options) -> None:
     write_bytes(path, drawn.getvalue())
 
 
-def picture_format(path: str | Path, known: Iterable[str]) -> str:
+def picture_format(path: StrPath, known: Iterable[str]) -> str:
     """The format that a picture's path names, one of those known; PNG where it has no suffix.
 
     Raises PenstockError for any other.
@@ -289,7 +291,7 @@ def picture_format(path: str | Path, known: Iterable[str]) -> str:
     return form
 
 
-def replaced(path: str | Path) -> bool:
+def replaced(path: StrPath) -> bool:
     """Whether writing replaces a file, so that it may be written several times; else what is
     written follows what was (standard output, a device, a pipe).
     """
@@ -392,7 +394,7 @@ def abandon() -> None:
 # -----------------------------------------------------------------------------------------
 
 
-def writable(path: str | Path) -> None:
+def writable(path: StrPath) -> None:
     """Raise PenstockError if :func:`writing` could not write a file; asked before the work."""
     if _is_standard(path):
         return
@@ -412,7 +414,7 @@ def writable(path: str | Path) -> None:
         os.unlink(name)
 
 
-def folder_writable(path: str | Path) -> None:
+def folder_writable(path: StrPath) -> None:
     """Raise PenstockError unless a folder is there, or can be made, and takes new files."""
     path = there = Path(path)
     if _is_standard(path):
@@ -436,7 +438,7 @@ def folder_writable(path: str | Path) -> None:
         ) from None
 
 
-def folder(path: str | Path) -> Path:
+def folder(path: StrPath) -> Path:
     """An output folder, made if it is not there."""
     path = Path(path)
     try:
@@ -448,7 +450,7 @@ def folder(path: str | Path) -> Path:
     return path
 
 
-def _target(path: str | Path) -> tuple[str, os.stat_result | None]:
+def _target(path: StrPath) -> tuple[str, os.stat_result | None]:
     """The file that a path leads to, by its own name, and what is there; PenstockError where it can
     be no file.
     """
@@ -481,7 +483,7 @@ def _target(path: str | Path) -> tuple[str, os.stat_result | None]:
     return target, found
 
 
-def _no_folder(path: str | Path, target: str) -> PenstockError:
+def _no_folder(path: StrPath, target: str) -> PenstockError:
     given = Path(path).parent
     where = given if not given.is_dir() else os.path.dirname(target)
     return PenstockError(f"cannot write {path}: no such folder {where}", remedy="create it first")
@@ -493,7 +495,7 @@ def _place(name: str) -> str:
     return os.path.join(os.path.realpath(head or os.curdir), tail)
 
 
-def _is_standard(path: str | Path) -> bool:
+def _is_standard(path: StrPath) -> bool:
     return str(path) in (STANDARD, "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1")
 
 
@@ -503,7 +505,7 @@ def _is_descriptor(target: str) -> bool:
 
 
 @contextlib.contextmanager
-def _told(path: str | Path) -> Iterator[None]:
+def _told(path: StrPath) -> Iterator[None]:
     """What the system says of a file, as one message with its path."""
     try:
         yield

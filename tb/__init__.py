@@ -4,6 +4,11 @@
 benches; ``waves`` decodes.
 """
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .api import run, run_many
+
 __all__ = ["run", "run_many"]
 
 

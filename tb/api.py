@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -55,6 +56,18 @@ than it saves.
 """
 
 
+class Options(TypedDict, total=False):
+    """What a simulation can be asked for; meanings and defaults as of :func:`run_many`."""
+
+    trace: bool
+    waves: str | None
+    max_cycles: int | None
+    seed: int
+    progress: Callable[[int], None] | None
+    stage: Callable[[str], None] | None
+    quiet: int
+
+
 def run(
     graph: UnitGraph,
     config: Config,
@@ -85,6 +98,28 @@ def run(
     )[0]
 
 
+@overload
+def run_many(
+    points: Sequence[Point | tuple],
+    config: Config,
+    *,
+    record: Iterable[int] = (),
+    keep_going: Literal[False] = False,
+    **options: Unpack[Options],
+) -> list[Run]: ...
+
+
+@overload
+def run_many(
+    points: Sequence[Point | tuple],
+    config: Config,
+    *,
+    record: Iterable[int] = (),
+    keep_going: Literal[True],
+    **options: Unpack[Options],
+) -> list[Run | RunError]: ...
+
+
 def run_many(
     points: Sequence[Point | tuple],
     config: Config,
@@ -98,7 +133,7 @@ def run_many(
     stage: Callable[[str], None] | None = None,
     keep_going: bool = False,
     quiet: int = QUIET_CYCLES,
-) -> list[Run | RunError]:
+) -> list[Run] | list[Run | RunError]:
     """Simulate several points; those of equal structure share one build and one simulator launch.
 
     Parameters
@@ -145,7 +180,7 @@ def run_many(
     groups: dict[str, list[int]] = {}
     for i, p in enumerate(points):
         groups.setdefault(json.dumps(p.graph.structure().to_dict(), sort_keys=True), []).append(i)
-    results: list[Run | RunError | None] = [None] * len(points)
+    results: dict[int, Run | RunError] = {}
     say = stage or (lambda _line: None)
     for k, members in enumerate(groups.values(), 1):
         chosen = [points[i] for i in members]
@@ -175,9 +210,8 @@ def run_many(
             if not keep_going:
                 raise
             runs = [e] * len(members)
-        for i, r in zip(members, runs, strict=False):
-            results[i] = r
-    return results
+        results |= zip(members, runs, strict=False)
+    return [results[i] for i in sorted(results)]
 
 
 def prepare(
@@ -313,6 +347,7 @@ def _launch(
     for i, p in enumerate(points[:1] if waves else points):
         np.savez(
             folder / f"in{i}.npz",
+            allow_pickle=False,
             **_inputs(p, sources, sinks, config.machine.load_lines if config else 0),
         )
         job["points"].append(
@@ -453,7 +488,7 @@ def _run(
     config: Config | None,
 ) -> Run:
     graph = p.graph
-    status = dict(zip(STATUS, map(int, out["status"]), strict=False))
+    status: dict[str, int] = dict(zip(STATUS, map(int, out["status"]), strict=False))
     _check(p, status, out, max_cycles, config)
     stats = out["stats"]
     cycles = status["done_cycle"] + 1

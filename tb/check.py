@@ -166,8 +166,8 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
                 found,
                 f"unit {u.name}",
                 f"{what} cycles",
-                None if m is None else int(m[u.id]),
-                None if r is None else int(r[u.id]),
+                int(m[u.id]) if len(m) else None,
+                int(r[u.id]) if len(r) else None,
             )
     for u in graph.memories():
         _scalar(

@@ -71,8 +71,8 @@ async def one_run(dut, native: Native, job: dict, point: dict, limit: int) -> di
     await FallingEdge(dut.clk)
     await ReadOnly()
     result = native.results()
-    result["clocked_s"] = clocked
-    result["clocked_cpu_s"] = cpu
+    result["clocked_s"] = np.array(clocked)
+    result["clocked_cpu_s"] = np.array(cpu)
     stats = np.zeros((job["units"], 4), np.int64)
     for at in range(4 * job["units"]):
         await FallingEdge(dut.clk)

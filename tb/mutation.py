@@ -96,11 +96,11 @@ def _timing(kind: str, latency: int, interval: int) -> Iterator[None]:
 
 def _swift(cls, kind: str, what: str, *, params, t, **kw):
     """A unit of L - 1 or II - 1, or None where there is no room for it."""
-    if kind not in SWIFT[what]:
-        return None
     rule = kind_of(kind).of(params)
     latency = rule.latency(t)
     interval = rule.interval(t)
+    if kind not in SWIFT[what] or latency is None or interval is None:
+        return None
     if what == "latency-1" and latency > interval:
         latency -= 1
     elif what == "interval-1" and interval == 2:

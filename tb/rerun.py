@@ -4,10 +4,12 @@ faulty channels recorded.
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from .. import model
 from ..machine.config import Config
 from ..machine.stimulus import Point
-from .api import run_many
+from .api import Options, run_many
 from .check import Report, compare
 
 __all__ = ["MOST", "unfold"]
@@ -18,7 +20,7 @@ whole beats take memory.
 """
 
 
-def unfold(report: Report, point: Point, config: Config, **options) -> Report:
+def unfold(report: Report, point: Point, config: Config, **options: Unpack[Options]) -> Report:
     """The comparison with payloads in full where they differ.
 
     Parameters

@@ -24,6 +24,7 @@ from typing import IO
 
 import cocotb_tools.config
 import cocotb_tools.runner
+from cocotb_tools.check_results import get_results
 
 from ..machine.errors import RunError
 from ..system import cache, children
@@ -651,7 +652,7 @@ def launch(
             waves=waves,
             log_file=log,
         )
-        total, failed = cocotb_tools.runner.get_results(results)
+        total, failed = get_results(results)
     except (RuntimeError, SystemExit):
         total = 0
         failed = 1

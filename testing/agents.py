@@ -22,7 +22,9 @@ def beat_int(payload: Payload, value: int, stop: int, data: int = 1) -> int:
 
 
 def beats(
-    payload: Payload, items: Iterable[tuple[int | None, int] | None], release: Sequence[int] = ()
+    payload: Payload,
+    items: Iterable[tuple[int | None, int] | None],
+    release: Sequence[int] | np.ndarray = (),
 ) -> SourceBeats:
     """Beats for a source unit.
 

@@ -174,7 +174,7 @@ class Bench:
         return self._outcome
 
     async def _run(self, ctx):
-        *job, lengths, graph, dram, image = self._job
+        streams, sources, sinks, lengths, graph, dram, image = self._job
         for cycles in lengths:
             ctx.set(self._domain.rst, 1)
             await self._configure(ctx, graph)
@@ -191,7 +191,7 @@ class Bench:
             if dram is not None:
                 memory = RandomDram(dram.lanes, dram.seed, dram.delays)
             for cycle in range(cycles):
-                self._drive(ctx, cycle, *job)
+                self._drive(ctx, cycle, streams, sources, sinks)
                 if memory is not None:
                     self._serve(ctx, cycle, memory)
                 self._observe(ctx, cycle)
@@ -215,7 +215,14 @@ class Bench:
         for _ in range(2):
             await ctx.tick()
 
-    def _drive(self, ctx, cycle: int, streams, sources, sinks):
+    def _drive(
+        self,
+        ctx,
+        cycle: int,
+        streams: Mapping[int, Stream],
+        sources: Mapping[int, Sequence[int]],
+        sinks: Mapping[int, Sequence[int]],
+    ):
         for c, channel in enumerate(self.graph.channels):
             trace = self._outcome.channels[c]
             src = channel.src[0]
@@ -226,7 +233,8 @@ class Bench:
                 offered = k < len(streams[src]) and sources[src][k] <= cycle
                 ctx.set(port.valid, offered)
                 if offered:
-                    ctx.set(Value.cast(port.payload), _word(*streams[src][k], self._bits[c]))
+                    bits, stop = streams[src][k]
+                    ctx.set(Value.cast(port.payload), _word(bits, stop, self._bits[c]))
             if self.graph.units[dst].kind == "sink":
                 k = len(trace.take)
                 wait = sinks.get(dst, ())

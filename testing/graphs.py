@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 
 from .. import model
-from ..machine.beat import Tile, tile_bits
-from ..machine.builder import Builder
+from ..machine.beat import Payload, Tile, tile_bits
+from ..machine.builder import Builder, End
 from ..machine.config import Config, Dram, Machine, Stepsim
 from ..machine.trace import SourceBeats
 from ..model.golden import END, Beat, Golden
@@ -44,7 +44,7 @@ class Build(Builder):
         self.sources = {}
         self.sinks = {}
 
-    def link(self, a, b, payload=TILE, depth=None):
+    def link(self, a: End, b: End, payload: Payload = TILE, depth: int | None = None) -> int:
         """Connect `a` to `b`; a unit id, or (unit id, port)."""
         return self.join(a, b, payload, depth, f"c{len(self.channels)}")
 
@@ -79,7 +79,8 @@ def source_beats(payload, given):
 def payload_words(payload, numbers):
     """Payload words of a tile of ones, a reference, a scalar or a selector."""
     if isinstance(payload, Tile):
-        return tile_words(np.ones(FULL, np.float32), *numbers, payload)
+        rows, cols = numbers
+        return tile_words(np.ones(FULL, np.float32), rows, cols, payload)
     low, high = numbers
     return words_of(payload, low | high << (payload.page_bits if payload.kind == "ref" else 64))
 
@@ -119,7 +120,7 @@ def compare(build, config):
         assert mine.accept.tolist() == theirs.accept, c.name
         assert mine.take[mine.take >= 0].tolist() == theirs.take_, c.name
         assert list(zip(mine.stop, mine.data, strict=False)) == [b[:2] for b in theirs.seen], c.name
-        assert round(r.occupancy[c.id] * cycles) == sum(
+        assert round(float(r.occupancy[c.id]) * cycles) == sum(
             (theirs.take_[i] if i < len(theirs.take_) else cycles - 1) - a
             for i, a in enumerate(theirs.accept)
         ), c.name

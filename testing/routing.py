@@ -45,14 +45,14 @@ def partition(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> l
 def reassemble(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:
     """What each input has is what the selectors ask for."""
     n = p["n"]
-    streams = [[] for _ in ins]
+    streams: list[list[tuple[int | None, int]]] = [[] for _ in ins]
     for wanted, q in _stops(rng, int(rng.integers(0, 3)), 6):
         hot = value(rng, ins[n]) if wanted else 0
         streams[n].append((hot if wanted else None, q))
         for k in range(n):
             if hot >> k & 1:
                 streams[k] += _unit(rng, ins[k], p["rank"], p["rank"] + int(rng.integers(0, 2)))
-    return streams
+    return list(streams)
 
 
 def eager_merge(rng: np.random.Generator, ins: Sequence[Payload], p: Mapping) -> list[Items]:

@@ -121,9 +121,14 @@ class Draw(np.random.Generator):
         return np.random.default_rng([self.port, int(self.integers(1 << 32))])
 
 
+def _filled(payload: Payload, full: bool) -> int | None:
+    """Valid rows and columns of each beat: all of a tile's, or drawn."""
+    return payload.t if full and isinstance(payload, Tile) else None
+
+
 def ragged_stream(
     payload: Payload, rank: int, most: int, *, full: bool = False, bare: float = 0.0
-) -> Callable[[np.random.Generator], Items]:
+) -> Callable[[Draw], Items]:
     """Random beats on a ragged stream; of those that end a group, the share ``bare`` has no data.
 
     The inputs of one unit agree in stops and that, not in values and valid rows and columns.
@@ -132,7 +137,7 @@ def ragged_stream(
     def items(rng: Draw) -> Items:
         stops = ragged(rng, rank, most)
         empty = [s > 0 and rng.random() < bare for s in stops]
-        t = payload.t if full else None
+        t = _filled(payload, full)
         own = rng.own()
         return [
             (None if e else value(own, payload, t, t, 0.02), s)
@@ -144,24 +149,22 @@ def ragged_stream(
 
 def regular_stream(
     payload: Payload, shape: Sequence[int], *, groups: int = 3, full: bool = True
-) -> Callable[[np.random.Generator], Items]:
+) -> Callable[[Draw], Items]:
     def items(rng: np.random.Generator) -> Items:
-        t = payload.t if full else None
+        t = _filled(payload, full)
         return [(value(rng, payload, t, t), s) for s in regular([groups, *shape])]
 
     return items
 
 
-def plain_stream(
-    payload: Payload, number: int | None, count: int
-) -> Callable[[np.random.Generator], Items]:
+def plain_stream(payload: Payload, number: int | None, count: int) -> Callable[[Draw], Items]:
     """``count`` beats without stop, of a number or random."""
     return lambda rng: [
         (value(rng, payload) if number is None else number, 0) for _ in range(count)
     ]
 
 
-def row_tiles(payload: Payload, rank: int) -> Callable[[np.random.Generator], Items]:
+def row_tiles(payload: Payload, rank: int) -> Callable[[Draw], Items]:
     """Logical tiles of one row of tiles on a ragged stream of ``rank`` dimensions; groups without a
     tile among them.
     """
@@ -191,8 +194,8 @@ def sometimes_bare(rng: np.random.Generator, rank: int, share: float) -> list[tu
 
 
 def banded(
-    payload: Payload, rank: int, bands: int, cols: int, *, valid: tuple[int, int], bare: float = 0.0
-) -> Callable[[np.random.Generator], Items]:
+    payload: Tile, rank: int, bands: int, cols: int, *, valid: tuple[int, int], bare: float = 0.0
+) -> Callable[[Draw], Items]:
     """Logical tiles of ``bands`` x ``cols`` physical ones on a ragged stream, their valid rows
     drawn from ``valid`` and contiguous.
     """
@@ -214,9 +217,7 @@ def banded(
     return items
 
 
-def upright(
-    payload: Payload, rank: int, high: int, wide: int
-) -> Callable[[np.random.Generator], Items]:
+def upright(payload: Tile, rank: int, high: int, wide: int) -> Callable[[Draw], Items]:
     """Logical tiles of ``high`` x ``wide`` physical ones, column by column, with valid parts of any
     size and empty groups among them.
     """
@@ -242,9 +243,7 @@ def upright(
     return items
 
 
-def counts(
-    payload: Payload, rank: int, most: int, bare: float = 0.0
-) -> Callable[[np.random.Generator], Items]:
+def counts(payload: Payload, rank: int, most: int, bare: float = 0.0) -> Callable[[Draw], Items]:
     """Numbers below ``most`` on a ragged stream of tiles, with the stops that `banded` draws."""
 
     def items(rng: np.random.Generator) -> Items:
@@ -256,7 +255,7 @@ def counts(
     return items
 
 
-def numbers(rank: int, most: int) -> Callable[[np.random.Generator], Items]:
+def numbers(rank: int, most: int) -> Callable[[Draw], Items]:
     """Numbers below ``most`` on a ragged stream, with empty groups among them."""
 
     def items(rng: np.random.Generator) -> Items:
@@ -268,7 +267,7 @@ def numbers(rank: int, most: int) -> Callable[[np.random.Generator], Items]:
     return items
 
 
-def drive(rank: int, level: int) -> Callable[[np.random.Generator], Items]:
+def drive(rank: int, level: int) -> Callable[[Draw], Items]:
     """A stream that drives the reads of the buffers of ``rank`` dimensions that `ragged_stream`
     gives: some passes each, some of them empty.
     """

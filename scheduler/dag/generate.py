@@ -140,14 +140,17 @@ def _attention(b: _Builder, ops: int) -> None:
     model = b.size(1)
     head = b.chance.choice((32, 64, 128))
     x = b.tensor(model, rows)
-    total = None
-    while len(b.ops) < ops:
+
+    def one() -> int:
         query = b.dense(x, head)
         key = b.matmul(b.tensor(model, head), b.tensor(rows, model))
         value = b.dense(x, head)
         weights = b.pointwise(b.matmul(query, key))
-        mixed = b.dense(b.matmul(weights, value), model)
-        total = mixed if total is None else b.pointwise(total, mixed)
+        return b.dense(b.matmul(weights, value), model)
+
+    total = one()
+    while len(b.ops) < ops:
+        total = b.pointwise(total, one())
     b.pointwise(total, x)
 
 

@@ -93,6 +93,11 @@ class Problem:
             producer[op.output] = index
         return tuple(producer)
 
+    def produces(self, mask: int, tensor: int) -> bool:
+        """Whether an operation of the set ``mask`` produces the tensor."""
+        maker = self.producer[tensor]
+        return maker is not None and bool(mask >> maker & 1)
+
     @cached_property
     def consumers(self) -> tuple[tuple[int, ...], ...]:
         """The operations that consume each tensor, ascending, each once."""

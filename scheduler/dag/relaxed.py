@@ -239,7 +239,7 @@ def least_latency(
         moved = [elements / problem.bandwidth for elements in moved]
         moved[_LATE] = moved[_LATE] + stored / problem.bandwidth
         phased = _two_phases(work, moved, most / depth)
-        latency = np.maximum.reduce([phased, sum(work), sum(moved)])
+        latency = np.maximum(np.maximum(phased, sum(work)), sum(moved))
         best = min(best, _least(most >= 1, latency))
     return best
 
@@ -433,9 +433,9 @@ def _deepest_step(problem: Problem, plan: Plan, grid: _Grid, several: bool) -> n
 def _slice(problem: Problem, part: Slice, grid: _Grid, several: bool) -> np.ndarray:
     shape = problem.tensors[part.tensor]
 
-    def side(extent: Extent, tile: np.ndarray, length: int) -> np.ndarray | float:
+    def side(extent: Extent, tile: np.ndarray, length: int) -> np.ndarray:
         if extent is Extent.TILE:
             return np.minimum(tile, length)
-        return 1.0 if extent is Extent.STEP and several else float(length)
+        return np.array(1.0 if extent is Extent.STEP and several else float(length))
 
     return side(part.rows, grid.h, shape.height) * side(part.cols, grid.w, shape.width)

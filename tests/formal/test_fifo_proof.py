@@ -32,7 +32,10 @@ class Watched(Fifo):
         watched = Signal()
         ahead = Signal(range(depth + 1))
         bits = Signal(2)
-        wrap = lambda x: Mux(x >= depth, x - depth, x)  # noqa: E731
+
+        def wrap(x):
+            return Mux(x >= depth, x - depth, x)
+
         with m.If(put & self.mark & ~watched):
             m.d.sync += [watched.eq(1), ahead.eq(self.level - get), bits.eq(self.i.payload)]
         with m.Elif(watched & get):

@@ -13,7 +13,7 @@ from ..solution import Schedule
 __all__ = ["shrink"]
 
 
-def shrink(problem: Problem, schedule: Schedule | None, by: int) -> tuple[Problem, Schedule | None]:
+def shrink(problem: Problem, schedule: Schedule, by: int) -> tuple[Problem, Schedule]:
     """Every length divided by `by` (rounded up), capacity and costs by its square; bandwidth stays,
     so compute and traffic keep their ratio.
 
@@ -38,8 +38,6 @@ def shrink(problem: Problem, schedule: Schedule | None, by: int) -> tuple[Proble
         (less(problem.native[0]), less(problem.native[1])),
         f"{problem.name} / {by}",
     )
-    if schedule is None:
-        return small, None
     scaled = Schedule(
         tuple(
             replace(s, granularity=(less(w), less(h), less(k)))

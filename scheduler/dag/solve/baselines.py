@@ -116,7 +116,9 @@ def chain_fusion(
     home: dict[int, int] = {}
     for entry in alone.subgraphs:
         index = entry.ops[0]
-        makers = {problem.producer[t] for t in problem.ops[index].inputs} - {None}
+        makers = {
+            maker for t in problem.ops[index].inputs if (maker := problem.producer[t]) is not None
+        }
         at = home[next(iter(makers))] if len(makers) == 1 else None
         if at is not None and len(entries[at].ops) < LONGEST_CHAIN and not late():
             before = entries[at]

@@ -12,6 +12,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
+import inspect
 import os
 import platform
 import subprocess
@@ -79,7 +80,7 @@ def kept_at() -> Path:
     except OSError:
         lines = [platform.processor()]
     what = [
-        *(Path(module.__file__).read_text() for module in (kernel, native)),
+        *map(inspect.getsource, (kernel, native)),
         *map(importlib.metadata.version, native.VERSIONS),
         sys.version,
         platform.machine(),

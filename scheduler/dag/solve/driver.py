@@ -213,7 +213,7 @@ class _Run:
         self.history: list[Progress] = []
         self.threads: Executor | None = None
         self.exact = self.interrupted = False
-        self.pool: Pool | None = None
+        self._pool: Pool | None = None
         self.cuts: list[Cut] = []
         self.chosen: tuple[Candidate, ...] = ()
         self.taken: tuple[Candidate, ...] = ()
@@ -372,7 +372,7 @@ class _Run:
 
         self._stage("tilings")
         longest = min(LONGEST_ORDER, max(LEAST_ORDER, MOST_ORDERED // len(self.problem.ops)))
-        self.pool = Pool(
+        self._pool = Pool(
             self.problem, self.readings, TileSearch(self.problem, self.readings, longest, plain)
         )
         if not self._adopt():
@@ -387,6 +387,13 @@ class _Run:
                 self._windows(chance)
         finally:
             self._report()
+
+    @property
+    def pool(self) -> Pool:
+        """The candidates of the search that runs."""
+        if self._pool is None:
+            raise RuntimeError("A search must have begun before its candidates are asked for")
+        return self._pool
 
     def _join_neighbours(self, chance: random.Random) -> None:
         """The greedy start; again in other orders where that costs little, or while there is no
@@ -485,7 +492,7 @@ class _Run:
         thorough = len(self.problem.ops) <= SMALL
         for batch in pool.hand_overs(list(masks), most, late, thorough):
             if self.threads is not None:
-                wanted = ((pool.plans[m], into, out) for m, into, out in batch if not late())
+                wanted = ((pool.legal_plan(m), into, out) for m, into, out in batch if not late())
                 pool.tiles.prefetch(wanted, self.threads, late)
             for key in batch:
                 if late():
@@ -621,7 +628,7 @@ class _Run:
         self._straighten()
         evaluation = evaluate(self.problem, self.schedule, self.readings)
         candidates, searches = (
-            (len(self.pool.candidates), self.pool.tiles.searches) if self.pool else (0, 0)
+            (len(self.pool.candidates), self.pool.tiles.searches) if self._pool else (0, 0)
         )
         return Result(
             self.schedule,

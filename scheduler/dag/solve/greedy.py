@@ -112,10 +112,12 @@ class _Greedy:
                 taker = second.mask, (tensor,), second.retain
                 self.pool.add_variant(*giver)
                 self.pool.add_variant(*taker)
-                pair = self.pool.variants[giver], self.pool.variants[taker]
+                gives = self.pool.variants[giver]
+                takes = self.pool.variants[taker]
                 if (
-                    None not in pair
-                    and sum(c.latency for c in pair) < first.latency + second.latency
+                    gives is not None
+                    and takes is not None
+                    and gives.latency + takes.latency < first.latency + second.latency
                 ):
-                    self.sequence[position : position + 2] = pair
+                    self.sequence[position : position + 2] = gives, takes
                     break

@@ -168,6 +168,13 @@ class Pool:
                 self.plans[mask] = None
         return self.plans[mask]
 
+    def legal_plan(self, mask: int) -> Plan:
+        """The plan of a set that is known to be legal."""
+        plan = self.plan(mask)
+        if plan is None:
+            raise ValueError(f"Set must be legal, not {self.members(mask)!r}")
+        return plan
+
     def add(self, mask: int) -> Candidate | None:
         """The candidate for a set without retention; None if it is illegal or does not fit."""
         if mask in self.plain:
@@ -178,8 +185,9 @@ class Pool:
         self.by_size.setdefault(mask.bit_count(), []).append(mask)
         self._sets_at.setdefault(mask & -mask, []).append(mask)
         if candidate is not None:
-            small = len(plan.ops) <= LARGEST_SPLIT
-            self.split[mask] = self._best_split(mask, plan.ops) if small else math.inf
+            ops = candidate.plan.ops
+            small = len(ops) <= LARGEST_SPLIT
+            self.split[mask] = self._best_split(mask, ops) if small else math.inf
             if candidate.latency < self.split[mask] * (1 - 1e-12):
                 self._keep(candidate)
         return candidate
@@ -232,10 +240,9 @@ class Pool:
         for part in cuts:
             if part == mask:
                 continue
-            pieces = [
-                self.plain.get(p) for p in (*self.components(part), *self.components(mask & ~part))
-            ]
-            if None in pieces:
+            parts = (*self.components(part), *self.components(mask & ~part))
+            pieces = [piece for p in parts if (piece := self.plain.get(p)) is not None]
+            if len(pieces) < len(parts):
                 continue
             total = sum(min(p.latency, self.split[p.mask]) for p in pieces)
             if total < best and self._runs_alone(pieces, mask):
@@ -244,14 +251,13 @@ class Pool:
 
     def _runs_alone(self, pieces: list[Candidate], mask: int) -> bool:
         """Whether the pieces can run in some order, all tensors of `mask` between them written."""
-        producer = self.problem.producer
         written: set[int] = set()
         waiting = list(pieces)
         while waiting:
             ready = [
                 p
                 for p in waiting
-                if all(t in written or not mask >> producer[t] & 1 for t in p.needs)
+                if all(t in written or not self.problem.produces(mask, t) for t in p.needs)
             ]
             if not ready:
                 return False
@@ -299,7 +305,7 @@ class Pool:
     def retainable(self, mask: int) -> list[int]:
         """Products of the set that others consume and that fit, in index order."""
         problem = self.problem
-        plan = self.plan(mask)
+        plan = self.legal_plan(mask)
         products = (
             plan.formed
             if self.readings.inner_retention == "refused"
@@ -315,7 +321,7 @@ class Pool:
     def receivable(self, mask: int) -> list[int]:
         """Inputs of the set another operation produces and that fit, in index order."""
         problem = self.problem
-        plan = self.plan(mask)
+        plan = self.legal_plan(mask)
         return sorted(
             t
             for t in plan.inputs
@@ -401,7 +407,7 @@ class Pool:
         key = mask, resident, retain
         if key in self.variants:
             return
-        candidate = self.variants[key] = self._tile(mask, self.plan(mask), resident, retain)
+        candidate = self.variants[key] = self._tile(mask, self.legal_plan(mask), resident, retain)
         if candidate is not None:
             self._keep(candidate)
 

@@ -68,8 +68,9 @@ def _compile():
     Its arguments are the lengths of the arrays of a code and of the sizes, and the addresses of all
     arrays in the order of `kernel.search`, twice: once as integers, once as floats.
     """
-    from numba import carray, cfunc, njit
+    from numba import cfunc, njit
     from numba import types as nb
+    from numba.np.numpy_support import carray
 
     names = dict(vars(kernel))
     compiled = {}

@@ -166,7 +166,6 @@ class WindowSearch:
 
     def _fitting(self, mask: int, inside: list[Candidate], around: Surroundings) -> list[Candidate]:
         """The candidates whose needs can be met, and the ones chosen so far."""
-        producer = self.problem.producer
         ends = {around.received, around.given}
         found = {c.key: c for c in self.pool.candidates_inside(mask)}
         for c in inside:
@@ -179,7 +178,7 @@ class WindowSearch:
             for c in found.values()
             if (not c.resident or c.resident in gives)
             and (not c.retain or c.retain in takes)
-            and all(t in around.written or mask >> producer[t] & 1 for t in c.needs)
+            and all(t in around.written or self.problem.produces(mask, t) for t in c.needs)
         ]
 
     def _around(self, inside: list[Candidate], written: frozenset[int]) -> Surroundings:
