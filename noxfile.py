@@ -169,11 +169,9 @@ def regress(session: nox.Session) -> None:
 
 @nox.session
 def bench(session: nox.Session) -> None:
-    """Speed of model and RTL against the targets, and the record behind the README's table (about 5
-    minutes; fails on a miss).
-    """
+    """Speed of model and RTL against the targets (about 5 minutes; fails on a miss)."""
     install(session)
-    session.run("python", "bench/speed.py", "--json", "docs/results/speed.json", *session.posargs)
+    session.run("python", "bench/speed.py", *session.posargs)
 
 
 @nox.session
@@ -182,38 +180,25 @@ def dag_trial(session: nox.Session) -> None:
     of the tiny ones (half an hour; goes on where it was stopped).
     """
     install(session)
-    session.run(
-        "python",
-        "bench/dag/trial.py",
-        "--keep",
-        "out/dag_trial.jsonl",
-        "--json",
-        "docs/results/dag_trial.json",
-        *session.posargs,
-    )
+    session.run("python", "bench/dag/trial.py", "--keep", "out/dag_trial.jsonl", *session.posargs)
 
 
 @nox.session
 def first_minute(session: nox.Session) -> None:
-    """What a new user waits for, from empty caches, and its record (5 minutes; fails on a miss)."""
-    session.run(
-        "python",
-        "bench/first_minute.py",
-        "--json",
-        "docs/results/first_minute.json",
-        *session.posargs,
-    )
+    """What a new user waits for, from empty caches (5 minutes; fails on a miss)."""
+    install(session)
+    session.run("python", "bench/first_minute.py", *session.posargs)
 
 
 @nox.session
-def overlay(session: nox.Session) -> None:
-    """Records of the token overlay: RTL against the model in every variant (20 minutes of CPU;
-    cases on record are not run again), speed against its targets, and the page that shows them.
+def records(session: nox.Session) -> None:
+    """Run what the stored records no longer stand for, and store it, case by case; goes on where it
+    was stopped. `-- --list` says what, and what it took; `-- --check` fails where there is any.
     """
     install(session)
-    session.run("python", "bench/overlay_rtl.py", *session.posargs)
-    session.run("python", "bench/overlay_speed.py", "--json", "docs/results/overlay_speed.json")
-    session.run("python", "docs/generate.py", "docs/overlay_results.md")
+    session.run("python", "bench/renew.py", *session.posargs)
+    if "--check" in session.posargs:
+        session.run("python", "docs/generate.py", "--check", "--notes")
 
 
 @nox.session

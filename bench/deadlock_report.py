@@ -1,21 +1,13 @@
-"""The findings of docs/deadlock.md, for `docs/generate.py`.
-
-`python bench/deadlock_report.py --records JSON` renews the record.
-"""
+"""The findings of docs/deadlock.md, for `docs/generate.py`."""
 
 from __future__ import annotations
 
-import argparse
-import functools
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from penstock.runs.deadlock import Finding, load
+from made.deadlock import findings as stored
+from penstock.runs.deadlock import Finding
 from tables import frame
-
-ROOT = Path(__file__).parents[1]
-RECORD = ROOT / "docs" / "results" / "deadlock.json"
 
 
 def markdown(header: tuple[str, ...], rows: list[tuple]) -> str:
@@ -41,12 +33,6 @@ def command(found: list[Finding]) -> str:
 def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/deadlock.md."""
     return {"command": shown_command, "points": points, "circle": circle, "reliefs": reliefs}
-
-
-@functools.cache
-def stored() -> list[Finding]:
-    """The stored findings."""
-    return load(RECORD)
 
 
 def shown_command() -> str:
@@ -104,17 +90,3 @@ def reliefs() -> str:
         for r in f.deadlock.reliefs
     ]
     return markdown(("tile rows", "channel", "channels", "depth", "slots"), rows)
-
-
-def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    p.add_argument(
-        "--records", metavar="JSON", required=True, help="what `penstock deadlock ... --json` wrote"
-    )
-    args = p.parse_args()
-    load(args.records)  # refuses what is none
-    shutil.copyfile(args.records, RECORD)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,25 +1,18 @@
-"""The tables of docs/figures.md, for `docs/generate.py`.
-
-`python bench/figures_report.py --records DIR` renews them and their pictures from what `penstock
-figures` left; with `--pictures` the pictures are drawn again from the stored tables.
-"""
+"""The tables and pictures of docs/figures.md, for `docs/generate.py`."""
 
 from __future__ import annotations
 
-import argparse
-import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from made.figures import RECORD
 from penstock.figures import FIGURES
-from penstock.figures.base import SECONDS, draw
+from penstock.figures.base import SECONDS
+from penstock.figures.base import draw as draw_figure
 from penstock.figures.published import statements
-from penstock.system.output import folder
 from tables import frame
 
-ROOT = Path(__file__).parents[1]
-STORED = ROOT / "docs" / "results" / "figures"
+PICTURES = Path(__file__).parents[1] / "docs" / "results" / "figures"
 
 
 def text(x) -> str:
@@ -37,9 +30,14 @@ def blocks() -> dict[str, Callable[[], str]]:
     return {"seconds": taken} | {name: lambda name=name: section(name) for name in FIGURES}
 
 
+def stored() -> dict[str, dict]:
+    """The stored figures by name."""
+    return {entry["case"]: entry for entry in RECORD.entries()}
+
+
 def section(name: str) -> str:
     """Summary, agreement with the published numbers, and all points of a figure."""
-    found = json.loads((STORED / f"{name}.json").read_text(encoding="utf-8"))
+    found = RECORD.entry(name)
     tables = [table(found[key]) for key in ("summary", "agreements", "rows") if found[key]]
     return "\n\n".join([f"{found['title']} ({found['traces']}).", *tables])
 
@@ -56,34 +54,10 @@ def taken() -> str:
 
 def seconds(what: str) -> float:
     """Of all figures together."""
-    return sum(
-        s["ours"]
-        for name in FIGURES
-        for s in json.loads((STORED / f"{name}.json").read_text())["summary"]
-        if s["what"] == what
-    )
+    return sum(s["ours"] for f in stored().values() for s in f["summary"] if s["what"] == what)
 
 
-def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument(
-        "--records",
-        type=Path,
-        metavar="DIR",
-        help="what `penstock figures all --machine --traces ... --out DIR` left",
-    )
-    p.add_argument("--pictures", action="store_true", help="draw the stored tables again")
-    args = p.parse_args()
-    if args.records:
-        folder(STORED)
-        for name in FIGURES:
-            for end in (".json", ".png"):
-                shutil.copyfile(args.records / f"{name}{end}", STORED / f"{name}{end}")
-    if args.pictures:
-        for name, figure in FIGURES.items():
-            found = json.loads((STORED / f"{name}.json").read_text())
-            draw(figure, found["rows"], STORED / f"{name}.png", found["traces"])
-
-
-if __name__ == "__main__":
-    main()
+def draw() -> None:
+    """The pictures of the page."""
+    for name, found in stored().items():
+        draw_figure(FIGURES[name], found["rows"], PICTURES / f"{name}.png", found["traces"])

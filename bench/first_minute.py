@@ -1,18 +1,18 @@
 """Measures what a new user waits for, in an environment of its own with empty caches: exit 1 on a
 miss.
 
-    python bench/first_minute.py [--json OUT]
+    python bench/first_minute.py
 
 The phases: installation of this checkout, `penstock --help`, the first comparison of RTL and model
 on the small machine, and the whole demo, again with empty caches. Each has its wall time, the CPU
 time of all its processes, and the longest time without a line of output. At most two cores are
-used. Run it on a machine that does nothing else; the record says how busy it was.
+used. Run it on a machine that does nothing else; the record (`nox -s records -- first_minute`) says
+how busy it was.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import itertools
 import json
 import os
@@ -27,6 +27,8 @@ import threading
 import time
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+
+from records import Record, on_rtl, preset
 
 ROOT = Path(__file__).resolve().parents[1]
 CORES = 2
@@ -162,20 +164,6 @@ def _versions(python: str) -> dict[str, str]:
     }
 
 
-def commit() -> str | None:
-    """Short name of the commit, with ``+`` if files differ from it."""
-
-    def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", "-C", str(ROOT), *words], check=True, capture_output=True, text=True
-        ).stdout.strip()
-
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        changed = git("status", "--porcelain", "--untracked-files=no")
-        return git("rev-parse", "--short=10", "HEAD") + ("+" if changed else "")
-    return None
-
-
 def targets(phases: list[Phase]) -> list[dict]:
     """What is asked for, beside what was measured."""
     by_name = {p.name: p for p in phases}
@@ -199,46 +187,51 @@ def targets(phases: list[Phase]) -> list[dict]:
     ]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--json", type=Path, metavar="OUT", help="store the record")
-    args = parser.parse_args()
+def measured() -> dict:
+    """The targets, the phases behind them, and what was installed, on at most two cores."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
-
     load = os.getloadavg()[0]
     folder = Path(tempfile.mkdtemp(prefix="penstock-first-"))
     try:
-        phases, versions = measure(folder)
+        phases, installed = measure(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+    return {
+        "installed": installed,
+        "machine": platform.machine(),
+        "system": platform.system(),
+        "cores": CORES,
+        "load_at_start": round(load, 2),
+        "rows": targets(phases),
+        "phases": [asdict(p) for p in phases],
+    }
 
-    for p in phases:
+
+RECORD = Record(
+    "first_minute",
+    cases=lambda: ["all"],
+    run=lambda case: measured(),
+    sources=lambda case: on_rtl(
+        "bench/first_minute.py", "cli/*.py", "samples/files/*.py", preset("small_fpga")
+    ),
+)
+
+
+def main() -> int:
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
+    found = measured()
+    for p in found["phases"]:
         print(
-            f"{p.name:20} wall {p.wall_s:7.1f} s  CPU {p.cpu_s:7.1f} s  silent {p.silent_s:5.1f} s"
+            f"{p['name']:20} wall {p['wall_s']:7.1f} s  CPU {p['cpu_s']:7.1f} s  "
+            f"silent {p['silent_s']:5.1f} s"
         )
-        for at, text in p.stages:
+        for at, text in p["stages"]:
             print(f"    {at:7.1f} s  {text}")
-    rows = targets(phases)
-    for row in rows:
+    for row in found["rows"]:
         verdict = "met" if row["met"] else "MISSED"
         print(f"{row['what']:45} at most {row['at most']:6}  measured {row['measured']}  {verdict}")
-    if args.json:
-        record = {
-            "commit": commit(),
-            "versions": versions,
-            "machine": platform.machine(),
-            "system": platform.system(),
-            "cores": CORES,
-            "load_at_start": round(load, 2),
-            "targets": rows,
-            "phases": [asdict(p) for p in phases],
-        }
-        text = json.dumps(record, indent=1) + "\n"
-        scratch = args.json.with_suffix(".tmp")
-        scratch.write_text(text)
-        scratch.replace(args.json)
-    return 0 if all(row["met"] for row in rows) else 1
+    return int(not all(row["met"] for row in found["rows"]))
 
 
 if __name__ == "__main__":

@@ -27,3 +27,8 @@ def matrix(name: str) -> Path:
     """A matrix that ships, else one of the folder that is named, whether it is there or not."""
     shipped = SHIPPED / "matrices" / name
     return shipped if shipped.exists() else matrices() / name
+
+
+def data(*names: str) -> Path:
+    """A path in the folder that is named; where none is, one that is not there."""
+    return Path(os.environ.get("PENSTOCK_DATA", "PENSTOCK_DATA"), *names)

@@ -1,33 +1,14 @@
-"""The results of docs/overlay_results.md, for `docs/generate.py`.
-
-`python bench/overlay_report.py DIR` renews overlay_figures.json and the pictures from what
-`penstock overlay figures --out DIR` left; bench/overlay_rtl.py and bench/overlay_speed.py write
-the other two records.
-"""
+"""The results of docs/overlay_results.md, for `docs/generate.py`."""
 
 from __future__ import annotations
 
-import csv
-import functools
-import json
-import shutil
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
-from penstock.machine.record import load
-from penstock.runs import api
-from penstock.system.output import write_text
+import overlay_rtl
+import overlay_speed
+from made.overlay_figures import RECORD as FIGURES
+from made.overlay_figures import table as stored
 from tables import frame
-
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "docs" / "results"
-FIGURES, RTL, SPEED = (RESULTS / f"overlay_{name}.json" for name in ("figures", "rtl", "speed"))
-
-
-def rows(path: Path) -> list[dict]:
-    with path.open(newline="") as f:
-        return list(csv.DictReader(f))
 
 
 def markdown(table: list[dict], columns: list[str]) -> str:
@@ -85,41 +66,10 @@ def anchors(sweep: list[dict]) -> list[dict]:
     return out
 
 
-def keep(folder: Path) -> None:
-    """The record and the pictures of `penstock overlay figures`."""
-    records = load(folder / "overlay_records.json")
-    seeds = sorted({r.seed for r in records})
-    formats = {r.params["format"] for r in records}
-    alus = {r.params["alu"] for r in records}
-    depths = sorted({str(r.params["fifo_depth"]) for r in records if "fifo_depth" in r.params})
-    assumptions = (
-        f"{', '.join(sorted(formats))}, {', '.join(sorted(alus))} ALU latency, a cycle per hop, "
-        f"router FIFOs {', '.join(depths)} deep, "
-        f"memories sized per graph, placement seeds {', '.join(map(str, seeds))}; {len(records)} "
-        "runs of the model, whose values "
-        + (
-            "all equal the NumPy reference bit for bit"
-            if all(r.values_ok for r in records)
-            else "DO NOT all equal the NumPy reference"
-        )
-    )
-    for name in ("fig10", "fig11", "fig12", "overlay_causes", "overlay_sweep"):
-        shutil.copy(
-            folder / f"{name}.png",
-            RESULTS / (f"overlay_{name}.png" if name.startswith("fig") else f"{name}.png"),
-        )
-    tables = {name: rows(folder / f"overlay_{name}.csv") for name in ("cycles", "causes", "sweep")}
-    write_text(
-        FIGURES,
-        json.dumps({"assumptions": assumptions, **tables, "versions": api.versions()}, indent=1)
-        + "\n",
-    )
-
-
-def rtl_equal(record: dict) -> str:
+def rtl_equal(entries: list[dict]) -> str:
     """Equal runs of those made: a row per variant, a column per mesh and kind of ALU."""
     cells: dict[str, dict[str, list[bool]]] = {}
-    for case in record["cases"]:
+    for case in entries:
         further = [
             case[k]
             for k, usual in (("format", "fp32"), ("alu", "unit"), ("kinds", "homogeneous"))
@@ -127,7 +77,7 @@ def rtl_equal(record: dict) -> str:
         ] + ["adversarial"] * (case["suite"] == "adversarial")
         cells.setdefault(case["variant"], {}).setdefault(
             " ".join([case["mesh"], *further]), []
-        ).extend(g["equal"] for g in case["graphs"])
+        ).extend(g["equal"] for g in case["rows"])
 
     def side(column):
         return (int(column.partition("x")[0]) if " " not in column else 99, column)
@@ -140,22 +90,22 @@ def rtl_equal(record: dict) -> str:
     return markdown(table, ["variant", *columns])
 
 
-def rtl_runs(record: dict) -> str:
+def rtl_runs(entries: list[dict]) -> str:
     """How many runs were made, and how many were equal."""
-    runs = [g for case in record["cases"] for g in case["graphs"]]
+    runs = [g for case in entries for g in case["rows"]]
     rows = [
         ("runs on RTL", len(runs)),
-        ("cases", len(record["cases"])),
+        ("cases", len(entries)),
         ("runs equal in cycles and in every bit of every value", sum(g["equal"] for g in runs)),
         ("cycles of runs", sum(g["cycles"] for g in runs)),
-        ("clocks with loading and reading", sum(case["clocks"] for case in record["cases"])),
+        ("clocks with loading and reading", sum(case["clocks"] for case in entries)),
     ]
     return frame(("what", "number"), [(what, str(n)) for what, n in rows], (False, True))
 
 
-def rtl_graphs(record: dict) -> str:
+def rtl_graphs(entries: list[dict]) -> str:
     """The graphs of the suite that has most."""
-    every = [[(g["graph"], g["nodes"]) for g in case["graphs"]] for case in record["cases"]]
+    every = [[(g["graph"], g["nodes"]) for g in case["rows"]] for case in entries]
     rows = [(f"`{name}`", str(nodes)) for name, nodes in max(every, key=len)]
     return frame(("graph", "nodes"), rows, (False, True))
 
@@ -174,16 +124,10 @@ def speed_section(record: dict) -> str:
     }
     table = [
         {title: "" if r[key] is None else str(r[key]) for key, title in names.items()}
-        for r in record["measured"]
+        for r in record["rows"]
     ]
     made = f"Made on {record['cores']} cores, load average {record['load']} before it began."
     return f"{markdown(table, list(names.values()))}\n\n{made}"
-
-
-@functools.cache
-def stored(path: Path) -> dict:
-    """A stored record."""
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def blocks() -> dict[str, Callable[[], str]]:
@@ -192,13 +136,13 @@ def blocks() -> dict[str, Callable[[], str]]:
         "assumptions": assumptions,
         "cycles": cycles,
         "causes": causes,
-        "saturation": lambda: whole(saturation(stored(FIGURES)["cycles"])),
-        "one PE": lambda: whole(anchors(stored(FIGURES)["sweep"])),
+        "saturation": lambda: whole(saturation(stored("cycles"))),
+        "one PE": lambda: whole(anchors(stored("sweep"))),
         "sweep": sweep,
-        "runs on RTL": lambda: rtl_runs(stored(RTL)),
-        "equal on RTL": lambda: rtl_equal(stored(RTL)),
-        "graphs on RTL": lambda: rtl_graphs(stored(RTL)),
-        "speed": lambda: speed_section(stored(SPEED)),
+        "runs on RTL": lambda: rtl_runs(overlay_rtl.RECORD.entries()),
+        "equal on RTL": lambda: rtl_equal(overlay_rtl.RECORD.entries()),
+        "graphs on RTL": lambda: rtl_graphs(overlay_rtl.RECORD.entries()),
+        "speed": lambda: speed_section(*overlay_speed.RECORD.entries()),
     }
 
 
@@ -209,20 +153,21 @@ def whole(found: list[dict]) -> str:
 
 def assumptions() -> str:
     """What the numbers rest on."""
-    parts = stored(FIGURES)["assumptions"].split("; ")
+    (entry,) = FIGURES.entries()
+    parts = entry["assumptions"].split("; ")
     return "\n".join(f"* {part[0].upper()}{part[1:]}." for part in parts)
 
 
 def cycles() -> str:
     """Figures 10 and 11."""
-    found = stored(FIGURES)["cycles"]
+    found = stored("cycles")
     hidden = ("figure", "nodes", "edges", "depth")
     return markdown(found, [c for c in found[0] if c not in hidden])
 
 
 def causes() -> str:
     """What the ratio of dynamic to static is made of."""
-    found = stored(FIGURES)["causes"]
+    found = stored("causes")
     shown = [
         c
         for c in found[0]
@@ -233,9 +178,5 @@ def causes() -> str:
 
 def sweep() -> str:
     """Every listed graph on every mesh."""
-    found = stored(FIGURES)["sweep"]
+    found = stored("sweep")
     return markdown(found, [c for c in found[0] if c not in ("read", "results")])
-
-
-if __name__ == "__main__":
-    keep(Path(sys.argv[1]))

@@ -1,46 +1,22 @@
-"""The tables of docs/overlay_resources.md, for `docs/generate.py`.
-
-`penstock overlay resources --family FAMILY --out docs/results/overlay_resources/FAMILY` makes the
-records.
-"""
+"""The tables of docs/overlay_resources.md, for `docs/generate.py`."""
 
 from __future__ import annotations
 
-import csv
-import functools
 from collections.abc import Callable
-from pathlib import Path
 
+from made.overlay_resources import RECORD
 from penstock.overlay.parts import CAPACITY
 from penstock.overlay.resources import TABLES
 from penstock.overlay.route import DEVICE
 from tables import frame
 
-ROOT = Path(__file__).parents[1]
-RECORDS = ROOT / "docs" / "results" / "overlay_resources"
 
-
-def read(path: Path) -> list[dict]:
-    with path.open() as file:
-        return [{k: _number(v) for k, v in row.items()} for row in csv.DictReader(file)]
-
-
-@functools.cache
 def records(family: str) -> dict[str, list[dict]]:
     """Tables of one family by name; those that were not made are empty."""
-    return {
-        name: read(path) if (path := RECORDS / family / f"{name}.csv").exists() else []
-        for name in TABLES
-    }
-
-
-def _number(text: str):
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text or None
+    found: dict[str, list[dict]] = {name: [] for name in TABLES}
+    for row in RECORD.rows(family):
+        found[row["table"]].append({k: v for k, v in row.items() if k != "table"})
+    return found
 
 
 def cell(value) -> str:

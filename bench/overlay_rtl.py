@@ -1,50 +1,49 @@
-"""The overlay's RTL against its model, case by case, into a record: exit 1 where any differs.
+"""The overlay's RTL against its model, case by case: exit 1 where any differs.
 
-    python bench/overlay_rtl.py [--only TEXT ...] [--matrices DIR] [--json
-    docs/results/overlay_rtl.json] [--fresh]
+    python bench/overlay_rtl.py [--only TEXT ...]
 
 A case is one build of the RTL and the graphs that run on it, one after the other, without a reset
-in between (`overlay/regression.py`). Cases that the record holds are not run again unless
-``--fresh``: a long run can be stopped and taken up. docs/overlay_results.md shows the record.
+in between (`overlay/regression.py`). `nox -s records -- overlay_rtl` renews the record that
+docs/overlay_results.md shows.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-import time
 from dataclasses import asdict
-from pathlib import Path
 
 from inputs import SHIPPED
-from penstock.overlay.regression import SUITES, Case, run
-from penstock.runs import api
-from penstock.system.output import write_text
+from penstock.overlay.regression import SUITES, run
+from records import Record, overlay_rtl
 
-ROOT = Path(__file__).parents[1]
-RECORD = ROOT / "docs" / "results" / "overlay_rtl.json"
+CASES = {c.name: c for cases in SUITES.values() for c in cases}
 
 
-def row(case: Case, matrices: Path) -> dict:
+def entry(name: str) -> dict:
     """A case's entry in the record."""
-    start = time.perf_counter()
-    ran = run(case, matrices)
+    case = CASES[name]
+    ran = run(case, SHIPPED / "matrices")
     o = case.overlay
     return {
-        "case": case.name,
         "suite": case.suite,
         "mesh": f"{o.rows}x{o.cols}",
         "variant": o.name(),
         "alu": o.alu,
         "format": o.format,
         "kinds": o.kinds,
-        "graphs": [asdict(x) | {"equal": x.equal} for x in ran.outcomes],
         "clocks": ran.clocks,
-        "seconds": {
-            k: round(v, 1) for k, v in (ran.seconds | {"all": time.perf_counter() - start}).items()
-        },
+        "spent": {k: round(v, 1) for k, v in ran.seconds.items()},
+        "rows": [asdict(x) | {"equal": x.equal} for x in ran.outcomes],
     }
+
+
+RECORD = Record(
+    "overlay_rtl",
+    cases=lambda: CASES,
+    run=entry,
+    sources=lambda case: overlay_rtl("overlay/regression.py"),
+)
 
 
 def main() -> int:
@@ -58,41 +57,17 @@ def main() -> int:
             "the second"
         ),
     )
-    p.add_argument(
-        "--matrices",
-        type=Path,
-        default=SHIPPED / "matrices",
-        metavar="DIR",
-        help="folder of the matrices",
-    )
-    p.add_argument(
-        "--json",
-        type=Path,
-        default=RECORD,
-        metavar="OUT",
-        help="the record, written after every case",
-    )
-    p.add_argument("--fresh", action="store_true", help="run cases again that the record holds")
     args = p.parse_args()
-    record = json.loads(args.json.read_text()) if args.json.exists() else {"cases": []}
-    every = [c for cases in SUITES.values() for c in cases]
-    cases = list(dict.fromkeys(c for text in args.only or [""] for c in every if text in c.name))
-    known = {r["case"]: r for r in record["cases"]}
+    cases = list(dict.fromkeys(c for text in args.only or [""] for c in CASES if text in c))
     bad = 0
-    for k, case in enumerate(cases, 1):
-        if args.fresh or case.name not in known:
-            known[case.name] = row(case, args.matrices)
-            record["cases"] = [known[c.name] for c in every if c.name in known]
-            write_text(
-                args.json, json.dumps(record | {"versions": api.versions()}, indent=1) + "\n"
-            )
-        r = known[case.name]
-        wrong = [g["graph"] for g in r["graphs"] if not g["equal"]]
+    for k, name in enumerate(cases, 1):
+        r = entry(name)
+        wrong = [g["graph"] for g in r["rows"] if not g["equal"]]
         bad += bool(wrong)
         print(
-            f"{k}/{len(cases)} {case.name}: {len(r['graphs'])} graphs, "
-            f"{sum(g['cycles'] for g in r['graphs'])} cycles, {r['seconds']['all']} s "
-            f"({', '.join(f'{n} {s}' for n, s in r['seconds'].items() if n != 'all')})"
+            f"{k}/{len(cases)} {name}: {len(r['rows'])} graphs, "
+            f"{sum(g['cycles'] for g in r['rows'])} cycles "
+            f"({', '.join(f'{n} {s}' for n, s in r['spent'].items())})"
             + (f"; DIFFERENT: {', '.join(wrong)}" if wrong else ""),
             flush=True,
         )

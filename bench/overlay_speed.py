@@ -1,14 +1,13 @@
 """Measures the overlay's tool chain in one run, and judges it against its targets: exit 1 on a
 miss.
 
-    python bench/overlay_speed.py [--skip rtl] [--matrices DIR] [--json OUT]
+    python bench/overlay_speed.py [--skip rtl]
 
-DIR is the folder `matrices` in the one that PENSTOCK_DATA names, else what ships. The graph of
-20,000 nodes is the LU of mna_c880; without the matrix a generated circuit of that size. The large
-one is the LU of circuit_1 (2,624 rows, 0.7 million nodes), left out without it.
+The graph of 20,000 nodes is the LU of mna_c880; without the matrices a generated circuit of that
+size. The large one is the LU of circuit_1 (2,624 rows, 0.7 million nodes), left out without them.
 Compiled code is warm (numba keeps it on disk; a first small run loads it); the RTL is built from an
-empty cache. `--json docs/results/overlay_speed.json` stores the record that docs/overlay_results.md
-shows. Run it on a machine that does nothing else; the record has the load average at the start.
+empty cache. `nox -s records -- overlay_speed` renews the record that docs/overlay_results.md shows.
+Run it on a machine that does nothing else; the record has the load average at the start.
 ``cpu_s`` is what the process and its children took.
 """
 
@@ -16,27 +15,23 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from clock import now
-from inputs import matrices
+from inputs import matrix
 from penstock.frontend.spice import graph_from, source
 from penstock.machine.dataflow import DataflowGraph
 from penstock.machine.overlay import Overlay
 from penstock.model import overlay as model
 from penstock.overlay.sweep import BEST
-from penstock.runs import api
 from penstock.runs.tables import print_table
 from penstock.scheduler.token import map_graph
-from penstock.system.output import writable, write_text
+from records import Record, overlay_rtl
 
-ROOT = Path(__file__).parents[1]
 SMALL = "mna_c880.mtx"
 SMALL_GENERATED = "gen:gates:230"
 LARGE = "circuit_1.mtx"
@@ -153,6 +148,45 @@ def large(name: str, spec: str) -> list[Line]:
     return lines
 
 
+def measure(skip: Sequence[str] = ()) -> dict:
+    """All measurements but the skipped ones, judged, and the load before them."""
+    load = os.getloadavg()[0]
+    there = matrix(SMALL).exists()
+    name = f"lu:{SMALL}" if there else SMALL_GENERATED
+    graph = graph_from(f"lu:{matrix(SMALL)}" if there else SMALL_GENERATED)
+    warm()
+    lines = on_the_model(name, graph)
+    if "large" not in skip and matrix(LARGE).exists():
+        lines += large(f"lu:{LARGE}", f"lu:{matrix(LARGE)}")
+    if "rtl" not in skip:
+        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as empty:
+            cache = os.environ.get("PENSTOCK_CACHE")
+            os.environ["PENSTOCK_CACHE"] = empty  # builds are part of the time
+            lines += on_the_rtl(name, graph)
+            if cache is None:
+                del os.environ["PENSTOCK_CACHE"]
+            else:
+                os.environ["PENSTOCK_CACHE"] = cache
+    return {
+        "cores": os.cpu_count(),
+        "load": round(load, 1),
+        "rows": [
+            {k: round(v, 2) if isinstance(v, float) else v for k, v in asdict(line).items()}
+            | {"verdict": line.verdict}
+            for line in lines
+        ],
+    }
+
+
+RECORD = Record(
+    "overlay_speed",
+    cases=lambda: ["all"],
+    run=lambda case: measure(),
+    sources=lambda case: overlay_rtl("bench/overlay_speed.py"),
+    needs=lambda case: [matrix(SMALL), matrix(LARGE)],
+)
+
+
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument(
@@ -162,53 +196,9 @@ def main() -> int:
         choices=("rtl", "large"),
         help="leave a measurement out; may be repeated",
     )
-    p.add_argument(
-        "--matrices", type=Path, default=matrices(), metavar="DIR", help="folder of the matrices"
-    )
-    p.add_argument("--json", metavar="OUT", help="write the record")
-    args = p.parse_args()
-    if args.json:
-        writable(args.json)
-
-    def at(name: str) -> Path:
-        return args.matrices / name
-
-    load = os.getloadavg()[0]
-    name, spec = (
-        (f"lu:{SMALL}", f"lu:{at(SMALL)}")
-        if at(SMALL).exists()
-        else (SMALL_GENERATED, SMALL_GENERATED)
-    )
-    graph = graph_from(spec)
-    warm()
-    lines = on_the_model(name, graph)
-    if "large" not in args.skip and at(LARGE).exists():
-        lines += large(f"lu:{LARGE}", f"lu:{at(LARGE)}")
-    if "rtl" not in args.skip:
-        with tempfile.TemporaryDirectory(prefix="penstock-bench-") as empty:
-            os.environ["PENSTOCK_CACHE"] = empty  # builds are part of the time
-            lines += on_the_rtl(name, graph)
-    table = [
-        {k: round(v, 2) if isinstance(v, float) else v for k, v in asdict(line).items()}
-        | {"verdict": line.verdict}
-        for line in lines
-    ]
-    print_table(table)
-    if args.json:
-        write_text(
-            args.json,
-            json.dumps(
-                {
-                    "measured": table,
-                    "cores": os.cpu_count(),
-                    "load": round(load, 1),
-                    "versions": api.versions(),
-                },
-                indent=1,
-            )
-            + "\n",
-        )
-    return 1 if any(line.verdict == "MISSED" for line in lines) else 0
+    rows = measure(p.parse_args().skip)["rows"]
+    print_table(rows)
+    return int(any(row["verdict"] == "MISSED" for row in rows))
 
 
 if __name__ == "__main__":

@@ -1,25 +1,15 @@
-"""The tables of docs/regression.md, for `docs/generate.py`.
-
-`python bench/regress_report.py --records DIR ...` renews the record from what `penstock regress`
-left.
-"""
+"""The tables of docs/regression.md, for `docs/generate.py`."""
 
 from __future__ import annotations
 
-import argparse
-import functools
-import json
 from collections.abc import Callable
-from pathlib import Path
 
+from made.regress import RECORD
 from penstock.frontend import build
 from penstock.frontend.graph import OPERATORS
 from penstock.runs import regress
-from penstock.system.output import write_text
+from penstock.runs.tables import total as total_of
 from tables import frame
-
-ROOT = Path(__file__).parents[1]
-RECORD = ROOT / "docs" / "results" / "regress.json"
 
 
 def markdown(header: tuple[str, ...], rows: list[tuple]) -> str:
@@ -32,11 +22,11 @@ def markdown(header: tuple[str, ...], rows: list[tuple]) -> str:
     )
 
 
-def by_design(rows: list[dict]) -> list[tuple]:
+def by_design(entries: list[dict]) -> list[tuple]:
     """One line for each design, from the rows of its points."""
     out = []
-    for name in dict.fromkeys(r["design"] for r in rows):
-        mine = [r for r in rows if r["design"] == name]
+    for entry in entries:
+        name, mine = entry["case"], entry["rows"]
         channels = (
             mine[0].get("channels", "-")
             if len({r.get("channels") for r in mine}) == 1
@@ -52,7 +42,7 @@ def by_design(rows: list[dict]) -> list[tuple]:
                 sum(r.get("differ") or 0 for r in mine),
                 "yes" if all(r.get("values") for r in mine) else "NO",
                 float(max(r.get("max rel err") or 0.0 for r in mine)),
-                mine[0].get("commit", stored()["versions"]["commit"]).rstrip("+"),
+                entry.get("commit") or "unknown",
             )
         )
     return out
@@ -86,21 +76,15 @@ def blocks() -> dict[str, Callable[[], str]]:
     }
 
 
-@functools.cache
-def stored() -> dict:
-    """The stored table."""
-    return json.loads(RECORD.read_text(encoding="utf-8"))
-
-
 def names() -> set[str]:
     """The designs of the stored table."""
-    return {r["design"] for r in stored()["rows"]}
+    return {entry["case"] for entry in RECORD.entries()}
 
 
 def total() -> str:
     """What all points come to, and which designs are not among them."""
-    found = stored()["total"]
-    versions = stored()["versions"]
+    found = total_of(RECORD.rows(), design="total")
+    verilators = dict.fromkeys(entry["versions"]["verilator"] for entry in RECORD.entries())
     missing = [d.name for d in regress.DESIGNS if d.name not in names()]
     rows = [
         ("points", found["point"]),
@@ -109,7 +93,7 @@ def total() -> str:
         ("channels observed", found["channels"]),
         ("beats that differ", str(found["differ"])),
         ("simulations, s", f"{found['wall s']:.0f}"),
-        ("made with", f"Verilator {versions['verilator']}"),
+        ("made with", f"Verilator {', '.join(verilators)}"),
         ("designs not in the table", ", ".join(missing) or "none"),
     ]
     return markdown(("what", "how much"), rows)
@@ -128,7 +112,7 @@ def designs() -> str:
         "error against float64",
         "commit",
     )
-    return markdown(header, by_design(stored()["rows"]))
+    return markdown(header, by_design(RECORD.entries()))
 
 
 def listed(what: str, found: dict[str, list[str]]) -> str:
@@ -138,42 +122,3 @@ def listed(what: str, found: dict[str, list[str]]) -> str:
         more = f" and {len(where) - 4} more" if len(where) > 4 else ""
         rows.append((f"`{name}`", f"{', '.join(where[:4])}{more}"))
     return markdown((what, "designs"), rows)
-
-
-def joined(tables: list[dict]) -> dict:
-    """One table of several runs, in the order of the designs; a design of several is that of the
-    last, and each row has the commit of its run.
-    """
-    last = {r["design"]: t for t in tables for r in t["rows"]}
-    order = [d.name for d in regress.DESIGNS]
-    rows = [
-        r | {"commit": r.get("commit", t["versions"]["commit"])}
-        for t in tables
-        for r in t["rows"]
-        if last[r["design"]] is t
-    ]
-    rows.sort(key=lambda r: order.index(r["design"]))
-    return {
-        "rows": rows,
-        "total": tables.total(rows, design="total"),
-        "versions": tables[-1]["versions"],
-    }
-
-
-def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    p.add_argument(
-        "--records",
-        type=Path,
-        nargs="+",
-        metavar="DIR",
-        required=True,
-        help="folders that `penstock regress --out` wrote; a design of several is that of the last",
-    )
-    args = p.parse_args()
-    found = [json.loads((folder / "regress.json").read_text()) for folder in args.records]
-    write_text(RECORD, json.dumps(joined(found), indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()

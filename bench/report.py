@@ -1,34 +1,30 @@
-"""Results for the README and docs/results.md, from stored records, for `docs/generate.py`.
-
-`python bench/report.py --records DIR` renews the RTL's records of figure 8 (figures/fig8_rtl.json)
-from what `penstock figures fig8 --rtl --out DIR` left. The other records are those of
-`nox -s bench`, `first_minute`, `fuzz`, `regress` and `overlay`, and of the scripts in bench/dag.
-"""
+"""Results for the README and docs/results.md, from stored records, for `docs/generate.py`."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import csv
 import functools
 import io
-import json
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
+import contest
+import first_minute as first
+import overlay_resources
+import overlay_rtl
+import speed as rates
+from made import fig8, fuzz, regress
 from penstock import cli, figures
 from penstock.frontend import build, lower
 from penstock.frontend.show.draw import draw_fabric
 from penstock.machine.config import load
 from penstock.machine.record import Record
-from penstock.runs import api
+from penstock.runs.tables import total
 from tables import frame
 
 ROOT = Path(__file__).parents[1]
 STORED = ROOT / "docs" / "results"
-STORED_RTL = ROOT / "figures" / "fig8_rtl.json"
 COMMAND = ["run", "swiglu", "--config", "small_fpga", "--on", "both"]
 """The README's run of its program."""
 EXAMPLE = ["run", "simple_moe", "--config", "small_fpga", "--on", "both"]
@@ -87,6 +83,7 @@ def fig8_records() -> list[Record]:
 
 def rtl_records() -> dict[tuple[int, int], Record]:
     """The runs on RTL by tile sizes."""
+    fig8.RECORD.entries()  # what fig8_records() reads
     found = [r for r in fig8_records() if r.backend == "rtl"]
     return {(r.params["tile_b"], r.params["tile_inter"]): r for r in found}
 
@@ -101,7 +98,7 @@ def figure_8() -> str:
         NAMES["hdl_cycles"],
         "model",
         "RTL",
-        "error",
+        "beats that differ",
         "off-chip bytes / 256",
         "RTL cycles/s",
     ]
@@ -117,7 +114,7 @@ def figure_8() -> str:
             r["hdl_cycles"] or "",
             r["model_cycles"],
             r["rtl_cycles"],
-            f"{run.cycles / r['model_cycles'] - 1:.0%}",
+            str(run.mismatches),
             f"{r['model_dram_bytes'] / 256:.0f}",
             f"{run.cycles / run.wall_s:.0f}",
         ]
@@ -137,14 +134,19 @@ def runs_of_figure_8() -> str:
         ["outputs bit-equal to NumPy", f"at {sum(bool(r.values_ok) for r in runs)} points"],
         ["largest error against float64", f"{max(r.max_rel_err for r in runs):.1e}"],
         ["RTL cycles/s, all points", f"{rate:.0f}"],
-        ["made with", made_with(runs[0].versions)],
     ]
     return frame(["what", "measured"], rows, [False, False])
 
 
+def fig8_agreements() -> list[dict]:
+    """Of any two series."""
+    return figures.fig8_agreements(figures.fig8_rows(fig8_records()))
+
+
 def agreements() -> str:
     """How far any two series of figure 8 agree."""
-    rows = figures.fig8_agreements(figures.fig8_rows(fig8_records()))
+    # RTL against model is a run's own check, not one of stored runs against this tree's model.
+    rows = [a for a in fig8_agreements() if "rtl_cycles" not in (a["of"], a["against"])]
     cells = [
         [
             NAMES[a["of"]],
@@ -164,26 +166,26 @@ def agreements() -> str:
 
 def speed() -> str:
     """The targets, what was measured, and whether they are met."""
-    record = stored("speed")
+    (record,) = rates.RECORD.entries()
     rows = []
-    for t in record["targets"]:
+    for t in record["rows"]:
         sign = {"at least": "≥", "at most": "≤"}[t["bound"]]
         measured = "" if t["measured"] is None else f"{amount(t['measured'])} {t['unit']}"
         limit = f"{sign} {amount(t['limit'])} {t['unit']}"
         rows.append([t["what"], limit, measured, t["verdict"]])
     table = frame(["what", "target", "measured", ""], rows, [False, True, True, False])
-    return f"{table}\n\nMade on {record['cores']} cores, {made_with(record['versions'])}."
+    return f"{table}\n\nMeasured on {record['cores']} cores, {tools(record)}."
 
 
 def first_minute() -> str:
     """What a new user waits for."""
-    record = stored("first_minute")
+    (record,) = first.RECORD.entries()
     rows = [
         [t["what"], f"≤ {t['at most']:g}", f"{t['measured']:g}", "met" if t["met"] else "MISSED"]
-        for t in record["targets"]
+        for t in record["rows"]
     ]
     table = frame(["what", "target", "measured", ""], rows, [False, True, True, False])
-    return f"{table}\n\nMade on {record['cores']} cores, {made_with(stored_versions(record))}."
+    return f"{table}\n\nMeasured on {record['cores']} cores, {tools(record)}."
 
 
 def results_in_short() -> str:
@@ -195,19 +197,16 @@ def results_in_short() -> str:
 def fig8_lines() -> list[list[str]]:
     """Figure 8, in cycles."""
     runs = list(rtl_records().values())
-    found = figures.fig8_agreements(figures.fig8_rows(fig8_records()))
-    by = {(a["of"], a["against"]): a for a in found}
-    worst = max(abs(r.cycles / m.cycles - 1) for r, m in zip(runs, model_records(), strict=True))
+    by = {(a["of"], a["against"]): a for a in fig8_agreements()}
     differ = sum(r.mismatches for r in runs)
     hdl = by["model_cycles", "hdl_cycles"]
     step = by["stepsim_cycles", "step_cycles"]
-    at = commit(runs[0].versions)
     return [
         [
-            "figure 8, RTL against model, cycles",
-            f"{len(runs)} points, error {worst:.0%}, {differ} beats differ",
+            "figure 8, RTL against model",
+            f"{len(runs)} points, {differ} beats differ",
             "`penstock figures fig8 --rtl`",
-            at,
+            fig8.RECORD.commits(),
         ],
         [
             "figure 8, model against the published HDL",
@@ -224,145 +223,107 @@ def fig8_lines() -> list[list[str]]:
     ]
 
 
-def model_records() -> list[Record]:
-    """The model's runs in the order of the RTL's."""
-    found = {
-        (r.params["tile_b"], r.params["tile_inter"]): r
-        for r in fig8_records()
-        if (r.backend, r.timing) == ("model", "machine")
-    }
-    return [found[key] for key in rtl_records()]
-
-
 def speed_lines() -> list[list[str]]:
     """The rates of model and RTL."""
-    record = stored("speed")
     wanted = ("model, timing only", "model with values", "RTL, every channel observed")
     return [
         [
             f"speed of the {t['what']}",
             f"{amount(t['measured'])} {t['unit']}",
             "`nox -s bench`",
-            commit(record["versions"]),
+            rates.RECORD.commits(),
         ]
-        for t in record["targets"]
+        for t in rates.RECORD.rows()
         if t["what"] in wanted
     ]
 
 
 def check_lines() -> list[list[str]]:
     """The regression and the fuzzer."""
-    regress, fuzz = stored("regress"), stored("fuzz")
-    total, counts = regress["total"], fuzz["counts"]
+    points = total(regress.RECORD.rows(), design="total")
+    campaign = fuzz.RECORD.only()
+    counts = campaign["counts"]
     return [
         [
             "regression: every operator, function and workload on RTL",
-            f"{total['point']}, {total['differ']} beats differ",
+            f"{points['point']}, {points['differ']} beats differ",
             "`penstock regress`",
-            commit(regress["versions"]),
+            regress.RECORD.commits(),
         ],
         [
             f"fuzzing: {counts['programs']:,} programs, {counts['streams']:,} streams on RTL",
-            f"{len(fuzz['failures'])} failures in {counts['beats compared on RTL']:,} beats",
+            f"{len(campaign['failures'])} failures in {counts['beats compared on RTL']:,} beats",
             "`nox -s fuzz`",
-            commit(fuzz["versions"]),
+            fuzz.RECORD.commits(),
         ],
     ]
 
 
 def overlay_lines() -> list[list[str]]:
     """The overlay on RTL, and what one of its tiles costs."""
-    record = stored("overlay_rtl")
-    runs = [g for case in record["cases"] for g in case["graphs"]]
-    folder = STORED / "overlay_resources"
+    runs = overlay_rtl.RECORD.rows()
+    xc7, ecp5 = (overlay_resources.records(family) for family in ("xc7", "ecp5"))
+    synthesised = overlay_resources.RECORD.commits()
     lines = [
         [
             "overlay, RTL against model, cycles and values",
             f"{sum(g['equal'] for g in runs)} of {len(runs)} runs equal",
             "`bench/overlay_rtl.py`",
-            commit(record["versions"]),
+            overlay_rtl.RECORD.commits(),
         ]
     ]
     for pe in ("dynamic", "static"):
         switch, variant = ("mesh", "fifo per_edge") if pe == "dynamic" else (BLOCK, BLOCK)
-        parts = [
-            part(folder / "xc7", pe, "PE", variant),
-            part(folder / "xc7", pe, "switch", switch),
-        ]
+        parts = [part(xc7, pe, "PE", variant), part(xc7, pe, "switch", switch)]
         lut, ff, bram = (sum(float(p[k]) for p in parts) for k in ("lut", "ff", "bram"))
         lines.append(
             [
                 f"overlay, {pe} PE and switch on Xilinx 7, LUT / FF / block RAM",
                 f"{lut:.0f} / {ff:.0f} / {bram:g}",
                 "`penstock overlay resources`",
-                "",
+                synthesised,
             ]
         )
-    clocks = {(r["part"], r["variant"]): r["mhz"] for r in rows_of(folder / "ecp5" / "clocks.csv")}
+    clocks = {(r["part"], r["variant"]): r["mhz"] for r in ecp5["clocks"]}
     rates = [f"{pe} {float(clocks[f'{pe} tile', TILE]):.0f} MHz" for pe in ("dynamic", "static")]
     lines.append(
         [
             "overlay, tiles with pipelined ALU on ECP5, clock",
             ", ".join(rates),
             "`penstock overlay resources --fmax`",
-            "",
+            synthesised,
         ]
     )
     return lines
 
 
 BLOCK, TILE = "contexts in block RAM", "every operation, pipelined"
-CAPACITY = "1024"
+CAPACITY = 1024
 
 
-def part(folder: Path, pe: str, name: str, variant: str) -> dict[str, str]:
+def part(tables: dict[str, list[dict]], pe: str, name: str, variant: str) -> dict:
     """One part of the overlay at 32 bits and full capacity."""
-    wanted = (pe, name, variant, "32", CAPACITY)
+    wanted = (pe, name, variant, 32, CAPACITY)
     keys = ("pe", "part", "variant", "payload", "contexts")
-    return next(r for r in rows_of(folder / "resources.csv") if tuple(r[k] for k in keys) == wanted)
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    """The rows of a stored table."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    return next(r for r in tables["resources"] if tuple(r[k] for k in keys) == wanted)
 
 
 def dag_line() -> list[str]:
     """The contest's problems."""
-    _, *solved = stored("dag_contest")
+    _, *solved = contest.RECORD.rows()
     best = sum(r["latency"] <= r["anchor_winner"] for r in solved)
     return [
         "DAG scheduler, the contest's public problems",
         f"{best} of {len(solved)} at least as good as the winner",
         "`bench/dag/contest.py`",
-        "",
+        contest.RECORD.commits(),
     ]
 
 
-def stored(name: str) -> dict:
-    """A stored record."""
-    return json.loads((STORED / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def stored_versions(record: dict) -> dict:
-    """What a record was made with; the commit may stand beside the versions."""
-    return (
-        {"commit": record["commit"]} | record["versions"]
-        if "commit" in record
-        else record["versions"]
-    )
-
-
-def commit(versions: dict) -> str:
-    """The commit of a record, if it is known."""
-    return versions.get("commit", "").rstrip("+")
-
-
-def made_with(versions: dict) -> str:
-    """The commit and the tools of a record."""
-    known = [f"commit {commit(versions)}"] if commit(versions) else []
-    return ", ".join([*known, f"Python {versions['python']}", f"Verilator {versions['verilator']}"])
+def tools(entry: dict) -> str:
+    """What a case was made with."""
+    known = {**entry["versions"], **entry.get("installed", {})}
+    return f"Python {known['python']}, Verilator {known['verilator']}"
 
 
 def amount(x: float) -> str:
@@ -380,25 +341,3 @@ def draw() -> None:
         (STORED / "fig8.png").write_bytes((Path(folder) / "fig8.png").read_bytes())
     config = load("fig8")
     draw_fabric(lower(build("swiglu", {}, config).graph, config), config, STORED / "fabric.png")
-
-
-def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    p.add_argument(
-        "--records",
-        type=Path,
-        metavar="DIR",
-        required=True,
-        help="renew the RTL's stored records from this folder",
-    )
-    args = p.parse_args()
-    rtl = [
-        replace(r, units=[], channels=[])
-        for r in api.load_records(args.records / "fig8_records.json")
-        if r.backend == "rtl" and r.mismatches is not None
-    ]
-    api.save_records(rtl, STORED_RTL)
-
-
-if __name__ == "__main__":
-    main()

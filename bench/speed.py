@@ -1,18 +1,17 @@
 """Measures the speed of model and RTL in one run, and judges it against the targets: exit 1 on a
 miss.
 
-    python bench/speed.py [--skip rtl] [--skip fig8] [--json OUT]
+    python bench/speed.py [--skip rtl] [--skip fig8]
 
 The model is timed warm at figure 8's median point, the RTL with every channel observed, the figure
 from an empty cache with all its builds. An event is one beat taken from one channel, or one memory
-line. `nox -s bench` stores the record that the README's table is made from
-(docs/results/speed.json). Run it on a machine that does nothing else.
+line. `nox -s records -- speed` renews the record that the README's table is made from. Run it on a
+machine that does nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
 import sys
@@ -26,7 +25,7 @@ from penstock.machine.config import load
 from penstock.runs import api
 from penstock.runs.progress import Progress, display
 from penstock.runs.tables import print_table
-from penstock.system.output import writable, write_text
+from records import Record, on_rtl, preset
 
 MEDIAN = {"tile_b": 32, "tile_inter": 64}
 REPEATS = 5
@@ -185,6 +184,32 @@ def measure(skip: set[str], show: Progress) -> tuple[list[dict], dict[str, Targe
     return rows, judged
 
 
+def judged(skip: set[str], show: Progress) -> dict:
+    """The targets, and all that was measured; the figure's builds begin with an empty cache."""
+    cache = os.environ.get("PENSTOCK_CACHE")
+    with tempfile.TemporaryDirectory(prefix="penstock-bench-") as empty:
+        if "fig8" not in skip:
+            os.environ["PENSTOCK_CACHE"] = empty  # builds are part of the figure's time
+        rows, found = measure(skip, show)
+    if cache is not None:
+        os.environ["PENSTOCK_CACHE"] = cache
+    else:
+        os.environ.pop("PENSTOCK_CACHE", None)
+    return {
+        "cores": os.cpu_count(),
+        "measured": rows,
+        "rows": [asdict(t) | {"verdict": t.verdict} for t in found.values()],
+    }
+
+
+RECORD = Record(
+    "speed",
+    cases=lambda: ["all"],
+    run=lambda case: judged(set(), Progress()),
+    sources=lambda case: on_rtl("bench/speed.py", "workloads/swiglu.py", preset("fig8")),
+)
+
+
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument(
@@ -194,30 +219,13 @@ def main() -> int:
         choices=("rtl", "fig8"),
         help="leave a measurement out; its targets are not judged",
     )
-    p.add_argument("--json", metavar="OUT", help="write the record")
     p.add_argument("--quiet", action="store_true", help="no progress on standard error")
     args = p.parse_args()
-    if args.json:
-        writable(args.json)
-    with (
-        tempfile.TemporaryDirectory(prefix="penstock-bench-") as empty,
-        display(args.quiet) as show,
-    ):
-        if "fig8" not in args.skip:
-            os.environ["PENSTOCK_CACHE"] = empty  # builds are part of the figure's time
-        rows, judged = measure(set(args.skip), show)
-    table = [asdict(t) | {"verdict": t.verdict} for t in judged.values()]
-    print_table(rows)
-    print_table(table)
-    if args.json:
-        record = {
-            "targets": table,
-            "measured": rows,
-            "cores": os.cpu_count(),
-            "versions": api.versions(),
-        }
-        write_text(args.json, json.dumps(record, indent=1) + "\n")
-    return 1 if any(t.verdict == "MISSED" for t in judged.values()) else 0
+    with display(args.quiet) as show:
+        found = judged(set(args.skip), show)
+    print_table(found["measured"])
+    print_table(found["rows"])
+    return int(any(row["verdict"] == "MISSED" for row in found["rows"]))
 
 
 if __name__ == "__main__":

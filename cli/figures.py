@@ -81,6 +81,8 @@ def command(args) -> int:
                 records = figures.fig8_records(args.rtl, progress) + given
                 rows, agreements = figures.fig8(output.folder(args.out), records)
                 summary = []
+                if not args.rtl:
+                    print("RTL: stored runs; --rtl runs it afresh")
                 api.save_records(records, args.out / "fig8_records.json")
                 written = [args.out / f for f in ("fig8.csv", "fig8.png", "fig8_records.json")]
             else:

@@ -1,8 +1,10 @@
 """Renews the generated blocks of all pages: `python docs/generate.py [PAGE ...]`.
 
-A block is made from declarations in the code, or from stored records (figures/fig8_rtl.json and
-docs/results); `--check` writes nothing and names the blocks that are not up to date. Pictures of
-stored records are drawn with `--pictures`.
+A block is made from declarations in the code, or from stored records (docs/results); `--check`
+writes nothing and names the blocks that are not up to date. Below a table of records stands a note
+of the commits that they are of, and of rows whose sources have changed since (bench/records.py).
+`--check` leaves the notes alone, for a change of the sources dates no page; with `--notes` it looks
+at them, too. Pictures of stored records are drawn with `--pictures`.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from penstock.system.output import write_text
 
 ROOT = Path(__file__).parents[1]
 sys.path += [str(ROOT / "bench"), str(ROOT / "bench" / "dag")]  # where results are reported
+records = importlib.import_module("records")
 
 MAKERS = {
     "README.md": "report:readme",
@@ -41,7 +44,7 @@ MAKERS = {
 }
 """For each page the module and its function that gives the makers of the blocks by name."""
 
-PICTURES = ["report:draw", "dag_report:draw"]
+PICTURES = ["report:draw", "dag_report:draw", "figures_report:draw"]
 
 SLOW = {"output", "simple_moe"}
 """Blocks that take a minute: they run the RTL, and have a test of their own."""
@@ -52,13 +55,28 @@ def makers(page: str) -> dict[str, Callable[[], str]]:
     return _function(MAKERS[page])()
 
 
-def stale(skip: Container[str] = ()) -> Iterator[str]:
-    """The blocks that are not as they would be made now."""
+def made(make: Callable[[], str]) -> str:
+    """A block with its note: whatever is made of records has one."""
+    with records.noting() as read:
+        text = make().strip()
+        below = records.note(read)
+    return f"{text}\n\n{below}" if below else text
+
+
+def stale(skip: Container[str] = (), notes: bool = False) -> Iterator[str]:
+    """The blocks that are not as they would be made now; with ``notes`` the notes count, too."""
+    seen = (lambda text: text) if notes else without_note
     for page in MAKERS:
         text = (ROOT / page).read_text(encoding="utf-8")
         for name, make in makers(page).items():
-            if name not in skip and between(text, name) != make().strip():
+            if name not in skip and seen(between(text, name)) != seen(made(make)):
                 yield f"{page}: {name}"
+
+
+def without_note(text: str) -> str:
+    """A block without its note."""
+    *lines, last = text.splitlines() or [""]
+    return "\n".join(lines).strip() if records.is_note(last) else text
 
 
 def renew(page: str, skip: Container[str] = ()) -> None:
@@ -67,7 +85,7 @@ def renew(page: str, skip: Container[str] = ()) -> None:
     text = path.read_text(encoding="utf-8")
     for name, make in makers(page).items():
         if name not in skip:
-            text = insert(text, name, make())
+            text = insert(text, name, made(make))
     write_text(path, text)
 
 
@@ -84,11 +102,12 @@ def main() -> int:
         action="store_true",
         help="write nothing, and fail where a block is not up to date",
     )
+    parser.add_argument("--notes", action="store_true", help="check the notes below tables, too")
     parser.add_argument("--quick", action="store_true", help="leave out what runs the RTL")
     parser.add_argument("--pictures", action="store_true", help="draw the pictures as well")
     args = parser.parse_args()
     if args.check:
-        found = list(stale(SLOW))
+        found = list(stale(SLOW, args.notes))
         print("\n".join(found) or "all blocks are up to date")
         return bool(found)
     wanted = [page if page in MAKERS else f"docs/{page}" for page in args.pages]

@@ -190,10 +190,14 @@ _SUBGRAPH = {"index": "int", "predicted": "float", "cycles": "int", "bound_by": 
 
 def load(path: str | Path) -> list[Record]:
     """Read a list of records; raises PenstockError naming file and field."""
-    data = read_json(path)
+    return records_of(read_json(path), str(path))
+
+
+def records_of(data: object, path: str) -> list[Record]:
+    """The records that a file holds; raises PenstockError naming it and the field."""
     if not is_list(data):
-        raise PenstockError("must hold a list of records", str(path))
-    return [_record(d, i, str(path)) for i, d in enumerate(data)]
+        raise PenstockError("must hold a list of records", path)
+    return [_record(d, i, path) for i, d in enumerate(data)]
 
 
 def _record(d: object, i: int, path: str) -> Record:

@@ -51,6 +51,15 @@ class Finding:
     wall_s: float
     versions: dict
 
+    def to_dict(self) -> dict:
+        """As JSON holds it."""
+        return vars(self) | {"deadlock": self.deadlock and self.deadlock.to_dict()}
+
+    @classmethod
+    def from_dict(cls, d: dict) -> Finding:
+        """What :meth:`to_dict` gave."""
+        return cls(**d | {"deadlock": d["deadlock"] and Deadlock.from_dict(d["deadlock"])})
+
 
 def find(
     program,
@@ -182,18 +191,9 @@ def circle_rows(d: Deadlock) -> list[dict]:
 
 def save(found: Sequence[Finding], path: str | Path) -> None:
     """Write findings as JSON."""
-    write_text(
-        path,
-        json.dumps(
-            [vars(f) | {"deadlock": f.deadlock and f.deadlock.to_dict()} for f in found], indent=1
-        )
-        + "\n",
-    )
+    write_text(path, json.dumps([f.to_dict() for f in found], indent=1) + "\n")
 
 
 def load(path: str | Path) -> list[Finding]:
     """Read findings."""
-    return [
-        Finding(**{**d, "deadlock": d["deadlock"] and Deadlock.from_dict(d["deadlock"])})
-        for d in json.loads(Path(path).read_text(encoding="utf-8"))
-    ]
+    return [Finding.from_dict(d) for d in json.loads(Path(path).read_text(encoding="utf-8"))]

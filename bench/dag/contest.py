@@ -1,11 +1,12 @@
 """The contest's public problems within its time limits, under both readings of a MatMul's cost, and
 what a first run costs.
 
-    python bench/dag/contest.py DIR [--json FILE]
+    python bench/dag/contest.py
 
-Every problem runs in a fresh process and is timed from outside; compilation is cached, and measured
-apart with an empty cache.  Problem 5 runs once more with a minute.  Exit status 1 if one is above
-the contest winner or its target (the best value known), or takes longer than its limit.
+Every problem runs in a fresh process and is
+timed from outside; compilation is cached, and measured apart with an empty cache. Problem 5 runs
+once more with a minute. Exit status 1 if one is above the contest winner or its target (the best
+value known), or takes longer than its limit.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
+from inputs import PROBLEMS as FOLDER
 from penstock.runs.tables import print_table
 from penstock.scheduler.dag.generate import generate
-from records import write_records
+from records import Record, Sources
 
 READINGS = ("full-k", "native-k")
 LONGER = {"mlsys-2026-5": 60.0}
@@ -31,9 +34,10 @@ WITHIN_LIMIT = {"mlsys-2026-5": 640_000.0}
 SOLVE = [sys.executable, "-m", "penstock", "dag"]
 
 
-def runs(folder: Path, reading: str, seconds: float | None = None) -> list[dict]:
-    """The records of `penstock dag bench`, with the machine's load before it."""
-    with tempfile.TemporaryDirectory() as scratch:
+def solved(problem: str, reading: str, seconds: float | None = None) -> dict:
+    """The record of `penstock dag bench` of one problem, with the machine's load before it."""
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryDirectory() as folder:
+        shutil.copy(FOLDER / f"{problem}.json", folder)
         out = Path(scratch, "records.json")
         load = os.getloadavg()[0]
         limit = ["--time", str(seconds)] if seconds else []
@@ -41,7 +45,7 @@ def runs(folder: Path, reading: str, seconds: float | None = None) -> list[dict]
             [
                 *SOLVE,
                 "bench",
-                str(folder),
+                folder,
                 "--reading",
                 f"matmul_cost={reading}",
                 "--json",
@@ -50,10 +54,8 @@ def runs(folder: Path, reading: str, seconds: float | None = None) -> list[dict]
             ],
             stdout=subprocess.DEVNULL,
         )
-        return [
-            r | {"matmul_cost": reading, "load": load, "cores": os.cpu_count()}
-            for r in json.loads(out.read_text())
-        ]
+        (record,) = json.loads(out.read_text())
+        return record | {"matmul_cost": reading, "load": load, "cores": os.cpu_count()}
 
 
 def first_run() -> dict:
@@ -85,9 +87,9 @@ def first_run() -> dict:
                 stdout=subprocess.DEVNULL,
                 env=os.environ | {"NUMBA_CACHE_DIR": scratch},
             )
-            solved = json.loads(record.read_text())[0]
-            taken.append((time.monotonic() - begin, solved["cpu_s"]))
-            assert solved["searches"], "solved without the compiled search"
+            told = json.loads(record.read_text())[0]
+            taken.append((time.monotonic() - begin, told["cpu_s"]))
+            assert told["searches"], "solved without the compiled search"
     (cold, cold_cpu), (cached, cached_cpu) = taken
     return {
         "workload": "first run",
@@ -147,32 +149,36 @@ def summary(records: list[dict]) -> list[dict]:
             "": verdict(r),
         }
         for r in records
-        if "anchor_best" in r
     ]
 
 
+PROBLEMS = tuple(f"mlsys-2026-{n}" for n in (1, 5, 9, 13, 17))
+FIRST = "first run"
+CASES = {FIRST: None}
+CASES |= {f"{p}, {r}": (p, r) for r in READINGS for p in PROBLEMS}
+CASES |= {f"{p}, {r}, {LONGER[p]:g} s": (p, r, LONGER[p]) for p in LONGER for r in READINGS}
+
+
+def run(case: str) -> dict:
+    """One problem under one reading, or a first run."""
+    what = CASES[case]
+    return {"rows": [first_run() if what is None else solved(*what)]}
+
+
+RECORD = Record(
+    "dag_contest",
+    cases=lambda: CASES,
+    run=run,
+    sources=lambda case: Sources(("bench/dag/contest.py", "cli/dag_solver.py"), ("hw", "tb")),
+)
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "folder", type=Path, metavar="DIR", help="the problems, as the contest names them"
-    )
-    parser.add_argument("--json", type=Path)
-    args = parser.parse_args()
-    start = first_run()
+    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+    start, *records = (row for case in CASES for row in run(case)["rows"])
     print(f"first run {start['cold_s']:.1f} s, then {start['cached_s']:.1f} s", file=sys.stderr)
-    records = [r for reading in READINGS for r in runs(args.folder, reading)]
-    with tempfile.TemporaryDirectory() as again:
-        for path in args.folder.glob("*.json"):
-            if path.stem in LONGER:
-                Path(again, path.name).write_bytes(path.read_bytes())
-                records += [
-                    r for reading in READINGS for r in runs(Path(again), reading, LONGER[path.stem])
-                ]
-    records = [r for r in records if "anchor_best" in r]
     print_table(summary(records))
-    if args.json:
-        write_records(args.json, [start, *records])
-    return int(not records or any(verdict(r) != "met" for r in records))
+    return int(any(verdict(r) != "met" for r in records))
 
 
 if __name__ == "__main__":

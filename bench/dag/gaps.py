@@ -1,6 +1,6 @@
 """Where the gap between schedule and bound comes from.
 
-    python bench/dag/gaps.py [--time 15] [--json FILE]
+    python bench/dag/gaps.py [--time 10]
 
 Within a component (operations that may share subgraphs) the bound lets all compute overlap all
 traffic, and counts the traffic nothing avoids.  *Overlap* is what such a bound could reach at best
@@ -15,7 +15,6 @@ import argparse
 import math
 import sys
 from collections import defaultdict
-from pathlib import Path
 
 from penstock.runs.tables import print_table
 from penstock.scheduler.dag import Readings
@@ -24,7 +23,7 @@ from penstock.scheduler.dag.forced import forced
 from penstock.scheduler.dag.generate import generate
 from penstock.scheduler.dag.solve import solve
 from penstock.scheduler.dag.solve.tiles import compile_search
-from records import write_records
+from records import Record, Sources
 
 PROBLEMS = (
     ("mlp", 20, 2),
@@ -111,16 +110,31 @@ def _range(shares: list[float]) -> str:
     return f"{min(shares):.1%} to {max(shares):.1%}"
 
 
+SECONDS = 10.0
+CASES = {f"{kind}-{ops}-{seed}": (kind, ops, seed) for kind, ops, seed in PROBLEMS}
+
+
+def run(case: str) -> dict:
+    """One problem; the search is compiled before."""
+    compile_search(generate("random", 5, 0))
+    return {"rows": [measure(*CASES[case], SECONDS)]}
+
+
+RECORD = Record(
+    "dag_gaps",
+    cases=lambda: CASES,
+    run=run,
+    sources=lambda case: Sources(("bench/dag/gaps.py",), ("hw", "tb")),
+)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--time", type=float, default=15.0, help="seconds per problem")
-    parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--time", type=float, default=SECONDS, help="seconds per problem")
     args = parser.parse_args()
     compile_search(generate("random", 5, 0))
     records = [measure(*problem, args.time) for problem in PROBLEMS]
     print_table(summary(records))
-    if args.json:
-        write_records(args.json, records)
     return 0
 
 

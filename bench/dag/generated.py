@@ -1,7 +1,7 @@
 """200 generated problems: valid, against three simple schedules, gap to the proven bound, optimal
 where every choice can be tried.
 
-    python bench/dag/generated.py [--count 200] [--time 3] [--json FILE]
+    python bench/dag/generated.py [--count 200] [--time 3]
 
 Every problem runs in this process (compilation cached after the first).  Exit status 1 if a
 schedule is invalid or behind a simple one, if one of a small problem is not the best of all
@@ -14,7 +14,6 @@ import argparse
 import math
 import statistics
 import sys
-from pathlib import Path
 
 from exhaustive import least_latency
 from penstock.runs.tables import print_table
@@ -27,7 +26,7 @@ from penstock.scheduler.dag.solve.baselines import (
     power_of_two_latency,
 )
 from penstock.scheduler.dag.solve.tiles import compile_search
-from records import write_records
+from records import Record, Sources
 
 SIZES = (5, 8, 12, 20, 30, 50, 80, 110, 150)
 SMALL = 8
@@ -69,23 +68,45 @@ def measure(kind: str, ops: int, seed: int, seconds: float) -> dict:
     }
 
 
+COUNT = 200
+SECONDS = 3.0
+
+
+def problem(index: int) -> tuple[str, int, int]:
+    """Kind, operations and seed of a problem."""
+    kind = list(KINDS)[index % len(KINDS)]
+    return kind, SIZES[(index // len(KINDS)) % len(SIZES)], index
+
+
+CASES = {"{}-{}-{}".format(*problem(index)): problem(index) for index in range(COUNT)}
+
+
+def run(case: str) -> dict:
+    """One problem; the search is compiled before."""
+    compile_search(generate("random", 5, 0))
+    return {"rows": [measure(*CASES[case], SECONDS)]}
+
+
+RECORD = Record(
+    "dag_generated",
+    cases=lambda: CASES,
+    run=run,
+    sources=lambda case: Sources(("bench/dag/generated.py",), ("hw", "tb")),
+)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--time", type=float, default=3.0, help="seconds per problem")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--count", type=int, default=COUNT)
+    parser.add_argument("--time", type=float, default=SECONDS, help="seconds per problem")
     args = parser.parse_args()
     records: list[dict] = []
     compile_search(generate("random", 5, 0))
     for index in range(args.count):
-        kind = list(KINDS)[index % len(KINDS)]
-        ops = SIZES[(index // len(KINDS)) % len(SIZES)]
-        records.append(measure(kind, ops, index, args.time))
+        records.append(measure(*problem(index), args.time))
         print(f"\r{index + 1}/{args.count}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
     print_table(summary(records))
-    if args.json:
-        write_records(args.json, records)
     return int(
         any(r["behind"] or r["optimal"] is False or r["first_s"] >= FIRST_SECONDS for r in records)
     )

@@ -1,7 +1,7 @@
 """How the solver grows: time to within 1 % of the final latency, and peak memory, at 10, 50, 100
 and 200 operations.
 
-    python bench/dag/growth.py [--time 30] [--json FILE]
+    python bench/dag/growth.py [--time 30]
 
 Every problem runs in a fresh process; time counts from its start, wall clock and CPU (which other
 processes disturb less).
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from penstock.runs.tables import print_table
 from penstock.scheduler.dag.generate import KINDS, generate
-from records import write_records
+from records import Record, Sources
 
 SIZES = (10, 50, 100, 200)
 
@@ -83,19 +83,27 @@ def summary(records: list[dict]) -> list[dict]:
     ]
 
 
+SECONDS = 30.0
+CASES = {f"{kind} {ops}": (kind, ops) for kind in KINDS for ops in SIZES}
+
+
+RECORD = Record(
+    "dag_growth",
+    cases=lambda: CASES,
+    run=lambda case: {"rows": [measure(*CASES[case], SECONDS)]},
+    sources=lambda case: Sources(("bench/dag/growth.py", "cli/dag_solver.py"), ("hw", "tb")),
+)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--time", type=float, default=30.0, help="seconds per problem")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--time", type=float, default=SECONDS, help="seconds per problem")
     args = parser.parse_args()
     records = []
-    for kind in KINDS:
-        for ops in SIZES:
-            print(f"{kind} {ops}", file=sys.stderr, flush=True)
-            records.append(measure(kind, ops, args.time))
+    for case, problem in CASES.items():
+        print(case, file=sys.stderr, flush=True)
+        records.append(measure(*problem, args.time))
     print_table(summary(records))
-    if args.json:
-        write_records(args.json, records)
     return 0
 
 

@@ -1,6 +1,6 @@
 """Schedules on the machine: predicted latency beside simulated cycles, judged.
 
-    python bench/dag/machine.py [--json OUT] [--rtl]
+    python bench/dag/machine.py [--rtl]
 
 The worked examples of the contest's statement and generated MLP, attention, mixture-of-experts and
 residual problems, solved here, run on the model with values checked; with --rtl three of the
@@ -24,7 +24,7 @@ from penstock.scheduler.dag.generate import generate
 from penstock.scheduler.dag.machine import shrink
 from penstock.scheduler.dag.problem import Op, OpType, Problem, Tensor
 from penstock.scheduler.dag.solve import solve
-from records import write_records
+from records import Record, on_model, on_rtl
 
 PW = OpType.POINTWISE
 MM = OpType.MATMUL
@@ -85,24 +85,53 @@ EXAMPLES = [
 ON_RTL = {"example 3C": 8, "example 4B": 8, "example 5B": 2}  # lengths divided by
 
 
+def on_the_model(problem: Problem, schedule: Schedule) -> list[dict]:
+    """The record of a schedule at full size."""
+    return [dag_run.run_schedule(problem, schedule)[0].to_dict()]
+
+
+def on_both(name: str) -> list[dict]:
+    """The records of an example at reduced size, the model's and the RTL's."""
+    problem, schedule = next(e for e in EXAMPLES if e[0].name == name)
+    small, scaled = shrink(problem, schedule, ON_RTL[name])
+    runs = dag_run.run_schedule(small, scaled, on="both", t=4, scale=ON_RTL[name])
+    return [r.to_dict() for r in runs]
+
+
+def solved(kind: str, ops: int, seed: int) -> list[dict]:
+    """The record of a generated problem, solved here."""
+    problem = generate(kind, ops, seed)
+    return on_the_model(problem, solve(problem, seconds=5, seed=0).schedule)
+
+
+CASES = {problem.name: (on_the_model, problem, schedule) for problem, schedule in EXAMPLES}
+CASES |= {f"{kind}-{ops}-{seed}": (solved, kind, ops, seed) for kind, ops, seed in GENERATED}
+CASES |= {f"{name} on RTL": (on_both, name) for name in ON_RTL}
+"""What makes the rows of a case."""
+
+
+def run(case: str) -> dict:
+    """The records of one schedule."""
+    make, *given = CASES[case]
+    return {"rows": make(*given)}
+
+
+RECORD = Record(
+    "dag_machine",
+    cases=lambda: CASES,
+    run=run,
+    sources=lambda case: (on_rtl if CASES[case][0] is on_both else on_model)(
+        "bench/dag/machine.py", "runs/dag_run.py"
+    ),
+)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", metavar="OUT")
     parser.add_argument("--rtl", action="store_true", help="three examples on RTL too")
     args = parser.parse_args()
-    cases = list(EXAMPLES)
-    for kind, ops, seed in GENERATED:
-        problem = generate(kind, ops, seed)
-        cases.append((problem, solve(problem, seconds=5, seed=0).schedule))
-    records = [dag_run.run_schedule(problem, schedule)[0].to_dict() for problem, schedule in cases]
-    if args.rtl:
-        for problem, schedule in EXAMPLES:
-            if problem.name in ON_RTL:
-                small, scaled = shrink(problem, schedule, ON_RTL[problem.name])
-                runs = dag_run.run_schedule(
-                    small, scaled, on="both", t=4, scale=ON_RTL[problem.name]
-                )
-                records += [r.to_dict() for r in runs]
+    cases = [case for case, (make, *_) in CASES.items() if args.rtl or make is not on_both]
+    records = [row for case in cases for row in run(case)["rows"]]
     judged = judge(records)
     print_table(summary(records))
     print_table(reduced(records))
@@ -111,8 +140,6 @@ def main() -> int:
         f"{judged['subgraphs']} subgraphs {judged['over_subgraphs']:.3f}; "
         f"{judged['ratios']} schedules judged by their ratio"
     )
-    if args.json:
-        write_records(args.json, records)
     if judged["failed"]:
         print(f"failed: {', '.join(judged['failed'])}")
     return int(bool(judged["failed"]))

@@ -1,6 +1,6 @@
 """2,000 random problems: no bound above any schedule, the checker agrees, small ones are optimal.
 
-    python bench/dag/trial.py [--count 2000] [--first 0] [--keep FILE] [--json FILE]
+    python bench/dag/trial.py [--count 2000] [--first 0] [--keep FILE]
 
 Problem and readings follow from the number alone (`case`).  Each is solved; the schedule, simpler
 ones and spoiled ones are judged by the evaluator and by `checker.py`, which share no arithmetic,
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import hashlib
 import json
 import random
 import sys
@@ -38,7 +37,7 @@ from penstock.scheduler.dag.generate import KINDS, generate
 from penstock.scheduler.dag.solve import solve
 from penstock.scheduler.dag.solve.baselines import chain_fusion, one_op_per_subgraph
 from penstock.scheduler.dag.solve.tiles import compile_search
-from records import write_records
+from records import Record, Sources
 
 __all__ = ["case", "judge", "tiny"]
 
@@ -260,50 +259,54 @@ def summary(records: list[dict]) -> list[dict]:
     return table
 
 
-def _digest() -> str:
-    """Of what the records depend on."""
-    here = Path(__file__).parent
-    package = Path(sys.modules[Problem.__module__].__file__).parent
-    files = [here / name for name in ("trial.py", "checker.py", "every.py")] + sorted(
-        package.rglob("*.py")
-    )
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]
+COUNT = 2000
+KEEP = Path(__file__).resolve().parents[2] / "out" / "dag_trial.jsonl"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=2000)
-    parser.add_argument("--first", type=int, default=0, help="number of the first problem")
-    parser.add_argument(
-        "--keep", type=Path, metavar="FILE", help="what is done; a run goes on from there"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the summary")
-    args = parser.parse_args()
+def judged(numbers: range, keep: Path | None = None) -> list[dict]:
+    """What is found of these problems; what ``keep`` has of the same sources is not tried again."""
+    sources = RECORD.sources("all").digest()
     done: dict[int, dict] = {}
-    sources = _digest()
-    if args.keep and args.keep.exists():
-        noted = [json.loads(line) for line in args.keep.read_text().splitlines()]
+    if keep and keep.exists():
+        noted = [json.loads(line) for line in keep.read_text().splitlines()]
         done = {r["number"]: r for r in noted if r["sources"] == sources}
     compile_search(generate("random", 5, 0))
     solve(tiny(random.Random(0), 4), seconds=60)  # loads what is loaded once
-    for number in range(args.first, args.first + args.count):
+    for number in numbers:
         if number not in done:
             done[number] = judge(number)
-            if args.keep:
-                args.keep.parent.mkdir(parents=True, exist_ok=True)
-                with args.keep.open("a") as kept:
+            if keep:
+                keep.parent.mkdir(parents=True, exist_ok=True)
+                with keep.open("a") as kept:
                     kept.write(json.dumps(done[number] | {"sources": sources}) + "\n")
         for fault in done[number]["faults"]:
             print(
                 f"number {number} ({done[number]['kind']}, {done[number]['settings']}): {fault}",
                 flush=True,
             )
-        print(f"\r{number + 1 - args.first}/{args.count}", end="", file=sys.stderr, flush=True)
+        print(f"\r{number + 1 - numbers.start}/{len(numbers)}", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    records = [done[n] for n in range(args.first, args.first + args.count)]
+    return [done[n] for n in numbers]
+
+
+RECORD = Record(
+    "dag_trial",
+    cases=lambda: ["all"],
+    run=lambda case: {"rows": summary(judged(range(COUNT), KEEP))},
+    sources=lambda case: Sources(("bench/dag/trial.py",), ("hw", "tb")),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=COUNT)
+    parser.add_argument("--first", type=int, default=0, help="number of the first problem")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FILE", help="what is done; a run goes on from there"
+    )
+    args = parser.parse_args()
+    records = judged(range(args.first, args.first + args.count), args.keep)
     print_table(summary(records))
-    if args.json:
-        write_records(args.json, summary(records))
     return int(any(r["faults"] for r in records))
 
 

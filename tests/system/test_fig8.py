@@ -1,5 +1,5 @@
 """Figure 8 as a whole: published cycles exact, the machine's quality against its bounds, model
-against RTL.
+against a run of the RTL.
 """
 
 import pytest
@@ -40,14 +40,6 @@ def test_machine_keeps_the_memory_busy(records, b, i):
 )
 def test_machine_is_no_slower_than_the_published_hdl(records, p):
     assert records[p.tile_b, p.tile_inter, "model", "machine"].cycles <= p.hdl_cycles
-
-
-@pytest.mark.parametrize(("b", "i"), POINTS)
-def test_stored_rtl_runs_are_the_models(records, b, i):
-    model = records[b, i, "model", "machine"]
-    rtl = records[b, i, "rtl", "machine"]
-    assert (rtl.cycles, rtl.dram_bytes, rtl.mismatches) == (model.cycles, model.dram_bytes, 0)
-    assert rtl.channels_observed == rtl.channels_total and rtl.values_ok
 
 
 def test_figure_is_drawn(records, tmp_path):

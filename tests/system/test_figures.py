@@ -51,17 +51,22 @@ def test_figure_15_is_the_published_one(tmp_path):
         assert s["ours"] == pytest.approx(s["published"], abs=5e-3)
 
 
+NEAR = {"fig9": 0.0165, "fig12": 0.005, "fig14": 0.002, "fig15": 0}
+"""Largest error of cycles, by figure."""
+
+
 @pytest.mark.deep
 @pytest.mark.parametrize("name", figures.FIGURES)
 def test_every_figure_says_what_the_paper_says(name, tmp_path):
-    """Cycles within two percent, memory exactly, ratios of the text as far as the traces are those
-    of the paper.
+    """Cycles as near as docs/stepsim.md says, memory exactly, ratios of the text as far as the
+    traces are those of the paper.
     """
     _, agreements, summary, _ = figures.write(
         figures.FIGURES[name], tmp_path, figures.Traces(TRACES)
     )
     for a in agreements:
-        assert a["max_error"] <= (0 if "onchip" in a["of"] else 0.02), a
+        most = NEAR.get(name, 0.02) if a["of"] == "cycles" else 0.02
+        assert a["max_error"] <= (0 if "onchip" in a["of"] else most), a
     for s in summary:
         if s["published"] and s["what"] != "seconds to make":
             assert s["ours"] == pytest.approx(

@@ -1,0 +1,45 @@
+"""What the overlay's parts cost by family: synthesis, and place and route of the ECP5's."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from penstock.cli.overlay_hardware import DENSITY_GRAPHS, DENSITY_MESHES
+from penstock.cli.overlay_options import mesh_of
+from penstock.overlay import resources
+from penstock.runs.progress import Progress
+from records import RESULTS, Record, Sources
+
+FOLDER = RESULTS / "overlay_resources"
+
+
+def run(family: str) -> dict:
+    """All tables, and the picture beside the record."""
+    meshes = [mesh_of(mesh) for mesh in DENSITY_MESHES]
+    with tempfile.TemporaryDirectory() as name:
+        _, made = resources.write_all(
+            Path(name), family, DENSITY_GRAPHS, meshes, Progress(), clocks=family == "ecp5"
+        )
+        (FOLDER / family).mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(Path(name, "resources.png"), FOLDER / family / "resources.png")
+    return {
+        "rows": [
+            {"table": table} | row
+            for table, title in resources.TABLES.items()
+            for row in made.get(title, [])
+        ]
+    }
+
+
+RECORD = Record(
+    "overlay_resources",
+    cases=lambda: ["xc7", "ecp5"],
+    run=run,
+    # These parts are synthesised, not run; the rows have what the command line gives.
+    sources=lambda case: Sources(
+        ("bench/made/overlay_resources.py", "overlay/resources.py", "overlay/published/*"),
+        ("tb", "runs/api.py", "cli"),
+    ),
+)
