@@ -29,6 +29,7 @@ MODULES = (
     "made.figures",
     "made.overlay_figures",
     "made.overlay_resources",
+    "made.synthesis",
     "overlay_rtl",
     "overlay_speed",
     "graphs",

@@ -49,6 +49,10 @@ EXAMPLES = {
         "penstock verilog swiglu --config small_fpga --out out",
         "penstock verilog swiglu --config small_fpga --out out --prefix first --annotated",
     ),
+    "synth": (
+        "penstock synth swiglu --config small_fpga --only broadcast",
+        "penstock synth swiglu --config small_fpga --json parts.json   # all parts: many minutes",
+    ),
     "regress": (
         "penstock regress --only small_fpga --out out   # minutes; regress.json, regress.txt, "
         "records.json",

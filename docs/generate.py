@@ -40,6 +40,7 @@ MAKERS = {
     "docs/regression.md": "regress_report:blocks",
     "docs/results.md": "report:results",
     "docs/samples.md": "reference:samples",
+    "docs/synthesis.md": "synthesis_report:blocks",
     "docs/timing.md": "reference:timing",
 }
 """For each page the module and its function that gives the makers of the blocks by name."""

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from ..machine.errors import PenstockError, RunError
 from ..system import children
 from ..system.cache import digest, entry
-from .export import export
 from .yosys import VERSION, yosys
 
 if TYPE_CHECKING:
     from amaranth.lib import wiring
 
-__all__ = ["BLOCK_KBIT", "FAMILIES", "Cells", "Cost", "cost", "source_digest", "synthesise"]
+__all__ = ["BLOCK_KBIT", "FAMILIES", "Cells", "Cost", "cost", "synthesise"]
 
 LUTS = {
     "xc7": {"LUT1": 1, "LUT2": 1, "LUT3": 1, "LUT4": 1, "LUT5": 1, "LUT6": 1},
@@ -151,6 +150,8 @@ def synthesise(
         Yosys failed.
 
     """
+    from .export import export  # which loads Amaranth; names of families do without
+
     if family not in SCRIPTS:
         raise PenstockError(
             f"unknown FPGA family {family!r}", remedy=f"use one of {', '.join(FAMILIES)}"
@@ -163,14 +164,6 @@ def synthesise(
         if not ready:
             stored.write_text(json.dumps(_run(done.verilog, script)))
         return Cells(json.loads(stored.read_text(encoding="utf-8")), key)
-
-
-def source_digest(
-    component: wiring.Component, family: str = "xc7", *, memories: bool = False
-) -> str:
-    """What ``digest`` of :func:`synthesise` would be."""
-    done = export(component)
-    return digest(done.verilog, _script(done.top, family, memories), VERSION)
 
 
 def _script(top: str, family: str, memories: bool) -> str:

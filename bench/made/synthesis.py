@@ -1,0 +1,131 @@
+"""What units, memory sides and fabrics cost on Lattice ECP5: synthesis, no place and route."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+
+from amaranth.hdl import UnusedElaboratable
+from penstock.frontend import build, lower
+from penstock.hw.fabric import Fabric
+from penstock.hw.memory.interconnect import Interconnect
+from penstock.hw.memory.ring import Ring
+from penstock.hw.parts import parts
+from penstock.hw.synthesis import synthesise
+from penstock.machine.config import Config, Dram, load
+from penstock.runs import regress
+from records import UNITS as COMPONENTS
+from records import Record, Sources, preset
+
+FAMILY = "ecp5"
+EDGES = (2, 4)
+RESPONSES = (1, 2, 4, 8)
+"""Lines that come in a cycle, of the interconnects."""
+RINGS = ((64, 1, 1), (64, 4, 8), (512, 4, 1))
+"""Groups, lanes and lines that come in a cycle: `small_fpga`, `paper_hdl`, and block RAMs filled to
+their depth.
+"""
+SMALLEST = "swiglu small_fpga"
+UNITS = {
+    SMALLEST: (
+        *("broadcast", "repeat", "reshape", "map cast_bf16", "map silu", "map mul", "accum add"),
+        *("scratchpad", "load", "store", "matmul"),
+    ),
+    f"{SMALLEST} x2": ("split", "merge"),
+    "operators routing": (
+        *("flatten", "partition", "reassemble", "promote", "eager_merge", "row_pack", "zip"),
+        *("row_reduce add", "map cast_fp32", "map exp"),
+    ),
+    "operators memory": (
+        *("signal", "generate address", "row_offset", "row_append", "address", "random_store"),
+    ),
+    "moe static": ("row_unpack",),
+    "attention coarse": ("map div",),
+    "attention interleaved": ("map sub", "row_reduce max", "accum max"),
+    "attention dynamic": ("map add",),
+}
+"""Design of `penstock regress` -> units that it has at each t."""
+DESIGNS = {d.name: d for d in regress.DESIGNS}
+
+
+def machine(t: int) -> Config:
+    """`small_fpga` with tiles of t x t."""
+    config = load("small_fpga")
+    lanes = {name: min(n, t * t) for name, n in config.machine.lanes.items()}
+    return replace(config, machine=replace(config.machine, t=t, rows_per_cycle=t, lanes=lanes))
+
+
+def fabric(design: str, t: int) -> Fabric:
+    """The fabric of a design of `penstock regress`."""
+    found = DESIGNS[design]
+    config = machine(t)
+    config = replace(config, machine=replace(config.machine, **found.fields))
+    return Fabric(lower(build(found.program, found.points[0], config).graph, config), config)
+
+
+def unit(name: str, design: str, t: int):
+    """The first unit of a design that has this kind and function."""
+    return next(part for part in parts(fabric(design, t)) if part.name == name).make()
+
+
+def interconnect(n: int) -> Interconnect:
+    """Of a load and a store."""
+    small = load("small_fpga").machine
+    config = replace(small, port_lanes=2, load_lines=128, dram=Dram(kind="pipe", channels=n))
+    return Interconnect(ports=["read", "write"], config=config)
+
+
+def _made() -> dict[str, tuple[Callable, dict]]:
+    """Case -> what makes its component, and what its row begins with."""
+    found: dict[str, tuple[Callable, dict]] = {}
+    for groups, lanes, n in RINGS:
+        sizes = f"{lanes} lanes, {groups} groups, {n} channels"
+        about = {"group": "ring", "name": "ring of a load", "sizes": sizes}
+        make = functools.partial(Ring, groups=groups, lanes=lanes, responses=n)
+        found[f"ring, {sizes}"] = make, about
+    for n in RESPONSES:
+        sizes = f"2 lanes, 64 groups, {n} channels"
+        about = {"group": "interconnect", "name": "load and store", "sizes": sizes}
+        found[f"interconnect, {sizes}"] = functools.partial(interconnect, n), about
+    for t in EDGES:
+        for design, names in UNITS.items():
+            for name in names:
+                about = {"group": "unit", "name": name, "t": t, "design": design}
+                found[f"unit {name}, t={t}"] = functools.partial(unit, name, design, t), about
+    for t in EDGES:
+        about = {"group": "fabric", "name": SMALLEST, "t": t}
+        found[f"fabric {SMALLEST}, t={t}"] = functools.partial(fabric, SMALLEST, t), about
+    return found
+
+
+MADE = _made()
+
+
+def run(case: str) -> dict:
+    """Synthesis of one part; of a ring its memories alone are mapped."""
+    warnings.filterwarnings("ignore", category=UnusedElaboratable)  # fabrics tell their parts
+    make, about = MADE[case]
+    memories = about["group"] == "ring"
+    done = synthesise(make(), FAMILY, memories=memories)
+    cells = {name: done.cells.get(name, 0) for name in ("LUT4", "CCU2C", "TRELLIS_DPR16X4")}
+    if memories:
+        cost = {"lut_ram": 4 * cells["TRELLIS_DPR16X4"], "bram": done.cells.get("DP16KD", 0)}
+    else:
+        cost = {**vars(done.cost(FAMILY)), "cells": cells}
+    return {"rows": [about | cost | {"verilog": done.digest}]}
+
+
+def sources(case: str) -> Sources:
+    """Of one part: hardware, and the program it is taken from."""
+    about = MADE[case][1]
+    roots = ("bench/made/synthesis.py", *COMPONENTS)
+    if "t" not in about:
+        return Sources(roots, ("tb", "cli", "runs", "model", "frontend", "workloads"))
+    program = DESIGNS[about.get("design", SMALLEST)].program
+    more = ("runs/regress.py", f"workloads/{program}.py", preset("small_fpga"))
+    return Sources((*roots, *more), ("tb", "cli", "runs/api.py", "model"))
+
+
+RECORD = Record("synthesis", cases=lambda: MADE, run=run, sources=sources)
