@@ -13,6 +13,10 @@ it); as many as an expert can get, the default, let every routing finish. A dyna
 one of its expert and waits on chip.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..frontend import (
@@ -42,8 +46,102 @@ from ..frontend import (
     retile_streamify,
     silu,
 )
+from ..frontend.graph import Stream, TensorRef
 from ..machine.errors import ProgramError
 from .traffic import routing
+
+
+@dataclass(frozen=True)
+class _Weights:
+    """The matrices of all experts or, with regions, of the experts of each region."""
+
+    gate: list[TensorRef]
+    up: list[TensorRef]
+    down: list[TensorRef]
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """The parts of a layer: sizes of its matrices and tiles, and how many tiles may wait."""
+
+    dim: int
+    tile_rows: int
+    tile_inter: int
+    steps: int  # parts of the inner dimension
+    waiting: int
+    dtype: str
+
+    def pack(self, stream, i: int) -> Stream:
+        """[D] rows {1, dim} -> [tiles] of {N, dim}, or one {D, dim}."""
+        if self.tile_rows:
+            groups = Reshape(stream, dim=0, chunk=self.tile_rows, pad=0)[0]
+        else:
+            groups = Promote(stream).stream
+        return Accum(groups, fn=retile_row(), rank=1, name=f"pack{i}").stream
+
+    def room(self, tiles: Stream) -> Stream:
+        """The same stream, with places for as many tiles as may wait."""
+        return Fifo(tiles, depth=self.waiting).stream if self.waiting else tiles
+
+    @staticmethod
+    def on_chip(tiles: Stream) -> Stream:
+        """The same stream, each tile stored as a whole before it goes on."""
+        return Flatten(Expand(tiles, count=1), lo=0, hi=1).stream
+
+    def tiles_of(self, weights: _Weights, i: int) -> list[tuple[TensorRef, tuple[int, int]]]:
+        """An expert's or a region's matrices, each with the size of its tiles."""
+        inner = (self.dim, self.tile_inter)
+        return [
+            (weights.gate[i], inner),
+            (weights.up[i], inner),
+            (weights.down[i], (self.tile_inter, self.dim)),
+        ]
+
+    def expert(self, tiles, weights, i: int) -> Accum:
+        """The expert's layer on tiles of rows, in ``steps`` parts of the inner dimension: [n] ->
+        [n].
+        """
+        gates, ups, downs = weights
+        xs = Expand(tiles, count=self.steps, name=f"again{i}")
+        h = Map(
+            Map(Map(xs, gates, fn=matmul(), name=f"gate_product{i}"), fn=silu()),
+            Map(xs, ups, fn=matmul(), name=f"up_product{i}"),
+            fn=mul(),
+            name=f"gated{i}",
+        )
+        return Accum(cast(h, self.dtype), downs, fn=matmul(), rank=1, name=f"down_product{i}")
+
+    def own_hardware(self, packed: list, weights: _Weights) -> list[Stream]:
+        """The results of experts that have hardware of their own."""
+        done = []
+        for i, tiles in enumerate(packed):
+            loads = [
+                LinearOffChipLoad(
+                    w, tile=t, shape=(self.steps,), stride=(1,), ref=tiles, name=w.name
+                )
+                for w, t in self.tiles_of(weights, i)
+            ]
+            done.append(self.expert(tiles, loads, i).stream)
+        return done
+
+    def region(self, packed: list, weights: _Weights, r: int) -> list[Stream]:
+        """The results of the experts that share a region: its weights follow the tile that
+        arrived.
+        """
+        # a tile is on chip as a whole before it counts as arrived: a packer gives its first
+        # rows long before its last
+        merged = EagerMerge([self.on_chip(t) for t in packed], name=f"region{r}")
+        addresses = FlatMap(
+            merged[1], fn=expert_addresses(self.steps), rank=1, name=f"addresses{r}"
+        )
+        loads = [
+            RandomOffChipLoad(addresses, w, tile=t, name=w.name)
+            for w, t in self.tiles_of(weights, r)
+        ]
+        result = self.expert(merged[0], loads, r)
+        back = Partition(result, merged[1], rank=0, outputs=len(packed), name=f"back{r}")
+        # an expert's rows wait here until their turn, and do not hold up the others of the region
+        return [self.room(self.on_chip(t)) for t in back]
 
 
 def program(
@@ -68,99 +166,32 @@ def program(
     shares = g.input("shares", (tokens, top_k), dtype)
     groups = regions or experts
     per = experts // groups
-    gate = [g.input(f"gate{i}", (per * dim, inter), dtype) for i in range(groups)]
-    up = [g.input(f"up{i}", (per * dim, inter), dtype) for i in range(groups)]
-    down = [g.input(f"down{i}", (per * inter, dim), dtype) for i in range(groups)]
+    weights = _Weights(
+        gate=[g.input(f"gate{i}", (per * dim, inter), dtype) for i in range(groups)],
+        up=[g.input(f"up{i}", (per * dim, inter), dtype) for i in range(groups)],
+        down=[g.input(f"down{i}", (per * inter, dim), dtype) for i in range(groups)],
+    )
 
-    # route the rows, and each row's share of every expert
-    chosen = Source(
-        graph=g, shape=(tokens,), selector=experts, name="chosen"
-    )  # multi-hot: the experts of a token
-    returning = Fifo(
-        chosen, depth=tokens, name="returning"
-    )  # the same; it waits at the end while the rows go through
-    each = Source(
-        graph=g, shape=(tokens, top_k), selector=experts, name="each"
-    )  # the same, one by one
+    # route the rows, and each row's share of every expert: the experts of a token, multi-hot, once
+    # more at the end, where they wait while the rows go through, and one by one
+    chosen = Source(graph=g, shape=(tokens,), selector=experts, name="chosen")
+    returning = Fifo(chosen, depth=tokens, name="returning")
+    each = Source(graph=g, shape=(tokens, top_k), selector=experts, name="each")
     rows = Flatten(LinearOffChipLoad(x, tile=(1, dim), name="x"), lo=0, hi=2)
     routed = Partition(rows, chosen, rank=0, outputs=experts, name="rows")
     share = Flatten(LinearOffChipLoad(shares, tile=(1, 1), name="shares"), lo=1, hi=2)
     parts = Partition(share, each, rank=0, outputs=experts, name="parts")
 
-    def pack(stream, i):
-        """[D] rows {1, dim} -> [tiles] of {N, dim}, or one {D, dim}."""
-        if tile_rows:
-            return Accum(
-                Reshape(stream, dim=0, chunk=tile_rows, pad=0)[0],
-                fn=retile_row(),
-                rank=1,
-                name=f"pack{i}",
-            ).stream
-        return Accum(Promote(stream), fn=retile_row(), rank=1, name=f"pack{i}").stream
-
     if waiting is None:
         waiting = ceil_div(tokens, tile_rows) if 0 < tile_rows < tokens else 0
-
-    def room(tiles):
-        return Fifo(tiles, depth=waiting).stream if waiting else tiles
-
-    def layer(tiles, gates, ups, downs, i):
-        """The expert's layer on tiles of rows, in ``steps`` parts of the inner dimension: [n] ->
-        [n].
-        """
-        xs = Expand(tiles, count=steps, name=f"again{i}")
-        h = Map(
-            Map(Map(xs, gates, fn=matmul(), name=f"gate_product{i}"), fn=silu()),
-            Map(xs, ups, fn=matmul(), name=f"up_product{i}"),
-            fn=mul(),
-            name=f"gated{i}",
-        )
-        return Accum(cast(h, dtype), downs, fn=matmul(), rank=1, name=f"down_product{i}")
-
-    def on_chip(tiles):
-        """The same stream, each tile stored as a whole before it goes on."""
-        return Flatten(Expand(tiles, count=1), lo=0, hi=1)
-
-    packed = [room(pack(routed[i], i)) for i in range(experts)]
-    done = []
-    if not regions:
-        for i, tiles in enumerate(packed):
-            weights = [
-                LinearOffChipLoad(
-                    w[i], tile=t, shape=(steps,), stride=(1,), ref=tiles, name=w[i].name
-                )
-                for w, t in (
-                    (gate, (dim, tile_inter)),
-                    (up, (dim, tile_inter)),
-                    (down, (tile_inter, dim)),
-                )
-            ]
-            done.append(layer(tiles, *weights, i).stream)
-    else:
+    layer = _Layer(dim, tile_rows, tile_inter, steps, waiting, dtype)
+    packed = [layer.room(layer.pack(routed[i], i)) for i in range(experts)]
+    if regions:
+        done = []
         for r in range(regions):
-            # a tile is on chip as a whole before it counts as arrived: a packer gives its first
-            # rows long before its last
-            merged = EagerMerge(
-                [on_chip(t) for t in packed[r * per : (r + 1) * per]], name=f"region{r}"
-            )
-            addresses = FlatMap(merged[1], fn=expert_addresses(steps), rank=1, name=f"addresses{r}")
-            weights = [
-                RandomOffChipLoad(addresses, w[r], tile=t, name=w[r].name)
-                for w, t in (
-                    (gate, (dim, tile_inter)),
-                    (up, (dim, tile_inter)),
-                    (down, (tile_inter, dim)),
-                )
-            ]
-            back = Partition(
-                layer(merged[0], *weights, r), merged[1], rank=0, outputs=per, name=f"back{r}"
-            )
-            done += [
-                room(on_chip(t))
-                for t in back
-                # an expert's rows wait here until their turn, and do not hold up the others of the
-                # region
-            ]
+            done += layer.region(packed[r * per : (r + 1) * per], weights, r)
+    else:
+        done = layer.own_hardware(packed, weights)
 
     # rows again, weighted, gathered and summed for each token
     results = [

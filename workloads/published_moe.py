@@ -8,6 +8,11 @@ each token; without one they are drawn with popularity 1 / rank^skew. ``compute_
 of each operator (0: the configuration's). The defaults are Qwen3-30B-A3B with a batch of 64.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from ..frontend import (
     Accum,
     EagerMerge,
@@ -33,9 +38,109 @@ from ..frontend import (
     retile_streamify,
     silu,
 )
+from ..frontend.graph import Stream, TensorRef
 from ..machine.errors import ProgramError
 from ..system.reading import read_integers
 from .traffic import routing
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """The parts of a layer.
+
+    Attributes
+    ----------
+    weights, tile, steps
+        The matrices of each expert or region, the size of their tiles, and tiles of each.
+    bw
+        FLOP a cycle of each operator, as its argument.
+
+    """
+
+    tile_rows: int
+    steps: int
+    per: int  # experts of a region
+    regions: int
+    weights: dict[str, list[TensorRef]]
+    tile: dict[str, tuple[int, int]]
+    bw: dict[str, int | None]
+    dtype: str
+
+    def pack(self, stream, i: int) -> Stream:
+        """The rows of an expert in tiles: [D] -> [tiles]."""
+        if self.tile_rows:
+            chunks = Flatten(
+                Promote(
+                    Reshape(stream, dim=0, chunk=self.tile_rows, pad=0, name=f"chunks{i}")[0],
+                    name=f"one{i}",
+                ),
+                lo=1,
+                hi=2,
+                name=f"packs{i}",
+            )
+        else:
+            chunks = Promote(stream, name=f"packs{i}")
+        return Accum(chunks, fn=retile_row(), rank=1, name=f"pack{i}", **self.bw).stream
+
+    def experts(self, packed: list[Stream]) -> list[Stream]:
+        """The results of all experts, from their rows in tiles."""
+        merged = [
+            EagerMerge(packed[r * self.per : (r + 1) * self.per], name=f"region{r}")
+            for r in range(self.regions)
+        ]
+        tiles = [m[0] for m in merged] or packed
+        again = [Expand(t, count=self.steps, name=f"again{i}") for i, t in enumerate(tiles)]
+        addresses = [
+            FlatMap(m[1], fn=expert_addresses(self.steps), rank=1, name=f"addresses{r}")
+            for r, m in enumerate(merged)
+        ]
+        starts = addresses or tiles
+        up = self.products("up", again, starts)
+        gate = [
+            Map(p, fn=silu(), name=f"gated{i}", **self.bw)
+            for i, p in enumerate(self.products("gate", again, starts))
+        ]
+        hidden = [
+            cast(Map(u, v, fn=mul(), name=f"hidden{i}", **self.bw), self.dtype)
+            for i, (u, v) in enumerate(zip(up, gate, strict=False))
+        ]
+        down = [
+            Accum(h, w, fn=matmul(), rank=1, name=f"down_product{i}", **self.bw).stream
+            for i, (h, w) in enumerate(zip(hidden, self.load("down", starts), strict=False))
+        ]
+        if not self.regions:
+            return down
+        return [
+            s
+            for r, d in enumerate(down)
+            for s in Partition(d, merged[r][1], rank=0, outputs=self.per, name=f"back{r}")
+        ]
+
+    def load(self, n: str, starts: Sequence) -> list[Flatten]:
+        """The tiles of a weight for each tile of rows: [tiles, steps] for each expert or region.
+
+        ``starts``: what a load waits for: addresses with regions, else tiles of rows.
+        """
+        tile = self.tile[n]
+        if self.regions:
+            loads = [
+                RandomOffChipLoad(a, w, tile=tile, name=w.name)
+                for a, w in zip(starts, self.weights[n], strict=False)
+            ]
+            return [Flatten(s, lo=0, hi=0, name=f"{n}_tiles{i}") for i, s in enumerate(loads)]
+        shape = (self.steps, 1)
+        loads = [
+            LinearOffChipLoad(w, tile=tile, shape=shape, stride=(1, 1), ref=t, name=w.name)
+            for t, w in zip(starts, self.weights[n], strict=False)
+        ]
+        return [Flatten(s, lo=0, hi=1, name=f"{n}_tiles{i}") for i, s in enumerate(loads)]
+
+    def products(self, n: str, again: Sequence, starts: Sequence) -> list[Map]:
+        """The products of rows and a weight's tiles."""
+        return [
+            Map(a, w, fn=matmul(), name=f"{n}_product{i}", **self.bw)
+            for i, (a, w) in enumerate(zip(again, self.load(n, starts), strict=False))
+        ]
 
 
 def program(
@@ -70,7 +175,6 @@ def program(
         for n, rows, cols in (("up", dim, inter), ("gate", dim, inter), ("down", inter, dim))
     }
     tile = {"up": (dim, tile_inter), "gate": (dim, tile_inter), "down": (tile_inter, dim)}
-    shape = {"up": (steps, 1), "gate": (steps, 1), "down": (steps, 1)}
 
     # every token to its experts, and its weights
     rows = Flatten(
@@ -92,69 +196,9 @@ def program(
         name="parts",
     )
 
-    def pack(stream, i):
-        """The rows of an expert in tiles: [D] -> [tiles]."""
-        if tile_rows:
-            chunks = Flatten(
-                Promote(
-                    Reshape(stream, dim=0, chunk=tile_rows, pad=0, name=f"chunks{i}")[0],
-                    name=f"one{i}",
-                ),
-                lo=1,
-                hi=2,
-                name=f"packs{i}",
-            )
-        else:
-            chunks = Promote(stream, name=f"packs{i}")
-        return Accum(chunks, fn=retile_row(), rank=1, name=f"pack{i}", **bw).stream
-
-    packed = [pack(routed[i], i) for i in range(experts)]
-    merged = [
-        EagerMerge(packed[r * per : (r + 1) * per], name=f"region{r}") for r in range(regions)
-    ]
-    tiles = [m[0] for m in merged] or packed
-    again = [Expand(t, count=steps, name=f"again{i}") for i, t in enumerate(tiles)]
-    addresses = [
-        FlatMap(m[1], fn=expert_addresses(steps), rank=1, name=f"addresses{r}")
-        for r, m in enumerate(merged)
-    ]
-
-    def load(n):
-        """The tiles of a weight for each tile of rows: [tiles, steps] for each expert or region."""
-        if regions:
-            loads = [
-                RandomOffChipLoad(a, w, tile=tile[n], name=w.name)
-                for a, w in zip(addresses, weights[n], strict=False)
-            ]
-            return [Flatten(s, lo=0, hi=0, name=f"{n}_tiles{i}") for i, s in enumerate(loads)]
-        loads = [
-            LinearOffChipLoad(w, tile=tile[n], shape=shape[n], stride=(1, 1), ref=t, name=w.name)
-            for t, w in zip(tiles, weights[n], strict=False)
-        ]
-        return [Flatten(s, lo=0, hi=1, name=f"{n}_tiles{i}") for i, s in enumerate(loads)]
-
-    def products(n):
-        return [
-            Map(a, w, fn=matmul(), name=f"{n}_product{i}", **bw)
-            for i, (a, w) in enumerate(zip(again, load(n), strict=False))
-        ]
-
-    up = products("up")
-    gate = [Map(p, fn=silu(), name=f"gated{i}", **bw) for i, p in enumerate(products("gate"))]
-    hidden = [
-        cast(Map(u, v, fn=mul(), name=f"hidden{i}", **bw), dtype)
-        for i, (u, v) in enumerate(zip(up, gate, strict=False))
-    ]
-    down = [
-        Accum(h, w, fn=matmul(), rank=1, name=f"down_product{i}", **bw).stream
-        for i, (h, w) in enumerate(zip(hidden, load("down"), strict=False))
-    ]
-    if regions:
-        down = [
-            s
-            for r, d in enumerate(down)
-            for s in Partition(d, merged[r][1], rank=0, outputs=per, name=f"back{r}")
-        ]
+    layer = _Layer(tile_rows, steps, per, regions, weights, tile, bw, dtype)
+    packed = [layer.pack(routed[i], i) for i in range(experts)]
+    down = layer.experts(packed)
 
     # rows again, weighted, and summed for each token
     done = [
