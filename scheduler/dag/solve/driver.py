@@ -58,8 +58,8 @@ LEAST_GAIN = 0.008
 """Relative gain of a sweep of windows below which the next stage begins."""
 IDLE_SWEEPS = 4
 """Sweeps of the last stage in a row that gain nothing, after which the search ends."""
-LOADING = 0.12
-"""Seconds of CPU time that loading the compiled search takes."""
+LOADING = 0.03
+"""Seconds of CPU time that linking the compiled search takes."""
 LOADING_COVER = 0.05
 """Seconds of CPU time that loading the cover's solver takes."""
 LOADING_SHARE = 2.0
