@@ -25,19 +25,21 @@ Makers = dict[str, Callable[[], str]]
 
 def configuration() -> Makers:
     """Every field of a machine configuration."""
-    return {"machine": lambda: _fields(Machine), "stepsim": lambda: _fields(Stepsim)}
+    return {"machine": lambda: _fields(Machine), "stepsim": lambda: _fields(Stepsim, "dram.hbm2")}
 
 
-def _fields(cls: type) -> str:
+def _fields(cls: type, without: str | None = None) -> str:
     head = ["| field | default | range | meaning, unit, source |", "|---|---|---|---|"]
-    return "\n".join([*head, *_rows(cls, "")])
+    return "\n".join([*head, *_rows(cls, "", without)])
 
 
-def _rows(cls: type, prefix: str) -> Iterator[str]:
+def _rows(cls: type, prefix: str, without: str | None) -> Iterator[str]:
     for f in fields(cls):
         default = f.default_factory() if callable(f.default_factory) else f.default
+        if f"{prefix}{f.name}" == without:
+            continue
         if is_dataclass(default):
-            yield from _rows(type(default), f"{prefix}{f.name}.")
+            yield from _rows(type(default), f"{prefix}{f.name}.", without)
             continue
         allowed = f.metadata["allowed"]
         limits = f"{allowed[0]} to {allowed[-1]}" if allowed else ""

@@ -105,7 +105,6 @@ def simulate(points: list, config, wrong: Callable | None = None, stage=None) ->
 
     with wrong():
         done = export.export(Fabric(points[0].graph, config, probes=True))
-    dram = config.machine.dram
     design = api.Design(
         points[0].graph,
         {"fabric.v": done.verilog},
@@ -113,7 +112,7 @@ def simulate(points: list, config, wrong: Callable | None = None, stage=None) ->
         tuple(done.sidecar["registers"]),
         (),
         config.machine.port_lanes,
-        dram.channels if dram.kind == "pipe" else config.machine.port_lanes,
+        config.machine.response_lanes,
     )
     try:
         return api.simulate(design, points, config, keep_going=True, stage=stage)

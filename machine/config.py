@@ -5,14 +5,18 @@ Presets are TOML files in sim_configs/.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from ..system.reading import is_table, read_text
 from .beat import ELEMENT_BITS, LINE_BYTES
 from .errors import ConfigError, nearest
+from .fields import described
+from .hbm2 import FIELDS, Hbm2
 from .limits import CHANNEL_DEPTHS, CYCLES, FRAMES, PAGES, QUEUES, RATES, within
 from .timings import TIMINGS, current_name
 
@@ -22,9 +26,8 @@ UNITS = range(1, 257)
 """How many of them."""
 
 
-def _doc(text: str, allowed: range | None = None) -> dict[str, object]:
-    """What a field carries: its meaning, unit and source, and the range of an integer."""
-    return {"doc": text, "allowed": allowed}
+KINDS = ("pipe", "ideal", "hbm2")
+"""Kinds of off-chip memory."""
 
 
 @dataclass(frozen=True)
@@ -33,20 +36,24 @@ class Dram:
 
     kind: str = field(
         default="pipe",
-        metadata=_doc("`pipe` (the published simulator's HBM node) or `ideal` (fixed latency)"),
+        metadata=described(
+            "`pipe` (the published simulator's HBM node), `ideal` (fixed latency), or `hbm2` "
+            "(commands, banks, rows)"
+        ),
     )
     channels: int = field(
-        default=8, metadata=_doc("channels of the pipe (published: 8 for figure 8)", range(1, 1025))
+        default=8,
+        metadata=described("channels of the pipe (published: 8 for figure 8)", range(1, 1025)),
     )
     interval: int = field(
         default=2,
-        metadata=_doc(
+        metadata=described(
             "cycles a channel is busy per 64-B line (published per_channel_init_interval)", CYCLES
         ),
     )
     latency: int = field(
         default=2,
-        metadata=_doc(
+        metadata=described(
             "cycles from service to response; for `ideal` the whole latency (published "
             "per_channel_latency)",
             CYCLES,
@@ -54,16 +61,32 @@ class Dram:
     )
     start_up: int = field(
         default=14,
-        metadata=_doc(
+        metadata=described(
             "further cycles of every access (published per_channel_start_up_time)", range(10**6 + 1)
         ),
     )
-    clock_ratio: int = field(default=1, metadata=_doc("DRAM cycles per fabric cycle"))
+    clock_ratio: float = field(
+        default=1.0,
+        metadata=described(
+            "for `hbm2`: ticks of the memory's clock in a cycle of the fabric, from 1/16 to 16; "
+            "1 for the other kinds, whose times are in cycles"
+        ),
+    )
+    hbm2: Hbm2 = field(
+        default_factory=Hbm2, metadata=described("for `hbm2`: organisation, timing, mapping")
+    )
+
+    @property
+    def ratio(self) -> Fraction:
+        """Ticks of the memory in a cycle, exactly."""
+        return Fraction(self.clock_ratio).limit_denominator(1000)
 
     @property
     def bytes_per_cycle(self) -> float:
         """Peak bandwidth in B per fabric cycle."""
-        return LINE_BYTES * self.channels / self.interval * self.clock_ratio
+        if self.kind == "hbm2":
+            return self.hbm2.bytes_per_tick * float(self.ratio)
+        return LINE_BYTES * self.channels / self.interval
 
 
 @dataclass(frozen=True)
@@ -72,46 +95,48 @@ class Machine:
 
     t: int = field(
         default=16,
-        metadata=_doc("physical tile edge in elements, a power of two (paper section 4.5: 16)"),
+        metadata=described(
+            "physical tile edge in elements, a power of two (paper section 4.5: 16)"
+        ),
     )
     dtype: str = field(
         default="fp32",
-        metadata=_doc("operand elements off-chip and at matmul inputs: `fp32` or `bf16`"),
+        metadata=described("operand elements off-chip and at matmul inputs: `fp32` or `bf16`"),
     )
     channel_depth: int = field(
-        default=2, metadata=_doc("beats per channel (published HDL: 2)", CHANNEL_DEPTHS)
+        default=2, metadata=described("beats per channel (published HDL: 2)", CHANNEL_DEPTHS)
     )
     rows_per_cycle: int = field(
         default=16,
-        metadata=_doc(
+        metadata=described(
             "rows of a tile product a matmul unit makes per cycle; t = one tile per cycle"
         ),
     )
     lanes: dict[str, Any] = field(
         default_factory=dict,
-        metadata=_doc(
+        metadata=described(
             "elements per cycle of element-wise and accumulate units; "
             "`default` or a function's name"
         ),
     )
     units: dict[str, Any] = field(
         default_factory=dict,
-        metadata=_doc(
+        metadata=described(
             "units per program node by kind (`matmul`, `map`); a node's own count overrides it"
         ),
     )
     accum_tiles: int = field(
-        default=64, metadata=_doc("accumulator memory of an accumulate unit in tiles", QUEUES)
+        default=64, metadata=described("accumulator memory of an accumulate unit in tiles", QUEUES)
     )
     pages: int = field(
-        default=64, metadata=_doc("pages of a scratchpad (published: 32 sets)", PAGES)
+        default=64, metadata=described("pages of a scratchpad (published: 32 sets)", PAGES)
     )
     frames: int = field(
-        default=8, metadata=_doc("tiles per scratchpad page (published: 8)", FRAMES)
+        default=8, metadata=described("tiles per scratchpad page (published: 8)", FRAMES)
     )
     buffers: int = field(
         default=2,
-        metadata=_doc(
+        metadata=described(
             "buffers that each writer of a scratchpad may hold at a time; 0: as many as there are "
             "pages for",
             range(1 << 16),
@@ -119,7 +144,7 @@ class Machine:
     )
     sized: bool = field(
         default=False,
-        metadata=_doc(
+        metadata=described(
             "whether a scratchpad has pages for these buffers only, where their size is known "
             "before the run; else all have `pages`, and programs of other sizes share their "
             "hardware"
@@ -127,20 +152,34 @@ class Machine:
     )
     port_lanes: int = field(
         default=4,
-        metadata=_doc(
+        metadata=described(
             "64-B lines an off-chip port moves per cycle (published par_dispatch: 4)", QUEUES
         ),
     )
     load_lines: int = field(
         default=256,
-        metadata=_doc(
+        metadata=described(
             "ring of a load unit in lines: requests in flight and not yet assembled", QUEUES
         ),
     )
     arbitration: str = field(
-        default="need", metadata=_doc("off-chip ports: `need` (graph order) or `round_robin`")
+        default="need", metadata=described("off-chip ports: `need` (graph order) or `round_robin`")
     )
-    dram: Dram = field(default_factory=Dram, metadata=_doc("off-chip memory"))
+    dram: Dram = field(default_factory=Dram, metadata=described("off-chip memory"))
+
+    @property
+    def response_lanes(self) -> int:
+        """Lines that the off-chip memory delivers in a cycle at most.
+
+        A channel of `pipe` delivers one; one of `hbm2` what it has read and what it has written, in
+        every tick, up to `responses` in all; `ideal` as many as reach it in a cycle.
+        """
+        dram = self.dram
+        if dram.kind == "pipe":
+            return dram.channels
+        if dram.kind == "hbm2":
+            return min(dram.hbm2.responses, 2 * dram.hbm2.channels * math.ceil(dram.ratio))
+        return self.port_lanes
 
     @property
     def element_bytes(self) -> int:
@@ -161,22 +200,24 @@ class Stepsim:
     """
 
     compute_bw: int = field(
-        default=4096, metadata=_doc("FLOP per cycle of each higher-order operator", RATES)
+        default=4096, metadata=described("FLOP per cycle of each higher-order operator", RATES)
     )
     fifo_depth: int = field(
         default=1,
-        metadata=_doc("channel depth (None in the published scripts means 1024)", CHANNEL_DEPTHS),
+        metadata=described(
+            "channel depth (None in the published scripts means 1024)", CHANNEL_DEPTHS
+        ),
     )
     par_dispatch: int = field(
-        default=4, metadata=_doc("64-B requests a memory operator sends per cycle", QUEUES)
+        default=4, metadata=described("64-B requests a memory operator sends per cycle", QUEUES)
     )
     onchip_bw: int = field(
-        default=256, metadata=_doc("bytes per cycle of an on-chip memory unit", RATES)
+        default=256, metadata=described("bytes per cycle of an on-chip memory unit", RATES)
     )
     element_bytes: int = field(
-        default=4, metadata=_doc("bytes per element off-chip (4, or 2 for bf16)", range(1, 9))
+        default=4, metadata=described("bytes per element off-chip (4, or 2 for bf16)", range(1, 9))
     )
-    dram: Dram = field(default_factory=Dram, metadata=_doc("the HBM node"))
+    dram: Dram = field(default_factory=Dram, metadata=described("the HBM node"))
 
 
 @dataclass(frozen=True)
@@ -206,6 +247,8 @@ def _build(cls: type[Any], data: Any, where: str) -> Any:
         default = known[key].default if factory is MISSING else factory()
         if is_dataclass(default):
             value = _build(type(default), value, f"{where}.{key}")
+        elif type(value) is int and type(default) is float:
+            value = float(value)
         elif type(value) is not type(default):
             raise ConfigError(
                 f"must be of type {type(default).__name__}, not {value!r}"[:120], f"{where}.{key}"
@@ -219,14 +262,43 @@ def _power_of_two(n: int) -> bool:
 
 
 def _check_dram(d: Dram, where: str) -> None:
-    if d.kind not in ("pipe", "ideal"):
-        raise ConfigError(f"kind must be 'pipe' or 'ideal', not {d.kind!r}", where)
+    if d.kind not in KINDS:
+        raise ConfigError(f"kind must be one of {', '.join(KINDS)}, not {d.kind!r}", where)
     if not _power_of_two(d.channels):
         raise ConfigError(f"channels must be a power of two, not {d.channels!r}", where)
     _check_ranges(d, where)
-    if d.clock_ratio != 1:
+    if d.kind == "hbm2":
+        _check_hbm2(d, f"{where}.hbm2")
+    elif d.clock_ratio != 1:
         raise ConfigError(
             f"clock_ratio must be 1 for kind {d.kind!r}, not {d.clock_ratio!r}", where
+        )
+
+
+def _check_hbm2(d: Dram, where: str) -> None:
+    h = d.hbm2
+    _check_ranges(h, where)
+    if not 1 / 16 <= d.clock_ratio <= 16:
+        raise ConfigError(f"clock_ratio must be from 1/16 to 16, not {d.clock_ratio!r}", where)
+    for name in ("stacks", "pseudo_channels", "bank_groups", "banks", "columns"):
+        if not _power_of_two(getattr(h, name)):
+            raise ConfigError(f"{name} must be a power of two, not {getattr(h, name)!r}", where)
+    if h.transaction != LINE_BYTES:
+        raise ConfigError(f"transaction must be {LINE_BYTES}, a line, not {h.transaction!r}", where)
+    if sorted(h.mapping.split()) != sorted(FIELDS):
+        raise ConfigError(
+            f"mapping must name each of {', '.join(FIELDS)} once, not {h.mapping!r}"[:160], where
+        )
+    refreshing = h.nRFC + h.nRC + h.nRP + h.nRAS
+    if h.refresh and h.nREFI <= refreshing:
+        raise ConfigError(
+            f"nREFI must be above nRFC + nRC + nRP + nRAS = {refreshing}, not {h.nREFI}", where
+        )
+    if not h.write_mode_below <= h.write_mode_above < h.queue:
+        raise ConfigError(
+            "write_mode_below <= write_mode_above < queue must hold, not "
+            f"{h.write_mode_below}, {h.write_mode_above}, {h.queue}",
+            where,
         )
 
 
@@ -352,7 +424,14 @@ def shaping(machine: Machine) -> Machine:
 
     Machines for which it is equal have the same Verilog.
     """
-    return replace(machine, dram=Dram(kind=machine.dram.kind, channels=machine.dram.channels))
+    dram = machine.dram
+    lanes = Hbm2(responses=machine.response_lanes)
+    return replace(machine, dram=Dram(kind=dram.kind, channels=dram.channels, hbm2=lanes))
+
+
+def dram_from(table: dict[str, Any]) -> Dram:
+    """The off-chip memory of a table, as :func:`dataclasses.asdict` makes it of one."""
+    return _build(Dram, table, "dram")
 
 
 def to_dict(config: Config) -> dict[str, Any]:

@@ -60,6 +60,8 @@ class Record:
         Of the RTL-against-model check (null where none was made).
     build
         RTL: name of the simulator build; records with the same name shared one.
+    dram
+        Of an `hbm2` memory: name of a counter -> one number a channel (docs/timing.md section 5.2).
     units
         Per unit: name, kind, node, busy, blocked, starved cycles.
     channels
@@ -109,6 +111,7 @@ class Record:
     units: list[Any] = field(default_factory=list)
     channels: list[Any] = field(default_factory=list)
     offchip_bytes_per_cycle: float | None = None
+    dram: dict[str, list[int]] | None = None
     overlay: dict[str, Any] | None = None
     schedule: dict[str, Any] | None = None
 

@@ -124,6 +124,8 @@ class Run:
         64-B lines that crossed the DRAM interface.
     peak_pages
         Scratchpad unit id -> most pages in use at once.
+    dram
+        Counters of an `hbm2` memory: name -> one number a channel (docs/timing.md section 5.2).
 
     """
 
@@ -140,6 +142,7 @@ class Run:
     lines_read: int = 0
     lines_written: int = 0
     peak_pages: dict[int, int] = field(default_factory=dict)
+    dram: dict[str, list[int]] | None = None
     events: int = 0  # beats taken + memory lines
     wall_s: float = 0.0
     setup_s: float = 0.0

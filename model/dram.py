@@ -17,23 +17,27 @@ from ..machine.config import Dram as DramConfig
 from ..machine.kinds import kind_of
 from ..machine.limits import STORE_TILES
 from ..machine.unitgraph import UnitGraph
+from . import hbm2
+from .hbm2 import EARLIEST, FULL, IN_FLIGHT, KIND, NEVER
+from .records import ENDLESS, call_words
 
 # State: a header, then per channel (last service start, oldest node, newest node), then nodes
-# (ready, line, next).
-KIND, CHANNELS, INTERVAL, DELAY, OFFSET, FREE, IN_FLIGHT, EARLIEST, HEADER = range(9)
+# (ready, line, next). `hbm2` shares the first words.
+CHANNELS, INTERVAL, DELAY, OFFSET, FREE, HEADER = range(hbm2.SHARED, hbm2.SHARED + 6)
 LAST, OLDEST, NEWEST, CHANNEL_WORDS = range(4)
 READY, LINE, NEXT, NODE_WORDS = range(4)
 IDEAL = 0
 PIPE = 1
-FULL = -1  # `accept` found no free node
-NEVER = 1 << 62
+HBM2 = 2
 
 
 @njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
-def accept(state, h, line, index, count):
-    """Line `index` of the `count` that reach the memory in cycle `h`; returns its delivery cycle,
-    or FULL.
+def accept(state, h, line, index, count, address, write):
+    """Line `index` of the `count` that reach the memory in cycle `h`; returns the cycle in which to
+    look at it again (for `pipe` and `ideal` that of its delivery), or FULL.
     """
+    if state[KIND] == HBM2:
+        return call_words(state[hbm2.ENTER], (state[hbm2.SELF], line, address, write, h))
     channels = state[CHANNELS]
     channel = 0
     if state[KIND] == PIPE:
@@ -69,9 +73,11 @@ def deliver(state, d, out):
 
     Called for every cycle in which one is ready.
 
-    ``state[EARLIEST]`` is then the next cycle in which a line that waits now is ready (NEVER: none
-    waits).
+    ``state[EARLIEST]`` is then the next cycle in which a line that waits now may be ready (NEVER:
+    none waits).
     """
+    if state[KIND] == HBM2:
+        return call_words(state[hbm2.ADVANCE], (state[hbm2.SELF], d, out.ctypes.data))
     n = 0
     earliest = NEVER
     at = HEADER
@@ -96,13 +102,13 @@ def deliver(state, d, out):
 
 
 @njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
-def step(state, h, lines, n, out):
+def step(state, h, lines, n, addresses, writes, out):
     """The `n` lines that reach the memory in `h` go in; those delivered in `h + 1` come out.
 
     Returns their number, or FULL.
     """
     for i in range(n):
-        if accept(state, h, lines[i], i, n) == FULL:
+        if accept(state, h, lines[i], i, n, addresses[i], writes[i]) == FULL:
             return FULL
     if state[IN_FLIGHT] == 0:
         return 0
@@ -142,30 +148,36 @@ class Dram:
         channels = config.channels if config.kind == "pipe" else 1
         first = HEADER + channels * CHANNEL_WORDS
         self.lines = lines
+        if config.kind == "hbm2":
+            self.state = hbm2.state_of(config.hbm2, config.ratio, lines, HBM2)
+            return
         self.state = s = np.full(first + lines * NODE_WORDS, -1, np.int64)
         delay = config.latency + (config.start_up if config.kind == "pipe" else 0)
-        s[:HEADER] = (
-            PIPE if config.kind == "pipe" else IDEAL,
-            channels,
-            config.interval,
-            delay,
-            0,
-            first,
-            0,
-            NEVER,
-        )
+        s[KIND] = PIPE if config.kind == "pipe" else IDEAL
+        s[IN_FLIGHT] = 0
+        s[EARLIEST] = NEVER
+        s[CHANNELS] = channels
+        s[INTERVAL] = config.interval
+        s[DELAY] = delay
+        s[OFFSET] = 0
+        s[FREE] = first
         s[HEADER:first:CHANNEL_WORDS] = -config.interval
         nodes = s[first:].reshape(lines, NODE_WORDS)
         nodes[:-1, NEXT] = first + NODE_WORDS * np.arange(1, lines)
+
+    @property
+    def counters(self) -> dict[str, list[int]] | None:
+        """Of each channel; None where the kind counts nothing."""
+        return hbm2.counters(self.state) if self.state[KIND] == HBM2 else None
 
     @staticmethod
     def callback():
         """A C function `int64 (now, n, lines, addresses, writes, out, state)`: :func:`step` with
         plain pointers.
 
-        `addresses` and `writes` are there for kinds whose timing depends on them. Keep the returned
-        object; its `.address` is the function's. `out` needs room for as many lines as can be
-        delivered in a cycle (channels for `pipe`, lanes for `ideal`).
+        `addresses` are bytes; `writes` say which lines are written. Keep the returned object; its
+        `.address` is the function's. `out` needs room for as many lines as can be delivered in a
+        cycle (:meth:`penstock.machine.config.Machine.response_lanes`).
         """
         return _callback()
 
@@ -179,7 +191,13 @@ def _callback():
         @cfunc(_SIGNATURE, cache=False)
         def dram_step(now, n, lines, addresses, writes, out, state):
             return step(
-                carray(state, 1 << 40), now, carray(lines, 1 << 20), n, carray(out, 1 << 20)
+                carray(state, ENDLESS),
+                now,
+                carray(lines, ENDLESS),
+                n,
+                carray(addresses, ENDLESS),
+                carray(writes, ENDLESS),
+                carray(out, ENDLESS),
             )
 
         _kept.append(dram_step)

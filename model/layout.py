@@ -233,8 +233,8 @@ class Layout(Words):
         graph = self.graph
         n_units = len(graph.units)
         wheel_words = (n_units + 64) // 64
-        channels = self.machine.dram.channels
-        per_cycle = 2 * len(graph.channels) + self.machine.port_lanes + channels + 256
+        lines = max(self.machine.response_lanes, self.machine.dram.channels) + 256
+        per_cycle = 2 * len(graph.channels) + self.machine.port_lanes + lines
         log_rows = max(LOG_ROWS, 2 * per_cycle) if trace else 0
         sunk = [c.payload for c in graph.channels if graph.units[c.dst[0]].kind == "sink"]
         sunk_words = max((2 * len(leaves(p)) for p in sunk), default=0) + Sunk.offsets["numbers"]
@@ -263,7 +263,7 @@ class Layout(Words):
                 "n_ports": len(graph.ports),
                 "round_robin": self.machine.arbitration == "round_robin",
                 "dram_unit": n_units,
-                "delivered": self.alloc(channels + 256),
+                "delivered": self.alloc(lines),
                 "first_request": -1,
                 "traced": trace,
                 "log": self.alloc(log_rows * Logged.words),

@@ -278,3 +278,17 @@ def call_act(typing, function, net, unit, cycle):
         return builder.call(called, [builder.ptrtoint(net, _INT), unit, cycle])
 
     return types.int64(types.int64, net, types.int64, types.int64), emit
+
+
+@intrinsic
+def call_words(typing, function, arguments):
+    """Call the C function `int64 (int64, ...)` at an address with a tuple of int64."""
+    given = types.UniTuple(types.int64, len(arguments))
+
+    def emit(context, builder, signature, values):
+        called, packed = values
+        numbers = [builder.extract_value(packed, i) for i in range(len(given))]
+        kind = ir.FunctionType(_INT, [_INT] * len(numbers))
+        return builder.call(builder.inttoptr(called, kind.as_pointer()), numbers)
+
+    return types.int64(types.int64, given), emit

@@ -187,6 +187,7 @@ def _result(graph: UnitGraph, state: Layout) -> Run:
     result.lines_read = int(net["lines_read"])
     result.lines_written = int(net["lines_written"])
     result.peak_pages = {u: int(state.unit(u)["peak"]) for u in graph.memories()}
+    result.dram = state.dram.counters
     result.events = int(net["events"])
     result.extra["evaluations"] = int(net["evaluations"])
     return result

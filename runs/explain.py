@@ -116,6 +116,8 @@ def _roofs(r: Record) -> list[str]:
         lines.append(
             f"  off-chip: {r.dram_bytes} B moved in {bounds['traffic']:.0f} cycles at peak{used}"
         )
+    if r.dram is not None:
+        lines += _rows(r.dram)
     if "compute" in bounds:
         lines.append(
             f"  compute:  {r.flops} FLOP, {bounds['compute']:.0f} cycles if all "
@@ -130,6 +132,24 @@ def _roofs(r: Record) -> list[str]:
             f"  roofline: {binding} binds; the run is {r.cycles / bounds[binding]:.3f} x that bound"
         )
     return lines
+
+
+def _rows(counted: dict[str, list[int]]) -> list[str]:
+    """How requests found their rows, and how even the channels' shares are."""
+    lines = [r + w for r, w in zip(counted["read"], counted["wrote"], strict=True)]
+    total = sum(lines)
+    if not total:
+        return []
+    found = {name: sum(counted[name]) for name in ("hits", "misses", "conflicts")}
+    shares = ", ".join(f"{n / total:.1%} {name}" for name, n in found.items())
+    busiest = lines.index(max(lines))
+    used = sum(n > 0 for n in lines)
+    return [
+        f"  rows:     {shares}; {sum(counted['activations'])} activations, "
+        f"{sum(counted['refreshes'])} refreshes",
+        f"  channels: {used} of {len(lines)} used; channel {busiest} has "
+        f"{lines[busiest] / total:.1%} of the lines (even: {1 / len(lines):.1%})",
+    ]
 
 
 def _units(r: Record, every: bool) -> list[str]:

@@ -79,6 +79,7 @@ def _fill_memory(r: Record, point: Point, run: Run) -> None:
     config = point.config
     dram = config.stepsim.dram if point.timing == "stepsim" else config.machine.dram
     r.dram_bytes = LINE_BYTES * int(run.lines_read + run.lines_written)
+    r.dram = run.dram
     r.offchip_bytes_per_cycle = dram.bytes_per_cycle
     r.offchip_utilisation = r.dram_bytes / (r.cycles * dram.bytes_per_cycle)
 

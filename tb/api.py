@@ -10,6 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Literal, TypedDict, Unpack, overload
 
@@ -342,7 +343,7 @@ def _launch(
         "keep": sorted(record),
         "idle": IDLE_CYCLES,
         "points": [],
-        "dram": vars(config.machine.dram) if config else {},
+        "dram": asdict(config.machine.dram) if config else {},
     }
     for i, p in enumerate(points[:1] if waves else points):
         np.savez(
@@ -511,6 +512,8 @@ def _run(
     r.peak_pages = {u: int(stats[u, 3]) for u in graph.memories()}
     r.lines_read = status["lines_read"]
     r.lines_written = status["lines_written"]
+    counted = {k.removeprefix("dram_"): out[k].tolist() for k in out if k.startswith("dram_")}
+    r.dram = counted or None
     r.occupancy = np.array([_occupancy(c, cycles) for c in channels])
     r.events = sum(int((c.take >= 0).sum()) for c in channels) + r.lines_read + r.lines_written
     if trace:

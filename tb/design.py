@@ -50,7 +50,6 @@ def design_of(
 
     structure = json.dumps({**graph.structure().to_dict(), "name": ""}, sort_keys=True)
     machine = json.dumps(asdict(shaping(config.machine)), sort_keys=True)
-    dram = config.machine.dram
     files = [Path(__file__), *_sources(graph)]
     sources = digest(digest_of(files), _version("amaranth"), YOSYS)
     key = digest(
@@ -86,7 +85,7 @@ def design_of(
         tuple(sidecar["registers"]),
         tuple(sidecar["shared"]),
         config.machine.port_lanes,
-        dram.channels if dram.kind == "pipe" else config.machine.port_lanes,
+        config.machine.response_lanes,
         0.0 if ready else time.perf_counter() - start,
     )
 

@@ -96,10 +96,10 @@ class Native:
 
     def _dram(self, table: dict, lines: int):
         """The model's own DRAM: its compiled step as a C function, and its state."""
-        from ..machine.config import Dram as DramConfig
+        from ..machine.config import dram_from
         from ..model.dram import Dram
 
-        dram = Dram(DramConfig(**table), lines)
+        self.dram = dram = Dram(dram_from(table), lines)
         step = Dram.callback()
         self._keep_alive += [dram, step]
         return ctypes.c_void_p(step.address), _pointer(dram.state)
@@ -109,6 +109,8 @@ class Native:
         status = np.zeros(len(STATUS), np.int64)
         self._call("status", _pointer(status))
         out = {"status": status, "image": self.image}
+        for name, column in (self.dram.counters or {}).items() if self.ports else ():
+            out[f"dram_{name}"] = np.array(column, np.int64)
         for c in range(self.channels):
             size = np.zeros(3, np.int64)
             self._call("channel_size", c, _pointer(size))

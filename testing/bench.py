@@ -19,7 +19,6 @@ from amaranth.hdl import ClockDomain, Module, Value
 from amaranth.sim import Simulator
 
 from ..hw.fabric import Fabric
-from ..hw.memory.interconnect import response_lanes
 from ..machine import config as configs
 from ..machine.beat import LINE_BYTES, STOP_BITS, STOP_DONE, Payload, numbers_of
 from ..machine.builder import Builder
@@ -94,14 +93,22 @@ class RandomDram:
         self.full: dict[int, int] = {}
         self.waiting: list[tuple] = []
 
-    def accept(self, cycle: int, lines: Sequence[tuple]) -> None:
-        """``lines`` reach the memory in ``cycle``."""
+    def accept(
+        self, cycle: int, lines: Sequence[tuple], addresses: Sequence[int] = (), write: bool = False
+    ) -> None:
+        """``lines`` reach the memory in ``cycle``; where, and what for, does not matter here."""
         for line in lines:
             at = cycle + int(self.rng.integers(self.delays[0], self.delays[1] + 1))
             while self.full.get(at, 0) == self.lanes:
                 at += 1
             self.full[at] = self.full.get(at, 0) + 1
-            self.waiting.append((at, *line))
+            self.waiting.append((at, line))
+
+    def deliver(self, cycle: int) -> list[tuple]:
+        """Lines that are delivered in ``cycle``."""
+        due = [line for at, line in self.waiting if at == cycle]
+        self.waiting = [entry for entry in self.waiting if entry[0] != cycle]
+        return due
 
 
 class Bench:
@@ -262,9 +269,8 @@ class Bench:
         """Lines that reach the memory, and those that it delivers, in one cycle."""
         f = self.fabric
         lanes = self.config.machine.port_lanes
-        due = [x for x in memory.waiting if x[0] == cycle]
-        memory.waiting = [x for x in memory.waiting if x[0] > cycle]
-        for i, (_, port, tag, data) in enumerate(due):
+        due = memory.deliver(cycle)
+        for i, (port, tag, data) in enumerate(due):
             ctx.set(f.mem_rsp_port[i], port)
             ctx.set(f.mem_rsp_tag[i], tag)
             ctx.set(f.mem_rsp_data[i], data)
@@ -354,7 +360,7 @@ def compare(
     cycle in which stores are done are compared; payload values are the caller's.
     """
     g = graph or bench.graph
-    lanes = response_lanes(bench.config.machine)
+    lanes = bench.config.machine.response_lanes
     dram = RandomDram(lanes, seed, delays) if g.ports else None
     golden, done, moved = expected(g, bench.config, streams, sources, sinks, dram)
     through = all(len(c.accept) == len(c.take_) for c in golden.channels)

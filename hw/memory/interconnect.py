@@ -14,15 +14,10 @@ from .arbiter import Arbiter
 from .port import LINE_BITS, ReadPort, WritePort
 from .ring import Ring
 
-__all__ = ["Interconnect", "response_lanes"]
+__all__ = ["Interconnect"]
 
 PORT_BITS = 8
 TAG_BITS = 16
-
-
-def response_lanes(config: Machine) -> int:
-    """N: most lines the DRAM delivers in one cycle."""
-    return config.dram.channels if config.dram.kind == "pipe" else config.port_lanes
 
 
 class Interconnect(wiring.Component):
@@ -77,7 +72,7 @@ class Interconnect(wiring.Component):
         self.directions = tuple(ports)
         self.config = config
         self.tags = tuple(tags) or (1,) * len(ports)
-        self.responses = response_lanes(config)
+        self.responses = config.response_lanes
         w = config.port_lanes
         n = self.responses
         members = {

@@ -10,7 +10,6 @@ from ...machine.limits import ADDRESS_BITS, FLIGHT_BITS, SIZE_BITS, STORE_ADDRES
 from ..beat import is_done
 from ..units.fifo import Fifo
 from ..units.unit import Unit
-from .interconnect import response_lanes
 from .locate import locate, place_layout
 from .packing import Packing, offsets
 from .port import WritePort
@@ -65,9 +64,7 @@ class RandomStore(Unit):
             t=t,
             config=config,
             payloads=payloads,
-            members={
-                "port": Out(WritePort(config.port_lanes, response_lanes(config), STORE_TILES))
-            },
+            members={"port": Out(WritePort(config.port_lanes, config.response_lanes, STORE_TILES))},
         )
         number, self.tile = payloads.inputs
         if not isinstance(number, Scalar) or not isinstance(self.tile, Tile):

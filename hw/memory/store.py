@@ -8,7 +8,6 @@ from ...machine.faults import Fault
 from ...machine.limits import ADDRESS_BITS, FLIGHT_BITS, SIZE_BITS
 from ..beat import is_done
 from ..units.unit import Unit
-from .interconnect import response_lanes
 from .packing import Packing, offsets
 from .port import WritePort
 from .walk import order_table
@@ -59,7 +58,7 @@ class Store(Unit):
         if not isinstance(tile, Tile):
             raise ValueError(f"Payload of a store must be a Tile, not {tile!r}")
         self.tile = tile
-        port = WritePort(config.port_lanes, response_lanes(config))
+        port = WritePort(config.port_lanes, config.response_lanes)
         super().__init__(
             params=params, t=t, config=config, payloads=payloads, members={"port": Out(port)}
         )

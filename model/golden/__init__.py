@@ -8,7 +8,7 @@ and posts change in `commit`, after all units have been evaluated.
 """
 
 from .core import END, Beat
+from .dram import Memory
 from .machine import Golden
-from .offchip import Memory
 
 __all__ = ["END", "Beat", "Golden", "Memory"]

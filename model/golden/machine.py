@@ -13,7 +13,7 @@ from ...machine.kinds import kind_of
 from ...machine.unitgraph import UnitGraph
 from .compute import Pipeline
 from .core import UNITS, Channel
-from .offchip import Memory
+from .dram import memory_of
 from .scratchpad import Scratchpad
 
 for _file in iter_modules([str(Path(__file__).parent)]):
@@ -58,7 +58,7 @@ class Golden:
         self.ports = [self.units[u] for u in graph.ports]
         self.round_robin = m.arbitration == "round_robin"
         self.turn = 0
-        self.memory = Memory(m.dram)
+        self.memory = memory_of(m.dram)
         self.port_trace = [([], [], []) for _ in self.ports]  # accept, deliver, address
 
     @staticmethod
@@ -88,9 +88,7 @@ class Golden:
         for u in self.units:
             if isinstance(u, Scratchpad):
                 u.commit()
-        for entry in [x for x in self.memory.waiting if x[0] == c]:
-            self.memory.waiting.remove(entry)
-            _, counter, port, line = entry
+        for counter, port, line in self.memory.deliver(c):
             counter[0] -= 1
             self.port_trace[port][1][line] = c
         return over
@@ -103,9 +101,9 @@ class Golden:
                 addresses, counter = port.grant()
                 port.granted = True
                 accept, deliver, address = self.port_trace[i]
-                self.memory.accept(
-                    c + 1, [(counter, i, len(accept) + j) for j in range(len(addresses))]
-                )
+                lines = [(counter, i, len(accept) + j) for j in range(len(addresses))]
+                write = kind_of(port.u.kind).offchip == "write"
+                self.memory.accept(c + 1, lines, addresses, write)
                 accept += [c] * len(addresses)
                 deliver += [-1] * len(addresses)
                 address += addresses

@@ -416,26 +416,3 @@ class RandomStore(Store):
     def next_tile(self):
         self.due.append((self.queue.popleft().stop, 1, self.acks))
         self.acks = [0]
-
-
-class Memory:
-    """Section 5.1."""
-
-    def __init__(self, config):
-        self.c = config
-        self.offset = 0
-        self.last = [-(1 << 30)] * config.channels
-        self.waiting: list[tuple[int, list, int, int]] = []  # delivery cycle, counter, port, line
-
-    def accept(self, h: int, lines: list) -> None:
-        d = self.c
-        n = len(lines)
-        for i, line in enumerate(lines):
-            ready = h + d.latency
-            if d.kind == "pipe":
-                self.offset += i
-                channel = self.offset % d.channels
-                self.last[channel] = max(self.last[channel] + d.interval, h + 1)
-                ready = self.last[channel] + d.start_up + d.latency
-            self.waiting.append((ready, *line))
-        self.offset += n

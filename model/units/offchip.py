@@ -128,7 +128,8 @@ def locate(net, u, beat, placed):
 @fast
 def send(net, u, c, address, tag, lane, count):
     """One line of a chunk granted in `c`; `tag` says what it is to its port."""
-    at = dram.accept(words(net.dram), c + 1, u.port << TAG_BITS | tag, lane, count)
+    line = u.port << TAG_BITS | tag
+    at = dram.accept(words(net.dram), c + 1, line, lane, count, address, 1 - u.loads)
     if at == dram.FULL:
         fail(net, u, FAULT_FLIGHT, c)
         return

@@ -50,8 +50,35 @@ def test_fig8_machine_is_the_papers():
             "channel_depth",
         ),
         ({"machine": {"t": "16"}}, "must be of type int, not '16'"),
-        ({"machine": {"dram": {"kind": "ddr"}}}, "kind must be 'pipe' or 'ideal', not 'ddr'"),
+        (
+            {"machine": {"dram": {"kind": "ddr"}}},
+            "kind must be one of pipe, ideal, hbm2, not 'ddr'",
+        ),
         ({"machine": {"dram": {"channels": 3}}}, "channels must be a power of two, not 3"),
+        (
+            {"machine": {"dram": {"clock_ratio": 2}}},
+            "clock_ratio must be 1 for kind 'pipe', not 2.0",
+        ),
+        (
+            {"machine": {"dram": {"kind": "hbm2", "clock_ratio": 32}}},
+            "clock_ratio must be from 1/16 to 16, not 32.0",
+        ),
+        (
+            {"machine": {"dram": {"kind": "hbm2", "hbm2": {"stacks": 3}}}},
+            "stacks must be a power of two, not 3",
+        ),
+        (
+            {"machine": {"dram": {"kind": "hbm2", "hbm2": {"mapping": "row column"}}}},
+            "mapping must name each of channel, column, pseudo_channel, bank_group, bank, row once",
+        ),
+        (
+            {"machine": {"dram": {"kind": "hbm2", "hbm2": {"write_mode_above": 40}}}},
+            "write_mode_below <= write_mode_above < queue must hold, not 7, 40, 33",
+        ),
+        (
+            {"machine": {"dram": {"kind": "hbm2", "hbm2": {"nREFI": 160}}}},
+            "nREFI must be above nRFC + nRC + nRP + nRAS = 203, not 160",
+        ),
         ({"machine": 3}, "must be a table, not 3"),
         (
             {"stepsim": {"compute_bw": 0}},

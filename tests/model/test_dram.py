@@ -18,7 +18,8 @@ def deliveries(dram, arrivals, cycles):
     line = 0
     for h in range(cycles):
         n = arrivals[h] if h < len(arrivals) else 0
-        k = step(dram.state, h, np.arange(line, line + n), n, out)
+        lines = np.arange(line, line + n)
+        k = step(dram.state, h, lines, n, 64 * lines, np.zeros(n, np.uint8), out)
         line += n
         for x in out[:k].tolist():
             assert x not in got
@@ -50,9 +51,9 @@ def test_random_traffic_matches_the_contract(config):
     memory = Memory(config)
     line = 0
     for h, n in enumerate(arrivals):
-        memory.accept(h, [([0], 0, line + i) for i in range(n)])
+        memory.accept(h, range(line, line + n))
         line += n
-    expected = {entry[3]: entry[0] for entry in memory.waiting}
+    expected = {line: at for at, line in memory.waiting}
     assert deliveries(Dram(config), arrivals, 3000) == expected
 
 
@@ -64,16 +65,19 @@ def test_callback_is_the_same_function():
     dram = Dram(config, 64)
     call = prototype(Dram.callback().address)
     lines = np.array([7, 8])
+    writes = np.zeros(2, np.uint8)
     out = np.zeros(8, np.int64)
     got = {}
     for h in range(40):
         n = 2 if h == 3 else 0
-        k = call(h, n, lines.ctypes.data, 0, 0, out.ctypes.data, dram.state.ctypes.data)
+        pointers = (lines, lines, writes, out, dram.state)
+        k = call(h, n, *(x.ctypes.data for x in pointers))
         got.update(dict.fromkeys(out[:k].tolist(), h + 1))
     assert got == {7: 3 + 1 + 16, 8: 3 + 1 + 16}
 
 
 def test_a_full_model_says_so():
     dram = Dram(Config(), 3)
-    assert step(dram.state, 0, np.arange(4), 4, np.zeros(8, np.int64)) == -1
+    four = np.arange(4)
+    assert step(dram.state, 0, four, 4, four, np.zeros(4, np.uint8), np.zeros(8, np.int64)) == -1
     assert deliver(Dram(Config(), 3).state, 0, np.zeros(8, np.int64)) == 0
