@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from ..machine.config import Config
 from ..machine.config import load as load_config
@@ -58,7 +59,9 @@ class Finding:
     @classmethod
     def from_dict(cls, d: dict) -> Finding:
         """What :meth:`to_dict` gave."""
-        return cls(**d | {"deadlock": d["deadlock"] and Deadlock.from_dict(d["deadlock"])})
+        given: dict[str, Any] = dict(d)
+        given["deadlock"] = d["deadlock"] and Deadlock.from_dict(d["deadlock"])
+        return cls(**given)
 
 
 def find(
