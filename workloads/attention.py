@@ -12,6 +12,11 @@ kv_tile + 1 of them. The new row of K and V is put below the valid rows of the l
 written back.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..frontend import (
@@ -52,6 +57,7 @@ from ..frontend import (
     scale,
     sub,
 )
+from ..frontend.graph import Operator, Stream, TensorRef
 from ..machine.errors import ProgramError
 from .dealing import deal, turns
 from .traffic import kv_lengths
@@ -64,6 +70,180 @@ NUMBERS = (
     "valid",
     "last",
 )  # of each request: its index, KV tiles, valid rows of the last one, index of the last one
+
+
+Numbers = dict[str, Stream]
+"""What is known of each request, and its rows, by name: [n] streams."""
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """The parts of the program.
+
+    Attributes
+    ----------
+    q, new, cache
+        Queries of all requests, one row of keys and values each, and their caches.
+    y, kept
+        Results, and the caches' tiles that are written back.
+
+    """
+
+    graph: Graph
+    q: TensorRef
+    y: TensorRef
+    new: dict[str, TensorRef]
+    cache: dict[str, TensorRef]
+    kept: dict[str, TensorRef]
+    heads: int
+    head_dim: int
+    kv_tile: int
+    most: int
+    parallel: str
+    softmax: str
+    dtype: str
+
+    def updated(self, name: str, loaded: Operator, numbers: Numbers, r: int) -> Flatten:
+        """The cache with the new row in its last tile, which is also stored: [n, tiles]."""
+        which = FlatMap(numbers["tiles"], fn=last_tile_filter(), rank=1, name=f"which_{name}{r}")
+        last, rest = Partition(loaded, which, rank=0, outputs=2, name=f"split_{name}{r}")
+        filled = Map(
+            Map(last, numbers["valid"], fn=row_offset(), name=f"cut_{name}{r}"),
+            numbers[f"new_{name}"],
+            fn=row_append(),
+            name=f"append_{name}{r}",
+        )
+        place = Map(
+            numbers["request"], numbers["last"], fn=address(self.most), name=f"place_{name}{r}"
+        )
+        RandomOffChipStore(place, filled, self.kept[name], name=f"keep_{name}{r}")
+        return Flatten(Reassemble(filled, rest, which, rank=0, name=f"whole_{name}{r}"), lo=0, hi=1)
+
+    def online(
+        self, scores: Operator, v: Operator, numbers: Numbers, r: int
+    ) -> tuple[Stream, Stream]:
+        """Sums of exp(s - maximum) V and of exp(s - maximum) over a request's tiles: with m the
+        maximum so far, sum = sum exp(m before - m) + exp(s - m) V.
+        """
+        begins = numbers["begins"]
+        which = FlatMap(numbers["tiles"], fn=last_tile_filter(), rank=1, name=f"ends{r}")
+        m = Scan(Map(scores, fn=row_max(), name=f"top{r}"), fn=maximum(), rank=1, name=f"tops{r}")
+        p = Map(Map(scores, m, fn=sub(), name=f"shifted{r}"), fn=exp(), name=f"exp{r}")
+        ended, before = Partition(m, which, rank=0, outputs=2, name=f"before{r}")
+        begun, now = Partition(m, begins, rank=0, outputs=2, name=f"now{r}")
+        Sink(ended, name=f"ended{r}")
+        Sink(begun, name=f"begun{r}")
+        less = Map(Map(before, now, fn=sub(), name=f"grown{r}"), fn=exp(), name=f"less{r}")
+
+        def summed(x: Stream, name: str) -> Stream:
+            """The sum over a request's tiles: its first one as it is, each later one added to the
+            sum before, rescaled, which comes back in a loop.
+            """
+            start, more = Partition(x, begins, rank=0, outputs=2, name=f"{name}_parts{r}")
+            so_far = Loop(more.type, graph=self.graph, name=f"{name}_so_far{r}")
+            added = Map(
+                Map(so_far, less, fn=mul(), name=f"{name}_rescaled{r}"),
+                more,
+                fn=add(),
+                name=f"{name}_added{r}",
+            )
+            sums = Flatten(
+                Reassemble(start, added, begins, rank=0, name=f"{name}_sums{r}"), lo=0, hi=1
+            )
+            done, back = Partition(sums, which, rank=0, outputs=2, name=f"{name}_done{r}")
+            so_far.close(Fifo(back, depth=1))  # room for a whole tile in the loop
+            return done
+
+        product = Map(cast(p, self.dtype), v, fn=matmul(), name=f"product{r}")
+        weighted = summed(product.stream, "weighted")
+        return weighted, summed(Map(p, fn=row_sum(), name=f"row_total{r}").stream, "total")
+
+    @staticmethod
+    def less_maximum(scores: Operator, r: int) -> Map:
+        """The scores less the maximum of their request, kept on chip until that is known."""
+        top = Map(
+            Accum(scores, fn=maximum(), rank=1, name=f"tops{r}"), fn=row_max(), name=f"top{r}"
+        )
+        held = Streamify(Bufferize(scores, rank=1, name=f"held{r}"), name=f"held_scores{r}")
+        return Map(
+            held,
+            Expand(Promote(top, level=0), ref=held, rank=1, name=f"every_top{r}"),
+            fn=sub(),
+            name=f"shifted{r}",
+        )
+
+    def region(self, numbers: Numbers, r: int) -> Operator | None:
+        """Attention of the requests of one region; returns a token for each cache that has been
+        used up.
+        """
+        addresses = FlatMap(
+            numbers["request"],
+            numbers["tiles"],
+            fn=address_range(self.most),
+            rank=1,
+            name=f"addresses{r}",
+        )
+        # V is not read before the maximum over K is known: so long its addresses wait
+        where = {
+            "k": addresses,
+            "v": Fifo(addresses, depth=self.most) if self.softmax == "stable" else addresses,
+        }
+        raw = {
+            n: RandomOffChipLoad(
+                where[n], self.cache[n], tile=(self.kv_tile, self.head_dim), name=f"cache_{n}{r}"
+            )
+            for n in "kv"
+        }
+        k, v = (self.updated(n, raw[n], numbers, r) for n in "kv")
+        qs = Expand(Promote(numbers["q"], level=0), ref=k, rank=1, name=f"q{r}")
+        product = Map(qs, k, fn=matmul(transposed=True), name=f"scores{r}")
+        scores = Map(product, fn=scale(self.head_dim**-0.5), name=f"scaled{r}")
+        if self.softmax == "stable":
+            scores = self.less_maximum(scores, r)
+        if self.softmax == "online":
+            weighted, total = self.online(scores, v, numbers, r)
+        else:
+            p = Map(scores, fn=exp(), name=f"exp{r}")
+            total = Map(
+                Accum(p, fn=add(), rank=1, name=f"totals{r}"), fn=row_sum(), name=f"total{r}"
+            )
+            weighted = Accum(cast(p, self.dtype), v, fn=matmul(), rank=1, name=f"weighted{r}")
+        out = Map(weighted, total, fn=div(), name=f"out{r}")
+        RandomOffChipStore(numbers["request"], cast(out, self.dtype), self.y, name=f"y{r}")
+        return (
+            Accum(product, fn=all_read(), rank=1, name=f"read{r}")
+            if self.parallel == "dynamic"
+            else None
+        )
+
+    def arrive(self, places: Sequence[int], suffix: str = "") -> Numbers:
+        """What is known of each request, in the order of ``places``: [n] streams."""
+        n = len(places)
+        rows = {"q": (self.q, self.heads), "new_k": (self.new["k"], 1), "new_v": (self.new["v"], 1)}
+        out = {
+            name: Flatten(
+                LinearOffChipLoad(
+                    t,
+                    tile=(height, self.head_dim),
+                    order=[(i * height, 0) for i in places],
+                    name=f"{name}{suffix}",
+                ),
+                lo=0,
+                hi=1,
+            ).stream
+            for name, (t, height) in rows.items()
+        }
+        if self.softmax == "online":
+            out["begins"] = Source(
+                graph=self.graph,
+                shape=(n, self.graph.ragged(f"tiles_of_a_request{suffix}", most=self.most)),
+                selector=2,
+                name=f"begins{suffix}",
+            ).stream
+        return out | {
+            name: Source(graph=self.graph, shape=(n,), scalar=32, name=f"{name}{suffix}").stream
+            for name in NUMBERS
+        }
 
 
 def program(
@@ -87,147 +267,25 @@ def program(
         raise ProgramError(f"requests ({requests}) are not a multiple of the regions ({regions})")
     g = Graph("attention")
     cache_rows = requests * most * kv_tile
-    q = g.input("q", (requests * heads, head_dim), dtype)
-    y = g.output("y", (requests * heads, head_dim), dtype)
-    new = {n: g.input(f"new_{n}", (requests, head_dim), dtype) for n in "kv"}
-    cache = {n: g.input(f"cache_{n}", (cache_rows, head_dim), dtype) for n in "kv"}
-    kept = {n: g.output(f"kept_{n}", (cache_rows, head_dim), dtype) for n in "kv"}
-
-    def updated(name, loaded, numbers, r):
-        """The cache with the new row in its last tile, which is also stored: [n, tiles]."""
-        which = FlatMap(numbers["tiles"], fn=last_tile_filter(), rank=1, name=f"which_{name}{r}")
-        last, rest = Partition(loaded, which, rank=0, outputs=2, name=f"split_{name}{r}")
-        filled = Map(
-            Map(last, numbers["valid"], fn=row_offset(), name=f"cut_{name}{r}"),
-            numbers[f"new_{name}"],
-            fn=row_append(),
-            name=f"append_{name}{r}",
-        )
-        place = Map(numbers["request"], numbers["last"], fn=address(most), name=f"place_{name}{r}")
-        RandomOffChipStore(place, filled, kept[name], name=f"keep_{name}{r}")
-        return Flatten(Reassemble(filled, rest, which, rank=0, name=f"whole_{name}{r}"), lo=0, hi=1)
-
-    def online(scores, v, numbers, r):
-        """Sums of exp(s - maximum) V and of exp(s - maximum) over a request's tiles: with m the
-        maximum so far, sum = sum exp(m before - m) + exp(s - m) V.
-        """
-        begins = numbers["begins"]
-        which = FlatMap(numbers["tiles"], fn=last_tile_filter(), rank=1, name=f"ends{r}")
-        m = Scan(Map(scores, fn=row_max(), name=f"top{r}"), fn=maximum(), rank=1, name=f"tops{r}")
-        p = Map(Map(scores, m, fn=sub(), name=f"shifted{r}"), fn=exp(), name=f"exp{r}")
-        ended, before = Partition(m, which, rank=0, outputs=2, name=f"before{r}")
-        begun, now = Partition(m, begins, rank=0, outputs=2, name=f"now{r}")
-        Sink(ended, name=f"ended{r}")
-        Sink(begun, name=f"begun{r}")
-        less = Map(Map(before, now, fn=sub(), name=f"grown{r}"), fn=exp(), name=f"less{r}")
-
-        def summed(x, name):
-            """The sum over a request's tiles: its first one as it is, each later one added to the
-            sum before, rescaled, which comes back in a loop.
-            """
-            start, more = Partition(x, begins, rank=0, outputs=2, name=f"{name}_parts{r}")
-            so_far = Loop(more.type, graph=g, name=f"{name}_so_far{r}")
-            added = Map(
-                Map(so_far, less, fn=mul(), name=f"{name}_rescaled{r}"),
-                more,
-                fn=add(),
-                name=f"{name}_added{r}",
-            )
-            sums = Flatten(
-                Reassemble(start, added, begins, rank=0, name=f"{name}_sums{r}"), lo=0, hi=1
-            )
-            done, back = Partition(sums, which, rank=0, outputs=2, name=f"{name}_done{r}")
-            so_far.close(Fifo(back, depth=1))  # room for a whole tile in the loop
-            return done
-
-        return summed(
-            Map(cast(p, dtype), v, fn=matmul(), name=f"product{r}").stream, "weighted"
-        ), summed(Map(p, fn=row_sum(), name=f"row_total{r}").stream, "total")
-
-    def region(numbers, r):
-        """Attention of the requests of one region; returns a token for each cache that has been
-        used up.
-        """
-        addresses = FlatMap(
-            numbers["request"],
-            numbers["tiles"],
-            fn=address_range(most),
-            rank=1,
-            name=f"addresses{r}",
-        )
-        # V is not read before the maximum over K is known: so long its addresses wait
-        where = {
-            "k": addresses,
-            "v": Fifo(addresses, depth=most) if softmax == "stable" else addresses,
-        }
-        raw = {
-            n: RandomOffChipLoad(where[n], cache[n], tile=(kv_tile, head_dim), name=f"cache_{n}{r}")
-            for n in "kv"
-        }
-        k, v = (updated(n, raw[n], numbers, r) for n in "kv")
-        qs = Expand(Promote(numbers["q"], level=0), ref=k, rank=1, name=f"q{r}")
-        product = Map(qs, k, fn=matmul(transposed=True), name=f"scores{r}")
-        scores = Map(product, fn=scale(head_dim**-0.5), name=f"scaled{r}")
-        if softmax == "stable":
-            top = Map(
-                Accum(scores, fn=maximum(), rank=1, name=f"tops{r}"), fn=row_max(), name=f"top{r}"
-            )
-            scores = Streamify(Bufferize(scores, rank=1, name=f"held{r}"), name=f"held_scores{r}")
-            scores = Map(
-                scores,
-                Expand(Promote(top, level=0), ref=scores, rank=1, name=f"every_top{r}"),
-                fn=sub(),
-                name=f"shifted{r}",
-            )
-        if softmax == "online":
-            weighted, total = online(scores, v, numbers, r)
-        else:
-            p = Map(scores, fn=exp(), name=f"exp{r}")
-            total = Map(
-                Accum(p, fn=add(), rank=1, name=f"totals{r}"), fn=row_sum(), name=f"total{r}"
-            )
-            weighted = Accum(cast(p, dtype), v, fn=matmul(), rank=1, name=f"weighted{r}")
-        out = Map(weighted, total, fn=div(), name=f"out{r}")
-        RandomOffChipStore(numbers["request"], cast(out, dtype), y, name=f"y{r}")
-        return (
-            Accum(product, fn=all_read(), rank=1, name=f"read{r}")
-            if parallel == "dynamic"
-            else None
-        )
-
-    def arrive(places, suffix=""):
-        """What is known of each request, in the order of ``places``: [n] streams."""
-        n = len(places)
-        rows = {"q": (q, heads), "new_k": (new["k"], 1), "new_v": (new["v"], 1)}
-        out = {
-            name: Flatten(
-                LinearOffChipLoad(
-                    t,
-                    tile=(height, head_dim),
-                    order=[(i * height, 0) for i in places],
-                    name=f"{name}{suffix}",
-                ),
-                lo=0,
-                hi=1,
-            ).stream
-            for name, (t, height) in rows.items()
-        }
-        if softmax == "online":
-            out["begins"] = Source(
-                graph=g,
-                shape=(n, g.ragged(f"tiles_of_a_request{suffix}", most=most)),
-                selector=2,
-                name=f"begins{suffix}",
-            ).stream
-        return out | {
-            name: Source(graph=g, shape=(n,), scalar=32, name=f"{name}{suffix}").stream
-            for name in NUMBERS
-        }
-
+    parts = _Attention(
+        graph=g,
+        q=g.input("q", (requests * heads, head_dim), dtype),
+        y=g.output("y", (requests * heads, head_dim), dtype),
+        new={n: g.input(f"new_{n}", (requests, head_dim), dtype) for n in "kv"},
+        cache={n: g.input(f"cache_{n}", (cache_rows, head_dim), dtype) for n in "kv"},
+        kept={n: g.output(f"kept_{n}", (cache_rows, head_dim), dtype) for n in "kv"},
+        heads=heads,
+        head_dim=head_dim,
+        kv_tile=kv_tile,
+        most=most,
+        parallel=parallel,
+        softmax=softmax,
+        dtype=dtype,
+    )
     if parallel == "coarse":
         for r in range(regions):
             share = requests // regions
-            region(arrive(range(r * share, (r + 1) * share), f"_{r}"), r)
+            parts.region(parts.arrive(range(r * share, (r + 1) * share), f"_{r}"), r)
         return g
 
     if parallel == "interleaved":
@@ -241,9 +299,9 @@ def program(
             Fifo(d, depth=2).stream
             for d in Partition(s, to, rank=s.rank, outputs=regions, name=f"deal_{name}")
         ]
-        for name, s in arrive(range(requests)).items()
+        for name, s in parts.arrive(range(requests)).items()
     }
-    tokens = [region({name: d[r] for name, d in dealt.items()}, r) for r in range(regions)]
+    tokens = [parts.region({name: d[r] for name, d in dealt.items()}, r) for r in range(regions)]
     if parallel == "dynamic":
         close(tokens)
     return g
