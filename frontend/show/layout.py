@@ -4,15 +4,25 @@ of our own.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...system.output import picture_format, write_picture, write_text
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH = 2.5
+HEIGHT = 0.62
+"""Of a box."""
+DX = 3.1
+"""From one box of a layer to the next."""
 MOST_BOXES = 300
 """Boxes of a picture from which on those that are alike are one."""
 MOST_PIXELS = 16_000
@@ -144,6 +154,87 @@ def folded(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> tuple[list[Box], li
     )
 
 
+@dataclass(frozen=True)
+class _Picture:
+    """Boxes on a grid of layers, and how arrows go between them.
+
+    Attributes
+    ----------
+    arrows, back
+        Arrows that all lead downwards; those whose head is drawn at the upper end.
+    rows, ways
+        As of :func:`layers`.
+
+    """
+
+    boxes: Sequence[Box]
+    arrows: Sequence[Arrow]
+    back: set[int]
+    rows: list[list[tuple]]
+    ways: list[list[tuple]]
+
+    @property
+    def columns(self) -> int:
+        return max(len(row) for row in self.rows)
+
+    @property
+    def dy(self) -> float:
+        """Height of a layer."""
+        return 1.3 if any(a.label for a in self.arrows) else 0.95
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height."""
+        return self.columns * DX + 0.6, len(self.rows) * self.dy
+
+    @functools.cached_property
+    def centre(self) -> dict[tuple, tuple[float, float]]:
+        """Where each key of a layer lies."""
+        return {
+            key: ((i - (len(row) - 1) / 2) * DX, -d * self.dy)
+            for d, row in enumerate(self.rows)
+            for i, key in enumerate(row)
+        }
+
+    def fan(self, indices: list[int], end: int, step: int) -> dict[int, float]:
+        """Where arrows meet one side of a box: side by side, in the order of their far ends."""
+        ordered = sorted(indices, key=lambda i: self.centre[self.ways[i][end + step]][0])
+        return {
+            a: (i - (len(ordered) - 1) / 2) * 0.9 * min(1, 3 / len(ordered))
+            for i, a in enumerate(ordered)
+        }
+
+    def lines(self) -> list[list[tuple[float, float]]]:
+        """The points that each arrow goes through, from the upper box down."""
+        arrive = {}
+        leave = {}
+        for b in self.boxes:
+            into = [i for i, a in enumerate(self.arrows) if a.dst == b.name]
+            out = [i for i, a in enumerate(self.arrows) if a.src == b.name]
+            arrive |= self.fan(into, -1, -1)
+            leave |= self.fan(out, 0, 1)
+        return [self.line(way, leave[i], arrive[i]) for i, way in enumerate(self.ways)]
+
+    def line(self, way: list[tuple], leave: float, arrive: float) -> list[tuple[float, float]]:
+        """The points of one arrow; ``leave``, ``arrive``: beside the middle of its boxes."""
+        x, y = self.centre[way[0]]
+        points = [(x + leave, y - HEIGHT / 2)]
+        for key in way[1:-1]:
+            x, y = self.centre[key]
+            points += [(x, y + HEIGHT / 2), (x, y - HEIGHT / 2)]
+        x, y = self.centre[way[-1]]
+        return [*points, (x + arrive, y + HEIGHT / 2)]
+
+
+def _picture(boxes: Sequence[Box], arrows: Sequence[Arrow]) -> _Picture:
+    """The layout of boxes and arrows."""
+    arrows = [a for a in arrows if a.src != a.dst]
+    back = feedback(boxes, arrows)
+    down = [replace(a, src=a.dst, dst=a.src) if i in back else a for i, a in enumerate(arrows)]
+    rows, ways = layers(boxes, down)
+    return _Picture(boxes, down, back, rows, ways)
+
+
 def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | Path) -> None:
     """Write a drawing; the suffix chooses DOT or a format of matplotlib. Feedback goes up, dashed.
 
@@ -153,113 +244,85 @@ def draw(name: str, boxes: Sequence[Box], arrows: Sequence[Arrow], path: str | P
     if path.suffix == ".dot":
         write_text(path, to_dot(name, boxes, arrows))
         return
+    # Half a second, which only a picture takes.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.patches import FancyBboxPatch
 
     picture_format(path, {*FigureCanvasAgg.get_supported_filetypes(), "dot"})
     if len(boxes) > MOST_BOXES:
         boxes, arrows = folded(boxes, arrows)
-    arrows = [a for a in arrows if a.src != a.dst]
-    back = feedback(boxes, arrows)
-    arrows = [
-        replace(a, src=a.dst, dst=a.src) if i in back else a for i, a in enumerate(arrows)
-    ]  # laid out downwards; the head is drawn at the other end
-    rows, ways = layers(boxes, arrows)
-    width = 2.5
-    height = 0.62
-    dx = 3.1
-    dy = 1.3 if any(a.label for a in arrows) else 0.95
-    centre = {
-        key: ((i - (len(row) - 1) / 2) * dx, -d * dy)
-        for d, row in enumerate(rows)
-        for i, key in enumerate(row)
-    }
-    columns = max(len(row) for row in rows)
-    size = columns * dx + 0.6, len(rows) * dy
-    figure = Figure(
-        figsize=size,
-        dpi=min(90.0, MOST_PIXELS / max(size), MOST_PIXELS / (size[0] * size[1]) ** 0.5 / 2),
-    )
+    picture = _picture(boxes, arrows)
+    width, height = picture.size
+    dpi = min(90.0, MOST_PIXELS / max(width, height), MOST_PIXELS / (width * height) ** 0.5 / 2)
+    figure = Figure(figsize=(width, height), dpi=dpi)
     FigureCanvasAgg(figure)
     ax = figure.add_axes((0, 0, 1, 1))
-    ax.set_xlim(-columns * dx / 2 - 0.3, columns * dx / 2 + 0.3)
-    ax.set_ylim(-(len(rows) - 1) * dy - dy / 2, dy / 2)
+    ax.set_xlim(-width / 2, width / 2)
+    ax.set_ylim(-(len(picture.rows) - 1) * picture.dy - picture.dy / 2, picture.dy / 2)
     ax.axis("off")
     for b in boxes:
-        x, y = centre[b.name,]
-        ax.add_patch(
-            FancyBboxPatch(
-                (x - width / 2, y - height / 2),
-                width,
-                height,
-                boxstyle="round,pad=0,rounding_size=0.08",
-                facecolor=b.colour,
-                edgecolor="#555555",
-                linewidth=0.8,
-                zorder=2,
-            )
-        )
-        ax.text(
-            x, y + 0.13, b.name, ha="center", va="center", fontsize=9, fontweight="bold", zorder=3
-        )
-        ax.text(x, y - 0.14, b.detail, ha="center", va="center", fontsize=7.5, zorder=3)
-
-    def fan(indices: list[int], end: int, step: int) -> dict[int, float]:
-        """Where arrows meet one side of a box: spread out, in the order of their far ends."""
-        ordered = sorted(indices, key=lambda i: centre[ways[i][end + step]][0])
-        return {
-            a: (i - (len(ordered) - 1) / 2) * 0.9 * min(1, 3 / len(ordered))
-            for i, a in enumerate(ordered)
-        }
-
-    arrive = {}
-    leave = {}
-    for b in boxes:
-        arrive |= fan([i for i, a in enumerate(arrows) if a.dst == b.name], -1, -1)
-        leave |= fan([i for i, a in enumerate(arrows) if a.src == b.name], 0, 1)
-    for i, (arrow, way) in enumerate(zip(arrows, ways, strict=False)):
-        points = [(centre[way[0]][0] + leave[i], centre[way[0]][1] - height / 2)]
-        for key in way[1:-1]:
-            x, y = centre[key]
-            points += [(x, y + height / 2), (x, y - height / 2)]
-        points.append((centre[way[-1]][0] + arrive[i], centre[way[-1]][1] + height / 2))
-        line = "--" if i in back else "-"
-        shown = points[::-1] if i in back else points
-        for a, b in itertools.pairwise(shown[:-1]):
-            ax.plot(
-                *zip(a, b, strict=False),
-                color="#444444",
-                linewidth=0.9,
-                linestyle=line,
-                zorder=1,
-                solid_capstyle="round",
-            )
-        ax.annotate(
-            "",
-            xy=shown[-1],
-            xytext=shown[-2],
-            zorder=1,
-            arrowprops={
-                "arrowstyle": "-|>",
-                "color": "#444444",
-                "linewidth": 0.9,
-                "linestyle": line,
-                "shrinkA": 0,
-                "shrinkB": 0,
-            },
-        )
-        if arrow.label:
-            (x0, y0), (x1, y1) = points[:2]
-            ax.text(
-                x0 + (x1 - x0) * 0.35,
-                y0 + (y1 - y0) * 0.35,
-                arrow.label,
-                ha="center",
-                va="center",
-                fontsize=6.5,
-                color="#333333",
-                zorder=4,
-                bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85},
-            )
+        _draw_box(ax, b, *picture.centre[b.name,])
+    for i, points in enumerate(picture.lines()):
+        _draw_arrow(ax, points, i in picture.back)
+        if picture.arrows[i].label:
+            _draw_label(ax, picture.arrows[i].label, points)
     write_picture(path, figure)
+
+
+def _draw_box(ax: Axes, box: Box, x: float, y: float) -> None:
+    from matplotlib.patches import FancyBboxPatch
+
+    patch = FancyBboxPatch(
+        (x - WIDTH / 2, y - HEIGHT / 2),
+        WIDTH,
+        HEIGHT,
+        boxstyle="round,pad=0,rounding_size=0.08",
+        facecolor=box.colour,
+        edgecolor="#555555",
+        linewidth=0.8,
+        zorder=2,
+    )
+    ax.add_patch(patch)
+    middle = {"ha": "center", "va": "center", "zorder": 3}
+    ax.text(x, y + 0.13, box.name, fontsize=9, fontweight="bold", **middle)
+    ax.text(x, y - 0.14, box.detail, fontsize=7.5, **middle)
+
+
+def _draw_arrow(ax: Axes, points: list[tuple[float, float]], back: bool) -> None:
+    """A line with a head; ``back``: dashed, with its head at the first point."""
+    style = "--" if back else "-"
+    shown = points[::-1] if back else points
+    for (x0, y0), (x1, y1) in itertools.pairwise(shown[:-1]):
+        ax.plot(
+            (x0, x1),
+            (y0, y1),
+            color="#444444",
+            linewidth=0.9,
+            linestyle=style,
+            zorder=1,
+            solid_capstyle="round",
+        )
+    head = {
+        "arrowstyle": "-|>",
+        "color": "#444444",
+        "linewidth": 0.9,
+        "linestyle": style,
+        "shrinkA": 0,
+        "shrinkB": 0,
+    }
+    ax.annotate("", xy=shown[-1], xytext=shown[-2], zorder=1, arrowprops=head)
+
+
+def _draw_label(ax: Axes, label: str, points: list[tuple[float, float]]) -> None:
+    (x0, y0), (x1, y1) = points[:2]
+    ax.text(
+        x0 + (x1 - x0) * 0.35,
+        y0 + (y1 - y0) * 0.35,
+        label,
+        ha="center",
+        va="center",
+        fontsize=6.5,
+        color="#333333",
+        zorder=4,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8, "alpha": 0.85},
+    )

@@ -17,7 +17,6 @@ MOST_PARALLEL = 60
 SKIPPED = {"out", "build", "dist"}
 LONG_FUNCTIONS = {
     "cli/overlay_hardware.py:add_commands",
-    "frontend/show/layout.py:draw",
     "model/stepsim/build.py:build",
     "tb/mutation.py:_switched",
     "tb/mutation.py:elaborate",
