@@ -9,6 +9,10 @@ with the lengths of the requests' caches (more requests than asked for: the firs
 batch of 64.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
@@ -46,6 +50,7 @@ from ..frontend import (
     row_offset,
     row_sum,
 )
+from ..frontend.graph import Stream, TensorRef
 from ..machine.errors import ProgramError
 from ..system.reading import read_integers
 from .traffic import kv_lengths
@@ -55,6 +60,169 @@ NUMBERS = (
     "tiles",
     "valid",
 )  # of each request: its index, KV tiles, valid rows of the last one
+
+
+Given = dict[str, Stream]
+"""Rows and numbers of requests, by name."""
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """The parts of the program.
+
+    Attributes
+    ----------
+    y, cache
+        Results, and the caches of keys and values.
+    room
+        Tiles of a request's cache: the most that it reads, and one behind them, for there the
+        published experiments store the last tile again.
+    heights
+        Rows of each request, by what they are.
+
+    """
+
+    graph: Graph
+    y: TensorRef
+    cache: dict[str, TensorRef]
+    room: int
+    heights: dict[str, int]
+    head_dim: int
+    kv_tile: int
+    dtype: str
+
+    def path(self, n: str, r: int, given: Given) -> tuple[Flatten, RandomOffChipLoad]:
+        """Keys or values of the requests, the new row in the last tile, which is also stored: [n,
+        tiles], and the tiles as they are loaded.
+        """
+        addresses = FlatMap(
+            given["request"],
+            given["tiles"],
+            fn=address_range(self.room),
+            rank=1,
+            name=f"addresses_{n}{r}",
+        )
+        loaded = RandomOffChipLoad(
+            addresses, self.cache[n], tile=(self.kv_tile, self.head_dim), name=f"cache_{n}{r}"
+        )
+        which = FlatMap(given["tiles"], fn=last_tile_filter(), rank=1, name=f"which_{n}{r}")
+        last, rest = Partition(loaded, which, rank=0, outputs=2, name=f"split_{n}{r}")
+        row = Flatten(given[f"new_{n}"], lo=0, hi=1, name=f"row_{n}{r}")
+        filled = Map(
+            Map(last, given["valid"], fn=row_offset(), name=f"cut_{n}{r}"),
+            row,
+            fn=row_append(),
+            name=f"append_{n}{r}",
+        )
+        whole = Flatten(
+            Reassemble(filled, rest, which, rank=0, name=f"whole_{n}{r}"),
+            lo=0,
+            hi=1,
+            name=f"{n}{r}",
+        )
+        place = Map(given["request"], given["tiles"], fn=address(self.room), name=f"place_{n}{r}")
+        RandomOffChipStore(
+            place, Broadcast(filled, n=1, name=f"back_{n}{r}"), self.cache[n], name=f"keep_{n}{r}"
+        )
+        return whole, loaded
+
+    def region(self, r: int, given: Given) -> RandomOffChipLoad:
+        """Attention of one region's requests; returns the keys as they are loaded."""
+        (k, loaded), (v, _) = (self.path(n, r, given) for n in "kv")
+        q = Expand(given["q"], ref=k, rank=1, name=f"every_q{r}")
+        p = Map(Map(q, k, fn=matmul(transposed=True), name=f"scores{r}"), fn=exp(), name=f"exp{r}")
+        weighted = Accum(cast(p, self.dtype), v, fn=matmul(), rank=1, name=f"weighted{r}")
+        total = Map(Accum(p, fn=add(), rank=1, name=f"totals{r}"), fn=row_sum(), name=f"total{r}")
+        out = Map(weighted, total, fn=div(), write_back=True, name=f"out{r}")
+        RandomOffChipStore(given["request"], cast(out, self.dtype), self.y, name=f"y{r}")
+        return loaded
+
+    def load(self, name: str, n: int, suffix: str = "") -> Stream:
+        t = self.graph.input(f"{name}{suffix}", (n * self.heights[name], self.head_dim), self.dtype)
+        return LinearOffChipLoad(
+            t,
+            tile=(self.heights[name], self.head_dim),
+            shape=(n, 1),
+            stride=(1, 1),
+            name=f"load_{name}{suffix}",
+        ).stream
+
+    def numbers(self, name: str, n: int, suffix: str = "") -> Stream:
+        return Source(graph=self.graph, shape=(1, n), scalar=32, name=f"{name}{suffix}").stream
+
+    def selectors(self, shape: tuple[int, ...], targets: int, name: str) -> Stream:
+        return Source(graph=self.graph, shape=shape, selector=targets, name=name).stream
+
+    def coarse(self, shares: Sequence[Sequence[int]]) -> None:
+        """Each region has requests of its own."""
+        given: list[Given] = [{} for _ in shares]
+        for name in (*self.heights, *NUMBERS):
+            for r, mine in enumerate(shares):
+                given[r][name] = (
+                    Flatten(self.load(name, len(mine), f"_{r}"), lo=1, hi=2).stream
+                    if name in self.heights
+                    else Flatten(self.numbers(name, len(mine), f"_{r}"), lo=0, hi=1).stream
+                )
+        for r, each in enumerate(given):
+            self.region(r, each)
+
+    def all_requests(self, requests: int) -> Given:
+        """Rows and numbers of all requests."""
+        rows = {name: self.load(name, requests) for name in self.heights}
+        return rows | {name: self.numbers(name, requests) for name in NUMBERS}
+
+    def deal(self, streams: Given, to: dict[str, Stream], regions: int) -> list[Given]:
+        """What each region is given, where streams of selectors say whose each request is."""
+        dealt = {
+            name: Partition(
+                s, to[name], rank=int(name in self.heights), outputs=regions, name=f"deal_{name}"
+            )
+            for name, s in streams.items()
+        }
+        return [{name: d[r] for name, d in dealt.items()} for r in range(regions)]
+
+    def interleaved(self, requests: int, regions: int) -> None:
+        """Regions get requests in turn."""
+        streams = self.all_requests(requests)
+        to = {name: self.selectors((1, requests), regions, f"to_{name}") for name in streams}
+        for r, given in enumerate(self.deal(streams, to, regions)):
+            self.region(r, given)
+
+    def dynamic(self, requests: int, regions: int) -> None:
+        """The next request goes to the region that has read its keys first."""
+        streams = self.all_requests(requests)
+        first = Flatten(self.selectors((1, regions), regions, "first"), lo=0, hi=1)
+        again = Loop(
+            StreamType(SelectorType(regions), (dim(requests - regions),)),
+            graph=self.graph,
+            name="again",
+        )
+        to = Flatten(
+            Reassemble(
+                first, again, self.selectors((1, requests), 2, "turn"), rank=0, name="dispatch"
+            ),
+            lo=0,
+            hi=1,
+            name="to",
+        ).stream.assert_shape((1, requests))
+        read = [
+            self.region(r, given)
+            for r, given in enumerate(self.deal(streams, dict.fromkeys(streams, to), regions))
+        ]
+        ready = EagerMerge(
+            [Accum(k, fn=all_read(), rank=1, name=f"read{r}") for r, k in enumerate(read)],
+            name="ready",
+        )
+        Sink(ready[0], name="tokens")
+        rest, back = Partition(
+            ready[1],
+            Flatten(self.selectors((1, requests), 2, "feed"), lo=0, hi=1),
+            rank=0,
+            outputs=2,
+            name="feedback",
+        )
+        Sink(rest, name="idle")
+        again.close(back)
 
 
 def program(
@@ -86,135 +254,25 @@ def program(
             f"requests ({requests}) a multiple of the regions ({regions}), dynamic: a larger one"
         )
     g = Graph("published_attention")
-    y = g.output("y", (requests * heads, head_dim), dtype)
-    room = (
-        most + 1
-        # a request's tiles, and one behind them: there the published experiments store the last
-        # tile
-        # again
+    room = most + 1
+    parts = _Attention(
+        graph=g,
+        y=g.output("y", (requests * heads, head_dim), dtype),
+        cache={
+            n: g.input(f"cache_{n}", (requests * room * kv_tile, head_dim), dtype) for n in "kv"
+        },
+        room=room,
+        heights={"q": heads, "new_k": 1, "new_v": 1},
+        head_dim=head_dim,
+        kv_tile=kv_tile,
+        dtype=dtype,
     )
-    cache = {n: g.input(f"cache_{n}", (requests * room * kv_tile, head_dim), dtype) for n in "kv"}
-    heights = {"q": heads, "new_k": 1, "new_v": 1}
-
-    def path(n, r, given):
-        """Keys or values of the requests, the new row in the last tile, which is also stored: [n,
-        tiles], and the tiles as they are loaded.
-        """
-        addresses = FlatMap(
-            given["request"],
-            given["tiles"],
-            fn=address_range(room),
-            rank=1,
-            name=f"addresses_{n}{r}",
-        )
-        loaded = RandomOffChipLoad(
-            addresses, cache[n], tile=(kv_tile, head_dim), name=f"cache_{n}{r}"
-        )
-        which = FlatMap(given["tiles"], fn=last_tile_filter(), rank=1, name=f"which_{n}{r}")
-        last, rest = Partition(loaded, which, rank=0, outputs=2, name=f"split_{n}{r}")
-        row = Flatten(given[f"new_{n}"], lo=0, hi=1, name=f"row_{n}{r}")
-        filled = Map(
-            Map(last, given["valid"], fn=row_offset(), name=f"cut_{n}{r}"),
-            row,
-            fn=row_append(),
-            name=f"append_{n}{r}",
-        )
-        whole = Flatten(
-            Reassemble(filled, rest, which, rank=0, name=f"whole_{n}{r}"),
-            lo=0,
-            hi=1,
-            name=f"{n}{r}",
-        )
-        place = Map(given["request"], given["tiles"], fn=address(room), name=f"place_{n}{r}")
-        RandomOffChipStore(
-            place, Broadcast(filled, n=1, name=f"back_{n}{r}"), cache[n], name=f"keep_{n}{r}"
-        )
-        return whole, loaded
-
-    def region(r, given):
-        """Attention of one region's requests; returns the keys as they are loaded."""
-        (k, loaded), (v, _) = (path(n, r, given) for n in "kv")
-        q = Expand(given["q"], ref=k, rank=1, name=f"every_q{r}")
-        p = Map(Map(q, k, fn=matmul(transposed=True), name=f"scores{r}"), fn=exp(), name=f"exp{r}")
-        weighted = Accum(cast(p, dtype), v, fn=matmul(), rank=1, name=f"weighted{r}")
-        total = Map(Accum(p, fn=add(), rank=1, name=f"totals{r}"), fn=row_sum(), name=f"total{r}")
-        out = Map(weighted, total, fn=div(), write_back=True, name=f"out{r}")
-        RandomOffChipStore(given["request"], cast(out, dtype), y, name=f"y{r}")
-        return loaded
-
-    def load(name, n, suffix=""):
-        t = g.input(f"{name}{suffix}", (n * heights[name], head_dim), dtype)
-        return LinearOffChipLoad(
-            t,
-            tile=(heights[name], head_dim),
-            shape=(n, 1),
-            stride=(1, 1),
-            name=f"load_{name}{suffix}",
-        ).stream
-
-    def numbers(name, n, suffix=""):
-        return Source(graph=g, shape=(1, n), scalar=32, name=f"{name}{suffix}").stream
-
-    def selectors(shape, targets, name):
-        return Source(graph=g, shape=shape, selector=targets, name=name).stream
-
     if parallel == "coarse":
-        shares = consecutive(requests, regions, share)
-        given = [{} for _ in shares]
-        for name in (*heights, *NUMBERS):
-            for r, mine in enumerate(shares):
-                given[r][name] = (
-                    Flatten(load(name, len(mine), f"_{r}"), lo=1, hi=2).stream
-                    if name in heights
-                    else Flatten(numbers(name, len(mine), f"_{r}"), lo=0, hi=1).stream
-                )
-        for r, each in enumerate(given):
-            region(r, each)
-        return g
-
-    def deal(to):
-        """What each region is given, where streams of selectors say whose each request is."""
-        dealt = {
-            name: Partition(
-                s, to[name], rank=int(name in heights), outputs=regions, name=f"deal_{name}"
-            )
-            for name, s in streams.items()
-        }
-        return [{name: d[r] for name, d in dealt.items()} for r in range(regions)]
-
-    streams = {name: load(name, requests) for name in heights} | {
-        name: numbers(name, requests) for name in NUMBERS
-    }
-    if parallel == "interleaved":
-        for r, given in enumerate(
-            deal({name: selectors((1, requests), regions, f"to_{name}") for name in streams})
-        ):
-            region(r, given)
-        return g
-    first = Flatten(selectors((1, regions), regions, "first"), lo=0, hi=1)
-    again = Loop(
-        StreamType(SelectorType(regions), (dim(requests - regions),)), graph=g, name="again"
-    )
-    to = Flatten(
-        Reassemble(first, again, selectors((1, requests), 2, "turn"), rank=0, name="dispatch"),
-        lo=0,
-        hi=1,
-        name="to",
-    ).stream.assert_shape((1, requests))
-    read = [region(r, given) for r, given in enumerate(deal(dict.fromkeys(streams, to)))]
-    ready = EagerMerge(
-        [Accum(k, fn=all_read(), rank=1, name=f"read{r}") for r, k in enumerate(read)], name="ready"
-    )
-    Sink(ready[0], name="tokens")
-    rest, back = Partition(
-        ready[1],
-        Flatten(selectors((1, requests), 2, "feed"), lo=0, hi=1),
-        rank=0,
-        outputs=2,
-        name="feedback",
-    )
-    Sink(rest, name="idle")
-    again.close(back)
+        parts.coarse(consecutive(requests, regions, share))
+    elif parallel == "interleaved":
+        parts.interleaved(requests, regions)
+    else:
+        parts.dynamic(requests, regions)
     return g
 
 

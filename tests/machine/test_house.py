@@ -23,7 +23,6 @@ LONG_FUNCTIONS = {
     "tb/runner.py:build",
     "tests/formal/test_memory_proof.py:elaborate",
     "tests/formal/test_pages_proof.py:elaborate",
-    "workloads/published_attention.py:program",
 }
 """file:function that is still to be cut."""
 SILENCED: set[str] = set()
