@@ -12,6 +12,7 @@ from penstock.cli.examples import EXAMPLES, is_long
 from penstock.frontend.show.operator_pages import operator_reference
 from penstock.hw.memory import assembly, packing, reader, writer
 from penstock.machine import limits
+from penstock.machine.beat import MAX_STOP
 from penstock.machine.config import Machine, Stepsim, load
 from penstock.machine.functions import FUNCTIONS, Function
 from penstock.machine.kinds import KINDS, In, Kind, Out
@@ -25,7 +26,28 @@ Makers = dict[str, Callable[[], str]]
 
 def configuration() -> Makers:
     """Every field of a machine configuration."""
-    return {"machine": lambda: _fields(Machine), "stepsim": lambda: _fields(Stepsim, "dram.hbm2")}
+    return {
+        "machine": lambda: _fields(Machine),
+        "limits": _limits,
+        "stepsim": lambda: _fields(Stepsim, "dram.hbm2"),
+    }
+
+
+def _limits() -> str:
+    """What one fabric holds, and the widths on its wires."""
+    rows = (
+        ("units", limits.UNITS[-1]),
+        ("run-time registers", limits.REGISTERS[-1]),
+        ("off-chip ports", limits.PORTS[-1]),
+        ("bits of an off-chip port's number (P)", limits.PORT_BITS),
+        ("bits of a line's tag (G)", limits.TAG_BITS),
+        ("lines that the off-chip memory delivers in a cycle (N)", limits.RESPONSE_LANES[-1]),
+        ("bits of a beat, whose payload may be a tuple", limits.BEAT_BITS),
+        ("bits of a scalar; targets of a selector", limits.NUMBER_BITS),
+        ("highest stop level", MAX_STOP),
+        ("bits of all inputs: streams of sources, responses of the memory", limits.INPUT_BITS),
+    )
+    return "\n".join(["| what | most |", "|---|--:|", *(f"| {a} | {b:,} |" for a, b in rows)])
 
 
 def _fields(cls: type, without: str | None = None) -> str:

@@ -19,7 +19,7 @@ from ..machine.beat import beat_bits
 from ..machine.config import Config, from_dict, to_dict
 from ..machine.deadlock import DeadlockError
 from ..machine.errors import LoweringError, PenstockError, RunError
-from ..machine.limits import INPUT_BITS, within
+from ..machine.limits import within
 from ..machine.unitgraph import UnitGraph
 from ..runs.progress import Progress
 from ..runs.progress import of as progress_of
@@ -42,7 +42,7 @@ BATCH = 40
 VARIANTS_OF = 8
 """Programs of one structure."""
 MOST_PORTS = 60
-MOST_SOURCE_BITS = INPUT_BITS * 3 // 4
+MOST_SOURCE_BITS = 48 << 10
 """Off-chip ports of the structures of a fabric, and bits of its sources, at which it takes no
 further one.
 """

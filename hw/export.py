@@ -17,6 +17,7 @@ from ..system import children
 from ..system.output import folder, write_text
 from .fabric import Fabric
 from .module_key import PREFIX, readable
+from .nets import widen
 from .place import Library, Modules, ports_of
 from .yosys import VERSION as YOSYS
 from .yosys import yosys
@@ -97,6 +98,7 @@ def export(
 
     """
     check_prefix(prefix)
+    widen()
     name = name or f"{prefix}_{type(component).__name__.lower()}"
     with Library(_annotated if annotated else _rtlil, store) as library:
         library.top(component, name)

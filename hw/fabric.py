@@ -7,14 +7,14 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ..machine.beat import beat_bits
+from ..machine.capacity import check_capacity
 from ..machine.config import Config, shaping
-from ..machine.errors import LoweringError
 from ..machine.kinds import kind_of
-from ..machine.limits import INPUT_BITS
+from ..machine.limits import REGISTER_BITS, UNIT_BITS
 from ..machine.unitgraph import Channel, UnitGraph, validate
 from .beat import Payloads, beat_layout
 from .module_key import ModuleKey, module_key
-from .place import place, ports_of
+from .place import place
 from .registry import component
 from .sidecar import Register, program
 from .stream import connect, share
@@ -56,7 +56,7 @@ class Fabric(wiring.Component):
     Raises
     ------
     LoweringError
-        Its inputs have more bits than Amaranth numbers of one module.
+        It has more of something than a fabric holds (:mod:`penstock.machine.capacity`).
 
     Timing
     ------
@@ -67,6 +67,7 @@ class Fabric(wiring.Component):
 
     def __init__(self, graph: UnitGraph, config: Config, *, probes: bool = False):
         validate(graph)
+        check_capacity(graph, config.machine)
         if graph.t != config.machine.t:
             raise ValueError(
                 f"Tile edge of the graph must be that of the configuration, {config.machine.t}, "
@@ -82,12 +83,12 @@ class Fabric(wiring.Component):
         self.registers = self._address_map()
         members = {
             "cfg_we": In(1),
-            "cfg_addr": In(16),
+            "cfg_addr": In(REGISTER_BITS),
             "cfg_data": In(32),
             "cycle": Out(32),
             "done": Out(1),
             "error": Out(8),
-            "stat_addr": In(16),
+            "stat_addr": In(UNIT_BITS + 2),
             "stat_data": Out(32),
         }
         for u in graph.units:
@@ -111,24 +112,11 @@ class Fabric(wiring.Component):
                 if name.startswith("mem_")
             }
         super().__init__(members)
-        self._check_inputs()
 
     @property
     def sidecar(self) -> dict:
         """What the JSON sidecar says besides ports and registers."""
         return program(self.graph)
-
-    def _check_inputs(self):
-        bits = sum(len(value) for value, flow in ports_of(self).values() if flow == In)
-        if bits > INPUT_BITS:
-            sources = sum(u.kind == "source" for u in self.graph.units)
-            raise LoweringError(
-                f"its inputs have {bits:,} bits, most of them those of {sources} sources",
-                f"graph {self.graph.name}",
-                f"the inputs of a fabric have at most {INPUT_BITS:,} bits",
-                "load tiles from off-chip tensors in place of some sources, or use smaller "
-                "tiles; the model runs it as it is",
-            )
 
     def _payloads(self, u: int) -> Payloads:
         return Payloads(

@@ -17,7 +17,6 @@ MAX_STOP = 14
 LINE_BYTES = 64
 ELEMENT_BITS = {"bf16": 16, "fp32": 32}
 TILES_BITS = 16  # tiles of one buffer, in a reference
-MAX_NUMBER_BITS = 128  # of a scalar or a selector
 FNV_OFFSET = 0xCBF29CE484222325
 FNV_PRIME = 0x100000001B3
 

@@ -17,7 +17,17 @@ from .beat import ELEMENT_BITS, LINE_BYTES
 from .errors import ConfigError, nearest
 from .fields import described
 from .hbm2 import FIELDS, Hbm2
-from .limits import CHANNEL_DEPTHS, CYCLES, FRAMES, PAGES, QUEUES, RATES, within
+from .limits import (
+    CHANNEL_DEPTHS,
+    CYCLES,
+    FRAMES,
+    LOAD_LINES,
+    PAGES,
+    QUEUES,
+    RATES,
+    RESPONSE_LANES,
+    within,
+)
 from .timings import TIMINGS, current_name
 
 COUNTED_KINDS = ("matmul", "map")
@@ -159,7 +169,7 @@ class Machine:
     load_lines: int = field(
         default=256,
         metadata=described(
-            "ring of a load unit in lines: requests in flight and not yet assembled", QUEUES
+            "ring of a load unit in lines: requests in flight and not yet assembled", LOAD_LINES
         ),
     )
     arbitration: str = field(
@@ -342,6 +352,13 @@ def check(config: Config, where: str = "config") -> Config:
     if m.arbitration not in ("need", "round_robin"):
         raise ConfigError(f"arbitration must be 'need' or 'round_robin', not {m.arbitration!r}", at)
     _check_dram(m.dram, f"{at}.dram")
+    if m.response_lanes not in RESPONSE_LANES:
+        raise ConfigError(
+            f"delivers {m.response_lanes} lines a cycle",
+            f"{at}.dram",
+            f"this machine takes at most {RESPONSE_LANES[-1]} lines a cycle",
+            f"use at most {RESPONSE_LANES[-1]} channels; the timing `stepsim` takes more",
+        )
     _check_dram(config.stepsim.dram, f"{where}: stepsim.dram")
     _check_ranges(config.stepsim, f"{where}: stepsim")
     return config

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from .beat import LINE_BYTES
 from .fields import described
-from .limits import CYCLES
+from .limits import RESPONSE_LANES, CYCLES
 
 CHANNELS = 8
 """Channels of a stack."""
@@ -66,7 +66,7 @@ class Hbm2:
         default=16,
         metadata=described(
             "lines that all stacks deliver to the fabric in a cycle at most; more wait in order",
-            range(1, 129),
+            RESPONSE_LANES,
         ),
     )
     refresh: bool = field(default=True, metadata=described("whether rows are refreshed"))

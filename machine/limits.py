@@ -25,10 +25,28 @@ DELTA_BITS = 9
 """Bits of a buffer's reference count, and of a change of it (signed)."""
 PAGES_BITS = 16
 """Bits of the number of pages of a buffer."""
-INPUT_BITS = 1 << 16
-"""Bits of all the inputs of a fabric, the streams of its sources above all: as many as Amaranth
-numbers of one module.
-"""
+UNIT_BITS = 14
+"""Bits of a unit's number, where its counters are addressed."""
+REGISTER_BITS = 16
+"""Bits of the address of a run-time register."""
+PORT_BITS = 10
+TAG_BITS = 16
+"""Bits of the number of an off-chip port, and of a line's tag (docs/top.md)."""
+RESPONSE_LANES = range(1, 129)
+"""Lines that the off-chip memory delivers in a cycle at most."""
+BEAT_CLASSES = (128, 1024, 4352, 8448, 17408, 34816)
+"""Widths for which the bench has a recorder, in bits; four fp32 tiles of 16 x 16 fit the last."""
+BEAT_BITS = BEAT_CLASSES[-1]
+"""Bits of a beat, stop and data included."""
+NUMBER_BITS = 128
+"""Bits of a scalar, and of a selector: its targets."""
+INPUT_BITS = 1 << 18
+"""Bits of all the inputs of a fabric: streams of sources, responses of the memory."""
+UNITS = range(1, (1 << UNIT_BITS) + 1)
+PORTS = range((1 << PORT_BITS) + 1)
+REGISTERS = range((1 << REGISTER_BITS) + 1)
+LOAD_LINES = range(1, (1 << TAG_BITS) + 1)
+"""How many of them a fabric has, and lines of a load's ring."""
 SIZES = range(1 << SIZE_BITS)
 COUNTS = range(1, 1 << SIZE_BITS)
 """Values of sizes, steps and repeats that may be 0, and of those that may not."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .beat import (
-    MAX_NUMBER_BITS,
     MAX_STOP,
     Payload,
     Scalar,
@@ -23,6 +22,7 @@ from .beat import (
 )
 from .errors import LoweringError, nearest
 from .kinds import KINDS, Kind, Port, kind_of
+from .limits import NUMBER_BITS
 
 
 @dataclass(frozen=True)
@@ -392,13 +392,13 @@ def _check_payloads(t: int, kind: Kind, u: Unit, ins: list[Channel], outs: list[
                 f"tiles of this graph have the edge {t}",
             )
         if any(
-            isinstance(x, (Scalar, Selector)) and not 1 <= x.bits <= MAX_NUMBER_BITS
+            isinstance(x, (Scalar, Selector)) and not 1 <= x.bits <= NUMBER_BITS
             for x in leaves(c.payload)
         ):
             raise LoweringError(
                 f"carries {c.payload}",
                 f"channel {c.name}",
-                f"scalars and selectors have 1 to {MAX_NUMBER_BITS} bits",
+                f"scalars and selectors have 1 to {NUMBER_BITS} bits",
             )
     try:
         given = kind.payloads(tuple(c.payload for c in ins))

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..machine import beat as beats
 from ..machine.beat import Payload
+from ..machine.capacity import check_capacity
 from ..machine.config import Config
 from ..machine.errors import RunError
 from ..machine.kinds import kind_of
@@ -108,6 +109,7 @@ class Layout(Words):
     ):
         super().__init__()
         validate(graph)
+        check_capacity(graph, config.machine)
         self.graph = graph
         self.machine = config.machine
         self.values = image is not None

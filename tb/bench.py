@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..machine.beat import Payload, Tile, beat_bits
+from ..machine.limits import BEAT_BITS, BEAT_CLASSES, PORT_BITS, REGISTER_BITS, TAG_BITS, UNIT_BITS
 from ..machine.unitgraph import UnitGraph
 
-__all__ = ["PUBLIC", "TOP", "channel_package", "streams", "wrapper"]
+__all__ = ["PUBLIC", "TOP", "channel_package", "limits", "streams", "wrapper"]
 
 TOP = "penstock_bench"
 PUBLIC = (
@@ -38,6 +39,16 @@ def streams(graph: UnitGraph) -> tuple[list[tuple[int, int]], list[tuple[int, in
         (u.id, beat_bits(graph.inputs(u.id)[0].payload)) for u in graph.units if u.kind == "sink"
     ]
     return sources, sinks
+
+
+def limits() -> str:
+    """Macros that tell bench.sv the widths of machine/limits.py."""
+    chain = " else ".join(f"if (WIDTH <= {bits}) `PENSTOCK_CLASS({bits})" for bits in BEAT_CLASSES)
+    return f"""`define PENSTOCK_PORT_BITS {PORT_BITS}
+`define PENSTOCK_TAG_BITS {TAG_BITS}
+`define PENSTOCK_BEAT_BITS {BEAT_BITS}
+`define PENSTOCK_CLASSES {chain}
+"""
 
 
 def wrapper(
@@ -71,14 +82,14 @@ def wrapper(
             for d in (
                 f"[{w}-1:0] mem_req_valid",
                 "mem_req_write",
-                "[7:0] mem_req_port",
-                "[15:0] mem_req_group",
+                f"[{PORT_BITS}-1:0] mem_req_port",
+                f"[{TAG_BITS}-1:0] mem_req_group",
                 f"[{w * 32}-1:0] mem_req_addr",
                 f"[{w * 512}-1:0] mem_req_data",
                 f"[{w * 64}-1:0] mem_req_mask",
                 f"[{n}-1:0] mem_rsp_valid",
-                f"[{n * 8}-1:0] mem_rsp_port",
-                f"[{n * 16}-1:0] mem_rsp_tag",
+                f"[{n * PORT_BITS}-1:0] mem_rsp_port",
+                f"[{n * TAG_BITS}-1:0] mem_rsp_tag",
                 f"[{n * 512}-1:0] mem_rsp_data",
             )
         ]
@@ -119,8 +130,8 @@ def wrapper(
     connections = ", ".join(f".{p}({p})" for p in ports)
     newline = "\n"
     return f"""module {TOP} (
-  input logic clk, input logic rst, input logic cfg_we, input logic [15:0] cfg_addr,
-  input logic [31:0] cfg_data, input logic [15:0] stat_addr,
+  input logic clk, input logic rst, input logic cfg_we, input logic [{REGISTER_BITS}-1:0] cfg_addr,
+  input logic [31:0] cfg_data, input logic [{UNIT_BITS + 2}-1:0] stat_addr,
   output logic [31:0] stat_data, output logic [31:0] cycle,
   output logic done, output logic [7:0] error, output logic halt
 );

@@ -23,11 +23,7 @@ module penstock_probe #(
 );
     import "DPI-C" function void penstock_dpi_take(input int id, input int cycle);
 
-    if (WIDTH <= 128) `PENSTOCK_CLASS(128)
-    else if (WIDTH <= 1024) `PENSTOCK_CLASS(1024)
-    else if (WIDTH <= 4352) `PENSTOCK_CLASS(4352)
-    else if (WIDTH <= 8448) `PENSTOCK_CLASS(8448)
-    else `PENSTOCK_CLASS(17408)
+    `PENSTOCK_CLASSES  // the narrowest class that holds WIDTH; bench.py writes it
 
     // A beat is taken in a later cycle than it is accepted, so the order of the two blocks does not matter.
     always @(posedge clk) if (!rst && r_valid && r_ready) penstock_dpi_take(ID, cycle);
@@ -50,36 +46,39 @@ module penstock_bench_memory #(
     input logic [31:0] cycle,
     input logic [W-1:0] req_valid,
     input logic req_write,
-    input logic [7:0] req_port,
-    input logic [15:0] req_group,
+    input logic [`PENSTOCK_PORT_BITS-1:0] req_port,
+    input logic [`PENSTOCK_TAG_BITS-1:0] req_group,
     input logic [W*32-1:0] req_addr,
     input logic [W*512-1:0] req_data,
     input logic [W*64-1:0] req_mask,
     output logic [N-1:0] rsp_valid,
-    output logic [N*8-1:0] rsp_port,
-    output logic [N*16-1:0] rsp_tag,
+    output logic [N*`PENSTOCK_PORT_BITS-1:0] rsp_port,
+    output logic [N*`PENSTOCK_TAG_BITS-1:0] rsp_tag,
     output logic [N*512-1:0] rsp_data
 );
+    localparam int ASKED = (W + 31) / 32 * 32;  // whole words
+    localparam int VALID = (N + 31) / 32 * 32;
     import "DPI-C" function void penstock_dpi_memory(
-        input int cycle, input bit [31:0] req_valid, input bit req_write, input int req_port, input int req_group, input bit [16*32-1:0] req_addr,
-        input bit [16*512-1:0] req_data, input bit [16*64-1:0] req_mask, output bit [31:0] rsp_valid, output bit [16*8-1:0] rsp_port,
-        output bit [16*16-1:0] rsp_tag, output bit [16*512-1:0] rsp_data);
+        input int cycle, input bit [ASKED-1:0] req_valid, input bit req_write, input int req_port, input int req_group, input bit [W*32-1:0] req_addr,
+        input bit [W*512-1:0] req_data, input bit [W*64-1:0] req_mask, output bit [VALID-1:0] rsp_valid, output bit [N*32-1:0] rsp_port,
+        output bit [N*32-1:0] rsp_tag, output bit [N*512-1:0] rsp_data);
 
-    bit [31:0] valid;
-    bit [16*8-1:0] port;
-    bit [16*16-1:0] tag;
-    bit [16*512-1:0] data;
+    bit [VALID-1:0] valid;
+    bit [N*32-1:0] port;
+    bit [N*32-1:0] tag;
+    bit [N*512-1:0] data;
     initial rsp_valid = '0;
 
     always @(posedge clk) begin
         if (rst) rsp_valid <= '0;
         else begin
-            penstock_dpi_memory(cycle, 32'(req_valid), req_write, 32'(req_port), 32'(req_group), (16*32)'(req_addr), (16*512)'(req_data),
-                                (16*64)'(req_mask), valid, port, tag, data);
+            penstock_dpi_memory(cycle, ASKED'(req_valid), req_write, 32'(req_port), 32'(req_group), req_addr, req_data, req_mask, valid, port, tag, data);
             rsp_valid <= valid[N-1:0];
-            rsp_port <= port[N*8-1:0];
-            rsp_tag <= tag[N*16-1:0];
-            rsp_data <= data[N*512-1:0];
+            for (int i = 0; i < N; i++) begin
+                rsp_port[i*`PENSTOCK_PORT_BITS +: `PENSTOCK_PORT_BITS] <= port[i*32 +: `PENSTOCK_PORT_BITS];
+                rsp_tag[i*`PENSTOCK_TAG_BITS +: `PENSTOCK_TAG_BITS] <= tag[i*32 +: `PENSTOCK_TAG_BITS];
+            end
+            rsp_data <= data;
         end
     end
 endmodule
@@ -95,8 +94,8 @@ module penstock_bench_source #(
     output logic valid,
     input logic ready
 );
-    import "DPI-C" function bit penstock_dpi_source(input int index, input int next, input bit taken, output bit [17407:0] beat);
-    bit [17407:0] beat;
+    import "DPI-C" function bit penstock_dpi_source(input int index, input int next, input bit taken, output bit [`PENSTOCK_BEAT_BITS-1:0] beat);
+    bit [`PENSTOCK_BEAT_BITS-1:0] beat;
     bit offered;
     initial valid = '0;
     always @(posedge clk) begin

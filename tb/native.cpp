@@ -2,6 +2,7 @@
 //
 // Verilator's executable calls the penstock_dpi_* functions, Python calls the penstock_tb_* functions of the same
 // loaded library, so that nothing crosses into Python while the clock runs. One simulation per process.
+// PENSTOCK_CLASSES is WRITE(bits) for each class of beats (machine/limits.py).
 
 #include <cstdint>
 #include <cstring>
@@ -66,6 +67,8 @@ std::vector<int64_t> free_slots;
 uint8_t* memory = nullptr;
 std::vector<uint64_t> range_of_port;  // first byte, and first byte after it
 uint32_t port_lanes = 1, response_lanes = 1;
+std::vector<int64_t> ids, addresses, delivered;  // of a cycle, by lane
+std::vector<uint8_t> writes;
 int64_t in_flight = 0, lines_read = 0, lines_written = 0;
 
 // DRAM model: takes the `n` lines (by slot number) that reach it in cycle `now`, writes the slot numbers it delivers in
@@ -111,11 +114,7 @@ extern "C" {
 
 #define WRITE(BITS) \
     void penstock_dpi_write_##BITS(int id, int cycle, int width, Words beat) { record_write(id, cycle, beat, width); }
-WRITE(128)
-WRITE(1024)
-WRITE(4352)
-WRITE(8448)
-WRITE(17408)
+PENSTOCK_CLASSES
 
 void penstock_dpi_take(int id, int cycle) {
     if (id < 0 || size_t(id) >= channels.size()) return;
@@ -153,8 +152,6 @@ unsigned char penstock_dpi_sink(int index, int next, unsigned char taken) {
 // The lines that reach the DRAM in `cycle`; fills in the lines delivered in the next one.
 void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, int req_port, int req_group, Words req_addr, Words req_data,
                          Words req_mask, uint32_t* rsp_valid, uint32_t* rsp_port, uint32_t* rsp_tag, uint32_t* rsp_data) {
-    int64_t ids[64], addresses[64], delivered[64];
-    uint8_t writes[64];
     int64_t n = 0;
     for (uint32_t lane = 0; lane < port_lanes; lane++) {
         if (!((req_valid[lane / 32] >> (lane % 32)) & 1)) continue;
@@ -200,23 +197,18 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
         last_activity = cycle;
         if (first_request < 0) first_request = cycle - 1;
     }
-    *rsp_valid = 0;
+    for (uint32_t i = 0; i < response_lanes; i += 32) rsp_valid[i / 32] = 0;
     if (!dram || (!n && !in_flight)) return;
-    int64_t k = dram(cycle, n, ids, addresses, writes, delivered, dram_state);
+    int64_t k = dram(cycle, n, ids.data(), addresses.data(), writes.data(), delivered.data(), dram_state);
     if (k < 0 || k > response_lanes) {
         set_fault(6, cycle, 0, k);
         return;
     }
     for (int64_t i = 0; i < k; i++) {
         const Slot& s = slots[delivered[i]];
-        *rsp_valid |= 1u << i;
-        auto put = [](uint32_t* to, int64_t at, int bits, uint32_t value) {  // field `at` of `bits` bits, 8 or 16
-            int64_t bit = at * bits;
-            uint32_t mask = ((1u << bits) - 1) << (bit % 32);
-            to[bit / 32] = (to[bit / 32] & ~mask) | (value << (bit % 32) & mask);
-        };
-        put(rsp_port, i, 8, s.port);
-        put(rsp_tag, i, 16, s.tag);
+        rsp_valid[i / 32] |= 1u << (i % 32);
+        rsp_port[i] = s.port;
+        rsp_tag[i] = s.tag;
         if (!s.write) std::memcpy(rsp_data + i * 16, s.data, 64);
         Port& p = ports[s.port];
         p.lines[s.line].deliver = cycle + 1;
@@ -275,6 +267,10 @@ void penstock_tb_memory(uint8_t* image, const uint64_t* ranges, int64_t lanes, i
     range_of_port.assign(ranges, ranges + 2 * ports.size());
     port_lanes = uint32_t(lanes);
     response_lanes = uint32_t(responses);
+    ids.resize(port_lanes);
+    addresses.resize(port_lanes);
+    writes.resize(port_lanes);
+    delivered.resize(response_lanes);
     dram = model;
     dram_state = state;
 }

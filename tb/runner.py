@@ -27,9 +27,11 @@ import cocotb_tools.runner
 from cocotb_tools.check_results import get_results
 
 from ..machine.errors import RunError
+from ..machine.limits import BEAT_CLASSES
 from ..system import cache, children
 from ..system.cache import digest, entry
 from ..system.sources import digest_of
+from .bench import limits
 
 __all__ = [
     "Build",
@@ -118,7 +120,8 @@ def native_library() -> Path:
     """The shared library of native.cpp, compiled on first use."""
     source = TB / "native.cpp"
     cxx, version = _compiler()
-    flags = ["-std=c++17", "-O2", "-fPIC", "-shared"]
+    classes = " ".join(f"WRITE({bits})" for bits in BEAT_CLASSES)
+    flags = ["-std=c++17", "-O2", "-fPIC", "-shared", f"-DPENSTOCK_CLASSES={classes}"]
     with entry("native", digest(digest_of([source]), version, *flags)) as (folder, ready):
         library = folder / "libpenstock_tb.so"
         if not ready:
@@ -408,10 +411,13 @@ def build(
         )
     if alike:
         flags += ["-fno-dfg-scoped", "--output-groups", str(OUTPUT_GROUPS)]
-    files = dict(verilog) | {p.name: p.read_text(encoding="utf-8") for p in SOURCES}
+    ours = {p.name: limits() + p.read_text(encoding="utf-8") for p in SOURCES}
+    files = dict(verilog) | ours
     defines = {"PENSTOCK_WAVES": 1, **(defines or {})} if waves else dict(defines or {})
     key = digest(
-        json.dumps([dict(verilog), top, control, flags, sorted(defines.items()), _make_inputs()]),
+        json.dumps(
+            [dict(verilog), limits(), top, control, flags, sorted(defines.items()), _make_inputs()]
+        ),
         digest_of(SOURCES),
         str(library),
         compiler,

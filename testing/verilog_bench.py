@@ -135,7 +135,8 @@ def bench(sidecar, lines, extra_latency):
     body = "".join(source(s) for s in sidecar["sources"])
     body += "".join(sink(s) for s in sidecar["sinks"])
     if sidecar["memory"]:
-        body += memory(sidecar["config"]["machine"], lines, extra_latency)
+        bits = {p["name"]: p["bits"] for p in ports}
+        body += memory(sidecar["config"]["machine"], bits, lines, extra_latency)
     dump = '$writememh("after.hex", lines); ' if sidecar["memory"] else ""
     return f"""module bench;
   reg clk = 0, rst = 1;
@@ -182,10 +183,12 @@ def sink(s):
 """
 
 
-def memory(machine, lines, extra_latency):
+def memory(machine, bits, lines, extra_latency):
     """The DRAM `pipe` of docs/timing.md section 5.1: requests in cycle h are those of mem_req_* in
-    h.
+    h. ``bits``: of the ports, by name.
     """
+    port = bits["mem_req_port"]
+    tag = bits["mem_req_group"]
     dram = machine["dram"]
     w = machine["port_lanes"]
     assert dram["kind"] == "pipe" and dram["clock_ratio"] == 1
@@ -194,7 +197,8 @@ def memory(machine, lines, extra_latency):
     return f"""
   reg [511:0] lines [0:{lines - 1}];
   reg [511:0] data [0:{n * 4096 - 1}];
-  reg [23:0] who [0:{n * 4096 - 1}];
+  reg [{port + tag - 1}:0] who [0:{n * 4096 - 1}];
+  reg [{tag - 1}:0] line;
   integer due [0:{n * 4096 - 1}];
   integer head [0:{n - 1}], tail [0:{n - 1}], free [0:{n - 1}];
   integer off = 0, i, b, k, c, at, start;
@@ -211,7 +215,8 @@ def memory(machine, lines, extra_latency):
       free[c] = start + {dram["interval"]};
       data[c * 4096 + tail[c] % 4096] = lines[at];
       due[c * 4096 + tail[c] % 4096] = start + {delay};
-      who[c * 4096 + tail[c] % 4096] = {{mem_req_port, mem_req_group * 16'd{w} + i[15:0]}};
+      line = mem_req_group * {tag}'d{w} + i[{tag - 1}:0];
+      who[c * 4096 + tail[c] % 4096] = {{mem_req_port, line}};
       tail[c] = tail[c] + 1;
       if (mem_req_write) for (b = 0; b < 64; b = b + 1)
         if (mem_req_mask[i * 64 + b]) lines[at][b * 8 +: 8] = mem_req_data[i * 512 + b * 8 +: 8];
@@ -220,8 +225,8 @@ def memory(machine, lines, extra_latency):
     for (c = 0; c < {n}; c = c + 1) begin
       b = c * 4096 + head[c] % 4096;
       mem_rsp_valid[c] <= head[c] < tail[c] && due[b] <= cycle + 1;
-      mem_rsp_port[c * 8 +: 8] <= who[b][23:16];
-      mem_rsp_tag[c * 16 +: 16] <= who[b][15:0];
+      mem_rsp_port[c * {port} +: {port}] <= who[b][{tag} +: {port}];
+      mem_rsp_tag[c * {tag} +: {tag}] <= who[b][{tag - 1}:0];
       mem_rsp_data[c * 512 +: 512] <= data[b];
       if (head[c] < tail[c] && due[b] <= cycle + 1) head[c] = head[c] + 1;
     end

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...machine.capacity import check_capacity
 from ...machine.unitgraph import UnitGraph, validate
 from ..graph import Operator
 from .base import Port
@@ -39,6 +40,7 @@ class MachineLowering(Operands, Products, StreamUnits):
             meta,
         )
         validate(out)
+        check_capacity(out, self.config.machine)
         return out
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ...machine.errors import RunError
+from ...machine.limits import NUMBER_BITS
 from ..graph import Operator, operator
 from ..types import (
     BUFFER,
@@ -24,7 +25,6 @@ from ..types import (
 )
 
 ROUTED = (*TILES, NUMBER, BUFFER)  # kinds of elements
-SELECTOR_LIMIT = 128  # targets of a selector: bits on the wire
 
 
 class Routing(Operator):
@@ -57,10 +57,10 @@ class Routing(Operator):
         return b
 
     def check_limit(self, n: int) -> None:
-        if n > SELECTOR_LIMIT:
+        if n > NUMBER_BITS:
             raise self.error(
                 f"has {n} targets",
-                rule=f"a selector has at most {SELECTOR_LIMIT} targets",
+                rule=f"a selector has at most {NUMBER_BITS} targets",
                 remedy="route in two steps",
             )
 

@@ -9,15 +9,12 @@ from amaranth.lib.wiring import In, Out
 from ...machine.beat import LINE_BYTES
 from ...machine.config import Machine
 from ...machine.faults import Fault
-from ...machine.limits import ADDRESS_BITS
+from ...machine.limits import ADDRESS_BITS, PORT_BITS, PORTS, TAG_BITS
 from .arbiter import Arbiter
 from .port import LINE_BITS, ReadPort, WritePort
 from .ring import Ring
 
 __all__ = ["Interconnect"]
-
-PORT_BITS = 8
-TAG_BITS = 16
 
 
 class Interconnect(wiring.Component):
@@ -37,13 +34,13 @@ class Interconnect(wiring.Component):
     port0, port1, ... : In(ReadPort(W)) for ``read``, In(WritePort(W, N)) for ``write``
     mem_req_valid : Out(W)
         Lines that reach the DRAM in this cycle; all of one chunk.
-    mem_req_write, mem_req_port, mem_req_group : Out(1), Out(8), Out(16)
+    mem_req_write, mem_req_port, mem_req_group : Out(1), Out(PORT_BITS), Out(TAG_BITS)
         The chunk's kind, port and ring group (its tag for a write); a line's tag is ``group * W +
         lane``.
     mem_req_addr, mem_req_data, mem_req_mask : Out(W * 32), Out(W * 512), Out(W * 64)
         Byte address, write data and byte mask of each line.
-    mem_rsp_valid, mem_rsp_port, mem_rsp_tag, mem_rsp_data : In(N), In(N * 8), In(N * 16), In(N *
-        512) Lines and acknowledgements delivered in this cycle, in any order.
+    mem_rsp_valid, mem_rsp_port, mem_rsp_tag, mem_rsp_data : In(N), In(N * PORT_BITS), In(N *
+        TAG_BITS), In(N * 512) Lines and acknowledgements delivered in this cycle, in any order.
     error : Out(8)
         Bit ``Fault.STRAY`` in the cycle in which a line comes that no read waits for (a store
         checks its own).
@@ -63,12 +60,8 @@ class Interconnect(wiring.Component):
                 raise ValueError(
                     f"Direction of a port must be 'read' or 'write', not {direction!r}"
                 )
-        if not 1 <= len(ports) <= 2**PORT_BITS:
-            raise ValueError(
-                f"Number of ports must be from 1 to {2**PORT_BITS}, not {len(ports)!r}"
-            )
-        if config.load_lines > 2**TAG_BITS:
-            raise ValueError(f"load_lines must be at most {2**TAG_BITS}, not {config.load_lines!r}")
+        if not ports or len(ports) not in PORTS:
+            raise ValueError(f"Number of ports must be from 1 to {PORTS[-1]}, not {len(ports)!r}")
         self.directions = tuple(ports)
         self.config = config
         self.tags = tuple(tags) or (1,) * len(ports)

@@ -39,7 +39,7 @@ class LineBanks(wiring.Component):
 
     Members
     -------
-    arrivals : In(data.ArrayLayout(arrival(groups, lanes), responses))
+    arrivals : In(arrival(groups, lanes)).array(responses)
         No two of a cycle at one place.
     following : In(range(groups))
         The group that is read in the next cycle.
@@ -73,7 +73,7 @@ class LineBanks(wiring.Component):
         ]  # for each lane: bits of the number of the bank, each of all groups
         super().__init__(
             {
-                "arrivals": In(data.ArrayLayout(arrival(groups, lanes), responses)),
+                "arrivals": In(arrival(groups, lanes)).array(responses),
                 "following": In(range(groups)),
                 "current": In(range(groups)),
                 "lines": Out(self._layout),

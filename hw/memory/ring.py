@@ -4,7 +4,7 @@ from functools import reduce
 from operator import or_
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream, wiring
+from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from .line_banks import LineBanks, arrival
@@ -36,7 +36,7 @@ class Ring(wiring.Component):
         The group that ``reserve`` takes.
     free : Out(1)
         A group is free at the start of the cycle.
-    arrivals : In(data.ArrayLayout(arrival(groups, lanes), responses))
+    arrivals : In(arrival(groups, lanes)).array(responses)
     group : Out(stream.Signature(data.ArrayLayout(512, lanes)))
         The oldest reserved group, once complete. Taking it frees it from the next cycle.
     stray : Out(1)
@@ -71,7 +71,7 @@ class Ring(wiring.Component):
                 "mask": In(lanes),
                 "tail": Out(range(groups)),
                 "free": Out(1),
-                "arrivals": In(data.ArrayLayout(arrival(groups, lanes), responses)),
+                "arrivals": In(arrival(groups, lanes)).array(responses),
                 "group": Out(stream.Signature(self._store.lines.shape())),
                 "stray": Out(1),
             }
@@ -88,7 +88,7 @@ class Ring(wiring.Component):
             self.free.eq(level != self.groups),
             take.eq(self.group.valid & self.group.ready),
             head_next.eq(head + take),
-            store.arrivals.eq(self.arrivals),
+            *(x.eq(y) for x, y in zip(store.arrivals, self.arrivals, strict=True)),
             store.following.eq(head_next),
             store.current.eq(head),
             self.group.payload.eq(store.lines),

@@ -46,7 +46,7 @@ class Reordered(Ring):
         self.ok = Signal(name="ok")
         self.fair = Signal(name="fair")
         self.mark = Signal()
-        self.chosen = [self.reserve, self.mask, self.arrivals, self.group.ready, self.mark]
+        self.chosen = [self.reserve, self.mask, *self.arrivals, self.group.ready, self.mark]
 
     def elaborate(self, platform):
         banks = self._store._banks

@@ -301,5 +301,5 @@ def test_bad_ports_are_refused():
         ValueError, match="Direction of a port must be 'read' or 'write', not 'sink'"
     ):
         Interconnect(ports=["read", "sink"], config=config)
-    with pytest.raises(ValueError, match="Number of ports must be from 1 to 256, not 0"):
+    with pytest.raises(ValueError, match="Number of ports must be from 1 to 1024, not 0"):
         Interconnect(ports=[], config=config)

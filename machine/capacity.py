@@ -1,0 +1,124 @@
+"""What one fabric holds: counts of a unit graph against the widths of :mod:`.limits`.
+
+Front end, model and hardware ask here before anything runs, so that what one of them takes the
+others take too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from .beat import LINE_BYTES, beat_bits
+from .config import Machine
+from .errors import LoweringError
+from .kinds import kind_of
+from .limits import (
+    BEAT_BITS,
+    INPUT_BITS,
+    PORT_BITS,
+    PORTS,
+    REGISTER_BITS,
+    REGISTERS,
+    TAG_BITS,
+    UNIT_BITS,
+    UNITS,
+)
+from .unitgraph import UnitGraph
+
+__all__ = ["Capacity", "capacities", "check_capacity"]
+
+CONTROL_BITS = 1 + REGISTER_BITS + 32 + UNIT_BITS + 2
+"""``cfg_we``, ``cfg_addr``, ``cfg_data`` and ``stat_addr`` (docs/top.md)."""
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """One count of a graph.
+
+    Attributes
+    ----------
+    what
+        What is counted.
+    where
+        The graph, or the channel that has most.
+    have, most
+        How many there are, and may be.
+    remedy
+        What to do where there are too many.
+
+    """
+
+    what: str
+    where: str
+    have: int
+    most: int
+    remedy: str
+
+
+def registers(graph: UnitGraph) -> int:
+    """Run-time registers: one for each number of each run-time parameter."""
+    found = 0
+    for u in graph.units:
+        for name in kind_of(u.kind).runtime:
+            value = u.params.get(name)
+            if isinstance(value, int):
+                found += 1
+            elif value is not None and not isinstance(value, str):
+                found += len(value)
+    return found
+
+
+def input_bits(graph: UnitGraph, machine: Machine) -> int:
+    """Bits of all inputs of the fabric's top, without clock and reset."""
+    line = 1 + PORT_BITS + TAG_BITS + 8 * LINE_BYTES
+    memory = machine.response_lanes * line if graph.ports else 0
+    ends = {u.id: u.kind for u in graph.units if u.kind in ("source", "sink")}
+    sources = sum(1 + beat_bits(c.payload) for c in graph.channels if c.src[0] in ends)
+    return CONTROL_BITS + memory + sources + sum(kind == "sink" for kind in ends.values())
+
+
+def capacities(graph: UnitGraph, machine: Machine) -> Iterator[Capacity]:
+    """Every count that the hardware has a width for."""
+    where = f"graph {graph.name}"
+    smaller = "split the program, or give it fewer and larger tiles"
+    yield Capacity("units", where, len(graph.units), UNITS[-1], smaller)
+    yield Capacity("run-time registers", where, registers(graph), REGISTERS[-1], smaller)
+    yield Capacity(
+        "off-chip ports",
+        where,
+        len(graph.ports),
+        PORTS[-1],
+        "split the program, or put several tensors in one and read them by one load",
+    )
+    for c in graph.channels:
+        yield Capacity(
+            "bits of a beat",
+            f"channel {c.name}",
+            beat_bits(c.payload),
+            BEAT_BITS,
+            "zip fewer streams, or use smaller tiles",
+        )
+    yield Capacity(
+        "bits of inputs",
+        where,
+        input_bits(graph, machine),
+        INPUT_BITS,
+        "load tiles from off-chip tensors in place of some sources, or use smaller tiles",
+    )
+
+
+def check_capacity(graph: UnitGraph, machine: Machine) -> None:
+    """Refuse a graph that has more of something than one fabric holds.
+
+    Raises
+    ------
+    LoweringError
+        With the count, the limit and the remedy.
+
+    """
+    for c in capacities(graph, machine):
+        if c.have > c.most:
+            raise LoweringError(
+                f"{c.have:,} {c.what}", c.where, f"a fabric has at most {c.most:,}", c.remedy
+            )

@@ -1,0 +1,150 @@
+"""What one fabric holds, at each limit and one beyond: model, hardware and command line say the
+same, before anything runs.
+"""
+
+import dataclasses
+
+import pytest
+from amaranth.lib.wiring import In
+from penstock import cli, model
+from penstock.frontend import build, lower
+from penstock.hw.fabric import Fabric
+from penstock.hw.place import ports_of
+from penstock.machine import capacity, limits
+from penstock.machine.beat import Scalar, Selector, Tile, Tuple, beat_bits
+from penstock.machine.builder import Builder
+from penstock.machine.config import Dram, check, load
+from penstock.machine.errors import ConfigError, LoweringError
+from penstock.machine.unitgraph import validate
+from penstock.testing.graphs import configuration
+
+T = 4
+CONFIG = configuration()
+TILE = Tile(T, "fp32")
+ZIPPED = """
+from penstock.frontend import *
+
+def program(streams=2):
+    g = Graph("zipped")
+    many = [
+        LinearOffChipLoad(g.input(f"x{i}", (16, 16), "fp32"), tile=(16, 16), shape=(1,))
+        for i in range(streams)
+    ]
+    pair = many[0]
+    for one in many[1:]:
+        pair = Zip(pair, one)
+    Sink(pair, name="out")
+    return g
+"""
+
+
+def passing(payload, streams=1):
+    """Streams from sources to sinks."""
+    b = Builder("passing", T)
+    for _ in range(streams):
+        b.sink(b.unit("source"), payload)
+    return b.graph()
+
+
+def loading(ports):
+    b = Builder("loading", T)
+    x = b.tensor("x", T, T)
+    for _ in range(ports):
+        load = b.offchip("load", x, T, T, rank=1, shape=[1], row_step=[0], col_step=[0])
+        b.sink(load, TILE)
+    return b.graph()
+
+
+def wide(bits):
+    """A payload with which a beat has so many bits."""
+    rest = bits - beat_bits(Tuple(()))
+    numbers = [Scalar(limits.NUMBER_BITS)] * (rest // limits.NUMBER_BITS - 1)
+    rest -= limits.NUMBER_BITS * len(numbers)
+    return Tuple((*numbers, Scalar(rest // 2), Scalar(rest - rest // 2)))
+
+
+def inputs(bits):
+    """Sources whose inputs have so many bits together."""
+    b = Builder("inputs", T)
+    rest = bits - capacity.CONTROL_BITS
+    while rest:
+        beat = min(limits.BEAT_BITS, rest - 2)
+        if 0 < rest - beat - 2 < 300:  # the next one needs some
+            beat -= 300
+        b.sink(b.unit("source"), wide(beat))
+        rest -= beat + 2
+    return b.graph()
+
+
+def count_of(graph, what):
+    return max(c.have for c in capacity.capacities(graph, CONFIG.machine) if c.what == what)
+
+
+MOST = {
+    "off-chip ports": (loading, limits.PORTS[-1]),
+    "bits of a beat": (lambda n: passing(wide(n)), limits.BEAT_BITS),
+    "bits of inputs": (inputs, limits.INPUT_BITS),
+    "units": (lambda n: passing(TILE, n // 2), limits.UNITS[-1]),
+}
+
+
+@pytest.mark.parametrize("what", MOST)
+def test_the_limit_is_taken_and_one_beyond_refused(what):
+    of, most = MOST[what]
+    step = 2 if what == "units" else 1
+    at = of(most)
+    validate(at)
+    assert count_of(at, what) == most
+    if what == "units":  # whose sources have more bits
+        at = dataclasses.replace(at, channels=())
+    capacity.check_capacity(at, CONFIG.machine)
+    beyond = of(most + step)
+    message = f"{most + step:,} {what} .*at most {most:,}"
+    for refuses in (
+        lambda: capacity.check_capacity(beyond, CONFIG.machine),
+        lambda: model.run(beyond, CONFIG, values=False),
+        lambda: Fabric(beyond, CONFIG),
+    ):
+        with pytest.raises(LoweringError, match=message) as e:
+            refuses()
+        assert e.value.remedy
+
+
+def test_counts_are_those_of_the_fabric():
+    small = load("small_fpga")
+    graphs = [(g, CONFIG) for g in (loading(3), passing(Tuple((TILE, Scalar(7)))), inputs(5000))]
+    graphs += [(lower(build(n, {}, small).graph, small), small) for n in ("swiglu", "moe")]
+    for graph, config in graphs:
+        fabric = Fabric(graph, config)
+        assert capacity.registers(graph) == len(fabric.registers)
+        ports = ports_of(fabric).values()
+        found = sum(len(value) for value, flow in ports if flow == In)
+        assert found == capacity.input_bits(graph, config.machine)
+
+
+@pytest.mark.parametrize("payload", [Scalar, Selector])
+def test_numbers_have_as_many_bits_as_the_limit(payload):
+    validate(passing(payload(limits.NUMBER_BITS)))
+    with pytest.raises(LoweringError, match=f"have 1 to {limits.NUMBER_BITS} bits"):
+        validate(passing(payload(limits.NUMBER_BITS + 1)))
+
+
+def test_channels_are_as_many_as_response_lanes():
+    most = limits.RESPONSE_LANES[-1]
+    assert check(configuration(dram=Dram(channels=most))).machine.response_lanes == most
+    with pytest.raises(ConfigError, match=f"delivers {2 * most} lines a cycle"):
+        check(configuration(dram=Dram(channels=2 * most)))
+
+
+@pytest.mark.parametrize(
+    "command", [["run"], ["run", "--on", "rtl"], ["verilog", "--out", "out"]], ids=" ".join
+)
+def test_commands_refuse_a_beat_that_is_too_wide(command, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.py").write_text(ZIPPED)
+    verb, *options = command
+    argv = [verb, "p.py", "--config", "paper_hdl", "--set", "streams=5", *options, "--quiet"]
+    assert cli.main(argv) == 1
+    told = capsys.readouterr().err
+    assert "41,015 bits of a beat" in told and "zip fewer streams" in told
+    assert not (tmp_path / "out").exists() and told.count("\n") <= 3

@@ -1,0 +1,108 @@
+"""Model and RTL at the limits of a fabric: response lanes, ports, widths of beats and of inputs."""
+
+from dataclasses import replace
+
+import pytest
+from penstock import cli, model
+from penstock.machine import capacity, limits
+from penstock.machine.beat import Scalar, Tuple, beat_bits
+from penstock.machine.builder import Builder
+from penstock.machine.config import load
+from penstock.runs import api
+from penstock.tb import api as tb
+from penstock.tb.check import compare
+from penstock.testing import agents
+from penstock.testing.graphs import configuration
+
+COPY = """
+from penstock.frontend import Graph, LinearOffChipLoad, LinearOffChipStore
+
+def program(rows=60, cols=1024, tile_rows=12, tile_cols=128, copies=1, dtype="bf16"):
+    g = Graph("copy")
+    shape = (-(-rows // tile_rows), -(-cols // tile_cols))
+    for i in range(copies):
+        x = g.input(f"x{i}", (rows, cols), dtype)
+        y = g.output(f"y{i}", (rows, cols), dtype)
+        xs = LinearOffChipLoad(x, tile=(tile_rows, tile_cols), shape=shape, name=f"load{i}")
+        LinearOffChipStore(xs, y, name=f"store{i}")
+    return g
+"""
+SMALL = {"t": 2, "rows_per_cycle": 2, "lanes": {}, "port_lanes": 2, "load_lines": 16}
+FEW = {"rows": 2, "cols": 2, "tile_rows": 2, "tile_cols": 2}
+
+
+def copied(config, tmp_path, **params):
+    """Both sides' records of a load and a store, which are equal in every beat and line."""
+    (tmp_path / "copy.py").write_text(COPY)
+    found = api.run(str(tmp_path / "copy.py"), config, params, on="both")
+    assert [r.backend for r in found] == ["model", "rtl"]
+    assert all(r.values_ok for r in found) and len({r.cycles for r in found}) == 1
+
+
+def small(preset, **dram):
+    """A preset with tiles of 2 x 2: its memory as it is, or with other channels."""
+    config = load(preset)
+    machine = replace(config.machine, **SMALL, accum_tiles=2, pages=2)
+    return replace(config, machine=replace(machine, dram=replace(machine.dram, **dram)))
+
+
+def test_a_copy_with_the_32_channels_of_the_papers_machines(tmp_path):
+    assert load("paper_attention").machine.dram == load("paper_moe").machine.dram
+    config = small("paper_moe")
+    assert config.machine.response_lanes == 32
+    copied(config, tmp_path)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("preset", ["paper_moe", "paper_attention"])
+def test_a_copy_on_the_papers_machines(preset, tmp_path):
+    copied(load(preset), tmp_path, tile_rows=60, tile_cols=64)
+
+
+@pytest.mark.deep
+def test_a_copy_with_as_many_response_lanes_as_there_may_be(tmp_path):
+    copied(small("paper_moe", channels=limits.RESPONSE_LANES[-1]), tmp_path)
+
+
+@pytest.mark.deep
+def test_more_ports_than_a_byte_numbers(tmp_path, monkeypatch):
+    copied(small("paper_moe", channels=1), tmp_path, copies=194, **FEW)
+    monkeypatch.chdir(tmp_path)
+    argv = ["verilog", "copy.py", "--config", "small_fpga", "--set", "copies=194", "--out", "v"]
+    assert cli.main([*argv, "--quiet"]) == 0
+
+
+def passing(beats):
+    """Streams of beats of so many bits, each with ones in its highest and its lowest one."""
+    b = Builder("passing", 4)
+    given = {}
+    for k, bits in enumerate(beats):
+        rest = bits - beat_bits(Tuple(()))
+        numbers = [limits.NUMBER_BITS] * (rest // limits.NUMBER_BITS)
+        payload = Tuple(tuple(map(Scalar, filter(None, [*numbers, rest % limits.NUMBER_BITS]))))
+        source = b.unit("source")
+        b.sink(source, payload)
+        high = 1 << payload.bits - 1
+        given[source] = agents.beats(payload, [(high | k + j, 0) for j in (1, 3, 5)])
+    return b.graph(), given
+
+
+def equal(graph, given):
+    config = configuration()
+    ours = model.run(graph, config, {}, trace=True, sources=given)
+    report = compare(ours, tb.run(graph, config, sources=given), graph)
+    assert report.differences == [] and report.observed == len(graph.channels)
+
+
+@pytest.mark.deep
+def test_the_widest_beat():
+    equal(*passing([limits.BEAT_BITS]))
+
+
+@pytest.mark.deep
+def test_the_most_inputs():
+    most = limits.INPUT_BITS - capacity.CONTROL_BITS
+    whole, rest = divmod(most, 30_000 + 2)
+    graph, given = passing([30_000] * whole + [rest - 2])
+    assert capacity.input_bits(graph, configuration().machine) == limits.INPUT_BITS
+    equal(graph, given)
