@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from .beat import LINE_BYTES
 from .fields import described
-from .limits import RESPONSE_LANES, CYCLES
+from .limits import CYCLES, RESPONSE_LANES
 
 CHANNELS = 8
 """Channels of a stack."""
