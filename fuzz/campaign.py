@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -89,8 +89,8 @@ class Campaign:
 
     coverage: Coverage = field(default_factory=Coverage)
     failures: list[Failure | StreamFailure] = field(default_factory=list)
-    counts: Counter = field(default_factory=Counter)
-    seconds: Counter = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter[str])
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     deadline: float | None = None
 
     def late(self) -> bool:
@@ -448,7 +448,7 @@ def _fail(
 ) -> None:
     """Shrink a failure and keep it."""
     m = config.machine
-    told = {recipe.key(): message}
+    told: dict[str, str | None] = {recipe.key(): message}
     small = recipe
 
     def again(r: Recipe) -> bool:
@@ -468,7 +468,7 @@ def _fail(
             SHRINK_MODEL if backend == "model" else SHRINK_RTL if wrong is None else 0,
         )
     finally:  # also where the time is up before it is as small as can be
-        _keep(campaign, Failure(backend, told[small.key()], small, config, origin), keep)
+        _keep(campaign, Failure(backend, told[small.key()] or message, small, config, origin), keep)
 
 
 def _keep(campaign: Campaign, failure: Failure, keep: Path | None) -> None:

@@ -89,7 +89,7 @@ def _any(d: Drawer, count: int) -> int:
 def _read(d: Drawer) -> bool:
     """Give every on-chip memory somebody that reads it."""
     read = {
-        d.element(Live(step["ins"][0], True)).memory
+        d.type(Live(step["ins"][0], True)).buffer.memory
         for step in d.recipe.steps
         if step["op"] == "Streamify"
     }

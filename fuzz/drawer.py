@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,7 +79,7 @@ class Drawer:
     def items(self, s: Live) -> list:
         return self.built.items[tuple(s.at)]
 
-    def add(self, op: str, ins: list[Live] = (), *, fixed: bool = True, **step) -> list[Live]:
+    def add(self, op: str, ins: Sequence[Live] = (), *, fixed: bool = True, **step) -> list[Live]:
         """Add a step, if its rules and the size of what it gives allow; the streams it gives."""
         step = {"op": op, **({"ins": [list(s.at) for s in ins]} if ins else {}), **step}
         before = self.built.saved()
@@ -231,7 +231,7 @@ class Drawer:
         """Arguments of a source of these elements, and what draws one."""
         if selector is not None:
 
-            def leaf():
+            def targets():
                 if one_hot:
                     return [self.number(0, selector - 1)]
                 return sorted(
@@ -243,13 +243,13 @@ class Drawer:
                     )
                 )
 
-            return {"selector": selector}, leaf
+            return {"selector": selector}, targets
         if scalar is not None:
 
-            def leaf():
+            def count():
                 return self.number(0, min(most, 2**scalar - 1))
 
-            return {"scalar": scalar}, leaf
+            return {"scalar": scalar}, count
         rows, cols = tile or (self.size(), self.size())
         if tile is None and not full and self.chance(RUN_TIME[self.sized]):
             rows, cols = self.one_of(
@@ -264,7 +264,7 @@ class Drawer:
         )  # with a run-time size all is valid
         same = [self.number(1, self.t + 1) for _ in range(2)]
 
-        def leaf():
+        def sides():
             r, c = (
                 x
                 if isinstance(x, int)
@@ -277,7 +277,7 @@ class Drawer:
             )
             return [self.number(0, r), c] if partly else [r, c]
 
-        return {"tile": [rows, cols], "dtype": dtype}, leaf
+        return {"tile": [rows, cols], "dtype": dtype}, sides
 
     def size(self) -> int:
         """Rows or columns of a tile: up to a bit more than two physical ones, divided or not."""
@@ -437,7 +437,7 @@ def static(d: Drawer, s: Live) -> bool:
 
 def sizes(d: Drawer, s: Live) -> tuple:
     """Rows and columns of a stream's tiles as specifications for another source."""
-    e = d.element(s)
+    e = d.type(s).tile
     return tuple(
         x.value if x.value is not None else ["of", *s.at, -1 - i]
         for i, x in enumerate((e.rows, e.cols))

@@ -3,9 +3,9 @@ made.
 """
 
 import contextlib
-import importlib.util
 import inspect
 import sys
+import types
 
 from ..hw.memory.pages import PageList
 from ..hw.units.arrival import ArrivalOrder
@@ -120,9 +120,9 @@ def planted(bug: str):
     module = sys.modules[cls.__module__]
     text = inspect.getsource(module)
     assert text.count(right) == 1, f"{cls.__name__} no longer has the text {right!r}"
-    spec = importlib.util.spec_from_loader(f"{module.__package__}.planted", loader=None)
-    other = importlib.util.module_from_spec(spec)
-    exec(compile(text.replace(right, wrong), module.__file__, "exec"), other.__dict__)
+    other = types.ModuleType(f"{module.__package__}.planted")
+    other.__package__ = module.__package__
+    exec(compile(text.replace(right, wrong), inspect.getfile(module), "exec"), other.__dict__)
     kept = cls.elaborate
     cls.elaborate = getattr(other, cls.__name__).elaborate
     try:

@@ -156,7 +156,7 @@ def check_values(case: Case, config: Config, run: Run) -> Evaluator:
     pages with their bound; MismatchError where they differ, or are more. Returns the evaluation.
     """
     want, ev = evaluation(case, config, boundary.arrivals(case.graph, run))
-    for name, got in run.outputs.items():
+    for name, got in (run.outputs or {}).items():
         if got.dtype != want[name].dtype or got.tobytes() != want[name].tobytes():
             raise MismatchError(f"tensor {name} differs from the NumPy meaning", f"{run.backend}")
     wrong = boundary.sinks_at_fault(case.built.graph, case.graph, run, ev.sinks)

@@ -270,7 +270,7 @@ class Built:
         for now, before in ((self.given, given), (self.tensors, tensors)):
             now.clear()
             now.update(before)
-        if more:
+        if self.ev is not None and more:
             self.ev.symbols, self.ev.largest, self.ev.outputs = more
             self.ev.ended.clear()
 
@@ -278,7 +278,9 @@ class Built:
         """Give every stream that nobody reads a Sink, and every on-chip memory somebody that reads
         it.
         """
-        read = {n.inputs[0].element.memory for n in self.graph.nodes if isinstance(n, Streamify)}
+        read = {
+            n.inputs[0].type.buffer.memory for n in self.graph.nodes if isinstance(n, Streamify)
+        }
         for node in list(self.graph.nodes):
             for s in node:
                 if self.graph.consumers(s) or node.optional_output(s.port):
@@ -343,15 +345,13 @@ class Built:
             raise ProgramError("a store needs a static stream of static tiles")
         n, (r, c) = int(count), step["trim"]
         width = step["width"] if n % step["width"] == 0 else 1
-        rows = n // width * e.rows.value - min(r, e.rows.value - 1)
-        cols = width * e.cols.value - min(c, e.cols.value - 1)
+        high = e.rows.number
+        wide = e.cols.number
+        rows = n // width * high - min(r, high - 1)
+        cols = width * wide - min(c, wide - 1)
         args = {}
         if step.get("backwards"):
-            grid = [
-                (i * e.rows.value, j * e.cols.value)
-                for i in range(n // width)
-                for j in range(width)
-            ]
+            grid = [(i * high, j * wide) for i in range(n // width) for j in range(width)]
             args["order"] = grid[::-1]
         tensor = self.graph.output(f"y{index}", (rows, cols), self.dtype)
         return [LinearOffChipStore(s, tensor, name=f"store{index}", **args)]
@@ -376,18 +376,16 @@ class Built:
         else:
             kind = {k: step[k] for k in ("selector", "scalar") if k in step}
         node = Source(graph=self.graph, shape=shape, name=f"source{index}", **kind)
-        values = (
-            iter(self._values(index, sum(a * b for a, b in _leaves(step["elements"], rank))))
-            if "tile" in step
-            else None
-        )
+        elements = step["elements"]
+        if "tile" in step:
+            values = iter(self._values(index, sum(a * b for a, b in _leaves(elements, rank))))
 
-        def leaf(x):
-            if "tile" in step:
+            def tile(x):
                 return np.array([next(values) for _ in range(x[0] * x[1])], np.float32).reshape(x)
-            return x
 
-        self.given[node.name] = _map(step["elements"], rank, leaf)
+            self.given[node.name] = _map(elements, rank, tile)
+        else:
+            self.given[node.name] = _map(elements, rank, lambda x: x)
         return [node]
 
     def _values(self, index: int, n: int) -> np.ndarray:
@@ -404,7 +402,7 @@ class Built:
         if isinstance(spec, list):
             s = self.stream(spec[1:3])
             i = spec[3]
-            return s.shape[i] if i >= 0 else (s.element.rows, s.element.cols)[-1 - i]
+            return s.shape[i] if i >= 0 else (s.type.tile.rows, s.type.tile.cols)[-1 - i]
         if spec == "static":
             if len(seen) != 1 or 0 in seen:
                 raise ProgramError(f"a static dimension has sizes {sorted(seen)}")

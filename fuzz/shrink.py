@@ -5,6 +5,9 @@ takes back depths and waits, while it still fails.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
 
 from ..frontend.meaning.elements import nested
 from ..frontend.types import ScalarType, SelectorType, TileType
@@ -105,14 +108,16 @@ def _moved(step: dict, at: int, extra: int) -> dict:
     return step
 
 
+def _sides(tile: np.ndarray) -> list[int]:
+    return list(tile.shape)
+
+
 def _source(items: list, t) -> dict | None:
     """A source of these elements, or None if they cannot be given from outside."""
+    leaf: Callable[[Any], Any]
     e = t.element
     if isinstance(e, TileType):
-
-        def leaf(v):
-            return list(v.shape)
-
+        leaf = _sides
         kind = {
             "tile": [d.value if d.value is not None else "ragged" for d in (e.rows, e.cols)],
             "dtype": e.dtype,

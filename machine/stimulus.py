@@ -36,7 +36,9 @@ class Point:
     graph: UnitGraph
     tensors: Mapping[str, np.ndarray] | None = None
     sources: Mapping[int, SourceBeats] = field(default_factory=dict[int, SourceBeats])
-    sinks: Mapping[int, Sequence[int]] = field(default_factory=dict[int, Sequence[int]])
+    sinks: Mapping[int, Sequence[int] | np.ndarray] = field(
+        default_factory=dict[int, "Sequence[int] | np.ndarray"]
+    )
     resets_at: Sequence[int] = ()
     whole: bool = False
     mutate: Mapping[str, str] = field(default_factory=dict[str, str])

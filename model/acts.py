@@ -16,11 +16,12 @@ from numba.core import sigutils
 from numba.core.ccallback import CFunc
 
 from ..machine.kinds import kind_of
-from .records import at_address, digest_of
+from .compiling import address_of, stamp
+from .records import Record, at_address, digest_of
 from .units import KINDS
 from .units.state import Net
 
-__all__ = ["act_of", "address", "built_in", "stamp"]
+__all__ = ["act_of", "address", "built_in", "sources_digest"]
 
 SIGNATURE = sigutils.normalize_signature(types.int64(types.int64, types.int64, types.int64))
 
@@ -46,11 +47,11 @@ def built_in(kind: str) -> bool:
 
 def address(kind: str) -> int:
     """Address of the function of a kind (:func:`act_of`), compiled or from numba's cache."""
-    return _compiled(kind, *KINDS[kind]).address
+    return address_of(_compiled(kind, *KINDS[kind]))
 
 
 @functools.cache
-def _compiled(kind: str, record: type, function: Callable) -> CFunc:
+def _compiled(kind: str, record: Record, function: Callable) -> CFunc:
     scope = {
         "net_at": at_address(Net),
         "record": record,
@@ -66,14 +67,14 @@ def _compiled(kind: str, record: type, function: Callable) -> CFunc:
     )
     if built_in(kind):  # the cache sees no change of a file from outside
         compiled.enable_caching()
-        compiled._cache._cache_file._source_stamp = stamp()
+        stamp(compiled, sources_digest())
     compiled.compile()
     return compiled
 
 
 @functools.cache
-def stamp() -> str:
+def sources_digest() -> str:
     """Digest of all that compiled code inlines: numba's cache looks at one file only."""
     folder = Path(__file__).parent
-    own = (folder / f"{name}.py" for name in ("acts", "engine", "dram"))
+    own = (folder / f"{name}.py" for name in ("acts", "compiling", "engine", "dram"))
     return digest_of(*own, *sorted((folder / "units").glob("*.py")))

@@ -14,6 +14,7 @@ from ..machine.beat import STOP_DONE, BufferRef, Payload, Tuple
 from ..machine.config import Config
 from ..machine.deadlock import Deadlock, DeadlockError, Stall
 from ..machine.kinds import kind_of
+from ..machine.trace import SourceBeats
 from ..machine.unitgraph import UnitGraph
 from . import depths, engine
 from .layout import Layout
@@ -344,7 +345,12 @@ def _tell(graph: UnitGraph, state: Layout, w: Wait, levels: list[int]) -> str:
     return f"{name(w.waiter)} waits for the {how} ({levels[c.id]} of {c.depth} beats)"
 
 
-def _finishes(graph: UnitGraph, config: Config, sources: Mapping, sinks: Mapping) -> bool:
+def _finishes(
+    graph: UnitGraph,
+    config: Config,
+    sources: Mapping[int, SourceBeats],
+    sinks: Mapping[int, np.ndarray],
+) -> bool:
     state = Layout(graph, config, None, False, sources, sinks)
     while (status := engine.advance(state.address, 10**7)) == engine.FULL:
         state.net["sunk_count"] = 0

@@ -10,7 +10,8 @@ the line reaches the model.
 from __future__ import annotations
 
 import numpy as np
-from numba import carray, cfunc, njit, types
+from numba import cfunc, types
+from numba.np.numpy_support import carray
 
 from ..machine.beat import LINE_BYTES
 from ..machine.config import Dram as DramConfig
@@ -18,6 +19,7 @@ from ..machine.kinds import kind_of
 from ..machine.limits import STORE_TILES
 from ..machine.unitgraph import UnitGraph
 from . import hbm2
+from .compiling import jit
 from .hbm2 import EARLIEST, FULL, IN_FLIGHT, KIND, NEVER
 from .records import ENDLESS, call_words
 
@@ -31,7 +33,7 @@ PIPE = 1
 HBM2 = 2
 
 
-@njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
+@jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def accept(state, h, line, index, count, address, write):
     """Line `index` of the `count` that reach the memory in cycle `h`; returns the cycle in which to
     look at it again (for `pipe` and `ideal` that of its delivery), or FULL.
@@ -67,7 +69,7 @@ def accept(state, h, line, index, count, address, write):
     return ready
 
 
-@njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
+@jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def deliver(state, d, out):
     """Write the lines delivered in cycle `d` to `out` and return how many.
 
@@ -101,7 +103,7 @@ def deliver(state, d, out):
     return n
 
 
-@njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
+@jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)
 def step(state, h, lines, n, addresses, writes, out):
     """The `n` lines that reach the memory in `h` go in; those delivered in `h + 1` come out.
 

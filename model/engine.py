@@ -5,10 +5,11 @@ interconnect, and the off-chip memory.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, types
+from numba import types
 
 from . import dram
-from .acts import stamp
+from .acts import sources_digest
+from .compiling import jit, stamp
 from .records import at_address, call_act, fast, table, trailing_zeros, words
 from .units.load import Load, delivered_load, grant_load
 from .units.offchip import TAG_BITS, Port
@@ -165,7 +166,7 @@ def _advance(address, limit):
     return status
 
 
-advance = njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)(_advance)
+advance = jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)(_advance)
 
 
 def compile_all() -> None:
@@ -173,4 +174,4 @@ def compile_all() -> None:
     advance.compile((types.int64, types.int64))
 
 
-advance._cache._cache_file._source_stamp = stamp()
+stamp(advance, sources_digest())

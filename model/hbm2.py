@@ -20,6 +20,7 @@ from numba.core import sigutils
 from numba.core.ccallback import CFunc
 
 from ..machine.hbm2 import Hbm2
+from .compiling import address_of, stamp
 from .records import WORD, Words, at_address, digest_of, fast, record, table, words
 
 # The first words of a memory's state; :class:`Memory` follows.
@@ -696,7 +697,7 @@ def compiled() -> tuple[CFunc, CFunc]:
         options = {"boundscheck": False, "error_model": "numpy"}
         one = CFunc(function, signature, locals={}, options=options)
         one.enable_caching()
-        one._cache._cache_file._source_stamp = digest_of(Path(__file__))
+        stamp(one, digest_of(Path(__file__)))
         one.compile()
         made.append(one)
     return made[0], made[1]
@@ -794,8 +795,8 @@ def state_of(config: Hbm2, ratio: Fraction, lines: int, kind: int) -> np.ndarray
     state[KIND] = kind
     state[EARLIEST] = NEVER
     state[SELF] = state.ctypes.data
-    state[ENTER] = into.address
-    state[ADVANCE] = onward.address
+    state[ENTER] = address_of(into)
+    state[ADVANCE] = address_of(onward)
     state[UP] = ratio.numerator
     state[DOWN] = ratio.denominator
     return state

@@ -4,9 +4,12 @@ does not recompile it.
 
 from __future__ import annotations
 
-from numba import carray, cfunc, types
+from numba import cfunc, types
+from numba.core.ccallback import CFunc
+from numba.np.numpy_support import carray
 
 from . import functions, tile_kernels
+from .compiling import address_of
 
 _SIGNATURE = types.void(
     types.CPointer(types.float32),
@@ -14,7 +17,7 @@ _SIGNATURE = types.void(
     types.CPointer(types.float32),
     types.int64,
 )
-_compiled: dict[object, object] = {}
+_compiled: dict[object, CFunc] = {}
 
 
 def _unary(tile):
@@ -34,7 +37,7 @@ def _binary(tile):
 def _address(tile, arity: int) -> int:
     if tile not in _compiled:
         _compiled[tile] = cfunc(_SIGNATURE)((_unary if arity == 1 else _binary)(tile))
-    return _compiled[tile].address
+    return address_of(_compiled[tile])
 
 
 def address(name: str) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -75,7 +75,7 @@ def unpack_words(payload: Payload, words: np.ndarray) -> tuple[list[int], np.nda
                 walk(m)
             return
         ((element, first, second),) = leaves(p)
-        if element:
+        if isinstance(p, beats.Tile):
             n = p.t**2 * element
             x = np.packbits(bits[at : at + n].reshape(-1, 8), axis=1, bitorder="little").reshape(-1)
             values.append(x.view("<u4") if element == 32 else x.view("<u2").astype(np.uint32) << 16)
@@ -103,8 +103,8 @@ class Layout(Words):
         config: Config,
         image: np.ndarray | None,
         trace: bool,
-        sources: dict[int, SourceBeats],
-        sinks: dict[int, np.ndarray],
+        sources: Mapping[int, SourceBeats],
+        sinks: Mapping[int, np.ndarray],
         record: Collection[int] = (),
     ):
         super().__init__()
@@ -121,7 +121,7 @@ class Layout(Words):
             raise RunError("channel ids do not count from 0", graph.name)
         self.alloc(Net.words)
         self.channels = self.alloc(len(graph.channels) * Channel.words)
-        self.kinds = [self._kind(u) for u in graph.units]
+        self.kinds = [KINDS[self._act(u)] for u in graph.units]
         self.unit_words = max((state.words for state, _ in self.kinds), default=Unit.words)
         self.units = self.alloc(len(graph.units) * self.unit_words)
         self.counts = {u: self._put_counts(u) for u in graph.memories()}
@@ -176,11 +176,12 @@ class Layout(Words):
 
     # ---- what a run has
 
-    def _kind(self, u):
+    def _act(self, u: MachineUnit) -> str:
+        """The kind whose function a unit has."""
         kind = acts.act_of(u.kind)
         if kind is None:
             raise RunError(f"the model has no unit of kind {u.kind!r}", u.name)
-        return KINDS[kind]
+        return kind
 
     def _put_counts(self, u: int) -> int:
         pages = [{"zero_at": -1}] * self.graph.units[u].params["pages"]
@@ -220,7 +221,7 @@ class Layout(Words):
         own = state.begin(self, u) if state.begin else {}
         common = {
             "id": u.id,
-            "act": acts.address(acts.act_of(u.kind)),
+            "act": acts.address(self._act(u)),
             "ins": self.put([self.channel_at(c.id) for c in ins]),
             "n_ins": len(ins),
             "outs": self.put([self.channel_at(c.id) for c in outs]),
@@ -229,7 +230,7 @@ class Layout(Words):
             "evaluated": -1,
             "port": -1,
         }
-        self.set(state, self.unit_at(u.id), common | own)
+        self.set(state, self.unit_at(u.id), {**common, **own})
 
     def _put_net(self, trace: bool) -> None:
         graph = self.graph

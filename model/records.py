@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from llvmlite import ir
-from numba import from_dtype, njit, types
-from numba.extending import intrinsic, models, register_model
+from numba import from_dtype, types
+from numba.extending import models, register_model
 from numba.np.arrayobj import populate_array
+
+from .compiling import inlined, jit, stamp
 
 WORD = 8
 """Bytes of a word."""
@@ -28,7 +30,7 @@ ENDLESS = 1 << 40
 
 # What the engine inlines; Python never calls it, and without wrappers for that a fifth of the
 # compile time is saved.
-fast = njit(
+fast = jit(
     boundscheck=False,
     error_model="numpy",
     _nrt=False,
@@ -45,7 +47,7 @@ class _Kind(types.Record):
     """
 
     def __init__(self, name: str, dtype: np.dtype):
-        plain = from_dtype(dtype)
+        plain: Any = from_dtype(dtype)
         fields = [(n, f._asdict()) for n, f in plain.fields.items()]
         super().__init__(fields, plain.size, plain.aligned)
         self.name = name
@@ -57,14 +59,33 @@ class _Kind(types.Record):
 register_model(_Kind)(models.RecordModel)
 
 
-def record(declared: type, base: Any = None) -> Any:
+class Record(Protocol):
+    """A record: its words, and what begins as another value than 0."""
+
+    fields: dict[str, tuple]
+    words: int
+    offsets: dict[str, int]
+    dtype: np.dtype
+    kind: _Kind
+    begin: Callable[..., Mapping[str, int]] | None
+
+    def of(self, state: np.ndarray, at: int) -> np.void:
+        """The record at a word of the state, to read."""
+        ...
+
+    def __call__(self, net: Any, at: int, index: int) -> Any:
+        """In compiled code: the ``index``-th of the records from a word on."""
+        ...
+
+
+def record(declared: type, base: Record | None = None) -> Record:
     """A record with the words of ``declared``, after those of ``base`` if there is one.
 
     ``ALIASES`` of the class has other names of its words: a word's name, or a name and the number
     of words from there on that make a list. Python sees ``words`` (how many), ``offsets`` (of each
     name, in words), ``dtype``, and :meth:`of`.
     """
-    fields = dict(base.fields) if base else {}
+    fields: dict[str, tuple] = dict(base.fields) if base else {}
     words = base.words if base else 0
     for name in inspect.get_annotations(declared):
         fields[name] = (words, np.int64)
@@ -100,7 +121,7 @@ def record(declared: type, base: Any = None) -> Any:
 
     place.__name__ = declared.__name__
     place.__doc__ = declared.__doc__
-    made: Any = intrinsic(place)
+    made: Any = inlined(place)
     made.fields = fields
     made.words = words
     made.offsets = {name: at for name, (at, _) in fields.items()}
@@ -137,11 +158,11 @@ class Words:
         self.preset.append((at, np.asarray(numbers, np.int64)))
         return at
 
-    def set(self, kind, at: int, words: Mapping[str, int]) -> None:
+    def set(self, kind: Record, at: int, words: Mapping[str, int]) -> None:
         """Words of the record at a place, by name."""
         self.written.update((at + kind.offsets[name], int(value)) for name, value in words.items())
 
-    def records(self, kind, given: Sequence[Mapping[str, int]]) -> int:
+    def records(self, kind: Record, given: Sequence[Mapping[str, int]]) -> int:
         """Records one behind the other; returns where."""
         at = self.alloc(len(given) * kind.words)
         for i, words in enumerate(given):
@@ -160,7 +181,7 @@ class Words:
         """Address of the words."""
         return self.S.ctypes.data
 
-    def every(self, kind, at: int, n: int, step: int | None = None) -> np.ndarray:
+    def every(self, kind: Record, at: int, n: int, step: int | None = None) -> np.ndarray:
         """``n`` records, ``step`` words from one to the next, to look at."""
         return np.ndarray(n, kind.dtype, self.S, WORD * at, WORD * (step or kind.words))
 
@@ -173,11 +194,11 @@ def digest_of(*files: Path) -> str:
 
 def stamped(function: Any, *files: Path) -> Any:
     """A compiled function whose code in numba's cache is new when one of the files is."""
-    function._cache._cache_file._source_stamp = digest_of(*files)
+    stamp(function, digest_of(*files))
     return function
 
 
-def extends(base: Any):
+def extends(base: Record) -> Callable[[type], Record]:
     """Declares a record that begins with the words of another."""
     return lambda declared: record(declared, base)
 
@@ -197,7 +218,7 @@ def _array(context, builder, kind, pointer):
     return array._getvalue()
 
 
-@intrinsic
+@inlined
 def table(typing, net, at):
     """The words of the state from `at` on."""
     kind = types.Array(types.int64, 1, "C")
@@ -210,7 +231,7 @@ def table(typing, net, at):
 
 
 def _memory(element):
-    @intrinsic
+    @inlined
     def memory(typing, address):
         kind = types.Array(element, 1, "C")
 
@@ -232,10 +253,10 @@ words = _memory(types.int64)
 """int64 elements at an address."""
 
 
-def at_address(made: Any):
+def at_address(made: Record):
     """A function of compiled code that sees a record of the given kind at an address."""
 
-    @intrinsic
+    @inlined
     def see(typing, address):
         def emit(context, builder, signature, arguments):
             return builder.inttoptr(arguments[0], context.get_value_type(made.kind))
@@ -245,7 +266,7 @@ def at_address(made: Any):
     return see
 
 
-@intrinsic
+@inlined
 def trailing_zeros(typing, x):
     """Number of zero bits below the lowest set bit of a non-zero int64."""
 
@@ -255,7 +276,7 @@ def trailing_zeros(typing, x):
     return types.int64(types.int64), emit
 
 
-@intrinsic
+@inlined
 def call_kernel(typing, function, a, b, out, t):
     """Call the C function `void (float *a, float *b, float *out, int64 t)` at an address."""
 
@@ -267,7 +288,7 @@ def call_kernel(typing, function, a, b, out, t):
     return types.void(types.int64, types.int64, types.int64, types.int64, types.int64), emit
 
 
-@intrinsic
+@inlined
 def call_act(typing, function, net, unit, cycle):
     """Call the unit's function `int64 (state, unit, cycle)` at address `function`."""
 
@@ -280,7 +301,7 @@ def call_act(typing, function, net, unit, cycle):
     return types.int64(types.int64, net, types.int64, types.int64), emit
 
 
-@intrinsic
+@inlined
 def call_words(typing, function, arguments):
     """Call the C function `int64 (int64, ...)` at an address with a tuple of int64."""
     given = types.UniTuple(types.int64, len(arguments))

@@ -16,6 +16,7 @@ from ..machine.kinds import kind_of
 from ..machine.trace import ChannelTrace, PortTrace, Run, SinkBeats, SourceBeats
 from ..machine.unitgraph import Unit, UnitGraph
 from . import deadlock, engine
+from .compiling import is_cached
 from .layout import Layout
 from .units.state import ACCEPTED, DELIVERED, SENT, TAKEN, Logged, Sunk
 
@@ -27,7 +28,7 @@ def compiled() -> bool:
 
     A unit's is made when a graph first has it, in seconds.
     """
-    return bool(engine.advance.signatures or engine.advance._cache._cache_file._load_index())
+    return is_cached(engine.advance)
 
 
 def run(
@@ -117,7 +118,7 @@ def run(
     if trace:
         _add_trace(result, graph, state, np.concatenate(kept.log))
     _add_sinks(result, graph, state, kept)
-    if values:
+    if image is not None:
         result.outputs = images.unpack(graph, image)
     if record:
         result.extra["payloads"] = {c: np.concatenate(x) for c, x in kept.payloads.items()}

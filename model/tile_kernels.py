@@ -8,9 +8,9 @@ so that no compiler rule about NaNs applies. Compilation is cached on disk.
 
 import numpy as np
 from numba import float32, njit, uint32
-from numba.extending import intrinsic
 
 from ..machine.approximation import EXP2_C1, EXP2_C2, EXP2_TABLE, LOG2E, RECIP_SLOPE, RECIP_TABLE
+from .compiling import inlined
 
 __all__ = [
     "add_tile",
@@ -37,7 +37,7 @@ _INFINITY = np.uint32(0x7F800000)
 _NAN = np.uint32(0x7FC00000)
 
 
-@intrinsic
+@inlined
 def _as_bits(typing, x):
     """The bit pattern of a float32."""
 
@@ -47,7 +47,7 @@ def _as_bits(typing, x):
     return uint32(float32), emit
 
 
-@intrinsic
+@inlined
 def _as_float(typing, bits):
     """The float32 of a bit pattern, given as an integer whose low 32 bits count."""
 

@@ -117,7 +117,7 @@ def product(rank: int) -> Callable:
         b = d.like(
             a,
             tile=(n, k) if transposed else (k, n),
-            dtype=d.element(a).dtype,
+            dtype=d.type(a).tile.dtype,
             full=True,
             values=values,
         )
@@ -201,7 +201,7 @@ def _columns(d: Drawer, s: Live) -> bool:
 
 def _whole(d: Drawer, s: Live) -> bool:
     """Whether all tiles of a stream are full."""
-    e = d.element(s)
+    e = d.type(s).tile
     return all(v is None or v.shape == (e.rows.value, e.cols.value) for v, _ in d.items(s))
 
 

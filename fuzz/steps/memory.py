@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-
-import numpy as np
+from typing import Any
 
 from ...frontend.types import BufferType, ScalarType, TupleType
 from ...machine.errors import RunError
@@ -27,7 +27,7 @@ def linear_load(by_reference: bool) -> Callable:
         tile = (d.size(), d.size())
         down = d.number(1, 3)
         across = d.number(1, 3)
-        step = {
+        step: dict[str, Any] = {
             "load_tile": list(tile),
             "tensor": [
                 down * tile[0] - d.number(0, tile[0] - 1),
@@ -96,9 +96,9 @@ def random_load(d: Drawer):
     tile = (d.size(), d.size())
     a = d.pick(
         lambda s: (
-            isinstance(d.element(s), ScalarType)
+            isinstance(e := d.element(s), ScalarType)
             and all(v is None or v < down << shift for v, _ in d.items(s))
-            and d.element(s).bits > 2
+            and e.bits > 2
         ),
         lambda: d.source(scalar=d.one_of(8, 32), most=(down << shift) - 1),
     )
@@ -123,7 +123,7 @@ def read_again(d: Drawer):
     rank = d.rank(acks)
     (whole,) = d.add("Promote", [acks])
     (whole,) = d.add("Accum", [whole], fn=["all_read", {}], args={"rank": rank + 1})
-    tile = store.inputs[1].element
+    tile = store.inputs[1].type.tile
     d.add(
         "LinearOffChipLoad",
         load_tile=[tile.rows.value, tile.cols.value],
@@ -138,7 +138,7 @@ def bufferize(d: Drawer, regular: bool = False) -> Live:
     s = d.tile(None, suits=lambda s: static(d, s))
     memory = {"memory": d.one_of("cache", "other")} if d.chance(0.4) else {}
     if memory and d.chance(0.4):  # two write it
-        other = d.source(d.number(0, 2), tile=(d.size(), d.size()), dtype=d.element(s).dtype)
+        other = d.source(d.number(0, 2), tile=(d.size(), d.size()), dtype=d.type(s).tile.dtype)
         d.add("Bufferize", [other], args={"rank": d.number(0, d.rank(other)), **memory})
     return d.add("Bufferize", [s], args={"rank": d.number(0, d.rank(s)), **memory})[0]
 
@@ -159,7 +159,8 @@ def buffers(d: Drawer, suits: Callable | None = None, regular: bool = False) -> 
 
 
 def _static_buffer(d: Drawer, s: Live) -> bool:
-    return bool(d.element(s).shape) and d.element(s).static
+    buffer = d.type(s).buffer
+    return bool(buffer.shape) and buffer.static
 
 
 def streamify(how: str) -> Callable:
@@ -175,10 +176,9 @@ def streamify(how: str) -> Callable:
             ),
             affine or (turns == "list" and d.chance(0.3)),
         )
-        args = {}
-        ref = {}
+        args: dict[str, int | list[int]] = {}
         if affine:
-            size = int(np.prod([x.value for x in d.element(s).shape]))
+            size = math.prod(x.number for x in d.type(s).buffer.shape)
             n = d.number(1, 3)
             k = d.number(1, 2)
             step = d.number(0, max(0, (size - 1) // max(n * k - 1, 1)))
@@ -189,9 +189,10 @@ def streamify(how: str) -> Callable:
         if turns == "repeat":
             args["repeat"] = d.number(1, 3)
         if turns == "list":
-            args["repeat"] = [d.number(1, 3) for _ in range(d.type(s).shape[-1].value)]
+            args["repeat"] = [d.number(1, 3) for _ in range(d.type(s).shape[-1].number)]
         if turns == "ref":
-            ref = {"ref": list(d.inner(s, d.number(0, 2)).at)}
-        d.add("Streamify", [s], args=args, **ref)
+            d.add("Streamify", [s], args=args, ref=list(d.inner(s, d.number(0, 2)).at))
+        else:
+            d.add("Streamify", [s], args=args)
 
     return make

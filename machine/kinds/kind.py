@@ -289,6 +289,16 @@ class Kind:
         """II in cycles at the tile edge ``t``; None where docs/timing.md has a section for it."""
         return None
 
+    def pipeline(self, t: int) -> tuple[int, int]:
+        """(L, II) of a unit that has both (docs/timing.md section 2)."""
+        latency = self.latency(t)
+        interval = self.interval(t)
+        if latency is None or interval is None:
+            raise LoweringError(
+                "it has no latency or no interval", f"kind {self.name}", "a pipelined unit has both"
+            )
+        return latency, interval
+
     def flops_per_cycle(self, t: int) -> int:
         """FLOP that the unit can do in a cycle."""
         return 0

@@ -14,10 +14,8 @@ class Pipeline(Unit):
     """`map` and `matmul` (section 2)."""
 
     def setup(self):
-        kind = kind_of(self.u.kind).of(self.p)
-        self.latency = kind.latency(self.g.t)
-        self.interval = kind.interval(self.g.t)
-        self.queue = deque()
+        self.latency, self.interval = kind_of(self.u.kind).of(self.p).pipeline(self.g.t)
+        self.queue: deque[tuple[int, Beat]] = deque()  # with the cycle in which each may leave
         self.last = -self.interval
 
     def step(self, c):
@@ -27,9 +25,9 @@ class Pipeline(Unit):
                 self.outs[0].push(self.queue.popleft()[1])
             else:
                 self.offers = True
-        beats = [ch.peek() for ch in self.ins]
+        beats = self.heads()
         if (
-            None in beats
+            beats is None
             or credit == queue_entries(self.latency, self.interval)
             or c < self.last + self.interval
         ):
@@ -51,7 +49,7 @@ class Accum(Unit):
     """Sections 3.1 and 3.4."""
 
     def setup(self):
-        self.interval = kind_of("accum").of(self.p).interval(self.g.t)
+        _, self.interval = kind_of("accum").of(self.p).pipeline(self.g.t)
         self.reduce = {d for d in range(16) if self.p["reduce"] >> d & 1}
         self.top = max(self.reduce)
         self.lowest, self.outer = accum_levels(self.p["reduce"])

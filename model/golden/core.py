@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ...machine.beat import STOP_DONE
+from ...machine.unitgraph import Unit as MachineUnit
 
 if TYPE_CHECKING:
     from .machine import Golden
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 class Beat(NamedTuple):
     stop: int
     data: int = 1
-    numbers: tuple = ()
+    numbers: tuple[int, ...] = ()
 
     @property
     def done(self) -> bool:
@@ -25,16 +26,24 @@ class Beat(NamedTuple):
 END = Beat(STOP_DONE, 0)
 
 
+class Plan(NamedTuple):
+    """What a combinational unit does in a cycle, if every output that it writes has a slot."""
+
+    out: Mapping[int, Beat]  # by output
+    taken: Iterable[int]  # inputs
+    update: Callable[[], object] = lambda: None  # of its state
+
+
 class Channel:
     def __init__(self, depth: int):
         self.depth = depth
-        self.beats = deque()
-        self.pushed = None
+        self.beats: deque[Beat] = deque()
+        self.pushed: Beat | None = None
         self.taken = False
         # the trace
-        self.accept = []
-        self.take_ = []
-        self.seen = []
+        self.accept: list[int] = []
+        self.take_: list[int] = []
+        self.seen: list[Beat] = []
 
     def peek(self) -> Beat | None:
         return self.beats[0] if self.beats else None
@@ -84,7 +93,7 @@ class Unit:
 
     done = True  # whether the run may end as far as this unit is concerned
 
-    def __init__(self, g: Golden, u, ins: list[Channel], outs: list[Channel]):
+    def __init__(self, g: Golden, u: MachineUnit, ins: list[Channel], outs: list[Channel]):
         self.g = g
         self.u = u
         self.p = u.params
@@ -103,23 +112,30 @@ class Unit:
         fired = self.plan()
         if fired is None:
             return
-        out, taken, update = fired  # {output: beat}, inputs taken, state update
-        if all(self.outs[o].ready() for o in out):
-            for o, b in out.items():
+        if all(self.outs[o].ready() for o in fired.out):
+            for o, b in fired.out.items():
                 self.outs[o].push(b)
-            for i in taken:
+            for i in fired.taken:
                 self.ins[i].take()
-            update()
+            fired.update()
         else:
             self.offers = True
 
-    def plan(self):
+    def plan(self) -> Plan | None:
+        """What the unit does in this cycle; None: nothing."""
         b = self.ins[0].peek()
-        return (
-            None
-            if b is None
-            else ({0: b if b.done else b._replace(stop=self.stop(b.stop))}, [0], lambda: None)
-        )
+        if b is None:
+            return None
+        return Plan({0: b if b.done else b._replace(stop=self.stop(b.stop))}, [0])
+
+    def stop(self, stop: int) -> int:
+        """The stop with which a beat of this one leaves."""
+        return stop
+
+    def heads(self) -> list[Beat] | None:
+        """The first beat of every input, once all have one."""
+        beats = [b for c in self.ins if (b := c.peek()) is not None]
+        return beats if len(beats) == len(self.ins) else None
 
     def account(self) -> None:
         if self.granted or any(c.taken for c in self.ins) or any(c.pushed for c in self.outs):

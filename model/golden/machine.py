@@ -6,7 +6,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
-from ...machine.beat import Tile
+from ...machine.beat import Payload, Tile, Tuple
 from ...machine.config import Config
 from ...machine.errors import RunError
 from ...machine.kinds import kind_of
@@ -34,8 +34,8 @@ class Golden:
         self.sources = sources or {}
         self.sinks = sinks or {}
         self.channels = [Channel(c.depth) for c in graph.channels]
-        self.payload = {}
-        self.numbers = {}
+        self.payload: dict[int, Payload] = {}
+        self.numbers: dict[int, int] = {}
         for u in graph.units:
             ends = [c.payload for c in (*graph.outputs(u.id), *graph.inputs(u.id))]
             first = (
@@ -44,7 +44,7 @@ class Golden:
                 else ends[0]
             )
             self.payload[u.id] = first
-            self.numbers[u.id] = 2 * (len(first.members) if first.kind == "tuple" else 1)
+            self.numbers[u.id] = 2 * (len(first.members) if isinstance(first, Tuple) else 1)
         self.units = []
         for u in graph.units:
             self.units.append(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...machine.beat import ELEMENT_BITS, LINE_BYTES
+from ...machine.beat import ELEMENT_BITS, LINE_BYTES, Tile
 from .core import END, Beat, Unit, golden
 
 
@@ -25,12 +25,28 @@ class Band:
     stop: int
 
 
+OVER: list[int] = []
+"""Stands for what comes after the last chunk."""
+
+
 class OffChip(Unit):
+    """`chunk`: the addresses that the unit presents, if any."""
+
+    chunk: list[int] | None
+
     def setup(self):
         payload = self.g.payload[self.u.id]
+        assert isinstance(payload, Tile)
         self.size = ELEMENT_BITS[payload.dtype] // 8
         self.e = LINE_BYTES // self.size
         self.begin()
+
+    def begin(self) -> None:
+        """The state before the first cycle."""
+
+    def grant(self) -> tuple[list[int], list[int]]:
+        """The chunk's addresses, and the counter of its lines that are out."""
+        raise NotImplementedError
 
     def lines(self, row: int, col: int, k: int, i: int, rows: int) -> list[list[int]]:
         """Chunks of line i of a band: lists of addresses."""
@@ -50,7 +66,7 @@ class Load(OffChip):
         self.requests = self.request()
         self.work = self.assemble()
         self.chunk = None
-        self.following = next(self.requests, "over")
+        self.following: list[int] | None = next(self.requests, OVER)
         self.needs = next(self.work, None)
 
     def bands(self, row0: int = 0, col0: int = 0):
@@ -117,18 +133,18 @@ class Load(OffChip):
                     yield chunks > 0, block if q == max(chunks, 1) - 1 else None
 
     def step(self, c):
-        # Requests: `following` is the chunk to present next, None for a band without lines, "over"
+        # Requests: `following` is the chunk to present next, None for a band without lines, OVER
         # after the last.
-        if self.chunk is None and self.following != "over":
+        if self.chunk is None and self.following is not OVER:
             if self.following is None:
-                self.following = next(self.requests, "over")
+                self.following = next(self.requests, OVER)
             elif len(self.ring) < self.g.groups:
                 self.chunk = self.following
-                self.following = next(self.requests, "over")
+                self.following = next(self.requests, OVER)
         # Assembly and emission, on the levels at the start of the cycle.
         blocks = list(self.blocks)
         over = self.needs is None
-        if not over:
+        if self.needs is not None:
             group, block = self.needs
             if not (group and not (self.ring and self.ring[0][0] == 0)) and not (
                 block and len(blocks) == 2
@@ -154,7 +170,9 @@ class Load(OffChip):
                 self.ended = True
 
     def grant(self):
-        chunk, self.chunk = self.chunk, None
+        chunk = self.chunk
+        assert chunk is not None
+        self.chunk = None
         self.ring.append([len(chunk)])
         return chunk, self.ring[-1]
 
@@ -221,7 +239,7 @@ class TriggeredLoad(Load):
         if begun and self.needs is None:
             self.work = None
             self.behind.popleft()
-        if self.requests is not None and self.following == "over" and self.chunk is None:
+        if self.requests is not None and self.following is OVER and self.chunk is None:
             self.leave()
         if ending and self.ended:
             self.ending = False
@@ -241,7 +259,7 @@ class TriggeredLoad(Load):
 
     def grant(self):
         granted = super().grant()
-        if self.following == "over":
+        if self.following is OVER:
             self.leave()
         return granted
 
@@ -356,7 +374,10 @@ class Store(OffChip):
                 self.next_tile()
 
     def grant(self):
-        chunk, self.chunk, acks = self.chunk, None, self.acks
+        chunk = self.chunk
+        assert chunk is not None
+        self.chunk = None
+        acks = self.acks
         acks[0] += len(chunk)
         if not self.todo:
             self.finish()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .core import END, Beat, Unit, golden
+from .core import END, Beat, Plan, Unit, golden
 
 
 def word(b: Beat) -> int:
@@ -22,7 +22,7 @@ class Poster(Unit):
 
 @golden("partition")
 class Partition(Poster):
-    def plan(self):
+    def plan(self) -> Plan | None:
         b, s = (c.peek() for c in self.ins)
         if b is None or s is None:
             return None
@@ -30,13 +30,13 @@ class Partition(Poster):
         rank = self.p["rank"]
         assert b.done == s.done, "stop mismatch"
         if b.done:
-            return dict.fromkeys(range(n), END), [0, 1], lambda: None
+            return Plan(dict.fromkeys(range(n), END), [0, 1])
         ends = b.stop >= rank
         assert not ends or b.stop == rank + s.stop, "stop mismatch"
         assert s.data or (ends and not b.data), "stop mismatch"
         assert b.data or rank or not s.data, "stop mismatch"
         hot = [o for o in range(n) if s.data and word(s) >> o & 1]
-        return (
+        return Plan(
             {o: b._replace(stop=min(b.stop, rank)) for o in hot},
             [0, 1] if ends else [0],
             lambda: self.post(b, len(hot) - 1),
@@ -76,7 +76,7 @@ class Reassemble(Arrivals):
         self.draining = set()
         self.done = True
 
-    def plan(self):
+    def plan(self) -> Plan | None:
         n = self.p["n"]
         rank = self.p["rank"]
         selector = self.ins[-1].peek()
@@ -88,7 +88,7 @@ class Reassemble(Arrivals):
                 self.draining -= set(over)
                 self.done = not self.draining
 
-            return ({}, over, drained) if over else None
+            return Plan({}, over, drained) if over else None
         if selector is None:
             return None
         if selector.done:
@@ -97,7 +97,7 @@ class Reassemble(Arrivals):
                 self.draining = set(range(n))
                 self.done = False
 
-            return {0: END}, [n], drain
+            return Plan({0: END}, [n], drain)
         q = selector.stop
         wanted = (
             {i for i in range(n) if word(selector) >> i & 1} - self.given
@@ -105,9 +105,11 @@ class Reassemble(Arrivals):
             else set()
         )
         if not wanted:
-            return {0: Beat(rank + 1 + q, 0)}, [n], lambda: None
+            return Plan({0: Beat(rank + 1 + q, 0)}, [n])
         i = self.first(wanted) if self.moving is None else self.moving
-        b = None if i is None else self.ins[i].peek()
+        if i is None:
+            return None
+        b = self.ins[i].peek()
         if b is None:
             return None
         assert not b.done and (b.data or rank), "stop mismatch"
@@ -120,18 +122,18 @@ class Reassemble(Arrivals):
             self.moved(i, ends)
 
         stop = b.stop if not ends else rank + 1 + q if last else rank
-        return {0: b._replace(stop=stop)}, [i, n] if ends and last else [i], update
+        return Plan({0: b._replace(stop=stop)}, [i, n] if ends and last else [i], update)
 
 
 @golden("eager_merge")
 class EagerMerge(Arrivals):
-    def plan(self):
+    def plan(self) -> Plan | None:
         n = self.p["n"]
         first = self.moving is None
         i = self.first(range(n)) if first else self.moving
         if i is None:
             return (
-                ({0: END, 1: END}, range(n), lambda: None)
+                Plan({0: END, 1: END}, range(n))
                 if all(c.peek() is not None for c in self.ins)
                 else None
             )
@@ -140,12 +142,12 @@ class EagerMerge(Arrivals):
             return None
         assert not b.done, "unit not ended"
         out = {0: b} | ({1: Beat(0, 1, number(1 << i))} if first else {})
-        return out, [i], lambda: self.moved(i, b.stop >= self.p["rank"])
+        return Plan(out, [i], lambda: self.moved(i, b.stop >= self.p["rank"]))
 
 
 @golden("expand")
 class Expand(Poster):
-    def plan(self):
+    def plan(self) -> Plan | None:
         b, r = (c.peek() for c in self.ins)
         if b is None or r is None:
             return None
@@ -154,7 +156,7 @@ class Expand(Poster):
             "stop mismatch"
         )
         copy = b._replace(stop=r.stop) if r.data else r
-        return {0: copy}, [0, 1] if ends else [1], lambda: self.post(b, r.data - ends)
+        return Plan({0: copy}, [0, 1] if ends else [1], lambda: self.post(b, r.data - ends))
 
 
 @golden("signal")
@@ -162,7 +164,7 @@ class Signal(Unit):
     def setup(self):
         self.last = END.stop
 
-    def plan(self):
+    def plan(self) -> Plan | None:
         b = self.ins[0].peek()
         level = self.p["level"]
         last = self.last
@@ -173,9 +175,9 @@ class Signal(Unit):
             self.last = b.stop
 
         if b.stop < level:
-            return {}, [0], update
+            return Plan({}, [0], update)
         empty = not b.data and b.stop > level and (level == 0 or last > level)
-        return (
+        return Plan(
             {
                 0: END
                 if b.done
@@ -193,25 +195,25 @@ class Generate(Unit):
     def setup(self):
         self.sent = 0
 
-    def plan(self):
-        heads = [c.peek() for c in self.ins]
-        if None in heads:
+    def plan(self) -> Plan | None:
+        heads = self.heads()
+        if heads is None:
             return None
         a = heads[0]
         taken = range(len(heads))
         assert len({b[:2] for b in heads}) == 1, "stop mismatch"
         if a.done:
-            return {0: END}, taken, lambda: None
+            return Plan({0: END}, taken)
         values = self.values(*map(word, heads)) if a.data else []
         if not values:
-            return {0: Beat(a.stop + 1, 0)}, taken, lambda: None
+            return Plan({0: Beat(a.stop + 1, 0)}, taken)
         at = self.sent
         last = at == len(values) - 1
 
         def update():
             self.sent = 0 if last else at + 1
 
-        return (
+        return Plan(
             {0: Beat(a.stop + 1 if last else 0, 1, number(values[at]))},
             taken if last else [],
             update,
@@ -234,17 +236,16 @@ class Generate(Unit):
 
 @golden("address")
 class Address(Unit):
-    def plan(self):
+    def plan(self) -> Plan | None:
         a, b = (c.peek() for c in self.ins)
         if a is None or b is None:
             return None
         assert a[:2] == b[:2], "stop mismatch"
-        return (
+        return Plan(
             {
                 0: a._replace(numbers=number((word(a) * self.p["stride"] + word(b)) % 2**32))
                 if a.data
                 else a
             },
             [0, 1],
-            lambda: None,
         )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...machine.beat import STOP_DONE
-from .core import Beat, Unit, golden
+from .core import Beat, Plan, Unit, golden
 
 
 @golden("row_pack")
@@ -125,12 +127,22 @@ class RowPack(Unit):
         self.last = s
 
 
+@dataclass
+class Band:
+    """A complete band: the columns of its tiles (None for a bare stop), its valid rows, its rows
+    that leave, and the stop of its end.
+    """
+
+    cols: list[int] | None
+    valid: int
+    leave: int
+    end: int
+
+
 @golden("row_unpack")
 class RowUnpack(Unit):
     def setup(self):
-        # complete bands: [columns of its tiles or None for a bare stop, valid rows, rows that
-        # leave, stop of its end]
-        self.queue = []
+        self.queue: list[Band] = []  # complete bands
         # columns of the open band's tiles; its place in the logical tile
         self.open = []
         self.band = 0
@@ -144,7 +156,7 @@ class RowUnpack(Unit):
         queued = len(self.queue)
         tail = self.queue[-1] if self.queue else None
         b = self.ins[0].peek()
-        after = []
+        after: list[Band] = []
         ends = None  # stop that ends the band queued last
         if b is not None and queued < 2 and not b.done:
             self.ins[0].take()
@@ -157,15 +169,15 @@ class RowUnpack(Unit):
                 self.outs[0].push(b)
             else:
                 self.offers = True
-        if ends:
-            tail[3] = ends
+        if tail is not None and ends is not None:
+            tail.end = ends
         self.queue += after
 
-    def collect(self, b, after, tail):
+    def collect(self, b: Beat, after: list[Band], tail: Band | None) -> int | None:
         s = b.stop
         if not b.data:
             if s >= 2:
-                after.append([None, 0, 0, s])
+                after.append(Band(None, 0, 0, s))
             return None
         rows, cols = b.numbers
         if self.across:
@@ -181,17 +193,21 @@ class RowUnpack(Unit):
         )
         ends = None
         if leave:
-            after.append([self.open, rows, leave, s])
-        elif s >= 2 and tail is not None and tail[3] == 1:
+            after.append(Band(self.open, rows, leave, s))
+        elif s >= 2 and tail is not None and tail.end == 1:
             ends = s  # the tile's rows have ended before
         elif s >= 2:
-            after.append([None, 0, 0, s])
+            after.append(Band(None, 0, 0, s))
         self.open = []
         self.band = 0 if s >= 2 else self.band + 1
         return ends
 
     def emit(self, queued):
-        cols, valid, leave, end = self.queue[0]
+        band = self.queue[0]
+        cols = band.cols
+        valid = band.valid
+        leave = band.leave
+        end = band.end
         last = self.row == leave - 1
         if cols is None:
             out = Beat(end + 1, 0)
@@ -226,14 +242,16 @@ class RowAppend(Unit):
     def setup(self):
         self.placed = False
 
-    def plan(self):
+    def plan(self) -> Plan | None:
         tile = self.ins[0].peek()
         row = self.ins[1].peek()
-        if tile is None or (not tile.data and row is None):
+        if tile is None:
             return None
         if not tile.data:
+            if row is None:
+                return None
             assert (row.data, row.stop) == (tile.data, tile.stop), "stop mismatch"
-            return {0: tile}, [0, 1], lambda: None
+            return Plan({0: tile}, [0, 1])
         takes = not self.placed and tile.numbers[0] < self.g.t
         if takes and row is None:
             return None
@@ -242,11 +260,13 @@ class RowAppend(Unit):
         def update():
             self.placed = tile.stop < 2 and (self.placed or (takes and tile.stop == 1))
 
-        if not takes:
-            return {0: tile}, [0], update
+        if not takes or row is None:
+            return Plan({0: tile}, [0], update)
         assert row.data and bool(row.stop) == bool(tile.stop), "stop mismatch"
         rows, cols = tile.numbers
-        return {0: tile._replace(numbers=(rows + 1, max(cols, row.numbers[1])))}, [0, 1], update
+        return Plan(
+            {0: tile._replace(numbers=(rows + 1, max(cols, row.numbers[1])))}, [0, 1], update
+        )
 
 
 @golden("row_offset")
@@ -254,7 +274,7 @@ class RowOffset(Unit):
     def setup(self):
         self.band = 0
 
-    def plan(self):
+    def plan(self) -> Plan | None:
         tile = self.ins[0].peek()
         count = self.ins[1].peek()
         if tile is None or count is None:
@@ -265,10 +285,12 @@ class RowOffset(Unit):
                 count.stop if tile.done else count.stop + 2,
             ), "stop mismatch"
         if not tile.data:
-            return {0: tile}, [0, 1] if tile.stop >= 2 else [0], lambda: setattr(self, "band", 0)
+            return Plan(
+                {0: tile}, [0, 1] if tile.stop >= 2 else [0], lambda: setattr(self, "band", 0)
+            )
         rows = min(tile.numbers[0], max(count.numbers[0] - self.band * self.g.t, 0))
         band = 0 if tile.stop >= 2 else self.band + (tile.stop == 1)
-        return (
+        return Plan(
             {0: tile._replace(numbers=(rows, tile.numbers[1]))},
             [0, 1] if tile.stop >= 2 else [0],
             lambda: setattr(self, "band", band),

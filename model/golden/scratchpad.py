@@ -9,7 +9,7 @@ from itertools import cycle, product
 
 from ...machine.beat import STOP_DONE
 from ...machine.limits import COUNT_BITS
-from .core import Beat, Unit, golden
+from .core import Beat, Channel, Unit, golden
 
 
 def points(shape: list[int], stride: list[int]) -> list[tuple[int, int]]:
@@ -56,7 +56,7 @@ class Reader:
     order: list | None = None  # of an affine reader: (tile, stop) of each point of its loop nest
     known: int = 1  # pages in its table
     ref: int | None = None  # level of the stream that drives the reads
-    tokens: object = None  # its channel
+    tokens: Channel | None = None
     queue: deque = field(default_factory=deque)
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections import deque
 
 from ...machine.beat import STOP_DONE
-from .core import END, Beat, Unit, golden
+from .core import END, Beat, Plan, Unit, golden
 
 
 @golden("broadcast")
 class Broadcast(Unit):
-    def plan(self):
+    def plan(self) -> Plan | None:
         b = self.ins[0].peek()
+        if b is None:
+            return None
 
         def post():
             if b.data and self.p["scratchpad"] is not None:
                 self.g.units[self.p["scratchpad"]].posts.append((b.numbers[0], self.p["n"] - 1))
 
-        return None if b is None else (dict.fromkeys(range(self.p["n"]), b), [0], post)
+        return Plan(dict.fromkeys(range(self.p["n"]), b), [0], post)
 
 
 @golden("flatten")
@@ -30,7 +32,7 @@ class Flatten(Unit):
         hi = self.p["hi"]
         return s if s <= lo else lo if s <= hi else s - (hi - lo)
 
-    def plan(self):
+    def plan(self) -> Plan | None:
         b = self.ins[0].peek()
         if b is None:
             return None
@@ -42,7 +44,8 @@ class Flatten(Unit):
             "an empty group at the end of a merged dimension"
         )
         dropped = bare and lo < b.stop <= hi and (lo == 0 or last > lo)
-        return {} if dropped else super().plan()[0], [0], lambda: setattr(self, "last", b.stop)
+        out = {} if dropped else {0: b if b.done else b._replace(stop=self.stop(b.stop))}
+        return Plan(out, [0], lambda: setattr(self, "last", b.stop))
 
 
 @golden("promote")
@@ -54,11 +57,11 @@ class Promote(Unit):
     def stop(self, s):
         return s + 1 if s >= self.p["level"] else s
 
-    def plan(self):
+    def plan(self) -> Plan | None:
         if not self.p["outermost"]:
             return super().plan()
         if self.ending:
-            return {0: END}, [], lambda: setattr(self, "ending", False)
+            return Plan({0: END}, [], lambda: setattr(self, "ending", False))
         b = self.ins[0].peek()
         if b is None:
             return None
@@ -67,8 +70,10 @@ class Promote(Unit):
             self.held, self.ending = (None, True) if b.done else (b, False)
 
         if self.held is None:
-            return {}, [0], update
-        return {0: self.held._replace(stop=self.p["level"]) if b.done else self.held}, [0], update
+            return Plan({}, [0], update)
+        return Plan(
+            {0: self.held._replace(stop=self.p["level"]) if b.done else self.held}, [0], update
+        )
 
 
 @golden("reshape")
@@ -78,7 +83,7 @@ class Reshape(Unit):
         self.pads = deque()
         self.last = STOP_DONE
 
-    def plan(self):
+    def plan(self) -> Plan | None:
         fired = self.next()
         if fired is None:
             return None
@@ -103,7 +108,7 @@ class Reshape(Unit):
         if level is not None and not all(o.ready() for o in self.outs):
             self.offers = True
             return None
-        return out, taken, both
+        return Plan(out, taken, both)
 
     def pad_stops(self, missing: int, last: int) -> list[int]:
         rows = self.p["pad_rows"] or 1
@@ -166,14 +171,14 @@ class Repeat(Unit):
     def setup(self):
         self.sent = 0
 
-    def plan(self):
+    def plan(self) -> Plan | None:
         b = self.ins[0].peek()
         if b is None:
             return None
         if not b.data:
-            return {0: b if b.done else b._replace(stop=b.stop + 1)}, [0], lambda: None
+            return Plan({0: b if b.done else b._replace(stop=b.stop + 1)}, [0])
         last = self.sent == self.p["count"] - 1
-        return (
+        return Plan(
             {0: b._replace(stop=b.stop + 1 if last else 0)},
             [0] if last else [],
             lambda: setattr(self, "sent", 0 if last else self.sent + 1),
@@ -185,13 +190,13 @@ class Pace(Unit):
     def setup(self):
         self.wait = 0  # sixteenths of a cycle
 
-    def plan(self):
+    def plan(self) -> Plan | None:
         self.before = self.wait
         self.wait = max(self.wait - 16, 0)
         b = self.ins[0].peek()
         if b is None or (b.data and self.before >= 16):
             return None
-        return (
+        return Plan(
             {0: b},
             [0],
             (lambda: setattr(self, "wait", self.before + self.p["interval"] - 16))
@@ -202,12 +207,12 @@ class Pace(Unit):
 
 @golden("zip")
 class Zip(Unit):
-    def plan(self):
+    def plan(self) -> Plan | None:
         a, b = (c.peek() for c in self.ins)
         if a is None or b is None:
             return None
         assert a[:2] == b[:2], "stop mismatch"
-        return {0: a._replace(numbers=a.numbers + b.numbers)}, [0, 1], lambda: None
+        return Plan({0: a._replace(numbers=a.numbers + b.numbers)}, [0, 1])
 
 
 @golden("split")
@@ -215,14 +220,14 @@ class Split(Unit):
     def setup(self):
         self.index = 0
 
-    def plan(self):
+    def plan(self) -> Plan | None:
         b = self.ins[0].peek()
         n = self.p["n"]
         if b is None:
             return None
         if b.done:
-            return dict.fromkeys(range(n), b), [0], lambda: setattr(self, "index", 0)
-        return {self.index: b}, [0], lambda: setattr(self, "index", (self.index + 1) % n)
+            return Plan(dict.fromkeys(range(n), b), [0], lambda: setattr(self, "index", 0))
+        return Plan({self.index: b}, [0], lambda: setattr(self, "index", (self.index + 1) % n))
 
 
 @golden("merge")
@@ -230,7 +235,7 @@ class Merge(Unit):
     def setup(self):
         self.index = 0
 
-    def plan(self):
+    def plan(self) -> Plan | None:
         b = self.ins[self.index].peek()
         n = self.p["n"]
         if b is None:
@@ -238,5 +243,5 @@ class Merge(Unit):
         if b.done:
             if any(c.peek() is None for c in self.ins):
                 return None
-            return {0: b}, range(n), lambda: setattr(self, "index", 0)
-        return {0: b}, [self.index], lambda: setattr(self, "index", (self.index + 1) % n)
+            return Plan({0: b}, range(n), lambda: setattr(self, "index", 0))
+        return Plan({0: b}, [self.index], lambda: setattr(self, "index", (self.index + 1) % n))

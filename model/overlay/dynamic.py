@@ -12,13 +12,12 @@ whether there is a second (1), PE.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ...machine.overlay import CHAINED, LINKS, ONLY, RIGHT, WAITING
 from ...machine.overlay_image import DynamicImage
+from ..compiling import jit
 from ..records import Words, at_address, fast, record, stamped, table, trailing_zeros
 
 RING = 64
@@ -681,8 +680,8 @@ def _run(address):
     return net.cycles
 
 
-run: Any = stamped(
-    njit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)(_run), Path(__file__)
+run = stamped(
+    jit(cache=True, boundscheck=False, error_model="numpy", _nrt=False)(_run), Path(__file__)
 )
 """Run a :class:`State`, by the address of its words, to the end; returns cycles, or -(cycle) - 1
 when nothing has moved for long.

@@ -71,8 +71,8 @@ def simulate(image: Image, *, tokens: bool = False) -> Run:
             written,
             (write != WRITE_NONE).sum(axis=1),
             *np.zeros((4, image.overlay.pes), np.int64),
-            np.zeros((image.overlay.pes, dynamic.PORTS), np.int64),
-            routes(image).crossings if tokens else None,
+            links=np.zeros((image.overlay.pes, dynamic.PORTS), np.int64),
+            tokens=routes(image).crossings if tokens else None,
         )
     assert isinstance(image, DynamicImage)
     o = image.overlay
@@ -81,7 +81,7 @@ def simulate(image: Image, *, tokens: bool = False) -> Run:
     written = state.S[state.written_at :][: len(written)].copy()
     links = np.stack([state.S[at : at + dynamic.PORTS] for at in state.results("links")])
     names = ("consumed", "generated", "stalled", "peak_ready", "deflected")
-    run = Run(cycles, written, *(state.results(name) for name in names), links)
+    run = Run(cycles, written, *(state.results(name) for name in names), links=links)
     if run.cycles < 0:
         late = int(np.count_nonzero(written < 0)) - int(
             np.count_nonzero(o.latencies()[image.op] == 0)

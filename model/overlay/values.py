@@ -21,7 +21,11 @@ def values(image: Image, run: Run) -> np.ndarray:
     """uint64 [graph nodes]: bits of every node's value after a run of :func:`.simulate`; raises
     RunError where the memories make no dataflow graph.
     """
-    op, a, b = (_static if isinstance(image, StaticImage) else _dynamic)(image, run)
+    if isinstance(image, StaticImage):
+        op, a, b = _static(image, run)
+    else:
+        assert isinstance(image, DynamicImage)
+        op, a, b = _dynamic(image, run)
     f = format_of(image.overlay.format)
     order = np.lexsort((np.arange(len(op)), run.written))
     new = np.empty(len(op) + 1, np.int64)

@@ -108,7 +108,7 @@ def _fill_params(
             word = plain(tile)(p["rows"], p["cols"], p["rows"], 0)
             listed = Tokens(np.array(p["stop"], np.int64), np.full(n, word), np.zeros(n, np.int64))
             _fill_tokens(row, aux, listed, p["stamp"])
-        case "stream":
+        case "stream" if given is not None:
             _fill_tokens(row, aux, given, range(p["first"], p["first"] + len(given.stop)))
         case "map" | "map_accum" | "accum" | "scan":
             _fill_compute(row, unit, config)

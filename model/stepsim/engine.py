@@ -12,8 +12,7 @@ than 95 % of the time.
 import hashlib
 from pathlib import Path
 
-from numba import njit
-
+from ..compiling import jit
 from . import buffer_units, compute_units, flatmap_units, memory_units, routing_units, shape_units
 from .calendar import advance, pop
 from .hbm import tick
@@ -162,7 +161,7 @@ def _compile():
     sources = sorted(Path(__file__).parent.glob("*.py"))
     digest = int(hashlib.sha256(b"".join(p.read_bytes() for p in sources)).hexdigest()[:12], 16)
 
-    @njit(cache=True, _nrt=False, error_model="numpy")
+    @jit(cache=True, _nrt=False, error_model="numpy")
     def simulate(net):
         """Run until nothing is left to do (fault OK), a unit fails, or an array is full (GROW:
         enlarge, call again).

@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from ..compiling import jit
 
 IDLE = 1 << 62
 """A time that never comes."""
@@ -87,7 +88,7 @@ PHASE = 0
 )
 
 
-inner = njit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+inner = jit(no_cpython_wrapper=True, no_cfunc_wrapper=True)
 """Compiles a function that compiled functions call: no entry from Python, which takes half of the
 compile time.
 """

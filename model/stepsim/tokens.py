@@ -39,7 +39,8 @@ def tile_word(rows: int, cols: int, valid: int) -> int:
 def selector_words(targets: Iterable[int]) -> tuple[int, int]:
     """A selector of up to 128 targets, as two int64 bit patterns."""
     bits = sum(1 << i for i in set(targets))
-    return tuple(x - (1 << 64) if x >> 63 else x for x in (bits & ((1 << 64) - 1), bits >> 64))
+    low, high = (x - (1 << 64) if x >> 63 else x for x in (bits & ((1 << 64) - 1), bits >> 64))
+    return low, high
 
 
 def tokens(items: Iterable[tuple[int, int | tuple[int, int]]]) -> Tokens:

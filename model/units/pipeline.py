@@ -62,8 +62,7 @@ class Pipe:
         p = u.params
         t = layout.graph.t
         kind = kind_of(u.kind).of(p)
-        latency = kind.latency(t)
-        interval = kind.interval(t)
+        latency, interval = kind.pipeline(t)
         entries = queue_entries(latency, interval)
         own = {
             "latency": latency,

@@ -9,12 +9,14 @@ Values lie apart, as the bit patterns of float32; a record's ``value`` counts th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...machine import limits
 from ...machine.beat import STOP_DONE
 from ...machine.faults import Fault
-from ..records import call_kernel, fast, record, singles, table
+from ..records import Record, call_kernel, fast, record, singles, table
 
 # took or delivered a beat; offers one that is not accepted; state changed otherwise
 BUSY = 1
@@ -205,11 +207,11 @@ class Unit:
     waits: int  # whether it left its unit blocked
 
 
-KINDS: dict[str, tuple] = {}
+KINDS: dict[str, tuple[Record, Callable]] = {}
 """Kind -> record, compiled function."""
 
 
-def unit(declared: type):
+def unit(declared: type) -> Record:
     """Declares the state of a unit.
 
     Its ``begin(layout, unit)`` gives the words that do not begin as 0, by name.
@@ -217,7 +219,7 @@ def unit(declared: type):
     return record(declared, Unit)
 
 
-def acts(state, *kinds: str):
+def acts(state: Record, *kinds: str):
     """Registers the function of units of some kinds: (net, unit, cycle) -> flags."""
 
     def register(function):

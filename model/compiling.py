@@ -1,0 +1,57 @@
+"""Numba as the model uses it: options and forms that Numba's own type stubs leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+import numba
+from numba.core.ccallback import CFunc
+from numba.extending import intrinsic
+
+__all__ = ["Compiled", "address_of", "inlined", "is_cached", "jit", "stamp"]
+
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+
+
+class Compiled(Protocol[P, R]):
+    """A function that Numba compiles, once for each signature."""
+
+    signatures: list[Any]
+    py_func: Callable[..., Any]
+
+    def __call__(self, *args: P.args, **named: P.kwargs) -> R: ...
+
+    def compile(self, signature: object) -> object: ...
+
+
+def jit(**options: bool | str) -> Callable[[Callable[P, R]], Compiled[P, R]]:
+    """A decorator: ``numba.njit`` with these options."""
+    decorate: Callable[..., Any] = numba.njit
+    return decorate(**options)
+
+
+def inlined(emit: Callable[Concatenate[Any, P], object]) -> Callable[P, Any]:
+    """An intrinsic: compiled code calls it without its first argument, the typing context."""
+    decorate: Callable[..., Any] = intrinsic
+    return decorate(emit)
+
+
+def is_cached(function: Any) -> bool:
+    """Whether compiled code of a function is at hand, in this process or in Numba's cache."""
+    return bool(function.signatures or function._cache._cache_file._load_index())
+
+
+def address_of(function: CFunc) -> int:
+    """Address of a C function."""
+    if function.address is None:
+        raise ValueError("C function must be compiled before its address is asked for")
+    return function.address
+
+
+def stamp(function: Any, digest: str) -> None:
+    """Let Numba's cache know a function's code by a digest of all that it inlines: it looks at the
+    function's own file only.
+    """
+    function._cache._cache_file._source_stamp = digest
