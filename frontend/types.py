@@ -312,7 +312,7 @@ def cardinality(shape: Iterable[Dim]) -> sympy.Expr:
     return sympy.prod([d.size for d in shape]) if shape else sympy.Integer(1)
 
 
-def vacant(shape: Sequence[int], t: TileType) -> bool:
+def empty_tile(shape: Sequence[int], t: TileType) -> bool:
     """Whether a tile of this shape has no place on the wire: no row, or no column, of those whose
     number only the run tells.
     """

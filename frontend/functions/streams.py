@@ -20,8 +20,8 @@ from ..types import (
     SelectorType,
     TileType,
     dim,
+    empty_tile,
     same_size,
-    vacant,
 )
 from .tiles import DIVIDED, FORMS, Function, need_tiles
 
@@ -195,7 +195,7 @@ class RowOffset(Function):
 
     def value(self, ev, operands, *values):
         tile, count = values
-        if vacant(tile.shape, operands[0]):
+        if empty_tile(tile.shape, operands[0]):
             raise ev.error("cuts an empty tile, which has no beat for its count to meet")
         return tile[: int(count)]
 

@@ -17,7 +17,7 @@ import sympy
 
 from ...machine.errors import ProgramError, nearest
 from ...machine.functions import FUNCTIONS, UnknownFunctionError, lookup
-from ..types import StreamType, TileType, ceil_div, dim, same_size, vacant
+from ..types import StreamType, TileType, ceil_div, dim, empty_tile, same_size
 
 DIVIDED = "a multiple of t"
 """In ``forms``: the numbers that t divides, from the last one named."""
@@ -273,7 +273,7 @@ class Elementwise(Function):
         if len(values) == 2:
             if (
                 operands[0].cols.value is None
-                and vacant(values[0].shape, operands[0])
+                and empty_tile(values[0].shape, operands[0])
                 and spread_of(operands) == "cols"
                 and values[1].shape[0] > ev.t
             ):

@@ -22,7 +22,7 @@ from ...machine.functions import lookup
 from ...machine.image import DTYPES
 from ..functions.tiles import float64_of
 from ..graph import Graph, Stream, TensorRef
-from ..types import Dim, ScalarType, TileType, ceil_div, inner_dims, vacant
+from ..types import Dim, ScalarType, TileType, ceil_div, empty_tile, inner_dims
 from .elements import START, tokens
 
 UNTILED = 1 << 20
@@ -351,7 +351,7 @@ class Evaluator:
         """An element that a function cannot take."""
         return RunError(what, "evaluation")
 
-    def meet(self, does: str, rule: str, a, b, axes=(0, 1)) -> None:
+    def check_same_grid(self, does: str, rule: str, a, b, axes=(0, 1)) -> None:
         """Check that tiles of shapes ``a`` and ``b`` with elements have as many physical tiles
         along ``axes``.
         """
@@ -509,7 +509,7 @@ class Feed:
         if (
             self.tile
             and value is not None
-            and vacant(value.shape, self.tile)
+            and empty_tile(value.shape, self.tile)
             and stop
             and self.last
         ):

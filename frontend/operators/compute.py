@@ -38,11 +38,11 @@ from ..types import (
     TileType,
     TupleType,
     check_dtype,
+    empty_tile,
     members_of,
     need_tile,
     same_shape,
     show_shape,
-    vacant,
 )
 
 REDUCTIONS = ("add", "max", "matmul", "retile_row", "retile_col", "all_read")
@@ -372,7 +372,7 @@ class Reduction(HigherOrder):
         shape = values[0].shape
         if len(values) == 2:
             shape = shape[0], values[1].shape[0 if self.args["fn"].transposed else 1]
-        ev.meet(
+        ev.check_same_grid(
             f"{self.label}: reduces",
             "those of a group",
             acc.shape,
@@ -547,7 +547,7 @@ class Scan(Reduction):
     def evaluate(self, ev, *streams):
         acc = None
         for values, s in self.elements(streams):
-            if values is None or vacant(
+            if values is None or empty_tile(
                 values[0].shape, self.result_tile
             ):  # an empty tile of run-time size goes by, like an empty dimension
                 yield (None if values is None else values[0]), s

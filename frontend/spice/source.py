@@ -12,10 +12,12 @@ from ...machine.errors import ProgramError, nearest
 from ...machine.graph_forms import FORMS, SHAPES
 from ...system.reading import MOST_INTEGER, read_text
 from .builder import expression
+from .devices import device_graph
 from .factor import Factors, factorise
 from .generate import circuit_matrix
 from .lu import front_solve, whole_lu
 from .matrix import read_matrix
+from .step import step_graph
 
 __all__ = ["FORMS", "graph_from"]
 
@@ -130,16 +132,12 @@ def _gen(spec: str, rest: str) -> DataflowGraph:
 
 
 def _device(spec: str, rest: str) -> DataflowGraph:
-    from .devices import device_graph  # SymPy is slow to import
-
     name, star, count = rest.partition("*")
     graph = device_graph(name)
     return graph.repeated(_number(count, "the number of instances", spec)) if star else graph
 
 
 def _step(spec: str, rest: str) -> DataflowGraph:
-    from .step import step_graph
-
     name, *pairs = [p.strip() for p in rest.split(",")]
     params: dict = {}
     for pair in pairs:
