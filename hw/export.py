@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +15,7 @@ from ..machine.config import to_dict
 from ..machine.errors import PenstockError, RunError
 from ..system import children
 from ..system.output import folder, write_text
+from .calls import with_functions
 from .fabric import Fabric
 from .module_key import PREFIX, readable
 from .nets import widen
@@ -27,10 +28,12 @@ __all__ = ["Export", "check_prefix", "export", "write"]
 PACKAGE = Path(__file__).resolve().parents[1]
 
 SCRIPT = (
-    "proc; memory_collect; opt_clean -purge; rename -enumerate -pattern select_% t:$pmux; "
-    "write_verilog -norename {}"
+    "proc; {enables}memory_collect; opt_clean -purge; rename -enumerate -pattern select_% t:$pmux; "
+    "write_verilog -norename {file}"
 )
-SHARED_KINDS = ("dot", "lane", "tile")
+SHARED_KINDS = ("lane", "tile")
+OPERATOR = "operator"
+"""Modules of this kind leave as functions."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +50,8 @@ class Export:
         ``top``; ``config``; ``ports``: name, direction, bits; ``streams``: fields of each stream's
         payload with offset and bits; what the component's own ``sidecar`` says, if it has one;
         ``registers``: run-time registers by address; ``modules``: name, kind, parameters and digest
-        of every module below the top; ``shared``: those of datapaths, which occur many times;
-        ``versions``.
+        of every module below the top; ``shared``: those of lanes and PEs, which are worth compiling
+        once; ``versions``.
 
     """
 
@@ -104,7 +107,14 @@ def export(
         library.top(component, name)
     names = readable(library.keys.values(), prefix)
     text = _renamed("".join(library.modules.values()), names)
-    return Export(name, _verilog(text), _sidecar(component, name, library, names))
+    operators = [key.name for key in library.keys.values() if key.kind == OPERATOR]
+    callers = [
+        names.get(module, module)
+        for module, body in library.modules.items()
+        if any(f" cell \\{operator} " in body for operator in operators)
+    ]
+    verilog = with_functions(_verilog(text, callers), [names[module] for module in operators])
+    return Export(name, verilog, _sidecar(component, name, library, names))
 
 
 def check_prefix(prefix: str) -> None:
@@ -215,10 +225,15 @@ def _directed(component):
     }
 
 
-def _verilog(text: str) -> str:
+def _verilog(text: str, callers: Sequence[str]) -> str:
+    """Verilog of RTLIL; registers of ``callers`` are assigned where they are enabled, not every
+    cycle.
+    """
+    modules = " ".join(callers)
+    enables = f"opt_clean {modules}; opt_dff {modules}; " if callers else ""
     with children.temporary() as work:
         (work / "in.il").write_text(text, encoding="utf-8")
-        script = f"read_rtlil in.il; {SCRIPT.format('out.v')}"
+        script = f"read_rtlil in.il; {SCRIPT.format(enables=enables, file='out.v')}"
         run = yosys(script, work)
         if run.returncode:
             raise RunError(
@@ -281,6 +296,7 @@ def _sidecar(
                 "digest": key.digest,
             }
             for key in library.keys.values()
+            if key.kind != OPERATOR
         ],
         "shared": [names[key.name] for key in library.keys.values() if key.kind in SHARED_KINDS],
         "versions": {

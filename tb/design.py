@@ -46,7 +46,6 @@ def design_of(
 
     """
     from ..hw import export, fabric
-    from ..hw.shared import share
 
     structure = json.dumps({**graph.structure().to_dict(), "name": ""}, sort_keys=True)
     machine = json.dumps(asdict(shaping(config.machine)), sort_keys=True)
@@ -68,13 +67,7 @@ def design_of(
                     fabric.Fabric(graph, config, probes=True),
                     store=None if mutable else Modules(sources),
                 )
-            # The dot products go over to the form that simulates fast and needs no hierarchy; the
-            # other shared modules keep theirs.
-            dots = {
-                m["name"]: m["parameters"] for m in done.sidecar["modules"] if m["kind"] == "dot"
-            }
-            done.sidecar["shared"] = [m for m in done.shared if m not in dots]
-            (folder / "fabric.v").write_text(share(done.verilog, dots), encoding="utf-8")
+            (folder / "fabric.v").write_text(done.verilog, encoding="utf-8")
             (folder / "fabric.json").write_text(json.dumps(done.sidecar), encoding="utf-8")
         sidecar = json.loads((folder / "fabric.json").read_text(encoding="utf-8"))
         verilog = (folder / "fabric.v").read_text(encoding="utf-8")

@@ -97,7 +97,7 @@ def run(folder, tensors, sources, extra_latency=0):
 
 def call(folder, *command):
     done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=120
+        command, cwd=folder, capture_output=True, text=True, check=False, timeout=900
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout

@@ -1,19 +1,20 @@
-"""Dot product of two vectors, summed as a balanced tree."""
+"""Dot products of vectors, each summed as a balanced tree."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...machine.functions import dot_stages
-from .add import fp32_add
-from .lane import Stages
-from .mul import bf16_mul, fp32_mul
+from ..module_key import ModuleKey, module_key
+from ..place import place
+from .lane import Stages, let
+from .operator import Operator
 
 __all__ = ["Dot"]
 
 
 class Dot(wiring.Component):
-    """Dot product of two vectors of ``t`` elements: one row of a tile by one column of another.
+    """Dot products of one vector with ``n`` others: one row of a tile by columns of another.
 
     Products are rounded to fp32 (those of bf16 are exact) and summed pairwise: (0, 1), (2, 3), ...,
     then pairs of those sums.
@@ -24,15 +25,18 @@ class Dot(wiring.Component):
         Number of elements: 2, 4, 8 or 16.
     dtype : str
         Format of the operands, ``"bf16"`` (16 bits each) or ``"fp32"`` (32 bits each).
+    n : int
+        Number of dot products.
 
     Members
     -------
     en : In(1)
         Operands enter in this cycle.
-    a, b : In(ArrayLayout(16 or 32, t))
-        The operands; element k is multiplied by element k.
-    o : Out(32)
-        The sum, fp32.
+    a : In(ArrayLayout(16 or 32, t))
+    b : In(ArrayLayout(16 or 32, t)).array(n)
+        The operands; element k of ``a`` is multiplied by element k of each ``b``.
+    o : Out(32).array(n)
+        The sums, fp32.
 
     Timing
     ------
@@ -43,32 +47,63 @@ class Dot(wiring.Component):
 
     """
 
-    def __init__(self, *, t: int, dtype: str):
+    def __init__(self, *, t: int, dtype: str, n: int = 1):
         self.STAGES = dot_stages(t)
         if dtype not in ("bf16", "fp32"):
             raise ValueError(f"Operand format must be 'bf16' or 'fp32', not {dtype!r}")
         self.t = t
         self.dtype = dtype
+        self.n = n
         layout = data.ArrayLayout(16 if dtype == "bf16" else 32, t)
-        super().__init__({"en": In(1), "a": In(layout), "b": In(layout), "o": Out(32)})
+        super().__init__(
+            {"en": In(1), "a": In(layout), "b": In(layout).array(n), "o": Out(32).array(n)}
+        )
+
+    @property
+    def key(self) -> ModuleKey:
+        """The key of its module."""
+        return module_key("dot", {"t": self.t, "dtype": self.dtype, "n": self.n})
 
     def elaborate(self, platform):
         m = Module()
         stages = Stages(m, self.en)
-        multiply = bf16_mul if self.dtype == "bf16" else fp32_mul
-        terms = [multiply(m, self.a[k], self.b[k], name=f"mul{k}") for k in range(self.t)]
-        while len(terms) > 1:
+        a = [let(m, f"a{k}", self.a[k]) for k in range(self.t)]
+        sums = [self._products(m, a, c) for c in range(self.n)]
+        while len(sums[0]) > 1:
             level = stages.count
-            held = stages.cut(**{f"term{k}": term for k, term in enumerate(terms)})
-            terms = [
-                fp32_add(
-                    m,
-                    getattr(held, f"term{k}"),
-                    getattr(held, f"term{k + 1}"),
-                    name=f"add{level}_{k // 2}",
-                )
-                for k in range(0, len(terms), 2)
+            terms = {
+                f"dot{c}_{k}": term for c, row in enumerate(sums) for k, term in enumerate(row)
+            }
+            held = stages.cut(**terms)
+            sums = [
+                [
+                    _apply(
+                        m,
+                        "fp32_add",
+                        f"add{level}_{c}_{k // 2}",
+                        getattr(held, f"dot{c}_{k}"),
+                        getattr(held, f"dot{c}_{k + 1}"),
+                    )
+                    for k in range(0, len(row), 2)
+                ]
+                for c, row in enumerate(sums)
             ]
         with m.If(stages.valid):
-            m.d.comb += self.o.eq(terms[0])
+            m.d.comb += [o.eq(total) for o, (total,) in zip(self.o, sums, strict=True)]
         return m
+
+    def _products(self, m: Module, a: list[Signal], c: int) -> list[Signal]:
+        """The elements of ``a`` times those of ``b[c]``."""
+        return [
+            _apply(m, f"{self.dtype}_mul", f"mul{c}_{k}", x, let(m, f"b{c}_{k}", self.b[c][k]))
+            for k, x in enumerate(a)
+        ]
+
+
+def _apply(m: Module, fn: str, name: str, a: Signal, b: Signal) -> Signal:
+    """The result of operator ``fn``, submodule ``name``, for two operands."""
+    operator = Operator(fn=fn)
+    operator.a = a  # itself, so that a register keeps its name
+    operator.b = b
+    m.submodules[name] = place(operator, operator.key, name)
+    return operator.o

@@ -6,7 +6,6 @@ from amaranth.lib import data
 from ...machine.beat import Tile
 from ...machine.kinds import compute
 from ..arith.dot import Dot
-from ..module_key import module_key
 from ..place import place
 from .pipeline import Pipelined
 
@@ -97,13 +96,11 @@ class Matmul(Pipelined):
             )
         results = []
         for r in range(self.rows):
-            for c in range(t):
-                dot = Dot(t=t, dtype=dtype)
-                # shared, not copied: 2 * t * t * t elements otherwise
-                dot.en = enter
-                dot.a = row[r]
-                dot.b = column[c]
-                name = f"dot{r}_{c}"
-                m.submodules[name] = place(dot, module_key("dot", {"t": t, "dtype": dtype}), name)
-                results.append(dot.o)
+            dot = Dot(t=t, dtype=dtype, n=t)
+            # shared, not copied: 2 * t * t * t elements otherwise
+            dot.en = enter
+            dot.a = row[r]
+            dot.b = column
+            m.submodules[f"dot{r}"] = place(dot, dot.key, f"dot{r}")
+            results += dot.o
         return Cat(results)

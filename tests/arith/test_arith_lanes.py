@@ -62,9 +62,9 @@ class _Packed(Elaboratable):
     def __init__(self, dut):
         self.STAGES = dut.STAGES
         self.en = dut.en
-        self.o = dut.o
+        (self.o,) = dut.o
         self.a = dut.a.as_value()
-        self.b = dut.b.as_value()
+        self.b = dut.b[0].as_value()
         self._dut = dut
 
     def elaborate(self, platform):

@@ -48,7 +48,8 @@ def test_stored_modules_are_not_elaborated_again(exported, monkeypatch):
     assert export(_fabric(), store=store).verilog == exported.verilog
     (dot,) = [name for name in store if name.startswith("penstock_dot")]
     (matmul,) = [name for name in store if name.startswith("penstock_matmul")]
-    assert list(store[matmul]) == [dot, matmul]
+    operators = [name for name in store if name.startswith("penstock_operator")]
+    assert len(operators) == 2 and list(store[matmul]) == [*operators, dot, matmul]
     monkeypatch.setattr(
         component("matmul"), "elaborate", lambda self, platform: pytest.fail("elaborated again")
     )
@@ -61,11 +62,21 @@ def test_stored_modules_are_not_elaborated_again(exported, monkeypatch):
 def test_equal_parts_are_one_module(exported):
     modules = re.findall(r"^module (\w+)", exported.verilog, re.M)
     assert len(modules) == len(set(modules))
-    (dot,) = exported.shared
-    assert dot in modules and len(re.findall(rf"^  {dot} ", exported.verilog, re.M)) == 16
+    (dot,) = [name for name in modules if name.startswith("penstock_dot")]
+    assert len(re.findall(rf"^  {dot} ", exported.verilog, re.M)) == 4
     assert (
         len([name for name in modules if name.startswith("penstock_fifo")]) == 2
     )  # of bf16 and of fp32 tiles
+
+
+def test_operators_are_functions(exported):
+    """Called where a result is taken; a user's synthesis and a simulator read them alike."""
+    functions = re.findall(r"^  function automatic \[31:0\] (\w+);", exported.verilog, re.M)
+    assert sorted(functions) == ["penstock_operator_bf16_mul", "penstock_operator_fp32_add"]
+    called = r"if \(en\) s1_dot\d_\d <= penstock_operator_bf16_mul\("
+    assert len(re.findall(called, exported.verilog)) == 16
+    listed = {module["kind"] for module in exported.sidecar["modules"]}
+    assert "dot" in listed and "operator" not in listed
 
 
 def test_ports_are_those_of_the_documentation(exported):

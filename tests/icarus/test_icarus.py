@@ -48,6 +48,30 @@ def selectors(fields, chosen):
     return [verilog_bench.packed(fields, hot=sum(1 << e for e in row), data=1) for row in chosen]
 
 
+def test_a_program_of_dynamic_tiles(tmp_path):
+    """Rows that are packed, multiplied and gathered as a stream of selectors says."""
+    size = {"rows": 3, "dim": 8, "out": 8, "tiles": 2}
+    penstock.verilog("simple_moe", SMALL, size, out=tmp_path)
+    want, tensors, given = on_the_model(build("simple_moe", size, SMALL), SMALL)
+    hot = [1 << 6 | 1 << int(expert) for expert in given["selector"]]
+    got = verilog_bench.run(tmp_path, tensors, {"selector": hot})
+    assert got.error == 0 and got.cycles == want.cycles
+    assert all(got.outputs[n].tobytes() == want.outputs[n].tobytes() for n in want.outputs)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("config", ["fig8", "paper_hdl_bf16"])
+def test_the_machine_of_figure_8(config, tmp_path):
+    """Arrays of 16 x 16 x 16 products, in fp32 and in bf16."""
+    machine = load(config)
+    size = {"batch": 16, "dim": 16, "inter": 16, "tile_b": 16, "tile_inter": 16}
+    penstock.verilog("swiglu", machine, size, out=tmp_path)
+    want, tensors, _ = on_the_model(build("swiglu", size, machine), machine)
+    got = verilog_bench.run(tmp_path, tensors, {})
+    assert got.error == 0 and got.cycles == want.cycles
+    assert all(got.outputs[n].tobytes() == want.outputs[n].tobytes() for n in want.outputs)
+
+
 def test_a_program_with_streams_from_outside(tmp_path):
     """Also with memories that are later and earlier than the machine's own: the same values."""
     machine = replace(SMALL, machine=replace(SMALL.machine, t=2, rows_per_cycle=2, lanes={}))

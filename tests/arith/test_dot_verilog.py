@@ -1,5 +1,5 @@
-"""The dot products that simulations use: against the definition under Verilator, and against Dot by
-proof.
+"""The dot products of exported Verilog: against the definition under Verilator, and against their
+Amaranth description by proof.
 """
 
 import os
@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from amaranth.back import rtlil
 from penstock.hw.arith.dot import Dot
-from penstock.hw.shared import dot_verilog, operators_verilog, share
+from penstock.hw.calls import with_functions
+from penstock.hw.export import export
 from penstock.hw.yosys import yosys
 from penstock.machine import arith
 from penstock.machine.functions import dot_stages
@@ -18,18 +19,15 @@ from penstock.tb.runner import verilator_command
 from penstock.testing.arith_vectors import assert_same_bits, pairs
 
 
-def in_place(folder, t, dtype, name):
-    (folder / "in.il").write_text(rtlil.convert(Dot(t=t, dtype=dtype), name=name, emit_src=False))
-    done = yosys("read_rtlil in.il; proc; opt_clean -purge; write_verilog -norename out.v", folder)
-    assert not done.returncode, done.stderr
-    return (folder / "out.v").read_text()
+def exported(t, dtype, name):
+    return export(Dot(t=t, dtype=dtype), name, prefix=name).verilog
 
 
 T = 16
 TOP = """
 module top(input clk, rst, en, input [767:0] a, b, output [31:0] fp32, bf16);
-  {fp32} dot_fp32(.clk, .rst, .en, .a(a[511:0]), .b(b[511:0]), .o(fp32));
-  {bf16} dot_bf16(.clk, .rst, .en, .a(a[767:512]), .b(b[767:512]), .o(bf16));
+  {fp32} dot_fp32(.clk, .rst, .en, .a(a[511:0]), .b_0(b[511:0]), .o_0(fp32));
+  {bf16} dot_bf16(.clk, .rst, .en, .a(a[767:512]), .b_0(b[767:512]), .o_0(bf16));
 endmodule
 """
 
@@ -45,13 +43,10 @@ def operands(rng, n):
     ]
 
 
-def test_shared_dots_are_the_definition_in_every_bit(tmp_path):
-    names = {dtype: f"penstock_dot_{dtype}" for dtype in ("fp32", "bf16")}
-    verilog = share(
-        "".join(in_place(tmp_path, T, dtype, name) for dtype, name in names.items()),
-        {name: {"t": T, "dtype": dtype} for dtype, name in names.items()},
-    )
-    assert verilog.count("penstock_arith::fp32_add(s4_term0, s4_term1)") == 2
+def test_exported_dots_are_the_definition_in_every_bit(tmp_path):
+    names = {dtype: f"dot_{dtype}" for dtype in ("fp32", "bf16")}
+    verilog = "".join(exported(T, dtype, name) for dtype, name in names.items())
+    assert verilog.count("_operator_fp32_add(") == 2 * (T - 1)
     (tmp_path / "top.sv").write_text(verilog + TOP.format(**names))
     environment = {
         **os.environ,
@@ -109,25 +104,34 @@ def test_shared_dots_are_the_definition_in_every_bit(tmp_path):
         )
 
 
-def test_a_design_without_dot_products_is_left_alone():
-    assert share("module other(a);\nendmodule\n", {}) == "module other(a);\nendmodule\n"
+def test_an_operator_with_a_clock_is_no_function():
+    verilog = export(Dot(t=2, dtype="fp32"), "dot").verilog
+    with pytest.raises(ValueError, match="dot has more than declarations and assignments"):
+        with_functions(verilog, ["dot"])
+
+
+def differences(t, dtype, folder, change=lambda verilog: verilog):
+    """What Yosys says of the export beside the Amaranth description; nothing if they are equal."""
+    (folder / "gold.il").write_text(
+        rtlil.convert(Dot(t=t, dtype=dtype), name="gold", emit_src=False)
+    )
+    (folder / "gate.v").write_text(change(exported(t, dtype, "gate")))
+    done = yosys(
+        "read_rtlil gold.il; flatten; read_verilog gate.v; setattr -mod -unset top gold; proc; "
+        "opt -full; wreduce; opt -full; opt_dff; opt_clean -purge; "
+        "equiv_make gold gate equal; hierarchy -top equal; cd equal; opt_clean; equiv_struct; "
+        "equiv_simple -undef; equiv_induct -undef; equiv_status -assert",
+        folder,
+    )
+    return done.stdout + done.stderr if done.returncode else ""
 
 
 @pytest.mark.deep
 @pytest.mark.parametrize("t, dtype", [(2, "fp32"), (4, "bf16"), (4, "fp32")])
-def test_shared_dot_is_proved_equal(t, dtype, tmp_path):
-    (tmp_path / "gold.il").write_text(
-        rtlil.convert(Dot(t=t, dtype=dtype), name="gold", emit_src=False)
-    )
-    (tmp_path / "gate.sv").write_text(
-        operators_verilog() + dot_verilog(t=t, dtype=dtype, name="gate")
-    )
-    done = yosys(
-        "read_rtlil gold.il; read_verilog -sv gate.sv; setattr -mod -unset top gold; proc; opt "
-        "-full; wreduce; "
-        "opt -full; opt_clean -purge; equiv_make gold gate equal; hierarchy -top equal; cd "
-        "equal; opt_clean; "
-        "equiv_struct; equiv_simple -undef; equiv_induct -undef; equiv_status -assert",
-        tmp_path,
-    )
-    assert not done.returncode, done.stdout + done.stderr
+def test_exported_dot_is_proved_equal(t, dtype, tmp_path):
+    assert not differences(t, dtype, tmp_path)
+
+
+@pytest.mark.deep
+def test_the_proof_sees_a_wrong_operator(tmp_path):
+    assert differences(2, "bf16", tmp_path, lambda verilog: verilog.replace("8'hff", "8'hfe", 1))

@@ -1,0 +1,50 @@
+"""What the bench simulates is what `penstock verilog` writes, module by module; the top has probes
+besides.
+"""
+
+import re
+from pathlib import Path
+
+import penstock
+import pytest
+from penstock.frontend import build, lower
+from penstock.hw.yosys import yosys
+from penstock.machine.config import load
+from penstock.tb.design import design_of
+
+CONFIG = load("small_fpga")
+PROGRAMS = {
+    "swiglu": {"batch": 4, "dim": 8, "inter": 8, "tile_b": 4, "tile_inter": 8},
+    "simple_moe": {"rows": 3, "dim": 8, "out": 8, "tiles": 2},
+}
+MODULE = re.compile(r"^module (\w+)\(.*?^endmodule$", re.M | re.S)
+
+
+def modules(verilog):
+    return {found[1]: found[0] for found in MODULE.finditer(verilog)}
+
+
+def without_probes(text, folder):
+    """The lines of a module without probes, and without what they alone read."""
+    (folder / "in.v").write_text(text)
+    done = yosys(
+        "read_verilog in.v; delete t:penstock_probe; proc; opt_clean -purge; "
+        r"rename -hide w:\$*; rename -enumerate -pattern net_% w:$*; write_verilog -noattr out.v",
+        folder,
+    )
+    assert not done.returncode, done.stdout + done.stderr
+    return sorted((folder / "out.v").read_text().splitlines())
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_module_differs(name, tmp_path):
+    (path, _) = penstock.verilog(name, CONFIG, PROGRAMS[name], out=tmp_path)
+    design = design_of(lower(build(name, PROGRAMS[name], CONFIG).graph, CONFIG), CONFIG)
+    written = modules(Path(path).read_text())
+    (text,) = design.verilog.values()
+    simulated = modules(text)
+    tops = written.pop(design.top), simulated.pop(design.top)
+    assert written == simulated and any(m.startswith("penstock_dot") for m in written)
+    assert "penstock_probe" in tops[1]
+    first, second = (without_probes(top, tmp_path) for top in tops)
+    assert first == second
