@@ -46,6 +46,12 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument("--no-values", action="store_true", help="cycles only (model)")
     c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
     c.add_argument(
+        "--waves",
+        type=output.stem("--waves"),
+        metavar="STEM",
+        help="write a waveform of each subgraph's RTL run and a viewer layout: STEM_<subgraph>",
+    )
+    c.add_argument(
         "--out",
         type=output.folder_option,
         metavar="DIR",
@@ -92,6 +98,7 @@ def run(args) -> int:
             seed=args.seed,
             values=not args.no_values,
             progress=progress.stage,
+            waves=args.waves,
         )
     for run in runs:
         print(

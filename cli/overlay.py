@@ -56,9 +56,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     c.add_argument("--seed", type=int, action="append", help="of the placement; may be repeated")
     c.add_argument("--json", type=output.file("--json"), metavar="OUT", help="write the records")
+    c.add_argument(
+        "--waves",
+        type=output.stem("--waves"),
+        metavar="STEM",
+        help="write a waveform of the RTL run, of one variant, and a viewer layout",
+    )
     add_quiet(c)
     c.set_defaults(handler=cmd_compare)
 
+    _add_figures(commands)
+    hardware.add_commands(commands)
+
+
+def _add_figures(commands) -> None:
     c = commands.add_parser(
         "figures",
         help=(
@@ -95,8 +106,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_quiet(c)
     c.set_defaults(handler=cmd_figures)
-
-    hardware.add_commands(commands)
 
 
 def add_machine(c) -> None:
@@ -191,6 +200,7 @@ def cmd_compare(args) -> int:
             objective=args.objective,
             tile=tile,
             progress=progress,
+            waves=args.waves,
         )
     s = graph.statistics
     print(

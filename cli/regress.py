@@ -22,6 +22,15 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="store the table (regress.json, regress.txt) and the records",
     )
+    c.add_argument(
+        "--waves",
+        type=output.stem("--waves"),
+        metavar="STEM",
+        help=(
+            "run the first point of each design once more and write its waveform and a viewer "
+            "layout: STEM_<design>"
+        ),
+    )
     add_quiet(c)
     c.set_defaults(handler=command)
 
@@ -30,7 +39,7 @@ def command(args) -> int:
     from ..runs import api, regress, tables
 
     with display(args) as progress:
-        records, rows = regress.run(args.only, progress, deep=args.deep)
+        records, rows = regress.run(args.only, progress, deep=args.deep, waves=args.waves)
     if args.json:
         api.save_records(records, args.json)
     written = regress.save(args.out, records, rows) if args.out else []

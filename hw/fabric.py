@@ -37,8 +37,9 @@ class Fabric(wiring.Component):
     config : Config
         The machine.
     probes : bool
-        Put an instance of ``penstock_probe``, which the test bench defines, on every channel. Such
-        a fabric cannot run in Amaranth's simulator.
+        Put an instance of ``penstock_probe`` on every channel, and one of ``penstock_post_probe``
+        on every unit that posts. The test bench defines them. Such a fabric cannot run in
+        Amaranth's simulator.
 
     Members
     -------
@@ -211,6 +212,10 @@ class Fabric(wiring.Component):
             m.submodules[name] = place(fifo, key, name)
             if self.probes:
                 m.submodules[f"p{c.id}"] = self._probe(c, fifo)
+        if self.probes:
+            for memory in self.graph.memories():
+                for u in self.graph.posters(memory):
+                    m.submodules[f"post{u}"] = self._post_probe(u)
         errors = [unit.error for unit in self._units]
         if self.graph.ports:
             errors.append(self._memory(m))
@@ -239,6 +244,22 @@ class Fabric(wiring.Component):
             i_r_valid=fifo.o.valid,
             i_r_ready=fifo.o.ready,
             i_beat=Value.cast(fifo.i.payload),
+            i_r_beat=Value.cast(fifo.o.payload),
+        )
+
+    def _post_probe(self, u: int) -> Instance:
+        post = self._units[u].post
+        return Instance(
+            "penstock_post_probe",
+            p_ID=u,
+            p_PAGE=len(post.page),
+            p_DELTA=len(post.delta),
+            i_clk=ClockSignal(),
+            i_rst=ResetSignal(),
+            i_cycle=self.cycle,
+            i_valid=post.valid,
+            i_page=post.page,
+            i_delta=post.delta,
         )
 
     def _memory(self, m: Module) -> Value:

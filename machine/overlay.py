@@ -123,6 +123,20 @@ class Overlay:
     def pes(self) -> int:
         return self.rows * self.cols
 
+    def links(self) -> list[int]:
+        """Numbers of the links to neighbours, see :data:`LINKS`."""
+        out: list[int] = []
+        for pe in range(self.pes):
+            y, x = divmod(pe, self.cols)
+            there = {
+                "w": not self.torus and x > 0,
+                "e": self.torus or x < self.cols - 1,
+                "n": not self.torus and y > 0,
+                "s": self.torus or y < self.rows - 1,
+            }
+            out += [len(LINKS) * pe + k for k, side in enumerate(LINKS) if there[side]]
+        return out
+
     @property
     def torus(self) -> bool:
         """Whether its links go round: the deflection torus of dynamic PEs."""

@@ -58,6 +58,8 @@ class Record:
         Beats taken from channels plus memory lines.
     channels_observed, channels_total, mismatches
         Of the RTL-against-model check (null where none was made).
+    compared
+        How many beats, memory lines and posts of reference counts it compared, one by one.
     build
         RTL: name of the simulator build; records with the same name shared one.
     dram
@@ -102,6 +104,7 @@ class Record:
     channels_observed: int | None = None
     channels_total: int | None = None
     mismatches: int | None = None
+    compared: dict[str, int] | None = None
     build: str | None = None
     wall_s: float = 0.0
     setup_s: float = 0.0

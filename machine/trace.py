@@ -44,12 +44,22 @@ class PortTrace:
         acknowledgement) was delivered.
     address
         int64 [lines]: byte address.
+    digest
+        uint64 [lines]: FNV-1a of what is written, 16 words of data (bytes that are not written are
+        0) and two of byte mask; 0 for what is read, and where values were not computed.
 
     """
 
     accept: np.ndarray
     deliver: np.ndarray
     address: np.ndarray
+    digest: np.ndarray
+
+
+POST = np.dtype([(name, np.int64) for name in ("cycle", "unit", "page", "change")])
+"""A change of the references to a buffer: when, by which unit, the buffer's first page, by how much
+(docs/timing.md section 4).
+"""
 
 
 @dataclass
@@ -116,6 +126,9 @@ class Run:
         Output tensors by name, float32 arrays (None where values were not computed).
     channels, ports
         Traces by channel id and by port index; empty unless asked for.
+    posts
+        :data:`POST` [posts]: what units that are no scratchpad posted, by cycle, then unit; empty
+        unless traces were asked for.
     busy, blocked, starved
         int64 [units]: docs/timing.md section 7.
     occupancy
@@ -135,6 +148,7 @@ class Run:
     outputs: dict[str, np.ndarray] | None = None
     channels: list[ChannelTrace] = field(default_factory=list)
     ports: list[PortTrace] = field(default_factory=list)
+    posts: np.ndarray = field(default_factory=lambda: np.zeros(0, POST))
     busy: np.ndarray = field(default_factory=_nothing)
     blocked: np.ndarray = field(default_factory=_nothing)
     starved: np.ndarray = field(default_factory=_nothing)

@@ -237,7 +237,8 @@ class Layout(Words):
         n_units = len(graph.units)
         wheel_words = (n_units + 64) // 64
         lines = max(self.machine.response_lanes, self.machine.dram.channels) + 256
-        per_cycle = 2 * len(graph.channels) + self.machine.port_lanes + lines
+        posters = sum(len(graph.posters(u)) for u in graph.memories())
+        per_cycle = 2 * len(graph.channels) + self.machine.port_lanes + lines + posters
         log_rows = max(LOG_ROWS, 2 * per_cycle) if trace else 0
         sunk = [c.payload for c in graph.channels if graph.units[c.dst[0]].kind == "sink"]
         sunk_words = max((2 * len(leaves(p)) for p in sunk), default=0) + Sunk.offsets["numbers"]

@@ -13,12 +13,12 @@ from ..machine.config import Config
 from ..machine.errors import RunError
 from ..machine.faults import Fault
 from ..machine.kinds import kind_of
-from ..machine.trace import ChannelTrace, PortTrace, Run, SinkBeats, SourceBeats
+from ..machine.trace import POST, ChannelTrace, PortTrace, Run, SinkBeats, SourceBeats
 from ..machine.unitgraph import Unit, UnitGraph
 from . import deadlock, engine
 from .compiling import is_cached
 from .layout import Layout
-from .units.state import ACCEPTED, DELIVERED, SENT, TAKEN, Logged, Sunk
+from .units.state import ACCEPTED, DELIVERED, POSTED, SENT, TAKEN, Logged, Sunk
 
 FOREVER = 1 << 62
 
@@ -195,8 +195,8 @@ def _result(graph: UnitGraph, state: Layout) -> Run:
 
 
 def _add_trace(result: Run, graph: UnitGraph, state: Layout, log: np.ndarray) -> None:
-    accepted, taken, sent, delivered = (
-        log[log[:, 0] == what] for what in (ACCEPTED, TAKEN, SENT, DELIVERED)
+    accepted, taken, sent, delivered, posted = (
+        log[log[:, 0] == what] for what in (ACCEPTED, TAKEN, SENT, DELIVERED, POSTED)
     )
     for c in graph.channels:
         a = accepted[accepted[:, 1] == c.id]
@@ -218,7 +218,12 @@ def _add_trace(result: Run, graph: UnitGraph, state: Layout, log: np.ndarray) ->
         d = delivered[delivered[:, 1] == p]
         deliver = np.full(len(a), -1, np.int64)
         deliver[d[:, 3]] = d[:, 2]
-        result.ports.append(PortTrace(a[:, 2].copy(), deliver, a[:, 3].copy()))
+        digest = a[:, 4].view(np.uint64).copy()
+        result.ports.append(PortTrace(a[:, 2].copy(), deliver, a[:, 3].copy(), digest))
+    result.posts = np.zeros(len(posted), POST)
+    for name, column in (("cycle", 2), ("unit", 1), ("page", 3), ("change", 4)):
+        result.posts[name] = posted[:, column]
+    result.posts.sort(order=("cycle", "unit"))
 
 
 def _add_sinks(result: Run, graph: UnitGraph, state: Layout, kept: _Kept) -> None:

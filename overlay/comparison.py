@@ -147,12 +147,14 @@ def run(
     tile: Mesh | None = None,
     mapped: Mapped | None = None,
     progress: Progress | None = None,
+    waves: str | None = None,
     **options,
 ) -> list[Record]:
     """Map a graph and run it: one record per backend; with ``both``, the RTL's cycles and every
     value must equal the model's.
 
     ``options`` go to :func:`penstock.scheduler.token.map_graph` (seed, objective, inputs, pe).
+    ``waves``: path stem of a waveform of the RTL run.
 
     Raises
     ------
@@ -184,7 +186,7 @@ def run(
         from ..tb.overlay_api import run_image
 
         progress.stage(f"RTL of {overlay.rows}x{overlay.cols} {overlay.name()}")
-        rtl = run_image(m.image)
+        rtl = run_image(m.image, waves=waves)
         r = _record(
             graph,
             m,
@@ -346,9 +348,10 @@ def compare(
     objective: str | None = None,
     tile: Mesh | None = None,
     progress: Progress | None = None,
+    waves: str | None = None,
 ) -> list[Record]:
     """Every overlay at every mesh with every seed; variants that share mesh, objective, kinds of
-    PEs and seed share the placement.
+    PEs and seed share the placement. ``waves``: path stem of a waveform, of a single RTL run.
     """
     progress = progress or Progress()
     meshes = list(meshes)
@@ -356,7 +359,16 @@ def compare(
     for seed in seeds:
         within("seed", seed, SEEDS)
     overlays = list(overlays) if overlays is not None else variants()
-    progress.plan(len(meshes) * len(overlays) * len(seeds))
+    runs = len(meshes) * len(overlays) * len(seeds)
+    if waves and on == "model":
+        raise PenstockError("only the RTL has waveforms", remedy="use --on rtl or --on both")
+    if waves and runs > 1:
+        raise PenstockError(
+            f"a waveform is of one run, and these are {runs}",
+            "--waves",
+            remedy="name one variant (--pe, --ready, --packets, --sends), one mesh and one seed",
+        )
+    progress.plan(runs)
     records = []
     for rows, cols in meshes:
         for seed in seeds:
@@ -368,12 +380,19 @@ def compare(
                 aim = objective or objective_of(o)
                 if tile:
                     records += run(
-                        graph, o, on, tile=tile, seed=seed, objective=aim, progress=progress
+                        graph,
+                        o,
+                        on,
+                        tile=tile,
+                        seed=seed,
+                        objective=aim,
+                        progress=progress,
+                        waves=waves,
                     )
                 else:
                     m = map_graph(graph, o, seed, aim, pe=placed.get((aim, o.kinds)))
                     placed[aim, o.kinds] = m.pe
-                    records += run(graph, o, on, mapped=m, progress=progress)
+                    records += run(graph, o, on, mapped=m, progress=progress, waves=waves)
                 progress.done(what)
     return records
 

@@ -97,7 +97,7 @@ def watch(m: Mapped, model: Run, values: np.ndarray, rtl: RtlRun) -> Watched:
     names = _Names(m)
     tokens = model.tokens
     assert tokens is not None
-    out = Watched(0, len(tokens), len(links(m)))
+    out = Watched(0, len(tokens), len(m.overlay.links()))
     found = out.differences
     expected = _writes(m, model)
     out.writes = len(expected.cycle)
@@ -116,19 +116,6 @@ def watch(m: Mapped, model: Run, values: np.ndarray, rtl: RtlRun) -> Watched:
         found.append(Difference(NEVER, m.graph.title, "cycles", told, seen))
     found.sort()
     return out
-
-
-def links(m: Mapped) -> set[int]:
-    """Numbers of the links of a machine."""
-    o = m.overlay
-    pe = np.arange(o.pes)
-    x = pe % o.cols
-    y = pe // o.cols
-    if o.torus:
-        there = {"e": pe >= 0, "s": pe >= 0}
-    else:
-        there = {"w": x > 0, "e": x < o.cols - 1, "n": y > 0, "s": y < o.rows - 1}
-    return {len(LINKS) * int(p) + LINKS.index(s) for s, mask in there.items() for p in pe[mask]}
 
 
 class _Names:

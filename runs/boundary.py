@@ -20,6 +20,7 @@ from ..machine.trace import Run, SourceBeats
 from ..machine.unitgraph import UnitGraph
 from ..model import stepsim
 from ..testing.agents import beats
+from .arrival import against_the_rule
 
 __all__ = ["arrivals", "sinks_agree", "sinks_at_fault", "source_beats", "source_tokens", "watched"]
 
@@ -243,7 +244,20 @@ def sinks_agree(graph: Graph, units: UnitGraph, run: Run, want: dict[str, list])
 def arrivals(units: UnitGraph, run: Run) -> dict[str, list[int]]:
     """By node, the inputs of each merging unit in the order in which it took their units: told by
     the cycles in which it took their first beats.
+
+    Raises
+    ------
+    RunError
+        The order is not that of docs/timing.md section 3.2.
+
     """
+    if wrong := against_the_rule(units, run):
+        raise RunError(
+            wrong,
+            f"{run.backend} of {units.name}",
+            "a free unit takes the earliest arrival, equal cycles by lowest index",
+            "report this",
+        )
     out: dict[str, list[int]] = {}
     for u in units.units:
         if not kind_of(u.kind).by_arrival:

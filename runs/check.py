@@ -96,6 +96,7 @@ def against_model(point: Point, model_run: Run, rtl: Run, record: Record, stage)
     record.channels_observed = report.observed
     record.channels_total = report.total
     record.mismatches = report.mismatches
+    record.compared = {n: getattr(report, n) for n in ("beats", "lines", "posts")}
     if not report.ok:
         stage(f"RTL {point.label}: recording the channels that differ")
         shown = unfold(report, point.stimulus(), point.config)

@@ -161,6 +161,7 @@ def run_schedule(
     seed: int = 0,
     values: bool = True,
     progress: Callable[[str], None] | None = None,
+    waves: str | None = None,
 ) -> list[ScheduleRun]:
     """Run a schedule; one `ScheduleRun` for `model`, one for `rtl`, two (and the beat-by-beat check
     of each subgraph) for `both`.
@@ -180,6 +181,8 @@ def run_schedule(
         Compute and check values; False: cycles only, on the model.
     progress
         Called with one line per step.
+    waves
+        Path stem: a waveform of each subgraph's run on the RTL, ``<waves>_<subgraph>``.
 
     Raises
     ------
@@ -190,6 +193,8 @@ def run_schedule(
     """
     if on != "model" and not values:
         raise PenstockError("the RTL computes values", remedy="leave out --no-values")
+    if waves and on == "model":
+        raise PenstockError("only the RTL has waveforms", remedy="use --on rtl or --on both")
     say = progress or (lambda _line: None)
     costs = evaluate(problem, schedule, check_latencies=False).subgraphs
     residents = [frozenset[int]()] + [frozenset(s.retain) for s in schedule.subgraphs]
@@ -221,7 +226,14 @@ def run_schedule(
         for backend in backends:
             say(f"{problem.name}: subgraph {index + 1} of {len(programs)} on {backend}")
             done[backend] = _execute(
-                program, graph, fabric, held, backend, trace=on == "both", values=values
+                program,
+                graph,
+                fabric,
+                held,
+                backend,
+                trace=on == "both",
+                values=values,
+                waves=f"{waves}_{index}" if waves else None,
             )
         if on == "both":
             from ..tb import check
@@ -358,6 +370,7 @@ def _execute(
     backend: str,
     trace: bool,
     values: bool,
+    waves: str | None,
 ) -> _Done:
     t = fabric.config.machine.t
     config = fabric.config
@@ -387,7 +400,9 @@ def _execute(
     else:
         from ..tb import run as simulate
 
-        run = simulate(graph, config, inputs, trace=trace, sources=sources, record=kept.values())
+        run = simulate(
+            graph, config, inputs, trace=trace, sources=sources, record=kept.values(), waves=waves
+        )
         taken = {
             name: run.extra["payloads"][c][:, : t * t].astype(np.uint32).view(np.float32)
             for name, c in kept.items()

@@ -178,9 +178,11 @@ def run(
     progress: Progress | Callable[[str], None] | None = None,
     designs: tuple[Design, ...] = DESIGNS,
     deep: bool = False,
+    waves: str | None = None,
 ) -> tuple[list[Record], list[dict]]:
     """Run every design whose name contains ``only``; the deep ones (workloads at the paper's
-    reduced sizes, minutes each) if asked for.
+    reduced sizes, minutes each) if asked for. ``waves``: path stem of a waveform of the first point
+    of each design, which is run once more for it.
 
     Returns
     -------
@@ -203,6 +205,16 @@ def run(
     records = []
     rows = []
     for d in chosen:
+        if waves:
+            show.stage(f"waveform of {d.name}")
+            api.outcomes(
+                d.program,
+                d.machine(),
+                [d.points[0]],
+                on="rtl",
+                waves=f"{waves}_{d.name.replace(' ', '_')}",
+                progress=show,
+            )
         show.stage(d.name)
         runs = [(p, seed) for p in d.points for seed in range(d.seeds)]
         for o, (p, seed) in zip(

@@ -29,10 +29,14 @@ __all__ = [
 
 def agreement(rtl: Record) -> str:
     """What the check of every beat found, of an RTL record that has been compared."""
-    return (
+    text = (
         f"model = RTL: {rtl.channels_observed}/{rtl.channels_total} channels observed, "
         f"{rtl.mismatches} mismatched beats"
     )
+    if rtl.compared is None:
+        return text
+    counts = ", ".join(f"{n} {what}" for what, n in rtl.compared.items())
+    return f"{text}; compared: {counts}"
 
 
 def row(o: Outcome, **first) -> dict:

@@ -22,7 +22,7 @@ from ..machine.errors import RunError
 from ..machine.faults import Fault
 from ..machine.image import pack, unpack
 from ..machine.stimulus import Point, whole_beats
-from ..machine.trace import ChannelTrace, PortTrace, Run
+from ..machine.trace import POST, ChannelTrace, PortTrace, Run
 from ..machine.unitgraph import UnitGraph
 from ..model.dram import lines_bound
 from ..system import children
@@ -503,7 +503,7 @@ def _run(
         for c in channels:
             c.take = np.where(c.take < cycles, c.take, -1)
     ports = [
-        PortTrace(*(out[f"p{i}_{k}"] for k in ("accept", "deliver", "address")))
+        PortTrace(*(out[f"p{i}_{k}"] for k in ("accept", "deliver", "address", "digest")))
         for i in range(len(graph.ports))
     ]
     r = Run("rtl", cycles, status["first_request"])
@@ -519,9 +519,19 @@ def _run(
     if trace:
         r.channels = channels
         r.ports = ports
+        r.posts = _posts(out["posts"], cycles)
     if recorded:
         r.extra["payloads"] = {c: out[f"c{c}_words"] for c in recorded if f"c{c}_words" in out}
     return r
+
+
+def _posts(rows: np.ndarray, cycles: int) -> np.ndarray:
+    """What the probes saw below ``cycles``, ordered."""
+    posts = np.zeros(len(rows), POST)
+    for k, name in enumerate(("unit", "cycle", "page", "change")):
+        posts[name] = rows[:, k]
+    posts.sort(order=("cycle", "unit"))
+    return posts[posts["cycle"] < cycles]
 
 
 def _check_quiet(graph: UnitGraph, out: Mapping[str, np.ndarray], cycles: int) -> None:
@@ -581,10 +591,10 @@ def _check(
                 f"{unit.kind} {unit.name}",
                 remedy="check the tensor's base and pitch against its allocation",
             )
-        raise RunError(
-            f"{what} (cycle {at}, index {status['fault_index']}, value {status['fault_value']})",
-            where,
-        )
+        place = f"index {status['fault_index']}, value {status['fault_value']}"
+        if status["fault"] in (5, 7):
+            place = f"{graph.channels[status['fault_index']].name}, beat {status['fault_value']}"
+        raise RunError(f"{what} (cycle {at}, {place})", where)
     if error := status["error"]:
         flags = "; ".join(f"a unit's fault: {fault.what}" for fault in Fault if error >> fault & 1)
         raise RunError(

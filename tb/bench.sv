@@ -4,8 +4,12 @@
 `define PENSTOCK_CLASS(BITS) \
     begin : g_``BITS \
         import "DPI-C" function void penstock_dpi_write_``BITS(input int id, input int cycle, input int width, input bit [BITS-1:0] beat); \
+        import "DPI-C" function void penstock_dpi_take_``BITS(input int id, input int cycle, input int width, input bit [BITS-1:0] beat); \
         always @(posedge clk) \
             if (!rst && w_valid && w_ready) penstock_dpi_write_``BITS(ID, cycle, WIDTH, {{(BITS-WIDTH){1'b0}}, beat}); \
+        /* A beat is taken in a later cycle than it is accepted, so the order of the two blocks does not matter. */ \
+        always @(posedge clk) \
+            if (!rst && r_valid && r_ready) penstock_dpi_take_``BITS(ID, cycle, WIDTH, {{(BITS-WIDTH){1'b0}}, r_beat}); \
     end
 
 module penstock_probe #(
@@ -19,14 +23,10 @@ module penstock_probe #(
     input logic w_ready,
     input logic r_valid,
     input logic r_ready,
-    input logic [WIDTH-1:0] beat
+    input logic [WIDTH-1:0] beat,
+    input logic [WIDTH-1:0] r_beat
 );
-    import "DPI-C" function void penstock_dpi_take(input int id, input int cycle);
-
     `PENSTOCK_CLASSES  // the narrowest class that holds WIDTH; bench.py writes it
-
-    // A beat is taken in a later cycle than it is accepted, so the order of the two blocks does not matter.
-    always @(posedge clk) if (!rst && r_valid && r_ready) penstock_dpi_take(ID, cycle);
 
 `ifdef PENSTOCK_WAVES
     logic [3:0] stop;
@@ -35,6 +35,23 @@ module penstock_probe #(
     assign {data, stop} = beat[WIDTH-1 -: 5];
     always_comb text = w_valid ? penstock_channels::describe(ID, 32'(beat >> penstock_channels::tail(ID)), stop, data) : "";
 `endif
+endmodule
+
+// A change of reference counts that unit `ID` posts.
+module penstock_post_probe #(
+    parameter int ID = 0,
+    parameter int PAGE = 1,
+    parameter int DELTA = 2
+) (
+    input logic clk,
+    input logic rst,
+    input logic [31:0] cycle,
+    input logic valid,
+    input logic [PAGE-1:0] page,
+    input logic signed [DELTA-1:0] delta
+);
+    import "DPI-C" function void penstock_dpi_post(input int unit, input int cycle, input int page, input int change);
+    always @(posedge clk) if (!rst && valid) penstock_dpi_post(ID, cycle, 32'(page), int'(delta));
 endmodule
 
 module penstock_bench_memory #(

@@ -14,6 +14,8 @@ from .waves import payload_differences
 __all__ = ["Difference", "Report", "compare"]
 
 _LAST = 1 << 62
+CYCLES = ("accept", "take", "deliver", "cycle")
+"""Columns of traces that are cycles."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,10 @@ class Report:
     Attributes
     ----------
     observed, total
-        Channels whose beats the RTL's probes recorded; channels of the graph.
-    beats, lines
-        Beats and memory lines compared.
+        Channels of which the RTL's probes recorded as many beats as the model has, and at least
+        one; channels of the graph.
+    beats, lines, posts
+        Beats, memory lines, and posts of reference counts that were compared, one by one.
     values
         Whether payload digests and outputs were compared (the model computed values).
     differences
@@ -66,6 +69,7 @@ class Report:
     total: int
     beats: int = 0
     lines: int = 0
+    posts: int = 0
     values: bool = True
     differences: list[Difference] = field(default_factory=list)
 
@@ -97,7 +101,7 @@ class Report:
     def __str__(self) -> str:
         head = (
             f"{self.observed} of {self.total} channels observed ({100 * self.coverage:.0f} %), "
-            f"{self.beats} beats and {self.lines} memory lines compared"
+            f"{self.beats} beats, {self.lines} memory lines and {self.posts} posts compared"
         )
         head += ", with values" if self.values else ", values not computed"
         if self.ok:
@@ -113,15 +117,14 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
     """Compare two runs of one graph, both with traces.
 
     Every channel's beats (cycle accepted, cycle taken, stop, data, digest of the payload), every
-    port's lines (cycle granted, cycle delivered, address), outputs bit for bit, busy, blocked and
-    starved cycles of every unit, cycles, first request, peak pages, lines read and written. At most
-    one difference is listed per channel, port, quantity and kind: the first.
+    port's lines (cycle granted, cycle delivered, address, data and byte mask written), every post
+    of a unit (cycle, page, change), outputs bit for bit, busy, blocked and starved cycles of every
+    unit, cycles, first request, peak pages, lines read and written. At most one difference is
+    listed per channel, port, quantity and kind: the first.
     """
     report = Report(0, len(graph.channels))
     found = report.differences
     for c in graph.channels:
-        if c.id < len(rtl.channels) and len(rtl.channels[c.id].accept):
-            report.observed += 1
         if c.id >= len(model.channels) or c.id >= len(rtl.channels):
             found.append(
                 Difference(
@@ -129,7 +132,9 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
                 )
             )
             continue
-        report.beats += len(model.channels[c.id].accept)
+        beats = [len(run.channels[c.id].accept) for run in (model, rtl)]
+        report.observed += beats[0] == beats[1] > 0
+        report.beats += min(beats)
         found += _channel(graph, c, model, rtl, report)
     for i, unit in enumerate(graph.ports):
         name = f"port {i} ({graph.units[unit].name})"
@@ -146,16 +151,12 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
             continue
         m = model.ports[i]
         r = rtl.ports[i]
-        report.lines += len(m.accept)
-        found += _series(
-            name,
-            "line",
-            m,
-            r,
-            (("granted", "accept"), ("delivered", "deliver"), ("address", "address")),
-            m.accept,
-            r.accept,
-        )
+        report.lines += min(len(m.accept), len(r.accept))
+        columns = [("granted", "accept"), ("delivered", "deliver"), ("address", "address")]
+        if model.outputs is not None:
+            columns.append(("data written", "digest"))
+        found += _series(name, "line", m, r, columns, m.accept, r.accept)
+    _posts(graph, model, rtl, report)
     for what in ("cycles", "first_request", "lines_read", "lines_written"):
         _scalar(found, graph.name, what.replace("_", " "), getattr(model, what), getattr(rtl, what))
     for what in ("busy", "blocked", "starved"):
@@ -194,6 +195,24 @@ def compare(model: Run, rtl: Run, graph: UnitGraph) -> Report:
             )
     found.sort(key=lambda d: d.cycle)
     return report
+
+
+def _posts(graph: UnitGraph, model: Run, rtl: Run, report: Report) -> None:
+    """Compare what every unit posts to the scratchpad whose references it copies or drops."""
+    for u in graph.units:
+        m, r = (_Posts(run.posts[run.posts["unit"] == u.id]) for run in (model, rtl))
+        report.posts += min(len(m.cycle), len(r.cycle))
+        columns = (("posted", "cycle"), ("page", "page"), ("change", "change"))
+        report.differences += _series(f"unit {u.name}", "post", m, r, columns, m.cycle, r.cycle)
+
+
+class _Posts:
+    """Posts of one unit, by column."""
+
+    def __init__(self, rows: np.ndarray):
+        self.cycle = rows["cycle"]
+        self.page = rows["page"]
+        self.change = rows["change"]
 
 
 def _there(run: Run, i: int) -> str:
@@ -277,7 +296,7 @@ def _series(
             i = int(differ[0])
             at = (
                 min(x for x in (int(a[i]), int(b[i])) if x >= 0)
-                if column in ("accept", "take", "deliver")
+                if column in CYCLES
                 else int(min(m_cycle[i], r_cycle[i]))
             )
             more = f" ({len(differ)} of {n} {item}s)" if len(differ) > 1 else ""
@@ -304,7 +323,9 @@ def _value(column: str, x) -> str:
     x = int(x)
     if column == "address":
         return f"{x:#x}"
-    if column in ("accept", "take", "deliver"):
+    if column == "digest":
+        return f"{x:016x}"
+    if column in CYCLES:
         return f"in cycle {x}" if x >= 0 else "never"
     return str(x)
 

@@ -20,10 +20,13 @@ struct Channel {
     std::vector<uint8_t> stop, data;
     std::vector<uint64_t> digest;
     std::vector<uint32_t> words;
+    std::vector<uint32_t> inside;   // beats that are in the channel, from `first` on
+    size_t first = 0;
 };
 
 struct Line {
     int64_t accept, deliver, address;
+    uint64_t digest;  // of what is written
     uint8_t write;
 };
 
@@ -53,6 +56,7 @@ std::vector<Channel> channels;
 std::vector<Port> ports;
 std::vector<Source> sources;
 std::vector<Sink> sinks;
+std::vector<int64_t> posts;  // unit, cycle, page and change of each
 std::vector<int> mutations;  // by unit kind
 Fault fault;
 
@@ -86,23 +90,46 @@ void set_fault(int64_t code, int64_t cycle, int64_t index, int64_t value) {
     if (!fault.code) fault = {code, cycle, index, value};
 }
 
+const uint64_t FNV_OFFSET = 0xcbf29ce484222325ull;
+
+uint64_t fnv(uint64_t h, uint32_t word) { return (h ^ word) * 0x100000001b3ull; }
+
 void record_write(int id, int cycle, Words beat, int width) {
     if (id < 0 || size_t(id) >= channels.size()) return;
     Channel& c = channels[id];
     uint32_t n = uint32_t(width + 31) / 32;
-    uint64_t h = 0xcbf29ce484222325ull;
+    uint64_t h = FNV_OFFSET;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t w = beat[i];
         if (i == n - 1 && width % 32) w &= (1u << (width % 32)) - 1;
-        h = (h ^ w) * 0x100000001b3ull;
+        h = fnv(h, w);
         if (c.keep) c.words.push_back(w);
     }
+    c.inside.insert(c.inside.end(), beat, beat + n);
     auto bit = [&](int k) { return (beat[k / 32] >> (k % 32)) & 1u; };
     c.n_words = n;
     c.digest.push_back(h);
     c.data.push_back(uint8_t(bit(width - 1)));
     c.stop.push_back(uint8_t(bit(width - 5) | bit(width - 4) << 1 | bit(width - 3) << 2 | bit(width - 2) << 3));
     c.accept.push_back(cycle);
+    last_activity = cycle;
+}
+
+void record_take(int id, int cycle, Words beat, int width) {
+    if (id < 0 || size_t(id) >= channels.size()) return;
+    Channel& c = channels[id];
+    size_t n = size_t(width + 31) / 32;
+    if (c.take.size() >= c.accept.size()) {
+        set_fault(5, cycle, id, int64_t(c.take.size()));
+    } else {
+        if (std::memcmp(&c.inside[c.first], beat, n * 4)) set_fault(7, cycle, id, int64_t(c.take.size()));
+        c.first += n;
+        if (c.first == c.inside.size() || c.first > 65536) {
+            c.inside.erase(c.inside.begin(), c.inside.begin() + int64_t(c.first));
+            c.first = 0;
+        }
+    }
+    c.take.push_back(cycle);
     last_activity = cycle;
 }
 
@@ -113,16 +140,11 @@ extern "C" {
 // ---- from Verilog ----------------------------------------------------------------------------------------------------
 
 #define WRITE(BITS) \
-    void penstock_dpi_write_##BITS(int id, int cycle, int width, Words beat) { record_write(id, cycle, beat, width); }
+    void penstock_dpi_write_##BITS(int id, int cycle, int width, Words beat) { record_write(id, cycle, beat, width); } \
+    void penstock_dpi_take_##BITS(int id, int cycle, int width, Words beat) { record_take(id, cycle, beat, width); }
 PENSTOCK_CLASSES
 
-void penstock_dpi_take(int id, int cycle) {
-    if (id < 0 || size_t(id) >= channels.size()) return;
-    Channel& c = channels[id];
-    if (c.take.size() >= c.accept.size()) set_fault(5, cycle, id, int64_t(c.take.size()));
-    c.take.push_back(cycle);
-    last_activity = cycle;
-}
+void penstock_dpi_post(int unit, int cycle, int page, int change) { posts.insert(posts.end(), {unit, cycle, page, change}); }
 
 // Present beat of a source for cycle `next`; `taken`: the one presented in the cycle before was accepted.
 unsigned char penstock_dpi_source(int index, int next, unsigned char taken, uint32_t* beat) {
@@ -167,12 +189,19 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
         }
         uint32_t tag = uint32_t(req_group) * port_lanes + lane;
         if (!req_write && !p.reading.insert(tag).second) set_fault(3, cycle, req_port, tag);
-        p.lines.push_back({cycle - 1, -1, int64_t(address), req_write});
+        p.lines.push_back({cycle - 1, -1, int64_t(address), 0, req_write});
         if (req_write) {
             lines_written++;
             Words data = req_data + lane * 16, mask = req_mask + lane * 2;
+            uint32_t written[16] = {};
             for (int b = 0; b < 64; b++)
-                if ((mask[b / 32] >> (b % 32)) & 1) memory[address + b] = uint8_t(data[b / 4] >> (b % 4 * 8));
+                if ((mask[b / 32] >> (b % 32)) & 1) {
+                    memory[address + b] = uint8_t(data[b / 4] >> (b % 4 * 8));
+                    written[b / 4] |= data[b / 4] & (0xffu << (b % 4 * 8));
+                }
+            uint64_t h = FNV_OFFSET;
+            for (uint32_t word : written) h = fnv(h, word);
+            p.lines.back().digest = fnv(fnv(h, mask[0]), mask[1]);
         } else {
             lines_read++;
         }
@@ -244,6 +273,7 @@ void penstock_tb_begin(int64_t n_channels, int64_t n_ports, int64_t n_sources, i
     sources.assign(size_t(n_sources), {});
     sinks.assign(size_t(n_sinks), {});
     mutations.clear();
+    posts.clear();
     slots.clear();
     free_slots.clear();
     fault = {};
@@ -315,11 +345,18 @@ void penstock_tb_channel(int64_t channel, int64_t* accept, int64_t* take, uint8_
 
 int64_t penstock_tb_port_size(int64_t port) { return int64_t(ports[size_t(port)].lines.size()); }
 
-void penstock_tb_port(int64_t port, int64_t* accept, int64_t* deliver, int64_t* address) {
+int64_t penstock_tb_post_size() { return int64_t(posts.size() / 4); }
+
+void penstock_tb_posts(int64_t* out) {
+    if (!posts.empty()) std::memcpy(out, posts.data(), posts.size() * 8);
+}
+
+void penstock_tb_port(int64_t port, int64_t* accept, int64_t* deliver, int64_t* address, uint64_t* digest) {
     size_t i = 0;
     for (const Line& line : ports[size_t(port)].lines) {
         accept[i] = line.accept;
         deliver[i] = line.deliver;
+        digest[i] = line.digest;
         address[i++] = line.address;
     }
 }

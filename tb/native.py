@@ -18,6 +18,7 @@ FAULTS = {
     4: "the fabric's cycle counter is wrong",
     5: "a channel delivered a beat that it never accepted",
     6: "the DRAM model has more lines in flight or delivered than it has room for",
+    7: "a channel delivered another beat than the one that it accepted",
 }
 STATUS = (
     "halt",
@@ -128,8 +129,13 @@ class Native:
         for p in range(self.ports):
             self.lib.penstock_tb_port_size.restype = ctypes.c_int64
             n = self.lib.penstock_tb_port_size(ctypes.c_int64(p))
-            columns = [np.zeros(n, np.int64) for _ in range(3)]
+            columns = [np.zeros(n, t) for t in (np.int64, np.int64, np.int64, np.uint64)]
             self._call("port", p, *map(_pointer, columns))
-            for name, column in zip(("accept", "deliver", "address"), columns, strict=False):
+            for name, column in zip(
+                ("accept", "deliver", "address", "digest"), columns, strict=True
+            ):
                 out[f"p{p}_{name}"] = column
+        self.lib.penstock_tb_post_size.restype = ctypes.c_int64
+        out["posts"] = np.zeros((self.lib.penstock_tb_post_size(), 4), np.int64)
+        self._call("posts", _pointer(out["posts"]))
         return out

@@ -1,7 +1,8 @@
 // Runs a job on a Verilated overlay: loads words, starts runs, reads values, one command after the other.
 //
-//   overlay JOB OUT
+//   overlay JOB OUT [WAVES]
 //
+// WAVES: where a build for waveforms writes one.
 // JOB and OUT are 32-bit little-endian words. Commands: 1 n (n payloads of `load`), 2 limit (a run of at most so many cycles),
 // 3 n (n payloads of `look`), 4 n (tokens have n words).
 // Answers: to 2 the words `cycles`, cycles counted here, cycles from start to the first of the run, number of writes, number of tokens; then
@@ -16,6 +17,18 @@
 
 #include "Vpenstock_overlay.h"
 #include "verilated.h"
+#if VM_TRACE_FST
+#include "verilated_fst_c.h"
+using Trace = VerilatedFstC;
+#elif VM_TRACE
+#include "verilated_vcd_c.h"
+using Trace = VerilatedVcdC;
+#else
+struct Trace {
+    void dump(uint64_t) {}
+    void close() {}
+};
+#endif
 
 namespace {
 
@@ -59,7 +72,8 @@ struct Seen {
 
 struct Bench {
     VerilatedContext context;
-    Vpenstock_overlay top{&context};
+    Vpenstock_overlay top{&context, ""};
+    Trace* trace = nullptr;
     std::vector<uint32_t> out;
     uint64_t clocks = 0;
 
@@ -68,8 +82,10 @@ struct Bench {
     void tick() {
         top.clk = 1;
         top.eval();
+        if (trace) trace->dump(10 * clocks);
         top.clk = 0;
         top.eval();
+        if (trace) trace->dump(10 * clocks + 5);
         ++clocks;
     }
 
@@ -155,9 +171,18 @@ void penstock_overlay_link(int link, const uint32_t* token) {
 }  // extern "C"
 
 int main(int argc, char** argv) {
-    if (argc != 3) fail("takes JOB and OUT");
+    if (argc != 3 && argc != 4) fail("takes JOB, OUT and perhaps WAVES");
     const std::vector<uint32_t> job = read_file(argv[1]);
     static Bench bench;
+#if VM_TRACE
+    Trace trace;
+    if (argc == 4) {
+        bench.context.traceEverOn(true);
+        bench.top.trace(&trace, 99);
+        trace.open(argv[3]);
+        bench.trace = &trace;
+    }
+#endif
     bench.top.clk = 0;
     bench.top.rst = 1;
     bench.tick();
@@ -175,6 +200,7 @@ int main(int argc, char** argv) {
         else fail("unknown command");
     }
     bench.top.final();
+    if (bench.trace) bench.trace->close();
     FILE* file = std::fopen(argv[2], "wb");
     if (!file || std::fwrite(bench.out.data(), 4, bench.out.size(), file) != bench.out.size() || std::fclose(file)) fail("cannot write the answers");
     std::printf("%llu %.6f\n", static_cast<unsigned long long>(bench.clocks), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());

@@ -19,6 +19,7 @@ from ..machine.overlay_image import Image
 from ..machine.token_ops import OP_CLASS, Op, format_of
 from ..system import children
 from . import runner
+from .waves import collect_overlay
 
 __all__ = [
     "MAX_CYCLES",
@@ -98,9 +99,11 @@ def run_image(
     again: Sequence[tuple[np.ndarray, np.ndarray]] = (),
     *,
     max_cycles: int = MAX_CYCLES,
+    waves: str | None = None,
 ) -> RtlRun:
     """Load an image, run it, read every value; then, for each of ``again`` (graph nodes of sources,
-    uint64 bits), load these values only and run again.
+    uint64 bits), load these values only and run again. ``waves``: path stem of a waveform and its
+    viewer layout.
 
     Raises
     ------
@@ -110,7 +113,7 @@ def run_image(
         A fixed memory is too small.
 
     """
-    return run_images([image], {0: again}, max_cycles=max_cycles)[0]
+    return run_images([image], {0: again}, max_cycles=max_cycles, waves=waves)[0]
 
 
 def run_images(
@@ -118,6 +121,7 @@ def run_images(
     again: Mapping[int, Sequence[tuple[np.ndarray, np.ndarray]]] | None = None,
     *,
     max_cycles: int = MAX_CYCLES,
+    waves: str | None = None,
 ) -> list[RtlRun]:
     """Run images of one overlay one after the other, without a reset in between, on hardware that
     holds the largest of them; see :func:`run_image`.
@@ -133,7 +137,7 @@ def run_images(
         overlay, sizes, json.dumps({pe: sorted(names) for pe, names in classes.items()})
     )
     export_s = time.perf_counter() - start
-    executable, build_s = _executable(verilog, shared)
+    executable, build_s = _executable(verilog, shared, bool(waves))
 
     loader = _Loader(overlay, sizes)
     job: list[np.ndarray] = [loader.begin()]
@@ -145,7 +149,7 @@ def run_images(
                 *loader.run(max_cycles),
                 *loader.look(image),
             ]
-    answers, clocks, simulate_s = _simulate(executable, np.concatenate(job))
+    answers, clocks, simulate_s = _simulate(executable, np.concatenate(job), waves, overlay)
 
     results = []
     at = 0
@@ -266,21 +270,25 @@ def _verilog(overlay: Overlay, sizes: Sizes, classes: str) -> tuple[str, tuple[s
     return done.verilog, done.shared
 
 
-def _executable(verilog: str, shared: Sequence[str]) -> tuple[Path, float]:
+def _executable(verilog: str, shared: Sequence[str], waves: bool) -> tuple[Path, float]:
     """The simulator of an exported overlay, from the cache if it is there, and the wall time of
-    building it.
+    building it. One for waveforms is not hierarchical, so that they show all tiles.
     """
     probes = runner.TB / "overlay.sv"
     files = {probes.name: probes.read_text(encoding="utf-8"), f"{TOP}.v": verilog}
-    return runner.program(files, TOP, runner.TB / "overlay.cpp", shared=shared)
+    main = runner.TB / "overlay.cpp"
+    return runner.program(files, TOP, main, shared=() if waves else shared, waves=waves)
 
 
-def _simulate(executable: Path, job: np.ndarray) -> tuple[np.ndarray, int, float]:
+def _simulate(
+    executable: Path, job: np.ndarray, waves: str | None, overlay: Overlay
+) -> tuple[np.ndarray, int, float]:
     with children.temporary() as folder:
         source = folder / "job"
         target = folder / "out"
         job.astype("<u4").tofile(source)
-        done = children.run([executable, source, target])
+        dump = [folder / f"dump.{runner.wave_format()}"] if waves else []
+        done = children.run([executable, source, target, *dump])
         if done.returncode:
             raise RunError(
                 done.stderr.strip().splitlines()[-1]
@@ -289,6 +297,8 @@ def _simulate(executable: Path, job: np.ndarray) -> tuple[np.ndarray, int, float
                 "RTL of the overlay",
                 remedy=f"the simulator is {executable}",
             )
+        if waves:
+            collect_overlay(folder, waves, overlay)
         clocks, seconds = done.stdout.split()
         return np.fromfile(target, "<u4"), int(clocks), float(seconds)
 

@@ -503,8 +503,36 @@ def _keep_runtime(folder: Path, runtime: str) -> None:
                 shutil.copy(path, kept)
 
 
+def _program_flags(top: str, shared: Sequence[str], waves: bool) -> list[str]:
+    """What Verilator is told for a simulator with a ``main`` of its own."""
+    return [
+        "--cc",
+        "--exe",
+        "-O3",
+        "--x-assign",
+        "fast",
+        "--x-initial",
+        "fast",
+        "--no-timing",
+        "-Wno-fatal",
+        "-Wno-lint",
+        "-Wno-style",
+        "--output-split",
+        "20000",
+        "--top-module",
+        top,
+        *(["--hierarchical"] if shared else []),
+        *([{"fst": "--trace-fst", "vcd": "--trace"}[wave_format()]] if waves else []),
+    ]
+
+
 def program(
-    verilog: Mapping[str, str], top: str, main: Path, *, shared: Iterable[str] = ()
+    verilog: Mapping[str, str],
+    top: str,
+    main: Path,
+    *,
+    shared: Iterable[str] = (),
+    waves: bool = False,
 ) -> tuple[Path, float]:
     """Verilate ``verilog`` and link it with a C++ ``main``, or find the executable in the cache.
 
@@ -514,6 +542,8 @@ def program(
         As in :func:`build`.
     main
         C++ source that instantiates ``V<top>``.
+    waves
+        Whether it can write waveforms, of :func:`wave_format`.
 
     Returns
     -------
@@ -532,24 +562,7 @@ def program(
     control = "`verilator_config\n" + "".join(
         f'hier_block -module "{module}"\n' for module in shared
     )
-    flags = [
-        "--cc",
-        "--exe",
-        "-O3",
-        "--x-assign",
-        "fast",
-        "--x-initial",
-        "fast",
-        "--no-timing",
-        "-Wno-fatal",
-        "-Wno-lint",
-        "-Wno-style",
-        "--output-split",
-        "20000",
-        "--top-module",
-        top,
-        *(["--hierarchical"] if shared else []),
-    ]
+    flags = _program_flags(top, shared, waves)
     variables = _make_variables() | {"OPT_GLOBAL": "-O1"}
     key = digest(
         json.dumps([dict(verilog), top, control, flags, _make_inputs(variables)]),
@@ -566,7 +579,8 @@ def program(
             return executable, 0.0
         for file, text in {"control.vlt": control, **verilog}.items():
             (folder / file).write_text(text, encoding="utf-8")
-        env = {**os.environ, "MAKEFLAGS": _makeflags(variables | _shared_headers())}
+        headers = {} if waves else _shared_headers()
+        env = {**os.environ, "MAKEFLAGS": _makeflags(variables | headers)}
         env.pop("VERILATOR_ROOT", None)
         work = folder / "obj"
         log = folder / "build.log"
@@ -577,6 +591,7 @@ def program(
             _version("verilator"),
             json.dumps(_make_inputs(variables)),
             str(bool(shared)),
+            wave_format() if waves else "",
             platform.platform(),
         )
         ready_objects = _ready_objects(runtime)

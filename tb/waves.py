@@ -11,10 +11,11 @@ from vcd.gtkw import GTKWSave
 
 from ..machine.beat import ELEMENT_BITS, STOP_BITS, STOP_DONE, BufferRef, Payload, Tile, Tuple
 from ..machine.errors import RunError
+from ..machine.overlay import LINKS, Overlay
 from ..machine.unitgraph import UnitGraph
 from ..system.output import writing
 
-__all__ = ["collect", "decode", "payload_differences", "tile_values"]
+__all__ = ["collect", "collect_overlay", "decode", "payload_differences", "tile_values"]
 
 
 def tile_values(tile: Tile, payload: int) -> np.ndarray:
@@ -153,20 +154,59 @@ def _probes(path: Path, count: int) -> dict[int, str]:
     return found
 
 
+def _dump(folder: Path, where: str) -> Path:
+    """The waveform that a simulator left in a folder."""
+    dumps = [p for p in (folder / "dump.vcd", folder / "dump.fst") if p.exists()]
+    if not dumps:
+        raise RunError("the simulator wrote no waveform", where)
+    return dumps[0]
+
+
+def _moved(dump: Path, stem: str) -> Path:
+    target = Path(f"{stem}{dump.suffix}")
+    with dump.open("rb") as source, writing(target, "wb") as file:
+        shutil.copyfileobj(source, file)
+    dump.unlink()
+    return target
+
+
+def collect_overlay(folder: Path, stem: str, overlay: Overlay) -> list[str]:
+    """Move an overlay's waveform to ``stem`` and write the viewer's layout beside it; returns the
+    paths.
+
+    In the layout every PE is a group: the writes to its value memory, and the links that leave it.
+    """
+    top = "penstock_overlay"
+    target = _moved(_dump(folder, "RTL of the overlay"), stem)
+    layout = Path(f"{stem}.gtkw")
+    signals = ("value",) if overlay.pe == "static" else ("valid", "ready", "token")
+    with writing(layout) as file:
+        save = GTKWSave(file)
+        save.dumpfile(str(target.resolve()))
+        save.treeopen(f"{top}.")
+        for name in ("clk", "start", "running", "idle", "cycles"):
+            save.trace(f"{top}.{name}", datafmt="dec")
+        links = set(overlay.links())
+        for pe in range(overlay.pes):
+            with save.group(f"PE {pe} ({pe % overlay.cols}, {pe // overlay.cols})", closed=True):
+                for name in ("valid", "address", "data"):
+                    save.trace(f"{top}.write{pe}.{name}", datafmt="hex")
+                for link in range(len(LINKS) * pe, len(LINKS) * (pe + 1)):
+                    if link in links:
+                        for name in signals:
+                            save.trace(f"{top}.link{link}.{name}", datafmt="hex")
+    return [str(target), str(layout)]
+
+
 def collect(folder: Path, stem: str, graph: UnitGraph) -> list[str]:
     """Move a run's waveform to ``stem`` and write the viewer's layout beside it; returns the paths.
 
     In the layout every channel is a group: what the beat at its write side is (``text``, ASCII),
     stop, valid and ready of both sides.
     """
-    dumps = [p for p in (folder / "dump.vcd", folder / "dump.fst") if p.exists()]
-    if not dumps:
-        raise RunError("the simulator wrote no waveform", f"RTL of {graph.name}")
-    target = Path(f"{stem}{dumps[0].suffix}")
-    probes = _probes(dumps[0], len(graph.channels)) if target.suffix == ".vcd" else {}
-    with dumps[0].open("rb") as dump, writing(target, "wb") as file:
-        shutil.copyfileobj(dump, file)
-    dumps[0].unlink()
+    dump = _dump(folder, f"RTL of {graph.name}")
+    probes = _probes(dump, len(graph.channels)) if dump.suffix == ".vcd" else {}
+    target = _moved(dump, stem)
     layout = Path(f"{stem}.gtkw")
     with writing(layout) as file:
         save = GTKWSave(file)

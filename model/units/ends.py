@@ -116,6 +116,6 @@ def sink(net, u, c):
     net.sunk_count += 1
     u.next += 1
     if beat.data:
-        post(net, u.counts, beat.page, -1)
+        post(net, u, beat.page, -1)
     take(net, channel, c)
     return BUSY

@@ -92,7 +92,7 @@ def partition(net, u, c):
             forward(net, x, target(net, u, k), c, min(x.stop, u.rank))
             copies += 1
     if x.data:
-        post(net, u.counts, x.page, copies - 1)
+        post(net, u, x.page, copies - 1)
     take(net, data, c)
     if ends:
         take(net, selector, c)
@@ -119,7 +119,7 @@ def expand(net, u, c):
     else:
         push_bare(net, out, c, y.stop)
     if x.data:
-        post(net, u.counts, x.page, y.data - (1 if ends else 0))
+        post(net, u, x.page, y.data - (1 if ends else 0))
     if ends:
         take(net, data, c)
     take(net, reference, c)

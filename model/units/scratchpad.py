@@ -22,10 +22,10 @@ from .state import (
     Counts,
     acts,
     copy_values,
+    count_references,
     fail,
     head,
     is_done,
-    post,
     push_bare,
     push_entry,
     push_pair,
@@ -532,7 +532,7 @@ def serve(net, u, r, channel, c):
             start_pass(r)
         else:
             if r.first >= 0:
-                post(net, u.counts, r.first, -1)
+                count_references(net, u.counts, r.first, -1)
             r.holds = 0
             if visible(net, channel, c) and not is_done(head(net, channel)):
                 start_read(net, r, channel, c)

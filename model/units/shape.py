@@ -59,7 +59,7 @@ def broadcast(net, u, c):
     for i in range(u.n_outs):
         forward(net, beat, target(net, u, i), c, beat.stop)
     if beat.data:
-        post(net, u.counts, beat.page, u.n_outs - 1)
+        post(net, u, beat.page, u.n_outs - 1)
     take(net, channel, c)
     return BUSY
 

@@ -94,14 +94,14 @@ class Net:
 class Logged:
     """A line of the trace."""
 
-    what: int  # ACCEPTED, TAKEN, SENT, DELIVERED
-    where: int  # channel; port
+    what: int  # ACCEPTED, TAKEN, SENT, DELIVERED, POSTED
+    where: int  # channel; port; unit
     cycle: int
-    about: int  # stop and data << 8; address; number of the line
-    digest: int
+    about: int  # stop and data << 8; address; number of the line; page
+    digest: int  # of a beat, of what is written; change of a count
 
 
-ACCEPTED, TAKEN, SENT, DELIVERED = range(4)
+ACCEPTED, TAKEN, SENT, DELIVERED, POSTED = range(5)
 
 
 @record
@@ -549,12 +549,22 @@ def compute(net, kernel, a, b, out):
 
 
 @fast
-def post(net, counts, page, change):
-    """Change the references to the buffer that starts at `page`; `counts`: offset of the memory's
-    `Counts`, -1 for streams of other things.
+def post(net, u, page, change):
+    """A unit that is no memory changes the references to the buffer that starts at `page`, if its
+    stream is one of references.
     """
-    if counts < 0:
+    if u.counts < 0:
         return
+    if net.traced:
+        note(net, POSTED, u.id, net.now, page).digest = change
+    count_references(net, u.counts, page, change)
+
+
+@fast
+def count_references(net, counts, page, change):
+    """Change the references to the buffer that starts at `page`; `counts`: offset of the memory's
+    `Counts`.
+    """
     all_counts = Counts(net, counts, 0)
     count = Count(net, all_counts.pages, page)
     memory = Unit(net, all_counts.unit, 0)

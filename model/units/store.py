@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...machine import limits
-from ...machine.beat import LINE_BYTES, STOP_DONE
+from ...machine.beat import FNV_OFFSET, LINE_BYTES, STOP_DONE
 from ..records import fast, halves, record, singles, table
 from .offchip import Placed, begin_port, block_at, locate, pop_block, port, present, send
 from .state import (
@@ -15,6 +15,7 @@ from .state import (
     FAULT_ADDRESS,
     FAULT_ROWS,
     FAULT_STOP,
+    Logged,
     acts,
     commit,
     copy_values,
@@ -22,6 +23,7 @@ from .state import (
     head,
     is_done,
     push,
+    put_word,
     ready,
     source,
     take,
@@ -324,6 +326,9 @@ def grant_store(net, u, c):
         send(net, u, c, address, tag | u.sequence + i, i, count)
         if net.has_values:
             write_line(net, u, block, address // size, first + i, skip, own)
+            if net.traced:  # `send` has just noted the line
+                noted = Logged(net, net.log, net.logged - 1)
+                noted.digest = np.int64(written_digest(net, address, low, high))
         address += u.pitch
     u.sequence += count
     u.in_flight += count
@@ -354,6 +359,29 @@ def write_element(net, u, at, x):
         memory[2 * at + 1] = np.uint16(x >> np.uint32(16))
     else:
         memory[at] = np.uint16(x >> np.uint32(16))
+
+
+@fast
+def written_digest(net, address, low, high):
+    """Digest of what is written to a line (docs/timing.md section 5): the bytes from `low` to
+    `high`, the others as 0, and a bit for each byte that is written.
+    """
+    memory = halves(net.memory)
+    h = np.uint64(FNV_OFFSET)
+    for word in range(LINE_BYTES // 4):
+        x = np.uint64(0)
+        for half in range(2):
+            at = 4 * word + 2 * half
+            if low <= at < high:
+                x |= np.uint64(memory[(address + at) // 2]) << np.uint64(16 * half)
+        h = put_word(net, h, x, 0)
+    for part in range(LINE_BYTES // 32):
+        x = np.uint64(0)
+        for byte in range(32):
+            if low <= 32 * part + byte < high:
+                x |= np.uint64(1) << np.uint64(byte)
+        h = put_word(net, h, x, 0)
+    return h
 
 
 @fast

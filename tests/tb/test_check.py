@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from penstock.machine import stimulus
 from penstock.machine.beat import Scalar, Tile, Tuple
-from penstock.machine.trace import ChannelTrace, PortTrace, Run
+from penstock.machine.trace import POST, ChannelTrace, PortTrace, Run
 from penstock.machine.unitgraph import Channel, Unit, UnitGraph
 from penstock.tb import api, check, tiny, waves
 from penstock.testing import agents
@@ -33,9 +33,12 @@ def a_run(backend):
         np.array([11, 22, 33], np.uint64),
     )
     ports = [
-        PortTrace(np.array([0, 1]), np.array([20, 21]), np.array([0, 64])),
-        PortTrace(np.array([30]), np.array([49]), np.array([128])),
+        PortTrace(np.array([0, 1]), np.array([20, 21]), np.array([0, 64]), np.zeros(2, np.uint64)),
+        PortTrace(np.array([30]), np.array([49]), np.array([128]), np.array([77], np.uint64)),
     ]
+    posts = np.zeros(2, POST)
+    posts["cycle"] = 5, 9
+    posts["change"] = 1, -1
     return Run(
         backend,
         50,
@@ -43,6 +46,7 @@ def a_run(backend):
         {"out": np.ones((2, 2), np.float32)},
         [channel],
         ports,
+        posts,
         np.array([2, 3]),
         np.array([0, 1]),
         np.array([48, 46]),
@@ -64,6 +68,14 @@ def change(run, what):
             run.channels[0] = ChannelTrace(*(x[:2] for x in vars(run.channels[0]).values()))
         case "deliver":
             run.ports[0].deliver[1] = 22
+        case "written":
+            run.ports[1].digest[0] ^= np.uint64(1)
+        case "dropped post":
+            run.posts = run.posts[:1]
+        case "late post":
+            run.posts["cycle"][1] = 10
+        case "change":
+            run.posts["change"][1] = 1
         case "output":
             run.outputs["out"][1, 0] = -1
         case "busy":
@@ -80,6 +92,10 @@ def change(run, what):
         ("digest", r"channel l_s beat 1: payload digest \(1 of 3 beats\)"),
         ("count", "channel l_s: number of beats: model 3, RTL 2"),
         ("deliver", r"port 0 \(l\) line 1: delivered: model in cycle 21, RTL in cycle 22"),
+        ("written", r"port 1 \(s\) line 0: data written: model 0+4d, RTL 0+4c"),
+        ("dropped post", "unit l: number of posts: model 2, RTL 1"),
+        ("late post", "unit l post 1: posted: model in cycle 9, RTL in cycle 10"),
+        ("change", "unit l post 1: change: model -1, RTL 1"),
         ("output", r"output out: element \[1, 0\] \(1 of 4 elements\): model 1.0, RTL -1.0"),
         ("busy", "unit s: busy cycles: model 3, RTL 4"),
         ("cycles", "pair: cycles: model 50, RTL 51"),
@@ -88,7 +104,8 @@ def change(run, what):
 def test_each_difference_is_named(what, told):
     model = a_run("model")
     rtl = a_run("rtl")
-    assert check.compare(model, rtl, GRAPH).ok
+    report = check.compare(model, rtl, GRAPH)
+    assert report.ok and (report.observed, report.beats, report.lines, report.posts) == (1, 3, 3, 2)
     change(rtl, what)
     report = check.compare(model, rtl, GRAPH)
     assert not report.ok and report.mismatches == 1

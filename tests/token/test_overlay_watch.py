@@ -5,9 +5,11 @@ probes change nothing of what is exported.
 import re
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from penstock.cli import main
 from penstock.hw.export import export
 from penstock.hw.overlay import Overlay as Component
 from penstock.hw.units.token.static_pe import StaticPE
@@ -138,3 +140,20 @@ def test_probes_add_lines_to_the_exported_verilog_and_change_none(keys):
 
     assert lines(plain) - lines(probed) == Counter()
     assert "probe" not in plain
+
+
+def test_waveforms_show_writes_and_links(tmp_path, capsys):
+    stem = tmp_path / "wave"
+    args = ["overlay", "compare", "gen:ladder:6", "--mesh", "1x2", "--pe", "static", "--quiet"]
+    chosen = ["--on", "both", "--kinds", "specialised", "--waves", str(stem)]
+    assert main([*args, *chosen]) == 1
+    assert "a waveform is of one run, and these are 3" in capsys.readouterr().err
+    assert main([*args, *chosen, "--sends", "multicast"]) == 0
+    assert "writes and 16 tokens equal the model's" in capsys.readouterr().out
+    shown = re.findall(r"^penstock_overlay\.(\w+)\.(\w+)$", Path(f"{stem}.gtkw").read_text(), re.M)
+    assert ("write0", "data") in shown and ("link1", "value") in shown and len(shown) == 8
+    if (dump := stem.with_suffix(".vcd")).exists():
+        text = dump.read_text()
+        for scope, signal in shown:
+            begins = text.index(f"$scope module {scope} $end")
+            assert f" {signal} " in text[begins : text.index("$upscope", begins)]
