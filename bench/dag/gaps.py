@@ -96,8 +96,7 @@ def ranges(records: list[dict]) -> str:
         apart = _range([1 - r["overlap"] for r in own])
         rest = _range([r["gap"] - (1 - r["overlap"]) for r in own])
         sentences.append(
-            f"{kind}: gaps of {gap}, of which {apart} of the latency is not overlapped and {rest} "
-            "is not forced."
+            f"{kind}: gaps of {gap}. Of the latency {apart} is not overlapped, {rest} not forced."
         )
     return " ".join(sentences)
 

@@ -31,7 +31,8 @@ BLOCKS = {
 def test_synthesises(name, tmp_path):
     (tmp_path / "in.il").write_text(rtlil.convert(BLOCKS[name](), name="block", emit_src=False))
     done = yosys(
-        "read_rtlil in.il; synth -noabc -top block; check -assert; tee -q -o stat.json stat -json",
+        "read_rtlil in.il; synth -noabc -flatten -top block; delete t:$scopeinfo; check -assert; "
+        "tee -q -o stat.json stat -json",
         tmp_path,
     )
     assert not done.returncode, done.stdout + done.stderr

@@ -6,7 +6,6 @@ import pytest
 from amaranth.hdl import Module, Value
 from amaranth.lib import stream
 from amaranth.sim import Simulator
-from penstock.fuzz.fabric import side_by_side
 from penstock.hw.beat import Payloads, beat_layout
 from penstock.hw.fabric import Fabric
 from penstock.hw.registry import component, register
@@ -336,16 +335,6 @@ def test_other_refusals():
     g = unit("repeat", {"count": 2**32}, [TILE], [TILE], 2)
     with pytest.raises(LoweringError, match="count of a repeat is from 1 to 4294967295"):
         Fabric(g, small(2))
-    wide = Tile(16, "fp32")
-    g, _ = side_by_side([unit("zip", {}, [wide, wide], [Tuple((wide, wide))], 16)] * 4, "wide")
-    with pytest.raises(
-        LoweringError,
-        match=(
-            r"graph wide: its inputs have 65,[78].. bits, most of them those of 8 sources.*at "
-            r"most 65,536 bits.*load tiles from off-chip tensors"
-        ),
-    ):
-        Fabric(g, small(16))
     g = unit(
         "reshape",
         {"dim": 0, "chunk": 1, "pad": True, "pad_rows": 1 << 16, "pad_cols": 1},

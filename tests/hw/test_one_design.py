@@ -19,6 +19,8 @@ PROGRAMS = {
 }
 MODULE = re.compile(r"^module (\w+)\(.*?^endmodule$", re.M | re.S)
 
+BEGIN = re.compile(r"( reg [^=;]*\bcfg\w+) = [^;]*(?=;)")
+
 
 def modules(verilog):
     return {found[1]: found[0] for found in MODULE.finditer(verilog)}
@@ -28,7 +30,7 @@ def without_probes(text, folder):
     """The lines of a module without probes, and without what they alone read."""
     (folder / "in.v").write_text(text)
     done = yosys(
-        "read_verilog in.v; delete t:penstock_probe; proc; opt_clean -purge; "
+        "read_verilog in.v; delete t:penstock_probe t:penstock_post_probe; proc; opt_clean -purge; "
         r"rename -hide w:\$*; rename -enumerate -pattern net_% w:$*; write_verilog -noattr out.v",
         folder,
     )
@@ -46,5 +48,6 @@ def test_no_module_differs(name, tmp_path):
     tops = written.pop(design.top), simulated.pop(design.top)
     assert written == simulated and any(m.startswith("penstock_dot") for m in written)
     assert "penstock_probe" in tops[1]
-    first, second = (without_probes(top, tmp_path) for top in tops)
+    # The bench writes the run-time registers: a design of the cache may begin with other values.
+    first, second = (without_probes(BEGIN.sub(r"\1", top), tmp_path) for top in tops)
     assert first == second

@@ -32,7 +32,7 @@ ALLOWED = {
     "sim_configs": set(),
 }
 """Room -> rooms that it may import besides itself."""
-INNER = {"hw/arith": {"machine", "hw/arith", "hw/ram"}}
+INNER = {"hw/arith": {"machine", "hw/arith", "hw/module_key", "hw/place", "hw/ram"}}
 """The same for a room within a room: prefixes of all that it may import."""
 
 

@@ -10,11 +10,12 @@ import matplotlib.pyplot as plt
 from penstock import figures
 from penstock.figures.fig8 import agreement_text
 
-STORED = Path(__file__).parents[2] / "docs" / "results" / "figures"
+STORED = Path(__file__).parents[2] / "docs" / "results" / "figures.json"
 
 
 def test_figure_9_says_its_scale_and_labels_every_point():
-    rows = json.loads((STORED / "fig9.json").read_text())["rows"]
+    (case,) = (c for c in json.loads(STORED.read_text())["cases"] if c["case"] == "fig9")
+    rows = case["rows"]
     fig = plt.figure()
     figures.FIGURES["fig9"].plot(fig, rows)
     for ax, model in zip(fig.axes[:2], ("mixtral", "qwen"), strict=True):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+from penstock.hw.module_key import module_key
 from penstock.machine import config as configs
 from penstock.system.sources import digest_of, sources_of
 from penstock.tb import runner
@@ -81,8 +82,9 @@ def test_what_make_takes_from_the_environment_is_part_of_a_key(name, monkeypatch
 def test_a_module_that_is_cut_is_made_anew(tmp_path, monkeypatch):
     monkeypatch.setenv("PENSTOCK_CACHE", str(tmp_path))
     store = Modules("sources")
-    store["penstock_map"] = {"penstock_map": "text"}
-    assert store["penstock_map"] == {"penstock_map": "text"}
+    modules = {"penstock_map": (module_key("map", {"lanes": 16}), "text")}
+    store["penstock_map"] = modules
+    assert store["penstock_map"] == modules
     (path,) = (tmp_path / "modules" / "sources").iterdir()
     path.write_text(path.read_text()[:-3])
     assert store.get("penstock_map") is None
