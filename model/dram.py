@@ -39,7 +39,7 @@ def accept(state, h, line, index, count, address, write):
     look at it again (for `pipe` and `ideal` that of its delivery), or FULL.
     """
     if state[KIND] == HBM2:
-        return call_words(state[hbm2.ENTER], (state[hbm2.SELF], line, address, write, h))
+        return call_words(state[hbm2.ENTER], (state[hbm2.AT], line, address, write, h))
     channels = state[CHANNELS]
     channel = 0
     if state[KIND] == PIPE:
@@ -79,7 +79,7 @@ def deliver(state, d, out):
     none waits).
     """
     if state[KIND] == HBM2:
-        return call_words(state[hbm2.ADVANCE], (state[hbm2.SELF], d, out.ctypes.data))
+        return call_words(state[hbm2.ADVANCE], (state[hbm2.AT], d, out.ctypes.data))
     n = 0
     earliest = NEVER
     at = HEADER

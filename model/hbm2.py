@@ -23,9 +23,6 @@ from ..machine.hbm2 import Hbm2
 from .compiling import address_of, stamp
 from .records import WORD, Words, at_address, digest_of, fast, record, table, words
 
-# The first words of a memory's state; :class:`Memory` follows.
-KIND, IN_FLIGHT, EARLIEST, SELF, ENTER, ADVANCE, UP, DOWN, SHARED = range(9)
-
 NEVER = 1 << 62
 FULL = -1
 """What `accept` of a memory says that has no room for a line."""
@@ -43,6 +40,17 @@ ACTIVATE, PRECHARGE, COLUMN = range(3)
 class Memory:
     """What the memory has once."""
 
+    # what a memory of every kind begins with
+    kind: int
+    in_flight: int  # lines
+    earliest: int  # the next cycle in which something may happen
+    # by which model/dram.py calls this memory
+    at: int  # its address
+    enter: int  # functions: their addresses
+    advance: int
+    # ticks in a cycle: a fraction
+    up: int
+    down: int
     channels: int
     first: int  # the first channel
     queue: int  # requests that a queue of a channel holds
@@ -91,8 +99,7 @@ class Memory:
     due: int
     due_last: int
     free: int  # the first of the free ones
-    in_flight: int
-    earliest: int  # the next tick in which something may happen
+    next: int  # the next tick in which something may happen
 
 
 @record
@@ -111,7 +118,6 @@ class Channel:
     returns: int
     returns_last: int
     written: int
-    written_ready: int
     # queues, in the order of arrival: a list of requests each
     n_reads: int
     n_writes: int
@@ -191,6 +197,11 @@ class Request:
 
 
 see = at_address(Memory)
+KIND, IN_FLIGHT, EARLIEST, AT, ENTER, ADVANCE = (
+    Memory.offsets[name] for name in ("kind", "in_flight", "earliest", "at", "enter", "advance")
+)
+SHARED = AT
+"""Words that a memory of every kind begins with."""
 
 
 @fast
@@ -201,6 +212,16 @@ def channel_of(m, i):
 @fast
 def request_at(m, at):
     return Request(m, at, 0)
+
+
+@fast
+def linked(m, first, last, at):
+    """Put a request at the end of a list (`first` to `last`); the list's first one."""
+    request_at(m, at).next = NONE
+    if first < 0:
+        return at
+    request_at(m, last).next = at
+    return first
 
 
 @fast
@@ -222,15 +243,11 @@ def enter(m, line, address, write, reached):
     r.reached = reached
     r.seen = 0
     r.first = 0
-    r.next = NONE
     ch = channel_of(m, (address >> m.channel_at) & m.channel_mask)
-    if ch.feed < 0:
-        ch.feed = at
-    else:
-        request_at(m, ch.feed_last).next = at
+    ch.feed = linked(m, ch.feed, ch.feed_last, at)
     ch.feed_last = at
     ch.next = min(ch.next, reached + 1)
-    m.earliest = min(m.earliest, ch.next)
+    m.next = min(m.next, ch.next)
     return True
 
 
@@ -246,13 +263,8 @@ def release(m, at):
 @fast
 def returns(m, ch, at, ready):
     """A read's data come in tick `ready`, or after those of the reads before it."""
-    r = request_at(m, at)
-    r.ready = ready
-    r.next = NONE
-    if ch.returns < 0:
-        ch.returns = at
-    else:
-        request_at(m, ch.returns_last).next = at
+    request_at(m, at).ready = ready
+    ch.returns = linked(m, ch.returns, ch.returns_last, at)
     ch.returns_last = at
 
 
@@ -351,7 +363,9 @@ def oldest_ready(m, ch, queue, n, k):
 
 @fast
 def first_ready(m, ch, queue, n, k):
-    """As :func:`oldest_ready`, of a queue in the order of arrival."""
+    """As :func:`oldest_ready`, of a queue in the order of arrival: it looks no further than the
+    place, so the later tick is for those who find none.
+    """
     requests = table(m, queue)
     later = NEVER
     for i in range(n):
@@ -402,9 +416,8 @@ def activate(m, ch, r, k):
 
 
 @fast
-def precharge(m, ch, r, k):
-    bank = Bank(m, ch.banks, r.bank)
-    ch.precharges += 1
+def close(m, bank, k):
+    """A precharge of a bank."""
     bank.row = CLOSED
     bank.activate_from = max(bank.activate_from, k + m.precharge_to_activate)
 
@@ -448,7 +461,8 @@ def issue(m, ch, at, command, k):
     r = request_at(m, at)
     note_row(ch, r, command)
     if command == PRECHARGE:
-        precharge(m, ch, r, k)
+        close(m, Bank(m, ch.banks, r.bank), k)
+        ch.precharges += 1
         return False
     if command == ACTIVATE:
         activate(m, ch, r, k)
@@ -461,7 +475,6 @@ def issue(m, ch, at, command, k):
     if r.write:
         ch.wrote += 1
         ch.written = at
-        ch.written_ready = k + 1
     else:
         ch.read += 1
         returns(m, ch, at, k + m.read_latency)
@@ -502,7 +515,8 @@ def schedule(m, ch, k):
     if command == PRECHARGE and is_active(m, ch, r.bank):
         # It is refused until the request at that bank has been served; what is not ready is looked
         # at again when it is.
-        return min(later, first_later(m, ch, queue, n, k))
+        _, after = oldest_ready(m, ch, queue, n, k)
+        return min(later, after)
     if issue(m, ch, at, command, k):
         remove(m, queue, n, i)
         if ch.write_mode:
@@ -510,19 +524,6 @@ def schedule(m, ch, k):
         else:
             ch.n_reads -= 1
     return k + 1
-
-
-@fast
-def first_later(m, ch, queue, n, k):
-    """The first tick after `k` in which a command of the queue becomes ready."""
-    requests = table(m, queue)
-    later = NEVER
-    for i in range(n):
-        r = request_at(m, requests[i])
-        first = first_tick(m, ch, r, k)
-        if first > k:
-            later = min(later, first)
-    return later
 
 
 @fast
@@ -552,9 +553,7 @@ def refresh(m, ch, k):
         return first
     if is_open:
         for i in range(pseudo * per, (pseudo + 1) * per):
-            bank = Bank(m, ch.banks, i)
-            bank.row = CLOSED
-            bank.activate_from = max(bank.activate_from, k + m.precharge_to_activate)
+            close(m, Bank(m, ch.banks, i), k)
         ch.precharges += 1
     else:
         wait = Pseudo(m, ch.pseudos, pseudo)
@@ -588,11 +587,7 @@ def catch_up(m, ch, k):
 @fast
 def deliver(m, at):
     """A request is answered: it joins those that go to the fabric, in order."""
-    request_at(m, at).next = NONE
-    if m.due < 0:
-        m.due = at
-    else:
-        request_at(m, m.due_last).next = at
+    m.due = linked(m, m.due, m.due_last, at)
     m.due_last = at
 
 
@@ -631,15 +626,15 @@ def advance(m, k):
 
     Within a tick channels come in their order; of a channel first what was read.
     """
-    while m.earliest <= k:
-        now = m.earliest
-        earliest = NEVER
+    while m.next <= k:
+        now = m.next
+        following = NEVER
         for i in range(m.channels):
             ch = channel_of(m, i)
             if ch.next <= now:
                 tick(m, ch, now)
-            earliest = min(earliest, ch.next)
-        m.earliest = earliest
+            following = min(following, ch.next)
+        m.next = following
 
 
 @fast
@@ -660,32 +655,28 @@ _INT = types.int64
 
 def _enter(state, line, address, write, cycle):
     """A line reaches the memory in a cycle; the next one to look at the memory, or FULL."""
-    header = words(state)
-    m = see(state + WORD * SHARED)
-    if not enter(m, line, address, write, cycle * header[UP] // header[DOWN]):
+    m = see(state)
+    if not enter(m, line, address, write, cycle * m.up // m.down):
         return FULL
-    header[IN_FLIGHT] = m.in_flight
-    header[EARLIEST] = cycle_of(header, m.earliest)
-    return header[EARLIEST]
+    m.earliest = cycle_of(m, m.next)
+    return m.earliest
 
 
 def _advance(state, cycle, out):
     """To the end of a cycle; the number of lines delivered in it."""
-    header = words(state)
-    m = see(state + WORD * SHARED)
-    advance(m, cycle * header[UP] // header[DOWN])
+    m = see(state)
+    advance(m, cycle * m.up // m.down)
     n = take(m, m.responses, words(out))
-    header[IN_FLIGHT] = m.in_flight
-    header[EARLIEST] = cycle + 1 if m.due >= 0 else max(cycle + 1, cycle_of(header, m.earliest))
+    m.earliest = cycle + 1 if m.due >= 0 else max(cycle + 1, cycle_of(m, m.next))
     return n
 
 
 @fast
-def cycle_of(header, tick):
+def cycle_of(m, tick):
     """The first cycle at whose end a tick is over."""
     if tick >= NEVER:
         return NEVER
-    return (tick * header[DOWN] + header[UP] - 1) // header[UP]
+    return (tick * m.down + m.up - 1) // m.up
 
 
 @functools.cache
@@ -717,8 +708,21 @@ def fields_of(config: Hbm2) -> dict[str, int]:
     return places
 
 
-def memory_of(config: Hbm2, lines: int) -> Words:
-    """An empty memory with room for ``lines`` lines in flight: a :class:`Memory` and all it has."""
+def state_of(config: Hbm2, ratio: Fraction, lines: int, kind: int) -> np.ndarray:
+    """The state of an empty memory: a :class:`Memory` and all it has.
+
+    Parameters
+    ----------
+    config
+        Organisation, timing, mapping.
+    ratio
+        Ticks of the memory in a cycle of the fabric.
+    lines
+        Most lines in flight.
+    kind
+        The kind's number.
+
+    """
     made = Words()
     memory = made.alloc(Memory.words)
     channels = made.alloc(config.channels * Channel.words)
@@ -745,11 +749,17 @@ def memory_of(config: Hbm2, lines: int) -> Words:
             },
         )
     requests = made.alloc(lines * Request.words)
-    following = requests + Request.words * np.arange(1, lines + 1)
+    into, onward = compiled()
     made.set(
         Memory,
         memory,
         {
+            "kind": kind,
+            "earliest": NEVER,
+            "enter": address_of(into),
+            "advance": address_of(onward),
+            "up": ratio.numerator,
+            "down": ratio.denominator,
             "channels": config.channels,
             "first": channels,
             "queue": config.queue,
@@ -761,45 +771,17 @@ def memory_of(config: Hbm2, lines: int) -> Words:
             "responses": config.responses,
             "due": NONE,
             "free": requests,
-            "earliest": NEVER,
+            "next": NEVER,
             **fields_of(config),
             **config.ticks,
         },
     )
     made.fill()
     links = made.every(Request, requests, lines)["next"]
-    links[:] = following
+    links[:] = requests + Request.words * np.arange(1, lines + 1)
     links[-1] = NONE
-    return made
-
-
-def state_of(config: Hbm2, ratio: Fraction, lines: int, kind: int) -> np.ndarray:
-    """The state of an empty memory: words that all kinds share, and the memory.
-
-    Parameters
-    ----------
-    config
-        Organisation, timing, mapping.
-    ratio
-        Ticks of the memory in a cycle of the fabric.
-    lines
-        Most lines in flight.
-    kind
-        The kind's number.
-
-    """
-    memory = memory_of(config, lines)
-    state = np.zeros(SHARED + memory.size, np.int64)
-    state[SHARED:] = memory.S
-    into, onward = compiled()
-    state[KIND] = kind
-    state[EARLIEST] = NEVER
-    state[SELF] = state.ctypes.data
-    state[ENTER] = address_of(into)
-    state[ADVANCE] = address_of(onward)
-    state[UP] = ratio.numerator
-    state[DOWN] = ratio.denominator
-    return state
+    made.S[AT] = made.address
+    return made.S
 
 
 COUNTED = (
@@ -817,10 +799,9 @@ COUNTED = (
 
 def counters(state: np.ndarray) -> dict[str, list[int]]:
     """What each channel has counted, by name (docs/timing.md section 5.2)."""
-    memory = state[SHARED:]
-    m = Memory.of(memory, 0)
+    m = Memory.of(state, 0)
     channels = np.ndarray(
-        int(m["channels"]), Channel.dtype, memory, WORD * int(m["first"]), WORD * Channel.words
+        int(m["channels"]), Channel.dtype, state, WORD * int(m["first"]), WORD * Channel.words
     )
     return {name: channels[name].tolist() for name in COUNTED}
 
