@@ -2,6 +2,10 @@
 against figures that are known of single accesses.
 """
 
+import csv
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 from penstock.machine.config import Dram as Config
@@ -127,3 +131,26 @@ def test_the_compiled_memory_is_the_one_of_the_contract(name):
     expected = by_ticks(config(**of), arrivals, cycles)
     assert len(expected) >= 250
     assert compiled(config(**of), arrivals, cycles) == expected
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    "name",
+    [
+        "1_isolated_cw256",
+        "4_rand_read_64B_cw256_winf_perch",
+        "5_mix21_linear_cw256_winf",
+        "6_4streams_bank_spread_cw256_winf",
+    ],
+)
+def test_every_request_of_a_reference_stream_is_done_in_its_cycle(name):
+    """Ramulator 2, refresh off; it tells of a write the tick of its command."""
+    path = Path(os.environ["PENSTOCK_DATA"], "dram", f"{name}.csv")
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    arrivals = {}
+    for i, row in enumerate(rows):
+        line = (i, int(row["addr"], 16), row["is_write"] == "1")
+        arrivals.setdefault(int(row["issue"]), []).append(line)
+    done = {i: int(row["done"]) + int(row["is_write"]) for i, row in enumerate(rows)}
+    got = compiled(config(refresh=False), arrivals, max(done.values()))
+    assert {line: cycle for cycle, line in got} == done
