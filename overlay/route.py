@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..hw.synthesis import SCRIPTS
-from ..hw.yosys import VERSION, yosys
+from ..hw.yosys import VERSION, synthesised
 from ..machine.errors import PenstockError, RunError
 from ..runs.progress import Progress
 from ..system import children
@@ -113,14 +113,7 @@ def route(component: wiring.Component) -> Routed:
 
 def _run(verilog: str, script: str) -> dict:
     with children.temporary() as folder:
-        (folder / "in.v").write_text(verilog, encoding="utf-8")
-        made = yosys(script, folder)
-        if made.returncode:
-            raise RunError(
-                "Yosys failed",
-                "synthesis",
-                remedy=f"report this; it printed: {(made.stdout + made.stderr)[-2000:]}",
-            )
+        synthesised(verilog, script, folder)
         call = f"import sys, {PACKAGE}; sys.exit({PACKAGE}.run_nextpnr_ecp5(sys.argv[1:]))"
         made = children.run(
             [

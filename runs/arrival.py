@@ -42,19 +42,21 @@ class _Part:
 
 def _parts(port: int, trace: ChannelTrace, rank: int) -> Iterator[_Part]:
     """The units of one input that were begun."""
+
+    def arrived(begin: int) -> int:
+        before = int(trace.take[begin - 1]) if begin else -1
+        return max(int(trace.accept[begin]), before) + 1
+
     n = len(trace.accept)
     done = (trace.data == 0) & (trace.stop == STOP_DONE)
     ends = np.flatnonzero(done | (trace.stop >= rank))
     begin = 0
     for end in map(int, ends):
         if not done[end] and trace.take[begin] >= 0:
-            before = int(trace.take[begin - 1]) if begin else -1
-            arrived = max(int(trace.accept[begin]), before) + 1
-            yield _Part(port, arrived, int(trace.take[begin]), int(trace.take[end]))
+            yield _Part(port, arrived(begin), int(trace.take[begin]), int(trace.take[end]))
         begin = end + 1
     if begin < n and trace.take[begin] >= 0:
-        before = int(trace.take[begin - 1]) if begin else -1
-        yield _Part(port, max(int(trace.accept[begin]), before) + 1, int(trace.take[begin]), -1)
+        yield _Part(port, arrived(begin), int(trace.take[begin]), -1)
 
 
 def choices(units: UnitGraph, run: Run, u: int) -> list[tuple[_Part, list[_Part]]]:
