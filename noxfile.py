@@ -181,7 +181,7 @@ def dag_trial(session: nox.Session) -> None:
     of the tiny ones (half an hour; goes on where it was stopped).
     """
     install(session)
-    session.run("python", "bench/dag/trial.py", "--keep", "out/dag_trial.jsonl", *session.posargs)
+    session.run("python", "bench/dag_trial.py", "--keep", "out/dag_trial.jsonl", *session.posargs)
 
 
 @nox.session

@@ -1,6 +1,6 @@
 """The results of docs/dag_scheduler.md, for `docs/generate.py`.
 
-The scripts in bench/dag say what is on record.
+The scripts bench/dag_*.py say what is on record.
 """
 
 from __future__ import annotations
@@ -8,24 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import contest
-import gaps
-import generated
-import growth
-import trial
+import dag_contest
+import dag_gaps
+import dag_generated
+import dag_growth
+import dag_machine
+import dag_trial
 from tables import frame
-
-import machine
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 RECORDS = {
-    "contest": contest.RECORD,
-    "generated": generated.RECORD,
-    "gaps": gaps.RECORD,
-    "growth": growth.RECORD,
-    "trial": trial.RECORD,
-    "machine": machine.RECORD,
+    "contest": dag_contest.RECORD,
+    "generated": dag_generated.RECORD,
+    "gaps": dag_gaps.RECORD,
+    "growth": dag_growth.RECORD,
+    "trial": dag_trial.RECORD,
+    "machine": dag_machine.RECORD,
 }
 
 
@@ -47,22 +46,22 @@ def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/dag_scheduler.md."""
     return {
         "contest": contest_block,
-        "generated": lambda: markdown(generated.summary(stored("generated"))),
+        "generated": lambda: markdown(dag_generated.summary(stored("generated"))),
         "gaps": gaps_block,
         "growth": growth_block,
         "trial": lambda: markdown(stored("trial")),
-        "machine": lambda: markdown(machine.summary(stored("machine"))),
+        "machine": lambda: markdown(dag_machine.summary(stored("machine"))),
         "ranks": ranks,
-        "machine on RTL": lambda: markdown(machine.reduced(stored("machine"))),
+        "machine on RTL": lambda: markdown(dag_machine.reduced(stored("machine"))),
     }
 
 
 def contest_block() -> str:
     """The contest's problems, and what a first run costs."""
     start, *solved = stored("contest")
-    met = sum(contest.verdict(r) == "met" for r in solved)
+    met = sum(dag_contest.verdict(r) == "met" for r in solved)
     return (
-        f"{markdown(contest.summary(solved))}\n\n"
+        f"{markdown(dag_contest.summary(solved))}\n\n"
         f"{met} of {len(solved)} met, with compilation cached and one job. "
         f"A small problem with nothing compiled takes {start['cold_s']:.1f} s "
         f"({start['cold_cpu_s']:.1f} s of CPU), then {start['cached_s']:.1f} s "
@@ -74,19 +73,19 @@ def gaps_block() -> str:
     """Where the gap between schedule and bound comes from."""
     records = stored("gaps")
     limit = f"{records[0]['time_limit_s']:g} s each."
-    return f"{markdown(gaps.summary(records))}\n\n{gaps.ranges(records)} {limit}"
+    return f"{markdown(dag_gaps.summary(records))}\n\n{dag_gaps.ranges(records)} {limit}"
 
 
 def growth_block() -> str:
     """Time and memory by size."""
     grown = stored("growth")
     limit = f"{grown[0]['time_limit_s']:g} s each."
-    return f"{markdown(growth.summary(grown))}\n\n{limit} {_load(grown)}"
+    return f"{markdown(dag_growth.summary(grown))}\n\n{limit} {_load(grown)}"
 
 
 def ranks() -> str:
     """Whether the prediction orders schedules as the machine does."""
-    judged = machine.judge(stored("machine"))
+    judged = dag_machine.judge(stored("machine"))
     rows = [
         {
             "over": f"{judged[what]} {what}",
@@ -96,7 +95,7 @@ def ranks() -> str:
     ]
     note = (
         f"{judged['ratios']} schedules are judged by their ratio: those with at most "
-        f"{machine.LINES} elements moved for each that the problem's model moves."
+        f"{dag_machine.LINES} elements moved for each that the problem's model moves."
     )
     return f"{markdown(rows)}\n\n{note}"
 
@@ -139,30 +138,30 @@ def draw_machine(path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(6.5, 5.5), layout="constrained")
-    runs = machine.full_size(stored("machine"))
+    runs = dag_machine.full_size(stored("machine"))
     groups = (
         (
-            f"at most {machine.LINES} elements moved per element asked for",
+            f"at most {dag_machine.LINES} elements moved per element asked for",
             "o",
-            [r for r in runs if machine.lines(r) <= machine.LINES],
+            [r for r in runs if dag_machine.lines(r) <= dag_machine.LINES],
         ),
         (
             "more: narrow slices, whole lines",
             "x",
-            [r for r in runs if machine.lines(r) > machine.LINES],
+            [r for r in runs if dag_machine.lines(r) > dag_machine.LINES],
         ),
     )
     for label, marker, rows in groups:
         if rows:
             axis.scatter(
-                *zip(*machine.times(rows), strict=False),
+                *zip(*dag_machine.times(rows), strict=False),
                 marker=marker,
                 alpha=0.6,
                 label=f"{label} ({len(rows)} schedules)",
             )
     ends = [
-        min(min(p) for p in machine.times(runs)) * 0.8,
-        max(max(p) for p in machine.times(runs)) * 1.25,
+        min(min(p) for p in dag_machine.times(runs)) * 0.8,
+        max(max(p) for p in dag_machine.times(runs)) * 1.25,
     ]
     axis.plot(ends, ends, "k-", lw=0.8, label="equal")
     axis.plot(

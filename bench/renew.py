@@ -12,14 +12,12 @@ import argparse
 import importlib
 import sys
 import time
-from pathlib import Path
 
 from penstock.machine.errors import PenstockError
 from penstock.runs.provenance import commit
 from penstock.runs.tables import print_table
 from records import Record
 
-sys.path.append(str(Path(__file__).parent / "dag"))
 MODULES = (
     "made.fig8",
     "made.regress",
@@ -33,12 +31,12 @@ MODULES = (
     "overlay_rtl",
     "overlay_speed",
     "graphs",
-    "contest",
-    "generated",
-    "gaps",
-    "growth",
-    "machine",
-    "trial",
+    "dag_contest",
+    "dag_generated",
+    "dag_gaps",
+    "dag_growth",
+    "dag_machine",
+    "dag_trial",
     "speed",
     "first_minute",
 )

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-import contest
+import dag_contest
 import first_minute as first
 import overlay_resources
 import overlay_rtl
@@ -310,13 +310,13 @@ def part(tables: dict[str, list[dict]], pe: str, name: str, variant: str) -> dic
 
 def dag_line() -> list[str]:
     """The contest's problems."""
-    _, *solved = contest.RECORD.rows()
+    _, *solved = dag_contest.RECORD.rows()
     best = sum(r["latency"] <= r["anchor_winner"] for r in solved)
     return [
         "DAG scheduler, the contest's public problems",
         f"{best} of {len(solved)} at least as good as the winner",
-        "`bench/dag/contest.py`",
-        contest.RECORD.commits(),
+        "`bench/dag_contest.py`",
+        dag_contest.RECORD.commits(),
     ]
 
 

@@ -19,7 +19,7 @@ from marks import between, insert
 from penstock.system.output import write_text
 
 ROOT = Path(__file__).parents[1]
-sys.path += [str(ROOT / "bench"), str(ROOT / "bench" / "dag")]  # where results are reported
+sys.path.append(str(ROOT / "bench"))  # where results are reported
 records = importlib.import_module("records")
 
 MAKERS = {

@@ -2,8 +2,8 @@
 
 import itertools
 
+import dag_trial
 import pytest
-import trial
 from penstock.scheduler.dag import Readings, ScheduleError, evaluate
 from penstock.scheduler.dag.bound import lower_bound
 from penstock.scheduler.dag.demand import make_plan
@@ -109,4 +109,4 @@ def test_what_the_trial_found_once(number):
 
     Reductions in steps above the native depth; a tensor made twice, for two that receive it.
     """
-    assert trial.judge(number)["faults"] == []
+    assert dag_trial.judge(number)["faults"] == []

@@ -7,7 +7,7 @@ import itertools
 import math
 import random
 
-import checker
+import dag_checker
 import pytest
 from penstock.scheduler.dag import Op, OpType, Problem, Readings, ScheduleError, Tensor, evaluate
 from penstock.scheduler.dag.demand import make_plan
@@ -57,8 +57,8 @@ def walked(problem: Problem, ops, granularity, order, resident, retain):
     it.
     """
     try:
-        return checker.Walk(problem, Readings(), ops, granularity, resident, retain).run(order)
-    except checker.IllegalError:
+        return dag_checker.Walk(problem, Readings(), ops, granularity, resident, retain).run(order)
+    except dag_checker.IllegalError:
         return None
 
 

@@ -2,9 +2,9 @@
 can fail.
 """
 
-import checker
+import dag_checker
+import dag_trial
 import pytest
-import trial
 from penstock.scheduler.dag import Readings
 from penstock.testing.dag_cases import EXAMPLES, WORKED
 
@@ -12,7 +12,7 @@ SHARE = 60
 
 
 def test_share_covers_every_reading():
-    assert {s for n in range(SHARE) for s in trial.case(n)[2]} == set(trial.SETTINGS)
+    assert {s for n in range(SHARE) for s in dag_trial.case(n)[2]} == set(dag_trial.SETTINGS)
 
 
 @pytest.mark.parametrize("first", range(0, SHARE, 10))
@@ -20,7 +20,7 @@ def test_share_of_the_trial(first):
     """Evaluator and checker agree on every schedule, no bound is above one, tiny problems are
     solved to optimality.
     """
-    records = [trial.judge(number, seconds=0.1) for number in range(first, first + 10)]
+    records = [dag_trial.judge(number, seconds=0.1) for number in range(first, first + 10)]
     assert [(r["number"], fault) for r in records for fault in r["faults"]] == []
     assert sum(r["schedules"] for r in records) > 20
     assert sum(r["spoiled"] for r in records) > 10
@@ -29,31 +29,35 @@ def test_share_of_the_trial(first):
 @pytest.mark.parametrize("name", WORKED)
 def test_checker_reproduces_the_worked_examples(name):
     number, plan, stated = WORKED[name]
-    assert checker.latencies(EXAMPLES[number], plan, Readings()) == pytest.approx(stated)
+    assert dag_checker.latencies(EXAMPLES[number], plan, Readings()) == pytest.approx(stated)
 
 
 def test_trial_notices_a_bound_above_a_schedule(monkeypatch):
-    right = trial.lower_bound
-    monkeypatch.setattr(trial, "lower_bound", lambda *a: 1.2 * right(*a))
-    faults = [fault for number in (0, 3) for fault in trial.judge(number, seconds=0.1)["faults"]]
+    right = dag_trial.lower_bound
+    monkeypatch.setattr(dag_trial, "lower_bound", lambda *a: 1.2 * right(*a))
+    faults = [
+        fault for number in (0, 3) for fault in dag_trial.judge(number, seconds=0.1)["faults"]
+    ]
     assert any("is above a schedule" in fault for fault in faults)
     assert any("is above the least latency" in fault for fault in faults)
 
 
 def test_trial_notices_another_cost(monkeypatch):
     """A step of the checker that takes longer: the evaluator is told to be wrong."""
-    right = checker.Walk.takes
-    monkeypatch.setattr(checker.Walk, "takes", lambda *a: 1.01 * right(*a))
-    assert "the checker has another latency" in trial.judge(1, seconds=0.1)["faults"]
+    right = dag_checker.Walk.takes
+    monkeypatch.setattr(dag_checker.Walk, "takes", lambda *a: 1.01 * right(*a))
+    assert "the checker has another latency" in dag_trial.judge(1, seconds=0.1)["faults"]
 
 
 def test_trial_notices_a_rule_that_is_not_checked(monkeypatch):
     monkeypatch.setattr(
-        trial,
+        dag_trial,
         "evaluate",
         lambda problem, schedule, readings, check_latencies: trial_evaluate(problem, schedule),
     )
-    faults = [fault for number in range(12) for fault in trial.judge(number, seconds=0.1)["faults"]]
+    faults = [
+        fault for number in range(12) for fault in dag_trial.judge(number, seconds=0.1)["faults"]
+    ]
     assert any("the checker refuses a schedule" in fault for fault in faults)
 
 

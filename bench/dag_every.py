@@ -1,7 +1,7 @@
 """The least latency of a tiny problem over every schedule: subgraphs, granularities, traversals,
 what stays.
 
-On the arithmetic of `checker.py` alone.  Every connected set of operations, with every set of
+On the arithmetic of `dag_checker.py` alone.  Every connected set of operations, with every set of
 tensors received and retained, at every granularity and in the best order of its tiles, is a move;
 Dijkstra's algorithm goes over (operations run, tensors in slow memory, tensors kept).
 """
@@ -13,7 +13,7 @@ import itertools
 import math
 from dataclasses import dataclass
 
-from checker import IllegalError, Walk
+from dag_checker import IllegalError, Walk
 
 __all__ = ["Least", "least_latency"]
 

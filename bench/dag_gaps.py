@@ -1,6 +1,6 @@
 """Where the gap between schedule and bound comes from.
 
-    python bench/dag/gaps.py [--time 10]
+    python bench/dag_gaps.py [--time 10]
 
 Within a component (operations that may share subgraphs) the bound lets all compute overlap all
 traffic, and counts the traffic nothing avoids.  *Overlap* is what such a bound could reach at best
@@ -123,7 +123,7 @@ RECORD = Record(
     "dag_gaps",
     cases=lambda: CASES,
     run=run,
-    sources=lambda case: Sources(("bench/dag/gaps.py",), ("hw", "tb")),
+    sources=lambda case: Sources(("bench/dag_gaps.py",), ("hw", "tb")),
 )
 
 

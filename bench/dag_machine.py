@@ -1,6 +1,6 @@
 """Schedules on the machine: predicted latency beside simulated cycles, judged.
 
-    python bench/dag/machine.py [--rtl]
+    python bench/dag_machine.py [--rtl]
 
 The worked examples of the contest's statement and generated MLP, attention, mixture-of-experts and
 residual problems, solved here, run on the model with values checked; with --rtl three of the
@@ -121,7 +121,7 @@ RECORD = Record(
     cases=lambda: CASES,
     run=run,
     sources=lambda case: (on_rtl if CASES[case][0] is on_both else on_model)(
-        "bench/dag/machine.py", "runs/dag_run.py"
+        "bench/dag_machine.py", "runs/dag_run.py"
     ),
 )
 

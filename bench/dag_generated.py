@@ -1,11 +1,11 @@
 """200 generated problems: valid, against three simple schedules, gap to the proven bound, optimal
 where every choice can be tried.
 
-    python bench/dag/generated.py [--count 200] [--time 3]
+    python bench/dag_generated.py [--count 200] [--time 3]
 
 Every problem runs in this process (compilation cached after the first).  Exit status 1 if a
 schedule is invalid or behind a simple one, if one of a small problem is not the best of all
-(`exhaustive.py`), or if a first schedule takes half a second.
+(`dag_exhaustive.py`), or if a first schedule takes half a second.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import math
 import statistics
 import sys
 
-from exhaustive import least_latency
+from dag_exhaustive import least_latency
 from penstock.runs.tables import print_table
 from penstock.scheduler.dag import Readings, evaluate
 from penstock.scheduler.dag.generate import KINDS, generate
@@ -91,7 +91,7 @@ RECORD = Record(
     "dag_generated",
     cases=lambda: CASES,
     run=run,
-    sources=lambda case: Sources(("bench/dag/generated.py",), ("hw", "tb")),
+    sources=lambda case: Sources(("bench/dag_generated.py",), ("hw", "tb")),
 )
 
 

@@ -1,7 +1,7 @@
 """How the solver grows: time to within 1 % of the final latency, and peak memory, at 10, 50, 100
 and 200 operations.
 
-    python bench/dag/growth.py [--time 30]
+    python bench/dag_growth.py [--time 30]
 
 Every problem runs in a fresh process; time counts from its start, wall clock and CPU (which other
 processes disturb less).
@@ -91,7 +91,7 @@ RECORD = Record(
     "dag_growth",
     cases=lambda: CASES,
     run=lambda case: {"rows": [measure(*CASES[case], SECONDS)]},
-    sources=lambda case: Sources(("bench/dag/growth.py", "cli/dag_solver.py"), ("hw", "tb")),
+    sources=lambda case: Sources(("bench/dag_growth.py", "cli/dag_solver.py"), ("hw", "tb")),
 )
 
 

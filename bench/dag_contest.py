@@ -1,7 +1,7 @@
 """The contest's public problems within its time limits, under both readings of a MatMul's cost, and
 what a first run costs.
 
-    python bench/dag/contest.py
+    python bench/dag_contest.py
 
 Every problem runs in a fresh process and is
 timed from outside; compilation is cached, and measured apart with an empty cache. Problem 5 runs
@@ -169,7 +169,7 @@ RECORD = Record(
     "dag_contest",
     cases=lambda: CASES,
     run=run,
-    sources=lambda case: Sources(("bench/dag/contest.py", "cli/dag_solver.py"), ("hw", "tb")),
+    sources=lambda case: Sources(("bench/dag_contest.py", "cli/dag_solver.py"), ("hw", "tb")),
 )
 
 

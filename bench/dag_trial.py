@@ -1,12 +1,12 @@
 """2,000 random problems: no bound above any schedule, the checker agrees, small ones are optimal.
 
-    python bench/dag/trial.py [--count 2000] [--first 0] [--keep FILE]
+    python bench/dag_trial.py [--count 2000] [--first 0] [--keep FILE]
 
 Problem and readings follow from the number alone (`case`).  Each is solved; the schedule, simpler
-ones and spoiled ones are judged by the evaluator and by `checker.py`, which share no arithmetic,
-and the bound is held against every schedule met.  A fifth are tiny and tried over every schedule
-(`every.py`).  `--keep` notes what is done (a line each) and goes on from there, if the sources are
-the same.  Exit status 1 if anything disagrees.
+ones and spoiled ones are judged by the evaluator and by `dag_checker.py`, which share no
+arithmetic, and the bound is held against every schedule met.  A fifth are tiny and tried over every
+schedule (`dag_every.py`).  `--keep` notes what is done (a line each) and goes on from there, if the
+sources are the same.  Exit status 1 if anything disagrees.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import random
 import sys
 from pathlib import Path
 
-import checker
-from every import least_latency
+import dag_checker
+from dag_every import least_latency
 from penstock.machine.errors import PenstockError
 from penstock.runs.tables import print_table
 from penstock.scheduler.dag import (
@@ -163,8 +163,8 @@ def _compare(
         record["not_walked"] += 1
     else:
         try:
-            walked = checker.latencies(problem, schedule, readings)
-        except checker.IllegalError as error:
+            walked = dag_checker.latencies(problem, schedule, readings)
+        except dag_checker.IllegalError as error:
             if evaluation:
                 record["faults"].append(f"the checker refuses a schedule: {error}")
         else:
@@ -293,7 +293,7 @@ RECORD = Record(
     "dag_trial",
     cases=lambda: ["all"],
     run=lambda case: {"rows": summary(judged(range(COUNT), KEEP))},
-    sources=lambda case: Sources(("bench/dag/trial.py",), ("hw", "tb")),
+    sources=lambda case: Sources(("bench/dag_trial.py",), ("hw", "tb")),
 )
 
 
