@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ..system.reading import is_table, read_text
+from .array.description import Array
+from .array.description import from_table as array_from
 from .beat import ELEMENT_BITS, LINE_BYTES
 from .errors import ConfigError, nearest
 from .fields import described
@@ -34,7 +36,8 @@ COUNTED_KINDS = ("matmul", "map")
 """Unit kinds of which a program node may have several."""
 UNITS = range(1, 257)
 """How many of them."""
-
+TABLES = (*TIMINGS, "defaults", "array")
+"""Of a configuration."""
 
 KINDS = ("pipe", "ideal", "hbm2")
 """Kinds of off-chip memory."""
@@ -240,6 +243,7 @@ class Config:
     defaults: dict[str, Any] = field(
         default_factory=dict
     )  # program name -> sizes that suit this machine where the user gives none
+    array: Array | None = None  # for all programs; None: each program has a fabric of its own
 
 
 def _build(cls: type[Any], data: Any, where: str) -> Any:
@@ -385,11 +389,9 @@ def from_dict(data: dict[str, Any], name: str, where: str | None = None) -> Conf
     where = where or f"config {name}"
     data = _tables(data, where)
     for key in data:
-        if key not in (*TIMINGS, "defaults", "description"):
+        if key not in (*TABLES, "description"):
             raise ConfigError(
-                f"unknown table {key!r}",
-                where,
-                remedy=nearest(key, (*TIMINGS, "defaults"), "known tables:"),
+                f"unknown table {key!r}", where, remedy=nearest(key, TABLES, "known tables:")
             )
     defaults = data.get("defaults", {})
     if not is_table(defaults) or not all(map(is_table, defaults.values())):
@@ -404,6 +406,7 @@ def from_dict(data: dict[str, Any], name: str, where: str | None = None) -> Conf
             _build(Machine, data.get("machine", {}), f"{where}: machine"),
             _build(Stepsim, data.get("stepsim", {}), f"{where}: stepsim"),
             defaults,
+            array_from(data["array"], name, f"{where}: array") if "array" in data else None,
         ),
         where,
     )

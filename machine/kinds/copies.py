@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..beat import Tuple
 from .kind import Combinational, In, Out, Payloads, param, register
 
-__all__ = ["Broadcast", "Expand", "Merge", "Repeat", "Split", "Zip"]
+__all__ = ["Broadcast", "Expand", "Hop", "Merge", "Repeat", "Split", "Zip"]
 
 ONE_OR_MORE = range(1, 1 << 32)
 
@@ -21,6 +21,19 @@ class Broadcast(Combinational):
     posts = "scratchpad"
     n: int = param("outputs")
     scratchpad: int | None = param("unit id that a reference belongs to, or None")
+    data = In("beats")
+    copies = Out("each beat, on all at once", many="n")
+
+
+@register
+class Hop(Combinational):
+    """Copies each beat to n outputs, in the network of an array.
+
+    Waits until every output has a slot.
+    """
+
+    name = "hop"
+    n: int = param("outputs")
     data = In("beats")
     copies = Out("each beat, on all at once", many="n")
 

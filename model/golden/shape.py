@@ -22,6 +22,13 @@ class Broadcast(Unit):
         return Plan(dict.fromkeys(range(self.p["n"]), b), [0], post)
 
 
+@golden("hop")
+class Hop(Unit):
+    def plan(self) -> Plan | None:
+        b = self.ins[0].peek()
+        return None if b is None else Plan(dict.fromkeys(range(self.p["n"]), b), [0])
+
+
 @golden("flatten")
 class Flatten(Unit):
     def setup(self):

@@ -64,6 +64,30 @@ def broadcast(net, u, c):
     return BUSY
 
 
+@fast
+def copy_to_all(net, u, channel, c):
+    """The head of a channel, taken once every output has room for it."""
+    if not visible(net, channel, c):
+        return 0
+    if not all_ready(net, u, c):
+        return BLOCKED
+    beat = head(net, channel)
+    for i in range(u.n_outs):
+        forward(net, beat, target(net, u, i), c, beat.stop)
+    take(net, channel, c)
+    return BUSY
+
+
+@unit
+class Hop:
+    """State of a `hop`: none."""
+
+
+@acts(Hop, "hop")
+def hop(net, u, c):
+    return copy_to_all(net, u, source(net, u, 0), c)
+
+
 @unit
 class Flatten:
     """State of a `flatten`."""

@@ -16,6 +16,7 @@ REF = BufferRef(2)
 UNITS = {
     "broadcast": ("broadcast", {"n": 2, "scratchpad": None}, [WORD], [WORD] * 2),
     "broadcast of references": ("broadcast", {"n": 2, "scratchpad": 0}, [REF], [REF] * 2),
+    "hop": ("hop", {"n": 3}, [WORD], [WORD] * 3),
     "flatten": ("flatten", {"lo": 1, "hi": 2}, [WORD], [WORD]),
     "promote": ("promote", {"level": 1, "outermost": False}, [WORD], [WORD]),
     "promote outermost": ("promote", {"level": 1, "outermost": True}, [WORD], [WORD]),

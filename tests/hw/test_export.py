@@ -132,6 +132,7 @@ def test_an_interrupted_export_leaves_nothing(tmp_path, monkeypatch):
 
 UNITS = {
     "broadcast": ({"n": 3, "scratchpad": None}, [TILE], [TILE] * 3),
+    "hop": ({"n": 3}, [TILE], [TILE] * 3),
     "flatten": ({"lo": 0, "hi": 2}, [TILE], [TILE]),
     "promote": ({"level": 2, "outermost": True}, [TILE], [TILE]),
     "reshape": ({"dim": 2, "chunk": 2, "pad": True, "pad_rows": 2, "pad_cols": 2}, [TILE], [TILE]),

@@ -26,6 +26,7 @@ def tiles(shape, t=4, rows=None):
 
 IN_STEP = {  # one input beat a cycle, in and out in the same cycle
     "broadcast": ("broadcast", {"n": 2, "scratchpad": None}, [TILE], [TILE] * 2, [PLAIN]),
+    "hop": ("hop", {"n": 2}, [TILE], [TILE] * 2, [PLAIN]),
     "flatten": ("flatten", {"lo": 0, "hi": 1}, [TILE], [TILE], [BY_EIGHT]),
     "promote": ("promote", {"level": 1, "outermost": False}, [TILE], [TILE], [BY_EIGHT]),
     "reshape": (

@@ -61,6 +61,7 @@ BARE = SHAPES | {
     "split": ("split", {"n": 1}, (3, 4)),
     "merge": ("merge", {"n": 1}, (3, 4)),
     "broadcast": ("broadcast", {"n": 1, "scratchpad": None}, (3, 4)),
+    "hop": ("hop", {"n": 1}, (3, 4)),
     "map": ("map", {"fn": "cast_fp32", "arity": 1, "lanes": 2, "tuple_in": False}, (3, 4)),
     "matmul": ("matmul", {"rows_per_cycle": 1, "transposed": True}, (3, 4)),
     "accum": (

@@ -1,0 +1,46 @@
+"""A switch input of an array's network."""
+
+from amaranth.hdl import Cat, Module
+
+from .unit import Unit
+
+__all__ = ["Hop"]
+
+
+class Hop(Unit):
+    """Copies each beat to ``n`` outputs.
+
+    Parameters
+    ----------
+    params : dict
+        ``n``: outputs.
+    t, config, payloads
+        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
+
+    Members
+    -------
+    See :class:`~penstock.hw.units.unit.Unit`.
+
+    Timing
+    ------
+    L = 0, II = 1: fires when a beat is visible and all outputs have a free slot, so
+    ``copies_k.valid`` depends on the other outputs' ``ready``.
+    Source: docs/timing.md section 3, ``hop``.
+
+    """
+
+    kind = "hop"
+
+    def __init__(self, *, params, t, config, payloads):
+        if params["n"] < 1:
+            raise ValueError(f"Number of outputs must be at least 1, not {params['n']!r}")
+        super().__init__(params=params, t=t, config=config, payloads=payloads)
+
+    def elaborate(self, platform):
+        m = Module()
+        room = Cat(o.ready for o in self.outputs).all()
+        m.d.comb += self.data.ready.eq(room)
+        for o in self.outputs:
+            m.d.comb += [o.valid.eq(self.data.valid & room), o.payload.eq(self.data.payload)]
+        self.report(m, offers=self.data.valid)
+        return m

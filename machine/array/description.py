@@ -1,0 +1,334 @@
+"""The ``[array]`` table of a configuration: sites, slots, wires, tracks (docs/array.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ...system.reading import is_list, is_table
+from ..beat import BufferRef, Payload, Scalar, Selector, Tile
+from ..errors import ConfigError, nearest
+from ..kinds import KINDS, Port
+from ..limits import within
+
+PLANES: tuple[str, ...] = ("tile", "small")
+"""Of the network: tiles; scalars, selectors and references to buffers."""
+SMALL_BITS = 64
+"""Widest payload of the small plane."""
+NUMBERS = frozenset(
+    "ack address buffer count drive padding read selector start tokens".split()
+)  # ports by name
+"""Ports that are on the small plane whatever the data of their slot are."""
+HOP_PLACES = 2
+INPUT_PLACES = 8
+BUFFER_PLACES = 512
+"""Places of the FIFO of a switch input, of a slot's input, of a `hop` slot's input, at most."""
+BUFFER_KIND = "hop"
+
+_SLOT_FIELDS = ("name", "kinds", "data", "local")
+_SITE_FIELDS = ("slots", "wires")
+_FIELDS = ("grid", "tracks", "site")
+_WIRE = re.compile(r"(\w+)\.(\w+) -> (\w+)\.(\w+)")
+_TRACKS = range(1, 33)
+
+
+def plane_of(payload: Payload) -> str | None:
+    """The plane that carries a payload; None: none does."""
+    if isinstance(payload, Tile):
+        return "tile"
+    numbers = isinstance(payload, (Scalar, Selector, BufferRef))
+    return "small" if numbers and payload.bits <= SMALL_BITS else None
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A physical input or output of a slot: ``index`` counts those of its plane."""
+
+    plane: str
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.plane}{self.index}"
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Hardware that can be one unit of certain kinds.
+
+    Attributes
+    ----------
+    name
+        In its site.
+    kinds
+        Names of the kinds.
+    data
+        The plane of those ports whose payload the kind leaves open.
+    params
+        Bounds, by parameter of these kinds; each has the structure of the parameter.
+    local
+        Ports that only wires of the site reach.
+
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    data: str
+    params: Mapping[str, Any]
+    local: tuple[str, ...] = ()
+
+    def bounds(self, kind: str) -> dict[str, Any]:
+        """The bounds that are of parameters of one of its kinds."""
+        return {k: v for k, v in self.params.items() if k in KINDS[kind].params}
+
+    def ports(self, kind: str, outputs: bool) -> list[Port]:
+        """Ports of the largest unit of a kind that the slot can be."""
+        made = KINDS[kind].of({"tuple_in": False} | self.bounds(kind))
+        return made.outputs() if outputs else made.inputs()
+
+    def plane(self, port: Port) -> str:
+        """The plane of a port."""
+        return "small" if port.name in NUMBERS else self.data
+
+    def pins_of(self, kind: str, outputs: bool) -> dict[str, int]:
+        """The number of the pin that each port of a kind has, by the port's member name: the ports
+        of a plane take its pins in order.
+        """
+        pins = self.outputs if outputs else self.inputs
+        used = dict.fromkeys(PLANES, 0)
+        found = {}
+        for port in self.ports(kind, outputs):
+            plane = self.plane(port)
+            found[port.member] = pins.index(Pin(plane, used[plane]))
+            used[plane] += 1
+        return found
+
+    def _pins(self, outputs: bool) -> tuple[Pin, ...]:
+        most: dict[str, int] = dict.fromkeys(PLANES, 0)
+        for kind in self.kinds:
+            planes = [self.plane(p) for p in self.ports(kind, outputs)]
+            for plane in PLANES:
+                most[plane] = max(most[plane], planes.count(plane))
+        return tuple(Pin(plane, k) for plane in PLANES for k in range(most[plane]))
+
+    @cached_property
+    def inputs(self) -> tuple[Pin, ...]:
+        """Its physical inputs."""
+        return self._pins(outputs=False)
+
+    @cached_property
+    def outputs(self) -> tuple[Pin, ...]:
+        """Its physical outputs."""
+        return self._pins(outputs=True)
+
+    def pin(self, port: str, outputs: bool) -> int | None:
+        """The pin that has a port's name in one of its kinds."""
+        for kind in self.kinds:
+            pins = self.pins_of(kind, outputs)
+            if port in pins:
+                return pins[port]
+        return None
+
+    def switched(self, outputs: bool) -> list[int]:
+        """Pins that meet the switch."""
+        wired = {self.pin(port, outputs) for port in self.local}
+        pins = self.outputs if outputs else self.inputs
+        return [i for i in range(len(pins)) if i not in wired]
+
+    @property
+    def places(self) -> int:
+        """Places of the FIFO of each input, at most."""
+        return BUFFER_PLACES if BUFFER_KIND in self.kinds else INPUT_PLACES
+
+    @property
+    def offchip(self) -> bool:
+        """Whether it has a port to off-chip memory."""
+        return any(KINDS[k].offchip for k in self.kinds)
+
+
+@dataclass(frozen=True)
+class Wire:
+    """A local wire of a site, from an output pin of a slot to an input pin of one, both by their
+    number in the site and in the slot.
+    """
+
+    src: int
+    output: int
+    dst: int
+    input: int
+
+
+@dataclass(frozen=True)
+class Site:
+    """A kind of place of the grid."""
+
+    letter: str
+    slots: tuple[Slot, ...]
+    wires: tuple[Wire, ...]
+
+
+@dataclass(frozen=True)
+class Array:
+    """The fixed hardware of a configuration.
+
+    Attributes
+    ----------
+    grid
+        The letter of each site, a text a row.
+    sites
+        The kinds of site, by letter.
+    tracks
+        Of a link in each direction, by plane.
+
+    """
+
+    name: str
+    grid: tuple[str, ...]
+    sites: Mapping[str, Site]
+    tracks: Mapping[str, int]
+
+    @property
+    def rows(self) -> int:
+        return len(self.grid)
+
+    @property
+    def cols(self) -> int:
+        return len(self.grid[0])
+
+    def site(self, row: int, col: int) -> Site:
+        """The kind of site at a place of the grid."""
+        return self.sites[self.grid[row][col]]
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Row and column of all sites."""
+        return ((r, c) for r in range(self.rows) for c in range(self.cols))
+
+
+def from_table(data: object, name: str, where: str) -> Array:
+    """Build and check an array from its table.
+
+    Raises
+    ------
+    ConfigError
+        Naming the field and the rule.
+
+    """
+    data = _table(data, where)
+    _known(data, _FIELDS, where)
+    tables = _table(data.get("site", {}), f"{where}.site")
+    tracks = _table(data.get("tracks", {}), f"{where}.tracks")
+    _known(tracks, PLANES, f"{where}.tracks")
+    count = {p: within(p, tracks.get(p), _TRACKS, f"{where}.tracks", ConfigError) for p in PLANES}
+    sites = {x: _site(x, table, f"{where}.site.{x}") for x, table in tables.items()}
+    return Array(name, _grid(data.get("grid"), sites, f"{where}.grid"), sites, count)
+
+
+def _known(data: Mapping[str, Any], fields: tuple[str, ...], where: str) -> None:
+    for key in data:
+        if key not in fields:
+            raise ConfigError(
+                f"unknown field {key!r}", where, remedy=nearest(key, fields, "known fields:")
+            )
+
+
+def _table(data: object, where: str) -> dict[str, Any]:
+    if not is_table(data):
+        raise ConfigError(f"must be a table, not {data!r}"[:120], where)
+    return data
+
+
+def _texts(data: object, where: str) -> tuple[str, ...]:
+    texts = [x for x in data if isinstance(x, str)] if is_list(data) else []
+    if not is_list(data) or len(texts) < len(data):
+        raise ConfigError(f"must be a list of texts, not {data!r}"[:120], where)
+    return tuple(texts)
+
+
+def _grid(data: object, sites: Mapping[str, Site], where: str) -> tuple[str, ...]:
+    grid = _texts(data, where)
+    if not grid or not grid[0] or len({len(row) for row in grid}) > 1:
+        raise ConfigError("must have at least one row, and rows of one length", where)
+    for row in grid:
+        for letter in row:
+            if letter not in sites:
+                raise ConfigError(
+                    f"has the letter {letter!r}",
+                    where,
+                    remedy=nearest(letter, sorted(sites), "sites that are described:"),
+                )
+    return grid
+
+
+def _site(letter: str, data: object, where: str) -> Site:
+    data = _table(data, where)
+    _known(data, _SITE_FIELDS, where)
+    if len(letter) != 1:
+        raise ConfigError("the name of a site is one letter of the grid", where)
+    tables = data.get("slots", [])
+    if not is_list(tables):
+        raise ConfigError(f"must be a list of tables, not {tables!r}"[:120], f"{where}.slots")
+    slots = tuple(_slot(x, f"{where}.slots[{i}]") for i, x in enumerate(tables))
+    names = [s.name for s in slots]
+    if twice := [n for i, n in enumerate(names) if n in names[:i]]:
+        raise ConfigError(f"has two slots named {twice[0]!r}", where)
+    texts = _texts(data.get("wires", []), f"{where}.wires")
+    return Site(letter, slots, tuple(_wire(t, slots, f"{where}.wires") for t in texts))
+
+
+def _slot(data: object, where: str) -> Slot:
+    data = _table(data, where)
+    name = data.get("name")
+    kinds = _texts(data.get("kinds", [name]), f"{where}.kinds")
+    if not isinstance(name, str) or not name.isidentifier():
+        raise ConfigError(f"name must be an identifier, not {name!r}", where)
+    for kind in kinds:
+        if kind not in KINDS:
+            raise ConfigError(
+                f"has the kind {kind!r}", where, remedy=nearest(kind, sorted(KINDS), "known kinds:")
+            )
+    params = {k: v for k, v in data.items() if k not in _SLOT_FIELDS}
+    _known(params, tuple(p for k in kinds for p in KINDS[k].params), where)
+    plane = data.get("data", "tile")
+    if plane not in PLANES:
+        raise ConfigError(f"data must be one of {', '.join(PLANES)}, not {plane!r}", where)
+    slot = Slot(name, kinds, plane, params, _texts(data.get("local", []), f"{where}.local"))
+    try:
+        pins = (*slot.inputs, *slot.outputs)
+    except (AttributeError, TypeError):
+        raise ConfigError(
+            f"does not say how many ports a unit of {', '.join(kinds)} has",
+            where,
+            remedy="give the parameter that is their number, as n = 2",
+        ) from None
+    if not pins:
+        raise ConfigError("has neither inputs nor outputs", where)
+    for port in slot.local:
+        if slot.pin(port, outputs=True) is None and slot.pin(port, outputs=False) is None:
+            raise ConfigError(f"local names {port!r}, which no kind of it has", where)
+    return slot
+
+
+def _wire(text: str, slots: tuple[Slot, ...], where: str) -> Wire:
+    match = _WIRE.fullmatch(text)
+    if match is None:
+        raise ConfigError(f"must be like 'repeat.copies -> matmul.a', not {text!r}", where)
+    ends: list[int] = []
+    pins: list[Pin] = []
+    for name, port, outputs in ((match[1], match[2], True), (match[3], match[4], False)):
+        k = next((i for i, s in enumerate(slots) if s.name == name), None)
+        if k is None:
+            known = [s.name for s in slots]
+            raise ConfigError(
+                f"{text!r} names the slot {name!r}", where, remedy=nearest(name, known, "slots:")
+            )
+        pin = slots[k].pin(port, outputs)
+        if pin is None:
+            side = "output" if outputs else "input"
+            raise ConfigError(f"{text!r}: slot {name} has no {side} {port!r}", where)
+        pins.append((slots[k].outputs if outputs else slots[k].inputs)[pin])
+        ends += [k, pin]
+    if pins[0].plane != pins[1].plane:
+        raise ConfigError(f"{text!r} joins the planes {pins[0].plane} and {pins[1].plane}", where)
+    return Wire(*ends)

@@ -1,0 +1,159 @@
+"""What of a unit graph is to be placed and routed: its units without broadcasts, and its nets.
+
+A `broadcast` without a scratchpad is absorbed: its copies are made by the switches on the way. A
+channel that is deeper than what a route holds gets a `hop` unit, whose slot has a deep FIFO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ..beat import Payload
+from ..errors import LoweringError
+from ..unitgraph import Channel, Unit, UnitGraph, ends_of_all
+from .description import BUFFER_KIND, BUFFER_PLACES, HOP_PLACES, INPUT_PLACES, plane_of
+
+End = tuple[int, int]
+"""A unit and one of its ports."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An end of a net.
+
+    Attributes
+    ----------
+    channel
+        The program's channel into `dst`.
+    places
+        Of the FIFO in front of it, at least: with those of the switches it holds no less than the
+        channels of the dedicated fabric on the way from the net's source.
+
+    """
+
+    channel: int
+    dst: End
+    places: int
+
+
+@dataclass(frozen=True)
+class Net:
+    """What leaves one output of one unit, and all inputs that it reaches.
+
+    Attributes
+    ----------
+    absorbed
+        Broadcasts on the way, by unit id.
+    inner
+        Channels into these.
+
+    """
+
+    src: End
+    plane: str
+    payload: Payload
+    leaves: tuple[Leaf, ...]
+    absorbed: tuple[int, ...] = ()
+    inner: tuple[int, ...] = ()
+
+    @property
+    def alone(self) -> bool:
+        """Whether it has one end."""
+        return len(self.leaves) == 1
+
+
+def absorbs(unit: Unit) -> bool:
+    """Whether a unit becomes a part of a route."""
+    return unit.kind == "broadcast" and unit.params["scratchpad"] is None
+
+
+def most_places(alone: bool) -> int:
+    """What a route's end holds at most, with the injection's FIFO where no other end shares it."""
+    return INPUT_PLACES + HOP_PLACES if alone else INPUT_PLACES
+
+
+def nets_of(graph: UnitGraph) -> list[Net]:
+    """The nets of a graph, by their source.
+
+    Raises
+    ------
+    LoweringError
+        A payload that no plane carries.
+
+    """
+    _, outs = ends_of_all(graph)
+    found: list[Net] = []
+    for unit in graph.units:
+        if absorbs(unit):
+            continue
+        for first in outs[unit.id]:
+            plane = plane_of(first.payload)
+            if plane is None:
+                raise LoweringError(
+                    f"carries {first.payload}",
+                    f"channel {first.name}",
+                    "no plane of an array carries a tuple, or a number of more than 64 bits",
+                    "run this program on a fabric of its own",
+                )
+            found.append(_net(graph, outs, first, plane))
+    return found
+
+
+def _net(graph: UnitGraph, outs: list[list[Channel]], first: Channel, plane: str) -> Net:
+    leaves: list[Leaf] = []
+    absorbed: list[int] = []
+    inner: list[int] = []
+
+    def walk(channel: Channel, held: int) -> None:
+        """``held``: places that the end needs for the channels before this one."""
+        unit = channel.dst[0]
+        if not absorbs(graph.units[unit]):
+            leaves.append(Leaf(channel.id, channel.dst, held + channel.depth))
+            return
+        absorbed.append(unit)
+        inner.append(channel.id)
+        before = channel.depth if channel is not first else max(channel.depth - HOP_PLACES, 0)
+        for copy in outs[unit]:
+            walk(copy, held + before)
+
+    walk(first, 0)
+    return Net(first.src, plane, first.payload, tuple(leaves), tuple(absorbed), tuple(inner))
+
+
+def with_buffers(graph: UnitGraph) -> UnitGraph:
+    """The graph with a `hop` unit in front of every end that needs more places than a slot's input
+    has; units and channels keep their ids, and those that are new come last.
+
+    Raises
+    ------
+    LoweringError
+        More places than a buffer has.
+
+    """
+    units = list(graph.units)
+    channels = list(graph.channels)
+    for leaf in _too_deep(graph):
+        old = channels[leaf.channel]
+        if leaf.places > BUFFER_PLACES:
+            raise LoweringError(
+                f"needs {leaf.places} places",
+                f"channel {old.name}",
+                f"a buffer of an array has {BUFFER_PLACES}",
+                "make the channel shallower",
+            )
+        hop = Unit(len(units), f"{old.name}.buffer", BUFFER_KIND, {"n": 1})
+        units.append(hop)
+        front = f"{old.name}.in"
+        depth = leaf.places
+        channels.append(Channel(len(channels), front, old.src, (hop.id, 0), depth, old.payload))
+        channels[old.id] = replace(old, src=(hop.id, 0), depth=HOP_PLACES)
+    return replace(graph, units=tuple(units), channels=tuple(channels))
+
+
+def _too_deep(graph: UnitGraph) -> Iterator[Leaf]:
+    for net in nets_of(graph):
+        for leaf in net.leaves:
+            unit = graph.units[leaf.dst[0]]
+            if leaf.places > most_places(net.alone) and unit.kind != BUFFER_KIND:
+                yield leaf
