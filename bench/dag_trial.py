@@ -260,7 +260,7 @@ def summary(records: list[dict]) -> list[dict]:
 
 
 COUNT = 2000
-KEEP = Path(__file__).resolve().parents[2] / "out" / "dag_trial.jsonl"
+KEEP = Path(__file__).resolve().parents[1] / "out" / "dag_trial.jsonl"
 
 
 def judged(numbers: range, keep: Path | None = None) -> list[dict]:

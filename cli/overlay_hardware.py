@@ -25,8 +25,11 @@ DENSITY_MESHES = ("4x4", "8x8")
 
 def add_commands(commands) -> None:
     """Add the two commands to ``penstock overlay``."""
-    from ..hw.synthesis import FAMILIES
+    _add_verilog(commands)
+    _add_resources(commands)
 
+
+def _add_verilog(commands) -> None:
     c = commands.add_parser(
         "verilog", help="write the Verilog of an overlay, and what loads a graph into it"
     )
@@ -71,6 +74,10 @@ def add_commands(commands) -> None:
     add_export(c)
     add_quiet(c)
     c.set_defaults(handler=cmd_verilog)
+
+
+def _add_resources(commands) -> None:
+    from ..hw.synthesis import FAMILIES
 
     c = commands.add_parser(
         "resources",

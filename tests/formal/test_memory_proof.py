@@ -30,6 +30,27 @@ def narrow(monkeypatch):
     monkeypatch.setattr(counts_module, "COUNT_BITS", 3)
 
 
+class _Plain:
+    """The plain meaning of a ring: how many groups there are, and which lines each waits for."""
+
+    def __init__(self):
+        self.level = Signal(range(GROUPS + 1))
+        self.head = Signal(range(GROUPS))
+        self.due = [Signal(LANES, name=f"due{g}") for g in range(GROUPS)]
+
+
+class _Watch:
+    """The request that is watched: the groups ahead of it, and its lines."""
+
+    def __init__(self):
+        self.watched = Signal()
+        self.ahead = Signal(range(GROUPS + 1))
+        self.want = Signal(LANES)
+        self.got = Signal(LANES)
+        self.lines = [Signal(2, name=f"line{lane}") for lane in range(LANES)]
+        self.place = Signal(range(GROUPS))
+
+
 class Reordered(Ring):
     """A ring with one request watched, any that the solver marks; lines come in any order, each
     once.
@@ -53,94 +74,113 @@ class Reordered(Ring):
         looks = [bank.read_port(domain="comb") for bank in banks]
         fronts = [bank.read_port(domain="comb") for bank in banks]
         m = super().elaborate(platform)
-        # The plain meaning: which lines each group waits for, and how many groups there are.
-        level = Signal(range(GROUPS + 1))
-        head = Signal(range(GROUPS))
-        due = [Signal(LANES, name=f"due{g}") for g in range(GROUPS)]
-        take = self.group.valid & self.group.ready
-        tail = (head + level)[: head.shape().width]
-        m.d.sync += [level.eq(level + self.reserve - take), head.eq(head + take)]
-        for g in range(GROUPS):
+        take = Signal()
+        m.d.comb += take.eq(self.group.valid & self.group.ready)
+        plain = self._follow(m, take)
+        watch = self._watch(m, plain, take)
+        m.d.comb += [look.addr.eq(watch.place) for look in looks]
+        m.d.comb += [front.addr.eq(plain.head) for front in fronts]
+        held = self._plain_holds(plain, fronts) & (
+            ~watch.watched | self._watched_holds(plain, watch, looks)
+        )
+        m.d.comb += self.ok.eq(held)
+        self._break(m, plain)
+        return m
+
+    def _follow(self, m: Module, take: Signal) -> "_Plain":
+        """The plain meaning of a cycle, and which arrivals are legal."""
+        plain = _Plain()
+        tail = (plain.head + plain.level)[: plain.head.shape().width]
+        m.d.sync += [
+            plain.level.eq(plain.level + self.reserve - take),
+            plain.head.eq(plain.head + take),
+        ]
+        for g, due in enumerate(plain.due):
             come = [
-                Cat((x.valid & (x.group == g) & (x.lane == lane)) for x in self.arrivals)
+                Cat((x.valid & (x.group == g) & (x.lane == lane)) for x in self.arrivals).any()
                 for lane in range(LANES)
             ]
-            m.d.sync += due[g].eq(
-                Mux(self.reserve & (tail == g), self.mask, due[g] & ~Cat(c.any() for c in come))
-            )
-        wanted = [Array(due)[x.group].bit_select(x.lane, 1) for x in self.arrivals]
-        same = (
-            self.arrivals[0].valid
-            & self.arrivals[1].valid
-            & (self.arrivals[0].group == self.arrivals[1].group)
-            & (self.arrivals[0].lane == self.arrivals[1].lane)
-        )
+            m.d.sync += due.eq(Mux(self.reserve & (tail == g), self.mask, due & ~Cat(come)))
+        wanted = [Array(plain.due)[x.group].bit_select(x.lane, 1) for x in self.arrivals]
+        a, b = self.arrivals
+        same = a.valid & b.valid & (a.group == b.group) & (a.lane == b.lane)
         m.d.comb += self.fair.eq(
-            (~self.reserve | (level != GROUPS))
-            & Cat(~x.valid | w for x, w in zip(self.arrivals, wanted, strict=False)).all()
+            (~self.reserve | (plain.level != GROUPS))
+            & Cat(~x.valid | w for x, w in zip(self.arrivals, wanted, strict=True)).all()
             & ~same
         )
+        return plain
 
-        watched = Signal()
-        ahead = Signal(range(GROUPS + 1))
-        want = Signal(LANES)
-        got = Signal(LANES)
-        lines = [Signal(2, name=f"line{lane}") for lane in range(LANES)]
-        place = Signal(range(GROUPS))
-        with m.If(self.reserve & self.mark & ~watched):
-            m.d.sync += [watched.eq(1), ahead.eq(level - take), want.eq(self.mask), got.eq(0)]
-        with m.Elif(watched & take):
-            m.d.sync += [ahead.eq(ahead - 1), watched.eq(ahead != 0)]
-        m.d.comb += [place.eq(head + ahead)]
-        m.d.comb += [look.addr.eq(place) for look in looks]
-        m.d.comb += [front.addr.eq(head) for front in fronts]
+    def _watch(self, m: Module, plain: "_Plain", take: Signal) -> "_Watch":
+        """One request, from its reservation until its group leaves."""
+        w = _Watch()
+        with m.If(self.reserve & self.mark & ~w.watched):
+            m.d.sync += [
+                w.watched.eq(1),
+                w.ahead.eq(plain.level - take),
+                w.want.eq(self.mask),
+                w.got.eq(0),
+            ]
+        with m.Elif(w.watched & take):
+            m.d.sync += [w.ahead.eq(w.ahead - 1), w.watched.eq(w.ahead != 0)]
+        m.d.comb += w.place.eq(plain.head + w.ahead)
         for x in self.arrivals:
-            with m.If(watched & x.valid & (x.group == place)):
+            with m.If(w.watched & x.valid & (x.group == w.place)):
                 for lane in range(LANES):
                     with m.If(x.lane == lane):
-                        m.d.sync += [lines[lane].eq(x.line), got[lane].eq(1)]
-        stored = Cat(
-            ~got[lane] | (self._held(looks, place, lane) == lines[lane]) for lane in range(LANES)
-        ).all()
+                        m.d.sync += [w.lines[lane].eq(x.line), w.got[lane].eq(1)]
+        return w
+
+    def _plain_holds(self, plain: "_Plain", fronts: list) -> Value:
+        """The ring is the plain queue; its head group is what is offered."""
+        due = Array(plain.due)
         front = Cat(
-            self.group.payload[lane] == self._held(fronts, head, lane) for lane in range(LANES)
+            self.group.payload[lane] == self._held(fronts, plain.head, lane)
+            for lane in range(LANES)
+        ).all()
+        missing = Cat(
+            flags[g] == plain.due[g][lane]
+            for lane, flags in enumerate(self._missing)
+            for g in range(GROUPS)
+        ).all()
+        window = [((plain.head + k)[: plain.head.shape().width], k) for k in range(GROUPS)]
+        return (
+            (self._level == plain.level)
+            & (self._head == plain.head)
+            & (self.tail == (plain.head + plain.level)[: plain.head.shape().width])
+            & (plain.level <= GROUPS)
+            & missing
+            & (self.free == (plain.level != GROUPS))
+            & (~self.fair | ~self.stray)
+            & Cat((k < plain.level) | (due[g] == 0) for g, k in window).all()
+            & ((plain.level == 0) | front)
+            & (self.group.valid == ((plain.level != 0) & (due[plain.head] == 0)))
+        )
+
+    def _watched_holds(self, plain: "_Plain", w: "_Watch", looks: list) -> Value:
+        """What has come of the watched group lies in its banks, and leaves unchanged."""
+        due = Array(plain.due)[w.place]
+        stored = Cat(
+            ~w.got[lane] | (self._held(looks, w.place, lane) == w.lines[lane])
+            for lane in range(LANES)
         ).all()
         out = Cat(
-            ~want[lane] | (self.group.payload[lane] == lines[lane]) for lane in range(LANES)
+            ~w.want[lane] | (self.group.payload[lane] == w.lines[lane]) for lane in range(LANES)
         ).all()
-        window = [((head + k)[: head.shape().width], k) for k in range(GROUPS)]
-        m.d.comb += self.ok.eq(
-            (self._level == level)
-            & (self._head == head)
-            & (self.tail == tail)
-            & (level <= GROUPS)
-            & Cat(
-                missing[g] == due[g][lane]
-                for lane, missing in enumerate(self._missing)
-                for g in range(GROUPS)
-            ).all()
-            & (self.free == (level != GROUPS))
-            & (~self.fair | ~self.stray)
-            & Cat((k < level) | (Array(due)[g] == 0) for g, k in window).all()
-            & ((level == 0) | front)
-            & (self.group.valid == ((level != 0) & (Array(due)[head] == 0)))
-            & (
-                ~watched
-                | (
-                    (ahead < level)
-                    & stored
-                    & (want == (got | Array(due)[place]))
-                    & ((got & Array(due)[place]) == 0)
-                    & (~(self.group.valid & (ahead == 0)) | out)
-                )
-            )
+        return (
+            (w.ahead < plain.level)
+            & stored
+            & (w.want == (w.got | due))
+            & ((w.got & due) == 0)
+            & (~(self.group.valid & (w.ahead == 0)) | out)
         )
+
+    def _break(self, m: Module, plain: "_Plain") -> None:
         if self.broken == "early":
-            with m.If((self._level != 0) & (Array(due)[head] == 1)):
+            with m.If((self._level != 0) & (Array(plain.due)[plain.head] == 1)):
                 m.d.comb += self.group.valid.eq(1)
         if self.broken == "bank":
             m.d.comb += self._store.arrivals[1].group.eq(self.arrivals[0].group)
-        return m
 
     def _held(self, ports, group, lane):
         """The line of a place, by the table, in the banks' words of its group."""

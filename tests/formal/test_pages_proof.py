@@ -3,7 +3,7 @@ docs/timing.md says, page for page.
 """
 
 import pytest
-from amaranth.hdl import Array, Cat, Const, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
 from penstock.hw.memory.pages import PageList
 from penstock.testing import prover
 
@@ -37,129 +37,165 @@ class Watched(PageList):
             for _ in range(n)
         ]
         m = super().elaborate(platform)
-        number = range(n + 1)
         for k, port in enumerate(links):
             m.d.comb += port.addr.eq(k % n)
-        chain_of = [p.data.page for p in links[:n]]
-        splice_of = [p.data for p in links[n : 2 * n]]
-        marks = [p.data.mark for p in links[:n]]
-        chained = Cat(x ^ p.data for x, p in zip(marks, links[2 * n :], strict=True))
+        plain = _Plain(n)
+        buffer = _Buffer(m, self.which, plain)
+        self._use(m, plain, buffer)
+        self._follow(m, plain, buffer)
+        held = self._list_holds(plain, links) + self._chains_hold(plain, links)
+        m.d.comb += self.ok.eq(Cat(held).all())
+        self._break(m)
+        return m
 
-        # The plain meaning: the list, and of every page of a buffer the page after it and whether
-        # one is before it.
-        listed = [Signal(number, name=f"listed{i}", init=i) for i in range(n)]
-        count = Signal(number, init=n)
-        used = Signal(n)
-        followed = Signal(n)
-        preceded = Signal(n)
-        follower = [Signal(range(max(2, n)), name=f"follower{p}") for p in range(n)]
-
-        # Legal use.
-        buffer = [self.which]
-        length = Signal(number)
-        last = Signal.like(self.which)
-        within = []
-        alive = Const(1, 1)
-        for i in range(n):
-            within.append(alive)
-            here = buffer[-1]
-            alive = alive & followed.bit_select(here, 1)
-            step = Signal.like(self.which, name=f"step{i}")
-            m.d.comb += step.eq(Array(follower)[here])
-            buffer.append(step)
-        m.d.comb += [length.eq(sum(within)), last.eq(Array(buffer)[length - 1])]
-        takes = self.want & (count != 0)
+    def _use(self, m: Module, plain: "_Plain", buffer: "_Buffer") -> None:
+        """Any legal use: what is asked for in this cycle."""
+        n = self.pages
+        takes = self.want & (plain.count != 0)
+        chained = plain.used.bit_select(self.to, 1) & ~plain.followed.bit_select(self.to, 1)
+        whole = plain.used.bit_select(self.which, 1) & ~plain.preceded.bit_select(self.which, 1)
         m.d.comb += [
             self.take.eq(takes),
             self.chain.valid.eq(takes & self.chained_to),
             self.chain.page.eq(self.to),
             self.give.valid.eq(self.back),
             self.give.first.eq(self.which),
-            self.give.last.eq(last),
-            self.give.count.eq(length),
+            self.give.last.eq(buffer.last),
+            self.give.count.eq(buffer.length),
             self.fair.eq(
                 (self.to < n)
                 & (self.which < n)
-                & (
-                    ~self.chain.valid
-                    | (
-                        used.bit_select(self.to, 1)
-                        & ~followed.bit_select(self.to, 1)
-                        & ~(self.back & (last == self.to))
-                    )
-                )
-                & (
-                    ~self.back
-                    | (used.bit_select(self.which, 1) & ~preceded.bit_select(self.which, 1))
-                )
+                & (~self.chain.valid | (chained & ~(self.back & (buffer.last == self.to))))
+                & (~self.back | whole)
             ),
         ]
+
+    def _follow(self, m: Module, plain: "_Plain", buffer: "_Buffer") -> None:
+        """The plain meaning of what is asked for."""
+        n = self.pages
+        listed = plain.listed
         page = listed[0]
         taken = [Mux(self.take, listed[i + 1] if i + 1 < n else 0, listed[i]) for i in range(n)]
         for i in range(n):
             kept = 0
-            for j in range(1, n + 1):
-                if j <= i:
-                    kept = Mux(length == j, taken[i - j], kept)
-            m.d.sync += listed[i].eq(Mux(self.back, Mux(i < length, buffer[i], kept), taken[i]))
-        m.d.sync += count.eq(count - self.take + Mux(self.back, length, 0))
+            for j in range(1, i + 1):
+                kept = Mux(buffer.length == j, taken[i - j], kept)
+            given = Mux(i < buffer.length, buffer.pages[i], kept)
+            m.d.sync += listed[i].eq(Mux(self.back, given, taken[i]))
+        back = Mux(self.back, buffer.length, 0)
+        m.d.sync += plain.count.eq(plain.count - self.take + back)
         for p in range(n):
-            given = self.back & Cat(within[i] & (buffer[i] == p) for i in range(n)).any()
-            with m.If(given):
-                m.d.sync += [used[p].eq(0), followed[p].eq(0), preceded[p].eq(0)]
+            with m.If(self.back & buffer.has(p)):
+                m.d.sync += [plain.used[p].eq(0), plain.followed[p].eq(0), plain.preceded[p].eq(0)]
             with m.If(self.take & (page == p)):
-                m.d.sync += [used[p].eq(1), followed[p].eq(0), preceded[p].eq(self.chain.valid)]
+                m.d.sync += [
+                    plain.used[p].eq(1),
+                    plain.followed[p].eq(0),
+                    plain.preceded[p].eq(self.chain.valid),
+                ]
             with m.If(self.chain.valid & (self.to == p)):
-                m.d.sync += [followed[p].eq(1), follower[p].eq(page)]
+                m.d.sync += [plain.followed[p].eq(1), plain.follower[p].eq(page)]
 
-        # What holds.
+    def _list_holds(self, plain: "_Plain", links: list) -> list:
+        """The linked list is the plain one, and has no page twice and none of a buffer."""
+        n = self.pages
+        chains, splices, clears = links[:n], links[n : 2 * n], links[2 * n :]
+        chained = Cat(a.data.mark ^ b.data for a, b in zip(chains, clears, strict=True))
         fresh = self._fresh
+        count = plain.count
         held = [
             count <= n,
-            count + sum(used) == n,
+            count + sum(plain.used) == n,
             self.free == count,
-            (count == 0) | (self.head == listed[0]),
+            (count == 0) | (self.head == plain.listed[0]),
             fresh <= n,
         ]
-        for i in range(n):
+        for i, p in enumerate(plain.listed):
             inside = i < count
-            p = listed[i]
-            held.append(~inside | ((p < n) & ~used.bit_select(p, 1)))
-            held += [~(j < count) | (p != listed[j]) for j in range(i + 1, n)]
+            held.append(~inside | ((p < n) & ~plain.used.bit_select(p, 1)))
+            held += [~(j < count) | (p != plain.listed[j]) for j in range(i + 1, n)]
             if i + 1 < n:
-                link = Mux(
-                    p >= fresh,
-                    p + 1,
-                    Mux(chained.bit_select(p, 1), Array(chain_of)[p], Array(splice_of)[p]),
-                )
-                held.append(~(i + 1 < count) | (link == listed[i + 1]))
+                kept = Array(a.data.page for a in chains)[p]
+                spliced = Array(a.data for a in splices)[p]
+                link = Mux(p >= fresh, p + 1, Mux(chained.bit_select(p, 1), kept, spliced))
+                held.append(~(i + 1 < count) | (link == plain.listed[i + 1]))
             # Pages never taken are the list's tail, in order.
             held.append(~inside | (i + n < count + fresh) | (p == i + n - count))
             held.append(~inside | (i + n >= count + fresh) | (p < fresh))
         for p in range(n):
-            held.append(~used[p] | (p < fresh))
-            held.append(~used[p] | (chained[p] == followed[p]))
-            held.append(
-                ~(used[p] & followed[p])
-                | (
-                    (chain_of[p] == follower[p])
-                    & used.bit_select(follower[p], 1)
-                    & preceded.bit_select(follower[p], 1)
-                )
-            )
-            held.append(used[p] | (~followed[p] & ~preceded[p]))
-            held += [
-                ~(followed[p] & followed[q]) | (follower[p] != follower[q]) for q in range(p + 1, n)
-            ]
-        m.d.comb += self.ok.eq(Cat(held).all())
+            held.append(~plain.used[p] | (p < fresh))
+            held.append(~plain.used[p] | (chained[p] == plain.followed[p]))
+        return held
 
+    def _chains_hold(self, plain: "_Plain", links: list) -> list:
+        """The pages of buffers are chained as the plain meaning says, each after one page."""
+        n = self.pages
+        held = []
+        for p in range(n):
+            after = plain.follower[p]
+            right = (
+                (links[p].data.page == after)
+                & plain.used.bit_select(after, 1)
+                & plain.preceded.bit_select(after, 1)
+            )
+            held.append(~(plain.used[p] & plain.followed[p]) | right)
+            held.append(plain.used[p] | (~plain.followed[p] & ~plain.preceded[p]))
+            held += [
+                ~(plain.followed[p] & plain.followed[q]) | (after != plain.follower[q])
+                for q in range(p + 1, n)
+            ]
+        return held
+
+    def _break(self, m: Module) -> None:
         if self.broken == "link":  # the page that is taken keeps the mark of the buffer it was in
             (clear,) = self._clears.write_ports
             m.d.comb += clear.en.eq(0)
         if self.broken == "leak":
             with m.If(self.give.valid & self.take):
                 m.d.sync += self.free.eq(self.free + self.give.count)
-        return m
+
+
+class _Plain:
+    """The plain meaning: the list, and of every page of a buffer the page after it, and whether one
+    is before it.
+    """
+
+    def __init__(self, pages: int):
+        number = range(pages + 1)
+        page = range(max(2, pages))
+        self.listed = [Signal(number, name=f"listed{i}", init=i) for i in range(pages)]
+        self.count = Signal(number, init=pages)
+        self.used = Signal(pages)
+        self.followed = Signal(pages)
+        self.preceded = Signal(pages)
+        self.follower = [Signal(page, name=f"follower{p}") for p in range(pages)]
+
+
+class _Buffer:
+    """The pages of the buffer that begins with ``first``, by the plain meaning."""
+
+    def __init__(self, m: Module, first: Signal, plain: _Plain):
+        n = len(plain.used)
+        self.pages = [first]
+        self.length = Signal(range(n + 1))
+        self.last = Signal.like(first)
+        self.within = []
+        alive = Const(1, 1)
+        for i in range(n):
+            self.within.append(alive)
+            here = self.pages[-1]
+            alive = alive & plain.followed.bit_select(here, 1)
+            step = Signal.like(first, name=f"step{i}")
+            m.d.comb += step.eq(Array(plain.follower)[here])
+            self.pages.append(step)
+        m.d.comb += self.length.eq(sum(self.within))
+        m.d.comb += self.last.eq(Array(self.pages)[self.length - 1])
+
+    def has(self, page: int) -> Value:
+        """Whether a page is one of it."""
+        return Cat(
+            alive & (here == page) for alive, here in zip(self.within, self.pages[:-1], strict=True)
+        ).any()
 
 
 @pytest.mark.parametrize("pages", [2, 3, pytest.param(4, marks=pytest.mark.deep)])
