@@ -15,7 +15,7 @@ from penstock.machine import limits
 from penstock.machine.beat import MAX_STOP
 from penstock.machine.config import Machine, Stepsim, load
 from penstock.machine.functions import FUNCTIONS, Function
-from penstock.machine.kinds import KINDS, In, Kind, Out
+from penstock.machine.kinds import KINDS, In, Kind, Out, Param
 from penstock.machine.kinds.formula import formula
 from penstock.samples import SAMPLES
 
@@ -126,10 +126,16 @@ def _kind(kind: type[Kind]) -> str:
         lines.append(f"* {'input' if isinstance(x, In) else 'output'} `{x}`: {x.doc}")
     for x in kind.params.values():
         optional = "" if x.required else ", optional"
-        registered = ", run time" if x.runtime else ""
         allowed = "" if x.values is None else f" ({x.values[0]:,} to {x.values[-1]:,})"
-        lines.append(f"* parameter `{x.key}`{optional}{registered}: {x.doc}{allowed}")
+        lines.append(f"* parameter `{x.key}`{optional}, {_held(x)}: {x.doc}{allowed}")
     return "\n".join(lines)
+
+
+def _held(x: Param) -> str:
+    """Where a slot of an array has the parameter: nowhere, in registers, or in any fabric's."""
+    if not x.setting.told:
+        return "fixed"
+    return x.setting.told if x.runtime else f"setting ({x.setting.told})"
 
 
 def _functions() -> str:

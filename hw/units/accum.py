@@ -131,10 +131,6 @@ class Accum(Unit):
         )
         self._stops = Memory(shape=4, depth=self.depth, init=[])
 
-    @classmethod
-    def cfg_layout(cls, params: dict) -> dict[str, int]:
-        return {"init_rows": SIZE_BITS, "init_cols": SIZE_BITS}
-
     def elaborate(self, platform):
         m = Module()
         m.submodules.tiles = self._tiles

@@ -37,10 +37,6 @@ class Address(Unit):
     def __init__(self, *, params, t, config, payloads):
         super().__init__(params=params, t=t, config=config, payloads=payloads)
 
-    @classmethod
-    def cfg_layout(cls, params):
-        return {"stride": ADDRESS_BITS}
-
     def elaborate(self, platform):
         m = Module()
         a = self.a.payload

@@ -5,7 +5,7 @@ from amaranth.hdl import Module, Mux, Signal
 from ...machine.beat import STOP_DONE
 from ...machine.faults import Fault
 from ..beat import is_bare, is_done, with_stop
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["Flatten"]
 
@@ -17,7 +17,7 @@ class Flatten(Unit):
     ----------
     params : dict
         ``lo``, ``hi``: innermost and outermost dimension merged.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
 
     Members
@@ -35,33 +35,30 @@ class Flatten(Unit):
 
     kind = "flatten"
 
-    def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.lo = params["lo"]
-        self.hi = params["hi"]
-        if not 0 <= self.lo <= self.hi <= 14:
+    def __init__(self, *, params, **built):
+        super().__init__(params=params, **built)
+        lo = self.params["lo"]
+        hi = self.params["hi"]
+        if not 0 <= lo <= hi <= 14:
             raise ValueError(
-                f"Dimensions lo and hi must satisfy 0 <= lo <= hi <= 14, not {self.lo!r} and "
-                f"{self.hi!r}"
+                f"Dimensions lo and hi must satisfy 0 <= lo <= hi <= 14, not {lo!r} and {hi!r}"
             )
 
     def elaborate(self, platform):
         m = Module()
         beat = self.data.payload
         stop = self.data.payload.stop
-        merged = Mux(
-            stop <= self.lo, stop, Mux(stop <= self.hi, self.lo, stop - (self.hi - self.lo))
-        )
+        lo = self.setting("lo")
+        hi = self.setting("hi")
+        merged = Mux(stop <= lo, stop, Mux(stop <= hi, lo, stop - (hi - lo)))
         last = Signal.like(stop, init=STOP_DONE)  # stop of the beat before
         inside = Signal()
         dropped = Signal()
         stuck = Signal()
         m.d.comb += [
-            inside.eq(is_bare(beat) & (stop > self.lo)),
-            dropped.eq(inside & (stop <= self.hi) & ((last > self.lo) if self.lo else 1)),
-            stuck.eq(
-                inside & (stop > self.hi) & ((last > self.lo) & (last <= self.hi) if self.lo else 0)
-            ),
+            inside.eq(is_bare(beat) & (stop > lo)),
+            dropped.eq(inside & (stop <= hi) & chosen(lo == 0, 1, last > lo)),
+            stuck.eq(inside & (stop > hi) & chosen(lo == 0, 0, (last > lo) & (last <= hi))),
             self.result.valid.eq(self.data.valid & ~dropped & ~stuck),
             self.data.ready.eq((self.result.ready | dropped) & ~stuck),
             self.result.payload.eq(with_stop(beat, Mux(is_done(beat), stop, merged))),

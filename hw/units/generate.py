@@ -43,10 +43,6 @@ class Generate(Unit):
             raise ValueError(f"Function fn must be one of {', '.join(GENERATORS)}, not {self.fn!r}")
         super().__init__(params=params, t=t, config=config, payloads=payloads)
 
-    @classmethod
-    def cfg_layout(cls, params):
-        return {"stride": ADDRESS_BITS, "count": ADDRESS_BITS}
-
     def elaborate(self, platform):
         m = Module()
         a = self.inputs[0].payload

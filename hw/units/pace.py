@@ -43,10 +43,6 @@ class Pace(Unit):
                 f"{params['interval']!r}"
             )
 
-    @classmethod
-    def cfg_layout(cls, params):
-        return {"interval": INTERVAL_BITS}
-
     def elaborate(self, platform):
         m = Module()
         beat = self.data.payload

@@ -1,6 +1,6 @@
 """Inserting a dimension of size 1."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, Value
 
 from ..beat import is_done, with_stop
 from .unit import Unit
@@ -16,7 +16,7 @@ class Promote(Unit):
     params : dict
         ``level``: the stop level inserted; ``outermost``: whether it lies outside all dimensions of
         the stream.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
 
     Members
@@ -33,22 +33,29 @@ class Promote(Unit):
 
     kind = "promote"
 
-    def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.level = params["level"]
-        self.outermost = bool(params["outermost"])
-        if not 0 <= self.level <= 14:
-            raise ValueError(f"Stop level must be from 0 to 14, not {self.level!r}")
+    def __init__(self, *, params, **built):
+        super().__init__(params=params, **built)
+        if not 0 <= self.params["level"] <= 14:
+            raise ValueError(f"Stop level must be from 0 to 14, not {self.params['level']!r}")
 
     def elaborate(self, platform):
         m = Module()
-        (self._hold if self.outermost else self._raise)(m)
+        outermost = self.setting("outermost")
+        if isinstance(outermost, Value):
+            with m.If(outermost):
+                self._hold(m)
+            with m.Else():
+                self._raise(m)
+        elif outermost:
+            self._hold(m)
+        else:
+            self._raise(m)
         self.report(m, offers=self.result.valid)
         return m
 
     def _raise(self, m):
         beat = self.data.payload
-        above = (beat.stop >= self.level) & ~is_done(beat)
+        above = (beat.stop >= self.setting("level")) & ~is_done(beat)
         m.d.comb += [
             self.result.valid.eq(self.data.valid),
             self.data.ready.eq(self.result.ready),
@@ -59,14 +66,11 @@ class Promote(Unit):
         held = Signal.like(self.data.payload)
         full = Signal()
         leaving_done = is_done(held)
+        last = is_done(self.data.payload) & ~leaving_done
         m.d.comb += [
             self.result.valid.eq(full & (leaving_done | self.data.valid)),
             self.data.ready.eq(~full | (~leaving_done & self.result.ready)),
-            self.result.payload.eq(
-                with_stop(
-                    held, Mux(is_done(self.data.payload) & ~leaving_done, self.level, held.stop)
-                )
-            ),
+            self.result.payload.eq(with_stop(held, Mux(last, self.setting("level"), held.stop))),
         ]
         with m.If(self.result.valid & self.result.ready):
             m.d.sync += full.eq(0)

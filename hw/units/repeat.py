@@ -36,10 +36,6 @@ class Repeat(Unit):
         if params["count"] < 1:
             raise ValueError(f"Repeat count must be at least 1, not {params['count']!r}")
 
-    @classmethod
-    def cfg_layout(cls, params):
-        return {"count": 32}
-
     def elaborate(self, platform):
         m = Module()
         beat = self.data.payload

@@ -47,10 +47,6 @@ class Reshape(Unit):
         if params["chunk"] < 1:
             raise ValueError(f"Chunk must be at least 1, not {params['chunk']!r}")
 
-    @classmethod
-    def cfg_layout(cls, params):
-        return {"chunk": 32, "pad_rows": 16, "pad_cols": 16}
-
     def elaborate(self, platform):
         m = Module()
         beat = self.data.payload

@@ -100,10 +100,6 @@ class RowPack(Unit):
             shape=tile.count_bits, depth=self.depth, init=[]
         )  # the other way: columns of each tile, or rows
 
-    @classmethod
-    def cfg_layout(cls, params):
-        return {"bands": SIZE_BITS, "cols": SIZE_BITS}
-
     def elaborate(self, platform):
         m = Module()
         m.submodules.tiles = self._tiles

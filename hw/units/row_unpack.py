@@ -56,10 +56,6 @@ class RowUnpack(Unit):
             shape=tile.count_bits, depth=2 * self.depth, init=[]
         )  # the other way: columns of each tile, or rows
 
-    @classmethod
-    def cfg_layout(cls, params):
-        return {"rows": SIZE_BITS}
-
     def elaborate(self, platform):
         m = Module()
         t = self.t

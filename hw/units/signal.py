@@ -5,7 +5,7 @@ from amaranth.hdl import Signal as Register
 
 from ...machine.beat import STOP_DONE, Scalar
 from ..beat import is_done
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["Signal"]
 
@@ -17,7 +17,7 @@ class Signal(Unit):
     ----------
     params : dict
         ``level``: dimensions of an element.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input; one output, a scalar of 1 bit.
 
     Members
@@ -33,21 +33,19 @@ class Signal(Unit):
 
     kind = "signal"
 
-    def __init__(self, *, params, t, config, payloads):
-        self.level = params["level"]
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
-        if not 0 <= self.level <= 14:
-            raise ValueError(f"Level must be from 0 to 14, not {self.level!r}")
-        if payloads.outputs[0] != Scalar(1):
-            raise ValueError(
-                f"Payload of the output must be {Scalar(1)!r}, not {payloads.outputs[0]!r}"
-            )
+    def __init__(self, *, params, **built):
+        super().__init__(params=params, **built)
+        if not 0 <= self.params["level"] <= 14:
+            raise ValueError(f"Level must be from 0 to 14, not {self.params['level']!r}")
+        token = self.payloads.outputs[0]
+        if token != Scalar(1):
+            raise ValueError(f"Payload of the output must be {Scalar(1)!r}, not {token!r}")
 
     def elaborate(self, platform):
         m = Module()
         beat = self.data.payload
         o = self.tokens
-        level = self.level
+        level = self.setting("level")
         before = Register(4, init=STOP_DONE)  # stop of the beat before
         ends = Register()
         empty = Register()
@@ -55,7 +53,7 @@ class Signal(Unit):
         stop = Register(4)
         m.d.comb += [
             ends.eq(beat.stop >= level),
-            empty.eq(~beat.data & (beat.stop > level) & ((before > level) if level else 1)),
+            empty.eq(~beat.data & (beat.stop > level) & chosen(level == 0, 1, before > level)),
             data.eq(~is_done(beat) & ~empty),
             stop.eq(Mux(is_done(beat), STOP_DONE, beat.stop - level)),
             o.valid.eq(self.data.valid & ends),

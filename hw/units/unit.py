@@ -2,15 +2,25 @@
 
 from collections.abc import Mapping
 
-from amaranth.hdl import Cat, Module, Signal, ValueLike
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
+from ...machine.array.capability import Capability, own, runtime_registers
 from ...machine.config import Machine
-from ...machine.kinds import kind_of
+from ...machine.kinds import OneOf, kind_of
 from ..beat import Payloads, beat_layout
 
-__all__ = ["Unit"]
+__all__ = ["Unit", "chosen"]
+
+
+def chosen(condition: ValueLike, then: ValueLike, otherwise: ValueLike) -> ValueLike:
+    """``Mux`` where the condition is a value of the hardware; else the one that it picks, so that
+    what a parameter decides in a dedicated fabric is no logic there.
+    """
+    if isinstance(condition, Value):
+        return Mux(condition, then, otherwise)
+    return then if condition else otherwise
 
 
 class Unit(wiring.Component):
@@ -27,6 +37,10 @@ class Unit(wiring.Component):
         The machine table of the configuration.
     payloads : Payloads
         Payloads of the input and of the output streams.
+    configured : bool
+        A slot of an array: ``params`` are the bounds of a
+        :class:`~penstock.machine.array.capability.Capability`, the streams those of its widest
+        unit, and ``cfg`` has all of its registers.
     members : dict
         Members of the subclass.
 
@@ -35,7 +49,8 @@ class Unit(wiring.Component):
     one for each port of the kind : In or Out(stream.Signature(beat_layout(payload)))
         Named as the kind names it; ``parts_0``, ``parts_1``, ... where it has several of a name.
     cfg : In(StructLayout)
-        Run-time parameters, constant while the unit runs; only where :meth:`cfg_layout` names any.
+        Run-time parameters, and settings where configured, constant while the unit runs; only
+        where there are any.
     busy : Out(1)
         A beat is taken or delivered in this cycle.
     blocked : Out(1)
@@ -48,6 +63,8 @@ class Unit(wiring.Component):
 
     Attributes
     ----------
+    params : dict
+        The unit's parameters; those of the widest unit where configured.
     kind : str
         The name of the kind, of the class. Its ports give the streams their names.
 
@@ -56,9 +73,19 @@ class Unit(wiring.Component):
     kind: str
 
     def __init__(
-        self, *, params: dict, t: int, config: Machine, payloads: Payloads, members: Mapping = {}
+        self,
+        *,
+        params: dict,
+        t: int,
+        config: Machine,
+        payloads: Payloads,
+        configured: bool = False,
+        members: Mapping = {},
     ):
-        self.params = params
+        self.configured = configured
+        self._capability = Capability(self.kind, params) if configured else own(self.kind, params)
+        self._settings = {} if configured else self._capability.settings(params)
+        self.params = params = self._capability.widest() if configured else params
         self.t = t
         self.config = config
         self.payloads = payloads
@@ -81,7 +108,7 @@ class Unit(wiring.Component):
                 port.member: way(stream.Signature(beat_layout(payload)))
                 for port, payload in zip(ports, given, strict=True)
             }
-        fields = self.cfg_layout(params)
+        fields = self._capability.registers() if configured else self.cfg_layout(params)
         if fields:
             signature["cfg"] = In(data.StructLayout(fields))
         super().__init__({**signature, **members})
@@ -91,7 +118,24 @@ class Unit(wiring.Component):
         """Run-time parameters: field -> bits, at most 32; element k of a list is the field
         ``name_k``.
         """
-        return {}
+        return runtime_registers(cls.kind, params)
+
+    def setting(self, name: str) -> ValueLike:
+        """A register of the kind's settings: an integer in a dedicated fabric, a field of ``cfg``
+        in a slot.
+        """
+        if not self.configured:
+            return self._settings.get(name, 0)
+        return self.cfg[name] if name in self._capability.registers() else 0
+
+    def picks(self, name: str, *values: object) -> ValueLike:
+        """Whether a parameter that is one of several values is one of these."""
+        known = OneOf.choices(self._capability.bounds[name])
+        register = self.setting(name)
+        numbers = [k for k, value in enumerate(known) if value in values]
+        if isinstance(register, Value):
+            return Cat(register == k for k in numbers).any()
+        return register in numbers
 
     @property
     def inputs(self) -> list[stream.Interface]:

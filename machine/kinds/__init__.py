@@ -27,18 +27,29 @@ from .kind import (
     same,
 )
 from .numbers import ADDRESS_BITS, GENERATORS
+from .setting import Among, AtMost, Fixed, Given, Level, OneOf, Optional, Ports, Runtime, Setting
 
 __all__ = [
     "ADDRESS_BITS",
     "GENERATORS",
     "KINDS",
     "REQUIRED",
+    "Among",
+    "AtMost",
     "Combinational",
+    "Fixed",
+    "Given",
     "In",
     "Kind",
+    "Level",
+    "OneOf",
+    "Optional",
     "Out",
     "Param",
     "Port",
+    "Ports",
+    "Runtime",
+    "Setting",
     "Stream",
     "accum_levels",
     "kind_of",

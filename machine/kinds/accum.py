@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..beat import Payload, Tile
 from ..limits import SIZES
 from .kind import In, Kind, Out, Payloads, param, register, tile
+from .setting import Among, AtMost, OneOf
 
 __all__ = ["Accum", "accum_levels"]
 
@@ -28,16 +29,18 @@ class Accum(Kind):
 
     name = "accum"
     computes = True
-    fn: str = param("function with an identity: add, max")
-    reduce: int = param("bit mask of reduced dimensions")
-    depth: int = param("accumulator tiles")
+    fn: str = param("function with an identity: add, max", setting=OneOf())
+    reduce: int = param("bit mask of reduced dimensions", setting=Among())
+    depth: int = param("accumulator tiles", setting=AtMost(least=1))
     lanes: int = param("elements a cycle")
     init_rows: int = param(
         "rows of an empty group's result in elements, 0: of run-time size", SIZES, runtime=True
     )
     init_cols: int = param("its columns", SIZES, runtime=True)
     scan: bool = param(
-        "the state leaves after every beat, instead of the groups' results", default=False
+        "the state leaves after every beat, instead of the groups' results",
+        setting=AtMost(True),
+        default=False,
     )
     data = In("tiles")
     result = Out("the groups' accumulators")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..beat import Payload, Tile, Tuple
 from ..functions import lookup
 from .kind import In, Kind, Out, Payloads, need, param, register, tile
+from .setting import AtMost, OneOf, Optional
 
 __all__ = ["Map", "Matmul", "RowReduce", "log2", "tiles_only"]
 
@@ -43,10 +44,13 @@ class Map(Kind):
     spread: str | None = param(
         "how the second operand's tile is repeated over the first's: 'cols' (of its first column), "
         "'rows' (of its first row) or 'both'",
+        setting=OneOf(None, "cols", "rows", "both"),
         default=None,
     )
     constant: int | None = param(
-        "fp32 bits of a second operand that is the same everywhere", default=None
+        "fp32 bits of a second operand that is the same everywhere",
+        setting=Optional(adds_port=False),
+        default=None,
     )
     operands = In("tuples of the operands, with `tuple_in`", when=lambda kind: kind.tuple_in)
     a = In("the first operand, without `tuple_in`", when=lambda kind: not kind.tuple_in)
@@ -78,7 +82,7 @@ class RowReduce(Kind):
     """
 
     name = "row_reduce"
-    fn: str = param("function with an identity: add, max")
+    fn: str = param("function with an identity: add, max", setting=OneOf())
     tile = In("tiles")
     column = Out("tiles of one column")
 
@@ -103,7 +107,7 @@ class Matmul(Kind):
     name = "matmul"
     computes = True
     rows_per_cycle: int = param("rows of the product a cycle")
-    transposed: bool = param("whether B is transposed")
+    transposed: bool = param("whether B is transposed", setting=AtMost(True))
     a = In("A")
     b = In("B, of A's element type")
     product = Out("A B, or A times B transposed")

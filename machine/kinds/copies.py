@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..beat import Tuple
 from .kind import Combinational, In, Out, Payloads, param, register
+from .setting import Given, Level, Ports
 
 __all__ = ["Broadcast", "Expand", "Hop", "Merge", "Repeat", "Split", "Zip"]
 
@@ -19,8 +20,8 @@ class Broadcast(Combinational):
 
     name = "broadcast"
     posts = "scratchpad"
-    n: int = param("outputs")
-    scratchpad: int | None = param("unit id that a reference belongs to, or None")
+    n: int = param("outputs", setting=Ports())
+    scratchpad: int | None = param("unit id that a reference belongs to, or None", setting=Given())
     data = In("beats")
     copies = Out("each beat, on all at once", many="n")
 
@@ -64,8 +65,10 @@ class Expand(Combinational):
     name = "expand"
     posts = "scratchpad"
     drops = True
-    level: int = param("dimensions that are expanded")
-    scratchpad: int | None = param("unit id that the references in the data belong to, or None")
+    level: int = param("dimensions that are expanded", setting=Level())
+    scratchpad: int | None = param(
+        "unit id that the references in the data belong to, or None", setting=Given()
+    )
     data = In("elements")
     reference = In("whose stops the copies have")
     result = Out("the copies")
@@ -85,7 +88,7 @@ class Split(Combinational):
     """
 
     name = "split"
-    n: int = param("outputs")
+    n: int = param("outputs", setting=Ports())
     data = In("beats")
     parts = Out("every n-th beat", many="n")
 
@@ -99,7 +102,7 @@ class Merge(Combinational):
 
     name = "merge"
     any_input = True
-    n: int = param("inputs")
+    n: int = param("inputs", setting=Ports())
     parts = In("every n-th beat", many="n")
     result = Out("beats")
 

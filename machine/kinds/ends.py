@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .kind import In, Kind, Out, param, register
+from .setting import Given
 
 __all__ = ["Sink", "Source"]
 
@@ -30,6 +31,8 @@ class Sink(Kind):
     posts = "scratchpad"
     drops = True
     scratchpad: int | None = param(
-        "unit id that a reference belongs to: what is taken is a reference less", default=None
+        "unit id that a reference belongs to: what is taken is a reference less",
+        setting=Given(),
+        default=None,
     )
     data = In("beats")

@@ -8,9 +8,7 @@ from typing import Any, ClassVar, Self, TypeVar, Union, cast, get_args, get_orig
 
 from ..beat import Payload, Tile
 from ..errors import LoweringError
-
-REQUIRED = object()
-"""Default of a parameter that every unit of the kind states."""
+from .setting import REQUIRED, Fixed, Runtime, Setting
 
 Payloads = tuple[Payload, ...]
 """Of the inputs, or of the outputs, of a unit."""
@@ -32,15 +30,17 @@ class Param:
         values.
     default
         What a unit that does not state it has; ``REQUIRED``: every unit states it.
+    setting
+        How it is configured in a slot of an array (:mod:`penstock.machine.kinds.setting`).
     types
         Classes of its value: those of the field's annotation. None without one.
 
     """
 
-    def __init__(self, doc: str, values: range | None, runtime: bool, default: object, key: str):
+    def __init__(self, doc: str, values: range | None, setting: Setting, default: object, key: str):
         self.doc = doc
         self.values = values
-        self.runtime = runtime
+        self.setting = setting
         self.default = default
         self.key = key
         self.field = key
@@ -51,12 +51,18 @@ class Param:
         self.key = self.key or name
 
     @property
+    def runtime(self) -> bool:
+        return isinstance(self.setting, Runtime)
+
+    @property
     def required(self) -> bool:
         """Whether every unit states it."""
         return self.default is REQUIRED
 
     def broken(self, value: object) -> tuple[object, str] | None:
         """What of ``value`` breaks the rule, and the rule; None where it holds."""
+        if value is None and self.types is not None and type(None) in self.types:
+            return None
         if self.values is not None:
             low, high = self.values[0], self.values[-1]
             several = isinstance(value, (list, tuple))
@@ -86,15 +92,19 @@ def param(
     values: range | None = None,
     *,
     runtime: bool = False,
+    setting: Setting | None = None,
     default: object = REQUIRED,
     key: str = "",
 ) -> Any:
     """A parameter field of a kind, as in ``count: int = param("copies", range(1, 9))``.
 
-    See :class:`Param`. ``key`` is for a parameter whose name in a unit graph the class has another
-    use for.
+    See :class:`Param`. ``runtime`` is short for a setting of :class:`~.setting.Runtime`; without
+    either the parameter is fixed in a slot. ``key`` is for a parameter whose name in a unit graph
+    the class has another use for.
     """
-    return Param(doc, values, runtime, default, key)
+    if setting is None:
+        setting = Runtime(values) if runtime else Fixed()
+    return Param(doc, values, setting, default, key)
 
 
 @dataclass(frozen=True)

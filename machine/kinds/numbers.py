@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..beat import Payload, Scalar, Selector
+from ..limits import ADDRESS_BITS, ADDRESSES
 from .kind import Combinational, In, Out, Payloads, need, param, register
+from .setting import Level
 
 __all__ = ["ADDRESS_BITS", "GENERATORS", "Address", "Generate", "Signal"]
 
-ADDRESS_BITS = 32
-"""Bits of a generated address."""
 GENERATORS = {
     "address": "inputs a, n: a * stride + i for i < n",
     "expert": "input one-hot selector: index * count + i for i < count",
@@ -31,7 +31,7 @@ class Signal(Combinational):
     """
 
     name = "signal"
-    level: int = param("dimensions of an element")
+    level: int = param("dimensions of an element", setting=Level())
     data = In("beats")
     tokens = Out("the number 1 for each element")
 
@@ -51,8 +51,8 @@ class Generate(Combinational):
 
     name = "generate"
     fn: str = param(f"one of {', '.join(GENERATORS)}")
-    stride: int = param("factor of `address`", runtime=True)
-    count: int = param("elements of `expert`", runtime=True)
+    stride: int = param("factor of `address`", ADDRESSES, runtime=True)
+    count: int = param("elements of `expert`", ADDRESSES, runtime=True)
     a = In("of `address`: what `stride` multiplies", when=lambda kind: kind.fn == "address")
     n = In(
         "of `address` and `last`: how many beats to make",
@@ -83,7 +83,7 @@ class Address(Combinational):
     """
 
     name = "address"
-    stride: int = param("factor of a", runtime=True)
+    stride: int = param("factor of a", ADDRESSES, runtime=True)
     a = In("what `stride` multiplies")
     b = In("what is added")
     result = Out("the sums")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..beat import Payload, Selector
 from .kind import Combinational, In, Out, Payloads, need, param, register, same
+from .setting import Given, Level, Ports
 
 __all__ = ["EagerMerge", "Partition", "Reassemble"]
 
@@ -23,9 +24,11 @@ class Partition(Combinational):
     name = "partition"
     posts = "scratchpad"
     drops = True
-    n: int = param("outputs")
-    rank: int = param("dimensions of a unit")
-    scratchpad: int | None = param("unit id that the references in the data belong to, or None")
+    n: int = param("outputs", setting=Ports())
+    rank: int = param("dimensions of a unit", setting=Level(most=13))
+    scratchpad: int | None = param(
+        "unit id that the references in the data belong to, or None", setting=Given()
+    )
     data = In("units")
     selector = In("one bit for each output, for each unit")
     parts = Out("the units whose selector has the output's bit", many="n")
@@ -49,8 +52,8 @@ class Reassemble(Combinational):
     name = "reassemble"
     any_input = True
     by_arrival = True
-    n: int = param("data inputs")
-    rank: int = param("dimensions of a unit")
+    n: int = param("data inputs", setting=Ports())
+    rank: int = param("dimensions of a unit", setting=Level(most=12))
     parts = In("units", many="n")
     selector = In("one bit for each input")
     result = Out("the units of each selector as a dimension")
@@ -73,8 +76,8 @@ class EagerMerge(Combinational):
     name = "eager_merge"
     any_input = True
     by_arrival = True
-    n: int = param("inputs")
-    rank: int = param("dimensions of a unit")
+    n: int = param("inputs", setting=Ports())
+    rank: int = param("dimensions of a unit", setting=Level())
     parts = In("units", many="n")
     result = Out("the units")
     selector = Out("the input that each unit came from, one-hot")

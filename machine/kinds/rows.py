@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ..beat import Payload, Scalar, Tile
+from ..limits import SIZES
 from .kind import Combinational, In, Kind, Out, Payloads, need, param, register
+from .setting import AtMost, Level
 
 __all__ = ["RowAppend", "RowOffset", "RowPack", "RowUnpack"]
 
@@ -35,10 +37,10 @@ class RowPack(_Along):
     """
 
     name = "row_pack"
-    depth: int = param("tiles of a band, at most")
-    level: int = param("stop level that ends a group")
-    bands: int = param("bands of the result, 0: of run-time size", runtime=True)
-    cols: int = param("columns of the result in elements", runtime=True)
+    depth: int = param("tiles of a band, at most", setting=AtMost(least=1))
+    level: int = param("stop level that ends a group", setting=Level(least=2))
+    bands: int = param("bands of the result, 0: of run-time size", SIZES, runtime=True)
+    cols: int = param("columns of the result in elements", SIZES, runtime=True)
     along: str = param(
         "'cols': columns are packed instead of rows, and a band is a column of tiles",
         default="rows",
@@ -58,9 +60,9 @@ class RowUnpack(_Along):
     """
 
     name = "row_unpack"
-    depth: int = param("tiles of a band, at most")
-    mask: bool = param("whether only valid rows leave")
-    rows: int = param("rows of a logical tile (used without mask)", runtime=True)
+    depth: int = param("tiles of a band, at most", setting=AtMost(least=1))
+    mask: bool = param("whether only valid rows leave", setting=AtMost(True))
+    rows: int = param("rows of a logical tile (used without mask)", SIZES, runtime=True)
     along: str = param(
         "'cols': columns leave instead of rows, and a band is a column of tiles", default="rows"
     )

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from ..beat import Payload, Scalar
-from .kind import Combinational, In, Out, Payloads, param, register, same
+from .kind import Combinational, In, Out, Payloads, need, param, register, same
+from .setting import AtMost, Level, Optional
 
 __all__ = ["Flatten", "Pace", "Promote", "Reshape"]
+
+PADS = range(1 << 16)
 
 
 @register
@@ -13,10 +16,14 @@ class Flatten(Combinational):
     """Merges dimensions lo..hi."""
 
     name = "flatten"
-    lo: int = param("innermost dimension merged")
-    hi: int = param("outermost dimension merged")
+    lo: int = param("innermost dimension merged", setting=Level())
+    hi: int = param("outermost dimension merged", setting=Level())
     data = In("beats")
     result = Out("the beats, with fewer stop levels")
+
+    def payloads(self, inputs: Payloads) -> Payloads:
+        need(self.lo <= self.hi, "lo is at most hi")
+        return same(inputs)
 
     def stops(self, inputs: tuple[int, ...]) -> tuple[int, ...]:
         (top,) = inputs
@@ -31,8 +38,10 @@ class Promote(Combinational):
     """
 
     name = "promote"
-    level: int = param("stop level inserted")
-    outermost: bool = param("whether it is the stream's new outermost dimension")
+    level: int = param("stop level inserted", setting=Level())
+    outermost: bool = param(
+        "whether it is the stream's new outermost dimension", setting=AtMost(True)
+    )
     data = In("beats")
     result = Out("the beats, with a stop level more")
 
@@ -51,14 +60,15 @@ class Reshape(Combinational):
     """
 
     name = "reshape"
-    dim: int = param("dimension split")
+    dim: int = param("dimension split", setting=Level(most=13))
     chunk: int = param("size of a chunk", range(1, 1 << 32), runtime=True)
-    pad: bool = param("whether a partial chunk is padded")
-    pad_rows: int | None = param("physical tile rows of a pad unit", runtime=True)
-    pad_cols: int | None = param("physical tile columns of a pad unit", runtime=True)
+    pad: bool = param("whether a partial chunk is padded", setting=AtMost(True))
+    pad_rows: int | None = param("physical tile rows of a pad unit", PADS, runtime=True)
+    pad_cols: int | None = param("physical tile columns of a pad unit", PADS, runtime=True)
     flags: int | None = param(
         "there is a second output, the padding stream: dimensions of an element, which one flag "
         "stands for",
+        setting=Optional(adds_port=True),
         default=None,
     )
     data = In("beats")

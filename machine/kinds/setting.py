@@ -1,0 +1,261 @@
+"""Settings: what a parameter may be in a slot of an array, and the registers that hold it.
+
+A slot is built with a *bound* for each parameter. What ``param(..., setting=AtMost())`` declares
+says which values fit a bound, and how a value lies in registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from ..beat import MAX_STOP
+
+__all__ = [
+    "REQUIRED",
+    "Among",
+    "AtMost",
+    "Fixed",
+    "Given",
+    "Level",
+    "OneOf",
+    "Optional",
+    "Ports",
+    "Runtime",
+    "Setting",
+]
+
+REQUIRED = object()
+"""Default of a parameter, and most of a setting, that has to be stated."""
+
+
+class Setting:
+    """What may differ between the units of a slot.
+
+    Attributes
+    ----------
+    most
+        The bound of a slot that states none; ``REQUIRED``: every slot states it.
+    told
+        What the generated reference says of the registers; empty: there are none.
+
+    """
+
+    most: Any = REQUIRED
+    told = ""
+
+    def misses(self, value: Any, bound: Any) -> str:
+        """What a slot of this bound lacks for the value; empty where it fits."""
+        raise NotImplementedError
+
+    def registers(self, bound: Any) -> Mapping[str, int]:
+        """Bits of each register, by what follows the parameter's name in its name."""
+        return {}
+
+    def values(self, value: Any, bound: Any) -> Mapping[str, int]:
+        """What the registers hold for a value that fits."""
+        return {}
+
+    def widest(self, bound: Any) -> Any:
+        """The value of the unit that has every port of the slot."""
+        return bound
+
+    def draw(self, bound: Any, below: Any) -> Any:
+        """A value that fits; ``below(n)`` draws a number from 0 to n - 1."""
+        return bound
+
+
+class Fixed(Setting):
+    """The value that the slot was built for, and no other."""
+
+    def misses(self, value: Any, bound: Any) -> str:
+        return "" if value == bound else f"not {bound!r}"
+
+
+class AtMost(Setting):
+    """A number up to the bound; of two truth values, false fits every slot."""
+
+    told = "as many bits as the bound"
+
+    def __init__(self, most: Any = REQUIRED, least: int = 0):
+        self.most = most
+        self.least = least
+
+    def misses(self, value: Any, bound: Any) -> str:
+        return "" if int(value) <= int(bound) else f"at most {bound}"
+
+    def registers(self, bound: Any) -> Mapping[str, int]:
+        return {"": int(bound).bit_length()}
+
+    def values(self, value: Any, bound: Any) -> Mapping[str, int]:
+        return {"": int(value)}
+
+    def draw(self, bound: Any, below: Any) -> Any:
+        value = self.least + below(int(bound) + 1 - self.least)
+        return bool(value) if isinstance(bound, bool) else value
+
+
+class Level(AtMost):
+    """A stop level, or a number of dimensions."""
+
+    def __init__(self, least: int = 0, most: int = MAX_STOP) -> None:
+        super().__init__(most, least)
+
+
+class Ports(AtMost):
+    """A number of ports of one name, the first ones of the slot's; the register has a bit each."""
+
+    told = "a bit for each port"
+
+    def __init__(self) -> None:
+        super().__init__(least=1)
+
+    def registers(self, bound: Any) -> Mapping[str, int]:
+        return {"": bound}
+
+    def values(self, value: Any, bound: Any) -> Mapping[str, int]:
+        return {"": (1 << value) - 1}
+
+
+class Among(Setting):
+    """A mask whose bits are among those of the bound, one at least."""
+
+    told = "as many bits as the bound"
+
+    def misses(self, value: Any, bound: Any) -> str:
+        return "" if not value & ~bound else f"within {bound:#b}"
+
+    def registers(self, bound: Any) -> Mapping[str, int]:
+        return {"": bound.bit_length()}
+
+    def values(self, value: Any, bound: Any) -> Mapping[str, int]:
+        return {"": value}
+
+    def draw(self, bound: Any, below: Any) -> Any:
+        value = 0
+        while not value:
+            value = below(bound + 1) & bound
+        return value
+
+
+class OneOf(Setting):
+    """One of several values; the bound is their list, or the only one."""
+
+    told = "the number of one of the values"
+
+    def __init__(self, *most: Any):
+        self.most = most or REQUIRED
+
+    @staticmethod
+    def choices(bound: Any) -> tuple[Any, ...]:
+        """The values, in the order of their numbers."""
+        return tuple(cast("list[Any]", bound)) if isinstance(bound, (list, tuple)) else (bound,)
+
+    def misses(self, value: Any, bound: Any) -> str:
+        fit = self.choices(bound)
+        return "" if value in fit else f"one of {', '.join(map(repr, fit))}"
+
+    def registers(self, bound: Any) -> Mapping[str, int]:
+        return {"": (len(self.choices(bound)) - 1).bit_length()}
+
+    def values(self, value: Any, bound: Any) -> Mapping[str, int]:
+        return {"": self.choices(bound).index(value)}
+
+    def widest(self, bound: Any) -> Any:
+        return self.choices(bound)[0]
+
+    def draw(self, bound: Any, below: Any) -> Any:
+        fit = self.choices(bound)
+        return fit[below(len(fit))]
+
+
+class Given(Setting):
+    """Whether there is a value; the bound None: there is none. What it is says the placement."""
+
+    most = None
+    told = "1 bit: whether it is given"
+
+    def misses(self, value: Any, bound: Any) -> str:
+        return "" if value is None or bound is not None else "None"
+
+    def registers(self, bound: Any) -> Mapping[str, int]:
+        return {"": int(bound is not None)}
+
+    def values(self, value: Any, bound: Any) -> Mapping[str, int]:
+        return {"": int(value is not None)}
+
+    def draw(self, bound: Any, below: Any) -> Any:
+        return bound if bound is not None and below(2) else None
+
+
+class Optional(AtMost):
+    """None or a number up to the bound, with a register that says which; the bound None: only None.
+
+    ``adds_port``: whether a unit has a port more with the number than with None.
+    """
+
+    told = "as many bits as the bound, and 1 bit: whether it is given"
+
+    def __init__(self, *, adds_port: bool):
+        super().__init__(most=None)
+        self.adds_port = adds_port
+
+    def misses(self, value: Any, bound: Any) -> str:
+        if value is None:
+            return ""
+        return "None" if bound is None else super().misses(value, bound)
+
+    def registers(self, bound: Any) -> Mapping[str, int]:
+        if bound is None:
+            return {}
+        return {**super().registers(bound), "_given": 1}
+
+    def values(self, value: Any, bound: Any) -> Mapping[str, int]:
+        return {"": value or 0, "_given": int(value is not None)}
+
+    def widest(self, bound: Any) -> Any:
+        return bound if self.adds_port else None
+
+    def draw(self, bound: Any, below: Any) -> Any:
+        return None if bound is None or not below(3) else super().draw(bound, below)
+
+
+class Runtime(Setting):
+    """A run-time parameter: a register in dedicated fabrics too.
+
+    Of a list, each element has a register. The bound is then a list of as many elements, or their
+    number; a shorter list is filled with ``fill``, at its front where ``front`` is true.
+    """
+
+    most = None
+    told = "run time"
+
+    def __init__(self, values: range | None, *, fill: int = 0, front: bool = False):
+        self.bits = 0 if values is None else values[-1].bit_length()
+        self.fill = fill
+        self.front = front
+
+    def misses(self, value: Any, bound: Any) -> str:
+        room = self._length(bound)
+        if room is None or not isinstance(value, (list, tuple)):
+            return ""
+        return "" if len(cast("list[Any]", value)) <= room else f"of at most {room} elements"
+
+    @staticmethod
+    def _length(bound: Any) -> int | None:
+        """Elements of a list; None for a plain number."""
+        return len(cast("list[Any]", bound)) if isinstance(bound, (list, tuple)) else None
+
+    def registers(self, bound: Any) -> Mapping[str, int]:
+        room = self._length(bound)
+        if room is None:
+            return {"": self.bits}
+        return {f"_{k}": self.bits for k in range(room)}
+
+    def values(self, value: Any, bound: Any) -> Mapping[str, int]:
+        room = self._length(bound)
+        if room is None:
+            return {"": value or 0}
+        rest = [self.fill] * (room - len(value))
+        held = [*rest, *value] if self.front else [*value, *rest]
+        return {f"_{k}": x for k, x in enumerate(held)}
