@@ -27,7 +27,7 @@ from .kind import (
     same,
 )
 from .numbers import ADDRESS_BITS, GENERATORS
-from .setting import Among, AtMost, Fixed, Given, Level, OneOf, Optional, Ports, Runtime, Setting
+from .setting import Among, Fixed, Given, Level, OneOf, Optional, Ports, Runtime, Setting, UpTo
 
 __all__ = [
     "ADDRESS_BITS",
@@ -35,7 +35,6 @@ __all__ = [
     "KINDS",
     "REQUIRED",
     "Among",
-    "AtMost",
     "Combinational",
     "Fixed",
     "Given",
@@ -51,6 +50,7 @@ __all__ = [
     "Runtime",
     "Setting",
     "Stream",
+    "UpTo",
     "accum_levels",
     "kind_of",
     "need",

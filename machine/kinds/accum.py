@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..beat import Payload, Tile
 from ..limits import SIZES
 from .kind import In, Kind, Out, Payloads, param, register, tile
-from .setting import Among, AtMost, OneOf
+from .setting import Among, OneOf, UpTo
 
 __all__ = ["Accum", "accum_levels"]
 
@@ -31,7 +31,7 @@ class Accum(Kind):
     computes = True
     fn: str = param("function with an identity: add, max", setting=OneOf())
     reduce: int = param("bit mask of reduced dimensions", setting=Among())
-    depth: int = param("accumulator tiles", setting=AtMost(least=1))
+    depth: int = param("accumulator tiles", setting=UpTo(least=1))
     lanes: int = param("elements a cycle")
     init_rows: int = param(
         "rows of an empty group's result in elements, 0: of run-time size", SIZES, runtime=True
@@ -39,7 +39,7 @@ class Accum(Kind):
     init_cols: int = param("its columns", SIZES, runtime=True)
     scan: bool = param(
         "the state leaves after every beat, instead of the groups' results",
-        setting=AtMost(True),
+        setting=UpTo(True),
         default=False,
     )
     data = In("tiles")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..beat import Payload, Tile, Tuple
 from ..functions import lookup
 from .kind import In, Kind, Out, Payloads, need, param, register, tile
-from .setting import AtMost, OneOf, Optional
+from .setting import OneOf, Optional, UpTo
 
 __all__ = ["Map", "Matmul", "RowReduce", "log2", "tiles_only"]
 
@@ -107,7 +107,7 @@ class Matmul(Kind):
     name = "matmul"
     computes = True
     rows_per_cycle: int = param("rows of the product a cycle")
-    transposed: bool = param("whether B is transposed", setting=AtMost(True))
+    transposed: bool = param("whether B is transposed", setting=UpTo(True))
     a = In("A")
     b = In("B, of A's element type")
     product = Out("A B, or A times B transposed")

@@ -34,7 +34,7 @@ class Hop(Combinational):
     """
 
     name = "hop"
-    n: int = param("outputs")
+    n: int = param("outputs", setting=Ports())
     data = In("beats")
     copies = Out("each beat, on all at once", many="n")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..beat import Payload, Scalar, Tile
 from ..limits import SIZES
 from .kind import Combinational, In, Kind, Out, Payloads, need, param, register
-from .setting import AtMost, Level
+from .setting import Level, UpTo
 
 __all__ = ["RowAppend", "RowOffset", "RowPack", "RowUnpack"]
 
@@ -37,7 +37,7 @@ class RowPack(_Along):
     """
 
     name = "row_pack"
-    depth: int = param("tiles of a band, at most", setting=AtMost(least=1))
+    depth: int = param("tiles of a band, at most", setting=UpTo(least=1))
     level: int = param("stop level that ends a group", setting=Level(least=2))
     bands: int = param("bands of the result, 0: of run-time size", SIZES, runtime=True)
     cols: int = param("columns of the result in elements", SIZES, runtime=True)
@@ -60,8 +60,8 @@ class RowUnpack(_Along):
     """
 
     name = "row_unpack"
-    depth: int = param("tiles of a band, at most", setting=AtMost(least=1))
-    mask: bool = param("whether only valid rows leave", setting=AtMost(True))
+    depth: int = param("tiles of a band, at most", setting=UpTo(least=1))
+    mask: bool = param("whether only valid rows leave", setting=UpTo(True))
     rows: int = param("rows of a logical tile (used without mask)", SIZES, runtime=True)
     along: str = param(
         "'cols': columns leave instead of rows, and a band is a column of tiles", default="rows"

@@ -1,6 +1,6 @@
 """Settings: what a parameter may be in a slot of an array, and the registers that hold it.
 
-A slot is built with a *bound* for each parameter. What ``param(..., setting=AtMost())`` declares
+A slot is built with a *bound* for each parameter. What ``param(..., setting=UpTo())`` declares
 says which values fit a bound, and how a value lies in registers.
 """
 
@@ -14,7 +14,6 @@ from ..beat import MAX_STOP
 __all__ = [
     "REQUIRED",
     "Among",
-    "AtMost",
     "Fixed",
     "Given",
     "Level",
@@ -23,6 +22,7 @@ __all__ = [
     "Ports",
     "Runtime",
     "Setting",
+    "UpTo",
 ]
 
 REQUIRED = object()
@@ -72,7 +72,7 @@ class Fixed(Setting):
         return "" if value == bound else f"not {bound!r}"
 
 
-class AtMost(Setting):
+class UpTo(Setting):
     """A number up to the bound; of two truth values, false fits every slot."""
 
     told = "as many bits as the bound"
@@ -95,14 +95,14 @@ class AtMost(Setting):
         return bool(value) if isinstance(bound, bool) else value
 
 
-class Level(AtMost):
+class Level(UpTo):
     """A stop level, or a number of dimensions."""
 
     def __init__(self, least: int = 0, most: int = MAX_STOP) -> None:
         super().__init__(most, least)
 
 
-class Ports(AtMost):
+class Ports(UpTo):
     """A number of ports of one name, the first ones of the slot's; the register has a bit each."""
 
     told = "a bit for each port"
@@ -188,7 +188,7 @@ class Given(Setting):
         return bound if bound is not None and below(2) else None
 
 
-class Optional(AtMost):
+class Optional(UpTo):
     """None or a number up to the bound, with a register that says which; the bound None: only None.
 
     ``adds_port``: whether a unit has a port more with the number than with None.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..beat import Payload, Scalar
 from .kind import Combinational, In, Out, Payloads, need, param, register, same
-from .setting import AtMost, Level, Optional
+from .setting import Level, Optional, UpTo
 
 __all__ = ["Flatten", "Pace", "Promote", "Reshape"]
 
@@ -40,7 +40,7 @@ class Promote(Combinational):
     name = "promote"
     level: int = param("stop level inserted", setting=Level())
     outermost: bool = param(
-        "whether it is the stream's new outermost dimension", setting=AtMost(True)
+        "whether it is the stream's new outermost dimension", setting=UpTo(True)
     )
     data = In("beats")
     result = Out("the beats, with a stop level more")
@@ -62,7 +62,7 @@ class Reshape(Combinational):
     name = "reshape"
     dim: int = param("dimension split", setting=Level(most=13))
     chunk: int = param("size of a chunk", range(1, 1 << 32), runtime=True)
-    pad: bool = param("whether a partial chunk is padded", setting=AtMost(True))
+    pad: bool = param("whether a partial chunk is padded", setting=UpTo(True))
     pad_rows: int | None = param("physical tile rows of a pad unit", PADS, runtime=True)
     pad_cols: int | None = param("physical tile columns of a pad unit", PADS, runtime=True)
     flags: int | None = param(
