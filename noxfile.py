@@ -196,6 +196,16 @@ def bench(session: nox.Session) -> None:
 
 
 @nox.session
+def detection(session: nox.Session) -> None:
+    """How many of some hundred faults in the RTL regression and fuzzer find, design by design (8
+    hours at most; goes on where it was stopped).
+    """
+    install(session)
+    cases = session.posargs or ["detection"]
+    session.run("python", "bench/renew.py", *cases)
+
+
+@nox.session
 def dag_trial(session: nox.Session) -> None:
     """2,000 random problems of the DAG scheduler: bounds, evaluator against checker, every schedule
     of the tiny ones (half an hour; goes on where it was stopped).

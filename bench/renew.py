@@ -28,6 +28,7 @@ MODULES = (
     "made.overlay_figures",
     "made.overlay_resources",
     "made.synthesis",
+    "made.detection",
     "overlay_rtl",
     "overlay_speed",
     "graphs",

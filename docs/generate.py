@@ -29,6 +29,7 @@ MAKERS = {
     "docs/dag_scheduler.md": "dag_report:blocks",
     "docs/dataflow_graphs.md": "graphs:blocks",
     "docs/deadlock.md": "deadlock_report:blocks",
+    "docs/detection.md": "detection_report:blocks",
     "docs/dynamic.md": "dynamic:blocks",
     "docs/figures.md": "figures_report:blocks",
     "docs/fuzzing.md": "fuzz_report:blocks",

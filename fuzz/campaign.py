@@ -4,11 +4,12 @@ what fails, and counts what it has met.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from ..machine.config import Config, from_dict, to_dict
 from ..machine.deadlock import DeadlockError
 from ..machine.errors import LoweringError, PenstockError, RunError
 from ..machine.limits import within
+from ..machine.stimulus import Point
 from ..machine.unitgraph import UnitGraph
 from ..runs.progress import Progress
 from ..runs.progress import of as progress_of
@@ -35,7 +37,17 @@ from .recipe import Recipe, vary
 from .shrink import shrink
 from .streams import run_streams
 
-__all__ = ["BATCH", "Campaign", "Failure", "replay", "report", "run_programs"]
+__all__ = [
+    "BATCH",
+    "Campaign",
+    "Failure",
+    "batches",
+    "replay",
+    "report",
+    "rounds_of",
+    "run_programs",
+    "side_by_side",
+]
 
 BATCH = 40
 """Structures side by side in one fabric."""
@@ -144,43 +156,74 @@ def run_programs(
     """
     show = progress_of(progress)
     show.plan(count * (2 if on == "rtl" else 1))
+    drawn = batches(
+        campaign, count, seed, batch=batch, keep=keep, only=only, variants=variants, tell=show.done
+    )
+    for index, (config, structures) in enumerate(drawn):
+        if on == "rtl" and structures:
+            _on_rtl(campaign, structures, config, f"seed {seed} batch {index}", keep, show, wrong)
+
+
+def batches(
+    campaign: Campaign,
+    count: int,
+    seed: int,
+    *,
+    batch: int = BATCH,
+    keep: Path | None = None,
+    only: list[str] | None = None,
+    variants: int = VARIANTS_OF,
+    tell: Callable[[str], None] = lambda _name: None,
+    edge: int | None = None,
+) -> Iterator[tuple[Config, list[list[Case]]]]:
+    """Draw programs and run them on the model; machine by machine, the structures that go side by
+    side, each with its variants.
+
+    Parameters
+    ----------
+    campaign, count, seed, batch, keep, only, variants
+        As of :func:`run_programs`.
+    tell
+        Called with the name of each program.
+    edge
+        Edge of the machines' tiles, where it is not drawn.
+
+    """
     focus = Focus(campaign.coverage, only, 1) if only else Focus(campaign.coverage, list(VARIANTS))
-    made = drawn = index = 0
-    while made < count and not campaign.late():
-        config = programs.machine((seed, 1, index))
-        structures: list[list[Case]] = []  # each with its variants
+    made = drawn = 0
+    for config in _machines(seed, edge):
+        if made >= count or campaign.late():
+            return
+        structures: list[list[Case]] = []
         while made < count and len(structures) < batch and _room(v[0].graph for v in structures):
             aim = focus.next()
             case = _one(campaign, config, (seed, 2, drawn), aim.goals, keep)
             drawn += 1
-            show.done(f"program {drawn}")
             made += 1
+            tell(f"program {drawn}")
             if case is None:
                 continue
             campaign.counts["structures"] += 1
             structures.append([case])
             rng = np.random.default_rng((seed, 3, drawn))
+            origin = f"seed {seed} program {drawn}, a variant"
             for _ in range(3 * (variants - 1)):
                 if len(structures[-1]) == variants or made == count:
                     break
-                other = _variant(
-                    campaign,
-                    case,
-                    config,
-                    rng,
-                    f"seed {seed} program {drawn}, a variant",
-                    keep,
-                    aim.clear,
-                )
+                other = _variant(campaign, case, config, rng, origin, keep, aim.clear)
                 if other is not None:
                     structures[-1].append(other)
                     made += 1
-                    show.done(f"program {drawn}, a variant")
-        index += 1
-        if on == "rtl" and structures:
-            _on_rtl(
-                campaign, structures, config, f"seed {seed} batch {index - 1}", keep, show, wrong
-            )
+                    tell(f"program {drawn}, a variant")
+        yield config, structures
+
+
+def _machines(seed: int, edge: int | None) -> Iterator[Config]:
+    """The machines of a seed."""
+    for index in itertools.count():
+        config = programs.machine((seed, 1, index))
+        if edge in (None, config.machine.t):
+            yield config
 
 
 def _room(graphs: Iterable[UnitGraph]) -> bool:
@@ -302,7 +345,7 @@ def _on_rtl(
 ) -> None:
     """Run programs side by side on model and RTL, and compare."""
     start = time.perf_counter()
-    rounds = [[v[min(k, len(v) - 1)] for v in structures] for k in range(max(map(len, structures)))]
+    rounds = rounds_of(structures)
     found = compare(campaign, rounds, config, show, wrong)
     campaign.seconds["RTL"] += time.perf_counter() - start
     campaign.counts["RTL builds"] += 1
@@ -353,26 +396,13 @@ def compare(
     """Differences between model and RTL by (round, program); each round runs all structures side by
     side once. Program -1: none in particular.
     """
-    from ..tb import api, check
+    from ..tb import check
 
-    points = []
-    models = []
-    parts = []
-    for cases in rounds:
-        graph, parts = fabric.side_by_side([c.graph for c in cases], "fuzz")
-        tensors = {
-            p.prefix + n: a
-            for p, c in zip(parts, cases, strict=False)
-            for n, a in c.tensors.items()
-        }
-        sources = {
-            u + p.unit: s for p, c in zip(parts, cases, strict=False) for u, s in c.sources.items()
-        }
-        sinks = {
-            u + p.unit: s for p, c in zip(parts, cases, strict=False) for u, s in c.sinks.items()
-        }
-        models.append(model.run(graph, config, tensors, trace=True, sources=sources, sinks=sinks))
-        points.append(api.Point(graph, tensors, sources, sinks))
+    points, parts = side_by_side(rounds)
+    models = [
+        model.run(p.graph, config, p.tensors, trace=True, sources=p.sources, sinks=p.sinks)
+        for p in points
+    ]
     out: dict[tuple[int, int], str] = {}
     for k, (cases, point, want, got) in enumerate(
         zip(
@@ -403,6 +433,25 @@ def compare(
                 except MismatchError as e:
                     out[k, i] = str(e)
     return out
+
+
+def rounds_of(structures: list[list[Case]]) -> list[list[Case]]:
+    """The programs of each run: of every structure one of its variants."""
+    return [[v[min(k, len(v) - 1)] for v in structures] for k in range(max(map(len, structures)))]
+
+
+def side_by_side(rounds: list[list[Case]]) -> tuple[list[Point], list[fabric.Part]]:
+    """The point of each round, and where each program is in it."""
+    points = []
+    parts = []
+    for cases in rounds:
+        graph, parts = fabric.side_by_side([c.graph for c in cases], "fuzz")
+        both = list(zip(parts, cases, strict=False))
+        tensors = {p.prefix + n: a for p, c in both for n, a in c.tensors.items()}
+        sources = {u + p.unit: s for p, c in both for u, s in c.sources.items()}
+        sinks = {u + p.unit: s for p, c in both for u, s in c.sinks.items()}
+        points.append(Point(graph, tensors, sources, sinks))
+    return points, parts
 
 
 def _owner(text: str) -> int:

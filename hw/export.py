@@ -23,7 +23,7 @@ from .place import Library, Modules, ports_of
 from .yosys import VERSION as YOSYS
 from .yosys import yosys
 
-__all__ = ["Export", "check_prefix", "export", "write"]
+__all__ = ["Export", "annotated_rtlil", "check_prefix", "export", "verilog_of", "write"]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -115,6 +115,24 @@ def export(
     ]
     verilog = with_functions(_verilog(text, callers), [names[module] for module in operators])
     return Export(name, verilog, _sidecar(component, name, library, names))
+
+
+def annotated_rtlil(component: wiring.Component, name: str) -> str:
+    """All modules of a component as Amaranth makes them, with attributes ``src``; what
+    :func:`verilog_of` writes.
+    """
+    widen()
+    with Library(_annotated) as library:
+        library.top(component, name)
+    return _renamed("".join(library.modules.values()), readable(library.keys.values()))
+
+
+def verilog_of(rtlil: str) -> str:
+    """Verilog of RTLIL; every module stays one.
+
+    Raises RunError where Yosys refuses it.
+    """
+    return _verilog(rtlil, ())
 
 
 def check_prefix(prefix: str) -> None:

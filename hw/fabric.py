@@ -38,8 +38,8 @@ class Fabric(wiring.Component):
         The machine.
     probes : bool
         Put an instance of ``penstock_probe`` on every channel, and one of ``penstock_post_probe``
-        on every unit that posts. The test bench defines them. Such a fabric cannot run in
-        Amaranth's simulator.
+        on every unit that posts, and one of ``penstock_fault_probe`` on every unit and the
+        interconnect. The test bench defines them. Such a fabric cannot run in Amaranth's simulator.
 
     Members
     -------
@@ -219,6 +219,9 @@ class Fabric(wiring.Component):
         errors = [unit.error for unit in self._units]
         if self.graph.ports:
             errors.append(self._memory(m))
+        if self.probes:
+            for u, error in enumerate(errors):
+                m.submodules[f"fault{u}"] = self._fault_probe(u, error)
         self._configure(m)
         self._observe(m, errors)
         return m
@@ -260,6 +263,16 @@ class Fabric(wiring.Component):
             i_valid=post.valid,
             i_page=post.page,
             i_delta=post.delta,
+        )
+
+    def _fault_probe(self, u: int, error: Value) -> Instance:
+        return Instance(
+            "penstock_fault_probe",
+            p_ID=u,
+            i_clk=ClockSignal(),
+            i_rst=ResetSignal(),
+            i_cycle=self.cycle,
+            i_error=error,
         )
 
     def _memory(self, m: Module) -> Value:

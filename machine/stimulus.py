@@ -30,6 +30,8 @@ class Point:
     mutate
         Unit kind -> one of :data:`penstock.tb.mutation.MUTATIONS`: the RTL's units of this kind are
         one cycle slower or faster, or wrong, to see the check fail.
+    mutant
+        Number of the mutant that is on, in a netlist of :mod:`penstock.tb.mutants` (0: none).
 
     """
 
@@ -42,6 +44,7 @@ class Point:
     resets_at: Sequence[int] = ()
     whole: bool = False
     mutate: Mapping[str, str] = field(default_factory=dict[str, str])
+    mutant: int = 0
 
 
 def whole_beats(payload: Payload, stream: SourceBeats) -> np.ndarray:

@@ -437,7 +437,7 @@ class _Watching:
 
 def _mutations(p: Point) -> list[int]:
     if not p.mutate:
-        return []
+        return [p.mutant] if p.mutant else []
     from .mutation import mutation_bits
 
     return mutation_bits(p.graph, p.mutate)
@@ -558,8 +558,15 @@ def _occupancy(c: ChannelTrace, cycles: int) -> float:
     return float(np.maximum(left - c.accept, 0).sum() / cycles)
 
 
+def _faulty(graph: UnitGraph, unit: int) -> str:
+    """The unit of a fault by name; the number after the last one's is the interconnect's."""
+    if unit == len(graph.units):
+        return "off-chip interconnect"
+    return f"{graph.units[unit].kind} {graph.units[unit].name}"
+
+
 def _told(p: Point, config: Config | None, cycle: int) -> str:
-    """What the model says of a fault of the RTL, whose ``error`` names no unit."""
+    """What the model says of a fault of the RTL."""
     if config is None:
         return ""
     try:
@@ -600,7 +607,7 @@ def _check(
         raise RunError(
             f"{flags} (cycle {status['cycles_seen'] - 1})"
             + _told(p, config, status["cycles_seen"]),
-            where,
+            f"{where}, {_faulty(graph, status['error_unit'])}",
         )
     if halt in ("cycle limit", "no activity"):
         full = []

@@ -54,6 +54,19 @@ module penstock_post_probe #(
     always @(posedge clk) if (!rst && valid) penstock_dpi_post(ID, cycle, 32'(page), int'(delta));
 endmodule
 
+// Tells of faults of unit `ID`; the off-chip interconnect has the number after the last unit's.
+module penstock_fault_probe #(
+    parameter int ID = 0
+) (
+    input logic clk,
+    input logic rst,
+    input logic [31:0] cycle,
+    input logic [7:0] error
+);
+    import "DPI-C" function void penstock_dpi_fault(input int unit, input int cycle);
+    always @(posedge clk) if (!rst && error != 0) penstock_dpi_fault(ID, cycle);
+endmodule
+
 module penstock_bench_memory #(
     parameter int W = 1,
     parameter int N = 1

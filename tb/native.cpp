@@ -84,6 +84,7 @@ void* dram_state = nullptr;
 int64_t cycle_limit = 0, idle_limit = 0, quiet_cycles = 0;
 int64_t now_cycle = 0, last_activity = 0, done_cycle = -1, first_request = -1;
 int error_flags = 0;
+int64_t error_unit = -1, error_cycle = -1;  // of the first fault; of several in a cycle the lowest unit's
 int halt_reason = 0;  // 1 done and quiet, 2 cycle limit, 3 no activity, 4 error flag, 5 fault
 
 void set_fault(int64_t code, int64_t cycle, int64_t index, int64_t value) {
@@ -250,6 +251,11 @@ void penstock_dpi_memory(int cycle, Words req_valid, unsigned char req_write, in
 
 int penstock_dpi_mutation(int kind) { return size_t(kind) < mutations.size() ? mutations[kind] : 0; }
 
+void penstock_dpi_fault(int unit, int cycle) {
+    bool first = error_unit < 0 || cycle < error_cycle;
+    if (first || (cycle == error_cycle && unit < error_unit)) error_unit = unit, error_cycle = cycle;
+}
+
 // Once a cycle; returns whether the bench should stop.
 unsigned char penstock_dpi_tick(int cycle, unsigned char done, int error) {
     if (cycle != now_cycle) set_fault(4, now_cycle, cycle, 0);
@@ -284,6 +290,7 @@ void penstock_tb_begin(int64_t n_channels, int64_t n_ports, int64_t n_sources, i
     dram = nullptr;
     memory = nullptr;
     error_flags = 0;
+    error_unit = error_cycle = -1;
 }
 
 void penstock_tb_limits(int64_t cycles, int64_t idle, int64_t quiet) {
@@ -361,10 +368,10 @@ void penstock_tb_port(int64_t port, int64_t* accept, int64_t* deliver, int64_t* 
     }
 }
 
-// halt reason, done cycle, cycles seen, first request, lines in flight, lines read, lines written, fault (code, cycle, index, value), error flags
+// halt reason, done cycle, cycles seen, first request, lines in flight, lines read, lines written, fault (code, cycle, index, value), error flags, unit of the first
 void penstock_tb_status(int64_t* out) {
     const int64_t values[] = {halt_reason, done_cycle, now_cycle, first_request, in_flight, lines_read, lines_written,
-                              fault.code, fault.cycle, fault.index, fault.value, error_flags};
+                              fault.code, fault.cycle, fault.index, fault.value, error_flags, error_unit};
     std::memcpy(out, values, sizeof values);
 }
 

@@ -33,6 +33,7 @@ STATUS = (
     "fault_index",
     "fault_value",
     "error",
+    "error_unit",
 )
 
 

@@ -30,7 +30,9 @@ def without_probes(text, folder):
     """The lines of a module without probes, and without what they alone read."""
     (folder / "in.v").write_text(text)
     done = yosys(
-        "read_verilog in.v; delete t:penstock_probe t:penstock_post_probe; proc; opt_clean -purge; "
+        "read_verilog in.v; "
+        "delete t:penstock_probe t:penstock_post_probe t:penstock_fault_probe; "
+        "proc; opt_clean -purge; "
         r"rename -hide w:\$*; rename -enumerate -pattern net_% w:$*; write_verilog -noattr out.v",
         folder,
     )

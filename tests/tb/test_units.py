@@ -208,7 +208,8 @@ def test_tiles_of_a_group_that_differ_are_told_on_both_sides():
     )
     with pytest.raises(RunError, match=told):
         model.run(wrong.graph, config, wrong.tensors, sources=wrong.sources, sinks=wrong.sinks)
-    with pytest.raises(RunError, match=f"RTL of arithmetic: a unit's fault: .*; the model: {told}"):
+    place = f"RTL of arithmetic, accum {u.name}"
+    with pytest.raises(RunError, match=f"{place}: a unit's fault: .*; the model: {told}"):
         api.run_many([wrong], config)
 
 

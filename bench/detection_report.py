@@ -1,0 +1,126 @@
+"""The tables of docs/detection.md, for `docs/generate.py`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+from made.detection import COUNT, DESIGNS, DRAW, EDGE, FUZZED, RECORD, SEED, stored
+from tables import frame
+
+Rows = dict[int, dict]
+WAYS = {"regression": list(DESIGNS)} | {
+    f"{count} fuzzed programs": list(FUZZED)[: k + 1] for k, count in enumerate(FUZZED.values())
+}
+"""Way of looking -> the cases that it is made of."""
+
+
+def blocks() -> dict[str, Callable[[], str]]:
+    """The blocks of docs/detection.md."""
+    return {"draw": draw, "ways": ways, "kinds": kinds, "runs": runs, "survivors": survivors}
+
+
+def mutants() -> Rows:
+    """The drawn mutants by number."""
+    return {row["number"]: row for row in stored(DRAW)}
+
+
+def ran(cases: Iterable[str]) -> list[str]:
+    """Those of the cases that are stored."""
+    return [case for case in cases if any(e["case"] == case for e in RECORD.entries(case))]
+
+
+def there(cases: Iterable[str]) -> set[int]:
+    """The mutants that are in a netlist of these cases."""
+    return {row["number"] for case in cases for row in stored(case)}
+
+
+def found(cases: Iterable[str]) -> set[int]:
+    """The mutants that one of these cases finds."""
+    return {row["number"] for case in cases for row in stored(case) if row["found"]}
+
+
+def share(some: int, of: int) -> str:
+    """A share in words of numbers."""
+    return f"{some} of {of} ({100 * some / of:.0f} %)" if of else ""
+
+
+def draw() -> str:
+    """What was drawn."""
+    rows = list(mutants().values())
+    if not rows:
+        return f"{COUNT} mutants are to be drawn."
+    files = {row["place"].rpartition(":")[0] for row in rows}
+    return (
+        f"{len(rows)} mutants of {rows[0]['of']:,}, in {len(files)} files, drawn with seed {SEED} "
+        f"from {rows[0]['groups']} pairs of file and kind. Tiles have an edge of {EDGE}."
+    )
+
+
+def ways() -> str:
+    """How many each way of looking finds."""
+    table = []
+    for name, cases in WAYS.items():
+        done = ran(cases)
+        here = there(done)
+        seen = found(done)
+        all_of = len(mutants())
+        cells = (
+            f"{len(done)} of {len(cases)}",
+            share(len(seen), len(here)),
+            share(len(seen), all_of),
+        )
+        table.append((name, *cells))
+    every = [case for cases in WAYS.values() for case in ran(cases)]
+    table.append(
+        (
+            "all of these",
+            "",
+            share(len(found(every)), len(there(every))),
+            share(len(found(every)), len(mutants())),
+        )
+    )
+    header = ("found by", "cases run", "of those in its netlists", "of all drawn")
+    return frame(header, table, (False, True, True, True))
+
+
+def kinds() -> str:
+    """The same by the kind of fault."""
+    groups: dict[str, set[int]] = defaultdict(set)
+    for number, row in mutants().items():
+        groups[row["kind"]].add(number)
+    table = []
+    for kind, numbers in sorted(groups.items()):
+        cells = [
+            share(len(found(ran(cases)) & numbers), len(there(ran(cases)) & numbers))
+            for cases in WAYS.values()
+        ]
+        table.append((kind, str(len(numbers)), *cells))
+    return frame(("kind", "drawn", *WAYS), table, (False, True, *[True] * len(WAYS)))
+
+
+def runs() -> str:
+    """Each case, what it finds and what it took."""
+    table = []
+    for case in (*DESIGNS, *FUZZED):
+        for entry in RECORD.entries(case):
+            if entry["case"] != case:
+                continue
+            rows = entry["rows"]
+            tried = [row for row in rows if not row.get("skipped")]
+            hits = sum(row["found"] for row in tried)
+            cells = (str(len(rows)), str(len(tried)), str(hits), f"{entry['seconds'] / 60:.0f}")
+            table.append((case, *cells))
+    header = ("case", "in its netlists", "not found before", "found here", "minutes")
+    return frame(header, table, (False, True, True, True, True))
+
+
+def survivors() -> str:
+    """The mutants that nothing finds, with file and line."""
+    every = [case for cases in WAYS.values() for case in ran(cases)]
+    left = there(every) - found(every)
+    rows = sorted(
+        (m["place"], m["kind"], m["cell"], m["form"]) for n, m in mutants().items() if n in left
+    )
+    table = [(f"`{place}`", kind, f"`{cell}`", form) for place, kind, cell, form in rows]
+    return frame(("line", "kind", "cell", "fault"), table, (False, False, False, False))
