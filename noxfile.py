@@ -128,9 +128,13 @@ def interpreters(session: nox.Session) -> None:
 
 @nox.session
 def deep(session: nox.Session) -> None:
-    """The long runs: all 15 points of figure 8 on RTL, large sweeps."""
+    """The long runs: all 15 points of figure 8 on RTL, large sweeps. `-- PART` runs a part, 90
+    minutes at most, `-- --list` says which; parts that passed at these sources are left out.
+    """
     install(session)
-    session.run("pytest", "-m", "deep", *session.posargs, env=PYTEST_ENV)
+    parts = [word if word.startswith("-") else f"deep/{word}" for word in session.posargs]
+    every = [] if any(word.startswith("deep/") for word in parts) else ["deep"]
+    session.run("python", "bench/renew.py", *every, *parts)
 
 
 @nox.session

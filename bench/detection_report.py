@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from made.detection import COUNT, DESIGNS, DRAW, EDGE, FUZZED, RECORD, SEED, stored
+from made.detection import (
+    COUNT,
+    DESIGNS,
+    DRAW,
+    DRAWN_OF,
+    EDGE,
+    FUZZED,
+    RECORD,
+    REFUSED,
+    SEED,
+    stored,
+)
 from tables import frame
 
 Rows = dict[int, dict]
@@ -13,6 +24,7 @@ WAYS = {"regression": list(DESIGNS)} | {
     f"{count} fuzzed programs": list(FUZZED)[: k + 1] for k, count in enumerate(FUZZED.values())
 }
 """Way of looking -> the cases that it is made of."""
+EVERY = [*DESIGNS, *FUZZED]
 
 
 def blocks() -> dict[str, Callable[[], str]]:
@@ -51,35 +63,25 @@ def draw() -> str:
     if not rows:
         return f"{COUNT} mutants are to be drawn."
     files = {row["place"].rpartition(":")[0] for row in rows}
+    names = [case.removeprefix("regress ") for case in DRAWN_OF]
     return (
         f"{len(rows)} mutants of {rows[0]['of']:,}, in {len(files)} files, drawn with seed {SEED} "
-        f"from {rows[0]['groups']} pairs of file and kind. Tiles have an edge of {EDGE}."
+        f"from {rows[0]['groups']} pairs of file and kind. "
+        f"They are lines of the designs {', '.join(names)}. Tiles have an edge of {EDGE}; "
+        f"{' and '.join(REFUSED)} have no form with it and are left out."
     )
 
 
 def ways() -> str:
     """How many each way of looking finds."""
+    drawn = len(mutants())
     table = []
-    for name, cases in WAYS.items():
+    for name, cases in (WAYS | {"all of these": EVERY}).items():
         done = ran(cases)
-        here = there(done)
-        seen = found(done)
-        all_of = len(mutants())
-        cells = (
-            f"{len(done)} of {len(cases)}",
-            share(len(seen), len(here)),
-            share(len(seen), all_of),
-        )
+        here = len(there(done))
+        seen = len(found(done))
+        cells = (f"{len(done)} of {len(cases)}", share(seen, here), share(seen, drawn))
         table.append((name, *cells))
-    every = [case for cases in WAYS.values() for case in ran(cases)]
-    table.append(
-        (
-            "all of these",
-            "",
-            share(len(found(every)), len(there(every))),
-            share(len(found(every)), len(mutants())),
-        )
-    )
     header = ("found by", "cases run", "of those in its netlists", "of all drawn")
     return frame(header, table, (False, True, True, True))
 
@@ -100,24 +102,21 @@ def kinds() -> str:
 
 
 def runs() -> str:
-    """Each case, what it finds and what it took."""
+    """Each case, what it tries and finds, and what it took."""
     table = []
-    for case in (*DESIGNS, *FUZZED):
-        for entry in RECORD.entries(case):
-            if entry["case"] != case:
-                continue
-            rows = entry["rows"]
-            tried = [row for row in rows if not row.get("skipped")]
-            hits = sum(row["found"] for row in tried)
-            cells = (str(len(rows)), str(len(tried)), str(hits), f"{entry['seconds'] / 60:.0f}")
-            table.append((case, *cells))
-    header = ("case", "in its netlists", "not found before", "found here", "minutes")
-    return frame(header, table, (False, True, True, True, True))
+    for case in ran((*DESIGNS, *FUZZED)):
+        rows = stored(case)
+        entry = RECORD.entry(case)
+        seconds = entry["seconds"]
+        cells = (str(len(rows)), str(len(found([case]))), f"{seconds / 60:.0f}")
+        table.append((case, *cells))
+    header = ("case", "tried", "found", "minutes")
+    return frame(header, table, (False, True, True, True))
 
 
 def survivors() -> str:
     """The mutants that nothing finds, with file and line."""
-    every = [case for cases in WAYS.values() for case in ran(cases)]
+    every = ran(EVERY)
     left = there(every) - found(every)
     rows = sorted(
         (m["place"], m["kind"], m["cell"], m["form"]) for n, m in mutants().items() if n in left

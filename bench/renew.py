@@ -29,6 +29,7 @@ MODULES = (
     "made.overlay_resources",
     "made.synthesis",
     "made.detection",
+    "made.deep",
     "overlay_rtl",
     "overlay_speed",
     "graphs",

@@ -26,6 +26,7 @@ MAKERS = {
     "README.md": "report:readme",
     "docs/cli.md": "reference:cli",
     "docs/configuration.md": "reference:configuration",
+    "docs/contributing.md": "deep_report:blocks",
     "docs/dag_scheduler.md": "dag_report:blocks",
     "docs/dataflow_graphs.md": "graphs:blocks",
     "docs/deadlock.md": "deadlock_report:blocks",

@@ -1,5 +1,5 @@
-"""Which mutants of a design its runs find: one netlist with all of them, one simulator, a run for
-each mutant and point until a point finds it.
+"""Which mutants of a design its runs find: one netlist with all of them, one
+simulator, a run for each mutant and point until a point finds it.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ def found(
     numbers: Sequence[int],
     say: Callable[[str], None],
 ) -> dict[int, Found]:
-    """Run each mutant at each point until the run differs from the model's; those that do.
+    """Run each mutant at each point until the run differs from the
+    model's; those that do.
 
     Raises
     ------

@@ -1,14 +1,15 @@
-"""Mutants of a netlist: small faults in the cells of annotated RTLIL, all in one netlist behind a
-selector, one of them on at run time.
+"""Mutants of a netlist: small faults in the cells of annotated RTLIL, all in
+one netlist behind a selector, one of them on at run time.
 
-A mutant is a fault of the source: it is in every cell that a line of ``hw/`` gave of its type, in
-all modules. Kinds:
+A mutant is a fault of the source: it is in every cell that a line of
+``hw/`` gave of its type, in all modules. Kinds:
 
 * ``constant``: a constant operand is one more;
 * ``operator``: another operator;
 * ``condition``: a bit is inverted, or stuck at 0 or 1;
 * ``latency``: a register is a cycle late;
-* ``operand``: two operands are swapped, or the first stands for both where that changes nothing.
+* ``operand``: two operands are swapped, or the first stands for both where
+  that changes nothing.
 """
 
 from __future__ import annotations
@@ -164,8 +165,8 @@ def candidates(rtlil: str) -> set[Mutant]:
 
 
 def drawn(found: Iterable[Mutant], count: int, seed: int) -> list[Mutant]:
-    """``count`` mutants, evenly over files and kinds: one of each file and kind after the other, in
-    an order of the seed, and again.
+    """``count`` mutants, evenly over files and kinds: one of each file and
+    kind after the other, in an order of the seed, and again.
     """
     rng = np.random.default_rng(seed)
     groups: dict[tuple[str, str], list[Mutant]] = defaultdict(list)

@@ -3,6 +3,7 @@ are found.
 """
 
 import functools
+import os
 import re
 
 import pytest
@@ -15,14 +16,19 @@ from penstock.machine.errors import LoweringError, RunError
 from penstock.tb import api
 
 QUICK = ("dropped stop", "lost beat under stall")
+SEED = "PENSTOCK_FUZZ_SEED"
+"""Environment variable: the seed of the programs; without it they are few, and always the same."""
 
 
 @pytest.mark.xdist_group("fuzz_rtl")
 def test_a_batch_of_programs_is_equal_in_every_beat():
+    seed = int(os.environ.get(SEED, 21))
+    count = 24 if SEED in os.environ else 6
     s = campaign.Campaign()
-    campaign.run_programs(s, 6, 21, on="rtl", batch=3, variants=3)
-    assert not s.failures, "\n".join(f"{f.origin}: {f.message}" for f in s.failures)
-    assert s.counts["programs on RTL"] == s.counts["programs"] == 6
+    campaign.run_programs(s, count, seed, on="rtl", batch=8, variants=3)
+    again = f"again: {SEED}={seed} pytest tests/fuzz/test_fuzz_rtl.py"
+    assert not s.failures, "\n".join([*(f"{f.origin}: {f.message}" for f in s.failures), again])
+    assert s.counts["programs on RTL"] == count, again
     assert (
         s.counts["beats compared on RTL"] >= s.counts["beats on the model"] > 0
     )  # a program with fewer variants than its neighbours runs again beside them

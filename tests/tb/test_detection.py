@@ -1,12 +1,14 @@
 """Mutants: one netlist with all of them; a planted one is found, and none where none is on."""
 
+import importlib
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from penstock import model
-from penstock.machine.errors import RunError
+from penstock.machine.errors import LoweringError, RunError
 from penstock.machine.stimulus import Point
+from penstock.runs import regress
 from penstock.tb import detection
 from penstock.tb.mutants import KINDS, Mutant, candidates, drawn
 from penstock.testing.graphs import Build, configuration
@@ -63,6 +65,15 @@ def test_a_netlist_that_differs_without_a_mutant_is_refused(case, source):
     wrong = replace(design, verilog=design.verilog | {"fabric.v": always})
     with pytest.raises(RunError, match="no mutant is on, and it differs"):
         detection.found(wrong, [case], CONFIG, [], lambda _line: None)
+
+
+def test_the_designs_that_are_left_out_have_no_form_at_this_size():
+    made = importlib.import_module("made.detection")
+    refused = [design for design in regress.DESIGNS if design.name in made.REFUSED]
+    assert len(refused) == len(made.REFUSED)
+    for design in refused:
+        with pytest.raises(LoweringError):
+            next(made.of_design(design))
 
 
 def test_a_mutant_says_where_it_is():

@@ -1,0 +1,90 @@
+"""The deep tests in parts: `nox -s deep -- PART`; which part passed at which commit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+from penstock.machine.errors import PenstockError
+from records import ROOT, Record, Sources
+
+MINUTES = 90
+"""A part may take this long."""
+PARTS = {
+    "arithmetic": ("tests/arith/test_dot_verilog.py",),
+    "proofs": ("tests/formal/test_pages_proof.py", "tests/hw/test_yosys.py"),
+    "commands": ("tests/cli/test_interrupted_commands.py",),
+    "bad_input": ("tests/hostile/test_bad_lines.py",),
+    "regression": ("tests/cli/test_regress_designs.py",),
+    "dag_solver": ("tests/dag/test_dag_solver.py",),
+    "dag_limits": ("tests/dag/test_dag_limits.py",),
+    "dag_oracle": ("tests/dag/test_dag_machine.py", "tests/dag/test_dag_oracle.py"),
+    "programs": (
+        "tests/frontend/test_program_sizes.py",
+        "tests/spice/test_step_graphs.py",
+        "tests/stepsim/test_stepsim_deadlock.py",
+        "tests/stepsim/test_stepsim_programs.py",
+    ),
+    "fuzz": ("tests/fuzz/test_fuzz_rtl.py",),
+    "icarus": ("tests/icarus/test_icarus.py",),
+    "overlay": (
+        "tests/overlay/test_overlay_listed.py",
+        "tests/token/test_overlay_hardware.py",
+        "tests/token/test_overlay_regression.py",
+        "tests/token/test_overlay_rtl.py",
+    ),
+    "figure_8": ("tests/system/test_fig8.py",),
+    "figures": ("tests/system/test_figures.py",),
+    "systems": (
+        "tests/system/test_deadlock_of_both_timings.py",
+        "tests/system/test_online_softmax.py",
+    ),
+    "limits": ("tests/tb/test_limits_on_rtl.py",),
+    "units": ("tests/tb/test_detection.py", "tests/tb/test_fabric.py", "tests/tb/test_units.py"),
+}
+"""Part -> files, all of whose deep tests it has."""
+
+
+def run(part: str) -> dict:
+    """Run a part; how many of its tests passed, and how many were skipped.
+
+    Raises
+    ------
+    PenstockError
+        A test failed, or the part takes too long.
+
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        told = Path(folder, "tests.xml")
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "deep", f"--junitxml={told}"]
+        try:
+            done = subprocess.run(
+                [*command, *PARTS[part]],
+                cwd=ROOT,
+                env=os.environ | {"MPLBACKEND": "Agg"},
+                timeout=60 * MINUTES,
+            )
+        except subprocess.TimeoutExpired:
+            raise PenstockError(
+                f"takes more than {MINUTES} minutes",
+                f"deep/{part}",
+                remedy="run it on a machine that does nothing else, or split the part",
+            ) from None
+        if done.returncode:
+            raise PenstockError("a test failed: nothing is stored", f"deep/{part}")
+        return {"rows": [counted(told)]}
+
+
+def counted(told: Path) -> dict[str, int]:
+    """Tests that passed and tests that were skipped, of a report in JUnit's format."""
+    suites = list(ElementTree.parse(told).getroot().iter("testsuite"))
+    tests = sum(int(suite.attrib["tests"]) for suite in suites)
+    skipped = sum(int(suite.attrib["skipped"]) for suite in suites)
+    return {"passed": tests - skipped, "skipped": skipped}
+
+
+RECORD = Record("deep", cases=lambda: PARTS, run=run, sources=lambda part: Sources(PARTS[part]))
