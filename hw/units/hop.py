@@ -15,7 +15,8 @@ class Hop(Unit):
     params : dict
         ``n``: outputs.
     t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
+        See :class:`~penstock.hw.units.unit.Unit`; one input and n
+        outputs of the same payload.
 
     Members
     -------
@@ -23,9 +24,9 @@ class Hop(Unit):
 
     Timing
     ------
-    L = 0, II = 1: fires when a beat is visible and all outputs have a free slot, so
-    ``copies_k.valid`` depends on the other outputs' ``ready``.
-    Source: docs/timing.md section 3, ``hop``.
+    L = 0, II = 1: fires when a beat is visible and all outputs have a
+    free slot, so ``copies_k.valid`` depends on the other outputs'
+    ``ready``. Source: docs/timing.md section 3, ``hop``.
 
     """
 

@@ -1,4 +1,6 @@
-"""The ``[array]`` table of a configuration: sites, slots, wires, tracks (docs/array.md)."""
+"""The ``[array]`` table of a configuration: sites, slots, wires, tracks
+(docs/array.md).
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ NUMBERS = frozenset(
 HOP_PLACES = 2
 INPUT_PLACES = 8
 BUFFER_PLACES = 512
-"""Places of the FIFO of a switch input, of a slot's input, of a `hop` slot's input, at most."""
+"""Places of the FIFO of a switch input, of a slot's input, of a `hop`
+slot's input, at most.
+"""
 BUFFER_KIND = "hop"
 
 _SLOT_FIELDS = ("name", "kinds", "data", "local")
@@ -43,9 +47,15 @@ def plane_of(payload: Payload) -> str | None:
     return "small" if numbers and payload.bits <= SMALL_BITS else None
 
 
+def _each(bound: object) -> list[object]:
+    return list(bound) if is_list(bound) else [bound]
+
+
 @dataclass(frozen=True)
 class Pin:
-    """A physical input or output of a slot: ``index`` counts those of its plane."""
+    """A physical input or output of a slot: ``index`` counts those of its
+    plane.
+    """
 
     plane: str
     index: int
@@ -67,7 +77,8 @@ class Slot:
     data
         The plane of those ports whose payload the kind leaves open.
     params
-        Bounds, by parameter of these kinds; each has the structure of the parameter.
+        Bounds, by parameter of these kinds; each has the structure of
+        the parameter.
     local
         Ports that only wires of the site reach.
 
@@ -84,21 +95,27 @@ class Slot:
         return {k: v for k, v in self.params.items() if k in KINDS[kind].params}
 
     def ports(self, kind: str, outputs: bool) -> list[Port]:
-        """Ports of the largest unit of a kind that the slot can be."""
-        made = KINDS[kind].of({"tuple_in": False} | self.bounds(kind))
-        return made.outputs() if outputs else made.inputs()
+        """Ports of the units of a kind that the slot can be, each name
+        once.
+        """
+        bounds = {k: KINDS[kind].params[k].setting.widest(v) for k, v in self.bounds(kind).items()}
+        found: dict[Port, None] = {}
+        for fn in _each(self.params.get("fn")):
+            made = KINDS[kind].of({"tuple_in": False} | bounds | {"fn": fn})
+            found |= dict.fromkeys(made.outputs() if outputs else made.inputs())
+        return list(found)
 
     def plane(self, port: Port) -> str:
         """The plane of a port."""
         return "small" if port.name in NUMBERS else self.data
 
     def pins_of(self, kind: str, outputs: bool) -> dict[str, int]:
-        """The number of the pin that each port of a kind has, by the port's member name: the ports
-        of a plane take its pins in order.
+        """The number of the pin that each port of a kind has, by the
+        port's member name: the ports of a plane take its pins in order.
         """
         pins = self.outputs if outputs else self.inputs
-        used = dict.fromkeys(PLANES, 0)
-        found = {}
+        used: dict[str, int] = dict.fromkeys(PLANES, 0)
+        found: dict[str, int] = {}
         for port in self.ports(kind, outputs):
             plane = self.plane(port)
             found[port.member] = pins.index(Pin(plane, used[plane]))
@@ -150,8 +167,8 @@ class Slot:
 
 @dataclass(frozen=True)
 class Wire:
-    """A local wire of a site, from an output pin of a slot to an input pin of one, both by their
-    number in the site and in the slot.
+    """A local wire of a site, from an output pin of a slot to an input pin
+    of one, both by their number in the site and in the slot.
     """
 
     src: int

@@ -1,7 +1,9 @@
-"""What of a unit graph is to be placed and routed: its units without broadcasts, and its nets.
+"""What of a unit graph is to be placed and routed: its units without
+broadcasts, and its nets.
 
-A `broadcast` without a scratchpad is absorbed: its copies are made by the switches on the way. A
-channel that is deeper than what a route holds gets a `hop` unit, whose slot has a deep FIFO.
+A `broadcast` without a scratchpad is absorbed: its copies are made by
+the switches on the way. A channel that is deeper than what a route
+holds gets a `hop` unit, whose slot has a deep FIFO.
 """
 
 from __future__ import annotations
@@ -27,8 +29,9 @@ class Leaf:
     channel
         The program's channel into `dst`.
     places
-        Of the FIFO in front of it, at least: with those of the switches it holds no less than the
-        channels of the dedicated fabric on the way from the net's source.
+        Of the FIFO in front of it, at least: with those of the switches
+        it holds no less than the channels of the dedicated fabric on
+        the way from the net's source.
 
     """
 
@@ -69,7 +72,9 @@ def absorbs(unit: Unit) -> bool:
 
 
 def most_places(alone: bool) -> int:
-    """What a route's end holds at most, with the injection's FIFO where no other end shares it."""
+    """What a route's end holds at most, with the injection's FIFO where no
+    other end shares it.
+    """
     return INPUT_PLACES + HOP_PLACES if alone else INPUT_PLACES
 
 
@@ -106,7 +111,9 @@ def _net(graph: UnitGraph, outs: list[list[Channel]], first: Channel, plane: str
     inner: list[int] = []
 
     def walk(channel: Channel, held: int) -> None:
-        """``held``: places that the end needs for the channels before this one."""
+        """``held``: places that the end needs for the channels before this
+        one.
+        """
         unit = channel.dst[0]
         if not absorbs(graph.units[unit]):
             leaves.append(Leaf(channel.id, channel.dst, held + channel.depth))
@@ -122,8 +129,11 @@ def _net(graph: UnitGraph, outs: list[list[Channel]], first: Channel, plane: str
 
 
 def with_buffers(graph: UnitGraph) -> UnitGraph:
-    """The graph with a `hop` unit in front of every end that needs more places than a slot's input
-    has; units and channels keep their ids, and those that are new come last.
+    """The graph with a `hop` unit where a net that forks begins with a
+    deep channel, and in front of every end that needs more places than
+    a slot's input has.
+
+    Units and channels keep their ids, and those that are new come last.
 
     Raises
     ------
@@ -131,29 +141,47 @@ def with_buffers(graph: UnitGraph) -> UnitGraph:
         More places than a buffer has.
 
     """
+    for front in (True, False):
+        graph = _buffered(graph, list(_too_deep(graph, front)))
+    return graph
+
+
+def _buffered(graph: UnitGraph, deep: list[tuple[int, int]]) -> UnitGraph:
+    """The graph with a buffer in some channels, each given with the places
+    that it needs.
+    """
     units = list(graph.units)
     channels = list(graph.channels)
-    for leaf in _too_deep(graph):
-        old = channels[leaf.channel]
-        if leaf.places > BUFFER_PLACES:
+    for number, places in deep:
+        old = channels[number]
+        if places > BUFFER_PLACES:
             raise LoweringError(
-                f"needs {leaf.places} places",
+                f"needs {places} places",
                 f"channel {old.name}",
                 f"a buffer of an array has {BUFFER_PLACES}",
                 "make the channel shallower",
             )
         hop = Unit(len(units), f"{old.name}.buffer", BUFFER_KIND, {"n": 1})
         units.append(hop)
-        front = f"{old.name}.in"
-        depth = leaf.places
-        channels.append(Channel(len(channels), front, old.src, (hop.id, 0), depth, old.payload))
-        channels[old.id] = replace(old, src=(hop.id, 0), depth=HOP_PLACES)
+        into = (hop.id, 0)
+        name = f"{old.name}.in"
+        channels.append(Channel(len(channels), name, old.src, into, places, old.payload))
+        channels[old.id] = replace(old, src=into, depth=HOP_PLACES)
     return replace(graph, units=tuple(units), channels=tuple(channels))
 
 
-def _too_deep(graph: UnitGraph) -> Iterator[Leaf]:
+def _too_deep(graph: UnitGraph, front: bool) -> Iterator[tuple[int, int]]:
+    """Channels that need a buffer, and its places: where nets begin, or
+    where they end.
+    """
     for net in nets_of(graph):
-        for leaf in net.leaves:
-            unit = graph.units[leaf.dst[0]]
-            if leaf.places > most_places(net.alone) and unit.kind != BUFFER_KIND:
-                yield leaf
+        most = most_places(net.alone)
+        deep = [
+            leaf
+            for leaf in net.leaves
+            if leaf.places > most and graph.units[leaf.dst[0]].kind != BUFFER_KIND
+        ]
+        if not front:
+            yield from ((leaf.channel, leaf.places) for leaf in deep)
+        elif deep and net.inner and graph.channels[net.inner[0]].depth > HOP_PLACES:
+            yield net.inner[0], graph.channels[net.inner[0]].depth

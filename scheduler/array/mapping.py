@@ -1,0 +1,175 @@
+"""A program on an array, from its unit graph to the placed graph, with a
+report.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import networkx as nx
+
+from ...machine.array.description import INPUT_PLACES, Array
+from ...machine.array.netlist import Net, nets_of, with_buffers
+from ...machine.array.network import Network
+from ...machine.array.placed import Placement, placed_graph
+from ...machine.unitgraph import UnitGraph
+from .anneal import anneal
+from .balance import balance
+from .check import check_placement
+from .problem import problem
+from .route import route
+from .tracks import Layout, slots_by_unit
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A program on an array.
+
+    Attributes
+    ----------
+    program
+        Its unit graph with buffers: what the placement is of.
+    network, placement
+        The array, and what lies where.
+    short
+        Places that a channel would need to hold the difference of
+        joining paths, and lacks.
+    rounds
+        Of the router.
+
+    """
+
+    program: UnitGraph
+    network: Network
+    placement: Placement
+    short: dict[int, int]
+    rounds: int
+
+    @cached_property
+    def graph(self) -> UnitGraph:
+        """The placed graph."""
+        return placed_graph(self.program, self.network, self.placement)
+
+    @cached_property
+    def nets(self) -> list[Net]:
+        return nets_of(self.program)
+
+    @property
+    def hops(self) -> int:
+        """Hops of all routes."""
+        return sum(len(r.hops) for r in self.placement.routes)
+
+    def ways(self) -> dict[int, int]:
+        """Hops on the way to each slot's input, by channel; 0 on a wire."""
+        return ways(self.network, self.nets, self.placement)
+
+    def tracks_used(self) -> Counter[tuple[str, int, int, str]]:
+        """Tracks in use of each link, by plane, row, column and side."""
+        used: Counter[tuple[str, int, int, str]] = Counter()
+        for r in self.placement.routes:
+            for hop in r.hops:
+                for o in hop.outputs:
+                    out = self.network.outputs[o]
+                    if out.side:
+                        used[out.plane, out.row, out.col, out.side] += 1
+        return used
+
+    def loops(self) -> list[tuple[list[str], int]]:
+        """Feedback loops of the program, each a shortest one through its
+        units: their names, and the hops that a beat takes around it.
+        """
+        flow = nx.DiGraph()
+        hops = self.ways()
+        for net in self.nets:
+            for leaf in net.leaves:
+                if net.src[0] != leaf.dst[0]:
+                    flow.add_edge(net.src[0], leaf.dst[0], hops=hops[leaf.channel])
+        found = []
+        for part in nx.strongly_connected_components(flow):
+            if len(part) > 1:
+                cycle = max(nx.minimum_cycle_basis(flow.subgraph(part).to_undirected()), key=len)
+                around = sum(d["hops"] for _, _, d in flow.subgraph(part).edges(data=True))
+                names = sorted(self.program.units[u].name for u in cycle)
+                found.append((names, around))
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"program": self.program.to_dict(), "placement": self.placement.to_dict()}
+
+
+def ways(network: Network, nets: list[Net], placement: Placement) -> dict[int, int]:
+    """Hops on the way to each slot's input, by channel; 0 on a wire."""
+    found = dict.fromkeys(placement.wires, 0)
+    of = {r.src: r for r in placement.routes}
+    for net in nets:
+        route = of.get(net.src)
+        if route is None:
+            continue
+        depth = {route.hops[0].input: 1}
+        at_end = {}
+        for hop in route.hops:
+            for o in hop.outputs:
+                ahead = network.leads_to[o]
+                if ahead >= 0:
+                    depth[ahead] = depth[hop.input] + 1
+                else:
+                    out = network.outputs[o]
+                    at_end[out.slot, out.pin] = depth[hop.input]
+        for leaf in net.leaves:
+            slot = placement.slots[leaf.dst[0]]
+            pins = [at for (s, _), at in at_end.items() if s == slot]
+            found[leaf.channel] = max(pins)
+    return found
+
+
+def map_program(
+    graph: UnitGraph,
+    array: Array,
+    *,
+    seed: int = 0,
+    effort: float = 1.0,
+    progress: Callable[[str], None] | None = None,
+) -> Mapping:
+    """Place and route a lowered program on an array.
+
+    Parameters
+    ----------
+    graph
+        Of the machine that the array's configuration describes.
+    array
+        Of the same configuration.
+    seed, effort
+        Of the annealing.
+    progress
+        Called with a line about each stage.
+
+    Raises
+    ------
+    LoweringError
+        What does not fit, with what is missing.
+
+    """
+    say = progress or (lambda text: None)
+    program = with_buffers(graph)
+    network = Network(array)
+    say("pack units into sites")
+    task = problem(program, network)
+    say(f"place {len(task.cells)} units")
+    slots = slots_by_unit(task, anneal(task, seed, effort))
+    layout = Layout(program, network, task.nets, slots)
+    wired = layout.wires(INPUT_PLACES)
+    wishes = layout.wishes(wired)
+    say(f"route {len(wishes)} nets")
+    trees = route(array, wishes)
+    routes = layout.routes(wishes, trees)
+    wires = {task.nets[k].leaves[0].channel: w for k, w in wired.items()}
+    draft = Placement(array.name, slots, wires, routes, {})
+    say("balance and check")
+    even = balance(program, task.nets, ways(network, task.nets, draft))
+    placement = Placement(array.name, slots, wires, routes, even.places)
+    check_placement(program, network, placement)
+    return Mapping(program, network, placement, even.short, trees.rounds)
