@@ -11,6 +11,15 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     add_program(c)
     add_out(c, required=True)
     add_export(c)
+    c.add_argument(
+        "--project",
+        type=clock,
+        metavar="MHZ",
+        help=(
+            "for synthesis tools: a file a module, a list of them, constraints for a clock of so "
+            "many MHz, lint waivers, a FuseSoC core, a template of an instance"
+        ),
+    )
     add_quiet(c)
     c.set_defaults(handler=command)
 
@@ -33,6 +42,17 @@ def add_export(c: argparse.ArgumentParser) -> None:
     )
 
 
+def clock(text: str) -> float:
+    """A clock rate in MHz."""
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = 0.0
+    if not 0.001 <= rate <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no clock rate: from 0.001 to 10000, in MHz")
+    return rate
+
+
 def command(args) -> int:
     from ..runs import api
 
@@ -44,6 +64,7 @@ def command(args) -> int:
             out=args.out,
             prefix=args.prefix,
             annotated=args.annotated,
+            clock_mhz=args.project,
             progress=progress,
         )
     for path in written:

@@ -162,15 +162,25 @@ def write(
 
     """
     done = export(component, name, prefix=prefix, annotated=annotated)
+    return put(done, {f"{done.top}.v": done.verilog}, out)
+
+
+def put(done: Export, files: Mapping[str, str], out: str | Path) -> list[Path]:
+    """Write the files of an export, by name, and its sidecar; returns their paths.
+
+    Raises
+    ------
+    PenstockError
+        As :func:`write`.
+
+    """
     _check_neighbours(done, Path(out))
     into = folder(out)  # not before: an export that is interrupted leaves nothing
-    paths = [into / f"{done.top}.v", into / f"{done.top}.json"]
-    for path, text in zip(
-        paths,
-        (done.verilog, json.dumps(done.sidecar, indent=1, sort_keys=True) + "\n"),
-        strict=True,
-    ):
-        write_text(path, text)
+    sidecar = json.dumps(done.sidecar, indent=1, sort_keys=True) + "\n"
+    paths = []
+    for name, text in {**files, f"{done.top}.json": sidecar}.items():
+        paths.append(into / name)
+        write_text(paths[-1], text)
     return paths
 
 

@@ -189,6 +189,7 @@ def verilog(
     out: str | Path,
     prefix: str = "penstock",
     annotated: bool = False,
+    clock_mhz: float | None = None,
     progress: Progress | Callable[[str], None] | None = None,
 ) -> list[Path]:
     """Write the Verilog of a program's fabric, and its sidecar (ports, registers, stream layouts,
@@ -204,6 +205,9 @@ def verilog(
         What the names of all modules begin with; ``<prefix>_fabric`` is the top.
     annotated
         Whether the Verilog has attributes ``src``, the Python line of each part.
+    clock_mhz
+        Write a project for synthesis tools instead of one file: a file a module, a list of them,
+        and constraints for this clock, in MHz (docs/top.md).
     progress
         Called with a line about each stage.
 
@@ -214,15 +218,18 @@ def verilog(
 
     """
     # Amaranth takes a second to import; only this call needs it.
-    from ..hw.export import check_prefix, write
+    from ..hw.export import check_prefix, export, put
     from ..hw.fabric import Fabric
+    from ..hw.project import project_files
 
     check_prefix(prefix)
     config = load_config(config) if isinstance(config, str) else config
     graph = lower(build(program, params or {}, config).graph, config)
     folder_writable(Path(out))
     progress_of(progress).stage(f"export Verilog of {graph.name}")
-    return write(Fabric(graph, config), out, prefix=prefix, annotated=annotated)
+    done = export(Fabric(graph, config), prefix=prefix, annotated=annotated)
+    single = {f"{done.top}.v": done.verilog}
+    return put(done, project_files(done, clock_mhz) if clock_mhz else single, out)
 
 
 def table(records: list[Record], columns: Iterable[str] | None = None) -> list[dict]:
