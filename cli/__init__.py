@@ -23,7 +23,8 @@ ABOUT = "A cycle-exact hardware model of a spatial dataflow accelerator for STeP
 COMMANDS = {
     "new": "write a program to start from, or another of the files that come with Penstock",
     "run": "run a program on the model, the RTL, or both",
-    "sweep": "run a program at every combination of parameters, one table",
+    "sweep": "run a program at many points, one table; keep and resume results",
+    "results": "a store of results: list, table, export, prune",
     "show": "print a program: text form, symbolic metrics, unit graph, drawing",
     "deadlock": (
         "whether a program finishes; if not, who waits for whom, and the channel depths that "

@@ -27,9 +27,15 @@ EXAMPLES = {
         "six points, one table",
         "penstock sweep swiglu --config small_fpga --set tile_b=4,8 --set tile_inter=8,16 --on "
         "both   # four points, one simulator build: a minute",
+        "penstock sweep swiglu --config small_fpga --set tile_b=4,8 --store runs   # kept: "
+        "the same command again runs nothing",
         "penstock sweep swiglu --set tile_b=16,32,64 --timing stepsim --no-values --csv > "
         "sweep.csv",
     ),
+    "results list": ("penstock results list runs",),
+    "results table": ("penstock results table runs --sort cycles --most 10",),
+    "results export": ("penstock results export runs --csv runs.csv",),
+    "results prune": ("penstock results prune runs",),
     "show": (
         "penstock show swiglu --config small_fpga --units --png program.png --fabric fabric.png",
     ),

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..machine.errors import PenstockError, nearest
 from ..system import output
-from .options import add_out, add_quiet, display
+from .options import add_executor, add_out, add_quiet, display, pool
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -46,6 +46,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
         default=[],
         help="figure 8: take points from these records",
     )
+    add_executor(c)
     add_quiet(c)
     c.set_defaults(handler=command)
 
@@ -76,9 +77,9 @@ def command(args) -> int:
         )  # a trace that is not there is told before anything runs
     given = [r for path in args.records for r in api.load_records(path)]
     for name in names:
-        with display(args) as progress:
+        with pool(args) as workers, display(args) as progress:
             if name == "fig8":
-                records = figures.fig8_records(args.rtl, progress) + given
+                records = figures.fig8_records(args.rtl, progress, workers) + given
                 rows, agreements = figures.fig8(output.folder(args.out), records)
                 summary = []
                 if not args.rtl:
@@ -87,7 +88,7 @@ def command(args) -> int:
                 written = [args.out / f for f in ("fig8.csv", "fig8.png", "fig8_records.json")]
             else:
                 rows, agreements, summary, written = figures.write(
-                    figures.FIGURES[name], args.out, traces, args.machine, progress
+                    figures.FIGURES[name], args.out, traces, args.machine, progress, workers
                 )
         tables.print_table(rows, None if name == "fig8" else figures.FIGURES[name].title)
         for table in filter(None, (agreements, summary)):

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..machine.errors import PenstockError
 from ..machine.limits import MOST_SECONDS, SEEDS, within
 from ..system import interrupts, output
-from .options import add_quiet, display
+from .options import add_executor, add_quiet, display, pool
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -59,6 +59,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
     c.add_argument(
         "--replay", type=Path, metavar="FILE", help="run a kept failure again, and nothing else"
     )
+    add_executor(c)
     add_quiet(c)
     c.set_defaults(handler=command, started=None)
 
@@ -69,6 +70,7 @@ def command(args) -> int:
     """
     start = args.started or time.monotonic()
     from ..fuzz import campaign as campaigns
+    from ..fuzz.slices import run_slices
     from ..fuzz.streams import run_streams
     from ..runs import tables
     from ..runs.provenance import versions
@@ -92,14 +94,20 @@ def command(args) -> int:
     campaign = campaigns.Campaign(deadline=end)
 
     def work() -> None:
-        campaigns.run_programs(
-            campaign, args.count, args.seed, on=args.on, keep=args.keep, progress=progress
+        run_slices(
+            campaign,
+            args.count,
+            args.seed,
+            on=args.on,
+            keep=args.keep,
+            progress=progress,
+            executor=workers,
         )
         run_streams(
             campaign, args.streams, args.seed, on=args.on, keep=args.keep, progress=progress
         )
 
-    with display(args) as progress:
+    with pool(args) as workers, display(args) as progress:
         whole = (
             interrupts.within(None if end is None else end - time.monotonic(), work)
             and not campaign.late()

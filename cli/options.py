@@ -27,10 +27,12 @@ def add_program(
     c: argparse.ArgumentParser,
     value: str = "NAME=VALUE",
     meaning: str = "a parameter of the program",
+    more: str = "",
 ) -> None:
     """The program, its configuration and its parameters."""
     c.add_argument(
-        "program", help="a workload's name (swiglu) or a Python file that defines program(**params)"
+        "program",
+        help="a workload's name (swiglu) or a Python file that defines program(**params)" + more,
     )
     c.add_argument("--config", default="fig8", help="preset name or TOML file")
     c.add_argument("--set", dest="params", action="append", default=[], metavar=value, help=meaning)
@@ -76,6 +78,29 @@ def add_out(c: argparse.ArgumentParser, **options) -> None:
         **options,
         help="folder of the files, made if it is not there",
     )
+
+
+def add_executor(c: argparse.ArgumentParser) -> None:
+    """Where many points run."""
+    c.add_argument(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="processes, or workers of a cluster, at a time (default: the cores; 1: this process)",
+    )
+    c.add_argument(
+        "--executor",
+        default="processes",
+        metavar="WHERE",
+        help="processes (of this machine), dask:ADDRESS (of a scheduler), slurm or slurm:PARTITION",
+    )
+
+
+def pool(args: argparse.Namespace):
+    """The pool that :func:`add_executor` asks for, as a context."""
+    from ..runs.executors import named
+
+    return named(args.executor, args.jobs)
 
 
 def add_quiet(c: argparse.ArgumentParser) -> None:

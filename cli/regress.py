@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from ..system import output
-from .options import add_quiet, display, verdict
+from .options import add_executor, add_quiet, display, pool, verdict
 
 
 def add_arguments(c: argparse.ArgumentParser) -> None:
@@ -31,6 +31,7 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
             "layout: STEM_<design>"
         ),
     )
+    add_executor(c)
     add_quiet(c)
     c.set_defaults(handler=command)
 
@@ -38,8 +39,10 @@ def add_arguments(c: argparse.ArgumentParser) -> None:
 def command(args) -> int:
     from ..runs import api, regress, tables
 
-    with display(args) as progress:
-        records, rows = regress.run(args.only, progress, deep=args.deep, waves=args.waves)
+    with pool(args) as workers, display(args) as progress:
+        records, rows = regress.run(
+            args.only, progress, deep=args.deep, waves=args.waves, executor=workers
+        )
     if args.json:
         api.save_records(records, args.json)
     written = regress.save(args.out, records, rows) if args.out else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise, zip_longest
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 from ..machine.config import Config
 from ..machine.record import Record
 from ..runs import api
+from ..runs.executors import Pool
 from ..runs.progress import Progress
 from ..runs.tables import to_csv
 from ..system.output import folder, write_picture, write_text
@@ -90,16 +92,21 @@ class Figure:
 
 
 def run(
-    figure: Figure, traces: Traces, machine: bool = False, progress: Progress | None = None
+    figure: Figure,
+    traces: Traces,
+    machine: bool = False,
+    progress: Progress | None = None,
+    executor: Executor | Pool | None = None,
 ) -> tuple[list[Record], list[dict], list[float]]:
     """Run all points of a figure, with ``machine`` in that timing, too; their records, rows of ours
     beside the published numbers, and the seconds that each timing took.
     """
     points = figure.points(traces)
     clock = [time.perf_counter()]
-    records = _records(points, "stepsim", progress)
+    records = _records(points, "stepsim", progress, executor)
     clock.append(time.perf_counter())
-    ours = _records(points, "machine", progress) if machine and figure.machine else []
+    both = machine and figure.machine
+    ours = _records(points, "machine", progress, executor) if both else []
     clock.append(time.perf_counter())
     rows = []
     for p, r, m in zip_longest(points, records, ours):
@@ -118,7 +125,9 @@ def run(
     return records + ours, rows, [b - a for a, b in pairwise(clock)]
 
 
-def _records(points: list[Point], timing: str, progress: Progress | None) -> list[Record]:
+def _records(
+    points: list[Point], timing: str, progress: Progress | None, executor: Executor | Pool | None
+) -> list[Record]:
     out = []
     for _, group in groupby(points, key=lambda p: (p.program, p.config)):
         group = list(group)
@@ -131,6 +140,7 @@ def _records(points: list[Point], timing: str, progress: Progress | None) -> lis
             seed=[p.seed for p in group],
             keep_going=False,
             progress=progress,
+            executor=executor,
         )
     return [o.model for o in out]
 
@@ -211,12 +221,13 @@ def write(
     traces: Traces,
     machine: bool = False,
     progress: Progress | None = None,
+    executor: Executor | Pool | None = None,
 ) -> tuple[list[dict], list[dict], list[dict], list[Path]]:
     """Run a figure and write its CSV, picture and records into ``out``; returns its rows, the
     agreement of columns with published ones, what the text says beside ours (all these are in its
     JSON, too), and the files.
     """
-    records, rows, seconds = run(figure, traces, machine, progress)
+    records, rows, seconds = run(figure, traces, machine, progress, executor)
     out = folder(out)
     csv, png, json_, all_ = (
         out / f"{figure.name}{end}" for end in (".csv", ".png", ".json", "_records.json")

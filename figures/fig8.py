@@ -5,6 +5,7 @@ both timings, and our RTL.
 from __future__ import annotations
 
 import json
+from concurrent.futures import Executor
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import numpy as np
 from ..machine.errors import PenstockError
 from ..machine.record import Record, records_of
 from ..runs import api
+from ..runs.executors import Pool
 from ..runs.progress import Progress
 from ..runs.tables import to_csv
 from ..system.output import write_text
@@ -31,12 +33,20 @@ def stored_rtl() -> list[Record]:
     return [r for r in records_of(rows, str(path)) if r.backend == "rtl"]
 
 
-def fig8_records(rtl: bool, progress: Progress | None = None) -> list[Record]:
+def fig8_records(
+    rtl: bool, progress: Progress | None = None, executor: Executor | Pool | None = None
+) -> list[Record]:
     """All 15 points: `stepsim` timing, the model, and the RTL: stored, or with ``rtl`` run afresh
     and checked beat by beat.
     """
     records = api.sweep(
-        "swiglu", FIG8_CONFIG, FIG8_GRID, timing="stepsim", values=False, progress=progress
+        "swiglu",
+        FIG8_CONFIG,
+        FIG8_GRID,
+        timing="stepsim",
+        values=False,
+        progress=progress,
+        executor=executor,
     )
     records += api.sweep(
         "swiglu",
@@ -45,6 +55,7 @@ def fig8_records(rtl: bool, progress: Progress | None = None) -> list[Record]:
         on="both" if rtl else "model",
         values=rtl,
         progress=progress,
+        executor=executor,
     )
     return records if rtl else records + stored_rtl()
 

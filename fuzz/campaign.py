@@ -97,13 +97,22 @@ class Failure:
 
 @dataclass
 class Campaign:
-    """What a campaign has done so far."""
+    """What a campaign has done so far; its draws begin from program number ``first``."""
 
     coverage: Coverage = field(default_factory=Coverage)
     failures: list[Failure | StreamFailure] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter[str])
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     deadline: float | None = None
+    first: int = 0
+
+    def merge(self, other: Campaign) -> None:
+        """Add what another campaign has done."""
+        self.coverage.hits.update(other.coverage.hits)
+        self.failures += other.failures
+        self.counts.update(other.counts)
+        for what, spent in other.seconds.items():
+            self.seconds[what] += spent
 
     def late(self) -> bool:
         return self.deadline is not None and time.monotonic() > self.deadline
@@ -190,8 +199,9 @@ def batches(
 
     """
     focus = Focus(campaign.coverage, only, 1) if only else Focus(campaign.coverage, list(VARIANTS))
-    made = drawn = 0
-    for config in _machines(seed, edge):
+    made = 0
+    drawn = campaign.first
+    for config in _machines(seed, campaign.first, edge):
         if made >= count or campaign.late():
             return
         structures: list[list[Case]] = []
@@ -218,9 +228,9 @@ def batches(
         yield config, structures
 
 
-def _machines(seed: int, edge: int | None) -> Iterator[Config]:
-    """The machines of a seed."""
-    for index in itertools.count():
+def _machines(seed: int, first: int, edge: int | None) -> Iterator[Config]:
+    """The machines of a seed, from one on."""
+    for index in itertools.count(first):
         config = programs.machine((seed, 1, index))
         if edge in (None, config.machine.t):
             yield config

@@ -10,7 +10,6 @@ A point goes through stages, a module each: program and lowering (:mod:`.point`)
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -23,9 +22,11 @@ from ..machine.record import load as load_records
 from ..machine.record import save as save_records
 from ..model.timeline import write as write_timeline
 from ..system.output import folder_writable
+from .many import outcomes
 from .options import BACKENDS
-from .outcomes import Outcome, outcomes
+from .outcomes import Outcome
 from .outputs import check_tolerance, within_tolerance
+from .plan import grid_points
 from .point import Point
 from .progress import Progress
 from .progress import of as progress_of
@@ -132,14 +133,6 @@ def run(
     return records
 
 
-def grid_points(grid: Mapping[str, Iterable], fixed: dict | None = None) -> list[dict]:
-    """Every combination of ``grid`` (name -> values), the last name fastest; each has ``fixed``."""
-    return [
-        dict(fixed or {}) | dict(zip(grid, p, strict=True))
-        for p in itertools.product(*map(list, grid.values()))
-    ]
-
-
 def sweep(
     program: str,
     config: str | Config = "fig8",
@@ -149,14 +142,15 @@ def sweep(
     **options,
 ) -> list[Record]:
     """Run a program at every point of ``grid`` (name -> values); RTL points of equal structure
-    share one simulator build. Options as in :func:`run`.
+    share one simulator build. Options as in :func:`run_points`.
     """
     return run_points(program, config, grid_points(grid or {}, fixed), **options)
 
 
 def run_points(program: str, config: str | Config, points: list[dict], **options) -> list[Record]:
     """Run a program at each of ``points`` (parameters); the model's records come first, then the
-    RTL's. Options as in :func:`run`.
+    RTL's. Options as in :func:`run`, and ``executor``, any of `concurrent.futures` or a pool of
+    :mod:`.executors` (None: this process), and ``store``, a :class:`~penstock.runs.store.Store`.
     """
     found = outcomes(program, config, points, keep_going=False, **options)
     return [r for r in (*(o.model for o in found), *(o.rtl for o in found)) if r]

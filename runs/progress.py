@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 
-__all__ = ["Bar", "Calls", "Lines", "Progress", "display", "of"]
+__all__ = ["Bar", "Calls", "Lines", "Pace", "Progress", "display", "of"]
 
 LINE_SECONDS = 4.0
 """Seconds between lines where there is no terminal: finished points, and quick steps, are told at
@@ -49,6 +49,42 @@ class Progress:
         pass
 
 
+class Pace:
+    """How fast steps get done, and how long the rest of them takes at that rate.
+
+    Parameters
+    ----------
+    clock
+        Tells seconds.
+
+    """
+
+    LEAST = 10
+    """Steps that are done before it says anything."""
+
+    def __init__(self, clock: Callable[[], float] = time.perf_counter):
+        self.clock = clock
+        self.start = clock()
+
+    def text(self, finished: int, planned: int) -> str:
+        """A clause for the end of a line; empty as long as there is nothing to say."""
+        seconds = self.clock() - self.start
+        if not self.LEAST <= finished < planned or seconds <= 0:
+            return ""
+        rate = finished / seconds
+        return f", {rate:.3g}/s, {_duration((planned - finished) / rate)} left"
+
+
+def _duration(seconds: float) -> str:
+    """A time that is to come, in its two largest units."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
 class Calls(Progress):
     """Hands each stage and each finished step to a function, as one line."""
 
@@ -73,6 +109,7 @@ class Lines(Progress):
         self.clock = clock
         self.start = clock()
         self.last = 0.0
+        self.pace = Pace(clock)
         self.over = threading.Event()
         self.printing = threading.Lock()
 
@@ -110,7 +147,8 @@ class Lines(Progress):
         if self.clock() - self.start - self.last >= LINE_SECONDS or (
             self.last and self.finished == self.planned
         ):
-            self._print(f"{self.finished}/{self.planned} {what}")
+            told = self.pace.text(self.finished, self.planned)
+            self._print(f"{self.finished}/{self.planned} {what}{told}")
 
     def _print(self, line: str) -> None:
         self.last = self.clock() - self.start
@@ -131,12 +169,14 @@ class Bar(Progress):
             progress.BarColumn(bar_width=24),
             progress.MofNCompleteColumn(),
             progress.TimeElapsedColumn(),
+            progress.TextColumn("{task.fields[pace]}", markup=False, table_column=None),
             progress.TextColumn("{task.description}", markup=False, table_column=None),
             console=console,
             transient=True,
             redirect_stdout=sys.stdout.isatty(),
         )  # else what is printed meanwhile would go to standard error
-        self.task = self.bar.add_task("", total=None)
+        self.pace = Pace()
+        self.task = self.bar.add_task("", total=None, pace="")
 
     def plan(self, steps: int) -> None:
         super().plan(steps)
@@ -149,7 +189,8 @@ class Bar(Progress):
 
     def done(self, what: str) -> None:
         super().done(what)
-        self.bar.update(self.task, completed=self.finished, description=what)
+        pace = self.pace.text(self.finished, self.planned).removeprefix(", ")
+        self.bar.update(self.task, completed=self.finished, description=what, pace=pace)
 
     def __enter__(self) -> Bar:
         self.bar.start()

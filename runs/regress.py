@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from ..machine.record import Record
 from ..system.output import folder, write_text
 from ..workloads.operators import PARTS
 from . import api, tables
+from .executors import Pool
 from .progress import Progress
 from .progress import of as progress_of
 
@@ -179,10 +181,11 @@ def run(
     designs: tuple[Design, ...] = DESIGNS,
     deep: bool = False,
     waves: str | None = None,
+    executor: Executor | Pool | None = None,
 ) -> tuple[list[Record], list[dict]]:
     """Run every design whose name contains ``only``; the deep ones (workloads at the paper's
     reduced sizes, minutes each) if asked for. ``waves``: path stem of a waveform of the first point
-    of each design, which is run once more for it.
+    of each design, which is run once more for it. ``executor``: as of ``run_points``.
 
     Returns
     -------
@@ -225,6 +228,7 @@ def run(
                 on="both",
                 seed=[seed for _, seed in runs],
                 progress=show,
+                executor=executor,
             ),
             runs,
             strict=False,

@@ -49,3 +49,14 @@ class PenstockError(Exception):
         if remedy:
             text += f"; {remedy}"
         super().__init__(text)
+
+    def __reduce__(self):
+        """As it is, whatever arguments a class of its own takes."""
+        return _as_it_was, (type(self), self.args, self.__dict__)
+
+
+def _as_it_was(kind: type[PenstockError], args: tuple, state: dict) -> PenstockError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(state)
+    return error

@@ -1,0 +1,189 @@
+"""Where points run: in processes of this machine, on a Dask cluster, through Slurm, or on any
+executor of `concurrent.futures`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import dataclass
+
+from ..machine.errors import PenstockError, nearest
+from ..machine.limits import within
+from .worker import begin
+
+__all__ = ["EXECUTORS", "JOBS", "Pool", "default_jobs", "named", "pool_of"]
+
+EXECUTORS = ("processes", "dask", "slurm")
+JOBS = range(1, 1025)
+SECONDS = 10
+"""What a cluster is given to answer."""
+SLURM_BATCH = 32
+"""Points of a job of Slurm: a job waits its turn for longer than a point takes."""
+
+
+@dataclass
+class Pool:
+    """An executor, and what it takes to keep it busy.
+
+    Attributes
+    ----------
+    executor
+        Takes functions of a module, with arguments that pickle.
+    workers
+        Tasks that it runs at a time.
+    batch
+        Points of a task, at most.
+    lead
+        Seconds in which points run in this process first: a small sweep starts no other.
+    renew
+        Makes another in its place, where a lost worker breaks it; None: that ends the sweep.
+
+    """
+
+    executor: Executor | None
+    workers: int
+    batch: int = 1
+    lead: float = 0.0
+    renew: Callable[[], Executor] | None = None
+
+    def started(self) -> Executor:
+        """The executor, made if need be."""
+        if self.executor is None and self.renew is not None:
+            self.executor = self.renew()
+        assert self.executor is not None
+        return self.executor
+
+    def broken(self) -> None:
+        """Take notice that a worker was lost.
+
+        Raises PenstockError where the executor is the caller's.
+        """
+        if self.renew is None:
+            raise PenstockError(
+                "the executor lost a worker and takes no more work",
+                remedy="run it again; a store keeps what was done",
+            )
+        self.end()
+
+    def end(self) -> None:
+        """End the processes that this pool has started."""
+        if self.renew is None or self.executor is None:
+            return
+        running = list((getattr(self.executor, "_processes", None) or {}).values())
+        self.executor.shutdown(wait=False, cancel_futures=True)
+        for process in running:
+            process.kill()
+        self.executor = None
+
+
+def default_jobs() -> int:
+    """As many processes as this one may use cores."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def pool_of(executor: Executor | Pool | None) -> Pool | None:
+    """A pool as it is, a caller's executor as one; None: points run in this process."""
+    if executor is None or isinstance(executor, Pool):
+        return executor
+    if not isinstance(executor, Executor):
+        raise PenstockError(
+            f"{type(executor).__name__} is no executor",
+            remedy="give a concurrent.futures.Executor, such as client.get_executor() of Dask",
+        )
+    return Pool(executor, getattr(executor, "_max_workers", None) or default_jobs())
+
+
+@contextlib.contextmanager
+def named(name: str = "processes", jobs: int | None = None) -> Iterator[Pool | None]:
+    """The pool that a command line asks for.
+
+    Parameters
+    ----------
+    name
+        ``processes``, ``dask:ADDRESS`` (of a scheduler), ``slurm`` or ``slurm:PARTITION``.
+    jobs
+        Processes, or jobs at a time; None: as many as there are cores, or threads in the cluster.
+
+    Raises
+    ------
+    PenstockError
+        No such executor, a package that is not installed, or a cluster that does not answer.
+
+    """
+    kind, _, place = name.partition(":")
+    if jobs is not None:
+        within("--jobs", jobs, JOBS)
+    if kind not in EXECUTORS or (kind == "processes" and place):
+        raise PenstockError(f"no executor {name!r}", remedy=nearest(kind, EXECUTORS, "one of"))
+    if kind == "dask":
+        with _dask(place, jobs) as pool:
+            yield pool
+        return
+    if kind == "slurm":
+        from .slurm import Slurm
+
+        with Slurm(place or None) as executor:
+            yield Pool(executor, jobs or default_jobs(), batch=SLURM_BATCH)
+        return
+    count = default_jobs() if jobs is None else jobs
+    pool = processes(count) if count > 1 else None
+    try:
+        yield pool
+    finally:
+        if pool is not None:
+            pool.end()
+
+
+def processes(jobs: int) -> Pool:
+    """Processes of this machine, started when there is more to do than takes a second.
+
+    They are forked from one that has imported what they need, and end with this process.
+    """
+    kind = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    context = multiprocessing.get_context(kind)
+    context.set_forkserver_preload([f"{__package__}.warm"])
+
+    def made() -> Executor:
+        return ProcessPoolExecutor(jobs, context, _begin)
+
+    return Pool(None, jobs, lead=1.0, renew=made)
+
+
+def _begin() -> None:
+    """A worker leaves Ctrl-C to its parent, and ends with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    begin()
+
+
+@contextlib.contextmanager
+def _dask(address: str, jobs: int | None) -> Iterator[Pool]:
+    """A cluster whose scheduler has an address; a worker that is lost gives its points to others.
+
+    A worker may have several threads: points of one process run one after the other.
+    """
+    if not address:
+        raise PenstockError(
+            "--executor dask has no address", remedy="write dask:tcp://HOST:8786, the scheduler's"
+        )
+    try:
+        from distributed import Client
+    except ImportError:
+        raise PenstockError(
+            "the package distributed is not installed", remedy="pip install 'penstock[dask]'"
+        ) from None
+    try:
+        client = Client(address, timeout=SECONDS)
+        client.wait_for_workers(1, timeout=SECONDS)
+    except (OSError, ValueError, TypeError) as e:
+        raise PenstockError(
+            f"no Dask cluster with workers answers at {address}: {e}",
+            remedy="start `dask scheduler` and `dask worker ADDRESS`, and give that address",
+        ) from None
+    with client:
+        workers = jobs or len(client.scheduler_info(n_workers=-1)["workers"])
+        yield Pool(client.get_executor(pure=False), workers)

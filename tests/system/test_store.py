@@ -1,0 +1,148 @@
+"""The store of results: what it keeps, what it can lose, who may share it."""
+
+import json
+import resource
+
+import pytest
+from penstock.machine.errors import PenstockError
+from penstock.runs import many, results
+from penstock.runs.pareto import Front
+from penstock.runs.store import Store
+
+POINTS = [{"batch": 4, "tile_b": 4, "tile_inter": i} for i in (4, 8, 16)]
+
+
+def swept(folder, points=POINTS, **options):
+    with Store(folder) as store:
+        how = {"values": False, **options}
+        return many.outcomes("swiglu", "small_fpga", points, store=store, **how)
+
+
+def files(folder):
+    return sorted(folder.glob("*.jsonl"))
+
+
+def test_what_is_kept_is_read_and_not_run(tmp_path, monkeypatch):
+    first = swept(tmp_path, [*POINTS, {"tile_b": 0}])
+    monkeypatch.setattr(many.here, "outcomes", None)
+    again = swept(tmp_path, [*POINTS, {"tile_b": 0}])
+    assert [o.model for o in again] == [o.model for o in first]
+    assert str(again[3].error) == str(first[3].error)
+    assert len(files(tmp_path)) == 1
+
+
+def test_another_machine_seed_or_parameter_is_another_point(tmp_path):
+    swept(tmp_path)
+    swept(tmp_path, POINTS[:1], seed=1)
+    swept(tmp_path, POINTS[:1], values=True)
+    with Store(tmp_path) as store:
+        many.outcomes("swiglu", "fig8", POINTS[:1], store=store, values=False)
+        assert len(store) == 6
+
+
+def test_a_program_that_says_something_else_is_another_point(tmp_path):
+    program = tmp_path / "mine.py"
+    text = "from penstock.workloads.swiglu import program, inputs, reference\n"
+    for addition in ("", "# a comment\n", "MOST = 3\n"):
+        program.write_text(text + addition)
+        with Store(tmp_path / "store") as store:
+            many.outcomes(str(program), "small_fpga", POINTS[:1], store=store, values=False)
+    assert len(Store(tmp_path / "store")) == 2
+
+
+def test_a_cut_last_record_is_read_past_and_mended(tmp_path):
+    swept(tmp_path)
+    (path,) = files(tmp_path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-100])
+    store = Store(tmp_path)
+    assert len(store) == 2 and store.parts[path.name].cut
+    assert all(o.error is None for o in swept(tmp_path))
+    assert path.read_bytes() == whole[: whole[:-1].rindex(b"\n") + 1]
+    assert len(Store(tmp_path)) == 3
+
+
+def test_a_damaged_record_is_left_out_and_told(tmp_path):
+    swept(tmp_path)
+    (path,) = files(tmp_path)
+    lines = path.read_bytes().split(b"\n")
+    lines[2] = lines[2].replace(b'"cycles": ', b'"cycles": 1')
+    path.write_bytes(b"\n".join(lines))
+    store = Store(tmp_path)
+    assert len(store) == 2 and store.parts[path.name].damaged == 1
+
+
+def test_writers_share_a_folder(tmp_path):
+    with Store(tmp_path) as one, Store(tmp_path) as two:
+        for store, points in ((one, POINTS[:2]), (two, POINTS[1:])):
+            many.outcomes("swiglu", "small_fpga", points, store=store, values=False)
+        assert len(files(tmp_path)) == 2
+    assert len(Store(tmp_path)) == 3
+    assert Store(tmp_path).prune(lambda row: not results.stale(row)) == (3, 0)
+    assert len(files(tmp_path)) == 1
+
+
+def test_a_reader_follows_a_writer(tmp_path):
+    reader = Store(tmp_path)
+    with Store(tmp_path) as store:
+        many.outcomes("swiglu", "small_fpga", POINTS, store=store, values=False)
+        reader.refresh(now=True)
+        assert len(reader) == 3
+        assert len(list(reader.rows())) == 3
+        assert reader.prune(lambda row: False) == (0, 0)  # its writer still has the file
+
+
+def test_a_full_disk_is_one_message_and_keeps_what_was_done(tmp_path):
+    swept(tmp_path / "store", POINTS[:1])
+    size = files(tmp_path / "store")[0].stat().st_size
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size * 3 // 2, before[1]))
+    try:
+        with pytest.raises(PenstockError, match="cannot be written") as told:
+            swept(tmp_path / "store")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "run the same command again" in str(told.value)
+    assert len(Store(tmp_path / "store")) == 2
+    assert not any(part.cut for part in Store(tmp_path / "store").parts.values())
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        ('{"penstock results": 2}\n', "is of version 2 of the store"),
+        ("hello\n", "is no part of a store"),
+    ],
+)
+def test_a_store_of_another_version_is_refused(tmp_path, head, message):
+    (tmp_path / "other.jsonl").write_text(head)
+    with pytest.raises(PenstockError, match=message):
+        Store(tmp_path)
+
+
+def test_a_program_of_memory_is_not_kept(tmp_path):
+    from penstock.frontend import build
+    from penstock.machine.config import load
+
+    program = build("swiglu", POINTS[0], load("small_fpga"))
+    with Store(tmp_path) as store, pytest.raises(PenstockError, match="built in memory"):
+        many.outcomes(program, "small_fpga", [{}], store=store, values=False)
+
+
+def test_tables_and_fronts(tmp_path):
+    swept(tmp_path)
+    store = Store(tmp_path)
+    rows = results.table(results.chosen(store, {"tile_inter": [4, 8]}), sort="cycles", most=1)
+    assert [r["tile_inter"] for r in rows] == [8]
+    best = results.front(results.chosen(store, {}), ["cycles", "onchip_bytes"])
+    assert best == sorted(best, key=lambda r: r["cycles"]) and len(best) == 3
+    out = tmp_path / "r.json"
+    assert results.export_records(store, str(out)) == 3
+    assert {r["params"]["tile_inter"] for r in json.loads(out.read_text())} == {4, 8, 16}
+
+
+def test_a_front_holds_what_no_other_is_below():
+    front = Front()
+    for at in ((3, 3), (1, 4), (2, 2), (4, 1), (2, 2), (2, 5)):
+        front.add(at, None)
+    assert sorted(at for at, _ in front.items) == [(1, 4), (2, 2), (4, 1)]
