@@ -40,8 +40,11 @@ def run_slices(
     pool = pool_of(executor)
     if pool is None or len(sizes) < 2 or campaign.deadline is not None:
         for number, size in enumerate(sizes):
-            campaign.first = number * APART
-            run_programs(campaign, size, seed, on=on, keep=keep, progress=show)
+            own = Campaign(deadline=campaign.deadline, first=number * APART)
+            try:
+                run_programs(own, size, seed, on=on, keep=keep, progress=show)
+            finally:  # also where the time is up
+                campaign.merge(own)
         return
     show.plan(len(sizes))
     show.step(f"{len(sizes)} slices on {pool.workers} workers")
