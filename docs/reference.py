@@ -15,7 +15,7 @@ from penstock.machine import limits
 from penstock.machine.beat import MAX_STOP
 from penstock.machine.config import Machine, Stepsim, load
 from penstock.machine.functions import FUNCTIONS, Function
-from penstock.machine.kinds import KINDS, In, Kind, Out, Param
+from penstock.machine.kinds import KINDS, REQUIRED, In, Kind, Out, Param
 from penstock.machine.kinds.formula import formula
 from penstock.samples import SAMPLES
 
@@ -74,7 +74,7 @@ PRESETS = ("paper_hdl", "small_fpga")
 
 def kinds() -> Makers:
     """Unit kinds and functions of the `machine` timing."""
-    return {"timing": _timing, "kinds": _kinds, "functions": _functions}
+    return {"timing": _timing, "settings": _settings, "kinds": _kinds, "functions": _functions}
 
 
 def _timing() -> str:
@@ -131,11 +131,31 @@ def _kind(kind: type[Kind]) -> str:
     return "\n".join(lines)
 
 
+def _settings() -> str:
+    """Every setting: what fits a slot, and its register."""
+    head = ["| setting | what fits | register |", "|---|---|---|"]
+    declared = {type(x.setting) for kind in KINDS.values() for x in kind.params.values()}
+    rows = [
+        f"| `{cls.__name__}` | {_first(cls)} | {cls.told or 'none'} |"
+        for cls in sorted(declared, key=lambda cls: cls.__name__)
+    ]
+    return "\n".join([*head, *rows])
+
+
+def _first(cls: type) -> str:
+    """The first paragraph of a docstring, on a line."""
+    return " ".join(inspect.cleandoc(cls.__doc__ or "").split("\n\n")[0].split())
+
+
 def _held(x: Param) -> str:
     """Where a slot of an array has the parameter: nowhere, in registers, or in any fabric's."""
     if not x.setting.told:
         return "fixed"
-    return x.setting.told if x.runtime else f"setting ({x.setting.told})"
+    held = "run time" if x.runtime else "setting"
+    if x.setting.most is REQUIRED or (x.setting.most is None and not x.runtime):
+        return f"{held} ({x.setting.told})"
+    bits = sum(x.setting.registers(x.setting.most).values())
+    return f"{held} ({bits} {'bit' if bits == 1 else 'bits'})" if bits else held
 
 
 def _functions() -> str:

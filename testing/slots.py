@@ -5,21 +5,31 @@ both compared in every cycle.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from amaranth.hdl import Cat, Const, Elaboratable, Module, Mux, Signal, Value
+from amaranth.lib.wiring import Flow, In, Out
 from amaranth.sim import Simulator
 
 from ..hw.beat import Payloads
 from ..hw.registry import component
 from ..hw.units.unit import Unit
 from ..machine.array.capability import Capability
-from ..machine.beat import STOP_BITS, STOP_DONE, Payload, Scalar, Selector, Tile
+from ..machine.beat import (
+    STOP_BITS,
+    STOP_DONE,
+    BufferRef,
+    Payload,
+    Scalar,
+    Selector,
+    Tile,
+    beat_bits,
+)
 from ..machine.config import Machine
 from ..machine.faults import Fault
-from ..machine.kinds import REQUIRED, Among, Kind, OneOf, Ports, kind_of
+from ..machine.kinds import REQUIRED, Among, Given, Kind, Optional, Ports, UpTo, kind_of
 from .stimulus import ragged, value
 
 __all__ = ["capability", "drawn", "unequal"]
@@ -27,24 +37,23 @@ __all__ = ["capability", "drawn", "unequal"]
 TRIES = 1000
 EDGE = 2
 TILE = Tile(EDGE, "fp32")
+REFERENCE = BufferRef(8)
+Form = Sequence[tuple[int, bool]]
+BOUNDS = {Ports: 3, Among: 0b11111, UpTo: 8, Given: 0, Optional: 3}
+"""Bounds by setting, where a test states none."""
 OVERFLOWS = (Fault.ACCUMULATORS, Fault.ROWS)
-"""Faults behind which a unit that keeps more goes on otherwise: a comparison ends with one."""
+"""Faults from which on a unit that keeps more does otherwise: a comparison ends with one."""
 
 
 def capability(kind: str, stated: Mapping[str, Any]) -> Capability:
-    """A capability of a kind: the bounds that are stated, and one for each other setting that needs
-    one.
-    """
-    bounds = dict(stated)
-    for key, x in kind_of(kind).params.items():
-        needed = x.setting.most is REQUIRED and x.required and key not in bounds
-        if needed and isinstance(x.setting, Ports):
-            bounds[key] = 3
-        elif needed and isinstance(x.setting, Among):
-            bounds[key] = 0b11111
-        elif needed and not isinstance(x.setting, OneOf):
-            bounds[key] = 8
-    return Capability(kind, bounds)
+    """A capability of a kind: the bounds that are stated, and one for each other setting."""
+    params = kind_of(kind).params
+    bounds = {
+        key: BOUNDS[type(x.setting)]
+        for key, x in params.items()
+        if type(x.setting) in BOUNDS and x.setting.most in (None, REQUIRED)
+    }
+    return Capability(kind, {**bounds, **stated})
 
 
 def drawn(slot: Capability, rng: np.random.Generator) -> dict[str, Any]:
@@ -58,14 +67,14 @@ def drawn(slot: Capability, rng: np.random.Generator) -> dict[str, Any]:
         params = {
             key: kind.params[key].setting.draw(bound, below) for key, bound in slot.bounds.items()
         }
-        if _streams(kind.of(params)):
+        if _streams(kind.of(params), posts=False):
             return params
     raise ValueError(f"No unit fits {slot!r}")
 
 
-def _streams(kind: Kind) -> Payloads | None:
+def _streams(kind: Kind, posts: bool) -> Payloads | None:
     """Payloads that the ports of a unit may have; None if its parameters break a rule."""
-    wide = [TILE, Scalar(8), *(Selector(n) for n in range(1, 5))]
+    wide = [REFERENCE if posts else TILE, Scalar(8), *(Selector(n) for n in range(1, 5))]
     for given in itertools.product(wide, repeat=len(kind.inputs())):
         try:
             made = kind.payloads(given)
@@ -73,7 +82,7 @@ def _streams(kind: Kind) -> Payloads | None:
             continue
         outputs = len(kind.outputs())
         made = (None,) * outputs if made is None else made
-        return Payloads(given, tuple(given[0] if x is None else x for x in made))
+        return Payloads(given, tuple((*given, wide[0])[0] if x is None else x for x in made))
     return None
 
 
@@ -81,10 +90,10 @@ class _Pair(Elaboratable):
     """Both units, the registers of the one, and what of their outputs differs."""
 
     def __init__(self, slot: Capability, params: dict[str, Any]):
-        self.unit = _built(slot.kind, params, params, False)
-        self.slot = _built(slot.kind, slot.bounds, slot.widest(), True)
+        self.unit = _built(slot, params, params, False)
+        self.slot = _built(slot, slot.bounds, slot.widest(), True)
         self.settings = slot.settings(params)
-        self.names = (self.slot.input_names, self.slot.output_names)
+        self.names = [_streams_of(self.slot, way) for way in (In, Out)]
         self.valid = {name: Signal(name=f"{name}_valid") for name in self.names[0]}
         self.beat = {
             name: Signal(len(Value.cast(getattr(self.slot, name).payload)), name=f"{name}_beat")
@@ -94,11 +103,13 @@ class _Pair(Elaboratable):
         self.taken = {name: Signal(name=f"{name}_taken") for name in self.names[0]}
         self.unequal: dict[str, Signal] = {}
         self.over = Signal()
+        self.cycle = Signal(32)
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.unit = self.unit
         m.submodules.slot = self.slot
+        m.d.sync += self.cycle.eq(self.cycle + 1)  # a clock, for units without a register
         for name, number in self.settings.items():
             m.d.comb += self.slot.cfg[name].eq(number)
         if hasattr(self.unit, "cfg"):
@@ -113,7 +124,9 @@ class _Pair(Elaboratable):
                 self._same(m, name, getattr(self.unit, name), getattr(self.slot, name))
             elif hasattr(self.slot, name):
                 self._same(m, name, getattr(self.slot, name).valid, 0)
-        m.d.comb += self.over.eq(Cat(self.unit.error[bit] for bit in OVERFLOWS).any())
+        over = [Cat(unit.error[bit] for bit in OVERFLOWS) for unit in (self.unit, self.slot)]
+        self._same(m, "overflow", *over)
+        m.d.comb += self.over.eq(over[0].any())
         return m
 
     def _same(self, m: Module, name: str, unit: Any, slot: Any) -> None:
@@ -124,7 +137,7 @@ class _Pair(Elaboratable):
         slot = getattr(self.slot, name)
         bits = self.beat[name]
         m.d.comb += [slot.valid.eq(self.valid[name]), Value.cast(slot.payload).eq(bits)]
-        if name not in self.unit.input_names:
+        if name not in self.unit.signature.members:
             self._same(m, name, slot.ready, 0)
             return
         unit = getattr(self.unit, name)
@@ -139,7 +152,7 @@ class _Pair(Elaboratable):
     def _output(self, m: Module, name: str) -> None:
         slot = getattr(self.slot, name)
         m.d.comb += slot.ready.eq(self.ready[name])
-        if name not in self.unit.output_names:
+        if name not in self.unit.signature.members:
             self._same(m, name, slot.valid, 0)
             return
         unit = getattr(self.unit, name)
@@ -153,30 +166,43 @@ class _Pair(Elaboratable):
         self._same(m, f"{name}_payload", Mux(unit.valid, given, 0), Mux(unit.valid, made, 0))
 
 
+def _streams_of(unit: Unit, way: Flow) -> list[str]:
+    """Members that are streams, those to the outside of the fabric among them."""
+    return [
+        name
+        for name, member in unit.signature.members.items()
+        if member.is_signature and member.flow is way and "payload" in member.signature.members
+    ]
+
+
 def _built(
-    kind: str, params: Mapping[str, Any], widest: Mapping[str, Any], configured: bool
+    slot: Capability, params: Mapping[str, Any], widest: Mapping[str, Any], configured: bool
 ) -> Unit:
-    return component(kind)(
+    kind = kind_of(slot.kind)
+    posts = kind.posts_to(slot.bounds) is not None
+    return component(slot.kind)(
         params=dict(params),
         t=EDGE,
         config=Machine(t=EDGE),
-        payloads=_streams(kind_of(kind).of(widest)),
+        payloads=_streams(kind.of(widest), posts),
         configured=configured,
     )
 
 
-def _beats(rng: np.random.Generator, payload: Payload, stops: list[int]) -> Iterator[int]:
-    """Beats of the given stops, every eighth a bare one, as bits."""
-    for stop in stops:
-        bare = stop == STOP_DONE or (stop > 0 and not rng.integers(8))
-        bits = 0 if bare else value(rng, payload)
+def _beats(rng: np.random.Generator, payload: Payload, form: Form) -> Iterator[int]:
+    """Beats of the given stops with data or without, as bits, for ever."""
+    high = int(rng.integers(1, EDGE + 1))
+    for stop, bare in itertools.cycle(form):
+        rows = None if rng.integers(2) else int(rng.integers(high + 1))
+        bits = 0 if bare else value(rng, payload, rows)
         yield bits | stop << payload.bits | (not bare) << payload.bits + STOP_BITS
 
 
-def _stops(rng: np.random.Generator) -> list[int]:
-    """Stops of two streams and of their Dones."""
-    one = ragged(rng, int(rng.integers(1, 5)), 3)
-    return [*one[:60], STOP_DONE, *ragged(rng, 2, 4), STOP_DONE]
+def _form(rng: np.random.Generator) -> Form:
+    """Stops of some streams and of their Dones, some for empty tensors: (stop, bare)."""
+    streams = [ragged(rng, int(rng.integers(1, 5)), 3)[:60] for _ in range(3)]
+    levels = [s for stream in streams for s in (*stream, STOP_DONE)]
+    return [(s, s == STOP_DONE or (s > 0 and not rng.integers(8))) for s in levels]
 
 
 def unequal(
@@ -186,16 +212,21 @@ def unequal(
     any cycle: as ``cycle 7: result_payload``.
     """
     pair = _Pair(slot, params)
-    payloads = dict(zip(pair.slot.input_names, pair.slot.payloads.inputs, strict=True))
-    stops = _stops(rng)
+    payloads: dict[str, Payload] = dict.fromkeys(pair.names[0], TILE)
+    payloads |= dict(zip(pair.slot.input_names, pair.slot.payloads.inputs, strict=True))
+    payloads |= dict(zip(pair.unit.input_names, pair.unit.payloads.inputs, strict=True))
+    form = _form(rng)
     found: list[str] = []
 
-    def feed(payload: Payload) -> Iterator[int]:
-        own = stops if rng.integers(4) else _stops(rng)
-        return itertools.chain(_beats(rng, payload, own), itertools.cycle([0]))
+    def feed(name: str) -> Iterator[int]:
+        """Most inputs have beats of the same stops."""
+        own = payloads[name]
+        more = len(pair.beat[name]) - beat_bits(own)
+        for beat in _beats(rng, own, form if rng.integers(4) else _form(rng)):
+            yield beat & (1 << own.bits) - 1 | beat >> own.bits << own.bits + more
 
     async def bench(ctx):
-        beats = {name: feed(payload) for name, payload in payloads.items()}
+        beats = {name: feed(name) for name in payloads}
         waits = rng.random(len(beats) + len(pair.ready)) ** 2
         held: dict[str, bool] = dict.fromkeys(beats, False)
         for cycle in range(cycles):
@@ -206,8 +237,10 @@ def unequal(
                 ctx.set(pair.valid[name], held[name])
             for name, rate in zip(pair.ready, waits[len(beats) :], strict=True):
                 ctx.set(pair.ready[name], bool(rng.random() >= rate * 0.8))
-            found.extend(f"cycle {cycle}: {name}" for name, x in pair.unequal.items() if ctx.get(x))
-            if found or ctx.get(pair.over):
+            over = ctx.get(pair.over)
+            compared = ["overflow"] if over else pair.unequal
+            found.extend(f"cycle {cycle}: {x}" for x in compared if ctx.get(pair.unequal[x]))
+            if found or over:
                 return
             for name in beats:
                 held[name] &= not ctx.get(pair.taken[name])

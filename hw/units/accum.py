@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data
 from amaranth.lib.memory import Memory, WritePort
 
@@ -10,15 +10,23 @@ from ...machine.beat import STOP_DONE, Tile
 from ...machine.faults import Fault
 from ...machine.functions import identity_bits
 from ...machine.functions import lookup as entry
-from ...machine.kinds import accum
+from ...machine.kinds import OneOf, accum
 from ...machine.limits import SIZE_BITS
 from ..beat import is_bare, is_done, words
-from ..functions import lookup
-from ..module_key import module_key
-from ..place import place
-from .unit import Unit
+from .reducing import reduced
+from .unit import Unit, chosen
 
 __all__ = ["Accum"]
+
+
+def _varies(value: ValueLike) -> bool:
+    """Whether it is hardware, or not zero."""
+    return isinstance(value, Value) or bool(value)
+
+
+def _of_bits(value: ValueLike, bits: int) -> Value:
+    """``value`` with that many bits."""
+    return (value | Const(0, bits))[:bits] if isinstance(value, Value) else Const(value, bits)
 
 
 class _Ports(NamedTuple):
@@ -77,7 +85,7 @@ class Accum(Unit):
         tiles; ``lanes``: elements a cycle, a divisor of t * t; ``init_rows``, ``init_cols``:
         elements of an empty group's result (run time), 0 rows if its size is known at run time
         only; optional ``scan``: the state leaves after every beat, instead of the groups' results.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; a tile in, an fp32 tile out.
 
     Members
@@ -98,29 +106,28 @@ class Accum(Unit):
 
     kind = "accum"
 
-    def __init__(self, *, params, t, config, payloads):
-        self.fn = params["fn"]
-        self.reduce = params["reduce"]
-        self.depth = params["depth"]
+    def __init__(self, *, params, t, **built):
+        self.depth = params["depth"]  # of the memories; a unit may have less
         self.lanes = params["lanes"]
-        if entry(self.fn).arity != 2 or entry(self.fn).stages != 1:
+        for fn in OneOf.choices(params["fn"]):
+            if entry(fn).arity != 2 or entry(fn).stages != 1:
+                raise ValueError(
+                    f"Function of an accumulator must have two operands and one stage, not {fn!r}"
+                )
+        reduce = params["reduce"]
+        if not 0 < reduce < 2**14:
             raise ValueError(
-                f"Function of an accumulator must have two operands and one stage, not {self.fn!r}"
-            )
-        if not 0 < self.reduce < 2**14:
-            raise ValueError(
-                f"Mask of reduced dimensions must be from 1 to 2**14 - 1, not {self.reduce!r}"
+                f"Mask of reduced dimensions must be from 1 to 2**14 - 1, not {reduce!r}"
             )
         if self.depth < 1:
             raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
         if not isinstance(self.lanes, int) or self.lanes < 1 or t * t % self.lanes:
             raise ValueError(f"Lanes must divide t * t = {t * t}, not {self.lanes!r}")
-        self.identity = identity_bits(self.fn)
-        self.scan = bool(params.get("scan"))
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        super().__init__(params=params, t=t, **built)
         tile = Tile(t, "fp32")
-        if payloads.outputs[0] != tile:
-            raise ValueError(f"Payload of the output must be {tile!r}, not {payloads.outputs[0]!r}")
+        made = self.payloads.outputs[0]
+        if made != tile:
+            raise ValueError(f"Payload of the output must be {tile!r}, not {made!r}")
         self.interval = accum.Accum.of(params).interval(t)
         count = tile.count_bits
         self._tiles = Memory(
@@ -145,10 +152,10 @@ class Accum(Unit):
         wait = Signal(range(self.interval))  # cycles until the next take
         high = Signal(range(self.depth + 2))  # tiles of the open group
         drain = _Drain(range(self.depth + 2))
+        self._levels(m)
         self._accept(m, beat, high, wait, drain)
-        top = self.reduce.bit_length() - 1
         resets = (beat.closes | beat.passes) & beat.last
-        initial = self._walk(m, beat.taken, resets, beat.index, index_next, top)
+        initial = self._walk(m, beat.taken, resets, beat.index, index_next)
         step = self._operands(m, beat, wait, initial)
         self._accumulate(m, ports, beat, step, index_next, wait, initial)
         self._check(m, ports, beat, index_next, initial, high)
@@ -161,35 +168,57 @@ class Accum(Unit):
         self.report(m, offers=self.result.valid)
         return m
 
+    def _levels(self, m: Module) -> None:
+        """The highest and the lowest reduced dimension, and the lowest one with only reduced
+        dimensions from it to the highest.
+        """
+        self._identity = self.pick("fn", identity_bits)
+        self._most = self.params["reduce"].bit_length() - 1
+        reduce = self.setting("reduce")
+        if not isinstance(reduce, Value):
+            self._top = self._most
+            self._lowest, self._outer = accum.accum_levels(reduce)
+            self._inner = range(self._lowest + 1)
+            return
+        self._inner = range(self._most + 1)  # dimensions below the lowest, at most
+        self._top = Signal(range(self._most + 1), name="top")
+        self._lowest = Signal.like(self._top, name="lowest")
+        self._outer = Signal.like(self._top, name="outer")
+        for d in range(self._most + 1):
+            with m.If(reduce[d]):
+                m.d.comb += self._top.eq(d)
+            with m.If(reduce[self._most - d]):
+                m.d.comb += self._lowest.eq(self._most - d)
+            with m.If(~reduce[d] & (d < self._top)):
+                m.d.comb += self._outer.eq(d + 1)
+
     def _accept(self, m: Module, beat: _Beat, high: Signal, wait: Signal, drain: _Drain) -> None:
         """Takes beats; says what each of them does to the open group."""
         payload = self.data.payload
-        top = self.reduce.bit_length() - 1
+        top = self._top
         before = Signal(4, init=STOP_DONE)  # stop of the beat before
         free = Signal()
         take = beat.take
         empty = Signal()
-        kept = [sum(not self.reduce >> d & 1 for d in range(s)) for s in range(16)]
-        if self.scan:
-            room = ~(drain.draining | drain.leaving) | self.result.ready
-            closes = Const(0)
-            passes = take & ~payload.data
-        else:
-            # A group that ends without a beat: one that is open, or an empty one.
-            room = free & ~drain.leaving
-            closes = take & is_bare(payload) & beat.last & ~empty
-            passes = take & (beat.done | (is_bare(payload) & beat.last & empty))
+        kept = [sum(chosen(self.has("reduce", d), 0, 1) for d in range(s)) | 0 for s in range(16)]
+        scan = self.setting("scan")
+        # A group that ends without a beat: one that is open, or an empty one.
+        bare = is_bare(payload) & beat.last
+        held = drain.draining | drain.leaving
+        room = chosen(scan, ~held | self.result.ready, free & ~drain.leaving)
+        closes = chosen(scan, Const(0), take & bare & ~empty)
+        passes = chosen(scan, take & ~payload.data, take & (beat.done | (bare & empty)))
         m.d.comb += [
             beat.done.eq(is_done(payload)),
             beat.last.eq(payload.stop > top),
-            beat.kept.eq(Cat(Const(n, 4) for n in kept).word_select(payload.stop, 4)),
+            beat.kept.eq(Cat(_of_bits(n, 4) for n in kept).word_select(payload.stop, 4)),
             free.eq(
                 ~drain.draining | (~beat.last & (~payload.data | (beat.index < drain.drained)))
             ),
             self.data.ready.eq(room & ~drain.ending & (wait == 0)),
             take.eq(self.data.valid & self.data.ready),
             beat.taken.eq(take & payload.data),
-            self.error[Fault.ACCUMULATORS].eq(beat.taken & (beat.index >= self.depth)),
+            self.error[Fault.ACCUMULATORS].eq(beat.taken & (beat.index >= self.setting("depth"))),
             empty.eq(
                 (high == 0)
                 & (((payload.stop > top + 1) & (before > top + 1)) | (self.cfg.init_rows == 0))
@@ -268,15 +297,10 @@ class Accum(Unit):
         m.d.comb += [tile_in.addr.eq(address), extent_in.addr.eq(index_next), old.eq(stored)]
         sums = []
         for j in range(self.lanes):
-            lane = lookup(self.fn)()
-            m.submodules[f"lane{j}"] = place(lane, module_key("lane", {"fn": self.fn}), f"lane{j}")
             value = step.group.word_select(j, 32)
-            m.d.comb += [
-                lane.en.eq(step.working & ~step.fresh),
-                lane.a.eq(old.word_select(j, 32)),
-                lane.b.eq(value),
-            ]
-            sums.append(Mux(step.fresh, value, lane.o))
+            adds = step.working & ~step.fresh
+            total = reduced(self, m, f"lane{j}", adds, old.word_select(j, 32), value)
+            sums.append(Mux(step.fresh, value, total))
         was = extent_in.data
         extent = ports.extent_write.data
         m.d.comb += [
@@ -300,14 +324,14 @@ class Accum(Unit):
     ) -> None:
         """A pass over a reduced dimension must visit the accumulators that the first did."""
         stop = self.data.payload.stop
-        lowest, outer = accum.accum_levels(self.reduce)
-        differs = []
-        if outer != lowest:
-            differs += [~initial & (beat.index >= high), (stop >= outer) & (high > beat.index + 1)]
-        if lowest:
+        lowest = self._lowest
+        outer = self._outer
+        several = [~initial & (beat.index >= high), (stop >= outer) & (high > beat.index + 1)]
+        differs = [chosen(outer != lowest, x, 0) for x in several if _varies(outer != lowest)]
+        if _varies(lowest):
             stop_in = self._stops.read_port(transparent_for=[ports.stop_write])
-            ends = Signal(range(lowest + 1))
-            ended = Signal(range(lowest + 1))
+            ends = Signal(self._inner)
+            ended = Signal(self._inner)
             m.d.comb += [
                 stop_in.addr.eq(index_next),
                 ends.eq(Mux(stop < lowest, stop, lowest)),
@@ -329,7 +353,8 @@ class Accum(Unit):
         """Delivers a group's results once its last step is done."""
         total = Signal(range(self.depth + 2))
         end_of_group = Signal()
-        ends = beat.taken if self.scan else (beat.taken & beat.last) | beat.closes
+        scan = self.setting("scan")
+        ends = chosen(scan, beat.taken, (beat.taken & beat.last) | beat.closes)
         m.d.comb += end_of_group.eq(ends)
         with m.If(end_of_group):
             m.d.sync += total.eq(Mux(beat.taken, beat.index + 1, high))
@@ -340,14 +365,10 @@ class Accum(Unit):
         blank, extent, stop, last = self._blank(
             m, beat.closes, beat.closes & (high == 0), beat.kept, drain.draining
         )
-        if self.scan:
-            following = drain.drained
-            first = target
-            is_last = Const(1)
-        else:
-            following = drain.drained + (drain.draining & self.result.ready)
-            first = Const(0)
-            is_last = Mux(blank, last, drain.drained + 1 == total)
+        leaves = drain.draining & self.result.ready
+        following = chosen(scan, drain.drained, drain.drained + leaves)
+        first = chosen(scan, target, Const(0))
+        is_last = chosen(scan, Const(1), Mux(blank, last, drain.drained + 1 == total))
         m.d.comb += drain.drained_next.eq(following)
         with m.If(end_of_group):
             m.d.sync += [drain.ending.eq(0), drain.draining.eq(1)]
@@ -374,12 +395,9 @@ class Accum(Unit):
         stop_out = self._stops.read_port(transparent_for=[ports.stop_write])
         leaving_stop = Signal(4)
         held_stop = Signal(4)
-        if self.scan:
-            leaves_with = payload.stop
-            stop = held_stop
-        else:
-            leaves_with = Mux(beat.done, STOP_DONE, beat.kept)
-            stop = Mux(blank, blank_stop, stop_out.data)
+        scan = self.setting("scan")
+        leaves_with = chosen(scan, payload.stop, Mux(beat.done, STOP_DONE, beat.kept))
+        stop = chosen(scan, held_stop, Mux(blank, blank_stop, stop_out.data))
         with m.If(beat.taken):
             m.d.sync += held_stop.eq(payload.stop)
         with m.If(beat.passes):
@@ -388,7 +406,7 @@ class Accum(Unit):
             m.d.sync += drain.leaving.eq(0)
         m.d.comb += [port.addr.eq(drain.drained_next) for port in (tile_out, extent_out, stop_out)]
         m.d.comb += self.result.valid.eq(drain.draining | drain.leaving)
-        nothing = Const(self.identity, 32).replicate(self.t**2)
+        nothing = _of_bits(self._identity, 32).replicate(self.t**2)
         elements = Signal(len(Value.cast(tile_out.data)))
         extent = Signal(self._extents.shape)
         with m.If(drain.draining):
@@ -408,15 +426,15 @@ class Accum(Unit):
 
     def _filled(self, m, beat) -> list:
         """The elements of a tile; those without value are the function's identity."""
-        if not self.identity:
+        if not _varies(self._identity):
             return words(beat)
         return [
-            Mux(valid, word, self.identity)
+            Mux(valid, word, self._identity)
             for valid, word in zip(self._valid(beat.rows, beat.cols), words(beat), strict=False)
         ]
 
     def _masked(self, elements, extent):
-        if not self.identity:
+        if not _varies(self._identity):
             return elements
         return Cat(
             Mux(valid, elements.word_select(k, 32), 0)
@@ -455,24 +473,26 @@ class Accum(Unit):
                 m.d.sync += active.eq(0)
         return active, extent, beat_stop, last
 
-    def _walk(self, m, taken, reset, index, index_next, top):
+    def _walk(self, m, taken, reset, index, index_next):
         """Position of the beats: drives the next ``index``; returns whether the head beat opens its
         accumulator.
         """
         stop = self.data.payload.stop
-        reduced = [d for d in range(top + 1) if self.reduce >> d & 1]
-        start = {d: Signal.like(index, name=f"start{d}") for d in reduced}
-        first = {d: Signal(init=1, name=f"first{d}") for d in reduced}
+        top = self._top
+        bits = {d: self.has("reduce", d) for d in range(self._most + 1)}
+        levels = [d for d, bit in bits.items() if _varies(bit)]
+        start = {d: Signal.like(index, name=f"start{d}") for d in levels}
+        first = {d: Signal(init=1, name=f"first{d}") for d in levels}
         onward = Signal.like(index)
         m.d.comb += [onward.eq(index + 1), index_next.eq(index)]
         with m.If(taken):
             with m.Switch(stop):
-                for d in reduced:
+                for d in levels:
                     with m.Case(d):
-                        m.d.comb += onward.eq(start[d])
-                        m.d.sync += first[d].eq(0)
+                        m.d.comb += onward.eq(chosen(bits[d], start[d], index + 1))
+                        m.d.sync += first[d].eq(chosen(bits[d], 0, 1))
             m.d.comb += index_next.eq(Mux(stop > top, 0, onward))
-            for d in reduced:
+            for d in levels:
                 with m.If(stop > d):
                     m.d.sync += [first[d].eq(1), start[d].eq(index_next)]
         with m.If(reset):

@@ -16,7 +16,7 @@ class Address(Unit):
     ----------
     params : dict
         ``stride`` (run time).
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a, b; output: a scalar of 32
         bits.
 
@@ -33,9 +33,6 @@ class Address(Unit):
     """
 
     kind = "address"
-
-    def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
 
     def elaborate(self, platform):
         m = Module()

@@ -1,12 +1,13 @@
 """Copying a stream to several consumers."""
 
-from amaranth.hdl import Cat, Module, signed
+from amaranth.hdl import signed
 from amaranth.lib import data
 from amaranth.lib.wiring import Out
 
 from ...machine.beat import BufferRef
 from ...machine.limits import DELTA_BITS
-from .unit import Unit
+from .hop import Hop
+from .unit import chosen
 
 __all__ = ["Broadcast", "post_layout"]
 
@@ -16,7 +17,7 @@ def post_layout(page_bits: int) -> data.StructLayout:
     return data.StructLayout({"valid": 1, "page": page_bits, "delta": signed(DELTA_BITS)})
 
 
-class Broadcast(Unit):
+class Broadcast(Hop):
     """Copies each beat to ``n`` outputs.
 
     Parameters
@@ -24,7 +25,7 @@ class Broadcast(Unit):
     params : dict
         ``n``: outputs; ``scratchpad``: id of the unit that references on this stream belong to, or
         None.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
 
     Members
@@ -45,14 +46,14 @@ class Broadcast(Unit):
 
     kind = "broadcast"
 
-    def __init__(self, *, params, t, config, payloads):
-        self.n = params["n"]
-        if not 1 <= self.n <= 2 ** (DELTA_BITS - 1):
+    def __init__(self, *, params, payloads, **built):
+        n = params["n"]
+        if not 1 <= n <= 2 ** (DELTA_BITS - 1):
             raise ValueError(
-                f"Number of outputs must be from 1 to {2 ** (DELTA_BITS - 1)}, not {self.n!r}"
+                f"Number of outputs must be from 1 to {2 ** (DELTA_BITS - 1)}, not {n!r}"
             )
         members = {}
-        self._posts = params["scratchpad"] is not None
+        self._posts = params.get("scratchpad") is not None
         if self._posts:
             reference = payloads.inputs[0]
             if not isinstance(reference, BufferRef):
@@ -61,20 +62,17 @@ class Broadcast(Unit):
                     f"{reference!r}"
                 )
             members["post"] = Out(post_layout(reference.page_bits))
-        super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
+        super().__init__(params=params, payloads=payloads, members=members, **built)
 
     def elaborate(self, platform):
-        m = Module()
-        beat = self.data.payload
-        room = Cat(o.ready for o in self.outputs).all()
-        m.d.comb += self.data.ready.eq(room)
-        for o in self.outputs:
-            m.d.comb += [o.valid.eq(self.data.valid & room), o.payload.eq(beat)]
+        m = super().elaborate(platform)
         if self._posts:
+            beat = self.data.payload
+            copied = self.data.valid & self.data.ready & beat.data
+            copies = sum(self.has("n", k) for k in range(len(self.outputs)))
             m.d.comb += [
-                self.post.valid.eq(self.data.valid & room & beat.data),
+                self.post.valid.eq(chosen(self.setting("scratchpad"), copied, 0)),
                 self.post.page.eq(beat.page),
-                self.post.delta.eq(self.n - 1),
+                self.post.delta.eq(copies - 1),
             ]
-        self.report(m, offers=self.data.valid)
         return m

@@ -7,7 +7,7 @@ from ...machine.faults import Fault
 from ..beat import is_done
 from .arrival import ArrivalOrder
 from .reassemble import index_of
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["EagerMerge"]
 
@@ -20,7 +20,7 @@ class EagerMerge(Unit):
     ----------
     params : dict
         ``n``: inputs; ``rank``: dimensions of a unit.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; n inputs of one payload; outputs: that payload,
         and one-hot selectors of n bits.
 
@@ -38,21 +38,21 @@ class EagerMerge(Unit):
 
     kind = "eager_merge"
 
-    def __init__(self, *, params, t, config, payloads):
-        self.n = params["n"]
-        self.rank = params["rank"]
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
-        if not 0 <= self.rank <= 14:
-            raise ValueError(f"Rank must be from 0 to 14, not {self.rank!r}")
-        if payloads.outputs[1] != Selector(self.n):
+    def __init__(self, *, params, **built):
+        super().__init__(params=params, **built)
+        self.n = self.params["n"]
+        if not 0 <= self.params["rank"] <= 14:
+            raise ValueError(f"Rank must be from 0 to 14, not {self.params['rank']!r}")
+        selector = self.payloads.outputs[1]
+        if selector != Selector(self.n):
             raise ValueError(
-                f"Payload of the selectors must be {Selector(self.n)!r}, not "
-                f"{payloads.outputs[1]!r}"
+                f"Payload of the selectors must be {Selector(self.n)!r}, not {selector!r}"
             )
 
     def elaborate(self, platform):
         m = Module()
         n = self.n
+        used = [self.has("n", k) for k in range(n)]
         o = self.result
         selectors = self.selector
         m.submodules.order = order = ArrivalOrder(n=n)
@@ -69,9 +69,9 @@ class EagerMerge(Unit):
             visible.eq(Cat(i.valid for i in self.inputs) & ~ended),
             first.eq(current == 0),
             order.visible.eq(visible),
-            order.among.eq(~0),
+            order.among.eq(self.setting("n")),
             active.eq(Mux(first, order.first, current)),
-            over.eq(ended.all()),
+            over.eq(Cat(chosen(x, ended[k], 1) for k, x in enumerate(used)).all()),
             wants.eq((active & visible).any() | over),
             fire.eq(wants & o.ready & (selectors.ready | ~first)),
             order.moved.eq(Mux(fire, active, current)),
@@ -93,9 +93,9 @@ class EagerMerge(Unit):
             ),
         ]
         for k, i in enumerate(self.inputs):
-            m.d.comb += i.ready.eq(fire & (active[k] | over))
+            m.d.comb += i.ready.eq(fire & (active[k] | chosen(used[k], over, 0)))
         with m.If(fire & ~over):
-            m.d.sync += current.eq(Mux(o.payload.stop >= self.rank, 0, active))
+            m.d.sync += current.eq(Mux(o.payload.stop >= self.setting("rank"), 0, active))
         m.d.comb += self.error[Fault.STOP].eq((current & ended).any())
         self.report(m, offers=wants)
         return m

@@ -7,7 +7,7 @@ from ...machine.beat import BufferRef
 from ...machine.faults import Fault
 from ..beat import is_done
 from .broadcast import post_layout
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["Expand"]
 
@@ -21,7 +21,7 @@ class Expand(Unit):
     params : dict
         ``level``: dimensions expanded; ``scratchpad``: id of the unit that references in the data
         belong to, or None.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; inputs: data, reference (any payload); one output
         of the data's payload.
 
@@ -43,10 +43,9 @@ class Expand(Unit):
 
     kind = "expand"
 
-    def __init__(self, *, params, t, config, payloads):
-        self.level = params["level"]
+    def __init__(self, *, params, payloads, **built):
         members = {}
-        self._posts = params["scratchpad"] is not None
+        self._posts = params.get("scratchpad") is not None
         if self._posts:
             reference = payloads.inputs[0]
             if not isinstance(reference, BufferRef):
@@ -54,9 +53,9 @@ class Expand(Unit):
                     f"Payload of an expand with a scratchpad must be a BufferRef, not {reference!r}"
                 )
             members["post"] = Out(post_layout(reference.page_bits))
-        super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
-        if not 0 <= self.level <= 14:
-            raise ValueError(f"Level must be from 0 to 14, not {self.level!r}")
+        super().__init__(params=params, payloads=payloads, members=members, **built)
+        if not 0 <= self.params["level"] <= 14:
+            raise ValueError(f"Level must be from 0 to 14, not {self.params['level']!r}")
 
     def elaborate(self, platform):
         m = Module()
@@ -67,7 +66,7 @@ class Expand(Unit):
         ends = Signal()
         m.d.comb += [
             both.eq(self.data.valid & self.reference.valid),
-            ends.eq(reference.stop >= self.level),
+            ends.eq(reference.stop >= self.setting("level")),
             o.valid.eq(both),
             o.payload.eq(
                 Cat(Mux(reference.data, beat.as_value()[:-5], 0), reference.stop, reference.data)
@@ -84,8 +83,9 @@ class Expand(Unit):
             ),
         ]
         if self._posts:
+            copied = both & o.ready & beat.data
             m.d.comb += [
-                self.post.valid.eq(both & o.ready & beat.data),
+                self.post.valid.eq(chosen(self.setting("scratchpad"), copied, 0)),
                 self.post.page.eq(beat.page),
                 self.post.delta.eq(reference.data - ends),
             ]

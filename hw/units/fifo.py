@@ -17,6 +17,8 @@ class Fifo(wiring.Component):
         Shape of a beat.
     depth : int
         Number of entries, at least 1.
+    configured : bool
+        A FIFO of an array, which stands for one of up to ``depth`` entries.
 
     Members
     -------
@@ -24,6 +26,8 @@ class Fifo(wiring.Component):
     o : Out(stream.Signature(shape))
     level : Out(range(depth + 1))
         Entries held at the start of the cycle.
+    limit : In(range(depth + 1))
+        Entries that it may hold, at least 1, constant while it is in use; only where configured.
 
     Timing
     ------
@@ -34,27 +38,28 @@ class Fifo(wiring.Component):
 
     """
 
-    def __init__(self, *, shape: ShapeLike, depth: int):
+    def __init__(self, *, shape: ShapeLike, depth: int, configured: bool = False):
         if not isinstance(depth, int) or depth < 1:
             raise ValueError(f"Depth must be at least 1, not {depth!r}")
         self.depth = depth
         self._memory = Memory(shape=shape, depth=depth, init=[])
         self._to = Signal(range(depth), name="to")
         self._start = Signal(range(depth), name="start")
-        super().__init__(
-            {
-                "i": In(stream.Signature(shape)),
-                "o": Out(stream.Signature(shape)),
-                "level": Out(range(depth + 1)),
-            }
-        )
+        members = {
+            "i": In(stream.Signature(shape)),
+            "o": Out(stream.Signature(shape)),
+            "level": Out(range(depth + 1)),
+        }
+        if configured:
+            members["limit"] = In(range(depth + 1))
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
         put = Signal()
         get = Signal()
         m.d.comb += [
-            self.i.ready.eq(self.level != self.depth),
+            self.i.ready.eq(self.level != getattr(self, "limit", self.depth)),
             self.o.valid.eq(self.level != 0),
             put.eq(self.i.valid & self.i.ready),
             get.eq(self.o.valid & self.o.ready),

@@ -19,7 +19,7 @@ class Generate(Unit):
     params : dict
         ``fn``: ``address``, ``expert`` or ``last`` (docs/timing.md); ``stride``, ``count`` (run
         time).
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; inputs: scalars a and n (``address``), a selector
         (``expert``), a scalar n (``last``); one output.
 
@@ -37,11 +37,11 @@ class Generate(Unit):
 
     kind = "generate"
 
-    def __init__(self, *, params, t, config, payloads):
-        self.fn = params["fn"]
+    def __init__(self, *, params, **built):
+        self.fn = params["fn"]  # fixed in a slot, too
         if self.fn not in GENERATORS:
             raise ValueError(f"Function fn must be one of {', '.join(GENERATORS)}, not {self.fn!r}")
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        super().__init__(params=params, **built)
 
     def elaborate(self, platform):
         m = Module()

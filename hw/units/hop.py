@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Module
 
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["Hop"]
 
@@ -14,9 +14,8 @@ class Hop(Unit):
     ----------
     params : dict
         ``n``: outputs.
-    t, config, payloads
-        See :class:`~penstock.hw.units.unit.Unit`; one input and n
-        outputs of the same payload.
+    t, config, payloads, configured
+        See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
 
     Members
     -------
@@ -32,16 +31,20 @@ class Hop(Unit):
 
     kind = "hop"
 
-    def __init__(self, *, params, t, config, payloads):
+    def __init__(self, *, params, **built):
         if params["n"] < 1:
             raise ValueError(f"Number of outputs must be at least 1, not {params['n']!r}")
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        super().__init__(params=params, **built)
 
     def elaborate(self, platform):
         m = Module()
-        room = Cat(o.ready for o in self.outputs).all()
+        used = [self.has("n", k) for k in range(len(self.outputs))]
+        room = Cat(chosen(x, o.ready, 1) for x, o in zip(used, self.outputs, strict=True)).all()
         m.d.comb += self.data.ready.eq(room)
-        for o in self.outputs:
-            m.d.comb += [o.valid.eq(self.data.valid & room), o.payload.eq(self.data.payload)]
+        for x, o in zip(used, self.outputs, strict=True):
+            m.d.comb += [
+                o.valid.eq(chosen(x, self.data.valid & room, 0)),
+                o.payload.eq(self.data.payload),
+            ]
         self.report(m, offers=self.data.valid)
         return m

@@ -1,5 +1,7 @@
 """Element-wise functions on tiles."""
 
+from collections.abc import Callable
+
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 
 from ...machine.functions import lookup as entry
@@ -9,6 +11,7 @@ from ..functions import lookup
 from ..module_key import module_key
 from ..place import place
 from .pipeline import Pipelined
+from .unit import chosen
 
 __all__ = ["MapUnit"]
 
@@ -27,7 +30,7 @@ class MapUnit(Pipelined):
         of tuples; optional ``spread`` (``cols``, ``rows``, ``both``: the second operand's first
         column, row or element stands for all) and ``constant`` (fp32 bits of the second operand,
         which then has no input).
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`.
 
     Members
@@ -43,7 +46,7 @@ class MapUnit(Pipelined):
 
     kind = "map"
 
-    def __init__(self, *, params, t, config, payloads):
+    def __init__(self, *, params, t, **built):
         self.fn = params["fn"]
         self.arity = params["arity"]
         self.lanes = params["lanes"]
@@ -55,25 +58,23 @@ class MapUnit(Pipelined):
             raise ValueError(f"Lanes must divide t * t = {t * t}, not {self.lanes!r}")
         kind = compute.Map.of(params)
         super().__init__(
-            params=params,
-            t=t,
-            config=config,
-            payloads=payloads,
-            latency=kind.latency(t),
-            interval=kind.interval(t),
+            params=params, t=t, latency=kind.latency(t), interval=kind.interval(t), **built
         )
-        self.spread = params.get("spread")
-        if self.spread not in (None, "cols", "rows", "both"):
-            raise ValueError(
-                "Spread of the second operand must be 'cols', 'rows' or 'both', not "
-                f"{self.spread!r}"
-            )
+        for spread in self.choices("spread"):
+            if spread not in (None, "cols", "rows", "both"):
+                raise ValueError(
+                    f"Spread of the second operand must be 'cols', 'rows' or 'both', not {spread!r}"
+                )
 
     @property
     def _operands(self):
         if self.params["tuple_in"]:
             return [getattr(self.inputs[0].payload, f"m{k}") for k in range(self.arity)]
         return [i.payload for i in self.inputs]
+
+    def uses(self, operand):
+        second = len(self.inputs) > 1 and operand is self.inputs[-1]
+        return chosen(self.setting("constant_given"), 0, 1) if second else 1
 
     def extent(self):
         tile = self._operands[0]
@@ -83,16 +84,15 @@ class MapUnit(Pipelined):
         """The words of operand k, row-major; those of the second one spread over the tile."""
         tile = words(operand)
         t = self.t
-        if k == 0 or self.spread is None:
+        if k == 0:
             return tile
-        return [
-            tile[
-                (0 if self.spread in ("rows", "both") else r) * t
-                + (0 if self.spread in ("cols", "both") else c)
+
+        def spread(r: int, c: int) -> Callable[[object], Value]:
+            return lambda over: tile[
+                (0 if over in ("rows", "both") else r) * t + (0 if over in ("cols", "both") else c)
             ]
-            for r in range(t)
-            for c in range(t)
-        ]
+
+        return [self.pick("spread", spread(r, c)) for r in range(t) for c in range(t)]
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
         n = self.lanes
@@ -109,8 +109,11 @@ class MapUnit(Pipelined):
                     m.d.comb += group.eq(rest[: 32 * n])
                     m.d.sync += rest.eq(rest[32 * n :])
             now.append(group)
-        if "constant" in self.params:
-            now.append(Const(self.params["constant"], 32).replicate(n))
+        if len(now) < self.arity:
+            now.append(Const(self.setting("constant"), 32).replicate(n))
+        elif self.arity > 1:
+            constant = Cat(self.setting("constant")).replicate(n)
+            now[1] = chosen(self.setting("constant_given"), constant, now[1])
         results = []
         for j in range(n):
             lane = lookup(self.fn)()

@@ -8,6 +8,7 @@ from ...machine.kinds import compute
 from ..arith.dot import Dot
 from ..place import place
 from .pipeline import Pipelined
+from .unit import chosen
 
 __all__ = ["Matmul"]
 
@@ -21,7 +22,7 @@ class Matmul(Pipelined):
     params : dict
         ``rows_per_cycle``: rows of the product a cycle, a divisor of t; ``transposed``: whether B
         is transposed.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; two inputs, A and B, of one element type.
 
     Members
@@ -38,21 +39,15 @@ class Matmul(Pipelined):
 
     kind = "matmul"
 
-    def __init__(self, *, params, t, config, payloads):
+    def __init__(self, *, params, t, **built):
         self.rows = params["rows_per_cycle"]
-        self.transposed = bool(params["transposed"])
         if not isinstance(self.rows, int) or self.rows < 1 or t % self.rows:
             raise ValueError(f"rows_per_cycle must divide t = {t}, not {self.rows!r}")
         kind = compute.Matmul.of(params)
         super().__init__(
-            params=params,
-            t=t,
-            config=config,
-            payloads=payloads,
-            latency=kind.latency(t),
-            interval=kind.interval(t),
+            params=params, t=t, latency=kind.latency(t), interval=kind.interval(t), **built
         )
-        a, b = payloads.inputs
+        a, b = self.payloads.inputs
         if not isinstance(a, Tile) or a != b:
             raise ValueError(f"Payloads of A and B must be one kind of Tile, not {a!r} and {b!r}")
         self._operand = a
@@ -62,7 +57,7 @@ class Matmul(Pipelined):
 
     def extent(self):
         b = self.b.payload
-        return self.a.payload.rows, b.rows if self.transposed else b.cols
+        return self.a.payload.rows, chosen(self.setting("transposed"), b.rows, b.cols)
 
     def datapath(self, m: Module, first: Value, enter: Value) -> Value:
         t = self.t
@@ -88,12 +83,9 @@ class Matmul(Pipelined):
         column = [Signal(vector, name=f"column{c}") for c in range(t)]
         m.d.comb += [x.eq(a.word_select(r, t * width)) for r, x in enumerate(row)]
         for c, x in enumerate(column):
-            m.d.comb += x.eq(
-                Cat(
-                    b.word_select(c * t + k if self.transposed else k * t + c, width)
-                    for k in range(t)
-                )
-            )
+            along = Cat(b.word_select(c * t + k, width) for k in range(t))
+            down = Cat(b.word_select(k * t + c, width) for k in range(t))
+            m.d.comb += x.eq(chosen(self.setting("transposed"), along, down))
         results = []
         for r in range(self.rows):
             dot = Dot(t=t, dtype=dtype, n=t)

@@ -3,7 +3,7 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 
 from ..beat import is_done
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["Merge"]
 
@@ -15,7 +15,7 @@ class Merge(Unit):
     ----------
     params : dict
         ``n``: inputs.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; n inputs and one output of the same payload.
 
     Members
@@ -32,19 +32,23 @@ class Merge(Unit):
 
     kind = "merge"
 
-    def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
+    def __init__(self, *, params, **built):
+        super().__init__(params=params, **built)
         if params["n"] < 1:
             raise ValueError(f"Number of inputs must be at least 1, not {params['n']!r}")
 
     def elaborate(self, platform):
         m = Module()
         n = len(self.inputs)
+        used = [self.has("n", k) for k in range(n)]
         o = self.result
         index = Signal(range(n))
         done = Signal()
         visible = Signal()
-        finished = Cat(i.valid & is_done(i.payload) for i in self.inputs)
+        finished = Cat(
+            chosen(x, i.valid & is_done(i.payload), 1)
+            for x, i in zip(used, self.inputs, strict=True)
+        )
         m.d.comb += [
             visible.eq(Array(i.valid for i in self.inputs)[index]),
             done.eq(Array(finished)[index]),
@@ -55,8 +59,9 @@ class Merge(Unit):
                 with m.Case(k):
                     m.d.comb += o.payload.eq(i.payload)
         for k, i in enumerate(self.inputs):
-            m.d.comb += i.ready.eq(o.ready & Mux(done, finished.all(), index == k))
+            ends = chosen(used[k], finished.all(), 0)
+            m.d.comb += i.ready.eq(o.ready & Mux(done, ends, index == k))
         with m.If(o.valid & o.ready):
-            m.d.sync += index.eq(Mux(done | (index == n - 1), 0, index + 1))
+            m.d.sync += index.eq(Mux(done | (index == sum(used) - 1), 0, index + 1))
         self.report(m, offers=o.valid)
         return m

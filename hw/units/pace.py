@@ -18,7 +18,7 @@ class Pace(Unit):
     ----------
     params : dict
         ``interval``: sixteenths of a cycle, at least 16 (run time).
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
 
     Members
@@ -35,12 +35,12 @@ class Pace(Unit):
 
     kind = "pace"
 
-    def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
-        if params["interval"] < CYCLE:
+    def __init__(self, *, params, **built):
+        super().__init__(params=params, **built)
+        interval = self.params["interval"]
+        if interval < CYCLE:
             raise ValueError(
-                f"Interval must be at least {CYCLE} sixteenths of a cycle, not "
-                f"{params['interval']!r}"
+                f"Interval must be at least {CYCLE} sixteenths of a cycle, not {interval!r}"
             )
 
     def elaborate(self, platform):

@@ -7,7 +7,7 @@ from ...machine.beat import BufferRef, Selector
 from ...machine.faults import Fault
 from ..beat import is_done, with_stop
 from .broadcast import post_layout
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["Partition"]
 
@@ -21,7 +21,7 @@ class Partition(Unit):
     params : dict
         ``n``: outputs; ``rank``: dimensions of a unit; ``scratchpad``: id of the unit that
         references in the data belong to, or None.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; inputs: data, selectors of n bits; n outputs of
         the data's payload.
 
@@ -44,11 +44,9 @@ class Partition(Unit):
 
     kind = "partition"
 
-    def __init__(self, *, params, t, config, payloads):
-        self.n = params["n"]
-        self.rank = params["rank"]
+    def __init__(self, *, params, payloads, **built):
         members = {}
-        self._posts = params["scratchpad"] is not None
+        self._posts = params.get("scratchpad") is not None
         if self._posts:
             reference = payloads.inputs[0]
             if not isinstance(reference, BufferRef):
@@ -57,9 +55,10 @@ class Partition(Unit):
                     f"{reference!r}"
                 )
             members["post"] = Out(post_layout(reference.page_bits))
-        super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
-        if not 0 <= self.rank <= 13:
-            raise ValueError(f"Rank must be from 0 to 13, not {self.rank!r}")
+        super().__init__(params=params, payloads=payloads, members=members, **built)
+        self.n = self.params["n"]
+        if not 0 <= self.params["rank"] <= 13:
+            raise ValueError(f"Rank must be from 0 to 13, not {self.params['rank']!r}")
         if payloads.inputs[1] != Selector(self.n):
             raise ValueError(
                 f"Payload of the selector must be {Selector(self.n)!r}, not {payloads.inputs[1]!r}"
@@ -69,37 +68,37 @@ class Partition(Unit):
         m = Module()
         beat = self.data.payload
         selector = self.selector.payload
-        rank = self.rank
+        rank = self.setting("rank")
         both = Signal()
         done = Signal()
         ends = Signal()
         fire = Signal()
-        chosen = Signal(self.n)
+        hot = Signal(self.n)
         room = Cat(o.ready for o in self.outputs)
         m.d.comb += [
             both.eq(self.data.valid & self.selector.valid),
             done.eq(is_done(beat)),
             ends.eq(beat.stop >= rank),
-            chosen.eq(Mux(done, ~0, Mux(selector.data, selector.hot, 0))),
-            fire.eq(both & (room | ~chosen).all()),
-            self.data.ready.eq(self.selector.valid & (room | ~chosen).all()),
-            self.selector.ready.eq(self.data.valid & ends & (room | ~chosen).all()),
+            hot.eq(Mux(done, self.setting("n"), Mux(selector.data, selector.hot, 0))),
+            fire.eq(both & (room | ~hot).all()),
+            self.data.ready.eq(self.selector.valid & (room | ~hot).all()),
+            self.selector.ready.eq(self.data.valid & ends & (room | ~hot).all()),
         ]
         kept = with_stop(beat, Mux(done | ~ends, beat.stop, rank))
         for k, o in enumerate(self.outputs):
-            m.d.comb += [o.valid.eq(fire & chosen[k]), o.payload.eq(kept)]
+            m.d.comb += [o.valid.eq(fire & hot[k]), o.payload.eq(kept)]
+        empty = ~beat.data & selector.data
         unpaired = (ends & (beat.stop != (selector.stop + rank))) | (
             ~selector.data & (beat.data | ~ends)
         )
-        if rank == 0:
-            unpaired = unpaired | (~beat.data & selector.data)
+        unpaired = chosen(rank == 0, unpaired | empty, unpaired)
         m.d.comb += self.error[Fault.STOP].eq(
             both & ((done != is_done(selector)) | (~done & unpaired))
         )
         if self._posts:
-            copies = sum(chosen[k] for k in range(self.n))
+            copies = sum(hot[k] for k in range(self.n))
             m.d.comb += [
-                self.post.valid.eq(fire & beat.data),
+                self.post.valid.eq(chosen(self.setting("scratchpad"), fire & beat.data, 0)),
                 self.post.page.eq(beat.page),
                 self.post.delta.eq(copies - 1),
             ]

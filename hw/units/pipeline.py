@@ -1,15 +1,14 @@
 """The shell of pipelined units: credits, valid shift and output queue."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib import data
+from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike
+from amaranth.lib import data, stream
 
 from ...machine.beat import Tile
-from ...machine.config import Machine
 from ...machine.faults import Fault
 from ...machine.kinds import queue_entries
 from ..beat import Payloads, beat_layout
 from .fifo import Fifo
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["Pipelined", "delay"]
 
@@ -33,7 +32,7 @@ class Pipelined(Unit):
 
     Parameters
     ----------
-    params, t, config, payloads
+    params, t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one output, a tile.
     latency, interval : int
         L and II in cycles, L >= II.
@@ -53,23 +52,14 @@ class Pipelined(Unit):
 
     """
 
-    def __init__(
-        self,
-        *,
-        params: dict,
-        t: int,
-        config: Machine,
-        payloads: Payloads,
-        latency: int,
-        interval: int,
-    ):
+    def __init__(self, *, payloads: Payloads, latency: int, interval: int, **built):
         if not 1 <= interval <= latency:
             raise ValueError(
                 f"Interval must be from 1 to the latency {latency!r}, not {interval!r}"
             )
         self.latency = latency
         self.interval = interval
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
+        super().__init__(payloads=payloads, **built)
         made = payloads.outputs[0]
         if not isinstance(made, Tile):
             raise ValueError(f"Payload of the output must be a Tile, not {made!r}")
@@ -99,6 +89,10 @@ class Pipelined(Unit):
         """Valid rows and columns of the result of the beats at the inputs."""
         raise NotImplementedError
 
+    def uses(self, operand: stream.Interface) -> ValueLike:
+        """Whether the unit takes beats of an input; not where a setting says what they would."""
+        return 1
+
     def elaborate(self, platform):
         m = Module()
         head = self.inputs[0].payload
@@ -112,8 +106,10 @@ class Pipelined(Unit):
         credit = Signal(range(queue.depth + 1))
         wait = Signal(range(self.interval))
         free = (credit != queue.depth) & (wait == 0)
+        used = [self.uses(i) for i in self.inputs]
+        valid = [chosen(x, i.valid, 1) for x, i in zip(used, self.inputs, strict=True)]
         m.d.comb += [
-            take.eq(Cat(i.valid for i in self.inputs).all() & free),
+            take.eq(Cat(valid).all() & free),
             deliver.eq(self.outputs[0].valid & self.outputs[0].ready),
             self.outputs[0].valid.eq(queue.o.valid),
             self.outputs[0].payload.eq(queue.o.payload),
@@ -123,10 +119,11 @@ class Pipelined(Unit):
             credit.eq(credit + take - deliver),
             wait.eq(Mux(take, self.interval - 1, Mux(wait == 0, 0, wait - 1))),
         ]
-        for i in self.inputs:
-            others = [x.valid for x in self.inputs if x is not i]
-            m.d.comb += i.ready.eq(Cat(1, *others).all() & free)
-            with m.If(take & ((i.payload.stop != head.stop) | (i.payload.data != head.data))):
+        for k, i in enumerate(self.inputs):
+            others = valid[:k] + valid[k + 1 :]
+            differs = (i.payload.stop != head.stop) | (i.payload.data != head.data)
+            m.d.comb += i.ready.eq(Cat(used[k], *others).all() & free)
+            with m.If(take & chosen(used[k], differs, 0)):
                 m.d.comb += self.error[Fault.STOP].eq(1)
 
         first = Signal()

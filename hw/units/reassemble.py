@@ -7,7 +7,7 @@ from ...machine.beat import STOP_DONE, Selector
 from ...machine.faults import Fault
 from ..beat import is_done, with_stop
 from .arrival import ArrivalOrder
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["Reassemble", "index_of"]
 
@@ -30,7 +30,7 @@ class Reassemble(Unit):
     ----------
     params : dict
         ``n``: data inputs; ``rank``: dimensions of a unit.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; inputs: n of data, then selectors of n bits; one
         output of the data's payload.
 
@@ -51,15 +51,15 @@ class Reassemble(Unit):
 
     kind = "reassemble"
 
-    def __init__(self, *, params, t, config, payloads):
-        self.n = params["n"]
-        self.rank = params["rank"]
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
-        if not 0 <= self.rank <= 12:
-            raise ValueError(f"Rank must be from 0 to 12, not {self.rank!r}")
-        if payloads.inputs[-1] != Selector(self.n):
+    def __init__(self, *, params, **built):
+        super().__init__(params=params, **built)
+        self.n = self.params["n"]
+        if not 0 <= self.params["rank"] <= 12:
+            raise ValueError(f"Rank must be from 0 to 12, not {self.params['rank']!r}")
+        selector = self.payloads.inputs[-1]
+        if selector != Selector(self.n):
             raise ValueError(
-                f"Payload of the selector must be {Selector(self.n)!r}, not {payloads.inputs[-1]!r}"
+                f"Payload of the selector must be {Selector(self.n)!r}, not {selector!r}"
             )
 
     def elaborate(self, platform):
@@ -99,7 +99,7 @@ class Reassemble(Unit):
             # nothing is wanted (any more): an empty dimension, or Done
             empty.eq(select.valid & ~left.any()),
             moving.eq((active & visible).any()),
-            ends.eq(beat.stop >= self.rank),
+            ends.eq(beat.stop >= self.setting("rank")),
             last.eq((left & ~active) == 0),
             o.valid.eq(idle & (empty | moving)),
             fire.eq(o.valid & o.ready),
@@ -114,10 +114,9 @@ class Reassemble(Unit):
         with m.If(~idle):
             m.d.sync += draining.eq(draining & ~ended)
         with m.Elif(fire & over):
-            m.d.sync += draining.eq(~0)
+            m.d.sync += draining.eq(self.setting("n"))
         wrong = (current & ended).any() | (draining & visible).any()
-        if self.rank == 0:
-            wrong |= moves & ~beat.data
+        wrong = chosen(self.setting("rank") == 0, wrong | (moves & ~beat.data), wrong)
         self.report(m, offers=o.valid)
         m.d.comb += self.error[Fault.STOP].eq(wrong)
         m.d.comb += self.done.eq(Mux(idle, ~(fire & over), ~(draining & ~ended).any()))
@@ -139,11 +138,12 @@ class Reassemble(Unit):
     ) -> None:
         """The beat that passes, or a bare stop or Done, with the stop that it gets."""
         stop = Signal(4)
+        rank = self.setting("rank")
         m.d.comb += stop.eq(
             Mux(
                 moving & ~ends,
                 beat.stop,
-                Mux(moving & ~last, self.rank, self.rank + 1 + self.selector.payload.stop),
+                Mux(moving & ~last, rank, rank + 1 + self.selector.payload.stop),
             )
         )
         with m.If(moving):

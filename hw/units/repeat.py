@@ -15,7 +15,7 @@ class Repeat(Unit):
     ----------
     params : dict
         ``count``: copies of each beat, at least 1 (run time).
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
 
     Members
@@ -31,10 +31,10 @@ class Repeat(Unit):
 
     kind = "repeat"
 
-    def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
-        if params["count"] < 1:
-            raise ValueError(f"Repeat count must be at least 1, not {params['count']!r}")
+    def __init__(self, *, params, **built):
+        super().__init__(params=params, **built)
+        if self.params["count"] < 1:
+            raise ValueError(f"Repeat count must be at least 1, not {self.params['count']!r}")
 
     def elaborate(self, platform):
         m = Module()

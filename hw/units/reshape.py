@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
 from ...machine.beat import STOP_DONE
 from ..beat import is_done, with_stop
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["Reshape"]
 
@@ -19,7 +19,7 @@ class Reshape(Unit):
         whether a partial chunk is filled with units of ``pad_rows`` x ``pad_cols`` beats without
         valid elements (both run time); optional ``flags``: the padding stream leaves on a second
         output, one scalar of 1 bit for each ``flags`` inner dimensions.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same payload.
 
     Members
@@ -37,20 +37,23 @@ class Reshape(Unit):
 
     kind = "reshape"
 
-    def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.flags = params.get("flags")
-        self.dim = params["dim"]
-        self.pad = bool(params["pad"])
-        if not 0 <= self.dim <= 13:
-            raise ValueError(f"Dimension dim must be from 0 to 13, not {self.dim!r}")
-        if params["chunk"] < 1:
-            raise ValueError(f"Chunk must be at least 1, not {params['chunk']!r}")
+    def __init__(self, *, params, **built):
+        super().__init__(params=params, **built)
+        if not 0 <= self.params["dim"] <= 13:
+            raise ValueError(f"Dimension dim must be from 0 to 13, not {self.params['dim']!r}")
+        if self.params["chunk"] < 1:
+            raise ValueError(f"Chunk must be at least 1, not {self.params['chunk']!r}")
+
+    @property
+    def _has_flags(self) -> bool:
+        return "padding" in self.output_names
 
     def elaborate(self, platform):
         m = Module()
         beat = self.data.payload
         o = self.result
+        dim = self.setting("dim")
+        pad = self.setting("pad")
         count = Signal(32)  # units of the open chunk that have left
         sent = Signal()  # the beat that ends a partial chunk has left, its pads have not
         ended = Signal(4)  # its stop
@@ -61,11 +64,13 @@ class Reshape(Unit):
         fire = Signal()
         offered = Signal()
         room = Signal()
-        flag_ready = Const(1) if self.flags is None else self.padding.ready
+        flag_ready = Const(1)
+        if self._has_flags:
+            flag_ready = chosen(self.setting("flags_given"), self.padding.ready, 1)
         m.d.comb += [
             done.eq(is_done(beat)),
-            ends.eq(beat.stop >= self.dim),
-            outer.eq(beat.stop > self.dim),
+            ends.eq(beat.stop >= dim),
+            outer.eq(beat.stop > dim),
             fills.eq(count + 1 == self.cfg.chunk),
             offered.eq(self.data.valid | sent),
             room.eq(o.ready & flag_ready),
@@ -73,11 +78,11 @@ class Reshape(Unit):
             fire.eq(offered & room),
         ]
         padding = Signal()
-        m.d.comb += padding.eq(self.pad & (sent | (~beat.data & outer & (count != 0))))
+        m.d.comb += padding.eq(pad & (sent | (~beat.data & outer & (count != 0))))
         row_end, unit_end = self._position(m, padding & fire)
         with m.If(padding):
-            last = Mux(sent, ended + 1, Mux(done, self.dim + 1, beat.stop + 1))
-            stop = Mux(unit_end, Mux(fills, last, self.dim), row_end)
+            last = Mux(sent, ended + 1, Mux(done, dim + 1, beat.stop + 1))
+            stop = Mux(unit_end, Mux(fills, last, dim), row_end)
             m.d.comb += o.payload.eq(Cat(Const(0, len(o.payload.as_value()) - 5), stop[:4], 1))
             # a bare beat goes with the first pad beat
             m.d.comb += self.data.ready.eq(room & ~sent & ~done)
@@ -93,8 +98,8 @@ class Reshape(Unit):
                 m.d.sync += count.eq(0)
         with m.Else():
             partial = Signal()
-            stop = Mux(partial, self.dim, beat.stop + (ends & (fills | outer)))
-            m.d.comb += partial.eq(self.pad & beat.data & outer & ~fills)
+            stop = Mux(partial, dim, beat.stop + (ends & (fills | outer)))
+            m.d.comb += partial.eq(pad & beat.data & outer & ~fills)
             m.d.comb += [self.data.ready.eq(room), o.payload.eq(with_stop(beat, stop))]
             with m.If(fire & ends):
                 m.d.sync += [
@@ -124,23 +129,20 @@ class Reshape(Unit):
 
     def _flag(self, m, padding) -> None:
         """The padding stream: which elements leave as padding."""
-        if self.flags is None:
+        if not self._has_flags:
             return
+        flags = self.setting("flags")
         beat = self.result.payload
         flag = self.padding
         before = Signal(4, init=STOP_DONE)
         moved = Signal()
         m.d.comb += [
             moved.eq(self.result.valid & self.result.ready),
-            flag.valid.eq(moved & (beat.stop >= self.flags)),
-            flag.payload.stop.eq(Mux(is_done(beat), STOP_DONE, beat.stop - self.flags)),
+            flag.valid.eq(chosen(self.setting("flags_given"), moved, 0) & (beat.stop >= flags)),
+            flag.payload.stop.eq(Mux(is_done(beat), STOP_DONE, beat.stop - flags)),
             flag.payload.data.eq(
                 ~is_done(beat)
-                & (
-                    beat.data
-                    | (beat.stop <= self.flags)
-                    | ((before <= self.flags) if self.flags else 0)
-                )
+                & (beat.data | (beat.stop <= flags) | chosen(flags == 0, 0, before <= flags))
             ),
             flag.payload.value.eq(padding & flag.payload.data),
         ]

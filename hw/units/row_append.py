@@ -15,7 +15,7 @@ class RowAppend(Unit):
     ----------
     params : dict
         None.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; inputs: tiles, and rows (tiles of one row); the
         output is of the same tiles.
 
@@ -32,9 +32,6 @@ class RowAppend(Unit):
     """
 
     kind = "row_append"
-
-    def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
 
     def elaborate(self, platform):
         m = Module()

@@ -18,7 +18,7 @@ class RowOffset(Unit):
     ----------
     params : dict
         None.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; inputs: tiles, and one scalar per logical tile;
         the output is of the same tiles.
 
@@ -35,9 +35,6 @@ class RowOffset(Unit):
     """
 
     kind = "row_offset"
-
-    def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
 
     def elaborate(self, platform):
         m = Module()

@@ -64,7 +64,7 @@ class RowPack(Unit):
         bands of the result, 0 if known at run time only; ``cols``: columns of the result in
         elements (both run time); optional ``along``: ``cols`` for columns: a band is a column of
         tiles then, and what is said of rows holds of columns (``cols``: rows of the result).
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same tiles.
 
     Members
@@ -83,15 +83,14 @@ class RowPack(Unit):
 
     kind = "row_pack"
 
-    def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.depth = params["depth"]
-        self.level = params["level"]
-        self.across = params.get("along") == "cols"
+    def __init__(self, *, params, t, payloads, **built):
+        super().__init__(params=params, t=t, payloads=payloads, **built)
+        self.depth = self.params["depth"]  # of the memories; a unit may have less
+        self.across = self.params.get("along") == "cols"
         if self.depth < 1:
             raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
-        if not 2 <= self.level <= 14:
-            raise ValueError(f"Level must be from 2 to 14, not {self.level!r}")
+        if not 2 <= self.params["level"] <= 14:
+            raise ValueError(f"Level must be from 2 to 14, not {self.params['level']!r}")
         tile = payloads.inputs[0]
         self._tiles = Memory(
             shape=data.ArrayLayout(tile.element_bits * t, t), depth=self.depth, init=[]
@@ -123,7 +122,7 @@ class RowPack(Unit):
         """Takes beats into the open band; says what each of them does to the group."""
         t = self.t
         beat = self.data.payload
-        level = self.level
+        level = self.setting("level")
         valid = Mux(beat.rows == 0, 0, beat.cols) if self.across else beat.rows
         before = Signal(4, init=STOP_DONE)
         ends_group = Signal()
@@ -169,7 +168,9 @@ class RowPack(Unit):
             ),
             group.closes.eq(take & ends_group & ~group.passes),
             group.room.eq(full & ~drain.draining),
-            self.error[Fault.ROWS].eq(taken & ((group.fill + group.ours > t) | (at >= self.depth))),
+            self.error[Fault.ROWS].eq(
+                taken & ((group.fill + group.ours > t) | (at >= self.setting("depth")))
+            ),
         ]
         with m.If(take):
             m.d.sync += before.eq(beat.stop)
@@ -200,7 +201,7 @@ class RowPack(Unit):
                 )
             ),
             drain.starts.eq(group.room | (group.closes & (group.has_band | (more_next != 0)))),
-            group.stop.eq(beat.stop - self.level + 2),
+            group.stop.eq(beat.stop - self.setting("level") + 2),
         ]
         with m.If(group.room):
             m.d.sync += [group.fill.eq(0), gone.eq(gone + 1)]

@@ -5,12 +5,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from ...machine.beat import Tile
 from ...machine.functions import identity_bits
 from ...machine.functions import lookup as entry
-from ...machine.kinds import compute
+from ...machine.kinds import OneOf, compute
 from ..beat import words
-from ..functions import lookup
-from ..module_key import module_key
-from ..place import place
 from .pipeline import Pipelined
+from .reducing import reduced
 
 __all__ = ["RowReduce"]
 
@@ -23,7 +21,7 @@ class RowReduce(Pipelined):
     ----------
     params : dict
         ``fn``: a function of two operands and one stage that has an identity (``add``, ``max``).
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; an fp32 tile in, one out.
 
     Members
@@ -40,21 +38,15 @@ class RowReduce(Pipelined):
 
     kind = "row_reduce"
 
-    def __init__(self, *, params, t, config, payloads):
-        self.fn = params["fn"]
-        self.identity = identity_bits(self.fn)
-        if entry(self.fn).stages != 1:
-            raise ValueError(f"Function of a row reduction must have one stage, not {self.fn!r}")
+    def __init__(self, *, params, t, **built):
+        for fn in OneOf.choices(params["fn"]):
+            if entry(fn).stages != 1:
+                raise ValueError(f"Function of a row reduction must have one stage, not {fn!r}")
         kind = compute.RowReduce.of(params)
         super().__init__(
-            params=params,
-            t=t,
-            config=config,
-            payloads=payloads,
-            latency=kind.latency(t),
-            interval=kind.interval(t),
+            params=params, t=t, latency=kind.latency(t), interval=kind.interval(t), **built
         )
-        for payload in (*payloads.inputs, *payloads.outputs):
+        for payload in (*self.payloads.inputs, *self.payloads.outputs):
             if payload != Tile(t, "fp32"):
                 raise ValueError(
                     f"Payloads of a row reduction must be {Tile(t, 'fp32')!r}, not {payload!r}"
@@ -68,9 +60,9 @@ class RowReduce(Pipelined):
         t = self.t
         tile = self.tile.payload
         filled = words(tile)
+        identity = self.pick("fn", identity_bits)
         level = [
-            [Mux(c < tile.cols, filled[r * t + c], self.identity) for c in range(t)]
-            for r in range(t)
+            [Mux(c < tile.cols, filled[r * t + c], identity) for c in range(t)] for r in range(t)
         ]
         enable = enter
         depth = 0
@@ -79,11 +71,8 @@ class RowReduce(Pipelined):
             for r, row in enumerate(level):
                 sums = []
                 for c in range(0, len(row), 2):
-                    lane = lookup(self.fn)()
                     name = f"lane{depth}_{r}_{c}"
-                    m.submodules[name] = place(lane, module_key("lane", {"fn": self.fn}), name)
-                    m.d.comb += [lane.en.eq(enable), lane.a.eq(row[c]), lane.b.eq(row[c + 1])]
-                    sums.append(lane.o)
+                    sums.append(reduced(self, m, name, enable, row[c], row[c + 1]))
                 following.append(sums)
             if len(following[0]) > 1:
                 held = [

@@ -7,7 +7,7 @@ from amaranth.lib.memory import Memory, ReadPort, WritePort
 from ...machine.faults import Fault
 from ...machine.limits import SIZE_BITS
 from ..beat import is_done
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["RowUnpack"]
 
@@ -22,7 +22,7 @@ class RowUnpack(Unit):
         ``depth``: tiles of a band, at most; ``mask``: whether only valid rows leave; ``rows``: rows
         of a logical tile (run time; used without ``mask``); optional ``along``: ``cols`` for
         columns: a band is a column of tiles then, and what is said of rows holds of columns.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input and one output of the same tiles.
 
     Members
@@ -41,11 +41,10 @@ class RowUnpack(Unit):
 
     kind = "row_unpack"
 
-    def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
-        self.depth = params["depth"]
-        self.mask = bool(params["mask"])
-        self.across = params.get("along") == "cols"
+    def __init__(self, *, params, t, payloads, **built):
+        super().__init__(params=params, t=t, payloads=payloads, **built)
+        self.depth = self.params["depth"]  # of the memories; a unit may have less
+        self.across = self.params.get("along") == "cols"
         if self.depth < 1:
             raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
         tile = payloads.inputs[0]
@@ -108,7 +107,7 @@ class RowUnpack(Unit):
         valid_rows = Signal(range(t + 1))
         with m.If(take & beat.data & (at == 0)):
             m.d.sync += first.eq(ours)
-        leaves = valid_rows if self.mask else Mux(left < t, left, t)
+        leaves = chosen(self.setting("mask"), valid_rows, Mux(left < t, left, t))
         m.d.comb += [
             valid_rows.eq(Mux(at == 0, ours, first)),
             which.eq(head ^ count[0]),
@@ -116,7 +115,7 @@ class RowUnpack(Unit):
             self.data.ready.eq(Mux(done, self.result.ready & (count == 0), count != 2)),
             left.eq(Mux(self.cfg.rows > band_row, self.cfg.rows - band_row, 0)),
             leave.eq(leaves),
-            self.error[Fault.ROWS].eq(take & beat.data & (at >= depth)),
+            self.error[Fault.ROWS].eq(take & beat.data & (at >= self.setting("depth"))),
         ]
         complete = Signal()
         ends_before = Signal()
@@ -185,13 +184,13 @@ class RowUnpack(Unit):
         delivers = Signal()
         pops = Signal()
         head_next = Signal()
-        last_of_some = ~bare & last_row & (now.end == 1) & (count == 1) if self.mask else 0
+        last_of_some = ~bare & last_row & (now.end == 1) & (count == 1)
         m.d.comb += [
             now.eq(Mux(head, bands[1].as_value(), bands[0].as_value())),
             bare.eq(now.width == 0),
             last_row.eq(row + 1 == now.leave),
             row_ends.eq(col + 1 == now.width),
-            waits.eq(last_of_some),
+            waits.eq(chosen(self.setting("mask"), last_of_some, 0)),
             delivers.eq(self.result.valid & self.result.ready & (count != 0)),
             pops.eq(delivers & (bare | (row_ends & last_row))),
             head_next.eq(head ^ pops),

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Out
 from ..beat import beat_layout, is_done
 from ..stream import connect
 from .broadcast import post_layout
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["Sink"]
 
@@ -19,7 +19,7 @@ class Sink(Unit):
     ----------
     params : dict
         ``scratchpad``, where given: id of the unit that references on this stream belong to.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input.
 
     Members
@@ -40,11 +40,11 @@ class Sink(Unit):
 
     kind = "sink"
 
-    def __init__(self, *, params, t, config, payloads):
+    def __init__(self, *, params, payloads, **built):
         members = {"port": Out(stream.Signature(beat_layout(payloads.inputs[0])))}
         if params.get("scratchpad") is not None:
             members["post"] = Out(post_layout(payloads.inputs[0].page_bits))
-        super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
+        super().__init__(params=params, payloads=payloads, members=members, **built)
 
     def elaborate(self, platform):
         m = Module()
@@ -52,7 +52,11 @@ class Sink(Unit):
         if self.params.get("scratchpad") is not None:
             beat = self.data.payload
             m.d.comb += [
-                self.post.valid.eq(self.data.valid & self.data.ready & beat.data),
+                self.post.valid.eq(
+                    chosen(
+                        self.setting("scratchpad"), self.data.valid & self.data.ready & beat.data, 0
+                    )
+                ),
                 self.post.page.eq(beat.page),
                 self.post.delta.eq(-1),
             ]

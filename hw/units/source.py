@@ -18,7 +18,7 @@ class Source(Unit):
     ----------
     params : dict
         None.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one output.
 
     Members
@@ -36,9 +36,9 @@ class Source(Unit):
 
     kind = "source"
 
-    def __init__(self, *, params, t, config, payloads):
+    def __init__(self, *, payloads, **built):
         members = {"port": In(stream.Signature(beat_layout(payloads.outputs[0])))}
-        super().__init__(params=params, t=t, config=config, payloads=payloads, members=members)
+        super().__init__(payloads=payloads, members=members, **built)
 
     def elaborate(self, platform):
         m = Module()

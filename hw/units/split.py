@@ -3,7 +3,7 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 
 from ..beat import is_done
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["Split"]
 
@@ -15,7 +15,7 @@ class Split(Unit):
     ----------
     params : dict
         ``n``: outputs.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; one input and n outputs of the same payload.
 
     Members
@@ -32,27 +32,30 @@ class Split(Unit):
 
     kind = "split"
 
-    def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
+    def __init__(self, *, params, **built):
+        super().__init__(params=params, **built)
         if params["n"] < 1:
             raise ValueError(f"Number of outputs must be at least 1, not {params['n']!r}")
 
     def elaborate(self, platform):
         m = Module()
         n = len(self.outputs)
+        used = [self.has("n", k) for k in range(n)]
         index = Signal(range(n))
         done = Signal()
-        ready = Cat(o.ready for o in self.outputs)
+        ready = Cat(chosen(x, o.ready, 1) for x, o in zip(used, self.outputs, strict=True))
         m.d.comb += [
             done.eq(is_done(self.data.payload)),
             self.data.ready.eq(Mux(done, ready.all(), Array(ready)[index])),
         ]
         for k, o in enumerate(self.outputs):
             m.d.comb += [
-                o.valid.eq(self.data.valid & Mux(done, ready.all(), index == k)),
+                o.valid.eq(
+                    self.data.valid & Mux(done, chosen(used[k], ready.all(), 0), index == k)
+                ),
                 o.payload.eq(self.data.payload),
             ]
         with m.If(self.data.valid & self.data.ready):
-            m.d.sync += index.eq(Mux(done | (index == n - 1), 0, index + 1))
+            m.d.sync += index.eq(Mux(done | (index == sum(used) - 1), 0, index + 1))
         self.report(m, offers=self.data.valid)
         return m

@@ -1,6 +1,7 @@
 """What every unit of the fabric has in common."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, ValueLike
 from amaranth.lib import data, stream, wiring
@@ -128,14 +129,24 @@ class Unit(wiring.Component):
             return self._settings.get(name, 0)
         return self.cfg[name] if name in self._capability.registers() else 0
 
-    def picks(self, name: str, *values: object) -> ValueLike:
-        """Whether a parameter that is one of several values is one of these."""
-        known = OneOf.choices(self._capability.bounds[name])
-        register = self.setting(name)
-        numbers = [k for k, value in enumerate(known) if value in values]
-        if isinstance(register, Value):
-            return Cat(register == k for k in numbers).any()
-        return register in numbers
+    def has(self, name: str, k: int) -> ValueLike:
+        """Bit k of a setting that is a mask: whether port k is used, say."""
+        setting = self.setting(name)
+        if isinstance(setting, Value):
+            return setting[k] if k < len(setting) else 0
+        return setting >> k & 1
+
+    def choices(self, name: str) -> tuple[object, ...]:
+        """What a parameter that is one of several values may be."""
+        return OneOf.choices(self._capability.bounds[name])
+
+    def pick(self, name: str, given: Callable[[Any], ValueLike]) -> ValueLike:
+        """What ``given`` returns for a parameter that is one of several values."""
+        first, *others = self.choices(name)
+        picked = given(first)
+        for k, choice in enumerate(others, 1):
+            picked = chosen(self.setting(name) == k, given(choice), picked)
+        return picked
 
     @property
     def inputs(self) -> list[stream.Interface]:

@@ -15,7 +15,7 @@ class Zip(Unit):
     ----------
     params : dict
         None.
-    t, config, payloads
+    t, config, payloads, configured
         See :class:`~penstock.hw.units.unit.Unit`; two inputs; the output is the tuple of their
         payloads.
 
@@ -32,9 +32,6 @@ class Zip(Unit):
     """
 
     kind = "zip"
-
-    def __init__(self, *, params, t, config, payloads):
-        super().__init__(params=params, t=t, config=config, payloads=payloads)
 
     def elaborate(self, platform):
         m = Module()

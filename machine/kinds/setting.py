@@ -231,6 +231,7 @@ class Runtime(Setting):
     told = "run time"
 
     def __init__(self, values: range | None, *, fill: int = 0, front: bool = False):
+        self.least = 0 if values is None else values[0]
         self.bits = 0 if values is None else values[-1].bit_length()
         self.fill = fill
         self.front = front
@@ -259,3 +260,9 @@ class Runtime(Setting):
         rest = [self.fill] * (room - len(value))
         held = [*rest, *value] if self.front else [*value, *rest]
         return {f"_{k}": x for k, x in enumerate(held)}
+
+    def widest(self, bound: Any) -> Any:
+        return self.least if bound is None else bound
+
+    def draw(self, bound: Any, below: Any) -> Any:
+        return self.least + below(6) if bound is None else bound

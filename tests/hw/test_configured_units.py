@@ -15,7 +15,7 @@ STATED = {
 CASES = [
     (name, stated)
     for name, kind in sorted(KINDS.items())
-    if not kind.memory and not kind.offchip and name in ("flatten", "signal", "promote")
+    if not kind.memory and not kind.offchip
     for stated in STATED.get(name, [{}])
 ]
 
@@ -23,8 +23,8 @@ CASES = [
 @pytest.mark.parametrize("kind, stated", CASES, ids=[f"{k}_{i}" for i, (k, _) in enumerate(CASES)])
 def test_a_slot_is_the_unit_that_it_is_configured_for(kind, stated):
     slot = capability(kind, stated)
-    for seed in range(12):
-        rng = np.random.default_rng([seed, len(kind)])
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
         params = drawn(slot, rng)
-        found = unequal(slot, params, rng, cycles=200)
+        found = unequal(slot, params, rng, cycles=150)
         assert not found, (params, found[:5])
