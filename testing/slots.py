@@ -89,10 +89,10 @@ def _streams(kind: Kind, posts: bool) -> Payloads | None:
 class _Pair(Elaboratable):
     """Both units, the registers of the one, and what of their outputs differs."""
 
-    def __init__(self, slot: Capability, params: dict[str, Any]):
+    def __init__(self, slot: Capability, params: dict[str, Any], settings: Mapping[str, int]):
         self.unit = _built(slot, params, params, False)
         self.slot = _built(slot, slot.bounds, slot.widest(), True)
-        self.settings = slot.settings(params)
+        self.settings = {**slot.settings(params), **settings}
         self.names = [_streams_of(self.slot, way) for way in (In, Out)]
         self.valid = {name: Signal(name=f"{name}_valid") for name in self.names[0]}
         self.beat = {
@@ -206,12 +206,16 @@ def _form(rng: np.random.Generator) -> Form:
 
 
 def unequal(
-    slot: Capability, params: dict[str, Any], rng: np.random.Generator, cycles: int
+    slot: Capability,
+    params: dict[str, Any],
+    rng: np.random.Generator,
+    cycles: int,
+    settings: Mapping[str, int] = {},
 ) -> list[str]:
     """Outputs in which a slot that is configured for ``params`` differs from the dedicated unit in
-    any cycle: as ``cycle 7: result_payload``.
+    any cycle: as ``cycle 7: result_payload``. ``settings`` are registers that hold something else.
     """
-    pair = _Pair(slot, params)
+    pair = _Pair(slot, params, settings)
     payloads: dict[str, Payload] = dict.fromkeys(pair.names[0], TILE)
     payloads |= dict(zip(pair.slot.input_names, pair.slot.payloads.inputs, strict=True))
     payloads |= dict(zip(pair.unit.input_names, pair.unit.payloads.inputs, strict=True))

@@ -12,19 +12,41 @@ STATED = {
     "row_reduce": [{"fn": ["add", "max"]}],
     "generate": [{"fn": fn} for fn in ("address", "expert", "last")],
 }
-CASES = [
-    (name, stated)
+"""Bounds of the parameters that are fixed in a slot."""
+SLOTS = [
+    capability(name, stated)
     for name, kind in sorted(KINDS.items())
     if not kind.memory and not kind.offchip
     for stated in STATED.get(name, [{}])
 ]
+CYCLES = 150
 
 
-@pytest.mark.parametrize("kind, stated", CASES, ids=[f"{k}_{i}" for i, (k, _) in enumerate(CASES)])
-def test_a_slot_is_the_unit_that_it_is_configured_for(kind, stated):
-    slot = capability(kind, stated)
+@pytest.mark.parametrize("slot", SLOTS, ids=lambda slot: slot.kind)
+def test_a_slot_is_the_unit_that_it_is_configured_for(slot):
     for seed in range(6):
         rng = np.random.default_rng(seed)
         params = drawn(slot, rng)
-        found = unequal(slot, params, rng, cycles=150)
+        found = unequal(slot, params, rng, CYCLES)
         assert not found, (params, found[:5])
+
+
+REGISTERS = [
+    (slot, name)
+    for slot in SLOTS
+    for name in slot.registers()
+    if name not in KINDS[slot.kind].runtime
+]
+
+
+@pytest.mark.parametrize("slot, name", REGISTERS, ids=lambda x: getattr(x, "kind", x))
+def test_a_setting_that_holds_something_else_is_found(slot, name):
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        params = drawn(slot, rng)
+        other = slot.settings(drawn(slot, rng))[name]
+        if other == slot.settings(params)[name]:
+            continue
+        if unequal(slot, params, rng, CYCLES, {name: other}):
+            return
+    pytest.fail(f"{name} of {slot.kind} is a register that nothing depends on")
