@@ -218,7 +218,8 @@ class Record:
     def _stored(self) -> dict[str, dict[str, Any]]:
         if not self.path.exists():
             return {}
-        return _read(self.path, self.path.stat().st_mtime_ns)
+        state = self.path.stat()
+        return _read(self.path, state.st_mtime_ns, state.st_size)
 
     def _store(self, entry: dict[str, Any]) -> None:
         """Put a case in its place; those that are no longer asked for go."""
@@ -228,7 +229,8 @@ class Record:
 
 
 @functools.cache
-def _read(path: Path, _mtime_ns: int) -> dict[str, dict[str, Any]]:
+def _read(path: Path, _mtime_ns: int, _size: int) -> dict[str, dict[str, Any]]:
+    """What is stored in a file of this state: two writes may share a tick of the clock."""
     return {e["case"]: e for e in json.loads(path.read_text(encoding="utf-8"))["cases"]}
 
 
