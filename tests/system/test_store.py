@@ -12,10 +12,14 @@ from penstock.runs.store import Store
 POINTS = [{"batch": 4, "tile_b": 4, "tile_inter": i} for i in (4, 8, 16)]
 
 
+def run(store, points=POINTS, program="swiglu", config="small_fpga", **options):
+    how = {"store": store, "values": False, **options}
+    return many.outcomes(program, config, points, **how)
+
+
 def swept(folder, points=POINTS, **options):
     with Store(folder) as store:
-        how = {"values": False, **options}
-        return many.outcomes("swiglu", "small_fpga", points, store=store, **how)
+        return run(store, points, **options)
 
 
 def files(folder):
@@ -36,7 +40,7 @@ def test_another_machine_seed_or_parameter_is_another_point(tmp_path):
     swept(tmp_path, POINTS[:1], seed=1)
     swept(tmp_path, POINTS[:1], values=True)
     with Store(tmp_path) as store:
-        many.outcomes("swiglu", "fig8", POINTS[:1], store=store, values=False)
+        run(store, POINTS[:1], config="fig8")
         assert len(store) == 6
 
 
@@ -46,7 +50,7 @@ def test_a_program_that_says_something_else_is_another_point(tmp_path):
     for addition in ("", "# a comment\n", "MOST = 3\n"):
         program.write_text(text + addition)
         with Store(tmp_path / "store") as store:
-            many.outcomes(str(program), "small_fpga", POINTS[:1], store=store, values=False)
+            run(store, POINTS[:1], str(program))
     assert len(Store(tmp_path / "store")) == 2
 
 
@@ -75,7 +79,7 @@ def test_a_damaged_record_is_left_out_and_told(tmp_path):
 def test_writers_share_a_folder(tmp_path):
     with Store(tmp_path) as one, Store(tmp_path) as two:
         for store, points in ((one, POINTS[:2]), (two, POINTS[1:])):
-            many.outcomes("swiglu", "small_fpga", points, store=store, values=False)
+            run(store, points)
         assert len(files(tmp_path)) == 2
     assert len(Store(tmp_path)) == 3
     assert Store(tmp_path).prune(lambda row: not results.stale(row)) == (3, 0)
@@ -85,7 +89,7 @@ def test_writers_share_a_folder(tmp_path):
 def test_a_reader_follows_a_writer(tmp_path):
     reader = Store(tmp_path)
     with Store(tmp_path) as store:
-        many.outcomes("swiglu", "small_fpga", POINTS, store=store, values=False)
+        run(store)
         reader.refresh(now=True)
         assert len(reader) == 3
         assert len(list(reader.rows())) == 3
@@ -125,20 +129,25 @@ def test_a_program_of_memory_is_not_kept(tmp_path):
     from penstock.machine.config import load
 
     program = build("swiglu", POINTS[0], load("small_fpga"))
-    with Store(tmp_path) as store, pytest.raises(PenstockError, match="built in memory"):
-        many.outcomes(program, "small_fpga", [{}], store=store, values=False)
+    with pytest.raises(PenstockError, match="built in memory"):
+        swept(tmp_path, [{}], program=program)
 
 
 def test_tables_and_fronts(tmp_path):
     swept(tmp_path)
     store = Store(tmp_path)
-    rows = results.table(results.chosen(store, {"tile_inter": [4, 8]}), sort="cycles", most=1)
+    some = results.chosen(store, {"tile_inter": [4, 8]})
+    rows = results.table(some, sort="cycles", most=1)
     assert [r["tile_inter"] for r in rows] == [8]
-    best = results.front(results.chosen(store, {}), ["cycles", "onchip_bytes"])
-    assert best == sorted(best, key=lambda r: r["cycles"]) and len(best) == 3
+    found = results.chosen(store, {})
+    best = results.front(found, ["cycles", "onchip_bytes"])
+    assert best == sorted(best, key=lambda r: r["cycles"])
+    assert len(best) == 3
     out = tmp_path / "r.json"
     assert results.export_records(store, str(out)) == 3
-    assert {r["params"]["tile_inter"] for r in json.loads(out.read_text())} == {4, 8, 16}
+    written = json.loads(out.read_text())
+    widths = {r["params"]["tile_inter"] for r in written}
+    assert widths == {4, 8, 16}
 
 
 def test_a_front_holds_what_no_other_is_below():
