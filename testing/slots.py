@@ -1,5 +1,5 @@
-"""A configured unit beside the dedicated one of the same parameters: one stimulus, every output of
-both compared in every cycle.
+"""A configured unit beside the dedicated one of the same parameters:
+one stimulus, every output of both compared in every cycle.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from amaranth.sim import Simulator
 
 from ..hw.beat import Payloads
 from ..hw.registry import component
+from ..hw.units.fifo import Fifo
 from ..hw.units.unit import Unit
 from ..machine.array.capability import Capability
 from ..machine.beat import (
@@ -32,7 +33,7 @@ from ..machine.faults import Fault
 from ..machine.kinds import REQUIRED, Among, Given, Kind, Optional, Ports, UpTo, kind_of
 from .stimulus import ragged, value
 
-__all__ = ["capability", "drawn", "unequal"]
+__all__ = ["FifoPair", "capability", "drawn", "simulate", "unequal"]
 
 TRIES = 1000
 EDGE = 2
@@ -46,7 +47,9 @@ OVERFLOWS = (Fault.ACCUMULATORS, Fault.ROWS)
 
 
 def capability(kind: str, stated: Mapping[str, Any]) -> Capability:
-    """A capability of a kind: the bounds that are stated, and one for each other setting."""
+    """A capability of a kind: the bounds that are stated, and one for
+    each other setting.
+    """
     params = kind_of(kind).params
     bounds = {
         key: BOUNDS[type(x.setting)]
@@ -73,7 +76,9 @@ def drawn(slot: Capability, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def _streams(kind: Kind, posts: bool) -> Payloads | None:
-    """Payloads that the ports of a unit may have; None if its parameters break a rule."""
+    """Payloads that the ports of a unit may have; None if its
+    parameters break a rule.
+    """
     wide = [REFERENCE if posts else TILE, Scalar(8), *(Selector(n) for n in range(1, 5))]
     for given in itertools.product(wide, repeat=len(kind.inputs())):
         try:
@@ -87,7 +92,9 @@ def _streams(kind: Kind, posts: bool) -> Payloads | None:
 
 
 class _Pair(Elaboratable):
-    """Both units, the registers of the one, and what of their outputs differs."""
+    """Both units, the registers of the one, and what of their outputs
+    differs.
+    """
 
     def __init__(self, slot: Capability, params: dict[str, Any], settings: Mapping[str, int]):
         self.unit = _built(slot, params, params, False)
@@ -167,7 +174,9 @@ class _Pair(Elaboratable):
 
 
 def _streams_of(unit: Unit, way: Flow) -> list[str]:
-    """Members that are streams, those to the outside of the fabric among them."""
+    """Members that are streams, those to the outside of the fabric
+    among them.
+    """
     return [
         name
         for name, member in unit.signature.members.items()
@@ -199,7 +208,9 @@ def _beats(rng: np.random.Generator, payload: Payload, form: Form) -> Iterator[i
 
 
 def _form(rng: np.random.Generator) -> Form:
-    """Stops of some streams and of their Dones, some for empty tensors: (stop, bare)."""
+    """Stops of some streams and of their Dones, some for empty tensors:
+    (stop, bare).
+    """
     streams = [ragged(rng, int(rng.integers(1, 5)), 3)[:60] for _ in range(3)]
     levels = [s for stream in streams for s in (*stream, STOP_DONE)]
     return [(s, s == STOP_DONE or (s > 0 and not rng.integers(8))) for s in levels]
@@ -212,8 +223,10 @@ def unequal(
     cycles: int,
     settings: Mapping[str, int] = {},
 ) -> list[str]:
-    """Outputs in which a slot that is configured for ``params`` differs from the dedicated unit in
-    any cycle: as ``cycle 7: result_payload``. ``settings`` are registers that hold something else.
+    """Outputs in which a slot that is configured for ``params`` differs
+    from the dedicated unit in any cycle: as ``cycle 7:
+    result_payload``. ``settings`` are registers that hold something
+    else.
     """
     pair = _Pair(slot, params, settings)
     payloads: dict[str, Payload] = dict.fromkeys(pair.names[0], TILE)
@@ -254,7 +267,42 @@ def unequal(
     return found
 
 
+class FifoPair(Elaboratable):
+    """A FIFO of an array that may hold ``limit`` entries, beside the
+    dedicated one of ``depth``.
+    """
+
+    def __init__(self, places: int, depth: int, limit: int | None = None):
+        self.own = Fifo(shape=8, depth=depth)
+        self.slot = Fifo(shape=8, depth=places, configured=True)
+        self.limit = depth if limit is None else limit
+        self.put = Signal()
+        self.get = Signal()
+        self.beat = Signal(8)
+        self.differs = Signal()
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.own = own = self.own
+        m.submodules.slot = slot = self.slot
+        m.d.comb += slot.limit.eq(self.limit)
+        for fifo in (own, slot):
+            m.d.comb += [
+                fifo.i.valid.eq(self.put),
+                fifo.i.payload.eq(self.beat),
+                fifo.o.ready.eq(self.get),
+            ]
+        m.d.comb += self.differs.eq(
+            (own.i.ready != slot.i.ready)
+            | (own.o.valid != slot.o.valid)
+            | (own.o.valid & (own.o.payload != slot.o.payload))
+            | (own.level != slot.level)
+        )
+        return m
+
+
 def simulate(design: Elaboratable, bench: Callable) -> None:
+    """Run ``bench``, a test bench of Amaranth's simulator, to its end."""
     simulator = Simulator(design)
     simulator.add_clock(1e-6)
     simulator.add_testbench(bench)

@@ -1,7 +1,9 @@
-"""Settings: what a parameter may be in a slot of an array, and the registers that hold it.
+"""Settings: what a parameter may be in a slot of an array, and the
+registers that hold it.
 
-A slot is built with a *bound* for each parameter. What ``param(..., setting=UpTo())`` declares
-says which values fit a bound, and how a value lies in registers.
+A slot is built with a *bound* for each parameter. What ``param(...,
+setting=UpTo())`` declares says which values fit a bound, and how a
+value lies in registers.
 """
 
 from __future__ import annotations
@@ -35,9 +37,11 @@ class Setting:
     Attributes
     ----------
     most
-        The bound of a slot that states none; ``REQUIRED``: every slot states it.
+        The bound of a slot that states none; ``REQUIRED``: every slot
+        states it.
     told
-        What the generated reference says of the registers; empty: there are none.
+        What the generated reference says of the registers; empty: there
+        are none.
 
     """
 
@@ -45,11 +49,15 @@ class Setting:
     told = ""
 
     def misses(self, value: Any, bound: Any) -> str:
-        """What a slot of this bound lacks for the value; empty where it fits."""
+        """What a slot of this bound lacks for the value; empty where it
+        fits.
+        """
         raise NotImplementedError
 
     def registers(self, bound: Any) -> Mapping[str, int]:
-        """Bits of each register, by what follows the parameter's name in its name."""
+        """Bits of each register, by what follows the parameter's name
+        in its name.
+        """
         return {}
 
     def values(self, value: Any, bound: Any) -> Mapping[str, int]:
@@ -73,7 +81,9 @@ class Fixed(Setting):
 
 
 class UpTo(Setting):
-    """A number up to the bound; of two truth values, false fits every slot."""
+    """A number up to the bound; of two truth values, false fits every
+    slot.
+    """
 
     told = "as many bits as the bound"
 
@@ -103,7 +113,9 @@ class Level(UpTo):
 
 
 class Ports(UpTo):
-    """A number of ports of one name, the first ones of the slot's; the register has a bit each."""
+    """A number of ports of one name, the first ones of the slot's; the
+    register has a bit each.
+    """
 
     told = "a bit for each port"
 
@@ -170,7 +182,9 @@ class OneOf(Setting):
 
 
 class Given(Setting):
-    """Whether there is a value; the bound None: there is none. What it is says the placement."""
+    """Whether there is a value; the bound None: there is none. What it
+    is says the placement.
+    """
 
     most = None
     told = "1 bit: whether it is given"
@@ -189,9 +203,11 @@ class Given(Setting):
 
 
 class Optional(UpTo):
-    """None or a number up to the bound, with a register that says which; the bound None: only None.
+    """None or a number up to the bound, with a register that says
+    which; the bound None: only None.
 
-    ``adds_port``: whether a unit has a port more with the number than with None.
+    ``adds_port``: whether a unit has a port more with the number than
+    with None.
     """
 
     told = "as many bits as the bound, and 1 bit: whether it is given"
@@ -223,8 +239,9 @@ class Optional(UpTo):
 class Runtime(Setting):
     """A run-time parameter: a register in dedicated fabrics too.
 
-    Of a list, each element has a register. The bound is then a list of as many elements, or their
-    number; a shorter list is filled with ``fill``, at its front where ``front`` is true.
+    Of a list, each element has a register. The bound is then a list of
+    as many elements, or their number; a shorter list is filled with
+    ``fill``, at its front where ``front`` is true.
     """
 
     most = None
