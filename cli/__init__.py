@@ -40,6 +40,7 @@ COMMANDS = {
     "cache": "simulators and what else is built once: list, prune, clear",
     "demo": "a small program on model and RTL, its Verilog, a timeline, and figure 8",
     "dag": "memory-constrained DAG schedules: solve, check, show, bench",
+    "array": "one array for all programs: map, show, run",
     "overlay": "the token-dataflow overlay: static against dynamic PEs",
 }
 """Name -> line of help. The module of this package with that name has the arguments."""

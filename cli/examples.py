@@ -75,6 +75,11 @@ EXAMPLES = {
         "penstock cache list",
         "penstock cache prune --gb 5   # remove what was not used for longest, down to 5 GB",
     ),
+    "array": (
+        "penstock array map swiglu --array array_small   # slots, hops, tracks: seconds",
+        "penstock array show simple_moe --array array_small --png floor.png",
+        "penstock array run swiglu --array array_small   # model: its own fabric, and the array",
+    ),
     "overlay compare": (
         "penstock overlay compare device:mos --mesh 2x2 --mesh 4x4 --on both   # values and "
         "cycles of model and RTL; the first builds take minutes",

@@ -26,6 +26,14 @@ from .tracks import Layout, slots_by_unit
 
 
 @dataclass(frozen=True)
+class Loop:
+    """A feedback loop: the names of its units, and the hops around it."""
+
+    units: tuple[str, ...]
+    hops: int
+
+
+@dataclass(frozen=True)
 class Mapping:
     """A program on an array.
 
@@ -78,24 +86,28 @@ class Mapping:
                         used[out.plane, out.row, out.col, out.side] += 1
         return used
 
-    def loops(self) -> list[tuple[list[str], int]]:
-        """Feedback loops of the program, each a shortest one through its
-        units: their names, and the hops that a beat takes around it.
+    def loops(self) -> list[Loop]:
+        """The shortest feedback loop through each channel that is in one,
+        each loop once.
         """
-        flow = nx.DiGraph()
         hops = self.ways()
+        flow = nx.DiGraph()
         for net in self.nets:
             for leaf in net.leaves:
-                if net.src[0] != leaf.dst[0]:
-                    flow.add_edge(net.src[0], leaf.dst[0], hops=hops[leaf.channel])
-        found = []
+                way = hops[leaf.channel]
+                edge = flow.get_edge_data(net.src[0], leaf.dst[0], {"hops": way})
+                least = min(way, edge["hops"])
+                flow.add_edge(net.src[0], leaf.dst[0], hops=least)
+        found: dict[frozenset[int], Loop] = {}
         for part in nx.strongly_connected_components(flow):
-            if len(part) > 1:
-                cycle = max(nx.minimum_cycle_basis(flow.subgraph(part).to_undirected()), key=len)
-                around = sum(d["hops"] for _, _, d in flow.subgraph(part).edges(data=True))
-                names = sorted(self.program.units[u].name for u in cycle)
-                found.append((names, around))
-        return found
+            inside = flow.subgraph(part)
+            for u, v in inside.edges:
+                around = nx.shortest_path(inside, v, u)
+                steps = zip(around, [*around[1:], v], strict=True)
+                names = tuple(self.program.units[x].name for x in around)
+                total = sum(inside[a][b]["hops"] for a, b in steps)
+                found.setdefault(frozenset(around), Loop(names, total))
+        return list(found.values())
 
     def to_dict(self) -> dict[str, Any]:
         return {"program": self.program.to_dict(), "placement": self.placement.to_dict()}

@@ -1,0 +1,111 @@
+"""Programs on an array: placed, and run on the model beside their own
+fabric.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+from ..machine.config import Config
+from ..machine.config import load as load_config
+from ..machine.errors import ConfigError, PenstockError
+from ..machine.limits import SEEDS, within
+from ..machine.record import Record
+from ..scheduler.array import Mapping, map_program
+from . import simulation
+from .point import Point
+from .progress import Progress
+from .recording import record
+
+__all__ = ["Placed", "array_config", "place", "run"]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A program on an array.
+
+    Attributes
+    ----------
+    point
+        The program on a fabric of its own.
+    mapping
+        Where it lies.
+
+    """
+
+    point: Point
+    mapping: Mapping
+
+    def on_array(self) -> Point:
+        """The point whose unit graph is the placed one."""
+        point = copy.copy(self.point)
+        point.graph = self.mapping.graph
+        return point
+
+
+def array_config(name: str) -> Config:
+    """The configuration of an array, by preset name or path.
+
+    Raises
+    ------
+    ConfigError
+        It describes none.
+
+    """
+    config = load_config(name)
+    if config.array is None:
+        raise ConfigError(
+            "has no table [array]",
+            f"config {name}",
+            remedy="presets with one: array_small, array_tiny, array_moe8",
+        )
+    return config
+
+
+def place(
+    program: str,
+    array: str,
+    params: dict | None = None,
+    *,
+    seed: int = 0,
+    effort: float = 1.0,
+    progress: Progress | None = None,
+) -> Placed:
+    """Map a program onto an array.
+
+    Parameters
+    ----------
+    program, params
+        As of :func:`penstock.run`.
+    array
+        Configuration with an ``[array]`` table.
+    seed
+        Of the placement; the program's inputs have seed 0.
+    effort
+        Times the usual number of moves.
+    progress
+        A display.
+
+    """
+    within("seed", seed, SEEDS)
+    if not 0.01 <= effort <= 1000:
+        raise PenstockError(f"effort must be from 0.01 to 1000, not {effort!r}")
+    config = array_config(array)
+    show = progress or Progress()
+    show.step(f"build {program}")
+    point = Point(program, config, params or {})
+    assert config.array is not None
+    mapping = map_program(point.graph, config.array, seed=seed, effort=effort, progress=show.stage)
+    return Placed(point, mapping)
+
+
+def run(placed: Placed, *, values: bool = True, progress: Progress | None = None) -> list[Record]:
+    """Records of the model: on the program's own fabric, and on the array."""
+    show = progress or Progress()
+    records = []
+    for what, point in (("its own fabric", placed.point), ("the array", placed.on_array())):
+        show.step(f"model on {what}")
+        result = simulation.on_model(point, values, trace=False)
+        records.append(record(point, result, outputs=values))
+    return records
