@@ -52,7 +52,9 @@ class _Beat:
 
 
 class _Step:
-    """One step of an accumulation: ``lanes`` elements into one accumulator."""
+    """One step of an accumulation: ``lanes`` elements into one
+    accumulator.
+    """
 
     def __init__(self, numbers: range, positions: range, bits: int):
         self.number = Signal(numbers, name="step")
@@ -74,33 +76,42 @@ class _Drain:
 
 
 class Accum(Unit):
-    """Reduces over the dimensions in ``reduce``; positions in the kept dimensions below the highest
-    of them index a memory.
+    """Reduces over the dimensions in ``reduce``; positions in the kept
+    dimensions below the highest of them index a memory.
 
     Parameters
     ----------
     params : dict
-        ``fn``: a function of two operands and one stage that has an identity (``add``, ``max``);
-        ``reduce``: mask of reduced dimensions, bit 0 the innermost; ``depth``: accumulators, in
-        tiles; ``lanes``: elements a cycle, a divisor of t * t; ``init_rows``, ``init_cols``:
-        elements of an empty group's result (run time), 0 rows if its size is known at run time
-        only; optional ``scan``: the state leaves after every beat, instead of the groups' results.
+        ``fn``: a function of two operands and one stage that has an
+        identity (``add``, ``max``); ``reduce``: mask of reduced
+        dimensions, bit 0 the innermost; ``depth``: accumulators, in
+        tiles; ``lanes``: elements a cycle, a divisor of t * t;
+        ``init_rows``, ``init_cols``: elements of an empty group's
+        result (run time), 0 rows if its size is known at run time only;
+        optional ``scan``: the state leaves after every beat, instead of
+        the groups' results.
     t, config, payloads, configured
-        See :class:`~penstock.hw.units.unit.Unit`; a tile in, an fp32 tile out.
+        See :class:`~penstock.hw.units.unit.Unit`; a tile in, an fp32
+        tile out.
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.init_rows``, ``cfg.init_cols``: 20 bits each.
-    ``error`` bits ``Fault.ACCUMULATORS``: a group has more than ``depth`` kept positions;
-    ``Fault.STOP``: the tiles that are reduced together differ in their physical tiles.
+    See :class:`~penstock.hw.units.unit.Unit`; ``cfg.init_rows``,
+    ``cfg.init_cols``: 20 bits each. ``error`` bits
+    ``Fault.ACCUMULATORS``: a group has more than ``depth`` kept
+    positions; ``Fault.STOP``: the tiles that are reduced together
+    differ in their physical tiles.
 
     Timing
     ------
-    II = t * t / lanes, L = II: a group whose last beat is taken in c is drained from c + II, a tile
-    a cycle. Meanwhile a beat is taken only into an accumulator already drained, and not if it ends
-    a group. The accumulators are read one cycle ahead (block RAM), with the cycle's write passed
-    through. An empty group's result is drained likewise. A scan delivers each beat's state from c +
-    II on, and takes a beat when the one before leaves. Source: docs/timing.md sections 3.1 and 3.4.
+    II = t * t / lanes, L = II: a group whose last beat is taken in c is
+    drained from c + II, a tile a cycle. Meanwhile a beat is taken only
+    into an accumulator already drained, and not if it ends a group. The
+    accumulators are read one cycle ahead (block RAM), with the cycle's
+    write passed through. An empty group's result is drained likewise. A
+    scan delivers each beat's state from c + II on, and takes a beat
+    when the one before leaves. Source: docs/timing.md sections 3.1 and
+    3.4.
 
     """
 
@@ -169,8 +180,8 @@ class Accum(Unit):
         return m
 
     def _levels(self, m: Module) -> None:
-        """The highest and the lowest reduced dimension, and the lowest one with only reduced
-        dimensions from it to the highest.
+        """The highest and the lowest reduced dimension, and the lowest
+        one with only reduced dimensions from it to the highest.
         """
         self._identity = self.pick("fn", identity_bits)
         self._most = self.params["reduce"].bit_length() - 1
@@ -236,7 +247,9 @@ class Accum(Unit):
         m.d.sync += wait.eq(Mux(starts, self.interval - 1, Mux(wait == 0, 0, wait - 1)))
 
     def _operands(self, m: Module, beat: _Beat, wait: Signal, initial: Value) -> _Step:
-        """One step a cycle: the operands of the first come from the input, the others' are held."""
+        """One step a cycle: the operands of the first come from the
+        input, the others' are held.
+        """
         index = beat.index
         step = _Step(range(self.interval), range(self.depth + 1), 32 * self.lanes)
         tile = self._filled(m, self.data.payload)
@@ -282,7 +295,9 @@ class Accum(Unit):
         wait: Signal,
         initial: Value,
     ) -> None:
-        """Reads an accumulator one cycle ahead, adds a group of elements, and writes it back."""
+        """Reads an accumulator one cycle ahead, adds a group of
+        elements, and writes it back.
+        """
         payload = self.data.payload
         tile_in = self._tiles.read_port(transparent_for=[ports.tile_write])
         extent_in = self._extents.read_port(transparent_for=[ports.extent_write])
@@ -322,7 +337,9 @@ class Accum(Unit):
         initial: Value,
         high: Signal,
     ) -> None:
-        """A pass over a reduced dimension must visit the accumulators that the first did."""
+        """A pass over a reduced dimension must visit the accumulators
+        that the first did.
+        """
         stop = self.data.payload.stop
         lowest = self._lowest
         outer = self._outer
@@ -425,7 +442,9 @@ class Accum(Unit):
         return [r & c for r in row for c in col]
 
     def _filled(self, m, beat) -> list:
-        """The elements of a tile; those without value are the function's identity."""
+        """The elements of a tile; those without value are the
+        function's identity.
+        """
         if not _varies(self._identity):
             return words(beat)
         return [
@@ -442,8 +461,8 @@ class Accum(Unit):
         )
 
     def _blank(self, m, closes, start, stop, draining):
-        """The tiles of an empty group: whether they drain, and extent and stop of the one that
-        does, and whether it is the last.
+        """The tiles of an empty group: whether they drain, and extent
+        and stop of the one that does, and whether it is the last.
         """
         t = self.t
         rows = self.cfg.init_rows
@@ -474,8 +493,8 @@ class Accum(Unit):
         return active, extent, beat_stop, last
 
     def _walk(self, m, taken, reset, index, index_next):
-        """Position of the beats: drives the next ``index``; returns whether the head beat opens its
-        accumulator.
+        """Position of the beats: drives the next ``index``; returns
+        whether the head beat opens its accumulator.
         """
         stop = self.data.payload.stop
         top = self._top

@@ -23,12 +23,13 @@ def delay(m: Module, value: Value, cycles: int, *, name: str, reset_less: bool =
 
 
 class Pipelined(Unit):
-    """Base of units with a latency: takes one beat from every input together and returns one tile,
-    in order.
+    """Base of units with a latency: takes one beat from every input
+    together and returns one tile, in order.
 
-    A subclass gives the datapath in :meth:`datapath`. It works on ``interval`` groups of a tile,
-    one a cycle, the first in the cycle of the take; the shell collects their results, clears
-    invalid elements and queues the tile.
+    A subclass gives the datapath in :meth:`datapath`. It works on
+    ``interval`` groups of a tile, one a cycle, the first in the cycle
+    of the take; the shell collects their results, clears invalid
+    elements and queues the tile.
 
     Parameters
     ----------
@@ -39,16 +40,18 @@ class Pipelined(Unit):
 
     Members
     -------
-    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit ``Fault.STOP``: beats taken together
-    differ in stop or data; those of the first input are kept.
+    See :class:`~penstock.hw.units.unit.Unit`. ``error`` bit
+    ``Fault.STOP``: beats taken together differ in stop or data; those
+    of the first input are kept.
 
     Timing
     ------
-    A beat is taken from each input in c when all are visible, fewer than L + II + 1 are inside
-    (start of the cycle) and c >= last take + II. Its result is offered from c + L, one a cycle.
-    An input's ``ready`` depends on the other inputs' ``valid`` and on registers, not on the
-    output's ``ready``: the ready path is cut here. Done takes the same way.
-    Source: docs/timing.md section 2.
+    A beat is taken from each input in c when all are visible, fewer
+    than L + II + 1 are inside (start of the cycle) and c >= last take +
+    II. Its result is offered from c + L, one a cycle. An input's
+    ``ready`` depends on the other inputs' ``valid`` and on registers,
+    not on the output's ``ready``: the ready path is cut here. Done
+    takes the same way. Source: docs/timing.md section 2.
 
     """
 
@@ -73,14 +76,17 @@ class Pipelined(Unit):
         m : Module
             Where the logic goes.
         first : Value
-            The operands at the inputs are taken in this cycle: group 0 enters.
+            The operands at the inputs are taken in this cycle: group 0
+            enters.
         enter : Value
-            A group enters (``first``, and the ``interval - 1`` cycles after).
+            A group enters (``first``, and the ``interval - 1`` cycles
+            after).
 
         Returns
         -------
         Value
-            The results of the group that entered ``latency - interval`` cycles ago.
+            The results of the group that entered ``latency - interval``
+            cycles ago.
 
         """
         raise NotImplementedError
@@ -90,7 +96,9 @@ class Pipelined(Unit):
         raise NotImplementedError
 
     def uses(self, operand: stream.Interface) -> ValueLike:
-        """Whether the unit takes beats of an input; not where a setting says what they would."""
+        """Whether the unit takes beats of an input; not where a setting
+        says what they would.
+        """
         return 1
 
     def elaborate(self, platform):
@@ -170,7 +178,9 @@ class Pipelined(Unit):
         ]
 
     def _collect(self, m, group, ready):
-        """The whole tile in the cycle of its last group; earlier ones wait in a shift register."""
+        """The whole tile in the cycle of its last group; earlier ones
+        wait in a shift register.
+        """
         if self.interval == 1:
             return group
         earlier = Signal(len(group) * (self.interval - 1), reset_less=True)
