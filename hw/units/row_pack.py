@@ -1,6 +1,6 @@
 """Packing rows, or columns, into tiles."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, ValueLike
 from amaranth.lib import data
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 
@@ -8,7 +8,7 @@ from ...machine.beat import STOP_DONE
 from ...machine.faults import Fault
 from ...machine.limits import SIZE_BITS
 from ..beat import is_bare, is_done
-from .unit import Unit
+from .unit import Unit, chosen
 
 __all__ = ["RowPack"]
 
@@ -86,7 +86,6 @@ class RowPack(Unit):
     def __init__(self, *, params, t, payloads, **built):
         super().__init__(params=params, t=t, payloads=payloads, **built)
         self.depth = self.params["depth"]  # of the memories; a unit may have less
-        self.across = self.params.get("along") == "cols"
         if self.depth < 1:
             raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
         if not 2 <= self.params["level"] <= 14:
@@ -98,6 +97,11 @@ class RowPack(Unit):
         self._extents = Memory(
             shape=tile.count_bits, depth=self.depth, init=[]
         )  # the other way: columns of each tile, or rows
+
+    @property
+    def _across(self) -> ValueLike:
+        """Whether columns are packed."""
+        return self.pick("along", lambda along: int(along == "cols"))
 
     def elaborate(self, platform):
         m = Module()
@@ -123,7 +127,8 @@ class RowPack(Unit):
         t = self.t
         beat = self.data.payload
         level = self.setting("level")
-        valid = Mux(beat.rows == 0, 0, beat.cols) if self.across else beat.rows
+        across = self._across
+        valid = chosen(across, Mux(beat.rows == 0, 0, beat.cols), beat.rows)
         before = Signal(4, init=STOP_DONE)
         ends_group = Signal()
         take = Signal()
@@ -157,7 +162,7 @@ class RowPack(Unit):
         m.d.comb += [
             group.ours.eq(Mux(at == 0, valid, first)),
             taken.eq(take & beat.data),
-            group.row_ends.eq(beat.data & (beat.stop > int(self.across))),
+            group.row_ends.eq(beat.data & (beat.stop > across)),
             group.filled.eq(group.fill + Mux(group.row_ends, group.ours, 0)),
             group.passes.eq(
                 take
@@ -217,11 +222,15 @@ class RowPack(Unit):
             [beat.elements.as_value().word_select(r * t + c, bits) for c in range(t)]
             for r in range(t)
         ]
-        rows = [Cat(row) for row in (zip(*cells, strict=True) if self.across else cells)]
+        columns = zip(*cells, strict=True)
+        rows = [
+            chosen(self._across, Cat(column), Cat(row))
+            for row, column in zip(cells, columns, strict=True)
+        ]
         m.d.comb += [
             tile_write.addr.eq(group.at),
             extent_write.addr.eq(group.at),
-            extent_write.data.eq(beat.rows if self.across else beat.cols),
+            extent_write.data.eq(chosen(self._across, beat.rows, beat.cols)),
             extent_write.en.eq(group.taken & (group.ours != 0)),
         ]
         with m.Switch(group.fill):
@@ -292,15 +301,16 @@ class RowPack(Unit):
             [Mux(valid[r][c], tile_out.data[r].word_select(c, bits), 0) for c in range(t)]
             for r in range(t)
         ]
-        if self.across:
-            stored = zip(*stored, strict=True)
-        packed = o.cols if self.across else o.rows
-        other = o.rows if self.across else o.cols
+        stored = [
+            [chosen(self._across, stored[c][r], stored[r][c]) for c in range(t)] for r in range(t)
+        ]
+        packed = Mux(in_band, drain.band_rows, 0)
+        other = Mux(in_band, extent_out.data, Mux(left < t, left, t))
         with m.If(drain.draining):
             m.d.comb += [
                 o.data.eq(1),
-                packed.eq(Mux(in_band, drain.band_rows, 0)),
-                other.eq(Mux(in_band, extent_out.data, Mux(left < t, left, t))),
+                o.rows.eq(chosen(self._across, other, packed)),
+                o.cols.eq(chosen(self._across, packed, other)),
                 o.stop.eq(
                     Mux(drain.last, drain.stop, Mux(in_band, drain.band_end, drain.blank_end))
                 ),

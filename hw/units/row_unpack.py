@@ -1,6 +1,6 @@
 """Streaming the rows or columns of tiles."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, ValueLike
 from amaranth.lib import data
 from amaranth.lib.memory import Memory, ReadPort, WritePort
 
@@ -44,7 +44,6 @@ class RowUnpack(Unit):
     def __init__(self, *, params, t, payloads, **built):
         super().__init__(params=params, t=t, payloads=payloads, **built)
         self.depth = self.params["depth"]  # of the memories; a unit may have less
-        self.across = self.params.get("along") == "cols"
         if self.depth < 1:
             raise ValueError(f"Depth must be at least 1, not {self.depth!r}")
         tile = payloads.inputs[0]
@@ -54,6 +53,11 @@ class RowUnpack(Unit):
         self._extents = Memory(
             shape=tile.count_bits, depth=2 * self.depth, init=[]
         )  # the other way: columns of each tile, or rows
+
+    @property
+    def _across(self) -> ValueLike:
+        """Whether columns leave."""
+        return self.pick("along", lambda along: int(along == "cols"))
 
     def elaborate(self, platform):
         m = Module()
@@ -100,8 +104,9 @@ class RowUnpack(Unit):
         take = Signal()
         leave = Signal(range(t + 1))
         left = Signal(SIZE_BITS)
-        ours = Mux(beat.rows == 0, 0, beat.cols) if self.across else beat.rows
-        theirs = beat.rows if self.across else beat.cols
+        across = self._across
+        ours = chosen(across, Mux(beat.rows == 0, 0, beat.cols), beat.rows)
+        theirs = chosen(across, beat.rows, beat.cols)
         # of a band's first tile
         first = Signal(range(t + 1))
         valid_rows = Signal(range(t + 1))
@@ -217,7 +222,7 @@ class RowUnpack(Unit):
         with m.Else():
             self._row(m, tile_out, extent_out, row, valid)
             m.d.comb += o.stop.eq(
-                Mux(~row_ends, int(self.across), Mux(last_row & (now.end >= 2), now.end + 1, 2))
+                Mux(~row_ends, self._across, Mux(last_row & (now.end >= 2), now.end + 1, 2))
             )
 
     def _row(
@@ -226,22 +231,16 @@ class RowUnpack(Unit):
         """One row of a stored tile."""
         t = self.t
         o = self.result.payload
-        chosen = Signal(len(tiles.data[0]))
-        bits = len(chosen) // t
-        ours = o.cols if self.across else o.rows
-        theirs = o.rows if self.across else o.cols
-        if self.across:
-            column = Cat(tiles.data[r].word_select(row, bits) for r in range(t))
-            elements = Cat(
-                Cat(chosen.word_select(r, bits), Const(0, bits * (t - 1))) for r in range(t)
-            )
-        else:
-            column = tiles.data[row]
-            elements = Cat(chosen, Const(0, len(chosen) * (t - 1)))
+        line = Signal(len(tiles.data[0]))
+        bits = len(line) // t
+        across = self._across
+        column = Cat(tiles.data[r].word_select(row, bits) for r in range(t))
+        down = Cat(Cat(line.word_select(r, bits), Const(0, bits * (t - 1))) for r in range(t))
+        along = Cat(line, Const(0, len(line) * (t - 1)))
         m.d.comb += [
-            chosen.eq(Mux(valid, column, 0)),
-            o.elements.as_value().eq(elements),
-            ours.eq(valid),
-            theirs.eq(extents.data),
+            line.eq(Mux(valid, chosen(across, column, tiles.data[row]), 0)),
+            o.elements.as_value().eq(chosen(across, down, along)),
+            o.rows.eq(chosen(across, extents.data, valid)),
+            o.cols.eq(chosen(across, valid, extents.data)),
             o.data.eq(1),
         ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..beat import Payload, Scalar, Tile
 from ..limits import SIZES
 from .kind import Combinational, In, Kind, Out, Payloads, need, param, register
-from .setting import Level, UpTo
+from .setting import Level, OneOf, UpTo
 
 __all__ = ["RowAppend", "RowOffset", "RowPack", "RowUnpack"]
 
@@ -43,6 +43,7 @@ class RowPack(_Along):
     cols: int = param("columns of the result in elements", SIZES, runtime=True)
     along: str = param(
         "'cols': columns are packed instead of rows, and a band is a column of tiles",
+        setting=OneOf("rows", "cols"),
         default="rows",
     )
     data = In("tiles")
@@ -64,7 +65,9 @@ class RowUnpack(_Along):
     mask: bool = param("whether only valid rows leave", setting=UpTo(True))
     rows: int = param("rows of a logical tile (used without mask)", SIZES, runtime=True)
     along: str = param(
-        "'cols': columns leave instead of rows, and a band is a column of tiles", default="rows"
+        "'cols': columns leave instead of rows, and a band is a column of tiles",
+        setting=OneOf("rows", "cols"),
+        default="rows",
     )
     data = In("tiles")
     result = Out("tiles of one row")
