@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
-from made.synthesis import RECORD
+from made.synthesis import DESIGNS, EDGES, RECORD, SMALLEST, machine
+from penstock.frontend import build, lower
 from tables import frame
 
 COSTS = {"LUT": "lut", "FF": "ff", "block RAM": "bram", "DSP": "dsp"}
 """Columns, and what of a row they have."""
+DEVICE = {"LUT": 83_640, "block RAM": 208, "DSP": 156}
+"""What an ECP5-85F has."""
 
 
 def units() -> str:
@@ -46,6 +50,70 @@ def fabrics() -> str:
     return _table(["fabric", "t", *COSTS, "LUT4", "CCU2C", "DPR16X4"], body, 1)
 
 
+def parts(t: int) -> Counter[str]:
+    """The units of the smallest design, by kind and function."""
+    design = DESIGNS[SMALLEST]
+    config = machine(t)
+    graph = lower(build(design.program, design.points[0], config).graph, config)
+    names = ([unit.kind, unit.params.get("fn")] for unit in graph.units)
+    return Counter(" ".join(word for word in name if word) for name in names)
+
+
+def alone(t: int, what: str) -> tuple[int, list[str]]:
+    """What all units of the smallest design take, without channels and memory side, and those
+    that have not been synthesised.
+    """
+    costs = {row["name"]: row[COSTS[what]] for row in RECORD.rows("unit ") if row["t"] == t}
+    count = parts(t)
+    known = sum(n * costs[name] for name, n in count.items() if name in costs)
+    return round(known), sorted(count.keys() - costs.keys())
+
+
+def whole(t: int) -> dict | None:
+    """The row of the smallest design's fabric."""
+    return next((row for row in RECORD.rows("fabric") if row["t"] == t), None)
+
+
+def fit() -> str:
+    """What the smallest design takes of a device, at both sizes of tiles."""
+    lines = []
+    for t in EDGES:
+        if row := whole(t):
+            taken = [
+                f"{row[COSTS[what]]:,.0f} {what} ({row[COSTS[what]] / most:.0%})"
+                for what, most in DEVICE.items()
+            ]
+            lines.append(f"* Tiles of {t} x {t}: the fabric takes {', '.join(taken)}.")
+        else:
+            lines.append(f"* Tiles of {t} x {t}: {_units_alone(t)}.")
+    return "\n".join(lines)
+
+
+def _units_alone(t: int) -> str:
+    taken, missing = alone(t, "LUT")
+    without = f", without {', '.join(missing)}," if missing else ""
+    share = taken / DEVICE["LUT"]
+    return f"the units alone{without} take {taken:,} LUT ({share:.0%}), channels come on top"
+
+
+def description() -> str:
+    """What `sim_configs/small_fpga.toml` says of itself."""
+    small, own = EDGES
+    row = whole(small)
+    least = alone(own, "LUT")[0]
+    if made := whole(own):
+        least = made["lut"]
+    taken = ""
+    if row:
+        taken = f"{row['lut']:,} with {small} x {small} tiles, "
+    return (
+        f"{own} x {own} tiles of bf16, one memory channel. "
+        f"An ECP5-85F has {DEVICE['LUT']:,} LUT; "
+        f"swiglu takes {taken}"
+        f"at least {least:,} with {own} x {own}."
+    )
+
+
 def _table(head: list[str], body: list[tuple], texts: int) -> str:
     return frame(head, body, [n >= texts for n in range(len(head))])
 
@@ -56,4 +124,10 @@ def _number(n: float | None) -> str:
 
 def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/synthesis.md."""
-    return {"units": units, "interconnects": interconnects, "rings": rings, "fabrics": fabrics}
+    return {
+        "units": units,
+        "interconnects": interconnects,
+        "rings": rings,
+        "fabrics": fabrics,
+        "fit": fit,
+    }

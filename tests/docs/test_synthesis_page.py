@@ -1,0 +1,40 @@
+"""What a preset says of its size is what the record says."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+import synthesis_report
+
+ROOT = Path(synthesis_report.__file__).parents[1]
+PRESET = ROOT / "sim_configs" / "small_fpga.toml"
+
+
+def described() -> str:
+    return tomllib.loads(PRESET.read_text())["description"]
+
+
+def test_the_smallest_machine_says_what_it_takes():
+    assert described() == synthesis_report.description()
+
+
+def test_a_description_that_is_not_of_the_record_is_seen(monkeypatch):
+    monkeypatch.setitem(synthesis_report.DEVICE, "LUT", 1)
+    assert described() != synthesis_report.description()
+
+
+def test_units_that_are_not_synthesised_are_told(monkeypatch):
+    rows = [row for row in synthesis_report.RECORD.rows("unit ") if row["name"] != "store"]
+    monkeypatch.setattr(
+        type(synthesis_report.RECORD),
+        "rows",
+        lambda self, begin="": rows if begin != "fabric" else [],
+    )
+    taken, missing = synthesis_report.alone(2, "LUT")
+    assert missing == ["store"]
+    costs = {row["name"]: row["lut"] for row in rows if row["t"] == 2}
+    counted = synthesis_report.parts(2)
+    assert taken == sum(costs.get(name, 0) * n for name, n in counted.items())
+    assert "without store, take" in synthesis_report.fit()
+    with pytest.raises(KeyError):
+        synthesis_report.alone(2, "gates")
