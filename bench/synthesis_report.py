@@ -60,10 +60,12 @@ def parts(t: int) -> Counter[str]:
 
 
 def alone(t: int, what: str) -> tuple[int, list[str]]:
-    """What all units of the smallest design take, without channels and memory side, and those
-    that have not been synthesised.
+    """What all units of the smallest design take, without channels and
+    memory side, and those that have not been synthesised.
     """
-    costs = {row["name"]: row[COSTS[what]] for row in RECORD.rows("unit ") if row["t"] == t}
+    rows = RECORD.rows("unit ")
+    key = COSTS[what]
+    costs = {row["name"]: row[key] for row in rows if row["t"] == t}
     count = parts(t)
     known = sum(n * costs[name] for name, n in count.items() if name in costs)
     return round(known), sorted(count.keys() - costs.keys())
@@ -71,7 +73,8 @@ def alone(t: int, what: str) -> tuple[int, list[str]]:
 
 def whole(t: int) -> dict | None:
     """The row of the smallest design's fabric."""
-    return next((row for row in RECORD.rows("fabric") if row["t"] == t), None)
+    rows = RECORD.rows("fabric")
+    return next((row for row in rows if row["t"] == t), None)
 
 
 def fit() -> str:
@@ -79,19 +82,26 @@ def fit() -> str:
     lines = []
     for t in EDGES:
         if row := whole(t):
-            taken = [
-                f"{row[COSTS[what]]:,.0f} {what} ({row[COSTS[what]] / most:.0%})"
-                for what, most in DEVICE.items()
-            ]
-            lines.append(f"* Tiles of {t} x {t}: the fabric takes {', '.join(taken)}.")
+            told = f"the fabric takes {_shares(row)}"
         else:
-            lines.append(f"* Tiles of {t} x {t}: {_units_alone(t)}.")
+            told = _units_alone(t)
+        lines.append(f"* Tiles of {t} x {t}: {told}.")
     return "\n".join(lines)
+
+
+def _shares(row: dict) -> str:
+    taken = []
+    for what, most in DEVICE.items():
+        n = row[COSTS[what]]
+        taken.append(f"{n:,.0f} {what} ({n / most:.0%})")
+    return ", ".join(taken)
 
 
 def _units_alone(t: int) -> str:
     taken, missing = alone(t, "LUT")
-    without = f", without {', '.join(missing)}," if missing else ""
+    without = ""
+    if missing:
+        without = f", without {', '.join(missing)},"
     share = taken / DEVICE["LUT"]
     return f"the units alone{without} take {taken:,} LUT ({share:.0%}), channels come on top"
 

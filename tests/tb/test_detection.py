@@ -1,4 +1,6 @@
-"""Mutants: one netlist with all of them; a planted one is found, and none where none is on."""
+"""Mutants: one netlist with all of them; a planted one is found, and none
+where none is on.
+"""
 
 import importlib
 from dataclasses import replace
@@ -14,6 +16,7 @@ from penstock.tb.mutants import KINDS, Mutant, candidates, drawn
 from penstock.testing.graphs import Build, configuration
 
 CONFIG = configuration()
+WALK = {"rank": 2, "shape": [2, 2], "row_step": [4, 0], "col_step": [0, 4]}
 
 
 @pytest.fixture(scope="module")
@@ -21,18 +24,23 @@ def case():
     b = Build(2)
     x = b.tensor("x", 8, 8)
     y = b.tensor("y", 8, 8, "fp32", "output")
-    walk = {"rank": 2, "shape": [2, 2], "row_step": [4, 0], "col_step": [0, 4]}
-    load = b.off_chip("load", x, 4, 4, **walk)
+    load = b.off_chip("load", x, 4, 4, **WALK)
     b.link(load, b.off_chip("store", y, 4, 4))
     graph = b.graph()
-    tensors = {"x": np.random.default_rng(1).standard_normal((8, 8)).astype(np.float32)}
-    run = model.run(graph, CONFIG, tensors, trace=True)
-    return detection.Case("copy", Point(graph, tensors), run)
+    rng = np.random.default_rng(1)
+    values = rng.standard_normal((8, 8))
+    given = {"x": values.astype(np.float32)}
+    run = model.run(graph, CONFIG, given, trace=True)
+    return detection.Case("copy", Point(graph, given), run)
 
 
 @pytest.fixture(scope="module")
 def source(case):
     return detection.annotated(case.point.graph, CONFIG)
+
+
+def ignored(_line):
+    """Where a run is, which nobody reads."""
 
 
 def test_a_draw_is_even_over_files_and_kinds(source):
@@ -41,35 +49,43 @@ def test_a_draw_is_even_over_files_and_kinds(source):
     groups = {(m.file, m.kind) for m in found}
     once = drawn(found, len(groups), seed=1)
     assert {(m.file, m.kind) for m in once} == groups
-    assert once == drawn(found, len(groups), seed=1) != drawn(found, len(groups), seed=2)
+    assert once == drawn(found, len(groups), seed=1)
+    assert once != drawn(found, len(groups), seed=2)
 
 
 def test_a_planted_netlist_finds_its_mutants_and_nothing_else(case, source):
-    kinds = {m.kind: m for m in drawn(candidates(source.rtlil), 400, seed=3)[::-1]}
-    fifo = [m for m in candidates(source.rtlil) if m.file == "hw/units/fifo.py"]
-    numbers = {m: k for k, m in enumerate([*kinds.values(), *fifo], 1)}
+    found = candidates(source.rtlil)
+    fifo = [m for m in found if m.file == "hw/units/fifo.py"]
+    kinds = {m.kind: m for m in drawn(found, 400, seed=3)[::-1]}
+    chosen = [*kinds.values(), *fifo]
+    numbers = {m: k for k, m in enumerate(chosen, 1)}
+    every = sorted(numbers.values())
     design = detection.netlist(source, numbers)
-    found = detection.found(design, [case], CONFIG, sorted(numbers.values()), lambda _line: None)
-    surely = {m for m in fifo if m.kind == "condition" and m.form == "inverted"}
-    assert surely and sum(numbers[m] in found for m in surely) > len(surely) / 2
-    assert set(found) <= set(numbers.values())
+    seen = detection.found(design, [case], CONFIG, every, ignored)
+    surely = [numbers[m] for m in fifo if (m.kind, m.form) == ("condition", "inverted")]
+    assert surely
+    assert sum(n in seen for n in surely) > len(surely) / 2
+    assert set(seen) <= set(every)
 
 
 @pytest.mark.deep
 def test_a_netlist_that_differs_without_a_mutant_is_refused(case, source):
-    place = next(m for m in sorted(candidates(source.rtlil)) if m.kind == "latency")
-    design = detection.netlist(source, {place: 1})
+    found = sorted(candidates(source.rtlil))
+    late = next(m for m in found if m.kind == "latency")
+    design = detection.netlist(source, {late: 1})
     right = design.verilog["fabric.v"]
     always = right.replace("16'h0001", "16'h0000")
     assert always != right
-    wrong = replace(design, verilog=design.verilog | {"fabric.v": always})
-    with pytest.raises(RunError, match="no mutant is on, and it differs"):
-        detection.found(wrong, [case], CONFIG, [], lambda _line: None)
+    verilog = design.verilog | {"fabric.v": always}
+    wrong = replace(design, verilog=verilog)
+    told = "no mutant is on, and it differs"
+    with pytest.raises(RunError, match=told):
+        detection.found(wrong, [case], CONFIG, [], ignored)
 
 
 def test_the_designs_that_are_left_out_have_no_form_at_this_size():
     made = importlib.import_module("made.detection")
-    refused = [design for design in regress.DESIGNS if design.name in made.REFUSED]
+    refused = [d for d in regress.DESIGNS if d.name in made.REFUSED]
     assert len(refused) == len(made.REFUSED)
     for design in refused:
         with pytest.raises(LoweringError):
@@ -77,6 +93,7 @@ def test_the_designs_that_are_left_out_have_no_form_at_this_size():
 
 
 def test_a_mutant_says_where_it_is():
-    mutant = Mutant("hw/units/fifo.py:12", "operator", "$add", "as $sub")
+    place = "hw/units/fifo.py:12"
+    mutant = Mutant(place, "operator", "$add", "as $sub")
     assert mutant.file == "hw/units/fifo.py"
-    assert str(mutant) == "hw/units/fifo.py:12 $add as $sub"
+    assert str(mutant) == f"{place} $add as $sub"
