@@ -41,6 +41,7 @@ PARTS = {
     "figures": ("tests/system/test_figures.py",),
     "systems": (
         "tests/system/test_deadlock_of_both_timings.py",
+        "tests/system/test_many.py",
         "tests/system/test_online_softmax.py",
     ),
     "limits": ("tests/tb/test_limits_on_rtl.py",),
