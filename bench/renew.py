@@ -28,6 +28,7 @@ MODULES = (
     "made.overlay_figures",
     "made.overlay_resources",
     "made.synthesis",
+    "made.slots",
     "made.detection",
     "made.deep",
     "overlay_rtl",

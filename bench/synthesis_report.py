@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from made.slots import RECORD as SLOTS
 from made.synthesis import DESIGNS, EDGES, RECORD, SMALLEST, machine
 from penstock.frontend import build, lower
 from tables import frame
@@ -124,6 +125,14 @@ def description() -> str:
     )
 
 
+def slots() -> str:
+    """A slot beside the dedicated unit."""
+    columns = ("unit_lut", "slot_lut", "unit_ff", "slot_ff", "registers")
+    body = [(f"`{row['name']}`", *(_number(row[key]) for key in columns)) for row in SLOTS.rows()]
+    head = ["kind", "LUT, unit", "LUT, slot", "FF, unit", "FF, slot", "bits of settings"]
+    return _table(head, body, 1)
+
+
 def _table(head: list[str], body: list[tuple], texts: int) -> str:
     return frame(head, body, [n >= texts for n in range(len(head))])
 
@@ -136,6 +145,7 @@ def blocks() -> dict[str, Callable[[], str]]:
     """The blocks of docs/synthesis.md."""
     return {
         "units": units,
+        "slots": slots,
         "interconnects": interconnects,
         "rings": rings,
         "fabrics": fabrics,

@@ -33,7 +33,7 @@ from ..machine.faults import Fault
 from ..machine.kinds import REQUIRED, Among, Given, Kind, Optional, Ports, UpTo, kind_of
 from .stimulus import ragged, value
 
-__all__ = ["FifoPair", "capability", "drawn", "simulate", "unequal"]
+__all__ = ["EDGE", "FifoPair", "capability", "drawn", "simulate", "slot_of", "unequal", "unit_of"]
 
 TRIES = 1000
 EDGE = 2
@@ -97,8 +97,8 @@ class _Pair(Elaboratable):
     """
 
     def __init__(self, slot: Capability, params: dict[str, Any], settings: Mapping[str, int]):
-        self.unit = _built(slot, params, params, False)
-        self.slot = _built(slot, slot.bounds, slot.widest(), True)
+        self.unit = unit_of(slot, params)
+        self.slot = slot_of(slot)
         self.settings = {**slot.settings(params), **settings}
         self.names = [_streams_of(self.slot, way) for way in (In, Out)]
         self.valid = {name: Signal(name=f"{name}_valid") for name in self.names[0]}
@@ -182,6 +182,16 @@ def _streams_of(unit: Unit, way: Flow) -> list[str]:
         for name, member in unit.signature.members.items()
         if member.is_signature and member.flow is way and "payload" in member.signature.members
     ]
+
+
+def unit_of(slot: Capability, params: Mapping[str, Any]) -> Unit:
+    """The dedicated unit of parameters that fit a slot."""
+    return _built(slot, params, params, configured=False)
+
+
+def slot_of(slot: Capability) -> Unit:
+    """The component of a slot."""
+    return _built(slot, slot.bounds, slot.widest(), configured=True)
 
 
 def _built(
