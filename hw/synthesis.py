@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from .yosys import VERSION, synthesised
 if TYPE_CHECKING:
     from amaranth.lib import wiring
 
-__all__ = ["BLOCK_KBIT", "FAMILIES", "Cells", "Cost", "cost", "synthesise"]
+__all__ = ["BLOCK_KBIT", "FAMILIES", "Cells", "Cost", "cost", "look_at_parts", "synthesise"]
 
 LUTS = {
     "xc7": {"LUT1": 1, "LUT2": 1, "LUT3": 1, "LUT4": 1, "LUT5": 1, "LUT6": 1},
@@ -63,6 +64,15 @@ OTHER = (
     "L6MUX21",
 )
 """Cells that take no LUT, flip-flop, block RAM or multiplier of their own."""
+
+
+def look_at_parts() -> None:
+    """Let components be asked what they are made of, without a warning
+    that they are not converted.
+    """
+    from amaranth.hdl import UnusedElaboratable
+
+    warnings.filterwarnings("ignore", category=UnusedElaboratable)
 
 
 @dataclass(frozen=True)

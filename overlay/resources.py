@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from ..hw.synthesis import BLOCK_KBIT, Cost, cost
+from ..hw.synthesis import BLOCK_KBIT, Cost, cost, look_at_parts
 from ..machine.overlay import PIPELINED, Overlay
 from ..runs.progress import Progress
 from ..runs.tables import to_csv
@@ -417,6 +417,7 @@ def write_all(
     files and the tables by title. ``clocks``: place and route as well (ecp5); ``coarse``: fewer
     payloads, contexts and ALUs.
     """
+    look_at_parts()
     rows = sweep(family, progress=progress, **(COARSE if coarse else {}))
     with_alu = alus(family, progress, coarse)
     made = {

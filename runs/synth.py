@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 from ..frontend import build, lower
@@ -54,14 +53,11 @@ def synth(
 
     """
     # Amaranth takes a second to import; only this call needs it.
-    from amaranth.hdl import UnusedElaboratable
-
     from ..hw.fabric import Fabric
     from ..hw.parts import Part, parts
-    from ..hw.synthesis import Cost, cost
+    from ..hw.synthesis import Cost, cost, look_at_parts
 
-    # The fabric is asked for its parts; those of its own are not converted.
-    warnings.filterwarnings("ignore", category=UnusedElaboratable)
+    look_at_parts()
     config = load_config(config) if isinstance(config, str) else config
     graph = lower(build(program, params or {}, config).graph, config)
     if whole:

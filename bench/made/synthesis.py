@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
-from amaranth.hdl import UnusedElaboratable
 from penstock.frontend import build, lower
 from penstock.hw.fabric import Fabric
 from penstock.hw.memory.interconnect import Interconnect
 from penstock.hw.memory.ring import Ring
 from penstock.hw.parts import parts
-from penstock.hw.synthesis import synthesise
+from penstock.hw.synthesis import look_at_parts, synthesise
 from penstock.machine.config import Config, Dram, load
 from penstock.runs import regress
 from records import UNITS as COMPONENTS
@@ -105,7 +103,7 @@ MADE = _made()
 
 def run(case: str) -> dict:
     """Synthesis of one part; of a ring its memories alone are mapped."""
-    warnings.filterwarnings("ignore", category=UnusedElaboratable)  # fabrics tell their parts
+    look_at_parts()
     make, about = MADE[case]
     memories = about["group"] == "ring"
     done = synthesise(make(), FAMILY, memories=memories)
