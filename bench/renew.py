@@ -30,6 +30,7 @@ MODULES = (
     "made.synthesis",
     "made.slots",
     "made.detection",
+    "made.array",
     "made.deep",
     "overlay_rtl",
     "overlay_speed",
