@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from pathlib import Path
+from statistics import median
 
 from ..machine.errors import PenstockError
 from ..machine.limits import MOST_SECONDS, SEEDS, within
@@ -132,6 +133,7 @@ def command(args) -> int:
         print(f"{group} {what}: {n} hits of at least {args.least}", file=sys.stderr)
     print(
         f"{campaign.counts['programs']} programs and {campaign.counts['streams']} streams, "
-        f"{len(campaign.failures)} failures" + ("" if whole else "; the time was up")
+        f"{len(campaign.failures)} failures, cycles over bound in the median "
+        f"{median(campaign.gaps or [0]):.2f}" + ("" if whole else "; the time was up")
     )
     return int(bool(campaign.failures or told["below"]))

@@ -38,6 +38,8 @@ def command(args) -> int:
         progress.step(f"lower {args.program}")
         if text := scratchpads(program.graph, config):
             print(text)
+        if text := least_cycles(program, config):
+            print(text)
         if args.units:
             print(lower(program.graph, config, timing=args.timing))
         if args.png:
@@ -49,6 +51,23 @@ def command(args) -> int:
             progress.step(f"draw the fabric of {args.program}")
             draw_fabric(lower(program.graph, config), config, args.fabric)
     return 0
+
+
+def least_cycles(program, config) -> str:
+    """Lower bounds on a run's cycles: of the memory, over the sizes that are open, and the largest
+    that is a number; none where the machine cannot run the program.
+    """
+    from ..frontend import lower
+    from ..frontend.analysis.bounds import bounds
+    from ..machine.errors import LoweringError
+
+    try:
+        units = lower(program.graph, config)
+    except LoweringError:
+        return ""
+    found = bounds(program.graph, program.analysis(), units, config)
+    shown = [b for b in found.all() if b.value is None] + [found.tightest()]
+    return "\n".join(f"cycles at least: {b.cycles}, by {b.constraint}" for b in shown)
 
 
 def scratchpads(graph, config) -> str:

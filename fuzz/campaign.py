@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 
 import numpy as np
 
@@ -105,12 +106,14 @@ class Campaign:
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     deadline: float | None = None
     first: int = 0
+    gaps: list[float] = field(default_factory=list[float])
 
     def merge(self, other: Campaign) -> None:
         """Add what another campaign has done."""
         self.coverage.hits.update(other.coverage.hits)
         self.failures += other.failures
         self.counts.update(other.counts)
+        self.gaps += other.gaps
         for what, spent in other.seconds.items():
             self.seconds[what] += spent
 
@@ -302,6 +305,7 @@ def _run(campaign: Campaign, case: Case, config: Config) -> Case:
         case = programs.prepare(recipe, config)
         run = programs.run_model(case, config)
     ev = programs.check_values(case, config, run)
+    campaign.gaps.append(programs.check_bound(case, config, run, ev))
     campaign.coverage.add_program(case.built.graph, ev.streams, config.machine.t)
     campaign.coverage.add_run(case.graph, run)
     campaign.counts["beats on the model"] += sum(len(c.stop) for c in run.channels)
@@ -595,6 +599,7 @@ def report(campaign: Campaign, least: int) -> dict:
     return {
         "counts": dict(campaign.counts),
         "seconds": {k: round(v, 1) for k, v in campaign.seconds.items()},
+        "cycles over bound": {"median": median(campaign.gaps)} if campaign.gaps else {},
         "failures": [f.to_dict() for f in campaign.failures],
         "hits": [
             {"group": g, "what": w, "hits": campaign.coverage.hits[g, w]} for g, w in wanted()

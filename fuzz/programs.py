@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .. import model
-from ..frontend.analysis.metrics import substitute
+from ..frontend.analysis.bounds import bounds
+from ..frontend.analysis.metrics import analyse, substitute
 from ..frontend.analysis.onchip import scratchpad_pages
 from ..frontend.lowering import lower
 from ..frontend.meaning.evaluator import Evaluator
@@ -166,6 +167,21 @@ def check_values(case: Case, config: Config, run: Run) -> Evaluator:
         )
     check_pages(case, config, run, ev)
     return ev
+
+
+def check_bound(case: Case, config: Config, run: Run, ev: Evaluator) -> float:
+    """Compare a run's cycles with their lower bound, for the sizes of an evaluation; their ratio,
+    or a MismatchError where the run is below.
+    """
+    graph = case.built.graph
+    found = bounds(graph, analyse(graph), case.graph, config)
+    least = found.subs(ev.symbols, ev.shares(graph)).tightest()
+    if least.value is not None and run.cycles < least.value:
+        raise MismatchError(
+            f"{run.cycles} cycles, below the bound of {least.value} by {least.constraint}",
+            f"{run.backend}",
+        )
+    return run.cycles / (least.value or 1)
 
 
 def check_pages(case: Case, config: Config, run: Run, ev: Evaluator) -> None:

@@ -29,6 +29,8 @@ class Record:
         Program name, configuration name, program parameters.
     backend, timing
         ``model`` or ``rtl``; ``machine`` or ``stepsim``.
+    bound_cycles, bound_by
+        A lower bound on the cycles, and the constraint that makes it (docs/bounds.md; `machine`).
     cycles, first_request
         Total cycles (`machine`: docs/timing.md section 5; `stepsim`: latest local time), cycle of
         the first off-chip request.
@@ -88,6 +90,8 @@ class Record:
     timing: str
     cycles: int
     first_request: int = -1
+    bound_cycles: int | None = None
+    bound_by: str = ""
     offchip_bytes: int | None = None
     dram_bytes: int | None = None
     onchip_bytes: int | None = None

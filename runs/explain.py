@@ -99,6 +99,11 @@ def text(r: Record, every: bool = False) -> str:
         lines += _schedule(r.schedule)
     else:
         lines += _roofs(r)
+    if r.bound_cycles:
+        lines.append(
+            f"  bound:    at least {r.bound_cycles} cycles, by {r.bound_by}; the run is "
+            f"{r.cycles / r.bound_cycles:.3f} x that"
+        )
     if has_counters(r):
         lines += _units(r, every)
     return "\n".join(lines)

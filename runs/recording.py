@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..frontend.analysis.bounds import bounds
 from ..frontend.analysis.onchip import page_bytes
+from ..frontend.meaning.evaluator import Evaluator
 from ..machine.beat import LINE_BYTES
 from ..machine.kinds import kind_of
 from ..machine.record import Record
@@ -64,6 +66,8 @@ def _fill_metrics(r: Record, point: Point, run: Run, checked: check.Checked | No
         meaning = checked.meaning
     elif analysis.symbols:
         meaning = check.measured(point)
+    if point.timing == "machine":
+        _fill_bound(r, point, meaning)
     if meaning is not None:
         analysis = analysis.subs(meaning.symbols, meaning.largest, meaning.shares(graph))
         r.onchip_active_bytes = analysis.of(meaning.active(graph)).onchip_bytes
@@ -73,6 +77,17 @@ def _fill_metrics(r: Record, point: Point, run: Run, checked: check.Checked | No
     r.onchip_bytes = analysis.onchip_bytes
     r.onchip_rule = analysis.onchip_rule
     r.flops = analysis.flops
+
+
+def _fill_bound(r: Record, point: Point, meaning: Evaluator | None) -> None:
+    """What no run of the program on this machine is below."""
+    graph = point.program.graph
+    found = bounds(graph, point.analysis, point.graph, point.config)
+    if meaning is not None:
+        found = found.subs(meaning.symbols, meaning.shares(graph))
+    tightest = found.tightest()
+    r.bound_cycles = tightest.value
+    r.bound_by = tightest.constraint
 
 
 def _fill_memory(r: Record, point: Point, run: Run) -> None:

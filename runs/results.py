@@ -24,6 +24,8 @@ COLUMNS = (
     "timing",
     "seed",
     "cycles",
+    "bound_cycles",
+    "bound_by",
     "dram_bytes",
     "onchip_bytes",
     "offchip_utilisation",

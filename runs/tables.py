@@ -118,6 +118,8 @@ def quantities(records: Sequence[Record]) -> list[dict]:
     """Records of one point side by side: a row per quantity, a column per backend."""
     shown = {
         "cycles": "cycles",
+        "bound_cycles": "cycles at least",
+        "bound_by": "by",
         "offchip_bytes": "off-chip traffic, B",
         "dram_bytes": "off-chip lines moved, B",
         "offchip_utilisation": "off-chip bandwidth used",
@@ -132,7 +134,7 @@ def quantities(records: Sequence[Record]) -> list[dict]:
         {"": title} | {r.backend.replace("rtl", "RTL"): getattr(r, name) for r in records}
         for name, title in shown.items()
     ]
-    return [r for r in rows if any(v is not None for k, v in r.items() if k)]
+    return [r for r in rows if any(v not in (None, "") for k, v in r.items() if k)]
 
 
 def _names(rows: Sequence[dict]) -> list[str]:

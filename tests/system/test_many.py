@@ -175,32 +175,75 @@ def test_an_executor_that_is_not_there_is_one_message(name, message, monkeypatch
         pass
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('program = "swiglu"\n[grid]\ntile_bb = [4]\n', "did you mean 'tile_b'"),
-        ('program = "swiglu"\n[grib]\ntile_b = [4]\n', "did you mean 'grid'"),
-        ('program = "swiglu"\nobjectives = ["cycle"]\n', "did you mean 'cycles'"),
-        ('program = "swiglu"\n[grid]\ntile_b = 4\n', "must be a list of values"),
-        ('program = "swiglu"\nconfig = "fig9"\n', "did you mean 'fig8'"),
-        ('program = "swiglu"\n[grid]\ntile_b = [4]\n[sample]\ncount = 1\n', "has grid and sample"),
-        ("[grid]\n", "field 'program' is missing"),
-        ("program = \n", "not valid TOML"),
-    ],
-)
-def test_a_sweep_file_that_is_wrong_is_one_message(text, message, tmp_path):
+WRONG = {
+    "did you mean 'tile_b'": """
+program = "swiglu"
+[grid]
+tile_bb = [4]
+""",
+    "did you mean 'grid'": """
+program = "swiglu"
+[grib]
+tile_b = [4]
+""",
+    "did you mean 'cycles'": """
+program = "swiglu"
+objectives = ["cycle"]
+""",
+    "must be a list of values": """
+program = "swiglu"
+[grid]
+tile_b = 4
+""",
+    "did you mean 'fig8'": """
+program = "swiglu"
+config = "fig9"
+""",
+    "has grid and sample": """
+program = "swiglu"
+[grid]
+tile_b = [4]
+[sample]
+count = 1
+""",
+    "field 'program' is missing": """
+[grid]
+""",
+    "not valid TOML": """
+program =
+""",
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_a_wrong_sweep_file_is_one_message(message, tmp_path):
     path = tmp_path / "sweep.toml"
-    path.write_text(text)
+    path.write_text(WRONG[message])
     with pytest.raises(PenstockError, match=message):
         plan.load(path)
 
 
+SAMPLE = """
+program = "swiglu"
+config = "small_fpga"
+seeds = [3, 4]
+
+[fixed]
+batch = 8
+
+[sample]
+count = 5
+
+[sample.from]
+tile_b = [4, 8]
+tile_inter.first = 4
+tile_inter.last = 12
+"""
+
+
 def test_a_sweep_file_gives_its_points(tmp_path):
     path = tmp_path / "sweep.toml"
-    path.write_text(
-        'program = "swiglu"\nconfig = "small_fpga"\nseeds = [3, 4]\n[fixed]\nbatch = 8\n'
-        "[sample]\ncount = 5\nfrom = { tile_b = [4, 8], tile_inter = { first = 4, last = 12 } }\n"
-    )
+    path.write_text(SAMPLE)
     found = plan.load(path)
     assert found.seeds == [3, 4] * 5
     distinct = {json.dumps(p, sort_keys=True) for p in found.points}

@@ -1,0 +1,64 @@
+"""Lower bounds on cycles: no run is below, and a wrong bound is found."""
+
+from statistics import median
+
+import pytest
+from penstock.figures.fig8 import stored_rtl
+from penstock.frontend.analysis import bounds
+from penstock.fuzz import campaign
+from penstock.machine.config import load
+from penstock.runs import api, explain
+from penstock.runs.point import Point
+
+
+def least(params, config="fig8"):
+    point = Point("swiglu", load(config), params)
+    graph = point.program.graph
+    return bounds.bounds(graph, point.analysis, point.graph, point.config)
+
+
+def test_figure_8_is_above_its_bounds_and_near_them():
+    gaps = []
+    for r in stored_rtl():
+        bound = least(r.params).tightest().value
+        assert bound <= r.cycles
+        gaps.append(r.cycles / bound - 1)
+    assert len(gaps) == 15
+    assert median(gaps) <= 0.02
+
+
+@pytest.mark.parametrize("config", ["small_fpga", "paper_hdl_hbm2"])
+def test_a_record_tells_its_bound(config):
+    (record,) = api.run("swiglu", config, values=False)
+    assert 1 < record.bound_cycles <= record.cycles
+    assert f"by {record.bound_by}" in explain.text(record)
+
+
+def test_a_size_of_the_run_stays_in_the_bound():
+    (record,) = api.run("simple_moe", "small_fpga")
+    assert 1 < record.bound_cycles <= record.cycles
+
+
+def test_random_programs_are_above_their_bounds():
+    found = campaign.Campaign()
+    campaign.run_programs(found, 12, 3, variants=1)
+    assert not found.failures
+    assert len(found.gaps) == 12 and min(found.gaps) >= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [("_longest", lambda *_: 10**6), ("_beats", lambda *_: bounds.sympy.Integer(10**6))],
+)
+def test_the_fuzzer_finds_a_wrong_bound(monkeypatch, name, wrong):
+    monkeypatch.setattr(bounds, name, wrong)
+    monkeypatch.setattr(campaign, "SHRINK_MODEL", 0)
+    found = campaign.Campaign()
+    campaign.run_programs(found, 1, 3, variants=1)
+    assert "below the bound of 1000000" in found.failures[0].message
+
+
+def test_a_line_of_too_few_bytes_is_found(monkeypatch):
+    monkeypatch.setattr(bounds, "LINE_BYTES", 32)
+    first = stored_rtl()[0]
+    assert least(first.params).tightest().value > first.cycles
