@@ -186,6 +186,11 @@ def program(
     chosen = Source(graph=g, shape=(1, tokens), selector=experts, name="chosen")
     each = Source(graph=g, shape=(1, tokens, top_k), selector=experts, name="each")
     routed = Partition(rows, chosen, rank=0, outputs=experts, name="route")
+    layer = _Layer(tile_rows, steps, per, regions, weights, tile, bw, dtype)
+    packed = [layer.pack(routed[i], i) for i in range(experts)]
+    down = layer.experts(packed)
+
+    # rows again, weighted, and summed for each token
     parts = Partition(
         LinearOffChipLoad(
             shares, tile=(1, 1), shape=(tokens, top_k), stride=(top_k, 1), name="shares"
@@ -195,12 +200,6 @@ def program(
         outputs=experts,
         name="parts",
     )
-
-    layer = _Layer(tile_rows, steps, per, regions, weights, tile, bw, dtype)
-    packed = [layer.pack(routed[i], i) for i in range(experts)]
-    down = layer.experts(packed)
-
-    # rows again, weighted, and summed for each token
     done = [
         FlatMap(d, fn=retile_streamify(mask=True), name=f"unpack{i}") for i, d in enumerate(down)
     ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import sympy
 
@@ -52,9 +53,10 @@ class Metric:
     name: str
     per_node: Mapping[str, sympy.Expr]
 
-    @property
+    @cached_property
     def total(self) -> sympy.Expr:
-        return sum(self.per_node.values(), sympy.Integer(0))
+        # All at once: a sum of thousands of shares, one by one, takes time in their square.
+        return sympy.Add(*self.per_node.values())
 
     @property
     def value(self) -> int | None:
@@ -108,7 +110,8 @@ class Metric:
 def substitute(expr: sympy.Expr, values: Mapping) -> sympy.Expr:
     """An expression with symbols, by name, replaced by numbers or expressions."""
     by_name = {str(k): v for k, v in values.items()}
-    return expr.subs(
+    # In one pass: `subs` works out every condition of a sum again for each symbol in turn.
+    return expr.xreplace(
         {s: sympy.sympify(by_name[str(s)]) for s in expr.free_symbols if str(s) in by_name}
     )
 

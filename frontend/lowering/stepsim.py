@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...machine import stepsim_kinds
 from ...machine.config import Config
-from ...machine.unitgraph import UnitGraph
+from ...machine.unitgraph import Unit, UnitGraph
 from ..functions.streams import Address
 from ..functions.tiles import Function
 from ..graph import Graph, Operator
@@ -70,18 +70,30 @@ class StepsimLowering(Lowering):
             super().connect(end, unit, port)
 
     def finish(self) -> UnitGraph:
-        ports = [
-            u.id
-            for way in ("read", "write")
-            for u in self.units
-            if self.kinds[u.kind].offchip == way
-        ]
+        ports = [u for way in ("read", "write") for u in self.ports(way)]
         meta = {"timing": "stepsim", "config": self.config.name, "asserted": self.asserted()}
         out = UnitGraph(
             self.graph.name, 0, tuple(self.units), self.named_channels(), (), tuple(ports), 0, meta
         )
         stepsim_kinds.validate(out)
         return out
+
+    def ports(self, way: str) -> list[int]:
+        """Off-chip units that read, or write, in the order in which the HBM node serves them: that
+        in which the published graph has its nodes. One without an input enters it with its first
+        reader.
+        """
+        nodes = {node.name: node for node in self.graph.nodes}
+        at = {name: i for i, name in enumerate(nodes)}
+        found = [u for u in self.units if self.kinds[u.kind].offchip == way]
+
+        def entry(unit: Unit) -> tuple[int, int]:
+            node = nodes[unit.node]
+            if node.inputs or not (readers := self.graph.consumers(node[0])):
+                return at[node.name], 0
+            return min((at[reader.name], i) for reader, i in readers)
+
+        return [u.id for u in sorted(found, key=entry)]
 
     def broadcast(
         self, node: Operator, port: Port, n: int, role: str = "", element: ElementType | None = None

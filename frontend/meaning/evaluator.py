@@ -265,7 +265,8 @@ class Evaluator:
             {s: self.symbols[str(s)] for s in d.size.free_symbols if str(s) in self.symbols}
         )
         if not d.kind.ragged and want.is_number:
-            wrong = [n for n in seen if n != want]
+            known = int(want) if want.is_Integer else want
+            wrong = [n for n in seen if n != known]
             if wrong:
                 raise RunError(f"{what} is {wrong[0]} in the run, not {want}", where, rule, remedy)
 

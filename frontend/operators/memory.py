@@ -5,6 +5,7 @@ RandomOffChipStore (paper table 3).
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -167,9 +168,16 @@ class RandomAccess(Operator):
         rows, cols = self.tile.static_shape
         return ceil_div(t.rows, rows), ceil_div(t.cols, cols)
 
+    @cached_property
+    def extent(self) -> tuple[int, int, int, int]:
+        """Tile rows and tile columns of the tensor, rows and columns of a tile: of a run, which
+        asks for every tile.
+        """
+        return (*self.grid, *self.tile.static_shape)
+
     def place(self, ev, address: int) -> tuple[int, int]:
         """Element row and column of a tile."""
-        rows, cols = self.grid
+        rows, cols, height, width = self.extent
         if not 0 <= address < rows * cols:
             t = self.args["tensor"]
             raise ev.error(
@@ -177,7 +185,6 @@ class RandomAccess(Operator):
                 f"{rows * cols - 1}"
             )
         r, c = divmod(address, cols)
-        height, width = self.tile.static_shape
         return r * height, c * width
 
     def params(self, low) -> dict:

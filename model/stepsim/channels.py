@@ -4,11 +4,12 @@
 2. A slot emptied in t can be filled from t + 1; a send to a full channel waits for that, and the
    sender's clock with it.
 3. A receiver's clock moves to the cycle in which the token it waits for is visible.
-4. The end of a sender in t is seen by its receivers from t + 1, when all tokens are taken.
+4. The end of a sender is no token. A receiver that waits sees it in the cycle of the sender's last
+   step; one that comes later sees it at its own clock.
 
 A unit's step calls `peek` and `room` in the order of its rule and returns as soon as one says no:
-it is then woken when the answer may have changed. Nothing a unit does in a cycle can be seen by
-another in the same cycle.
+it is then woken when the answer may have changed. But for an end, nothing a unit does in a cycle
+can be seen by another in the same cycle; who waits for an end is woken once more in its cycle.
 """
 
 from .calendar import wake
@@ -60,12 +61,9 @@ def peek(net, u, c, t):
     net.unit[u, U_WHY] = STARVED
     net.unit[u, U_ON] = c
     if net.chan[c, C_COUNT] == 0:
-        if net.chan[c, C_CLOSED] < 0:
-            net.chan[c, C_WANTS] |= 1
-            return WAIT
-        if net.chan[c, C_CLOSED] < t:
+        if net.chan[c, C_CLOSED] >= 0:
             return END
-        wake(net, u, net.chan[c, C_CLOSED] + 1)
+        net.chan[c, C_WANTS] |= 1
         return WAIT
     seen = net.slot[net.chan[c, C_BASE] + net.chan[c, C_HEAD], S_VISIBLE]
     if seen <= t:
@@ -167,4 +165,4 @@ def finish(net, u, t):
         net.chan[c, C_CLOSED] = t
         if net.chan[c, C_COUNT] == 0 and net.chan[c, C_WANTS] & 1:
             net.chan[c, C_WANTS] = 0
-            wake(net, net.chan[c, C_DST], t + 1)
+            wake(net, net.chan[c, C_DST], t)

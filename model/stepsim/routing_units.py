@@ -274,10 +274,6 @@ def _earliest(net, u, t):
         elif net.chan[c, C_CLOSED] < 0:
             net.chan[c, C_WANTS] |= 1
             ended = False
-        elif net.chan[c, C_CLOSED] >= t:
-            wake(net, u, net.chan[c, C_CLOSED] + 1)
-            ended = False
-            continue
         else:
             continue
         if net.chan[c, C_COUNT] == 0:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from penstock.machine.errors import LoweringError, RunError
-from penstock.model.stepsim import run
+from penstock.model.stepsim import run, tokens
 from penstock.testing.stepsim_graphs import (
     Builder,
     chain,
@@ -18,6 +18,14 @@ from penstock.testing.stepsim_graphs import (
     sink,
     source,
 )
+
+ROUTE = dict(n=2, rank=0, tiles=1, write_back_mu=False)
+
+
+def _to(g):
+    """Selectors: the run gives them."""
+    return g.unit("to", "stream", first=0)
+
 
 # -- channels -------------------------------------------------------------------------------------
 
@@ -36,8 +44,25 @@ def test_a_token_is_seen_at_its_stamp_if_that_is_later():
     assert r.cycles == 13
 
 
-def test_an_end_is_seen_one_cycle_after_it():
-    assert chain(stop=[], on=machine()).cycles == 1
+def test_an_end_is_seen_in_its_cycle_and_takes_none():
+    assert chain(stop=[], on=machine()).cycles == 0
+
+
+def test_who_waits_sees_an_end_in_the_cycle_of_the_last_step():
+    """The token that a chunk holds back leaves when its stream ends: a cycle before the one that
+    left with the end itself is visible.
+    """
+    g = Builder("end")
+    copies = g.unit("copies", "partition", [source(g, [0, 0], "x"), _to(g)], **ROUTE)
+    ends = [
+        g.unit(f"hold{i}", "reshape", [copies], dim=0, chunk=1, pad=False, add_outer=True)
+        for i in range(2)
+    ]
+    for i, end in enumerate(ends):
+        sink(g, end, f"end{i}")
+    r = run(g.graph(), machine(), trace=True, sources={1: tokens([(0, (1, 0)), (0, (2, 0))])})
+    first, last = (r.channels[c.id].accept.tolist() for c in g.channels if "->end" in c.name)
+    assert (first, last) == ([3], [4])
 
 
 # -- roofline -------------------------------------------------------------------------------------
